@@ -1,0 +1,32 @@
+#include "wire/control.h"
+
+#include <string.h>
+
+#include "wire/segment.h"
+
+static uint64_t checksum(const struct control *control)
+{
+    const unsigned char *bytes = (const unsigned char *)control;
+    uint64_t h = 0xcbf29ce484222325u;
+
+    for (size_t i = 0; i < offsetof(struct control, checksum); i++)
+        h = (h ^ bytes[i]) * 0x100000001b3u;
+    return h;
+}
+
+void control_seal(struct control *control)
+{
+    control->magic = CONTROL_MAGIC;
+    control->bytes = sizeof(*control);
+    control->checksum = checksum(control);
+}
+
+bool control_parse(const void *bytes, size_t size, struct control *control)
+{
+    if (size < sizeof(*control))
+        return false;
+    memcpy(control, bytes, sizeof(*control));
+    return control->magic == CONTROL_MAGIC && control->bytes >= sizeof(*control) &&
+           control->checksum == checksum(control) && control->level < WIRE_LEVELS &&
+           control->budget_ppm <= 1000000 && control->burst_steps <= 1000;
+}
