@@ -21,6 +21,14 @@
  * run` saw the command end <random>.done     the server has folded the segment into the
  * run store
  *
+ * <session>.end is one line of key=value fields between single spaces, at most 255
+ * bytes, made whole under another name and renamed:
+ *     exit=N | signal=N   how the command itself ended, exactly one of them
+ *     oom=0|1             an OOM counter of its control group grew while it ran
+ *     pid=N               of the command, in the launcher's PID namespace
+ *     realtime_ns=N       when
+ * A reader skips keys that it does not know.
+ *
  * Alive or not is an flock (LOCK_EX) on <random>.seg, held through a descriptor of its
  * own that is never mapped and is closed in a forked child: a reader that gets LOCK_SH
  * knows that the process is gone. A pid is only a label.

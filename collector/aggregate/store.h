@@ -1,0 +1,33 @@
+/* Everything that the collector knows: sessions, their processes, their tables.
+ *
+ * One writer, the collector's thread, holds the lock for at most about a millisecond at
+ * a time; server threads read under it through the queries (query/answer.h) and never
+ * keep a pointer beyond it. The lock prefers the writer: a viewer never makes the
+ * collector fall behind.
+ */
+#ifndef AGGREGATE_STORE_H
+#define AGGREGATE_STORE_H
+
+#include <stdint.h>
+
+#include "wire/attributes.h"
+
+#define STORE_SESSIONS_MAX 256u
+
+struct store;
+
+struct store_limits {
+    uint64_t history_bytes; /* of raw events, all sessions together; 0 = 256 MiB */
+    uint64_t digest_bytes;  /* of op tables per process; 0 = 6 MiB */
+};
+
+/* limits NULL = the defaults. NULL when out of memory. */
+struct store *store_new(const struct store_limits *limits);
+
+/* No query may be running, the collector must have stopped. */
+void store_free(struct store *store);
+
+/* Grows whenever anything changed; any thread, no lock. */
+uint64_t store_rev(const struct store *store);
+
+#endif

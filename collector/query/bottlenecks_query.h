@@ -1,0 +1,40 @@
+/* The summary that findings and /api/bottlenecks start from. */
+#ifndef QUERY_BOTTLENECKS_QUERY_H
+#define QUERY_BOTTLENECKS_QUERY_H
+
+#include "query/answer.h"
+#include "query/gpu_query.h"
+#include "query/memory_query.h"
+#include "query/ops_query.h"
+#include "query/steps_query.h"
+
+struct memory_peak {
+    const char *device;
+    double bytes;
+    int64_t time_ns;
+    const char *op;
+};
+
+struct bottlenecks_request {
+    uint32_t k; /* ops of each list, 0 = 10 */
+};
+
+/* One look: all parts were taken under the same lock, over the same window. */
+struct bottlenecks_answer {
+    struct answer head;
+    struct steps_answer steps;   /* rows empty; summary, slow, outside */
+    struct ops_answer cpu, cuda; /* by self time */
+    struct memory_answer memory; /* points empty */
+    struct gpu_answer gpu;       /* points empty */
+    double dataloader_share;   /* waiting for the next batch, of the summed step time */
+    struct memory_peak *peaks; /* one per device, of the window */
+    uint32_t peak_count;
+};
+
+MUST_CHECK int bottlenecks_query(struct store *store, const struct selection *selection,
+                                 const struct bottlenecks_request *request,
+                                 struct bottlenecks_answer *answer);
+
+void bottlenecks_free(struct bottlenecks_answer *answer);
+
+#endif

@@ -1,0 +1,53 @@
+/* GPU time: each instant once, by use, and what an idle GPU waits for. */
+#ifndef QUERY_GPU_QUERY_H
+#define QUERY_GPU_QUERY_H
+
+#include "query/answer.h"
+
+enum gpu_use { GPU_COMPUTE, GPU_COMMUNICATION, GPU_COPY, GPU_USES };
+
+enum gpu_idle {
+    GPU_IDLE_DATA,
+    GPU_IDLE_SYNC,
+    GPU_IDLE_LAUNCH,
+    GPU_IDLE_COPY,
+    GPU_IDLE_ALLOC,
+    GPU_IDLE_COLLECTIVE,
+    GPU_IDLE_PYTHON,
+    GPU_IDLE_UNKNOWN,
+    GPU_IDLES,
+};
+
+struct gpu_point {
+    int64_t time_ns;
+    double use_share[GPU_USES], idle_share[GPU_IDLES];
+};
+
+struct gpu_device {
+    const char *device; /* "cuda:0" */
+    const char *name;   /* as the driver says, "" unknown */
+    double busy_ns;
+    double use_ns[GPU_USES], idle_ns[GPU_IDLES]; /* per step */
+    struct gpu_point *points;
+    uint32_t point_count;
+};
+
+struct gpu_request {
+    uint32_t points; /* 0 = 600 */
+};
+
+/* Without a source: no devices, and head.reason is the capability's own sentence. */
+struct gpu_answer {
+    struct answer head;
+    struct gpu_device *devices;
+    uint32_t device_count;
+};
+
+MUST_CHECK int gpu_query(struct store *store, const struct selection *selection,
+                         const struct gpu_request *request, struct gpu_answer *answer);
+
+/* Stream, as memory_since(). */
+MUST_CHECK int gpu_since(struct store *store, const struct selection *selection,
+                         uint64_t *cursor, uint32_t max, struct gpu_answer *answer);
+
+#endif

@@ -1,0 +1,62 @@
+/* Memory per device and of the host: now, over time, peaks, and where it leads. */
+#ifndef QUERY_MEMORY_QUERY_H
+#define QUERY_MEMORY_QUERY_H
+
+#include "query/answer.h"
+
+struct memory_point {
+    int64_t time_ns;
+    double allocated, reserved; /* bytes; highest of the point's stretch; NaN unknown */
+};
+
+struct memory_device {
+    const char *device;                     /* "cpu", "cuda:0" */
+    double allocated_bytes, reserved_bytes; /* newest; NaN unknown */
+    double peak_bytes;                      /* in the window */
+    int64_t peak_time_ns;
+    const char *peak_op;                                /* "" unknown */
+    double total_bytes;                                 /* of the device; NaN unknown */
+    double allocations_per_s, frees_per_s, bytes_per_s; /* in the window; NaN unknown */
+    double allocations_per_step, bytes_per_step;
+    double slope_bytes_per_s; /* of the lower envelope; NaN when too short */
+    bool slope_sure;          /* it grows, beyond what its noise explains */
+    double full_in_s;         /* until total_bytes at this slope; NaN unless sure */
+    struct memory_point *points;
+    uint32_t point_count;
+};
+
+struct memory_host {
+    double rss_bytes;       /* of this process; NaN unknown */
+    double job_bytes;       /* of all processes of the session together */
+    double limit_bytes;     /* container's or machine's, whichever is lower */
+    double used_bytes;      /* against that limit */
+    const char *limit_name; /* "container" or "machine" */
+    double slope_bytes_per_s;
+    bool slope_sure;
+    double full_in_s;
+    struct memory_point *points; /* allocated: rss of the process */
+    uint32_t point_count;
+};
+
+struct memory_request {
+    uint32_t points; /* per device, 0 = 600 */
+};
+
+struct memory_answer {
+    struct answer head;
+    struct memory_device *devices;
+    uint32_t device_count;
+    struct memory_host host;
+};
+
+MUST_CHECK int memory_query(struct store *store, const struct selection *selection,
+                            const struct memory_request *request,
+                            struct memory_answer *answer);
+
+/* Stream: points after *cursor (0 = from the newest on) of all devices, at most `max`
+ * of each; only device, allocated, reserved and points are filled. */
+MUST_CHECK int memory_since(struct store *store, const struct selection *selection,
+                            uint64_t *cursor, uint32_t max,
+                            struct memory_answer *answer);
+
+#endif

@@ -1,0 +1,63 @@
+/* Ops: count, total, self and the spread of durations, per name. */
+#ifndef QUERY_OPS_QUERY_H
+#define QUERY_OPS_QUERY_H
+
+#include "query/answer.h"
+
+#define OPS_K_MAX 1000u
+
+enum ops_device { OPS_CPU, OPS_ACCELERATOR };
+
+/* By which column, descending; name ascending. */
+enum ops_sort {
+    OPS_BY_SELF,
+    OPS_BY_TOTAL,
+    OPS_BY_COUNT,
+    OPS_BY_MEAN,
+    OPS_BY_MIN,
+    OPS_BY_MAX,
+    OPS_BY_P50,
+    OPS_BY_P95,
+    OPS_BY_P99,
+    OPS_BY_PER_STEP,
+    OPS_BY_SHARE,
+    OPS_BY_NAME,
+    OPS_SORTS,
+};
+
+struct op_row {
+    const char *name; /* clean UTF-8, at most 4,096 bytes */
+    const char
+        *kind; /* op, range, runtime, sync | kernel, memcpy, memset, collective */
+    double count, total_ns, self_ns;    /* for all steps of the window (scaled) */
+    double per_step_ns, per_step_count; /* of self time; NaN without steps */
+    double mean_ns, min_ns, max_ns, p50_ns, p95_ns, p99_ns; /* of one call */
+    double share;     /* self of the summed step time, without steps of the span */
+    double error_pct; /* half the 95 % interval of self_ns, 0 where exact */
+    uint64_t recorded_count;
+    int64_t recorded_total_ns; /* exact */
+};
+
+struct ops_request {
+    enum ops_device device;
+    enum ops_sort sort;
+    uint32_t k;        /* 0 = 10, at most OPS_K_MAX */
+    const char *query; /* substring of the name, no case; NULL or "" = all */
+};
+
+struct ops_answer {
+    struct answer head; /* window: what the digests reach, may be wider than asked */
+    struct op_row *rows;
+    uint32_t row_count;
+    uint32_t total_ops;  /* names that match */
+    struct op_row other; /* matching names that are not in rows, together */
+    uint32_t other_ops;
+    uint64_t overflowed;    /* events whose name found no row: counted in `other` */
+    double step_ns;         /* summed step time of the window, NaN without steps */
+    double scale_error_pct; /* of all self time together */
+};
+
+MUST_CHECK int ops_query(struct store *store, const struct selection *selection,
+                         const struct ops_request *request, struct ops_answer *answer);
+
+#endif

@@ -1,0 +1,91 @@
+/* Steps: a row each, their statistics, the slow ones and what happened between. */
+#ifndef QUERY_STEPS_QUERY_H
+#define QUERY_STEPS_QUERY_H
+
+#include "query/answer.h"
+#include "wire/event.h"
+
+#define STEPS_SLOW_MAX   20u
+#define STEPS_POINTS_MAX 10000u
+
+struct step_row {
+    int64_t number; /* NOT_KNOWN for a validation batch */
+    uint32_t epoch; /* from 1; 0 unknown */
+    uint32_t flags; /* EVENT_STEP_*: VALIDATION, OPS, KERNELS, TAGGED */
+    int64_t start_ns;
+    double duration_ns;
+    double phase_ns[EVENT_PHASES]; /* by enum event_phase; NaN unknown */
+    double other_ns;               /* NaN when any phase is unknown */
+    double samples;                /* NaN unknown */
+    bool slow;                     /* over twice the window's median */
+};
+
+struct steps_summary {
+    uint64_t count;
+    double mean_ns, p50_ns, p95_ns, p99_ns, std_ns, min_ns, max_ns;
+    double error_pct;              /* half of the mean's 95 % interval, of the mean */
+    double phase_ns[EVENT_PHASES]; /* mean per step over steps where it is known */
+    double other_ns;
+    double phase_share[EVENT_PHASES], other_share; /* of the summed step time */
+    double steps_per_s;                            /* of the window's span */
+    double samples_per_s;                          /* NaN where samples are not told */
+    uint64_t recorded;                             /* with CPU ops */
+    uint64_t kernels;                              /* with GPU work */
+};
+
+struct slow_step {
+    int64_t number;
+    int64_t start_ns;
+    double duration_ns;
+    double over_ns;     /* more than the median */
+    const char *cause;  /* data, forward, backward, optimizer, gc, other, unknown */
+    double age_ns;      /* from its end to head.now_ns */
+    uint32_t flags;     /* EVENT_STEP_* */
+    bool remembered;    /* its raw events are still there (phases at least) */
+    uint64_t raw_bytes; /* of them, in the history; a trace has about four times that */
+};
+
+struct step_marker {
+    int64_t time_ns;
+    const char *kind; /* epoch, validation, stretch, level, gc, window, checkpoint,
+                         user, metric is never one */
+    const char *label;
+    double duration_ns; /* NaN for an instant */
+};
+
+struct epoch_row {
+    uint32_t epoch;
+    int64_t start_ns, end_ns;
+    uint64_t steps;
+    double mean_ns;
+};
+
+struct steps_request {
+    uint32_t points; /* rows at most, 0 = 600; more rows become min-max pairs */
+};
+
+struct steps_answer {
+    struct answer head;
+    struct step_row *rows; /* by start; training and validation together */
+    uint32_t row_count;
+    bool decimated; /* rows are the shortest and longest step of each bucket */
+    struct steps_summary train, validation;
+    double outside_ns;      /* between the first and the last step, in none of them */
+    struct slow_step *slow; /* newest first */
+    uint32_t slow_count;
+    struct step_marker *markers; /* newest 200 of the window, by time */
+    uint32_t marker_count;
+    struct epoch_row *epochs; /* of the whole run, newest 1,000 */
+    uint32_t epoch_count;
+};
+
+MUST_CHECK int steps_query(struct store *store, const struct selection *selection,
+                           const struct steps_request *request,
+                           struct steps_answer *answer);
+
+/* Stream: rows that ended after `*cursor` (0 = from the newest on), oldest first, at
+ * most `max`; moves the cursor. head.reason is "gap" when some were passed over. */
+MUST_CHECK int steps_since(struct store *store, const struct selection *selection,
+                           uint64_t *cursor, uint32_t max, struct steps_answer *answer);
+
+#endif
