@@ -29,9 +29,11 @@ enum event_kind {
     /* A step that ended. flags: EVENT_STEP_*; aux16: known phases, bit 1 << phase (a
      * phase that is not known is null, one that is known and has no EVENT_PHASE took
      * 0); aux: step number 0..47 | epoch 48..63 (from 1; 0 unknown). Numbers of
-     * training steps start at 0 and are never reused; a validation batch has none. */
+     * training steps start at 0 and are never reused; a validation batch has
+     * EVENT_STEP_NONE. */
     EVENT_STEP = 1,
-    /* One stretch of a phase. aux16: enum event_phase; aux: step number. */
+    /* One stretch of a phase, published before the step that it belongs to. aux16:
+     * enum event_phase; aux: step number, EVENT_STEP_NONE in a validation batch. */
     EVENT_PHASE = 2,
     /* An operator on the CPU. flags: EVENT_OP_*; aux: sequence number or 0. */
     EVENT_CPU_OP = 3,
@@ -124,6 +126,9 @@ enum event_mark {
 #define EVENT_META(name, kind, flags, aux16)                                           \
     ((uint64_t)(uint32_t)(name) | (uint64_t)(uint8_t)(kind) << 32 |                    \
      (uint64_t)(uint8_t)(flags) << 40 | (uint64_t)(uint16_t)(aux16) << 48)
+
+/* The number of what has none: a validation batch. */
+#define EVENT_STEP_NONE (((uint64_t)1 << 48) - 1)
 
 #define EVENT_STEP_NUMBER(aux) ((aux) & (((uint64_t)1 << 48) - 1))
 #define EVENT_STEP_EPOCH(aux)  ((uint32_t)((aux) >> 48))

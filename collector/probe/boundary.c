@@ -1,0 +1,304 @@
+/* The training thread's marks: fed to the state machine, written down as it decides.
+ *
+ *     probe_step_mark --> steps_mark --> emitted() --> events, header, hooks, decide.h
+ *
+ * The one rule: one thread at a time, and nobody waits for it: a mark that comes while
+ * another is inside (a signal handler, a second training thread) is dropped.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "probe/core.h"
+#include "probe/decide.h"
+#include "probe/probe.h"
+#include "probe/steps.h"
+
+#define HOOKS_MAX           8u
+#define PAIR_INTERVAL_US    1000000u /* a clock pair a second: drift is below 1 us */
+#define EARLY_PAIR_US       10000u   /* the first ones come sooner: a job of 50 ms */
+#define CONTROL_INTERVAL_US 50000u   /* a request waits at most so long, or a step */
+#define FETCH_GAP_US        20u      /* zip(loaders) asks again within 2 us */
+
+static struct steps steps;
+static _Atomic uint32_t busy; /* 1: a thread is inside; a try-lock, never waited for */
+static const void *owner;     /* the training thread, by its thread-local storage */
+static bool owner_trains;     /* it did more than fetch */
+static const struct probe_hooks *hooks[HOOKS_MAX];
+static _Atomic uint32_t hook_count;
+static uint64_t last_pair, last_control;
+static uint32_t control_sequence;
+static char control_path[256];
+
+/* ---- clock and control --------------------------------------------------------------
+ */
+
+void probe_clock_pair(void)
+{
+    struct wire_header *header = probe->header;
+    uint64_t count =
+        atomic_load_explicit(&header->clock_pairs_count, memory_order_relaxed);
+    struct wire_clock_pair *pair = &header->clock_pairs[count % WIRE_CLOCK_PAIRS];
+    uint64_t before = clock_ticks(probe->tsc), monotonic = clock_ns(CLOCK_MONOTONIC);
+    uint64_t after = clock_ticks(probe->tsc);
+
+    atomic_store_explicit(&pair->ticks, before + (after - before) / 2,
+                          memory_order_relaxed);
+    atomic_store_explicit(&pair->monotonic_ns, monotonic, memory_order_relaxed);
+    atomic_store_explicit(&pair->realtime_ns, clock_ns(CLOCK_REALTIME),
+                          memory_order_relaxed);
+    /* Release: pairs with readers' acquire; a counted pair is whole. */
+    atomic_store_explicit(&header->clock_pairs_count, count + 1, memory_order_release);
+    last_pair = after;
+}
+
+static void keep_clock(uint64_t now)
+{
+    uint64_t count =
+        atomic_load_explicit(&probe->header->clock_pairs_count, memory_order_relaxed);
+    uint64_t wait = count < 8 ? EARLY_PAIR_US : PAIR_INTERVAL_US;
+
+    if (now - last_pair > wait * probe->ticks_per_us)
+        probe_clock_pair();
+}
+
+static void obey(const struct control *control)
+{
+    uint32_t count = atomic_load_explicit(&hook_count, memory_order_acquire);
+
+    if (control->sequence == control_sequence)
+        return;
+    control_sequence = control->sequence;
+    decide_request(control);
+    for (uint32_t i = 0; i < count && i < HOOKS_MAX; i++)
+        if (hooks[i]->requested != NULL)
+            hooks[i]->requested(control);
+    atomic_store_explicit(&probe->header->control_seen, control->sequence,
+                          memory_order_relaxed);
+}
+
+static void read_control(uint64_t now)
+{
+    unsigned char bytes[2 * sizeof(struct control)];
+    struct control control;
+
+    if (now - last_control < CONTROL_INTERVAL_US * probe->ticks_per_us)
+        return;
+    last_control = now;
+    int saved_errno = errno;
+    int fd = open(control_path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd >= 0) {
+        ssize_t got = pread(fd, bytes, sizeof(bytes), 0);
+
+        close(fd);
+        if (got > 0 && control_parse(bytes, (size_t)got, &control))
+            obey(&control);
+    }
+    errno = saved_errno;
+}
+
+/* ---- what the state machine decides -------------------------------------------------
+ */
+
+static void count_sources(uint64_t now)
+{
+    probe_capability_events(WIRE_SOURCE_CPU_OPS, probe_events_written(EVENT_CPU_OP),
+                            now);
+    probe_capability_events(WIRE_SOURCE_RANGES, probe_events_written(EVENT_USER_RANGE),
+                            now);
+    probe_capability_events(WIRE_SOURCE_STEPS, probe_events_written(EVENT_STEP), now);
+    probe_capability_events(WIRE_SOURCE_PHASES, probe_events_written(EVENT_PHASE), now);
+}
+
+/* Decides what the next step records, and tells who switches. */
+static void next_step(const struct probe_step *ended)
+{
+    uint32_t before = probe_recording(), count;
+    uint32_t recording = decide_next(ended, steps.number);
+
+    if (recording == before)
+        return;
+    atomic_store_explicit(&probe->recording, recording, memory_order_relaxed);
+    atomic_store_explicit(&probe->header->recording, recording, memory_order_relaxed);
+    count = atomic_load_explicit(&hook_count, memory_order_acquire);
+    for (uint32_t i = 0; i < count && i < HOOKS_MAX; i++)
+        if (hooks[i]->recording_changed != NULL)
+            hooks[i]->recording_changed(recording);
+}
+
+static void step_ended(const struct steps_output *output)
+{
+    struct wire_header *header = probe->header;
+    struct probe_step step = {.number = output->number,
+                              .start = output->start,
+                              .end = output->end,
+                              .recording = probe_recording()};
+    uint32_t count = atomic_load_explicit(&hook_count, memory_order_acquire);
+
+    step.flags = (uint8_t)(output->flags | step.recording);
+    for (uint32_t i = 0; i < count && i < HOOKS_MAX; i++)
+        if (hooks[i]->step_ending != NULL)
+            hooks[i]->step_ending(&step);
+    probe_event((struct event){output->start, output->end - output->start,
+                               EVENT_META(0, EVENT_STEP, step.flags, output->known),
+                               (output->number & EVENT_STEP_NONE) |
+                                   (uint64_t)(output->epoch & 0xffff) << 48});
+    if (output->number != STEPS_NO_NUMBER)
+        atomic_store_explicit(&header->steps, output->number + 1, memory_order_relaxed);
+    uint64_t now = clock_ticks(probe->tsc);
+
+    atomic_store_explicit(&header->heartbeat_ticks, now, memory_order_relaxed);
+    count_sources(now);
+    keep_clock(now);
+    read_control(now);
+    next_step(&step);
+}
+
+static void say_source(const struct steps_output *output)
+{
+    static const char *const texts[] = {"nobody",
+                                        "batches: nothing trains",
+                                        "Optimizer.step",
+                                        "torch.profiler's step()",
+                                        "the framework's callbacks",
+                                        "trainglass.step()"};
+    const char *text = texts[output->number < 6 ? output->number : 0];
+
+    probe_capability(WIRE_SOURCE_STEPS, WIRE_STATE_ACTIVE, NULL, text);
+    probe_event((struct event){
+        output->end, 0, EVENT_META(probe_name(text), EVENT_MARK, EVENT_MARK_STRETCH, 0),
+        output->number});
+}
+
+static void emitted(void *context, const struct steps_output *output)
+{
+    (void)context;
+    switch (output->kind) {
+    case STEPS_OUT_STEP:
+        step_ended(output);
+        break;
+    case STEPS_OUT_PHASE:
+        probe_event((struct event){
+            output->start, output->end - output->start,
+            EVENT_META(0, EVENT_PHASE, 0, (uint16_t)output->phase), output->number});
+        break;
+    case STEPS_OUT_EPOCH:
+        atomic_store_explicit(&probe->header->epoch, (uint32_t)output->number,
+                              memory_order_relaxed);
+        probe_event((struct event){output->end, 0,
+                                   EVENT_META(0, EVENT_MARK, EVENT_MARK_EPOCH, 0),
+                                   output->number});
+        break;
+    case STEPS_OUT_VALIDATION:
+        probe_event((struct event){output->end, 0,
+                                   EVENT_META(0, EVENT_MARK, EVENT_MARK_VALIDATION, 0),
+                                   output->number});
+        break;
+    case STEPS_OUT_SOURCE:
+        say_source(output);
+        break;
+    }
+}
+
+/* ---- marks
+ * ---------------------------------------------------------------------------- */
+
+/* Is the calling thread the training thread? Whoever trains takes it from one that
+ * only fetched. */
+static bool owns(enum steps_mark_kind kind)
+{
+    bool trains = kind >= STEPS_BACKWARD_BEGIN;
+
+    if (owner == &probe_current) {
+        owner_trains |= trains;
+        return true;
+    }
+    if (owner != NULL && (owner_trains || !trains))
+        return false;
+    owner = &probe_current;
+    owner_trains = trains;
+    return true;
+}
+
+void probe_step_mark(enum steps_mark_kind kind, uint32_t id)
+{
+    if (!probe_is_open())
+        return;
+    /* Acquire: pairs with the release below, so that state moves between threads. */
+    if (atomic_exchange_explicit(&busy, 1, memory_order_acquire) != 0) {
+        probe_capability_lost(WIRE_SOURCE_STEPS, 1);
+        return;
+    }
+    if (owns(kind)) {
+        struct steps_mark mark = {kind, id, clock_ticks(probe->tsc)};
+
+        steps_mark(&steps, &mark);
+        atomic_store_explicit(&probe->header->step_start, steps.step_start,
+                              memory_order_relaxed);
+        atomic_store_explicit(&probe->header->phase, steps_phase(&steps),
+                              memory_order_relaxed);
+    }
+    atomic_store_explicit(&busy, 0, memory_order_release);
+}
+
+bool probe_hooks_add(const struct probe_hooks *more)
+{
+    uint32_t count = atomic_load_explicit(&hook_count, memory_order_relaxed);
+
+    if (count >= HOOKS_MAX)
+        return false;
+    hooks[count] = more;
+    /* Release: pairs with the acquire loads above. */
+    atomic_store_explicit(&hook_count, count + 1, memory_order_release);
+    return true;
+}
+
+/* Ticks in a microsecond from two pairs about 200 us apart: good to a per mille. */
+static uint64_t measure_ticks_per_us(void)
+{
+    uint64_t ticks = clock_ticks(probe->tsc), ns = clock_ns(CLOCK_MONOTONIC), passed;
+
+    if (!probe->tsc)
+        return 1000;
+    do
+        passed = clock_ns(CLOCK_MONOTONIC) - ns;
+    while (passed < 200000);
+    ticks = clock_ticks(probe->tsc) - ticks;
+    return ticks * 1000 / passed > 0 ? ticks * 1000 / passed : 1;
+}
+
+void probe_boundary_open(void)
+{
+    size_t length = strlen(probe_core_path());
+
+    probe_clock_pair();
+    probe->ticks_per_us = measure_ticks_per_us();
+    probe_clock_pair();
+    (void)snprintf(control_path, sizeof(control_path), "%.*sctl", (int)(length - 3),
+                   probe_core_path());
+    atomic_store_explicit(&busy, 0, memory_order_relaxed);
+    owner = NULL;
+    owner_trains = false;
+    last_control = clock_ticks(probe->tsc);
+    control_sequence = 0;
+    steps_init(&steps, FETCH_GAP_US * probe->ticks_per_us, emitted, NULL);
+}
+
+void probe_boundary_begin(void)
+{
+    uint32_t recording = decide_open();
+
+    atomic_store_explicit(&probe->header->recording, recording, memory_order_relaxed);
+    atomic_store_explicit(&probe->recording, recording, memory_order_relaxed);
+}
+
+void probe_boundary_close(void)
+{
+    /* Hooks belong to sources that watch the parent; a child that records adds none. */
+    atomic_store_explicit(&hook_count, 0, memory_order_relaxed);
+    atomic_store_explicit(&busy, 0, memory_order_relaxed);
+    owner = NULL;
+}

@@ -1,0 +1,24 @@
+/* What the probe's core files share with each other and with nobody else. */
+#ifndef PROBE_CORE_H
+#define PROBE_CORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "probe/probe.h"
+
+/* thread.c */
+void probe_threads_prepare(void); /* once, before the first event */
+void probe_threads_forget(void);  /* in a forked child: the one thread starts anew */
+uint64_t probe_main_ring_capacity(uint64_t pool_bytes);
+
+/* probe.c: where the segment will be found, named or not yet. */
+const char *probe_core_path(void);
+
+/* boundary.c */
+void probe_boundary_open(void);  /* the segment is mapped, not yet open to threads */
+void probe_boundary_begin(void); /* it is open: the first words are written */
+void probe_boundary_close(void); /* in a forked child */
+void probe_clock_pair(void);     /* one more pair; any time */
+
+#endif

@@ -1,0 +1,177 @@
+#include "probe/identity.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "wire/clock.h"
+
+static const char *environment(const char *name)
+{
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the environment is read, never written */
+    const char *value = getenv(name);
+
+    return value != NULL ? value : "";
+}
+
+/* `fallback` for anything but a whole number of int32_t. */
+static int32_t number(const char *text, int32_t fallback)
+{
+    char *end = NULL;
+    long value = strtol(text, &end, 10);
+
+    if (end == text || *end != '\0' || value < INT32_MIN || value > INT32_MAX)
+        return fallback;
+    return (int32_t)value;
+}
+
+/* The first of several launchers' names for the same thing. */
+static int32_t first_number(const char *const names[], int32_t fallback)
+{
+    for (; *names != NULL; names++) {
+        int32_t value = number(environment(*names), -1);
+
+        if (value >= 0)
+            return value;
+    }
+    return fallback;
+}
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t size)
+{
+    const unsigned char *byte = bytes;
+
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ byte[i]) * 0x100000001b3u;
+    return hash ^ hash >> 32;
+}
+
+static ssize_t read_file(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, size - 1);
+
+    if (fd >= 0)
+        close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    return got;
+}
+
+uint64_t identity_start_ticks(uint32_t pid)
+{
+    char path[32], text[1024];
+
+    (void)snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+    if (read_file(path, text, sizeof(text)) <= 0)
+        return 0;
+    /* The command's name may hold spaces and brackets: count from its end. */
+    char *field = strrchr(text, ')');
+
+    for (int i = 2; field != NULL && i < 22; i++)
+        field = strchr(field + 1, ' ');
+    return field != NULL ? strtoull(field + 1, NULL, 10) : 0;
+}
+
+void identity_clean(char *id, size_t size, const char *text)
+{
+    size_t length = 0;
+
+    for (; text[length] != '\0' && length < size - 1; length++) {
+        char c = text[length];
+        int fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                   (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+
+        id[length] = fine ? c : '-';
+    }
+    id[length] = '\0';
+}
+
+/* Of whoever started the job: torchrun's agent is the parent of its ranks, and its run
+ * id alone is the constant "none". */
+static void session_id(struct identity *identity)
+{
+    const char *given = environment("TRAINGLASS_SESSION");
+    const char *run = environment("TORCHELASTIC_RUN_ID");
+    bool launched = run[0] != '\0';
+    uint32_t pid = launched ? identity->parent_pid : identity->pid;
+    uint64_t start = launched ? identity_start_ticks(pid) : identity->start_ticks;
+    uint64_t hash = 0xcbf29ce484222325u;
+
+    if (given[0] != '\0') {
+        identity_clean(identity->session, sizeof(identity->session) - 8, given);
+        return;
+    }
+    hash = mix(hash, &identity->boot_hash, sizeof(identity->boot_hash));
+    hash = mix(hash, &identity->pid_namespace, sizeof(identity->pid_namespace));
+    hash = mix(hash, &pid, sizeof(pid));
+    hash = mix(hash, &start, sizeof(start));
+    hash = mix(hash, run, strlen(run));
+    hash = mix(hash, &identity->restart_count, sizeof(identity->restart_count));
+    (void)snprintf(identity->session, sizeof(identity->session), "s-%016llx",
+                   (unsigned long long)hash);
+}
+
+/* Time zero: TRAINGLASS_ZERO (CLOCK_MONOTONIC ns, set by `run`), else now. */
+static void time_zero(struct identity *identity)
+{
+    uint64_t monotonic = clock_ns(CLOCK_MONOTONIC), realtime = clock_ns(CLOCK_REALTIME);
+    uint64_t zero = strtoull(environment("TRAINGLASS_ZERO"), NULL, 10);
+
+    if (zero == 0 || zero > monotonic)
+        zero = monotonic;
+    identity->zero_monotonic_ns = zero;
+    identity->zero_realtime_ns = realtime - (monotonic - zero);
+}
+
+static uint32_t decide_role(const struct identity *identity)
+{
+    const char *asked = environment("TRAINGLASS_ROLE");
+
+    if (strcmp(asked, "launcher") == 0)
+        return WIRE_ROLE_LAUNCHER;
+    if (strcmp(asked, "worker") == 0)
+        return WIRE_ROLE_WORKER;
+    (void)identity;
+    return WIRE_ROLE_TRAINER;
+}
+
+void identity_read(struct identity *identity, uint32_t role)
+{
+    static const char *const ranks[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                        "SLURM_PROCID", NULL};
+    static const char *const locals[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
+                                         "MPI_LOCALRANKID", "SLURM_LOCALID", NULL};
+    static const char *const sizes[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE",
+                                        "PMI_SIZE", "SLURM_NTASKS", NULL};
+    struct utsname system;
+    struct stat status;
+    char boot[64];
+
+    *identity = (struct identity){
+        .pid = (uint32_t)getpid(),
+        .parent_pid = (uint32_t)getppid(),
+        .uid = geteuid(),
+        .rank = first_number(ranks, -1),
+        .local_rank = first_number(locals, -1),
+        .world_size = first_number(sizes, -1),
+        .restart_count = (uint32_t)first_number(
+            (const char *const[]){"TORCHELASTIC_RESTART_COUNT", NULL}, 0),
+    };
+    if (read_file("/proc/sys/kernel/random/boot_id", boot, sizeof(boot)) > 0)
+        identity->boot_hash = mix(0xcbf29ce484222325u, boot, strcspn(boot, "\n"));
+    if (stat("/proc/self/ns/pid", &status) == 0)
+        identity->pid_namespace = status.st_ino;
+    identity->start_ticks = identity_start_ticks(identity->pid);
+    if (uname(&system) == 0)
+        identity_clean(identity->host, sizeof(identity->host), system.nodename);
+    (void)snprintf(identity->run_name, sizeof(identity->run_name), "%s",
+                   environment("TRAINGLASS_RUN_NAME"));
+    identity->role = role != 0 ? role : decide_role(identity);
+    session_id(identity);
+    time_zero(identity);
+}

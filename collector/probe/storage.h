@@ -1,0 +1,62 @@
+/* The file behind a segment: where it goes, how large it may be, how it is made.
+ *
+ * The one rule: /dev/shm also carries the job's own tensors. We take a share of what is
+ * free, allocate it before we map it, and give up rather than be the reason of a
+ * "Bus error" in somebody else's code.
+ */
+#ifndef PROBE_STORAGE_H
+#define PROBE_STORAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "wire/attributes.h"
+
+#define STORAGE_PATH_MAX 256u
+
+enum storage_share { STORAGE_OWNER, STORAGE_GROUP, STORAGE_ALL };
+
+struct storage {
+    char directory[STORAGE_PATH_MAX];
+    char path[STORAGE_PATH_MAX];      /* <random>.seg */
+    char temporary[STORAGE_PATH_MAX]; /* <random>.tmp until storage_publish() */
+    unsigned char *base;              /* mapping of `bytes`, NULL when closed */
+    uint64_t bytes;
+    int lock_fd; /* LOCK_EX while we live; never mapped; -1 closed */
+    dev_t lock_device;
+    ino_t lock_inode;
+};
+
+/* Finds or makes the directory ($TRAINGLASS_DIR, else /dev/shm/trainglass-<uid>) and
+ * checks that it is ours and nobody else may write there. 0, or negative errno and a
+ * sentence. */
+MUST_CHECK int storage_open_directory(struct storage *storage, enum storage_share share,
+                                      const char **reason);
+
+/* Bytes that a segment may take: `wanted` or less, given what the file system has and
+ * what the job's other processes took. 0 when even WIRE_BYTES_MIN is too much. */
+uint64_t storage_room(const struct storage *storage, uint64_t wanted,
+                      uint64_t job_bytes);
+
+/* Bytes of the whole file system; 0 unknown. */
+uint64_t storage_capacity(const struct storage *storage);
+
+/* Makes and maps a zeroed file of `bytes` under a temporary name, locked. */
+MUST_CHECK int storage_create(struct storage *storage, uint64_t bytes,
+                              enum storage_share share, const char **reason);
+
+/* Gives it its name: from now on readers find it. */
+MUST_CHECK int storage_publish(struct storage *storage, const char **reason);
+
+/* Undoes storage_create(); idempotent. */
+void storage_discard(struct storage *storage);
+
+/* In a forked child: closes the inherited lock, which would keep the parent alive in
+ * readers' eyes. Only if the descriptor still is the one we opened. */
+void storage_forget(struct storage *storage);
+
+/* TRAINGLASS_SHARE: owner (default), group, all. */
+enum storage_share storage_share_parse(const char *text);
+
+#endif
