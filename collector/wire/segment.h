@@ -1,33 +1,26 @@
 /* The shared memory of one process: what the probe writes and everybody else reads.
  *
- *     0          ┌──────────────────────────────────────────────┐
- *                │ struct wire_header   identity, layout, clocks │ 4 KiB
- *     facts      ├──────────────────────────────────────────────┤
- *                │ struct wire_fact [128]                        │ facts of the job
- *     sources    ├──────────────────────────────────────────────┤
- *                │ struct wire_capability [16]                   │ what can be seen,
- * why not names      ├──────────────────────────────────────────────┤ │ struct
- * names_shared   entries, bytes          │ wire/names.h threads
- * ├──────────────────────────────────────────────┤ │ struct thread_slot [thread_count]
- * │ who, which ring, │                                               │ stack of open
- * ranges rings      ├──────────────────────────────────────────────┤ │ struct
- * ring_shared ...  one per thread        │ wire/ring.h size
- * └──────────────────────────────────────────────┘
+ *     0        ┌───────────────────────────────────────────────┐
+ *              │ struct wire_header   identity, layout, clocks │ 4 KiB
+ *     facts    ├───────────────────────────────────────────────┤
+ *              │ struct wire_fact [128]                        │ facts of the job
+ *     sources  ├───────────────────────────────────────────────┤
+ *              │ struct wire_capability [16]                   │ what is seen, why not
+ *     names    ├───────────────────────────────────────────────┤
+ *              │ struct names_shared   entries, bytes          │ wire/names.h
+ *     threads  ├───────────────────────────────────────────────┤
+ *              │ struct thread_slot [thread_count]             │ who, which ring,
+ *              │                                               │ stack of open ranges
+ *     rings    ├───────────────────────────────────────────────┤
+ *              │ struct ring_shared ...   one per thread       │ wire/ring.h
+ *     size     └───────────────────────────────────────────────┘
  *
  * Files of a directory ($TRAINGLASS_DIR, default /dev/shm/trainglass-<uid>, mode 0700):
- *     <random>.seg      this segment, one per process, 0600, made whole before it is
- * named <random>.ctl      requests to that process (wire/control.h), made by whoever
- * asks <random>.stacks   Python stacks on request <session>.end     how `trainglass
- * run` saw the command end <random>.done     the server has folded the segment into the
- * run store
- *
- * <session>.end is one line of key=value fields between single spaces, at most 255
- * bytes, made whole under another name and renamed:
- *     exit=N | signal=N   how the command itself ended, exactly one of them
- *     oom=0|1             an OOM counter of its control group grew while it ran
- *     pid=N               of the command, in the launcher's PID namespace
- *     realtime_ns=N       when
- * A reader skips keys that it does not know.
+ *     <random>.seg      this segment, one per process, 0600, whole before it is named
+ *     <random>.ctl      requests to that process (wire/control.h), by whoever asks
+ *     <random>.stacks   Python stacks on request
+ *     <session>.end     how the command ended (wire/end_note.h)
+ *     <random>.done     the server has folded the segment into the run store
  *
  * Alive or not is an flock (LOCK_EX) on <random>.seg, held through a descriptor of its
  * own that is never mapped and is closed in a forked child: a reader that gets LOCK_SH
@@ -54,9 +47,10 @@
 #define WIRE_FACTS       128u
 #define WIRE_SOURCES     16u
 #define WIRE_CLOCK_PAIRS 64u
-#define WIRE_OPEN_RANGES 40u /* remembered per thread; deeper ones are counted alone   \
+#define WIRE_OPEN_RANGES                                                               \
+    40u               /* remembered per thread; deeper ones are counted alone   \
                               */
-#define WIRE_TEXT 64u        /* bytes of a short text, NUL-terminated */
+#define WIRE_TEXT 64u /* bytes of a short text, NUL-terminated */
 
 enum wire_role {
     WIRE_ROLE_TRAINER = 1,

@@ -1,0 +1,69 @@
+/* Writes the seeds that no text editor can: make_seeds DIRECTORY makes
+ * DIRECTORY/{segment,control}/... with one well-formed example of each format. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "wire/control.h"
+#include "wire/segment.h"
+
+static void write_seed(const char *folder, const char *kind, const void *bytes,
+                       size_t size)
+{
+    char path[4096];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, kind);
+    (void)mkdir(path, 0755);
+    (void)snprintf(path, sizeof(path), "%s/%s/whole", folder, kind);
+    FILE *file = fopen(path, "wb");
+
+    if (file == NULL || fwrite(bytes, 1, size, file) != size || fclose(file) != 0) {
+        perror(path);
+        exit(1);
+    }
+}
+
+static _Atomic uint32_t name_hash[1024];
+
+static void fill_segment(unsigned char *memory, const struct wire_layout *layout)
+{
+    struct thread_slot *slot = (void *)(memory + layout->threads_offset);
+    struct names names;
+    struct ring ring;
+
+    wire_header_init((void *)memory, layout);
+    if (names_open(&names, memory + layout->names_offset,
+                   layout->segment_bytes - layout->names_offset, layout->name_count,
+                   layout->name_bytes) != 0 ||
+        names_index(&names, name_hash, 1024) != 0 ||
+        ring_open(&ring, memory + layout->rings_offset,
+                  layout->segment_bytes - layout->rings_offset, 64) != 0)
+        exit(1);
+    uint32_t op = names_intern(&names, "aten::add", 9);
+
+    for (uint64_t i = 0; i < 100; i++)
+        ring_push(&ring, (struct event){.time = i * 10,
+                                        .value = 5,
+                                        .meta = EVENT_META(op, EVENT_CPU_OP, 0, 0)});
+    atomic_store(&slot->state, THREAD_LIVE);
+    atomic_store(&slot->ring_capacity, 64);
+    atomic_store(&slot->ring_offset, layout->rings_offset);
+}
+
+int main(int count, char **arguments)
+{
+    struct control control = {.sequence = 1, .budget_ppm = 10000};
+    struct wire_layout layout;
+    unsigned char *memory = aligned_alloc(4096, WIRE_BYTES_MIN);
+
+    if (count != 2 || memory == NULL || wire_layout_for(WIRE_BYTES_MIN, &layout) != 0)
+        return 2;
+    memset(memory, 0, WIRE_BYTES_MIN);
+    fill_segment(memory, &layout);
+    write_seed(arguments[1], "segment", memory, WIRE_BYTES_MIN);
+    control_seal(&control);
+    write_seed(arguments[1], "control", &control, sizeof(control));
+    free(memory);
+    return 0;
+}
