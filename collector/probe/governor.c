@@ -1,0 +1,411 @@
+#include "probe/governor.h"
+
+#define DETAIL        ((uint32_t)(EVENT_STEP_OPS | EVENT_STEP_KERNELS))
+#define SUM_STEPS     2048.0 /* sums are halved here */
+#define SAFETY        2.0  /* real over calibrated cost, until measured; 0.9-1.6 seen */
+#define FACTOR_MIN    0.1  /* below, an interval is luck: recording is never free */
+#define WIDE          0.25 /* of the budget: half an interval that decides nothing */
+#define ROOM          0.8  /* of the budget: a rung up must stay below */
+#define HOLD_BLOCKS   8u   /* before a rung up: what came before has shown */
+#define HOLD_MAX      8192u
+#define BURST_SHARE   0.1  /* of the budget, for slow steps */
+#define SLOW_SPREADS  8.0  /* beyond typical: 6 standard deviations of a normal job */
+#define SLOW_SHARE    1.3  /* of typical, at least */
+#define SLOW_STEPS    64u  /* that a step is compared with */
+#define CLIP_SPREADS  4.0  /* a stall moves what is typical by no more */
+#define TYPICAL_STEPS 16.0 /* memory of what is typical */
+#define STALL_MEAN_MAX                                                                 \
+    2.0                  /* mean step over typical that the budget is reckoned with    \
+                          */
+#define DETAIL_STEPS 8.0 /* memory of what a recorded step costs */
+
+static double min_of(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static double max_of(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+void governor_init(struct governor *governor, const struct governor_options *options)
+{
+    *governor = (struct governor){
+        .options = *options,
+        .rate = DRAW_RATE_NONE,
+        .block = UINT64_MAX,
+        .hold_blocks = HOLD_BLOCKS,
+    };
+    if (governor->options.block_steps == 0)
+        governor->options.block_steps = DRAW_BLOCK_STEPS;
+    governor_set_budget(governor, options->budget);
+    experiment_init(&governor->experiment);
+}
+
+void governor_set_sources(struct governor *governor, uint32_t sources)
+{
+    sources &= DETAIL;
+    if (sources == governor->sources)
+        return;
+    governor->sources = sources;
+    governor->recorded_detail_ns = 0;
+    governor->rate = DRAW_RATE_NONE;
+    governor->spoiled = true;
+    governor->result = (struct experiment_result){.known = false};
+    governor->result_pairs = 0;
+    experiment_init(&governor->experiment);
+    governor->changed_block = 0;
+    governor->learn_left = GOVERNOR_LEARN_STEPS;
+}
+
+void governor_set_level(struct governor *governor, enum wire_level level)
+{
+    if (level == governor->options.level)
+        return;
+    governor->options.level = level;
+    governor->spoiled = true;
+}
+
+void governor_set_budget(struct governor *governor, double budget)
+{
+    governor->options.budget = budget > 0 ? min_of(budget, 1) : 0;
+    governor->hold_blocks = HOLD_BLOCKS;
+}
+
+void governor_burst(struct governor *governor, uint32_t steps)
+{
+    if (steps > GOVERNOR_BURST_STEPS_MAX)
+        steps = GOVERNOR_BURST_STEPS_MAX;
+    if (governor->burst_left < steps)
+        governor->burst_left = steps;
+}
+
+/* ---- what ended ---------------------------------------------------------------- */
+
+static void sums_add(struct governor *governor, const struct governor_step *step)
+{
+    struct governor_sums *sums = &governor->sums;
+    bool validation = (step->flags & EVENT_STEP_VALIDATION) != 0;
+    bool tagged = (step->flags & EVENT_STEP_TAGGED) != 0;
+    bool recorded = (step->flags & DETAIL) != 0 && !tagged && !validation;
+
+    if (sums->steps >= SUM_STEPS) {
+        sums->steps /= 2;
+        sums->recorded_steps /= 2;
+        sums->time_ns /= 2;
+        sums->fixed_ns /= 2;
+        sums->detail_ns /= 2;
+        sums->burst_ns /= 2;
+    }
+    sums->steps += validation ? 0 : 1;
+    sums->recorded_steps += recorded ? 1 : 0;
+    sums->time_ns += step->duration_ns;
+    sums->fixed_ns += step->fixed_ns;
+    sums->detail_ns += tagged ? 0 : step->detail_ns;
+    sums->burst_ns += tagged ? step->detail_ns : 0;
+}
+
+/* Typical step and spread without a memory of steps: each moves them, a stall by no
+ * more than an unusual step does. The first steps only warm up: the shortest counts. */
+static void typical_add(struct governor *governor, double duration_ns)
+{
+    governor->steps_seen++;
+    if (governor->steps_seen <= 4) {
+        if (governor->steps_seen == 1 || duration_ns < governor->typical_ns)
+            governor->typical_ns = duration_ns;
+        governor->spread_ns = governor->typical_ns / 8;
+        return;
+    }
+
+    double limit_ns = CLIP_SPREADS * governor->spread_ns;
+    double beyond_ns = duration_ns - governor->typical_ns;
+    double clipped_ns = max_of(-limit_ns, min_of(limit_ns, beyond_ns));
+    double size_ns = clipped_ns < 0 ? -clipped_ns : clipped_ns;
+
+    governor->typical_ns += clipped_ns / TYPICAL_STEPS;
+    governor->spread_ns += (size_ns - governor->spread_ns) / (2 * TYPICAL_STEPS);
+    governor->spread_ns = max_of(governor->spread_ns, governor->typical_ns / 256);
+}
+
+/* Bursts after slow steps live on a credit of their own, so that a job whose every
+ * 50th step is slow by design does not spend the budget on the steps after it. */
+static void slow_step_check(struct governor *governor, double duration_ns)
+{
+    double burst_ns = GOVERNOR_BURST_STEPS * SAFETY * governor->recorded_detail_ns;
+    double slow_ns =
+        governor->typical_ns + max_of(SLOW_SPREADS * governor->spread_ns,
+                                      (SLOW_SHARE - 1) * governor->typical_ns);
+
+    governor->burst_credit_ns =
+        min_of(2 * burst_ns, governor->burst_credit_ns +
+                                 BURST_SHARE * governor->options.budget * duration_ns);
+    if (governor->options.level != WIRE_LEVEL_AUTO || governor->burst_left > 0 ||
+        governor->steps_seen < SLOW_STEPS || duration_ns <= slow_ns ||
+        !(burst_ns > 0) || governor->burst_credit_ns < burst_ns)
+        return;
+    governor->burst_credit_ns -= burst_ns;
+    governor->burst_left = GOVERNOR_BURST_STEPS;
+}
+
+/* A block's first step carries what the block before left behind: not compared. */
+static void block_add(struct governor *governor, const struct governor_step *step)
+{
+    uint32_t length = governor->options.block_steps;
+    uint32_t position = (uint32_t)(step->number % length);
+    uint32_t due = governor->arm == DRAW_RECORDED  ? governor->sources
+                   : governor->arm == DRAW_CONTROL ? (uint32_t)EVENT_STEP_CONTROL
+                                                   : 0;
+    uint32_t is = step->flags & (DETAIL | EVENT_STEP_TAGGED | EVENT_STEP_CONTROL);
+
+    if (step->number / length != governor->block || is != due)
+        governor->spoiled = true;
+    if (position > 0 || length == 1) {
+        governor->block_sum_ns += step->duration_ns;
+        governor->block_predicted_ns += step->detail_ns;
+        governor->compared++;
+    }
+    if (position < length - 1 || governor->spoiled ||
+        governor->compared != (length > 1 ? length - 1 : 1) ||
+        !(draw_control_share(governor->block) > 0))
+        return;
+    experiment_add(
+        &governor->experiment,
+        &(struct experiment_unit){
+            .arm = governor->arm,
+            .step_ns = governor->block_sum_ns / governor->compared,
+            .predicted_ns = governor->block_predicted_ns / governor->compared,
+        });
+    if (governor->experiment.pairs != governor->result_pairs) {
+        governor->result_pairs = governor->experiment.pairs;
+        experiment_result(&governor->experiment, &governor->result);
+    }
+}
+
+void governor_step_end(struct governor *governor, const struct governor_step *step)
+{
+    sums_add(governor, step);
+    if (step->flags & EVENT_STEP_VALIDATION)
+        return;
+    if (step->flags & DETAIL) {
+        double *detail_ns = &governor->recorded_detail_ns;
+
+        *detail_ns += *detail_ns > 0 ? (step->detail_ns - *detail_ns) / DETAIL_STEPS
+                                     : max_of(step->detail_ns, 1);
+    }
+    slow_step_check(governor, step->duration_ns);
+    typical_add(governor, step->duration_ns);
+    if (governor->options.level == WIRE_LEVEL_AUTO)
+        block_add(governor, step);
+}
+
+/* ---- what comes ---------------------------------------------------------------- */
+
+/* Time of a step that shares are reckoned with; compilation and stalls do not make the
+ * budget seem larger than it will be. */
+static double mean_step_ns(const struct governor *governor)
+{
+    const struct governor_sums *sums = &governor->sums;
+    double mean_ns = sums->steps > 0 ? sums->time_ns / sums->steps : 0;
+
+    return max_of(1, min_of(mean_ns, STALL_MEAN_MAX * governor->typical_ns));
+}
+
+/* Real cost of detail over its calibrated cost, on the safe side, at a rate that
+ * records `share` of the steps. */
+static double factor_bound(const struct governor *governor, double share)
+{
+    const struct experiment_result *result = &governor->result;
+
+    if (!result->known || !(result->predicted_ns > 0))
+        return SAFETY;
+
+    double low = result->low_ns / result->predicted_ns;
+    double high = result->high_ns / result->predicted_ns;
+    double half_width = (result->high_ns - result->low_ns) / 2 * share;
+    bool wide = half_width > WIDE * governor->options.budget * mean_step_ns(governor);
+
+    return max_of(FACTOR_MIN, wide ? min_of(high, max_of(SAFETY, low)) : high);
+}
+
+/* Upper bound of what detail costs at a rate, as a share of time. */
+static double cost_bound(const struct governor *governor, unsigned rate)
+{
+    double share = draw_recorded_share(governor->block, rate);
+
+    return factor_bound(governor, share) * share * governor->recorded_detail_ns /
+           mean_step_ns(governor);
+}
+
+static void rate_set(struct governor *governor, unsigned rate)
+{
+    bool up = rate < governor->rate;
+    uint64_t stayed = governor->block - governor->changed_block;
+
+    /* A rung up that did not hold: the next try waits longer. */
+    if (!up && governor->stepped_up && stayed < 16 * governor->hold_blocks &&
+        governor->hold_blocks < HOLD_MAX)
+        governor->hold_blocks *= 4;
+    governor->stepped_up = up && governor->rate != DRAW_RATE_NONE;
+    governor->changed_block = governor->block;
+    governor->rate = rate;
+}
+
+static void rate_adapt(struct governor *governor)
+{
+    const struct governor_sums *sums = &governor->sums;
+    unsigned rate = governor->rate;
+
+    if (!(governor->recorded_detail_ns > 0) || !(sums->time_ns > 0))
+        return; /* nothing was recorded yet: its cost is not known */
+
+    double spent = (sums->fixed_ns + sums->burst_ns) / sums->time_ns;
+    /* The burst that taught us the cost is not held against the first seconds. */
+    if (governor->steps_seen < SLOW_STEPS)
+        spent = sums->fixed_ns / sums->time_ns;
+    double left = governor->options.budget - spent;
+
+    while (rate <= DRAW_RATE_LAST && cost_bound(governor, rate) > left)
+        rate++;
+    if (rate != governor->rate) {
+        rate_set(governor, rate);
+    } else if (rate == DRAW_RATE_NONE && governor->changed_block == 0) {
+        rate = DRAW_RATE_LAST; /* the start: as high as fits at once */
+        while (rate > 0 && cost_bound(governor, rate - 1) <= ROOM * left)
+            rate--;
+        if (cost_bound(governor, rate) <= ROOM * left)
+            rate_set(governor, rate);
+    } else if (rate > 0 &&
+               governor->block - governor->changed_block >= governor->hold_blocks &&
+               cost_bound(governor, rate - 1) <= ROOM * left) {
+        rate_set(governor, rate - 1);
+    }
+    governor->nothing_fits = governor->rate == DRAW_RATE_NONE;
+}
+
+static uint32_t level_flags(const struct governor *governor)
+{
+    switch (governor->options.level) {
+    case WIRE_LEVEL_OPS:
+        return governor->sources & EVENT_STEP_OPS;
+    case WIRE_LEVEL_KERNELS:
+        return governor->sources & EVENT_STEP_KERNELS;
+    case WIRE_LEVEL_ALL:
+        return governor->sources;
+    default:
+        return 0;
+    }
+}
+
+static void block_start(struct governor *governor, uint64_t number)
+{
+    uint32_t length = governor->options.block_steps;
+
+    governor->block = number / length;
+    governor->compared = 0;
+    governor->block_sum_ns = 0;
+    governor->block_predicted_ns = 0;
+    governor->spoiled = number % length != 0;
+    rate_adapt(governor);
+    governor->arm = draw_arm(governor->options.seed, governor->block, governor->rate);
+}
+
+uint32_t governor_next(struct governor *governor, uint64_t number)
+{
+    bool automatic = governor->options.level == WIRE_LEVEL_AUTO;
+    uint32_t flags = level_flags(governor);
+    uint32_t *left = &governor->burst_left;
+
+    if (automatic) {
+        if (number / governor->options.block_steps != governor->block)
+            block_start(governor, number);
+        if (governor->arm == DRAW_CONTROL)
+            return EVENT_STEP_CONTROL;
+        if (governor->arm == DRAW_RECORDED)
+            flags = governor->sources;
+        if (governor->learn_left > 0 && governor->options.budget > 0)
+            left = &governor->learn_left;
+    }
+    if (*left == 0 || governor->sources == 0)
+        return flags;
+    (*left)--;
+    return flags == governor->sources ? flags : governor->sources | EVENT_STEP_TAGGED;
+}
+
+/* ---- what it costs -------------------------------------------------------------- */
+
+/* Pairs come once per two arms' worth of blocks, and ever more slowly while the control
+ * group shrinks: summed over stretches of a quarter of the job so far. */
+static double blocks_until(const struct governor *governor, double pairs)
+{
+    double blocks = 0;
+
+    for (unsigned stretch = 0; stretch < 64 && pairs > 0; stretch++) {
+        double at = (double)governor->block + blocks, span = at / 4 + 1;
+        uint64_t middle = (uint64_t)(at + span / 2);
+        double control = draw_control_share(middle);
+        double recorded = draw_recorded_share(middle, governor->rate);
+        double gain = span * recorded * control / (recorded + control + 1e-9);
+
+        blocks += gain > pairs ? span * pairs / gain : span;
+        pairs -= gain;
+    }
+    return blocks;
+}
+
+static uint64_t steps_needed(const struct governor *governor)
+{
+    const struct experiment_result *result = &governor->result;
+    double share = draw_recorded_share(governor->block, governor->rate);
+
+    if (!result->known || !(share > 0))
+        return 0;
+
+    double half_width_ns =
+        governor->options.budget / 2 * mean_step_ns(governor) / share;
+    double pairs = experiment_pairs_needed(result, half_width_ns) - result->pairs;
+
+    return (uint64_t)(governor->options.block_steps * blocks_until(governor, pairs));
+}
+
+void governor_report(const struct governor *governor, struct governor_report *report)
+{
+    const struct experiment_result *result = &governor->result;
+    const struct governor_sums *sums = &governor->sums;
+    double percent = sums->time_ns > 0 ? 100 / sums->time_ns : 0;
+    double detail_pct = sums->detail_ns * percent;
+    uint64_t compared =
+        governor->options.block_steps > 1 ? governor->options.block_steps - 1 : 1;
+    bool automatic = governor->options.level == WIRE_LEVEL_AUTO;
+
+    *report = (struct governor_report){
+        .budget_pct = 100 * governor->options.budget,
+        .detail_pct = detail_pct,
+        .burst_pct = sums->burst_ns * percent,
+        .fixed_pct = sums->fixed_ns * percent,
+        .recorded_share = sums->steps > 0 ? sums->recorded_steps / sums->steps : 0,
+        .cost_factor = 1,
+        .recorded_steps = governor->experiment.units[DRAW_RECORDED] * compared,
+        .control_steps = governor->experiment.units[DRAW_CONTROL] * compared,
+        .rate = governor->rate,
+        .state = !automatic               ? WIRE_GOVERNOR_FIXED
+                 : governor->nothing_fits ? WIRE_GOVERNOR_NOTHING_FITS
+                                          : WIRE_GOVERNOR_MEASURING,
+    };
+    if (automatic && result->known && result->predicted_ns > 0) {
+        double spent_pct = report->burst_pct + report->fixed_pct;
+
+        report->interval_known = true;
+        report->cost_factor = result->effect_ns / result->predicted_ns;
+        report->detail_pct = detail_pct * report->cost_factor;
+        report->low_pct =
+            detail_pct * result->low_ns / result->predicted_ns + spent_pct;
+        report->high_pct =
+            detail_pct * result->high_ns / result->predicted_ns + spent_pct;
+        report->steps_needed = steps_needed(governor);
+        if (report->state == WIRE_GOVERNOR_MEASURING &&
+            report->high_pct - report->low_pct <= report->budget_pct)
+            report->state = WIRE_GOVERNOR_SETTLED;
+    }
+    report->measured_pct = report->detail_pct + report->burst_pct + report->fixed_pct;
+}

@@ -1,0 +1,130 @@
+/* Keeps the profiler's cost within its budget, and says what it costs.
+ *
+ *     a step ended ──▶ governor_step_end() ──▶ sums, experiment.h ──▶ cost of detail
+ *                                                                        │
+ *     next step's flags ◀── governor_next() ◀── draw.h ◀── rate 1/2^k ◀──┘
+ *
+ * The rate goes down as soon as (upper end of the cost's 95 % interval) x (share of
+ * recorded steps) is more than the budget leaves, and up a rung when the next one would
+ * leave clear room. While the interval is too wide to judge by, the calibrated cost
+ * with a safety factor takes its place, as far as the interval allows it: a noisy job
+ * is neither punished for its noise nor trusted.
+ *
+ *     measured = detail (experiment) + bursts + what every step carries (calibrated)
+ *
+ * Decisions change at block boundaries alone (draw.h). Control blocks are left in
+ * peace: no burst, no window. One owner, the thread that ends steps; no clock, no
+ * memory beside the struct, no system call. About 20 ns a step, a microsecond when a
+ * pair of the experiment is complete.
+ */
+#ifndef PROBE_GOVERNOR_H
+#define PROBE_GOVERNOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "probe/draw.h"
+#include "probe/experiment.h"
+#include "wire/event.h"
+#include "wire/segment.h"
+
+#define GOVERNOR_BURST_STEPS     3u    /* after a slow step */
+#define GOVERNOR_LEARN_STEPS     3u    /* at the start: what a recorded step costs */
+#define GOVERNOR_BURST_STEPS_MAX 1000u /* on request */
+
+struct governor_options {
+    double budget; /* share of training time, 0 to 1 */
+    enum wire_level level;
+    uint64_t seed;        /* draw_seed(): the same on all ranks */
+    uint32_t block_steps; /* 0: DRAW_BLOCK_STEPS; longer where a GPU runs behind. No
+                             common divisor with a job's periods; same on all ranks */
+};
+
+/* A step, or a validation batch, that ended. Costs are events times calibrated cost. */
+struct governor_step {
+    uint64_t number; /* of a training step */
+    uint32_t flags;  /* EVENT_STEP_*: what governor_next() said of it, or-ed with
+                        VALIDATION, and with TAGGED if something else recorded it */
+    double duration_ns;
+    double fixed_ns;  /* what every step carries, recorded or not */
+    double detail_ns; /* what only recorded ones do */
+};
+
+/* Over the last one to two thousand steps, in per cent of their time. */
+struct governor_report {
+    double budget_pct;
+    double measured_pct; /* detail + burst + fixed */
+    bool interval_known; /* false: the two ends are 0, and detail is the calibrated cost
+                          */
+    double low_pct, high_pct; /* 95 % interval of measured_pct */
+    double detail_pct, burst_pct, fixed_pct;
+    double recorded_share;   /* of the steps, 0 to 1; drawn ones, without bursts */
+    double cost_factor;      /* measured cost of detail over the calibrated one, or 1 */
+    uint64_t recorded_steps; /* compared so far */
+    uint64_t control_steps;
+    uint64_t steps_needed; /* more, until the interval is narrower than the budget */
+    uint32_t rate;         /* 1 step in 2^rate; DRAW_RATE_NONE: none */
+    enum wire_governor_state state;
+};
+
+/* The recent past: halved when full, so that it is always one to two times as long. */
+struct governor_sums {
+    double steps, recorded_steps;
+    double time_ns, fixed_ns, detail_ns, burst_ns;
+};
+
+struct governor {
+    struct governor_options options;
+    uint32_t sources; /* EVENT_STEP_OPS | EVENT_STEP_KERNELS that can be recorded */
+    unsigned rate;
+    /* The block in progress. */
+    uint64_t block;
+    enum draw_arm arm;
+    uint32_t compared; /* steps of it in the two sums */
+    bool spoiled;      /* not all of it was as drawn */
+    double block_sum_ns, block_predicted_ns;
+    /* What a step is like. */
+    double typical_ns;         /* without stalls */
+    double spread_ns;          /* mean absolute deviation from it, clipped */
+    double recorded_detail_ns; /* calibrated cost of a recorded step; 0: not known */
+    uint64_t steps_seen;
+    /* Bursts. */
+    uint32_t learn_left; /* steps whose detail tells what detail costs; auto alone */
+    uint32_t burst_left;
+    double burst_credit_ns; /* what slow steps may still cost */
+    /* The ladder. */
+    uint64_t changed_block; /* of the last change of the rate */
+    uint64_t hold_blocks;   /* before the next step up */
+    bool stepped_up;        /* the last change was one */
+    bool nothing_fits;
+    struct governor_sums sums;
+    struct experiment experiment;
+    struct experiment_result result; /* as of the newest pair */
+    uint64_t result_pairs;
+};
+
+void governor_init(struct governor *governor, const struct governor_options *options);
+
+/* What can be recorded has changed: begins to learn its cost anew. */
+void governor_set_sources(struct governor *governor, uint32_t sources);
+
+/* Both take effect at the next governor_next(). `budget` is cut to 0 to 1. */
+void governor_set_level(struct governor *governor, enum wire_level level);
+void governor_set_budget(struct governor *governor, double budget);
+
+/* The next `steps` steps that are no control steps are recorded in full and tagged; at
+ * most GOVERNOR_BURST_STEPS_MAX. */
+void governor_burst(struct governor *governor, uint32_t steps);
+
+/* Folds in what ended. A validation batch counts for the sums alone, and the decision
+ * about the coming training step stands. */
+void governor_step_end(struct governor *governor, const struct governor_step *step);
+
+/* EVENT_STEP_OPS | KERNELS | TAGGED | CONTROL for training step `number`. Once per
+ * step, after governor_step_end() of the one before. */
+uint32_t governor_next(struct governor *governor, uint64_t number);
+
+/* Everything it knows. Up to half a microsecond: call it once in a few steps. */
+void governor_report(const struct governor *governor, struct governor_report *report);
+
+#endif
