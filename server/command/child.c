@@ -1,0 +1,149 @@
+#include "child.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "places.h"
+
+static const int forwarded[] = {
+    SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT,
+};
+static sigset_t old_mask;
+static struct sigaction old_child_action;
+
+static int not_runnable(const char *program, int error)
+{
+    command_complain("%s: %s", program,
+                     error == ENOENT ? "command not found" : strerror(error));
+    return error == ENOENT ? 127 : 126;
+}
+
+static int check_file(const char *path)
+{
+    struct stat status;
+
+    if (stat(path, &status) != 0)
+        return errno == ENOTDIR ? ENOENT : errno;
+    if (S_ISDIR(status.st_mode))
+        return EISDIR;
+    return access(path, X_OK) == 0 ? 0 : errno;
+}
+
+int child_check(const char *program)
+{
+    const char *path = getenv("PATH");
+    char candidate[PLACE_BYTES];
+    int error = ENOENT;
+
+    if (strchr(program, '/') != NULL) {
+        error = check_file(program);
+        return error == 0 ? 0 : not_runnable(program, error);
+    }
+    if (path == NULL)
+        path = "/bin:/usr/bin";
+    for (; *program != '\0'; path++) {
+        size_t length = strcspn(path, ":");
+        int found = snprintf(candidate, sizeof(candidate), "%.*s%s%s", (int)length,
+                             path, length ? "/" : "", program);
+
+        found = found > 0 && found < (int)sizeof(candidate) ? check_file(candidate)
+                                                            : ENOENT;
+        if (found == 0)
+            return 0;
+        /* As execvp: something unusable is worth telling when nothing better comes. */
+        if (found != ENOENT && found != EISDIR)
+            error = found;
+        path += length;
+        if (*path == '\0')
+            break;
+    }
+    return not_runnable(program, error);
+}
+
+void child_block_signals(void)
+{
+    sigset_t mask;
+
+    sigemptyset(&mask);
+    for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
+        sigaddset(&mask, forwarded[i]);
+    sigaddset(&mask, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &mask, &old_mask);
+    /* Whoever started us may ignore it; children would then vanish unreported. */
+    sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, &old_child_action);
+}
+
+void child_restore_signals(void)
+{
+    sigaction(SIGCHLD, &old_child_action, NULL);
+    sigprocmask(SIG_SETMASK, &old_mask, NULL);
+}
+
+static pid_t start(char *const *argv)
+{
+    pid_t child = fork();
+
+    if (child != 0)
+        return child;
+    child_restore_signals();
+    execvp(argv[0], argv);
+    _exit(not_runnable(argv[0], errno));
+}
+
+/* Reaps whatever ended or stopped; true when it was the command that ended. */
+static bool reap(pid_t child, struct child_end *end)
+{
+    bool ended = false;
+    pid_t pid;
+    int status;
+
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+        if (pid != child)
+            continue; /* an orphan that fell to us as PID 1 */
+        if (WIFSTOPPED(status)) {
+            /* The shell that waits for us sees the stop as it would see the command's.
+             */
+            raise(SIGSTOP);
+        } else if (WIFSIGNALED(status)) {
+            *end = (struct child_end){128 + WTERMSIG(status), WTERMSIG(status)};
+            ended = true;
+        } else {
+            *end = (struct child_end){WEXITSTATUS(status), 0};
+            ended = true;
+        }
+    }
+    return ended;
+}
+
+struct child_end child_run(char *const *argv)
+{
+    struct child_end end = {126, 0};
+    pid_t child = start(argv);
+    sigset_t mask;
+
+    if (child < 0) {
+        command_complain("%s: %s", argv[0], strerror(errno));
+        return end;
+    }
+    sigprocmask(SIG_BLOCK, NULL, &mask);
+    for (;;) {
+        siginfo_t info;
+        int number = sigwaitinfo(&mask, &info);
+
+        if (number == SIGCHLD) {
+            if (reap(child, &end))
+                return end;
+        } else if (number > 0 && info.si_code != SI_KERNEL) {
+            /* What the terminal sends went to the whole group: the command has it. */
+            kill(child, number);
+        }
+    }
+}

@@ -1,0 +1,27 @@
+/* The command as our child: its own input and output, its own exit code. */
+#ifndef COMMAND_CHILD_H
+#define COMMAND_CHILD_H
+
+#include <sys/types.h>
+
+struct child_end {
+    int code;   /* as a shell shows it: 128 + n for a signal, 127, 126 */
+    int signal; /* that ended it; 0 none */
+};
+
+/* 0 when argv[0] can be executed, else 127 (not found) or 126 (not executable) and a
+ * line on stderr. */
+int child_check(const char *program);
+
+/* Blocks the signals that are forwarded; before child_run() and anything slow, so that
+ * none is lost in between. */
+void child_block_signals(void);
+
+/* Starts argv with the signal state of before child_block_signals(), forwards signals,
+ * reaps every child, follows its stops, and returns how it ended. */
+struct child_end child_run(char *const *argv);
+
+/* In a forked child: the signal state of before child_block_signals(). */
+void child_restore_signals(void);
+
+#endif

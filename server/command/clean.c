@@ -1,0 +1,141 @@
+/* trainglass clean: removes what ended jobs left in shared memory. */
+#include <cjson/cJSON.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "places.h"
+#include "segment_file.h"
+
+struct cleaning {
+    const char *directory;
+    const struct segment_entry *entries;
+    int count;
+    bool dry_run;
+    uint64_t bytes; /* freed */
+    int files;
+    int failed;
+    int error; /* of the first that failed */
+};
+
+/* A session stays whole while any of its processes lives. */
+static bool is_alive(const struct cleaning *cleaning, const char *session)
+{
+    for (int i = 0; i < cleaning->count; i++)
+        if (cleaning->entries[i].alive &&
+            strcmp(cleaning->entries[i].session, session) == 0)
+            return true;
+    return false;
+}
+
+/* The entry of `name`'s segment: <random>.ctl belongs to <random>.seg. */
+static const struct segment_entry *segment_of(const struct cleaning *cleaning,
+                                              const char *name)
+{
+    size_t stem = strcspn(name, ".");
+
+    for (int i = 0; i < cleaning->count; i++)
+        if (strncmp(cleaning->entries[i].file, name, stem) == 0 &&
+            cleaning->entries[i].file[stem] == '.')
+            return &cleaning->entries[i];
+    return NULL;
+}
+
+static bool is_left_behind(const struct cleaning *cleaning, const char *name)
+{
+    const struct segment_entry *segment;
+    char session[WIRE_TEXT];
+
+    if (segment_file_is(name, ".end")) {
+        snprintf(session, sizeof(session), "%.*s", (int)(strlen(name) - 4), name);
+        return !is_alive(cleaning, session);
+    }
+    if (!segment_file_is(name, ".seg") && !segment_file_is(name, ".ctl") &&
+        !segment_file_is(name, ".stacks") && !segment_file_is(name, ".done"))
+        return false;
+    segment = segment_of(cleaning, name);
+    return segment == NULL ||
+           (!segment->alive &&
+            (segment->session[0] == '\0' || !is_alive(cleaning, segment->session)));
+}
+
+static void remove_file(struct cleaning *cleaning, int folder, const char *name)
+{
+    struct stat status;
+
+    if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+        S_ISDIR(status.st_mode))
+        return;
+    if (!cleaning->dry_run && unlinkat(folder, name, 0) != 0) {
+        cleaning->error = cleaning->failed++ == 0 ? errno : cleaning->error;
+        return;
+    }
+    cleaning->files++;
+    cleaning->bytes += (uint64_t)status.st_blocks * 512;
+}
+
+static void clean_folder(struct cleaning *cleaning, DIR *folder)
+{
+    struct dirent *found;
+
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of our own */
+    while ((found = readdir(folder)) != NULL)
+        if (is_left_behind(cleaning, found->d_name))
+            remove_file(cleaning, dirfd(folder), found->d_name);
+}
+
+static int report(const struct cleaning *cleaning, bool json)
+{
+    cJSON *document;
+
+    if (json) {
+        document = cJSON_CreateObject();
+        cJSON_AddStringToObject(document, "directory", cleaning->directory);
+        cJSON_AddBoolToObject(document, "dry_run", cleaning->dry_run);
+        cJSON_AddNumberToObject(document, "files", cleaning->files);
+        cJSON_AddNumberToObject(document, "bytes", (double)cleaning->bytes);
+        cJSON_AddNumberToObject(document, "failed", cleaning->failed);
+        command_print_json(document);
+    } else {
+        printf("%s %d files, %.1f MiB, in %s\n",
+               cleaning->dry_run ? "Would remove" : "Removed", cleaning->files,
+               (double)cleaning->bytes / (1 << 20), cleaning->directory);
+    }
+    if (cleaning->failed == 0)
+        return EXIT_DONE;
+    command_complain("%d files could not be removed: %s", cleaning->failed,
+                     strerror(cleaning->error));
+    return EXIT_CANNOT_START;
+}
+
+int command_clean(const struct invocation *invocation)
+{
+    struct segment_entry *entries = NULL;
+    char directory[PLACE_BYTES];
+    struct cleaning cleaning = {.dry_run = invocation->flags[0] != NULL};
+    DIR *folder;
+
+    if (!place_directory(&invocation->options, directory))
+        return EXIT_USAGE;
+    cleaning.directory = directory;
+    cleaning.count = segment_list(directory, &entries);
+    cleaning.entries = entries;
+    folder = cleaning.count >= 0 ? opendir(directory) : NULL;
+    if (folder == NULL && errno != ENOENT) {
+        command_complain("%s: %s", directory, strerror(errno));
+        free(entries);
+        return EXIT_UNREADABLE;
+    }
+    if (folder != NULL) {
+        clean_folder(&cleaning, folder);
+        closedir(folder);
+    }
+    free(entries);
+    return report(&cleaning, invocation->json);
+}

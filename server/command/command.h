@@ -1,0 +1,67 @@
+/* Commands: one row of a table each, a function that gets a checked invocation and
+ * returns the exit code. Only main.c and commands write to stdout and stderr. */
+#ifndef COMMAND_COMMAND_H
+#define COMMAND_COMMAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "options.h"
+
+enum exit_code {
+    EXIT_DONE = 0,
+    EXIT_FOUND = 1,        /* what --fail-on names */
+    EXIT_USAGE = 2,        /* the command line or a setting is wrong */
+    EXIT_UNREADABLE = 3,   /* the input cannot be read */
+    EXIT_CANNOT_START = 4, /* something that the command needs is missing or taken */
+};
+
+#define COMMAND_FLAGS 6
+
+/* A flag of one command alone; settings are flags of the table in options.h. */
+struct command_flag {
+    const char *name;     /* "--name"; NULL ends the list */
+    const char *argument; /* what it takes, for help; NULL: nothing */
+    const char *help;     /* NULL: not shown */
+};
+
+struct invocation {
+    const struct command *command;
+    struct options options;
+    const char *flags[COMMAND_FLAGS]; /* as command->flags; NULL absent, "" set */
+    bool json;
+    int argc;    /* what is no flag */
+    char **argv; /* borrowed from main, NULL-terminated */
+};
+
+struct command {
+    const char *name;
+    const char *arguments; /* "-- CMD [ARG...]" */
+    const char *summary;   /* half a line */
+    const char *help;      /* what a newcomer wants to know */
+    uint32_t settings;     /* bits of enum option_id that it heeds */
+    struct command_flag flags[COMMAND_FLAGS];
+    int min_arguments, max_arguments;
+    bool stops_at_argument; /* what follows the first argument belongs to that */
+    int (*run)(const struct invocation *invocation);
+};
+
+extern const struct command commands[]; /* ends with a NULL name */
+
+int command_run(const struct invocation *invocation);
+int command_serve(const struct invocation *invocation);
+int command_demo(const struct invocation *invocation);
+int command_doctor(const struct invocation *invocation);
+int command_dump(const struct invocation *invocation);
+int command_clean(const struct invocation *invocation);
+int command_not_yet(const struct invocation *invocation);
+
+/* "trainglass: " and a line on stderr, in one write. */
+PRINTF(1, 2) void command_complain(const char *format, ...);
+
+/* Prints a cJSON document and frees it; EXIT_DONE, or EXIT_CANNOT_START when out of
+ * memory or stdout is closed. */
+struct cJSON;
+int command_print_json(struct cJSON *document);
+
+#endif

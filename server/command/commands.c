@@ -1,0 +1,126 @@
+/* The table of commands: names, help and what each heeds. */
+#include "command.h"
+
+#define BIT(id) (UINT32_C(1) << (id))
+#define PROBE                                                                          \
+    (BIT(OPTION_DIR) | BIT(OPTION_SHARE) | BIT(OPTION_BUDGET) | BIT(OPTION_LEVEL))
+#define SERVER                                                                         \
+    (BIT(OPTION_DIR) | BIT(OPTION_SHARE) | BIT(OPTION_LINGER) | BIT(OPTION_PORT) |     \
+     BIT(OPTION_BIND) | BIT(OPTION_TOKEN) | BIT(OPTION_BASE_PATH) |                    \
+     BIT(OPTION_ALLOW_HOST) | BIT(OPTION_ALLOW_FRAME) | BIT(OPTION_STREAM_CLIENTS) |   \
+     BIT(OPTION_HISTORY) | BIT(OPTION_RUNS) | BIT(OPTION_STATE_DIR) |                  \
+     BIT(OPTION_WINDOW_DIR))
+
+/* clang-format off: a table */
+const struct command commands[] = {
+    {.name = "run",
+     .arguments = "[--] CMD [ARG...]",
+     .summary = "train with CMD and watch it at http://localhost:8080",
+     .help = "Starts CMD as it is: no change of your code, its own input and output, "
+             "its own exit\n"
+             "code. A server is started beside it unless one of yours is there, and "
+             "stays after the\n"
+             "command for `linger`. Whatever goes wrong with the profiler, CMD runs.\n"
+             "\n"
+             "  trainglass run -- python train.py --epochs 10\n"
+             "  trainglass run -- torchrun --nproc-per-node 4 train.py\n"
+             "  trainglass run --no-server -- python train.py     (a sidecar serves)\n",
+     .settings = PROBE | SERVER,
+     .flags = {{"--name", "NAME", "name of the run on the page; else the script's"},
+               {"--no-server", NULL, "record only: something else serves the page"}},
+     .min_arguments = 1,
+     .max_arguments = 1 << 20,
+     .stops_at_argument = true,
+     .run = command_run},
+    {.name = "serve",
+     .arguments = "",
+     .summary = "show the page for jobs that run or ran on this machine",
+     .help =
+         "Shows every session in shared memory until it is interrupted. It only reads: "
+         "starting,\n"
+         "stopping or killing it changes nothing for a job.\n"
+         "\n"
+         "  trainglass serve --port 9000\n"
+         "  trainglass serve --bind 0.0.0.0     (prints the address with its token)\n",
+     .settings = SERVER,
+     .flags = {{"--check", NULL, "exit 0 when a server of yours answers on the port"},
+               {"--ready-fd", "N", NULL}},
+     .max_arguments = 0,
+     .run = command_serve},
+    {.name = "demo",
+     .arguments = "[ARG...]",
+     .summary = "a small real training to look at",
+     .help = "Trains a small network in C, instrumented through trainglass.h, and "
+             "shows its page.\n"
+             "Arguments go to examples/train_mlp.c; --seconds N ends it.\n",
+     .settings = PROBE | SERVER,
+     .flags = {{"--no-server", NULL, "record only: something else serves the page"}},
+     .max_arguments = 64,
+     .stops_at_argument = true,
+     .run = command_demo},
+    {.name = "doctor",
+     .arguments = "",
+     .summary = "what can be recorded here, what not, and what to do about it",
+     .help = "Checks every source of events, the shared memory, the port and the "
+             "containers' limits.\n"
+             "Exits 0 when a job can be recorded and shown, 4 when not.\n",
+     .settings = PROBE | SERVER,
+     .flags = {{"--python", "FILE",
+                "the interpreter that trains; else python3 or python"}},
+     .max_arguments = 0,
+     .run = command_doctor},
+    {.name = "dump",
+     .arguments = "[SESSION]",
+     .summary = "what a session left in shared memory, as it stands there",
+     .help = "Prints header, facts, capabilities, threads and counts of events of "
+             "every process of a\n"
+             "session; with --events also the newest events. Without SESSION: the list "
+             "of sessions.\n",
+     .settings = BIT(OPTION_DIR),
+     .flags = {{"--events", "N", "also the newest N events of every thread"}},
+     .max_arguments = 1,
+     .run = command_dump},
+    {.name = "clean",
+     .arguments = "",
+     .summary = "remove what ended jobs left in shared memory",
+     .help = "Removes the files of sessions whose processes are all gone. Running jobs "
+             "are left\n"
+             "alone, and so are earlier runs on disk.\n",
+     .settings = BIT(OPTION_DIR),
+     .flags = {{"--dry-run", NULL, "say what would be removed"}},
+     .max_arguments = 0,
+     .run = command_clean},
+    {.name = "analyze",
+     .arguments = "FILE...",
+     .summary = "the reader of trace files",
+     .max_arguments = 1 << 20,
+     .stops_at_argument = true,
+     .run = command_not_yet},
+    {.name = "compare",
+     .arguments = "A B",
+     .summary = "the comparison of runs",
+     .max_arguments = 1 << 20,
+     .stops_at_argument = true,
+     .run = command_not_yet},
+    {.name = "cut",
+     .arguments = "FILE",
+     .summary = "the reader of trace files",
+     .max_arguments = 1 << 20,
+     .stops_at_argument = true,
+     .run = command_not_yet},
+    {.name = "window",
+     .arguments = "",
+     .summary = "windows of torch.profiler",
+     .max_arguments = 1 << 20,
+     .stops_at_argument = true,
+     .run = command_not_yet},
+    {.name = NULL},
+};
+/* clang-format on */
+
+int command_not_yet(const struct invocation *invocation)
+{
+    command_complain("%s needs %s, which is not in this version",
+                     invocation->command->name, invocation->command->summary);
+    return EXIT_CANNOT_START;
+}

@@ -1,0 +1,176 @@
+#include "contract.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "limits.h"
+#include "segment_file.h"
+#include "wire/clock.h"
+#include "wire/end_note.h"
+
+static bool is_script(const char *word)
+{
+    size_t length = strlen(word);
+
+    return length > 3 && word[0] != '-' && strcmp(word + length - 3, ".py") == 0;
+}
+
+/* The script if there is one, the module after -m, else the program. */
+static const char *name_of(char *const *argv)
+{
+    const char *name = argv[0], *slash;
+
+    for (int i = 1; argv[i] != NULL; i++) {
+        if (strcmp(argv[i], "-m") == 0 && argv[i + 1] != NULL && !is_script(name) &&
+            strstr(argv[i + 1], "torch.distributed") == NULL) {
+            name = argv[i + 1];
+            break;
+        }
+        if (is_script(argv[i])) {
+            name = argv[i];
+            break;
+        }
+    }
+    slash = strrchr(name, '/');
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : name;
+}
+
+/* Cut to the field's size, control characters made visible. */
+static void copy_name(char *text, size_t size, const char *name)
+{
+    size_t i = 0;
+
+    for (; name[i] != '\0' && i + 1 < size; i++)
+        text[i] = (unsigned char)name[i] < 0x20 || name[i] == 0x7f ? '?' : name[i];
+    /* No half of a UTF-8 character at the cut. */
+    while (name[i] != '\0' && i > 0 && ((unsigned char)name[i] & 0xc0) == 0x80)
+        i--;
+    text[i] = '\0';
+}
+
+void contract_open(struct contract *contract, const struct options *options,
+                   const char *name, char *const *argv)
+{
+    unsigned char random[8];
+
+    memset(contract, 0, sizeof(*contract));
+    contract->zero_ns = clock_ns(CLOCK_MONOTONIC);
+    if (getrandom(random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random)) {
+        uint64_t seed = contract->zero_ns ^ (uint64_t)getpid() << 40;
+
+        memcpy(random, &seed, sizeof(random));
+    }
+    for (size_t i = 0; i < sizeof(random); i++)
+        snprintf(contract->session + 2 * i, 3, "%02x", random[i]);
+    copy_name(contract->run_name, sizeof(contract->run_name),
+              name ? name : name_of(argv));
+    if (!place_directory(options, contract->directory))
+        contract->directory[0] = '\0';
+    contract->oom_kills = limits_oom_kills();
+}
+
+static void export(const char *name, const char *value, bool overwrite)
+{
+    /* One thread, before the command is started. NOLINTNEXTLINE(concurrency-mt-unsafe)
+     */
+    if (setenv(name, value, overwrite) != 0)
+        command_complain("%s could not be set: %s", name, strerror(errno));
+}
+
+static void export_python(void)
+{
+    const char *old = getenv("PYTHONPATH");
+    char folder[PLACE_BYTES], *joined;
+
+    if (!place_python(folder)) {
+        command_complain("the Python side is not installed; Python jobs are not seen");
+        return;
+    }
+    if (old == NULL || *old == '\0') {
+        export("PYTHONPATH", folder, true);
+        return;
+    }
+    if (asprintf(&joined, "%s:%s", folder, old) < 0)
+        return;
+    export("PYTHONPATH", joined, true);
+    free(joined);
+}
+
+void contract_export(const struct contract *contract, const struct options *options)
+{
+    char number[32], library[PLACE_BYTES];
+
+    snprintf(number, sizeof(number), "%llu", (unsigned long long)contract->zero_ns);
+    export("TRAINGLASS_SESSION", contract->session, true);
+    export("TRAINGLASS_RUN_NAME", contract->run_name, true);
+    export("TRAINGLASS_ZERO", number, true);
+    export("TRAINGLASS_BUDGET", options_text(options, OPTION_BUDGET), true);
+    export("TRAINGLASS_LEVEL", options_text(options, OPTION_LEVEL), true);
+    export("TRAINGLASS_SHARE", options_text(options, OPTION_SHARE), true);
+    if (contract->directory[0] != '\0')
+        export("TRAINGLASS_DIR", contract->directory, true);
+    if (!place_library(library)) {
+        command_complain("libtrainglass.so is not beside this program; nothing is "
+                         "recorded");
+        return;
+    }
+    export("TRAINGLASS_LIBRARY", library, true);
+    export("NVTX_INJECTION64_PATH", library, false);
+    export("CUDA_INJECTION64_PATH", library, false);
+    export_python();
+}
+
+/* Did any process of the session record? A note without segments would lie around. */
+static bool was_recorded(const struct contract *contract)
+{
+    struct segment_entry *entries;
+    int count = segment_list(contract->directory, &entries);
+    bool found = false;
+
+    for (int i = 0; i < count && !found; i++)
+        found = strncmp(entries[i].session, contract->session,
+                        strlen(contract->session)) == 0;
+    free(entries);
+    return found;
+}
+
+static int write_note(const char *path, const char *text, size_t length)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    ssize_t written;
+
+    if (fd < 0)
+        return -errno;
+    written = write(fd, text, length);
+    close(fd);
+    return written == (ssize_t)length ? 0 : -ENOSPC;
+}
+
+void contract_close(const struct contract *contract, int code, int signal)
+{
+    char path[PLACE_BYTES + WIRE_TEXT + 8], made[sizeof(path) + 8];
+    char text[END_NOTE_BYTES_MAX];
+    uint32_t oom_kills = limits_oom_kills();
+    struct end_note note = {
+        .exit_code = (uint32_t)code,
+        .signal = (uint32_t)signal,
+        .oom_kills =
+            oom_kills > contract->oom_kills ? oom_kills - contract->oom_kills : 0,
+        .monotonic_ns = clock_ns(CLOCK_MONOTONIC),
+        .realtime_ns = clock_ns(CLOCK_REALTIME),
+    };
+    size_t length = end_note_format(&note, text, sizeof(text));
+
+    if (contract->directory[0] == '\0' || !was_recorded(contract))
+        return;
+    snprintf(path, sizeof(path), "%s/%s.end", contract->directory, contract->session);
+    snprintf(made, sizeof(made), "%s.new", path);
+    if (write_note(made, text, length) != 0 || rename(made, path) != 0)
+        unlink(made);
+}

@@ -1,0 +1,40 @@
+/* What a command is told through its environment, and what it leaves when it ends.
+ *
+ *     TRAINGLASS_DIR       folder of the segments, absolute
+ *     TRAINGLASS_SESSION   random id, the same for all processes of the job
+ *     TRAINGLASS_RUN_NAME  what people call it
+ *     TRAINGLASS_ZERO      CLOCK_MONOTONIC ns at the start of `run`: time zero
+ *     TRAINGLASS_LIBRARY   libtrainglass.so, absolute
+ *     TRAINGLASS_BUDGET, _LEVEL, _SHARE   as the settings of these names
+ *     NVTX_INJECTION64_PATH, CUDA_INJECTION64_PATH   the library, unless set already
+ *     PYTHONPATH           our folder first: its sitecustomize attaches
+ */
+#ifndef COMMAND_CONTRACT_H
+#define COMMAND_CONTRACT_H
+
+#include <stdint.h>
+
+#include "places.h"
+#include "wire/segment.h"
+
+struct contract {
+    char session[WIRE_TEXT];
+    char run_name[WIRE_TEXT];
+    char directory[PLACE_BYTES];
+    uint64_t zero_ns;
+    uint32_t oom_kills; /* counted in our cgroup before the command started */
+};
+
+/* Makes up the session of `argv`; `name` NULL: the name of its script. */
+void contract_open(struct contract *contract, const struct options *options,
+                   const char *name, char *const *argv);
+
+/* Writes the environment above into our own, for a command to inherit. A sentence per
+ * thing that is missing goes to stderr; nothing stops. */
+void contract_export(const struct contract *contract, const struct options *options);
+
+/* Writes <session>.end; `code` and `signal` as wire/end_note.h has them. Best effort:
+ * the folder may be gone or full. */
+void contract_close(const struct contract *contract, int code, int signal);
+
+#endif

@@ -1,0 +1,28 @@
+/* trainglass demo: examples/train_mlp.c under `run`. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "places.h"
+#include "run.h"
+
+int command_demo(const struct invocation *invocation)
+{
+    static char program[PLACE_BYTES];
+    char **argv;
+    int code;
+
+    if (!place_example(program)) {
+        command_complain("the demo's program train_mlp is not beside this one");
+        return EXIT_CANNOT_START;
+    }
+    argv = calloc((size_t)invocation->argc + 2, sizeof(*argv));
+    if (argv == NULL)
+        return EXIT_CANNOT_START;
+    argv[0] = program;
+    for (int i = 0; i < invocation->argc; i++)
+        argv[i + 1] = invocation->argv[i];
+    code =
+        run_command(&invocation->options, "demo", invocation->flags[0] == NULL, argv);
+    free(argv);
+    return code;
+}

@@ -1,0 +1,20 @@
+/* Who holds a port of this machine: one of our servers, or somebody else. */
+#ifndef COMMAND_HOLDER_H
+#define COMMAND_HOLDER_H
+
+#include <stdint.h>
+
+#include "wire/attributes.h"
+
+enum holder {
+    HOLDER_NONE,  /* nobody listens */
+    HOLDER_OURS,  /* a server of this user, format and folder: join it */
+    HOLDER_OTHER, /* something else, or it does not answer in time */
+};
+
+/* Asks GET /healthz at 127.0.0.1:port and believes it only when the listening socket
+ * belongs to us. `directory`: the folder that the server must be watching. Takes at
+ * most a second. */
+MUST_CHECK enum holder holder_ask(uint16_t port, const char *directory);
+
+#endif

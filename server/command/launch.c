@@ -1,0 +1,280 @@
+#include "launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "holder.h"
+#include "places.h"
+
+#define PORTS_TRIED   20   /* the next free one; beyond that something is odd */
+#define READY_MS      5000 /* an idle machine needs 20 */
+#define READY_FD      3
+#define LOG_BYTES_MAX (1 << 20) /* then the log starts anew, the old one kept once */
+
+bool launch_is_loopback(const char *bind)
+{
+    return strncmp(bind, "127.", 4) == 0;
+}
+
+bool launch_make_token(char *token, size_t size)
+{
+    unsigned char random[16];
+
+    if (size < 2 * sizeof(random) + 1 ||
+        getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        return false;
+    for (size_t i = 0; i < sizeof(random); i++)
+        snprintf(token + 2 * i, 3, "%02x", random[i]);
+    return true;
+}
+
+void launch_lock_path(char *path, const char *directory, uint16_t port)
+{
+    snprintf(path, PLACE_BYTES, "%.900s/port-%u.lock", directory, port);
+}
+
+const char *launch_log_path(char *path, const struct options *options, uint16_t port)
+{
+    char state[PLACE_BYTES];
+
+    if (!place_state(options, state) || place_make(state) != 0)
+        return NULL;
+    snprintf(path, PLACE_BYTES, "%.900s/server-%u.log", state, port);
+    return path;
+}
+
+static int open_log(const struct options *options, uint16_t port)
+{
+    char path[PLACE_BYTES], old[PLACE_BYTES + 8];
+    struct stat status;
+    int fd = -1;
+
+    if (launch_log_path(path, options, port) != NULL) {
+        snprintf(old, sizeof(old), "%s.old", path);
+        if (stat(path, &status) == 0 && status.st_size > LOG_BYTES_MAX)
+            rename(path, old);
+        fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
+    }
+    return fd >= 0 ? fd : open("/dev/null", O_WRONLY);
+}
+
+/* argv of the server: every setting that is not the default, but the token, which other
+ * users must not read in the process list. */
+#define SERVER_WORDS (OPTIONS + 8)
+static void server_arguments(char *words[SERVER_WORDS], const struct options *options,
+                             const char *directory, uint16_t port)
+{
+    int count = 0;
+
+    words[count++] = strdup("trainglass");
+    words[count++] = strdup("serve");
+    if (asprintf(&words[count++], "--port=%u", port) < 0 ||
+        asprintf(&words[count++], "--ready-fd=%d", READY_FD) < 0 ||
+        asprintf(&words[count++], "--linger=%s", options_text(options, OPTION_LINGER)) <
+            0)
+        words[0] = NULL;
+    if (options->values[OPTION_DIR].origin != OPTION_FROM_DEFAULT &&
+        asprintf(&words[count++], "--dir=%s", directory) < 0)
+        words[0] = NULL;
+    for (int id = 0; id < OPTIONS; id++) {
+        const struct option_value *value = &options->values[id];
+        char path[PLACE_BYTES];
+
+        if (value->origin == OPTION_FROM_DEFAULT || id == OPTION_PORT ||
+            id == OPTION_LINGER || id == OPTION_DIR || id == OPTION_TOKEN ||
+            id == OPTION_BUDGET || id == OPTION_LEVEL)
+            continue;
+        bool folder = id == OPTION_STATE_DIR || id == OPTION_WINDOW_DIR;
+
+        if (folder && (*value->text == '\0' || !place_absolute(value->text, path)))
+            continue;
+        if (asprintf(&words[count++], "--%s=%s", option_keys[id].name,
+                     folder ? path : value->text) < 0)
+            words[0] = NULL;
+    }
+    words[count] = NULL;
+}
+
+/* In the grandchild: nothing of ours but the descriptor that says "ready". */
+static void become_server(char *const *words, int ready, int log)
+{
+    int null = open("/dev/null", O_RDONLY);
+
+    /* The three may have taken low numbers when our own stdio was closed. */
+    ready = fcntl(ready, F_DUPFD, 10);
+    log = fcntl(log, F_DUPFD, 10);
+    null = fcntl(null, F_DUPFD, 10);
+    dup2(null, STDIN_FILENO);
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    dup2(ready, READY_FD);
+    close_range(READY_FD + 1, ~0U, 0);
+    if (chdir("/") != 0)
+        _exit(126);
+    umask(077);
+    child_restore_signals();
+    execv("/proc/self/exe", words);
+    _exit(126);
+}
+
+/* Starts it twice removed, in a session of its own; `ready` is written by it. */
+static int spawn(char *const *words, int ready, int log)
+{
+    pid_t middle = fork();
+    int status;
+
+    if (middle < 0)
+        return -errno;
+    if (middle == 0) {
+        setsid();
+        pid_t server = fork();
+
+        if (server == 0)
+            become_server(words, ready, log);
+        _exit(server < 0);
+    }
+    while (waitpid(middle, &status, 0) < 0)
+        if (errno != EINTR)
+            return -errno;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EAGAIN;
+}
+
+/* Waits for "ready\n" or a sentence; 0, or -errno with the sentence. */
+static int await_ready(int fd, char *reason, size_t size)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    ssize_t got = 0;
+
+    if (poll(&poll_fd, 1, READY_MS) > 0)
+        got = read(fd, reason, size - 1);
+    else
+        snprintf(reason, size, "the server did not answer within 5 s");
+    if (got <= 0) {
+        if (poll_fd.revents != 0)
+            snprintf(reason, size, "the server ended before it was ready");
+        return -EIO;
+    }
+    reason[got] = '\0';
+    reason[strcspn(reason, "\n")] = '\0';
+    if (strcmp(reason, "ready") == 0)
+        return 0;
+    return strncmp(reason, "taken", 5) == 0 ? -EADDRINUSE : -EIO;
+}
+
+static int start_server(struct launched *launched, const struct options *options,
+                        const char *directory, uint16_t port)
+{
+    char *words[SERVER_WORDS] = {NULL};
+    int ready[2], log, error;
+
+    if (pipe2(ready, O_CLOEXEC) != 0)
+        return -errno;
+    log = open_log(options, port);
+    server_arguments(words, options, directory, port);
+    error = words[0] != NULL && log >= 0 ? spawn(words, ready[1], log) : -ENOMEM;
+    close(ready[1]);
+    if (error == 0)
+        error = await_ready(ready[0], launched->reason, sizeof(launched->reason));
+    else
+        snprintf(launched->reason, sizeof(launched->reason), "%s", strerror(-error));
+    close(ready[0]);
+    if (log >= 0)
+        close(log);
+    for (int i = 0; i < SERVER_WORDS && words[i] != NULL; i++)
+        free(words[i]);
+    return error;
+}
+
+/* Held from before the server starts until we end: it will not leave under our feet. */
+static int lock_runs(const char *directory, uint16_t port)
+{
+    char path[PLACE_BYTES];
+    int fd;
+
+    if (place_make(directory) != 0)
+        return -1;
+    launch_lock_path(path, directory, port);
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0) {
+        close(fd); /* its server is just leaving */
+        fd = -1;
+    }
+    return fd;
+}
+
+static void prepare_token(struct launched *launched, const struct options *options)
+{
+    const char *token = options_text(options, OPTION_TOKEN);
+
+    if (launch_is_loopback(options_text(options, OPTION_BIND)))
+        return;
+    if (*token != '\0')
+        snprintf(launched->token, sizeof(launched->token), "%s", token);
+    else if (!launch_make_token(launched->token, sizeof(launched->token)))
+        return;
+    /* The environment is private, the process list is not; the command does not get
+     * it. One thread. NOLINTNEXTLINE(concurrency-mt-unsafe) */
+    setenv("TRAINGLASS_TOKEN", launched->token, 1);
+}
+
+/* One port: true when that settled the matter. */
+static bool try_port(struct launched *launched, const struct options *options,
+                     const char *directory, uint16_t port)
+{
+    enum holder holder = holder_ask(port, directory);
+    int error;
+
+    if (holder == HOLDER_OTHER)
+        return false;
+    launched->runs_lock = lock_runs(directory, port);
+    if (holder == HOLDER_OURS) {
+        launched->port = port;
+        launched->joined = true;
+        return true;
+    }
+    error = start_server(launched, options, directory, port);
+    if (error == 0) {
+        launched->port = port;
+        launched->reason[0] = '\0';
+        return true;
+    }
+    if (launched->runs_lock >= 0)
+        close(launched->runs_lock);
+    launched->runs_lock = -1;
+    if (error != -EADDRINUSE)
+        return true;
+    /* Another run was faster: theirs may be one to join. */
+    return holder_ask(port, directory) == HOLDER_OURS &&
+           try_port(launched, options, directory, port);
+}
+
+void launch_server(struct launched *launched, const struct options *options,
+                   const char *directory)
+{
+    int64_t first = options_number(options, OPTION_PORT);
+
+    memset(launched, 0, sizeof(*launched));
+    launched->runs_lock = -1;
+    prepare_token(launched, options);
+    for (int64_t port = first; port < first + PORTS_TRIED && port <= 65535; port++) {
+        if (!try_port(launched, options, directory, (uint16_t)port))
+            continue;
+        if (launched->port != 0 && port != first)
+            snprintf(launched->reason, sizeof(launched->reason),
+                     "port %u is taken by another program", (unsigned)first);
+        return;
+    }
+    snprintf(launched->reason, sizeof(launched->reason),
+             "ports %u to %u are taken by other programs", (unsigned)first,
+             (unsigned)first + PORTS_TRIED - 1);
+}

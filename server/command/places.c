@@ -1,0 +1,147 @@
+#include "places.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+PRINTF(2, 3) static bool format(char *path, const char *text, ...)
+{
+    va_list arguments;
+    int length;
+
+    va_start(arguments, text);
+    length = vsnprintf(path, PLACE_BYTES, text, arguments);
+    va_end(arguments);
+    return length > 0 && length < (int)PLACE_BYTES;
+}
+
+bool place_program(char *path)
+{
+    ssize_t length = readlink("/proc/self/exe", path, PLACE_BYTES - 1);
+
+    if (length <= 0)
+        return false;
+    path[length] = '\0';
+    return true;
+}
+
+/* The first of `relative` that exists, seen from the program's folder; a build tree and
+ * an installed prefix put things in other places. */
+static bool beside_program(char *path, const char *const *relative)
+{
+    char program[PLACE_BYTES], joined[PLACE_BYTES], *slash;
+
+    if (!place_program(program) || (slash = strrchr(program, '/')) == NULL)
+        return false;
+    *slash = '\0';
+    for (; *relative != NULL; relative++) {
+        char *resolved;
+
+        if ((*relative)[0] == '/')
+            format(joined, "%s", *relative);
+        else if (!format(joined, "%s/%s", program, *relative))
+            continue;
+        resolved = realpath(joined, NULL);
+        if (resolved == NULL)
+            continue;
+        bool fits = format(path, "%s", resolved);
+
+        free(resolved);
+        return fits;
+    }
+    return false;
+}
+
+bool place_config(char *path)
+{
+    static const char *const relative[] = {
+        "../etc/trainglass/trainglass.conf",
+        TRAINGLASS_SOURCE_DIR "/config/trainglass.conf",
+        NULL,
+    };
+
+    return beside_program(path, relative);
+}
+
+bool place_library(char *path)
+{
+    static const char *const relative[] = {
+        "../lib/libtrainglass.so",
+        "../" TRAINGLASS_LIBDIR "/libtrainglass.so",
+        NULL,
+    };
+
+    return beside_program(path, relative);
+}
+
+bool place_python(char *path)
+{
+    static const char *const relative[] = {
+        "../share/trainglass/python",
+        TRAINGLASS_SOURCE_DIR "/collector/python",
+        NULL,
+    };
+
+    return beside_program(path, relative);
+}
+
+bool place_example(char *path)
+{
+    static const char *const relative[] = {
+        "train_mlp",
+        "../libexec/trainglass/train_mlp",
+        NULL,
+    };
+
+    return beside_program(path, relative);
+}
+
+bool place_state(const struct options *options, char *path)
+{
+    const char *set = options_text(options, OPTION_STATE_DIR);
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+
+    if (*set != '\0')
+        return place_absolute(set, path);
+    if (state != NULL && state[0] == '/')
+        return format(path, "%s/trainglass", state);
+    return home != NULL && home[0] == '/' &&
+           format(path, "%s/.local/state/trainglass", home);
+}
+
+bool place_directory(const struct options *options, char *path)
+{
+    const char *set = options_text(options, OPTION_DIR);
+
+    if (*set != '\0')
+        return place_absolute(set, path);
+    return format(path, "/dev/shm/trainglass-%u", (unsigned)geteuid());
+}
+
+bool place_absolute(const char *path, char *absolute)
+{
+    char here[PLACE_BYTES];
+
+    if (path[0] == '/')
+        return format(absolute, "%s", path);
+    return getcwd(here, sizeof(here)) != NULL && format(absolute, "%s/%s", here, path);
+}
+
+int place_make(const char *path)
+{
+    char folder[PLACE_BYTES];
+
+    if (!format(folder, "%s", path))
+        return -ENAMETOOLONG;
+    for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(folder, 0700) != 0 && errno != EEXIST && access(folder, X_OK) != 0)
+            return -errno;
+        *slash = '/';
+    }
+    return mkdir(folder, 0700) == 0 || errno == EEXIST ? 0 : -errno;
+}

@@ -1,0 +1,27 @@
+/* Where things are: beside the program, in shared memory, in the user's folders. Every
+ * function writes an absolute path of at most PLACE_BYTES into `path` and returns false
+ * when there is no such thing. */
+#ifndef COMMAND_PLACES_H
+#define COMMAND_PLACES_H
+
+#include <stdbool.h>
+
+#include "options.h"
+
+#define PLACE_BYTES 1024u
+
+bool place_program(char *path); /* this very file */
+bool place_config(char *path);  /* config/trainglass.conf */
+bool place_library(char *path); /* libtrainglass.so */
+bool place_python(char *path);  /* folder that PYTHONPATH needs */
+bool place_example(char *path); /* the demo's training program */
+bool place_state(const struct options *options, char *path);     /* need not exist */
+bool place_directory(const struct options *options, char *path); /* need not exist */
+
+/* `path` made absolute against the working directory. */
+bool place_absolute(const char *path, char *absolute);
+
+/* Makes the folder and those above it, 0700. Returns 0 or -errno. */
+MUST_CHECK int place_make(const char *path);
+
+#endif

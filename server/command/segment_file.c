@@ -1,0 +1,179 @@
+#include "segment_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ENTRIES_MAX 4096
+#define PAGE        4096u
+
+bool segment_file_is(const char *name, const char *suffix)
+{
+    size_t length = strlen(name), end = strlen(suffix);
+
+    return length > end && strcmp(name + length - end, suffix) == 0;
+}
+
+/* Foreign bytes to a text that can be printed and be part of a file name. */
+static void copy_text(char *text, const char *foreign)
+{
+    size_t i = 0;
+
+    for (; i + 1 < WIRE_TEXT && foreign[i] != '\0'; i++) {
+        unsigned char c = (unsigned char)foreign[i];
+
+        text[i] = c < 0x20 || c > 0x7e || c == '/' ? '?' : foreign[i];
+    }
+    text[i] = '\0';
+}
+
+static int open_segment(int folder, const char *name, struct stat *status)
+{
+    int fd =
+        openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, status) == 0 && S_ISREG(status->st_mode))
+        return fd;
+    close(fd);
+    return -EINVAL;
+}
+
+static void read_entry(int folder, const char *name, struct segment_entry *entry)
+{
+    struct wire_header header;
+    struct stat status;
+    int fd = open_segment(folder, name, &status);
+
+    memset(entry, 0, sizeof(*entry));
+    snprintf(entry->file, sizeof(entry->file), "%s", name);
+    if (fd < 0)
+        return;
+    entry->bytes = (uint64_t)status.st_size;
+    /* Pairs with the probe's LOCK_EX for life: refused means alive. */
+    entry->alive = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (pread(fd, &header, sizeof(header), 0) == (ssize_t)sizeof(header) &&
+        header.magic == WIRE_MAGIC) {
+        copy_text(entry->session, header.session);
+        copy_text(entry->run_name, header.run_name);
+        entry->pid = header.pid;
+        entry->role = header.role;
+        entry->rank = header.rank;
+        entry->steps = atomic_load_explicit(&header.steps, memory_order_relaxed);
+        entry->zero_realtime_ns = header.zero_realtime_ns;
+    }
+    close(fd);
+}
+
+static int newest_first(const void *left, const void *right)
+{
+    const struct segment_entry *a = left, *b = right;
+    int order;
+
+    if (a->zero_realtime_ns != b->zero_realtime_ns)
+        return a->zero_realtime_ns < b->zero_realtime_ns ? 1 : -1;
+    order = strcmp(a->session, b->session);
+    return order != 0 ? order : (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+int segment_list(const char *directory, struct segment_entry **entries)
+{
+    DIR *folder = opendir(directory);
+    struct dirent *found;
+    int count = 0;
+
+    *entries = NULL;
+    if (folder == NULL)
+        return -errno;
+    *entries = calloc(ENTRIES_MAX, sizeof(**entries));
+    while (*entries != NULL && count < ENTRIES_MAX &&
+           /* NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of our own */
+           (found = readdir(folder)) != NULL)
+        if (segment_file_is(found->d_name, ".seg") &&
+            strlen(found->d_name) < sizeof((*entries)->file))
+            read_entry(dirfd(folder), found->d_name, &(*entries)[count++]);
+    closedir(folder);
+    if (*entries == NULL)
+        return -ENOMEM;
+    qsort(*entries, (size_t)count, sizeof(**entries), newest_first);
+    return count;
+}
+
+static int read_whole(int fd, unsigned char *bytes, size_t size)
+{
+    for (size_t pos = 0; pos < size;) {
+        ssize_t got = pread(fd, bytes + pos, size - pos, (off_t)pos);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return got == 0 ? -ENODATA : -errno;
+        pos += (size_t)got;
+    }
+    return 0;
+}
+
+/* The copy took a while; what a live producer overwrote meanwhile must not be believed.
+ * `reserve` is read anew into the copy, and ring_read() drops what lies before it. */
+static void refresh_rings(const struct segment_file *file, int fd)
+{
+    const struct wire_layout *layout = &file->view.layout;
+
+    for (uint32_t slot = 0; slot < layout->thread_count; slot++) {
+        uint64_t offset = atomic_load_explicit(&file->view.threads[slot].ring_offset,
+                                               memory_order_relaxed);
+        uint64_t field = offset + offsetof(struct ring_shared, reserve), reserve;
+
+        if (offset < layout->rings_offset || offset % 128 != 0 ||
+            field > layout->segment_bytes - sizeof(reserve))
+            continue;
+        if (pread(fd, &reserve, sizeof(reserve), (off_t)field) == sizeof(reserve))
+            memcpy(file->bytes + field, &reserve, sizeof(reserve));
+    }
+}
+
+int segment_file_open(struct segment_file *file, const char *directory,
+                      const char *name, const char **reason)
+{
+    int folder = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd, error;
+    struct stat status = {0};
+    size_t size;
+
+    *reason = "it cannot be opened";
+    file->bytes = NULL;
+    if (folder < 0)
+        return -errno;
+    fd = open_segment(folder, name, &status);
+    close(folder);
+    if (fd < 0)
+        return fd;
+    size = (size_t)status.st_size;
+    error = size < PAGE || size > 2 * (size_t)WIRE_BYTES_MAX ? -EPROTO : 0;
+    if (error == 0)
+        file->bytes = aligned_alloc(PAGE, (size + PAGE - 1) / PAGE * PAGE);
+    if (error == 0 && file->bytes == NULL)
+        error = -ENOMEM;
+    if (error == 0)
+        error = read_whole(fd, file->bytes, size);
+    if (error == 0)
+        error = wire_view_open(&file->view, file->bytes, size, reason);
+    if (error == 0)
+        refresh_rings(file, fd);
+    close(fd);
+    if (error != 0)
+        segment_file_close(file);
+    return error;
+}
+
+void segment_file_close(struct segment_file *file)
+{
+    free(file->bytes);
+    file->bytes = NULL;
+}

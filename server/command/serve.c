@@ -1,0 +1,178 @@
+/* trainglass serve: the server in the foreground, or beside a run (--ready-fd). */
+#include "serve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "holder.h"
+#include "launch.h"
+#include "places.h"
+#include "wire/clock.h"
+
+enum flag { FLAG_CHECK, FLAG_READY };
+
+/* Is any `trainglass run` alive that wants this server? */
+static bool runs_are_alive(const char *directory, uint16_t port)
+{
+    char path[PLACE_BYTES];
+    int fd;
+    bool alive;
+
+    launch_lock_path(path, directory, port);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return false;
+    alive = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    close(fd);
+    return alive;
+}
+
+/* Until a signal, or until nobody needed us for `linger_ms`. */
+static void wait_for_end(const struct serve *serve, const char *directory,
+                         int64_t linger_ms)
+{
+    /* A run that ends with its server (linger 0) is followed within a fifth of a
+     * second; otherwise once a second is soon enough and costs nothing. */
+    struct timespec tick = linger_ms == 0 ? (struct timespec){.tv_nsec = 200000000}
+                                          : (struct timespec){.tv_sec = 1};
+    uint64_t busy_ns = clock_ns(CLOCK_MONOTONIC);
+    sigset_t mask;
+
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGINT);
+    sigaddset(&mask, SIGHUP);
+    if (linger_ms == OPTION_FOREVER) {
+        while (sigwaitinfo(&mask, NULL) < 0)
+            ;
+        return;
+    }
+    while (sigtimedwait(&mask, NULL, &tick) < 0) {
+        uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+        int64_t idle_ms = serve_idle_ms(serve);
+
+        if (runs_are_alive(directory, serve_port(serve)) ||
+            (linger_ms > 0 && idle_ms == 0))
+            busy_ns = now_ns;
+        if ((int64_t)(now_ns - busy_ns) / 1000000 >= linger_ms &&
+            (linger_ms == 0 || idle_ms >= linger_ms))
+            return;
+    }
+}
+
+static void fill_options(struct serve_options *serve, const struct options *options,
+                         const char *state, const char *windows)
+{
+    *serve = (struct serve_options){
+        .bind = options_text(options, OPTION_BIND),
+        .port = (uint16_t)options_number(options, OPTION_PORT),
+        .stream_clients = (uint16_t)options_number(options, OPTION_STREAM_CLIENTS),
+        .share = (enum serve_share)options_number(options, OPTION_SHARE),
+        .state_dir = state,
+        .window_dir = windows,
+        .token = options_text(options, OPTION_TOKEN),
+        .base_path = options_text(options, OPTION_BASE_PATH),
+        .allow_hosts = options_text(options, OPTION_ALLOW_HOST),
+        .allow_frame = options_text(options, OPTION_ALLOW_FRAME),
+        .history_bytes = (uint64_t)options_number(options, OPTION_HISTORY),
+        .runs_max = (uint32_t)options_number(options, OPTION_RUNS),
+    };
+}
+
+static void tell_ready(const char *flag, const char *text)
+{
+    int fd = flag ? (int)strtol(flag, NULL, 10) : -1;
+
+    if (fd < 3 || fcntl(fd, F_GETFD) < 0)
+        return;
+    if (write(fd, text, strlen(text)) < 0)
+        command_complain("the run that started this server is gone");
+    close(fd);
+}
+
+static int check(const struct options *options, const char *directory)
+{
+    uint16_t port = (uint16_t)options_number(options, OPTION_PORT);
+
+    if (holder_ask(port, directory) == HOLDER_OURS)
+        return EXIT_DONE;
+    command_complain("no server of yours answers on port %u", port);
+    return EXIT_CANNOT_START;
+}
+
+static void print_start(const struct serve_options *options, uint16_t port)
+{
+    bool loopback = launch_is_loopback(options->bind);
+
+    printf("trainglass: http://%s:%u%s/%s%s\n", loopback ? "localhost" : options->bind,
+           port, options->base_path, *options->token ? "?token=" : "", options->token);
+    fflush(stdout);
+}
+
+static int serve_until_end(const struct invocation *invocation,
+                           struct serve_options *options, const char *directory)
+{
+    const struct option_value *linger = &invocation->options.values[OPTION_LINGER];
+    char reason[SERVE_REASON_BYTES] = "", line[SERVE_REASON_BYTES + 16];
+    struct serve *serve = NULL;
+    int error = serve_start(&serve, options, reason);
+
+    if (error != 0) {
+        command_complain("cannot serve at %s:%u: %s", options->bind, options->port,
+                         reason);
+        snprintf(line, sizeof(line), "%s%s\n", error == -EADDRINUSE ? "taken: " : "",
+                 reason);
+        tell_ready(invocation->flags[FLAG_READY], line);
+        return EXIT_CANNOT_START;
+    }
+    print_start(options, serve_port(serve));
+    tell_ready(invocation->flags[FLAG_READY], "ready\n");
+    wait_for_end(serve, directory,
+                 linger->origin == OPTION_FROM_FLAG ? linger->number : OPTION_FOREVER);
+    serve_stop(serve);
+    return EXIT_DONE;
+}
+
+int command_serve(const struct invocation *invocation)
+{
+    const struct options *options = &invocation->options;
+    char directory[PLACE_BYTES], state[PLACE_BYTES], windows[PLACE_BYTES + 8] = "";
+    char token[OPTION_TEXT_BYTES];
+    struct serve_options serve;
+    sigset_t mask;
+
+    if (!place_directory(options, directory) || !place_state(options, state))
+        state[0] = '\0';
+    if (invocation->flags[FLAG_CHECK] != NULL)
+        return check(options, directory);
+    if (*options_text(options, OPTION_WINDOW_DIR) != '\0')
+        (void)place_absolute(options_text(options, OPTION_WINDOW_DIR), windows);
+    else if (state[0] != '\0')
+        snprintf(windows, sizeof(windows), "%s/windows", state);
+    fill_options(&serve, options, state, windows);
+    if (options->values[OPTION_DIR].origin != OPTION_FROM_DEFAULT)
+        serve.directory = directory;
+    if (!launch_is_loopback(serve.bind) && *serve.token == '\0') {
+        if (!launch_make_token(token, sizeof(token))) {
+            command_complain(
+                "no randomness for a token; set one with TRAINGLASS_TOKEN");
+            return EXIT_CANNOT_START;
+        }
+        serve.token = token;
+    }
+    /* Before any thread starts, so that all inherit it and only we take them. */
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGINT);
+    sigaddset(&mask, SIGHUP);
+    sigprocmask(SIG_BLOCK, &mask, NULL);
+    return serve_until_end(invocation, &serve, directory);
+}

@@ -1,0 +1,328 @@
+#include "options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define MIB (INT64_C(1) << 20)
+
+/* clang-format off: a table */
+const struct option_key option_keys[OPTIONS] = {
+    [OPTION_DIR] =
+        {"dir", OPTION_TYPE_TEXT, "", 0, 400, "",
+         "empty: /dev/shm/trainglass-<uid>; `serve` then watches those of all users",
+         "Folder in shared memory where jobs leave what they record."},
+    [OPTION_SHARE] = {"share", OPTION_TYPE_CHOICE, "owner", 0, 0, "", "owner|group|all",
+                      "Who besides you may read it and see the page without a token."},
+    [OPTION_BUDGET] = {"budget", OPTION_TYPE_REAL, "1", 0, 100, "%", "",
+                       "Share of the training's time that recording may cost."},
+    [OPTION_LEVEL] = {"level", OPTION_TYPE_CHOICE, "auto", 0, 0, "",
+                      "auto|off|phases|ops|kernels|all",
+                      "What is recorded in every step; auto keeps to the budget."},
+    [OPTION_LINGER] =
+        {"linger", OPTION_TYPE_DURATION, "10min", 0, INT64_C(365) * 24 * 3600 * 1000,
+         "", "", "How long the server of `run` stays without a job and a viewer."},
+    [OPTION_PORT] = {"port", OPTION_TYPE_INTEGER, "8080", 0, 65535, "", "",
+                     "Port of the page; 0 takes any free one."},
+    [OPTION_BIND] =
+        {"bind", OPTION_TYPE_TEXT, "127.0.0.1", 7, 15, "", "",
+         "IPv4 address to listen on; beyond loopback the page wants the token."},
+    [OPTION_TOKEN] = {"token", OPTION_TYPE_TEXT, "", 0, 128, "",
+                      "empty: made up and printed when `bind` reaches beyond loopback",
+                      "Password of the page for whoever is not its owner."},
+    [OPTION_BASE_PATH] =
+        {"base_path", OPTION_TYPE_TEXT, "", 0, 200, "", "empty: none",
+         "Path under which a proxy shows the page, such as /proxy/8080."},
+    [OPTION_ALLOW_HOST] = {"allow_host", OPTION_TYPE_TEXT, "", 0, 500, "",
+                           "empty: none",
+                           "Host names, separated by commas, that the page answers to "
+                           "besides localhost."},
+    [OPTION_ALLOW_FRAME] = {"allow_frame", OPTION_TYPE_TEXT, "", 0, 200, "",
+                            "empty: none", "Origin that may show the page in a frame."},
+    [OPTION_STREAM_CLIENTS] = {"stream_clients", OPTION_TYPE_INTEGER, "32", 1, 1024, "",
+                               "", "Live viewers at once; one more polls."},
+    [OPTION_HISTORY] = {"history", OPTION_TYPE_BYTES, "256MiB", MIB, 65536 * MIB, "",
+                        "", "Memory for the newest events, from which traces are cut."},
+    [OPTION_RUNS] = {"runs", OPTION_TYPE_INTEGER, "200", 0, 100000, "", "",
+                     "Earlier runs that are remembered; 0 remembers none."},
+    [OPTION_STATE_DIR] = {"state_dir", OPTION_TYPE_TEXT, "", 0, 400, "",
+                          "empty: $XDG_STATE_HOME/trainglass",
+                          "Folder on disk for earlier runs and the server's log."},
+    [OPTION_WINDOW_DIR] = {"window_dir", OPTION_TYPE_TEXT, "", 0, 400, "",
+                           "empty: windows/ in state_dir",
+                           "Folder on disk for trace files of windows."},
+};
+/* clang-format on */
+
+struct suffix {
+    const char *name;
+    double factor;
+};
+
+static const struct suffix byte_suffixes[] = {
+    {"", 1},     {"B", 1},       {"KiB", 1024},  {"MiB", 1 << 20}, {"GiB", 1 << 30},
+    {"K", 1024}, {"M", 1 << 20}, {"G", 1 << 30}, {NULL, 0},
+};
+static const struct suffix duration_suffixes[] = {
+    {"ms", 1}, {"s", 1000}, {"min", 60e3}, {"m", 60e3}, {"h", 3600e3}, {NULL, 0},
+};
+
+void options_init(struct options *options)
+{
+    memset(options, 0, sizeof(*options));
+    for (int id = 0; id < OPTIONS; id++)
+        if (options_set(options, (enum option_id)id, option_keys[id].initial,
+                        OPTION_FROM_DEFAULT, "default") != 0)
+            abort(); /* the table contradicts itself: test_options proves it does not */
+}
+
+int options_find(const char *name, size_t length)
+{
+    if (length > 2 && name[0] == '-' && name[1] == '-') {
+        name += 2;
+        length -= 2;
+    }
+    for (int id = 0; id < OPTIONS; id++) {
+        const char *key = option_keys[id].name;
+        size_t i = 0;
+
+        if (strlen(key) != length)
+            continue;
+        while (i < length && (name[i] == key[i] || (name[i] == '-' && key[i] == '_')))
+            i++;
+        if (i == length)
+            return id;
+    }
+    return -1;
+}
+
+/* A decimal number and what follows it; NAN, infinity and hexadecimal are refused. */
+static bool number_parse(const char *text, double *number, const char **rest)
+{
+    char *end;
+
+    if (!isdigit((unsigned char)text[0]) &&
+        !(text[0] == '-' && isdigit((unsigned char)text[1])))
+        return false;
+    if (strpbrk(text, "xXpP") != NULL)
+        return false;
+    *number = strtod(text, &end);
+    while (*end == ' ')
+        end++;
+    *rest = end;
+    return isfinite(*number);
+}
+
+static bool scaled_parse(const char *text, const struct suffix *suffixes,
+                         int64_t *value)
+{
+    const char *rest;
+    double number;
+
+    if (!number_parse(text, &number, &rest))
+        return false;
+    for (; suffixes->name != NULL; suffixes++)
+        if (strcasecmp(rest, suffixes->name) == 0 && fabs(number) < 1e15) {
+            *value = (int64_t)(number * suffixes->factor);
+            return true;
+        }
+    return *rest == '\0' && number == 0 && (*value = 0, true);
+}
+
+static bool choice_parse(const char *text, const char *choices, int64_t *index)
+{
+    size_t length = strlen(text);
+
+    *index = 0;
+    for (const char *word = choices;; word = strchr(word, '|') + 1, ++*index) {
+        if (strcspn(word, "|") == length && memcmp(word, text, length) == 0)
+            return true;
+        if (strchr(word, '|') == NULL)
+            return false;
+    }
+}
+
+/* Text goes into headers, paths and shell lines: no control characters. */
+static bool text_parse(const char *text, int64_t *length)
+{
+    for (const char *c = text; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            return false;
+    *length = (int64_t)strlen(text);
+    return true;
+}
+
+static bool value_parse(const struct option_key *key, const char *text,
+                        struct option_value *value)
+{
+    const char *rest;
+
+    switch (key->type) {
+    case OPTION_TYPE_TEXT:
+        if (!text_parse(text, &value->number))
+            return false;
+        break;
+    case OPTION_TYPE_CHOICE:
+        return choice_parse(text, key->values, &value->number);
+    case OPTION_TYPE_INTEGER:
+        if (!number_parse(text, &value->real, &rest) || *rest != '\0' ||
+            fabs(value->real) > 1e15 || value->real != floor(value->real))
+            return false;
+        value->number = (int64_t)value->real;
+        break;
+    case OPTION_TYPE_REAL:
+        return number_parse(text, &value->real, &rest) &&
+               (*rest == '\0' || strcmp(rest, key->unit) == 0) &&
+               value->real >= (double)key->min && value->real <= (double)key->max;
+    case OPTION_TYPE_BYTES:
+        if (!scaled_parse(text, byte_suffixes, &value->number))
+            return false;
+        break;
+    case OPTION_TYPE_DURATION:
+        if (strcmp(text, "forever") == 0) {
+            value->number = OPTION_FOREVER;
+            return true;
+        }
+        if (!scaled_parse(text, duration_suffixes, &value->number))
+            return false;
+        break;
+    }
+    return value->number >= key->min && value->number <= key->max;
+}
+
+static void bytes_describe(int64_t bytes, char *text, size_t size)
+{
+    snprintf(
+        text, size, bytes % (1024 * MIB) == 0 ? "%lld GiB" : "%lld MiB",
+        (long long)(bytes % (1024 * MIB) == 0 ? bytes / (1024 * MIB) : bytes / MIB));
+}
+
+void options_describe(const struct option_key *key, char *text, size_t size)
+{
+    char low[32], high[32];
+    long long min = key->min, max = key->max;
+
+    switch (key->type) {
+    case OPTION_TYPE_TEXT:
+        snprintf(text, size, "a text of %lld to %lld bytes", min, max);
+        break;
+    case OPTION_TYPE_CHOICE:
+        snprintf(text, size, "one of %s", key->values);
+        break;
+    case OPTION_TYPE_INTEGER:
+        snprintf(text, size, "a whole number from %lld to %lld", min, max);
+        break;
+    case OPTION_TYPE_REAL:
+        snprintf(text, size, "a number from %lld to %lld%s%s", min, max,
+                 *key->unit ? " " : "", key->unit);
+        break;
+    case OPTION_TYPE_BYTES:
+        bytes_describe(key->min, low, sizeof(low));
+        bytes_describe(key->max, high, sizeof(high));
+        snprintf(text, size, "a size from %s to %s", low, high);
+        break;
+    case OPTION_TYPE_DURATION:
+        snprintf(text, size,
+                 "a time such as 0, 30s, 10min or 2h, at most %lld h, or "
+                 "forever",
+                 max / 3600000);
+        break;
+    }
+}
+
+int options_set(struct options *options, enum option_id id, const char *text,
+                enum option_origin origin, const char *place)
+{
+    const struct option_key *key = &option_keys[id];
+    struct option_value value = {.origin = origin};
+    char range[200];
+
+    /* A value that loses is checked all the same: its author wants to know. */
+    if (strlen(text) >= sizeof(value.text) || !value_parse(key, text, &value)) {
+        options_describe(key, range, sizeof(range));
+        snprintf(options->error, sizeof(options->error),
+                 "%.160s%s%s is '%.80s', not %s", place ? place : "", place ? ": " : "",
+                 key->name, id == OPTION_TOKEN ? "..." : text, range);
+        return -EINVAL;
+    }
+    snprintf(value.text, sizeof(value.text), "%s", text);
+    if (origin >= options->values[id].origin)
+        options->values[id] = value;
+    return 0;
+}
+
+int options_read_environment(struct options *options, char *const *environment)
+{
+    static const char prefix[] = "TRAINGLASS_";
+    char name[64], place[96];
+
+    for (; *environment != NULL; environment++) {
+        const char *equals = strchr(*environment, '=');
+        size_t length;
+        int id;
+
+        if (equals == NULL || strncmp(*environment, prefix, sizeof(prefix) - 1) != 0)
+            continue;
+        length = (size_t)(equals - *environment) - (sizeof(prefix) - 1);
+        if (length == 0 || length >= sizeof(name))
+            continue;
+        for (size_t i = 0; i < length; i++)
+            name[i] =
+                (char)tolower((unsigned char)(*environment)[sizeof(prefix) - 1 + i]);
+        id = options_find(name, length);
+        if (id < 0)
+            continue; /* TRAINGLASS_SESSION and the like are no settings */
+        snprintf(place, sizeof(place), "environment, %s%.*s", prefix, (int)length,
+                 *environment + sizeof(prefix) - 1);
+        if (options_set(options, (enum option_id)id, equals + 1,
+                        OPTION_FROM_ENVIRONMENT, place) != 0)
+            return -EINVAL;
+    }
+    return 0;
+}
+
+char *options_default_file(void)
+{
+    char *text = NULL, range[200];
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out == NULL)
+        return NULL;
+    fputs("# Settings of trainglass and their defaults. A flag (--port 9000) wins over "
+          "the\n"
+          "# environment (TRAINGLASS_PORT=9000), that over --config FILE, that over "
+          "this\n"
+          "# file. An unknown key or a value outside of its range is an error.\n"
+          "# `trainglass --print-config` writes this file.\n",
+          out);
+    for (int id = 0; id < OPTIONS; id++) {
+        const struct option_key *key = &option_keys[id];
+
+        options_describe(key, range, sizeof(range));
+        fprintf(out, "\n# %s\n# %c%s%s%s.\n", key->help,
+                toupper((unsigned char)range[0]), range + 1,
+                key->type == OPTION_TYPE_TEXT && *key->values != '\0' ? "; " : "",
+                key->type == OPTION_TYPE_TEXT ? key->values : "");
+        fprintf(out, "%s =%s%s\n", key->name, *key->initial ? " " : "", key->initial);
+    }
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+const char *options_text(const struct options *options, enum option_id id)
+{
+    return options->values[id].text;
+}
+
+int64_t options_number(const struct options *options, enum option_id id)
+{
+    return options->values[id].number;
+}
