@@ -16,6 +16,13 @@
 
 struct store;
 
+enum process_state {
+    PROCESS_RUNNING,
+    PROCESS_ENDED,
+    PROCESS_CRASHED,
+    PROCESS_LOST, /* unreadable: reason says why */
+};
+
 struct store_limits {
     uint64_t history_bytes; /* of raw events, all sessions together; 0 = 256 MiB */
     uint64_t digest_bytes;  /* of op tables per process; 0 = 6 MiB */

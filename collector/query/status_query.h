@@ -3,15 +3,9 @@
 #ifndef QUERY_STATUS_QUERY_H
 #define QUERY_STATUS_QUERY_H
 
+#include "aggregate/store.h" /* enum process_state */
 #include "query/answer.h"
 #include "wire/segment.h"
-
-enum process_state {
-    PROCESS_RUNNING,
-    PROCESS_ENDED,
-    PROCESS_CRASHED,
-    PROCESS_LOST, /* unreadable: reason says why */
-};
 
 struct status_fact {
     const char *key;

@@ -1,0 +1,183 @@
+/* Events to tables: where each kind goes. The one loop that every event passes; what is
+ * frequent stands first. */
+#include "aggregate/process.h"
+
+ALWAYS_INLINE int64_t end_of(const struct event *event)
+{
+    return (int64_t)event->time + (int64_t)event->value;
+}
+
+/* A range on a CPU thread. `nests`: it takes self time from its parent. */
+ALWAYS_INLINE void fold_cpu(struct process *process, struct process_thread *thread,
+                            const struct event *event, enum ops_kind kind, bool nests)
+{
+    uint32_t entry = ops_row(&process->ops, EVENT_NAME(event->meta), kind);
+    int64_t start = (int64_t)event->time, duration = (int64_t)event->value;
+
+    if (UNLIKELY(entry & OPS_ROW_STEP))
+        return;
+    nests = nests && !(entry & OPS_ROW_RANGE);
+    int64_t times[2] = {duration,
+                        nests ? nest_close(&thread->nest, start, duration) : 0};
+
+    ops_add(&process->ops, OPS_ROW(entry), start, times);
+}
+
+static void fold_accelerator(struct process *process, const struct event *event,
+                             enum ops_kind kind)
+{
+    uint32_t entry = ops_row(&process->ops, EVENT_NAME(event->meta), kind);
+    int64_t times[2] = {(int64_t)event->value, (int64_t)event->value};
+
+    ops_add(&process->ops, OPS_ROW(entry), (int64_t)event->time, times);
+}
+
+static void fold_step(struct process *process, struct process_thread *thread,
+                      const struct event *event)
+{
+    const struct step *step = steps_fold(&process->steps, event, process->whole);
+
+    if (step != NULL)
+        ops_end(&process->ops, step);
+    nest_clear(&thread->nest);
+    thread->tells_steps = true;
+    process->whole = true;
+    process->rev++;
+}
+
+static void fold_group(struct process *process, struct process_thread *thread)
+{
+    if (thread->group_count > 0 && EVENT_KIND(thread->group[0].meta) == EVENT_MEMORY)
+        memory_fold(&process->memory, thread->group, thread->group_count - 1);
+    thread->group_count = 0;
+}
+
+/* Everything that is not an op; true when `value` is a duration. */
+static bool fold_rare(struct process *process, struct process_thread *thread,
+                      const struct event *event)
+{
+    uint8_t flags = EVENT_FLAGS(event->meta);
+
+    switch (EVENT_KIND(event->meta)) {
+    case EVENT_STEP:
+        fold_step(process, thread, event);
+        return true;
+    case EVENT_PHASE:
+        steps_fold_phase(&process->steps, event);
+        if (EVENT_AUX16(event->meta) == EVENT_PHASE_DATA)
+            ops_begin(&process->ops, (int64_t)event->time);
+        return true;
+    case EVENT_USER_RANGE:
+        fold_cpu(process, thread, event,
+                 flags & EVENT_RANGE_NVTX ? OPS_RANGE_SAMPLED : OPS_RANGE, false);
+        return true;
+    case EVENT_RUNTIME:
+    case EVENT_LAUNCH:
+        fold_cpu(process, thread, event, OPS_RUNTIME, true);
+        return true;
+    case EVENT_SYNC:
+        fold_cpu(process, thread, event, OPS_SYNC, true);
+        return true;
+    case EVENT_KERNEL:
+        fold_accelerator(process, event, OPS_KERNEL);
+        return true;
+    case EVENT_MEMCPY:
+        fold_accelerator(process, event, OPS_MEMCPY);
+        return true;
+    case EVENT_MEMSET:
+        fold_accelerator(process, event, OPS_MEMSET);
+        return true;
+    case EVENT_COLLECTIVE:
+        fold_cpu(process, thread, event, OPS_RANGE_SAMPLED, false);
+        return true;
+    case EVENT_OVERHEAD:
+        return true;
+    case EVENT_MARK:
+        steps_fold_mark(&process->steps, event);
+        return flags == EVENT_MARK_GC;
+    case EVENT_SAMPLES:
+        steps_fold_samples(&process->steps, event);
+        return false;
+    case EVENT_ALLOC:
+        memory_fold_alloc(&process->memory, event);
+        return false;
+    case EVENT_THREAD:
+        thread->tid = (uint32_t)event->value;
+        if (EVENT_NAME(event->meta) != 0)
+            thread->name = EVENT_NAME(event->meta);
+        return false;
+    case EVENT_LOSS:
+        /* How many is counted where it was lost; that the step has gaps only here. */
+        process->whole = false;
+        return false;
+    case EVENT_METRIC:
+    case EVENT_FACT:
+        return false;
+    default:
+        process->unknown_kinds++;
+        return false;
+    }
+}
+
+static void keep(struct process *process, struct process_thread *thread, uint32_t index,
+                 const struct event *event, int64_t end_ns)
+{
+    bool more = EVENT_KIND(event->meta) == EVENT_MORE;
+    struct history_block *block = thread->open_block;
+
+    if (UNLIKELY(block == NULL || block->count == block->capacity))
+        block =
+            history_room(process->history, &thread->open_block, process->serial, index);
+    if (LIKELY(block != NULL))
+        history_put(block, event, more ? INT64_MAX : (int64_t)event->time, end_ns);
+}
+
+void process_fold(struct process *process, uint32_t thread, const struct event *events,
+                  uint32_t count)
+{
+    struct process_thread *of = process_thread(process, thread);
+
+    if (of == NULL) {
+        process_lose(process, thread, count);
+        return;
+    }
+    int64_t newest = process->newest_ns;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct event *event = &events[i];
+        uint8_t kind = EVENT_KIND(event->meta);
+        int64_t end = (int64_t)event->time;
+
+        if (LIKELY(kind == EVENT_CPU_OP)) {
+            bool nests = !(EVENT_FLAGS(event->meta) & EVENT_OP_ASYNC);
+
+            fold_cpu(process, of, event, OPS_OP, nests);
+            end = end_of(event);
+        } else if (kind == EVENT_MORE) {
+            /* Without its head it belongs to nobody: the head was lost. */
+            if (of->group_count > 0 && of->group_count < RING_RECORDS_MAX)
+                of->group[of->group_count++] = *event;
+            end = INT64_MIN;
+        } else {
+            fold_group(process, of);
+            if (kind == EVENT_MEMORY) {
+                of->group[0] = *event;
+                of->group_count = 1;
+            } else if (fold_rare(process, of, event)) {
+                end = end_of(event);
+            }
+        }
+        keep(process, of, thread, event, end);
+        newest = end > newest ? end : newest;
+    }
+    process->newest_ns = newest;
+    process->events += count;
+    of->events += count;
+    process->rev += count > 0;
+}
+
+void process_fold_whole(struct process *process, uint32_t thread)
+{
+    if (thread < process->thread_count && process->threads[thread] != NULL)
+        fold_group(process, process->threads[thread]);
+}

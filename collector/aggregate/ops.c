@@ -1,0 +1,250 @@
+#include "aggregate/ops.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Time outside of steps becomes a digest of its own about every second. */
+#define APART_NS INT64_C(1000000000)
+#define NO_STEP  INT64_MIN
+
+bool ops_init(struct ops *ops, const struct texts *texts, size_t digest_bytes)
+{
+    *ops = (struct ops){.texts = texts, .between = true, .running_from_ns = INT64_MIN};
+    digests_init(&ops->digests, digest_bytes);
+    ops->row_capacity = 64;
+    ops->rows = calloc(ops->row_capacity, sizeof(*ops->rows));
+    ops->row_count = 2;
+    for (uint32_t i = 0; i < OPS_OPEN && ops->rows != NULL; i++) {
+        if (!tally_reserve(&ops->open[i].tally, ops->row_capacity)) {
+            ops_free(ops);
+            return false;
+        }
+    }
+    if (ops->rows != NULL)
+        ops->rows[OPS_OTHER_ACCELERATOR].kind = OPS_KERNEL;
+    return ops->rows != NULL;
+}
+
+void ops_free(struct ops *ops)
+{
+    for (uint32_t i = 0; i < OPS_OPEN; i++)
+        tally_free(&ops->open[i].tally);
+    digests_free(&ops->digests);
+    free(ops->rows);
+    free(ops->row_of);
+    free(ops->held);
+    *ops = (struct ops){0};
+}
+
+static bool reserve_texts(struct ops *ops, uint32_t text)
+{
+    uint32_t texts = ops->row_of_texts == 0 ? 256 : ops->row_of_texts;
+
+    while (texts <= text)
+        texts *= 2;
+    if (texts == ops->row_of_texts)
+        return true;
+    size_t unit = OPS_KINDS * sizeof(uint32_t);
+    uint32_t *row_of = realloc(ops->row_of, texts * unit);
+
+    if (row_of == NULL)
+        return false;
+    memset(row_of + (size_t)ops->row_of_texts * OPS_KINDS, 0,
+           (texts - ops->row_of_texts) * unit);
+    ops->row_of = row_of;
+    ops->row_of_texts = texts;
+    return true;
+}
+
+static bool reserve_rows(struct ops *ops)
+{
+    if (ops->row_count < ops->row_capacity)
+        return true;
+    if (ops->row_capacity >= TALLY_ROWS_MAX)
+        return false;
+    uint32_t capacity = ops->row_capacity * 2;
+    struct ops_row *rows = realloc(ops->rows, capacity * sizeof(*rows));
+
+    if (rows == NULL)
+        return false;
+    ops->rows = rows;
+    for (uint32_t i = 0; i < OPS_OPEN; i++)
+        if (!tally_reserve(&ops->open[i].tally, capacity))
+            return false;
+    ops->row_capacity = capacity;
+    return true;
+}
+
+uint32_t ops_row_add(struct ops *ops, uint32_t text, enum ops_kind kind)
+{
+    bool accelerator = kind >= OPS_KERNEL;
+    enum text_class class = texts_class(ops->texts, text);
+    bool annotation = kind == OPS_OP && class == TEXT_ANNOTATION;
+    bool range = annotation || kind == OPS_RANGE || kind == OPS_RANGE_SAMPLED;
+    uint32_t flags = OPS_ROW_KNOWN | (range ? OPS_ROW_RANGE : 0);
+
+    if (class == TEXT_STEP && !accelerator)
+        return OPS_ROW_KNOWN | OPS_ROW_STEP;
+    if (text == 0 || text >= TEXTS_MAX || !reserve_texts(ops, text) ||
+        !reserve_rows(ops)) {
+        ops->overflowed++;
+        return flags | (accelerator ? OPS_OTHER_ACCELERATOR : OPS_OTHER_CPU);
+    }
+    uint32_t row = ops->row_count++;
+
+    ops->rows[row] =
+        (struct ops_row){.text = text, .kind = annotation ? OPS_RANGE_SAMPLED : kind};
+    ops->row_of[text * OPS_KINDS + kind] = flags | row;
+    return flags | row;
+}
+
+static void seal(struct ops *ops, struct ops_step *step)
+{
+    bool empty = step->tally.touched_count == 0 && step->span.steps == 0;
+
+    if (!empty) {
+        struct digest *digest = tally_seal(&step->tally, &step->span,
+                                           step->class == DIGEST_DRAWN, UINT32_MAX);
+
+        if (digest != NULL)
+            digests_push(&ops->digests, step->class, digest);
+        else
+            ops->digests.refused++;
+    }
+    tally_clear(&step->tally);
+    step->closed = false;
+}
+
+/* The running tally stands for `span` and waits; the next one runs. */
+static void close_running(struct ops *ops, enum digest_class class,
+                          const struct digest_span *span)
+{
+    struct ops_step *step = &ops->open[ops->running];
+
+    step->span = *span;
+    step->class = class;
+    step->closed = true;
+    ops->running = (ops->running + 1) % OPS_OPEN;
+    if (ops->open[ops->running].closed)
+        seal(ops, &ops->open[ops->running]);
+    ops->running_from_ns = span->to_ns;
+}
+
+static void add(struct ops_step *step, const struct ops_held *event)
+{
+    tally_add(&step->tally, event->row, event->duration_ns, event->self_ns);
+}
+
+/* Gives held events to the time before `start_ns`, or to what begins there. */
+static void release_held(struct ops *ops, int64_t start_ns)
+{
+    int64_t from = INT64_MAX, to = INT64_MIN;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < ops->held_count; i++) {
+        const struct ops_held *event = &ops->held[i];
+        int64_t end = event->start_ns + event->duration_ns;
+
+        if (event->start_ns >= start_ns) {
+            ops->held[kept++] = *event;
+            continue;
+        }
+        from = event->start_ns < from ? event->start_ns : from;
+        to = end > to ? end : to;
+        add(&ops->open[ops->running], event);
+    }
+    ops->held_count = kept;
+    if (from == INT64_MAX)
+        return;
+    to = to > start_ns ? start_ns : to;
+    close_running(ops, DIGEST_APART,
+                  &(struct digest_span){.from_ns = from,
+                                        .to_ns = to > from ? to : from + 1,
+                                        .first_step = NO_STEP,
+                                        .last_step = NO_STEP});
+}
+
+void ops_begin(struct ops *ops, int64_t start_ns)
+{
+    if (!ops->between)
+        return;
+    release_held(ops, start_ns);
+    ops->between = false;
+    ops->running_from_ns = start_ns;
+    for (uint32_t i = 0; i < ops->held_count; i++)
+        add(&ops->open[ops->running], &ops->held[i]);
+    ops->held_count = 0;
+}
+
+void ops_end(struct ops *ops, const struct step *step)
+{
+    bool validation = (step->flags & EVENT_STEP_VALIDATION) != 0;
+    bool ops_whole = (step->flags & EVENT_STEP_OPS) && step->whole;
+    bool kernels_whole = (step->flags & EVENT_STEP_KERNELS) && step->whole;
+    enum digest_class class = validation                        ? DIGEST_APART
+                              : step->flags & EVENT_STEP_TAGGED ? DIGEST_TAGGED
+                              : ops_whole || kernels_whole      ? DIGEST_DRAWN
+                                                                : DIGEST_BARE;
+    int64_t number = validation ? NO_STEP : (int64_t)step->number;
+
+    ops_begin(ops, step->start_ns);
+    close_running(ops, class,
+                  &(struct digest_span){.from_ns = step->start_ns,
+                                        .to_ns = step->start_ns + step->duration_ns,
+                                        .first_step = number,
+                                        .last_step = number,
+                                        .steps = !validation,
+                                        .ops_steps = !validation && ops_whole,
+                                        .kernel_steps = !validation && kernels_whole,
+                                        .step_ns = validation ? 0 : step->duration_ns});
+    ops->between = validation;
+}
+
+void ops_settle(struct ops *ops)
+{
+    if (ops->between && ops->held_count > 0)
+        release_held(ops, INT64_MAX);
+}
+
+/* Closed steps, newest first; the oldest takes what is older than all. */
+static struct ops_step *step_of(struct ops *ops, int64_t start_ns)
+{
+    struct ops_step *found = &ops->open[ops->running];
+
+    for (uint32_t back = 1; back < OPS_OPEN; back++) {
+        struct ops_step *step = &ops->open[(ops->running + OPS_OPEN - back) % OPS_OPEN];
+
+        if (!step->closed)
+            break;
+        found = step;
+        if (step->span.from_ns <= start_ns)
+            return step;
+    }
+    ops->late++;
+    return found;
+}
+
+void ops_add_apart(struct ops *ops, const struct ops_held *event)
+{
+    if (event->start_ns < ops->running_from_ns) {
+        add(step_of(ops, event->start_ns), event);
+        return;
+    }
+    if (ops->held == NULL)
+        ops->held = malloc(OPS_HELD * sizeof(*ops->held));
+    if (ops->held == NULL) {
+        ops->overflowed++;
+        return;
+    }
+    if (ops->held_count == OPS_HELD) {
+        int64_t oldest = ops->held[0].start_ns;
+        bool long_ago = event->start_ns - oldest > APART_NS;
+
+        /* The older half; with a long past, all but the last second. */
+        release_held(ops, long_ago ? event->start_ns - APART_NS
+                                   : ops->held[OPS_HELD / 2].start_ns);
+    }
+    if (ops->held_count == OPS_HELD)
+        release_held(ops, INT64_MAX);
+    ops->held[ops->held_count++] = *event;
+}

@@ -1,0 +1,120 @@
+/* Op tables of one process: which rows there are, the steps that are still open for
+ * late events, and the digests of the closed ones.
+ *
+ * An event counts in the step in which it began. Events of other threads and devices
+ * may come after their step has ended: the newest OPS_OPEN - 1 steps wait for them.
+ * Where a step begins is only known when its first phase or its end arrives; after
+ * start-up and after validation events are held back until then.
+ */
+#ifndef AGGREGATE_OPS_H
+#define AGGREGATE_OPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "aggregate/digests.h"
+#include "aggregate/steps.h"
+#include "aggregate/texts.h"
+#include "wire/event.h"
+
+#define OPS_OPEN 5u    /* steps with a tally: four closed ones and the running one */
+#define OPS_HELD 8192u /* events held back; more of them lie outside of steps */
+
+enum ops_kind {
+    OPS_OP,
+    OPS_RANGE,         /* recorded in every step */
+    OPS_RANGE_SAMPLED, /* recorded in recorded steps */
+    OPS_RUNTIME,
+    OPS_SYNC,
+    OPS_KERNEL, /* from here on: accelerators */
+    OPS_MEMCPY,
+    OPS_MEMSET,
+    OPS_KINDS,
+};
+
+#define OPS_OTHER_CPU         0u /* row of CPU events that found none */
+#define OPS_OTHER_ACCELERATOR 1u
+
+/* What ops_row() gives: a row, and what its name alone says. */
+#define OPS_ROW(entry) ((entry)&0xffffffu)
+#define OPS_ROW_KNOWN  (1u << 31)
+#define OPS_ROW_RANGE  (1u << 30) /* takes no self time and gives none */
+#define OPS_ROW_STEP   (1u << 29) /* a step, never a row */
+
+struct ops_row {
+    uint32_t text;
+    enum ops_kind kind;
+};
+
+struct ops_step {
+    struct tally tally;
+    struct digest_span span;
+    enum digest_class class;
+    bool closed; /* waits for late events, then becomes a digest */
+};
+
+struct ops_held {
+    int64_t start_ns, duration_ns, self_ns;
+    uint32_t row;
+};
+
+struct ops {
+    const struct texts *texts;
+    struct ops_row *rows;
+    uint32_t row_count, row_capacity;
+    uint32_t *row_of; /* entries, [texts][OPS_KINDS]; 0 = none yet */
+    uint32_t row_of_texts;
+    struct ops_step open[OPS_OPEN];
+    uint32_t running; /* index in open */
+    int64_t running_from_ns;
+    bool between; /* no step is known to have begun */
+    struct ops_held *held;
+    uint32_t held_count;
+    struct digests digests;
+    uint64_t overflowed; /* events whose name found no row */
+    uint64_t late;       /* events older than every open step: counted in the oldest */
+};
+
+/* The texts are borrowed: their classes decide what is a range. */
+MUST_CHECK bool ops_init(struct ops *ops, const struct texts *texts,
+                         size_t digest_bytes);
+void ops_free(struct ops *ops);
+
+/* Out of line: the entry of a name that has none yet. */
+uint32_t ops_row_add(struct ops *ops, uint32_t text, enum ops_kind kind);
+
+ALWAYS_INLINE uint32_t ops_row(struct ops *ops, uint32_t text, enum ops_kind kind)
+{
+    uint32_t entry =
+        text < ops->row_of_texts ? ops->row_of[text * OPS_KINDS + kind] : 0;
+
+    return LIKELY(entry != 0) ? entry : ops_row_add(ops, text, kind);
+}
+
+/* Out of line: an event outside of the running step. */
+void ops_add_apart(struct ops *ops, const struct ops_held *event);
+
+ALWAYS_INLINE void ops_add(struct ops *ops, uint32_t row, int64_t start_ns,
+                           const int64_t duration_self_ns[2])
+{
+    if (LIKELY(start_ns >= ops->running_from_ns && !ops->between)) {
+        tally_add(&ops->open[ops->running].tally, row, duration_self_ns[0],
+                  duration_self_ns[1]);
+        return;
+    }
+    ops_add_apart(ops, &(struct ops_held){.start_ns = start_ns,
+                                          .duration_ns = duration_self_ns[0],
+                                          .self_ns = duration_self_ns[1],
+                                          .row = row});
+}
+
+/* A step, or a validation batch, is known to have begun. */
+void ops_begin(struct ops *ops, int64_t start_ns);
+
+/* It ended. */
+void ops_end(struct ops *ops, const struct step *step);
+
+/* What is held back lies outside of any step: for processes that have none. */
+void ops_settle(struct ops *ops);
+
+#endif

@@ -1,0 +1,130 @@
+#include "aggregate/process.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct process *process_new(const struct process_identity *identity, uint32_t serial,
+                            struct history *history, size_t digest_bytes)
+{
+    struct process *process = calloc(1, sizeof(*process));
+
+    if (process == NULL)
+        return NULL;
+    process->identity = *identity;
+    process->serial = serial;
+    process->history = history;
+    process->newest_ns = INT64_MIN;
+    process->alive_ns = INT64_MIN;
+    process->whole = true;
+    process->rss_bytes = (double)NAN;
+    process->cpu_share = (double)NAN;
+    for (uint32_t i = 0; i < WIRE_SOURCES; i++) {
+        process->capabilities[i].cost_ns = (double)NAN;
+        process->capabilities[i].events_per_s = (double)NAN;
+    }
+    steps_init(&process->steps);
+    process->texts = texts_new();
+    if (process->texts == NULL ||
+        !ops_init(&process->ops, process->texts, digest_bytes)) {
+        process_free(process);
+        return NULL;
+    }
+    return process;
+}
+
+void process_free(struct process *process)
+{
+    if (process == NULL)
+        return;
+    for (uint32_t i = 0; i < process->thread_count; i++) {
+        struct process_thread *thread = process->threads[i];
+
+        if (thread == NULL)
+            continue;
+        history_seal(process->history, &thread->open_block);
+        free(thread->nest.waiting);
+        free(thread);
+    }
+    free(process->threads);
+    ops_free(&process->ops);
+    steps_free(&process->steps);
+    memory_free(&process->memory);
+    series_free(&process->rss);
+    texts_release(process->texts);
+    free(process);
+}
+
+static bool reserve_threads(struct process *process, uint32_t count)
+{
+    if (count <= process->thread_capacity)
+        return true;
+    if (count > PROCESS_THREADS)
+        return false;
+    uint32_t capacity = process->thread_capacity == 0 ? 8 : process->thread_capacity;
+
+    while (capacity < count)
+        capacity *= 2;
+    struct process_thread **threads =
+        realloc(process->threads, capacity * sizeof(struct process_thread *));
+
+    if (threads == NULL)
+        return false;
+    memset(threads + process->thread_capacity, 0,
+           (capacity - process->thread_capacity) * sizeof(struct process_thread *));
+    process->threads = threads;
+    process->thread_capacity = capacity;
+    return true;
+}
+
+struct process_thread *process_thread(struct process *process, uint32_t index)
+{
+    if (!reserve_threads(process, index + 1))
+        return NULL;
+    struct process_thread *thread = process->threads[index];
+
+    if (thread != NULL)
+        return thread;
+    thread = calloc(1, sizeof(*thread));
+    if (thread == NULL)
+        return NULL;
+    thread->nest.waiting = malloc(NEST_MAX * sizeof(*thread->nest.waiting));
+    if (thread->nest.waiting == NULL) {
+        free(thread);
+        return NULL;
+    }
+    process->threads[index] = thread;
+    if (index >= process->thread_count)
+        process->thread_count = index + 1;
+    return thread;
+}
+
+void process_lose(struct process *process, uint32_t thread, uint64_t count)
+{
+    struct process_thread *of = process_thread(process, thread);
+
+    process->lost += count;
+    process->whole = false;
+    if (of == NULL)
+        return;
+    of->lost += count;
+    /* What waited for a parent may have lost it: better own time than a wrong one. */
+    nest_clear(&of->nest);
+    of->group_count = 0;
+}
+
+void process_finish(struct process *process, enum process_state state,
+                    const char *reason)
+{
+    for (uint32_t i = 0; i < process->thread_count; i++) {
+        if (process->threads[i] == NULL)
+            continue;
+        process_fold_whole(process, i);
+        history_seal(process->history, &process->threads[i]->open_block);
+    }
+    ops_settle(&process->ops);
+    process->state = state;
+    snprintf(process->reason, sizeof(process->reason), "%s", reason);
+    process->rev++;
+}

@@ -1,0 +1,134 @@
+/* One process of a session: who it is, how it fares, and its tables.
+ *
+ * Whoever fills it (the ingest of a live segment or of a trace file) hands over events
+ * with stamps in ns since the session's zero and names as ids of `texts`; nothing here
+ * knows of rings or files. All under the store's write lock.
+ */
+#ifndef AGGREGATE_PROCESS_H
+#define AGGREGATE_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "aggregate/history.h"
+#include "aggregate/memory.h"
+#include "aggregate/nest.h"
+#include "aggregate/ops.h"
+#include "aggregate/steps.h"
+#include "aggregate/store.h"
+#include "aggregate/texts.h"
+#include "wire/segment.h"
+
+#define PROCESS_THREADS 512u
+
+struct process_range { /* an open one */
+    int64_t start_ns;
+    uint32_t text;
+    uint8_t kind; /* enum event_kind */
+};
+
+struct process_thread {
+    uint32_t tid;
+    uint32_t name; /* text */
+    bool tells_steps;
+    struct nest nest;
+    struct history_block *open_block;
+    struct event group[RING_RECORDS_MAX]; /* a head and its EVENT_MORE so far */
+    uint32_t group_count;
+    uint64_t events, lost;
+    uint32_t depth, range_count; /* of open ranges, as last looked at */
+    struct process_range ranges[WIRE_OPEN_RANGES];
+};
+
+struct process_fact {
+    uint32_t key; /* text */
+    enum wire_fact_type type;
+    uint32_t text;
+    double number;
+};
+
+struct process_capability {
+    enum wire_source_state state;
+    uint32_t reason, detail; /* texts */
+    double cost_ns;          /* NaN unknown */
+    uint64_t events, lost;
+    double events_per_s; /* NaN unknown */
+};
+
+/* The governor's words; NaN where unknown. */
+struct process_governor {
+    bool known;
+    enum wire_governor_state state;
+    double budget_pct, measured_pct, ci_low_pct, ci_high_pct;
+    double detail_pct, burst_pct, fixed_pct, recorded_share;
+    uint64_t recorded_steps, control_steps, steps_needed;
+};
+
+struct process_identity {
+    uint32_t pid, parent_pid;
+    int32_t rank, local_rank, world_size; /* -1 unknown */
+    enum wire_role role;
+    char host[WIRE_TEXT];
+    char version[16];
+    char path[256];       /* of the segment or file */
+    bool same_namespace;  /* its pid means something to the collector */
+    uint64_t start_ticks; /* of the process, to tell a pid's next owner */
+};
+
+struct process {
+    struct process *next; /* of its session, in the order they came */
+    uint32_t serial;      /* unique in the store */
+    struct process_identity identity;
+    enum process_state state;
+    char reason[160];  /* of crashed and lost */
+    int64_t start_ns;  /* of its segment */
+    int64_t newest_ns; /* newest event's end; INT64_MIN before one */
+    int64_t alive_ns;  /* newest sign of life: event, heartbeat, lock held */
+    uint32_t exit_code;
+    bool said_goodbye; /* exit handlers ran */
+    uint64_t rev;      /* grows with every change */
+    uint64_t events, lost, unknown_kinds, threads_refused, names_refused;
+    uint64_t pending;    /* published and not yet folded, at the last look */
+    uint64_t told_steps; /* as the segment's header counts them */
+    enum wire_level level;
+    uint32_t recording; /* EVENT_STEP_* of the running step */
+    bool whole;         /* nothing of the running step was lost so far */
+
+    struct history *history; /* the store's; borrowed */
+    struct texts *texts;     /* own reference */
+    struct process_thread **threads;
+    uint32_t thread_count, thread_capacity;
+    struct ops ops;
+    struct steps steps;
+    struct memory memory;
+    struct series rss;           /* resident bytes, CPU share of one core */
+    double rss_bytes, cpu_share; /* NaN unknown */
+    struct process_fact facts[WIRE_FACTS];
+    uint32_t fact_count;
+    struct process_capability capabilities[WIRE_SOURCES];
+    struct process_governor governor;
+};
+
+/* NULL when out of memory. digest_bytes 0 = the default. */
+struct process *process_new(const struct process_identity *identity, uint32_t serial,
+                            struct history *history, size_t digest_bytes);
+void process_free(struct process *process);
+
+/* Makes thread `index`; NULL when there are too many or memory is short. */
+struct process_thread *process_thread(struct process *process, uint32_t index);
+
+/* Folds events of one thread in the order in which it published them. */
+void process_fold(struct process *process, uint32_t thread, const struct event *events,
+                  uint32_t count);
+
+/* What was folded last is whole: no EVENT_MORE will follow it. */
+void process_fold_whole(struct process *process, uint32_t thread);
+
+/* Events were lost, `count` of them (0: before anybody could have read them). */
+void process_lose(struct process *process, uint32_t thread, uint64_t count);
+
+/* It ended, one way or another: everything that waits becomes final. */
+void process_finish(struct process *process, enum process_state state,
+                    const char *reason);
+
+#endif

@@ -1,0 +1,244 @@
+#include "aggregate/steps.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PHASES_KNOWN ((1u << EVENT_PHASES) - 1)
+
+void steps_init(struct steps *steps)
+{
+    memset(steps, 0, sizeof(*steps));
+    steps->samples_pending = NAN;
+    steps->first_ns = INT64_MAX;
+    steps->last_end_ns = INT64_MIN;
+}
+
+void steps_free(struct steps *steps)
+{
+    free(steps->ring);
+    free(steps->train);
+    free(steps->validation);
+    series_free(&steps->series);
+}
+
+uint32_t steps_remembered(const struct steps *steps)
+{
+    return steps->count < steps->capacity ? (uint32_t)steps->count : steps->capacity;
+}
+
+const struct step *steps_at(const struct steps *steps, uint32_t i)
+{
+    uint64_t oldest = steps->count - steps_remembered(steps);
+
+    return &steps->ring[(oldest + i) % steps->capacity];
+}
+
+uint32_t steps_after(const struct steps *steps, int64_t time_ns)
+{
+    uint32_t low = 0, high = steps_remembered(steps);
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        const struct step *step = steps_at(steps, middle);
+
+        if (step->start_ns + step->duration_ns > time_ns)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+double step_phase_ns(const struct step *step, uint32_t phase)
+{
+    return step->known & 1u << phase ? (double)step->phase_ns[phase] : (double)NAN;
+}
+
+double step_other_ns(const struct step *step)
+{
+    double other = (double)step->duration_ns;
+
+    if ((step->known & PHASES_KNOWN) != PHASES_KNOWN)
+        return (double)NAN;
+    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
+        other -= (double)step->phase_ns[phase];
+    return other > 0 ? other : 0;
+}
+
+void steps_fold_phase(struct steps *steps, const struct event *event)
+{
+    uint16_t phase = EVENT_AUX16(event->meta);
+    int64_t start = (int64_t)event->time, end = start + (int64_t)event->value;
+
+    if (phase >= EVENT_PHASES)
+        return;
+    if (steps->pending_count < STEPS_PENDING) {
+        steps->pending[steps->pending_count++] = (struct phase_stretch){
+            .start_ns = start, .end_ns = end, .phase = (uint8_t)phase};
+        return;
+    }
+    /* Keep the sum: lengthen a stretch of the same phase by what does not fit. */
+    for (uint32_t i = STEPS_PENDING; i-- > 0;) {
+        if (steps->pending[i].phase != phase)
+            continue;
+        steps->pending[i].end_ns += end - start;
+        return;
+    }
+}
+
+void steps_fold_samples(struct steps *steps, const struct event *event)
+{
+    steps->samples_pending = (float)event->value;
+}
+
+void steps_fold_mark(struct steps *steps, const struct event *event)
+{
+    uint8_t kind = EVENT_FLAGS(event->meta);
+
+    if (kind == EVENT_MARK_GC)
+        steps->gc_pending_ns += (int64_t)event->value;
+    steps->marks[steps->mark_count++ % STEPS_MARKERS] = (struct step_mark){
+        .time_ns = (int64_t)event->time,
+        .duration_ns = kind == EVENT_MARK_GC ? (int64_t)event->value : 0,
+        .argument = event->aux,
+        .text = EVENT_NAME(event->meta),
+        .kind = kind};
+}
+
+static int by_start(const void *left, const void *right)
+{
+    const struct phase_stretch *a = left, *b = right;
+
+    return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
+}
+
+/* Each phase is the union of its stretches, cut at the step's edges: two threads may
+ * tell of the same instant. */
+static void take_phases(struct steps *steps, struct step *step)
+{
+    int64_t covered[EVENT_PHASES], total[EVENT_PHASES] = {0};
+    int64_t end = step->start_ns + step->duration_ns;
+
+    qsort(steps->pending, steps->pending_count, sizeof(steps->pending[0]), by_start);
+    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
+        covered[phase] = step->start_ns;
+    for (uint32_t i = 0; i < steps->pending_count; i++) {
+        const struct phase_stretch *stretch = &steps->pending[i];
+        int64_t *edge = &covered[stretch->phase];
+        int64_t from = stretch->start_ns > *edge ? stretch->start_ns : *edge;
+        int64_t to = stretch->end_ns < end ? stretch->end_ns : end;
+
+        if (to <= from)
+            continue;
+        step->known |= (uint8_t)(1u << stretch->phase);
+        total[stretch->phase] += to - from;
+        *edge = to;
+    }
+    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
+        step->phase_ns[phase] = (float)total[phase];
+    steps->pending_count = 0;
+}
+
+static bool make_room(struct steps *steps)
+{
+    if (steps->count != steps->capacity || steps->capacity == STEPS_MAX)
+        return true;
+    uint32_t capacity = steps->capacity == 0 ? 256 : steps->capacity * 2;
+    struct step *ring = realloc(steps->ring, capacity * sizeof(*ring));
+
+    /* While it grows it has never wrapped: positions stay. */
+    if (ring == NULL)
+        return steps->capacity > 0;
+    steps->ring = ring;
+    steps->capacity = capacity;
+    return true;
+}
+
+static void total(struct step_totals **totals, const struct step *step)
+{
+    double duration = (double)step->duration_ns, other = step_other_ns(step);
+
+    if (*totals == NULL)
+        *totals = calloc(1, sizeof(**totals));
+    struct step_totals *sum = *totals;
+
+    if (sum == NULL)
+        return;
+    sum->min_ns = sum->count == 0 || duration < sum->min_ns ? duration : sum->min_ns;
+    sum->max_ns = duration > sum->max_ns ? duration : sum->max_ns;
+    sum->count++;
+    sum->ops += step->flags & EVENT_STEP_OPS ? 1 : 0;
+    sum->kernels += step->flags & EVENT_STEP_KERNELS ? 1 : 0;
+    sum->tagged += step->flags & EVENT_STEP_TAGGED ? 1 : 0;
+    sum->total_ns += duration;
+    sum->squares += duration * duration;
+    sum->cells[histogram_cell(step->duration_ns)]++;
+    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++) {
+        if (!(step->known & 1u << phase))
+            continue;
+        sum->phase_ns[phase] += (double)step->phase_ns[phase];
+        sum->phase_count[phase]++;
+    }
+    sum->other_ns += isnan(other) ? 0 : other;
+    sum->other_count += isnan(other) ? 0 : 1;
+    sum->samples += isnan(step->samples) ? 0 : (double)step->samples;
+    sum->samples_count += isnan(step->samples) ? 0 : 1;
+}
+
+static void count_epoch(struct steps *steps, const struct step *step)
+{
+    int64_t end = step->start_ns + step->duration_ns;
+    struct step_epoch *epoch =
+        &steps->epochs[(steps->epoch_count + STEPS_EPOCHS - 1) % STEPS_EPOCHS];
+
+    if (step->epoch == 0)
+        return;
+    if (steps->epoch_count == 0 || epoch->epoch != step->epoch) {
+        epoch = &steps->epochs[steps->epoch_count++ % STEPS_EPOCHS];
+        *epoch = (struct step_epoch){.epoch = (uint32_t)step->epoch,
+                                     .start_ns = step->start_ns};
+    }
+    epoch->steps++;
+    epoch->end_ns = end;
+    epoch->total_ns += step->duration_ns;
+}
+
+const struct step *steps_fold(struct steps *steps, const struct event *event,
+                              bool whole)
+{
+    struct step step = {.start_ns = (int64_t)event->time,
+                        .duration_ns = (int64_t)event->value,
+                        .number = EVENT_STEP_NUMBER(event->aux),
+                        .epoch = (uint16_t)EVENT_STEP_EPOCH(event->aux),
+                        .flags = EVENT_FLAGS(event->meta),
+                        .known = (uint8_t)(EVENT_AUX16(event->meta) & PHASES_KNOWN),
+                        .gc_ns = (float)steps->gc_pending_ns,
+                        .samples = steps->samples_pending,
+                        .whole = whole};
+    int64_t end = step.start_ns + step.duration_ns;
+    bool validation = (step.flags & EVENT_STEP_VALIDATION) != 0;
+
+    take_phases(steps, &step);
+    steps->gc_pending_ns = 0;
+    steps->samples_pending = NAN;
+    if (!make_room(steps))
+        return NULL;
+    if (steps->last_end_ns != INT64_MIN && step.start_ns > steps->last_end_ns)
+        steps->outside_ns += step.start_ns - steps->last_end_ns;
+    steps->first_ns = step.start_ns < steps->first_ns ? step.start_ns : steps->first_ns;
+    steps->last_end_ns = end > steps->last_end_ns ? end : steps->last_end_ns;
+    struct step *kept = &steps->ring[steps->count++ % steps->capacity];
+
+    *kept = step;
+    total(validation ? &steps->validation : &steps->train, &step);
+    if (!validation) {
+        double values[SERIES_CHANNELS] = {(double)step.duration_ns};
+
+        for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
+            values[1 + phase] = step_phase_ns(&step, phase);
+        series_add(&steps->series, end, (int64_t)step.number, values, 1 + EVENT_PHASES);
+        count_epoch(steps, &step);
+    }
+    return kept;
+}

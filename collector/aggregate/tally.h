@@ -1,0 +1,131 @@
+/* Counts per row while they are being made: a row for each op, a cell for each
+ * duration that occurred.
+ *
+ *     tally_add() ... tally_add() -> tally_seal() -> struct digest -> tally_clear()
+ *
+ * A digest is the same, packed: what a step, or several neighbouring ones, contained.
+ * Digests are merged by adding them to an empty tally. Collector's thread only, but for
+ * tally_seal(), which only reads.
+ */
+#ifndef AGGREGATE_TALLY_H
+#define AGGREGATE_TALLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "aggregate/histogram.h"
+#include "wire/attributes.h"
+
+/* As many rows as a segment has names; later ones are row 0, "other". */
+#define TALLY_ROWS_MAX 16384u
+
+struct tally_row {
+    uint64_t count;
+    int64_t total_ns, self_ns, min_ns, max_ns;
+    double self_squares; /* sum over steps of (self time in the step)^2 */
+    uint32_t first_cell; /* chain in the table of cells; 0 = none */
+};
+
+struct tally_cell {
+    uint32_t key; /* row * 4096 + cell + 1; 0 = free */
+    uint32_t next;
+    uint64_t count;
+};
+
+struct tally {
+    struct tally_row *rows; /* by row id; only touched ones hold something */
+    uint32_t row_capacity;
+    uint32_t *touched;
+    uint32_t touched_count;
+    struct tally_cell *cells; /* open addressing; slot 0 is never used */
+    uint32_t cell_mask, cell_count;
+    uint64_t refused; /* events that memory was too short for */
+};
+
+/* What a digest stands for. */
+struct digest_span {
+    int64_t from_ns, to_ns;
+    int64_t first_step, last_step;    /* INT64_MIN without number */
+    uint64_t steps;                   /* training steps */
+    uint64_t ops_steps, kernel_steps; /* of those, with all CPU ops, GPU work */
+    int64_t step_ns;                  /* summed duration of its steps */
+};
+
+struct digest_row {
+    uint64_t count;
+    int64_t total_ns, self_ns, min_ns, max_ns;
+    double self_squares;
+    uint32_t row;
+    uint32_t cell_count; /* its cells follow those of the row before */
+};
+
+/* One allocation; cells: DIGEST_CELL(), DIGEST_COUNT(). */
+struct digest {
+    struct digest_span span;
+    uint32_t row_count, cell_count;
+    size_t bytes;
+    uint32_t *cells;
+    struct digest_row rows[];
+};
+
+/* A packed cell: 12 bits of cell, 1 bit scale, 19 bits of count. A scaled count is in
+ * units of 1,024 (rounded: at most 0.1 % off); larger ones take several. */
+#define DIGEST_CELL(packed)  ((packed)&4095u)
+#define DIGEST_COUNT(packed) ((uint64_t)((packed) >> 13) << ((packed)&4096u ? 10 : 0))
+
+/* Makes room for rows below `rows`; false when out of memory. */
+bool tally_reserve(struct tally *tally, uint32_t rows);
+void tally_free(struct tally *tally);
+void tally_clear(struct tally *tally);
+
+/* Out of line parts of tally_add(). */
+void tally_touch(struct tally *tally, uint32_t row);
+struct tally_cell *tally_cell_add(struct tally *tally, uint32_t row, uint32_t key);
+
+/* Adds a digest; `scratch` rows must have been reserved. */
+void tally_add_digest(struct tally *tally, const struct digest *digest);
+
+/* A new digest; NULL when out of memory. With `squares` each row's self time counts as
+ * that of one step. `cells_max` bounds its size: rows with the least self time go
+ * without cells. */
+struct digest *tally_seal(const struct tally *tally, const struct digest_span *span,
+                          bool squares, uint32_t cells_max);
+
+ALWAYS_INLINE struct tally_cell *tally_cell_find(struct tally *tally, uint32_t row,
+                                                 uint32_t cell)
+{
+    uint32_t key = row * 4096u + cell + 1;
+    uint32_t slot = (key * 2654435761u) >> 7 & tally->cell_mask;
+
+    for (;;) {
+        struct tally_cell *at = &tally->cells[slot];
+
+        if (LIKELY(at->key == key))
+            return at;
+        if (at->key == 0 && slot != 0)
+            return tally_cell_add(tally, row, key);
+        slot = (slot + 1) & tally->cell_mask;
+    }
+}
+
+/* `row` below what was reserved. */
+ALWAYS_INLINE void tally_add(struct tally *tally, uint32_t row, int64_t duration_ns,
+                             int64_t self_ns)
+{
+    struct tally_row *at = &tally->rows[row];
+
+    if (UNLIKELY(at->count == 0))
+        tally_touch(tally, row);
+    at->count++;
+    at->total_ns += duration_ns;
+    at->self_ns += self_ns;
+    at->min_ns = duration_ns < at->min_ns ? duration_ns : at->min_ns;
+    at->max_ns = duration_ns > at->max_ns ? duration_ns : at->max_ns;
+    struct tally_cell *cell = tally_cell_find(tally, row, histogram_cell(duration_ns));
+
+    if (LIKELY(cell != NULL))
+        cell->count++;
+}
+
+#endif
