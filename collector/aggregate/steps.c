@@ -17,6 +17,8 @@ void steps_init(struct steps *steps)
 void steps_free(struct steps *steps)
 {
     free(steps->ring);
+    free(steps->marks);
+    free(steps->epochs);
     free(steps->train);
     free(steps->validation);
     series_free(&steps->series);
@@ -98,6 +100,10 @@ void steps_fold_mark(struct steps *steps, const struct event *event)
 
     if (kind == EVENT_MARK_GC)
         steps->gc_pending_ns += (int64_t)event->value;
+    if (steps->marks == NULL)
+        steps->marks = calloc(STEPS_MARKERS, sizeof(*steps->marks));
+    if (steps->marks == NULL)
+        return;
     steps->marks[steps->mark_count++ % STEPS_MARKERS] = (struct step_mark){
         .time_ns = (int64_t)event->time,
         .duration_ns = kind == EVENT_MARK_GC ? (int64_t)event->value : 0,
@@ -189,11 +195,14 @@ static void total(struct step_totals **totals, const struct step *step)
 static void count_epoch(struct steps *steps, const struct step *step)
 {
     int64_t end = step->start_ns + step->duration_ns;
+
+    if (steps->epochs == NULL)
+        steps->epochs = calloc(STEPS_EPOCHS, sizeof(*steps->epochs));
+    if (step->epoch == 0 || steps->epochs == NULL)
+        return;
     struct step_epoch *epoch =
         &steps->epochs[(steps->epoch_count + STEPS_EPOCHS - 1) % STEPS_EPOCHS];
 
-    if (step->epoch == 0)
-        return;
     if (steps->epoch_count == 0 || epoch->epoch != step->epoch) {
         epoch = &steps->epochs[steps->epoch_count++ % STEPS_EPOCHS];
         *epoch = (struct step_epoch){.epoch = (uint32_t)step->epoch,

@@ -71,9 +71,9 @@ struct steps {
     uint32_t pending_count;
     int64_t gc_pending_ns;
     float samples_pending;
-    struct step_mark marks[STEPS_MARKERS]; /* ring */
+    struct step_mark *marks; /* ring of STEPS_MARKERS; NULL before the first */
     uint64_t mark_count;
-    struct step_epoch epochs[STEPS_EPOCHS]; /* ring */
+    struct step_epoch *epochs; /* ring of STEPS_EPOCHS; NULL before the first */
     uint64_t epoch_count;
     struct step_totals *train, *validation; /* NULL before the first */
     struct series series;                   /* training: duration, then the phases */
