@@ -81,8 +81,8 @@ bool place_library(char *path)
 bool place_python(char *path)
 {
     static const char *const relative[] = {
-        "../share/trainglass/python",
-        TRAINGLASS_SOURCE_DIR "/collector/python",
+        "../share/trainglass/python/trainglass/site",
+        TRAINGLASS_SOURCE_DIR "/collector/python/trainglass/site",
         NULL,
     };
 

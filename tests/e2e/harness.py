@@ -1,0 +1,143 @@
+"""What end-to-end tests share: the built program, a folder of their own for each test.
+
+TRAINGLASS_BUILD names the build folder (default: build beside tests). Nothing outside of
+the test's folder is touched; every process that a test starts is gone after it."""
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TRAINGLASS_BUILD", ROOT / "build"))
+PROGRAM = str(BUILD / "bin" / "trainglass")
+# Sanitizers make everything slower, and machines are shared: how long a wait may last
+# before it is a failure. No test depends on how short it is.
+PATIENCE_S = 60
+
+
+def wait_for(condition, what):
+    """The first true value of `condition()`; fails after PATIENCE_S."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise AssertionError(f"waited {PATIENCE_S} s for {what}")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def get(port, path, timeout=10):
+    """(status, body) of a GET; HTTP errors are answers too."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=timeout) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def get_json(port, path):
+    status, body = get(port, path)
+    assert status == 200, (path, status, body[:200])
+    return json.loads(body)
+
+
+def is_alive(pid):
+    """Running, and no zombie that nobody reaps here."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class TrainglassTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trainglass-test-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        # Shared memory where there is some: the default place of segments.
+        base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="trainglass-test-", dir=base))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        self.state = self.folder / "state"
+        self.port = free_port()
+        self.addCleanup(self.stop_servers)
+
+    def environment(self, **more):
+        kept = {k: v for k, v in os.environ.items()
+                if not k.startswith(("TRAINGLASS_", "SSH_", "NVTX_", "CUDA_INJ"))}
+        kept.update(TRAINGLASS_DIR=str(self.directory), TRAINGLASS_STATE_DIR=str(self.state),
+                    TRAINGLASS_PORT=str(self.port), HOME=str(self.folder))
+        kept.update(more)
+        return {k: v for k, v in kept.items() if v is not None}
+
+    def trainglass(self, *words, env=None, **options):
+        """Runs to the end; CompletedProcess with texts."""
+        options.setdefault("timeout", PATIENCE_S)
+        options.setdefault("stdin", subprocess.DEVNULL)
+        return subprocess.run([PROGRAM, *map(str, words)], env=self.environment(**(env or {})),
+                              capture_output=True, text=True, **options)
+
+    def start(self, *words, env=None, **options):
+        """A Popen that is killed and reaped after the test."""
+        options.setdefault("stdout", subprocess.PIPE)
+        options.setdefault("stderr", subprocess.PIPE)
+        options.setdefault("stdin", subprocess.DEVNULL)
+        process = subprocess.Popen([PROGRAM, *map(str, words)], text=True,
+                                   env=self.environment(**(env or {})), **options)
+
+        def end():
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream and not stream.closed:
+                    stream.close()
+        self.addCleanup(end)
+        return process
+
+    def serve(self, *words, **options):
+        """A server in the foreground that answers; its Popen."""
+        process = self.start("serve", *words, **options)
+        line = process.stdout.readline()
+        self.assertIn("http://", line, "the server says where it is")
+        return process
+
+    def servers(self):
+        """pids of the detached servers of this test."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and is_alive(entry.name):
+                    words = (entry / "cmdline").read_bytes().split(b"\0")
+                    environment = (entry / "environ").read_bytes()
+                    if (words[:2] == [b"trainglass", b"serve"]
+                            and f"TRAINGLASS_DIR={self.directory}".encode() in environment):
+                        found.append(int(entry.name))
+        return found
+
+    def stop_servers(self):
+        for pid in self.servers():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        end = time.monotonic() + 20
+        while self.servers() and time.monotonic() < end:
+            time.sleep(0.02)
+        for pid in self.servers():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
