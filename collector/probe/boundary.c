@@ -29,6 +29,9 @@ static bool owner_trains;     /* it did more than fetch */
 static const struct probe_hooks *hooks[HOOKS_MAX];
 static _Atomic uint32_t hook_count;
 static uint64_t last_pair, last_control;
+static uint64_t boundary_ticks; /* what the last end of a step took */
+static uint32_t first_recording;
+static bool begun; /* there was a step */
 static uint32_t control_sequence;
 static char control_path[256];
 
@@ -113,13 +116,12 @@ static void count_sources(uint64_t now)
     probe_capability_events(WIRE_SOURCE_PHASES, probe_events_written(EVENT_PHASE), now);
 }
 
-/* Decides what the next step records, and tells who switches. */
-static void next_step(const struct probe_step *ended)
+/* The next step records this: tells who switches. */
+static void set_recording(uint32_t recording)
 {
-    uint32_t before = probe_recording(), count;
-    uint32_t recording = decide_next(ended, steps.number);
+    uint32_t count;
 
-    if (recording == before)
+    if (recording == probe_recording())
         return;
     atomic_store_explicit(&probe->recording, recording, memory_order_relaxed);
     atomic_store_explicit(&probe->header->recording, recording, memory_order_relaxed);
@@ -132,6 +134,7 @@ static void next_step(const struct probe_step *ended)
 static void step_ended(const struct steps_output *output)
 {
     struct wire_header *header = probe->header;
+    uint64_t began = clock_ticks(probe->tsc);
     struct probe_step step = {.number = output->number,
                               .start = output->start,
                               .end = output->end,
@@ -154,7 +157,8 @@ static void step_ended(const struct steps_output *output)
     count_sources(now);
     keep_clock(now);
     read_control(now);
-    next_step(&step);
+    set_recording(decide_next(&step, steps.number, boundary_ticks));
+    boundary_ticks = clock_ticks(probe->tsc) - began;
 }
 
 static void say_source(const struct steps_output *output)
@@ -236,6 +240,10 @@ void probe_step_mark(enum steps_mark_kind kind, uint32_t id)
         struct steps_mark mark = {kind, id, clock_ticks(probe->tsc)};
 
         steps_mark(&steps, &mark);
+        if (!begun && steps.step_start != 0) {
+            begun = true;
+            set_recording(decide_begin(steps.number));
+        }
         atomic_store_explicit(&probe->header->step_start, steps.step_start,
                               memory_order_relaxed);
         atomic_store_explicit(&probe->header->phase, steps_phase(&steps),
@@ -284,15 +292,17 @@ void probe_boundary_open(void)
     owner_trains = false;
     last_control = clock_ticks(probe->tsc);
     control_sequence = 0;
+    boundary_ticks = 0;
+    begun = false;
+    first_recording = decide_open();
     steps_init(&steps, FETCH_GAP_US * probe->ticks_per_us, emitted, NULL);
 }
 
 void probe_boundary_begin(void)
 {
-    uint32_t recording = decide_open();
-
-    atomic_store_explicit(&probe->header->recording, recording, memory_order_relaxed);
-    atomic_store_explicit(&probe->recording, recording, memory_order_relaxed);
+    atomic_store_explicit(&probe->header->recording, first_recording,
+                          memory_order_relaxed);
+    atomic_store_explicit(&probe->recording, first_recording, memory_order_relaxed);
 }
 
 void probe_boundary_close(void)

@@ -1,7 +1,10 @@
-/* What the next step records: the one place where that is decided.
+/* What the next step records: the one place where that is decided, and where its cost
+ * is added up and published.
  *
- * boundary.c asks once at each step boundary, on the training thread. Fixed levels are
- * all that there is here.
+ *     events x calibrated cost ──▶ governor.h ──▶ flags of the next step
+ *                                      └──▶ header->governor, for the page
+ *
+ * boundary.c calls, one thread at a time, between steps; no allocation, no system call.
  */
 #ifndef PROBE_DECIDE_H
 #define PROBE_DECIDE_H
@@ -11,14 +14,20 @@
 #include "probe/probe.h"
 #include "wire/control.h"
 
-/* The segment is there, no step has begun. Reads TRAINGLASS_LEVEL and
- * TRAINGLASS_BUDGET. Returns what step 0 records, as decide_next(). */
+/* The segment is mapped and nobody writes yet. Reads TRAINGLASS_LEVEL,
+ * TRAINGLASS_BUDGET (per cent) and what makes ranks draw alike. Returns what is
+ * recorded before the first step: everything at a fixed level, nothing in auto. */
 uint32_t decide_open(void);
 
+/* Step `number` begins, and none ended before it. Returns EVENT_STEP_OPS, _KERNELS,
+ * _TAGGED, _CONTROL for it. */
+uint32_t decide_begin(uint64_t number);
+
 /* A step ended (`ended->number` is STEPS_NO_NUMBER after a validation batch) and step
- * `next` begins: EVENT_STEP_OPS, _KERNELS, _TAGGED, _CONTROL for it. Called once per
- * boundary; no allocation, no system call. */
-uint32_t decide_next(const struct probe_step *ended, uint64_t next);
+ * `next` begins: what it records, as decide_begin(). `boundary_ticks`: what the end of
+ * an earlier step took, in this thread. */
+uint32_t decide_next(const struct probe_step *ended, uint64_t next,
+                     uint64_t boundary_ticks);
 
 /* A request that was checked and not seen before; takes effect with the next step. */
 void decide_request(const struct control *control);

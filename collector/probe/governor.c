@@ -43,6 +43,20 @@ void governor_init(struct governor *governor, const struct governor_options *opt
     experiment_init(&governor->experiment);
 }
 
+uint32_t governor_level_flags(enum wire_level level)
+{
+    switch (level) {
+    case WIRE_LEVEL_OPS:
+        return EVENT_STEP_OPS;
+    case WIRE_LEVEL_KERNELS:
+        return EVENT_STEP_KERNELS;
+    case WIRE_LEVEL_ALL:
+        return DETAIL;
+    default:
+        return 0;
+    }
+}
+
 void governor_set_sources(struct governor *governor, uint32_t sources)
 {
     sources &= DETAIL;
@@ -283,20 +297,6 @@ static void rate_adapt(struct governor *governor)
     governor->nothing_fits = governor->rate == DRAW_RATE_NONE;
 }
 
-static uint32_t level_flags(const struct governor *governor)
-{
-    switch (governor->options.level) {
-    case WIRE_LEVEL_OPS:
-        return governor->sources & EVENT_STEP_OPS;
-    case WIRE_LEVEL_KERNELS:
-        return governor->sources & EVENT_STEP_KERNELS;
-    case WIRE_LEVEL_ALL:
-        return governor->sources;
-    default:
-        return 0;
-    }
-}
-
 static void block_start(struct governor *governor, uint64_t number)
 {
     uint32_t length = governor->options.block_steps;
@@ -313,7 +313,7 @@ static void block_start(struct governor *governor, uint64_t number)
 uint32_t governor_next(struct governor *governor, uint64_t number)
 {
     bool automatic = governor->options.level == WIRE_LEVEL_AUTO;
-    uint32_t flags = level_flags(governor);
+    uint32_t flags = governor->sources & governor_level_flags(governor->options.level);
     uint32_t *left = &governor->burst_left;
 
     if (automatic) {

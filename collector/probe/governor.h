@@ -105,6 +105,9 @@ struct governor {
 
 void governor_init(struct governor *governor, const struct governor_options *options);
 
+/* What a fixed level records, as far as there are sources for it; 0 for auto. */
+uint32_t governor_level_flags(enum wire_level level);
+
 /* What can be recorded has changed: begins to learn its cost anew. */
 void governor_set_sources(struct governor *governor, uint32_t sources);
 

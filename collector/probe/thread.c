@@ -171,6 +171,12 @@ static struct probe_thread *claim(void)
         goto refuse;
     struct probe_thread *self = &probe->threads[index];
 
+    uint32_t used = atomic_load_explicit(&probe->threads_used, memory_order_relaxed);
+
+    while (used <= index && !atomic_compare_exchange_weak_explicit(
+                                &probe->threads_used, &used, index + 1,
+                                memory_order_relaxed, memory_order_relaxed))
+        ;
     self->slot = slot;
     self->index = index;
     self->tsc = probe->tsc;
@@ -315,7 +321,9 @@ uint64_t probe_events_written(enum event_kind kind)
 
     if (!probe_is_open() || kind >= PROBE_KINDS)
         return 0;
-    for (uint32_t i = 0; i < probe->thread_count; i++)
+    uint32_t used = atomic_load_explicit(&probe->threads_used, memory_order_relaxed);
+
+    for (uint32_t i = 0; i < used; i++)
         sum +=
             atomic_load_explicit(&probe->threads[i].counts[kind], memory_order_relaxed);
     return sum;
