@@ -12,5 +12,6 @@ const struct web_asset *web_asset_find(const char *path)
 {
     if (path[0] == '\0')
         path = "index.html";
-    return bsearch(path, web_assets, web_asset_count, sizeof web_assets[0], asset_compare);
+    return bsearch(path, web_assets, web_asset_count, sizeof web_assets[0],
+                   asset_compare);
 }

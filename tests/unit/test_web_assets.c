@@ -1,5 +1,3 @@
-#include "web/assets.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +6,8 @@
 #include <zlib.h>
 
 #include <cmocka.h>
+
+#include "web/assets.h"
 
 static void the_empty_path_is_the_page(void **state)
 {

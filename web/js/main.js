@@ -1,1 +1,302 @@
-// The page.
+// The page: one state, changed by the stream, by answers and by the reader, drawn at most ten times
+// a second.
+
+import { make_actions } from "./actions.js";
+import { page_of } from "./model/condition.js";
+import { clock, count } from "./model/format.js";
+import { parse_hash, print_hash } from "./model/hash.js";
+import { MOST_ROWS } from "./model/series.js";
+import {
+  clear_selection, initial, is_over, receive_answer, receive_connection, receive_event, receive_status, select_steps, session_of, window_of,
+} from "./model/store.js";
+import { absolute, address, chosen, get_json, questions } from "./net/api.js";
+import { open_poll } from "./net/poll.js";
+import { open_stream } from "./net/stream.js";
+import { render_bar, session_name } from "./panels/bar.js";
+import { build_bars, render_idle, render_ranks } from "./panels/bars.js";
+import { build_cost, render_cost_panel } from "./panels/cost.js";
+import { render_findings } from "./panels/findings.js";
+import { key_command, open_help } from "./panels/help.js";
+import { build_ops, render_ops, tab_of } from "./panels/ops.js";
+import { render_slow } from "./panels/slow.js";
+import { render_start } from "./panels/start.js";
+import { render_summary } from "./panels/summary.js";
+import { render_threads } from "./panels/threads.js";
+import { Timeline } from "./timeline/timeline.js";
+import { $, el, set_hidden, set_text } from "./ui/dom.js";
+import { notice } from "./ui/notices.js";
+
+const REDRAW_MS = matchMedia("(prefers-reduced-motion: reduce)").matches ? 1000 : 100;
+const TOPICS = "status,bottlenecks,steps,memory,gpu";
+
+let state = { ...initial, view: { ...initial.view, ...parse_hash(location.hash) } };
+let drawn = null, drawn_at = -Infinity, queued = false, quiet_hash = false;
+let timeline = null, tab = null, slow_at = Date.now(), condition = {}, wait_told = false;
+const known_sessions = new Set();
+
+function set(next) {
+  if (next === state) return;
+  const moved = next.view !== state.view;
+  state = next;
+  if (moved) write_hash();
+  queue();
+}
+
+function queue() {
+  if (queued) return;
+  queued = true;
+  const wait = Math.max(0, REDRAW_MS - (performance.now() - drawn_at));
+  setTimeout(() => requestAnimationFrame(draw), wait);
+}
+
+// ------------------------------------------------------------ address
+
+function write_hash() {
+  if (state.session === null) return;
+  const { view } = state;
+  const range = view.selection || !view.paused?.moved ? null : [view.paused.from, view.paused.to];
+  const shown = { ...view, session: state.session, rank: state.rank, range, steps: view.selection ? [view.selection.first, view.selection.last] : null };
+  const hash = print_hash(shown);
+  if (hash === location.hash) return;
+  quiet_hash = true;
+  const undo = view.selection !== null && !location.hash.includes("steps=");
+  if (undo) history.pushState(null, "", hash || "#");
+  else history.replaceState(null, "", hash || "#");
+  quiet_hash = false;
+}
+
+/** Back and pasted links: what the address says now. */
+function read_hash() {
+  if (quiet_hash) return;
+  const wanted = parse_hash(location.hash);
+  const { sort, group, k, query, pins, tab, window } = wanted;
+  state = { ...state, view: { ...state.view, sort, group, k, query, pins, tab, window } };
+  if (wanted.session !== null && wanted.session !== state.session) actions.choose_session(wanted.session, wanted.rank);
+  apply_range(wanted);
+  poll.now("ops", "bottlenecks");
+  queue();
+}
+
+/** A link to steps or to a range opens paused on it. */
+function apply_range({ steps, range }) {
+  if (steps) set(select_steps(state, steps[0], steps[1], Date.now()));
+  else if (range) actions.move_to(range[0], range[1]);
+  else set(clear_selection(state));
+  if ((steps && state.view.selection?.from === null) || (range && state.series.steps.length > 0 && range[1] < state.series.steps[0].start)) {
+    notice("range", "This range is no longer remembered.");
+  }
+}
+
+// ------------------------------------------------------------ questions
+
+const points = () => Math.min(10000, 2 * Math.max(300, timeline?.lanes[0]?.chart.width ?? 700));
+
+const series_window = () => (state.view.paused?.moved ? `${Math.round(state.view.paused.from)}..${Math.round(state.view.paused.to)}` : window_of(state));
+
+async function ask_series(name, signal) {
+  if (state.session === null) return;
+  const asked = state;
+  const answer = await get_json(address(...questions[name](state, points(), series_window())), { signal });
+  if (asked.session !== state.session || asked.rank !== state.rank) return;
+  if (name === "steps") slow_at = Date.now();
+  set(receive_answer(state, name, answer));
+  if (name === "steps" && pending) {
+    const wanted = pending;
+    pending = null;
+    apply_range(wanted);
+    poll.now("bottlenecks", "ops");
+  }
+}
+
+async function ask_panel(name, signal, parameters) {
+  if (state.session === null) return;
+  const path = address(...parameters);
+  try {
+    const answer = await get_json(path, { signal });
+    set(receive_answer(state, name, answer));
+  } catch (error) {
+    if (error.status) set(receive_answer(state, name, { reason: error.message }));
+    throw error;
+  }
+}
+
+let pending = state.view.steps || state.view.range ? { steps: state.view.steps, range: state.view.range } : null;
+let first_status = true;
+
+async function ask_status(signal) {
+  const before = state.session, steps_before = session_of(state)?.steps;
+  let status;
+  try {
+    status = await get_json("api/status", { signal });
+  } catch (error) {
+    if (error.name !== "AbortError" && state.status === null) server_is_away(error);
+    throw error;
+  }
+  notice("away", null);
+  set(receive_status(state, status, Date.now()));
+  tell_of_new_sessions(status);
+  if (state.session === null) {
+    stream.watch(null);
+    set(receive_connection(state, { state: "open" }));
+    return;
+  }
+  stream.watch(absolute(address("api/stream", { ...chosen(state), topics: TOPICS })));
+  if (first_status || before !== state.session) poll.now("steps", "memory", "gpu", "bottlenecks", "ops", "overhead", "ranks");
+  else if (!(steps_before > 0) && session_of(state)?.steps > 0) poll.now("bottlenecks", "ops");
+  first_status = false;
+}
+
+function server_is_away(error) {
+  if (wait_told) return;
+  wait_told = true;
+  const text = error.status ? error.message : `Waiting for the server at ${location.host}`;
+  setTimeout(() => { if (state.status === null) notice("away", text); }, 2000);
+}
+
+/** A new run is named with a button; the reader is never taken away from what they read. */
+function tell_of_new_sessions(status) {
+  for (const session of status.sessions ?? []) {
+    if (known_sessions.has(session.id)) continue;
+    known_sessions.add(session.id);
+    if (first_status || session.id === state.session) continue;
+    notice(`new-${session.id}`, `${session_name(session)} started`, "Show it", () => actions.choose_session(session.id));
+  }
+}
+
+const live = () => state.session !== null && !is_over(session_of(state));
+const still = () => state.view.paused !== null;
+const every = (live_ms, over_ms = null) => () => (still() ? null : live() ? live_ms : over_ms);
+const polling = () => state.connection.state === "polling";
+const slow_window = () => (window_of(state) === "run" ? 5000 : window_of(state) === "10min" ? 3000 : 1000);
+
+const poll = open_poll([
+  { name: "status", every_ms: () => (state.status === null ? 1000 : state.session === null ? 1000 : live() ? 3000 : 5000), ask: ask_status },
+  { name: "steps", every_ms: () => (polling() && !still() && live() ? 5000 : null), ask: (signal) => ask_series("steps", signal) },
+  { name: "memory", every_ms: () => (polling() && !still() && live() ? 5000 : null), ask: (signal) => ask_series("memory", signal) },
+  { name: "gpu", every_ms: () => (polling() && !still() && live() ? 5000 : null), ask: (signal) => ask_series("gpu", signal) },
+  { name: "bottlenecks", every_ms: () => every(polling() ? 5000 : slow_window())(), ask: (signal) => ask_panel("bottlenecks", signal, questions.bottlenecks(state)) },
+  { name: "ops", every_ms: () => every(polling() ? 5000 : Math.max(2000, slow_window()))(), ask: (signal) => ask_panel("ops", signal, questions.ops(state, tab_of(state))) },
+  { name: "overhead", every_ms: every(5000), ask: (signal) => ask_panel("overhead", signal, questions.overhead(state)) },
+  { name: "ranks", every_ms: every(5000), ask: (signal) => ask_panel("ranks", signal, questions.ranks(state)) },
+  { name: "slow", every_ms: every(5000), ask: ask_slow },
+  { name: "runs", every_ms: () => (state.status !== null && state.session === null ? 10000 : null), ask: (signal) => get_json("api/runs", { signal }).then((runs) => set({ ...state, runs })) },
+]);
+
+/** The list of slow steps ages and grows; the stream carries the points alone. */
+async function ask_slow(signal) {
+  if (state.session === null) return;
+  const { session } = state;
+  const answer = await get_json(address(...questions.steps(state, 1, window_of(state))), { signal });
+  if (session !== state.session) return;
+  slow_at = Date.now();
+  set({ ...state, series: { ...state.series, slow: answer.slow ?? [], markers: answer.markers ?? state.series.markers, summary: answer.summary ?? state.series.summary } });
+}
+
+// ------------------------------------------------------------ stream
+
+let was_open = true;
+const stream = open_stream(({ event, connection }) => {
+  if (connection) {
+    const open = connection.state === "open";
+    if (open && !was_open) poll.now("status", ...(still() ? [] : ["steps", "memory", "gpu"]), "bottlenecks");
+    was_open = open;
+    set(receive_connection(state, connection));
+    return;
+  }
+  if (event.type === "reset") return poll.now("status", "steps", "memory", "gpu", "bottlenecks");
+  if (event.type === "status" && event.data.state && event.data.state !== session_of(state)?.state) poll.now("status");
+  set(receive_event(state, event, Date.now()));
+  if (state.series.overflow && state.series.steps.length > MOST_ROWS && !still()) refill();
+  return undefined;
+});
+
+let refilled_at = 0;
+
+/** More rows than are kept: the server has the same time with fewer. */
+function refill() {
+  if (Date.now() - refilled_at < 5000) return;
+  refilled_at = Date.now();
+  poll.now("steps");
+}
+
+// ------------------------------------------------------------ drawing
+
+const actions = make_actions({
+  get: () => state, set, redraw: () => { drawn = null; queue(); }, points, window: series_window,
+  ask: (...names) => poll.now(...names),
+});
+
+function show_page() {
+  const page = page_of(state);
+  if (document.body.dataset.page !== page) {
+    document.body.dataset.page = page;
+    for (const node of document.querySelectorAll("[data-when]")) set_hidden(node, !node.dataset.when.split(" ").includes(page));
+  }
+  const session = session_of(state), mean = state.bottlenecks?.step_ms?.mean;
+  const title = page !== "run" ? "trainglass" : session.state === "crashed" ? `Crashed, ${session_name(session)}` : typeof mean === "number" ? `${count(mean) === "0" ? mean.toFixed(2) : count(mean)} ms, ${session_name(session)}` : session_name(session);
+  if (document.title !== title) document.title = title;
+  return page;
+}
+
+function draw() {
+  queued = false;
+  drawn_at = performance.now();
+  const now = Date.now();
+  const page = show_page();
+  condition = render_bar(state, { now, actions, median_ms: actions.median_ms() });
+  document.body.dataset.condition = condition.stale ? "stale" : condition.kind;
+  if (page === "empty") render_start(state, now);
+  if (page === "run") draw_run(now);
+  if (page === "run" && tab_of(state) !== tab) {
+    tab = tab_of(state);
+    poll.now("ops");
+  }
+  drawn = state;
+  performance.measure?.("draw", { start: drawn_at, end: performance.now() });
+}
+
+function draw_run(now) {
+  const changed = (...fields) => drawn === null || fields.some((field) => drawn[field] !== state[field]);
+  const session = session_of(state);
+  set_hidden($("open-trace"), session.state === "crashed" || session.state === "lost");
+  if (changed("series", "view", "session", "rank", "status", "bottlenecks", "lost")) {
+    const still_same = still() && drawn?.view === state.view && drawn?.session === state.session;
+    if (!still_same) timeline.render(state);
+    render_summary(state, { actions, now });
+    render_slow(state, { actions, received_ms: is_over(session) ? 0 : now - slow_at });
+    render_idle(state);
+  }
+  const ended = session.end?.time_unix_ms;
+  render_threads(state, { stale: condition.stale === true, when: typeof ended === "number" ? `at ${clock(ended)}` : "" });
+  if (changed("bottlenecks", "view", "session", "status")) render_findings(state, { actions, now });
+  if (changed("ops", "bottlenecks", "view", "session")) render_ops(state, { actions });
+  if (changed("ranks", "session")) render_ranks(state);
+  if (changed("overhead", "status", "session", "refused", "window_note")) render_cost_panel(state);
+}
+
+function start() {
+  timeline = new Timeline($("lanes"), actions);
+  build_ops(actions, () => state);
+  build_bars(() => state);
+  build_cost(actions, () => state);
+  $("finding-list").after(el("p", { class: "foot dim", id: "finding-empty" }, " "));
+  $("post-actions").append(
+    el("button", { type: "button", class: "primary", onclick: () => actions.open_trace("last") }, "Get trace of the last 10 s ", el("kbd", {}, "t")),
+    el("a", { class: "plain", href: "api/report", download: "" }, "Download report"));
+  $("open-trace").addEventListener("click", () => actions.open_trace());
+  $("open-help").addEventListener("click", open_help);
+  $("badge").addEventListener("click", () => ({ pause: actions.toggle_pause, resume: actions.resume, now: stream.retry }[$("badge").dataset.action]?.()));
+  document.addEventListener("keydown", (event) => {
+    const command = key_command(event);
+    if (!command) return;
+    event.preventDefault();
+    actions.command(command);
+  });
+  addEventListener("popstate", read_hash);
+  addEventListener("hashchange", read_hash);
+  addEventListener("resize", () => actions.redraw());
+  setInterval(queue, 1000);
+  queue();
+}
+
+start();

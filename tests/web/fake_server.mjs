@@ -1,0 +1,252 @@
+// A stand-in for the server: the page's files and made-up answers in the fields of every endpoint.
+// Tests only. node tests/web/fake_server.mjs --scenario live --port 8090 --modules build/web
+
+import { createServer } from "node:http";
+import { readFile } from "node:fs/promises";
+import { dirname, extname, join, normalize } from "node:path";
+import { fileURLToPath } from "node:url";
+import { GPU_COLUMNS, bottlenecks, gpu_per_step, gpu_point, host_point, make_steps, memory_point, ops, slow_list, step } from "./fake_data.mjs";
+
+const WEB = join(dirname(fileURLToPath(import.meta.url)), "../../web");
+const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".png": "image/png", ".ico": "image/x-icon", ".woff2": "font/woff2" };
+export const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const GIB = 2 ** 30;
+const LAST = 12841;
+
+// Each scenario is a few words about one job; what they do not say is as in "live".
+const SCENARIOS = {
+  live: {}, cpu: { gpu: false, ranks: 1 }, empty: { empty: true }, warming: { first: 0, last: 2, still: true }, first: { first: 0, last: -1, still: true },
+  stale: { silent_ms: 14000, still: true, threads: true }, ended: { state: "ended", last: 19999, still: true }, crashed: { state: "crashed", last: 12847, crash: true, still: true, threads: true },
+  lost: { state: "lost", still: true }, full: { full: true }, losses: { lost: 1204 }, hostile: { hostile: true, gpu: false }, two: { two: true }, taken: { taken: true }, refuses: { refuses: true, gpu: false, ranks: 1 },
+  three: { gpus: 3 }, hour: { first: 0, last: 17000 },
+};
+
+export class FakeServer {
+  constructor(scenario = "live", { modules, now = () => Date.now(), frozen = false } = {}) {
+    const told = SCENARIOS[scenario];
+    if (!told) throw new Error(`no scenario ${scenario}`);
+    this.says = { gpu: true, ranks: 4, gpus: 1, state: "running", first: LAST - 2900, last: LAST, lost: 0, silent_ms: 200, ...told };
+    this.modules = modules;
+    this.now = now;
+    this.frozen = frozen || this.says.still || this.says.state !== "running";
+    this.clients = new Set();
+    this.requests = [];
+    this.sequence = 0;
+    this.build();
+  }
+
+  build() {
+    const { first, last, gpu, crash } = this.says;
+    this.steps = last < first ? [] : make_steps(first, last, { gpu, grow: crash ? 46 : 0 });
+    const end = this.end();
+    this.start_unix_ms = this.now() - end - this.says.silent_ms;
+    this.made_at = this.now();
+  }
+
+  end() {
+    const row = this.steps.at(-1);
+    return row ? row.start_ms + row.duration_ms : 0;
+  }
+
+  /** Rows until now: a live scenario makes steps as time goes by. */
+  grow() {
+    if (this.frozen) return [];
+    const fresh = [];
+    for (;;) {
+      const row = { ...step((this.steps.at(-1)?.number ?? -1) + 1, { gpu: this.says.gpu }), start_ms: this.end() };
+      if (this.start_unix_ms + row.start_ms + row.duration_ms > this.now()) break;
+      this.steps.push(row);
+      fresh.push(row);
+    }
+    return fresh;
+  }
+
+  // ---------------------------------------------------------- answers
+
+  window(parameters) {
+    const text = parameters.get("window") ?? "60s", end = this.end();
+    let match;
+    if (text === "run") return this.steps;
+    if ((match = /^(\d+)(s|min)$/.exec(text))) return this.steps.filter((row) => row.start_ms + row.duration_ms > end - Number(match[1]) * (match[2] === "s" ? 1e3 : 60e3));
+    if ((match = /^(\d+)-(\d+)$/.exec(text))) return this.steps.filter((row) => row.number !== null && row.number >= Number(match[1]) && row.number <= Number(match[2]));
+    if ((match = /^([\d.]+)\.\.([\d.]+)$/.exec(text))) return this.steps.filter((row) => row.start_ms + row.duration_ms > Number(match[1]) && row.start_ms < Number(match[2]));
+    return null;
+  }
+
+  session(rank = 0) {
+    const { state, gpu, ranks, crash, lost, taken, threads } = this.says;
+    const rows = this.steps.filter((row) => !row.validation);
+    const capabilities = [
+      { source: "Steps, phases", state: "on", reason: "every step" }, { source: "CPU ops", state: "on", reason: "22 % of steps, drawn at random" },
+      gpu && !taken ? { source: "GPU kernels", state: "on", reason: "22 % of steps; CUPTI 13.0" } : { source: "GPU kernels", state: taken ? "held" : "off", reason: taken ? "Kernels: held by torch.profiler (pid 41207) until its window ends. Steps, ops and memory go on." : "no device" },
+      { source: "Allocator", state: "on", reason: "every step" }, { source: "Shapes, stacks", state: "off", reason: "on request: open a window of steps" },
+    ];
+    const open = crash ? [["MainThread", [["step 12,847", 2020], ["data", 1940], ["DataLoader.__next__", 1940]]], ["pin_memory", [["aten::pin_memory", 410], ["cudaHostAlloc", 410]]], ["autograd 0", []]]
+      : [["MainThread", [["step 12,842", 14000], ["data", 13900], ["DataLoader.__next__", 13900]]], ["autograd 0", []]];
+    return {
+      id: "41207", name: "train_gpt.py", pid: 41207 + rank, rank, world_size: ranks, state, reason: state === "lost" ? "layout 3.0, this server reads 2.x, at byte 64: pip install -U trainglass" : null,
+      steps: rows.length === 0 ? 0 : rows.at(-1).number + 1 - (crash ? 1 : 0), start_unix_ms: this.start_unix_ms, last_event_age_ms: Math.max(0, this.now() - this.start_unix_ms - this.end()),
+      lost_events: lost, lost_unix_ms: state === "lost" ? this.start_unix_ms + this.end() : undefined, facts: { workers: 2, batch_size: 64, optimizer: "AdamW" }, processes: [{ pid: 41207 + rank, rank, role: "trainer", parent: 41100, state, steps: rows.length }], capabilities,
+      ...(threads ? { ops_recorded: true, threads: open.map(([name, ranges]) => ({ name, idle_for_ms: ranges.length === 0 ? 2020 : null, open: ranges.map(([range, ms]) => ({ name: range, open_for_ms: ms })) })) } : {}),
+      ...(crash ? { end: { signal: "SIGKILL", exit_code: null, certain: false, time_unix_ms: this.start_unix_ms + this.end(), cause: "Host memory stood at 62.9 of the container’s 64.0 GiB and grew 1.9 GiB a minute: most likely the kernel’s OOM killer." } } : {}),
+    };
+  }
+
+  answers = {
+    status: () => ({
+      version: "0.1.0", start_unix_ms: this.start_unix_ms, watching: ["/dev/shm/trainglass-1000"],
+      sessions: this.says.empty ? [] : [...Array.from({ length: this.says.ranks }, (_, rank) => this.session(rank)),
+        ...(this.says.two ? [{ ...this.session(0), id: "52001", name: "train_cnn.py", pid: 52001, world_size: 1, state: "ended", steps: 46920, start_unix_ms: this.start_unix_ms - 9e6, last_event_age_ms: 5.2e6 }] : [])],
+    }),
+    steps: (parameters) => {
+      const rows = this.window(parameters), points = Number(parameters.get("points") ?? 600);
+      const train = rows.filter((row) => !row.validation), { step_ms } = bottlenecks(rows, this.says);
+      const markers = this.says.lost ? [{ time_ms: this.end() - 22e3, to_ms: this.end() - 19e3, kind: "lost", label: "1,204 events lost" }] : [];
+      return { steps: decimate(rows, points), summary: { train: { steps: train.length, ...step_ms, steps_per_s: 1e3 / (step_ms?.mean ?? 1) }, validation: {} }, slow: this.steps.length > 0 ? slow_list(this.steps, 12000) : [], markers };
+    },
+    memory: (parameters) => {
+      const end = this.end(), crash = this.says.crash, rows = this.window(parameters);
+      const from = rows[0]?.start_ms ?? 0, to = rows.length > 0 ? rows.at(-1).start_ms + rows.at(-1).duration_ms : 0, wanted = Number(parameters.get("points") ?? 600);
+      const every = Math.max(500, (to - from) / wanted), times = [];
+      for (let at = Math.ceil(from / every) * every; at <= to; at += every) times.push(at);
+      const device = { device: "cuda:0", columns: ["time_ms", "allocated", "reserved"], total_bytes: 79.1 * GIB, points: times.map((t) => memory_point(t, end, { crash })), peak_bytes: (crash ? 28.9 : 61.3) * GIB, peak_time_ms: end - 7600, peak_op: "aten::_softmax_backward" };
+      const host = { rss_bytes: 41.2 * GIB, columns: ["time_ms", "rss"], limit_bytes: (crash ? 64 : 251) * GIB, points: times.map((t) => host_point(t, end, { crash })) };
+      if (this.says.gpu) return { devices: [device], host };
+      const small = { ...device, device: "cpu", total_bytes: null, peak_bytes: 3.9 * GIB, points: device.points.map(([t, a]) => [t, a / 16, null]) };
+      return { devices: [small], host: { ...host, points: host.points.map(([t, rss]) => [t, rss / 9]) } };
+    },
+    gpu: (parameters) => {
+      if (!this.says.gpu || this.says.taken) return { devices: [], reason: "no device" };
+      const rows = this.window(parameters).filter((row) => !row.validation);
+      if (rows.length === 0) return { devices: [], reason: "no step yet" };
+      const { per_step_ms } = gpu_per_step(rows), points = decimate(rows, Number(parameters.get("points") ?? 600)).map(gpu_point);
+      return { devices: Array.from({ length: this.says.gpus }, (_, i) => ({ device: `cuda:${i}`, name: "H100 80GB", busy_ms: 1, per_step_ms, columns: GPU_COLUMNS, points })) };
+    },
+    bottlenecks: (parameters) => ({ session: "41207", ...bottlenecks(this.window(parameters), this.says) }),
+    ops: (parameters) => ops(this.window(parameters), { device: parameters.get("device") ?? "cpu", k: Number(parameters.get("k") ?? 10), q: parameters.get("q"), sort: parameters.get("sort"), hostile: this.says.hostile }),
+    ranks: () => (this.says.ranks < 2 ? { ranks: [], reason: "one rank" } : {
+      ranks: [204.3, 203.8, 204.6, 212].map((own_ms, rank) => ({ rank, pid: 41207 + rank, host: "gpu01", step_ms: 214, own_ms, wait_ms: 214 - own_ms, phases: {} })), slowest: { rank: 3, share: 0.91, by_ms: 7.4, cause: "data loading" }, comparable: true, reason: null,
+    }),
+    overhead: () => ({
+      budget_pct: 1, measured_pct: 0.62, ci95_pct: [0.43, 0.81], detail_pct: 0.51, burst_pct: 0.03, fixed_pct: 0.08, server_cpu_pct: 0.4, recorded_share: 0.22,
+      sources: [{ source: "Steps, phases", ns_per_event: 95, events_per_s: 61, pct: 0.01 }, { source: "CPU ops", ns_per_event: 215, events_per_s: 3120, pct: 0.34 }, { source: "Allocator", ns_per_event: 60, events_per_s: 410, pct: 0.02 }],
+    }),
+    runs: () => ({
+      runs: [["train_gpt.py, fused AdamW", 2, 20000, 205.8, 77.5, "finished"], ["train_gpt.py", 4.4, 12847, 232.6, 68.2, "killed, SIGKILL"], ["train_cnn.py", 27, 46920, 61.4, 91, "finished"]]
+        .map(([name, hours, steps, mean, gpu_busy_pct, outcome], id) => ({ id: String(id), name, end_unix_ms: this.now() - hours * 3.6e6, steps, step_ms: { mean }, gpu_busy_pct, outcome })),
+    }),
+    host: () => ({ cpu: [], reason: null }),
+    windows: () => ({ windows: [] }),
+    traces: () => ({ traces: [] }),
+  };
+
+  trace(parameters) {
+    const last = /^(\d+)s$/.exec(parameters.get("last") ?? "");
+    const steps = parameters.has("step") ? 1 : last ? Math.round(Number(last[1]) * 4.67) : 47;
+    const events = steps * 4520;
+    return parameters.get("estimate") === "1" ? { steps, recorded_steps: Math.ceil(steps * 0.22), events, bytes: events * 146, gzip_bytes: events * 15 } : { displayTimeUnit: "ms", traceEvents: [{ ph: "X", cat: "cpu_op", name: "aten::addmm", pid: 1, tid: 1, ts: 0, dur: 81 }] };
+  }
+
+  // ---------------------------------------------------------- http
+
+  async handle(request, response) {
+    const url = new URL(request.url, "http://localhost");
+    const path = url.pathname.replace(this.base, "/");
+    this.requests.push(path.slice(1) + url.search);
+    this.grow();
+    if (path === "/api/stream") return this.stream(request, response);
+    if (!path.startsWith("/api/")) return this.file(path, response);
+    const name = path.slice(5);
+    if (request.method === "POST") return this.json(response, this.says.refuses ? 409 : 202, this.says.refuses ? { error: "conflict", reason: "The job's directory is read-only for this server." } : { id: "w1", state: "asked" });
+    if (name === "trace") return this.json(response, 200, this.trace(url.searchParams));
+    if (!this.answers[name]) return this.json(response, 404, { error: "no such endpoint" });
+    if (url.searchParams.has("window") && this.window(url.searchParams) === null) return this.json(response, 400, { error: "window: expected 10s, 60s …", field: "window" });
+    return this.json(response, 200, this.answers[name](url.searchParams));
+  }
+
+  json(response, status, body) {
+    response.writeHead(status, { "Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff" });
+    response.end(JSON.stringify(body));
+  }
+
+  async file(path, response) {
+    const clean = normalize(path).replace(/^[/.]+/, "") || "index.html";
+    const speedscope = clean.startsWith("speedscope/");
+    const at = clean === "vendor/chart.js" ? join(this.modules, "node_modules/chart.js/dist/chart.umd.min.js") : speedscope ? join(this.modules, "node_modules/speedscope/dist/release", clean.slice(11)) : join(WEB, clean);
+    try {
+      const bytes = await readFile(at);
+      response.writeHead(200, { "Content-Type": TYPES[extname(at)] ?? "application/octet-stream", "Cache-Control": "no-store", "Content-Security-Policy": speedscope ? POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'").replace("default-src", "font-src 'self'; default-src") : POLICY });
+      response.end(bytes);
+    } catch {
+      response.writeHead(404).end();
+    }
+  }
+
+  stream(request, response) {
+    if (this.says.full) return this.full(response);
+    response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
+    response.write(": hello\n\n");
+    this.clients.add(response);
+    request.on("close", () => this.clients.delete(response));
+    return undefined;
+  }
+
+  full(response) {
+    response.writeHead(503, { "Content-Type": "application/json", "Retry-After": "5" });
+    response.end(JSON.stringify({ error: "32 viewers are connected, the most that this server serves live" }));
+  }
+
+  send(type, data) {
+    const text = `id: 1-${++this.sequence}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
+    for (const client of this.clients) client.write(text);
+  }
+
+  tick() {
+    this.ticks = (this.ticks ?? 0) + 1;
+    const fresh = this.grow(), end = this.end();
+    if (fresh.length > 0) {
+      this.send("steps", { steps: fresh });
+      if (this.says.gpu && !this.says.taken) this.send("gpu", { devices: [{ device: "cuda:0", columns: GPU_COLUMNS, points: fresh.map(gpu_point) }] });
+      if (this.ticks % 5 === 0) this.send("memory", { devices: [this.says.gpu ? { device: "cuda:0", columns: ["time_ms", "allocated", "reserved"], points: [memory_point(end, end)] } : { device: "cpu", columns: ["time_ms", "allocated"], points: [memory_point(end, end).slice(0, 2).map((v, i) => (i === 1 ? v / 16 : v))] }], host: { columns: ["time_ms", "rss"], points: [host_point(end, end).map((v, i) => (i === 1 && !this.says.gpu ? v / 9 : v))] } });
+    }
+    if (this.ticks % 10 !== 0 || this.says.empty) return;
+    const { state, steps, last_event_age_ms, lost_events } = this.session(0);
+    this.send("status", { state, steps, last_event_age_ms, lost_events, rev: this.ticks });
+    const numbers = bottlenecks(this.window(new URLSearchParams("window=60s")), this.says);
+    if (numbers.steps > 0) this.send("bottlenecks", { ...numbers, findings: numbers.findings.slice(0, 5).map(({ evidence, ...rest }) => rest), rev: 1 });
+  }
+
+  /** @returns {Promise<string>} the page's address */
+  async listen(port = 0, base = "/") {
+    this.base = base;
+    this.http = createServer((request, response) => this.handle(request, response).catch((error) => response.writeHead(500).end(String(error))));
+    await new Promise((done) => this.http.listen(port, "127.0.0.1", done));
+    this.timer = setInterval(() => this.tick(), 100);
+    return `http://127.0.0.1:${this.http.address().port}${base}`;
+  }
+
+  async close() {
+    clearInterval(this.timer);
+    for (const client of this.clients) client.destroy();
+    this.http.closeAllConnections();
+    await new Promise((done) => this.http.close(done));
+  }
+}
+
+/** At most `points` rows: the shortest and the longest of each bucket, in order. */
+function decimate(rows, points) {
+  if (rows.length <= points) return rows;
+  const size = Math.ceil((2 * rows.length) / points), out = [];
+  for (let i = 0; i < rows.length; i += size) {
+    const bucket = rows.slice(i, i + size);
+    const pick = [bucket.reduce((a, b) => (b.duration_ms < a.duration_ms ? b : a)), bucket.reduce((a, b) => (b.duration_ms > a.duration_ms ? b : a))];
+    out.push(...[...new Set(pick)].sort((a, b) => a.start_ms - b.start_ms));
+  }
+  return out;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const option = (name, otherwise) => { const at = process.argv.indexOf(`--${name}`); return at < 0 ? otherwise : process.argv[at + 1]; };
+  const server = new FakeServer(option("scenario", "live"), { modules: option("modules", "build/web") });
+  console.log(await server.listen(Number(option("port", "8090"))));
+}

@@ -1,0 +1,92 @@
+// Which of its states the page is in: badge, title and what is shown. Pure.
+
+import { age, count, decimals, duration_text, number, span } from "./format.js";
+import { newest } from "./series.js";
+import { is_over, session_of } from "./store.js";
+
+/** After this long without a step a running job is called stale (ms). */
+export function stale_after_ms(median_ms) {
+  return Math.max(5000, 5 * (median_ms ?? 0));
+}
+
+/** "empty" without a session, "loading" before the first answer, else "run". */
+export function page_of(state) {
+  if (state.status === null) return "loading";
+  return state.session === null ? "empty" : "run";
+}
+
+/** Age of the newest event of the session, by the page's own clock since it was told. */
+export function event_age_ms(state, now) {
+  if (state.last_event_age_ms === null || state.heard_at === null) return null;
+  return state.last_event_age_ms + Math.max(0, now - state.heard_at);
+}
+
+function connection_badge({ state, retry_at, reason }, now) {
+  if (state === "waiting") {
+    const left = Math.max(0, Math.ceil((retry_at - now) / 1e3));
+    return { kind: "stale", title: left > 0 ? "Reconnecting" : "Reconnecting …", detail: left > 0 ? `in ${left} s` : "", hint: reason ?? "", action: "now", faded: true };
+  }
+  if (state === "polling") return { kind: "stale", title: "Polling", detail: "every 5 s", hint: reason ?? "The server has as many viewers as it serves live.", action: "pause" };
+  return null;
+}
+
+function ended_badge(session) {
+  const steps = count(session.steps);
+  if (session.state === "ended") return { kind: "over", title: "Finished", detail: `${steps} steps`, hint: "", action: "none" };
+  if (session.state === "crashed") return { kind: "crashed", title: "Crashed", detail: `at step ${steps}`, hint: session.reason ?? "", action: "none" };
+  return { kind: "crashed", title: "Unreadable", detail: "", hint: session.reason ?? "", action: "none" };
+}
+
+/**
+ * The badge: kind (colour and sign), title (spoken), detail (not spoken), what a click does.
+ * @param {{median_ms: number | null, now: number, clock: (ms: number) => string}} with_
+ */
+export function badge_of(state, { median_ms, now, clock }) {
+  const page = page_of(state);
+  const lost = connection_badge(state.connection, now);
+  if (page === "loading") return lost ?? { kind: "waiting", title: "Connecting", detail: "", hint: "", action: "none" };
+  if (lost && lost.faded) return lost;
+  if (page === "empty") return { kind: "waiting", title: "Waiting for a run", detail: "", hint: "", action: "none" };
+  const session = session_of(state);
+  if (session.state === "lost" && typeof session.lost_unix_ms === "number") {
+    return { ...ended_badge(session), detail: `since ${clock(session.lost_unix_ms)}` };
+  }
+  if (is_over(session)) return ended_badge(session);
+  const { paused } = state.view;
+  if (paused) {
+    const behind = (newest(state.series) ?? 0) - paused.to;
+    return { kind: "paused", title: "Paused", detail: behind > 500 ? `${span(behind)} behind` : "", hint: "Click, space or a double-click on the timeline goes back to live.", action: "resume" };
+  }
+  if (lost) return lost;
+  const quiet = event_age_ms(state, now);
+  if (session.steps > 0 && quiet !== null && quiet > stale_after_ms(median_ms)) {
+    return { kind: "stale", title: "No step", detail: `for ${age(quiet)}`, hint: "", action: "pause", stale: true };
+  }
+  if (!(session.steps > 0)) return { kind: "live", title: "Live", detail: "before the first step", hint: "", action: "pause" };
+  return { kind: "live", title: "Live", detail: quiet === null ? "" : `${(quiet / 1e3).toFixed(1)} s ago`, hint: "Click or space pauses.", action: "pause" };
+}
+
+const WARM_STEPS = 10;
+
+/** The headline as parts; `em` is the avoidable share. */
+export function verdict_of(state) {
+  const session = session_of(state);
+  const told = state.bottlenecks;
+  const mean = told?.step_ms?.mean;
+  const over = session?.state === "ended" && !state.view.selection;
+  const steps = told?.steps ?? session?.steps ?? 0;
+  if (!over && !state.view.selection && steps < WARM_STEPS) {
+    return steps === 0 ? ["Waiting for the first step."] : [`Warming up: ${steps === 1 ? "1 step" : `${steps} steps`}.`];
+  }
+  if (typeof mean !== "number") return [state.bottlenecks === null ? " " : "No step in this window."];
+  const head = over ? `Finished. A step took ${duration_text(mean)}.` : `A step takes ${duration_text(mean)}.`;
+  const avoidable = told.avoidable_ms ?? 0;
+  if (!(avoidable >= 0.01 * mean)) return [over ? head : `${head} Nothing stands out.`];
+  return [`${head} Up to `, { em: beside(avoidable, mean) }, over ? " of it was avoidable." : " of it is avoidable."];
+}
+
+/** A part with the unit and decimals of its whole: 57 of 214 ms, 5.7 of 21.4 ms. */
+function beside(part, whole) {
+  if (whole >= 999.5 || whole < 0.9995) return duration_text(part);
+  return `${number(part, decimals(whole))} ms`;
+}

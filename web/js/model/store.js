@@ -1,0 +1,229 @@
+// All that the page knows, as one value, and how messages change it. Pure: no DOM, fetch, clock.
+// Every reducer returns the next value; `state` itself when nothing is new.
+
+import { first_at } from "./bins.js";
+import { DEFAULTS } from "./hash.js";
+import { add_gpu, add_memory, add_steps, newest, no_series, oldest, set_gpu, set_memory, set_steps } from "./series.js";
+
+export const WINDOW_MS = { "10s": 10e3, "60s": 60e3, "10min": 600e3, run: Infinity };
+
+export const initial = Object.freeze({
+  connection: Object.freeze({ state: "connecting", retry_at: null, reason: null }),
+  status: null, runs: null,
+  session: null, rank: null,
+  series: no_series,
+  bottlenecks: null, ops: null, ranks: null, overhead: null,
+  lost: 0, heard_at: null, last_event_age_ms: null,
+  view: Object.freeze({ ...DEFAULTS, paused: null, selection: null }),
+});
+
+// ------------------------------------------------------------ sessions
+
+const ALIVE = { running: 2, ended: 1, crashed: 1, lost: 0 };
+
+/** The newest session with a step, those that run first; null without sessions. */
+export function default_session(sessions) {
+  const rank_of = (s) => [ALIVE[s.state] === 2 ? 1 : 0, (s.steps ?? 0) > 0 ? 1 : 0, s.start_unix_ms ?? 0];
+  const order = (a, b) => {
+    const left = rank_of(a), right = rank_of(b);
+    return right[1] - left[1] || right[0] - left[0] || right[2] - left[2];
+  };
+  return [...sessions].sort(order)[0]?.id ?? null;
+}
+
+/** Sessions of `status` by id: one row per session, the rows of its ranks beneath. */
+export function session_of(state) {
+  const mine = (state.status?.sessions ?? []).filter((s) => s.id === state.session);
+  return mine.find((s) => s.rank === state.rank) ?? mine[0] ?? null;
+}
+
+/** Ranks of the chosen session, ascending. */
+export function ranks_of(state) {
+  const found = new Set();
+  for (const s of state.status?.sessions ?? []) {
+    if (s.id !== state.session) continue;
+    if (typeof s.rank === "number") found.add(s.rank);
+    for (const p of s.processes ?? []) if (p.role === "trainer" && typeof p.rank === "number") found.add(p.rank);
+  }
+  return [...found].sort((a, b) => a - b);
+}
+
+export function receive_status(state, status, at) {
+  const next = { ...state, status, heard_at: at };
+  const sessions = status.sessions ?? [];
+  if (!sessions.some((s) => s.id === state.session)) {
+    const wanted = sessions.find((s) => s.id === state.view.session || String(s.pid) === state.view.session);
+    next.session = wanted?.id ?? default_session(sessions);
+    next.rank = null;
+    next.series = no_series;
+    next.bottlenecks = next.ops = next.ranks = next.overhead = null;
+  }
+  const ranks = ranks_of(next);
+  if (next.rank === null || !ranks.includes(next.rank)) {
+    next.rank = ranks.includes(state.view.rank) ? state.view.rank : ranks[0] ?? null;
+  }
+  const mine = session_of(next);
+  next.lost = lost_events(mine);
+  next.last_event_age_ms = mine?.last_event_age_ms ?? null;
+  return next;
+}
+
+export function lost_events(session) {
+  const lost = session?.lost_events;
+  if (typeof lost === "number") return lost;
+  if (lost === null || typeof lost !== "object") return 0;
+  return Object.values(lost).reduce((sum, value) => sum + (typeof value === "number" ? value : 0), 0);
+}
+
+export function choose_session(state, session, rank = null) {
+  if (session === state.session && rank === state.rank) return state;
+  const next = {
+    ...state, session, rank, series: no_series, bottlenecks: null, ops: null, ranks: null, overhead: null,
+    view: { ...state.view, session, rank, paused: null, selection: null, range: null, steps: null, pins: [] },
+  };
+  if (rank === null) next.rank = ranks_of(next)[0] ?? null;
+  const mine = session_of(next);
+  next.lost = lost_events(mine);
+  next.last_event_age_ms = mine?.last_event_age_ms ?? null;
+  return next;
+}
+
+// ------------------------------------------------------------ stream
+
+const adders = { steps: add_steps, memory: add_memory, gpu: add_gpu };
+const setters = { steps: set_steps, memory: set_memory, gpu: set_gpu };
+
+/** One event of the stream; `at` is the time of its arrival (ms). */
+export function receive_event(state, { type, data }, at) {
+  if (adders[type]) return { ...state, series: adders[type](state.series, data), heard_at: at };
+  if (type === "status") return receive_pulse(state, data, at);
+  if (type === "bottlenecks") return receive_numbers(state, data);
+  return state;
+}
+
+/** The short status of the stream changes the chosen session alone. */
+function receive_pulse(state, pulse, at) {
+  if (state.status === null) return state;
+  const sessions = state.status.sessions.map((s) => (s.id !== state.session || (s.rank ?? null) !== (session_of(state)?.rank ?? null) ? s : {
+    ...s, state: pulse.state ?? s.state, steps: pulse.steps ?? s.steps,
+    last_event_age_ms: pulse.last_event_age_ms ?? s.last_event_age_ms, lost_events: pulse.lost_events ?? s.lost_events,
+  }));
+  const next = { ...state, status: { ...state.status, sessions }, heard_at: at };
+  next.last_event_age_ms = pulse.last_event_age_ms ?? state.last_event_age_ms;
+  next.lost = lost_events(session_of(next));
+  return next;
+}
+
+/** Numbers without evidence: what was fetched before keeps its evidence and advice. */
+function receive_numbers(state, data) {
+  if (state.view.selection || state.view.paused || window_of(state) !== "60s") return state;
+  const known = new Map((state.bottlenecks?.findings ?? []).map((f) => [f.id, f]));
+  const findings = (data.findings ?? []).map((f) => ({ ...known.get(f.id), ...f }));
+  const told = new Set(findings.map((f) => f.id));
+  const rest = (state.bottlenecks?.findings ?? []).filter((f) => !told.has(f.id)).slice(0, Math.max(0, known.size - findings.length));
+  return { ...state, bottlenecks: { ...state.bottlenecks, ...data, findings: [...findings, ...rest] } };
+}
+
+/** An answer of REST to the question that the view asks now. */
+export function receive_answer(state, name, answer) {
+  if (setters[name] && state.view.paused) {
+    const series = setters[name](state.view.paused.series, answer);
+    return { ...state, view: { ...state.view, paused: { ...state.view.paused, series } } };
+  }
+  if (setters[name]) return { ...state, series: setters[name](state.series, answer) };
+  return { ...state, [name]: answer };
+}
+
+export function receive_connection(state, connection) {
+  const next = { retry_at: null, reason: null, ...connection };
+  const old = state.connection;
+  if (next.state === old.state && next.retry_at === old.retry_at && next.reason === old.reason) return state;
+  return { ...state, connection: next };
+}
+
+// ------------------------------------------------------------ view
+
+export const shown_series = (state) => state.view.paused?.series ?? state.series;
+export const is_over = (session) => session !== null && session.state !== "running" && session.state !== undefined;
+
+/** The window that is asked for: as chosen, else what suits the session's state. */
+export function window_of(state) {
+  if (state.view.window) return state.view.window;
+  const session = session_of(state);
+  if (session?.state === "crashed" || session?.state === "lost") return "10min";
+  return is_over(session) || session?.kind === "file" ? "run" : "60s";
+}
+
+/** What all lanes show: {from, to} in ms of the session's axis. */
+export function range_of(state) {
+  if (state.view.paused) return state.view.paused;
+  const length = WINDOW_MS[window_of(state)];
+  const to = newest(state.series) ?? 0;
+  if (length !== Infinity) return { from: to - length, to };
+  const from = oldest(state.series) ?? 0;
+  return { from: Math.min(from, to - 1e3), to };
+}
+
+/** The parameter `window` of every endpoint: a selection, else a still range, else the window. */
+export function window_parameter(state) {
+  const { selection, paused } = state.view;
+  if (selection) return `${selection.first}-${selection.last}`;
+  if (paused?.moved) return `${Math.round(paused.from)}..${Math.round(paused.to)}`;
+  return window_of(state);
+}
+
+export function pause(state, at) {
+  if (state.view.paused) return state;
+  const { from, to } = range_of(state);
+  return { ...state, view: { ...state.view, paused: { at, from, to, series: state.series, moved: false, for_selection: false } } };
+}
+
+export function resume(state) {
+  if (!state.view.paused && !state.view.selection) return state;
+  return { ...state, view: { ...state.view, paused: null, selection: null, range: null, steps: null } };
+}
+
+/** Shows [from, to] and stays there. */
+export function move_to(state, from, to, at) {
+  const length = Math.max(1, to - from);
+  const series = shown_series(state);
+  const low = Math.min(0, oldest(series) ?? 0), high = Math.max(newest(state.series) ?? to, low + length);
+  const start = Math.max(Math.min(low, high - length), Math.min(from, high - length));
+  const paused = { ...pause(state, at).view.paused, from: start, to: start + length, moved: true, for_selection: false };
+  return { ...state, view: { ...state.view, paused, range: [paused.from, paused.to] } };
+}
+
+/** Selects the whole steps that lie in [from, to]; nothing there selects nothing. */
+export function select_range(state, from, to, at) {
+  const rows = shown_series(state).steps;
+  const first = first_at(rows, from);
+  let last = first;
+  while (last < rows.length && rows[last].start < to) last++;
+  const inside = rows.slice(first, last).filter((row) => row.number !== null);
+  if (inside.length === 0) return state;
+  return select_steps(state, inside[0].number, inside.at(-1).number, at);
+}
+
+export function select_steps(state, first, last, at) {
+  const rows = shown_series(state).steps;
+  const inside = rows.filter((row) => row.number >= first && row.number <= last);
+  const from = inside[0]?.start ?? null, to = inside.at(-1)?.t ?? null;
+  const selection = { first, last, from, to, steps: last - first + 1 };
+  const paused = state.view.paused ?? { ...pause(state, at).view.paused, for_selection: true };
+  const next = { ...state, view: { ...state.view, paused, selection, steps: [first, last] } };
+  if (from === null || (from >= paused.from && to <= paused.to)) return next;
+  const length = Math.max(paused.to - paused.from, (to - from) * 1.5), middle = (from + to) / 2;
+  const moved = move_to(next, middle - length / 2, middle + length / 2, at);
+  return { ...moved, view: { ...moved.view, paused: { ...moved.view.paused, for_selection: paused.for_selection } } };
+}
+
+export function clear_selection(state) {
+  if (!state.view.selection) return state;
+  if (state.view.paused?.for_selection) return resume(state);
+  return { ...state, view: { ...state.view, selection: null, steps: null } };
+}
+
+export function set_window(state, window) {
+  const next = resume(state);
+  return { ...next, view: { ...next.view, window } };
+}

@@ -1,0 +1,73 @@
+// Addresses of the server and answers from it. All addresses are relative to the page, so that a
+// proxy's sub-path works.
+
+import { session_of, window_parameter } from "../model/store.js";
+
+const base = typeof document === "undefined" ? null : new URL(".", document.baseURI);
+
+/** Parameters without nulls, in the order given. */
+export function address(path, parameters = {}) {
+  const query = new URLSearchParams();
+  for (const [key, value] of Object.entries(parameters)) {
+    if (value !== null && value !== undefined && value !== "") query.set(key, value);
+  }
+  const text = query.toString();
+  return text === "" ? path : `${path}?${text}`;
+}
+
+/** Which session and rank every question is about. */
+export function chosen(state) {
+  if (state.session === null) return {};
+  const by_rank = state.rank !== null;
+  return { session: state.session, rank: by_rank ? state.rank : null, pid: by_rank ? null : session_of(state)?.pid };
+}
+
+/** Parameters of each endpoint for what the page shows now; the ⋯ menu copies the same ones. */
+export const questions = {
+  bottlenecks: (state) => ["api/bottlenecks", { ...chosen(state), window: window_parameter(state) }],
+  ops: (state, device) => {
+    const { sort, k, group, query } = state.view;
+    return ["api/ops", { ...chosen(state), window: window_parameter(state), device, sort, k, group: group === "name" ? null : group, q: query }];
+  },
+  steps: (state, points, window) => ["api/steps", { ...chosen(state), window, points }],
+  memory: (state, points, window) => ["api/memory", { ...chosen(state), window, points }],
+  gpu: (state, points, window) => ["api/gpu", { ...chosen(state), window, points }],
+  ranks: (state) => ["api/ranks", { session: state.session, window: window_parameter(state) }],
+  overhead: (state) => ["api/overhead", chosen(state)],
+  status: () => ["api/status", {}],
+  runs: () => ["api/runs", {}],
+};
+
+export const absolute = (path) => new URL(path, base).href;
+export const curl = (path) => `curl '${absolute(path).replaceAll("'", "%27")}'`;
+
+/** An answer that is not 2xx: the server's own words, and its status. */
+export class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+async function refusal(response) {
+  let message = `The server answered ${response.status}.`;
+  try {
+    const body = await response.json();
+    message = body.reason ?? body.error ?? message;
+  } catch { /* no JSON: the status has to do */ }
+  return new Refused(response.status, message);
+}
+
+export async function get_json(path, { signal } = {}) {
+  const response = await fetch(absolute(path), { signal, credentials: "same-origin" });
+  if (!response.ok) throw await refusal(response);
+  return response.json();
+}
+
+export async function post_json(path, body) {
+  const response = await fetch(absolute(path), {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), credentials: "same-origin",
+  });
+  if (!response.ok) throw await refusal(response);
+  return response.status === 204 ? null : response.json();
+}

@@ -1,0 +1,85 @@
+// The page's end of the stream. A shared worker holds the connection; where there is none, the tab
+// that holds the lock has it and broadcasts; without either each tab has its own.
+
+import { open_feed } from "./feed.js";
+
+const CALL_MS = 5000; // how often a tab says that it is still there
+
+/**
+ * @param {(message: {event?: object, connection?: object}) => void} receive
+ * @returns {{watch: (url: string | null) => void, retry: () => void}}
+ */
+export function open_stream(receive) {
+  const carrier = typeof SharedWorker === "function" ? worker_carrier(receive) : channel_carrier(receive);
+  let wanted = null;
+  const apply = () => carrier.set(document.visibilityState === "hidden" ? null : wanted);
+  document.addEventListener("visibilitychange", apply);
+  addEventListener("pagehide", () => carrier.set(null));
+  addEventListener("pageshow", (event) => { if (event.persisted) apply(); });
+  return {
+    watch(url) {
+      if (url === wanted) return;
+      wanted = url;
+      apply();
+    },
+    retry: () => carrier.retry(),
+  };
+}
+
+function worker_carrier(receive) {
+  const { port } = new SharedWorker(new URL("worker.js", import.meta.url), { type: "module", name: "trainglass" });
+  let current = null;
+  port.onmessage = ({ data }) => { if (data.url === current) receive(data); };
+  setInterval(() => { if (current) port.postMessage({}); }, CALL_MS);
+  return {
+    set(url) {
+      if (url === current) return;
+      current = url;
+      port.postMessage(url ? { subscribe: url } : { leave: true });
+    },
+    retry: () => port.postMessage({ retry: current }),
+  };
+}
+
+function channel_carrier(receive) {
+  let current = null, feed = null, channel = null, release = null;
+
+  function lead(url) {
+    feed = open_feed(url, (message) => {
+      if (url !== current) return;
+      receive(message);
+      channel?.postMessage(message);
+    });
+  }
+
+  function stop() {
+    feed?.stop();
+    channel?.close();
+    release?.();
+    feed = channel = release = null;
+  }
+
+  function start(url) {
+    if (typeof BroadcastChannel !== "function" || !navigator.locks) return lead(url);
+    channel = new BroadcastChannel(`trainglass ${url}`);
+    channel.onmessage = ({ data }) => receive(data);
+    const waiting = new AbortController();
+    release = () => waiting.abort();
+    navigator.locks.request(`trainglass ${url}`, { signal: waiting.signal }, () => {
+      if (url !== current) return undefined;
+      lead(url);
+      return new Promise((done) => { release = done; });
+    }).catch(() => { /* gave up waiting: another session was chosen */ });
+    return undefined;
+  }
+
+  return {
+    set(url) {
+      if (url === current) return;
+      stop();
+      current = url;
+      if (url) start(url);
+    },
+    retry: () => feed?.retry(),
+  };
+}

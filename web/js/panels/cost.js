@@ -1,0 +1,102 @@
+// What the profiler costs and sees: the measured share against its budget, and each source.
+
+import { count, known, number } from "../model/format.js";
+import { lost_events, session_of } from "../model/store.js";
+import { address, questions } from "../net/api.js";
+import { $, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
+import { panel_menu } from "../ui/menu.js";
+import { is_measured } from "./bar.js";
+
+const BUDGETS = [0.5, 1, 2, 5, 0];
+
+export function build_cost(actions, state_of) {
+  document.querySelector("#cost .head").append(el("span", { class: "dim", id: "cost-note" }), el("span", { class: "grow" }), panel_menu({
+    name: "What this profiler costs",
+    table: () => ({ columns: ["source", "state", "reason", "ns_per_event", "events_per_s", "pct"], rows: source_rows(state_of()).map((r) => [r.source, r.state, r.reason, r.ns_per_event, r.events_per_s, r.pct]) }),
+    question: () => address(...questions.overhead(state_of())),
+  }));
+  const budgets = el("div", { class: "segments", id: "budgets", role: "radiogroup", "aria-label": "Budget" },
+    ...BUDGETS.map((pct) => el("button", { type: "button", role: "radio", dataset: { pct }, onclick: () => actions.set_budget(pct) }, pct === 0 ? "off" : `${pct} %`)));
+  budgets.addEventListener("keydown", (event) => {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    const all = [...budgets.children];
+    all[(all.indexOf(document.activeElement) + by + all.length) % all.length].focus();
+  });
+  $("cost-body").append(
+    el("div", { class: "budget", id: "budget-row" }, el("span", {}, "Budget"), budgets, el("span", { class: "dim", id: "budget-note" })),
+    el("table", { class: "caps", id: "caps" }, el("tbody")),
+    el("p", { class: "foot", id: "cost-lost", hidden: true }),
+    el("div", { class: "foot window-row" }, el("button", { type: "button", class: "plain", id: "record-window", onclick: actions.ask_window }, "Record the next 10 steps in full"), el("span", { class: "dim", id: "window-note" }, "with shapes and stacks")));
+}
+
+/** Sources of the status and their figures of the overhead, one row each. */
+export function source_rows(state) {
+  const figures = new Map((state.overhead?.sources ?? []).map((s) => [s.source, s]));
+  const rows = (session_of(state)?.capabilities ?? []).map((c) => ({ ...c, ...figures.get(c.source), state: c.state, reason: c.reason }));
+  const told = new Set(rows.map((row) => row.source));
+  for (const source of state.overhead?.sources ?? []) if (!told.has(source.source)) rows.push({ state: "on", reason: null, ...source });
+  return rows;
+}
+
+export function source_note(row) {
+  const parts = [];
+  if (row.reason) parts.push(row.reason);
+  if (known(row.pct)) parts.push(`${number(row.pct, 2)} %`);
+  if (known(row.ns_per_event) && row.ns_per_event > 0) parts.push(`${number(row.ns_per_event, 0)} ns an event`);
+  if (known(row.events_per_s) && row.events_per_s > 0) parts.push(`${count(row.events_per_s)} events/s`);
+  return parts.join("; ");
+}
+
+function measured_text(told) {
+  if (!told) return "";
+  if (told.reason && !known(told.measured_pct)) return told.reason;
+  if (!is_measured(told)) return "measuring";
+  const half = Array.isArray(told.ci95_pct) ? (told.ci95_pct[1] - told.ci95_pct[0]) / 2 : null;
+  return `${number(told.measured_pct, 2)} %${half === null ? "" : ` ± ${number(half, 2)} %`}`;
+}
+
+function budget_text(state) {
+  if (state.refused?.level) return state.refused.level;
+  const share = state.overhead?.recorded_share;
+  if (!known(share)) return "";
+  const pct = share > 1 ? share : 100 * share;
+  return `${number(pct, pct < 9.95 && pct > 0 ? 1 : 0)} % of steps recorded in full`;
+}
+
+function lost_text(session) {
+  const lost = session?.lost_events;
+  if (lost !== null && typeof lost === "object") return Object.entries(lost).filter(([, n]) => n > 0).map(([source, n]) => `${source}: ${count(n)}`).join(", ");
+  return count(lost_events(session));
+}
+
+export function render_cost_panel(state) {
+  const session = session_of(state), told = state.overhead;
+  const alive = session?.state === "running";
+  set_text($("cost-note"), measured_text(told));
+  set_hidden($("budget-row"), !alive);
+  for (const button of $("budgets").children) {
+    const on = known(told?.budget_pct) && Number(button.dataset.pct) === told.budget_pct;
+    set_attribute(button, "aria-checked", String(on));
+    set_attribute(button, "tabindex", on || (!known(told?.budget_pct) && button === $("budgets").firstElementChild) ? "0" : "-1");
+    button.disabled = Boolean(state.refused?.level);
+    set_attribute(button, "title", state.refused?.level ?? null);
+  }
+  set_text($("budget-note"), budget_text(state));
+  $("budget-note").classList.toggle("warn", Boolean(state.refused?.level));
+  keyed(document.querySelector("#caps tbody"), source_rows(state), (row) => row.source, () => el("tr", {}, el("td"), el("td"), el("td")), (node, row) => {
+    const [name, mode, note] = node.children;
+    set_text(name, row.source);
+    set_text(mode, row.state ?? "");
+    mode.className = row.state === "on" ? "on" : "off";
+    set_text(note, source_note(row));
+  });
+  const lost = lost_events(session);
+  set_hidden($("cost-lost"), !(lost > 0));
+  if (lost > 0) set_text($("cost-lost"), `Events lost: ${lost_text(session)}. What is counted lost is missing from ops and traces.`);
+  const refused = state.refused?.window;
+  document.querySelector(".window-row").hidden = !alive;
+  $("record-window").disabled = Boolean(refused);
+  set_text($("window-note"), refused ?? state.window_note ?? "with shapes and stacks");
+}

@@ -1,0 +1,126 @@
+// What to fix first: each finding with its price, its evidence, one line of advice. They change
+// places at most every 5 s, and never under the pointer or the focus.
+
+import { count, known, number, percent } from "../model/format.js";
+import { session_of } from "../model/store.js";
+import { $, el, keyed, set_hidden, set_text, with_code } from "../ui/dom.js";
+
+const SHOWN = 3, SHOWN_BESIDE_THREADS = 2;
+const LEAST_SHARE = 0.01;
+const ORDER_MS = 5000;
+const COLOURS = new Set(["data", "forward", "backward", "optimizer", "other", "compute", "communication", "copy", "sync", "idle", "allocated", "reserved", "host"]);
+
+let order = [], ordered_at = 0, all = false;
+const opened = new Set();
+
+/** Share of the step as 0..1, whichever of the two the server told. */
+export function share_of(finding, step_ms) {
+  if (known(finding.share)) return finding.share > 1 ? finding.share / 100 : finding.share;
+  return known(finding.ms_per_step) && known(step_ms) && step_ms > 0 ? finding.ms_per_step / step_ms : 0;
+}
+
+/** Known findings keep their places until `may_move`; new ones go behind. */
+export function keep_order(before, findings, may_move) {
+  const ids = [...findings].sort((a, b) => (b.pinned === true) - (a.pinned === true) || (b.ms_per_step ?? 0) - (a.ms_per_step ?? 0)).map((f) => f.id);
+  if (may_move || before.length === 0) return ids;
+  const kept = before.filter((id) => ids.includes(id));
+  return [...kept, ...ids.filter((id) => !kept.includes(id))];
+}
+
+const sentence = (finding) => finding.evidence?.sentence ?? finding.evidence?.text ?? finding.evidence?.summary ?? "";
+
+function evidence_rows(finding) {
+  const skip = new Set(["sentence", "text", "summary", "trace"]);
+  return Object.entries(finding.evidence ?? {}).filter(([key, value]) => !skip.has(key) && ["number", "string", "boolean"].includes(typeof value));
+}
+
+function more_of(finding) {
+  const rows = evidence_rows(finding).map(([key, value]) => [el("dt", {}, key.replaceAll("_", " ")), el("dd", {}, typeof value === "number" ? number(value) : String(value))]).flat();
+  const parts = [];
+  if (finding.formula) parts.push(el("p", {}, el("span", { class: "dim" }, "Price: "), el("code", {}, finding.formula)));
+  if (rows.length > 0) parts.push(el("dl", { class: "evidence-rows" }, ...rows));
+  const advice = (finding.advice ?? []).slice(1);
+  if (advice.length > 0) parts.push(el("ul", { class: "advice-list" }, ...advice.map((text) => el("li", {}, ...with_code(text)))));
+  if (finding.wrong_if) parts.push(el("p", {}, el("span", { class: "dim" }, "What would make this wrong: "), ...with_code(finding.wrong_if)));
+  if (typeof finding.evidence?.trace === "string") parts.push(el("p", {}, el("a", { href: finding.evidence.trace.replace(/^\//, ""), download: "" }, "Trace of the worst step")));
+  if (parts.length === 0) parts.push(el("p", { class: "dim" }, "No more is known about this one."));
+  return parts;
+}
+
+function toggle(node, id) {
+  const open = !opened.has(id);
+  if (open) opened.add(id);
+  else opened.delete(id);
+  node.querySelector("h3 button").setAttribute("aria-expanded", String(open));
+  node.querySelector(".details").hidden = !open;
+}
+
+function create(finding, actions) {
+  const node = el("li", {},
+    el("div", { class: "price" }, el("b", {}, el("span"), el("small", {}, " ms")), el("span", { class: "of" }), el("i")),
+    el("div", { class: "what" }, el("h3", {}, el("button", { type: "button", "aria-expanded": "false" })), el("p", { class: "evidence" }),
+      el("p", { class: "advice" }, el("span"), el("button", { type: "button", class: "show" }, "Show me")),
+      el("div", { class: "details", hidden: true })));
+  node.querySelector("h3 button").addEventListener("click", () => toggle(node, finding.id));
+  node.querySelector(".show").addEventListener("click", () => actions.show_finding(node.finding));
+  return node;
+}
+
+function update(node, finding, { step_ms, top, places }) {
+  const ms = finding.ms_per_step, share = share_of(finding, step_ms);
+  const [price, what] = node.children;
+  set_text(price.querySelector("b span"), number(ms, places));
+  set_text(price.querySelector(".of"), `${percent(100 * share, share < 0.095 ? 1 : 0)} of step`);
+  const bar = price.lastElementChild;
+  bar.style.width = `${Math.max(6, 72 * Math.min(1, ms / top))}px`;
+  bar.style.background = `var(--${COLOURS.has(finding.colour) ? finding.colour : "other"})`;
+  set_text(what.querySelector("h3 button"), finding.title ?? finding.id);
+  const facts = sentence(finding);
+  set_hidden(what.querySelector(".evidence"), facts === "");
+  set_text(what.querySelector(".evidence"), facts);
+  set_hidden(what.querySelector(".show"), !Array.isArray(finding.steps) && !(finding.ops?.length > 0));
+  const same = node.finding && JSON.stringify([node.finding.advice, node.finding.evidence, node.finding.formula]) === JSON.stringify([finding.advice, finding.evidence, finding.formula]);
+  node.finding = finding;
+  if (same) return;
+  what.querySelector(".advice span").replaceChildren(...with_code(finding.advice?.[0] ?? ""));
+  what.querySelector(".details").replaceChildren(...more_of(finding));
+}
+
+function empty_text(state) {
+  if (state.bottlenecks === null) return " ";
+  const steps = state.bottlenecks.steps ?? 0;
+  if (steps < 10 && !state.view.selection && session_of(state)?.state === "running") return "After 10 steps.";
+  return state.bottlenecks.reason ?? "Nothing stands out: no cause costs 1 % of a step.";
+}
+
+export function render_findings(state, { actions, now }) {
+  const panel = $("findings"), list = $("finding-list");
+  const step_ms = state.bottlenecks?.step_ms?.mean;
+  const findings = (state.bottlenecks?.findings ?? []).filter((f) => share_of(f, step_ms) >= LEAST_SHARE || f.pinned);
+  const busy = panel.matches(":hover") || panel.contains(document.activeElement);
+  const may_move = !busy && now - ordered_at > ORDER_MS;
+  if (may_move) ordered_at = now;
+  order = keep_order(order, findings, may_move);
+  const sorted = order.map((id) => findings.find((f) => f.id === id));
+  const most = $("threads").hidden ? SHOWN : SHOWN_BESIDE_THREADS;
+  const shown = all ? sorted : sorted.slice(0, most);
+  const top = Math.max(...findings.map((f) => f.ms_per_step ?? 0), 1e-9);
+  const places = top >= 99.95 ? 0 : top >= 0.995 ? 1 : 3;
+  set_hidden($("finding-empty"), shown.length > 0);
+  set_text($("finding-empty"), empty_text(state));
+  keyed(list, shown, (f) => f.id, (f) => create(f, actions), (node, f) => update(node, f, { step_ms, top, places }));
+  const rest = sorted.slice(most);
+  const more = $("more-findings");
+  set_hidden(more, rest.length === 0);
+  const sum = rest.reduce((total, f) => total + (f.ms_per_step ?? 0), 0);
+  set_text(more, all ? "Fewer findings" : `${count(rest.length)} smaller ${rest.length === 1 ? "finding" : "findings"}, ${number(sum, places)} ms`);
+  more.onclick = () => { all = !all; actions.redraw(); };
+}
+
+/** Moves the focus by keys; enter on it opens. */
+export function focus_finding(by) {
+  const heads = [...document.querySelectorAll("#finding-list h3 button")];
+  const at = heads.indexOf(document.activeElement);
+  heads[Math.max(0, Math.min(heads.length - 1, at + by))]?.focus();
+  return heads.length > 0;
+}

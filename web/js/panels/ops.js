@@ -1,0 +1,239 @@
+// The ops table: GPU and CPU tabs, search, pins, sort, group, columns.
+
+import { count, decimals, duration_text, known, number, percent } from "../model/format.js";
+import { SORTS } from "../model/hash.js";
+import { shown_series } from "../model/store.js";
+import { address, questions } from "../net/api.js";
+import { $, announce, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
+import { open_list, panel_menu } from "../ui/menu.js";
+
+const per_call = (us) => (known(us) ? duration_text(us / 1e3) : "–");
+const COLUMNS = [
+  ["per_step_ms", "ms per step", (op, view) => number(op.per_step_ms, view.places), "self_ms"],
+  ["share", "Share of step", null, null],
+  ["count", "Calls per step", (op, view) => (known(op.count) && view.steps > 0 ? calls(op.count / view.steps) : "–"), "count"],
+  ["mean_us", "Mean", (op) => per_call(op.mean_us), "mean_us"],
+  ["p95_us", "p95", (op) => per_call(op.p95_us), "p95_us"],
+  ["max_us", "Max", (op) => per_call(op.max_us), "max_us"],
+  ["total_ms", "Total", (op) => duration_text(op.total_ms), "total_ms", true],
+  ["self_ms", "Self", (op) => duration_text(op.self_ms), "self_ms", true],
+  ["min_us", "Min", (op) => per_call(op.min_us), "min_us", true],
+  ["p50_us", "p50", (op) => per_call(op.p50_us), "p50_us", true],
+  ["p99_us", "p99", (op) => per_call(op.p99_us), "p99_us", true],
+];
+const GROUP_LABELS = { name: "Name", shape: "Shape", stack: "Stack", module: "Module" };
+
+const extra = new Set(); // columns shown beyond the first six
+let shown_columns = "";
+
+function calls(value) {
+  if (value >= 99.5 || Math.abs(value - Math.round(value)) < 0.005) return count(value);
+  return number(value, decimals(value) === 3 ? 2 : decimals(value));
+}
+
+const columns = () => COLUMNS.filter(([key, , , , more]) => !more || extra.has(key));
+
+/** The tab that is open: as chosen, else GPU where there is one. */
+export function tab_of(state) {
+  if (state.view.tab) return state.view.tab;
+  return shown_series(state).gpus.length > 0 ? "cuda" : "cpu";
+}
+
+/** Rows as shown: pinned ones on top, in the order of the server otherwise. */
+export function ordered_ops(ops, pins) {
+  const pinned = new Set(pins);
+  return [...ops.filter((op) => pinned.has(op.name)), ...ops.filter((op) => !pinned.has(op.name))];
+}
+
+// ------------------------------------------------------------ head
+
+function tab_button(device, text, actions) {
+  return el("button", { type: "button", role: "tab", id: `tab-${device}`, "aria-controls": "op-table", dataset: { device }, onclick: () => actions.set_view({ tab: device }) }, text);
+}
+
+function choose_columns(button, actions) {
+  const items = COLUMNS.filter(([, , , , more]) => more).map(([key, title]) => {
+    const item = el("button", { type: "button", role: "menuitemcheckbox", class: "option", "aria-checked": String(extra.has(key)) }, el("b", {}, title));
+    item.addEventListener("click", () => {
+      if (!extra.delete(key)) extra.add(key);
+      set_attribute(item, "aria-checked", String(extra.has(key)));
+      actions.redraw();
+    });
+    return item;
+  });
+  open_list(button, el("div", { class: "list", role: "menu", "aria-label": "Columns" }, ...items));
+}
+
+function choice_button(label, names, read, pick) {
+  const button = el("button", { type: "button", class: "plain choice", "aria-haspopup": "listbox", "aria-expanded": "false" }, el("span", { class: "dim" }, `${label} `), el("span"));
+  button.addEventListener("click", () => open_list(button, el("div", { class: "list", role: "listbox", "aria-label": label },
+    ...Object.entries(names).map(([value, text]) => el("button", { type: "button", role: "option", class: "option", "aria-selected": String(read() === value), onclick: () => { open_list(button, null_list()); pick(value); } }, el("b", {}, text))))));
+  return button;
+}
+
+const null_list = () => el("span", { class: "list", hidden: true });
+
+function build_head(actions, state_of) {
+  const head = document.querySelector("#ops .head");
+  const input = el("input", { id: "query", type: "search", placeholder: "Filter by name", "aria-label": "Filter ops by name", maxlength: "200", spellcheck: "false", autocomplete: "off" });
+  let timer = 0;
+  input.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => actions.set_view({ query: input.value.trim() }), 150);
+  });
+  input.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    input.value = "";
+    actions.set_view({ query: "" });
+    input.blur();
+  });
+  const glass = el("svg", { viewBox: "0 0 16 16", width: "14", height: "14", "aria-hidden": "true" }, el("circle", { cx: "7", cy: "7", r: "4.5", fill: "none", stroke: "currentColor", "stroke-width": "1.5" }), el("path", { d: "m10.5 10.5 3.5 3.5", stroke: "currentColor", "stroke-width": "1.5" }));
+  const tabs = el("div", { class: "segments", role: "tablist", id: "op-tabs", "aria-label": "Device" }, tab_button("cuda", "GPU", actions), tab_button("cpu", "CPU", actions));
+  tabs.addEventListener("keydown", (event) => {
+    if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+    const other = document.activeElement === tabs.firstElementChild ? tabs.lastElementChild : tabs.firstElementChild;
+    other.focus();
+    other.click();
+  });
+  const group = choice_button("By", GROUP_LABELS, () => state_of().view.group, (value) => actions.set_view({ group: value }));
+  group.id = "op-group";
+  const rows = choice_button("Rows", { 10: "10", 25: "25", 100: "100" }, () => String(state_of().view.k), (value) => actions.set_view({ k: Number(value) }));
+  rows.id = "op-rows";
+  const more = el("button", { type: "button", class: "plain choice", id: "op-columns", "aria-haspopup": "menu", "aria-expanded": "false" }, "Columns");
+  more.addEventListener("click", () => choose_columns(more, actions));
+  head.append(tabs, el("label", { class: "search" }, glass, input, el("kbd", {}, "/")), el("span", { class: "dim note", id: "sampled" }), el("span", { class: "grow" }), group, rows, more,
+    panel_menu({ name: "Ops", table: () => op_table(state_of()), question: () => address(...questions.ops(state_of(), tab_of(state_of()))) }));
+}
+
+function op_table(state) {
+  const names = ["name", "kind", "count", "total_ms", "self_ms", "per_step_ms", "mean_us", "min_us", "max_us", "p50_us", "p95_us", "p99_us", "share", "error_pct", "recorded_count", "recorded_total_ms"];
+  return { columns: names, rows: (state.ops?.ops ?? []).map((op) => names.map((name) => op[name] ?? null)) };
+}
+
+function render_head(state) {
+  const tab = tab_of(state), gpu = shown_series(state).gpus.length > 0;
+  set_hidden($("tab-cuda"), !gpu && tab !== "cuda");
+  set_hidden($("op-tabs"), !gpu && tab !== "cuda");
+  for (const device of ["cuda", "cpu"]) {
+    set_attribute($(`tab-${device}`), "aria-selected", String(tab === device));
+    set_attribute($(`tab-${device}`), "tabindex", tab === device ? "0" : "-1");
+  }
+  const input = $("query");
+  if (document.activeElement !== input && input.value !== state.view.query) input.value = state.view.query;
+  set_text($("op-group").lastElementChild, GROUP_LABELS[state.view.group]);
+  set_text($("op-rows").lastElementChild, String(state.view.k));
+  set_text($("sampled"), sampled_text(state.ops));
+}
+
+/** "61 of 280 steps recorded in full; totals scaled, ±2.1 %"; nothing where all were recorded. */
+export function sampled_text(ops) {
+  if (!known(ops?.recorded_steps) || !known(ops.steps) || ops.steps === 0) return "";
+  if (ops.recorded_steps >= ops.steps) return `all ${count(ops.steps)} steps recorded in full`;
+  const errors = (ops.ops ?? []).map((op) => op.error_pct).filter(known);
+  const error = ops.error_pct ?? (errors.length > 0 ? errors[0] : null);
+  return `${count(ops.recorded_steps)} of ${count(ops.steps)} steps recorded in full; totals scaled${known(error) ? `, ±${number(error, 1)} %` : ""}`;
+}
+
+// ------------------------------------------------------------ table
+
+function build_table(actions) {
+  const sort_button = (key, title, sort) => {
+    if (!sort || !SORTS.includes(sort)) return title;
+    return el("button", { type: "button", onclick: () => actions.set_view({ sort }) }, title);
+  };
+  const heads = columns().map(([key, title, print, sort]) => el("th", { scope: "col", class: print ? "num" : "share-cell", dataset: { sort: sort ?? "", key } }, sort_button(key, title, sort)));
+  const name = el("th", { scope: "col", dataset: { sort: "name", key: "name" } }, sort_button("name", "Name", "name"));
+  const table = el("table", { class: "grid" }, el("thead", {}, el("tr", {}, el("th", { class: "pin", scope: "col" }, el("span", { class: "sr" }, "Pin")), name, ...heads)), el("tbody"));
+  $("op-table").replaceChildren(table, el("div", { class: "nothing", hidden: true }, el("p"), el("button", { type: "button", class: "plain", onclick: () => actions.set_view({ query: "" }) }, "Clear")));
+}
+
+function create_row(op, actions) {
+  const pin = el("button", { type: "button", class: "pin-button", onclick: () => actions.toggle_pin(op.name) });
+  const cells = columns().map(([key, , print]) => (print
+    ? el("td", { class: "num", dataset: { key } })
+    : el("td", { class: "share-cell" }, el("span", { class: "share" }, el("i", {}, el("u")), el("span")))));
+  const name = el("button", { type: "button", class: "op-name", onclick: () => actions.mark_op(op.name) }, el("span", { class: "start" }), el("span", { class: "end" }));
+  return el("tr", {}, el("td", { class: "pin" }, pin), el("td", { class: "name" }, name), ...cells);
+}
+
+const TAIL = 12;
+
+function update_row(node, op, view) {
+  const [pin, name, ...cells] = node.children;
+  const pinned = view.pins.has(op.name);
+  set_attribute(pin.firstElementChild, "aria-pressed", String(pinned));
+  set_attribute(pin.firstElementChild, "aria-label", `${pinned ? "Unpin" : "Pin"} ${op.name}`);
+  node.classList.toggle("pinned", pinned);
+  node.classList.toggle("range", op.kind === "range");
+  const button = name.firstElementChild, cut = Math.max(0, op.name.length - TAIL);
+  set_text(button.firstElementChild, op.name.slice(0, cut));
+  set_text(button.lastElementChild, op.name.slice(cut));
+  set_attribute(button, "title", op.name);
+  columns().forEach(([, , print], i) => {
+    if (print) return set_text(cells[i], print(op, view));
+    const share = op_share(op, view.step_ms);
+    const [bar, text] = cells[i].firstElementChild.children;
+    bar.firstElementChild.style.width = `${Math.min(100, (100 * share) / view.top_share)}%`;
+    bar.firstElementChild.style.background = `var(--${view.tab === "cuda" ? gpu_token(op) : op.kind === "range" ? "idle" : "allocated"})`;
+    return set_text(text, percent(100 * share));
+  });
+}
+
+const gpu_token = (op) => (op.kind === "memcpy" || op.kind === "memset" || op.kind === "copy" ? "copy" : /^nccl/i.test(op.name) ? "communication" : "compute");
+
+function op_share(op, step_ms) {
+  if (known(op.share)) return op.share > 1 ? op.share / 100 : op.share;
+  return known(op.per_step_ms) && step_ms > 0 ? op.per_step_ms / step_ms : 0;
+}
+
+function foot_text(ops, shown) {
+  if (!ops || shown === 0) return "";
+  const total = ops.total_ops ?? shown;
+  const rest = ops.other?.per_step_ms;
+  const text = `${count(shown)} of ${count(total)} shown`;
+  if (total > shown && known(rest)) return `${text}; the other ${count(total - shown)} take ${duration_text(rest)} per step together. Self time: nested ops are counted once.`;
+  return `${text}. Self time: nested ops are counted once.`;
+}
+
+export function build_ops(actions, state_of) {
+  build_head(actions, state_of);
+}
+
+export function render_ops(state, { actions }) {
+  render_head(state);
+  const names = columns().map(([key]) => key).join();
+  if (names !== shown_columns) {
+    shown_columns = names;
+    build_table(actions);
+  }
+  const { ops } = state, tab = tab_of(state);
+  const rows = ordered_ops(ops?.ops ?? [], state.view.pins);
+  const table = $("op-table").firstElementChild, nothing = $("op-table").lastElementChild;
+  for (const head of table.querySelectorAll("th[data-sort]")) set_attribute(head, "aria-sort", head.dataset.sort === state.view.sort && (head.dataset.key !== "self_ms" || extra.has("self_ms")) ? (state.view.sort === "name" ? "ascending" : "descending") : null);
+  set_hidden(table, rows.length === 0);
+  set_hidden(nothing, rows.length > 0 || ops === null);
+  if (rows.length === 0 && ops !== null) {
+    const query = state.view.query;
+    set_text(nothing.firstElementChild, query ? `No op contains ‘${query}’` : ops.reason ?? "No op was recorded in this window.");
+    set_hidden(nothing.lastElementChild, !query);
+  }
+  const step_ms = state.bottlenecks?.step_ms?.mean ?? 0;
+  const top = Math.max(...rows.map((op) => op.per_step_ms ?? 0), 0);
+  const view = {
+    tab, step_ms, steps: ops?.steps ?? 0, pins: new Set(state.view.pins), places: top >= 9.995 ? 1 : top >= 0.995 ? 2 : 3,
+    top_share: Math.max(...rows.map((op) => op_share(op, step_ms)), 1e-9) * 1.08,
+  };
+  keyed(table.querySelector("tbody"), rows, (op) => `${op.kind} ${op.name} ${op.shape ?? ""}`, (op) => create_row(op, actions), (node, op) => update_row(node, op, view));
+  set_text($("op-foot"), foot_text(ops, rows.length));
+  set_hidden($("op-foot"), rows.length === 0);
+}
+
+/** Moves the focus among names by keys. */
+export function focus_op(by) {
+  const names = [...document.querySelectorAll("#op-table .op-name")];
+  const at = names.indexOf(document.activeElement);
+  if (at < 0) return false;
+  names[Math.max(0, Math.min(names.length - 1, at + by))].focus();
+  announce(names[Math.max(0, Math.min(names.length - 1, at + by))].title);
+  return true;
+}

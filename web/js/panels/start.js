@@ -1,0 +1,73 @@
+// The page before any run: the one command, other ways in, earlier runs.
+
+import { count, day, decimals, known, number, percent } from "../model/format.js";
+import { $, copy_text, el, keyed, set_hidden, set_text } from "../ui/dom.js";
+
+const COMMAND = "trainglass run -- python train.py";
+const WAYS = [
+  ["A job in a container", "docker run --rm --network=host --ipc=container:train trainglass", ""],
+  ["From inside the code", "import trainglass; trainglass.attach()", ""],
+  ["Nothing to train right now", "trainglass demo", ""],
+  ["A trace file, any size", "trainglass analyze trace.json.gz", ""],
+];
+
+function command_line() {
+  const button = el("button", { type: "button", class: "plain" }, "Copy");
+  button.addEventListener("click", async () => {
+    await copy_text(COMMAND);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+  return el("div", { class: "command" }, el("code", {}, el("i", {}, "$ "), COMMAND), button);
+}
+
+function build() {
+  const ways = WAYS.flatMap(([text, command, note]) => [el("dt", {}, text), el("dd", {}, el("code", {}, command), note ? el("span", { class: "dim" }, ` ${note}`) : null)]);
+  const heads = [["Run", ""], ["Ended", ""], ["Steps", "num"], ["ms per step", "num"], ["GPU busy", "num gpu"], ["Outcome", ""]].map(([name, of]) => el("th", { class: of, scope: "col" }, name));
+  $("start").append(
+    el("section", { "aria-labelledby": "start-title" },
+      el("h1", { id: "start-title" }, "No training run yet"),
+      el("p", { class: "lede" }, "Start one like this. The page fills within a second of the first step, and your code stays as it is."),
+      command_line(), el("dl", { class: "ways" }, ...ways),
+      el("p", { class: "watch" }, el("span", { class: "dim", id: "watching" }), " ", el("span", { class: "dim" }, "A run is going and nothing shows? "), el("code", {}, "trainglass doctor"), el("span", { class: "dim" }, " says why."))),
+    el("section", { class: "panel", id: "runs", "aria-labelledby": "runs-title", hidden: true },
+      el("header", { class: "head" }, el("h2", { id: "runs-title" }, "Earlier runs on this machine")),
+      el("div", { class: "scroll" }, el("table", { class: "grid" }, el("thead", {}, el("tr", {}, ...heads)), el("tbody")))));
+}
+
+/** Directories watched, and those that may not be read with their remedy. */
+export function watched(watching) {
+  const list = Array.isArray(watching) ? watching : watching ? [watching] : [];
+  return list.map((entry) => (typeof entry === "string" ? { path: entry, trouble: "" } : { path: entry.directory ?? entry.path ?? "", trouble: entry.reason ?? entry.remedy ?? "" }));
+}
+
+let shown_watching = "";
+
+function render_watching(watching) {
+  const list = watched(watching), key = JSON.stringify(list);
+  if (key === shown_watching) return;
+  shown_watching = key;
+  const parts = list.flatMap(({ path, trouble }, i) => [i > 0 ? ", " : "", el("code", {}, path), trouble ? ` (${trouble})` : ""]);
+  $("watching").replaceChildren(...(list.length > 0 ? ["Watching ", ...parts, "."] : []));
+}
+
+const mean_of = (run) => run.step_ms?.mean ?? (known(run.step_ms) ? run.step_ms : null);
+
+export function render_start(state, now) {
+  if ($("start").children.length === 0) build();
+  render_watching(state.status?.watching);
+  const runs = state.runs?.runs ?? [];
+  set_hidden($("runs"), runs.length === 0);
+  const gpu = runs.some((run) => known(run.gpu_busy_pct));
+  for (const head of document.querySelectorAll("#runs .gpu")) set_hidden(head, !gpu);
+  keyed(document.querySelector("#runs tbody"), runs.slice(0, 20), (run) => run.id, () => el("tr", {}, el("td"), el("td", { class: "dim" }), el("td", { class: "num" }), el("td", { class: "num" }), el("td", { class: "num gpu" }), el("td", { class: "dim" })), (node, run) => {
+    const [name, ended, steps, ms, busy, outcome] = node.children, mean = mean_of(run);
+    set_text(name, run.name || run.id);
+    set_text(ended, day(run.end_unix_ms ?? run.ended_unix_ms ?? run.start_unix_ms, now));
+    set_text(steps, count(run.steps));
+    set_text(ms, number(mean, known(mean) && mean >= 10 ? 1 : decimals(mean)));
+    set_hidden(busy, !gpu);
+    set_text(busy, percent(run.gpu_busy_pct));
+    set_text(outcome, run.outcome ?? run.reason ?? run.state ?? "");
+  });
+}

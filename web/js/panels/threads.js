@@ -1,0 +1,28 @@
+// What every thread was in when the job died, or is in while no step comes.
+
+import { duration_text, known } from "../model/format.js";
+import { session_of } from "../model/store.js";
+import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
+
+/** "step 12,847 › data › DataLoader.__next__", outermost first. */
+export function open_path(thread) {
+  return (thread.open ?? []).map((range) => range.name).join(" › ");
+}
+
+export function render_threads(state, { stale, when }) {
+  const session = session_of(state);
+  const dead = session?.state === "crashed" || session?.state === "lost";
+  const threads = session?.threads ?? [];
+  set_hidden($("threads"), !(dead || stale) || threads.length === 0);
+  if ($("threads").hidden) return;
+  set_text($("threads-title"), dead ? "What every thread was in" : "What every thread is in");
+  set_text($("threads-note"), dead ? when : "no step since");
+  keyed($("thread-list"), threads.map((thread, i) => ({ ...thread, i })), (thread) => thread.i, () => el("li", {}, el("b"), el("span", { class: "dim" }), el("code")), (node, thread) => {
+    const [name, time, path] = node.children;
+    const inner = thread.open?.at(-1);
+    set_text(name, thread.name || "thread");
+    const idle = known(thread.idle_for_ms) ? `idle for ${duration_text(thread.idle_for_ms)}` : "";
+    set_text(time, inner ? (known(inner.open_for_ms) ? `in it for ${duration_text(inner.open_for_ms)}` : "") : idle);
+    set_text(path, inner ? open_path(thread) : session.ops_recorded === false ? "ops were not recorded at that moment" : "nothing open");
+  });
+}

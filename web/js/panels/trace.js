@@ -1,0 +1,142 @@
+// The trace dialog: a range, its size before anything is sent, and four ways to take it.
+
+import { bytes, count, duration_text, known } from "../model/format.js";
+import { range_of, session_of, shown_series } from "../model/store.js";
+import { absolute, address, chosen, curl, get_json } from "../net/api.js";
+import { copy_text, el, set_hidden, set_text } from "../ui/dom.js";
+
+const MOST_FLAME_EVENTS = 50000; // speedscope: 40,000 events load in 2 s, 100,000 in 16 s
+const MOST_BYTES = 256e6;
+const PERFETTO = "https://ui.perfetto.dev";
+
+let dialog = null, form = null, estimate = null, asked = 0, abort = null, state = null;
+
+const whole = (input) => {
+  const value = Number(input.value.replaceAll(",", ""));
+  return Number.isInteger(value) && value >= 0 ? value : null;
+};
+
+function radio(value, ...rest) {
+  return el("label", {}, el("input", { type: "radio", name: "range", value }), ...rest);
+}
+
+function build() {
+  const number = (name, label, size) => el("input", { type: "text", inputmode: "numeric", name, size, "aria-label": label });
+  const button = (id, text, kind, act) => el("button", { type: "button", id, class: kind, onclick: act }, text);
+  form = el("form", { method: "dialog" },
+    el("h2", { id: "trace-title" }, "Get a Chrome trace"),
+    el("fieldset", {}, el("legend", { class: "sr" }, "Range"),
+      radio("last", " The last ", number("seconds", "Seconds", 4), " seconds"),
+      radio("steps", " Steps ", number("first", "First step", 8), " to ", number("last_step", "Last step", 8)),
+      radio("slowest", " The slowest step of this window ", el("span", { class: "dim", id: "slowest-note" }))),
+    el("table", { class: "estimate" }, ...["Steps", "Events", "Size"].map((name) => el("tr", {}, el("th", { scope: "row" }, name), el("td", { id: `estimate-${name.toLowerCase()}` })))),
+    el("p", { class: "notice", id: "trace-notice", hidden: true }),
+    el("div", { class: "actions" }, el("a", { id: "trace-download", class: "primary", download: "" }, "Download .json.gz"),
+      button("trace-perfetto", "Open in Perfetto", "plain", open_perfetto), button("trace-flame", "Flame graph", "plain", open_flame),
+      el("span", { class: "grow" }), button("trace-curl", "Copy as curl", "plain", () => copy_text(curl(trace_address())))),
+    el("p", { class: "dim" }, "Perfetto runs in your browser; the trace does not leave this machine."));
+  dialog = el("dialog", { id: "trace", "aria-labelledby": "trace-title" }, form, el("button", { type: "button", class: "close", "aria-label": "Close", onclick: () => dialog.close() }, "×"));
+  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", (event) => {
+    const of = { seconds: "last", first: "steps", last_step: "steps" }[event.target.name];
+    if (of) form.elements.range.value = of;
+    refresh();
+  });
+  document.body.append(dialog);
+}
+
+function slowest() {
+  const { from, to } = range_of(state);
+  return shown_series(state).steps.filter((row) => row.t >= from && row.t <= to && row.number !== null).reduce((top, row) => (row.ms > (top?.ms ?? 0) ? row : top), null);
+}
+
+/** The chosen range as parameters of /api/trace; null where the fields hold no numbers. */
+function range_parameters() {
+  const { range, seconds, first, last_step } = form.elements;
+  if (range.value === "last") return whole(seconds) > 0 ? { last: `${whole(seconds)}s` } : null;
+  if (range.value === "slowest") return slowest() ? { step: slowest().number } : null;
+  const a = whole(first), b = whole(last_step);
+  return a === null || b === null || a > b ? null : { steps: `${a}-${b}` };
+}
+
+const trace_address = (more = {}) => address("api/trace", { ...chosen(state), ...range_parameters(), ...more });
+
+function show_estimate() {
+  const told = estimate ?? {};
+  const recorded = known(told.recorded_steps) && told.recorded_steps < told.steps ? `, of which ${count(told.recorded_steps)} recorded in full` : "";
+  set_text(dialog.querySelector("#estimate-steps"), known(told.steps) ? count(told.steps) + recorded : "–");
+  set_text(dialog.querySelector("#estimate-events"), count(told.events));
+  set_text(dialog.querySelector("#estimate-size"), known(told.gzip_bytes) ? `about ${bytes(told.gzip_bytes)} gzipped, ${bytes(told.bytes)} open` : "–");
+  const notice = dialog.querySelector("#trace-notice");
+  const large = known(told.bytes) && told.bytes > MOST_BYTES;
+  set_hidden(notice, !(large || told.reason));
+  if (large) set_text(notice, `${bytes(told.bytes)} is more than most viewers open: a smaller range loads faster and shows the same step.`);
+  else if (told.reason) set_text(notice, told.reason);
+  const flame = dialog.querySelector("#trace-flame");
+  flame.disabled = !(told.events > 0) || told.events > MOST_FLAME_EVENTS;
+  flame.title = told.events > MOST_FLAME_EVENTS ? `Above ${count(MOST_FLAME_EVENTS)} events a flame graph takes too long: choose a smaller range.` : "";
+}
+
+async function refresh() {
+  const mine = ++asked;
+  const parameters = range_parameters();
+  const link = dialog.querySelector("#trace-download");
+  if (parameters === null) {
+    estimate = { reason: "Whole numbers, the first not above the last." };
+    link.removeAttribute("href");
+    return show_estimate();
+  }
+  link.href = trace_address({ gzip: 1 });
+  abort?.abort();
+  abort = new AbortController();
+  await new Promise((done) => setTimeout(done, 120));
+  if (mine !== asked) return undefined;
+  try {
+    const told = await get_json(trace_address({ estimate: 1 }), { signal: abort.signal });
+    if (mine === asked) estimate = told;
+  } catch (error) {
+    if (mine === asked) estimate = { reason: error.status ? error.message : "The server does not answer." };
+  }
+  return mine === asked ? show_estimate() : undefined;
+}
+
+// Perfetto takes a buffer by message once it answers a ping; nothing is uploaded.
+async function open_perfetto() {
+  const tab = window.open(PERFETTO);
+  if (!tab) return;
+  const title = `${session_of(state)?.name ?? "trainglass"} ${Object.values(range_parameters()).join()}`;
+  const buffer = await (await fetch(absolute(trace_address()))).arrayBuffer();
+  const ping = setInterval(() => tab.postMessage("PING", PERFETTO), 100);
+  addEventListener("message", function answer(event) {
+    if (event.source !== tab || event.origin !== PERFETTO || event.data !== "PONG") return;
+    clearInterval(ping);
+    removeEventListener("message", answer);
+    tab.postMessage({ perfetto: { buffer, title } }, PERFETTO);
+  });
+  setTimeout(() => clearInterval(ping), 60e3);
+}
+
+function open_flame() {
+  const profile = encodeURIComponent(absolute(trace_address()));
+  const title = encodeURIComponent(session_of(state)?.name ?? "trainglass");
+  window.open(`${absolute("speedscope/index.html")}#profileURL=${profile}&title=${title}&view=left-heavy`, "_blank", "noopener");
+}
+
+/** @param {object} now the state of the page @param {string} range "last", "steps" or "slowest" */
+export function open_trace(now, range = null) {
+  state = now;
+  if (!dialog) build();
+  const { selection } = state.view, rows = shown_series(state).steps;
+  form.elements.seconds.value = "10";
+  const last = rows.at(-1)?.number ?? 0;
+  form.elements.first.value = selection ? selection.first : Math.max(0, last - 9);
+  form.elements.last_step.value = selection ? selection.last : last;
+  form.elements.range.value = range ?? (selection ? "steps" : "last");
+  const top = slowest();
+  set_text(dialog.querySelector("#slowest-note"), top ? `${count(top.number)}, ${duration_text(top.ms)}` : "");
+  estimate = null;
+  show_estimate();
+  refresh();
+  if (!dialog.open) dialog.showModal();
+}

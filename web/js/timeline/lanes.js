@@ -1,0 +1,317 @@
+// What each lane draws: from the series and a range to lines, an axis, a legend and marks. Pure.
+//
+// A lane is {id, title, weight, styles, draw(view), legend(view, time)}. `view` is {series, range,
+// width, told, old}: `told` is the server's answer about the same steps (rows may be a reduction that
+// keeps the extremes, so means are taken from there), `old` the axis of the drawing before. A line is
+// a list of points {x, y}.
+
+import { axis, first_at, mean_bins, min_max, nearest, quantile, stack } from "../model/bins.js";
+import { MISSING, count, decimals, known, memory_unit, number, time_unit } from "../model/format.js";
+import { IDLE, PHASES } from "../model/series.js";
+
+export const PHASE_LABELS = { data: "Data loading", forward: "Forward", backward: "Backward", optimizer: "Optimizer", other: "Other" };
+export const IDLE_LABELS = {
+  data: "data loading", sync: "host sync", launch: "launch-bound", copy: "copies", alloc: "allocation",
+  collective: "other ranks", python: "Python", unknown: "unknown",
+};
+export const IDLE_TOKENS = { data: "data", sync: "sync", launch: "idle", copy: "copy", alloc: "reserved", collective: "communication", python: "host", unknown: "other" };
+const SLOW_FACTOR = 2;
+const MOST_DOTS = 60;
+const AREA_BINS = 120; // calm to the eye; the step lane keeps every spike
+
+/** Rows of [from, to]; one look-up instead of a filter. */
+export function within(rows, { from, to }) {
+  return rows.slice(first_at(rows, from), first_at(rows, to + 1e-6));
+}
+
+/** Longer than this without a row is a hole (ms); rows may be a reduction, far apart. */
+function hole_ms(rows, { from, to }, median = 0) {
+  return Math.max(5000, 5 * (median ?? 0), rows.length > 1 ? (6 * (to - from)) / rows.length : 0);
+}
+const legend_row = (token, kind, label, value, unit) => ({ token, kind, label, value, unit });
+
+// ------------------------------------------------------------ step time
+
+function median_of(view) {
+  if (known(view.told?.step_ms?.p50)) return view.told.step_ms.p50;
+  return quantile(within(view.series.steps, view.range).map((row) => row.ms), 0.5);
+}
+
+function step_marks(view, rows, median, scale) {
+  const slow = median === null ? [] : rows.filter((row) => row.ms > SLOW_FACTOR * median);
+  const dots = slow.sort((a, b) => b.ms - a.ms).slice(0, MOST_DOTS)
+    .map((row) => ({ t: row.t, y: row.ms * scale, text: `${row.number === null ? "" : `${count(row.number)}  `}${number(row.ms * scale)} ${time_unit_of(view)}` }));
+  const ticks = [];
+  for (let i = 1; i < rows.length; i++) {
+    if (rows[i].epoch !== null && rows[i - 1].epoch !== null && rows[i].epoch !== rows[i - 1].epoch) ticks.push({ t: rows[i].start, text: `epoch ${count(rows[i].epoch)}` });
+  }
+  for (const marker of view.series.markers) {
+    if (marker.kind !== "lost" && marker.kind !== "epoch") ticks.push({ t: marker.time_ms, text: String(marker.label ?? marker.kind) });
+  }
+  const rug = rows.filter((row) => row.full).map((row) => row.t);
+  return { dots, ticks, rug, slow: slow.length };
+}
+
+const time_unit_of = (view) => view.unit.unit;
+
+function bands(series, { from, to }) {
+  const out = [];
+  for (const row of within(series.validation, { from, to: to + 1e9 })) {
+    if (row.start > to) break;
+    const last = out.at(-1);
+    if (last && row.start - last.to < 50) last.to = row.t;
+    else out.push({ from: row.start, to: row.t });
+  }
+  return out;
+}
+
+const losses = (series) => series.markers.filter((m) => m.kind === "lost").map((m) => ({ from: m.time_ms, to: m.to_ms ?? m.time_ms }));
+
+function full_pct(told, rows) {
+  if (known(told?.recorded_steps) && told.steps > 0) return (100 * told.recorded_steps) / told.steps;
+  return rows.length === 0 ? null : (100 * rows.filter((row) => row.full).length) / rows.length;
+}
+
+const steps = {
+  id: "steps", title: "Step time", weight: 1.02,
+  styles: [{ token: "ink-2", width: 1, fill: "origin", fill_token: "ink-3", alpha: 0.12 }],
+  draw(view) {
+    const rows = within(view.series.steps, view.range);
+    const median = median_of(view);
+    let top = 0;
+    for (const row of rows) if (row.ms > top) top = row.ms;
+    view.unit = time_unit(top);
+    const { scale, unit } = view.unit;
+    const line = min_max(view.series.steps, "ms", { ...view.range, width: view.width, gap: hole_ms(rows, view.range, median) });
+    if (scale !== 1) for (const point of line) if (point.y !== null) point.y *= scale;
+    const marks = step_marks(view, rows, median, scale);
+    const headroom = marks.dots.length > 0 || marks.ticks.length > 0 ? 1.12 : 1.25;
+    return { lines: [line], axis: axis(top * scale * headroom, 4, view.old), unit, marks: { ...marks, bands: bands(view.series, view.range), hatch: losses(view.series) } };
+  },
+  legend(view, time) {
+    const unit = view.unit ?? time_unit(0);
+    if (time !== null) {
+      const row = nearest(view.series.steps, time);
+      return [
+        legend_row(null, "", "Step", row?.number === undefined || row.number === null ? MISSING : count(row.number), ""),
+        legend_row(null, "", "Took", row ? number(row.ms * unit.scale) : MISSING, unit.unit),
+        legend_row("crashed", "dot", "Slow", row && row.ms > SLOW_FACTOR * (median_of(view) ?? Infinity) ? "yes" : "no", ""),
+        legend_row("link", "tick", "Recorded", row?.full ? "in full" : "phases", ""),
+      ];
+    }
+    const rows = within(view.series.steps, view.range);
+    const durations = rows.map((row) => row.ms);
+    const median = view.told?.step_ms?.p50 ?? quantile(durations, 0.5);
+    const p95 = view.told?.step_ms?.p95 ?? quantile(durations, 0.95);
+    const places = decimals((median ?? 0) * unit.scale);
+    const print = (value) => (known(value) ? number(value * unit.scale, places) : MISSING);
+    const slow = rows.filter((row) => row.ms > SLOW_FACTOR * median).length;
+    const full = full_pct(view.told, rows);
+    return [
+      legend_row(null, "", "Median", print(median), unit.unit),
+      legend_row(null, "", "p95", print(p95), unit.unit),
+      legend_row("crashed", "dot", "Slow", rows.length === 0 ? MISSING : count(slow), ""),
+      legend_row("link", "tick", "Recorded in full", full === null ? MISSING : number(full, full < 9.95 && full > 0 ? 1 : 0), "%"),
+    ];
+  },
+};
+
+// ------------------------------------------------------------ phases
+
+const phases = {
+  id: "phases", title: "Where a step goes", weight: 1.3,
+  styles: PHASES.map((token) => ({ token, fill: "stack", alpha: 1 })),
+  draw(view) {
+    const median = median_of(view);
+    const bins = mean_bins(view.series.steps, PHASES, { ...view.range, bins: Math.min(AREA_BINS, view.width / 4), gap: hole_ms(within(view.series.steps, view.range), view.range, median) });
+    let lines = stack(bins);
+    const top = lines.at(-1).reduce((high, point) => Math.max(high, point.x >= view.range.from ? point.y ?? 0 : 0), 0);
+    view.unit = time_unit(top);
+    const { scale, unit } = view.unit;
+    if (scale !== 1) lines = stack(bins, scale);
+    return { lines, axis: axis(top * scale, 3, view.old), unit, marks: { bands: bands(view.series, view.range), reason: bins.x.length === 0 ? view.series.reason : null } };
+  },
+  legend(view, time) {
+    const { scale, unit } = view.unit ?? time_unit(0);
+    const rows = time === null ? within(view.series.steps, view.range) : [nearest(view.series.steps, time)].filter(Boolean);
+    const { phases: told_pct, step_ms } = view.told ?? {};
+    const mean = (key) => {
+      if (time === null && known(step_ms?.mean) && told_pct) return known(told_pct[key]) ? (told_pct[key] * step_ms.mean * scale) / 100 : null;
+      let sum = 0, seen = 0;
+      for (const row of rows) if (row[key] !== null) { sum += row[key]; seen++; }
+      return seen > 0 ? (sum / seen) * scale : null;
+    };
+    const values = PHASES.map(mean);
+    const places = Math.min(2, decimals(Math.max(...values.map((v) => v ?? 0))));
+    return PHASES.map((key, i) => legend_row(key, "", PHASE_LABELS[key], known(values[i]) ? number(values[i], Math.max(1, places)) : MISSING, unit));
+  },
+};
+
+// ------------------------------------------------------------ gpu
+
+const idle_keys = IDLE.map((cause) => `idle_${cause}`);
+
+/** The two largest causes of idling in view; the rest is one band. */
+function idle_order(rows) {
+  const sums = idle_keys.map((key) => [key, rows.reduce((sum, row) => sum + (row[key] ?? 0), 0)]);
+  return sums.sort((a, b) => b[1] - a[1]).slice(0, 2).map(([key]) => key);
+}
+
+/** Percent of each band in the server's own means; null where it told none. */
+function gpu_told(uses, [first, second]) {
+  if (!uses) return null;
+  const row = { copy: uses.copy, communication: uses.communication, compute: uses.compute };
+  for (const cause of IDLE) row[`idle_${cause}`] = uses.idle?.[cause] ?? 0;
+  const parts = gpu_bands(row, [first, second]);
+  const sum = GPU_BANDS.reduce((total, key) => total + parts[key], 0);
+  return sum > 0 ? Object.fromEntries(GPU_BANDS.map((key) => [key, (100 * parts[key]) / sum])) : null;
+}
+
+const GPU_BANDS = ["first", "second", "rest", "copy", "communication", "compute"];
+
+function gpu_bands(row, [first, second]) {
+  const rest = idle_keys.reduce((sum, key) => sum + (key === first || key === second ? 0 : row[key] ?? 0), 0) + (row.idle ?? 0);
+  return { t: row.t, first: row[first] ?? 0, second: row[second] ?? 0, rest, copy: row.copy ?? 0, communication: row.communication ?? 0, compute: row.compute ?? 0 };
+}
+
+export function gpu_lane(device, index) {
+  const rows_of = (view) => view.series.gpus[index]?.rows ?? [];
+  return {
+    id: `gpu${index}`, title: `GPU ${index}`, note: device.name, weight: 1.42,
+    styles: ["data", "sync", "idle", "copy", "communication", "compute"].map((token) => ({ token, fill: "stack", alpha: 1 })),
+    draw(view) {
+      view.order = idle_order(within(rows_of(view), view.range));
+      const rows = within(rows_of(view), { from: view.range.from - 5e3, to: view.range.to + 5e3 }).map((row) => gpu_bands(row, view.order));
+      const bins = mean_bins(rows, GPU_BANDS, { ...view.range, bins: Math.min(AREA_BINS, view.width / 4), gap: hole_ms(rows, view.range) });
+      const tokens = [...view.order.map((key) => IDLE_TOKENS[key.slice(5)]), "idle", "copy", "communication", "compute"];
+      if (tokens[0] === "idle" || tokens[1] === "idle") tokens[2] = "other";
+      return { lines: stack(bins, 100), tokens, axis: { top: 100, step: 50 }, unit: "%", marks: { reason: bins.x.length === 0 ? view.series.gpu_reason : null } };
+    },
+    legend(view, time) {
+      const order = view.order ?? idle_order(within(rows_of(view), view.range));
+      const raw = time === null ? within(rows_of(view), view.range) : [nearest(rows_of(view), time)].filter(Boolean);
+      const rows = raw.map((row) => gpu_bands(row, order));
+      const told = time === null ? gpu_told(view.series.gpus[index]?.per_step_ms, order) : null;
+      const mean = (key) => (told ? told[key] : rows.length === 0 ? null : (100 * rows.reduce((sum, row) => sum + row[key], 0)) / rows.length);
+      const idle = (key) => `Idle: ${IDLE_LABELS[key.slice(5)]}`;
+      const names = [idle(order[0]), idle(order[1]), "Idle: other", "Copies", "Communication", "Compute"];
+      const tokens = [...order.map((key) => IDLE_TOKENS[key.slice(5)]), "idle", "copy", "communication", "compute"];
+      return GPU_BANDS.map((key, i) => legend_row(tokens[i], "", names[i], known(mean(key)) ? number(mean(key), 1) : MISSING, "%"));
+    },
+  };
+}
+
+// ------------------------------------------------------------ memory
+
+/** The device whose memory the lane shows: an accelerator before the CPU. */
+export const main_device = (series) => series.devices.find((d) => d.device !== "cpu") ?? series.devices[0] ?? null;
+const HOST_NEAR_LIMIT = 0.8;
+
+function memory_peak(device, { from, to }) {
+  if (!device || !known(device.peak_bytes)) return null;
+  let t = device.peak_time_ms;
+  if (t === null) t = device.rows.reduce((best, row) => ((row.allocated ?? 0) > (best?.allocated ?? -1) ? row : best), null)?.t ?? null;
+  return t !== null && t >= from && t <= to ? { t, y: device.peak_bytes, op: device.peak_op } : null;
+}
+
+function memory_levels(device, host, host_top, top, { unit, scale }) {
+  const levels = [];
+  const near = known(host.limit_bytes) && host_top > HOST_NEAR_LIMIT * host.limit_bytes;
+  if (known(device?.total_bytes) && device.total_bytes < top * 1.6) levels.push({ y: device.total_bytes * scale, text: `device ${number(device.total_bytes * scale)} ${unit}`, token: "ink-3" });
+  if (near) levels.push({ y: host.limit_bytes * scale, text: `host limit ${number(host.limit_bytes * scale)} ${unit}`, token: "crashed" });
+  return levels;
+}
+
+const highest = (rows, key) => rows.reduce((top, row) => Math.max(top, row[key] ?? 0), 0);
+
+const memory = {
+  id: "memory", title: "Memory", weight: 1.42,
+  styles: [
+    { token: "host", width: 1.5, fill: false, fill_token: "host", alpha: 0.14, dash: [4, 3] },
+    { token: "allocated", width: 1.25, fill: "origin", alpha: 0.2 },
+    { token: "reserved", width: 1.25, fill: "-1", alpha: 0.22, stepped: "before" },
+  ],
+  draw(view) {
+    const { host } = view.series;
+    const device = main_device(view.series);
+    const seen = within(device?.rows ?? [], view.range), host_seen = within(host.points, view.range);
+    const host_top = highest(host_seen, "rss");
+    const device_top = Math.max(highest(seen, "allocated"), highest(seen, "reserved"));
+    const view_top = Math.max(host_top, device_top);
+    view.unit = memory_unit(view_top);
+    const levels = memory_levels(device, host, host_top, view_top, view.unit);
+    const { unit, scale } = view.unit;
+    const options = { ...view.range, width: view.width, gap: hole_ms(seen.length > host_seen.length ? seen : host_seen, view.range) };
+    const line = (rows, key) => {
+      const present = rows.filter((row) => row[key] !== null && row[key] !== undefined);
+      const points = min_max(present, key, options);
+      for (const point of points) if (point.y !== null) point.y *= scale;
+      return points;
+    };
+    const lines = [line(host.points, "rss"), line(device?.rows ?? [], "allocated"), line(device?.rows ?? [], "reserved")];
+    const peak = memory_peak(device, view.range);
+    const top = Math.max(view_top * scale, ...levels.map((level) => level.y), (peak?.y ?? 0) * scale);
+    const point = peak && { t: peak.t, y: peak.y * scale, text: `peak ${number(peak.y * scale)}${peak.op ? ` in ${peak.op}` : ""}` };
+    const near = levels.some((level) => level.token === "crashed");
+    return { lines, solid: near, axis: axis(top * 1.1, 3, view.old), unit, marks: { levels, point, reason: lines.every((l) => l.length === 0) ? view.series.memory_reason : null } };
+  },
+  legend(view, time) {
+    const { unit, scale } = view.unit ?? memory_unit(0);
+    const device = main_device(view.series);
+    const at = (rows) => (time === null ? rows[first_at(rows, view.range.to + 1e-6) - 1] : nearest(rows, time));
+    const row = at(device?.rows ?? []), host = at(view.series.host.points);
+    const print = (bytes) => (known(bytes) ? number(bytes * scale, Math.max(1, decimals(bytes * scale))) : MISSING);
+    const rows = [];
+    if (device) rows.push(legend_row("allocated", "", "Allocated", print(row?.allocated), unit));
+    if (device?.rows.some((r) => known(r.reserved))) rows.push(legend_row("reserved", "", "Reserved", print(row?.reserved), unit));
+    if (device && known(device.peak_bytes)) rows.push(legend_row("ink", "dot", "Peak allocated", print(device.peak_bytes), unit));
+    rows.push(legend_row("host", "rule", "Host RSS", print(host?.rss), unit));
+    if (known(device?.oom_in_s)) rows.push(legend_row("crashed", "dot", "Full in", number(device.oom_in_s / (device.oom_in_s > 120 ? 60 : 1)), device.oom_in_s > 120 ? "min" : "s"));
+    return rows;
+  },
+};
+
+export const MOST_GPU_LANES = 2;
+
+/** More devices than lanes: one line of busy % for each. */
+function folded_gpus() {
+  const tokens = ["compute", "communication", "copy", "sync", "data", "optimizer", "host", "other"];
+  return {
+    id: "gpus", title: "GPUs", note: "busy", weight: 1.42,
+    styles: tokens.map((token) => ({ token, width: 1.25, fill: false, alpha: 0 })),
+    draw(view) {
+      const options = { ...view.range, width: view.width, gap: 5000 };
+      const lines = view.series.gpus.slice(0, tokens.length).map((gpu) => {
+        const rows = gpu.rows.map((row) => ({ t: row.t, busy: 100 * ((row.compute ?? 0) + (row.communication ?? 0) + (row.copy ?? 0)) }));
+        return min_max(rows, "busy", options);
+      });
+      return { lines, axis: { top: 100, step: 50 }, unit: "%", marks: { reason: view.series.gpu_reason } };
+    },
+    legend(view, time) {
+      return view.series.gpus.slice(0, tokens.length).map((gpu, i) => {
+        const rows = time === null ? within(gpu.rows, view.range) : [nearest(gpu.rows, time)].filter(Boolean);
+        const busy = rows.length === 0 ? null : (100 * rows.reduce((sum, row) => sum + (row.compute ?? 0) + (row.communication ?? 0) + (row.copy ?? 0), 0)) / rows.length;
+        return legend_row(tokens[i], "rule", gpu.device, known(busy) ? number(busy, 1) : MISSING, "%");
+      });
+    },
+  };
+}
+
+/** A source that is held or off, where there is a device for it: its lane keeps its place. */
+function blocked_gpu(reason) {
+  return {
+    id: "gpu-off", title: "GPU", weight: 0.6, styles: [],
+    draw: () => ({ lines: [], axis: { top: 100, step: 50 }, unit: "%", marks: { reason } }),
+    legend: () => [],
+  };
+}
+
+/** The lanes of what is known: no device, no GPU lane. `gpu_off` is a reason, or null. */
+export function lanes_for(series, gpu_off) {
+  const { gpus } = series;
+  let middle = [];
+  if (gpus.length > MOST_GPU_LANES) middle = [folded_gpus()];
+  else if (gpus.length > 0) middle = gpus.map(gpu_lane);
+  else if (gpu_off) middle = [blocked_gpu(gpu_off)];
+  return [steps, phases, ...middle, memory];
+}

@@ -1,0 +1,210 @@
+// The timeline panel: lanes over one time axis, their legends, table twins and reasons.
+
+import { range_of, session_of, shown_series } from "../model/store.js";
+import { clock } from "../model/format.js";
+import { el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
+import { colour, on_scheme } from "../ui/theme.js";
+import { panel_menu } from "../ui/menu.js";
+import { Y_WIDTH, lane_chart } from "./chart.js";
+import { lanes_for } from "./lanes.js";
+import { lane_table } from "./twins.js";
+import { attach_pointer } from "./pointer.js";
+
+const LEGEND_MS = 500; // numbers that change faster cannot be read
+const GUTTER = 196;
+
+/** Whether a GPU source is off or held, with its reason; null where there is no device at all. */
+function gpu_reason(state) {
+  const source = session_of(state)?.capabilities?.find((c) => /gpu|cupti|kernel/i.test(c.source));
+  if (!source || !["held", "off", "taken"].includes(source.state)) return null;
+  return /no device/i.test(source.reason ?? "") ? null : source.reason;
+}
+
+function legend_item(row) {
+  const key = el("i", { class: row.kind });
+  return el("li", {}, key, el("span"), el("b"), el("small"));
+}
+
+function fill_legend(list, rows) {
+  keyed(list, rows, (row) => row.label, legend_item, (node, row) => {
+    const [key, label, value, unit] = node.children;
+    key.style.background = row.token === null ? "transparent" : colour(row.token);
+    set_text(label, row.label);
+    set_text(value, row.value);
+    set_text(unit, row.unit);
+  });
+}
+
+export class Timeline {
+  /** @param {HTMLElement} host @param {object} actions select, pan, resume … of main.js */
+  constructor(host, actions) {
+    this.host = host;
+    this.actions = actions;
+    this.lanes = [];
+    this.names = "";
+    this.time = null; // under the crosshair
+    this.legend_at = 0;
+    this.state = null;
+    this.brush = el("div", { class: "brush", hidden: true }, el("span"));
+    this.cross = el("div", { class: "cross", hidden: true }, el("span"));
+    this.more = el("button", { class: "more-lanes", type: "button", onclick: () => this.host.classList.add("all-lanes") }, "More lanes");
+    on_scheme(() => this.render(this.state));
+    new ResizeObserver(() => this.resized()).observe(host);
+    attach_pointer(this, actions);
+  }
+
+  build(lanes) {
+    for (const lane of this.lanes) lane.chart.destroy();
+    this.lanes = lanes.map((lane, i) => this.build_lane(lane, i === lanes.length - 1));
+    this.host.replaceChildren(...this.lanes.map((lane) => lane.box), this.more, this.brush, this.cross);
+  }
+
+  build_lane(model, last) {
+    const canvas = el("canvas", { role: "img", "aria-label": model.title });
+    const plot = el("div", { class: "plot" }, canvas, el("p", { class: "reason", hidden: true }));
+    const list = el("ul");
+    const title = el("h2", {}, model.title, model.note ? el("span", {}, model.note) : null);
+    const lane = { model, canvas, plot, list, axis: null, twin: null, lost: el("p", { class: "lost", hidden: true }) };
+    const menu = panel_menu({
+      name: model.title,
+      twin: { shown: () => lane.twin !== null, toggle: () => this.toggle_twin(lane) },
+      table: () => lane_table(model, shown_series(this.state), range_of(this.state)),
+      question: () => this.actions.lane_question(model.id),
+    });
+    lane.box = el("div", { class: `lane${last ? " last" : ""}`, dataset: { lane: model.id } },
+      el("div", { class: "gutter" }, el("div", { class: "lane-head" }, title, menu), list, lane.lost), plot);
+    lane.box.style.setProperty("--weight", model.weight);
+    lane.chart = lane_chart(canvas, model, last);
+    return lane;
+  }
+
+  toggle_twin(lane) {
+    if (lane.twin) {
+      lane.twin.remove();
+      lane.twin = null;
+    } else {
+      lane.twin = el("div", { class: "twin", tabindex: "0", role: "region", "aria-label": `${lane.model.title}, as a table` });
+      lane.plot.append(lane.twin);
+      this.fill_twin(lane);
+    }
+    lane.canvas.classList.toggle("covered", lane.twin !== null);
+  }
+
+  fill_twin(lane) {
+    const { columns, rows } = lane_table(lane.model, shown_series(this.state), range_of(this.state));
+    const head = el("tr", {}, ...columns.map((name) => el("th", { class: "num", scope: "col" }, name)));
+    const body = rows.slice(-500).reverse().map((row) => el("tr", {}, ...row.map((cell) => el("td", { class: "num" }, cell === null ? "–" : String(cell)))));
+    lane.twin.replaceChildren(el("table", { class: "plain-table" }, el("thead", {}, head), el("tbody", {}, ...body)));
+  }
+
+  resized() {
+    for (const lane of this.lanes) lane.chart.resize();
+    if (this.state) this.render(this.state);
+  }
+
+  zero(state) {
+    return session_of(state)?.start_unix_ms ?? state.status?.start_unix_ms ?? 0;
+  }
+
+  view(lane) {
+    const state = this.state;
+    return { series: shown_series(state), range: range_of(state), width: lane.chart.width, told: state.bottlenecks, old: lane.axis, unit: lane.unit, order: lane.order };
+  }
+
+  render(state) {
+    if (!state || state.session === null) return;
+    this.state = state;
+    const series = shown_series(state), off = gpu_reason(state);
+    const names = `${series.gpus.map((gpu) => gpu.device + gpu.name)} ${off}`;
+    if (names !== this.names || this.lanes.length === 0) {
+      this.names = names;
+      this.build(lanes_for(series, off));
+    }
+    const range = range_of(state), zero = this.zero(state);
+    for (const lane of this.lanes) this.draw_lane(lane, range, zero);
+    const now = performance.now();
+    if (now - this.legend_at > LEGEND_MS || this.time !== null || state.view.paused) {
+      this.legend_at = now;
+      this.legends();
+    }
+    this.show_selection();
+  }
+
+  draw_lane(lane, range, zero) {
+    const view = this.view(lane);
+    const drawing = lane.model.draw(view);
+    lane.axis = lane.model.id.startsWith("gpu") ? null : drawing.axis;
+    lane.unit = view.unit;
+    lane.order = view.order;
+    const reason = lane.plot.querySelector(".reason");
+    set_hidden(reason, !drawing.marks.reason);
+    if (drawing.marks.reason) set_text(reason, drawing.marks.reason);
+    lane.chart.draw(drawing, range, zero, (ms) => clock(ms + zero, range.to - range.from < 5e3));
+    if (lane.model.id === "steps") {
+      set_hidden(lane.lost, !(this.state.lost > 0));
+      if (this.state.lost > 0) set_text(lane.lost, `${this.state.lost.toLocaleString("en")} events lost`);
+    }
+  }
+
+  legends() {
+    for (const lane of this.lanes) {
+      const rows = lane.model.legend(this.view(lane), this.time);
+      fill_legend(lane.list, rows);
+      set_attribute(lane.canvas, "aria-label", `${lane.model.title}: ${rows.map((r) => `${r.label} ${r.value} ${r.unit}`.trim()).join(", ")}`);
+    }
+  }
+
+  /** Left edge of the plots from the panel's own left edge, and their width, in CSS pixels. */
+  frame() {
+    const lane = this.lanes[0];
+    const panel = this.host.getBoundingClientRect(), canvas = lane.canvas.getBoundingClientRect();
+    const area = lane.chart.area ?? { left: Y_WIDTH, right: canvas.width };
+    return { left: canvas.left - panel.left - this.host.clientLeft + area.left, width: area.right - area.left, panel };
+  }
+
+  time_at(client_x) {
+    const { left, width, panel } = this.frame();
+    const { from, to } = range_of(this.state);
+    return from + ((client_x - panel.left - this.host.clientLeft - left) / width) * (to - from);
+  }
+
+  pixel_at(time) {
+    const { left, width } = this.frame();
+    const { from, to } = range_of(this.state);
+    return left + ((time - from) / (to - from)) * width;
+  }
+
+  show_selection() {
+    const { selection } = this.state.view;
+    if (this.dragging) return;
+    if (!selection || selection.from === null) return set_hidden(this.brush, true);
+    this.place_brush(selection.from, selection.to, `${selection.steps.toLocaleString("en")} ${selection.steps === 1 ? "step" : "steps"}`);
+  }
+
+  place_brush(from, to, text) {
+    const { left, width } = this.frame();
+    const start = Math.max(left, this.pixel_at(from)), end = Math.min(left + width, this.pixel_at(to));
+    set_hidden(this.brush, end < start);
+    this.brush.style.transform = `translateX(${Math.round(start)}px)`;
+    this.brush.style.width = `${Math.max(2, Math.round(end - start))}px`;
+    set_text(this.brush.firstElementChild, end - start > 40 ? text : "");
+  }
+
+  /** Moves the crosshair; null takes it away. */
+  point(time, text) {
+    const { from, to } = this.state ? range_of(this.state) : { from: 0, to: 0 };
+    const inside = time !== null && time >= from && time <= to;
+    set_hidden(this.cross, !inside);
+    const before = this.time;
+    this.time = inside ? time : null;
+    if (inside) {
+      const { left, width } = this.frame(), at = this.pixel_at(time);
+      this.cross.style.transform = `translateX(${at}px)`;
+      const note = this.cross.firstElementChild;
+      set_text(note, text);
+      const half = note.offsetWidth / 2;
+      note.style.left = `${Math.min(0, left + width - at - half) + Math.max(0, GUTTER / 2 - at + half)}px`;
+    }
+    if (inside || before !== null) this.legends();
+  }
+}
