@@ -1,0 +1,43 @@
+# Sourced by test.sh: a Python with the newest PyTorch, and one with the oldest from 2.2 on
+# that has a wheel for this machine's Python. Made once, kept in the cache folder; or
+# TORCH_PYTHON and TORCH_OLD_PYTHON name interpreters that have it.
+
+torch_cache=${XDG_CACHE_HOME:-$HOME/.cache}/trainglass
+
+# The oldest minor version, 2.2 or newer, among what pip finds for this interpreter.
+oldest_torch() {
+  "$1" -m pip index versions torch 2>/dev/null | sed -n 's/^Available versions: //p' | tr -d ' ' | tr ',' '\n' |
+    grep -E '^2\.([2-9]|[1-9][0-9]+)\.[0-9]+$' | sort -t. -k1,1n -k2,2n -k3,3n | head -1
+}
+
+# make_torch NAME REQUIREMENT...: a virtual environment, made under another name first, so
+# that one that was cut off is not taken for whole.
+make_torch() {
+  local folder=$torch_cache/$1 made=$torch_cache/$1.new; shift
+  [ -x "$folder/bin/python" ] && return
+  say "installing $* into $folder (some GB, once)"
+  rm -rf "$made"; mkdir -p "$torch_cache"
+  python3 -m venv "$made" && "$made/bin/python" -m pip install -q --disable-pip-version-check "$@" || return
+  mv "$made" "$folder" && sed -i "s|$made|$folder|g" "$folder"/bin/* "$folder/pyvenv.cfg" 2>/dev/null
+  [ -x "$folder/bin/python" ]
+}
+
+torch_works() { [ -n "$1" ] && "$1" -c 'import torch' 2>/dev/null; }
+
+# Sets and exports TORCH_PYTHON and TORCH_OLD_PYTHON; fails with a sentence.
+provide_torch() {
+  local oldest numpy=numpy
+  if [ -z "${TORCH_PYTHON:-}" ]; then
+    make_torch torch-newest torch numpy pytest || { say "PyTorch could not be installed"; return 1; }
+    TORCH_PYTHON=$torch_cache/torch-newest/bin/python
+  fi
+  if [ -z "${TORCH_OLD_PYTHON:-}" ]; then
+    oldest=$(oldest_torch "$TORCH_PYTHON")
+    [ -n "$oldest" ] || { say "no list of PyTorch's versions"; return 1; }
+    case $oldest in 2.2.*) numpy='numpy<2' ;; esac
+    make_torch "torch-$oldest" "torch==$oldest" "$numpy" setuptools pytest || { say "PyTorch $oldest could not be installed"; return 1; }
+    TORCH_OLD_PYTHON=$torch_cache/torch-$oldest/bin/python
+  fi
+  export TORCH_PYTHON TORCH_OLD_PYTHON
+  torch_works "$TORCH_PYTHON" && torch_works "$TORCH_OLD_PYTHON" || { say "PyTorch cannot be imported"; return 1; }
+}

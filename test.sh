@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# Everything that must hold, with all of its set-up; twice is fine.
+#   ./test.sh            all tests (about half an hour on two cores)
+#   ./test.sh --quick    without PyTorch, sanitizers and fuzzing: under 3 minutes once built
+#   ./test.sh --long     all, and the long modes: thousands of kills, an hour replayed
+#   ./test.sh STAGE...   some stages: build asan tsan fuzz cross tidy
+# What follows -- goes to ctest of the first stage: ./test.sh build -- -R e2e.run
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
+. .ci/packages.sh
+. .ci/torch.sh
+
+case "${1:-}" in -h|--help) sed -n '2,7s/^# \{0,1\}//p' test.sh; exit 0 ;; esac
+
+all="build asan tsan fuzz cross tidy"
+stages="" mode=full
+while [ $# -gt 0 ]; do
+  case $1 in
+    --quick) mode=quick stages=build ;;
+    --long) mode=long ;;
+    --) shift; break ;;
+    -*) die "unknown flag $1; see ./test.sh --help" ;;
+    *) case " $all " in *" $1 "*) stages="$stages $1" ;; *) die "no stage $1; there are: $all" ;; esac ;;
+  esac
+  shift
+done
+stages=${stages:-$all}
+has() { case " $stages " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
+
+passed=0 failed=0 skipped=0
+broken=() # what failed, for the last lines
+
+# count FILE NAME: adds up a JUnit file of ctest.
+count() {
+  local run fail skip names
+  read -r run fail skip names < <(python3 - "$1" <<'PY'
+import sys, xml.etree.ElementTree as tree
+cases = tree.parse(sys.argv[1]).getroot().findall("testcase")
+failed = [c.get("name") for c in cases if c.get("status") == "fail"]
+skipped = [c for c in cases if c.get("status") in ("notrun", "disabled")]
+print(len(cases) - len(failed) - len(skipped), len(failed), len(skipped), *failed)
+PY
+  ) || return
+  passed=$((passed + run)) failed=$((failed + fail)) skipped=$((skipped + skip))
+  for name in $names; do broken+=("$2: $name"); done
+}
+
+# one NAME COMMAND...: a check that is no ctest; its output only when it fails.
+one() {
+  local name=$1 log; shift
+  log=$(mktemp)
+  if "$@" >"$log" 2>&1; then passed=$((passed + 1)); say "$name: passed"
+  else failed=$((failed + 1)) broken+=("$name"); tail -60 "$log"; say "$name: FAILED"
+  fi
+  rm -f "$log"
+}
+
+build() { # PRESET [cmake option...]
+  local preset=$1; shift
+  cmake --preset "$preset" "$@" && cmake --build --preset "$preset"
+}
+
+tests() { # NAME FOLDER ctest-option...
+  local name=$1 folder=$2; shift 2
+  rm -f "$folder/tests.xml"
+  ctest --test-dir "$folder" --output-on-failure --output-junit "$PWD/$folder/tests.xml" -j "$jobs" --timeout 900 "$@"
+  [ -e "$folder/tests.xml" ] && count "$folder/tests.xml" "$name"
+}
+
+stage() { # NAME: a heading with the time
+  say "---- $1, after $((SECONDS / 60)) min $((SECONDS % 60)) s"
+}
+
+jobs=$(nproc)
+export TRAINGLASS_TEST_MODE=$mode
+# shellcheck disable=SC2086 # lists
+install_missing $BUILD_PACKAGES $TEST_PACKAGES
+install_npm
+# Ubuntu's chromium is a snap that starts nowhere here: the browser tests then skip with a message.
+[ "$mode" = quick ] || { grep -q '^ID=ubuntu' /etc/os-release || install_missing chromium; }
+
+torch_log=$(mktemp)
+if has build && [ "$mode" != quick ]; then
+  # PyTorch comes while we build.
+  ( provide_torch && printf 'TORCH_PYTHON=%s\nTORCH_OLD_PYTHON=%s\n' "$TORCH_PYTHON" "$TORCH_OLD_PYTHON" ) >"$torch_log" 2>&1 &
+  torch_job=$!
+fi
+
+if has build; then
+  stage build
+  before=$failed
+  one "build" build ci
+  if [ "$failed" = "$before" ]; then
+    if [ "$mode" = quick ]; then
+      tests quick build -LE 'torch|browser|long' "$@"
+    else
+      if ! wait "$torch_job"; then failed=$((failed + 1)) broken+=("PyTorch"); fi
+      grep -v '^TORCH_' "$torch_log"
+      # shellcheck disable=SC1090 # two assignments
+      . <(grep '^TORCH_' "$torch_log"); export TORCH_PYTHON TORCH_OLD_PYTHON
+      long=(); [ "$mode" = long ] || long=(-LE long)
+      stage tests
+      tests tests build "${long[@]}" "$@"
+    fi
+  fi
+fi
+if has asan; then
+  stage "asan and ubsan"
+  before=$failed
+  one "build with asan and ubsan" build asan
+  [ "$failed" = "$before" ] && ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+    tests asan build-asan -R '^(unit|e2e)\.' -LE 'torch|long|slow'
+fi
+if has tsan; then
+  stage tsan
+  before=$failed
+  one "build with tsan" build tsan
+  if [ "$failed" = "$before" ]; then
+    export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+    # A weakened memory order shows in one run of two to four.
+    tests "tsan, the format 20 times" build-tsan -R '^unit\.(ring|names|segment|probe)$' --repeat until-fail:20
+    tests tsan build-tsan -R '^(unit|e2e)\.' -E '^unit\.(ring|names|segment|probe)$' -LE 'torch|long|slow'
+    unset TSAN_OPTIONS
+  fi
+fi
+if has fuzz; then
+  stage fuzz
+  before=$failed seconds=60
+  [ "$mode" = long ] && seconds=1800
+  one "build of the fuzz targets" build fuzz -DFUZZ_SECONDS=$seconds
+  [ "$failed" = "$before" ] && tests fuzz build-fuzz -R '^fuzz\.' --timeout $((seconds + 120))
+fi
+if has cross; then
+  stage "other compilers"
+  one "build with clang" build clang
+  one "cross build of the probe for aarch64" build aarch64
+fi
+if has tidy; then
+  stage tidy
+  one "clang-tidy" .ci/tidy
+fi
+rm -f "$torch_log"
+
+say "---- done after $((SECONDS / 60)) min $((SECONDS % 60)) s"
+[ ${#broken[@]} = 0 ] || printf '  failed: %s\n' "${broken[@]}"
+[ "$((passed + failed))" -gt 0 ] || { broken+=("no test ran"); failed=1; }
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
