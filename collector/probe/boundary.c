@@ -157,7 +157,8 @@ static void step_ended(const struct steps_output *output)
     count_sources(now);
     keep_clock(now);
     read_control(now);
-    set_recording(decide_next(&step, steps.number, boundary_ticks));
+    if (!output->late) /* else the next step already runs, recorded as this one was */
+        set_recording(decide_next(&step, steps.number, boundary_ticks));
     boundary_ticks = clock_ticks(probe->tsc) - began;
 }
 
@@ -240,11 +241,11 @@ void probe_step_mark(enum steps_mark_kind kind, uint32_t id)
         struct steps_mark mark = {kind, id, clock_ticks(probe->tsc)};
 
         steps_mark(&steps, &mark);
-        if (!begun && steps.step_start != 0) {
+        if (!begun && steps_begun(&steps) != 0) {
             begun = true;
             set_recording(decide_begin(steps.number));
         }
-        atomic_store_explicit(&probe->header->step_start, steps.step_start,
+        atomic_store_explicit(&probe->header->step_start, steps_begun(&steps),
                               memory_order_relaxed);
         atomic_store_explicit(&probe->header->phase, steps_phase(&steps),
                               memory_order_relaxed);
@@ -295,7 +296,8 @@ void probe_boundary_open(void)
     boundary_ticks = 0;
     begun = false;
     first_recording = decide_open();
-    steps_init(&steps, FETCH_GAP_US * probe->ticks_per_us, emitted, NULL);
+    steps_init(&steps, FETCH_GAP_US * probe->ticks_per_us, clock_ticks(probe->tsc),
+               emitted, NULL);
 }
 
 void probe_boundary_begin(void)

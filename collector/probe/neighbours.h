@@ -13,8 +13,9 @@
 #include "probe/identity.h"
 #include "wire/attributes.h"
 
-#define NEIGHBOURS_MAX 1024u /* looked at; a directory with more is cleaned in turns   \
-                              */
+#define NEIGHBOURS_MAX                                                                 \
+    1024u /* looked at; a directory with more is cleaned in turns                      \
+           */
 
 struct neighbour {
     char file[40]; /* name in the directory */

@@ -141,8 +141,8 @@ struct probe_private {
     uint32_t pid;
     uint32_t thread_count;
     _Atomic uint32_t threads_used; /* slots that were ever claimed: all below this */
-    _Atomic uint64_t pool_used; /* offset in the segment of the next ring */
-    uint64_t main_ring_offset;  /* set aside for the main thread */
+    _Atomic uint64_t pool_used;    /* offset in the segment of the next ring */
+    uint64_t main_ring_offset;     /* set aside for the main thread */
     uint64_t main_ring_capacity;
     uint64_t ticks_per_us;
     unsigned char *base; /* the segment, writable */

@@ -1,36 +1,415 @@
 #include "probe/steps.h"
 
-void steps_init(struct steps *steps, uint64_t gap_ticks, steps_emit *emit,
+#include "probe/steps_parts.h"
+
+/* Updates in one ProfilerStep# after which nobody calls step() on it any more. */
+#define UPDATES_IN_PROFILER_STEP 16u
+/* The id of updates that happen inside a backward, one optimizer for each parameter. */
+#define IN_BACKWARD UINT32_MAX
+
+void steps_init(struct steps *steps, uint64_t gap_ticks, uint64_t now, steps_emit *emit,
                 void *context)
 {
-    *steps = (struct steps){.emit = emit, .context = context, .gap_ticks = gap_ticks};
+    *steps = (struct steps){.emit = emit,
+                            .context = context,
+                            .gap_ticks = gap_ticks,
+                            .born = now,
+                            .first = true};
 }
 
-static void end_step(struct steps *steps, uint64_t time, uint8_t flags)
+static void depth(uint32_t *nested, bool begins)
 {
+    *nested = begins ? *nested + 1 : *nested - (*nested > 0);
+}
+
+/* ---- what comes out -------------------------------------------------------------- */
+
+void steps_source(struct steps *steps, enum steps_source source, uint64_t now)
+{
+    struct steps_output output = {
+        .kind = STEPS_OUT_SOURCE, .start = now, .end = now, .number = source};
+
+    if (steps->source == source)
+        return;
+    steps->source = source;
+    steps->first = true;
+    steps->emit(steps->context, &output);
+}
+
+void steps_epoch_out(struct steps *steps, uint32_t epoch, uint64_t time)
+{
+    struct steps_output output = {
+        .kind = STEPS_OUT_EPOCH, .start = time, .end = time, .number = epoch};
+
+    if (steps->epoch == epoch)
+        return;
+    steps->epoch = epoch;
+    steps->emit(steps->context, &output);
+}
+
+static void step_out(struct steps *steps, uint64_t end, uint8_t flags, bool late)
+{
+    uint8_t first = steps->first ? EVENT_STEP_FIRST : 0;
     struct steps_output output = {.kind = STEPS_OUT_STEP,
                                   .start = steps->step_start,
-                                  .end = time,
+                                  .end = end,
                                   .number = steps->number,
                                   .epoch = steps->epoch,
-                                  .flags = flags};
+                                  .flags = (uint8_t)(flags | first),
+                                  .known = steps->known,
+                                  .late = late};
 
-    steps->step_start = time;
     steps->number++;
+    steps->step_start = end;
+    steps->trained = steps->updated = false;
+    /* What a late decision cannot tell the step that already runs, FIRST says. */
+    steps->first = late;
+    steps->updates_in_profiler_step = 0;
+    if (!late) {
+        steps->batch.start = 0;
+        steps->piece_count = 0;
+    }
     steps->emit(steps->context, &output);
+}
+
+void steps_held_end(struct steps *steps)
+{
+    uint64_t end = steps->held_end;
+
+    steps->held_end = 0;
+    if (end == 0)
+        return;
+    step_out(steps, end, 0, true);
+    steps->trained = steps->queued > 0;
+    steps_queue_out(steps);
+}
+
+/* It was not: somebody who knows better says where the step ends. */
+static void forget_held(struct steps *steps)
+{
+    steps->held_end = 0;
+    steps_queue_out(steps);
+}
+
+/* ---- updates --------------------------------------------------------------------- */
+
+static void infer(struct steps *steps, uint32_t id, uint64_t now)
+{
+    switch (cadence_update(&steps->cadence, id)) {
+    case CADENCE_INSIDE:
+        break;
+    case CADENCE_HELD:
+        steps_queue_out(steps);
+        steps->held_end = now;
+        break;
+    case CADENCE_BEFORE:
+        steps_held_end(steps);
+        break;
+    case CADENCE_BOTH:
+        steps_held_end(steps);
+        step_out(steps, now, 0, false);
+        break;
+    case CADENCE_END:
+        step_out(steps, now, 0, false);
+        steps->first |= steps->cadence.moved;
+        break;
+    }
+}
+
+static void update_ended(struct steps *steps, uint32_t id, uint64_t now)
+{
+    steps->updated = true;
+    if (steps->source == STEPS_BY_PROFILER) {
+        steps->updates_in_profiler_step++;
+        if (steps->profiler_open &&
+            steps->updates_in_profiler_step <= UPDATES_IN_PROFILER_STEP)
+            return;
+        steps->profiler_gone = true;
+        steps_source(steps, STEPS_BY_OPTIMIZER, now);
+    }
+    if (steps->source == STEPS_BY_OPTIMIZER)
+        infer(steps, id, now);
+}
+
+static void optimizer_begin(struct steps *steps, uint32_t id, uint64_t now)
+{
+    if (steps->in_optimizer++ == 0)
+        steps->optimizer_id = 0;
+    if (id != 0)
+        steps->optimizer_id = id;
+    if (steps->in_optimizer > 1 || steps->in_backward > 0 || steps->validation > 0)
+        return;
+    steps_batch_trains(steps, now);
+    steps_pieces_drop(steps);
+}
+
+static void optimizer_end(struct steps *steps, uint32_t id, uint64_t now)
+{
+    if (steps->in_optimizer == 0)
+        return;
+    if (id != 0)
+        steps->optimizer_id = id;
+    if (--steps->in_optimizer > 0)
+        return;
+    if (steps->in_backward > 0) {
+        steps->updates_in_backward++;
+        return;
+    }
+    steps_pieces_update(steps);
+    if (steps->validation == 0)
+        update_ended(steps, steps->optimizer_id, now);
+}
+
+static void backward_begin(struct steps *steps, uint64_t now)
+{
+    if (steps->in_backward++ > 0 || steps->in_fetch > 0)
+        return;
+    if (steps->validation == 0)
+        steps_batch_trains(steps, now);
+    steps_pieces_forward(steps);
+}
+
+static void backward_end(struct steps *steps, uint64_t now)
+{
+    if (steps->in_backward == 0 || --steps->in_backward > 0)
+        return;
+    if (steps->updates_in_backward > 0 && steps->validation == 0)
+        update_ended(steps, IN_BACKWARD, now);
+    steps->updates_in_backward = 0;
+}
+
+/* ---- who says what a step is --------------------------------------------------------
+ */
+
+static void step_called(struct steps *steps, uint64_t now)
+{
+    if (steps->validation > 0) {
+        steps_row_out(steps, now);
+        return;
+    }
+    bool takes_over = steps->source != STEPS_BY_CALL;
+
+    if (takes_over && steps->number == 0)
+        forget_held(steps);
+    if (takes_over) {
+        steps_held_end(steps);
+        steps_source(steps, STEPS_BY_CALL, now);
+    }
+    if (takes_over && steps->number > 0 && !steps->trained) {
+        steps->step_start = now; /* it follows an end that was inferred: no new step */
+        return;
+    }
+    if (steps->step_start == 0 && steps->batch.start == 0)
+        steps->step_start = steps->born;
+    steps_batch_trains(steps, now);
+    step_out(steps, now, EVENT_STEP_MARKED, false);
+}
+
+static void profiler_step(struct steps *steps, bool begins, uint64_t now)
+{
+    bool from_first = steps->number == 0 && steps->source <= STEPS_BY_OPTIMIZER &&
+                      steps->held_end == 0;
+
+    if (begins && from_first && !steps->profiler_gone)
+        steps_source(steps, STEPS_BY_PROFILER, now);
+    steps->profiler_open = begins;
+    if (begins || steps->source != STEPS_BY_PROFILER)
+        return;
+    if (steps->batch.start != 0 && steps->batch.fetched != 0)
+        steps_batch_trains(steps, now);
+    if (steps->step_start != 0)
+        step_out(steps, now, EVENT_STEP_MARKED, false);
+}
+
+static void framework(struct steps *steps, bool takes, uint64_t now)
+{
+    if (takes ? steps->source >= STEPS_BY_FRAMEWORK
+              : steps->source != STEPS_BY_FRAMEWORK)
+        return;
+    steps_held_end(steps);
+    steps_held_out(steps, now);
+    steps_source(steps, takes ? STEPS_BY_FRAMEWORK : STEPS_BY_OPTIMIZER, now);
+    if (!steps->trained)
+        steps->step_start = 0; /* the next step begins with its fetch */
+}
+
+static void batch_ended(struct steps *steps, bool updated, uint64_t now)
+{
+    if (steps->validation > 0) {
+        if (steps->batch.start != 0)
+            steps_batch_end(steps, now);
+        return;
+    }
+    steps->updated |= updated;
+    if (steps->source != STEPS_BY_FRAMEWORK || !steps->updated)
+        return;
+    if (steps->step_start == 0 || !steps->trained)
+        steps_batch_trains(steps, now);
+    step_out(steps, now, EVENT_STEP_MARKED, false);
+}
+
+static void epoch_said(struct steps *steps, uint32_t number, uint64_t now)
+{
+    if (!steps->epoch_said && number == 0)
+        steps->epoch_shift = 1;
+    steps->epoch_said = true;
+    steps_epoch_out(steps, number + steps->epoch_shift, now);
+}
+
+/* It is known now what was fetched ahead, and that no step goes on. */
+static void validation_begins(struct steps *steps, uint64_t now)
+{
+    bool ahead = steps->batch.start != 0 && !steps->batch_trains && steps->will_train;
+
+    if (cadence_confirm(&steps->cadence))
+        steps_held_end(steps);
+    if (ahead && steps->held_count == 0) {
+        steps->held[steps->held_count++] = steps->batch;
+        steps_held_train(steps);
+    }
+    steps_held_out(steps, now);
+    steps->batch.start = 0;
+    steps->validation = 1;
+    steps->validation_from = now;
+}
+
+static void validation_ends(struct steps *steps, uint64_t now)
+{
+    if (steps->batch.start != 0 && steps->batch.fetched != 0)
+        steps_batch_end(steps, now);
+    steps->batch.start = 0;
+    steps->validation = 0;
+}
+
+static void validation(struct steps *steps, bool begins, uint64_t now)
+{
+    struct steps_output output = {
+        .kind = STEPS_OUT_VALIDATION, .start = now, .end = now, .number = begins};
+    bool outermost = steps->validation == !begins;
+
+    if (!outermost) {
+        depth(&steps->validation, begins);
+        return;
+    }
+    if (begins)
+        validation_begins(steps, now);
+    else
+        validation_ends(steps, now);
+    steps->emit(steps->context, &output);
+}
+
+uint64_t steps_begun(const struct steps *steps)
+{
+    if (steps->step_start != 0)
+        return steps->step_start;
+    return steps->held_count > 0 ? steps->held[0].start : steps->batch.start;
+}
+
+/* ---- marks -------------------------------------------------------------------------
+ */
+
+static void fetch_begin(struct steps *steps, const struct steps_mark *mark)
+{
+    bool alone = steps->in_optimizer == 0 && steps->in_backward == 0;
+
+    if (steps->in_fetch++ > 0)
+        return;
+    steps_pieces_drop(steps);
+    if (alone)
+        steps_fetch_begin(steps, mark->id, mark->time);
+}
+
+static void fetch_end(struct steps *steps, const struct steps_mark *mark)
+{
+    if (steps->in_fetch == 0 || --steps->in_fetch > 0)
+        return;
+    if (mark->kind != STEPS_ITERATOR_END && steps->batch.start != 0)
+        steps_fetch_end(steps, mark->kind == STEPS_FETCH_EXHAUSTED, mark->time);
+}
+
+/* Steps of jobs that never fetch begin with the first thing that they do. */
+static void begin_somewhere(struct steps *steps, uint64_t now)
+{
+    if (steps->step_start == 0 && steps->batch.start == 0 && steps->validation == 0)
+        steps->step_start = now;
+}
+
+/* What somebody says, in place of what the thread does. */
+static void hear(struct steps *steps, const struct steps_mark *mark)
+{
+    uint64_t now = mark->time;
+
+    switch (mark->kind) {
+    case STEPS_STEP:
+        step_called(steps, now);
+        break;
+    case STEPS_PROFILER_STEP_BEGIN:
+    case STEPS_PROFILER_STEP_END:
+        profiler_step(steps, mark->kind == STEPS_PROFILER_STEP_BEGIN, now);
+        break;
+    case STEPS_FRAMEWORK:
+        framework(steps, mark->id != 0, now);
+        break;
+    case STEPS_BATCH_END:
+        batch_ended(steps, mark->id != 0, now);
+        break;
+    case STEPS_EPOCH:
+        epoch_said(steps, mark->id, now);
+        break;
+    case STEPS_VALIDATION_BEGIN:
+    case STEPS_VALIDATION_END:
+        validation(steps, mark->kind == STEPS_VALIDATION_BEGIN, now);
+        break;
+    case STEPS_OPTIMIZER_BUILT:
+        steps->will_train = true;
+        break;
+    default:
+        break;
+    }
 }
 
 void steps_mark(struct steps *steps, const struct steps_mark *mark)
 {
-    if (steps->step_start == 0)
-        steps->step_start = mark->time;
-    if (mark->kind == STEPS_STEP)
-        end_step(steps, mark->time, EVENT_STEP_MARKED);
-    else if (mark->kind == STEPS_OPTIMIZER_END)
-        end_step(steps, mark->time, 0);
-}
-
-uint32_t steps_phase(const struct steps *steps)
-{
-    return steps->in_backward > 0 ? EVENT_PHASE_BACKWARD + 1 : 0;
+    steps_piece_end(steps, mark->time);
+    switch (mark->kind) {
+    case STEPS_ITERATOR_BEGIN:
+        steps_iterator_begin(steps, mark->id);
+        fetch_begin(steps, mark);
+        break;
+    case STEPS_FETCH_BEGIN:
+        fetch_begin(steps, mark);
+        break;
+    case STEPS_ITERATOR_END:
+    case STEPS_FETCH_END:
+    case STEPS_FETCH_EXHAUSTED:
+        fetch_end(steps, mark);
+        break;
+    case STEPS_BACKWARD_BEGIN:
+        backward_begin(steps, mark->time);
+        break;
+    case STEPS_BACKWARD_END:
+        backward_end(steps, mark->time);
+        break;
+    case STEPS_OPTIMIZER_BEGIN:
+        optimizer_begin(steps, mark->id, mark->time);
+        break;
+    case STEPS_OPTIMIZER_END:
+        optimizer_end(steps, mark->id, mark->time);
+        break;
+    case STEPS_ZERO_GRAD_BEGIN:
+    case STEPS_ZERO_GRAD_END:
+        begin_somewhere(steps, mark->time);
+        depth(&steps->in_zero_grad, mark->kind == STEPS_ZERO_GRAD_BEGIN);
+        break;
+    case STEPS_FORWARD_BEGIN:
+    case STEPS_FORWARD_END:
+        begin_somewhere(steps, mark->time);
+        steps->forward_said = true;
+        steps_pieces_drop(steps); /* no guess stands beside what is said */
+        depth(&steps->in_forward, mark->kind == STEPS_FORWARD_BEGIN);
+        break;
+    default:
+        hear(steps, mark);
+        break;
+    }
 }

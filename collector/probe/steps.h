@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "probe/cadence.h"
 #include "wire/event.h"
 
 enum steps_mark_kind {
@@ -39,9 +40,9 @@ enum steps_mark_kind {
     STEPS_STEP,                /* trainglass.step(): ends one, begins the next */
     STEPS_PROFILER_STEP_BEGIN, /* ProfilerStep#N of torch.profiler */
     STEPS_PROFILER_STEP_END,
-    /* A framework's callbacks; id of BATCH_END: 1 when an update happened. */
+    /* A framework's callbacks; id of FRAMEWORK: 1 takes charge, 0 lets go; of
+     * BATCH_END: 1 when an update happened. */
     STEPS_FRAMEWORK,
-    STEPS_BATCH_BEGIN,
     STEPS_BATCH_END,
     STEPS_EPOCH, /* id: as the user counts; whoever begins with 0 is shifted to 1 */
     STEPS_VALIDATION_BEGIN,
@@ -82,42 +83,95 @@ struct steps_output {
     uint8_t flags;          /* of EVENT_STEP_*: VALIDATION, MARKED, FIRST */
     uint8_t known;          /* 1 << phase: phases of which we can say something */
     enum event_phase phase; /* of STEPS_OUT_PHASE */
+    bool late;              /* the end is known only now: the next step already runs */
 };
 
+/* Called from inside steps_mark(), on its thread; must not call back. */
 typedef void steps_emit(void *context, const struct steps_output *output);
 
-#define STEPS_PIECES 8u /* stretches that wait for their meaning */
+#define STEPS_PIECES 8u  /* stretches that wait for their meaning */
+#define STEPS_HELD   2u  /* batches fetched ahead, or the first ones of a validation */
+#define STEPS_QUEUE  32u /* phases after an update that may have been the end */
 
 struct steps_piece {
     uint64_t start, end;
-    bool optimizer; /* inside Optimizer.step: the update, or a closure's forward */
+    enum event_phase phase;
+};
+
+/* From the request for a batch to the next one. */
+struct steps_batch {
+    uint64_t start, end;
+    uint64_t fetched; /* when it was there; 0 not yet */
+    uint32_t loader;
+    uint32_t count;                          /* of pieces */
+    struct steps_piece pieces[STEPS_PIECES]; /* data, and forward where it was said */
 };
 
 struct steps {
     steps_emit *emit;
     void *context;
     uint64_t gap_ticks; /* fetches closer than this are one batch (zip of loaders) */
+    uint64_t born;      /* raw ticks of steps_init() */
+    enum steps_source source;
+
     /* The running step. */
     uint64_t step_start; /* 0: none yet */
     uint64_t number;     /* of the running step */
-    uint64_t now;        /* time of the newest mark */
-    bool updated;        /* an optimizer ran in it */
-    uint8_t known;
-    enum steps_source source;
-    /* What the thread is in: depths. */
+    bool trained;        /* it holds a backward or an update */
+    bool updated;        /* an update ended in it */
+    bool first;          /* of a stretch */
+    bool profiler_open;  /* inside a ProfilerStep# */
+    bool profiler_gone;  /* it was left: never again by it */
+    uint32_t updates_in_profiler_step;
+    uint64_t held_end; /* an update that may have been the end; 0 none */
+    struct steps_piece queue[STEPS_QUEUE]; /* phases after it */
+    uint32_t queued;
+    struct cadence cadence;
+
+    /* What the thread is in: depths of nested marks. */
     uint32_t in_fetch, in_backward, in_optimizer, in_zero_grad, in_forward;
+    uint32_t updates_in_backward;
+    uint32_t optimizer_id; /* of the innermost that said one */
+
+    /* Time since the last mark gets its meaning from what follows. */
     uint64_t piece_start;
     struct steps_piece pieces[STEPS_PIECES];
     uint32_t piece_count;
-    uint32_t epoch;
+    bool forward_said; /* phase("forward") is used: no guess */
+    uint8_t known;     /* phases that training steps have, 1 << phase */
+
+    /* Batches. */
+    struct steps_batch batch; /* the running one; start 0: none */
+    struct steps_batch held[STEPS_HELD];
+    uint32_t held_count;
+    bool batch_trains;        /* a backward or update followed its fetch */
+    bool evaluating;          /* batches come and go without an update */
+    bool will_train;          /* an optimizer exists, or something trained */
+    uint32_t validation;      /* somebody said so: depth */
+    uint64_t validation_from; /* end of its last row, or its begin */
+
+    /* Epochs. */
+    uint32_t epoch; /* from 1; 0 unknown */
+    bool epoch_said;
+    uint32_t epoch_shift;      /* 1 for users who count from 0 */
+    uint32_t training_loader;  /* 0 none known */
+    uint32_t training_batches; /* of its running iterator */
+    bool training_exhausted;
+    bool
+        training_renewed; /* its iterator was built anew: its next step is an epoch's */
 };
 
-/* `gap_ticks`: 20 us in raw ticks. */
-void steps_init(struct steps *steps, uint64_t gap_ticks, steps_emit *emit,
+/* `gap_ticks`: 20 us in raw ticks; `now`: raw ticks, where a step() without anything
+ * before it begins step 0. */
+void steps_init(struct steps *steps, uint64_t gap_ticks, uint64_t now, steps_emit *emit,
                 void *context);
 
 /* Feeds one mark; emits what it decides, in the order of time. */
 void steps_mark(struct steps *steps, const struct steps_mark *mark);
+
+/* When the running step began, as far as it is known now: the first fetch may turn out
+ * to be a validation's. 0: nothing runs. */
+uint64_t steps_begun(const struct steps *steps);
 
 /* What the thread is in: enum event_phase + 1, 0 none known. A guess for forward, which
  * is only known when it is over. */

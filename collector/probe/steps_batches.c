@@ -1,0 +1,218 @@
+/* What was fetched, and what for: a batch trains when a backward or an update follows
+ * it. One that is followed by the next batch is a validation's, or was fetched ahead:
+ * up to STEPS_HELD of them wait until that is clear. */
+#include "probe/steps_parts.h"
+
+/* Two loaders asked within so many gaps are one batch, as in zip(a, b). */
+#define GAPS_BETWEEN_LOADERS 10u
+
+static bool is_other(uint32_t a, uint32_t b)
+{
+    return a != 0 && b != 0 && a != b;
+}
+
+static void open_batch(struct steps *steps, uint32_t loader, uint64_t now)
+{
+    steps->batch = (struct steps_batch){.start = now, .loader = loader};
+    steps->batch_trains = false;
+}
+
+static void emit_piece(struct steps *steps, struct steps_piece piece, uint64_t number)
+{
+    struct steps_output output = {.kind = STEPS_OUT_PHASE,
+                                  .start = piece.start,
+                                  .end = piece.end,
+                                  .number = number,
+                                  .epoch = steps->epoch,
+                                  .phase = piece.phase};
+
+    if (piece.start < piece.end)
+        steps->emit(steps->context, &output);
+}
+
+/* A batch that did not train: a validation row, or a step where nothing trains. */
+static void batch_out(struct steps *steps, const struct steps_batch *batch, bool late,
+                      uint64_t now)
+{
+    bool step =
+        !steps->will_train && steps->validation == 0 && steps->source <= STEPS_BY_BATCH;
+    struct steps_output output = {.kind = STEPS_OUT_STEP,
+                                  .start = batch->start,
+                                  .end = batch->end,
+                                  .number = STEPS_NO_NUMBER,
+                                  .epoch = steps->epoch,
+                                  .flags = EVENT_STEP_VALIDATION,
+                                  .known = 1u << EVENT_PHASE_DATA |
+                                           1u << EVENT_PHASE_FORWARD,
+                                  .late = late};
+
+    if (step) {
+        steps_source(steps, STEPS_BY_BATCH, now);
+        output.number = steps->number;
+        output.flags = steps->first ? EVENT_STEP_FIRST : 0;
+        steps->first = false;
+    }
+    for (uint32_t i = 0; i < batch->count; i++)
+        emit_piece(steps, batch->pieces[i], output.number);
+    if (!steps->forward_said && batch->fetched != 0)
+        emit_piece(
+            steps,
+            (struct steps_piece){batch->fetched, batch->end, EVENT_PHASE_FORWARD},
+            output.number);
+    steps->number += step;
+    if (steps->step_start != 0 && !steps->trained && steps->step_start < batch->end)
+        steps->step_start = batch->end;
+    steps->validation_from = batch->end;
+    steps->emit(steps->context, &output);
+}
+
+void steps_held_out(struct steps *steps, uint64_t now)
+{
+    for (uint32_t i = 0; i < steps->held_count; i++)
+        batch_out(steps, &steps->held[i], true, now);
+    steps->held_count = 0;
+}
+
+static void data_out(struct steps *steps, const struct steps_batch *batch)
+{
+    for (uint32_t i = 0; i < batch->count; i++)
+        if (batch->pieces[i].phase == EVENT_PHASE_DATA)
+            steps_phase_out(steps, EVENT_PHASE_DATA, batch->pieces[i].start,
+                            batch->pieces[i].end);
+}
+
+void steps_held_train(struct steps *steps)
+{
+    for (uint32_t i = 0; i < steps->held_count; i++)
+        data_out(steps, &steps->held[i]);
+    steps->held_count = 0;
+}
+
+void steps_row_out(struct steps *steps, uint64_t now)
+{
+    struct steps_batch row = {.start = steps->validation_from, .end = now};
+
+    if (steps->batch.start != 0) {
+        steps_batch_end(steps, now);
+        return;
+    }
+    if (row.start < row.end)
+        batch_out(steps, &row, false, now);
+}
+
+void steps_batch_end(struct steps *steps, uint64_t now)
+{
+    struct steps_batch *batch = &steps->batch;
+
+    batch->end = now;
+    if (steps->validation > 0 || steps->evaluating) {
+        batch_out(steps, batch, false, now);
+    } else if (steps->source == STEPS_BY_FRAMEWORK) {
+        if (steps->step_start == 0)
+            steps->step_start = batch->start;
+        data_out(steps, batch); /* fetched ahead: it says what validates */
+    } else if (steps->held_count < STEPS_HELD) {
+        steps->held[steps->held_count++] = *batch;
+    } else {
+        steps_held_out(steps, now);
+        batch_out(steps, batch, false, now);
+        steps->evaluating = true;
+    }
+    batch->start = 0;
+}
+
+void steps_fetch_begin(struct steps *steps, uint32_t loader, uint64_t now)
+{
+    struct steps_batch *batch = &steps->batch;
+
+    if (batch->start == 0 || steps->batch_trains) {
+        if (steps->validation == 0 && steps->held_end != 0 &&
+            cadence_confirm(&steps->cadence))
+            steps_held_end(steps);
+        open_batch(steps, loader, now);
+        return;
+    }
+    bool other = is_other(loader, batch->loader);
+    uint64_t gap = steps->gap_ticks * (other ? GAPS_BETWEEN_LOADERS : 1);
+
+    if (batch->fetched == 0) {
+        batch->loader = loader != 0 ? loader : batch->loader;
+        return;
+    }
+    if (now - batch->fetched <= gap)
+        return;
+    steps_batch_end(steps, now);
+    if (other) {
+        steps_held_out(steps, now);
+        steps->evaluating = false;
+    }
+    open_batch(steps, loader, now);
+}
+
+void steps_fetch_end(struct steps *steps, bool exhausted, uint64_t now)
+{
+    struct steps_batch *batch = &steps->batch;
+
+    if (!exhausted) {
+        batch->fetched = now;
+        return;
+    }
+    batch->fetched = 0; /* its data time goes to whoever fetches next */
+    if (batch->loader != 0 && batch->loader == steps->training_loader)
+        steps->training_exhausted = true;
+    steps_held_out(steps, now);
+    steps->evaluating = false;
+}
+
+/* next(iter(loader)) in a loop builds an iterator for each batch: no epoch. */
+void steps_iterator_begin(struct steps *steps, uint32_t loader)
+{
+    if (loader == 0 || loader != steps->training_loader)
+        return;
+    if (steps->training_batches > 1 || steps->training_exhausted)
+        steps->training_renewed = true;
+    steps->training_batches = 0;
+}
+
+static void count_epochs(struct steps *steps)
+{
+    uint32_t loader = steps->batch.loader;
+    bool other = is_other(loader, steps->training_loader);
+
+    if (loader == 0 || (other && !steps->training_exhausted))
+        return;
+    bool begins = steps->training_loader == 0 || other || steps->training_renewed;
+
+    steps->training_loader = loader;
+    steps->training_batches++;
+    steps->training_renewed = steps->training_exhausted = false;
+    if (begins && !steps->epoch_said)
+        steps_epoch_out(steps, steps->epoch + 1, steps->batch.start);
+}
+
+void steps_batch_trains(struct steps *steps, uint64_t now)
+{
+    struct steps_batch *batch = &steps->batch;
+    bool fetched = batch->start != 0 && !steps->batch_trains;
+    uint64_t start = !fetched                ? now
+                     : steps->held_count > 0 ? steps->held[0].start
+                                             : batch->start;
+
+    steps->evaluating = false;
+    steps->will_train = true;
+    if (steps->source == STEPS_BY_BATCH)
+        steps->step_start = start;
+    if (steps->source <= STEPS_BY_BATCH)
+        steps_source(steps, STEPS_BY_OPTIMIZER, now);
+    if (steps->step_start == 0)
+        steps->step_start = start;
+    steps->trained = true;
+    if (!fetched)
+        return;
+    steps_held_train(steps);
+    for (uint32_t i = 0; i < batch->count; i++)
+        steps_phase_out(steps, batch->pieces[i].phase, batch->pieces[i].start,
+                        batch->pieces[i].end);
+    count_epochs(steps);
+    steps->batch_trains = true;
+}
