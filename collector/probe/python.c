@@ -1,0 +1,130 @@
+#include "python.h"
+
+#include <string.h>
+
+#include "probe/probe.h"
+#include "probe/torch_attach.h"
+#include "probe/torch_observer.h"
+
+static int is_open(void)
+{
+    return probe_is_open();
+}
+
+static void mark(uint32_t kind, uint32_t id)
+{
+    if (kind < STEPS_MARKS)
+        probe_step_mark((enum steps_mark_kind)kind, id);
+}
+
+static void range_push(const char *name)
+{
+    struct probe_thread *self = probe_enter();
+
+    if (self == NULL)
+        return;
+    uint32_t id = probe_name_cached(self, name);
+
+    probe_range_open(self, EVENT_META(id, EVENT_USER_RANGE, EVENT_RANGE_API, 0),
+                     probe_thread_ticks(self));
+    probe_leave(self);
+}
+
+static void range_pop(void)
+{
+    probe_range_end(
+        PROBE_RANGE_OWNER(EVENT_META(0, EVENT_USER_RANGE, EVENT_RANGE_API, 0)), 0);
+}
+
+/* Of the running step; a metric that is said after step() is the next step's. */
+static uint64_t running_step(void)
+{
+    if (!probe_is_open())
+        return 0;
+    return atomic_load_explicit(&probe->header->steps, memory_order_relaxed);
+}
+
+static void metric(const char *name, double value)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    probe_instant(EVENT_META(probe_name(name), EVENT_METRIC, 0, 0), bits,
+                  running_step());
+}
+
+static void samples(uint64_t count)
+{
+    probe_instant(EVENT_META(0, EVENT_SAMPLES, 0, 0), count, running_step());
+}
+
+static void happened(uint32_t what, const char *name, uint64_t argument)
+{
+    probe_instant(EVENT_META(probe_name(name), EVENT_MARK, what, 0), 0, argument);
+}
+
+/* Collections do not nest, and run on one thread at a time under the GIL. */
+static uint64_t gc_start;
+
+static void gc_begin(void)
+{
+    gc_start = probe_ticks();
+}
+
+static void gc_end(uint32_t generation)
+{
+    uint64_t start = gc_start;
+
+    gc_start = 0;
+    if (start != 0)
+        probe_event((struct event){start, probe_ticks() - start,
+                                   EVENT_META(0, EVENT_MARK, EVENT_MARK_GC, 0),
+                                   generation});
+}
+
+static void fact_bool(const char *key, int value)
+{
+    probe_fact_bool(key, value != 0);
+}
+
+static void capability(uint32_t source, uint32_t state, const char *reason,
+                       const char *detail)
+{
+    if (source < WIRE_SOURCES && state <= WIRE_STATE_DISABLED)
+        probe_capability((enum wire_source)source, (enum wire_source_state)state,
+                         reason, detail);
+}
+
+static const struct trainglass_python table = {
+    .bytes = sizeof(table),
+    .major = TRAINGLASS_PYTHON_MAJOR,
+    .start = probe_start,
+    .is_open = is_open,
+    .reason = probe_reason,
+    .session = probe_session,
+    .path = probe_path,
+    .role = probe_role,
+    .end = probe_end,
+    .mark = mark,
+    .range_push = range_push,
+    .range_pop = range_pop,
+    .metric = metric,
+    .samples = samples,
+    .happened = happened,
+    .gc_begin = gc_begin,
+    .gc_end = gc_end,
+    .fact_text = probe_fact_text,
+    .fact_number = probe_fact_number,
+    .fact_real = probe_fact_real,
+    .fact_bool = fact_bool,
+    .capability = capability,
+    .torch_begin = torch_attach_begin,
+    .torch_end = torch_attach_end,
+    .torch_fetching = torch_observer_fetching,
+    .torch_optimizer = torch_observer_optimizer,
+};
+
+EXPORTED const struct trainglass_python *trainglass_python(void)
+{
+    return &table;
+}

@@ -1,0 +1,57 @@
+/* What the Python package calls: one exported function gives a table of the rest.
+ *
+ * The table only grows at its end, and `bytes` says how long it is, so a package and a
+ * library of different ages go together: what is not there is not called. Every entry
+ * may be called at any time, by any thread that has the GIL; before start() and in a
+ * forked child it does nothing.
+ */
+#ifndef PROBE_PYTHON_H
+#define PROBE_PYTHON_H
+
+#include <stdint.h>
+
+struct trainglass_python {
+    uint32_t bytes; /* sizeof(struct trainglass_python) of the library */
+    uint32_t major; /* another one is another table */
+    /* The session: probe.h. */
+    int (*start)(uint32_t role);
+    int (*is_open)(void);
+    const char *(*reason)(void);
+    const char *(*session)(void);
+    const char *(*path)(void);
+    void (*role)(uint32_t role);
+    void (*end)(int code);
+    /* Marks of the training thread: enum steps_mark_kind of steps.h. */
+    void (*mark)(uint32_t kind, uint32_t id);
+    /* Ranges of the calling thread: trainglass.annotate. */
+    void (*range_push)(const char *name);
+    void (*range_pop)(void);
+    void (*metric)(const char *name, double value);
+    void (*samples)(uint64_t samples); /* in the running step */
+    /* Something happened now: enum event_mark. */
+    void (*happened)(uint32_t mark, const char *name, uint64_t argument);
+    void (*gc_begin)(void);
+    void (*gc_end)(uint32_t generation);
+    /* Facts of the job (wire/facts.h) and what can be seen. */
+    void (*fact_text)(const char *key, const char *value);
+    void (*fact_number)(const char *key, int64_t value);
+    void (*fact_real)(const char *key, double value);
+    void (*fact_bool)(const char *key, int value);
+    void (*capability)(uint32_t source, uint32_t state, const char *reason,
+                       const char *detail);
+    /* Torch, when it is imported: torch_attach.h; 1 from torch_begin: the observer is
+     * there already (a forked child), no self-test is wanted. */
+    int (*torch_begin)(uint32_t scopes);
+    int (*torch_end)(void);
+    /* The calling thread is (not) in a fetch whose marks it sends itself. */
+    void (*torch_fetching)(int begins);
+    /* The calling thread is in the step() of this optimizer. */
+    void (*torch_optimizer)(uint32_t id);
+};
+
+#define TRAINGLASS_PYTHON_MAJOR 1u
+
+/* Never NULL; lives as long as the process. */
+const struct trainglass_python *trainglass_python(void);
+
+#endif

@@ -1,0 +1,52 @@
+#include "torch_attach.h"
+
+#include <errno.h>
+
+#include "probe/probe.h"
+#include "probe/torch_memory.h"
+#include "probe/torch_observer.h"
+
+static const struct probe_hooks hooks = {
+    .step_ending = torch_memory_sample,
+    .recording_changed = torch_observer_record,
+};
+
+static uint32_t hooked_pid; /* the process whose step boundaries call us */
+
+static int no_operators(int error, const char *reason)
+{
+    probe_capability(WIRE_SOURCE_CPU_OPS, WIRE_STATE_UNAVAILABLE, reason, NULL);
+    probe_capability(WIRE_SOURCE_RANGES, WIRE_STATE_UNAVAILABLE, reason, NULL);
+    return error;
+}
+
+int torch_attach_begin(uint32_t scopes)
+{
+    const char *reason;
+    int error = torch_observer_open(scopes, &reason);
+
+    if (error == -EALREADY)
+        return 1;
+    return error == 0 ? 0 : no_operators(error, reason);
+}
+
+int torch_attach_end(void)
+{
+    const char *reason;
+    int error = torch_observer_confirm(&reason);
+
+    if (error != 0) {
+        no_operators(error, reason);
+    } else {
+        probe_capability(WIRE_SOURCE_CPU_OPS, WIRE_STATE_ACTIVE, NULL,
+                         "at::addGlobalCallback, FUNCTION and BACKWARD scopes");
+        probe_capability(WIRE_SOURCE_RANGES, WIRE_STATE_ACTIVE, NULL,
+                         "at::addGlobalCallback, USER scope");
+    }
+    torch_memory_attach();
+    /* A forked child that records starts without hooks. */
+    if (hooked_pid != probe->pid && probe_hooks_add(&hooks))
+        hooked_pid = probe->pid;
+    torch_observer_record(probe_recording());
+    return error;
+}

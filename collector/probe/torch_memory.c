@@ -1,0 +1,300 @@
+#include "torch_memory.h"
+
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "probe/probe.h"
+#include "probe/torch_library.h"
+
+/* c10::Device: its type as in c10::DeviceType, and its index, -1 for "the current". */
+struct torch_device {
+    int8_t type, index;
+};
+
+/* The host and up to 31 accelerators; more share the last entry's fate: not seen. */
+#define DEVICES 32u
+
+/* Totals of one device. Any thread; relaxed, for each word stands for itself. */
+struct totals {
+    _Alignas(128) _Atomic int64_t allocated; /* bytes */
+    _Atomic int64_t reserved;                /* bytes; 0 unknown */
+    _Atomic int64_t peak;                    /* bytes since the last sample */
+    _Atomic uint64_t peak_time;              /* raw ticks */
+    _Atomic uint32_t peak_name;              /* op that ran */
+    _Atomic uint32_t device;                 /* EVENT_DEVICE + 1; 0 free */
+    /* Since the last sample. */
+    _Atomic uint32_t allocations, frees;
+    _Atomic uint64_t bytes;
+};
+static struct totals devices[DEVICES]; /* [0] is the host */
+
+/* The functions behind the slots: written once, before the slots. */
+static bool host_counted; /* all slots of the host's allocator lead here */
+static void *(*alloc_cpu)(size_t bytes);
+static void (*free_cpu)(void *block);
+static void (*report_usage)(void *block, int64_t bytes, size_t allocated,
+                            size_t reserved, struct torch_device device);
+
+/* ---- one allocation -------------------------------------------------------------- */
+
+/* The innermost open range of the thread: whose memory this is. */
+static uint32_t running_name(const struct probe_thread *self)
+{
+    uint32_t depth = self->depth < PROBE_RANGES_MAX ? self->depth : PROBE_RANGES_MAX;
+
+    while (depth > 0 && self->open[depth - 1].meta == 0)
+        depth--;
+    return depth > 0 ? EVENT_NAME(self->open[depth - 1].meta) : 0;
+}
+
+static NEVER_INLINE void raise_peak(struct totals *totals, int64_t allocated)
+{
+    int64_t peak = atomic_load_explicit(&totals->peak, memory_order_relaxed);
+    struct probe_thread *self = probe_enter();
+
+    while (allocated > peak && !atomic_compare_exchange_weak_explicit(
+                                   &totals->peak, &peak, allocated,
+                                   memory_order_relaxed, memory_order_relaxed))
+        ;
+    if (self == NULL)
+        return;
+    atomic_store_explicit(&totals->peak_time, probe_thread_ticks(self),
+                          memory_order_relaxed);
+    atomic_store_explicit(&totals->peak_name, running_name(self), memory_order_relaxed);
+    probe_leave(self);
+}
+
+static void count(struct totals *totals, int64_t bytes, int64_t allocated)
+{
+    /* Relaxed: sums, read at step ends, where a count may belong to the next step. */
+    if (bytes >= 0) {
+        atomic_fetch_add_explicit(&totals->allocations, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&totals->bytes, (uint64_t)bytes,
+                                  memory_order_relaxed);
+    } else {
+        atomic_fetch_add_explicit(&totals->frees, 1, memory_order_relaxed);
+    }
+    if (allocated > atomic_load_explicit(&totals->peak, memory_order_relaxed))
+        raise_peak(totals, allocated);
+}
+
+static NEVER_INLINE void write_event(uint16_t device, int64_t bytes, int64_t allocated)
+{
+    struct probe_thread *self = probe_enter();
+
+    if (self == NULL)
+        return;
+    uint64_t meta = EVENT_META(running_name(self), EVENT_ALLOC, 0, device);
+
+    probe_write(self, (struct event){probe_thread_ticks(self), (uint64_t)bytes, meta,
+                                     (uint64_t)allocated});
+    probe_leave(self);
+}
+
+static void changed(struct totals *totals, uint16_t device, int64_t bytes,
+                    int64_t allocated)
+{
+    count(totals, bytes, allocated);
+    if (UNLIKELY((probe_recording() & EVENT_STEP_OPS) != 0))
+        write_event(device, bytes, allocated);
+}
+
+/* ---- the host ----------------------------------------------------------------------
+ */
+
+static void host_changed(int64_t bytes)
+{
+    int64_t before =
+        atomic_fetch_add_explicit(&devices[0].allocated, bytes, memory_order_relaxed);
+
+    changed(&devices[0], EVENT_DEVICE(0, 0), bytes, before + bytes);
+}
+
+/* Both sides ask malloc for the size of the block, so what was counted at its
+ * allocation is what its free takes away. alloc_cpu throws through us: this file is
+ * compiled with unwind tables. */
+static void *counted_alloc_cpu(size_t bytes)
+{
+    void *block = alloc_cpu(bytes);
+
+    if (block != NULL)
+        host_changed((int64_t)malloc_usable_size(block));
+    return block;
+}
+
+static void counted_free_cpu(void *block)
+{
+    if (block != NULL)
+        host_changed(-(int64_t)malloc_usable_size(block));
+    free_cpu(block);
+}
+
+/* ---- accelerators
+ * -------------------------------------------------------------------- */
+
+/* The entry of a device, claimed at its first report; NULL when the table is full. */
+static struct totals *totals_of(uint16_t device)
+{
+    for (uint32_t i = 1; i < DEVICES; i++) {
+        uint32_t known = atomic_load_explicit(&devices[i].device, memory_order_relaxed);
+
+        if (known == 0 && atomic_compare_exchange_strong_explicit(
+                              &devices[i].device, &known, device + 1u,
+                              memory_order_relaxed, memory_order_relaxed))
+            return &devices[i];
+        if (known == device + 1u)
+            return &devices[i];
+    }
+    return NULL;
+}
+
+/* Runs under the allocator's lock. */
+static void counted_report_usage(void *block, int64_t bytes, size_t allocated,
+                                 size_t reserved, struct torch_device torch_device)
+{
+    /* The host reports here only while a profiler asks; we count it above. */
+    if (torch_device.type != 0) {
+        uint16_t device = EVENT_DEVICE(torch_device.type,
+                                       torch_device.index < 0 ? 0 : torch_device.index);
+        struct totals *totals = totals_of(device);
+
+        if (totals != NULL) {
+            atomic_store_explicit(&totals->allocated, (int64_t)allocated,
+                                  memory_order_relaxed);
+            atomic_store_explicit(&totals->reserved, (int64_t)reserved,
+                                  memory_order_relaxed);
+            changed(totals, device, bytes, (int64_t)allocated);
+        }
+    }
+    report_usage(block, bytes, allocated, reserved, torch_device);
+}
+
+/* ---- totals at the end of a step ---------------------------------------------------
+ */
+
+static void sample(struct totals *totals, uint16_t device, uint64_t now)
+{
+    int64_t allocated = atomic_load_explicit(&totals->allocated, memory_order_relaxed);
+    int64_t peak =
+        atomic_exchange_explicit(&totals->peak, allocated, memory_order_relaxed);
+    uint64_t peak_time =
+        atomic_exchange_explicit(&totals->peak_time, now, memory_order_relaxed);
+    uint32_t name =
+        atomic_exchange_explicit(&totals->peak_name, 0, memory_order_relaxed);
+    uint64_t allocations =
+        atomic_exchange_explicit(&totals->allocations, 0, memory_order_relaxed);
+    uint64_t frees = atomic_exchange_explicit(&totals->frees, 0, memory_order_relaxed);
+    uint64_t bytes = atomic_exchange_explicit(&totals->bytes, 0, memory_order_relaxed);
+    uint64_t reserved =
+        (uint64_t)atomic_load_explicit(&totals->reserved, memory_order_relaxed);
+
+    /* Before anything was allocated since the last sample there was no later peak. */
+    if (peak_time == 0)
+        peak_time = now;
+    const struct event events[] = {
+        {now, (uint64_t)allocated, EVENT_META(name, EVENT_MEMORY, 0, device), reserved},
+        {peak_time, (uint64_t)peak, EVENT_META(0, EVENT_MORE, 0, 1),
+         allocations | frees << 32},
+        {bytes, 0, EVENT_META(0, EVENT_MORE, 0, 2), 0},
+    };
+
+    probe_events(events, 3);
+}
+
+void torch_memory_sample(const struct probe_step *step)
+{
+    if (host_counted)
+        sample(&devices[0], EVENT_DEVICE(0, 0), step->end);
+    for (uint32_t i = 1; i < DEVICES; i++) {
+        uint32_t device =
+            atomic_load_explicit(&devices[i].device, memory_order_relaxed);
+
+        if (device == 0)
+            return;
+        sample(&devices[i], (uint16_t)(device - 1), step->end);
+    }
+}
+
+/* ---- attaching
+ * ------------------------------------------------------------------------ */
+
+static const struct torch_slot host_slots[] = {
+    {"_ZN3c109alloc_cpuEm", (void (*)(void))counted_alloc_cpu},
+    {"_ZN3c108free_cpuEPv", (void (*)(void))counted_free_cpu},
+};
+static const struct torch_slot device_slots[] = {
+    {"_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
+     (void (*)(void))counted_report_usage},
+};
+
+static void no_host(const char *reason)
+{
+    probe_capability(WIRE_SOURCE_CPU_MEMORY, WIRE_STATE_UNAVAILABLE, reason, NULL);
+}
+
+static void attach_host(void *c10)
+{
+    static const struct torch_slot origin = {"posix_memalign", NULL};
+    void *allocate = torch_symbol(c10, host_slots[0].symbol);
+    void *release = torch_symbol(c10, host_slots[1].symbol);
+
+    if (allocate == NULL || release == NULL) {
+        no_host("this torch does not export its host allocator");
+        return;
+    }
+    /* malloc may be asked only for the size of its own blocks. */
+    if (torch_slots_replace("libc10.so", &origin, 1) <= 0) {
+        no_host("this torch does not allocate with malloc");
+        return;
+    }
+    memcpy(&alloc_cpu, &allocate, sizeof(allocate));
+    memcpy(&free_cpu, &release, sizeof(release));
+    int own = torch_slots_replace("libc10.so", host_slots, 2);
+    int ops = torch_slots_replace("libtorch_cpu.so", host_slots, 2);
+
+    host_counted = own >= 2 && ops >= 2;
+    if (host_counted)
+        probe_capability(WIRE_SOURCE_CPU_MEMORY, WIRE_STATE_ACTIVE, NULL,
+                         "slots of c10::alloc_cpu and c10::free_cpu; since attach");
+    else
+        no_host("torch reaches its host allocator by other ways");
+}
+
+static void attach_devices(void *c10)
+{
+    void *report = torch_symbol(c10, device_slots[0].symbol);
+
+    if (report == NULL) {
+        probe_capability(WIRE_SOURCE_DEVICE_MEMORY, WIRE_STATE_UNAVAILABLE,
+                         "this torch does not export its memory report", NULL);
+        return;
+    }
+    memcpy(&report_usage, &report, sizeof(report));
+    /* The allocators of accelerators live in libraries of their own. */
+    int slots = torch_slots_replace("libc10_", device_slots, 1);
+
+    if (slots > 0)
+        probe_capability(WIRE_SOURCE_DEVICE_MEMORY, WIRE_STATE_ACTIVE, NULL,
+                         "slots of c10::reportMemoryUsageToProfiler");
+    else
+        probe_capability(WIRE_SOURCE_DEVICE_MEMORY, WIRE_STATE_UNAVAILABLE,
+                         "no accelerator's allocator is loaded", NULL);
+}
+
+void torch_memory_attach(void)
+{
+    void *c10 = torch_library_find("libc10.so");
+
+    if (c10 == NULL) {
+        probe_capability(WIRE_SOURCE_CPU_MEMORY, WIRE_STATE_UNAVAILABLE,
+                         "torch's libc10 was not found", NULL);
+        probe_capability(WIRE_SOURCE_DEVICE_MEMORY, WIRE_STATE_UNAVAILABLE,
+                         "torch's libc10 was not found", NULL);
+        return;
+    }
+    attach_host(c10);
+    attach_devices(c10);
+}

@@ -1,0 +1,24 @@
+/* What PyTorch's allocators hold, seen at the slots through which torch calls them.
+ *
+ *     c10::alloc_cpu, c10::free_cpu      --> totals of the host
+ *     c10::reportMemoryUsageToProfiler   --> totals of each accelerator
+ *
+ * Totals, counts and the peak are kept for every step; single allocations become events
+ * in recorded steps alone. The host's totals count from attach: a block from before may
+ * be freed after it, so they are what changed since, and can be below zero.
+ */
+#ifndef PROBE_TORCH_MEMORY_H
+#define PROBE_TORCH_MEMORY_H
+
+#include "wire/attributes.h"
+
+/* Points torch's slots at us, chained to the functions they reached. Once per process,
+ * at attach, after probe_start(); takes the loader's lock. Says what it found in the
+ * capabilities WIRE_SOURCE_CPU_MEMORY and WIRE_SOURCE_DEVICE_MEMORY. */
+void torch_memory_attach(void);
+
+struct probe_step;
+/* Writes the totals of every device that was used so far: at the end of a step. */
+void torch_memory_sample(const struct probe_step *step);
+
+#endif

@@ -1,0 +1,120 @@
+"""Attaching this process: the session, the facts of the interpreter, then torch.
+
+    attach() --> begin: segment, facts --> torch, as soon as it is imported
+      worker, forked child: sleeps; the first thing worth recording wakes it
+
+The one rule: whatever fails, the program goes on as if we were not there.
+"""
+
+import atexit
+import gc
+import os
+import sys
+import time
+
+from trainglass import _facts, _library, _roles, _stacks
+from trainglass._constants import ACTIVE, SOURCE_PYTHON, TRAINER, WORKER
+
+_ATTACH_BUDGET_NOTE = "trainglass.attach_ms"
+
+
+class _State:
+    pid = 0  # of the process that began; another one is a forked child
+    seconds = 0.0  # spent on attaching
+    said = False
+    registered = False
+
+
+def _say(reason):
+    """Once per process, on stderr: somebody asked for a recording and gets none."""
+    if not _State.said:
+        _State.said = True
+        print(f"trainglass: this process is not recorded: {reason}", file=sys.stderr)
+
+
+def _begin(role):
+    """Opens the segment and writes what is known without torch."""
+    _State.pid = os.getpid()
+    if _library.calls.start(role) < 0:
+        return False
+    if not _State.registered:
+        _State.registered = True
+        gc.callbacks.append(_library.calls.collecting)
+        atexit.register(_end)
+        os.register_at_fork(after_in_child=_forked)
+    _facts.interpreter()
+    _library.calls.capability(SOURCE_PYTHON, ACTIVE, None, "Python " + sys.version.split()[0])
+    if role == TRAINER:
+        _stacks.register()
+    return True
+
+
+def _end():
+    if _State.pid == os.getpid():
+        _library.calls.end(-1)
+
+
+def _forked():
+    """In a forked child: quiet until it does what a trainer does."""
+    _State.seconds = 0.0
+    _library.calls.set_wake(_wake)
+
+
+def _wake(mark):
+    """The first record of a sleeping process; `mark` below 0: a range or a metric."""
+    started = time.perf_counter()
+    torch = sys.modules.get("torch")
+    role = WORKER if mark < 0 or _loads_data() else TRAINER
+    if _begin(role) and torch is not None:
+        from trainglass import _torch
+
+        _torch.observe(torch)
+    _spent(started)
+
+
+def _loads_data():
+    """Is this a worker process of a DataLoader?"""
+    worker = sys.modules.get("torch.utils.data._utils.worker")
+    return getattr(worker, "_worker_info", None) is not None
+
+
+def _spent(started):
+    _State.seconds += time.perf_counter() - started
+    _library.calls.fact(_ATTACH_BUDGET_NOTE, 1000 * _State.seconds)
+
+
+def _with_torch(awake):
+    """Wraps what torch calls; observes it at once where the process is awake."""
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "autograd"):  # absent, or half imported
+        from trainglass import _importing
+
+        _importing.watch()
+        return
+    from trainglass import _torch
+
+    _torch.install(torch)
+    if awake:
+        _torch.observe(torch)
+
+
+def attach(automatic=False):
+    """Records this process from now on; True when it is. Once is enough, any time is
+    fine, and `trainglass run` does it by itself where torch is imported."""
+    started = time.perf_counter()
+    if not _library.load():
+        _say(_library.why())
+        return False
+    try:
+        role = _roles.role()
+        asleep = automatic and role == WORKER and _State.pid != os.getpid()
+        if asleep:
+            _library.calls.set_wake(_wake)
+        elif _State.pid != os.getpid() and not _begin(role):
+            _say(_library.calls.reason())
+            return False
+        _with_torch(awake=not asleep)
+    except Exception as error:  # a guest: training goes on without us
+        _say(f"{type(error).__name__}: {error}")
+    _spent(started)
+    return _library.calls.is_open()

@@ -1,0 +1,190 @@
+"""The functions of the extension, through ctypes: slower, but for every interpreter.
+
+The table is read as collector/probe/python.h lays it out, and no further than the
+library says that it reaches.
+"""
+
+import ctypes
+
+_INT, _UINT, _TEXT = ctypes.c_int, ctypes.c_uint32, ctypes.c_char_p
+_U64, _I64, _REAL = ctypes.c_uint64, ctypes.c_int64, ctypes.c_double
+
+_TABLE = (
+    ("start", _INT, _UINT),
+    ("is_open", _INT),
+    ("reason", _TEXT),
+    ("session", _TEXT),
+    ("path", _TEXT),
+    ("role", None, _UINT),
+    ("end", None, _INT),
+    ("mark", None, _UINT, _UINT),
+    ("range_push", None, _TEXT),
+    ("range_pop", None),
+    ("metric", None, _TEXT, _REAL),
+    ("samples", None, _U64),
+    ("happened", None, _UINT, _TEXT, _U64),
+    ("gc_begin", None),
+    ("gc_end", None, _UINT),
+    ("fact_text", None, _TEXT, _TEXT),
+    ("fact_number", None, _TEXT, _I64),
+    ("fact_real", None, _TEXT, _REAL),
+    ("fact_bool", None, _TEXT, _INT),
+    ("capability", None, _UINT, _UINT, _TEXT, _TEXT),
+    ("torch_begin", _INT, _UINT),
+    ("torch_end", _INT),
+    ("torch_fetching", None, _INT),
+    ("torch_optimizer", None, _UINT),
+)
+_MAJOR = 1
+_STEP = 14
+
+
+def _bytes(text):
+    return text.encode("utf-8", "replace") if isinstance(text, str) else b""
+
+
+def _nothing(*arguments):
+    return 0
+
+
+class Calls:
+    """See native.c for what each function takes."""
+
+    def __init__(self):
+        self._wake = None
+        self._decorate = None
+        self._table = {row[0]: _nothing for row in _TABLE}
+
+        calls = self
+
+        class annotate:
+            """A named range around a block, or around every call of a function, each
+            resumption of a generator or coroutine."""
+
+            __slots__ = ("_name",)
+
+            def __init__(self, name):
+                if not isinstance(name, str):
+                    raise TypeError("annotate() needs a text")
+                self._name = name
+
+            def __enter__(self):
+                calls.range_push(self._name)
+                return self
+
+            def __exit__(self, *error):
+                calls.range_pop()
+
+            def __call__(self, function):
+                return calls._decorate(self, function)
+
+        self.annotate = annotate
+
+    def load(self, path):
+        entry = ctypes.PyDLL(path).trainglass_python
+        entry.restype = ctypes.c_void_p
+        address = entry()
+        reach, major = (ctypes.c_uint32 * 2).from_address(address)
+        if major != _MAJOR:
+            raise OSError("library and package have different versions")
+        pointers = (ctypes.c_void_p * len(_TABLE)).from_address(address + 8)
+        for index, (name, result, *arguments) in enumerate(_TABLE):
+            if 8 + 8 * (index + 1) <= reach and pointers[index]:
+                self._table[name] = ctypes.PYFUNCTYPE(result, *arguments)(pointers[index])
+        return True
+
+    def _awake(self, mark):
+        wake, self._wake = self._wake, None
+        try:
+            wake(mark)
+        except Exception:  # a guest: training goes on without us
+            pass
+
+    def set_wake(self, callable):
+        self._wake = callable
+
+    def set_decorate(self, callable):
+        self._decorate = callable
+
+    def start(self, role):
+        return self._table["start"](role)
+
+    def is_open(self):
+        return bool(self._table["is_open"]())
+
+    def reason(self):
+        return (self._table["reason"]() or b"").decode("utf-8", "replace")
+
+    def session(self):
+        return (self._table["session"]() or b"").decode("utf-8", "replace")
+
+    def path(self):
+        return (self._table["path"]() or b"").decode("utf-8", "replace")
+
+    def role(self, role):
+        self._table["role"](role)
+
+    def end(self, code):
+        self._table["end"](code)
+
+    def mark(self, kind, id=0):
+        if self._wake is not None:
+            self._awake(kind)
+        self._table["mark"](kind, id)
+
+    def step(self, samples=None):
+        if self._wake is not None:
+            self._awake(_STEP)
+        if samples is not None:
+            self._table["samples"](int(samples))
+        self._table["mark"](_STEP, 0)
+
+    def range_push(self, name):
+        if self._wake is not None:
+            self._awake(-1)
+        self._table["range_push"](_bytes(name))
+
+    def range_pop(self):
+        self._table["range_pop"]()
+
+    def metric(self, name, value):
+        if self._wake is not None:
+            self._awake(-1)
+        try:
+            self._table["metric"](_bytes(name), float(value))
+        except (TypeError, ValueError):
+            pass
+
+    def happened(self, mark, name, argument):
+        self._table["happened"](mark, _bytes(name), argument)
+
+    def collecting(self, phase, info):
+        if phase == "start":
+            self._table["gc_begin"]()
+        else:
+            self._table["gc_end"](info.get("generation", 0))
+
+    def fact(self, key, value):
+        kinds = ((bool, "fact_bool"), (int, "fact_number"), (float, "fact_real"))
+        for kind, name in kinds:
+            if isinstance(value, kind):
+                self._table[name](_bytes(key), value)
+                return
+        if isinstance(value, str):
+            self._table["fact_text"](_bytes(key), _bytes(value))
+
+    def capability(self, source, state, reason, detail):
+        texts = (None if text is None else _bytes(text) for text in (reason, detail))
+        self._table["capability"](source, state, *texts)
+
+    def torch_begin(self, scopes):
+        return self._table["torch_begin"](scopes)
+
+    def torch_end(self):
+        return self._table["torch_end"]()
+
+    def torch_fetching(self, begins):
+        self._table["torch_fetching"](begins)
+
+    def torch_optimizer(self, id):
+        self._table["torch_optimizer"](id)

@@ -1,0 +1,199 @@
+"""Facts of the job. The keys are those of collector/wire/facts.h, and no others.
+
+Cheap ones are written at attach; what the job may still change is read again at its
+steps 1, 10, 100 and then every 1,000 (refresh()). A fact that cannot be read is not
+written: not known is not the same as 0.
+"""
+
+import gc
+import os
+import shlex
+import sys
+
+from trainglass import _library, _roles
+
+
+def say(key, value):
+    if value is not None:
+        _library.calls.fact(key, value)
+
+
+def _whole(value):
+    """`value` as a plain int; None for what is none (None, True, "32")."""
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _length(thing):
+    try:
+        return len(thing)
+    except Exception:  # an iterable data set has none, and may say so in any way
+        return None
+
+
+def _cores():
+    try:
+        return len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        return os.cpu_count()
+
+
+def interpreter():
+    """What is known without torch."""
+    say("version.python", sys.version.split()[0])
+    say("command", shlex.join(_roles.command_line()))
+    try:
+        say("directory", os.getcwd())
+    except OSError:
+        pass
+    say("script", getattr(sys.modules.get("__main__"), "__file__", None) or _script())
+    say("cpu.count", _cores())
+    omp = os.environ.get("OMP_NUM_THREADS", "")
+    say("threads.omp", int(omp) if omp.isdigit() else None)
+    say("gc.enabled", gc.isenabled())
+
+
+def _script():
+    words = sys.argv[:1]
+    return words[0] if words and words[0] not in ("", "-c", "-m") else None
+
+
+def versions(torch):
+    say("version.torch", str(torch.__version__))
+    say("version.cuda", getattr(torch.version, "cuda", None))
+
+
+# ---- what the job is made of ---------------------------------------------------------
+
+
+def loader(loader, number):
+    """The training loader, a torch.utils.data.DataLoader; `number`: loaders so far."""
+    samplers = type(getattr(loader, "sampler", None)).__name__
+    context = getattr(loader, "multiprocessing_context", None)
+    workers = _whole(loader.num_workers)
+    say("dataloader.workers", workers)
+    say("dataloader.batch_size", _whole(getattr(loader, "batch_size", None)))
+    say("dataloader.samples", _length(getattr(loader, "dataset", None)))
+    say("dataloader.batches", _length(loader))
+    say("dataloader.pin_memory", bool(loader.pin_memory))
+    say("dataloader.prefetch_factor", _whole(getattr(loader, "prefetch_factor", None)))
+    say("dataloader.persistent_workers", bool(getattr(loader, "persistent_workers", False)))
+    say("dataloader.shuffle", {"RandomSampler": True, "SequentialSampler": False}.get(samplers))
+    say("dataloader.drop_last", bool(getattr(loader, "drop_last", False)))
+    say("dataloader.dataset", type(getattr(loader, "dataset", None)).__name__)
+    say("dataloader.loaders", number)
+    if workers:
+        say("dataloader.start_method", _start_method(context))
+
+
+def _start_method(context):
+    import multiprocessing
+
+    try:
+        return (context or multiprocessing.get_context()).get_start_method(allow_none=False)
+    except (AttributeError, ValueError):
+        return None
+
+
+def optimizer(optimizer, number):
+    """A torch.optim.Optimizer at its first step; `number`: optimizers so far."""
+    defaults = getattr(optimizer, "defaults", {})
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    say("optimizer.class", type(optimizer).__name__)
+    say("optimizer.count", number)
+    for word in ("foreach", "fused", "capturable"):
+        value = defaults.get(word)
+        say("optimizer." + word, value if isinstance(value, bool) else None)
+    say("optimizer.parameters", len(parameters))
+    say("optimizer.elements", sum(p.numel() for p in parameters))
+    if parameters:
+        say("optimizer.device", str(parameters[0].device))
+        say("optimizer.dtype", str(parameters[0].dtype).removeprefix("torch."))
+
+
+def autocast(torch):
+    """Inside an autocast region: its dtype. True when it was seen."""
+    get = getattr(torch, "get_autocast_dtype", None)
+    for device, enabled, dtype in (
+        ("cuda", torch.is_autocast_enabled, getattr(torch, "get_autocast_gpu_dtype", None)),
+        ("cpu", getattr(torch, "is_autocast_cpu_enabled", None),
+         getattr(torch, "get_autocast_cpu_dtype", None)),
+    ):
+        on = torch.is_autocast_enabled(device) if get else enabled is not None and enabled()
+        if on:
+            say("amp.dtype", str(get(device) if get else dtype()).removeprefix("torch."))
+            return True
+    return False
+
+
+# ---- what may change -----------------------------------------------------------------
+
+
+def _cuda(torch):
+    if not torch.cuda.is_initialized():
+        return
+    device = torch.cuda.current_device()
+    properties = torch.cuda.get_device_properties(device)
+    say("device.count", torch.cuda.device_count())
+    say("device.name", properties.name)
+    say("device.memory_bytes", int(properties.total_memory))
+    for key, name in (
+        ("tf32.matmul", "_get_cublas_allow_tf32"),
+        ("tf32.cudnn", "_get_cudnn_allow_tf32"),
+        ("cudnn.benchmark", "_get_cudnn_benchmark"),
+        ("cudnn.deterministic", "_get_cudnn_deterministic"),
+    ):
+        get = getattr(torch._C, name, None)
+        try:
+            say(key, bool(get()) if get is not None else None)
+        except RuntimeError:  # newer torch refuses where two ways of saying it were mixed
+            pass
+    version = torch.backends.cudnn.version() if torch.backends.cudnn.is_available() else None
+    say("version.cudnn", str(version) if version else None)
+
+
+def _compile():
+    frames = sys.modules.get("torch._dynamo.convert_frame")
+    utils = sys.modules.get("torch._dynamo.utils")
+    counts = list(getattr(frames, "FRAME_COMPILE_COUNTER", {}).values())
+    if not counts:
+        return
+    say("compile.used", True)
+    say("compile.count", sum(counts))
+    say("compile.recompilations", sum(counts) - len(counts))
+    say("compile.graph_breaks", sum(getattr(utils, "counters", {}).get("graph_break", {}).values()))
+    times = getattr(utils, "compilation_time_metrics", {})
+    for name in ("_compile.compile_inner", "entire_frame_compile", "_compile"):
+        if name in times:
+            say("compile.seconds", float(sum(times[name])))
+            break
+
+
+def _distributed(torch):
+    distributed = getattr(torch, "distributed", None)
+    if distributed is None or not distributed.is_available():
+        return
+    if distributed.is_initialized():
+        say("distributed.backend", str(distributed.get_backend()))
+
+
+def _frameworks():
+    for name in ("lightning", "pytorch_lightning"):
+        module = sys.modules.get(name)
+        if module is not None:
+            say("version.lightning", str(getattr(module, "__version__", "unknown")))
+            return
+
+
+def refresh(torch):
+    """Reads again what the job may have changed; about 50 us."""
+    try:
+        say("threads.intra_op", torch.get_num_threads())
+        say("threads.inter_op", torch.get_num_interop_threads())
+        say("gc.enabled", gc.isenabled())
+        say("gc.collections", gc.get_stats()[-1]["collections"])
+        _compile()
+        _distributed(torch)
+        _frameworks()
+        _cuda(torch)
+    except Exception:  # a guest: a fact that cannot be read is not known
+        pass

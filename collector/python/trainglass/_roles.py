@@ -1,0 +1,51 @@
+"""What this process is to the job, from how it was started."""
+
+import os
+import sys
+
+from trainglass._constants import LAUNCHER, TRAINER, WORKER
+
+_LAUNCHER_SCRIPTS = {"torchrun", "accelerate", "deepspeed", "composer", "horovodrun"}
+_LAUNCHER_MODULES = {
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "accelerate.commands.launch",
+    "deepspeed.launcher.runner",
+    "deepspeed.launcher.launch",
+}
+
+
+def command_line():
+    """The words that started this process, the interpreter first."""
+    words = getattr(sys, "orig_argv", None)  # Python 3.10
+    if words is None:
+        try:
+            with open("/proc/self/cmdline", "rb") as file:
+                words = [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
+        except OSError:
+            words = sys.argv
+    return list(words)
+
+
+def _module(words):
+    """The module of `python -m module`; "" without one."""
+    return words[words.index("-m") + 1] if "-m" in words[:-1] else ""
+
+
+def role():
+    """TRAINER, LAUNCHER, or WORKER: a child of multiprocessing or of the compiler, which
+    may still turn out to train."""
+    words = command_line()
+    head = words[1:8]
+    if "--multiprocessing-fork" in words or any(
+        word.startswith(("from multiprocessing.", "import multiprocessing.")) for word in head
+    ):
+        return WORKER
+    if any("compile_worker" in word for word in head):
+        return WORKER
+    names = {os.path.basename(word) for word in words[:2]}
+    if "RANK" not in os.environ and (
+        names & _LAUNCHER_SCRIPTS or _module(head) in _LAUNCHER_MODULES
+    ):
+        return LAUNCHER
+    return TRAINER

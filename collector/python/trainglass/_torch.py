@@ -1,0 +1,299 @@
+"""What Python knows about torch's training loop and its C++ core does not.
+
+    torch.autograd.backward, grad      outer marks of the backward phase
+    DataLoader.__iter__, __next__      data time: building, fetching, ending
+    Optimizer.__init__, step hooks     which instance makes the update
+    autocast, GradScaler, DDP          facts
+
+Every wrapper calls what it hides with the same arguments and lets its result and its
+exceptions through. The frames of the wrappers are left out by torch.compile, as torch's
+own are.
+"""
+
+import functools
+import sys
+import weakref
+
+from trainglass import _facts, _library
+from trainglass import _constants as c
+
+
+class _State:
+    installed = False
+    torch = None
+    optimizers = 0
+    loaders = 0
+    loader = 0  # number of the loader that was asked last
+    loader_said = 0
+    steps = 0
+    refresh_at = 1
+
+
+_optimizers = weakref.WeakKeyDictionary()  # optimizer: number, from 1
+_loaders = weakref.WeakValueDictionary()  # number: loader
+
+
+def _quietly(function):
+    """Facts are extras: what fails in them stays here."""
+
+    @functools.wraps(function)
+    def wrapper(*arguments):
+        try:
+            return function(*arguments)
+        except Exception:  # a guest: training goes on without us
+            return None
+
+    return wrapper
+
+
+def _skip(function):
+    """torch.compile runs this frame as it is."""
+    frames = sys.modules.get("torch._C._dynamo.eval_frame")
+    skip_code = getattr(frames, "skip_code", None)
+    if skip_code is not None:
+        skip_code(function.__code__)
+    return function
+
+
+def _compiling(torch):
+    """A function that tells whether torch.compile traces the caller just now."""
+    for module, name in ((getattr(torch, "compiler", None), "is_compiling"),
+                         (torch._utils, "is_compiling")):
+        if hasattr(module, name):
+            return getattr(module, name)
+    return lambda: False
+
+
+# ---- facts at steps ------------------------------------------------------------------
+
+
+@_quietly
+def _at_step():
+    """At each update, or each batch where nothing trains."""
+    _State.steps += 1
+    if _State.loader != _State.loader_said and _State.optimizers > 0:
+        _State.loader_said = _State.loader
+        loader = _loaders.get(_State.loader)
+        if loader is not None:
+            _facts.loader(loader, _State.loaders)
+    if _State.steps >= _State.refresh_at:
+        _State.refresh_at = min(_State.refresh_at * 10, _State.refresh_at + 1000)
+        _facts.refresh(_State.torch)
+
+
+# ---- backward ------------------------------------------------------------------------
+
+
+def _around(original, begin, end):
+    mark = _library.calls.mark
+
+    @functools.wraps(original)
+    def wrapper(*arguments, **words):
+        mark(begin)
+        try:
+            return original(*arguments, **words)
+        finally:
+            mark(end)
+
+    return _skip(wrapper)
+
+
+def _wrap_backward(autograd):
+    for name in ("backward", "grad"):
+        original = getattr(autograd, name)
+        setattr(autograd, name, _around(original, c.BACKWARD_BEGIN, c.BACKWARD_END))
+
+
+# ---- data ----------------------------------------------------------------------------
+
+
+def _number_of(loader):
+    number = loader.__dict__.get("_trainglass_number", 0)
+    if number == 0 or _loaders.get(number) is not loader:
+        number = _State.loaders = _State.loaders + 1
+        loader.__dict__["_trainglass_number"] = number
+        _loaders[number] = loader
+    return number
+
+
+def _wrap_iter(loader_class, iterator_class):
+    original = loader_class.__iter__
+    mark = _library.calls.mark
+
+    @functools.wraps(original)
+    def __iter__(self):
+        number = _number_of(self)
+        mark(c.ITERATOR_BEGIN, number)
+        try:
+            iterator = original(self)
+        finally:
+            mark(c.ITERATOR_END, number)
+        if isinstance(iterator, iterator_class):
+            iterator._trainglass_number = number
+        return iterator
+
+    loader_class.__iter__ = _skip(__iter__)
+
+
+def _wrap_next(iterator_class):
+    original = iterator_class.__next__
+    mark, fetching = _library.calls.mark, _library.calls.torch_fetching
+
+    @functools.wraps(original)
+    def __next__(self):
+        _State.loader = number = getattr(self, "_trainglass_number", 0)
+        ended = c.FETCH_END
+        fetching(1)
+        mark(c.FETCH_BEGIN, number)
+        try:
+            return original(self)
+        except StopIteration:
+            ended = c.FETCH_EXHAUSTED
+            raise
+        finally:
+            mark(ended, number)
+            fetching(0)
+            if _State.optimizers == 0:
+                _at_step()
+
+    iterator_class.__next__ = _skip(__next__)
+
+
+def _wrap_shutdown(iterator_class):
+    """An iterator that is dropped before its end waits for its workers to go."""
+    original = getattr(iterator_class, "_shutdown_workers", None)
+    if original is not None:
+        iterator_class._shutdown_workers = _around(original, c.ITERATOR_BEGIN, c.ITERATOR_END)
+
+
+def _wrap_data(torch):
+    dataloader = sys.modules.get("torch.utils.data.dataloader")
+    if dataloader is None:
+        return
+    _wrap_iter(dataloader.DataLoader, dataloader._BaseDataLoaderIter)
+    _wrap_next(dataloader._BaseDataLoaderIter)
+    _wrap_shutdown(dataloader._MultiProcessingDataLoaderIter)
+
+
+# ---- updates -------------------------------------------------------------------------
+
+
+def _number_optimizer(optimizer):
+    number = _optimizers.get(optimizer)
+    if number is None:
+        number = _State.optimizers = _State.optimizers + 1
+        _optimizers[optimizer] = number
+        _quietly(_facts.optimizer)(optimizer, number)
+    return number
+
+
+def _wrap_optimizer(torch):
+    mark, in_step = _library.calls.mark, _library.calls.torch_optimizer
+    compiling = _compiling(torch)
+    optimizers = sys.modules.get("torch.optim.optimizer")
+    original = optimizers.Optimizer.__init__
+
+    @functools.wraps(original)
+    def __init__(self, *arguments, **words):
+        original(self, *arguments, **words)
+        mark(c.OPTIMIZER_BUILT)
+
+    def before_step(optimizer, arguments, words):
+        if not compiling():
+            in_step(_number_optimizer(optimizer))
+            _at_step()
+
+    optimizers.Optimizer.__init__ = _skip(__init__)
+    optimizers.register_optimizer_step_pre_hook(before_step)
+
+
+# ---- facts that show themselves once -------------------------------------------------
+
+
+def _wrap_autocast(torch):
+    """Every autocast region counts its nesting; the first ones are looked at, then
+    torch gets its own function back."""
+    original = torch.autocast_increment_nesting
+
+    def autocast_increment_nesting():
+        if _quietly(_facts.autocast)(torch) and torch.autocast_increment_nesting is counting:
+            torch.autocast_increment_nesting = original
+        return original()
+
+    counting = _skip(autocast_increment_nesting)
+    torch.autocast_increment_nesting = counting
+
+
+def _wrap_built(owner, key, value_of):
+    """A fact that holds as soon as an object of the class is built."""
+    original = owner.__init__
+
+    @functools.wraps(original)
+    def __init__(self, *arguments, **words):
+        original(self, *arguments, **words)
+        _quietly(_facts.say)(key, value_of(self))
+
+    owner.__init__ = _skip(__init__)
+
+
+def _wrap_facts(torch):
+    scaler = getattr(getattr(torch, "amp", None), "GradScaler", None) or torch.cuda.amp.GradScaler
+    _wrap_built(scaler, "amp.grad_scaler", lambda self: bool(getattr(self, "_enabled", True)))
+    parallel = sys.modules.get("torch.nn.parallel.distributed")
+    if parallel is not None:
+        _wrap_built(parallel.DistributedDataParallel, "distributed.wrapper", lambda self: "DDP")
+
+
+def _note_profiler(torch):
+    """Other profilers in the same process are noted; they work as without us."""
+    profiler = torch.autograd.profiler
+    happened = _library.calls.happened
+    for name, text in (("_enable_profiler", "torch.profiler records"),
+                       ("_disable_profiler", "torch.profiler has recorded")):
+        original = getattr(profiler, name, None)
+        if original is None:
+            continue
+
+        def wrapper(*arguments, _original=original, _text=text, **words):
+            happened(c.HAPPENED_USER, _text, 0)
+            return _original(*arguments, **words)
+
+        setattr(profiler, name, _skip(functools.wraps(original)(wrapper)))
+
+
+# ---- attaching -----------------------------------------------------------------------
+
+
+def install(torch):
+    """Wraps, once per process and its forked children. What one torch lacks is left
+    out; the others still work."""
+    if _State.installed:
+        return
+    _State.installed = True
+    _State.torch = torch
+    for wrap, subject in (
+        (_wrap_backward, torch.autograd),
+        (_wrap_data, torch),
+        (_wrap_optimizer, torch),
+        (_wrap_autocast, torch),
+        (_wrap_facts, torch),
+        (_note_profiler, torch),
+    ):
+        _quietly(wrap)(subject)
+
+
+def observe(torch):
+    """Registers the observer of operators and ranges, with its self-test."""
+    calls = _library.calls
+    _facts.versions(torch)
+    try:
+        scopes = len(torch._C._profiler.RecordScope.__members__)
+    except AttributeError:
+        scopes = 0
+    begun = calls.torch_begin(scopes)
+    if begun < 0:
+        return
+    if begun == 0:
+        with torch.autograd.profiler.record_function("trainglass self-test"):
+            pass
+    calls.torch_end()
