@@ -1,0 +1,150 @@
+#include "api/api.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/json.h"
+#include "query/status_query.h"
+#include "query/window.h"
+#include "wire/event.h"
+#include "wire/segment.h"
+
+bool api_select_trace(struct api_call *call, bool all_ranks)
+{
+    struct selection *selection = &call->selection;
+    const char *session = query_text(&call->query, "session");
+    int64_t number;
+
+    *selection = (struct selection){.rank = SELECT_ANY};
+    if (session != NULL && strlen(session) >= sizeof(selection->session))
+        query_refuse(&call->query, "session", "no session has a name that long");
+    else if (session != NULL)
+        memcpy(selection->session, session, strlen(session) + 1);
+    if (!all_ranks && query_number(&call->query, "rank", 0, INT32_MAX, &number))
+        selection->rank = (int32_t)number;
+    if (query_number(&call->query, "pid", 1, INT32_MAX, &number))
+        selection->pid = (uint32_t)number;
+    return query_done(&call->query);
+}
+
+bool api_select(struct api_call *call)
+{
+    const char *text = query_text(&call->query, "window");
+    const char *reason;
+    struct window window;
+
+    if (window_parse(text, &window, &reason) != 0)
+        query_refuse(&call->query, "window", "%s", reason);
+    if (!api_select_trace(call, false))
+        return false;
+    call->selection.window = window;
+    return true;
+}
+
+cJSON *api_error(struct api_call *call, int status, const char *field,
+                 const char *message)
+{
+    cJSON *body = cJSON_CreateObject();
+
+    call->status = status;
+    json_text(body, "error", message);
+    if (field != NULL && *field != '\0')
+        json_text(body, "field", field);
+    return body;
+}
+
+cJSON *api_refused(struct api_call *call)
+{
+    return api_error(call, 400, call->query.field, call->query.error);
+}
+
+cJSON *api_failed(struct api_call *call, int error, const struct answer *head)
+{
+    const char *reason = head->reason != NULL ? head->reason : "";
+
+    if (error == -ENOENT)
+        return api_error(call, 404,
+                         call->selection.session[0] != '\0' ? "session" : "rank",
+                         *reason != '\0' ? reason : "no such session or rank");
+    if (error == -EINVAL)
+        return api_error(call, 400, "window",
+                         *reason != '\0' ? reason : "out of bounds");
+    return NULL;
+}
+
+static const char *name_of(const char *const *names, size_t count, int value)
+{
+    return value >= 0 && (size_t)value < count && names[value] != NULL ? names[value]
+                                                                       : "unknown";
+}
+
+#define NAME_OF(names, value) name_of(names, sizeof(names) / sizeof((names)[0]), value)
+
+const char *api_state_name(int process_state)
+{
+    static const char *const names[] = {[PROCESS_RUNNING] = "running",
+                                        [PROCESS_ENDED] = "ended",
+                                        [PROCESS_CRASHED] = "crashed",
+                                        [PROCESS_LOST] = "lost"};
+
+    return NAME_OF(names, process_state);
+}
+
+const char *api_role_name(int wire_role)
+{
+    static const char *const names[] = {[WIRE_ROLE_TRAINER] = "trainer",
+                                        [WIRE_ROLE_LAUNCHER] = "launcher",
+                                        [WIRE_ROLE_WORKER] = "worker"};
+
+    return NAME_OF(names, wire_role);
+}
+
+const char *api_source_name(int wire_source)
+{
+    static const char *const names[] = {[WIRE_SOURCE_STEPS] = "steps",
+                                        [WIRE_SOURCE_PHASES] = "phases",
+                                        [WIRE_SOURCE_CPU_OPS] = "cpu_ops",
+                                        [WIRE_SOURCE_RANGES] = "ranges",
+                                        [WIRE_SOURCE_NVTX] = "nvtx",
+                                        [WIRE_SOURCE_CPU_MEMORY] = "cpu_memory",
+                                        [WIRE_SOURCE_DEVICE_MEMORY] = "device_memory",
+                                        [WIRE_SOURCE_CUPTI] = "cupti",
+                                        [WIRE_SOURCE_PYTHON] = "python",
+                                        [WIRE_SOURCE_FRAMEWORK] = "framework",
+                                        [WIRE_SOURCE_STACKS] = "stacks"};
+
+    return NAME_OF(names, wire_source);
+}
+
+const char *api_source_state_name(int wire_source_state)
+{
+    static const char *const names[] = {
+        [WIRE_STATE_UNKNOWN] = "unknown",         [WIRE_STATE_ACTIVE] = "active",
+        [WIRE_STATE_YIELDED] = "yielded",         [WIRE_STATE_STOLEN] = "stolen",
+        [WIRE_STATE_UNAVAILABLE] = "unavailable", [WIRE_STATE_DISABLED] = "disabled"};
+
+    return NAME_OF(names, wire_source_state);
+}
+
+const char *api_level_name(int wire_level)
+{
+    static const char *const names[] = {
+        [WIRE_LEVEL_AUTO] = "auto",       [WIRE_LEVEL_OFF] = "off",
+        [WIRE_LEVEL_PHASES] = "phases",   [WIRE_LEVEL_OPS] = "ops",
+        [WIRE_LEVEL_KERNELS] = "kernels", [WIRE_LEVEL_ALL] = "all"};
+
+    return NAME_OF(names, wire_level);
+}
+
+const char *api_recorded_name(uint32_t step_flags)
+{
+    bool ops = (step_flags & EVENT_STEP_OPS) != 0;
+    bool kernels = (step_flags & EVENT_STEP_KERNELS) != 0;
+
+    if (ops && kernels)
+        return "all";
+    if (ops)
+        return "ops";
+    return kernels ? "kernels" : "phases";
+}

@@ -1,0 +1,110 @@
+/* The endpoints: each a file, each in two halves.
+ *
+ *     struct steps_answer  --steps_json()-->  cJSON        pure, for tests and --json
+ *     request -> query -> steps_answer -> document         the handler
+ *
+ * A handler knows neither sockets nor CivetWeb: it gets checked parameters and returns
+ * a document, with call->status set when it is not 200. Handlers run on any thread,
+ * several at once; what they share is in struct api and says how.
+ */
+#ifndef API_API_H
+#define API_API_H
+
+#include <cjson/cJSON.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "http/query.h"
+#include "query/answer.h"
+#include "serve.h"
+
+struct collector;
+struct runs;
+struct store;
+
+/* What the handlers look at; made by serve_start(), lives as long as the server. */
+struct api {
+    struct store *store;
+    struct collector *collector;         /* NULL: files alone */
+    struct runs *runs;                   /* never NULL; may be switched off */
+    const struct serve_options *options; /* borrowed */
+    _Atomic uint32_t server_cpu_ppm;     /* of a core; written by the stream's thread */
+    int64_t start_unix_ms;
+};
+
+struct api_call {
+    struct api *api;
+    struct query query;
+    struct selection selection;
+    const char *tail;  /* of the path; "" none */
+    const cJSON *body; /* an object; NULL for GET */
+    int status;        /* 200 unless the handler says otherwise */
+};
+
+/* Returns a document that the caller deletes; NULL means out of memory. */
+typedef cJSON *api_handler(struct api_call *call);
+
+/* Reads session, rank, pid and window into call->selection; false when one of them is
+ * wrong, or when a parameter remains that nobody asked for: then api_refused(). */
+MUST_CHECK bool api_select(struct api_call *call);
+
+/* The same without window, which the caller read; `rank=all` is taken where it may be. */
+MUST_CHECK bool api_select_trace(struct api_call *call, bool all_ranks);
+
+/* The refusal that call->query holds: 400. */
+cJSON *api_refused(struct api_call *call);
+
+/* {"error", "field"}; field may be NULL. */
+cJSON *api_error(struct api_call *call, int status, const char *field,
+                 const char *message);
+
+/* What a query's -errno and reason mean: 404, 400 or out of memory (NULL). */
+cJSON *api_failed(struct api_call *call, int error, const struct answer *head);
+
+api_handler api_status, api_steps, api_ops, api_memory, api_gpu, api_ranks;
+api_handler api_overhead, api_host, api_bottlenecks, api_report, api_runs;
+api_handler api_traces, api_trace_detail, api_traces_upload;
+api_handler api_windows, api_windows_ask, api_level, api_finding, api_compare;
+
+struct status_answer;
+struct status_session;
+struct steps_answer;
+struct steps_summary;
+struct step_row;
+struct ops_answer;
+struct op_row;
+struct memory_answer;
+struct gpu_answer;
+struct ranks_answer;
+struct overhead_answer;
+struct host_answer;
+struct bottlenecks_answer;
+
+cJSON *status_json(const struct status_answer *answer);
+cJSON *status_facts_json(const struct status_session *session);
+cJSON *status_end_json(const struct status_session *session);
+cJSON *steps_json(const struct steps_answer *answer);
+cJSON *steps_summary_json(const struct steps_summary *summary);
+cJSON *step_json(const struct step_row *row);
+cJSON *ops_json(const struct ops_answer *answer, const char *sort, const char *device);
+cJSON *ops_list_json(const struct ops_answer *answer);
+cJSON *op_json(const struct op_row *row);
+cJSON *memory_json(const struct memory_answer *answer);
+cJSON *memory_points_json(const struct memory_answer *answer);
+cJSON *gpu_json(const struct gpu_answer *answer);
+cJSON *gpu_points_json(const struct gpu_answer *answer);
+cJSON *ranks_json(const struct ranks_answer *answer);
+cJSON *overhead_json(const struct overhead_answer *answer, double server_cpu_pct);
+cJSON *host_json(const struct host_answer *answer);
+cJSON *bottlenecks_json(const struct bottlenecks_answer *answer);
+
+/* The names that the wire's numbers have in JSON. */
+const char *api_state_name(int process_state);
+const char *api_role_name(int wire_role);
+const char *api_source_name(int wire_source);
+const char *api_source_state_name(int wire_source_state);
+const char *api_level_name(int wire_level);
+const char *api_recorded_name(uint32_t step_flags);
+
+#endif

@@ -1,0 +1,82 @@
+/* GET /api/bottlenecks: where a step goes, what of it is avoidable, and the evidence. */
+#include <math.h>
+
+#include "api/api.h"
+#include "api/json.h"
+#include "query/bottlenecks_query.h"
+
+static void add_step(cJSON *body, const struct steps_summary *train)
+{
+    cJSON *part = cJSON_AddObjectToObject(body, "step_ms");
+
+    json_ms(part, "mean", train->mean_ns);
+    json_ms(part, "p50", train->p50_ns);
+    json_ms(part, "p95", train->p95_ns);
+    json_ms(part, "p99", train->p99_ns);
+    json_ms(part, "std", train->std_ns);
+    json_share(part, "error_pct", train->error_pct);
+}
+
+static void add_phases(cJSON *body, const struct steps_summary *train)
+{
+    static const char *const names[EVENT_PHASES] = {"data", "forward", "backward",
+                                                    "optimizer"};
+    cJSON *part = cJSON_AddObjectToObject(body, "phases");
+
+    for (int i = 0; i < EVENT_PHASES; i++)
+        json_percent(part, names[i], train->phase_share[i]);
+    json_percent(part, "other", train->other_share);
+}
+
+static void add_peaks(cJSON *body, const struct bottlenecks_answer *answer)
+{
+    cJSON *list = cJSON_AddArrayToObject(body, "memory_peaks");
+
+    for (uint32_t i = 0; i < answer->peak_count; i++) {
+        cJSON *peak = cJSON_CreateObject();
+
+        json_text(peak, "device", answer->peaks[i].device);
+        json_number(peak, "bytes", answer->peaks[i].bytes);
+        json_stamp(peak, "time_ms", answer->peaks[i].time_ns);
+        json_text(peak, "op", answer->peaks[i].op);
+        cJSON_AddItemToArray(list, peak);
+    }
+}
+
+cJSON *bottlenecks_json(const struct bottlenecks_answer *answer)
+{
+    cJSON *body = cJSON_CreateObject();
+
+    json_head(body, &answer->head);
+    json_count(body, "steps", answer->head.steps);
+    add_step(body, &answer->steps.train);
+    json_share(body, "steps_per_s", answer->steps.train.steps_per_s);
+    json_share(body, "samples_per_s", answer->steps.train.samples_per_s);
+    add_phases(body, &answer->steps.train);
+    json_percent(body, "dataloader_time_pct", answer->dataloader_share);
+    json_number(body, "avoidable_ms", 0);
+    cJSON_AddArrayToObject(body, "findings");
+    cJSON_AddItemToObject(body, "top_cpu_ops", ops_list_json(&answer->cpu));
+    cJSON_AddItemToObject(body, "top_cuda_ops", ops_list_json(&answer->cuda));
+    add_peaks(body, answer);
+    return body;
+}
+
+cJSON *api_bottlenecks(struct api_call *call)
+{
+    struct bottlenecks_request request = {0};
+    struct bottlenecks_answer answer;
+    int64_t k = 10;
+    cJSON *body;
+    int error;
+
+    (void)query_number(&call->query, "k", 1, OPS_K_MAX, &k);
+    if (!api_select(call))
+        return api_refused(call);
+    request.k = (uint32_t)k;
+    error = bottlenecks_query(call->api->store, &call->selection, &request, &answer);
+    body =
+        error != 0 ? api_failed(call, error, &answer.head) : bottlenecks_json(&answer);
+    bottlenecks_free(&answer);
+    return body;
+}

@@ -1,0 +1,96 @@
+/* GET /api/gpu: each instant of a device once, by use or by what it waits for. */
+#include "api/api.h"
+#include "api/json.h"
+#include "query/gpu_query.h"
+#include "query/steps_query.h"
+
+static const char *const uses[GPU_USES] = {"compute", "communication", "copy"};
+static const char *const idles[GPU_IDLES] = {
+    "data", "sync", "launch", "copy", "alloc", "collective", "python", "unknown"};
+static const char *const columns[1 + GPU_USES + GPU_IDLES] = {
+    "time_ms",    "compute",         "communication", "copy",
+    "idle_data",  "idle_sync",       "idle_launch",   "idle_copy",
+    "idle_alloc", "idle_collective", "idle_python",   "idle_unknown"};
+
+static cJSON *point_json(const struct gpu_point *point)
+{
+    cJSON *row = cJSON_CreateArray();
+
+    cJSON_AddItemToArray(row, json_value_ms((double)point->time_ns));
+    for (int i = 0; i < GPU_USES; i++)
+        cJSON_AddItemToArray(row, json_value(point->use_share[i]));
+    for (int i = 0; i < GPU_IDLES; i++)
+        cJSON_AddItemToArray(row, json_value(point->idle_share[i]));
+    return row;
+}
+
+static void add_points(cJSON *part, const struct gpu_device *device)
+{
+    cJSON *list;
+
+    json_columns(part, columns, 1 + GPU_USES + GPU_IDLES);
+    list = cJSON_AddArrayToObject(part, "points");
+    for (uint32_t i = 0; i < device->point_count; i++)
+        cJSON_AddItemToArray(list, point_json(&device->points[i]));
+}
+
+static cJSON *device_json(const struct gpu_device *device)
+{
+    cJSON *part = cJSON_CreateObject(), *steps, *idle;
+
+    json_text(part, "device", device->device);
+    json_text(part, "name", device->name);
+    json_ms(part, "busy_ms", device->busy_ns);
+    steps = cJSON_AddObjectToObject(part, "per_step_ms");
+    for (int i = 0; i < GPU_USES; i++)
+        json_ms(steps, uses[i], device->use_ns[i]);
+    idle = cJSON_AddObjectToObject(steps, "idle");
+    for (int i = 0; i < GPU_IDLES; i++)
+        json_ms(idle, idles[i], device->idle_ns[i]);
+    add_points(part, device);
+    return part;
+}
+
+cJSON *gpu_json(const struct gpu_answer *answer)
+{
+    cJSON *body = cJSON_CreateObject(), *list;
+
+    json_head(body, &answer->head);
+    list = cJSON_AddArrayToObject(body, "devices");
+    for (uint32_t i = 0; i < answer->device_count; i++)
+        cJSON_AddItemToArray(list, device_json(&answer->devices[i]));
+    return body;
+}
+
+cJSON *gpu_points_json(const struct gpu_answer *answer)
+{
+    cJSON *body = cJSON_CreateObject(), *list;
+
+    list = cJSON_AddArrayToObject(body, "devices");
+    for (uint32_t i = 0; i < answer->device_count; i++) {
+        cJSON *part = cJSON_CreateObject();
+
+        json_text(part, "device", answer->devices[i].device);
+        add_points(part, &answer->devices[i]);
+        cJSON_AddItemToArray(list, part);
+    }
+    return body;
+}
+
+cJSON *api_gpu(struct api_call *call)
+{
+    struct gpu_request request = {0};
+    struct gpu_answer answer;
+    int64_t points = 600;
+    cJSON *body;
+    int error;
+
+    (void)query_number(&call->query, "points", 1, STEPS_POINTS_MAX, &points);
+    if (!api_select(call))
+        return api_refused(call);
+    request.points = (uint32_t)points;
+    error = gpu_query(call->api->store, &call->selection, &request, &answer);
+    body = error != 0 ? api_failed(call, error, &answer.head) : gpu_json(&answer);
+    answer_free(&answer.head);
+    return body;
+}

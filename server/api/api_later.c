@@ -1,0 +1,66 @@
+/* Endpoints whose source is not there: the right shape, empty, with the reason. */
+#include "api/api.h"
+#include "api/json.h"
+
+static cJSON *empty_list(struct api_call *call, const char *list, const char *reason)
+{
+    cJSON *body;
+
+    if (!api_select(call))
+        return api_refused(call);
+    body = cJSON_CreateObject();
+    cJSON_AddArrayToObject(body, list);
+    json_text(body, "reason", reason);
+    return body;
+}
+
+cJSON *api_traces(struct api_call *call)
+{
+    return empty_list(call, "traces", "this version keeps no trace files");
+}
+
+cJSON *api_trace_detail(struct api_call *call)
+{
+    if (!api_select(call))
+        return api_refused(call);
+    return api_error(call, 404, "id", "no trace file has this name");
+}
+
+cJSON *api_traces_upload(struct api_call *call)
+{
+    if (!api_select(call))
+        return api_refused(call);
+    return api_error(call, 409, NULL, "this version reads no trace files");
+}
+
+cJSON *api_windows(struct api_call *call)
+{
+    return empty_list(call, "windows", "this version records no deep windows");
+}
+
+cJSON *api_windows_ask(struct api_call *call)
+{
+    if (!api_select(call))
+        return api_refused(call);
+    return api_error(call, 409, NULL, "this version records no deep windows");
+}
+
+cJSON *api_compare(struct api_call *call)
+{
+    cJSON *body;
+
+    (void)query_text(&call->query, "a");
+    (void)query_text(&call->query, "b");
+    if (!api_select(call))
+        return api_refused(call);
+    body = cJSON_CreateObject();
+    cJSON_AddNullToObject(body, "base");
+    cJSON_AddArrayToObject(body, "others");
+    cJSON_AddNullToObject(body, "step_ms");
+    cJSON_AddNullToObject(body, "phases");
+    cJSON_AddNullToObject(body, "memory");
+    cJSON_AddArrayToObject(body, "failed");
+    cJSON_AddArrayToObject(body, "ops");
+    json_text(body, "reason", "this version compares nothing");
+    return body;
+}

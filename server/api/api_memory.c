@@ -1,0 +1,124 @@
+/* GET /api/memory: devices and host, now, over time, at their peaks. */
+#include <math.h>
+
+#include "api/api.h"
+#include "api/json.h"
+#include "query/memory_query.h"
+#include "query/steps_query.h"
+
+static cJSON *points_json(const struct memory_point *points, uint32_t count, bool host)
+{
+    cJSON *list = cJSON_CreateArray();
+
+    for (uint32_t i = 0; i < count; i++) {
+        cJSON *point = cJSON_CreateArray();
+
+        cJSON_AddItemToArray(point, json_value_ms((double)points[i].time_ns));
+        cJSON_AddItemToArray(point, json_value(points[i].allocated));
+        if (!host)
+            cJSON_AddItemToArray(point, json_value(points[i].reserved));
+        cJSON_AddItemToArray(list, point);
+    }
+    return list;
+}
+
+static void add_points(cJSON *object, const struct memory_point *points, uint32_t count,
+                       bool host)
+{
+    static const char *const device_columns[] = {"time_ms", "allocated_bytes",
+                                                 "reserved_bytes"};
+    static const char *const host_columns[] = {"time_ms", "rss_bytes"};
+
+    json_columns(object, host ? host_columns : device_columns, host ? 2 : 3);
+    cJSON_AddItemToObject(object, "points", points_json(points, count, host));
+}
+
+static cJSON *device_json(const struct memory_device *device)
+{
+    cJSON *part = cJSON_CreateObject();
+
+    json_text(part, "device", device->device);
+    json_number(part, "allocated_bytes", device->allocated_bytes);
+    json_number(part, "reserved_bytes", device->reserved_bytes);
+    json_number(part, "peak_bytes", device->peak_bytes);
+    json_stamp(part, "peak_time_ms", device->peak_time_ns);
+    json_text(part, "peak_op",
+              device->peak_op != NULL && *device->peak_op != '\0' ? device->peak_op
+                                                                  : NULL);
+    json_number(part, "total_bytes", device->total_bytes);
+    json_share(part, "allocations_per_s", device->allocations_per_s);
+    json_share(part, "frees_per_s", device->frees_per_s);
+    json_share(part, "allocated_bytes_per_s", device->bytes_per_s);
+    json_share(part, "allocations_per_step", device->allocations_per_step);
+    json_share(part, "allocated_bytes_per_step", device->bytes_per_step);
+    json_share(part, "slope_bytes_per_s", device->slope_bytes_per_s);
+    cJSON_AddBoolToObject(part, "slope_sure", device->slope_sure);
+    json_share(part, "oom_in_s", device->full_in_s);
+    add_points(part, device->points, device->point_count, false);
+    return part;
+}
+
+static cJSON *host_part_json(const struct memory_host *host)
+{
+    cJSON *part = cJSON_CreateObject();
+
+    json_number(part, "rss_bytes", host->rss_bytes);
+    json_number(part, "job_bytes", host->job_bytes);
+    json_number(part, "limit_bytes", host->limit_bytes);
+    json_text(part, "limit_name", host->limit_name);
+    json_number(part, "used_bytes", host->used_bytes);
+    json_share(part, "slope_bytes_per_s", host->slope_bytes_per_s);
+    cJSON_AddBoolToObject(part, "slope_sure", host->slope_sure);
+    json_share(part, "oom_in_s", host->full_in_s);
+    add_points(part, host->points, host->point_count, true);
+    return part;
+}
+
+cJSON *memory_json(const struct memory_answer *answer)
+{
+    cJSON *body = cJSON_CreateObject(), *list;
+
+    json_head(body, &answer->head);
+    list = cJSON_AddArrayToObject(body, "devices");
+    for (uint32_t i = 0; i < answer->device_count; i++)
+        cJSON_AddItemToArray(list, device_json(&answer->devices[i]));
+    cJSON_AddItemToObject(body, "host", host_part_json(&answer->host));
+    return body;
+}
+
+/* For the stream: {"devices":[{device, points}], "host":{points}}. */
+cJSON *memory_points_json(const struct memory_answer *answer)
+{
+    cJSON *body = cJSON_CreateObject(), *list, *host;
+
+    list = cJSON_AddArrayToObject(body, "devices");
+    for (uint32_t i = 0; i < answer->device_count; i++) {
+        cJSON *part = cJSON_CreateObject();
+
+        json_text(part, "device", answer->devices[i].device);
+        add_points(part, answer->devices[i].points, answer->devices[i].point_count,
+                   false);
+        cJSON_AddItemToArray(list, part);
+    }
+    host = cJSON_AddObjectToObject(body, "host");
+    add_points(host, answer->host.points, answer->host.point_count, true);
+    return body;
+}
+
+cJSON *api_memory(struct api_call *call)
+{
+    struct memory_request request = {0};
+    struct memory_answer answer;
+    int64_t points = 600;
+    cJSON *body;
+    int error;
+
+    (void)query_number(&call->query, "points", 1, STEPS_POINTS_MAX, &points);
+    if (!api_select(call))
+        return api_refused(call);
+    request.points = (uint32_t)points;
+    error = memory_query(call->api->store, &call->selection, &request, &answer);
+    body = error != 0 ? api_failed(call, error, &answer.head) : memory_json(&answer);
+    answer_free(&answer.head);
+    return body;
+}

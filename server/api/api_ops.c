@@ -1,0 +1,92 @@
+/* GET /api/ops?device=&sort=&k=&group=&q=: the ops that take the time. */
+#include "api/api.h"
+#include "api/json.h"
+#include "query/ops_query.h"
+
+static const char *const sorts[] = {
+    [OPS_BY_SELF] = "self",   [OPS_BY_TOTAL] = "total",
+    [OPS_BY_COUNT] = "count", [OPS_BY_MEAN] = "mean",
+    [OPS_BY_MIN] = "min",     [OPS_BY_MAX] = "max",
+    [OPS_BY_P50] = "p50",     [OPS_BY_P95] = "p95",
+    [OPS_BY_P99] = "p99",     [OPS_BY_PER_STEP] = "per_step",
+    [OPS_BY_SHARE] = "share", [OPS_BY_NAME] = "name",
+    [OPS_SORTS] = NULL};
+
+cJSON *op_json(const struct op_row *row)
+{
+    cJSON *op = cJSON_CreateObject();
+
+    json_text(op, "name", row->name);
+    json_text(op, "kind", row->kind);
+    json_number(op, "count", row->count);
+    json_ms(op, "total_ms", row->total_ns);
+    json_ms(op, "self_ms", row->self_ns);
+    json_ms(op, "per_step_ms", row->per_step_ns);
+    json_share(op, "per_step_count", row->per_step_count);
+    json_us(op, "mean_us", row->mean_ns);
+    json_us(op, "min_us", row->min_ns);
+    json_us(op, "max_us", row->max_ns);
+    json_us(op, "p50_us", row->p50_ns);
+    json_us(op, "p95_us", row->p95_ns);
+    json_us(op, "p99_us", row->p99_ns);
+    json_share(op, "share", row->share);
+    json_share(op, "error_pct", row->error_pct);
+    json_count(op, "recorded_count", row->recorded_count);
+    json_ms(op, "recorded_total_ms", (double)row->recorded_total_ns);
+    return op;
+}
+
+cJSON *ops_list_json(const struct ops_answer *answer)
+{
+    cJSON *list = cJSON_CreateArray();
+
+    for (uint32_t i = 0; i < answer->row_count; i++)
+        cJSON_AddItemToArray(list, op_json(&answer->rows[i]));
+    return list;
+}
+
+cJSON *ops_json(const struct ops_answer *answer, const char *sort, const char *device)
+{
+    cJSON *body = cJSON_CreateObject(), *other;
+
+    cJSON_AddStringToObject(body, "device", device);
+    cJSON_AddStringToObject(body, "sort", sort);
+    json_count(body, "k", answer->row_count);
+    json_count(body, "total_ops", answer->total_ops);
+    json_count(body, "steps", answer->head.steps);
+    json_head(body, &answer->head);
+    json_ms(body, "step_time_ms", answer->step_ns);
+    json_share(body, "error_pct", answer->scale_error_pct);
+    json_count(body, "overflowed_events", answer->overflowed);
+    cJSON_AddItemToObject(body, "ops", ops_list_json(answer));
+    other = op_json(&answer->other);
+    json_count(other, "ops", answer->other_ops);
+    cJSON_AddItemToObject(body, "other", other);
+    return body;
+}
+
+cJSON *api_ops(struct api_call *call)
+{
+    static const char *const devices[] = {"cpu", "cuda", NULL};
+    static const char *const groups[] = {"name", NULL};
+    struct ops_request request = {0};
+    struct ops_answer answer;
+    int64_t k = 10;
+    cJSON *body;
+    int error;
+
+    request.device = (enum ops_device)query_choice(&call->query, "device", devices, 0);
+    request.sort =
+        (enum ops_sort)query_choice(&call->query, "sort", sorts, OPS_BY_SELF);
+    (void)query_choice(&call->query, "group", groups, 0);
+    (void)query_number(&call->query, "k", 1, OPS_K_MAX, &k);
+    request.query = query_text(&call->query, "q");
+    if (!api_select(call))
+        return api_refused(call);
+    request.k = (uint32_t)k;
+    error = ops_query(call->api->store, &call->selection, &request, &answer);
+    body = error != 0 ? api_failed(call, error, &answer.head)
+                      : ops_json(&answer, sorts[request.sort], devices[request.device]);
+    answer_free(&answer.head);
+    return body;
+}

@@ -1,0 +1,57 @@
+/* GET /api/ranks: which rank the others wait for, and why. */
+#include "api/api.h"
+#include "api/json.h"
+#include "query/ranks_query.h"
+
+static cJSON *rank_json(const struct rank_row *row)
+{
+    static const char *const phases[EVENT_PHASES] = {"data", "forward", "backward",
+                                                     "optimizer"};
+    cJSON *rank = cJSON_CreateObject(), *part;
+
+    json_integer(rank, "rank", row->rank);
+    json_count(rank, "pid", row->pid);
+    json_text(rank, "host", row->host);
+    json_ms(rank, "step_ms", row->step_ns);
+    json_ms(rank, "own_ms", row->own_ns);
+    json_ms(rank, "wait_ms", row->wait_ns);
+    part = cJSON_AddObjectToObject(rank, "phases");
+    for (int i = 0; i < EVENT_PHASES; i++)
+        json_ms(part, phases[i], row->phase_ns[i]);
+    return rank;
+}
+
+cJSON *ranks_json(const struct ranks_answer *answer)
+{
+    cJSON *body = cJSON_CreateObject(), *list, *slowest;
+
+    json_head(body, &answer->head);
+    list = cJSON_AddArrayToObject(body, "ranks");
+    for (uint32_t i = 0; i < answer->row_count; i++)
+        cJSON_AddItemToArray(list, rank_json(&answer->rows[i]));
+    cJSON_AddBoolToObject(body, "comparable", answer->comparable);
+    if (answer->slowest < 0) {
+        cJSON_AddNullToObject(body, "slowest");
+        return body;
+    }
+    slowest = cJSON_AddObjectToObject(body, "slowest");
+    json_integer(slowest, "rank", answer->slowest);
+    json_share(slowest, "share", answer->slowest_share);
+    json_ms(slowest, "by_ms", answer->slowest_by_ns);
+    json_text(slowest, "cause", answer->slowest_cause);
+    return body;
+}
+
+cJSON *api_ranks(struct api_call *call)
+{
+    struct ranks_answer answer;
+    cJSON *body;
+    int error;
+
+    if (!api_select(call))
+        return api_refused(call);
+    error = ranks_query(call->api->store, &call->selection, &answer);
+    body = error != 0 ? api_failed(call, error, &answer.head) : ranks_json(&answer);
+    answer_free(&answer.head);
+    return body;
+}

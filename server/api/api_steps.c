@@ -1,0 +1,139 @@
+/* GET /api/steps: a row per step, statistics, slow steps, markers, epochs. */
+#include "api/api.h"
+#include "api/json.h"
+#include "query/steps_query.h"
+
+/* A trace has about four times the bytes of the events in it. */
+#define TRACE_BYTES_PER_RAW_BYTE 4u
+
+static const char *const phase_keys[EVENT_PHASES] = {"data_ms", "forward_ms",
+                                                     "backward_ms", "optimizer_ms"};
+
+cJSON *step_json(const struct step_row *row)
+{
+    cJSON *step = cJSON_CreateObject();
+
+    json_integer(step, "number", row->number);
+    json_integer(step, "epoch", row->epoch == 0 ? NOT_KNOWN : (int64_t)row->epoch);
+    json_stamp(step, "start_ms", row->start_ns);
+    json_ms(step, "duration_ms", row->duration_ns);
+    for (int i = 0; i < EVENT_PHASES; i++)
+        json_ms(step, phase_keys[i], row->phase_ns[i]);
+    json_ms(step, "other_ms", row->other_ns);
+    cJSON_AddBoolToObject(step, "validation",
+                          (row->flags & EVENT_STEP_VALIDATION) != 0);
+    cJSON_AddStringToObject(step, "recorded", api_recorded_name(row->flags));
+    if ((row->flags & EVENT_STEP_TAGGED) != 0)
+        cJSON_AddTrueToObject(step, "tagged");
+    if (row->slow)
+        cJSON_AddTrueToObject(step, "slow");
+    return step;
+}
+
+cJSON *steps_summary_json(const struct steps_summary *summary)
+{
+    cJSON *part = cJSON_CreateObject();
+
+    json_count(part, "count", summary->count);
+    json_ms(part, "mean_ms", summary->mean_ns);
+    json_ms(part, "p50_ms", summary->p50_ns);
+    json_ms(part, "p95_ms", summary->p95_ns);
+    json_ms(part, "p99_ms", summary->p99_ns);
+    json_ms(part, "std_ms", summary->std_ns);
+    json_ms(part, "min_ms", summary->min_ns);
+    json_ms(part, "max_ms", summary->max_ns);
+    json_share(part, "error_pct", summary->error_pct);
+    for (int i = 0; i < EVENT_PHASES; i++)
+        json_ms(part, phase_keys[i], summary->phase_ns[i]);
+    json_ms(part, "other_ms", summary->other_ns);
+    json_share(part, "steps_per_s", summary->steps_per_s);
+    json_share(part, "samples_per_s", summary->samples_per_s);
+    json_count(part, "recorded_steps", summary->recorded);
+    json_count(part, "kernel_steps", summary->kernels);
+    return part;
+}
+
+static cJSON *slow_json(const struct slow_step *slow)
+{
+    cJSON *step = cJSON_CreateObject();
+
+    json_integer(step, "number", slow->number);
+    json_stamp(step, "start_ms", slow->start_ns);
+    json_ms(step, "duration_ms", slow->duration_ns);
+    json_ms(step, "over_ms", slow->over_ns);
+    json_text(step, "cause", slow->cause);
+    json_ms(step, "age_ms", slow->age_ns);
+    cJSON_AddStringToObject(step, "recorded", api_recorded_name(slow->flags));
+    if (slow->remembered)
+        json_count(step, "trace_bytes", slow->raw_bytes * TRACE_BYTES_PER_RAW_BYTE);
+    else
+        cJSON_AddNullToObject(step, "trace_bytes");
+    return step;
+}
+
+static cJSON *marker_json(const struct step_marker *marker)
+{
+    cJSON *mark = cJSON_CreateObject();
+
+    json_stamp(mark, "time_ms", marker->time_ns);
+    json_text(mark, "kind", marker->kind);
+    json_text(mark, "label", marker->label);
+    json_ms(mark, "duration_ms", marker->duration_ns);
+    return mark;
+}
+
+static cJSON *epoch_json(const struct epoch_row *row)
+{
+    cJSON *epoch = cJSON_CreateObject();
+
+    json_count(epoch, "epoch", row->epoch);
+    json_stamp(epoch, "start_ms", row->start_ns);
+    json_stamp(epoch, "end_ms", row->end_ns);
+    json_count(epoch, "steps", row->steps);
+    json_ms(epoch, "mean_ms", row->mean_ns);
+    return epoch;
+}
+
+cJSON *steps_json(const struct steps_answer *answer)
+{
+    cJSON *body = cJSON_CreateObject(), *list, *summary;
+
+    json_head(body, &answer->head);
+    list = cJSON_AddArrayToObject(body, "steps");
+    for (uint32_t i = 0; i < answer->row_count; i++)
+        cJSON_AddItemToArray(list, step_json(&answer->rows[i]));
+    cJSON_AddBoolToObject(body, "decimated", answer->decimated);
+    summary = cJSON_AddObjectToObject(body, "summary");
+    cJSON_AddItemToObject(summary, "train", steps_summary_json(&answer->train));
+    cJSON_AddItemToObject(summary, "validation",
+                          steps_summary_json(&answer->validation));
+    json_ms(summary, "outside_ms", answer->outside_ns);
+    list = cJSON_AddArrayToObject(body, "slow");
+    for (uint32_t i = 0; i < answer->slow_count; i++)
+        cJSON_AddItemToArray(list, slow_json(&answer->slow[i]));
+    list = cJSON_AddArrayToObject(body, "markers");
+    for (uint32_t i = 0; i < answer->marker_count; i++)
+        cJSON_AddItemToArray(list, marker_json(&answer->markers[i]));
+    list = cJSON_AddArrayToObject(body, "epochs");
+    for (uint32_t i = 0; i < answer->epoch_count; i++)
+        cJSON_AddItemToArray(list, epoch_json(&answer->epochs[i]));
+    return body;
+}
+
+cJSON *api_steps(struct api_call *call)
+{
+    struct steps_request request = {0};
+    struct steps_answer answer;
+    int64_t points = 600;
+    cJSON *body;
+    int error;
+
+    (void)query_number(&call->query, "points", 1, STEPS_POINTS_MAX, &points);
+    if (!api_select(call))
+        return api_refused(call);
+    request.points = (uint32_t)points;
+    error = steps_query(call->api->store, &call->selection, &request, &answer);
+    body = error != 0 ? api_failed(call, error, &answer.head) : steps_json(&answer);
+    answer_free(&answer.head);
+    return body;
+}

@@ -1,0 +1,187 @@
+#include "api/control.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/json.h"
+#include "query/status_query.h"
+
+/* What the probe does when nobody asked for anything. */
+#define CONTROL_BUDGET_PPM 10000u
+
+bool control_path(const char *segment_path, char *path, size_t size)
+{
+    size_t length = strlen(segment_path);
+
+    if (length < 5 || length >= size || strcmp(segment_path + length - 4, ".seg") != 0)
+        return false;
+    memcpy(path, segment_path, length - 4);
+    memcpy(path + length - 4, ".ctl", 5);
+    return true;
+}
+
+/* What was asked before; the defaults when nothing readable is there. */
+static struct control control_read(const char *path)
+{
+    struct control control = {.level = WIRE_LEVEL_AUTO,
+                              .budget_ppm = CONTROL_BUDGET_PPM};
+    unsigned char bytes[1024];
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t size;
+
+    if (file < 0)
+        return control;
+    size = read(file, bytes, sizeof(bytes));
+    close(file);
+    if (size > 0) {
+        struct control asked;
+
+        if (control_parse(bytes, (size_t)size, &asked))
+            control = asked;
+    }
+    return control;
+}
+
+static int write_new(const char *path, const struct control *control)
+{
+    int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int error = 0;
+
+    if (file < 0)
+        return -errno;
+    if (write(file, control, sizeof(*control)) != (ssize_t)sizeof(*control))
+        error = errno != 0 ? -errno : -EIO;
+    if (close(file) != 0 && error == 0)
+        error = -errno;
+    return error;
+}
+
+int control_write(const char *path, const struct control_change *change)
+{
+    struct control control = control_read(path);
+    char fresh[4096];
+    int error;
+
+    control.sequence++;
+    if (change->level >= 0)
+        control.level = (uint32_t)change->level;
+    if (change->budget_ppm >= 0)
+        control.budget_ppm = (uint32_t)change->budget_ppm;
+    if (change->burst_steps > 0) {
+        control.burst_id++;
+        control.burst_steps = change->burst_steps;
+    }
+    control_seal(&control);
+    if (snprintf(fresh, sizeof(fresh), "%s.%d.new", path, (int)gettid()) >=
+        (int)sizeof(fresh))
+        return -ENAMETOOLONG;
+    error = write_new(fresh, &control);
+    if (error == 0 && rename(fresh, path) != 0)
+        error = -errno;
+    if (error != 0 && error != -EEXIST)
+        (void)unlink(fresh);
+    return error;
+}
+
+static const struct status_session *session_of(const struct status_answer *status)
+{
+    for (uint32_t i = 0; i < status->session_count; i++) {
+        if (strcmp(status->sessions[i].id, status->head.session) == 0)
+            return &status->sessions[i];
+    }
+    return NULL;
+}
+
+static bool listens(const struct status_process *process)
+{
+    return process->state == PROCESS_RUNNING && process->role == WIRE_ROLE_TRAINER &&
+           process->segment_path != NULL;
+}
+
+static int ask_session(const struct status_session *session,
+                       const struct control_change *change, char *reason)
+{
+    int asked = 0, error = 0;
+
+    for (uint32_t i = 0; i < session->process_count; i++) {
+        char path[4096];
+
+        if (!listens(&session->processes[i]) ||
+            !control_path(session->processes[i].segment_path, path, sizeof(path)))
+            continue;
+        error = control_write(path, change);
+        if (error != 0)
+            break;
+        asked++;
+    }
+    if (error != 0)
+        (void)snprintf(reason, CONTROL_REASON_BYTES,
+                       "cannot write beside the job's segments: %s", strerror(-error));
+    else if (asked == 0)
+        (void)snprintf(reason, CONTROL_REASON_BYTES, "the session does not run");
+    if (error != 0)
+        return error;
+    return asked == 0 ? -ESRCH : asked;
+}
+
+int control_ask(struct store *store, const struct selection *selection,
+                const struct control_change *change, char *reason)
+{
+    const struct status_session *session;
+    struct status_answer status;
+    int result = status_query(store, selection, &status);
+
+    if (result == 0) {
+        session = session_of(&status);
+        if (session == NULL)
+            result = -ENOENT;
+        else
+            result = ask_session(session, change, reason);
+    }
+    if (result == -ENOENT)
+        (void)snprintf(reason, CONTROL_REASON_BYTES, "no such session");
+    answer_free(&status.head);
+    return result;
+}
+
+static const char *obstacle(const struct status_session *session)
+{
+    bool running = false;
+
+    if (session == NULL)
+        return "no session";
+    for (uint32_t i = 0; i < session->process_count; i++) {
+        char path[4096];
+        char *slash;
+
+        if (!listens(&session->processes[i]) ||
+            !control_path(session->processes[i].segment_path, path, sizeof(path)))
+            continue;
+        running = true;
+        slash = strrchr(path, '/');
+        if (slash == NULL)
+            continue;
+        *slash = '\0';
+        if (access(path, W_OK) != 0)
+            return "the job's directory is not writable for this server";
+    }
+    return running ? NULL : "the session does not run";
+}
+
+void control_describe(cJSON *object, struct store *store,
+                      const struct selection *selection)
+{
+    struct status_answer status;
+    const char *why = "no session";
+    cJSON *part = cJSON_AddObjectToObject(object, "control");
+
+    if (status_query(store, selection, &status) == 0)
+        why = obstacle(session_of(&status));
+    cJSON_AddBoolToObject(part, "writable", why == NULL);
+    json_text(part, "reason", why);
+    answer_free(&status.head);
+}

@@ -1,0 +1,39 @@
+/* Requests of the page to the probes: the control files beside the segments. */
+#ifndef API_CONTROL_H
+#define API_CONTROL_H
+
+#include <cjson/cJSON.h>
+#include <stdint.h>
+
+#include "wire/attributes.h"
+#include "wire/control.h"
+
+struct selection;
+struct store;
+
+#define CONTROL_REASON_BYTES 256u
+
+/* What changes in a request; the rest stays as it was asked before. */
+struct control_change {
+    int64_t level;        /* enum wire_level; -1 stays */
+    int64_t budget_ppm;   /* -1 stays */
+    uint32_t burst_steps; /* asks for so many steps in full; 0 none */
+};
+
+/* Asks every live trainer of the selected session. Returns how many were asked, or
+ * -ENOENT, -EACCES, ... with a sentence in `reason` (CONTROL_REASON_BYTES). Any thread;
+ * two at once end as one of the two. */
+MUST_CHECK int control_ask(struct store *store, const struct selection *selection,
+                           const struct control_change *change, char *reason);
+
+/* Adds "control": {writable, reason}: can the page change anything? */
+void control_describe(cJSON *object, struct store *store,
+                      const struct selection *selection);
+
+/* "<dir>/<random>.seg" to "<dir>/<random>.ctl"; false when it is no segment's path. */
+MUST_CHECK bool control_path(const char *segment_path, char *path, size_t size);
+
+/* Writes `change` over what `path` holds now. 0 or -errno. For control_ask(); tests. */
+MUST_CHECK int control_write(const char *path, const struct control_change *change);
+
+#endif

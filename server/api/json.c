@@ -1,0 +1,115 @@
+#include "api/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "http/bytes.h"
+
+void json_text(cJSON *object, const char *key, const char *text)
+{
+    json_text_cut(object, key, text, JSON_NAME_BYTES);
+}
+
+void json_text_cut(cJSON *object, const char *key, const char *text, size_t max)
+{
+    struct bytes quoted = {0};
+
+    if (text == NULL) {
+        cJSON_AddNullToObject(object, key);
+        return;
+    }
+    bytes_json(&quoted, text, strlen(text), max);
+    bytes_append(&quoted, "", 1);
+    if (!quoted.failed)
+        cJSON_AddRawToObject(object, key, quoted.data);
+    bytes_close(&quoted);
+}
+
+cJSON *json_value(double value)
+{
+    return isfinite(value) ? cJSON_CreateNumber(value) : cJSON_CreateNull();
+}
+
+/* To the nanosecond: what is finer is noise of a mean. */
+cJSON *json_value_ms(double ns)
+{
+    return json_value(nearbyint(ns) / 1e6);
+}
+
+void json_number(cJSON *object, const char *key, double value)
+{
+    cJSON_AddItemToObject(object, key, json_value(value));
+}
+
+void json_count(cJSON *object, const char *key, uint64_t value)
+{
+    json_number(object, key, (double)value);
+}
+
+void json_integer(cJSON *object, const char *key, int64_t value)
+{
+    json_number(object, key, value == NOT_KNOWN ? (double)NAN : (double)value);
+}
+
+void json_ms(cJSON *object, const char *key, double ns)
+{
+    cJSON_AddItemToObject(object, key, json_value_ms(ns));
+}
+
+void json_stamp(cJSON *object, const char *key, int64_t ns)
+{
+    json_ms(object, key, ns == NOT_KNOWN ? (double)NAN : (double)ns);
+}
+
+void json_us(cJSON *object, const char *key, double ns)
+{
+    json_number(object, key, nearbyint(ns * 10) / 1e4);
+}
+
+void json_share(cJSON *object, const char *key, double share)
+{
+    json_number(object, key, nearbyint(share * 1e6) / 1e6);
+}
+
+void json_percent(cJSON *object, const char *key, double share)
+{
+    json_number(object, key, nearbyint(share * 1e6) / 1e4);
+}
+
+void json_columns(cJSON *object, const char *const *names, int count)
+{
+    cJSON_AddItemToObject(object, "columns", cJSON_CreateStringArray(names, count));
+}
+
+static void json_window(cJSON *object, const struct answer_window *window)
+{
+    cJSON *part = cJSON_AddObjectToObject(object, "window");
+
+    json_stamp(part, "from_ms", window->from_ns);
+    json_stamp(part, "to_ms", window->to_ns);
+    json_integer(part, "first_step", window->first_step);
+    json_integer(part, "last_step", window->last_step);
+    cJSON_AddBoolToObject(part, "complete", window->complete);
+    json_stamp(part, "reach_ms", window->reach_ns);
+}
+
+void json_head(cJSON *object, const struct answer *head)
+{
+    if (head->session[0] != '\0')
+        json_text(object, "session", head->session);
+    else
+        cJSON_AddNullToObject(object, "session");
+    json_integer(object, "rank", head->rank < 0 ? NOT_KNOWN : head->rank);
+    json_integer(object, "pid", head->pid == 0 ? NOT_KNOWN : (int64_t)head->pid);
+    if (head->session[0] != '\0')
+        json_ms(object, "start_unix_ms", (double)head->start_unix_ns);
+    json_stamp(object, "now_ms", head->now_ns);
+    cJSON_AddBoolToObject(object, "live", head->live);
+    json_count(object, "rev", head->rev);
+    json_window(object, &head->window);
+    json_count(object, "recorded_steps", head->recorded_steps);
+    json_count(object, "lost_events", head->lost_events);
+    if (head->reason != NULL && head->reason[0] != '\0')
+        json_text(object, "reason", head->reason);
+}

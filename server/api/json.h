@@ -1,0 +1,41 @@
+/* Numbers, names and times into cJSON the way every answer has them: what is not known
+ * is null, times are milliseconds with all their nanoseconds, shares have six places. */
+#ifndef API_JSON_H
+#define API_JSON_H
+
+#include <cjson/cJSON.h>
+#include <stdint.h>
+
+#include "query/answer.h"
+
+#define JSON_NAME_BYTES 4096u /* longer texts are cut */
+
+/* Foreign text, cleaned; NULL gives null. */
+void json_text(cJSON *object, const char *key, const char *text);
+void json_text_cut(cJSON *object, const char *key, const char *text, size_t max);
+
+/* NaN and infinities give null. */
+void json_number(cJSON *object, const char *key, double value);
+void json_count(cJSON *object, const char *key, uint64_t value);
+
+/* NOT_KNOWN gives null. */
+void json_integer(cJSON *object, const char *key, int64_t value);
+void json_ms(cJSON *object, const char *key, double ns);
+void json_stamp(cJSON *object, const char *key, int64_t ns);
+void json_us(cJSON *object, const char *key, double ns);
+
+/* A fraction of 1, and the same in per cent. */
+void json_share(cJSON *object, const char *key, double share);
+void json_percent(cJSON *object, const char *key, double share);
+
+/* A number to append to an array; null where it is not known. */
+cJSON *json_value(double value);
+cJSON *json_value_ms(double ns);
+
+/* "columns": the names of what stands in each of `points`. */
+void json_columns(cJSON *object, const char *const *names, int count);
+
+/* What every answer says about itself: session, rank, window, steps, reason. */
+void json_head(cJSON *object, const struct answer *head);
+
+#endif

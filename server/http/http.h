@@ -1,0 +1,108 @@
+/* HTTP for the rest of the server: routes in, answers out. Only http.c knows CivetWeb.
+ *
+ * Each connection has a thread of its own for as long as it lasts; a handler runs on it
+ * and may block. Before a handler sees a request it was judged (http/security.h) and
+ * its body, if any, is whole. A path matches a route byte for byte, undecoded.
+ */
+#ifndef HTTP_HTTP_H
+#define HTTP_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "http/bytes.h"
+#include "http/security.h"
+#include "wire/attributes.h"
+
+struct http_server;
+struct http_call; /* one request, while its handler runs */
+
+typedef void http_handler(struct http_call *call, void *context);
+
+struct http_route {
+    unsigned methods; /* enum http_method, or-ed; GET answers HEAD too */
+    const char *path; /* "/api/ops"; with a star at its end: what follows is `tail` */
+    http_handler *handler; /* any thread, several at once */
+    unsigned tag;          /* the owner's own; the handler finds it in its request */
+    bool open_to_all;      /* no token, no uid: liveness */
+};
+
+struct http_options {
+    const char *bind; /* IPv4 address */
+    uint16_t port;    /* 0 = any free one */
+    uint32_t threads;
+    struct security_policy policy; /* port is filled in by http_start() */
+    bool any_group;                /* share = group: members of our group may look */
+    const struct http_route *routes;
+    size_t route_count;
+    void *context; /* given to every handler */
+};
+
+/* All borrowed until the handler returns. */
+struct http_request {
+    enum http_method method;
+    const char *path;  /* without the base path */
+    const char *query; /* raw; NULL none */
+    const char *tail;  /* what the route's star stands for; "" none */
+    unsigned tag;      /* of the route */
+    const char *body;  /* NUL-terminated */
+    size_t body_bytes;
+    bool accepts_gzip;
+    const char *if_none_match, *last_event_id; /* "" none */
+    const char *host;                          /* allowed, as it was sent */
+};
+
+struct http_answer {
+    int status;
+    const char *type;    /* content type; NULL = application/json */
+    const char *policy;  /* content security policy; NULL = the strictest */
+    const char *headers; /* more header lines, each with its CRLF; NULL none */
+    bool revalidate;     /* the browser may keep it and asks each time */
+    bool chunked;        /* of a stream with an end: a cut one is noticed */
+    const void *body;
+    size_t size;
+};
+
+/* Returns when the port listens. On failure *server is NULL, a sentence stands in
+ * `reason` (of `reason_bytes`) and the result is -EADDRINUSE, or another -errno. The
+ * routes are borrowed. */
+MUST_CHECK int http_start(struct http_server **server,
+                          const struct http_options *options, char *reason,
+                          size_t reason_bytes);
+
+/* Closes the port and joins every thread: streams must have been told to end. */
+void http_stop(struct http_server *server);
+
+uint16_t http_port(const struct http_server *server);
+
+/* ms since the last request that a viewer made (liveness and metrics are none). */
+int64_t http_idle_ms(const struct http_server *server);
+
+const struct http_request *http_request(const struct http_call *call);
+
+/* Does the connection end with this answer? Then its bytes are nobody else's. */
+bool http_closes(const struct http_call *call);
+
+/* Answers, once per call, head and body in one write. */
+void http_answer(struct http_call *call, const struct http_answer *answer);
+
+/* {"error": message, "field": field}; field NULL is left out. */
+void http_refuse(struct http_call *call, int status, const char *field,
+                 const char *message);
+
+/* The bytes of a whole answer, to be sent to many. NULL without memory. */
+struct shared_bytes *http_answer_bytes(const struct http_call *call,
+                                       const struct http_answer *answer);
+void http_answer_shared(struct http_call *call, const struct shared_bytes *whole);
+
+/* Begins an answer of unknown length: Content-Length and body of `answer` are left
+ * out, the connection ends with it. Then any number of writes, and for a chunked one
+ * the end; false when the client is gone or stopped reading. */
+MUST_CHECK bool http_stream_begin(struct http_call *call,
+                                  const struct http_answer *answer);
+MUST_CHECK bool http_stream_write(struct http_call *call, const void *data,
+                                  size_t size);
+bool http_stream_end(struct http_call *call);
+
+#endif

@@ -1,0 +1,64 @@
+#include "http/router.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool tail_allowed(const char *tail)
+{
+    size_t size = strlen(tail);
+
+    if (size == 0 || size > ROUTER_TAIL_MAX)
+        return false;
+    for (size_t i = 0; i < size; i++) {
+        bool word = (tail[i] >= 'a' && tail[i] <= 'z') ||
+                    (tail[i] >= 'A' && tail[i] <= 'Z') ||
+                    (tail[i] >= '0' && tail[i] <= '9');
+        bool segment_begins = i == 0 || tail[i - 1] == '/';
+
+        if (!word && strchr("._-/", tail[i]) == NULL)
+            return false;
+        if (segment_begins && (tail[i] == '.' || tail[i] == '/'))
+            return false;
+    }
+    return true;
+}
+
+static bool path_matches(const char *pattern, const char *path, const char **tail)
+{
+    size_t size = strlen(pattern);
+
+    *tail = "";
+    if (size == 0 || pattern[size - 1] != '*')
+        return strcmp(pattern, path) == 0;
+    if (strncmp(pattern, path, size - 1) != 0)
+        return false;
+    *tail = path + size - 1;
+    return tail_allowed(*tail);
+}
+
+struct router_match router_find(const struct http_route *routes, size_t count,
+                                const char *path, enum http_method method)
+{
+    unsigned wanted = method == HTTP_HEAD ? HTTP_GET : method;
+    struct router_match match = {.tail = ""};
+
+    for (size_t i = 0; i < count && match.route == NULL; i++) {
+        const char *tail;
+
+        if (!path_matches(routes[i].path, path, &tail))
+            continue;
+        match.methods |= routes[i].methods;
+        if ((routes[i].methods & wanted) != 0) {
+            match.route = &routes[i];
+            match.tail = tail;
+        }
+    }
+    return match;
+}
+
+void router_allow(unsigned methods, char *text, size_t size)
+{
+    (void)snprintf(text, size, "%s%s%s", (methods & HTTP_GET) ? "GET, HEAD" : "",
+                   (methods & HTTP_GET) && (methods & HTTP_POST) ? ", " : "",
+                   (methods & HTTP_POST) ? "POST" : "");
+}

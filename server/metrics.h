@@ -1,0 +1,22 @@
+/* GET /metrics: what a fleet's Prometheus wants to know, in its text format.
+ *
+ * Cardinality is bounded: the newest sessions, their trainers, the ten largest ops and
+ * the rest as op="other". A name is cut before it becomes a label.
+ */
+#ifndef SERVER_METRICS_H
+#define SERVER_METRICS_H
+
+#include "http/bytes.h"
+
+struct api;
+
+#define METRICS_SESSIONS 8u  /* newest sessions that are told */
+#define METRICS_TRAINERS 64u /* of each */
+#define METRICS_OPS      10u
+
+void metrics_write(struct api *api, struct bytes *out);
+
+/* `text` (clean UTF-8) as a label's value, without its quotes. Pure; for tests. */
+void metrics_label(struct bytes *out, const char *text);
+
+#endif

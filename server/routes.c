@@ -1,0 +1,293 @@
+#include "routes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "aggregate/store.h"
+#include "api/json.h"
+#include "metrics.h"
+#include "openapi.h"
+#include "stream/stream.h"
+#include "trace/trace.h"
+#include "web/assets.h"
+#include "wire/clock.h"
+#include "wire/segment.h"
+
+/* JSON from here on is worth a gzip: 1 ms of CPU for 100 KB saved. */
+#define GZIP_BYTES_MIN 16384u
+/* Deeper than any request of ours; cJSON parses by recursion on a small stack. */
+#define BODY_DEPTH_MAX 8
+
+static http_handler serve_api, serve_asset, serve_health, serve_metrics, serve_openapi,
+    serve_stream, serve_trace;
+
+/* What stands behind /api/...; a route's tag is an index here. */
+static api_handler *const handlers[] = {
+    api_status,  api_steps,       api_ops,          api_memory,      api_gpu,
+    api_ranks,   api_host,        api_overhead,     api_bottlenecks, api_runs,
+    api_report,  api_level,       api_trace_detail, api_traces,      api_traces_upload,
+    api_windows, api_windows_ask, api_finding,      api_compare};
+
+enum {
+    STATUS,
+    STEPS,
+    OPS,
+    MEMORY,
+    GPU,
+    RANKS,
+    HOST,
+    OVERHEAD,
+    BOTTLENECKS,
+    RUNS,
+    REPORT,
+    LEVEL,
+    TRACE_DETAIL,
+    TRACES,
+    TRACES_UPLOAD,
+    WINDOWS,
+    WINDOWS_ASK,
+    FINDING,
+    COMPARE,
+};
+
+const struct http_route routes[] = {
+    {HTTP_GET, "/healthz", serve_health, 0, true},
+    {HTTP_GET, "/metrics", serve_metrics, 0, false},
+    {HTTP_GET, "/openapi.json", serve_openapi, 0, false},
+    {HTTP_GET, "/api/stream", serve_stream, 0, false},
+    {HTTP_GET, "/api/trace", serve_trace, 0, false},
+    {HTTP_GET, "/api/status", serve_api, STATUS, false},
+    {HTTP_GET, "/api/bottlenecks", serve_api, BOTTLENECKS, false},
+    {HTTP_GET, "/api/steps", serve_api, STEPS, false},
+    {HTTP_GET, "/api/ops", serve_api, OPS, false},
+    {HTTP_GET, "/api/memory", serve_api, MEMORY, false},
+    {HTTP_GET, "/api/gpu", serve_api, GPU, false},
+    {HTTP_GET, "/api/ranks", serve_api, RANKS, false},
+    {HTTP_GET, "/api/overhead", serve_api, OVERHEAD, false},
+    {HTTP_GET, "/api/host", serve_api, HOST, false},
+    {HTTP_GET, "/api/runs", serve_api, RUNS, false},
+    {HTTP_GET, "/api/report", serve_api, REPORT, false},
+    {HTTP_GET, "/api/traces", serve_api, TRACES, false},
+    {HTTP_POST, "/api/traces", serve_api, TRACES_UPLOAD, false},
+    {HTTP_GET, "/api/traces/*", serve_api, TRACE_DETAIL, false},
+    {HTTP_GET, "/api/windows", serve_api, WINDOWS, false},
+    {HTTP_POST, "/api/windows", serve_api, WINDOWS_ASK, false},
+    {HTTP_POST, "/api/level", serve_api, LEVEL, false},
+    {HTTP_POST, "/api/findings/*", serve_api, FINDING, false},
+    {HTTP_GET, "/api/compare", serve_api, COMPARE, false},
+    {HTTP_GET, "/", serve_asset, 0, false},
+    {HTTP_GET, "/*", serve_asset, 0, false},
+};
+const size_t route_count = sizeof(routes) / sizeof(routes[0]);
+
+/* Brackets that are open at once, outside of strings, at most. */
+static int body_depth(const char *body, size_t size)
+{
+    int depth = 0, deepest = 0;
+    bool quoted = false;
+
+    for (size_t i = 0; i < size; i++) {
+        if (quoted && body[i] == '\\')
+            i++;
+        else if (body[i] == '"')
+            quoted = !quoted;
+        else if (!quoted && (body[i] == '{' || body[i] == '['))
+            depth++;
+        else if (!quoted && (body[i] == '}' || body[i] == ']'))
+            depth--;
+        if (depth > deepest)
+            deepest = depth;
+    }
+    return deepest;
+}
+
+/* A JSON object and nothing behind it; NULL for anything else. */
+static cJSON *parse_body(const struct http_request *request)
+{
+    const char *end = NULL;
+    cJSON *body;
+
+    if (body_depth(request->body, request->body_bytes) > BODY_DEPTH_MAX)
+        return NULL;
+    body = cJSON_ParseWithLengthOpts(request->body, request->body_bytes, &end, 0);
+    if (body != NULL && cJSON_IsObject(body) &&
+        strspn(end, " \t\r\n") == (size_t)(request->body + request->body_bytes - end))
+        return body;
+    cJSON_Delete(body);
+    return NULL;
+}
+
+static struct shared_bytes *document_bytes(struct http_call *call, cJSON *document,
+                                           int status)
+{
+    char *text = cJSON_PrintUnformatted(document);
+    struct http_answer answer = {.status = status, .body = text};
+    struct shared_bytes *whole = NULL;
+    struct bytes packed = {0};
+
+    if (text == NULL)
+        return NULL;
+    answer.size = strlen(text);
+    if (answer.size >= GZIP_BYTES_MIN && http_request(call)->accepts_gzip &&
+        bytes_gzip(&packed, text, answer.size)) {
+        answer.headers = "Content-Encoding: gzip\r\nVary: Accept-Encoding\r\n";
+        answer.body = packed.data;
+        answer.size = packed.size;
+    }
+    whole = http_answer_bytes(call, &answer);
+    bytes_close(&packed);
+    cJSON_free(text);
+    return whole;
+}
+
+static void answer_api(struct http_call *call, struct parts *parts, const cJSON *body,
+                       const char *key)
+{
+    const struct http_request *request = http_request(call);
+    uint64_t rev = store_rev(parts->api.store);
+    struct api_call one = {
+        .api = &parts->api, .status = 200, .body = body, .tail = request->tail};
+    struct shared_bytes *whole = NULL;
+    cJSON *document;
+
+    query_parse(&one.query, request->query);
+    document = handlers[request->tag](&one);
+    if (document != NULL)
+        whole = document_bytes(call, document, one.status);
+    cJSON_Delete(document);
+    if (whole == NULL) {
+        http_refuse(call, 503, NULL, "out of memory");
+        return;
+    }
+    if (key != NULL && one.status == 200)
+        cache_put(parts->cache, key, rev,
+                  (int64_t)(clock_ns(CLOCK_MONOTONIC) / 1000000), whole);
+    http_answer_shared(call, whole);
+    shared_bytes_release(whole);
+}
+
+static void serve_api(struct http_call *call, void *context)
+{
+    const struct http_request *request = http_request(call);
+    struct parts *parts = context;
+    struct shared_bytes *whole;
+    char key[CACHE_KEY_BYTES];
+    cJSON *body;
+
+    if (request->method == HTTP_POST) {
+        body = parse_body(request);
+        if (body == NULL)
+            http_refuse(call, 400, NULL, "expected a JSON object");
+        else
+            answer_api(call, parts, body, NULL);
+        cJSON_Delete(body);
+        return;
+    }
+    if (request->method == HTTP_HEAD || http_closes(call) ||
+        snprintf(key, sizeof(key), "%d%s?%s", request->accepts_gzip, request->path,
+                 request->query != NULL ? request->query : "") >= (int)sizeof(key)) {
+        answer_api(call, parts, NULL, NULL);
+        return;
+    }
+    whole = cache_get(parts->cache, key, store_rev(parts->api.store),
+                      (int64_t)(clock_ns(CLOCK_MONOTONIC) / 1000000));
+    if (whole == NULL) {
+        answer_api(call, parts, NULL, key);
+        return;
+    }
+    http_answer_shared(call, whole);
+    shared_bytes_release(whole);
+}
+
+static void serve_asset(struct http_call *call, void *context)
+{
+    const struct http_request *request = http_request(call);
+    const struct web_asset *asset = web_asset_find(request->tail);
+    struct http_answer answer = {.status = 200, .revalidate = true};
+    char headers[200];
+    bool packed;
+
+    (void)context;
+    if (asset == NULL) {
+        http_refuse(call, 404, NULL, "no such address");
+        return;
+    }
+    packed = asset->gzip != NULL && request->accepts_gzip;
+    (void)snprintf(headers, sizeof(headers), "ETag: %s\r\nVary: Accept-Encoding\r\n%s",
+                   asset->etag, packed ? "Content-Encoding: gzip\r\n" : "");
+    answer.type = asset->content_type;
+    answer.policy = asset->policy;
+    answer.headers = headers;
+    if (strcmp(request->if_none_match, asset->etag) == 0) {
+        answer.status = 304;
+    } else {
+        answer.body = packed ? asset->gzip : asset->bytes;
+        answer.size = packed ? asset->gzip_size : asset->size;
+    }
+    http_answer(call, &answer);
+}
+
+static void serve_health(struct http_call *call, void *context)
+{
+    const struct parts *parts = context;
+    const struct serve_options *options = parts->api.options;
+    cJSON *body = cJSON_CreateObject();
+    struct shared_bytes *whole;
+
+    cJSON_AddStringToObject(body, "name", "trainglass");
+    cJSON_AddStringToObject(body, "version", TRAINGLASS_VERSION);
+    json_count(body, "uid", geteuid());
+    json_count(body, "pid", (uint64_t)getpid());
+    json_text(body, "directory", options->directory != NULL ? options->directory : "");
+    json_count(body, "layout_major", WIRE_MAJOR);
+    whole = document_bytes(call, body, 200);
+    cJSON_Delete(body);
+    if (whole == NULL) {
+        http_refuse(call, 503, NULL, "out of memory");
+        return;
+    }
+    http_answer_shared(call, whole);
+    shared_bytes_release(whole);
+}
+
+static void serve_metrics(struct http_call *call, void *context)
+{
+    struct parts *parts = context;
+    struct bytes text = {0};
+
+    metrics_write(&parts->api, &text);
+    if (text.failed)
+        http_refuse(call, 503, NULL, "out of memory");
+    else
+        http_answer(call, &(struct http_answer){
+                              .status = 200,
+                              .type = "text/plain; version=0.0.4; charset=utf-8",
+                              .body = text.data,
+                              .size = text.size});
+    bytes_close(&text);
+}
+
+static void serve_openapi(struct http_call *call, void *context)
+{
+    (void)context;
+    http_answer(call, &(struct http_answer){.status = 200,
+                                            .body = openapi_text,
+                                            .size = openapi_size,
+                                            .revalidate = true});
+}
+
+static void serve_stream(struct http_call *call, void *context)
+{
+    struct parts *parts = context;
+
+    stream_serve(call, &parts->api, parts->hub);
+}
+
+static void serve_trace(struct http_call *call, void *context)
+{
+    struct parts *parts = context;
+
+    trace_serve(call, &parts->api);
+}

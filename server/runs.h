@@ -1,0 +1,43 @@
+/* What remains of earlier runs: one SQLite file per host in the state folder.
+ *
+ * Homes are on NFS: no WAL, a file per host name, other hosts' files are only read. A
+ * lock that cannot be had or a file that is damaged switches the store off with the
+ * reason; nothing else stops for it.
+ */
+#ifndef SERVER_RUNS_H
+#define SERVER_RUNS_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wire/attributes.h"
+
+struct runs;
+struct store;
+
+/* Never NULL but without memory. state_dir "" or runs_max 0: switched off, and says so.
+ * Any thread may call the functions below. */
+struct runs *runs_open(const char *state_dir, uint32_t runs_max);
+void runs_close(struct runs *runs);
+
+/* Writes a row for every session that ended since the last call, and for every session
+ * whose row is older than a minute; `all`: for every session that changed. */
+void runs_fold(struct runs *runs, struct store *store, bool all);
+
+/* {"runs": [...newest first...], "reason"}: at most `k`. */
+cJSON *runs_list(struct runs *runs, uint32_t k);
+
+/* What the user said about a finding. NULL and a reason when it cannot be kept. */
+struct runs_verdict {
+    const char *finding; /* [a-z0-9_-] */
+    bool dismissed, pinned;
+    const char *reason;
+};
+MUST_CHECK bool runs_judge(struct runs *runs, const struct runs_verdict *verdict,
+                           const char **why);
+
+/* {finding: {"dismissed", "pinned", "reason"}}; at most 1,000. */
+cJSON *runs_verdicts(struct runs *runs);
+
+#endif

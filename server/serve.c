@@ -1,0 +1,266 @@
+#include "serve.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "aggregate/store.h"
+#include "ingest/collector.h"
+#include "query/status_query.h"
+#include "routes.h"
+#include "runs.h"
+#include "stream/stream.h"
+#include "wire/clock.h"
+
+/* Connections that are not streams: a browser opens six. */
+#define REST_THREADS 16u
+#define KEEPER_MS    1000
+
+struct serve {
+    struct serve_options options;
+    struct parts parts;
+    struct http_server *http;
+    pthread_t keeper; /* folds ended runs, weighs the server's own CPU time */
+    bool kept;
+    pthread_mutex_t lock; /* guards `stopping` */
+    pthread_cond_t stop;
+    bool stopping;
+    _Atomic int64_t running_ms; /* when a session was last seen running */
+};
+
+static int64_t now_ms(void)
+{
+    return (int64_t)(clock_ns(CLOCK_MONOTONIC) / 1000000);
+}
+
+static bool any_running(struct store *store)
+{
+    struct selection whose = {.rank = SELECT_ANY};
+    struct status_answer status;
+    bool running = false;
+
+    if (status_query(store, &whose, &status) == 0) {
+        for (uint32_t i = 0; i < status.session_count; i++)
+            running = running || status.sessions[i].state == PROCESS_RUNNING;
+    }
+    answer_free(&status.head);
+    return running;
+}
+
+/* Share of a core that this process took since the last look, smoothed over ~10 s. */
+static void weigh_cpu(struct api *api, uint64_t *cpu_ns, uint64_t *wall_ns)
+{
+    uint64_t cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID), wall = clock_ns(CLOCK_MONOTONIC);
+    uint32_t before = atomic_load_explicit(&api->server_cpu_ppm, memory_order_relaxed);
+    double share;
+
+    if (wall <= *wall_ns)
+        return;
+    share = (double)(cpu - *cpu_ns) / (double)(wall - *wall_ns) * 1e6;
+    atomic_store_explicit(&api->server_cpu_ppm,
+                          (uint32_t)(0.9 * (double)before + 0.1 * share),
+                          memory_order_relaxed);
+    *cpu_ns = cpu;
+    *wall_ns = wall;
+}
+
+/* True when the server stops. */
+static bool keeper_sleep(struct serve *serve)
+{
+    uint64_t at = clock_ns(CLOCK_MONOTONIC) + KEEPER_MS * UINT64_C(1000000);
+    struct timespec deadline = {.tv_sec = (time_t)(at / 1000000000),
+                                .tv_nsec = (long)(at % 1000000000)};
+    int error = 0;
+    bool stopping;
+
+    pthread_mutex_lock(&serve->lock);
+    while (!serve->stopping && error != ETIMEDOUT)
+        error = pthread_cond_timedwait(&serve->stop, &serve->lock, &deadline);
+    stopping = serve->stopping;
+    pthread_mutex_unlock(&serve->lock);
+    return stopping;
+}
+
+static void *keeper_run(void *argument)
+{
+    struct serve *serve = argument;
+    uint64_t cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    uint64_t wall_ns = clock_ns(CLOCK_MONOTONIC), rev = 0;
+
+    while (!keeper_sleep(serve)) {
+        struct api *api = &serve->parts.api;
+
+        weigh_cpu(api, &cpu_ns, &wall_ns);
+        if (any_running(api->store))
+            atomic_store_explicit(&serve->running_ms, now_ms(), memory_order_relaxed);
+        if (store_rev(api->store) == rev)
+            continue;
+        rev = store_rev(api->store);
+        runs_fold(api->runs, api->store, false);
+    }
+    runs_fold(serve->parts.api.runs, serve->parts.api.store, true);
+    return NULL;
+}
+
+static int start_collector(struct serve *serve, char *reason)
+{
+    const struct serve_options *options = &serve->options;
+    const char *directories[1] = {options->directory};
+    struct collector_options watch = {.directories = directories,
+                                      .directory_count = options->directory != NULL,
+                                      .all_users = options->directory == NULL};
+    struct store_limits limits = {.history_bytes = options->history_bytes};
+    const char *why = "";
+
+    serve->parts.api.store = store_new(&limits);
+    if (serve->parts.api.store == NULL)
+        return -ENOMEM;
+    serve->parts.api.collector = collector_start(serve->parts.api.store, &watch, &why);
+    if (serve->parts.api.collector == NULL) {
+        (void)snprintf(reason, SERVE_REASON_BYTES, "%s", why);
+        return -EIO;
+    }
+    return 0;
+}
+
+static bool is_loopback(const char *address)
+{
+    struct in_addr parsed;
+
+    return inet_pton(AF_INET, address, &parsed) == 1 &&
+           ntohl(parsed.s_addr) >> 24 == 127;
+}
+
+static int start_http(struct serve *serve, char *reason)
+{
+    const struct serve_options *options = &serve->options;
+    struct http_options http = {
+        .bind = options->bind,
+        .port = options->port,
+        .threads = REST_THREADS + options->stream_clients,
+        .any_group = options->share == SERVE_SHARE_GROUP,
+        .routes = routes,
+        .route_count = route_count,
+        .context = &serve->parts,
+        .policy = {
+            .token = *options->token != '\0' ? options->token : NULL,
+            .token_required = !is_loopback(options->bind),
+            .any_user = options->share == SERVE_SHARE_ALL,
+            .owner = geteuid(),
+            .base_path = options->base_path,
+            .allow_hosts = options->allow_hosts,
+            .allow_frame = options->allow_frame,
+        }};
+
+    return http_start(&serve->http, &http, reason, SERVE_REASON_BYTES);
+}
+
+static int start_parts(struct serve *serve, char *reason)
+{
+    struct hub_source source = stream_source(&serve->parts.api);
+    int error;
+
+    serve->parts.api.runs =
+        runs_open(serve->options.state_dir, serve->options.runs_max);
+    serve->parts.cache = cache_new();
+    if (serve->parts.api.runs == NULL || serve->parts.cache == NULL)
+        return -ENOMEM;
+    error = start_collector(serve, reason);
+    if (error != 0)
+        return error;
+    serve->parts.hub = hub_start(&source, serve->options.stream_clients);
+    if (serve->parts.hub == NULL)
+        return -ENOMEM;
+    error = start_http(serve, reason);
+    if (error != 0)
+        return error;
+    error = -pthread_create(&serve->keeper, NULL, keeper_run, serve);
+    serve->kept = error == 0;
+    return error;
+}
+
+static const char *text_or_empty(const char *text)
+{
+    return text != NULL ? text : "";
+}
+
+int serve_start(struct serve **out, const struct serve_options *options, char *reason)
+{
+    struct serve *serve = calloc(1, sizeof(*serve));
+    pthread_condattr_t attributes;
+    int error;
+
+    *out = NULL;
+    (void)snprintf(reason, SERVE_REASON_BYTES, "out of memory");
+    if (serve == NULL)
+        return -ENOMEM;
+    serve->options = *options;
+    serve->options.token = text_or_empty(options->token);
+    serve->options.base_path = text_or_empty(options->base_path);
+    serve->options.allow_hosts = text_or_empty(options->allow_hosts);
+    serve->options.allow_frame = text_or_empty(options->allow_frame);
+    serve->options.state_dir = text_or_empty(options->state_dir);
+    serve->parts.api.options = &serve->options;
+    serve->parts.api.start_unix_ms = (int64_t)(clock_ns(CLOCK_REALTIME) / 1000000);
+    atomic_init(&serve->running_ms, now_ms());
+    pthread_mutex_init(&serve->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&serve->stop, &attributes);
+    pthread_condattr_destroy(&attributes);
+    error = start_parts(serve, reason);
+    if (error != 0) {
+        serve_stop(serve);
+        return error;
+    }
+    *out = serve;
+    return 0;
+}
+
+void serve_stop(struct serve *serve)
+{
+    if (serve == NULL)
+        return;
+    if (serve->parts.hub != NULL)
+        hub_stop(serve->parts.hub); /* streams end, their threads become free */
+    http_stop(serve->http);
+    pthread_mutex_lock(&serve->lock);
+    serve->stopping = true;
+    pthread_cond_broadcast(&serve->stop);
+    pthread_mutex_unlock(&serve->lock);
+    if (serve->kept)
+        pthread_join(serve->keeper, NULL);
+    if (serve->parts.api.collector != NULL)
+        collector_stop(serve->parts.api.collector);
+    hub_free(serve->parts.hub);
+    cache_free(serve->parts.cache);
+    runs_close(serve->parts.api.runs);
+    if (serve->parts.api.store != NULL)
+        store_free(serve->parts.api.store);
+    pthread_cond_destroy(&serve->stop);
+    pthread_mutex_destroy(&serve->lock);
+    free(serve);
+}
+
+uint16_t serve_port(const struct serve *serve)
+{
+    return http_port(serve->http);
+}
+
+int64_t serve_idle_ms(const struct serve *serve)
+{
+    int64_t viewed = http_idle_ms(serve->http);
+    int64_t ran =
+        now_ms() - atomic_load_explicit(&serve->running_ms, memory_order_relaxed);
+
+    if (hub_clients(serve->parts.hub) > 0)
+        return 0;
+    if (ran < 2 * KEEPER_MS)
+        return 0;
+    return viewed < ran ? viewed : ran;
+}

@@ -1,0 +1,107 @@
+#include "stream/stream_json.h"
+
+#include "api/api.h"
+#include "api/json.h"
+#include "query/bottlenecks_query.h"
+#include "query/status_query.h"
+
+cJSON *stream_status_json(const struct status_brief *brief)
+{
+    cJSON *body = cJSON_CreateObject();
+
+    json_text(body, "session",
+              brief->head.session[0] != '\0' ? brief->head.session : NULL);
+    json_integer(body, "rank", brief->head.rank < 0 ? NOT_KNOWN : brief->head.rank);
+    if (brief->head.session[0] != '\0')
+        cJSON_AddStringToObject(body, "state", api_state_name((int)brief->state));
+    else
+        cJSON_AddNullToObject(body, "state");
+    json_count(body, "steps", brief->steps);
+    json_ms(body, "last_event_age_ms", brief->last_event_age_ns);
+    json_stamp(body, "now_ms", brief->head.now_ns);
+    json_count(body, "lost_events", brief->head.lost_events);
+    json_count(body, "rev", brief->head.rev);
+    return body;
+}
+
+cJSON *stream_bottlenecks_json(const struct bottlenecks_answer *answer)
+{
+    cJSON *body = bottlenecks_json(answer);
+
+    cJSON_DeleteItemFromObject(body, "top_cpu_ops");
+    cJSON_DeleteItemFromObject(body, "top_cuda_ops");
+    return body;
+}
+
+static cJSON *row_json(const struct op_row *row)
+{
+    cJSON *op = cJSON_CreateObject();
+
+    json_text_cut(op, "name", row->name, STREAM_NAME_BYTES);
+    json_text(op, "kind", row->kind);
+    json_number(op, "count", row->count);
+    json_ms(op, "self_ms", row->self_ns);
+    json_ms(op, "per_step_ms", row->per_step_ns);
+    json_share(op, "per_step_count", row->per_step_count);
+    json_us(op, "mean_us", row->mean_ns);
+    json_us(op, "p95_us", row->p95_ns);
+    json_us(op, "max_us", row->max_ns);
+    json_share(op, "share", row->share);
+    json_share(op, "error_pct", row->error_pct);
+    return op;
+}
+
+static void add_rows(cJSON *body, const char *key, const struct ops_answer *answer)
+{
+    cJSON *list = cJSON_AddArrayToObject(body, key);
+
+    for (uint32_t i = 0; i < answer->row_count && i < STREAM_OPS; i++)
+        cJSON_AddItemToArray(list, row_json(&answer->rows[i]));
+}
+
+cJSON *stream_ops_json(const struct ops_answer *cpu, const struct ops_answer *cuda)
+{
+    cJSON *body = cJSON_CreateObject();
+
+    json_count(body, "steps", cpu->head.steps);
+    json_count(body, "recorded_steps", cpu->head.recorded_steps);
+    json_count(body, "rev", cpu->head.rev);
+    json_count(body, "total_cpu_ops", cpu->total_ops);
+    json_count(body, "total_cuda_ops", cuda->total_ops);
+    add_rows(body, "cpu", cpu);
+    add_rows(body, "cuda", cuda);
+    return body;
+}
+
+/* Shortest and longest of rows `from` to `to`, in their order. */
+static void add_extremes(cJSON *list, const struct steps_answer *answer, uint32_t from,
+                         uint32_t to)
+{
+    uint32_t low = from, high = from;
+
+    for (uint32_t i = from; i < to; i++) {
+        if (answer->rows[i].duration_ns < answer->rows[low].duration_ns)
+            low = i;
+        if (answer->rows[i].duration_ns > answer->rows[high].duration_ns)
+            high = i;
+    }
+    cJSON_AddItemToArray(list, step_json(&answer->rows[low < high ? low : high]));
+    if (low != high)
+        cJSON_AddItemToArray(list, step_json(&answer->rows[low < high ? high : low]));
+}
+
+cJSON *stream_steps_json(const struct steps_answer *answer)
+{
+    cJSON *body = cJSON_CreateObject();
+    cJSON *list = cJSON_AddArrayToObject(body, "steps");
+    uint32_t count = answer->row_count, buckets = STREAM_STEPS_MAX / 2;
+    bool decimated = count > STREAM_STEPS_MAX;
+
+    for (uint32_t i = 0; !decimated && i < count; i++)
+        cJSON_AddItemToArray(list, step_json(&answer->rows[i]));
+    for (uint32_t i = 0; decimated && i < buckets; i++)
+        add_extremes(list, answer, i * count / buckets, (i + 1) * count / buckets);
+    cJSON_AddBoolToObject(body, "decimated", decimated);
+    json_count(body, "rev", answer->head.rev);
+    return body;
+}
