@@ -91,6 +91,9 @@ ALWAYS_INLINE uint32_t probe_recording(void);
  * step() is it; marks of other threads are ignored until it falls silent. */
 void probe_step_mark(enum steps_mark_kind kind, uint32_t id);
 
+/* Number of the running step. Any thread; 0 without a segment. */
+uint64_t probe_step_number(void);
+
 /* What hooks learn about a step or validation batch that ended. */
 struct probe_step {
     uint64_t number; /* STEPS_NO_NUMBER: a validation batch */
