@@ -175,7 +175,8 @@ static void counted_report_usage(void *block, int64_t bytes, size_t allocated,
 /* ---- totals at the end of a step ---------------------------------------------------
  */
 
-static void sample(struct totals *totals, uint16_t device, uint64_t now)
+/* Returns the calls of the allocator since the last sample. */
+static uint64_t sample(struct totals *totals, uint16_t device, uint64_t now)
 {
     int64_t allocated = atomic_load_explicit(&totals->allocated, memory_order_relaxed);
     int64_t peak =
@@ -202,19 +203,24 @@ static void sample(struct totals *totals, uint16_t device, uint64_t now)
     };
 
     probe_events(events, 3);
+    return allocations + frees;
 }
 
 void torch_memory_sample(const struct probe_step *step)
 {
+    static uint64_t host_calls, device_calls; /* step ends come one at a time */
+
     if (host_counted)
-        sample(&devices[0], EVENT_DEVICE(0, 0), step->end);
+        host_calls += sample(&devices[0], EVENT_DEVICE(0, 0), step->end);
+    probe_capability_events(WIRE_SOURCE_CPU_MEMORY, host_calls, step->end);
     for (uint32_t i = 1; i < DEVICES; i++) {
         uint32_t device =
             atomic_load_explicit(&devices[i].device, memory_order_relaxed);
 
         if (device == 0)
             return;
-        sample(&devices[i], (uint16_t)(device - 1), step->end);
+        device_calls += sample(&devices[i], (uint16_t)(device - 1), step->end);
+        probe_capability_events(WIRE_SOURCE_DEVICE_MEMORY, device_calls, step->end);
     }
 }
 

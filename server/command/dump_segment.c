@@ -180,6 +180,39 @@ static void add_capabilities(cJSON *process, const struct wire_view *view)
     }
 }
 
+/* The governor's running sums, as they stand: a reader that must not see half of an
+ * update looks again while `sequence` moves; here it does not matter. */
+static void add_overhead(cJSON *process, const struct wire_view *view)
+{
+    const struct wire_governor *sums = &view->header->governor;
+    const struct {
+        const char *key;
+        const _Atomic uint64_t *share;
+    } rows[] = {
+        {"budget_pct", &sums->budget},   {"measured_pct", &sums->measured},
+        {"ci95_low_pct", &sums->ci_low}, {"ci95_high_pct", &sums->ci_high},
+        {"detail_pct", &sums->detail},   {"burst_pct", &sums->burst},
+        {"fixed_pct", &sums->fixed},     {"recorded_share", &sums->recorded_share},
+    };
+    cJSON *overhead = cJSON_AddObjectToObject(process, "overhead");
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint64_t bits = RELAXED(*rows[i].share);
+        double share;
+
+        memcpy(&share, &bits, sizeof(share));
+        if (share >= -1e9 && share <= 1e9)
+            cJSON_AddNumberToObject(overhead, rows[i].key, share);
+        else
+            cJSON_AddNullToObject(overhead, rows[i].key);
+    }
+    add_number(overhead, "recorded_steps", RELAXED(sums->recorded_steps));
+    add_number(overhead, "control_steps", RELAXED(sums->control_steps));
+    add_number(overhead, "steps_needed", RELAXED(sums->steps_needed));
+    add_number(overhead, "rate", RELAXED(sums->rate));
+    add_number(overhead, "state", RELAXED(sums->state));
+}
+
 static void add_event(cJSON *rows, const struct wire_view *view,
                       const struct event *event)
 {
@@ -291,6 +324,7 @@ bool dump_segment(struct cJSON *processes, const char *directory,
     add_header(process, &file.view);
     add_facts(process, &file.view);
     add_capabilities(process, &file.view);
+    add_overhead(process, &file.view);
     add_threads(process, &file.view, events);
     segment_file_close(&file);
     return true;

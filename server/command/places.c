@@ -71,6 +71,7 @@ bool place_library(char *path)
 {
     static const char *const relative[] = {
         "../lib/libtrainglass.so",
+        "../" TRAINGLASS_LIBDIR "/libtrainglass.so",
         NULL,
     };
 
