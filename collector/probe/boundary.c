@@ -29,7 +29,7 @@ static bool owner_trains;     /* it did more than fetch */
 static const struct probe_hooks *hooks[HOOKS_MAX];
 static _Atomic uint32_t hook_count;
 static uint64_t last_pair, last_control;
-static uint64_t boundary_ticks; /* what the last end of a step took */
+static uint64_t boundary_ticks; /* what the last end of a step took, clipped */
 static uint32_t first_recording;
 static bool begun; /* there was a step */
 static uint32_t control_sequence;
@@ -80,6 +80,39 @@ static void obey(const struct control *control)
             hooks[i]->requested(control);
     atomic_store_explicit(&probe->header->control_seen, control->sequence,
                           memory_order_relaxed);
+}
+
+/* Level + 1 in bits 0..7, budget + 1 in 8..39, steps in 40..63: 0 asks nothing. */
+static _Atomic uint64_t asked;
+
+void probe_ask(int32_t level, int32_t budget_ppm, uint32_t burst_steps)
+{
+    uint64_t before = atomic_load_explicit(&asked, memory_order_relaxed), after;
+
+    if (!probe_is_open() || level >= WIRE_LEVELS || budget_ppm > 1000000)
+        return;
+    do {
+        after = before;
+        if (level >= 0)
+            after = (after & ~UINT64_C(0xff)) | (uint64_t)(level + 1);
+        if (budget_ppm >= 0)
+            after = (after & ~(UINT64_C(0xffffffff) << 8)) | (uint64_t)(budget_ppm + 1)
+                                                                 << 8;
+        if (burst_steps > 0)
+            after = (after & ~(UINT64_C(0xffffff) << 40)) |
+                    (uint64_t)(burst_steps < 0xffffff ? burst_steps : 0xffffff) << 40;
+    } while (!atomic_compare_exchange_weak_explicit(
+        &asked, &before, after, memory_order_relaxed, memory_order_relaxed));
+}
+
+static void obey_asked(void)
+{
+    if (atomic_load_explicit(&asked, memory_order_relaxed) == 0)
+        return;
+    uint64_t word = atomic_exchange_explicit(&asked, 0, memory_order_relaxed);
+
+    decide_ask((int32_t)(word & 0xff) - 1, (int64_t)(word >> 8 & 0xffffffff) - 1,
+               (uint32_t)(word >> 40));
 }
 
 static void read_control(uint64_t now)
@@ -149,20 +182,22 @@ static void step_ended(const struct steps_output *output)
                                EVENT_META(0, EVENT_STEP, step.flags, output->known),
                                (output->number & EVENT_STEP_NONE) |
                                    (uint64_t)(output->epoch & 0xffff) << 48});
-    if (output->number != STEPS_NO_NUMBER) {
+    if (output->number != STEPS_NO_NUMBER)
         atomic_store_explicit(&header->steps, output->number + 1, memory_order_relaxed);
-        atomic_store_explicit(&header->live_role, WIRE_ROLE_TRAINER,
-                              memory_order_relaxed); /* whatever it was started as */
-    }
     uint64_t now = clock_ticks(probe->tsc);
 
     atomic_store_explicit(&header->heartbeat_ticks, now, memory_order_relaxed);
     count_sources(now);
     keep_clock(now);
     read_control(now);
+    obey_asked();
     if (!output->late) /* else the next step already runs, recorded as this one was */
         set_recording(decide_next(&step, steps.number, boundary_ticks));
-    boundary_ticks = clock_ticks(probe->tsc) - began;
+    uint64_t took = clock_ticks(probe->tsc) - began;
+
+    /* What another process took of it is not ours: 8 times the usual at most. */
+    boundary_ticks =
+        boundary_ticks > 0 && took > 8 * boundary_ticks ? 8 * boundary_ticks : took;
 }
 
 static void say_source(const struct steps_output *output)
@@ -256,13 +291,6 @@ void probe_step_mark(enum steps_mark_kind kind, uint32_t id)
     atomic_store_explicit(&busy, 0, memory_order_release);
 }
 
-uint64_t probe_step_number(void)
-{
-    return probe_is_open()
-               ? atomic_load_explicit(&probe->header->steps, memory_order_relaxed)
-               : 0;
-}
-
 bool probe_hooks_add(const struct probe_hooks *more)
 {
     uint32_t count = atomic_load_explicit(&hook_count, memory_order_relaxed);
@@ -305,6 +333,7 @@ void probe_boundary_open(void)
     control_sequence = 0;
     boundary_ticks = 0;
     begun = false;
+    atomic_store_explicit(&asked, 0, memory_order_relaxed);
     first_recording = decide_open();
     steps_init(&steps, FETCH_GAP_US * probe->ticks_per_us, clock_ticks(probe->tsc),
                emitted, NULL);

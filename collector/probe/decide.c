@@ -229,18 +229,26 @@ uint32_t decide_next(const struct probe_step *ended, uint64_t next,
     return governor_next(&governor, next);
 }
 
-void decide_request(const struct control *control)
+void decide_ask(int32_t level, int64_t budget_ppm, uint32_t steps)
 {
-    governor_set_budget(&governor, control->budget_ppm / 1e6);
-    if (control->level != governor.options.level) {
-        governor_set_level(&governor, (enum wire_level)control->level);
+    if (budget_ppm >= 0)
+        governor_set_budget(&governor, (double)budget_ppm / 1e6);
+    if (level >= 0 && (uint32_t)level != governor.options.level) {
+        governor_set_level(&governor, (enum wire_level)level);
         probe_instant(EVENT_META(0, EVENT_MARK, EVENT_MARK_LEVEL, 0), 0,
-                      control->level);
+                      (uint64_t)level);
         say_level();
     }
-    if (control->burst_id != burst_seen) {
-        burst_seen = control->burst_id;
-        governor_burst(&governor, control->burst_steps);
-    }
+    if (steps > 0)
+        governor_burst(&governor, steps);
     published_ticks = 0; /* the page waits for the answer */
+}
+
+void decide_request(const struct control *control)
+{
+    bool burst = control->burst_id != burst_seen;
+
+    burst_seen = control->burst_id;
+    decide_ask((int32_t)control->level, control->budget_ppm,
+               burst ? control->burst_steps : 0);
 }

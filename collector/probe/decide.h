@@ -31,5 +31,7 @@ uint32_t decide_next(const struct probe_step *ended, uint64_t next,
 
 /* A request that was checked and not seen before; takes effect with the next step. */
 void decide_request(const struct control *control);
+/* The same from within the process; below 0, or no steps: as it is. */
+void decide_ask(int32_t level, int64_t budget_ppm, uint32_t steps);
 
 #endif

@@ -79,6 +79,7 @@ void governor_set_level(struct governor *governor, enum wire_level level)
         return;
     governor->options.level = level;
     governor->spoiled = true;
+    governor->sums = (struct governor_sums){.steps = 0}; /* of another level */
 }
 
 void governor_set_budget(struct governor *governor, double budget)
@@ -270,13 +271,15 @@ static void rate_adapt(struct governor *governor)
     const struct governor_sums *sums = &governor->sums;
     unsigned rate = governor->rate;
 
+    bool young = governor->steps_seen < SLOW_STEPS;
+
     if (!(governor->recorded_detail_ns > 0) || !(sums->time_ns > 0))
         return; /* nothing was recorded yet: its cost is not known */
+    if (sums->steps < SLOW_STEPS && !young)
+        return; /* the level has just changed: what the last rate was is still good */
 
-    double spent = (sums->fixed_ns + sums->burst_ns) / sums->time_ns;
     /* The burst that taught us the cost is not held against the first seconds. */
-    if (governor->steps_seen < SLOW_STEPS)
-        spent = sums->fixed_ns / sums->time_ns;
+    double spent = (sums->fixed_ns + (young ? 0 : sums->burst_ns)) / sums->time_ns;
     double left = governor->options.budget - spent;
 
     while (rate <= DRAW_RATE_LAST && cost_bound(governor, rate) > left)

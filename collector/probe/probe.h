@@ -87,12 +87,14 @@ ALWAYS_INLINE uint32_t probe_recording(void);
 
 /* ---- steps --------------------------------------------------------------------- */
 
+/* Asks for another level (enum wire_level), budget (parts per million of the training's
+ * time) or a burst of steps to be recorded in full, from the next step on; below 0, or
+ * no steps: as it is. Any thread; several requests before a boundary add up. */
+void probe_ask(int32_t level, int32_t budget_ppm, uint32_t burst_steps);
+
 /* A mark of the training thread, now. The thread of the first backward, update or
  * step() is it; marks of other threads are ignored until it falls silent. */
 void probe_step_mark(enum steps_mark_kind kind, uint32_t id);
-
-/* Number of the running step. Any thread; 0 without a segment. */
-uint64_t probe_step_number(void);
 
 /* What hooks learn about a step or validation batch that ended. */
 struct probe_step {

@@ -122,6 +122,7 @@ static const struct trainglass_python table = {
     .torch_end = torch_attach_end,
     .torch_fetching = torch_observer_fetching,
     .torch_optimizer = torch_observer_optimizer,
+    .ask = probe_ask,
 };
 
 EXPORTED const struct trainglass_python *trainglass_python(void)

@@ -47,6 +47,8 @@ struct trainglass_python {
     void (*torch_fetching)(int begins);
     /* The calling thread is in the step() of this optimizer. */
     void (*torch_optimizer)(uint32_t id);
+    /* Level, budget or a burst from the next step on: probe_ask(). */
+    void (*ask)(int32_t level, int32_t budget_ppm, uint32_t steps);
 };
 
 #define TRAINGLASS_PYTHON_MAJOR 1u

@@ -228,6 +228,17 @@ static PyObject *metric(PyObject *module, PyObject *const *arguments, Py_ssize_t
     Py_RETURN_NONE;
 }
 
+static PyObject *ask(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module;
+    if (count < 3)
+        return arguments_missing();
+    if (HAS(ask))
+        table->ask((int32_t)integer(arguments[0]), (int32_t)integer(arguments[1]),
+                   (uint32_t)integer(arguments[2]));
+    Py_RETURN_NONE;
+}
+
 static PyObject *happened(PyObject *module, PyObject *const *arguments,
                           Py_ssize_t count)
 {
@@ -450,6 +461,7 @@ static PyMethodDef methods[] = {
     FAST(
         "metric", metric,
         "metric(name, value, /)\n--\n\nA number of the running step, shown beside it."),
+    FAST("ask", ask, NULL),
     FAST("happened", happened, NULL),
     FAST("collecting", collecting, NULL),
     FAST("fact", fact, NULL),

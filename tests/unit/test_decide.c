@@ -376,6 +376,32 @@ static void level_budget_and_bursts_are_switched_while_it_trains(void **state)
     segments_close(&file);
 }
 
+static int ask_from_within(void)
+{
+    if (start_with_ops() != 0)
+        return 1;
+    probe_ask(WIRE_LEVEL_PHASES, 30000, 0);
+    probe_ask(-1, -1, 4);               /* both hold */
+    probe_ask(WIRE_LEVELS, 2000000, 0); /* neither exists */
+    train_step();
+    for (unsigned i = 0; i < 4; i++, train_step())
+        if (probe_recording() != (EVENT_STEP_OPS | EVENT_STEP_TAGGED))
+            return 2;
+    if (probe_recording() != 0 ||
+        atomic_load(&probe->header->level) != WIRE_LEVEL_PHASES)
+        return 3;
+    double budget = share(&published()->budget);
+
+    return budget > 2.99 && budget < 3.01 ? 0 : 4;
+}
+
+static void the_process_itself_may_ask_too(void **state)
+{
+    (void)state;
+
+    assert_int_equal(segments_run(ask_from_within), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,6 +415,7 @@ int main(void)
         cmocka_unit_test_teardown(a_budget_that_cannot_be_read_is_the_default, clean),
         cmocka_unit_test_teardown(level_budget_and_bursts_are_switched_while_it_trains,
                                   clean),
+        cmocka_unit_test_teardown(the_process_itself_may_ask_too, clean),
     };
 
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

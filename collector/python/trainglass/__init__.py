@@ -9,6 +9,9 @@ A script that wants to say more:
     trainglass.epoch(2)                     begins an epoch
     with trainglass.annotate("augment"): .. a named range; also @annotate("augment")
     trainglass.metric("loss", 0.25)         a number of the running step
+    trainglass.level("off")                 records less or more, see `--level`
+    trainglass.budget(0.5)                  per cent of the time that `auto` may cost
+    trainglass.record(10)                   the next 10 steps in full
 
 Every call is cheap, may be made at any time and from any thread, and does nothing in a
 process that is not recorded.
@@ -16,9 +19,19 @@ process that is not recorded.
 
 from trainglass import _annotate, _library
 from trainglass._attach import attach
-from trainglass._constants import EPOCH, PHASES
+from trainglass._constants import EPOCH, LEVELS, PHASES
 
-__all__ = ["annotate", "attach", "epoch", "metric", "phase", "step"]
+__all__ = [
+    "annotate",
+    "attach",
+    "budget",
+    "epoch",
+    "level",
+    "metric",
+    "phase",
+    "record",
+    "step",
+]
 __version__ = "0.1.0"
 
 _library.calls.set_decorate(_annotate.decorate)
@@ -49,3 +62,25 @@ class phase:
 def epoch(number):
     """An epoch begins; counted from 1 on the page, also where `number` starts at 0."""
     _library.calls.mark(EPOCH, int(number))
+
+
+def level(name):
+    """What is recorded from the next step on: "auto" keeps to the budget; "off",
+    "phases", "ops", "kernels" and "all" hold for every step."""
+    if name not in LEVELS:
+        raise ValueError(f"level {name!r} is none of {', '.join(LEVELS)}")
+    _library.calls.ask(LEVELS.index(name), -1, 0)
+
+
+def budget(percent):
+    """The share of the training's time that "auto" may cost, 0 to 100 per cent."""
+    if not 0 <= percent <= 100:
+        raise ValueError(f"budget {percent!r} is not within 0 to 100")
+    _library.calls.ask(-1, round(percent * 1e4), 0)
+
+
+def record(steps):
+    """The next `steps` steps in full, at most 1,000, whatever the level."""
+    if not 0 <= steps <= 1000:
+        raise ValueError(f"{steps!r} steps are not within 0 to 1000")
+    _library.calls.ask(-1, -1, int(steps))

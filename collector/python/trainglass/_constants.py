@@ -17,6 +17,8 @@ PHASES = {
     "optimizer": (OPTIMIZER_BEGIN, OPTIMIZER_END),
 }
 
+LEVELS = ("auto", "off", "phases", "ops", "kernels", "all")
+
 TRAINER, LAUNCHER, WORKER = 1, 2, 3
 
 SOURCE_CPU_OPS, SOURCE_RANGES, SOURCE_PYTHON, SOURCE_STACKS = 2, 3, 8, 10

@@ -34,6 +34,7 @@ _TABLE = (
     ("torch_end", _INT),
     ("torch_fetching", None, _INT),
     ("torch_optimizer", None, _UINT),
+    ("ask", None, ctypes.c_int32, ctypes.c_int32, _UINT),
 )
 _MAJOR = 1
 _STEP = 14
@@ -176,6 +177,9 @@ class Calls:
     def capability(self, source, state, reason, detail):
         texts = (None if text is None else _bytes(text) for text in (reason, detail))
         self._table["capability"](source, state, *texts)
+
+    def ask(self, level, budget_ppm, steps):
+        self._table["ask"](level, budget_ppm, steps)
 
     def torch_begin(self, scopes):
         return self._table["torch_begin"](scopes)
