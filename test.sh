@@ -73,8 +73,9 @@ stage() { # NAME: a heading with the time
 
 jobs=$(nproc)
 export TRAINGLASS_TEST_MODE=$mode
-# shellcheck disable=SC2046,SC2086 # lists
-install_missing $BUILD_PACKAGES $TEST_PACKAGES $(npm_packages)
+# shellcheck disable=SC2086 # lists
+install_missing $BUILD_PACKAGES $TEST_PACKAGES
+install_npm
 # Ubuntu's chromium is a snap that starts nowhere here: the browser tests then skip with a message.
 [ "$mode" = quick ] || { grep -q '^ID=ubuntu' /etc/os-release || install_missing chromium; }
 

@@ -1,0 +1,268 @@
+"""What `auto` costs a PyTorch job, against the same job with everything off.
+
+    python tests/bench/bench_budget.py [--quick] [--only tiny|cnn]     (needs torch)
+
+Two ways, on two jobs (404 tiny CPU ops in a step; examples/train_cnn.py's network):
+  blocks     one process; blocks of steps with everything off and blocks of `auto`, in
+             an order that is drawn; off means: level off, and torch's observers are
+             taken out of its lists, so that not even a step is seen
+  processes  whole processes in pairs, without trainglass and with it
+The figure that the product shows of itself is printed beside them: it has to agree.
+Times are CPU times of the training thread: what other programs of the machine take is
+not ours, and we never wait.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+BUILD = os.environ.get("TRAINGLASS_BUILD", os.path.join(ROOT, "build"))
+sys.path[:0] = [HERE]
+
+from ratio import ratio, row  # noqa: E402  (beside this file)
+
+MARKS = {"tiny": 1.5, "cnn": 1.0}
+TINY_OPS = 288
+NAMES = {"tiny": "404 tiny ops", "cnn": "train_cnn"}
+
+
+# ---- the jobs ------------------------------------------------------------------------
+
+
+def tiny_job():
+    """A step of 404 operators, most of them of less than a microsecond."""
+    import torch
+
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh(), torch.nn.Linear(8, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, foreach=False)
+    inputs, wanted = torch.randn(4, 8), torch.randn(4, 8)
+    scratch = torch.zeros(8)
+
+    def step():
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(inputs), wanted).backward()
+        for _ in range(TINY_OPS):
+            scratch.zero_()
+        optimizer.step()
+
+    return step
+
+
+def cnn_job():
+    """A step of examples/train_cnn.py with its defaults, batch and decoding included."""
+    import torch
+
+    sys.path.insert(0, os.path.join(ROOT, "examples"))
+    import train_cnn
+
+    loader = torch.utils.data.DataLoader(
+        train_cnn.Stripes(2048, 1), batch_size=32, shuffle=True, drop_last=True
+    )
+    model = train_cnn.make_model(16)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+
+    def batches():
+        while True:
+            yield from loader
+
+    batch = batches()
+
+    def step():
+        pictures, labels = next(batch)
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(pictures), labels)
+        loss.backward()
+        optimizer.step()
+        float(loss.detach())
+
+    return step
+
+
+def open_job(name):
+    import torch
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    return {"tiny": tiny_job, "cnn": cnn_job}[name]()
+
+
+def run_steps(step, seconds):
+    """CPU ns per step over about so many seconds."""
+    end = time.monotonic() + seconds
+    began, count = time.thread_time_ns(), 0
+    while time.monotonic() < end:
+        for _ in range(5):
+            step()
+        count += 5
+    return (time.thread_time_ns() - began) / count
+
+
+# ---- one process ----------------------------------------------------------------------
+
+
+class Switch:
+    """Turns everything off and on again: the level, and torch's observers out of its
+    lists, so that not even a step is seen."""
+
+    def __init__(self):
+        import torch
+
+        library = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
+        torch_cpu = ctypes.CDLL(library)
+        self.disable = torch_cpu._ZN2at15disableCallbackEm
+        self.enable = torch_cpu._ZN2at16reenableCallbackEm
+        for function in (self.disable, self.enable):
+            function.argtypes = [ctypes.c_uint64]
+            function.restype = None
+
+    def turn(self, on, step):
+        """Takes three steps: the level changes at a step boundary, and the first step
+        after it is not compared. The observer of named ranges is torch's first
+        callback: ours, in a fresh process."""
+        import trainglass
+
+        trainglass.level("auto" if on else "off")
+        if on:
+            self.enable(1)
+        step(), step()
+        if not on:
+            self.disable(1)
+        step()
+
+
+def inside_blocks(name, seconds, pairs):
+    """In the child: pairs of (off, auto) CPU ns per step."""
+    import trainglass
+
+    if trainglass.attach() is False:
+        sys.exit("cannot attach")
+    step = open_job(name)
+    switch = Switch()
+    run_steps(step, 15 * seconds)
+    order, measured = random.Random(7), []
+    for _ in range(pairs):
+        times = {}
+        for on in order.sample([False, True], 2):
+            switch.turn(on, step)
+            times[on] = run_steps(step, seconds)
+        measured.append((times[False], times[True]))
+    switch.turn(True, step)
+    run_steps(step, 5 * seconds)
+    print(json.dumps({"pairs": measured}))
+
+
+def inside_process(name, seconds):
+    """In the child: CPU ns per step."""
+    step = open_job(name)
+    run_steps(step, seconds)
+    print(json.dumps({"ns": run_steps(step, seconds)}))
+
+
+# ---- the parent -------------------------------------------------------------------------
+
+
+def child(arguments, directory, attached):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TRAINGLASS_")}
+    command = [sys.executable, os.path.abspath(__file__), *map(str, arguments)]
+    if attached:
+        environment["TRAINGLASS_DIR"] = directory
+        environment["TRAINGLASS_LIBRARY"] = os.path.join(BUILD, "lib", "libtrainglass.so")
+        package = os.path.join(ROOT, "collector", "python")
+        site = os.path.join(package, "trainglass", "site")
+        environment["PYTHONPATH"] = os.pathsep.join([site, package])
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def own_figure(directory):
+    """What the product says of itself, from the segment that the child left."""
+    program = os.path.join(BUILD, "bin", "trainglass")
+    environment = {**os.environ, "TRAINGLASS_DIR": directory}
+    found = []
+
+    def dump(*session):
+        command = [program, "dump", "--json", *session]
+        return json.loads(subprocess.check_output(command, env=environment))
+
+    def walk(node):
+        if isinstance(node, dict):
+            if "overhead" in node:
+                found.append(node)
+            for value in node.values():
+                walk(value)
+        elif isinstance(node, list):
+            for value in node:
+                walk(value)
+
+    walk(dump(dump()[0]["session"]))
+    return found[0]["overhead"]
+
+
+def percent(value):
+    return tuple(100 * (number - 1) for number in value)
+
+
+def blocks(name, options):
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="trainglass-bench-") as directory:
+        seconds, pairs = (0.3, 20) if options.quick else (0.8, 60)
+        answer = child(["--inside-blocks", name, seconds, pairs], directory, True)
+        own = own_figure(directory)
+    value = percent(ratio(answer["pairs"]))
+    missed = row(f"auto, 1 % budget, {NAMES[name]}: against off blocks", "%", value, MARKS[name])
+    low, high = own["ci95_low_pct"], own["ci95_high_pct"]
+    if low is None:
+        print(f"  its own figure: {own['measured_pct']:.2f} %, still measuring")
+        return missed
+    agrees = low <= value[2] and value[1] <= high
+    print(
+        f"  its own figure: {own['measured_pct']:.2f} [{low:.2f}, {high:.2f}] %"
+        f" (detail {own['detail_pct']:.2f}, bursts {own['burst_pct']:.2f}, every step"
+        f" {own['fixed_pct']:.2f}), recorded {100 * own['recorded_share']:.1f} % of the steps:"
+        f" {'agrees' if agrees else 'does not agree'}",
+        flush=True,
+    )
+    return missed or not agrees
+
+
+def processes(name, options):
+    seconds, pairs = (2, 4) if options.quick else (5, 12)
+    order, measured = random.Random(3), []
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="trainglass-bench-") as directory:
+        for _ in range(pairs):
+            times = {}
+            for attached in order.sample([False, True], 2):
+                times[attached] = child(["--inside-process", name, seconds], directory, attached)["ns"]
+            measured.append((times[False], times[True]))
+    value = percent(ratio(measured))
+    return row(f"auto, 1 % budget, {NAMES[name]}: whole processes", "%", value, MARKS[name])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer pairs: wider intervals")
+    parser.add_argument("--only", choices=sorted(MARKS))
+    parser.add_argument("--inside-blocks", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--inside-process", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.inside_blocks:
+        name, seconds, pairs = options.inside_blocks
+        return inside_blocks(name, float(seconds), int(pairs))
+    if options.inside_process:
+        return inside_process(options.inside_process[0], float(options.inside_process[1]))
+    missed = 0
+    for name in [options.only] if options.only else sorted(MARKS, reverse=True):
+        missed |= blocks(name, options)
+        missed |= processes(name, options)
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
