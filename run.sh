@@ -13,9 +13,8 @@ case "${1:-}" in
   -h|--help) sed -n '2,6s/^# \{0,1\}//p' "$here/run.sh"; exit 0 ;;
 esac
 
-# shellcheck disable=SC2086 # a list
-install_missing $BUILD_PACKAGES
-install_npm
+# shellcheck disable=SC2046,SC2086 # lists
+install_missing $BUILD_PACKAGES $(npm_packages)
 
 build=${TRAINGLASS_BUILD:-$here/build}
 mkdir -p "$build"

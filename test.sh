@@ -73,9 +73,8 @@ stage() { # NAME: a heading with the time
 
 jobs=$(nproc)
 export TRAINGLASS_TEST_MODE=$mode
-# shellcheck disable=SC2086 # lists
-install_missing $BUILD_PACKAGES $TEST_PACKAGES
-install_npm
+# shellcheck disable=SC2046,SC2086 # lists
+install_missing $BUILD_PACKAGES $TEST_PACKAGES $(npm_packages)
 # Ubuntu's chromium is a snap that starts nowhere here: the browser tests then skip with a message.
 [ "$mode" = quick ] || { grep -q '^ID=ubuntu' /etc/os-release || install_missing chromium; }
 

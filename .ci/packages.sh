@@ -19,7 +19,12 @@ as_root() {
   fi
 }
 
-apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 "$@"; }
+# apt-get without its small talk; what it said is shown when it fails.
+apt() {
+  local log; log=$(mktemp)
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 "$@" >"$log" 2>&1 || { cat "$log" >&2; rm -f "$log"; return 1; }
+  rm -f "$log"
+}
 
 # install_missing PACKAGE...: those that the distribution does not know are left out; what
 # needs them says so.
@@ -35,11 +40,11 @@ install_missing() {
   done
   [ ${#known[@]} = 0 ] && return
   say "installing ${known[*]}"
-  apt install --no-install-recommends -y "${known[@]}" >/dev/null || {
+  apt install --no-install-recommends -y "${known[@]}" || {
     say "trying again with new package lists"
-    apt update && apt install --no-install-recommends -y "${known[@]}" >/dev/null
+    apt update && apt install --no-install-recommends -y "${known[@]}"
   } || die "could not install ${known[*]}"
 }
 
 # npm of the distribution, only when there is none: another one may be in use.
-install_npm() { command -v npm >/dev/null || install_missing nodejs npm ca-certificates; }
+npm_packages() { command -v npm >/dev/null || echo nodejs npm ca-certificates; }

@@ -28,9 +28,10 @@ const struct option_key option_keys[OPTIONS] = {
          "", "", "How long the server of `run` stays without a job and a viewer."},
     [OPTION_PORT] = {"port", OPTION_TYPE_INTEGER, "8080", 0, 65535, "", "",
                      "Port of the page; 0 takes any free one."},
-    [OPTION_BIND] =
-        {"bind", OPTION_TYPE_TEXT, "127.0.0.1", 7, 15, "", "",
-         "IPv4 address to listen on; beyond loopback the page wants the token."},
+    [OPTION_BIND] = {"bind", OPTION_TYPE_TEXT, "127.0.0.1", 4, 15, "",
+                     "an IPv4 address; auto: 0.0.0.0 in a container with a network of "
+                     "its own, else loopback",
+                     "Address to listen on; beyond loopback the page wants the token."},
     [OPTION_TOKEN] = {"token", OPTION_TYPE_TEXT, "", 0, 128, "",
                       "empty: made up and printed when `bind` reaches beyond loopback",
                       "Password of the page for whoever is not its owner."},

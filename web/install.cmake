@@ -1,6 +1,9 @@
 # Installs the packages of one lock file into the build folder, once:
 #   cmake -D SOURCE=folder -D TARGET=folder -D NPM=program -P install.cmake
 # The stamp is written last, so an interrupted run is repeated and a finished one never is.
+if(EXISTS ${TARGET}/installed AND ${TARGET}/installed IS_NEWER_THAN ${SOURCE}/package-lock.json)
+  return()
+endif()
 file(MAKE_DIRECTORY ${TARGET})
 file(COPY ${SOURCE}/package.json ${SOURCE}/package-lock.json DESTINATION ${TARGET})
 execute_process(

@@ -182,8 +182,11 @@ static void step_ended(const struct steps_output *output)
                                EVENT_META(0, EVENT_STEP, step.flags, output->known),
                                (output->number & EVENT_STEP_NONE) |
                                    (uint64_t)(output->epoch & 0xffff) << 48});
-    if (output->number != STEPS_NO_NUMBER)
+    if (output->number != STEPS_NO_NUMBER) {
         atomic_store_explicit(&header->steps, output->number + 1, memory_order_relaxed);
+        atomic_store_explicit(&header->live_role, WIRE_ROLE_TRAINER,
+                              memory_order_relaxed); /* whatever it was started as */
+    }
     uint64_t now = clock_ticks(probe->tsc);
 
     atomic_store_explicit(&header->heartbeat_ticks, now, memory_order_relaxed);
@@ -289,6 +292,13 @@ void probe_step_mark(enum steps_mark_kind kind, uint32_t id)
                               memory_order_relaxed);
     }
     atomic_store_explicit(&busy, 0, memory_order_release);
+}
+
+uint64_t probe_step_number(void)
+{
+    return probe_is_open()
+               ? atomic_load_explicit(&probe->header->steps, memory_order_relaxed)
+               : 0;
 }
 
 bool probe_hooks_add(const struct probe_hooks *more)

@@ -317,6 +317,9 @@ int probe_start(uint32_t role)
 
     if (probe_is_open())
         return 0;
+    /* Whoever cannot start asks again at every event: keep that cheap. */
+    if (atomic_load_explicit(&start_state, memory_order_relaxed) == START_FAILED)
+        return -ECANCELED;
     if (!atomic_compare_exchange_strong_explicit(&start_state, &state, START_RUNNING,
                                                  memory_order_acquire,
                                                  memory_order_acquire))

@@ -96,6 +96,9 @@ void probe_ask(int32_t level, int32_t budget_ppm, uint32_t burst_steps);
  * step() is it; marks of other threads are ignored until it falls silent. */
 void probe_step_mark(enum steps_mark_kind kind, uint32_t id);
 
+/* Number of the running step. Any thread; 0 without a segment. */
+uint64_t probe_step_number(void);
+
 /* What hooks learn about a step or validation batch that ended. */
 struct probe_step {
     uint64_t number; /* STEPS_NO_NUMBER: a validation batch */

@@ -129,6 +129,14 @@ ALWAYS_INLINE void probe_range_open(struct probe_thread *self, uint64_t meta,
     atomic_store_explicit(&self->slot->depth, depth + 1, memory_order_release);
 }
 
+/* Name of the innermost open range: whose time, whose memory this is. 0 none. */
+ALWAYS_INLINE uint32_t probe_range_name(const struct probe_thread *self)
+{
+    uint32_t depth = self->depth < PROBE_RANGES_MAX ? self->depth : PROBE_RANGES_MAX;
+
+    return depth > 0 ? EVENT_NAME(self->open[depth - 1].meta) : 0;
+}
+
 /* The bits of a range's meta that say who opened it: kind and flags. */
 #define PROBE_RANGE_OWNER(meta) ((uint16_t)((meta) >> 32))
 

@@ -1,5 +1,6 @@
 #include "launch.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,9 +22,37 @@
 #define READY_FD      3
 #define LOG_BYTES_MAX (1 << 20) /* then the log starts anew, the old one kept once */
 
-bool launch_is_loopback(const char *bind)
+/* A container's own network has no hardware behind any interface; where we share the
+ * host's, some have. A host without any is reached by nobody. */
+static bool network_is_virtual(void)
 {
-    return strncmp(bind, "127.", 4) == 0;
+    DIR *folder = opendir("/sys/class/net");
+    struct dirent *found;
+    bool hardware = folder == NULL;
+
+    while (!hardware && (found = readdir(folder)) != NULL) {
+        char path[PLACE_BYTES];
+
+        snprintf(path, sizeof(path), "/sys/class/net/%s/device", found->d_name);
+        hardware = found->d_name[0] != '.' && access(path, F_OK) == 0;
+    }
+    if (folder != NULL)
+        closedir(folder);
+    return !hardware;
+}
+
+const char *launch_address(const struct options *options)
+{
+    const char *bind = options_text(options, OPTION_BIND);
+
+    if (strcmp(bind, "auto") != 0)
+        return bind;
+    return network_is_virtual() ? "0.0.0.0" : "127.0.0.1";
+}
+
+bool launch_is_loopback(const char *address)
+{
+    return strncmp(address, "127.", 4) == 0;
 }
 
 bool launch_make_token(char *token, size_t size)
@@ -216,7 +245,7 @@ static void prepare_token(struct launched *launched, const struct options *optio
 {
     const char *token = options_text(options, OPTION_TOKEN);
 
-    if (launch_is_loopback(options_text(options, OPTION_BIND)))
+    if (launch_is_loopback(launch_address(options)))
         return;
     if (*token != '\0')
         snprintf(launched->token, sizeof(launched->token), "%s", token);

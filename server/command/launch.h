@@ -30,7 +30,10 @@ const char *launch_log_path(char *path, const struct options *options, uint16_t 
 /* A random password for the page; false when the system has no randomness yet. */
 bool launch_make_token(char *token, size_t size);
 
-/* "127." or "localhost": only this machine reaches it. */
-bool launch_is_loopback(const char *bind);
+/* The address that `bind` stands for: itself, or what "auto" comes to here. */
+const char *launch_address(const struct options *options);
+
+/* Does only this machine reach it? */
+bool launch_is_loopback(const char *address);
 
 #endif

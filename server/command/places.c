@@ -71,7 +71,6 @@ bool place_library(char *path)
 {
     static const char *const relative[] = {
         "../lib/libtrainglass.so",
-        "../" TRAINGLASS_LIBDIR "/libtrainglass.so",
         NULL,
     };
 

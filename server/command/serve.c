@@ -72,7 +72,7 @@ static void fill_options(struct serve_options *serve, const struct options *opti
                          const char *state, const char *windows)
 {
     *serve = (struct serve_options){
-        .bind = options_text(options, OPTION_BIND),
+        .bind = launch_address(options),
         .port = (uint16_t)options_number(options, OPTION_PORT),
         .stream_clients = (uint16_t)options_number(options, OPTION_STREAM_CLIENTS),
         .share = (enum serve_share)options_number(options, OPTION_SHARE),
@@ -110,10 +110,12 @@ static int check(const struct options *options, const char *directory)
 
 static void print_start(const struct serve_options *options, uint16_t port)
 {
-    bool loopback = launch_is_loopback(options->bind);
-
-    printf("trainglass: http://%s:%u%s/%s%s\n", loopback ? "localhost" : options->bind,
-           port, options->base_path, *options->token ? "?token=" : "", options->token);
+    printf("trainglass: http://localhost:%u%s/%s%s\n", port, options->base_path,
+           *options->token ? "?token=" : "", options->token);
+    if (!launch_is_loopback(options->bind))
+        printf(
+            "trainglass: listens on %s: other machines reach it by this one's name\n",
+            options->bind);
     fflush(stdout);
 }
 

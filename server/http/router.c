@@ -41,12 +41,16 @@ struct router_match router_find(const struct http_route *routes, size_t count,
 {
     unsigned wanted = method == HTTP_HEAD ? HTTP_GET : method;
     struct router_match match = {.tail = ""};
+    const char *pattern = NULL; /* of the first route whose path it is */
 
     for (size_t i = 0; i < count && match.route == NULL; i++) {
         const char *tail;
 
         if (!path_matches(routes[i].path, path, &tail))
             continue;
+        if (pattern != NULL && strcmp(pattern, routes[i].path) != 0)
+            continue;
+        pattern = routes[i].path;
         match.methods |= routes[i].methods;
         if ((routes[i].methods & wanted) != 0) {
             match.route = &routes[i];

@@ -12,7 +12,8 @@ struct router_match {
     unsigned methods;               /* that the path has; 0 with a 404 */
 };
 
-/* The first route of `path` that takes `method`. A star at a route's end stands for one
+/* The route that takes `method`, among those of the first path in the table that is
+ * `path`. A star at a route's end stands for one
  * to ROUTER_TAIL_MAX characters of [A-Za-z0-9._-/], no segment of which begins with a
  * dot. route is NULL with methods != 0 when the path takes other methods only: 405. */
 struct router_match router_find(const struct http_route *routes, size_t count,

@@ -13,6 +13,7 @@
 #include "stream/stream_json.h"
 
 #define HEARTBEAT_MS 10000
+#define STREAM_TYPE  "text/event-stream; charset=utf-8"
 
 /* Points asked for at once: what fits into 4 KB with eight devices. */
 #define POINTS_PER_DEVICE 8u
@@ -249,7 +250,7 @@ static void stream_loop(struct http_call *call, struct hub_client *client)
 {
     static const struct http_answer head = {
         .status = 200,
-        .type = "text/event-stream; charset=utf-8",
+        .type = STREAM_TYPE,
         .headers = "X-Accel-Buffering: no\r\n"}; /* nginx would hold events back */
     struct bytes out = {0};
     bool alive = http_stream_begin(call, &head);
@@ -304,12 +305,15 @@ void stream_serve(struct http_call *call, struct api *api, struct hub *hub)
     }
     (void)snprintf(key, sizeof(key), "%" PRId32 " %s", parameters.selection.rank,
                    parameters.selection.session);
+    if (request->method == HTTP_HEAD) {
+        http_answer(call, &(struct http_answer){.status = 200, .type = STREAM_TYPE});
+        return;
+    }
     client = hub_join(hub, key, bits, request->last_event_id);
     if (client == NULL) {
         http_refuse(call, 503, NULL, "as many viewers as this server takes");
         return;
     }
-    if (request->method != HTTP_HEAD)
-        stream_loop(call, client);
+    stream_loop(call, client);
     hub_leave(client);
 }

@@ -47,11 +47,13 @@ export function make_steps(first, last, { start_ms = 0, gpu = true, grow = 0 } =
   return rows;
 }
 
+const CAUSES = { "data loading": "data", "Python GC": "gc" };
+
 export function slow_list(rows, gone_before = -1) {
   const end = rows.at(-1).start_ms + rows.at(-1).duration_ms;
   return rows.filter((row) => !row.validation && SLOW.has(row.number)).reverse().slice(0, 20).map((row) => ({
-    number: row.number, duration_ms: row.duration_ms, cause: SLOW.get(row.number)[0], age_ms: end - row.start_ms - row.duration_ms,
-    recorded: row.number < gone_before ? "gone" : row.number === 12388 ? "phases" : "all", trace_bytes: 180000 + (row.number % 7) * 9000,
+    number: row.number, start_ms: row.start_ms, duration_ms: row.duration_ms, over_ms: row.duration_ms - 209, cause: CAUSES[SLOW.get(row.number)[0]] ?? SLOW.get(row.number)[0],
+    age_ms: end - row.start_ms - row.duration_ms, recorded: row.number === 12388 ? "phases" : "all", trace_bytes: row.number < gone_before ? null : 180000 + (row.number % 7) * 9000,
   }));
 }
 
@@ -141,16 +143,16 @@ export function ops(all, { device, k, q, sort, hostile = false }) {
   let made = list.map(([name, kind, ms, calls]) => {
     const mean_us = (1e3 * ms * scale) / calls;
     return {
-      name, kind, count: calls * rows.length, total_ms: ms * scale * rows.length * 1.2, self_ms: ms * scale * rows.length, per_step_ms: ms * scale, mean_us, min_us: mean_us * 0.82,
+      name, kind, count: calls * rows.length, per_step_count: calls, total_ms: ms * scale * rows.length * 1.2, self_ms: ms * scale * rows.length, per_step_ms: ms * scale, mean_us, min_us: mean_us * 0.82,
       max_us: mean_us * 2.4, p50_us: mean_us * 0.97, p95_us: mean_us * 1.33, p99_us: mean_us * 1.9, share: (ms * scale) / mean, error_pct: Number((230 / Math.sqrt(Math.max(1, recorded) * 200)).toFixed(1)),
       recorded_count: calls * recorded, recorded_total_ms: ms * scale * recorded * 1.2,
     };
   });
   const total_ops = device === "cuda" ? 71 : 214;
   if (q) made = made.filter((op) => op.name.toLowerCase().includes(q.toLowerCase()));
-  if (sort === "name") made.sort((a, b) => a.name.localeCompare(b.name));
-  else if (sort) made.sort((a, b) => b[sort] - a[sort]);
-  return { device, sort: sort ?? "self_ms", k, total_ops: q ? made.length : total_ops, steps: rows.length, recorded_steps: recorded, ops: made.slice(0, k), other: { per_step_ms: 14.2 * scale, count: 61 } };
+  const key = { self: "self_ms", total: "total_ms", per_step: "per_step_ms", count: "count" }[sort ?? "self"] ?? `${sort}_us`;
+  made.sort(sort === "name" ? (a, b) => a.name.localeCompare(b.name) : (a, b) => b[key] - a[key]);
+  return { device, sort: sort ?? "self", step_time_ms: mean * rows.length, error_pct: made[0]?.error_pct ?? null, k, total_ops: q ? made.length : total_ops, steps: rows.length, recorded_steps: recorded, ops: made.slice(0, k), other: { per_step_ms: 14.2 * scale, count: 61 } };
 }
 
 // ------------------------------------------------------------ memory and gpu

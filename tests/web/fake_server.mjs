@@ -10,6 +10,7 @@ import { GPU_COLUMNS, bottlenecks, gpu_per_step, gpu_point, host_point, make_ste
 const WEB = join(dirname(fileURLToPath(import.meta.url)), "../../web");
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".png": "image/png", ".ico": "image/x-icon", ".woff2": "font/woff2" };
 export const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const REFUSAL = "The job's directory is read-only for this server.";
 const GIB = 2 ** 30;
 const LAST = 12841;
 
@@ -77,31 +78,31 @@ export class FakeServer {
     const { state, gpu, ranks, crash, lost, taken, threads } = this.says;
     const rows = this.steps.filter((row) => !row.validation);
     const capabilities = [
-      { source: "Steps, phases", state: "on", reason: "every step" }, { source: "CPU ops", state: "on", reason: "22 % of steps, drawn at random" },
-      gpu && !taken ? { source: "GPU kernels", state: "on", reason: "22 % of steps; CUPTI 13.0" } : { source: "GPU kernels", state: taken ? "held" : "off", reason: taken ? "Kernels: held by torch.profiler (pid 41207) until its window ends. Steps, ops and memory go on." : "no device" },
-      { source: "Allocator", state: "on", reason: "every step" }, { source: "Shapes, stacks", state: "off", reason: "on request: open a window of steps" },
+      { source: "steps", state: "active", reason: null, detail: "every step" }, { source: "phases", state: "active", reason: null, detail: "every step" }, { source: "cpu_ops", state: "active", reason: null, detail: "22 % of steps, drawn at random" },
+      gpu && !taken ? { source: "cupti", state: "active", reason: null, detail: "22 % of steps; CUPTI 13.0" } : { source: "cupti", state: taken ? "yielded" : "unavailable", reason: taken ? "Kernels: held by torch.profiler (pid 41207) until its window ends. Steps, ops and memory go on." : "no device" },
+      { source: "cpu_memory", state: "active", reason: null, detail: "every step" }, { source: "stacks", state: "disabled", reason: "on request: open a window of steps" },
     ];
     const open = crash ? [["MainThread", [["step 12,847", 2020], ["data", 1940], ["DataLoader.__next__", 1940]]], ["pin_memory", [["aten::pin_memory", 410], ["cudaHostAlloc", 410]]], ["autograd 0", []]]
       : [["MainThread", [["step 12,842", 14000], ["data", 13900], ["DataLoader.__next__", 13900]]], ["autograd 0", []]];
     return {
       id: "41207", name: "train_gpt.py", pid: 41207 + rank, rank, world_size: ranks, state, reason: state === "lost" ? "layout 3.0, this server reads 2.x, at byte 64: pip install -U trainglass" : null,
       steps: rows.length === 0 ? 0 : rows.at(-1).number + 1 - (crash ? 1 : 0), start_unix_ms: this.start_unix_ms, last_event_age_ms: Math.max(0, this.now() - this.start_unix_ms - this.end()),
-      lost_events: lost, lost_unix_ms: state === "lost" ? this.start_unix_ms + this.end() : undefined, facts: { workers: 2, batch_size: 64, optimizer: "AdamW" }, processes: [{ pid: 41207 + rank, rank, role: "trainer", parent: 41100, state, steps: rows.length }], capabilities,
+      lost_events: lost, facts: { workers: 2, batch_size: 64, optimizer: "AdamW" }, full: true, capabilities,
+      processes: Array.from({ length: ranks }, (_, i) => ({ pid: 41207 + i, rank: i, role: "trainer", parent: 41100, state, steps: rows.length })),
       ...(threads ? { ops_recorded: true, threads: open.map(([name, ranges]) => ({ name, idle_for_ms: ranges.length === 0 ? 2020 : null, open: ranges.map(([range, ms]) => ({ name: range, open_for_ms: ms })) })) } : {}),
-      ...(crash ? { end: { signal: "SIGKILL", exit_code: null, certain: false, time_unix_ms: this.start_unix_ms + this.end(), cause: "Host memory stood at 62.9 of the container’s 64.0 GiB and grew 1.9 GiB a minute: most likely the kernel’s OOM killer." } } : {}),
+      ...(crash ? { end: { signal: 9, exit_code: null, oom: true, certain: false, cause: "Host memory stood at 62.9 of the container’s 64.0 GiB and grew 1.9 GiB a minute: most likely the kernel’s OOM killer." } } : {}),
     };
   }
 
   answers = {
     status: () => ({
       version: "0.1.0", start_unix_ms: this.start_unix_ms, watching: ["/dev/shm/trainglass-1000"],
-      sessions: this.says.empty ? [] : [...Array.from({ length: this.says.ranks }, (_, rank) => this.session(rank)),
-        ...(this.says.two ? [{ ...this.session(0), id: "52001", name: "train_cnn.py", pid: 52001, world_size: 1, state: "ended", steps: 46920, start_unix_ms: this.start_unix_ms - 9e6, last_event_age_ms: 5.2e6 }] : [])],
+      sessions: this.says.empty ? [] : [this.session(0), ...(this.says.two ? [{ ...this.session(0), id: "52001", name: "train_cnn.py", pid: 52001, world_size: 1, state: "ended", steps: 46920, start_unix_ms: this.start_unix_ms - 9e6, last_event_age_ms: 5.2e6, processes: [] }] : [])],
     }),
     steps: (parameters) => {
       const rows = this.window(parameters), points = Number(parameters.get("points") ?? 600);
       const train = rows.filter((row) => !row.validation), { step_ms } = bottlenecks(rows, this.says);
-      const markers = this.says.lost ? [{ time_ms: this.end() - 22e3, to_ms: this.end() - 19e3, kind: "lost", label: "1,204 events lost" }] : [];
+      const markers = this.says.lost ? [{ time_ms: this.end() - 22e3, duration_ms: 3000, kind: "lost", label: "1,204 events lost" }] : [];
       return { steps: decimate(rows, points), summary: { train: { steps: train.length, ...step_ms, steps_per_s: 1e3 / (step_ms?.mean ?? 1) }, validation: {} }, slow: this.steps.length > 0 ? slow_list(this.steps, 12000) : [], markers };
     },
     memory: (parameters) => {
@@ -129,11 +130,12 @@ export class FakeServer {
     }),
     overhead: () => ({
       budget_pct: 1, measured_pct: 0.62, ci95_pct: [0.43, 0.81], detail_pct: 0.51, burst_pct: 0.03, fixed_pct: 0.08, server_cpu_pct: 0.4, recorded_share: 0.22,
-      sources: [{ source: "Steps, phases", ns_per_event: 95, events_per_s: 61, pct: 0.01 }, { source: "CPU ops", ns_per_event: 215, events_per_s: 3120, pct: 0.34 }, { source: "Allocator", ns_per_event: 60, events_per_s: 410, pct: 0.02 }],
+      level: "auto", state: "settled", control: this.says.refuses ? { writable: false, reason: REFUSAL } : { writable: true, reason: null },
+      sources: [{ source: "steps", ns_per_event: 95, events_per_s: 61, pct: 0.01 }, { source: "cpu_ops", ns_per_event: 215, events_per_s: 3120, pct: 0.34 }, { source: "cpu_memory", ns_per_event: 60, events_per_s: 410, pct: 0.02 }],
     }),
     runs: () => ({
-      runs: [["train_gpt.py, fused AdamW", 2, 20000, 205.8, 77.5, "finished"], ["train_gpt.py", 4.4, 12847, 232.6, 68.2, "killed, SIGKILL"], ["train_cnn.py", 27, 46920, 61.4, 91, "finished"]]
-        .map(([name, hours, steps, mean, gpu_busy_pct, outcome], id) => ({ id: String(id), name, end_unix_ms: this.now() - hours * 3.6e6, steps, step_ms: { mean }, gpu_busy_pct, outcome })),
+      runs: [["train_gpt.py, fused AdamW", 2, 20000, 205.8, 77.5, "ended"], ["train_gpt.py", 4.4, 12847, 232.6, 68.2, "crashed"], ["train_cnn.py", 27, 46920, 61.4, 91, "ended"]]
+        .map(([name, hours, steps, step_ms, gpu_busy_pct, state], id) => ({ session: String(id), name, host: "gpu01", start_unix_ms: this.now() - hours * 3.6e6 - steps * step_ms, duration_ms: steps * step_ms, steps, step_ms, gpu_busy_pct, state })),
     }),
     host: () => ({ cpu: [], reason: null }),
     windows: () => ({ windows: [] }),
@@ -154,10 +156,11 @@ export class FakeServer {
     const path = url.pathname.replace(this.base, "/");
     this.requests.push(path.slice(1) + url.search);
     this.grow();
+    if (this.says.down && path.startsWith("/api/")) return response.destroy();
     if (path === "/api/stream") return this.stream(request, response);
     if (!path.startsWith("/api/")) return this.file(path, response);
     const name = path.slice(5);
-    if (request.method === "POST") return this.json(response, this.says.refuses ? 409 : 202, this.says.refuses ? { error: "conflict", reason: "The job's directory is read-only for this server." } : { id: "w1", state: "asked" });
+    if (request.method === "POST") return this.json(response, this.says.refuses ? 409 : 202, this.says.refuses ? { error: REFUSAL } : { id: "w1", state: "asked" });
     if (name === "trace") return this.json(response, 200, this.trace(url.searchParams));
     if (!this.answers[name]) return this.json(response, 404, { error: "no such endpoint" });
     if (url.searchParams.has("window") && this.window(url.searchParams) === null) return this.json(response, 400, { error: "window: expected 10s, 60s …", field: "window" });
@@ -225,11 +228,21 @@ export class FakeServer {
     return `http://127.0.0.1:${this.http.address().port}${base}`;
   }
 
+  /** As if the server had died; its port stays known. */
+  async pause() {
+    this.port = this.http.address().port;
+    await this.close();
+  }
+
+  resume() {
+    return this.listen(this.port, this.base);
+  }
+
   async close() {
     clearInterval(this.timer);
     for (const client of this.clients) client.destroy();
     this.http.closeAllConnections();
-    await new Promise((done) => this.http.close(done));
+    if (this.http.listening) await new Promise((done) => this.http.close(done));
   }
 }
 

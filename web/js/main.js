@@ -7,7 +7,7 @@ import { clock, count } from "./model/format.js";
 import { parse_hash, print_hash } from "./model/hash.js";
 import { MOST_ROWS } from "./model/series.js";
 import {
-  clear_selection, initial, is_over, receive_answer, receive_connection, receive_event, receive_status, select_steps, session_of, window_of,
+  clear_selection, died_at, initial, is_over, receive_answer, receive_connection, receive_event, receive_status, select_steps, session_of, window_of,
 } from "./model/store.js";
 import { absolute, address, chosen, get_json, questions } from "./net/api.js";
 import { open_poll } from "./net/poll.js";
@@ -23,7 +23,7 @@ import { render_start } from "./panels/start.js";
 import { render_summary } from "./panels/summary.js";
 import { render_threads } from "./panels/threads.js";
 import { Timeline } from "./timeline/timeline.js";
-import { $, el, set_hidden, set_text } from "./ui/dom.js";
+import { $, el, set_attribute, set_hidden } from "./ui/dom.js";
 import { notice } from "./ui/notices.js";
 
 const REDRAW_MS = matchMedia("(prefers-reduced-motion: reduce)").matches ? 1000 : 100;
@@ -127,7 +127,10 @@ async function ask_status(signal) {
   const before = state.session, steps_before = session_of(state)?.steps;
   let status;
   try {
-    status = await get_json("api/status", { signal });
+    status = await get_json(address(...questions.status(state)), { signal }).catch((error) => {
+      if (error.status !== 404) throw error;
+      return get_json("api/status", { signal }); // the session is gone: another is chosen
+    });
   } catch (error) {
     if (error.name !== "AbortError" && state.status === null) server_is_away(error);
     throw error;
@@ -258,6 +261,7 @@ function draw() {
 function draw_run(now) {
   const changed = (...fields) => drawn === null || fields.some((field) => drawn[field] !== state[field]);
   const session = session_of(state);
+  set_attribute($("report"), "href", address("api/report", chosen(state)));
   set_hidden($("open-trace"), session.state === "crashed" || session.state === "lost");
   if (changed("series", "view", "session", "rank", "status", "bottlenecks", "lost")) {
     const still_same = still() && drawn?.view === state.view && drawn?.session === state.session;
@@ -266,8 +270,8 @@ function draw_run(now) {
     render_slow(state, { actions, received_ms: is_over(session) ? 0 : now - slow_at });
     render_idle(state);
   }
-  const ended = session.end?.time_unix_ms;
-  render_threads(state, { stale: condition.stale === true, when: typeof ended === "number" ? `at ${clock(ended)}` : "" });
+  const ended = died_at(state);
+  render_threads(state, { stale: condition.stale === true, when: ended === null ? "" : `at ${clock(ended)}` });
   if (changed("bottlenecks", "view", "session", "status")) render_findings(state, { actions, now });
   if (changed("ops", "bottlenecks", "view", "session")) render_ops(state, { actions });
   if (changed("ranks", "session")) render_ranks(state);
@@ -282,7 +286,7 @@ function start() {
   $("finding-list").after(el("p", { class: "foot dim", id: "finding-empty" }, " "));
   $("post-actions").append(
     el("button", { type: "button", class: "primary", onclick: () => actions.open_trace("last") }, "Get trace of the last 10 s ", el("kbd", {}, "t")),
-    el("a", { class: "plain", href: "api/report", download: "" }, "Download report"));
+    el("a", { class: "plain", id: "report", href: "api/report", download: "report.json" }, "Download report"));
   $("open-trace").addEventListener("click", () => actions.open_trace());
   $("open-help").addEventListener("click", open_help);
   $("badge").addEventListener("click", () => ({ pause: actions.toggle_pause, resume: actions.resume, now: stream.retry }[$("badge").dataset.action]?.()));

@@ -2,7 +2,7 @@
 
 import { age, count, decimals, duration_text, number, span } from "./format.js";
 import { newest } from "./series.js";
-import { is_over, session_of } from "./store.js";
+import { died_at, is_over, session_of } from "./store.js";
 
 /** After this long without a step a running job is called stale (ms). */
 export function stale_after_ms(median_ms) {
@@ -48,9 +48,7 @@ export function badge_of(state, { median_ms, now, clock }) {
   if (lost && lost.faded) return lost;
   if (page === "empty") return { kind: "waiting", title: "Waiting for a run", detail: "", hint: "", action: "none" };
   const session = session_of(state);
-  if (session.state === "lost" && typeof session.lost_unix_ms === "number") {
-    return { ...ended_badge(session), detail: `since ${clock(session.lost_unix_ms)}` };
-  }
+  if (session.state === "lost" && died_at(state) !== null) return { ...ended_badge(session), detail: `since ${clock(died_at(state))}` };
   if (is_over(session)) return ended_badge(session);
   const { paused } = state.view;
   if (paused) {

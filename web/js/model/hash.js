@@ -2,11 +2,11 @@
 // Unknown keys and bad values are ignored: a link from another version still opens.
 
 export const WINDOWS = ["10s", "60s", "10min", "run"];
-export const SORTS = ["self_ms", "total_ms", "per_step_ms", "count", "mean_us", "min_us", "max_us", "p50_us", "p95_us", "p99_us", "name"];
+export const SORTS = ["self", "total", "per_step", "share", "count", "mean", "min", "max", "p50", "p95", "p99", "name"];
 export const GROUPS = ["name", "shape", "stack", "module"];
 export const DEFAULTS = Object.freeze({
   session: null, rank: null, window: null, range: null, steps: null,
-  tab: null, sort: "self_ms", group: "name", k: 10, query: "", pins: Object.freeze([]),
+  tab: null, sort: "self", group: "name", k: 10, query: "", pins: Object.freeze([]),
 });
 const MOST_PINS = 20;
 

@@ -65,13 +65,14 @@ function memory_device(device) {
   return {
     device: String(device.device), total_bytes: finite(device.total_bytes), peak_bytes: finite(device.peak_bytes),
     peak_time_ms: finite(device.peak_time_ms), peak_op: device.peak_op ?? null, oom_in_s: finite(device.oom_in_s),
+    allocations_per_step: finite(device.allocations_per_step), allocated_bytes_per_s: finite(device.allocated_bytes_per_s),
     rows: point_rows(columns_of(device), device.points, MEMORY_COLUMNS),
   };
 }
 
 function host_memory(host) {
   return {
-    limit_bytes: finite(host?.limit_bytes), rss_bytes: finite(host?.rss_bytes),
+    limit_bytes: finite(host?.limit_bytes), limit_name: host?.limit_name ?? null, oom_in_s: finite(host?.oom_in_s), rss_bytes: finite(host?.rss_bytes),
     points: point_rows(host?.columns?.map(short), host?.points, HOST_COLUMNS),
   };
 }
@@ -134,7 +135,7 @@ export function add_memory(series, event) {
     ...series,
     devices: merge(series.devices, (event.devices ?? []).map(memory_device), "rows"),
     host: {
-      limit_bytes: host.limit_bytes ?? series.host.limit_bytes, rss_bytes: host.rss_bytes ?? series.host.rss_bytes,
+      ...series.host, rss_bytes: host.rss_bytes ?? series.host.rss_bytes,
       points: bounded(append(series.host.points, host.points)),
     },
   };

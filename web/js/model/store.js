@@ -21,8 +21,9 @@ export const initial = Object.freeze({
 
 const ALIVE = { running: 2, ended: 1, crashed: 1, lost: 0 };
 
-/** The newest session with a step, those that run first; null without sessions. */
-export function default_session(sessions) {
+/** The newest session with a step, those that run first, unless the server chose; null without. */
+export function default_session({ sessions, session }) {
+  if (sessions.some((s) => s.id === session)) return session;
   const rank_of = (s) => [ALIVE[s.state] === 2 ? 1 : 0, (s.steps ?? 0) > 0 ? 1 : 0, s.start_unix_ms ?? 0];
   const order = (a, b) => {
     const left = rank_of(a), right = rank_of(b);
@@ -31,29 +32,23 @@ export function default_session(sessions) {
   return [...sessions].sort(order)[0]?.id ?? null;
 }
 
-/** Sessions of `status` by id: one row per session, the rows of its ranks beneath. */
+/** The chosen session's row of `status`, as seen by the chosen rank; null without one. */
 export function session_of(state) {
-  const mine = (state.status?.sessions ?? []).filter((s) => s.id === state.session);
-  return mine.find((s) => s.rank === state.rank) ?? mine[0] ?? null;
+  return state.status?.sessions?.find((s) => s.id === state.session) ?? null;
 }
 
 /** Ranks of the chosen session, ascending. */
 export function ranks_of(state) {
-  const found = new Set();
-  for (const s of state.status?.sessions ?? []) {
-    if (s.id !== state.session) continue;
-    if (typeof s.rank === "number") found.add(s.rank);
-    for (const p of s.processes ?? []) if (p.role === "trainer" && typeof p.rank === "number") found.add(p.rank);
-  }
-  return [...found].sort((a, b) => a - b);
+  const trainers = (session_of(state)?.processes ?? []).filter((p) => p.role === "trainer" && typeof p.rank === "number");
+  return [...new Set(trainers.map((p) => p.rank))].sort((a, b) => a - b);
 }
 
 export function receive_status(state, status, at) {
-  const next = { ...state, status, heard_at: at };
+  const next = { ...state, status: keep_details(status, state.status), heard_at: at };
   const sessions = status.sessions ?? [];
   if (!sessions.some((s) => s.id === state.session)) {
     const wanted = sessions.find((s) => s.id === state.view.session || String(s.pid) === state.view.session);
-    next.session = wanted?.id ?? default_session(sessions);
+    next.session = wanted?.id ?? default_session({ ...status, sessions });
     next.rank = null;
     next.series = no_series;
     next.bottlenecks = next.ops = next.ranks = next.overhead = null;
@@ -66,6 +61,12 @@ export function receive_status(state, status, at) {
   next.lost = lost_events(mine);
   next.last_event_age_ms = mine?.last_event_age_ms ?? null;
   return next;
+}
+
+/** Sessions that are told short keep the details told before. */
+function keep_details(status, before) {
+  const known = new Map((before?.sessions ?? []).map((s) => [s.id, s]));
+  return { ...status, sessions: (status.sessions ?? []).map((s) => (s.full === false ? { ...known.get(s.id), ...s } : s)) };
 }
 
 export function lost_events(session) {
@@ -88,6 +89,14 @@ export function choose_session(state, session, rank = null) {
   return next;
 }
 
+/** When the last event of a session that is over happened, Unix ms; null where it is not known. */
+export function died_at(state) {
+  const session = session_of(state);
+  if (typeof session?.end?.time_unix_ms === "number") return session.end.time_unix_ms;
+  if (state.last_event_age_ms === null || state.heard_at === null) return null;
+  return state.heard_at - state.last_event_age_ms;
+}
+
 // ------------------------------------------------------------ stream
 
 const adders = { steps: add_steps, memory: add_memory, gpu: add_gpu };
@@ -104,7 +113,7 @@ export function receive_event(state, { type, data }, at) {
 /** The short status of the stream changes the chosen session alone. */
 function receive_pulse(state, pulse, at) {
   if (state.status === null) return state;
-  const sessions = state.status.sessions.map((s) => (s.id !== state.session || (s.rank ?? null) !== (session_of(state)?.rank ?? null) ? s : {
+  const sessions = state.status.sessions.map((s) => (s.id !== state.session ? s : {
     ...s, state: pulse.state ?? s.state, steps: pulse.steps ?? s.steps,
     last_event_age_ms: pulse.last_event_age_ms ?? s.last_event_age_ms, lost_events: pulse.lost_events ?? s.lost_events,
   }));
@@ -151,7 +160,7 @@ export function window_of(state) {
   if (state.view.window) return state.view.window;
   const session = session_of(state);
   if (session?.state === "crashed" || session?.state === "lost") return "10min";
-  return is_over(session) || session?.kind === "file" ? "run" : "60s";
+  return is_over(session) || session?.from_file ? "run" : "60s";
 }
 
 /** What all lanes show: {from, to} in ms of the session's axis. */

@@ -1,7 +1,7 @@
 // Addresses of the server and answers from it. All addresses are relative to the page, so that a
 // proxy's sub-path works.
 
-import { session_of, window_parameter } from "../model/store.js";
+import { window_parameter } from "../model/store.js";
 
 const base = typeof document === "undefined" ? null : new URL(".", document.baseURI);
 
@@ -16,11 +16,7 @@ export function address(path, parameters = {}) {
 }
 
 /** Which session and rank every question is about. */
-export function chosen(state) {
-  if (state.session === null) return {};
-  const by_rank = state.rank !== null;
-  return { session: state.session, rank: by_rank ? state.rank : null, pid: by_rank ? null : session_of(state)?.pid };
-}
+export const chosen = (state) => (state.session === null ? {} : { session: state.session, rank: state.rank });
 
 /** Parameters of each endpoint for what the page shows now; the ⋯ menu copies the same ones. */
 export const questions = {
@@ -34,7 +30,7 @@ export const questions = {
   gpu: (state, points, window) => ["api/gpu", { ...chosen(state), window, points }],
   ranks: (state) => ["api/ranks", { session: state.session, window: window_parameter(state) }],
   overhead: (state) => ["api/overhead", chosen(state)],
-  status: () => ["api/status", {}],
+  status: (state) => ["api/status", chosen(state)],
   runs: () => ["api/runs", {}],
 };
 

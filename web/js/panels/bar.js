@@ -12,14 +12,9 @@ const SIGNS = { live: "●", paused: "‖", stale: "▲", crashed: "■", over: 
 
 export const session_name = (session) => session.name || `pid ${session.pid}`;
 
-/** One row per session: of several ranks the one with the lowest number. */
+/** Sessions for the picker, newest first. */
 export function session_rows(status) {
-  const rows = new Map();
-  for (const session of status?.sessions ?? []) {
-    const known_row = rows.get(session.id);
-    if (!known_row || (session.rank ?? 0) < (known_row.rank ?? 0)) rows.set(session.id, session);
-  }
-  return [...rows.values()].sort((a, b) => (b.start_unix_ms ?? 0) - (a.start_unix_ms ?? 0));
+  return [...(status?.sessions ?? [])].sort((a, b) => (b.start_unix_ms ?? 0) - (a.start_unix_ms ?? 0));
 }
 
 function session_option(session, chosen, choose) {

@@ -9,6 +9,12 @@ import { is_measured } from "./bar.js";
 
 const BUDGETS = [0.5, 1, 2, 5, 0];
 
+const LABELS = {
+  steps: "Steps", phases: "Phases", cpu_ops: "CPU ops", ranges: "User ranges", nvtx: "NVTX", cpu_memory: "CPU memory", device_memory: "GPU memory",
+  cupti: "GPU kernels", python: "Python", framework: "Framework", stacks: "Shapes, stacks",
+};
+const STATES = { active: "on", yielded: "held", stolen: "taken", unavailable: "off", disabled: "off", unknown: "–" };
+
 export function build_cost(actions, state_of) {
   document.querySelector("#cost .head").append(el("span", { class: "dim", id: "cost-note" }), el("span", { class: "grow" }), panel_menu({
     name: "What this profiler costs",
@@ -43,6 +49,7 @@ export function source_rows(state) {
 export function source_note(row) {
   const parts = [];
   if (row.reason) parts.push(row.reason);
+  if (row.detail) parts.push(row.detail);
   if (known(row.pct)) parts.push(`${number(row.pct, 2)} %`);
   if (known(row.ns_per_event) && row.ns_per_event > 0) parts.push(`${number(row.ns_per_event, 0)} ns an event`);
   if (known(row.events_per_s) && row.events_per_s > 0) parts.push(`${count(row.events_per_s)} events/s`);
@@ -52,13 +59,22 @@ export function source_note(row) {
 function measured_text(told) {
   if (!told) return "";
   if (told.reason && !known(told.measured_pct)) return told.reason;
-  if (!is_measured(told)) return "measuring";
+  if (told.state === "nothing_fits") return "nothing fits the budget: only steps and phases are recorded";
+  if (!is_measured(told)) return known(told.experiment_steps_needed) ? `measuring, about ${count(told.experiment_steps_needed)} more steps` : "measuring";
   const half = Array.isArray(told.ci95_pct) ? (told.ci95_pct[1] - told.ci95_pct[0]) / 2 : null;
   return `${number(told.measured_pct, 2)} %${half === null ? "" : ` ± ${number(half, 2)} %`}`;
 }
 
-function budget_text(state) {
+/** Why the budget cannot be changed here; null where it can. */
+function refused_level(state) {
   if (state.refused?.level) return state.refused.level;
+  const control = state.overhead?.control;
+  return control?.writable === false ? control.reason ?? "This server may not write to the job's directory." : null;
+}
+
+function budget_text(state) {
+  const why = refused_level(state);
+  if (why) return why;
   const share = state.overhead?.recorded_share;
   if (!known(share)) return "";
   const pct = share > 1 ? share : 100 * share;
@@ -76,20 +92,22 @@ export function render_cost_panel(state) {
   const alive = session?.state === "running";
   set_text($("cost-note"), measured_text(told));
   set_hidden($("budget-row"), !alive);
+  const why = refused_level(state);
   for (const button of $("budgets").children) {
     const on = known(told?.budget_pct) && Number(button.dataset.pct) === told.budget_pct;
     set_attribute(button, "aria-checked", String(on));
     set_attribute(button, "tabindex", on || (!known(told?.budget_pct) && button === $("budgets").firstElementChild) ? "0" : "-1");
-    button.disabled = Boolean(state.refused?.level);
-    set_attribute(button, "title", state.refused?.level ?? null);
+    button.disabled = why !== null;
+    set_attribute(button, "title", why);
   }
   set_text($("budget-note"), budget_text(state));
-  $("budget-note").classList.toggle("warn", Boolean(state.refused?.level));
+  $("budget-note").classList.toggle("warn", why !== null);
   keyed(document.querySelector("#caps tbody"), source_rows(state), (row) => row.source, () => el("tr", {}, el("td"), el("td"), el("td")), (node, row) => {
     const [name, mode, note] = node.children;
-    set_text(name, row.source);
-    set_text(mode, row.state ?? "");
-    mode.className = row.state === "on" ? "on" : "off";
+    const shown = STATES[row.state] ?? row.state ?? "";
+    set_text(name, LABELS[row.source] ?? row.source);
+    set_text(mode, shown);
+    mode.className = { on: "on", held: "warn", taken: "warn" }[shown] ?? "off";
     set_text(note, source_note(row));
   });
   const lost = lost_events(session);

@@ -5,21 +5,21 @@ import { SORTS } from "../model/hash.js";
 import { shown_series } from "../model/store.js";
 import { address, questions } from "../net/api.js";
 import { $, announce, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
-import { open_list, panel_menu } from "../ui/menu.js";
+import { close_list, open_list, panel_menu } from "../ui/menu.js";
 
 const per_call = (us) => (known(us) ? duration_text(us / 1e3) : "–");
 const COLUMNS = [
-  ["per_step_ms", "ms per step", (op, view) => number(op.per_step_ms, view.places), "self_ms"],
+  ["per_step_ms", "ms per step", (op, view) => number(op.per_step_ms, view.places), "self"],
   ["share", "Share of step", null, null],
-  ["count", "Calls per step", (op, view) => (known(op.count) && view.steps > 0 ? calls(op.count / view.steps) : "–"), "count"],
-  ["mean_us", "Mean", (op) => per_call(op.mean_us), "mean_us"],
-  ["p95_us", "p95", (op) => per_call(op.p95_us), "p95_us"],
-  ["max_us", "Max", (op) => per_call(op.max_us), "max_us"],
-  ["total_ms", "Total", (op) => duration_text(op.total_ms), "total_ms", true],
-  ["self_ms", "Self", (op) => duration_text(op.self_ms), "self_ms", true],
-  ["min_us", "Min", (op) => per_call(op.min_us), "min_us", true],
-  ["p50_us", "p50", (op) => per_call(op.p50_us), "p50_us", true],
-  ["p99_us", "p99", (op) => per_call(op.p99_us), "p99_us", true],
+  ["count", "Calls per step", (op, view) => calls(op.per_step_count ?? op.count / view.steps), "count"],
+  ["mean_us", "Mean", (op) => per_call(op.mean_us), "mean"],
+  ["p95_us", "p95", (op) => per_call(op.p95_us), "p95"],
+  ["max_us", "Max", (op) => per_call(op.max_us), "max"],
+  ["total_ms", "Total", (op) => duration_text(op.total_ms), "total", true],
+  ["self_ms", "Self", (op) => duration_text(op.self_ms), "self", true],
+  ["min_us", "Min", (op) => per_call(op.min_us), "min", true],
+  ["p50_us", "p50", (op) => per_call(op.p50_us), "p50", true],
+  ["p99_us", "p99", (op) => per_call(op.p99_us), "p99", true],
 ];
 const GROUP_LABELS = { name: "Name", shape: "Shape", stack: "Stack", module: "Module" };
 
@@ -27,6 +27,7 @@ const extra = new Set(); // columns shown beyond the first six
 let shown_columns = "";
 
 function calls(value) {
+  if (!known(value)) return "–";
   if (value >= 99.5 || Math.abs(value - Math.round(value)) < 0.005) return count(value);
   return number(value, decimals(value) === 3 ? 2 : decimals(value));
 }
@@ -64,14 +65,14 @@ function choose_columns(button, actions) {
   open_list(button, el("div", { class: "list", role: "menu", "aria-label": "Columns" }, ...items));
 }
 
-function choice_button(label, names, read, pick) {
+function choice_button(label, names, read, pick, why = {}) {
   const button = el("button", { type: "button", class: "plain choice", "aria-haspopup": "listbox", "aria-expanded": "false" }, el("span", { class: "dim" }, `${label} `), el("span"));
   button.addEventListener("click", () => open_list(button, el("div", { class: "list", role: "listbox", "aria-label": label },
-    ...Object.entries(names).map(([value, text]) => el("button", { type: "button", role: "option", class: "option", "aria-selected": String(read() === value), onclick: () => { open_list(button, null_list()); pick(value); } }, el("b", {}, text))))));
+    ...Object.entries(names).map(([value, text]) => el("button", { type: "button", role: "option", class: "option", "aria-selected": String(read() === value), disabled: why[value], title: why[value], onclick: () => { close_list(); pick(value); } }, el("b", {}, text))))));
   return button;
 }
 
-const null_list = () => el("span", { class: "list", hidden: true });
+const NEEDS_WINDOW = "Needs steps recorded with shapes and stacks.";
 
 function build_head(actions, state_of) {
   const head = document.querySelector("#ops .head");
@@ -95,7 +96,7 @@ function build_head(actions, state_of) {
     other.focus();
     other.click();
   });
-  const group = choice_button("By", GROUP_LABELS, () => state_of().view.group, (value) => actions.set_view({ group: value }));
+  const group = choice_button("By", GROUP_LABELS, () => state_of().view.group, (value) => actions.set_view({ group: value }), { shape: NEEDS_WINDOW, stack: NEEDS_WINDOW, module: NEEDS_WINDOW });
   group.id = "op-group";
   const rows = choice_button("Rows", { 10: "10", 25: "25", 100: "100" }, () => String(state_of().view.k), (value) => actions.set_view({ k: Number(value) }));
   rows.id = "op-rows";
@@ -217,7 +218,7 @@ export function render_ops(state, { actions }) {
     set_text(nothing.firstElementChild, query ? `No op contains ‘${query}’` : ops.reason ?? "No op was recorded in this window.");
     set_hidden(nothing.lastElementChild, !query);
   }
-  const step_ms = state.bottlenecks?.step_ms?.mean ?? 0;
+  const step_ms = known(ops?.step_time_ms) && ops.steps > 0 ? ops.step_time_ms / ops.steps : state.bottlenecks?.step_ms?.mean ?? 0;
   const top = Math.max(...rows.map((op) => op.per_step_ms ?? 0), 0);
   const view = {
     tab, step_ms, steps: ops?.steps ?? 0, pins: new Set(state.view.pins), places: top >= 9.995 ? 1 : top >= 0.995 ? 2 : 3,

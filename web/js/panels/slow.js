@@ -7,16 +7,15 @@ import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
 
 const MOST = 20;
 
-const full = (recorded) => recorded === true || ["all", "ops", "kernels"].includes(recorded);
+const CAUSES = { data: "data loading", forward: "forward", backward: "backward", optimizer: "optimizer", gc: "Python GC", other: "other" };
 
 function trace_cell(node, step, state) {
-  const gone = step.recorded === "gone" || step.gone === true;
   const link = node.firstElementChild;
-  if (gone) return node.replaceChildren(el("span", { class: "dim", title: "Overwritten by newer events" }, "gone"));
-  if (!full(step.recorded)) return node.replaceChildren(el("span", { class: "dim", title: "This step was not recorded in full: its ops are not known" }, "phases only"));
+  if (!known(step.trace_bytes)) return node.replaceChildren(el("span", { class: "dim", title: "Overwritten by newer events" }, "gone"));
+  if (step.recorded === "phases") return node.replaceChildren(el("span", { class: "dim", title: "This step was not recorded in full: its ops are not known" }, "phases only"));
   const href = address("api/trace", { ...chosen(state), step: step.number });
   if (link?.getAttribute("href") === href) return undefined;
-  return node.replaceChildren(el("a", { href, download: "", title: known(step.trace_bytes) ? `Chrome trace, about ${bytes(step.trace_bytes)}` : "Chrome trace" }, "Trace"));
+  return node.replaceChildren(el("a", { href, download: "", title: `Chrome trace, about ${bytes(step.trace_bytes)}` }, "Trace"));
 }
 
 export function render_slow(state, { actions, received_ms }) {
@@ -40,7 +39,7 @@ export function render_slow(state, { actions, received_ms }) {
     const [number_cell, duration, cause, when, trace] = node.children;
     set_text(number_cell.firstElementChild, count(row.number));
     set_text(duration, `${number(row.duration_ms * scale)} ${unit}`);
-    set_text(cause, row.cause || "unknown");
+    set_text(cause, CAUSES[row.cause] ?? (row.cause || "unknown"));
     set_text(when, known(row.age_ms) ? `${age(row.age_ms + since)} ${ago}` : "");
     trace_cell(trace, row, state);
   });

@@ -51,6 +51,7 @@ function render_watching(watching) {
   $("watching").replaceChildren(...(list.length > 0 ? ["Watching ", ...parts, "."] : []));
 }
 
+const OUTCOMES = { ended: "finished", crashed: "crashed", lost: "unreadable", running: "running" };
 const mean_of = (run) => run.step_ms?.mean ?? (known(run.step_ms) ? run.step_ms : null);
 
 export function render_start(state, now) {
@@ -60,14 +61,14 @@ export function render_start(state, now) {
   set_hidden($("runs"), runs.length === 0);
   const gpu = runs.some((run) => known(run.gpu_busy_pct));
   for (const head of document.querySelectorAll("#runs .gpu")) set_hidden(head, !gpu);
-  keyed(document.querySelector("#runs tbody"), runs.slice(0, 20), (run) => run.id, () => el("tr", {}, el("td"), el("td", { class: "dim" }), el("td", { class: "num" }), el("td", { class: "num" }), el("td", { class: "num gpu" }), el("td", { class: "dim" })), (node, run) => {
+  keyed(document.querySelector("#runs tbody"), runs.slice(0, 20), (run) => run.session, () => el("tr", {}, el("td"), el("td", { class: "dim" }), el("td", { class: "num" }), el("td", { class: "num" }), el("td", { class: "num gpu" }), el("td", { class: "dim" })), (node, run) => {
     const [name, ended, steps, ms, busy, outcome] = node.children, mean = mean_of(run);
-    set_text(name, run.name || run.id);
-    set_text(ended, day(run.end_unix_ms ?? run.ended_unix_ms ?? run.start_unix_ms, now));
+    set_text(name, run.name || run.session);
+    set_text(ended, day(run.start_unix_ms + (run.duration_ms ?? 0), now));
     set_text(steps, count(run.steps));
     set_text(ms, number(mean, known(mean) && mean >= 10 ? 1 : decimals(mean)));
     set_hidden(busy, !gpu);
     set_text(busy, percent(run.gpu_busy_pct));
-    set_text(outcome, run.outcome ?? run.reason ?? run.state ?? "");
+    set_text(outcome, OUTCOMES[run.state] ?? run.state ?? "");
   });
 }

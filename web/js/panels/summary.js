@@ -4,7 +4,7 @@ import { verdict_of } from "../model/condition.js";
 import { ruler_ticks } from "../model/bins.js";
 import { age, clock, count, decimals, duration_text, known, memory, number, span, time_unit } from "../model/format.js";
 import { IDLE, PHASES } from "../model/series.js";
-import { session_of, shown_series } from "../model/store.js";
+import { died_at, session_of, shown_series } from "../model/store.js";
 import { IDLE_LABELS, IDLE_TOKENS, PHASE_LABELS, main_device } from "../timeline/lanes.js";
 import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
 
@@ -31,25 +31,27 @@ function render_verdict(state, actions) {
   $("verdict").replaceChildren(...nodes, selection ? chip(state, actions) : "");
 }
 
+const SIGNAL_NAMES = { 1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 15: "SIGTERM" };
+const signal_name = (signal) => (typeof signal === "number" ? SIGNAL_NAMES[signal] ?? `signal ${signal}` : signal);
 const SIGNALS = { SIGKILL: "Killed", SIGTERM: "Terminated", SIGINT: "Interrupted", SIGSEGV: "Segmentation fault", SIGABRT: "Aborted", SIGBUS: "Bus error" };
 const DOING = { data: "waiting for data", forward: "in the forward pass", backward: "in the backward pass", optimizer: "in the optimizer" };
 
 function post_mortem_title(session) {
   if (session.state === "lost") return ["This session can no longer be read."];
-  const how = SIGNALS[session.end?.signal] ?? (known(session.end?.exit_code) ? `Exited with code ${session.end.exit_code}` : "Died");
+  const how = SIGNALS[signal_name(session.end?.signal)] ?? (known(session.end?.exit_code) ? `Exited with code ${session.end.exit_code}` : "Died");
   const main = (session.threads ?? [])[0]?.open ?? [];
   const phase = main.map((range) => DOING[range.name]).find(Boolean);
   return [`${how} at step ${count(session.steps)}${phase ? `, while ${phase}` : ""}.`];
 }
 
 /** The sentence under a post-mortem's headline: what is sure first, what is only likely called so. */
-function lede_parts(session, now_unix_ms) {
+function lede_parts(state, session, now_unix_ms) {
   if (session.state === "lost") return [session.reason ?? ""];
   const { end } = session;
   const parts = [];
-  if (end?.signal) parts.push(el("b", {}, end.signal));
-  if (known(end?.time_unix_ms)) parts.push(`${parts.length > 0 ? " at" : "At"} ${clock(end.time_unix_ms)}, ${age(now_unix_ms - end.time_unix_ms)} ago`);
-  else if (known(session.last_event_age_ms)) parts.push(`${parts.length > 0 ? ", its" : "Its"} last event ${age(session.last_event_age_ms)} ago`);
+  if (end?.signal) parts.push(el("b", {}, signal_name(end.signal)));
+  const at = died_at(state);
+  if (known(at)) parts.push(`${parts.length > 0 ? " at" : "At"} ${clock(at)}, ${age(now_unix_ms - at)} ago`);
   if (parts.length > 0) parts.push(". ");
   const cause = end?.cause ?? session.reason;
   if (cause) parts.push(end?.cause && end.certain === false && !/likely/i.test(cause) ? `Most likely: ${cause}` : cause);
@@ -58,11 +60,11 @@ function lede_parts(session, now_unix_ms) {
 
 let shown_lede = "";
 
-function render_lede(session, now_unix_ms) {
+function render_lede(state, session, now_unix_ms) {
   const wanted = session.state === "crashed" || session.state === "lost";
   set_hidden($("lede"), !wanted);
   if (!wanted) return;
-  const parts = lede_parts(session, now_unix_ms);
+  const parts = lede_parts(state, session, now_unix_ms);
   const key = parts.map((part) => part.textContent ?? part).join("");
   if (key === shown_lede) return;
   shown_lede = key;
@@ -215,7 +217,7 @@ export function render_summary(state, { actions, now }) {
   if (!session) return;
   const crashed = (session.state === "crashed" || session.state === "lost") && !state.view.selection;
   render_verdict(state, actions);
-  render_lede(session, now);
+  render_lede(state, session, now);
   render_facts(state, crashed);
   render_ruler(state, crashed, actions);
   set_hidden($("post-actions"), !crashed);

@@ -17,6 +17,7 @@ export const IDLE_LABELS = {
 export const IDLE_TOKENS = { data: "data", sync: "sync", launch: "idle", copy: "copy", alloc: "reserved", collective: "communication", python: "host", unknown: "other" };
 const SLOW_FACTOR = 2;
 const MOST_DOTS = 60;
+const UNMARKED = new Set(["lost", "epoch", "validation", "gc"]); // drawn otherwise, or too many
 const AREA_BINS = 120; // calm to the eye; the step lane keeps every spike
 
 /** Rows of [from, to]; one look-up instead of a filter. */
@@ -46,7 +47,7 @@ function step_marks(view, rows, median, scale) {
     if (rows[i].epoch !== null && rows[i - 1].epoch !== null && rows[i].epoch !== rows[i - 1].epoch) ticks.push({ t: rows[i].start, text: `epoch ${count(rows[i].epoch)}` });
   }
   for (const marker of view.series.markers) {
-    if (marker.kind !== "lost" && marker.kind !== "epoch") ticks.push({ t: marker.time_ms, text: String(marker.label ?? marker.kind) });
+    if (!UNMARKED.has(marker.kind)) ticks.push({ t: marker.time_ms, text: String(marker.label ?? marker.kind) });
   }
   const rug = rows.filter((row) => row.full).map((row) => row.t);
   return { dots, ticks, rug, slow: slow.length };
@@ -55,9 +56,11 @@ function step_marks(view, rows, median, scale) {
 const time_unit_of = (view) => view.unit.unit;
 
 function bands(series, { from, to }) {
-  const out = [];
+  const out = series.markers.filter((m) => m.kind === "validation" && known(m.duration_ms)).map((m) => ({ from: m.time_ms, to: m.time_ms + m.duration_ms }));
+  const told_until = out.at(-1)?.to ?? -Infinity;
   for (const row of within(series.validation, { from, to: to + 1e9 })) {
     if (row.start > to) break;
+    if (row.start < told_until) continue;
     const last = out.at(-1);
     if (last && row.start - last.to < 50) last.to = row.t;
     else out.push({ from: row.start, to: row.t });
@@ -65,7 +68,7 @@ function bands(series, { from, to }) {
   return out;
 }
 
-const losses = (series) => series.markers.filter((m) => m.kind === "lost").map((m) => ({ from: m.time_ms, to: m.to_ms ?? m.time_ms }));
+const losses = (series) => series.markers.filter((m) => m.kind === "lost").map((m) => ({ from: m.time_ms, to: m.time_ms + (m.duration_ms ?? 0) }));
 
 function full_pct(told, rows) {
   if (known(told?.recorded_steps) && told.steps > 0) return (100 * told.recorded_steps) / told.steps;
@@ -218,7 +221,7 @@ function memory_levels(device, host, host_top, top, { unit, scale }) {
   const levels = [];
   const near = known(host.limit_bytes) && host_top > HOST_NEAR_LIMIT * host.limit_bytes;
   if (known(device?.total_bytes) && device.total_bytes < top * 1.6) levels.push({ y: device.total_bytes * scale, text: `device ${number(device.total_bytes * scale)} ${unit}`, token: "ink-3" });
-  if (near) levels.push({ y: host.limit_bytes * scale, text: `host limit ${number(host.limit_bytes * scale)} ${unit}`, token: "crashed" });
+  if (near) levels.push({ y: host.limit_bytes * scale, text: `${host.limit_name ? `${host.limit_name} limit` : "host limit"} ${number(host.limit_bytes * scale)} ${unit}`, token: "crashed" });
   return levels;
 }
 

@@ -13,11 +13,10 @@ import { attach_pointer } from "./pointer.js";
 const LEGEND_MS = 500; // numbers that change faster cannot be read
 const GUTTER = 196;
 
-/** Whether a GPU source is off or held, with its reason; null where there is no device at all. */
+/** Why kernels are not seen although there is a device; null else. */
 function gpu_reason(state) {
-  const source = session_of(state)?.capabilities?.find((c) => /gpu|cupti|kernel/i.test(c.source));
-  if (!source || !["held", "off", "taken"].includes(source.state)) return null;
-  return /no device/i.test(source.reason ?? "") ? null : source.reason;
+  const source = session_of(state)?.capabilities?.find((c) => c.source === "cupti");
+  return source && ["yielded", "stolen"].includes(source.state) ? source.reason : null;
 }
 
 function legend_item(row) {

@@ -1,0 +1,194 @@
+"""The server that `trainglass run` leaves beside a job: started, joined, leaving."""
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import unittest
+
+from harness import PROGRAM, TrainglassTest, get, get_json, is_alive, wait_for
+
+ADDRESS = re.compile(r"trainglass: http://localhost:(\d+)")
+
+
+class RunServerTest(TrainglassTest):
+    def address(self, stderr):
+        found = ADDRESS.search(stderr)
+        self.assertIsNotNone(found, stderr)
+        return int(found[1])
+
+    def waiting_run(self, *flags, **options):
+        """A run whose command waits for its input to end; (process, port)."""
+        process = self.start("run", *flags, "--", "cat", stdin=subprocess.PIPE, **options)
+        return process, self.address(process.stderr.readline())
+
+    def end(self, process):
+        process.stdin.close()
+        self.assertEqual(process.wait(), 0)
+
+    def test_a_server_answers_while_the_command_runs_and_after_it(self):
+        process, port = self.waiting_run()
+        self.assertEqual(port, self.port)
+        health = get_json(port, "/healthz")
+        self.assertEqual(health["name"], "trainglass")
+        self.assertEqual(health["uid"], os.getuid())
+        self.assertEqual(health["directory"], str(self.directory))
+        self.end(process)
+        self.assertEqual(get_json(port, "/healthz")["pid"], health["pid"])
+
+    def test_the_address_is_the_one_line_on_stderr_before_the_command(self):
+        ended = self.trainglass("run", "--", "sh", "-c", "echo mine >&2")
+        self.assertEqual(ended.stderr, f"trainglass: http://localhost:{self.port}\nmine\n")
+        self.assertEqual(ended.stdout, "")
+
+    def test_under_ssh_the_line_that_brings_the_page_is_printed(self):
+        for ssh_port, command in (("22", "ssh -L"), ("2222", "ssh -p 2222 -L")):
+            ended = self.trainglass("run", "--", "true", env={
+                "SSH_CONNECTION": f"192.0.2.7 50000 192.0.2.1 {ssh_port}", "USER": "ada"})
+            self.assertIn(f"{command} {self.port}:localhost:{self.port} ada@192.0.2.1",
+                          ended.stderr)
+
+    def test_a_second_run_joins_the_server_of_the_first(self):
+        first, port = self.waiting_run()
+        second, other = self.waiting_run()
+        self.assertEqual(port, other)
+        self.assertEqual(len(self.servers()), 1)
+        self.end(first)
+        self.end(second)
+
+    def test_two_runs_at_once_end_up_with_a_server_each_can_reach(self):
+        runs = [self.start("run", "--", "cat", stdin=subprocess.PIPE) for _ in range(2)]
+        ports = [self.address(run.stderr.readline()) for run in runs]
+        for port in ports:
+            self.assertEqual(get(port, "/healthz")[0], 200)
+        for run in runs:
+            self.end(run)
+
+    def test_a_port_that_is_taken_by_something_else_gives_way_to_the_next(self):
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", self.port))
+            other.listen()
+            ended = self.trainglass("run", "--", "true")
+            port = self.address(ended.stderr)
+        self.assertGreater(port, self.port)
+        self.assertIn(f"port {self.port} is taken", ended.stderr)
+        self.assertEqual(get(port, "/healthz")[0], 200)
+
+    def test_a_server_of_another_folder_is_not_joined(self):
+        first, port = self.waiting_run()
+        other = self.directory / "other"
+        second, second_port = self.waiting_run(env={"TRAINGLASS_DIR": str(other)})
+        self.assertNotEqual(port, second_port)
+        health = get_json(second_port, "/healthz")
+        self.assertEqual(health["directory"], str(other))
+        os.kill(health["pid"], signal.SIGTERM)
+        self.end(first)
+        self.end(second)
+
+    def test_serve_on_a_taken_port_is_4_and_names_it(self):
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", self.port))
+            other.listen()
+            ended = self.trainglass("serve", "--port", self.port)
+        self.assertEqual(ended.returncode, 4)
+        self.assertIn(str(self.port), ended.stderr)
+
+    def test_a_pipe_behind_the_run_ends_with_the_command(self):
+        # `run ... | tee` must not wait for the server, which would hold the pipe.
+        ended = subprocess.run(f"{PROGRAM} run -- echo out 2>&1 | cat", shell=True,
+                               env=self.environment(), capture_output=True, text=True,
+                               timeout=30)
+        self.assertIn("out\n", ended.stdout)
+        self.assertEqual(len(self.servers()), 1)
+
+    def test_the_server_has_nothing_of_ours(self):
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        os.set_inheritable(descriptor, True)
+        process, port = self.waiting_run(close_fds=False)
+        os.close(descriptor)
+        pid = get_json(port, "/healthz")["pid"]
+        links = {os.readlink(f) for f in pathlib.Path(f"/proc/{pid}/fd").iterdir()}
+        self.assertNotIn(str(self.folder), links)
+        streams = [os.readlink(f"/proc/{pid}/fd/{n}") for n in range(3)]
+        self.assertEqual(streams[0], "/dev/null")
+        self.assertEqual(streams[1:], [str(self.state / f"server-{port}.log")] * 2)
+        self.assertEqual(os.getsid(pid) != os.getsid(0), True)
+        self.assertEqual(os.readlink(f"/proc/{pid}/cwd"), "/")
+        ignored = next(line for line in open(f"/proc/{pid}/status") if line.startswith("PPid"))
+        self.assertNotEqual(int(ignored.split()[1]), process.pid)
+        self.end(process)
+
+    def test_a_state_folder_that_cannot_be_made_costs_only_the_log(self):
+        blocker = self.folder / "file"
+        blocker.write_text("")
+        ended = self.trainglass("run", "--", "sh", "-c", "exit 3", env={
+            "TRAINGLASS_STATE_DIR": str(blocker / "state")})
+        self.assertEqual(ended.returncode, 3)
+        self.assertEqual(get(self.address(ended.stderr), "/healthz")[0], 200)
+
+    def test_linger_0_ends_the_server_with_the_command(self):
+        process, port = self.waiting_run("--linger", "0")
+        pid = get_json(port, "/healthz")["pid"]
+        self.end(process)
+        wait_for(lambda: not is_alive(pid), "the server to leave")
+
+    def test_linger_0_waits_for_the_last_of_two_runs(self):
+        first, port = self.waiting_run("--linger", "0")
+        second, _ = self.waiting_run("--linger", "0")
+        pid = get_json(port, "/healthz")["pid"]
+        self.end(first)
+        with self.assertRaises(subprocess.TimeoutExpired):
+            second.wait(timeout=1)
+        self.assertTrue(is_alive(pid))
+        self.end(second)
+        wait_for(lambda: not is_alive(pid), "the server to leave")
+
+    def test_a_server_without_job_and_viewer_leaves_after_its_linger(self):
+        ended = self.trainglass("run", "--linger", "1s", "--", "true")
+        pid = get_json(self.address(ended.stderr), "/healthz")["pid"]
+        wait_for(lambda: not is_alive(pid), "the server to leave")
+
+    def test_no_server_starts_none(self):
+        ended = self.trainglass("run", "--no-server", "--", "true")
+        self.assertNotIn("http://", ended.stderr)
+        self.assertEqual(self.servers(), [])
+
+    def test_a_command_that_is_not_there_leaves_no_server(self):
+        self.assertEqual(self.trainglass("run", "--", "no-such-command").returncode, 127)
+        self.assertEqual(self.servers(), [])
+
+    def test_the_job_does_not_notice_when_the_server_is_killed(self):
+        process, port = self.waiting_run()
+        os.kill(get_json(port, "/healthz")["pid"], signal.SIGKILL)
+        process.stdin.write("still here\n")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), "still here\n")
+        self.end(process)
+
+    def test_serve_ends_with_0_on_a_signal(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            server = self.serve()
+            server.send_signal(number)
+            self.assertEqual(server.wait(), 0)
+
+    def test_serve_check_says_whether_a_server_of_ours_answers(self):
+        self.assertEqual(self.trainglass("serve", "--check").returncode, 4)
+        self.serve()
+        self.assertEqual(self.trainglass("serve", "--check").returncode, 0)
+
+    def test_beyond_loopback_the_address_carries_a_token_that_no_process_list_shows(self):
+        process = self.start("run", "--bind", "0.0.0.0", "--", "sh", "-c",
+                             "echo [$TRAINGLASS_TOKEN]; cat", stdin=subprocess.PIPE)
+        line = process.stderr.readline()
+        token = re.search(r"\?token=([0-9a-f]{32})", line)
+        self.assertIsNotNone(token, line)
+        self.assertEqual(process.stdout.readline(), "[]\n")
+        pid = get_json(self.address(line), "/healthz")["pid"]
+        words = pathlib.Path(f"/proc/{pid}/cmdline").read_text()
+        self.assertNotIn(token[1], words)
+        self.end(process)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,180 @@
+// Each state of the page says what it is, without a fault, and leaves a picture of itself.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { FakeServer } from "../fake_server.mjs";
+import { MODULES, launch, open, shoot } from "./chromium.mjs";
+
+let browser;
+before(async () => { browser = await launch(); });
+after(() => browser.close());
+
+/** Opens a scenario and hands the page over; no fault may be left behind. */
+async function visit(scenario, options, look) {
+  const server = new FakeServer(scenario, { modules: MODULES });
+  const page = await open(browser, await server.listen(), options);
+  try {
+    await look(page, server);
+    assert.deepEqual(page.faults, []);
+  } finally {
+    await page.context().close();
+    await server.close();
+  }
+}
+
+const badge = (page, text) => page.locator("#badge", { hasText: text }).waitFor();
+const drawn = (page) => page.locator("#lanes .gutter b").first().filter({ hasNotText: "–" }).waitFor();
+
+const HIDDEN = (text) => /503|ERR_CONNECTION|Failed to load resource/.test(text);
+
+const SIZES = [["1440", 1440, 900], ["1024", 1024, 768], ["400", 400, 860]];
+
+for (const theme of ["light", "dark"]) {
+  for (const [name, width, height] of SIZES) {
+    test(`live, ${name} px, ${theme}: lanes, findings and ops are there, nothing scrolls sideways`, () => visit("live", { theme, width, height }, async (page) => {
+      await badge(page, "Live");
+      await drawn(page);
+      await page.locator("#verdict", { hasText: /^A step takes 21\d ms\. Up to 5\d ms of it is avoidable\.$/ }).waitFor();
+      await page.locator("#finding-list > li").nth(2).waitFor();
+      await page.locator("#op-table tbody tr").nth(9).waitFor();
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+      await shoot(page, `live-${name}-${theme}`, { fullPage: name === "400" });
+    }));
+  }
+
+  test(`crashed, ${theme}: how, where, what every thread was in`, () => visit("crashed", { theme }, async (page) => {
+    await badge(page, "Crashed at step 12,847");
+    await page.locator("#verdict", { hasText: "Killed at step 12,847, while waiting for data." }).waitFor();
+    await page.locator("#lede", { hasText: "most likely the kernel’s OOM killer" }).waitFor();
+    await page.locator("#thread-list", { hasText: "step 12,847 › data › DataLoader.__next__" }).waitFor();
+    await drawn(page);
+    assert.equal(await page.locator("#windows [aria-checked=true]").textContent(), "10 min");
+    assert.ok(await page.getByRole("button", { name: "Get trace of the last 10 s" }).isVisible());
+    await page.locator("#slow", { hasText: "before" }).waitFor();
+    await shoot(page, `crashed-1440-${theme}`);
+  }));
+
+  test(`empty, ${theme}: the one command, the directory, earlier runs`, () => visit("empty", { theme }, async (page) => {
+    await badge(page, "Waiting for a run");
+    await page.getByText("trainglass run -- python train.py").waitFor();
+    await page.getByText("/dev/shm/trainglass-1000").waitFor();
+    await page.locator("#runs tbody tr").nth(2).waitFor();
+    assert.equal(await page.locator("#lanes").isVisible(), false);
+    await shoot(page, `empty-1440-${theme}`);
+  }));
+}
+
+test("empty turns into live by itself when a run starts", () => visit("empty", {}, async (page, server) => {
+  await badge(page, "Waiting for a run");
+  server.says.empty = false;
+  await badge(page, "Live");
+  await drawn(page);
+}));
+
+test("without a GPU its lane and tab are absent and ops open on CPU", () => visit("cpu", {}, async (page) => {
+  await drawn(page);
+  await page.locator("#op-table", { hasText: "aten::addmm" }).waitFor();
+  assert.equal(await page.locator("[data-lane^=gpu]").count(), 0);
+  assert.equal(await page.locator("#op-tabs").isVisible(), false);
+  await page.locator("#caps", { hasText: "no device" }).waitFor();
+  await shoot(page, "cpu-1440-light", { fullPage: true });
+}));
+
+test("before the first step the page waits for it", () => visit("first", {}, async (page) => {
+  await page.locator("#verdict", { hasText: "Waiting for the first step." }).waitFor();
+  await shoot(page, "first-1440-light");
+}));
+
+test("three steps are a warm-up: lanes draw, findings wait for ten", () => visit("warming", {}, async (page) => {
+  await page.locator("#verdict", { hasText: "Warming up: 3 steps." }).waitFor();
+  await page.locator("#finding-empty", { hasText: "After 10 steps." }).waitFor();
+  await drawn(page);
+  await shoot(page, "warming-1440-light");
+}));
+
+test("no step for 14 s is stale, with what every thread is in", () => visit("stale", {}, async (page) => {
+  await badge(page, /No step\s+for 1\d s/);
+  await page.locator("#threads-title", { hasText: "What every thread is in" }).waitFor();
+  await shoot(page, "stale-1440-light");
+}));
+
+test("a finished run is told in the past, over its whole length", () => visit("ended", {}, async (page) => {
+  await badge(page, "Finished 20,000 steps");
+  await page.locator("#verdict", { hasText: "Finished. A step took" }).waitFor();
+  assert.equal(await page.locator("#windows [aria-checked=true]").textContent(), "Run");
+  await page.locator("#ruler", { hasText: "of 10,059 steps" }).waitFor();
+  await shoot(page, "ended-1440-light");
+}));
+
+test("an unreadable session says why and since when", () => visit("lost", {}, async (page) => {
+  await badge(page, /Unreadable\s+since \d\d:\d\d:\d\d/);
+  await page.locator("#lede", { hasText: "at byte 64" }).waitFor();
+  await shoot(page, "lost-1440-light");
+}));
+
+test("a server that goes away is counted down to, and old data fades", () => visit("live", { allow: HIDDEN }, async (page, server) => {
+  await drawn(page);
+  await server.pause();
+  await badge(page, /Reconnecting\s+in \d+ s/);
+  assert.equal(await page.evaluate(() => document.body.classList.contains("faded")), true);
+  await shoot(page, "reconnecting-1440-light");
+  await server.resume();
+  await page.locator("#badge").click();
+  await badge(page, "Live");
+}));
+
+test("too many viewers: the page polls and says why", () => visit("full", { allow: HIDDEN }, async (page) => {
+  await badge(page, /Polling\s+every 5 s/);
+  assert.match(await page.locator("#badge").getAttribute("title"), /32 viewers/);
+  await drawn(page);
+  await shoot(page, "polling-1440-light");
+}));
+
+test("lost events are named in the lane that they touch", () => visit("losses", {}, async (page) => {
+  await page.locator("[data-lane=steps] .lost", { hasText: "1,204 events lost" }).waitFor();
+  await page.locator("#cost-lost", { hasText: "1,204" }).waitFor();
+  await shoot(page, "losses-1440-light");
+}));
+
+test("kernels held by another profiler keep their lane with the reason", () => visit("taken", {}, async (page) => {
+  await page.locator("#lanes .reason:visible", { hasText: "held by torch.profiler (pid 41207)" }).waitFor();
+  await shoot(page, "taken-1440-light");
+}));
+
+test("three GPUs fold into one lane with a line each", () => visit("three", {}, async (page) => {
+  await page.locator("[data-lane=gpus] .gutter", { hasText: "cuda:2" }).waitFor();
+  assert.equal(await page.locator("[data-lane^=gpu]").count(), 1);
+  await shoot(page, "three-1440-light");
+}));
+
+test("two sessions: both in the picker, a new one is a notice with a button", () => visit("live", {}, async (page, server) => {
+  await drawn(page);
+  server.says.two = true;
+  await page.locator(".notice-bar", { hasText: "train_cnn.py started" }).waitFor();
+  assert.match(await page.locator("#session-picker").textContent(), /train_gpt\.py/);
+  await page.locator("#session-picker button").click();
+  await page.getByRole("option", { name: /train_cnn\.py/ }).waitFor();
+  await shoot(page, "two-1440-light");
+}));
+
+test("a server that may not change the job shows its controls off, with the reason", () => visit("refuses", { allow: HIDDEN }, async (page) => {
+  await page.locator("#budget-note", { hasText: "read-only" }).waitFor();
+  assert.equal(await page.locator("#budgets button:disabled").count(), 5);
+  await page.locator("#record-window").click();
+  await page.locator("#window-note", { hasText: "read-only" }).waitFor();
+  assert.equal(await page.locator("#record-window").isDisabled(), true);
+}));
+
+test("without a server the page says so, in its frame", async () => {
+  const server = new FakeServer("live", { modules: MODULES });
+  const url = await server.listen();
+  server.says.down = true;
+  const page = await open(browser, url, { allow: HIDDEN });
+  await page.locator(".notice-bar", { hasText: /Waiting for the server/ }).waitFor();
+  await badge(page, "Connecting");
+  server.says.down = false;
+  await badge(page, "Live");
+  await page.locator(".notice-bar").waitFor({ state: "detached" });
+  await page.context().close();
+  await server.close();
+});

@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { badge_of, page_of, verdict_of } from "../../web/js/model/condition.js";
+import * as store from "../../web/js/model/store.js";
+
+const NOW = 1e6;
+const session = (more = {}) => ({ id: "a", name: "a.py", pid: 7, rank: null, state: "running", steps: 500, last_event_age_ms: 200, lost_events: 0, processes: [], ...more });
+const at = (more, connection = { state: "open" }) => store.receive_connection(store.receive_status(store.initial, { sessions: [session(more)] }, NOW), connection);
+const badge = (state, now = NOW) => badge_of(state, { median_ms: 200, now, clock: () => "20:38:52" });
+const words = ({ kind, title, detail }) => [kind, title, detail];
+
+test("before the first answer the page connects", () => {
+  assert.equal(page_of(store.initial), "loading");
+  assert.equal(badge(store.initial).title, "Connecting");
+});
+
+test("without a session it waits for a run", () => {
+  const state = store.receive_connection(store.receive_status(store.initial, { sessions: [] }, NOW), { state: "open" });
+  assert.equal(page_of(state), "empty");
+  assert.deepEqual(words(badge(state)), ["waiting", "Waiting for a run", ""]);
+});
+
+test("a running job is live, with the age of its newest event", () => {
+  assert.deepEqual(words(badge(at())), ["live", "Live", "0.2 s ago"]);
+  assert.deepEqual(words(badge(at(), NOW + 1000)), ["live", "Live", "1.2 s ago"]);
+});
+
+test("no step for five medians, at least 5 s, is stale", () => {
+  assert.equal(badge(at({ last_event_age_ms: 4900 })).kind, "live");
+  const stale = badge(at({ last_event_age_ms: 14000 }));
+  assert.deepEqual(words(stale), ["stale", "No step", "for 14 s"]);
+  assert.equal(stale.stale, true);
+  assert.equal(badge_of(at({ last_event_age_ms: 14000 }), { median_ms: 4000, now: NOW, clock: String }).kind, "live");
+});
+
+test("a pause says how far it is behind", () => {
+  const row = (t) => ({ number: t, start_ms: t, duration_ms: 100 });
+  let state = store.receive_answer(at(), "steps", { steps: [row(0), row(100)] });
+  state = store.pause(state, NOW);
+  state = store.receive_event(state, { type: "steps", data: { steps: [row(72100)] } }, NOW);
+  assert.deepEqual(words(badge(state)), ["paused", "Paused", "1 min 12 s behind"]);
+});
+
+test("a lost connection counts down, and old data fades", () => {
+  const lost = badge(at({}, { state: "waiting", retry_at: NOW + 2700, reason: "" }));
+  assert.deepEqual(words(lost), ["stale", "Reconnecting", "in 3 s"]);
+  assert.equal(lost.faded, true);
+  assert.equal(lost.action, "now");
+});
+
+test("too many viewers is polling, with the server's reason", () => {
+  const full = badge(at({}, { state: "polling", retry_at: NOW + 5000, reason: "32 viewers" }));
+  assert.deepEqual(words(full), ["stale", "Polling", "every 5 s"]);
+  assert.equal(full.hint, "32 viewers");
+});
+
+test("what is over says how", () => {
+  assert.deepEqual(words(badge(at({ state: "ended", steps: 20000 }))), ["over", "Finished", "20,000 steps"]);
+  assert.deepEqual(words(badge(at({ state: "crashed", steps: 12847 }))), ["crashed", "Crashed", "at step 12,847"]);
+  assert.deepEqual(words(badge(at({ state: "lost" }))), ["crashed", "Unreadable", "since 20:38:52"]);
+});
+
+const told = (more) => store.receive_answer(at(), "bottlenecks", { steps: 280, step_ms: { mean: 214.2 }, findings: [], ...more });
+
+test("the headline says what a step takes and what of it is avoidable", () => {
+  assert.deepEqual(verdict_of(told({ avoidable_ms: 57.3 })), ["A step takes 214 ms. Up to ", { em: "57 ms" }, " of it is avoidable."]);
+  assert.deepEqual(verdict_of(told({ step_ms: { mean: 21.44 }, avoidable_ms: 5.7 })), ["A step takes 21.4 ms. Up to ", { em: "5.7 ms" }, " of it is avoidable."]);
+});
+
+test("without findings nothing stands out", () => {
+  assert.deepEqual(verdict_of(told({ avoidable_ms: 0 })), ["A step takes 214 ms. Nothing stands out."]);
+});
+
+test("under ten steps it warms up", () => {
+  assert.deepEqual(verdict_of(told({ steps: 3 })), ["Warming up: 3 steps."]);
+  assert.deepEqual(verdict_of(store.receive_answer(at({ steps: 0 }), "bottlenecks", { steps: 0 })), ["Waiting for the first step."]);
+});
+
+test("a finished run is told in the past", () => {
+  const state = store.receive_answer(at({ state: "ended" }), "bottlenecks", { steps: 20000, step_ms: { mean: 206 }, avoidable_ms: 53 });
+  assert.deepEqual(verdict_of(state), ["Finished. A step took 206 ms. Up to ", { em: "53 ms" }, " of it was avoidable."]);
+});

@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import * as format from "../../web/js/model/format.js";
+
+test("a length has three significant digits and the unit that fits", () => {
+  const shown = [0.000631, 0.0631, 0.631, 1.03, 9.996, 214.3, 999.7, 12400, 125000].map(format.duration_text);
+  assert.deepEqual(shown, ["631 ns", "63.1 µs", "631 µs", "1.03 ms", "10.0 ms", "214 ms", "1.00 s", "12.4 s", "2 min 5 s"]);
+});
+
+test("what is missing is a dash and never 0", () => {
+  for (const missing of [null, undefined, NaN, Infinity, "7"]) {
+    assert.equal(format.number(missing), "–");
+    assert.equal(format.count(missing), "–");
+    assert.equal(format.percent(missing), "–");
+    assert.equal(format.duration_text(missing), "–");
+    assert.equal(format.memory(missing)[0], "–");
+    assert.equal(format.bytes(missing), "–");
+    assert.equal(format.clock(missing), "–");
+  }
+  assert.equal(format.number(0), "0");
+});
+
+test("thousands are grouped, decimals kept", () => {
+  assert.equal(format.count(1284100), "1,284,100");
+  assert.equal(format.count(999), "999");
+  assert.equal(format.number(12804.25, 1), "12,804.3");
+  assert.equal(format.number(-4.6712), "−4.67");
+});
+
+test("memory is binary as PyTorch prints it, sizes of files are SI", () => {
+  assert.deepEqual(format.memory(61.3 * 2 ** 30), ["61.3", "GiB"]);
+  assert.deepEqual(format.memory(3 * 2 ** 20), ["3.00", "MiB"]);
+  assert.equal(format.bytes(3.1e6), "3.10 MB");
+  assert.equal(format.bytes(812), "812 B");
+});
+
+test("ages and spans lose the digits that nobody reads", () => {
+  assert.equal(format.age(8400), "8 s");
+  assert.equal(format.age(125000), "2 min");
+  assert.equal(format.age(3 * 3600e3), "3 h");
+  assert.equal(format.span(7300), "7.3 s");
+  assert.equal(format.span(72000), "1 min 12 s");
+  assert.equal(format.span(3600e3), "1 h");
+  assert.equal(format.span(86400e3 * 2 + 3600e3), "2 d 1 h");
+});
+
+test("a day is today with its time, yesterday, or a date", () => {
+  const noon = new Date(2026, 10, 21, 12, 0).getTime();
+  assert.equal(format.day(new Date(2026, 10, 21, 9, 5).getTime(), noon), "today 09:05");
+  assert.equal(format.day(new Date(2026, 10, 20, 23, 5).getTime(), noon), "yesterday");
+  assert.equal(format.day(new Date(2026, 10, 17, 1, 0).getTime(), noon), "17 Nov");
+});
+
+test("a long name keeps its head and its tail", () => {
+  const name = `sm90_${"x".repeat(80)}_cublas`;
+  const short = format.shorten(name, 30);
+  assert.equal(short.length, 30);
+  assert.ok(short.startsWith("sm90_") && short.endsWith("_cublas"));
+  assert.equal(format.shorten("aten::mm", 30), "aten::mm");
+});

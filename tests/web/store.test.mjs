@@ -1,0 +1,143 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { parse_hash } from "../../web/js/model/hash.js";
+import * as series from "../../web/js/model/series.js";
+import * as store from "../../web/js/model/store.js";
+
+const step = (number, start_ms = number * 100, more = {}) => ({ number, epoch: 1, start_ms, duration_ms: 100, data_ms: 10, forward_ms: 20, backward_ms: 50, optimizer_ms: 15, other_ms: 5, validation: false, recorded: "phases", ...more });
+const steps = (first, last) => Array.from({ length: last - first + 1 }, (_, i) => step(first + i));
+const session = (id, more = {}) => ({ id, name: `${id}.py`, pid: 7, rank: null, state: "running", steps: 50, start_unix_ms: 1000, last_event_age_ms: 10, lost_events: 0, full: true, processes: [], ...more });
+const status = (...sessions) => ({ version: "0.1.0", sessions });
+const running = () => store.receive_answer(store.receive_status(store.initial, status(session("a")), 5000), "steps", { steps: steps(0, 99) });
+
+test("steps that come twice are kept once", () => {
+  let state = running();
+  state = store.receive_event(state, { type: "steps", data: { steps: steps(95, 104) } }, 6000);
+  assert.deepEqual(state.series.steps.map((row) => row.number), Array.from({ length: 105 }, (_, i) => i));
+});
+
+test("the history is bounded, and an overflow is said", () => {
+  let state = running();
+  for (let at = 100; at < 70000; at += 1000) state = store.receive_event(state, { type: "steps", data: { steps: steps(at, at + 999) } }, 0);
+  assert.ok(state.series.steps.length <= series.MOST_ROWS * 1.25);
+  assert.equal(state.series.overflow, true);
+});
+
+test("validation batches are rows of their own", () => {
+  const state = store.receive_event(running(), { type: "steps", data: { steps: [step(null, 10000, { validation: true })] } }, 0);
+  assert.equal(state.series.steps.length, 100);
+  assert.equal(state.series.validation.length, 1);
+});
+
+test("an unreadable step is left out, unknown phases stay unknown", () => {
+  const { steps: rows } = series.set_steps(series.no_series, { steps: [{ number: 1 }, step(2, 200, { data_ms: null })] });
+  assert.equal(rows.length, 1);
+  assert.equal(rows[0].data, null);
+});
+
+test("GPU uses become shares of their sum", () => {
+  const { gpus } = series.set_gpu(series.no_series, { devices: [{ device: "cuda:0", columns: ["time_ms", "compute", "idle_data"], points: [[5, 150, 50]] }] });
+  assert.deepEqual(gpus[0].rows, [{ t: 5, compute: 0.75, idle_data: 0.25 }]);
+});
+
+test("memory points are read by their columns, and a device that appears later is added", () => {
+  let now = series.set_memory(series.no_series, { devices: [{ device: "cpu", columns: ["time_ms", "allocated_bytes", "reserved_bytes"], peak_bytes: 9, points: [[1, 5, null]] }], host: { limit_bytes: 64, columns: ["time_ms", "rss_bytes"], points: [[1, 7]] } });
+  now = series.add_memory(now, { devices: [{ device: "cpu", columns: ["time_ms", "allocated_bytes"], points: [[2, 6]] }, { device: "cuda:0", columns: ["time_ms", "allocated_bytes"], points: [[2, 1]] }], host: { columns: ["time_ms", "rss_bytes"], points: [[2, 8]] } });
+  assert.deepEqual(now.devices[0].rows.map((row) => row.allocated), [5, 6]);
+  assert.equal(now.devices[0].peak_bytes, 9);
+  assert.equal(now.devices.length, 2);
+  assert.deepEqual(now.host.points.map((row) => row.rss), [7, 8]);
+  assert.equal(now.host.limit_bytes, 64);
+});
+
+test("the running session is chosen at load and never changed under the reader", () => {
+  let state = store.receive_status(store.initial, status(session("old", { state: "ended" }), session("new", { start_unix_ms: 500 })), 0);
+  assert.equal(state.session, "new");
+  state = store.receive_status(state, status(session("new", { state: "ended" }), session("newer", { start_unix_ms: 9000 })), 0);
+  assert.equal(state.session, "new");
+});
+
+test("the session of the address is chosen, by id or by pid", () => {
+  const view = (hash) => ({ ...store.initial, view: { ...store.initial.view, ...parse_hash(hash) } });
+  const told = status(session("a"), session("b", { pid: 42, state: "ended" }));
+  assert.equal(store.receive_status(view("#s=b"), told, 0).session, "b");
+  assert.equal(store.receive_status(view("#s=42"), told, 0).session, "b");
+  assert.equal(store.receive_status(view("#s=gone"), told, 0).session, "a");
+});
+
+test("the lowest rank is chosen, others can be", () => {
+  const processes = [3, 1, 2].map((rank) => ({ pid: 100 + rank, rank, role: "trainer" }));
+  const state = store.receive_status(store.initial, status(session("a", { rank: 1, processes })), 0);
+  assert.equal(state.rank, 1);
+  assert.deepEqual(store.ranks_of(state), [1, 2, 3]);
+  assert.equal(store.choose_session(state, "a", 3).rank, 3);
+});
+
+test("numbers of the stream keep the evidence that was fetched", () => {
+  let state = store.receive_answer(running(), "bottlenecks", { steps: 99, findings: [{ id: "x", ms_per_step: 4, evidence: { sentence: "late" } }] });
+  state = store.receive_event(state, { type: "bottlenecks", data: { steps: 100, findings: [{ id: "x", ms_per_step: 5 }] } }, 0);
+  assert.deepEqual(state.bottlenecks.findings, [{ id: "x", ms_per_step: 5, evidence: { sentence: "late" } }]);
+  assert.equal(state.bottlenecks.steps, 100);
+});
+
+test("numbers of the last minute do not enter a view of something else", () => {
+  const state = store.set_window(running(), "run");
+  const next = store.receive_event(state, { type: "bottlenecks", data: { steps: 7, findings: [] } }, 0);
+  assert.equal(next.bottlenecks, state.bottlenecks);
+});
+
+test("while paused nothing moves, and the stream goes on into memory", () => {
+  const paused = store.pause(running(), 1);
+  const later = store.receive_event(paused, { type: "steps", data: { steps: steps(100, 149) } }, 2);
+  assert.deepEqual(store.range_of(later), store.range_of(paused));
+  assert.equal(store.shown_series(later).steps.length, 100);
+  assert.equal(later.series.steps.length, 150);
+  assert.equal(store.resume(later).view.paused, null);
+  assert.equal(store.shown_series(store.resume(later)).steps.length, 150);
+});
+
+test("a brush takes whole steps, pauses, and is the window of every question", () => {
+  const state = store.select_range(running(), 5050, 5420, 1);
+  assert.deepEqual([state.view.selection.first, state.view.selection.last, state.view.selection.steps], [50, 54, 5]);
+  assert.deepEqual([state.view.selection.from, state.view.selection.to], [5000, 5500]);
+  assert.equal(store.window_parameter(state), "50-54");
+  assert.ok(state.view.paused);
+});
+
+test("a brush over nothing selects nothing", () => {
+  const state = running();
+  assert.equal(store.select_range(state, 90000, 99000, 1), state);
+});
+
+test("clearing a selection goes back to live if the selection had paused", () => {
+  const brushed = store.select_range(running(), 5050, 5420, 1);
+  assert.equal(store.clear_selection(brushed).view.paused, null);
+  const by_hand = store.clear_selection(store.select_range(store.pause(running(), 1), 5050, 5420, 2));
+  assert.ok(by_hand.view.paused);
+  assert.equal(by_hand.view.selection, null);
+});
+
+test("panning stays within what is known, and asks for its own range", () => {
+  const state = store.move_to(running(), -50000, -40000, 1);
+  assert.ok(state.view.paused.from >= -1);
+  assert.equal(state.view.paused.to - state.view.paused.from, 10000);
+  assert.match(store.window_parameter(state), /^\d+\.\.\d+$/);
+});
+
+test("an ended session shows its whole run, a crashed one its last 10 minutes", () => {
+  assert.equal(store.window_of(store.receive_status(store.initial, status(session("a", { state: "ended" })), 0)), "run");
+  assert.equal(store.window_of(store.receive_status(store.initial, status(session("a", { state: "crashed" })), 0)), "10min");
+  assert.equal(store.window_of(running()), "60s");
+});
+
+test("lost events are counted from a number or from sources", () => {
+  assert.equal(store.lost_events({ lost_events: 7 }), 7);
+  assert.equal(store.lost_events({ lost_events: { cpu_ops: 3, cupti: 4 } }), 7);
+  assert.equal(store.lost_events(null), 0);
+});
+
+test("a session that is told short keeps its details", () => {
+  let state = store.receive_status(store.initial, status(session("a", { facts: { workers: 2 } })), 0);
+  state = store.receive_status(state, status({ ...session("a"), facts: undefined, full: false, capabilities: undefined }), 1);
+  assert.equal(store.session_of(state).full, false);
+});
