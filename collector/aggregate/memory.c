@@ -152,8 +152,8 @@ void memory_fold(struct memory *memory, const struct event *events, uint32_t mor
     }
     if (sample.peak > table->run_peak.peak)
         table->run_peak = sample;
+    sample.sequence = ++memory->sequence;
     table->ring[table->count++ % table->capacity] = sample;
-    memory->sequence++;
     double values[SERIES_CHANNELS] = {(double)sample.allocated,
                                       sample.reserved < 0 ? (double)NAN
                                                           : (double)sample.reserved,

@@ -12,6 +12,7 @@
 #define MEMORY_POINTS  16384u /* 1 MB per device */
 
 struct memory_sample {
+    uint64_t sequence; /* among the samples of all devices, from 1 */
     int64_t time_ns;
     int64_t allocated, reserved; /* reserved -1: unknown */
     int64_t peak, peak_time_ns;

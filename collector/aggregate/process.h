@@ -7,6 +7,7 @@
 #ifndef AGGREGATE_PROCESS_H
 #define AGGREGATE_PROCESS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -85,9 +86,12 @@ struct process {
     int64_t newest_ns; /* newest event's end; INT64_MIN before one */
     int64_t alive_ns;  /* newest sign of life: event, heartbeat, lock held */
     uint32_t exit_code;
-    bool said_goodbye; /* exit handlers ran */
-    uint64_t rev;      /* grows with every change */
-    uint64_t events, lost, unknown_kinds, threads_refused, names_refused;
+    bool said_goodbye;   /* exit handlers ran */
+    bool unread;         /* dead, and its events are not folded yet */
+    _Atomic bool wanted; /* relaxed: a reader asked for it; set under a read lock */
+    uint64_t rev;        /* grows with every change */
+    uint64_t events, lost, unknown_kinds;
+    uint64_t threads_refused, names_refused, nested_lost; /* as the segment says */
     uint64_t pending;    /* published and not yet folded, at the last look */
     uint64_t told_steps; /* as the segment's header counts them */
     enum wire_level level;

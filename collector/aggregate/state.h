@@ -89,6 +89,10 @@ struct process *state_process(struct store *store, struct session *session,
 struct process *state_find(struct store *store, uint32_t serial,
                            struct session **session);
 
+/* The session that is shown when nobody chose: the newest with a step, else the newest;
+ * NULL when there is none. */
+struct session *state_newest(const struct store *store);
+
 /* Drops a session and all that is known of it. */
 void state_drop(struct store *store, struct session *session);
 

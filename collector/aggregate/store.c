@@ -143,3 +143,31 @@ struct process *state_find(struct store *store, uint32_t serial,
     }
     return NULL;
 }
+
+static bool has_step(const struct session *session)
+{
+    for (const struct process *process = session->processes; process != NULL;
+         process = process->next)
+        if (process->told_steps > 0 || process->steps.count > 0)
+            return true;
+    return false;
+}
+
+struct session *state_newest(const struct store *store)
+{
+    struct session *newest = NULL;
+    bool stepped = false;
+
+    for (uint32_t i = 0; i < store->session_count; i++) {
+        struct session *session = store->sessions[i];
+        bool steps = has_step(session);
+
+        if (newest != NULL &&
+            (stepped > steps || (stepped == steps &&
+                                 newest->zero_realtime_ns > session->zero_realtime_ns)))
+            continue;
+        newest = session;
+        stepped = steps;
+    }
+    return newest;
+}

@@ -1,0 +1,452 @@
+#include "ingest/collector.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "ingest/guard.h"
+#include "ingest/host.h"
+#include "ingest/source.h"
+#include "ingest/watch.h"
+#include "wire/clock.h"
+#include "wire/end_note.h"
+
+#define NS_PER_MS INT64_C(1000000)
+
+/* Polling about every millisecond loses nothing and costs the producer nothing; what is
+ * quiet is looked at less and less often. */
+#define BUSY_MS 1
+#define IDLE_MS 50  /* somebody lives, nobody writes */
+#define DEAD_MS 500 /* nobody lives: the kernel tells of new files */
+
+#define RESCAN_NS (5000 * NS_PER_MS)
+#define LOOK_NS   (250 * NS_PER_MS)
+#define PAIR_NS   (1000 * NS_PER_MS)
+#define SLOTS_NS  (10 * NS_PER_MS)
+#define ALIVE_NS  (100 * NS_PER_MS)
+#define HOST_NS   (1000 * NS_PER_MS)
+
+#define SOURCES_MAX 2048u
+/* One source may not keep the others waiting: 64 Ki events take a few milliseconds. */
+#define BUDGET 65536u
+
+struct collector {
+    struct store *store; /* borrowed */
+    pthread_t thread;
+    int wake; /* eventfd: stop or settle */
+    struct watch watch;
+    struct host host;
+    struct source **sources;
+    uint32_t source_count;
+    int64_t scanned_ns;
+    bool rescan;
+    _Atomic bool stopping;
+    _Atomic uint64_t cpu_ns; /* relaxed: a figure to show */
+    _Atomic uint64_t asked;  /* settle: how often somebody asked */
+    pthread_mutex_t lock;    /* guards `settled` */
+    pthread_cond_t changed;
+    uint64_t settled; /* the newest `asked` that was answered */
+};
+
+static int64_t now_ns(void)
+{
+    return (int64_t)clock_ns(CLOCK_MONOTONIC);
+}
+
+static void add_file(void *user, const struct watch_file *file)
+{
+    struct collector *collector = user;
+
+    for (uint32_t i = 0; i < collector->source_count; i++) {
+        struct source *known = collector->sources[i];
+
+        /* An inode comes again after its file is gone, its random name does not. */
+        if (known->inode != file->inode || known->device != file->device ||
+            strcmp(known->path, file->path) != 0)
+            continue;
+        known->seen_ns = collector->scanned_ns;
+        return;
+    }
+    if (collector->source_count == SOURCES_MAX)
+        return;
+    struct source *source = malloc(sizeof(*source));
+
+    if (source == NULL)
+        return;
+    int error = source_open(source, collector->store, file->path);
+
+    if (error == -EAGAIN || error == -ENOENT) {
+        /* Not whole yet, or gone again: the kernel tells of the next change. */
+        free(source);
+        return;
+    }
+    source->seen_ns = collector->scanned_ns;
+    source->device = file->device;
+    source->inode = file->inode;
+    source->state = error != 0            ? SOURCE_LOST
+                    : source_died(source) ? SOURCE_WAITING
+                                          : SOURCE_LIVE;
+    if (source->state == SOURCE_WAITING) {
+        pthread_rwlock_wrlock(&collector->store->lock);
+        struct process *process = source_process(source, collector->store);
+
+        if (process != NULL) {
+            process->unread = true;
+            process->state = PROCESS_ENDED;
+        }
+        pthread_rwlock_unlock(&collector->store->lock);
+    }
+    collector->sources[collector->source_count++] = source;
+}
+
+static void add_note(void *user, const struct watch_file *file)
+{
+    struct collector *collector = user;
+    struct store *store = collector->store;
+    char id[WIRE_TEXT], text[END_NOTE_BYTES_MAX];
+    struct end_note note;
+    int length = (int)strlen(file->name) - (int)strlen(".end");
+
+    snprintf(id, sizeof(id), "%.*s", length, file->name);
+    int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text));
+
+    if (fd >= 0)
+        close(fd);
+    if (got <= 0 || !end_note_parse(text, (size_t)got, &note))
+        return;
+    pthread_rwlock_wrlock(&store->lock);
+    for (uint32_t i = 0; i < store->session_count; i++) {
+        struct session *session = store->sessions[i];
+
+        if (strcmp(session->id, id) != 0 || session->end.known)
+            continue;
+        session->end = (struct state_end){
+            .known = true,
+            .exit_code = note.signal != 0 ? -1 : (int)(note.exit_code & 0xff),
+            .signal = (int)(note.signal & 0x7f),
+            .oom = note.oom_kills > 0,
+            .realtime_ns = (int64_t)(note.realtime_ns & INT64_MAX)};
+        state_changed(store);
+    }
+    pthread_rwlock_unlock(&store->lock);
+}
+
+static void tell_watches(struct collector *collector)
+{
+    struct store *store = collector->store;
+
+    pthread_rwlock_wrlock(&store->lock);
+    store->watch_count = collector->watch.count;
+    for (uint32_t i = 0; i < collector->watch.count; i++) {
+        const struct watch_directory *from = &collector->watch.directories[i];
+        struct watch_state *to = &store->watches[i];
+
+        snprintf(to->path, sizeof(to->path), "%s", from->path);
+        snprintf(to->reason, sizeof(to->reason), "%s", from->reason);
+        to->readable = from->readable;
+        to->segments = from->segments;
+    }
+    pthread_rwlock_unlock(&store->lock);
+}
+
+/* What is read to its end and has no file any more is known well enough. */
+static void forget_gone(struct collector *collector)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < collector->source_count; i++) {
+        struct source *source = collector->sources[i];
+
+        if (source->state >= SOURCE_DONE && source->seen_ns < collector->scanned_ns) {
+            source_close(source);
+            free(source);
+            continue;
+        }
+        collector->sources[kept++] = source;
+    }
+    collector->source_count = kept;
+}
+
+static void scan(struct collector *collector, int64_t now)
+{
+    collector->rescan = false;
+    collector->scanned_ns = now;
+    watch_scan(&collector->watch, ".end", add_note, collector);
+    watch_scan(&collector->watch, ".seg", add_file, collector);
+    /* Again: a note's session may have come with this scan. */
+    watch_scan(&collector->watch, ".end", add_note, collector);
+    watch_scan(&collector->watch, ".seg", add_file, collector);
+    tell_watches(collector);
+    forget_gone(collector);
+}
+
+/* Reads a dead source to its end. */
+static void read_dead(struct collector *collector, struct source *source)
+{
+    source_pair(source, false);
+    source_find_rings(source, collector->store);
+    while (source->state < SOURCE_DONE &&
+           !atomic_load_explicit(&collector->stopping, memory_order_relaxed) &&
+           source_drain(source, collector->store, BUDGET) > 0)
+        ;
+    if (source->state < SOURCE_DONE)
+        source_look(source, collector->store, now_ns());
+    if (source->state < SOURCE_DONE)
+        source_finish(source, collector->store);
+}
+
+/* One pass over a live source; how many events it gave. */
+static uint64_t serve_live(struct collector *collector, struct source *source,
+                           int64_t now)
+{
+    struct store *store = collector->store;
+
+    if (now - source->paired_ns >= PAIR_NS) {
+        source_pair(source, true);
+        source->paired_ns = now;
+    }
+    if (now - source->slots_ns >= SLOTS_NS) {
+        source_find_rings(source, store);
+        source->slots_ns = now;
+    }
+    /* Asked before the last drain: what was written before death is read after it. */
+    bool died = false;
+
+    if (now - source->checked_ns >= ALIVE_NS && source->state == SOURCE_LIVE) {
+        died = source_died(source);
+        source->checked_ns = now;
+    }
+    if (died) {
+        read_dead(collector, source);
+        collector->rescan = true;
+        return 1;
+    }
+    uint64_t folded =
+        source->state == SOURCE_LIVE ? source_drain(source, store, BUDGET) : 0;
+
+    if (source->state == SOURCE_LIVE && now - source->looked_ns >= LOOK_NS)
+        source_look(source, store, now);
+    return folded;
+}
+
+/* A dead source is read when a query asked for it, or when it is the newest and nobody
+ * lives. */
+static bool is_wanted(struct collector *collector, const struct source *source,
+                      bool anybody_lives)
+{
+    struct store *store = collector->store;
+    struct session *session = NULL;
+    bool wanted = false;
+
+    pthread_rwlock_rdlock(&store->lock);
+    struct process *process = state_find(store, source->serial, &session);
+
+    if (process != NULL)
+        wanted = atomic_load_explicit(&process->wanted, memory_order_relaxed) ||
+                 (!anybody_lives && session == state_newest(store));
+    pthread_rwlock_unlock(&store->lock);
+    return wanted;
+}
+
+/* One pass over all; how many events it gave, and how many sources live. */
+static uint64_t pass(struct collector *collector, int64_t now, uint32_t *alive)
+{
+    uint64_t folded = 0;
+    bool read_one = false;
+
+    *alive = 0;
+    for (uint32_t i = 0; i < collector->source_count; i++) {
+        struct source *source = collector->sources[i];
+
+        if (source->state != SOURCE_LIVE)
+            continue;
+        folded += serve_live(collector, source, now);
+        *alive += source->state == SOURCE_LIVE;
+    }
+    for (uint32_t i = collector->source_count; i-- > 0 && !read_one;) {
+        struct source *source = collector->sources[i];
+
+        if (source->state != SOURCE_WAITING ||
+            !is_wanted(collector, source, *alive > 0))
+            continue;
+        read_dead(collector, source);
+        folded++;
+        read_one = true;
+    }
+    return folded;
+}
+
+static void answer_settled(struct collector *collector, uint64_t asked)
+{
+    pthread_mutex_lock(&collector->lock);
+    if (collector->settled < asked) {
+        collector->settled = asked;
+        pthread_cond_broadcast(&collector->changed);
+    }
+    pthread_mutex_unlock(&collector->lock);
+}
+
+static void wait_for_news(struct collector *collector, int timeout_ms)
+{
+    struct pollfd descriptors[] = {{.fd = collector->wake, .events = POLLIN},
+                                   {.fd = collector->watch.inotify, .events = POLLIN}};
+    uint64_t count;
+
+    if (poll(descriptors, 2, timeout_ms) <= 0)
+        return;
+    if (descriptors[0].revents & POLLIN)
+        (void)!read(collector->wake, &count, sizeof(count));
+    if (descriptors[1].revents & POLLIN)
+        collector->rescan |= watch_told(&collector->watch);
+}
+
+/* A settle is answered when a pass that began after it was asked found nothing. */
+static void *run(void *user)
+{
+    struct collector *collector = user;
+    int64_t busy_ns = 0;
+
+    while (!atomic_load_explicit(&collector->stopping, memory_order_relaxed)) {
+        int64_t now = now_ns();
+        uint64_t asked = atomic_load_explicit(&collector->asked, memory_order_acquire);
+        bool settling = asked > collector->settled; /* only this thread writes it */
+        uint32_t alive;
+
+        if (collector->rescan || settling || now - collector->scanned_ns >= RESCAN_NS)
+            scan(collector, now);
+        uint64_t folded = pass(collector, now, &alive);
+
+        if (folded > 0)
+            busy_ns = now;
+        else if (settling)
+            answer_settled(collector, asked);
+        if (alive > 0 && now - collector->host.sampled_ns >= HOST_NS)
+            host_sample(&collector->host, collector->store, now);
+        atomic_store_explicit(&collector->cpu_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID),
+                              memory_order_relaxed);
+        int64_t quiet_ms = (now - busy_ns) / NS_PER_MS;
+        int timeout = alive == 0       ? DEAD_MS
+                      : quiet_ms < 20  ? BUSY_MS
+                      : quiet_ms < 200 ? 10
+                                       : IDLE_MS;
+
+        if (!settling || folded == 0)
+            wait_for_news(collector, settling ? 0 : timeout);
+    }
+    return NULL;
+}
+
+struct collector *collector_start(struct store *store,
+                                  const struct collector_options *options,
+                                  const char **reason)
+{
+    struct collector *collector = calloc(1, sizeof(*collector));
+
+    *reason = "out of memory";
+    if (collector == NULL)
+        return NULL;
+    collector->store = store;
+    collector->wake = -1;
+    collector->watch.inotify = -1;
+    collector->rescan = true;
+    pthread_mutex_init(&collector->lock, NULL);
+    pthread_condattr_t attributes;
+
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&collector->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    collector->sources = calloc(SOURCES_MAX, sizeof(struct source *));
+    if (collector->sources == NULL)
+        goto fail;
+    *reason = "the handler for SIGBUS cannot be installed";
+    if (!guard_install())
+        goto fail;
+    *reason = "inotify and eventfd are not available";
+    collector->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (collector->wake < 0 || watch_open(&collector->watch, options->all_users) != 0)
+        goto fail;
+    *reason = "a directory's path is too long, or there are too many";
+    for (uint32_t i = 0; i < options->directory_count; i++)
+        if (!watch_add(&collector->watch, options->directories[i]))
+            goto fail;
+    host_open(&collector->host);
+    *reason = "the collector's thread cannot be started";
+    if (pthread_create(&collector->thread, NULL, run, collector) != 0)
+        goto fail;
+    *reason = "";
+    return collector;
+fail:
+    watch_close(&collector->watch);
+    if (collector->wake >= 0)
+        close(collector->wake);
+    free(collector->sources);
+    free(collector);
+    return NULL;
+}
+
+static void wake(struct collector *collector)
+{
+    uint64_t one = 1;
+
+    (void)!write(collector->wake, &one, sizeof(one));
+}
+
+void collector_stop(struct collector *collector)
+{
+    if (collector == NULL)
+        return;
+    atomic_store_explicit(&collector->stopping, true, memory_order_relaxed);
+    wake(collector);
+    pthread_join(collector->thread, NULL);
+    for (uint32_t i = 0; i < collector->source_count; i++) {
+        source_close(collector->sources[i]);
+        free(collector->sources[i]);
+    }
+    free(collector->sources);
+    watch_close(&collector->watch);
+    close(collector->wake);
+    pthread_cond_destroy(&collector->changed);
+    pthread_mutex_destroy(&collector->lock);
+    free(collector);
+}
+
+uint64_t collector_cpu_ns(const struct collector *collector)
+{
+    return atomic_load_explicit(&collector->cpu_ns, memory_order_relaxed);
+}
+
+bool collector_settle(struct collector *collector, int timeout_ms)
+{
+    /* Release: pairs with the acquire in run(); what the caller saw published is
+     * visible to the pass that answers. */
+    uint64_t asked =
+        atomic_fetch_add_explicit(&collector->asked, 1, memory_order_release) + 1;
+    struct timespec deadline;
+    int error = 0;
+
+    wake(collector);
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    deadline.tv_sec += timeout_ms / 1000;
+    deadline.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+    if (deadline.tv_nsec >= 1000000000) {
+        deadline.tv_sec++;
+        deadline.tv_nsec -= 1000000000;
+    }
+    pthread_mutex_lock(&collector->lock);
+    while (collector->settled < asked && error == 0)
+        error =
+            pthread_cond_timedwait(&collector->changed, &collector->lock, &deadline);
+    bool settled = collector->settled >= asked;
+
+    pthread_mutex_unlock(&collector->lock);
+    return settled;
+}

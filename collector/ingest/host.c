@@ -1,0 +1,335 @@
+#include "ingest/host.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "wire/clock.h"
+
+#define NS_PER_S   1e9
+#define SECTOR     512u
+#define GROUP_ROOT "/sys/fs/cgroup"
+
+/* Reads a whole small file; "" when it cannot be read. */
+static const char *slurp(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t length = 0;
+
+    while (fd >= 0 && length + 1 < size) {
+        ssize_t got = read(fd, text + length, size - 1 - length);
+
+        if (got <= 0)
+            break;
+        length += (size_t)got;
+    }
+    if (fd >= 0)
+        close(fd);
+    text[length] = '\0';
+    return text;
+}
+
+static const char *next_line(const char *at)
+{
+    const char *end = strchr(at, '\n');
+
+    return end == NULL ? at + strlen(at) : end + 1;
+}
+
+/* The number behind `key` at the start of a line; `missing` when there is none. */
+static uint64_t value_of(const char *text, const char *key, uint64_t missing)
+{
+    for (const char *at = text; *at != '\0'; at = next_line(at))
+        if (strncmp(at, key, strlen(key)) == 0 && at[strlen(key)] <= ':')
+            return strtoull(at + strlen(key) + 1, NULL, 10);
+    return missing;
+}
+
+void host_open(struct host *host)
+{
+    char text[4096];
+
+    *host = (struct host){0};
+    for (const char *at = slurp("/proc/self/cgroup", text, sizeof(text)); *at != '\0';
+         at = next_line(at)) {
+        int length;
+
+        if (strncmp(at, "0::", 3) != 0)
+            continue;
+        length = (int)strcspn(at + 3, "\n");
+        snprintf(host->group, sizeof(host->group), GROUP_ROOT "%.*s", length, at + 3);
+        /* In a container the path is the host's, its root is mounted here. */
+        if (access(host->group, R_OK) != 0)
+            snprintf(host->group, sizeof(host->group), GROUP_ROOT);
+    }
+}
+
+static const char *group_file(const struct host *host, const char *name, char *text,
+                              size_t size)
+{
+    char path[512];
+
+    text[0] = '\0';
+    if (host->group[0] == '\0')
+        return text;
+    snprintf(path, sizeof(path), "%s/%s", host->group, name);
+    return slurp(path, text, size);
+}
+
+static double difference(uint64_t now, uint64_t before)
+{
+    return now >= before ? (double)(now - before) : 0;
+}
+
+static void read_cores(struct host *host, struct host_counters *now,
+                       struct host_state *state)
+{
+    static char text[64 * 1024]; /* the collector's thread alone */
+
+    state->core_count = 0;
+    for (const char *at = slurp("/proc/stat", text, sizeof(text));
+         strncmp(at, "cpu", 3) == 0; at = next_line(at)) {
+        uint64_t t[8] = {0};
+        char *end = NULL;
+        const char *field = at + strcspn(at, " ");
+
+        for (uint32_t i = 0; i < 8; i++) {
+            t[i] = strtoull(field, &end, 10);
+            field = end;
+        }
+        uint64_t idle = t[3] + t[4], busy = t[0] + t[1] + t[2] + t[5] + t[6];
+
+        if (at[3] == ' ') {
+            now->busy = busy;
+            now->idle = t[3];
+            now->iowait = t[4];
+            now->steal = t[7];
+            continue;
+        }
+        uint32_t core = state->core_count;
+
+        if (core >= STATE_CORES)
+            break;
+        double used = difference(busy, host->core_busy[core]);
+        double all = used + difference(idle, host->core_idle[core]);
+
+        state->core_share[core] = all > 0 ? (float)(used / all) : 0;
+        host->core_busy[core] = busy;
+        host->core_idle[core] = idle;
+        state->core_count++;
+    }
+}
+
+static void read_disks(struct host_counters *now)
+{
+    static char text[64 * 1024];
+
+    for (const char *at = slurp("/proc/diskstats", text, sizeof(text)); *at != '\0';
+         at = next_line(at)) {
+        char name[64];
+        uint64_t read_sectors, written_sectors;
+        unsigned minor;
+
+        if (sscanf(at, "%*u %u %63s %*u %*u %" SCNu64 " %*u %*u %*u %" SCNu64, &minor,
+                   name, &read_sectors, &written_sectors) != 4)
+            continue;
+        size_t length = strlen(name);
+        bool nvme = strncmp(name, "nvme", 4) == 0;
+        bool part =
+            nvme ? strchr(name, 'p') != NULL
+                 : length > 0 && name[length - 1] >= '0' && name[length - 1] <= '9';
+
+        /* Whole disks only: partitions and stacked devices would count twice. */
+        if (part || strncmp(name, "loop", 4) == 0 || strncmp(name, "dm-", 3) == 0)
+            continue;
+        now->disk_read += read_sectors * SECTOR;
+        now->disk_written += written_sectors * SECTOR;
+    }
+}
+
+static void read_network(struct host_counters *now)
+{
+    static char text[64 * 1024];
+
+    for (const char *at = slurp("/proc/net/dev", text, sizeof(text)); *at != '\0';
+         at = next_line(at)) {
+        const char *colon = strchr(at, ':');
+        uint64_t received, sent;
+
+        if (colon == NULL || colon > next_line(at))
+            continue;
+        at += strspn(at, " ");
+        if (strncmp(at, "lo:", 3) == 0 ||
+            sscanf(colon + 1, "%" SCNu64 " %*u %*u %*u %*u %*u %*u %*u %" SCNu64,
+                   &received, &sent) != 2)
+            continue;
+        now->received += received;
+        now->sent += sent;
+    }
+}
+
+/* The tighter of the container's and the machine's memory. */
+static void read_memory(const struct host *host, struct host_state *state,
+                        struct host_sample *sample)
+{
+    char text[8192];
+    uint64_t total = 0, available = 0;
+
+    slurp("/proc/meminfo", text, sizeof(text));
+    total = value_of(text, "MemTotal", 0) * 1024;
+    available = value_of(text, "MemAvailable", 0) * 1024;
+    state->memory_limit_bytes = total > 0 ? (double)total : (double)NAN;
+    state->memory_limited_by_container = false;
+    sample->memory_used_bytes = difference(total, available);
+    group_file(host, "memory.max", text, sizeof(text));
+    uint64_t limit = text[0] >= '0' && text[0] <= '9' ? strtoull(text, NULL, 10) : 0;
+
+    if (limit == 0 || (total > 0 && limit >= total))
+        return;
+    state->memory_limit_bytes = (double)limit;
+    state->memory_limited_by_container = true;
+    group_file(host, "memory.current", text, sizeof(text));
+    uint64_t current = strtoull(text, NULL, 10);
+
+    /* Page cache that nobody needs goes when memory is short. */
+    group_file(host, "memory.stat", text, sizeof(text));
+    sample->memory_used_bytes = difference(current, value_of(text, "inactive_file", 0));
+}
+
+static void read_quota(const struct host *host, struct host_counters *now,
+                       struct host_state *state)
+{
+    char text[4096];
+    uint64_t quota, period;
+
+    state->cpu_limit = (double)NAN;
+    group_file(host, "cpu.max", text, sizeof(text));
+    if (sscanf(text, "%" SCNu64 " %" SCNu64, &quota, &period) == 2 && period > 0)
+        state->cpu_limit = (double)quota / (double)period;
+    group_file(host, "cpu.stat", text, sizeof(text));
+    now->periods = value_of(text, "nr_periods", 0);
+    now->throttled = value_of(text, "nr_throttled", 0);
+}
+
+static void rates(const struct host *host, const struct host_counters *now,
+                  double seconds, struct host_sample *sample)
+{
+    const struct host_counters *before = &host->before;
+    double busy = difference(now->busy, before->busy);
+    double steal = difference(now->steal, before->steal);
+    double iowait = difference(now->iowait, before->iowait);
+    double all = busy + steal + iowait + difference(now->idle, before->idle);
+    double periods = difference(now->periods, before->periods);
+
+    all = all > 0 ? all : 1;
+    sample->cpu_share = (float)(busy / all);
+    sample->steal_share = (float)(steal / all);
+    sample->iowait_share = (float)(iowait / all);
+    sample->disk_read =
+        (float)(difference(now->disk_read, before->disk_read) / seconds);
+    sample->disk_write =
+        (float)(difference(now->disk_written, before->disk_written) / seconds);
+    sample->net_receive =
+        (float)(difference(now->received, before->received) / seconds);
+    sample->net_send = (float)(difference(now->sent, before->sent) / seconds);
+    sample->throttled_share =
+        periods > 0 ? (float)(difference(now->throttled, before->throttled) / periods)
+                    : NAN;
+}
+
+/* CPU ticks and resident pages of a process, if the pid is still its own. */
+static bool read_process(const struct process *process, uint64_t *ticks,
+                         uint64_t *pages)
+{
+    char path[64], text[1024];
+    uint64_t user, kernel, start;
+
+    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/stat", process->identity.pid);
+    slurp(path, text, sizeof(text));
+    /* The command's name may hold anything: fields are counted from its end. */
+    const char *fields = strrchr(text, ')');
+
+    if (fields == NULL ||
+        sscanf(fields + 1,
+               " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64
+               " %*d %*d %*d %*d %*d %*d %" SCNu64 " %*u %" SCNu64,
+               &user, &kernel, &start, pages) != 4)
+        return false;
+    *ticks = user + kernel;
+    return process->identity.start_ticks == 0 || start == process->identity.start_ticks;
+}
+
+static struct host_process_counters *counters_of(struct host *host, uint32_t serial)
+{
+    uint32_t limit = sizeof(host->processes) / sizeof(host->processes[0]);
+
+    for (uint32_t i = 0; i < host->process_count; i++)
+        if (host->processes[i].serial == serial)
+            return &host->processes[i];
+    uint32_t at = host->process_count < limit ? host->process_count++ : serial % limit;
+
+    host->processes[at] = (struct host_process_counters){.serial = serial};
+    return &host->processes[at];
+}
+
+static void sample_process(struct host *host, const struct session *session,
+                           struct process *process, int64_t now_ns)
+{
+    uint64_t ticks, pages;
+
+    if (process->state != PROCESS_RUNNING || !process->identity.same_namespace ||
+        !read_process(process, &ticks, &pages))
+        return;
+    struct host_process_counters *counters = counters_of(host, process->serial);
+    double share = (double)NAN;
+
+    if (counters->seen_ns != 0 && now_ns > counters->seen_ns)
+        share = difference(ticks, counters->ticks) / (double)sysconf(_SC_CLK_TCK) /
+                ((double)(now_ns - counters->seen_ns) / NS_PER_S);
+    counters->ticks = ticks;
+    counters->seen_ns = now_ns;
+    process->rss_bytes = (double)pages * (double)sysconf(_SC_PAGESIZE);
+    process->cpu_share = share;
+    double values[SERIES_CHANNELS] = {process->rss_bytes, share};
+
+    series_add(&process->rss, now_ns - session->zero_monotonic_ns, 0, values, 2);
+}
+
+void host_sample(struct host *host, struct store *store, int64_t now_ns)
+{
+    static struct host_state state; /* the collector's thread alone */
+    struct host_counters now = {0};
+    struct host_sample sample = {.unix_ns = (int64_t)clock_ns(CLOCK_REALTIME)};
+    double seconds = (double)(now_ns - host->sampled_ns) / NS_PER_S;
+    bool first = host->sampled_ns == 0;
+
+    read_cores(host, &now, &state);
+    read_disks(&now);
+    read_network(&now);
+    read_quota(host, &now, &state);
+    read_memory(host, &state, &sample);
+    rates(host, &now, seconds > 0 ? seconds : 1, &sample);
+    host->before = now;
+    host->sampled_ns = now_ns;
+    pthread_rwlock_wrlock(&store->lock);
+    struct host_state *to = &store->host;
+
+    to->core_count = state.core_count;
+    memcpy(to->core_share, state.core_share, sizeof(to->core_share));
+    to->cpu_limit = state.cpu_limit;
+    to->memory_limit_bytes = state.memory_limit_bytes;
+    to->memory_limited_by_container = state.memory_limited_by_container;
+    /* The first sample has nothing to be compared with. */
+    if (!first)
+        to->points[to->count++ % STATE_HOST_POINTS] = sample;
+    for (uint32_t i = 0; i < store->session_count; i++)
+        for (struct process *process = store->sessions[i]->processes; process != NULL;
+             process = process->next)
+            sample_process(host, store->sessions[i], process, now_ns);
+    state_changed(store);
+    pthread_rwlock_unlock(&store->lock);
+}

@@ -1,0 +1,380 @@
+/* The words of a segment that change slowly: copied under the guard first, told to the
+ * store afterwards. */
+#include <math.h>
+#include <string.h>
+
+#include "ingest/guard.h"
+#include "ingest/source.h"
+#include "wire/clock.h"
+
+#define NS_PER_S 1e9
+
+/* One segment's slow words, private. */
+struct look {
+    const struct source *source;
+    uint64_t heartbeat, steps, threads_refused, nested_lost, names_refused;
+    uint32_t level, recording, role;
+    struct {
+        uint32_t key, type;
+        uint64_t value;
+    } facts[WIRE_FACTS];
+    struct {
+        uint32_t state, reason, detail, cost_ps;
+        uint64_t events, lost;
+    } sources[WIRE_SOURCES];
+    struct {
+        bool known;
+        uint64_t budget, measured, ci_low, ci_high, detail, burst, fixed, share;
+        uint64_t recorded, control, needed, state;
+    } governor;
+};
+
+#define RELAXED(word) atomic_load_explicit(&(word), memory_order_relaxed)
+
+static void read_governor(struct look *look)
+{
+    const struct wire_governor *from = &look->source->view.header->governor;
+
+    for (int tries = 0; tries < 3; tries++) {
+        /* Acquire: pairs with the releases of `sequence` around the probe's writes. */
+        uint64_t sequence = atomic_load_explicit(&from->sequence, memory_order_acquire);
+
+        look->governor.budget = RELAXED(from->budget);
+        look->governor.measured = RELAXED(from->measured);
+        look->governor.ci_low = RELAXED(from->ci_low);
+        look->governor.ci_high = RELAXED(from->ci_high);
+        look->governor.detail = RELAXED(from->detail);
+        look->governor.burst = RELAXED(from->burst);
+        look->governor.fixed = RELAXED(from->fixed);
+        look->governor.share = RELAXED(from->recorded_share);
+        look->governor.recorded = RELAXED(from->recorded_steps);
+        look->governor.control = RELAXED(from->control_steps);
+        look->governor.needed = RELAXED(from->steps_needed);
+        look->governor.state = RELAXED(from->state);
+        atomic_thread_fence(memory_order_acquire);
+        look->governor.known =
+            sequence != 0 && sequence % 2 == 0 && RELAXED(from->sequence) == sequence;
+        if (look->governor.known)
+            return;
+    }
+}
+
+static void read_words(void *user)
+{
+    struct look *look = user;
+    const struct wire_view *view = &look->source->view;
+
+    look->heartbeat = RELAXED(view->header->heartbeat_ticks);
+    look->steps = RELAXED(view->header->steps);
+    look->threads_refused = RELAXED(view->header->threads_refused);
+    look->nested_lost = RELAXED(view->header->nested_lost);
+    look->names_refused = names_refused(&view->names);
+    look->level = RELAXED(view->header->level);
+    look->recording = RELAXED(view->header->recording);
+    look->role = RELAXED(view->header->live_role);
+    for (uint32_t i = 0; i < WIRE_FACTS; i++) {
+        /* Acquire: pairs with the release of `key` by whoever took the slot. */
+        look->facts[i].key =
+            atomic_load_explicit(&view->facts[i].key, memory_order_acquire);
+        look->facts[i].type = RELAXED(view->facts[i].type);
+        look->facts[i].value = RELAXED(view->facts[i].value);
+    }
+    for (uint32_t i = 0; i < WIRE_SOURCES; i++) {
+        const struct wire_capability *from = &view->sources[i];
+
+        look->sources[i].state = RELAXED(from->state);
+        look->sources[i].reason = RELAXED(from->reason);
+        look->sources[i].detail = RELAXED(from->detail);
+        look->sources[i].cost_ps = RELAXED(from->cost_ps);
+        look->sources[i].events = RELAXED(from->events);
+        look->sources[i].lost = RELAXED(from->lost);
+    }
+    read_governor(look);
+}
+
+static double as_double(uint64_t bits)
+{
+    double value;
+
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+static void tell_facts(struct source *source, struct process *process,
+                       const struct look *look)
+{
+    process->fact_count = 0;
+    for (uint32_t i = 0; i < WIRE_FACTS; i++) {
+        struct process_fact fact = {.type = look->facts[i].type};
+        uint64_t value = look->facts[i].value;
+
+        fact.key = source_text(source, process, look->facts[i].key);
+        if (fact.key == 0)
+            continue;
+        switch (fact.type) {
+        case WIRE_FACT_TEXT:
+            fact.text =
+                value <= UINT32_MAX ? source_text(source, process, (uint32_t)value) : 0;
+            break;
+        case WIRE_FACT_NUMBER:
+            fact.number = (double)(int64_t)value;
+            break;
+        case WIRE_FACT_REAL:
+            fact.number = as_double(value);
+            break;
+        case WIRE_FACT_BOOL:
+            fact.number = value != 0;
+            break;
+        case WIRE_FACT_NONE:
+        default:
+            continue;
+        }
+        process->facts[process->fact_count++] = fact;
+    }
+}
+
+static void tell_sources(struct source *source, struct process *process,
+                         const struct look *look, double seconds)
+{
+    for (uint32_t i = 0; i < WIRE_SOURCES; i++) {
+        struct process_capability *to = &process->capabilities[i];
+        uint64_t before = source->looked_events[i], events = look->sources[i].events;
+
+        to->state = look->sources[i].state;
+        to->reason = source_text(source, process, look->sources[i].reason);
+        to->detail = source_text(source, process, look->sources[i].detail);
+        to->cost_ns = look->sources[i].cost_ps == 0
+                          ? (double)NAN
+                          : (double)look->sources[i].cost_ps * 1e-3;
+        to->events = events;
+        to->lost = look->sources[i].lost;
+        if (seconds > 0 && events >= before)
+            to->events_per_s = (double)(events - before) / seconds;
+        source->looked_events[i] = events;
+    }
+}
+
+static void tell_governor(struct process *process, const struct look *look)
+{
+    struct process_governor *to = &process->governor;
+
+    if (!look->governor.known)
+        return;
+    *to = (struct process_governor){.known = true,
+                                    .state =
+                                        (enum wire_governor_state)look->governor.state,
+                                    .budget_pct = as_double(look->governor.budget),
+                                    .measured_pct = as_double(look->governor.measured),
+                                    .ci_low_pct = as_double(look->governor.ci_low),
+                                    .ci_high_pct = as_double(look->governor.ci_high),
+                                    .detail_pct = as_double(look->governor.detail),
+                                    .burst_pct = as_double(look->governor.burst),
+                                    .fixed_pct = as_double(look->governor.fixed),
+                                    .recorded_share = as_double(look->governor.share),
+                                    .recorded_steps = look->governor.recorded,
+                                    .control_steps = look->governor.control,
+                                    .steps_needed = look->governor.needed};
+}
+
+/* One thread slot, private. */
+struct slot_look {
+    const struct thread_slot *slot;
+    uint32_t state, tid, name, depth;
+    uint64_t lost;
+    struct {
+        uint64_t start, meta;
+    } open[WIRE_OPEN_RANGES];
+};
+
+static void read_slot(void *user)
+{
+    struct slot_look *look = user;
+
+    look->state = RELAXED(look->slot->state);
+    if (look->state == THREAD_FREE)
+        return;
+    look->tid = RELAXED(look->slot->tid);
+    look->name = RELAXED(look->slot->name);
+    look->lost = RELAXED(look->slot->lost);
+    look->depth = RELAXED(look->slot->depth);
+    for (uint32_t i = 0; i < WIRE_OPEN_RANGES && i < look->depth; i++) {
+        look->open[i].start = RELAXED(look->slot->open[i].start);
+        look->open[i].meta = RELAXED(look->slot->open[i].meta);
+    }
+}
+
+static void tell_slot(struct source *source, struct process *process, uint32_t index,
+                      const struct slot_look *look)
+{
+    struct process_thread *thread = process_thread(process, index);
+    struct source_thread *own = &source->threads[index];
+
+    if (thread == NULL)
+        return;
+    thread->tid = look->tid != 0 ? look->tid : thread->tid;
+    if (look->name != 0)
+        thread->name = source_text(source, process, look->name);
+    thread->depth = look->state == THREAD_LIVE ? look->depth : 0;
+    thread->range_count = 0;
+    for (uint32_t i = 0; i < WIRE_OPEN_RANGES && i < thread->depth; i++) {
+        uint64_t meta = look->open[i].meta;
+
+        thread->ranges[thread->range_count++] = (struct process_range){
+            .start_ns = timeline_ns(&source->timeline, look->open[i].start),
+            .text = source_text(source, process, EVENT_NAME(meta)),
+            .kind = EVENT_KIND(meta)};
+    }
+    if (look->lost > own->slot_lost)
+        process_lose(process, index, look->lost - own->slot_lost);
+    own->slot_lost = look->lost;
+}
+
+static bool look_at_threads(struct source *source, struct process *process)
+{
+    for (uint32_t i = 0; i < source->view.layout.thread_count; i++) {
+        struct slot_look look = {.slot = &source->view.threads[i]};
+
+        if (!guard_run(read_slot, &look))
+            return false;
+        if (look.state != THREAD_FREE)
+            tell_slot(source, process, i, &look);
+    }
+    return true;
+}
+
+static void tell_words(struct source *source, struct process *process,
+                       const struct look *look)
+{
+    if (look->heartbeat != 0) {
+        int64_t beat = timeline_ns(&source->timeline, look->heartbeat);
+
+        process->alive_ns = beat > process->alive_ns ? beat : process->alive_ns;
+    }
+    if (process->told_steps != look->steps || process->recording != look->recording)
+        process->rev++;
+    process->told_steps = look->steps;
+    process->threads_refused = look->threads_refused;
+    process->names_refused = look->names_refused;
+    process->nested_lost = look->nested_lost;
+    process->level = look->level < WIRE_LEVELS ? look->level : WIRE_LEVEL_AUTO;
+    process->recording = look->recording;
+    if (look->role >= WIRE_ROLE_TRAINER && look->role <= WIRE_ROLE_WORKER)
+        process->identity.role = look->role;
+}
+
+void source_look(struct source *source, struct store *store, int64_t now_ns)
+{
+    struct look look = {.source = source};
+    double seconds =
+        source->looked_ns == 0 ? 0 : (double)(now_ns - source->looked_ns) / NS_PER_S;
+    bool readable = guard_run(read_words, &look);
+
+    pthread_rwlock_wrlock(&store->lock);
+    struct process *process = source_process(source, store);
+
+    if (process != NULL && readable) {
+        tell_words(source, process, &look);
+        tell_facts(source, process, &look);
+        tell_sources(source, process, &look, seconds);
+        tell_governor(process, &look);
+        readable = look_at_threads(source, process);
+    }
+    pthread_rwlock_unlock(&store->lock);
+    source->looked_ns = now_ns;
+    if (!readable)
+        source_lose(source, store, "the file was cut short while it was read");
+}
+
+struct pairs {
+    const struct wire_header *header;
+    uint64_t count;
+    struct {
+        uint64_t ticks, monotonic_ns;
+    } pairs[WIRE_CLOCK_PAIRS];
+};
+
+static void read_pairs(void *user)
+{
+    struct pairs *pairs = user;
+
+    /* Acquire: pairs with the release of the count after a pair was written. */
+    pairs->count =
+        atomic_load_explicit(&pairs->header->clock_pairs_count, memory_order_acquire);
+    for (uint32_t i = 0; i < WIRE_CLOCK_PAIRS; i++) {
+        pairs->pairs[i].ticks = RELAXED(pairs->header->clock_pairs[i].ticks);
+        pairs->pairs[i].monotonic_ns =
+            RELAXED(pairs->header->clock_pairs[i].monotonic_ns);
+    }
+}
+
+void source_pair(struct source *source, bool live)
+{
+    struct pairs pairs = {.header = source->view.header};
+
+    if (!guard_run(read_pairs, &pairs))
+        return; /* the next drain says so */
+    uint64_t oldest =
+        pairs.count > WIRE_CLOCK_PAIRS ? pairs.count - WIRE_CLOCK_PAIRS : 0;
+    uint64_t from = source->pairs_seen > oldest ? source->pairs_seen : oldest;
+
+    for (uint64_t i = from; i < pairs.count && i - from < WIRE_CLOCK_PAIRS; i++) {
+        uint64_t ns = pairs.pairs[i % WIRE_CLOCK_PAIRS].monotonic_ns;
+
+        if (ns < (uint64_t)1 << 61)
+            timeline_pair(&source->timeline, pairs.pairs[i % WIRE_CLOCK_PAIRS].ticks,
+                          (int64_t)ns);
+    }
+    source->pairs_seen = pairs.count;
+    /* One pair has no rate; ours is as good, the counter is the machine's. */
+    bool no_rate = source->timeline.pair_ticks == source->timeline.first_ticks;
+
+    if (live || no_rate)
+        timeline_pair(&source->timeline, clock_ticks(source->tsc),
+                      (int64_t)clock_ns(CLOCK_MONOTONIC));
+}
+
+struct ring_call {
+    struct source *source;
+    uint32_t slot;
+    struct ring_reader reader;
+    int result;
+};
+
+static void open_ring(void *user)
+{
+    struct ring_call *call = user;
+
+    call->result = wire_view_ring(&call->source->view, call->slot, &call->reader, 1);
+}
+
+void source_find_rings(struct source *source, struct store *store)
+{
+    for (uint32_t i = 0; i < source->view.layout.thread_count; i++) {
+        struct ring_call call = {.source = source, .slot = i};
+
+        if (source->threads[i].has_ring)
+            continue;
+        if (!guard_run(open_ring, &call)) {
+            source_lose(source, store, "the file was cut short while it was read");
+            return;
+        }
+        if (call.result < 0) {
+            source_lose(source, store,
+                        "a thread's ring points outside of the file: it is damaged");
+            return;
+        }
+        if (call.result == 0)
+            continue;
+        source->threads[i].ring = call.reader;
+        source->threads[i].has_ring = true;
+        if (call.reader.pos == 0)
+            continue;
+        /* Its beginning was overwritten before we came. */
+        pthread_rwlock_wrlock(&store->lock);
+        struct process *process = source_process(source, store);
+
+        if (process != NULL)
+            process_lose(process, i, 0);
+        pthread_rwlock_unlock(&store->lock);
+    }
+}

@@ -1,0 +1,313 @@
+#include "ingest/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ingest/guard.h"
+#include "wire/clock.h"
+
+/* The largest layout that wire_layout_for() makes is far below. */
+#define BYTES_MAX ((uint64_t)1 << 32)
+
+struct opening {
+    struct source *source;
+    struct wire_header header; /* private copy of what is fixed */
+    uint64_t steps;
+    const char *reason;
+    int result;
+};
+
+static void open_view(void *user)
+{
+    struct opening *opening = user;
+    struct source *source = opening->source;
+
+    opening->result =
+        wire_view_open(&source->view, source->base, source->bytes, &opening->reason);
+    if (source->bytes < sizeof(struct wire_header))
+        return;
+    memcpy(&opening->header, source->base,
+           offsetof(struct wire_header, heartbeat_ticks));
+    if (opening->result == 0)
+        opening->steps =
+            atomic_load_explicit(&source->view.header->steps, memory_order_relaxed);
+}
+
+static int map_file(struct source *source, const char *path)
+{
+    struct stat status;
+
+    source->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (source->fd < 0)
+        return -errno;
+    if (fstat(source->fd, &status) != 0)
+        return -errno;
+    if (!S_ISREG(status.st_mode))
+        return -EPROTO;
+    source->device = status.st_dev;
+    source->inode = status.st_ino;
+    if (status.st_size < (off_t)sizeof(struct wire_header))
+        return -EAGAIN;
+    if ((uint64_t)status.st_size > BYTES_MAX)
+        return -EFBIG;
+    source->bytes = (uint64_t)status.st_size;
+    void *base = mmap(NULL, source->bytes, PROT_READ, MAP_SHARED, source->fd, 0);
+
+    if (base == MAP_FAILED)
+        return -errno;
+    source->base = base;
+    return 0;
+}
+
+static uint64_t own_pid_namespace(void)
+{
+    struct stat status;
+
+    return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+/* `clean` gets a copy of a fixed field that may lack its NUL. */
+static void take_text(char *clean, size_t size, const char *field, size_t length)
+{
+    texts_clean(field, strnlen(field, length), clean, size);
+}
+
+static void identify(const struct source *source, const struct wire_header *header,
+                     struct process_identity *identity)
+{
+    *identity = (struct process_identity){.pid = header->pid,
+                                          .parent_pid = header->parent_pid,
+                                          .rank = header->rank,
+                                          .local_rank = header->local_rank,
+                                          .world_size = header->world_size,
+                                          .role = header->role,
+                                          .start_ticks = header->start_ticks};
+    identity->same_namespace =
+        header->pid_namespace != 0 && header->pid_namespace == own_pid_namespace();
+    take_text(identity->host, sizeof(identity->host), header->host, WIRE_TEXT);
+    take_text(identity->version, sizeof(identity->version), header->version,
+              sizeof(header->version));
+    snprintf(identity->path, sizeof(identity->path), "%s", source->path);
+}
+
+/* The session's id is part of file names and addresses: anything else is replaced. */
+static void take_session(char *id, const char *field)
+{
+    size_t length = strnlen(field, WIRE_TEXT - 1);
+
+    for (size_t i = 0; i < length; i++) {
+        char c = field[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                     (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+
+        id[i] = plain ? c : '_';
+    }
+    id[length] = '\0';
+    if (length == 0)
+        snprintf(id, WIRE_TEXT, "unnamed");
+}
+
+static int64_t sane_ns(uint64_t ns)
+{
+    return ns < (uint64_t)1 << 61 ? (int64_t)ns : 0;
+}
+
+/* Makes the process; the caller holds the lock. */
+static struct process *join_session(struct source *source, struct store *store,
+                                    const struct wire_header *header)
+{
+    char id[WIRE_TEXT];
+    struct process_identity identity;
+
+    take_session(id, header->session);
+    identify(source, header, &identity);
+    struct session *session = state_session(store, id);
+
+    if (session == NULL)
+        return NULL;
+    if (session->process_count == 0) {
+        session->zero_monotonic_ns = sane_ns(header->zero_monotonic_ns);
+        session->zero_realtime_ns = sane_ns(header->zero_realtime_ns);
+        take_text(session->name, sizeof(session->name), header->run_name, WIRE_TEXT);
+    }
+    source->timeline.zero_ns = session->zero_monotonic_ns;
+    struct process *process = state_process(store, session, &identity);
+
+    if (process != NULL)
+        source->serial = process->serial;
+    state_changed(store);
+    return process;
+}
+
+static int refused(struct source *source, struct store *store,
+                   const struct opening *opening)
+{
+    char reason[160];
+
+    if (opening->result == -EPROTO || source->bytes < sizeof(struct wire_header))
+        return opening->result;
+    if (opening->result == -ENOTSUP)
+        snprintf(
+            reason, sizeof(reason),
+            "written by format %u.%u, this server reads %u.x: update trainglass on "
+            "both sides to the same version",
+            opening->header.major, opening->header.minor, WIRE_MAJOR);
+    else
+        snprintf(reason, sizeof(reason), "%s", opening->reason);
+    pthread_rwlock_wrlock(&store->lock);
+    struct process *process = join_session(source, store, &opening->header);
+
+    if (process != NULL)
+        process_finish(process, PROCESS_LOST, reason);
+    pthread_rwlock_unlock(&store->lock);
+    return opening->result;
+}
+
+int source_open(struct source *source, struct store *store, const char *path)
+{
+    struct opening opening = {.source = source, .reason = ""};
+
+    *source = (struct source){.fd = -1, .main_thread = UINT32_MAX};
+    snprintf(source->path, sizeof(source->path), "%s", path);
+    int error = map_file(source, path);
+
+    if (error != 0)
+        goto fail;
+    error = -EFAULT;
+    if (!guard_run(open_view, &opening))
+        goto fail;
+    error = opening.result;
+    if (error == -EPROTO && opening.header.magic == 0)
+        error = -EAGAIN; /* the magic is written last */
+    else if (error != 0)
+        error = refused(source, store, &opening);
+    if (error != 0)
+        goto fail;
+    error = -ENOMEM;
+    source->tsc = opening.header.clock == WIRE_CLOCK_TSC;
+    source->texts = calloc(source->view.layout.name_count + 1u, sizeof(*source->texts));
+    source->threads =
+        calloc(source->view.layout.thread_count, sizeof(*source->threads));
+    if (source->texts == NULL || source->threads == NULL)
+        goto fail;
+    pthread_rwlock_wrlock(&store->lock);
+    struct process *process = join_session(source, store, &opening.header);
+
+    if (process != NULL)
+        process->told_steps = opening.steps;
+    pthread_rwlock_unlock(&store->lock);
+    if (process == NULL)
+        goto fail;
+    source_pair(source, !source_died(source));
+    pthread_rwlock_wrlock(&store->lock);
+    process->start_ns = timeline_ns(&source->timeline, opening.header.created_ticks);
+    process->alive_ns = process->start_ns;
+    pthread_rwlock_unlock(&store->lock);
+    return 0;
+fail:
+    source_close(source);
+    return error;
+}
+
+void source_close(struct source *source)
+{
+    uint32_t count = source->threads == NULL ? 0 : source->view.layout.thread_count;
+
+    for (uint32_t i = 0; i < count; i++)
+        free(source->threads[i].staged);
+    free(source->threads);
+    free(source->texts);
+    if (source->base != NULL)
+        munmap(source->base, source->bytes);
+    if (source->fd >= 0)
+        close(source->fd);
+    source->threads = NULL;
+    source->texts = NULL;
+    source->base = NULL;
+    source->fd = -1;
+}
+
+bool source_died(const struct source *source)
+{
+    if (flock(source->fd, LOCK_SH | LOCK_NB) != 0)
+        return errno != EWOULDBLOCK && errno != EINTR;
+    flock(source->fd, LOCK_UN);
+    return true;
+}
+
+struct process *source_process(const struct source *source, struct store *store)
+{
+    struct session *session;
+
+    return state_find(store, source->serial, &session);
+}
+
+void source_lose(struct source *source, struct store *store, const char *reason)
+{
+    pthread_rwlock_wrlock(&store->lock);
+    struct process *process = source_process(source, store);
+
+    if (process != NULL) {
+        process->unread = false;
+        process_finish(process, PROCESS_LOST, reason);
+    }
+    state_changed(store);
+    pthread_rwlock_unlock(&store->lock);
+    source_close(source);
+    source->state = SOURCE_LOST;
+}
+
+struct goodbye {
+    const struct wire_header *header;
+    uint32_t ended, exit_code;
+    uint64_t steps;
+};
+
+static void read_goodbye(void *user)
+{
+    struct goodbye *goodbye = user;
+    const struct wire_header *header = goodbye->header;
+
+    goodbye->ended = atomic_load_explicit(&header->ended, memory_order_relaxed);
+    goodbye->exit_code = atomic_load_explicit(&header->exit_code, memory_order_relaxed);
+    goodbye->steps = atomic_load_explicit(&header->steps, memory_order_relaxed);
+}
+
+void source_finish(struct source *source, struct store *store)
+{
+    struct goodbye goodbye = {.header = source->view.header};
+    char reason[160] = "";
+
+    if (!guard_run(read_goodbye, &goodbye)) {
+        source_lose(source, store, "the file was cut short while it was read");
+        return;
+    }
+    pthread_rwlock_wrlock(&store->lock);
+    struct process *process = source_process(source, store);
+
+    if (process != NULL) {
+        bool clean = goodbye.ended == 1;
+
+        process->unread = false;
+        process->said_goodbye = clean;
+        process->exit_code = goodbye.exit_code;
+        process->told_steps = goodbye.steps;
+        if (!clean && goodbye.steps > 0)
+            snprintf(reason, sizeof(reason), "crashed at step %llu",
+                     (unsigned long long)goodbye.steps);
+        else if (!clean)
+            snprintf(reason, sizeof(reason), "crashed before its first step ended");
+        process_finish(process, clean ? PROCESS_ENDED : PROCESS_CRASHED, reason);
+    }
+    state_changed(store);
+    pthread_rwlock_unlock(&store->lock);
+    source->state = SOURCE_DONE;
+    source_close(source);
+}

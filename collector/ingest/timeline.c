@@ -1,0 +1,93 @@
+#include "ingest/timeline.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Over which time a small difference is made up for. */
+#define BEND_NS 1e9
+
+static void push(struct timeline *timeline, const struct timeline_line *line)
+{
+    if (timeline->count == TIMELINE_LINES) {
+        memmove(timeline->lines, timeline->lines + 1,
+                (TIMELINE_LINES - 1) * sizeof(timeline->lines[0]));
+        timeline->count--;
+    }
+    timeline->lines[timeline->count++] = *line;
+}
+
+/* The rate between two pairs, if it can be one: a clock of 1 MHz to 100 GHz. */
+static bool rate_between(uint64_t ticks, int64_t ns, double *rate)
+{
+    if (ticks == 0 || ns <= 0)
+        return false;
+    *rate = (double)ns / (double)ticks;
+    return *rate > 1e-2 && *rate < 1e3;
+}
+
+void timeline_pair(struct timeline *timeline, uint64_t ticks, int64_t monotonic_ns)
+{
+    /* Whatever bits a segment holds: sums must stay in range. */
+    if (monotonic_ns < 0 || monotonic_ns > (int64_t)1 << 61)
+        return;
+    int64_t ns = monotonic_ns - timeline->zero_ns;
+    double rate = 1;
+
+    if (timeline->count == 0) {
+        timeline->first_ticks = timeline->pair_ticks = timeline->newest_ticks = ticks;
+        timeline->first_ns = timeline->pair_ns = ns;
+        push(timeline, &(struct timeline_line){ticks, ns, 1});
+        return;
+    }
+    if (ticks <= timeline->pair_ticks)
+        return;
+    /* The long baseline is the better one; after a jump only the newest holds. */
+    if (!rate_between(ticks - timeline->first_ticks, ns - timeline->first_ns, &rate))
+        return;
+    bool second = timeline->pair_ticks == timeline->first_ticks;
+    uint64_t from = timeline->newest_ticks > timeline->pair_ticks
+                        ? timeline->newest_ticks
+                        : timeline->pair_ticks;
+
+    timeline->pair_ticks = ticks;
+    timeline->pair_ns = ns;
+    if (second && timeline->count == 1) {
+        /* Until now there was no rate at all: nothing true was converted. */
+        timeline->lines[0].ns_per_tick = rate;
+        return;
+    }
+    int64_t at_from = timeline_ns(timeline, from);
+    double expected =
+        (double)at_from + (double)(int64_t)(ticks - from) *
+                              timeline->lines[timeline->count - 1].ns_per_tick;
+    double off = (double)ns - expected;
+    struct timeline_line line = {from, at_from, rate};
+
+    if (fabs(off) > (double)TIMELINE_JUMP_NS) {
+        timeline->jumps++;
+        timeline->first_ticks = ticks;
+        timeline->first_ns = ns;
+        line = (struct timeline_line){ticks, ns, rate};
+        line.ns_per_tick = timeline->lines[timeline->count - 1].ns_per_tick;
+    } else {
+        line.ns_per_tick = rate * (1 + off / BEND_NS);
+    }
+    push(timeline, &line);
+}
+
+int64_t timeline_ns_before(const struct timeline *timeline, uint64_t ticks)
+{
+    const struct timeline_line *line = &timeline->lines[0];
+
+    for (uint32_t i = timeline->count; i-- > 0;) {
+        if ((int64_t)(ticks - timeline->lines[i].ticks) >= 0) {
+            line = &timeline->lines[i];
+            break;
+        }
+    }
+    double ns =
+        (double)line->ns + (double)(int64_t)(ticks - line->ticks) * line->ns_per_tick;
+    double limit = 0x1p61;
+
+    return (int64_t)(ns > limit ? limit : ns < -limit ? -limit : ns);
+}

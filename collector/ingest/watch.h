@@ -1,0 +1,50 @@
+/* Directories in which segments appear: asked of the kernel (inotify) and looked
+ * through from time to time, for a file system may not tell. */
+#ifndef INGEST_WATCH_H
+#define INGEST_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "aggregate/state.h"
+
+struct watch_directory {
+    char path[200];
+    int descriptor; /* of inotify; -1 not watched */
+    bool own;       /* found under /dev/shm, not asked for */
+    bool readable;
+    char reason[160];
+    uint32_t segments;
+};
+
+struct watch {
+    int inotify;
+    bool all_users;
+    struct watch_directory directories[STATE_WATCHES];
+    uint32_t count;
+};
+
+struct watch_file {
+    const char *directory, *name; /* of the last part */
+    char path[256];
+    dev_t device;
+    ino_t inode;
+};
+
+/* 0, or negative errno. */
+MUST_CHECK int watch_open(struct watch *watch, bool all_users);
+void watch_close(struct watch *watch);
+
+/* False when there are too many or the path is too long. */
+MUST_CHECK bool watch_add(struct watch *watch, const char *path);
+
+/* Reads what the kernel told; true when something may have appeared. */
+bool watch_told(struct watch *watch);
+
+/* Calls `found` for every regular file that ends in `suffix`. */
+typedef void watch_found(void *user, const struct watch_file *file);
+void watch_scan(struct watch *watch, const char *suffix, watch_found *found,
+                void *user);
+
+#endif

@@ -1,0 +1,112 @@
+#include "query/bottlenecks_query.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "query/parts.h"
+#include "query/pick.h"
+
+/* The same head for a part, with an arena of its own. */
+static void copy_head(const struct answer *from, struct answer *to)
+{
+    *to = *from;
+    to->arena = (struct arena){0};
+    to->reason = "";
+}
+
+/* Parts write through their own head. */
+static struct pick part_pick(const struct pick *pick, struct answer *head)
+{
+    struct pick part = *pick;
+
+    copy_head(pick->head, head);
+    part.head = head;
+    return part;
+}
+
+static int fill_parts(struct pick *pick, const struct bottlenecks_request *request,
+                      bool run, struct bottlenecks_answer *answer)
+{
+    struct ops_request cpu = {.device = OPS_CPU, .k = request->k};
+    struct ops_request cuda = {.device = OPS_ACCELERATOR, .k = request->k};
+    struct pick part = part_pick(pick, &answer->steps.head);
+    int error = parts_steps_summary(&part, run, &answer->steps);
+
+    pick->head->steps = answer->steps.head.steps;
+    pick->head->recorded_steps = answer->steps.head.recorded_steps;
+    pick->head->window.complete = answer->steps.head.window.complete;
+    if (error == 0)
+        error = parts_slow(&part, &answer->steps);
+    part = part_pick(pick, &answer->cpu.head);
+    if (error == 0)
+        error = parts_ops(&part, &cpu, &answer->steps.train, &answer->cpu);
+    part = part_pick(pick, &answer->cuda.head);
+    if (error == 0)
+        error = parts_ops(&part, &cuda, &answer->steps.train, &answer->cuda);
+    part = part_pick(pick, &answer->memory.head);
+    if (error == 0)
+        error = parts_memory(&part, 0, &answer->memory);
+    part = part_pick(pick, &answer->gpu.head);
+    if (error == 0)
+        error = parts_gpu(&part, &answer->gpu);
+    return error;
+}
+
+static int list_peaks(struct bottlenecks_answer *answer)
+{
+    const struct memory_answer *memory = &answer->memory;
+
+    answer->peaks =
+        arena_new(&answer->head.arena, memory->device_count, sizeof(*answer->peaks));
+    if (answer->peaks == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < memory->device_count; i++) {
+        const struct memory_device *device = &memory->devices[i];
+
+        if (isnan(device->peak_bytes))
+            continue;
+        answer->peaks[answer->peak_count++] =
+            (struct memory_peak){.device = device->device,
+                                 .bytes = device->peak_bytes,
+                                 .time_ns = device->peak_time_ns,
+                                 .op = device->peak_op};
+    }
+    return 0;
+}
+
+int bottlenecks_query(struct store *store, const struct selection *selection,
+                      const struct bottlenecks_request *request,
+                      struct bottlenecks_answer *answer)
+{
+    struct pick pick;
+
+    *answer = (struct bottlenecks_answer){.dataloader_share = (double)NAN};
+    if (request->k > OPS_K_MAX)
+        return -EINVAL;
+    int error = pick_begin(&pick, store, selection, &answer->head);
+
+    if (error != 0)
+        return error;
+    pick_window(&pick, &selection->window);
+    bool run = selection->window.kind == WINDOW_RUN ||
+               (selection->window.kind == WINDOW_DEFAULT && !answer->head.live);
+
+    error = fill_parts(&pick, request, run, answer);
+    if (error == 0)
+        error = list_peaks(answer);
+    answer->dataloader_share = answer->steps.train.phase_share[EVENT_PHASE_DATA];
+    parts_explain_steps(&pick, &answer->head);
+    pick_end(&pick);
+    return error;
+}
+
+void bottlenecks_free(struct bottlenecks_answer *answer)
+{
+    answer_free(&answer->steps.head);
+    answer_free(&answer->cpu.head);
+    answer_free(&answer->cuda.head);
+    answer_free(&answer->memory.head);
+    answer_free(&answer->gpu.head);
+    answer_free(&answer->head);
+}

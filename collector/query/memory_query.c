@@ -1,0 +1,390 @@
+#include "query/memory_query.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "query/numbers.h"
+#include "query/parts.h"
+#include "query/pick.h"
+#include "wire/facts.h"
+
+#define POINTS_DEFAULT 600u
+#define POINTS_MAX     10000u
+#define NS_PER_S       1e9
+
+/* A slope below this share of the level in the whole window is no news. */
+#define GROWTH_SHARE 0.01
+#define GROWTH_BYTES (16.0 * 1024 * 1024)
+#define PARTS        24u
+
+static double sum_of(double value)
+{
+    return isnan(value) ? 0 : value;
+}
+
+/* The lowest value of each of PARTS parts of the window: what stays between steps. */
+struct envelope {
+    double times[PARTS], lows[PARTS];
+    uint32_t count;
+    int64_t from_ns, to_ns;
+};
+
+static void envelope_add(struct envelope *envelope, int64_t time_ns, double value)
+{
+    int64_t width = (envelope->to_ns - envelope->from_ns) / PARTS + 1;
+    double part = (double)((time_ns - envelope->from_ns) / width);
+
+    if (envelope->count > 0 && envelope->times[envelope->count - 1] >= part) {
+        double *low = &envelope->lows[envelope->count - 1];
+
+        *low = value < *low ? value : *low;
+        return;
+    }
+    if (envelope->count == PARTS)
+        return;
+    envelope->times[envelope->count] = part;
+    envelope->lows[envelope->count++] = value;
+}
+
+static double envelope_slope(const struct envelope *envelope, bool *sure)
+{
+    int trend;
+    double width = (double)(envelope->to_ns - envelope->from_ns) / PARTS / NS_PER_S;
+    double slope =
+        numbers_slope(envelope->times, envelope->lows, envelope->count, &trend) / width;
+
+    *sure = false;
+    if (isnan(slope))
+        return slope;
+    double grown = slope * width * (double)envelope->count;
+    double level = envelope->lows[envelope->count - 1];
+
+    *sure = trend && grown > GROWTH_SHARE * level && grown > GROWTH_BYTES;
+    return slope;
+}
+
+static void points_from_ring(const struct memory_table *table, const uint32_t range[2],
+                             uint32_t points, struct memory_device *device)
+{
+    uint32_t count = range[1] - range[0];
+    uint32_t buckets = count < points ? count : points;
+
+    for (uint32_t b = 0; b < buckets; b++) {
+        uint32_t from = range[0] + (uint32_t)((uint64_t)count * b / buckets);
+        uint32_t to = range[0] + (uint32_t)((uint64_t)count * (b + 1) / buckets);
+        struct memory_point *point = &device->points[device->point_count++];
+
+        *point = (struct memory_point){.allocated = -1, .reserved = (double)NAN};
+        for (uint32_t i = from; i < to; i++) {
+            const struct memory_sample *sample = memory_at(table, i);
+            double reserved = (double)sample->reserved;
+
+            if ((double)sample->allocated > point->allocated) {
+                point->allocated = (double)sample->allocated;
+                point->time_ns = sample->time_ns;
+            }
+            if (reserved >= 0 && !(reserved <= point->reserved))
+                point->reserved = reserved;
+        }
+    }
+}
+
+static void points_from_series(const struct memory_table *table, int64_t from_ns,
+                               int64_t until_ns, uint32_t points,
+                               struct memory_device *device)
+{
+    const struct series_ring *ring =
+        series_pick(&table->series, from_ns, until_ns, points);
+    int64_t width = series_width_ns(&table->series, ring);
+
+    for (uint32_t i = 0; i < ring->count && device->point_count < points; i++) {
+        const struct series_bucket *bucket = series_at(ring, i);
+
+        if (bucket->start_ns + width <= from_ns || bucket->start_ns + width > until_ns)
+            continue;
+        device->points[device->point_count++] = (struct memory_point){
+            .time_ns = bucket->start_ns,
+            .allocated = (double)bucket->max[0],
+            .reserved = bucket->counts[1] > 0 ? (double)bucket->max[1] : (double)NAN};
+    }
+}
+
+static void find_peak(const struct pick *pick, const struct memory_table *table,
+                      const uint32_t range[2], struct memory_device *device)
+{
+    const struct answer_window *window = &pick->head->window;
+    const struct memory_sample *peak = NULL;
+    const struct memory_sample *run = &table->run_peak;
+
+    for (uint32_t i = range[0]; i < range[1]; i++)
+        if (peak == NULL || memory_at(table, i)->peak > peak->peak)
+            peak = memory_at(table, i);
+    if (run->peak >= 0 && run->time_ns >= window->from_ns &&
+        run->time_ns < window->to_ns && (peak == NULL || run->peak > peak->peak))
+        peak = run;
+    device->peak_op = "";
+    device->peak_bytes = (double)NAN;
+    device->peak_time_ns = NOT_KNOWN;
+    if (peak == NULL)
+        return;
+    device->peak_bytes = (double)peak->peak;
+    device->peak_time_ns = peak->peak_time_ns;
+    device->peak_op =
+        arena_text(&pick->head->arena, texts_get(pick->process->texts, peak->peak_op));
+}
+
+static void find_rates(const struct pick *pick, const struct memory_table *table,
+                       const uint32_t range[2], struct memory_device *device)
+{
+    double allocations = 0, frees = 0, bytes = 0, samples = 0;
+
+    device->allocations_per_s = device->frees_per_s = device->bytes_per_s =
+        device->allocations_per_step = device->bytes_per_step = (double)NAN;
+    for (uint32_t i = range[0] + 1; i < range[1]; i++) {
+        const struct memory_sample *sample = memory_at(table, i);
+
+        samples += sample->counted;
+        allocations += sample->allocations;
+        frees += sample->frees;
+        bytes += (double)sample->bytes;
+    }
+    if (samples == 0)
+        return;
+    double seconds = (double)(memory_at(table, range[1] - 1)->time_ns -
+                              memory_at(table, range[0])->time_ns) /
+                     NS_PER_S;
+
+    if (seconds > 0) {
+        device->allocations_per_s = allocations / seconds;
+        device->frees_per_s = frees / seconds;
+        device->bytes_per_s = bytes / seconds;
+    }
+    if (pick->head->steps > 0) {
+        device->allocations_per_step = allocations / samples;
+        device->bytes_per_step = bytes / samples;
+    }
+}
+
+static void find_slope(const struct pick *pick, const struct memory_table *table,
+                       const uint32_t range[2], struct memory_device *device)
+{
+    struct envelope envelope = {.from_ns = pick->head->window.from_ns,
+                                .to_ns = pick->head->window.to_ns};
+
+    if (range[1] > range[0]) {
+        envelope.from_ns = memory_at(table, range[0])->time_ns;
+        envelope.to_ns = memory_at(table, range[1] - 1)->time_ns + 1;
+    }
+    for (uint32_t i = range[0]; i < range[1]; i++)
+        envelope_add(&envelope, memory_at(table, i)->time_ns,
+                     (double)memory_at(table, i)->allocated);
+    device->slope_bytes_per_s = envelope_slope(&envelope, &device->slope_sure);
+    device->full_in_s = (double)NAN;
+    double left = device->total_bytes - device->allocated_bytes;
+
+    if (device->slope_sure && left > 0)
+        device->full_in_s = left / device->slope_bytes_per_s;
+}
+
+/* Totals of accelerators come with the facts; the host's with the samples. */
+static double total_of(const struct pick *pick, const struct memory_table *table)
+{
+    const struct process *process = pick->process;
+
+    if (table->device == 0)
+        return pick->store->host.memory_limit_bytes;
+    if (table->total_bytes > 0)
+        return (double)table->total_bytes;
+    for (uint32_t i = 0; i < process->fact_count; i++)
+        if (strcmp(texts_get(process->texts, process->facts[i].key),
+                   FACT_DEVICE_MEMORY) == 0)
+            return process->facts[i].number;
+    return (double)NAN;
+}
+
+static int fill_device(const struct pick *pick, const struct memory_table *table,
+                       uint32_t points, struct memory_device *device)
+{
+    const struct answer_window *window = &pick->head->window;
+    uint32_t remembered = memory_remembered(table);
+    uint32_t range[2] = {memory_after(table, window->from_ns),
+                         memory_after(table, window->to_ns)};
+    const struct memory_sample *newest =
+        remembered > 0 ? memory_at(table, remembered - 1) : NULL;
+
+    device->device = pick_device(pick->head, table->device);
+    device->allocated_bytes = newest == NULL ? (double)NAN : (double)newest->allocated;
+    device->reserved_bytes =
+        newest == NULL || newest->reserved < 0 ? (double)NAN : (double)newest->reserved;
+    device->total_bytes = total_of(pick, table);
+    find_peak(pick, table, range, device);
+    find_rates(pick, table, range, device);
+    find_slope(pick, table, range, device);
+    device->points = arena_new(&pick->head->arena, points, sizeof(*device->points));
+    if (device->points == NULL)
+        return -ENOMEM;
+    if (points > 0 && remembered < table->count && range[0] == 0 && remembered > 0)
+        points_from_series(table, window->from_ns, memory_at(table, 0)->time_ns,
+                           points / 2, device);
+    if (points > device->point_count)
+        points_from_ring(table, range, points - device->point_count, device);
+    return 0;
+}
+
+static int fill_host(const struct pick *pick, uint32_t points, struct memory_host *host)
+{
+    const struct answer_window *window = &pick->head->window;
+    const struct host_state *state = &pick->store->host;
+    const struct series *series = &pick->process->rss;
+    const struct series_ring *ring =
+        series_pick(series, window->from_ns, window->to_ns, points > 0 ? points : 600);
+    int64_t width = series_width_ns(series, ring);
+    struct envelope envelope = {.from_ns = window->from_ns, .to_ns = window->to_ns};
+
+    host->rss_bytes = pick->process->rss_bytes;
+    host->job_bytes = (double)NAN;
+    for (const struct process *process = pick->session->processes; process != NULL;
+         process = process->next)
+        if (process->state == PROCESS_RUNNING && !isnan(process->rss_bytes))
+            host->job_bytes = sum_of(host->job_bytes) + process->rss_bytes;
+    host->limit_bytes = state->memory_limit_bytes;
+    host->limit_name = state->memory_limited_by_container ? "container" : "machine";
+    host->used_bytes =
+        state->count == 0
+            ? (double)NAN
+            : state->points[(state->count - 1) % STATE_HOST_POINTS].memory_used_bytes;
+    host->points = arena_new(&pick->head->arena, points, sizeof(*host->points));
+    if (host->points == NULL)
+        return -ENOMEM;
+    if (ring->count > 0 && series_at(ring, 0)->start_ns > envelope.from_ns)
+        envelope.from_ns = series_at(ring, 0)->start_ns;
+    for (uint32_t i = 0; i < ring->count; i++) {
+        const struct series_bucket *bucket = series_at(ring, i);
+
+        if (bucket->start_ns + width <= window->from_ns ||
+            bucket->start_ns >= window->to_ns || bucket->counts[0] == 0)
+            continue;
+        envelope_add(&envelope, bucket->start_ns, (double)bucket->min[0]);
+        if (host->point_count < points)
+            host->points[host->point_count++] =
+                (struct memory_point){.time_ns = bucket->start_ns,
+                                      .allocated = (double)bucket->max[0],
+                                      .reserved = (double)NAN};
+    }
+    host->slope_bytes_per_s = envelope_slope(&envelope, &host->slope_sure);
+    host->full_in_s = (double)NAN;
+    double left = host->limit_bytes - host->used_bytes;
+
+    if (host->slope_sure && left > 0)
+        host->full_in_s = left / host->slope_bytes_per_s;
+    return 0;
+}
+
+static void explain(const struct pick *pick, const struct memory_answer *answer)
+{
+    const struct process *process = pick->process;
+    const struct process_capability *source =
+        &process->capabilities[WIRE_SOURCE_CPU_MEMORY];
+    const char *told = texts_get(process->texts, source->reason);
+
+    if (answer->device_count == 0 && pick->head->reason[0] == '\0')
+        pick->head->reason = told[0] != '\0' ? arena_text(&pick->head->arena, told)
+                                             : "no allocator has told its totals yet";
+}
+
+int parts_memory(const struct pick *pick, uint32_t points, struct memory_answer *answer)
+{
+    const struct memory *memory = &pick->process->memory;
+    int error = 0;
+
+    answer->devices =
+        arena_new(&pick->head->arena, memory->count, sizeof(*answer->devices));
+    if (answer->devices == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < memory->count && error == 0; i++) {
+        if (memory->tables[i].count == 0)
+            continue;
+        error = fill_device(pick, &memory->tables[i], points,
+                            &answer->devices[answer->device_count++]);
+    }
+    if (error == 0)
+        error = fill_host(pick, points, &answer->host);
+    explain(pick, answer);
+    return error;
+}
+
+int memory_query(struct store *store, const struct selection *selection,
+                 const struct memory_request *request, struct memory_answer *answer)
+{
+    uint32_t points = request->points == 0 ? POINTS_DEFAULT : request->points;
+    struct pick pick;
+
+    *answer = (struct memory_answer){0};
+    if (points > POINTS_MAX)
+        return -EINVAL;
+    int error = pick_begin(&pick, store, selection, &answer->head);
+
+    if (error != 0)
+        return error;
+    pick_window(&pick, &selection->window);
+    error = parts_memory(&pick, points, answer);
+    pick_end(&pick);
+    return error;
+}
+
+static void points_since(const struct memory_table *table, uint64_t passed,
+                         uint32_t max, struct memory_answer *answer)
+{
+    struct memory_device *device = &answer->devices[answer->device_count++];
+    uint32_t count = memory_remembered(table), from = count;
+
+    while (from > 0 && memory_at(table, from - 1)->sequence > passed)
+        from--;
+    if (count - from > max || (from == 0 && count > 0 && count < table->count &&
+                               memory_at(table, 0)->sequence > passed + 1)) {
+        answer->head.reason = "gap";
+        from = count - from > max ? count - max : from;
+    }
+    device->device = pick_device(&answer->head, table->device);
+    device->points =
+        arena_new(&answer->head.arena, count - from, sizeof(*device->points));
+    for (; device->points != NULL && from < count; from++) {
+        const struct memory_sample *sample = memory_at(table, from);
+        double reserved = sample->reserved < 0 ? (double)NAN : (double)sample->reserved;
+
+        device->points[device->point_count++] =
+            (struct memory_point){.time_ns = sample->time_ns,
+                                  .allocated = (double)sample->allocated,
+                                  .reserved = reserved};
+        device->allocated_bytes = (double)sample->allocated;
+        device->reserved_bytes = reserved;
+    }
+}
+
+int memory_since(struct store *store, const struct selection *selection,
+                 uint64_t *cursor, uint32_t max, struct memory_answer *answer)
+{
+    struct pick pick;
+
+    *answer = (struct memory_answer){0};
+    int error = pick_begin(&pick, store, selection, &answer->head);
+
+    if (error != 0)
+        return error;
+    const struct memory *memory = &pick.process->memory;
+    /* A cursor is one more than the samples of all devices that were passed. */
+    uint64_t passed = *cursor == 0 ? memory->sequence : *cursor - 1;
+
+    if (passed > memory->sequence) {
+        answer->head.reason = "gap";
+        passed = memory->sequence;
+    }
+    answer->devices =
+        arena_new(&answer->head.arena, memory->count, sizeof(*answer->devices));
+    for (uint32_t i = 0; i < memory->count && answer->devices != NULL; i++)
+        points_since(&memory->tables[i], passed, max, answer);
+    *cursor = memory->sequence + 1;
+    pick_end(&pick);
+    return answer->devices == NULL ? -ENOMEM : 0;
+}

@@ -1,0 +1,38 @@
+/* Pieces that several queries share. The store's lock is held (query/pick.h). */
+#ifndef QUERY_PARTS_H
+#define QUERY_PARTS_H
+
+#include "query/gpu_query.h"
+#include "query/memory_query.h"
+#include "query/ops_query.h"
+#include "query/pick.h"
+#include "query/status_query.h"
+#include "query/steps_query.h"
+
+void parts_step_row(const struct step *step, double median_ns, struct step_row *row);
+
+/* Summaries and outside_ns over the head's window. */
+MUST_CHECK int parts_steps_summary(const struct pick *pick, bool whole_run,
+                                   struct steps_answer *answer);
+
+/* After the summary. */
+MUST_CHECK int parts_slow(const struct pick *pick, struct steps_answer *answer);
+
+/* Why there are no steps, if there are none. */
+void parts_explain_steps(const struct pick *pick, struct answer *head);
+
+/* The table; answer->head has its window. `summary` is of the same window. */
+MUST_CHECK int parts_ops(const struct pick *pick, const struct ops_request *request,
+                         const struct steps_summary *summary,
+                         struct ops_answer *answer);
+
+/* points 0: none. */
+MUST_CHECK int parts_memory(const struct pick *pick, uint32_t points,
+                            struct memory_answer *answer);
+
+MUST_CHECK int parts_gpu(const struct pick *pick, struct gpu_answer *answer);
+
+MUST_CHECK int parts_capabilities(struct answer *head, const struct process *process,
+                                  struct status_capability **list, uint32_t *count);
+
+#endif

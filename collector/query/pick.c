@@ -1,0 +1,269 @@
+#include "query/pick.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DEFAULT_NS INT64_C(60000000000)
+
+void answer_free(struct answer *answer)
+{
+    arena_free(&answer->arena);
+}
+
+/* Smaller is chosen: trainers with a rank by rank, then other trainers, launchers,
+ * workers; among equals the one with steps, then the first. */
+static uint64_t weight(const struct process *process)
+{
+    const struct process_identity *who = &process->identity;
+    uint64_t role = who->role == WIRE_ROLE_WORKER ? 2 : who->role == WIRE_ROLE_LAUNCHER;
+    uint64_t stepless = process->told_steps == 0 && process->steps.count == 0;
+    uint64_t rank = who->rank >= 0 ? (uint64_t)who->rank : (uint64_t)INT32_MAX + 1;
+
+    return role << 60 | stepless << 40 | rank;
+}
+
+struct process *pick_default(const struct session *session)
+{
+    struct process *best = NULL;
+
+    for (struct process *process = session->processes; process != NULL;
+         process = process->next)
+        if (best == NULL || weight(process) < weight(best))
+            best = process;
+    return best;
+}
+
+static struct session *find_session(const struct store *store, const char *id)
+{
+    if (id[0] == '\0')
+        return state_newest(store);
+    for (uint32_t i = 0; i < store->session_count; i++)
+        if (strcmp(store->sessions[i]->id, id) == 0)
+            return store->sessions[i];
+    return NULL;
+}
+
+static struct process *find_process(const struct session *session,
+                                    const struct selection *selection)
+{
+    struct process *found = NULL;
+
+    if (selection->pid == 0 && selection->rank < 0)
+        return pick_default(session);
+    for (struct process *process = session->processes; process != NULL;
+         process = process->next) {
+        const struct process_identity *who = &process->identity;
+        bool fits = selection->pid != 0
+                        ? who->pid == selection->pid
+                        : who->rank == selection->rank && who->role != WIRE_ROLE_WORKER;
+
+        if (fits && (found == NULL || weight(process) <= weight(found)))
+            found = process;
+    }
+    return found;
+}
+
+static int refuse(struct pick *pick, const char *reason)
+{
+    pick->head->reason = reason;
+    pick_end(pick);
+    return -ENOENT;
+}
+
+int pick_begin(struct pick *pick, struct store *store,
+               const struct selection *selection, struct answer *head)
+{
+    *pick = (struct pick){.store = store, .head = head};
+    head->rank = -1;
+    head->reason = "";
+    head->window = (struct answer_window){
+        .first_step = NOT_KNOWN, .last_step = NOT_KNOWN, .complete = true};
+    pthread_rwlock_rdlock(&store->lock);
+    pick->session = find_session(store, selection->session);
+    if (pick->session == NULL)
+        return refuse(pick, selection->session[0] == '\0' ? "no run was seen yet"
+                                                          : "no session has this id");
+    pick->process = find_process(pick->session, selection);
+    if (pick->process == NULL)
+        return refuse(pick, "the session has no such process");
+    const struct process *process = pick->process;
+
+    snprintf(head->session, sizeof(head->session), "%s", pick->session->id);
+    head->rank = process->identity.rank;
+    head->pid = process->identity.pid;
+    head->start_unix_ns = pick->session->zero_realtime_ns;
+    head->now_ns = process->newest_ns == INT64_MIN ? 0 : process->newest_ns;
+    head->rev = process->rev;
+    head->lost_events = process->lost + process->nested_lost;
+    head->live = process->state == PROCESS_RUNNING;
+    if (process->unread) {
+        atomic_store_explicit(&pick->process->wanted, true, memory_order_relaxed);
+        head->reason = "an ended run is being read: ask again in a moment";
+    }
+    return 0;
+}
+
+void pick_end(struct pick *pick)
+{
+    pthread_rwlock_unlock(&pick->store->lock);
+}
+
+static int64_t end_of(const struct step *step)
+{
+    return step->start_ns + step->duration_ns;
+}
+
+/* From the a-th training step counted from the newest. */
+static int64_t start_of_last(const struct steps *steps, int64_t count, bool *complete)
+{
+    uint32_t remembered = steps_remembered(steps);
+    int64_t start = steps->first_ns;
+
+    for (uint32_t i = remembered; i-- > 0 && count > 0;) {
+        const struct step *step = steps_at(steps, i);
+
+        if (step->flags & EVENT_STEP_VALIDATION)
+            continue;
+        start = step->start_ns;
+        count--;
+    }
+    *complete = count <= 0 || remembered == steps->count;
+    return start;
+}
+
+static void find_numbers(const struct steps *steps, int64_t first, int64_t last,
+                         struct answer_window *window)
+{
+    int64_t from = INT64_MAX, to = INT64_MIN, lowest = INT64_MAX;
+
+    for (uint32_t i = 0; i < steps_remembered(steps); i++) {
+        const struct step *step = steps_at(steps, i);
+
+        if (step->flags & EVENT_STEP_VALIDATION)
+            continue;
+        lowest = (int64_t)step->number < lowest ? (int64_t)step->number : lowest;
+        if ((int64_t)step->number < first || (int64_t)step->number > last)
+            continue;
+        from = step->start_ns < from ? step->start_ns : from;
+        to = end_of(step) > to ? end_of(step) : to;
+    }
+    window->complete = lowest <= first || steps_remembered(steps) == steps->count;
+    window->from_ns = from == INT64_MAX ? 0 : from;
+    window->to_ns = to == INT64_MIN ? 0 : to;
+}
+
+static void find_epoch(const struct steps *steps, int64_t epoch,
+                       struct answer_window *window)
+{
+    uint64_t count =
+        steps->epoch_count < STEPS_EPOCHS ? steps->epoch_count : STEPS_EPOCHS;
+
+    for (uint64_t i = 0; i < count; i++) {
+        const struct step_epoch *at = &steps->epochs[i];
+
+        if (at->epoch != epoch)
+            continue;
+        if (window->to_ns == window->from_ns || at->start_ns < window->from_ns)
+            window->from_ns = at->start_ns;
+        window->to_ns = at->end_ns > window->to_ns ? at->end_ns : window->to_ns;
+    }
+}
+
+uint32_t pick_steps(const struct pick *pick, uint32_t *count)
+{
+    const struct steps *steps = &pick->process->steps;
+    const struct answer_window *window = &pick->head->window;
+    uint32_t first = steps_after(steps, window->from_ns), last = first;
+
+    /* A step belongs to the window in which it ended. */
+    for (; last < steps_remembered(steps); last++)
+        if (end_of(steps_at(steps, last)) > window->to_ns)
+            break;
+    *count = last - first;
+    return first;
+}
+
+static void count_steps(struct pick *pick)
+{
+    const struct steps *steps = &pick->process->steps;
+    struct answer *head = pick->head;
+    uint32_t count, first = pick_steps(pick, &count);
+
+    for (uint32_t i = first; i < first + count; i++) {
+        const struct step *step = steps_at(steps, i);
+
+        if (step->flags & EVENT_STEP_VALIDATION)
+            continue;
+        if (head->window.first_step == NOT_KNOWN)
+            head->window.first_step = (int64_t)step->number;
+        head->window.last_step = (int64_t)step->number;
+        head->steps++;
+        head->recorded_steps += step->flags & EVENT_STEP_OPS ? 1 : 0;
+    }
+}
+
+void pick_window(struct pick *pick, const struct window *asked)
+{
+    const struct steps *steps = &pick->process->steps;
+    struct answer_window *window = &pick->head->window;
+    enum window_kind kind = asked->kind;
+    int64_t now = pick->head->now_ns, a = asked->a;
+    uint32_t remembered = steps_remembered(steps);
+    int64_t oldest = remembered > 0 ? steps_at(steps, 0)->start_ns : 0;
+    bool forgot = remembered < steps->count;
+
+    if (kind == WINDOW_DEFAULT) {
+        kind = pick->head->live ? WINDOW_LAST_NS : WINDOW_RUN;
+        a = DEFAULT_NS;
+    }
+    window->to_ns = now + 1;
+    switch (kind) {
+    case WINDOW_LAST_NS:
+        window->from_ns = now - a;
+        break;
+    case WINDOW_LAST_STEPS:
+        window->from_ns = start_of_last(steps, a, &window->complete);
+        break;
+    case WINDOW_STEPS:
+        find_numbers(steps, a, asked->b, window);
+        break;
+    case WINDOW_TIME:
+        window->from_ns = a;
+        window->to_ns = asked->b;
+        break;
+    case WINDOW_EPOCH:
+        window->to_ns = 0;
+        find_epoch(steps, a, window);
+        break;
+    case WINDOW_RUN:
+    case WINDOW_DEFAULT:
+    default:
+        window->from_ns =
+            steps->first_ns != INT64_MAX && steps->first_ns < 0 ? steps->first_ns : 0;
+        break;
+    }
+    if (kind != WINDOW_STEPS && kind != WINDOW_LAST_STEPS)
+        window->complete = !forgot || window->from_ns >= oldest;
+    window->reach_ns = oldest;
+    window->span_ns = (double)(window->to_ns - window->from_ns);
+    count_steps(pick);
+}
+
+const char *pick_device(struct answer *head, uint16_t device)
+{
+    static const struct {
+        uint8_t type;
+        const char *name;
+    } types[] = {{1, "cuda"}, {6, "fpga"}, {8, "lazy"},  {12, "xpu"},
+                 {13, "mps"}, {17, "ve"},  {18, "mtia"}, {20, "privateuseone"}};
+
+    if (EVENT_DEVICE_TYPE(device) == 0)
+        return "cpu";
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        if (types[i].type == EVENT_DEVICE_TYPE(device))
+            return arena_print(&head->arena, "%s:%u", types[i].name,
+                               EVENT_DEVICE_INDEX(device));
+    return arena_print(&head->arena, "device%u:%u", EVENT_DEVICE_TYPE(device),
+                       EVENT_DEVICE_INDEX(device));
+}

@@ -1,0 +1,35 @@
+/* Whose tables, and which part of them: the beginning of every query. The store's read
+ * lock is held from pick_begin() to pick_end(). */
+#ifndef QUERY_PICK_H
+#define QUERY_PICK_H
+
+#include "aggregate/state.h"
+#include "query/answer.h"
+
+struct pick {
+    struct store *store;
+    struct session *session;
+    struct process *process;
+    struct answer *head;
+};
+
+/* Locks, finds session and process, fills the head but for its window. On error nothing
+ * is locked: 0, -ENOENT. */
+MUST_CHECK int pick_begin(struct pick *pick, struct store *store,
+                          const struct selection *selection, struct answer *head);
+
+/* Resolves the window against the process's steps; head->steps and recorded_steps. */
+void pick_window(struct pick *pick, const struct window *window);
+
+void pick_end(struct pick *pick);
+
+/* Remembered steps in the head's window: index of the first, and how many. */
+uint32_t pick_steps(const struct pick *pick, uint32_t *count);
+
+/* The default process of a session: its lowest rank, else its first trainer. */
+struct process *pick_default(const struct session *session);
+
+/* "cpu", "cuda:0"; torch's names of device types. */
+const char *pick_device(struct answer *head, uint16_t device);
+
+#endif

@@ -1,0 +1,356 @@
+#include "query/status_query.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+
+#include "query/parts.h"
+#include "query/pick.h"
+#include "wire/clock.h"
+
+int parts_capabilities(struct answer *head, const struct process *process,
+                       struct status_capability **list, uint32_t *count)
+{
+    *list = arena_new(&head->arena, WIRE_SOURCES, sizeof(**list));
+    if (*list == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < WIRE_SOURCES; i++) {
+        const struct process_capability *from = &process->capabilities[i];
+
+        if (from->state == WIRE_STATE_UNKNOWN || i > WIRE_SOURCE_STACKS)
+            continue;
+        (*list)[(*count)++] = (struct status_capability){
+            .source = i,
+            .state = from->state,
+            .reason = arena_text(&head->arena, texts_get(process->texts, from->reason)),
+            .detail = arena_text(&head->arena, texts_get(process->texts, from->detail)),
+            .events = from->events,
+            .lost = from->lost,
+            .cost_ns = from->cost_ns,
+            .events_per_s = from->events_per_s};
+    }
+    return 0;
+}
+
+static int list_facts(struct answer *head, const struct process *process,
+                      struct status_process *to)
+{
+    to->facts = arena_new(&head->arena, process->fact_count, sizeof(*to->facts));
+    if (to->facts == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < process->fact_count; i++) {
+        const struct process_fact *from = &process->facts[i];
+
+        to->facts[to->fact_count++] = (struct status_fact){
+            .key = arena_text(&head->arena, texts_get(process->texts, from->key)),
+            .type = from->type,
+            .text = arena_text(&head->arena, texts_get(process->texts, from->text)),
+            .number = from->number};
+    }
+    return 0;
+}
+
+/* Since when a dead process's ranges are open: until its last sign of life. */
+static int list_ranges(struct answer *head, const struct process *process,
+                       const struct process_thread *thread, int64_t until_ns,
+                       struct status_thread *to)
+{
+    to->open = arena_new(&head->arena, thread->range_count, sizeof(*to->open));
+    if (to->open == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < thread->range_count; i++) {
+        const struct process_range *from = &thread->ranges[i];
+        double open_for = (double)(until_ns - from->start_ns);
+
+        to->open[to->open_count++] = (struct status_range){
+            .name = arena_text(&head->arena, texts_get(process->texts, from->text)),
+            .kind = from->kind,
+            .open_for_ns = open_for > 0 ? open_for : 0};
+    }
+    return 0;
+}
+
+static int list_threads(struct answer *head, const struct process *process,
+                        int64_t until_ns, struct status_process *to)
+{
+    int error = 0;
+
+    to->threads = arena_new(&head->arena, process->thread_count, sizeof(*to->threads));
+    if (to->threads == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < process->thread_count && error == 0; i++) {
+        const struct process_thread *thread = process->threads[i];
+
+        if (thread == NULL || (thread->range_count == 0 && thread->name == 0))
+            continue;
+        struct status_thread *at = &to->threads[to->thread_count++];
+
+        at->tid = thread->tid;
+        at->name = arena_text(&head->arena, texts_get(process->texts, thread->name));
+        at->depth = thread->depth;
+        error = list_ranges(head, process, thread, until_ns, at);
+    }
+    return error;
+}
+
+/* On the session's axis, by the collector's clock. */
+static int64_t session_now(const struct session *session)
+{
+    return (int64_t)clock_ns(CLOCK_MONOTONIC) - session->zero_monotonic_ns;
+}
+
+static double age_of(const struct session *session, const struct process *process)
+{
+    if (process->newest_ns == INT64_MIN)
+        return (double)NAN;
+    double age = (double)(session_now(session) - process->newest_ns);
+
+    return age > 0 ? age : 0;
+}
+
+static uint64_t steps_of(const struct process *process)
+{
+    uint64_t folded = process->steps.train == NULL ? 0 : process->steps.train->count;
+
+    return process->told_steps > folded ? process->told_steps : folded;
+}
+
+static int fill_process(struct answer *head, const struct session *session,
+                        const struct process *process, struct status_process *to)
+{
+    const struct process_identity *who = &process->identity;
+    bool runs = process->state == PROCESS_RUNNING;
+    int64_t now = session_now(session);
+    bool alive_known = process->alive_ns != INT64_MIN;
+
+    *to = (struct status_process){
+        .pid = who->pid,
+        .parent_pid = who->parent_pid,
+        .rank = who->rank,
+        .world_size = who->world_size,
+        .role = who->role,
+        .state = process->state,
+        .reason = arena_text(&head->arena, process->reason),
+        .host = arena_text(&head->arena, who->host),
+        .version = arena_text(&head->arena, who->version),
+        .steps = steps_of(process),
+        .start_ns = process->start_ns,
+        .last_event_ns =
+            process->newest_ns == INT64_MIN ? NOT_KNOWN : process->newest_ns,
+        .last_event_age_ns = age_of(session, process),
+        .lost_events = process->lost + process->nested_lost,
+        .ops_recorded = (process->recording & EVENT_STEP_OPS) != 0,
+        .same_host = who->same_namespace,
+        .segment_path = arena_text(&head->arena, who->path)};
+    int error = list_facts(head, process, to);
+
+    if (error == 0)
+        error =
+            parts_capabilities(head, process, &to->capabilities, &to->capability_count);
+    if (error == 0)
+        error = list_threads(head, process,
+                             runs || !alive_known ? now : process->alive_ns, to);
+    return error;
+}
+
+/* What the signal and the note say; a kill by the kernel is only likely where another
+ * sender is possible. */
+static void fill_end(struct answer *head, const struct session *session,
+                     const struct process *process, struct status_end *end)
+{
+    const struct state_end *note = &session->end;
+
+    *end = (struct status_end){.known = note->known,
+                               .exit_code = note->known ? note->exit_code : -1,
+                               .signal = note->signal,
+                               .oom = note->oom,
+                               .certain = true,
+                               .cause = ""};
+    if (!note->known && process->state == PROCESS_ENDED && process->said_goodbye) {
+        end->known = true;
+        end->exit_code = (int)process->exit_code;
+    }
+    if (note->signal == SIGKILL && note->oom) {
+        end->cause = "killed by the kernel: out of memory";
+        end->certain = false;
+    } else if (note->signal == SIGKILL) {
+        end->cause = "killed by SIGKILL: by somebody, or by the kernel for want of "
+                     "memory";
+        end->certain = false;
+    } else if (note->signal != 0) {
+        const char *name = sigabbrev_np(note->signal);
+
+        end->cause = name == NULL ? arena_print(&head->arena, "killed by signal %d",
+                                                note->signal)
+                                  : arena_print(&head->arena, "killed by SIG%s", name);
+    } else if (!note->known && process->state == PROCESS_CRASHED) {
+        end->certain = false;
+        end->cause = "killed: it ended without running its exit handlers";
+    }
+}
+
+static enum process_state state_of(const struct session *session)
+{
+    enum process_state state = PROCESS_ENDED;
+    bool crashed = false, lost = true;
+
+    for (const struct process *process = session->processes; process != NULL;
+         process = process->next) {
+        if (process->state == PROCESS_RUNNING &&
+            process->identity.role != WIRE_ROLE_WORKER)
+            return PROCESS_RUNNING;
+        lost = lost && process->state == PROCESS_LOST;
+        crashed |= process->state == PROCESS_CRASHED &&
+                   process->identity.role != WIRE_ROLE_WORKER;
+    }
+    state = lost ? PROCESS_LOST : crashed ? PROCESS_CRASHED : PROCESS_ENDED;
+    if (session->end.known && session->end.signal != 0 && state == PROCESS_ENDED)
+        state = PROCESS_CRASHED;
+    return state;
+}
+
+static int fill_session(struct answer *head, const struct session *session,
+                        struct status_session *to)
+{
+    const struct process *chosen = pick_default(session);
+    int error = 0;
+
+    *to = (struct status_session){.id = arena_text(&head->arena, session->id),
+                                  .name = arena_text(&head->arena, session->name),
+                                  .state = state_of(session),
+                                  .reason = arena_text(&head->arena, chosen->reason),
+                                  .steps = steps_of(chosen),
+                                  .start_unix_ns = session->zero_realtime_ns,
+                                  .last_event_age_ns = age_of(session, chosen),
+                                  .world_size = chosen->identity.world_size,
+                                  .step_ns = (double)NAN,
+                                  .rev = chosen->rev,
+                                  .from_file = session->from_file};
+    if (chosen->steps.train != NULL && chosen->steps.train->count > 0)
+        to->step_ns =
+            chosen->steps.train->total_ns / (double)chosen->steps.train->count;
+    fill_end(head, session, chosen, &to->end);
+    to->processes =
+        arena_new(&head->arena, session->process_count, sizeof(*to->processes));
+    if (to->processes == NULL)
+        return -ENOMEM;
+    for (const struct process *process = session->processes;
+         process != NULL && error == 0; process = process->next) {
+        struct status_process *at = &to->processes[to->process_count++];
+
+        error = fill_process(head, session, process, at);
+        at->selected = strcmp(head->session, session->id) == 0 &&
+                       head->pid == process->identity.pid;
+        to->lost_events += at->lost_events;
+    }
+    return error;
+}
+
+static void sort_newest_first(struct status_session *sessions, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        struct status_session moved = sessions[i];
+        uint32_t at = i;
+
+        for (; at > 0 && sessions[at - 1].start_unix_ns < moved.start_unix_ns; at--)
+            sessions[at] = sessions[at - 1];
+        sessions[at] = moved;
+    }
+}
+
+static int fill_watches(const struct store *store, struct status_answer *answer)
+{
+    answer->watching =
+        arena_new(&answer->head.arena, store->watch_count, sizeof(*answer->watching));
+    if (answer->watching == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < store->watch_count; i++) {
+        const struct watch_state *from = &store->watches[i];
+
+        answer->watching[answer->watching_count++] = (struct status_watch){
+            .path = arena_text(&answer->head.arena, from->path),
+            .readable = from->readable,
+            .reason = arena_text(&answer->head.arena, from->reason),
+            .segments = from->segments};
+    }
+    return 0;
+}
+
+int status_query(struct store *store, const struct selection *selection,
+                 struct status_answer *answer)
+{
+    struct pick pick;
+
+    *answer = (struct status_answer){0};
+    /* No session is no error here: the list is empty and the watches say where one
+     * would appear. */
+    if (pick_begin(&pick, store, selection, &answer->head) != 0)
+        pthread_rwlock_rdlock(&store->lock);
+    int error = fill_watches(store, answer);
+
+    answer->sessions_dropped = store->sessions_dropped;
+    answer->sessions =
+        arena_new(&answer->head.arena, store->session_count, sizeof(*answer->sessions));
+    if (answer->sessions == NULL)
+        error = -ENOMEM;
+    for (uint32_t i = 0; i < store->session_count && error == 0; i++)
+        if (store->sessions[i]->process_count > 0)
+            error = fill_session(&answer->head, store->sessions[i],
+                                 &answer->sessions[answer->session_count++]);
+    pthread_rwlock_unlock(&store->lock);
+    sort_newest_first(answer->sessions, answer->session_count);
+    return error;
+}
+
+int status_brief_query(struct store *store, const struct selection *selection,
+                       struct status_brief *answer)
+{
+    struct pick pick;
+
+    *answer = (struct status_brief){0};
+    int error = pick_begin(&pick, store, selection, &answer->head);
+
+    if (error != 0)
+        return error;
+    answer->state = state_of(pick.session);
+    answer->steps = steps_of(pick.process);
+    answer->last_event_age_ns = age_of(pick.session, pick.process);
+    pick_end(&pick);
+    return 0;
+}
+
+int overhead_query(struct store *store, const struct selection *selection,
+                   struct overhead_answer *answer)
+{
+    struct pick pick;
+
+    *answer = (struct overhead_answer){0};
+    int error = pick_begin(&pick, store, selection, &answer->head);
+
+    if (error != 0)
+        return error;
+    const struct process_governor *from = &pick.process->governor;
+    double nan = (double)NAN;
+
+    pick_window(&pick, &selection->window);
+    answer->level = pick.process->level;
+    answer->state = from->state;
+    answer->budget_pct = from->known ? from->budget_pct : nan;
+    answer->measured_pct = from->known ? from->measured_pct : nan;
+    answer->ci95_low_pct = from->known ? from->ci_low_pct : nan;
+    answer->ci95_high_pct = from->known ? from->ci_high_pct : nan;
+    answer->detail_pct = from->known ? from->detail_pct : nan;
+    answer->burst_pct = from->known ? from->burst_pct : nan;
+    answer->fixed_pct = from->known ? from->fixed_pct : nan;
+    answer->recorded_share = from->known ? from->recorded_share : nan;
+    answer->recorded_steps = from->recorded_steps;
+    answer->control_steps = from->control_steps;
+    answer->steps_needed = from->steps_needed;
+    if (!from->known && answer->head.reason[0] == '\0')
+        answer->head.reason = "the probe has not told its cost yet";
+    error = parts_capabilities(&answer->head, pick.process, &answer->sources,
+                               &answer->source_count);
+    pick_end(&pick);
+    return error;
+}

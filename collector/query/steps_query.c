@@ -1,0 +1,540 @@
+#include "query/steps_query.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "query/numbers.h"
+#include "query/parts.h"
+#include "query/pick.h"
+
+#define POINTS_DEFAULT 600u
+#define MARKERS_MAX    200u
+#define NS_PER_S       1e9
+#define SLOW_FACTOR    2
+
+static int64_t end_of(const struct step *step)
+{
+    return step->start_ns + step->duration_ns;
+}
+
+static bool is_validation(const struct step *step)
+{
+    return (step->flags & EVENT_STEP_VALIDATION) != 0;
+}
+
+void parts_step_row(const struct step *step, double median_ns, struct step_row *row)
+{
+    bool validation = is_validation(step);
+
+    *row = (struct step_row){.number = validation ? NOT_KNOWN : (int64_t)step->number,
+                             .epoch = (uint32_t)step->epoch,
+                             .flags = step->flags,
+                             .start_ns = step->start_ns,
+                             .duration_ns = (double)step->duration_ns,
+                             .other_ns = step_other_ns(step),
+                             .samples = (double)step->samples,
+                             .slow = !validation && (double)step->duration_ns >
+                                                        SLOW_FACTOR * median_ns};
+    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
+        row->phase_ns[phase] = step_phase_ns(step, phase);
+}
+
+static void clear_summary(struct steps_summary *summary)
+{
+    double nan = (double)NAN;
+
+    *summary = (struct steps_summary){.mean_ns = nan,
+                                      .p50_ns = nan,
+                                      .p95_ns = nan,
+                                      .p99_ns = nan,
+                                      .std_ns = nan,
+                                      .min_ns = nan,
+                                      .max_ns = nan,
+                                      .error_pct = nan,
+                                      .other_ns = nan,
+                                      .other_share = nan,
+                                      .steps_per_s = nan,
+                                      .samples_per_s = nan};
+    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
+        summary->phase_ns[phase] = summary->phase_share[phase] = nan;
+}
+
+/* From sums to means; durations are not in it. */
+static void finish_summary(struct steps_summary *summary,
+                           const struct step_totals *sums, double span_ns)
+{
+    double n = (double)sums->count;
+
+    if (sums->count == 0)
+        return;
+    summary->count = sums->count;
+    summary->recorded = sums->ops;
+    summary->kernels = sums->kernels;
+    summary->mean_ns = sums->total_ns / n;
+    summary->min_ns = sums->min_ns;
+    summary->max_ns = sums->max_ns;
+    double variance =
+        n > 1 ? (sums->squares - sums->total_ns * sums->total_ns / n) / (n - 1) : 0;
+
+    summary->std_ns = sqrt(variance > 0 ? variance : 0);
+    if (n > 1)
+        summary->error_pct = 100 * numbers_t95(sums->count) * summary->std_ns /
+                             sqrt(n) / summary->mean_ns;
+    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++) {
+        if (sums->phase_count[phase] == 0)
+            continue;
+        summary->phase_ns[phase] =
+            sums->phase_ns[phase] / (double)sums->phase_count[phase];
+        summary->phase_share[phase] = summary->phase_ns[phase] / summary->mean_ns;
+    }
+    if (sums->other_count > 0) {
+        summary->other_ns = sums->other_ns / (double)sums->other_count;
+        summary->other_share = summary->other_ns / summary->mean_ns;
+    }
+    if (span_ns > 0)
+        summary->steps_per_s = n / span_ns * NS_PER_S;
+    if (sums->samples_count > 0 && span_ns > 0)
+        summary->samples_per_s = sums->samples / span_ns * NS_PER_S;
+}
+
+static void add_to_sums(struct step_totals *sums, const struct step *step)
+{
+    double duration = (double)step->duration_ns, other = step_other_ns(step);
+
+    sums->min_ns =
+        sums->count == 0 || duration < sums->min_ns ? duration : sums->min_ns;
+    sums->max_ns = duration > sums->max_ns ? duration : sums->max_ns;
+    sums->count++;
+    sums->ops += step->flags & EVENT_STEP_OPS ? 1 : 0;
+    sums->kernels += step->flags & EVENT_STEP_KERNELS ? 1 : 0;
+    sums->total_ns += duration;
+    sums->squares += duration * duration;
+    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++) {
+        double ns = step_phase_ns(step, phase);
+
+        sums->phase_ns[phase] += isnan(ns) ? 0 : ns;
+        sums->phase_count[phase] += isnan(ns) ? 0 : 1;
+    }
+    sums->other_ns += isnan(other) ? 0 : other;
+    sums->other_count += isnan(other) ? 0 : 1;
+    sums->samples += isnan(step->samples) ? 0 : (double)step->samples;
+    sums->samples_count += isnan(step->samples) ? 0 : 1;
+}
+
+static int summarize(const struct pick *pick, bool validation,
+                     struct steps_summary *summary)
+{
+    const struct steps *steps = &pick->process->steps;
+    uint32_t count, first = pick_steps(pick, &count), kept = 0;
+    double *durations = malloc((count + 1) * sizeof(*durations));
+    struct step_totals *sums = calloc(1, sizeof(*sums));
+    int64_t from = INT64_MAX, to = INT64_MIN;
+
+    clear_summary(summary);
+    if (durations == NULL || sums == NULL) {
+        free(durations);
+        free(sums);
+        return -ENOMEM;
+    }
+    for (uint32_t i = first; i < first + count; i++) {
+        const struct step *step = steps_at(steps, i);
+
+        if (is_validation(step) != validation)
+            continue;
+        durations[kept++] = (double)step->duration_ns;
+        from = step->start_ns < from ? step->start_ns : from;
+        to = end_of(step) > to ? end_of(step) : to;
+        add_to_sums(sums, step);
+    }
+    numbers_sort(durations, kept);
+    summary->p50_ns = numbers_quantile(durations, kept, 0.50);
+    summary->p95_ns = numbers_quantile(durations, kept, 0.95);
+    summary->p99_ns = numbers_quantile(durations, kept, 0.99);
+    finish_summary(summary, sums, kept > 0 ? (double)(to - from) : 0);
+    free(durations);
+    free(sums);
+    return 0;
+}
+
+/* The whole run, older than what is remembered one by one. */
+static void summarize_run(const struct steps *steps, const struct step_totals *totals,
+                          struct steps_summary *summary)
+{
+    clear_summary(summary);
+    if (totals == NULL)
+        return;
+    summary->p50_ns = histogram_quantile(totals->cells, totals->count, 0.50);
+    summary->p95_ns = histogram_quantile(totals->cells, totals->count, 0.95);
+    summary->p99_ns = histogram_quantile(totals->cells, totals->count, 0.99);
+    finish_summary(summary, totals, (double)(steps->last_end_ns - steps->first_ns));
+}
+
+int parts_steps_summary(const struct pick *pick, bool whole_run,
+                        struct steps_answer *answer)
+{
+    const struct steps *steps = &pick->process->steps;
+
+    if (whole_run && steps_remembered(steps) < steps->count) {
+        summarize_run(steps, steps->train, &answer->train);
+        summarize_run(steps, steps->validation, &answer->validation);
+        answer->outside_ns = (double)steps->outside_ns;
+        answer->head.steps = answer->train.count;
+        answer->head.recorded_steps = answer->train.recorded;
+        answer->head.window.complete = true;
+        return 0;
+    }
+    int error = summarize(pick, false, &answer->train);
+
+    if (error == 0)
+        error = summarize(pick, true, &answer->validation);
+    uint32_t count, first = pick_steps(pick, &count);
+
+    answer->outside_ns = 0;
+    for (uint32_t i = first + 1; i < first + count; i++) {
+        int64_t gap = steps_at(steps, i)->start_ns - end_of(steps_at(steps, i - 1));
+
+        answer->outside_ns += gap > 0 ? (double)gap : 0;
+    }
+    return error;
+}
+
+/* Which part of a slow step grew most over the window's mean; the collections of the
+ * interpreter go first, they lie inside of phases. */
+static const char *cause_of(const struct step *step,
+                            const struct steps_summary *summary)
+{
+    static const char *const names[] = {"data", "forward", "backward", "optimizer"};
+    double over = (double)step->duration_ns - summary->p50_ns;
+    double most = over / 2, other = step_other_ns(step) - summary->other_ns;
+    const char *cause = "unknown";
+
+    if ((double)step->gc_ns > over / 2)
+        return "gc";
+    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++) {
+        double grew = step_phase_ns(step, phase) - summary->phase_ns[phase];
+
+        if (!isnan(grew) && grew > most) {
+            most = grew;
+            cause = names[phase];
+        }
+    }
+    return !isnan(other) && other > most ? "other" : cause;
+}
+
+/* About how many bytes of raw events lie in the step: blocks count by their overlap. */
+static uint64_t raw_bytes(const struct pick *pick, const struct step *step)
+{
+    double bytes = 0;
+
+    for (const struct history_block *block = pick->store->history.oldest; block != NULL;
+         block = block->newer) {
+        if (block->process != pick->process->serial || block->from_ns >= end_of(step) ||
+            block->to_ns <= step->start_ns)
+            continue;
+        int64_t from =
+            block->from_ns > step->start_ns ? block->from_ns : step->start_ns;
+        int64_t to = block->to_ns < end_of(step) ? block->to_ns : end_of(step);
+        double share = (double)(to - from) / (double)(block->to_ns - block->from_ns);
+
+        bytes += share * (double)(block->count * sizeof(struct event));
+    }
+    return (uint64_t)bytes;
+}
+
+/* The newest events are in blocks that are still open. */
+static bool is_remembered(const struct pick *pick, const struct step *step)
+{
+    for (uint32_t i = 0; i < pick->process->thread_count; i++) {
+        const struct process_thread *thread = pick->process->threads[i];
+
+        if (thread != NULL && thread->open_block != NULL &&
+            thread->open_block->from_ns <= step->start_ns)
+            return true;
+    }
+    return false;
+}
+
+int parts_slow(const struct pick *pick, struct steps_answer *answer)
+{
+    const struct steps *steps = &pick->process->steps;
+    uint32_t count, first = pick_steps(pick, &count);
+
+    answer->slow =
+        arena_new(&answer->head.arena, STEPS_SLOW_MAX, sizeof(*answer->slow));
+    if (answer->slow == NULL)
+        return -ENOMEM;
+    /* A median of a few says nothing. */
+    if (answer->train.count < 10)
+        return 0;
+    for (uint32_t i = first + count;
+         i-- > first && answer->slow_count < STEPS_SLOW_MAX;) {
+        const struct step *step = steps_at(steps, i);
+
+        if (is_validation(step) ||
+            (double)step->duration_ns <= SLOW_FACTOR * answer->train.p50_ns)
+            continue;
+        struct slow_step *slow = &answer->slow[answer->slow_count++];
+
+        *slow = (struct slow_step){
+            .number = (int64_t)step->number,
+            .start_ns = step->start_ns,
+            .duration_ns = (double)step->duration_ns,
+            .over_ns = (double)step->duration_ns - answer->train.p50_ns,
+            .cause = cause_of(step, &answer->train),
+            .age_ns = (double)(answer->head.now_ns - end_of(step)),
+            .flags = step->flags,
+            .raw_bytes = raw_bytes(pick, step)};
+        slow->remembered = slow->raw_bytes > 0 || is_remembered(pick, step);
+    }
+    return 0;
+}
+
+/* The shortest and the longest of each bucket of neighbours, in order of time. */
+static void decimate(const struct steps *steps, uint32_t first, uint32_t count,
+                     struct steps_answer *answer, uint32_t points)
+{
+    uint32_t buckets = points / 2;
+
+    answer->decimated = true;
+    for (uint32_t b = 0; b < buckets; b++) {
+        uint32_t from = first + (uint32_t)((uint64_t)count * b / buckets);
+        uint32_t to = first + (uint32_t)((uint64_t)count * (b + 1) / buckets);
+        uint32_t low = from, high = from;
+
+        if (from == to)
+            continue;
+        for (uint32_t i = from; i < to; i++) {
+            int64_t duration = steps_at(steps, i)->duration_ns;
+
+            low = duration < steps_at(steps, low)->duration_ns ? i : low;
+            high = duration > steps_at(steps, high)->duration_ns ? i : high;
+        }
+        parts_step_row(steps_at(steps, low < high ? low : high), answer->train.p50_ns,
+                       &answer->rows[answer->row_count++]);
+        if (low != high)
+            parts_step_row(steps_at(steps, low < high ? high : low),
+                           answer->train.p50_ns, &answer->rows[answer->row_count++]);
+    }
+}
+
+/* Steps that are not remembered one by one: two rows per bucket of the series. */
+static void from_series(const struct pick *pick, int64_t until_ns,
+                        struct steps_answer *answer, uint32_t points)
+{
+    const struct series *series = &pick->process->steps.series;
+    const struct answer_window *window = &answer->head.window;
+    const struct series_ring *ring =
+        series_pick(series, window->from_ns, until_ns, points / 2);
+    int64_t width = series_width_ns(series, ring);
+
+    for (uint32_t i = 0; i < ring->count && answer->row_count + 2 <= points; i++) {
+        const struct series_bucket *bucket = series_at(ring, i);
+
+        if (bucket->start_ns + width <= window->from_ns ||
+            bucket->start_ns + width > until_ns || bucket->count == 0)
+            continue;
+        for (uint32_t which = 0; which < 2; which++) {
+            struct step_row *row = &answer->rows[answer->row_count++];
+
+            *row = (struct step_row){
+                .number = which == 1 ? bucket->tag : NOT_KNOWN,
+                .start_ns = bucket->start_ns + (which == 0 ? 0 : width / 2),
+                .duration_ns = (double)(which == 0 ? bucket->min[0] : bucket->max[0]),
+                .other_ns = (double)NAN,
+                .samples = (double)NAN};
+            for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
+                row->phase_ns[phase] =
+                    bucket->counts[1 + phase] == 0
+                        ? (double)NAN
+                        : (double)bucket->sum[1 + phase] / bucket->counts[1 + phase];
+        }
+        answer->decimated = true;
+    }
+}
+
+static int list_rows(const struct pick *pick, uint32_t points,
+                     struct steps_answer *answer)
+{
+    const struct steps *steps = &pick->process->steps;
+    uint32_t count, first = pick_steps(pick, &count), old = 0;
+    const struct answer_window *window = &answer->head.window;
+
+    answer->rows = arena_new(&answer->head.arena, points, sizeof(*answer->rows));
+    if (answer->rows == NULL)
+        return -ENOMEM;
+    if (!window->complete && count > 0) {
+        /* A share of the points for what only the series know. */
+        int64_t oldest = steps_at(steps, first)->start_ns;
+
+        from_series(pick, oldest, answer, points / 2);
+        old = answer->row_count;
+    }
+    if (count > points - old) {
+        decimate(steps, first, count, answer, points - old);
+        return 0;
+    }
+    for (uint32_t i = first; i < first + count; i++)
+        parts_step_row(steps_at(steps, i), answer->train.p50_ns,
+                       &answer->rows[answer->row_count++]);
+    return 0;
+}
+
+static const char *marker_kind(uint8_t kind)
+{
+    static const char *const names[] = {"user",  "epoch", "validation", "stretch",
+                                        "level", "gc",    "window",     "checkpoint"};
+
+    return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "user";
+}
+
+static const char *marker_label(struct answer *head, const struct process *process,
+                                const struct step_mark *mark)
+{
+    unsigned long long argument = mark->argument;
+
+    if (mark->kind == EVENT_MARK_EPOCH)
+        return arena_print(&head->arena, "epoch %llu", argument);
+    if (mark->kind == EVENT_MARK_VALIDATION || mark->kind == EVENT_MARK_WINDOW)
+        return argument != 0 ? "begins" : "ends";
+    return arena_text(&head->arena, texts_get(process->texts, mark->text));
+}
+
+static int list_markers(const struct pick *pick, struct steps_answer *answer)
+{
+    const struct steps *steps = &pick->process->steps;
+    const struct answer_window *window = &answer->head.window;
+    uint64_t remembered =
+        steps->mark_count < STEPS_MARKERS ? steps->mark_count : STEPS_MARKERS;
+    uint64_t from = steps->mark_count;
+
+    answer->markers =
+        arena_new(&answer->head.arena, MARKERS_MAX, sizeof(*answer->markers));
+    if (answer->markers == NULL)
+        return -ENOMEM;
+    while (from > steps->mark_count - remembered &&
+           steps->mark_count - from < MARKERS_MAX &&
+           steps->marks[(from - 1) % STEPS_MARKERS].time_ns >= window->from_ns)
+        from--;
+    for (; from < steps->mark_count; from++) {
+        const struct step_mark *mark = &steps->marks[from % STEPS_MARKERS];
+
+        if (mark->time_ns >= window->to_ns)
+            continue;
+        answer->markers[answer->marker_count++] = (struct step_marker){
+            .time_ns = mark->time_ns,
+            .kind = marker_kind(mark->kind),
+            .label = marker_label(&answer->head, pick->process, mark),
+            .duration_ns =
+                mark->duration_ns > 0 ? (double)mark->duration_ns : (double)NAN};
+    }
+    return 0;
+}
+
+static int list_epochs(const struct pick *pick, struct steps_answer *answer)
+{
+    const struct steps *steps = &pick->process->steps;
+    uint64_t count =
+        steps->epoch_count < STEPS_EPOCHS ? steps->epoch_count : STEPS_EPOCHS;
+
+    answer->epochs = arena_new(&answer->head.arena, count, sizeof(*answer->epochs));
+    if (answer->epochs == NULL)
+        return -ENOMEM;
+    for (uint64_t i = steps->epoch_count - count; i < steps->epoch_count; i++) {
+        const struct step_epoch *epoch = &steps->epochs[i % STEPS_EPOCHS];
+
+        answer->epochs[answer->epoch_count++] = (struct epoch_row){
+            .epoch = epoch->epoch,
+            .start_ns = epoch->start_ns,
+            .end_ns = epoch->end_ns,
+            .steps = epoch->steps,
+            .mean_ns = (double)epoch->total_ns / (double)epoch->steps};
+    }
+    return 0;
+}
+
+void parts_explain_steps(const struct pick *pick, struct answer *head)
+{
+    const struct process_capability *source =
+        &pick->process->capabilities[WIRE_SOURCE_STEPS];
+    const char *told = texts_get(pick->process->texts, source->reason);
+
+    if (head->reason[0] != '\0')
+        return;
+    if (pick->process->steps.count == 0)
+        head->reason = told[0] != '\0' ? arena_text(&head->arena, told)
+                       : head->live    ? "no step has ended yet"
+                                       : "the process ended without a step";
+    else if (head->steps == 0)
+        head->reason = "no step of this window is remembered";
+}
+
+int steps_query(struct store *store, const struct selection *selection,
+                const struct steps_request *request, struct steps_answer *answer)
+{
+    uint32_t points = request->points == 0 ? POINTS_DEFAULT : request->points;
+    struct pick pick;
+
+    *answer = (struct steps_answer){0};
+    if (points < 2 || points > STEPS_POINTS_MAX)
+        return -EINVAL;
+    int error = pick_begin(&pick, store, selection, &answer->head);
+
+    if (error != 0)
+        return error;
+    pick_window(&pick, &selection->window);
+    bool run = selection->window.kind == WINDOW_RUN ||
+               (selection->window.kind == WINDOW_DEFAULT && !answer->head.live);
+
+    error = parts_steps_summary(&pick, run, answer);
+    answer->head.window.complete =
+        steps_remembered(&pick.process->steps) == pick.process->steps.count ||
+        answer->head.window.complete;
+    if (error == 0)
+        error = list_rows(&pick, points, answer);
+    if (error == 0)
+        error = parts_slow(&pick, answer);
+    if (error == 0)
+        error = list_markers(&pick, answer);
+    if (error == 0)
+        error = list_epochs(&pick, answer);
+    parts_explain_steps(&pick, &answer->head);
+    pick_end(&pick);
+    return error;
+}
+
+int steps_since(struct store *store, const struct selection *selection,
+                uint64_t *cursor, uint32_t max, struct steps_answer *answer)
+{
+    struct pick pick;
+
+    *answer = (struct steps_answer){0};
+    clear_summary(&answer->train);
+    clear_summary(&answer->validation);
+    int error = pick_begin(&pick, store, selection, &answer->head);
+
+    if (error != 0)
+        return error;
+    const struct steps *steps = &pick.process->steps;
+    uint64_t oldest = steps->count - steps_remembered(steps);
+    uint64_t from = *cursor == 0 ? steps->count : *cursor - 1;
+
+    /* A cursor is one more than a count, so that 0 can mean none. */
+    if (from > steps->count || from < oldest) {
+        answer->head.reason = "gap";
+        from = from > steps->count ? steps->count : oldest;
+    }
+    if (steps->count - from > max) {
+        answer->head.reason = "gap";
+        from = steps->count - max;
+    }
+    answer->rows = arena_new(&answer->head.arena, max, sizeof(*answer->rows));
+    for (; answer->rows != NULL && from < steps->count; from++)
+        parts_step_row(&steps->ring[from % steps->capacity], (double)INFINITY,
+                       &answer->rows[answer->row_count++]);
+    *cursor = steps->count + 1;
+    answer->head.steps = pick.process->told_steps;
+    pick_end(&pick);
+    return answer->rows == NULL ? -ENOMEM : 0;
+}
