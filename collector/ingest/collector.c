@@ -47,6 +47,7 @@ struct collector {
     uint32_t source_count;
     int64_t scanned_ns;
     bool rescan;
+    bool settling; /* this pass answers a settle: nothing waits for its time */
     _Atomic bool stopping;
     _Atomic uint64_t cpu_ns; /* relaxed: a figure to show */
     _Atomic uint64_t asked;  /* settle: how often somebody asked */
@@ -213,14 +214,15 @@ static uint64_t serve_live(struct collector *collector, struct source *source,
         source_pair(source, true);
         source->paired_ns = now;
     }
-    if (now - source->slots_ns >= SLOTS_NS) {
+    if (now - source->slots_ns >= SLOTS_NS || collector->settling) {
         source_find_rings(source, store);
         source->slots_ns = now;
     }
     /* Asked before the last drain: what was written before death is read after it. */
     bool died = false;
 
-    if (now - source->checked_ns >= ALIVE_NS && source->state == SOURCE_LIVE) {
+    if ((now - source->checked_ns >= ALIVE_NS || collector->settling) &&
+        source->state == SOURCE_LIVE) {
         died = source_died(source);
         source->checked_ns = now;
     }
@@ -232,7 +234,8 @@ static uint64_t serve_live(struct collector *collector, struct source *source,
     uint64_t folded =
         source->state == SOURCE_LIVE ? source_drain(source, store, BUDGET) : 0;
 
-    if (source->state == SOURCE_LIVE && now - source->looked_ns >= LOOK_NS)
+    if (source->state == SOURCE_LIVE &&
+        (now - source->looked_ns >= LOOK_NS || collector->settling))
         source_look(source, store, now);
     return folded;
 }
@@ -320,6 +323,7 @@ static void *run(void *user)
         bool settling = asked > collector->settled; /* only this thread writes it */
         uint32_t alive;
 
+        collector->settling = settling;
         if (collector->rescan || settling || now - collector->scanned_ns >= RESCAN_NS)
             scan(collector, now);
         uint64_t folded = pass(collector, now, &alive);

@@ -307,6 +307,29 @@ static void read_pairs(void *user)
     }
 }
 
+/* The middle of two looks at the counter belongs to the clock's look between them; the
+ * closest of a few, for we may be interrupted. */
+static void pair_own(struct source *source)
+{
+    uint64_t best_width = UINT64_MAX, ticks = 0, ns = clock_ns(CLOCK_MONOTONIC);
+
+    if (!source->tsc) {
+        timeline_pair(&source->timeline, ns, (int64_t)ns);
+        return;
+    }
+    for (int tries = 0; tries < 3; tries++) {
+        uint64_t before = clock_ticks(true), now = clock_ns(CLOCK_MONOTONIC);
+        uint64_t width = clock_ticks(true) - before;
+
+        if (width >= best_width)
+            continue;
+        best_width = width;
+        ticks = before + width / 2;
+        ns = now;
+    }
+    timeline_pair(&source->timeline, ticks, (int64_t)ns);
+}
+
 void source_pair(struct source *source, bool live)
 {
     struct pairs pairs = {.header = source->view.header};
@@ -329,8 +352,7 @@ void source_pair(struct source *source, bool live)
     bool no_rate = source->timeline.pair_ticks == source->timeline.first_ticks;
 
     if (live || no_rate)
-        timeline_pair(&source->timeline, clock_ticks(source->tsc),
-                      (int64_t)clock_ns(CLOCK_MONOTONIC));
+        pair_own(source);
 }
 
 struct ring_call {

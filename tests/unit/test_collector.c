@@ -1,0 +1,407 @@
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "aggregate/state.h"
+#include "fake_segment.h"
+#include "ingest/collector.h"
+#include "ingest/guard.h"
+#include "query/ops_query.h"
+#include "query/status_query.h"
+#include "query/steps_query.h"
+#include "query/trace_query.h"
+#include "wire/end_note.h"
+
+#define SETTLE_MS 20000
+#define MS        INT64_C(1000000)
+#define RECORDED  (EVENT_STEP_OPS | 0xfu << 8)
+
+static char directory[128];
+static struct store *store;
+static struct collector *collector;
+static struct fake fake;
+
+static int begin(void **state)
+{
+    (void)state;
+    fake_directory(directory, sizeof(directory));
+    const char *directories[] = {directory};
+    const char *reason;
+
+    store = store_new(NULL);
+    collector = collector_start(
+        store,
+        &(struct collector_options){.directories = directories, .directory_count = 1},
+        &reason);
+    return store != NULL && collector != NULL ? 0 : -1;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    collector_stop(collector);
+    store_free(store);
+    if (fake.base != NULL)
+        fake_close(&fake);
+    fake.base = NULL;
+    rmdir(directory);
+    return 0;
+}
+
+/* `count` steps of 10 ms from `first`: data 2, forward 3 with two nested ops, backward
+ * 4, optimizer 1; backward's op runs on thread 1. */
+static void train(uint64_t first, uint64_t count)
+{
+    for (uint64_t n = first; n < first + count; n++) {
+        int64_t t = (int64_t)n * 10 * MS;
+
+        fake_phase(&fake, 0, EVENT_PHASE_DATA, t, t + 2 * MS);
+        fake_op(&fake, 0, "aten::mm", t + 2 * MS, t + 4 * MS);
+        fake_op(&fake, 0, "aten::linear", t + 2 * MS, t + 5 * MS);
+        fake_phase(&fake, 0, EVENT_PHASE_FORWARD, t + 2 * MS, t + 5 * MS);
+        fake_op(&fake, 1, "AddmmBackward0", t + 5 * MS, t + 8 * MS);
+        fake_phase(&fake, 0, EVENT_PHASE_BACKWARD, t + 5 * MS, t + 9 * MS);
+        fake_phase(&fake, 0, EVENT_PHASE_OPTIMIZER, t + 9 * MS, t + 10 * MS);
+        fake_step(&fake, n, RECORDED, t, t + 10 * MS);
+    }
+}
+
+static void open_fake(void)
+{
+    fake_open(&fake, directory, "aaaa", "job-1", 4 * 1024 * 1024);
+    fake_thread(&fake, 0, 16384);
+    fake_thread(&fake, 1, 16384);
+}
+
+static void steps_and_phases_of_a_live_job_arrive(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY};
+    struct steps_answer answer;
+
+    open_fake();
+    train(0, 100);
+    assert_true(collector_settle(collector, SETTLE_MS));
+    assert_int_equal(
+        steps_query(store, &whose, &(struct steps_request){.points = 1000}, &answer),
+        0);
+    assert_int_equal(answer.row_count, 100);
+    assert_int_equal(answer.train.count, 100);
+    assert_true(fabs(answer.train.mean_ns - 10e6) < 1);
+    assert_true(fabs(answer.train.phase_ns[EVENT_PHASE_BACKWARD] - 4e6) < 1);
+    assert_true(fabs(answer.train.other_ns) < 1);
+    assert_string_equal(answer.head.session, "job-1");
+    assert_true(answer.head.live);
+    answer_free(&answer.head);
+}
+
+static const struct op_row *find_op(const struct ops_answer *answer, const char *name)
+{
+    for (uint32_t i = 0; i < answer->row_count; i++)
+        if (strcmp(answer->rows[i].name, name) == 0)
+            return &answer->rows[i];
+    fail_msg("no op %s", name);
+    return NULL;
+}
+
+static void ops_of_all_threads_count_in_their_steps_with_their_self_time(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY,
+                              .window = {.kind = WINDOW_STEPS, .a = 10, .b = 19}};
+    struct ops_answer answer;
+
+    open_fake();
+    train(0, 100);
+    assert_true(collector_settle(collector, SETTLE_MS));
+    assert_int_equal(ops_query(store, &whose, &(struct ops_request){0}, &answer), 0);
+    assert_int_equal(answer.total_ops, 3);
+    assert_int_equal(answer.head.steps, 10);
+    assert_int_equal(answer.head.recorded_steps, 10);
+    const struct op_row *linear = find_op(&answer, "aten::linear");
+    const struct op_row *backward = find_op(&answer, "AddmmBackward0");
+
+    assert_int_equal(linear->recorded_count, 10);
+    assert_true(fabs(linear->total_ns - 30e6) < 1);
+    assert_true(fabs(linear->self_ns - 10e6) < 1);
+    assert_true(fabs(linear->error_pct) < 1e-9);
+    assert_int_equal(backward->recorded_count, 10);
+    assert_true(fabs(backward->per_step_ns - 3e6) < 1);
+    assert_true(fabs(backward->share - 0.3) < 1e-9);
+    assert_true(fabs(backward->p95_ns - 3e6) < 0.01 * 3e6);
+    answer_free(&answer.head);
+}
+
+static enum process_state state_of_job(char *reason, size_t size)
+{
+    struct selection whose = {.rank = SELECT_ANY};
+    struct status_answer answer;
+
+    assert_int_equal(status_query(store, &whose, &answer), 0);
+    assert_int_equal(answer.session_count, 1);
+    enum process_state state = answer.sessions[0].state;
+
+    snprintf(reason, size, "%s", answer.sessions[0].reason);
+    answer_free(&answer.head);
+    return state;
+}
+
+/* The collector notices within its own period; how long that takes is not the point. */
+static enum process_state wait_until_it_does_not_run(char *reason, size_t size)
+{
+    enum process_state state = PROCESS_RUNNING;
+
+    for (int i = 0; i < 1000 && state == PROCESS_RUNNING; i++) {
+        assert_true(collector_settle(collector, SETTLE_MS));
+        state = state_of_job(reason, size);
+        usleep(10000);
+    }
+    return state;
+}
+
+static void a_job_without_its_lock_has_crashed_at_its_last_step(void **state)
+{
+    (void)state;
+    char reason[160];
+
+    open_fake();
+    train(0, 7);
+    assert_true(collector_settle(collector, SETTLE_MS));
+    fake_die(&fake);
+    assert_int_equal(wait_until_it_does_not_run(reason, sizeof(reason)),
+                     PROCESS_CRASHED);
+    assert_string_equal(reason, "crashed at step 7");
+}
+
+static void a_job_that_said_goodbye_has_ended(void **state)
+{
+    (void)state;
+    char reason[160];
+
+    open_fake();
+    train(0, 7);
+    atomic_store(&fake.header->ended, 1);
+    fake_die(&fake);
+    assert_int_equal(wait_until_it_does_not_run(reason, sizeof(reason)), PROCESS_ENDED);
+    assert_string_equal(reason, "");
+}
+
+static void an_ended_job_is_read_when_somebody_asks_for_it(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY};
+    struct steps_answer answer;
+    uint64_t steps = 0;
+
+    open_fake();
+    train(0, 50);
+    atomic_store(&fake.header->ended, 1);
+    fake_die(&fake);
+    for (int i = 0; i < 1000 && steps == 0; i++) {
+        assert_true(collector_settle(collector, SETTLE_MS));
+        assert_int_equal(
+            steps_query(store, &whose, &(struct steps_request){0}, &answer), 0);
+        steps = answer.train.count;
+        answer_free(&answer.head);
+    }
+    assert_int_equal(steps, 50);
+}
+
+static void a_segment_that_shrinks_is_lost_with_its_reason(void **state)
+{
+    (void)state;
+    char reason[160];
+
+    /* CMocka put a handler of its own in place for the time of a test. */
+    assert_true(guard_install());
+    open_fake();
+    train(0, 5);
+    assert_true(collector_settle(collector, SETTLE_MS));
+    assert_int_equal(truncate(fake.path, 0), 0);
+    assert_int_equal(wait_until_it_does_not_run(reason, sizeof(reason)), PROCESS_LOST);
+    assert_non_null(strstr(reason, "cut short"));
+}
+
+static void impossible_positions_close_the_session_and_spare_the_others(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .session = "job-2"};
+    struct status_brief brief;
+    struct fake other;
+    char reason[160];
+
+    open_fake();
+    train(0, 5);
+    assert_true(collector_settle(collector, SETTLE_MS));
+    atomic_store(&fake.rings[0].shared->head, UINT64_MAX / 2);
+    assert_int_equal(wait_until_it_does_not_run(reason, sizeof(reason)), PROCESS_LOST);
+    assert_non_null(strstr(reason, "damaged"));
+    fake_open(&other, directory, "bbbb", "job-2", 1024 * 1024);
+    assert_true(collector_settle(collector, SETTLE_MS));
+    assert_int_equal(status_brief_query(store, &whose, &brief), 0);
+    assert_int_equal(brief.state, PROCESS_RUNNING);
+    answer_free(&brief.head);
+    fake_close(&other);
+}
+
+static void another_major_version_is_named_with_the_remedy(void **state)
+{
+    (void)state;
+    char reason[160];
+
+    open_fake();
+    fake.header->major = WIRE_MAJOR + 1;
+    assert_true(collector_settle(collector, SETTLE_MS));
+    assert_int_equal(state_of_job(reason, sizeof(reason)), PROCESS_LOST);
+    assert_non_null(strstr(reason, "update trainglass"));
+}
+
+static void the_note_of_run_says_how_the_command_ended(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY};
+    struct end_note note = {.exit_code = 137, .signal = 9, .oom_kills = 1};
+    struct status_answer answer;
+    char text[END_NOTE_BYTES_MAX], path[160], reason[160];
+
+    open_fake();
+    train(0, 3);
+    assert_true(collector_settle(collector, SETTLE_MS));
+    fake_die(&fake);
+    snprintf(path, sizeof(path), "%s/job-1.end", directory);
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    fwrite(text, 1, end_note_format(&note, text, sizeof(text)), file);
+    fclose(file);
+    assert_int_equal(wait_until_it_does_not_run(reason, sizeof(reason)),
+                     PROCESS_CRASHED);
+    assert_int_equal(status_query(store, &whose, &answer), 0);
+    assert_true(answer.sessions[0].end.known);
+    assert_int_equal(answer.sessions[0].end.signal, 9);
+    assert_true(answer.sessions[0].end.oom);
+    assert_non_null(strstr(answer.sessions[0].end.cause, "out of memory"));
+    answer_free(&answer.head);
+    unlink(path);
+}
+
+static void open_ranges_of_every_thread_outlive_a_crash(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY};
+    struct status_answer answer;
+    char reason[160];
+
+    open_fake();
+    train(0, 3);
+    atomic_store(&fake.slots[1].open[0].start, fake_time(20 * MS));
+    atomic_store(&fake.slots[1].open[0].meta,
+                 EVENT_META(fake_name(&fake, "gloo:all_reduce"), EVENT_CPU_OP, 0, 0));
+    atomic_store(&fake.slots[1].depth, 1);
+    assert_true(collector_settle(collector, SETTLE_MS));
+    fake_die(&fake);
+    (void)wait_until_it_does_not_run(reason, sizeof(reason));
+    assert_int_equal(status_query(store, &whose, &answer), 0);
+    assert_int_equal(answer.sessions[0].processes[0].thread_count, 1);
+    const struct status_thread *thread = &answer.sessions[0].processes[0].threads[0];
+
+    assert_int_equal(thread->open_count, 1);
+    assert_string_equal(thread->open[0].name, "gloo:all_reduce");
+    assert_true(fabs(thread->open[0].open_for_ns - 10e6) < 1);
+    answer_free(&answer.head);
+}
+
+static void overwritten_events_are_counted_and_their_step_is_not_recorded(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = {.kind = WINDOW_RUN}};
+    struct ops_answer answer;
+
+    fake_open(&fake, directory, "aaaa", "job-1", 4 * 1024 * 1024);
+    fake_thread(&fake, 0, 64);
+    fake_thread(&fake, 1, 64);
+    assert_true(collector_settle(collector, SETTLE_MS));
+    train(0, 4);
+    assert_true(collector_settle(collector, SETTLE_MS));
+    /* As long as somebody reads the store the collector waits, and the ring of 64 turns
+     * more than three times: 26 steps of 7 events, and of the 64 that are left 9 whole
+     * steps. */
+    pthread_rwlock_rdlock(&store->lock);
+    train(4, 26);
+    pthread_rwlock_unlock(&store->lock);
+    assert_true(collector_settle(collector, SETTLE_MS));
+    assert_int_equal(ops_query(store, &whose, &(struct ops_request){0}, &answer), 0);
+    assert_int_equal(answer.head.lost_events, 26 * 7 - 64);
+    assert_int_equal(answer.head.recorded_steps, 4 + 9);
+    answer_free(&answer.head);
+}
+
+static void a_trace_takes_the_window_s_events_of_every_thread(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY,
+                              .window = {.kind = WINDOW_STEPS, .a = 2, .b = 2}};
+    struct trace_answer answer;
+    uint32_t ops = 0;
+
+    open_fake();
+    train(0, 10);
+    assert_true(collector_settle(collector, SETTLE_MS));
+    assert_int_equal(trace_query(store, &whose,
+                                 &(struct trace_request){.all_ranks = false}, &answer),
+                     0);
+    assert_int_equal(answer.process_count, 1);
+    const struct trace_process *process = &answer.processes[0];
+
+    assert_int_equal(process->step_count, 1);
+    assert_int_equal(process->steps[0].number, 2);
+    for (uint32_t b = 0; b < process->block_count; b++)
+        for (uint32_t i = 0; i < process->blocks[b].count; i++) {
+            const struct event *event = &process->blocks[b].events[i];
+
+            if ((int64_t)event->time < 20 * MS || (int64_t)event->time >= 30 * MS ||
+                EVENT_KIND(event->meta) != EVENT_CPU_OP)
+                continue;
+            ops++;
+            assert_true(strlen(trace_name(process, EVENT_NAME(event->meta))) > 0);
+        }
+    assert_int_equal(ops, 3);
+    trace_release(&answer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(steps_and_phases_of_a_live_job_arrive, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(
+            ops_of_all_threads_count_in_their_steps_with_their_self_time, begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_job_without_its_lock_has_crashed_at_its_last_step, begin, end),
+        cmocka_unit_test_setup_teardown(a_job_that_said_goodbye_has_ended, begin, end),
+        cmocka_unit_test_setup_teardown(an_ended_job_is_read_when_somebody_asks_for_it,
+                                        begin, end),
+        cmocka_unit_test_setup_teardown(a_segment_that_shrinks_is_lost_with_its_reason,
+                                        begin, end),
+        cmocka_unit_test_setup_teardown(
+            impossible_positions_close_the_session_and_spare_the_others, begin, end),
+        cmocka_unit_test_setup_teardown(another_major_version_is_named_with_the_remedy,
+                                        begin, end),
+        cmocka_unit_test_setup_teardown(the_note_of_run_says_how_the_command_ended,
+                                        begin, end),
+        cmocka_unit_test_setup_teardown(open_ranges_of_every_thread_outlive_a_crash,
+                                        begin, end),
+        cmocka_unit_test_setup_teardown(
+            overwritten_events_are_counted_and_their_step_is_not_recorded, begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_trace_takes_the_window_s_events_of_every_thread, begin, end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
