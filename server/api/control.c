@@ -25,7 +25,7 @@ bool control_path(const char *segment_path, char *path, size_t size)
 }
 
 /* What was asked before; the defaults when nothing readable is there. */
-static struct control control_read(const char *path)
+static struct control control_read(const char *path, const struct control *in_force)
 {
     struct control control = {.level = WIRE_LEVEL_AUTO,
                               .budget_ppm = CONTROL_BUDGET_PPM};
@@ -33,6 +33,10 @@ static struct control control_read(const char *path)
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     ssize_t size;
 
+    if (in_force != NULL) {
+        control.level = in_force->level;
+        control.budget_ppm = in_force->budget_ppm;
+    }
     if (file < 0)
         return control;
     size = read(file, bytes, sizeof(bytes));
@@ -62,7 +66,7 @@ static int write_new(const char *path, const struct control *control)
 
 int control_write(const char *path, const struct control_change *change)
 {
-    struct control control = control_read(path);
+    struct control control = control_read(path, change->in_force);
     char fresh[4096];
     int error;
 
@@ -128,19 +132,42 @@ static int ask_session(const struct status_session *session,
     return asked == 0 ? -ESRCH : asked;
 }
 
+/* Level and budget as the probe says them: from the environment, or as the job itself
+ * asked. */
+static struct control control_in_force(struct store *store,
+                                       const struct selection *selection)
+{
+    struct control control = {.level = WIRE_LEVEL_AUTO,
+                              .budget_ppm = CONTROL_BUDGET_PPM};
+    struct overhead_answer now;
+
+    if (overhead_query(store, selection, &now) == 0) {
+        if (now.level < WIRE_LEVELS)
+            control.level = now.level;
+        if (now.budget_pct >= 0 && now.budget_pct <= 100)
+            control.budget_ppm = (uint32_t)(now.budget_pct * 1e4 + 0.5);
+    }
+    answer_free(&now.head);
+    return control;
+}
+
 int control_ask(struct store *store, const struct selection *selection,
                 const struct control_change *change, char *reason)
 {
+    struct control in_force = control_in_force(store, selection);
+    struct control_change whole = *change;
     const struct status_session *session;
     struct status_answer status;
     int result = status_query(store, selection, &status);
+
+    whole.in_force = &in_force;
 
     if (result == 0) {
         session = session_of(&status);
         if (session == NULL)
             result = -ENOENT;
         else
-            result = ask_session(session, change, reason);
+            result = ask_session(session, &whole, reason);
     }
     if (result == -ENOENT)
         (void)snprintf(reason, CONTROL_REASON_BYTES, "no such session");

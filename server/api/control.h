@@ -18,6 +18,9 @@ struct control_change {
     int64_t level;        /* enum wire_level; -1 stays */
     int64_t budget_ppm;   /* -1 stays */
     uint32_t burst_steps; /* asks for so many steps in full; 0 none */
+    /* What stays where nobody asked before: the job's own settings (level and
+     * budget_ppm are read); NULL: the probe's defaults. */
+    const struct control *in_force;
 };
 
 /* Asks every live trainer of the selected session. Returns how many were asked, or

@@ -78,6 +78,22 @@ static void each_burst_has_a_number_of_its_own(void **state)
     assert_int_equal(read_back().burst_steps, 10);
 }
 
+static void the_job_s_own_settings_stay_where_nobody_asked(void **state)
+{
+    const struct control own = {.level = WIRE_LEVEL_OPS, .budget_ppm = 50000};
+    struct control_change burst = {
+        .level = -1, .budget_ppm = -1, .burst_steps = 10, .in_force = &own};
+    struct control_change budget = {.level = -1, .budget_ppm = 2000, .in_force = &own};
+
+    (void)state;
+    assert_int_equal(control_write(path, &burst), 0);
+    assert_int_equal(read_back().level, WIRE_LEVEL_OPS);
+    assert_int_equal(read_back().budget_ppm, 50000);
+    assert_int_equal(control_write(path, &budget), 0);
+    assert_int_equal(control_write(path, &burst), 0);
+    assert_int_equal(read_back().budget_ppm, 2000); /* asked: stands over the job's */
+}
+
 static void garbage_that_lies_there_is_replaced(void **state)
 {
     struct control_change budget = {.level = -1, .budget_ppm = 5000};
@@ -121,6 +137,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(a_request_keeps_what_was_asked_before),
         IN_FOLDER(each_burst_has_a_number_of_its_own),
+        IN_FOLDER(the_job_s_own_settings_stay_where_nobody_asked),
         IN_FOLDER(garbage_that_lies_there_is_replaced),
         IN_FOLDER(a_folder_that_may_not_be_written_is_an_error),
         IN_FOLDER(only_segments_have_control_files),
