@@ -12,13 +12,18 @@
 const struct trainglass_verbs *trainglass_verbs(void);
 
 /* A forked child that records something opens a segment of its own here. */
-static struct probe_thread *enter(void)
+static NEVER_INLINE struct probe_thread *start_and_enter(void)
+{
+    if (probe_is_open() || probe_start(0) != 0)
+        return NULL;
+    return probe_enter();
+}
+
+ALWAYS_INLINE struct probe_thread *enter(void)
 {
     struct probe_thread *self = probe_enter();
 
-    if (LIKELY(self != NULL) || probe_is_open() || probe_start(0) != 0)
-        return self;
-    return probe_enter();
+    return LIKELY(self != NULL) ? self : start_and_enter();
 }
 
 static int attach(void)

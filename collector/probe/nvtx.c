@@ -103,14 +103,19 @@ static const char *message_of(const struct nvtx_attributes *event, char *text)
 
 /* ---- ranges --------------------------------------------------------------------------- */
 
-static struct probe_thread *enter(void)
+static NEVER_INLINE struct probe_thread *start_and_enter(void)
+{
+    if (probe_is_open() || probe_start(0) != 0)
+        return NULL;
+    probe_capability(WIRE_SOURCE_NVTX, WIRE_STATE_ACTIVE, NULL, "injection");
+    return probe_enter();
+}
+
+ALWAYS_INLINE struct probe_thread *enter(void)
 {
     struct probe_thread *self = probe_enter();
 
-    if (LIKELY(self != NULL) || probe_is_open() || probe_start(0) != 0)
-        return self;
-    probe_capability(WIRE_SOURCE_NVTX, WIRE_STATE_ACTIVE, NULL, "injection");
-    return probe_enter();
+    return LIKELY(self != NULL) ? self : start_and_enter();
 }
 
 ALWAYS_INLINE int push(const char *text, bool record)

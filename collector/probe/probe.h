@@ -54,9 +54,7 @@ uint64_t probe_ticks_per_us(void);
  */
 uint32_t probe_name(const char *text);
 uint32_t probe_name_bytes(const char *bytes, size_t length);
-/* The same through the thread's cache: keyed by pointer, verified by content, so a
- * pointer whose text changed is no danger. Inside probe_enter(). */
-uint32_t probe_name_cached(struct probe_thread *self, const char *text);
+/* probe_name_cached() of thread.h: the same through the thread's cache. */
 
 /* ---- events ------------------------------------------------------------------ */
 

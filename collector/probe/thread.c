@@ -220,35 +220,42 @@ struct probe_thread *probe_enter_slow(void)
     return self;
 }
 
-bool probe_range_take(struct probe_thread *self, uint16_t owner,
-                      struct probe_open_range *range)
+static void move_range(struct open_range *to, const struct open_range *from)
+{
+    atomic_store_explicit(&to->start,
+                          atomic_load_explicit(&from->start, memory_order_relaxed),
+                          memory_order_relaxed);
+    atomic_store_explicit(&to->meta,
+                          atomic_load_explicit(&from->meta, memory_order_relaxed),
+                          memory_order_relaxed);
+}
+
+uint64_t probe_range_take(struct probe_thread *self, uint16_t owner, uint64_t aux,
+                          uint64_t now)
 {
     if (self->depth > PROBE_RANGES_MAX) { /* too deep: was counted, not kept */
         self->depth--;
         atomic_store_explicit(&self->slot->depth, self->depth, memory_order_relaxed);
         uint64_t lost = atomic_load_explicit(&self->slot->lost, memory_order_relaxed);
         atomic_store_explicit(&self->slot->lost, lost + 1, memory_order_relaxed);
-        return false;
+        return 0;
     }
-    uint32_t at = self->depth;
+    for (uint32_t at = self->depth; at-- > 0;) {
+        struct open_range *range = probe_range_at(self, at);
+        uint64_t meta = atomic_load_explicit(&range->meta, memory_order_relaxed);
+        uint64_t start = atomic_load_explicit(&range->start, memory_order_relaxed);
 
-    while (at > 0 && PROBE_RANGE_OWNER(self->open[at - 1].meta) != owner)
-        at--;
-    if (at == 0)
-        return false;
-    *range = self->open[at - 1];
-    self->depth--;
-    for (uint32_t i = at - 1; i < self->depth; i++) {
-        self->open[i] = self->open[i + 1];
-        if (i >= WIRE_OPEN_RANGES)
+        if (PROBE_RANGE_OWNER(meta) != owner)
             continue;
-        struct open_range *shown = &self->slot->open[i];
-
-        atomic_store_explicit(&shown->start, self->open[i].start, memory_order_relaxed);
-        atomic_store_explicit(&shown->meta, self->open[i].meta, memory_order_relaxed);
+        self->depth--;
+        for (uint32_t i = at; i < self->depth; i++)
+            move_range(probe_range_at(self, i), probe_range_at(self, i + 1));
+        atomic_store_explicit(&self->slot->depth, self->depth, memory_order_release);
+        if (start != 0)
+            probe_write(self, (struct event){start, now - start, meta, aux});
+        return meta;
     }
-    atomic_store_explicit(&self->slot->depth, self->depth, memory_order_release);
-    return true;
+    return 0;
 }
 
 void probe_range_begin(uint64_t meta)
@@ -329,22 +336,31 @@ uint64_t probe_events_written(enum event_kind kind)
     return sum;
 }
 
-uint32_t probe_name_cached(struct probe_thread *self, const char *text)
+bool probe_name_tail(const struct probe_name_entry *entry, const char *text)
+{
+    /* strncmp stops at the NUL of a text that became shorter. */
+    return strncmp(text, entry->known, entry->length) == 0 &&
+           text[entry->length] == '\0';
+}
+
+uint32_t probe_name_slow(struct probe_thread *self, const char *text)
 {
     struct probe_name_entry *entry =
         &self->names[((uintptr_t)text ^ (uintptr_t)text >> 9) % PROBE_NAMES_CACHED];
 
-    /* By content: the text behind a pointer may have changed. `known` is our own copy
-     * in the table; strncmp stops at the NUL of a text that became shorter. */
-    if (LIKELY(entry->text == text && entry->known != NULL &&
-               strncmp(text, entry->known, entry->length) == 0 &&
-               text[entry->length] == '\0'))
-        return entry->id;
+    if (entry->text == text && probe_name_tail(entry, text))
+        return entry->id; /* at the end of a page */
     uint32_t id = probe_name(text);
     const char *known;
     uint32_t length = names_lookup(&probe->names, id, &known);
 
-    if (length > 0 && length < NAME_BYTES_MAX)
-        *entry = (struct probe_name_entry){text, known, length, id};
+    if (length == 0 || length >= NAME_BYTES_MAX)
+        return id;
+    *entry = (struct probe_name_entry){
+        .text = text, .known = known, .length = length, .id = id};
+    size_t head = length < sizeof(entry->head) ? length + 1 : sizeof(entry->head);
+
+    memcpy(entry->head, text, head);
+    memset(entry->mask, 0xff, head);
     return id;
 }

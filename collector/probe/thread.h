@@ -13,6 +13,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "wire/attributes.h"
@@ -23,7 +24,7 @@
 
 /* Ranges open at once in one thread; deeper ones are counted as lost. */
 #define PROBE_RANGES_MAX 128u
-/* Direct-mapped, 32 bytes an entry; a model has 100 to 200 names of ops and ranges. */
+/* Direct-mapped, 64 bytes an entry; a model has 100 to 200 names of ops and ranges. */
 #define PROBE_NAMES_CACHED 256u
 #define PROBE_KINDS        64u
 
@@ -34,16 +35,16 @@ enum probe_gate {
     PROBE_REFUSED = 3, /* no slot or ring was left: quiet, counted */
 };
 
+/* The text behind a pointer may have changed: an entry holds when the content is the
+ * same. The first 16 bytes are compared here, with the NUL where it lies in them. */
 struct probe_name_entry {
-    const char *text;  /* the caller's pointer: only a hint */
-    const char *known; /* the same text in the name table, to compare with */
+    const char *text; /* the caller's pointer: only a hint; NULL: empty */
+    uint64_t head[2];
+    uint64_t mask[2];  /* which bytes of the head count */
+    const char *known; /* the same text in our name table, for what is longer */
     uint32_t length;
     uint32_t id;
-};
-
-struct probe_open_range {
-    uint64_t start; /* raw clock; 0: not recorded when it ends */
-    uint64_t meta;
+    uint64_t reserved; /* 64 bytes: a line, and a shift instead of a product */
 };
 
 /* Private memory, written by the owning thread alone but for `counts`, which others
@@ -56,8 +57,8 @@ struct probe_thread {
     uint32_t depth;                       /* open ranges, may pass PROBE_RANGES_MAX */
     bool tsc;                             /* raw clock is the time stamp counter */
     _Atomic uint64_t counts[PROBE_KINDS]; /* events by kind since the start */
-    struct probe_open_range open[PROBE_RANGES_MAX];
-    struct probe_name_entry names[PROBE_NAMES_CACHED];
+    struct open_range deep[PROBE_RANGES_MAX - WIRE_OPEN_RANGES]; /* below the slot's */
+    _Alignas(64) struct probe_name_entry names[PROBE_NAMES_CACHED];
 };
 
 /* The calling thread's; NULL before its first event. Eight bytes of the loader's
@@ -103,6 +104,46 @@ ALWAYS_INLINE void probe_count(struct probe_thread *self, uint64_t meta)
     atomic_store_explicit(count, seen + 1, memory_order_relaxed);
 }
 
+/* The slow ways of probe_name_cached(): a long text to the end, a new one. */
+NEVER_INLINE uint32_t probe_name_slow(struct probe_thread *self, const char *text);
+bool probe_name_tail(const struct probe_name_entry *entry, const char *text);
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define PROBE_READS_BY_WORD 0
+#elif defined(__has_feature)
+#define PROBE_READS_BY_WORD                                                            \
+    (!__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer))
+#else
+#define PROBE_READS_BY_WORD 1
+#endif
+
+/* Does the text still begin as the entry says? Reads 16 bytes, which may pass the end
+ * of the text but never of its page. */
+ALWAYS_INLINE bool probe_name_head(const struct probe_name_entry *entry,
+                                   const char *text)
+{
+    uint64_t words[2];
+
+    if (!PROBE_READS_BY_WORD || UNLIKELY(((uintptr_t)text & 4095) > 4096 - 16))
+        return false;
+    __builtin_memcpy(words, text, sizeof(words));
+    return (((words[0] ^ entry->head[0]) & entry->mask[0]) |
+            ((words[1] ^ entry->head[1]) & entry->mask[1])) == 0;
+}
+
+/* Id of a NUL-terminated text through the thread's cache: keyed by pointer, verified by
+ * content. Inside probe_enter(). */
+ALWAYS_INLINE uint32_t probe_name_cached(struct probe_thread *self, const char *text)
+{
+    const struct probe_name_entry *entry =
+        &self->names[((uintptr_t)text ^ (uintptr_t)text >> 9) % PROBE_NAMES_CACHED];
+
+    if (LIKELY(entry->text == text && probe_name_head(entry, text) &&
+               (entry->length < 16 || probe_name_tail(entry, text))))
+        return entry->id;
+    return probe_name_slow(self, text);
+}
+
 /* Inside probe_enter(): one whole event. */
 ALWAYS_INLINE void probe_write(struct probe_thread *self, struct event event)
 {
@@ -110,40 +151,50 @@ ALWAYS_INLINE void probe_write(struct probe_thread *self, struct event event)
     probe_count(self, event.meta);
 }
 
+/* The place of open range `at`, which is below PROBE_RANGES_MAX. Relaxed accesses: only
+ * readers of other processes look in, after an acquire of `depth`. A start of 0 is a
+ * range that is not recorded when it ends. */
+ALWAYS_INLINE struct open_range *probe_range_at(struct probe_thread *self, uint32_t at)
+{
+    return LIKELY(at < WIRE_OPEN_RANGES) ? &self->slot->open[at]
+                                         : &self->deep[at - WIRE_OPEN_RANGES];
+}
+
 /* Opens a range. `meta` is EVENT_META(name, kind, flags, aux16) as it will be written
  * when it ends; `start` 0 keeps the place on the stack but writes nothing. */
 ALWAYS_INLINE void probe_range_open(struct probe_thread *self, uint64_t meta,
                                     uint64_t start)
 {
-    uint32_t depth = self->depth++;
+    struct thread_slot *slot = self->slot;
+    uint32_t depth = self->depth;
 
-    if (LIKELY(depth < PROBE_RANGES_MAX))
-        self->open[depth] = (struct probe_open_range){start, meta};
-    if (LIKELY(depth < WIRE_OPEN_RANGES)) {
-        struct open_range *shown = &self->slot->open[depth];
+    if (LIKELY(depth < PROBE_RANGES_MAX)) {
+        struct open_range *range = probe_range_at(self, depth);
 
-        atomic_store_explicit(&shown->start, start, memory_order_relaxed);
-        atomic_store_explicit(&shown->meta, meta, memory_order_relaxed);
+        atomic_store_explicit(&range->start, start, memory_order_relaxed);
+        atomic_store_explicit(&range->meta, meta, memory_order_relaxed);
     }
+    self->depth = depth + 1;
     /* Release: pairs with the acquire of readers, who then see the range itself. */
-    atomic_store_explicit(&self->slot->depth, depth + 1, memory_order_release);
+    atomic_store_explicit(&slot->depth, depth + 1, memory_order_release);
 }
 
 /* Name of the innermost open range: whose time, whose memory this is. 0 none. */
-ALWAYS_INLINE uint32_t probe_range_name(const struct probe_thread *self)
+ALWAYS_INLINE uint32_t probe_range_name(struct probe_thread *self)
 {
-    uint32_t depth = self->depth < PROBE_RANGES_MAX ? self->depth : PROBE_RANGES_MAX;
-
-    return depth > 0 ? EVENT_NAME(self->open[depth - 1].meta) : 0;
+    if (self->depth - 1 >= PROBE_RANGES_MAX)
+        return 0;
+    return EVENT_NAME(atomic_load_explicit(&probe_range_at(self, self->depth - 1)->meta,
+                                           memory_order_relaxed));
 }
 
 /* The bits of a range's meta that say who opened it: kind and flags. */
 #define PROBE_RANGE_OWNER(meta) ((uint16_t)((meta) >> 32))
 
-/* The innermost range is not the caller's (two interfaces whose ranges overlap):
- * takes the caller's newest out from under it; false when it has none. */
-NEVER_INLINE bool probe_range_take(struct probe_thread *self, uint16_t owner,
-                                   struct probe_open_range *range);
+/* Inside probe_range_close(), when the innermost range is not the caller's (interfaces
+ * whose ranges overlap): takes the caller's newest out from under it. */
+NEVER_INLINE uint64_t probe_range_take(struct probe_thread *self, uint16_t owner,
+                                       uint64_t aux, uint64_t now);
 
 /* Closes the newest open range of `owner` (PROBE_RANGE_OWNER of what was opened) and
  * writes it. Returns its meta; 0 when there was none. */
@@ -151,19 +202,21 @@ ALWAYS_INLINE uint64_t probe_range_close(struct probe_thread *self, uint16_t own
                                          uint64_t aux)
 {
     uint64_t now = probe_thread_ticks(self);
-    struct probe_open_range range;
+    uint32_t top = self->depth - 1;
 
-    if (LIKELY(self->depth - 1 < PROBE_RANGES_MAX &&
-               PROBE_RANGE_OWNER(self->open[self->depth - 1].meta) == owner)) {
-        range = self->open[--self->depth];
-        atomic_store_explicit(&self->slot->depth, self->depth, memory_order_relaxed);
-    } else if (!probe_range_take(self, owner, &range)) {
-        return 0;
-    }
-    if (range.start != 0)
-        probe_write(self,
-                    (struct event){range.start, now - range.start, range.meta, aux});
-    return range.meta;
+    if (UNLIKELY(top >= WIRE_OPEN_RANGES))
+        return probe_range_take(self, owner, aux, now);
+    struct thread_slot *slot = self->slot;
+    uint64_t meta = atomic_load_explicit(&slot->open[top].meta, memory_order_relaxed);
+    uint64_t start = atomic_load_explicit(&slot->open[top].start, memory_order_relaxed);
+
+    if (UNLIKELY(PROBE_RANGE_OWNER(meta) != owner))
+        return probe_range_take(self, owner, aux, now);
+    self->depth = top;
+    atomic_store_explicit(&slot->depth, top, memory_order_relaxed);
+    if (LIKELY(start != 0))
+        probe_write(self, (struct event){start, now - start, meta, aux});
+    return meta;
 }
 
 #endif

@@ -40,16 +40,6 @@ static void (*report_usage)(void *block, int64_t bytes, size_t allocated,
 
 /* ---- one allocation -------------------------------------------------------------- */
 
-/* The innermost open range of the thread: whose memory this is. */
-static uint32_t running_name(const struct probe_thread *self)
-{
-    uint32_t depth = self->depth < PROBE_RANGES_MAX ? self->depth : PROBE_RANGES_MAX;
-
-    while (depth > 0 && self->open[depth - 1].meta == 0)
-        depth--;
-    return depth > 0 ? EVENT_NAME(self->open[depth - 1].meta) : 0;
-}
-
 static NEVER_INLINE void raise_peak(struct totals *totals, int64_t allocated)
 {
     int64_t peak = atomic_load_explicit(&totals->peak, memory_order_relaxed);
@@ -63,7 +53,7 @@ static NEVER_INLINE void raise_peak(struct totals *totals, int64_t allocated)
         return;
     atomic_store_explicit(&totals->peak_time, probe_thread_ticks(self),
                           memory_order_relaxed);
-    atomic_store_explicit(&totals->peak_name, running_name(self), memory_order_relaxed);
+    atomic_store_explicit(&totals->peak_name, probe_range_name(self), memory_order_relaxed);
     probe_leave(self);
 }
 
@@ -87,7 +77,7 @@ static NEVER_INLINE void write_event(uint16_t device, int64_t bytes, int64_t all
 
     if (self == NULL)
         return;
-    uint64_t meta = EVENT_META(running_name(self), EVENT_ALLOC, 0, device);
+    uint64_t meta = EVENT_META(probe_range_name(self), EVENT_ALLOC, 0, device);
 
     probe_write(self, (struct event){probe_thread_ticks(self), (uint64_t)bytes, meta,
                                      (uint64_t)allocated});
