@@ -442,14 +442,14 @@ static int try_port(const struct http_options *options, uint16_t *port, char *re
     return error;
 }
 
+/* No log_access: with it CivetWeb formats a line for every request. */
 static struct mg_context *start_civetweb(struct http_server *server)
 {
     struct mg_callbacks callbacks = {.begin_request = begin_request,
                                      .http_error = refuse_malformed,
                                      .init_connection = open_peer,
                                      .connection_closed = close_peer,
-                                     .log_message = keep_quiet,
-                                     .log_access = keep_quiet};
+                                     .log_message = keep_quiet};
     char ports[64], threads[16];
     /* No document_root: nothing of the disk is ever served. */
     const char *options[] = {"listening_ports",

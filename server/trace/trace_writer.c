@@ -24,6 +24,11 @@ struct writer {
     struct trace_totals totals;
     const struct trace_process *process;
     struct name_slot *names;
+    struct {
+        int64_t pid, tid;
+        size_t size; /* 0: none yet */
+        char text[80];
+    } where;    /* the newest pid and tid: most events share the one before */
     bool first; /* no comma before the next event */
 };
 
@@ -94,11 +99,23 @@ static void put_name(struct writer *writer, uint32_t id)
 
 static void put_where(struct writer *writer, int64_t pid, int64_t tid)
 {
-    TRACE_PUT(&writer->text, ",\"pid\":");
-    trace_text_signed(&writer->text, pid);
-    TRACE_PUT(&writer->text, ",\"tid\":");
-    trace_text_signed(&writer->text, tid);
-    TRACE_PUT(&writer->text, ",\"ts\":");
+    struct trace_text *text = &writer->text;
+    const char *start = text->at;
+
+    if (writer->where.size > 0 && writer->where.pid == pid &&
+        writer->where.tid == tid) {
+        trace_text_put(text, writer->where.text, writer->where.size);
+        return;
+    }
+    TRACE_PUT(text, ",\"pid\":");
+    trace_text_signed(text, pid);
+    TRACE_PUT(text, ",\"tid\":");
+    trace_text_signed(text, tid);
+    TRACE_PUT(text, ",\"ts\":");
+    writer->where.pid = pid;
+    writer->where.tid = tid;
+    writer->where.size = (size_t)(text->at - start);
+    memcpy(writer->where.text, start, writer->where.size);
 }
 
 /* ---- one event ------------------------------------------------------------------- */
