@@ -16,7 +16,7 @@ FLOW = {  # folder -> folders it may include besides itself
 }
 SERVER_MAY = set(FLOW) - {"collector/probe", "collector/python"}
 ONLY_IN = {  # header -> folders that may know the library
-    "civetweb.h": ("server/http",),
+    "civetweb.h": ("server/http", "tests/bench"),
     "cupti.h": ("collector/probe",),
     "sqlite3.h": ("server", "collector/aggregate", "collector/ingest"),
     "ini.h": ("server",),

@@ -91,7 +91,9 @@ cJSON *ops_json(const struct ops_answer *answer, const char *sort, const char *d
 cJSON *ops_list_json(const struct ops_answer *answer);
 cJSON *op_json(const struct op_row *row);
 cJSON *memory_json(const struct memory_answer *answer);
-cJSON *memory_points_json(const struct memory_answer *answer);
+/* For the stream: {"devices":[{device, points}], "host":{points}}, at most `max` points
+ * of each; thins the answer's points. */
+cJSON *memory_points_json(const struct memory_answer *answer, uint32_t max);
 cJSON *gpu_json(const struct gpu_answer *answer);
 cJSON *gpu_points_json(const struct gpu_answer *answer);
 cJSON *ranks_json(const struct ranks_answer *answer);

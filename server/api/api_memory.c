@@ -86,22 +86,40 @@ cJSON *memory_json(const struct memory_answer *answer)
     return body;
 }
 
-/* For the stream: {"devices":[{device, points}], "host":{points}}. */
-cJSON *memory_points_json(const struct memory_answer *answer)
+/* The highest of each of at most `max` buckets: a peak is never lost. Overwrites. */
+static uint32_t keep_highest(struct memory_point *points, uint32_t count, uint32_t max)
+{
+    if (count <= max)
+        return count;
+    for (uint32_t i = 0; i < max; i++) {
+        uint32_t best = i * count / max;
+
+        for (uint32_t j = best; j < (i + 1) * count / max; j++) {
+            if (points[j].allocated > points[best].allocated)
+                best = j;
+        }
+        points[i] = points[best];
+    }
+    return max;
+}
+
+cJSON *memory_points_json(const struct memory_answer *answer, uint32_t max)
 {
     cJSON *body = cJSON_CreateObject(), *list, *host;
 
     list = cJSON_AddArrayToObject(body, "devices");
     for (uint32_t i = 0; i < answer->device_count; i++) {
+        struct memory_device *device = &answer->devices[i];
         cJSON *part = cJSON_CreateObject();
 
-        json_text(part, "device", answer->devices[i].device);
-        add_points(part, answer->devices[i].points, answer->devices[i].point_count,
-                   false);
+        json_text(part, "device", device->device);
+        add_points(part, device->points,
+                   keep_highest(device->points, device->point_count, max), false);
         cJSON_AddItemToArray(list, part);
     }
     host = cJSON_AddObjectToObject(body, "host");
-    add_points(host, answer->host.points, answer->host.point_count, true);
+    add_points(host, answer->host.points,
+               keep_highest(answer->host.points, answer->host.point_count, max), true);
     return body;
 }
 

@@ -15,10 +15,10 @@
 #define HEARTBEAT_MS 10000
 #define STREAM_TYPE  "text/event-stream; charset=utf-8"
 
-/* Points asked for at once: what fits into 4 KB with eight devices. */
-#define POINTS_PER_DEVICE 8u
-/* Steps asked for at once: more than 5,000 a second leave a gap. */
+/* Asked for at once: more than 5,000 steps a second leave a gap. */
 #define STEPS_AT_ONCE 512u
+/* Points of a device that are sent: what fits into 4 KB with eight devices. */
+#define POINTS_PER_DEVICE 8u
 
 enum {
     TOPIC_STATUS,
@@ -155,7 +155,7 @@ static bool build_memory(struct api *api, const struct selection *selection,
             any = any || answer.devices[i].point_count > 0;
         gap = is_gap(&answer.head);
         if (any)
-            print(memory_points_json(&answer), out);
+            print(memory_points_json(&answer, POINTS_PER_DEVICE), out);
     }
     answer_free(&answer.head);
     return gap;
