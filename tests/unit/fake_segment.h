@@ -57,6 +57,9 @@ static inline void fake_pair(struct fake *fake, uint64_t ticks, uint64_t ns)
                           memory_order_release);
 }
 
+/* What the next segments say they are. */
+static uint16_t fake_major = WIRE_MAJOR;
+
 /* Opens a segment named `name`.seg of session `session`; alive until fake_die(). */
 static inline void fake_open(struct fake *fake, const char *directory, const char *name,
                              const char *session, uint64_t bytes)
@@ -99,6 +102,7 @@ static inline void fake_open(struct fake *fake, const char *directory, const cha
     fake->slots =
         (struct thread_slot *)(void *)(fake->base + fake->layout.threads_offset);
     wire_header_init(fake->header, &fake->layout);
+    fake->header->major = fake_major;
     if (rename(hidden, fake->path) != 0)
         abort();
 }

@@ -255,8 +255,9 @@ static void another_major_version_is_named_with_the_remedy(void **state)
     (void)state;
     char reason[160];
 
-    open_fake();
-    fake.header->major = WIRE_MAJOR + 1;
+    fake_major = WIRE_MAJOR + 1;
+    fake_open(&fake, directory, "aaaa", "job-1", 1024 * 1024);
+    fake_major = WIRE_MAJOR;
     assert_true(collector_settle(collector, SETTLE_MS));
     assert_int_equal(state_of_job(reason, sizeof(reason)), PROCESS_LOST);
     assert_non_null(strstr(reason, "update trainglass"));
