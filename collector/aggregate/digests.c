@@ -3,9 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Four into one: each event is merged once per level, and levels hold four times more.
- */
-#define FAN 4u
+/* Eight into one: each event is merged once per level, so few levels cost little. */
+#define FAN 8u
 
 void digests_init(struct digests *digests, size_t bytes_max)
 {

@@ -1,7 +1,7 @@
 /* The op digests of one process: newest steps each for itself, older neighbours merged
  * into coarser ones so that the whole run stays within a fixed number of bytes.
  *
- *     level 2  [ 16 steps ][ 16 ]   level 1  [ 4 ][ 4 ][ 4 ]   level 0  [1][1][1] ...
+ *     level 2  [ 64 steps ][ 64 ]   level 1  [ 8 ][ 8 ][ 8 ]   level 0  [1][1][1] ...
  *     oldest ------------------------------------------------------------- newest
  *
  * Steps of different classes are kept apart: what was drawn at random can be scaled,

@@ -170,6 +170,8 @@ void process_fold(struct process *process, uint32_t thread, const struct event *
         keep(process, of, thread, event, end);
         newest = end > newest ? end : newest;
     }
+    if (process->ops.any_late)
+        ops_refresh(&process->ops);
     process->newest_ns = newest;
     process->events += count;
     of->events += count;

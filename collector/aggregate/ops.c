@@ -14,21 +14,21 @@ bool ops_init(struct ops *ops, const struct texts *texts, size_t digest_bytes)
     ops->row_capacity = 64;
     ops->rows = calloc(ops->row_capacity, sizeof(*ops->rows));
     ops->row_count = 2;
-    for (uint32_t i = 0; i < OPS_OPEN && ops->rows != NULL; i++) {
-        if (!tally_reserve(&ops->open[i].tally, ops->row_capacity)) {
-            ops_free(ops);
-            return false;
-        }
+    if (ops->rows == NULL || !tally_reserve(&ops->running, ops->row_capacity)) {
+        ops_free(ops);
+        return false;
     }
-    if (ops->rows != NULL)
-        ops->rows[OPS_OTHER_ACCELERATOR].kind = OPS_KERNEL;
-    return ops->rows != NULL;
+    ops->rows[OPS_OTHER_ACCELERATOR].kind = OPS_KERNEL;
+    return true;
 }
 
 void ops_free(struct ops *ops)
 {
-    for (uint32_t i = 0; i < OPS_OPEN; i++)
-        tally_free(&ops->open[i].tally);
+    for (uint32_t i = 0; i < OPS_OPEN; i++) {
+        tally_free(&ops->open[i].late);
+        free(ops->open[i].digest);
+    }
+    tally_free(&ops->running);
     digests_free(&ops->digests);
     free(ops->rows);
     free(ops->row_of);
@@ -68,9 +68,8 @@ static bool reserve_rows(struct ops *ops)
     if (rows == NULL)
         return false;
     ops->rows = rows;
-    for (uint32_t i = 0; i < OPS_OPEN; i++)
-        if (!tally_reserve(&ops->open[i].tally, capacity))
-            return false;
+    if (!tally_reserve(&ops->running, capacity))
+        return false;
     ops->row_capacity = capacity;
     return true;
 }
@@ -98,41 +97,65 @@ uint32_t ops_row_add(struct ops *ops, uint32_t text, enum ops_kind kind)
     return flags | row;
 }
 
-static void seal(struct ops *ops, struct ops_step *step)
+/* The digest of a step again, with what came late. */
+static void refresh(struct ops *ops, struct ops_step *step)
 {
-    bool empty = step->tally.touched_count == 0 && step->span.steps == 0;
-
-    if (!empty) {
-        struct digest *digest = tally_seal(&step->tally, &step->span,
-                                           step->class == DIGEST_DRAWN, UINT32_MAX);
-
-        if (digest != NULL)
-            digests_push(&ops->digests, step->class, digest);
-        else
-            ops->digests.refused++;
+    if (step->digest == NULL || step->late.touched_count == 0)
+        return;
+    if (!tally_reserve(&step->late, ops->row_capacity)) {
+        ops->digests.refused++;
+        return;
     }
-    tally_clear(&step->tally);
-    step->closed = false;
+    tally_add_digest(&step->late, step->digest);
+    struct digest *digest = tally_seal(&step->late, &step->digest->span,
+                                       step->class == DIGEST_DRAWN, UINT32_MAX);
+
+    tally_clear(&step->late);
+    if (digest == NULL) {
+        ops->digests.refused++;
+        return;
+    }
+    free(step->digest);
+    step->digest = digest;
 }
 
-/* The running tally stands for `span` and waits; the next one runs. */
+void ops_refresh(struct ops *ops)
+{
+    for (uint32_t i = 0; i < OPS_OPEN && ops->any_late; i++)
+        refresh(ops, &ops->open[i]);
+    ops->any_late = false;
+}
+
+/* The running tally stands for `span` and waits; the next one begins. */
 static void close_running(struct ops *ops, enum digest_class class,
                           const struct digest_span *span)
 {
-    struct ops_step *step = &ops->open[ops->running];
+    bool empty = ops->running.touched_count == 0 && span->steps == 0;
+    struct digest *digest =
+        empty ? NULL
+              : tally_seal(&ops->running, span, class == DIGEST_DRAWN, UINT32_MAX);
 
-    step->span = *span;
-    step->class = class;
-    step->closed = true;
-    ops->running = (ops->running + 1) % OPS_OPEN;
-    if (ops->open[ops->running].closed)
-        seal(ops, &ops->open[ops->running]);
     ops->running_from_ns = span->to_ns;
+    tally_clear(&ops->running);
+    if (empty)
+        return;
+    if (digest == NULL) {
+        ops->digests.refused++;
+        return;
+    }
+    ops->newest = (ops->newest + 1) % OPS_OPEN;
+    struct ops_step *step = &ops->open[ops->newest];
+
+    refresh(ops, step);
+    if (step->digest != NULL)
+        digests_push(&ops->digests, step->class, step->digest);
+    step->digest = digest;
+    step->class = class;
 }
 
-static void add(struct ops_step *step, const struct ops_held *event)
+static void add(struct tally *tally, const struct ops_held *event)
 {
-    tally_add(&step->tally, event->row, event->duration_ns, event->self_ns);
+    tally_add(tally, event->row, event->duration_ns, event->self_ns);
 }
 
 /* Gives held events to the time before `start_ns`, or to what begins there. */
@@ -151,7 +174,7 @@ static void release_held(struct ops *ops, int64_t start_ns)
         }
         from = event->start_ns < from ? event->start_ns : from;
         to = end > to ? end : to;
-        add(&ops->open[ops->running], event);
+        add(&ops->running, event);
     }
     ops->held_count = kept;
     if (from == INT64_MAX)
@@ -172,7 +195,7 @@ void ops_begin(struct ops *ops, int64_t start_ns)
     ops->between = false;
     ops->running_from_ns = start_ns;
     for (uint32_t i = 0; i < ops->held_count; i++)
-        add(&ops->open[ops->running], &ops->held[i]);
+        add(&ops->running, &ops->held[i]);
     ops->held_count = 0;
 }
 
@@ -206,28 +229,33 @@ void ops_settle(struct ops *ops)
         release_held(ops, INT64_MAX);
 }
 
-/* Closed steps, newest first; the oldest takes what is older than all. */
-static struct ops_step *step_of(struct ops *ops, int64_t start_ns)
+/* Where a late event counts: closed steps, newest first; the oldest takes what is older
+ * than all, the running one what comes before any. */
+static struct tally *tally_of(struct ops *ops, int64_t start_ns)
 {
-    struct ops_step *found = &ops->open[ops->running];
+    struct ops_step *found = NULL;
 
-    for (uint32_t back = 1; back < OPS_OPEN; back++) {
-        struct ops_step *step = &ops->open[(ops->running + OPS_OPEN - back) % OPS_OPEN];
+    for (uint32_t back = 0; back < OPS_OPEN; back++) {
+        struct ops_step *step = &ops->open[(ops->newest + OPS_OPEN - back) % OPS_OPEN];
 
-        if (!step->closed)
+        if (step->digest == NULL)
             break;
         found = step;
-        if (step->span.from_ns <= start_ns)
-            return step;
+        if (step->digest->span.from_ns <= start_ns)
+            break;
     }
-    ops->late++;
-    return found;
+    if (found == NULL || found->digest->span.from_ns > start_ns)
+        ops->late++;
+    if (found == NULL || !tally_reserve(&found->late, ops->row_capacity))
+        return &ops->running;
+    ops->any_late = true;
+    return &found->late;
 }
 
 void ops_add_apart(struct ops *ops, const struct ops_held *event)
 {
     if (event->start_ns < ops->running_from_ns) {
-        add(step_of(ops, event->start_ns), event);
+        add(tally_of(ops, event->start_ns), event);
         return;
     }
     if (ops->held == NULL)

@@ -2,7 +2,7 @@
  * late events, and the digests of the closed ones.
  *
  * An event counts in the step in which it began. Events of other threads and devices
- * may come after their step has ended: the newest OPS_OPEN - 1 steps wait for them.
+ * may come after their step has ended: the newest OPS_OPEN steps wait for them.
  * Where a step begins is only known when its first phase or its end arrives; after
  * start-up and after validation events are held back until then.
  */
@@ -17,7 +17,7 @@
 #include "aggregate/texts.h"
 #include "wire/event.h"
 
-#define OPS_OPEN 5u    /* steps with a tally: four closed ones and the running one */
+#define OPS_OPEN 4u    /* closed steps that wait for late events */
 #define OPS_HELD 8192u /* events held back; more of them lie outside of steps */
 
 enum ops_kind {
@@ -46,11 +46,11 @@ struct ops_row {
     enum ops_kind kind;
 };
 
+/* A step that has ended: its digest, and what came late and is not in it yet. */
 struct ops_step {
-    struct tally tally;
-    struct digest_span span;
+    struct digest *digest; /* NULL: the place is free */
     enum digest_class class;
-    bool closed; /* waits for late events, then becomes a digest */
+    struct tally late;
 };
 
 struct ops_held {
@@ -64,14 +64,16 @@ struct ops {
     uint32_t row_count, row_capacity;
     uint32_t *row_of; /* entries, [texts][OPS_KINDS]; 0 = none yet */
     uint32_t row_of_texts;
+    struct tally running; /* of the step that is not known to have ended */
     struct ops_step open[OPS_OPEN];
-    uint32_t running; /* index in open */
+    uint32_t newest; /* index in open of the step that ended last */
     int64_t running_from_ns;
     bool between; /* no step is known to have begun */
     struct ops_held *held;
     uint32_t held_count;
     struct digests digests;
     uint64_t overflowed; /* events whose name found no row */
+    bool any_late;       /* since the last refresh */
     uint64_t late;       /* events older than every open step: counted in the oldest */
 };
 
@@ -98,8 +100,7 @@ ALWAYS_INLINE void ops_add(struct ops *ops, uint32_t row, int64_t start_ns,
                            const int64_t duration_self_ns[2])
 {
     if (LIKELY(start_ns >= ops->running_from_ns && !ops->between)) {
-        tally_add(&ops->open[ops->running].tally, row, duration_self_ns[0],
-                  duration_self_ns[1]);
+        tally_add(&ops->running, row, duration_self_ns[0], duration_self_ns[1]);
         return;
     }
     ops_add_apart(ops, &(struct ops_held){.start_ns = start_ns,
@@ -113,6 +114,9 @@ void ops_begin(struct ops *ops, int64_t start_ns);
 
 /* It ended. */
 void ops_end(struct ops *ops, const struct step *step);
+
+/* What came late joins the digests of its steps: at the end of each batch. */
+void ops_refresh(struct ops *ops);
 
 /* What is held back lies outside of any step: for processes that have none. */
 void ops_settle(struct ops *ops);

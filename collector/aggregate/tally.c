@@ -8,29 +8,35 @@
  * only a hostile job reaches. */
 #define CELLS_MAX (1u << 22)
 
+static uint32_t home(const struct tally *tally, uint32_t key)
+{
+    return (key * 2654435761u) >> 7 & tally->cell_mask;
+}
+
 static bool cells_grow(struct tally *tally)
 {
     uint32_t capacity = tally->cells == NULL ? CELLS_FIRST : 2 * (tally->cell_mask + 1);
+    struct tally_cell *cells =
+        capacity > CELLS_MAX ? NULL : calloc(capacity, sizeof(*cells));
+    uint32_t *slots =
+        cells == NULL ? NULL : realloc(tally->slots, capacity / 2 * sizeof(*slots));
 
-    if (capacity > CELLS_MAX)
+    if (slots == NULL) {
+        free(cells);
         return false;
+    }
     struct tally_cell *old = tally->cells;
-    uint32_t old_capacity = old == NULL ? 0 : tally->cell_mask + 1;
-    struct tally_cell *cells = calloc(capacity, sizeof(*cells));
 
-    if (cells == NULL)
-        return false;
+    tally->slots = slots;
     tally->cells = cells;
     tally->cell_mask = capacity - 1;
-    tally->cell_count = 0;
-    for (uint32_t i = 0; i < tally->touched_count; i++)
-        tally->rows[tally->touched[i]].first_cell = 0;
-    for (uint32_t i = 1; i < old_capacity; i++) {
-        if (old[i].key == 0)
-            continue;
-        uint32_t key = old[i].key - 1;
+    for (uint32_t i = 0; i < tally->cell_count; i++) {
+        uint32_t slot = home(tally, old[slots[i]].key);
 
-        tally_cell_find(tally, key / 4096u, key % 4096u)->count = old[i].count;
+        while (cells[slot].key != 0)
+            slot = (slot + 1) & tally->cell_mask;
+        cells[slot] = old[slots[i]];
+        slots[i] = slot;
     }
     free(old);
     return true;
@@ -69,22 +75,16 @@ void tally_free(struct tally *tally)
     free(tally->rows);
     free(tally->touched);
     free(tally->cells);
+    free(tally->slots);
     *tally = (struct tally){0};
 }
 
 void tally_clear(struct tally *tally)
 {
-    for (uint32_t i = 0; i < tally->touched_count; i++) {
-        struct tally_row *row = &tally->rows[tally->touched[i]];
-
-        for (uint32_t slot = row->first_cell; slot != 0;) {
-            uint32_t next = tally->cells[slot].next;
-
-            tally->cells[slot] = (struct tally_cell){0};
-            slot = next;
-        }
-        *row = (struct tally_row){0};
-    }
+    for (uint32_t i = 0; i < tally->cell_count; i++)
+        tally->cells[tally->slots[i]] = (struct tally_cell){0};
+    for (uint32_t i = 0; i < tally->touched_count; i++)
+        tally->rows[tally->touched[i]] = (struct tally_row){0};
     tally->touched_count = 0;
     tally->cell_count = 0;
 }
@@ -98,19 +98,17 @@ void tally_touch(struct tally *tally, uint32_t row)
 
 struct tally_cell *tally_cell_add(struct tally *tally, uint32_t row, uint32_t key)
 {
-    if (tally->cell_count >= tally->cell_mask / 2 && !cells_grow(tally) &&
-        tally->cell_count >= tally->cell_mask - tally->cell_mask / 8) {
+    if (tally->cell_count == (tally->cell_mask + 1) / 2 && !cells_grow(tally)) {
         tally->refused++;
         return NULL;
     }
-    uint32_t slot = (key * 2654435761u) >> 7 & tally->cell_mask;
+    uint32_t slot = home(tally, key);
 
-    while (slot == 0 || tally->cells[slot].key != 0)
+    while (tally->cells[slot].key != 0)
         slot = (slot + 1) & tally->cell_mask;
-    tally->cells[slot] =
-        (struct tally_cell){.key = key, .next = tally->rows[row].first_cell};
-    tally->rows[row].first_cell = slot;
-    tally->cell_count++;
+    tally->cells[slot].key = key;
+    tally->slots[tally->cell_count++] = slot;
+    tally->rows[row].cell_count++;
     return &tally->cells[slot];
 }
 
@@ -134,111 +132,101 @@ void tally_add_digest(struct tally *tally, const struct digest *digest)
             struct tally_cell *cell =
                 tally_cell_find(tally, from->row, DIGEST_CELL(cells[c]));
 
-            if (cell != NULL)
-                cell->count += DIGEST_COUNT(cells[c]);
+            if (cell == NULL)
+                continue;
+            uint64_t sum = cell->count + DIGEST_COUNT(cells[c]);
+
+            cell->count = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
         }
         cells += from->cell_count;
     }
 }
 
-/* How many packed cells a count takes. */
-#define EXACT_MAX  ((1u << 19) - 1)
-#define SCALED_MAX ((uint64_t)EXACT_MAX << 10)
-
-static uint32_t pack(uint32_t cell, uint64_t count, uint32_t *out)
+static uint32_t pack(const struct tally_cell *cell)
 {
-    uint32_t packed = 0;
+    uint32_t at = (cell->key - 1) % 4096u, count = cell->count;
 
-    for (; count > EXACT_MAX; packed++) {
-        uint64_t part = count < SCALED_MAX ? (count + 512) >> 10 : EXACT_MAX;
+    if (count < 1u << 19)
+        return at | count << 13;
+    /* Rounded down at the very top, to fit. */
+    uint64_t units = ((uint64_t)count + 4096) >> 13;
 
-        part = part > EXACT_MAX ? EXACT_MAX : part;
-        if (out != NULL)
-            out[packed] = cell | 4096u | (uint32_t)part << 13;
-        count = count > part << 10 && count > SCALED_MAX ? count - (part << 10) : 0;
-    }
-    if (count > 0 || packed == 0) {
-        if (out != NULL)
-            out[packed] = cell | (uint32_t)count << 13;
-        packed++;
-    }
-    return packed;
+    return at | 4096u | (uint32_t)(units < 1u << 19 ? units : (1u << 19) - 1) << 13;
 }
 
-/* Packs the cells of `row` to `out`, or only counts them when it is NULL. */
-static uint32_t pack_row(const struct tally *tally, const struct tally_row *row,
-                         uint32_t *out)
-{
-    uint32_t count = 0;
-
-    for (uint32_t slot = row->first_cell; slot != 0; slot = tally->cells[slot].next) {
-        const struct tally_cell *cell = &tally->cells[slot];
-
-        count += pack((cell->key - 1) % 4096u, cell->count,
-                      out == NULL ? NULL : out + count);
-    }
-    return count;
-}
-
-/* Self time below which rows lose their cells, so that about cells_max remain. */
+/* Self time below which rows lose their cells, so that at most cells_max remain. */
 static int64_t cell_floor(const struct tally *tally, uint32_t cells_max)
 {
-    int64_t floor = 0;
+    int64_t floor = INT64_MIN;
 
-    for (uint32_t kept = UINT32_MAX; kept > cells_max && floor < INT64_MAX / 4;) {
-        floor = floor == 0 ? 1000 : floor * 4;
+    for (uint32_t kept = tally->cell_count;
+         kept > cells_max && floor < INT64_MAX / 4;) {
+        floor = floor == INT64_MIN ? 1000 : floor * 4;
         kept = 0;
         for (uint32_t i = 0; i < tally->touched_count; i++) {
             const struct tally_row *row = &tally->rows[tally->touched[i]];
 
-            if (row->self_ns >= floor)
-                kept += pack_row(tally, row, NULL);
+            kept += row->self_ns >= floor ? row->cell_count : 0;
         }
     }
     return floor;
 }
 
-struct digest *tally_seal(const struct tally *tally, const struct digest_span *span,
-                          bool squares, uint32_t cells_max)
+/* Fills the rows and says where the cells of each go; how many there are. */
+static uint32_t seal_rows(struct tally *tally, struct digest_row *rows, int64_t floor,
+                          bool squares)
 {
-    int64_t floor =
-        tally->cell_count > cells_max ? cell_floor(tally, cells_max) : INT64_MIN;
-    uint32_t cell_count = 0, next = 0;
+    uint32_t next = 0;
 
     for (uint32_t i = 0; i < tally->touched_count; i++) {
-        const struct tally_row *row = &tally->rows[tally->touched[i]];
+        struct tally_row *row = &tally->rows[tally->touched[i]];
+        bool keeps = row->self_ns >= floor;
+        double self = (double)row->self_ns;
 
-        if (row->self_ns >= floor)
-            cell_count += pack_row(tally, row, NULL);
+        rows[i] = (struct digest_row){.count = row->count,
+                                      .total_ns = row->total_ns,
+                                      .self_ns = row->self_ns,
+                                      .min_ns = row->min_ns,
+                                      .max_ns = row->max_ns,
+                                      .self_squares =
+                                          squares ? self * self : row->self_squares,
+                                      .row = tally->touched[i],
+                                      .cell_count = keeps ? row->cell_count : 0};
+        row->place = keeps ? next : UINT32_MAX;
+        next += rows[i].cell_count;
     }
+    return next;
+}
+
+struct digest *tally_seal(struct tally *tally, const struct digest_span *span,
+                          bool squares, uint32_t cells_max)
+{
+    int64_t floor = cell_floor(tally, cells_max);
     size_t bytes = sizeof(struct digest) +
                    tally->touched_count * sizeof(struct digest_row) +
-                   cell_count * sizeof(uint32_t);
+                   tally->cell_count * sizeof(uint32_t);
     struct digest *digest = malloc(bytes);
 
     if (digest == NULL)
         return NULL;
-    *digest = (struct digest){.span = *span,
-                              .row_count = tally->touched_count,
-                              .cell_count = cell_count,
-                              .bytes = bytes};
+    *digest = (struct digest){
+        .span = *span, .row_count = tally->touched_count, .bytes = bytes};
     digest->cells = (uint32_t *)(void *)&digest->rows[digest->row_count];
-    for (uint32_t i = 0; i < tally->touched_count; i++) {
-        const struct tally_row *row = &tally->rows[tally->touched[i]];
-        struct digest_row *to = &digest->rows[i];
-        double self = (double)row->self_ns;
+    digest->cell_count = seal_rows(tally, digest->rows, floor, squares);
+    for (uint32_t i = 0; i < tally->cell_count; i++) {
+        const struct tally_cell *cell = &tally->cells[tally->slots[i]];
+        uint32_t *place = &tally->rows[(cell->key - 1) / 4096u].place;
 
-        *to = (struct digest_row){.count = row->count,
-                                  .total_ns = row->total_ns,
-                                  .self_ns = row->self_ns,
-                                  .min_ns = row->min_ns,
-                                  .max_ns = row->max_ns,
-                                  .self_squares =
-                                      squares ? self * self : row->self_squares,
-                                  .row = tally->touched[i]};
-        if (row->self_ns >= floor)
-            to->cell_count = pack_row(tally, row, digest->cells + next);
-        next += to->cell_count;
+        if (*place != UINT32_MAX)
+            digest->cells[(*place)++] = pack(cell);
     }
-    return digest;
+    if (digest->cell_count == tally->cell_count)
+        return digest;
+    digest->bytes -= (tally->cell_count - digest->cell_count) * sizeof(uint32_t);
+    struct digest *smaller = realloc(digest, digest->bytes);
+
+    if (smaller == NULL)
+        return digest;
+    smaller->cells = (uint32_t *)(void *)&smaller->rows[smaller->row_count];
+    return smaller;
 }

@@ -4,8 +4,7 @@
  *     tally_add() ... tally_add() -> tally_seal() -> struct digest -> tally_clear()
  *
  * A digest is the same, packed: what a step, or several neighbouring ones, contained.
- * Digests are merged by adding them to an empty tally. Collector's thread only, but for
- * tally_seal(), which only reads.
+ * Digests are merged by adding them to an empty tally. Collector's thread only.
  */
 #ifndef AGGREGATE_TALLY_H
 #define AGGREGATE_TALLY_H
@@ -24,13 +23,13 @@ struct tally_row {
     uint64_t count;
     int64_t total_ns, self_ns, min_ns, max_ns;
     double self_squares; /* sum over steps of (self time in the step)^2 */
-    uint32_t first_cell; /* chain in the table of cells; 0 = none */
+    uint32_t cell_count; /* distinct cells */
+    uint32_t place;      /* while sealing: where the next of its cells goes */
 };
 
 struct tally_cell {
-    uint32_t key; /* row * 4096 + cell + 1; 0 = free */
-    uint32_t next;
-    uint64_t count;
+    uint32_t key;   /* row * 4096 + cell + 1; 0 = free */
+    uint32_t count; /* stays at its maximum, 4 G */
 };
 
 struct tally {
@@ -38,7 +37,8 @@ struct tally {
     uint32_t row_capacity;
     uint32_t *touched;
     uint32_t touched_count;
-    struct tally_cell *cells; /* open addressing; slot 0 is never used */
+    struct tally_cell *cells; /* open addressing, at most half full */
+    uint32_t *slots;          /* of the cells in use, in the order they came */
     uint32_t cell_mask, cell_count;
     uint64_t refused; /* events that memory was too short for */
 };
@@ -69,10 +69,10 @@ struct digest {
     struct digest_row rows[];
 };
 
-/* A packed cell: 12 bits of cell, 1 bit scale, 19 bits of count. A scaled count is in
- * units of 1,024 (rounded: at most 0.1 % off); larger ones take several. */
+/* A packed cell: 12 bits of cell, 1 bit scale, 19 bits of count. From 2^19 on a count is
+ * in units of 8,192: at most 0.8 % off. */
 #define DIGEST_CELL(packed)  ((packed)&4095u)
-#define DIGEST_COUNT(packed) ((uint64_t)((packed) >> 13) << ((packed)&4096u ? 10 : 0))
+#define DIGEST_COUNT(packed) ((uint64_t)((packed) >> 13) << ((packed)&4096u ? 13 : 0))
 
 /* Makes room for rows below `rows`; false when out of memory. */
 bool tally_reserve(struct tally *tally, uint32_t rows);
@@ -89,7 +89,7 @@ void tally_add_digest(struct tally *tally, const struct digest *digest);
 /* A new digest; NULL when out of memory. With `squares` each row's self time counts as
  * that of one step. `cells_max` bounds its size: rows with the least self time go
  * without cells. */
-struct digest *tally_seal(const struct tally *tally, const struct digest_span *span,
+struct digest *tally_seal(struct tally *tally, const struct digest_span *span,
                           bool squares, uint32_t cells_max);
 
 ALWAYS_INLINE struct tally_cell *tally_cell_find(struct tally *tally, uint32_t row,
@@ -103,7 +103,7 @@ ALWAYS_INLINE struct tally_cell *tally_cell_find(struct tally *tally, uint32_t r
 
         if (LIKELY(at->key == key))
             return at;
-        if (at->key == 0 && slot != 0)
+        if (at->key == 0)
             return tally_cell_add(tally, row, key);
         slot = (slot + 1) & tally->cell_mask;
     }
@@ -125,7 +125,7 @@ ALWAYS_INLINE void tally_add(struct tally *tally, uint32_t row, int64_t duration
     struct tally_cell *cell = tally_cell_find(tally, row, histogram_cell(duration_ns));
 
     if (LIKELY(cell != NULL))
-        cell->count++;
+        cell->count += cell->count != UINT32_MAX;
 }
 
 #endif

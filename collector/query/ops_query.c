@@ -42,9 +42,7 @@ struct asking {
     const struct ops *ops;
     struct digest_use *uses;
     uint32_t use_count, use_capacity;
-    enum digest_class class;         /* while collecting */
-    struct digest *sealed[OPS_OPEN]; /* of steps that still wait, owned */
-    uint32_t sealed_count;
+    enum digest_class class; /* while collecting */
     bool failed;
     struct row_sum *rows; /* by row id, then compacted to those that match */
     uint32_t row_count;
@@ -89,19 +87,12 @@ static void collect(struct asking *asking)
     for (uint32_t i = 0; i < OPS_OPEN; i++) {
         const struct ops_step *step = &asking->ops->open[i];
 
-        if (!step->closed || (step->class == DIGEST_APART) == steps ||
-            step->span.to_ns <= range[0] || step->span.from_ns >= range[1])
+        if (step->digest == NULL || (step->class == DIGEST_APART) == steps ||
+            step->digest->span.to_ns <= range[0] ||
+            step->digest->span.from_ns >= range[1])
             continue;
-        struct digest *digest = tally_seal(&step->tally, &step->span,
-                                           step->class == DIGEST_DRAWN, UINT32_MAX);
-
-        if (digest == NULL) {
-            asking->failed = true;
-            return;
-        }
-        asking->sealed[asking->sealed_count++] = digest;
         asking->class = step->class;
-        use(asking, digest);
+        use(asking, step->digest);
     }
 }
 
@@ -476,8 +467,6 @@ int parts_ops(const struct pick *pick, const struct ops_request *request,
     error = asking.failed ? -ENOMEM : give(&asking, answer);
     if (error == 0)
         explain(&asking, answer);
-    for (uint32_t i = 0; i < asking.sealed_count; i++)
-        free(asking.sealed[i]);
     free(asking.uses);
     free(asking.rows);
     return error;

@@ -152,7 +152,9 @@ static void losses(struct source *source, struct store *store, double rate, int 
 int main(void)
 {
     static struct source source;
-    struct store *store = store_new(NULL);
+    /* So small that it is full soon: what is measured is the steady state. */
+    struct store *store =
+        store_new(&(struct store_limits){.history_bytes = 32u * 1024 * 1024});
     char directory[128], name[64];
 
     fake_directory(directory, sizeof(directory));
