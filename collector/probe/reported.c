@@ -15,7 +15,7 @@ struct totals {
 };
 
 static struct totals devices[DEVICES];
-static _Atomic uint32_t hooked;
+static _Atomic uint32_t hooked_pid; /* a forked child starts without hooks */
 
 static struct totals *totals_of(uint16_t device)
 {
@@ -71,7 +71,9 @@ static const struct probe_hooks hooks = {.step_ending = step_ending};
 
 static void hook(uint16_t device)
 {
-    if (atomic_exchange_explicit(&hooked, 1, memory_order_relaxed) == 0)
+    uint32_t pid = probe->pid;
+
+    if (atomic_exchange_explicit(&hooked_pid, pid, memory_order_relaxed) != pid)
         (void)probe_hooks_add(&hooks);
     probe_capability(EVENT_DEVICE_TYPE(device) == 0 ? WIRE_SOURCE_CPU_MEMORY
                                                     : WIRE_SOURCE_DEVICE_MEMORY,
@@ -109,6 +111,7 @@ void reported_memory(uint16_t device, int64_t bytes, uint64_t reserved)
 leave:
     if (self != NULL)
         probe_leave(self);
-    if (totals != NULL && atomic_load_explicit(&hooked, memory_order_relaxed) == 0)
+    if (totals != NULL &&
+        atomic_load_explicit(&hooked_pid, memory_order_relaxed) != probe->pid)
         hook(device);
 }
