@@ -88,6 +88,8 @@ static void say_level(void)
 {
     atomic_store_explicit(&probe->header->level, governor.options.level,
                           memory_order_relaxed);
+    atomic_store_explicit(&probe->silent, governor.options.level == WIRE_LEVEL_OFF,
+                          memory_order_relaxed);
 }
 
 /* ---- what it costs --------------------------------------------------------------- */

@@ -143,6 +143,7 @@ void probe_capability_lost(enum wire_source source, uint64_t more);
 struct probe_private {
     _Atomic uint32_t open; /* 1: all below holds. Release; pairs with acquire loads */
     _Atomic uint32_t recording;
+    _Atomic uint32_t silent; /* level off: sources keep their totals true, no more */
     bool tsc;
     uint32_t pid;
     uint32_t thread_count;
@@ -164,6 +165,11 @@ struct probe_private {
 
 /* Never NULL; a closed one before the start. */
 extern struct probe_private *probe __attribute__((visibility("hidden")));
+
+ALWAYS_INLINE bool probe_is_silent(void)
+{
+    return atomic_load_explicit(&probe->silent, memory_order_relaxed) != 0;
+}
 
 ALWAYS_INLINE uint32_t probe_recording(void)
 {

@@ -53,7 +53,8 @@ static NEVER_INLINE void raise_peak(struct totals *totals, int64_t allocated)
         return;
     atomic_store_explicit(&totals->peak_time, probe_thread_ticks(self),
                           memory_order_relaxed);
-    atomic_store_explicit(&totals->peak_name, probe_range_name(self), memory_order_relaxed);
+    atomic_store_explicit(&totals->peak_name, probe_range_name(self),
+                          memory_order_relaxed);
     probe_leave(self);
 }
 
@@ -87,6 +88,8 @@ static NEVER_INLINE void write_event(uint16_t device, int64_t bytes, int64_t all
 static void changed(struct totals *totals, uint16_t device, int64_t bytes,
                     int64_t allocated)
 {
+    if (UNLIKELY(probe_is_silent()))
+        return;
     count(totals, bytes, allocated);
     if (UNLIKELY((probe_recording() & EVENT_STEP_OPS) != 0))
         write_event(device, bytes, allocated);
@@ -200,6 +203,8 @@ void torch_memory_sample(const struct probe_step *step)
 {
     static uint64_t host_calls, device_calls; /* step ends come one at a time */
 
+    if (probe_is_silent())
+        return;
     if (host_counted)
         host_calls += sample(&devices[0], EVENT_DEVICE(0, 0), step->end);
     probe_capability_events(WIRE_SOURCE_CPU_MEMORY, host_calls, step->end);

@@ -3,9 +3,10 @@
     python tests/bench/bench_budget.py [--quick] [--only tiny|cnn]     (needs torch)
 
 Two ways, on two jobs (404 tiny CPU ops in a step; examples/train_cnn.py's network):
-  blocks     one process; blocks of steps with everything off and blocks of `auto`, in
-             an order that is drawn; off means: level off, and torch's observers are
-             taken out of its lists, so that not even a step is seen
+  blocks     one process; short blocks of steps with everything off and with `auto`, in
+             an order that is drawn, so that what disturbs the machine disturbs both; off
+             means: level off, and torch's observers are taken out of its lists, so that
+             not even a step is seen
   processes  whole processes in pairs, without trainglass and with it
 The figure that the product shows of itself is printed beside them: it has to agree.
 Times are CPU times of the training thread: what other programs of the machine take is
@@ -31,6 +32,8 @@ from ratio import ratio, row  # noqa: E402  (beside this file)
 
 MARKS = {"tiny": 1.5, "cnn": 1.0}
 TINY_OPS = 288
+BLOCK_STEPS = {"tiny": 75, "cnn": 9}
+GROUPS = 40
 NAMES = {"tiny": "404 tiny ops", "cnn": "train_cnn"}
 
 
@@ -138,25 +141,42 @@ class Switch:
         step()
 
 
-def inside_blocks(name, seconds, pairs):
-    """In the child: pairs of (off, auto) CPU ns per step."""
+def time_steps(step, count):
+    """CPU ns that so many steps take."""
+    began = time.thread_time_ns()
+    for _ in range(count):
+        step()
+    return time.thread_time_ns() - began
+
+
+def inside_blocks(name, seconds):
+    """In the child: CPU ns of a block's steps as pairs (off, auto)."""
     import trainglass
 
     if trainglass.attach() is False:
         sys.exit("cannot attach")
     step = open_job(name)
     switch = Switch()
-    run_steps(step, 15 * seconds)
+    run_steps(step, max(15, seconds / 8))
     order, measured = random.Random(7), []
-    for _ in range(pairs):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
         times = {}
         for on in order.sample([False, True], 2):
             switch.turn(on, step)
-            times[on] = run_steps(step, seconds)
+            times[on] = time_steps(step, BLOCK_STEPS[name])
         measured.append((times[False], times[True]))
     switch.turn(True, step)
-    run_steps(step, 5 * seconds)
+    run_steps(step, max(5, seconds / 20))
     print(json.dumps({"pairs": measured}))
+
+
+def grouped(pairs):
+    """Sums over so many pairs in a row that each holds its share of recorded steps:
+    they are few, and a ratio without one says nothing of what they cost."""
+    size = max(1, len(pairs) // GROUPS)
+    rows = [pairs[at : at + size] for at in range(0, len(pairs) - size + 1, size)]
+    return [(sum(a for a, _ in row), sum(b for _, b in row)) for row in rows]
 
 
 def inside_process(name, seconds):
@@ -212,10 +232,10 @@ def percent(value):
 
 def blocks(name, options):
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="trainglass-bench-") as directory:
-        seconds, pairs = (0.3, 20) if options.quick else (0.8, 60)
-        answer = child(["--inside-blocks", name, seconds, pairs], directory, True)
+        seconds = options.seconds / 4 if options.quick else options.seconds
+        answer = child(["--inside-blocks", name, seconds], directory, True)
         own = own_figure(directory)
-    value = percent(ratio(answer["pairs"]))
+    value = percent(ratio(grouped(answer["pairs"])))
     missed = row(f"auto, 1 % budget, {NAMES[name]}: against off blocks", "%", value, MARKS[name])
     low, high = own["ci95_low_pct"], own["ci95_high_pct"]
     if low is None:
@@ -249,12 +269,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer pairs: wider intervals")
     parser.add_argument("--only", choices=sorted(MARKS))
-    parser.add_argument("--inside-blocks", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, default=120, help="of blocks, per job")
+    parser.add_argument("--inside-blocks", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--inside-process", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside_blocks:
-        name, seconds, pairs = options.inside_blocks
-        return inside_blocks(name, float(seconds), int(pairs))
+        return inside_blocks(options.inside_blocks[0], float(options.inside_blocks[1]))
     if options.inside_process:
         return inside_process(options.inside_process[0], float(options.inside_process[1]))
     missed = 0
