@@ -28,7 +28,7 @@ static api_handler *const handlers[] = {
     api_status,  api_steps,       api_ops,          api_memory,      api_gpu,
     api_ranks,   api_host,        api_overhead,     api_bottlenecks, api_runs,
     api_report,  api_level,       api_trace_detail, api_traces,      api_traces_upload,
-    api_windows, api_windows_ask, api_finding,      api_compare};
+    api_windows, api_windows_ask, api_finding,      api_compare,     api_stacks};
 
 enum {
     STATUS,
@@ -50,6 +50,7 @@ enum {
     WINDOWS_ASK,
     FINDING,
     COMPARE,
+    STACKS,
 };
 
 const struct http_route routes[] = {
@@ -77,6 +78,7 @@ const struct http_route routes[] = {
     {HTTP_POST, "/api/level", serve_api, LEVEL, false},
     {HTTP_POST, "/api/findings/*", serve_api, FINDING, false},
     {HTTP_GET, "/api/compare", serve_api, COMPARE, false},
+    {HTTP_POST, "/api/stacks", serve_api, STACKS, false},
     {HTTP_GET, "/", serve_asset, 0, false},
     {HTTP_GET, "/*", serve_asset, 0, false},
 };

@@ -65,7 +65,7 @@ cJSON *api_failed(struct api_call *call, int error, const struct answer *head);
 api_handler api_status, api_steps, api_ops, api_memory, api_gpu, api_ranks;
 api_handler api_overhead, api_host, api_bottlenecks, api_report, api_runs;
 api_handler api_traces, api_trace_detail, api_traces_upload;
-api_handler api_windows, api_windows_ask, api_level, api_finding, api_compare;
+api_handler api_windows, api_windows_ask, api_level, api_finding, api_compare, api_stacks;
 
 struct status_answer;
 struct status_session;
