@@ -131,7 +131,7 @@ cJSON *api_memory(struct api_call *call)
     cJSON *body;
     int error;
 
-    (void)query_number(&call->query, "points", 1, STEPS_POINTS_MAX, &points);
+    (void)query_number(&call->query, "points", 2, STEPS_POINTS_MAX, &points);
     if (!api_select(call))
         return api_refused(call);
     request.points = (uint32_t)points;

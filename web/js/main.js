@@ -192,7 +192,7 @@ const poll = open_poll([
 async function ask_slow(signal) {
   if (state.session === null) return;
   const { session } = state;
-  const answer = await get_json(address(...questions.steps(state, 1, window_of(state))), { signal });
+  const answer = await get_json(address(...questions.steps(state, 2, window_of(state))), { signal });
   if (session !== state.session) return;
   slow_at = Date.now();
   set({ ...state, series: { ...state.series, slow: answer.slow ?? [], markers: answer.markers ?? state.series.markers, summary: answer.summary ?? state.series.summary } });
