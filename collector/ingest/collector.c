@@ -20,16 +20,18 @@
 
 #define NS_PER_MS INT64_C(1000000)
 
-/* Polling about every millisecond loses nothing and costs the producer nothing; what is
- * quiet is looked at less and less often. */
-#define BUSY_MS 1
-#define IDLE_MS 50  /* somebody lives, nobody writes */
-#define DEAD_MS 500 /* nobody lives: the kernel tells of new files */
+/* Polling about every millisecond loses nothing and costs the producer nothing; what
+ * writes little is looked at less often. */
+#define BUSY_MS   1
+#define LIGHT_MS  10
+#define LIGHT_MAX 1024u /* events in a pass that still count as little */
+#define IDLE_MS   50    /* somebody lives, nobody writes */
+#define DEAD_MS   500   /* nobody lives: the kernel tells of new files */
 
 #define RESCAN_NS (5000 * NS_PER_MS)
 #define LOOK_NS   (250 * NS_PER_MS)
 #define PAIR_NS   (1000 * NS_PER_MS)
-#define SLOTS_NS  (10 * NS_PER_MS)
+#define SLOTS_NS  (50 * NS_PER_MS)
 #define ALIVE_NS  (100 * NS_PER_MS)
 #define HOST_NS   (1000 * NS_PER_MS)
 
@@ -337,10 +339,10 @@ static void *run(void *user)
         atomic_store_explicit(&collector->cpu_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID),
                               memory_order_relaxed);
         int64_t quiet_ms = (now - busy_ns) / NS_PER_MS;
-        int timeout = alive == 0       ? DEAD_MS
-                      : quiet_ms < 20  ? BUSY_MS
-                      : quiet_ms < 200 ? 10
-                                       : IDLE_MS;
+        int timeout = alive == 0           ? DEAD_MS
+                      : folded > LIGHT_MAX ? BUSY_MS
+                      : quiet_ms < 1000    ? LIGHT_MS
+                                           : IDLE_MS;
 
         if (!settling || folded == 0)
             wait_for_news(collector, settling ? 0 : timeout);

@@ -181,7 +181,7 @@ static void fold_others(struct draining *draining, int64_t before_ns,
 {
     const struct source *source = draining->source;
 
-    for (uint32_t slot = 0; slot < source->view.layout.thread_count; slot++) {
+    for (uint32_t slot = 0; slot < source->ring_slots; slot++) {
         if (slot == source->main_thread || !source->threads[slot].has_ring)
             continue;
         fold_until(draining, slot, before_ns,
@@ -223,7 +223,7 @@ static void read_heads(void *user)
     struct heads *heads = user;
     const struct source *source = heads->source;
 
-    for (uint32_t slot = 0; slot < source->view.layout.thread_count; slot++) {
+    for (uint32_t slot = 0; slot < source->ring_slots; slot++) {
         const struct source_thread *thread = &source->threads[slot];
 
         if (!thread->has_ring)
@@ -240,7 +240,7 @@ static void drain_without_main(struct draining *draining, const uint64_t *limits
 {
     struct source *source = draining->source;
 
-    for (uint32_t slot = 0; slot < source->view.layout.thread_count; slot++) {
+    for (uint32_t slot = 0; slot < source->ring_slots; slot++) {
         struct source_thread *thread = &source->threads[slot];
 
         if (!thread->has_ring || draining->failed != NULL)
@@ -254,7 +254,7 @@ static void drain_without_main(struct draining *draining, const uint64_t *limits
             return;
         }
     }
-    for (uint32_t slot = 0; slot < source->view.layout.thread_count; slot++) {
+    for (uint32_t slot = 0; slot < source->ring_slots; slot++) {
         struct source_thread *thread = &source->threads[slot];
         uint64_t limit =
             thread->ring.pos < limits[slot] ? thread->ring.pos : limits[slot];

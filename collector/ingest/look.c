@@ -355,48 +355,62 @@ void source_pair(struct source *source, bool live)
         pair_own(source);
 }
 
-struct ring_call {
-    struct source *source;
-    uint32_t slot;
-    struct ring_reader reader;
-    int result;
+struct new_rings {
+    const struct source *source;
+    struct ring_reader readers[SOURCE_NEW_RINGS];
+    uint32_t slots[SOURCE_NEW_RINGS];
+    uint32_t count;
+    int error;
 };
 
-static void open_ring(void *user)
+static void find_new(void *user)
 {
-    struct ring_call *call = user;
+    struct new_rings *found = user;
+    const struct source *source = found->source;
 
-    call->result = wire_view_ring(&call->source->view, call->slot, &call->reader, 1);
+    for (uint32_t i = 0; i < source->view.layout.thread_count; i++) {
+        if (source->threads[i].has_ring)
+            continue;
+        int has = wire_view_ring(&source->view, i, &found->readers[found->count], 1);
+
+        if (has < 0)
+            found->error = has;
+        if (has <= 0)
+            continue;
+        found->slots[found->count++] = i;
+        if (found->count == SOURCE_NEW_RINGS)
+            return;
+    }
 }
 
 void source_find_rings(struct source *source, struct store *store)
 {
-    for (uint32_t i = 0; i < source->view.layout.thread_count; i++) {
-        struct ring_call call = {.source = source, .slot = i};
+    struct new_rings found = {.source = source};
 
-        if (source->threads[i].has_ring)
-            continue;
-        if (!guard_run(open_ring, &call)) {
-            source_lose(source, store, "the file was cut short while it was read");
-            return;
-        }
-        if (call.result < 0) {
-            source_lose(source, store,
-                        "a thread's ring points outside of the file: it is damaged");
-            return;
-        }
-        if (call.result == 0)
-            continue;
-        source->threads[i].ring = call.reader;
-        source->threads[i].has_ring = true;
-        if (call.reader.pos == 0)
+    if (!guard_run(find_new, &found)) {
+        source_lose(source, store, "the file was cut short while it was read");
+        return;
+    }
+    if (found.error != 0) {
+        source_lose(source, store,
+                    "a thread's ring points outside of the file: it is damaged");
+        return;
+    }
+    for (uint32_t i = 0; i < found.count; i++) {
+        struct source_thread *thread = &source->threads[found.slots[i]];
+
+        thread->ring = found.readers[i];
+        thread->has_ring = true;
+        source->ring_slots = source->ring_slots > found.slots[i] ? source->ring_slots
+                                                                 : found.slots[i] + 1;
+        if (thread->ring.pos == 0)
             continue;
         /* Its beginning was overwritten before we came. */
         pthread_rwlock_wrlock(&store->lock);
         struct process *process = source_process(source, store);
 
         if (process != NULL)
-            process_lose(process, i, 0);
+            process_lose(process, found.slots[i], 0);
         pthread_rwlock_unlock(&store->lock);
     }
 }

@@ -14,7 +14,8 @@
 #include "ingest/timeline.h"
 #include "wire/segment.h"
 
-#define SOURCE_STAGED 512u /* events of a thread, converted and not yet folded */
+#define SOURCE_NEW_RINGS 64u  /* found at a time; more of them the next time */
+#define SOURCE_STAGED    512u /* events of a thread, converted and not yet folded */
 
 struct source_thread {
     struct ring_reader ring;
@@ -46,6 +47,7 @@ struct source {
     uint64_t pairs_seen;
     uint32_t *texts; /* by name id, 0 = not yet looked up */
     struct source_thread *threads;
+    uint32_t ring_slots;  /* slots from here on have no ring */
     uint32_t main_thread; /* who tells of steps; UINT32_MAX before the first */
     uint32_t serial;      /* of its process in the store */
     /* Monotonic: the last time of each. */

@@ -21,7 +21,7 @@ struct row_sum {
     struct class_sum by_class[DIGEST_CLASSES];
     int64_t min_ns, max_ns;
     uint32_t row;
-    double key; /* by which it is sorted, larger first */
+    double key, key2; /* by which it is sorted, larger first */
     struct op_row answer;
 };
 
@@ -185,12 +185,16 @@ static void derive(const struct asking *asking, struct op_row *row)
 {
     double n = (double)asking->steps;
 
-    row->per_step_ns = n > 0 ? row->self_ns / n : (double)NAN;
+    /* A range has no time of its own: what it encloses says how much it matters. */
+    double time = row->kind != NULL && strcmp(row->kind, "range") == 0 ? row->total_ns
+                                                                       : row->self_ns;
+
+    row->per_step_ns = n > 0 ? time / n : (double)NAN;
     row->per_step_count = n > 0 ? row->count / n : (double)NAN;
     row->mean_ns = row->recorded_count > 0
                        ? (double)row->recorded_total_ns / (double)row->recorded_count
                        : (double)NAN;
-    row->share = asking->step_ns > 0 ? row->self_ns / asking->step_ns : (double)NAN;
+    row->share = asking->step_ns > 0 ? time / asking->step_ns : (double)NAN;
     row->p50_ns = row->p95_ns = row->p99_ns = (double)NAN;
 }
 
@@ -221,9 +225,9 @@ static void compact(struct asking *asking, struct ops_answer *answer)
             continue;
         if (query != NULL && query[0] != '\0' && strcasestr(name, query) == NULL)
             continue;
-        derive(asking, &sum->answer);
         sum->answer.name = name;
         sum->answer.kind = kind_name(ops->rows[i].kind);
+        derive(asking, &sum->answer);
         sum->answer.min_ns = (double)sum->min_ns;
         sum->answer.max_ns = (double)sum->max_ns;
         if (overflow) {
@@ -350,9 +354,10 @@ static double key_of(const struct op_row *row, enum ops_sort sort)
         return row->p99_ns;
     case OPS_BY_NAME:
         return 0;
-    case OPS_BY_SELF:
     case OPS_BY_PER_STEP:
     case OPS_BY_SHARE:
+        return row->share;
+    case OPS_BY_SELF:
     case OPS_SORTS:
     default:
         return row->self_ns;
@@ -365,8 +370,8 @@ static int larger_first(const void *left, const void *right)
 
     if (a->key != b->key)
         return a->key > b->key ? -1 : 1;
-    if (a->answer.total_ns != b->answer.total_ns && a->key != 0)
-        return a->answer.total_ns > b->answer.total_ns ? -1 : 1;
+    if (a->key2 != b->key2)
+        return a->key2 > b->key2 ? -1 : 1;
     return strcmp(a->answer.name, b->answer.name);
 }
 
@@ -392,6 +397,7 @@ static int give(struct asking *asking, struct ops_answer *answer)
 
         sum->key = key_of(&sum->answer, sort);
         sum->key = isnan(sum->key) ? -1 : sum->key;
+        sum->key2 = sort == OPS_BY_NAME ? 0 : sum->answer.total_ns;
         self += sum->answer.self_ns;
         errors +=
             sum->answer.self_ns > 0 ? sum->answer.error_pct * sum->answer.self_ns : 0;

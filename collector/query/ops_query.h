@@ -29,10 +29,11 @@ struct op_row {
     const char *name; /* clean UTF-8, at most 4,096 bytes */
     const char
         *kind; /* op, range, runtime, sync | kernel, memcpy, memset, collective */
-    double count, total_ns, self_ns;    /* for all steps of the window (scaled) */
-    double per_step_ns, per_step_count; /* of self time; NaN without steps */
+    double count, total_ns, self_ns; /* for all steps of the window (scaled) */
+    /* Of self time, of a range's total; NaN without steps. */
+    double per_step_ns, per_step_count;
     double mean_ns, min_ns, max_ns, p50_ns, p95_ns, p99_ns; /* of one call */
-    double share;     /* self of the summed step time, without steps of the span */
+    double share;     /* the same time, of the summed step time, else of the span */
     double error_pct; /* half the 95 % interval of self_ns, 0 where exact */
     uint64_t recorded_count;
     int64_t recorded_total_ns; /* exact */

@@ -220,7 +220,7 @@ void pick_window(struct pick *pick, const struct window *asked)
     window->to_ns = now + 1;
     switch (kind) {
     case WINDOW_LAST_NS:
-        window->from_ns = now - a;
+        window->from_ns = now > a ? now - a : 0;
         break;
     case WINDOW_LAST_STEPS:
         window->from_ns = start_of_last(steps, a, &window->complete);
