@@ -9,7 +9,6 @@ int InitializeInjection(void);
 EXPORTED int InitializeInjection(void)
 {
     probe_capability(WIRE_SOURCE_CUPTI, WIRE_STATE_UNAVAILABLE,
-                     "GPU work is not recorded by this version",
-                     "the CUDA driver was initialised");
+                     "GPU work is not recorded by this version", NULL);
     return 1;
 }

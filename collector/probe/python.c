@@ -36,26 +36,18 @@ static void range_pop(void)
         PROBE_RANGE_OWNER(EVENT_META(0, EVENT_USER_RANGE, EVENT_RANGE_API, 0)), 0);
 }
 
-/* Of the running step; a metric that is said after step() is the next step's. */
-static uint64_t running_step(void)
-{
-    if (!probe_is_open())
-        return 0;
-    return atomic_load_explicit(&probe->header->steps, memory_order_relaxed);
-}
-
 static void metric(const char *name, double value)
 {
     uint64_t bits;
 
     memcpy(&bits, &value, sizeof(bits));
     probe_instant(EVENT_META(probe_name(name), EVENT_METRIC, 0, 0), bits,
-                  running_step());
+                  probe_step_number());
 }
 
 static void samples(uint64_t count)
 {
-    probe_instant(EVENT_META(0, EVENT_SAMPLES, 0, 0), count, running_step());
+    probe_instant(EVENT_META(0, EVENT_SAMPLES, 0, 0), count, probe_step_number());
 }
 
 static void happened(uint32_t what, const char *name, uint64_t argument)

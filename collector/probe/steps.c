@@ -217,7 +217,8 @@ static void profiler_step(struct steps *steps, bool begins, uint64_t now)
         return;
     if (steps->batch.start != 0 && steps->batch.fetched != 0)
         steps_batch_trains(steps, now);
-    if (steps->step_start != 0)
+    /* The profiler's end closes a range too, after the last step of a training. */
+    if (steps->step_start != 0 && (steps->trained || !steps->will_train))
         step_out(steps, now, EVENT_STEP_MARKED, false);
 }
 

@@ -189,11 +189,19 @@ static PyObject *mark(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     Py_RETURN_NONE;
 }
 
-static PyObject *step(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+static PyObject *step(PyObject *module, PyObject *const *arguments, Py_ssize_t count,
+                      PyObject *words)
 {
+    Py_ssize_t named = words != NULL ? PyTuple_Size(words) : 0;
+
     (void)module;
+    if (count + named > 1 ||
+        (named == 1 && strcmp(utf8(PyTuple_GetItem(words, 0)), "samples") != 0)) {
+        PyErr_SetString(PyExc_TypeError, "step() takes samples and nothing else");
+        return NULL;
+    }
     wake_for(STEPS_STEP);
-    if (count > 0 && arguments[0] != Py_None && HAS(samples))
+    if (count + named > 0 && arguments[0] != Py_None && HAS(samples))
         table->samples((uint64_t)integer(arguments[0]));
     if (HAS(mark))
         table->mark(STEPS_STEP, 0);
@@ -453,9 +461,9 @@ static PyMethodDef methods[] = {
     {"set_wake", set_wake, METH_O, NULL},
     {"set_decorate", set_decorate, METH_O, NULL},
     FAST("mark", mark, NULL),
-    FAST("step", step,
-         "step(samples=None, /)\n--\n\nEnds the running step and begins the next. "
-         "`samples`: how many it saw."),
+    {"step", (PyCFunction)(void (*)(void))step, METH_FASTCALL | METH_KEYWORDS,
+     "step(samples=None)\n--\n\nEnds the running step and begins the next. "
+     "`samples`: how many it saw."},
     {"range_push", range_push, METH_O, NULL},
     {"range_pop", range_pop, METH_NOARGS, NULL},
     FAST(

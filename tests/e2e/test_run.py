@@ -7,8 +7,9 @@ import signal
 import stat
 import subprocess
 import sys
+import unittest
 
-from harness import PROGRAM, TrainglassTest, is_alive, main, wait_for
+from harness import PROGRAM, TrainglassTest, is_alive, wait_for
 
 
 class RunTest(TrainglassTest):
@@ -253,4 +254,4 @@ class UsageTest(TrainglassTest):
 
 
 if __name__ == "__main__":
-    main()
+    unittest.main()

@@ -6,6 +6,7 @@ All times are ns of CLOCK_MONOTONIC; counts and flags as in wire/event.h.
 
 import pathlib
 import struct
+from bisect import bisect_left
 from collections import namedtuple
 
 STEP, PHASE, CPU_OP, USER_RANGE, ALLOC, MEMORY = 1, 2, 3, 4, 11, 12
@@ -29,6 +30,7 @@ class Segment:
 
     def __init__(self, path):
         self.path = pathlib.Path(path)
+        self._events = self._starts = None
         self.bytes = self.path.read_bytes()
         magic, self.major, self.minor = self._read("<QHH", 0)
         assert magic == 0x53534C474E525401, "not a segment"
@@ -112,6 +114,11 @@ class Segment:
 
     def events(self, *kinds):
         """Events in the order in which they ended, thread by thread."""
+        if self._events is None:
+            self._events = self._read_events()
+        return [event for event in self._events if not kinds or event.kind in kinds]
+
+    def _read_events(self):
         found = []
         for slot, tid, _, _, rows in self.threads():
             owner = tid
@@ -126,7 +133,7 @@ class Segment:
                 end = time + value if ranged else time
                 found.append(Event(slot, owner, kind, self.names.get(meta & 0xFFFFFFFF, "?"),
                                    self.ns(time), self.ns(end), value, flags, aux16, aux, []))
-        return [event for event in found if not kinds or event.kind in kinds]
+        return found
 
     def lost(self):
         """Rings that have overwritten something."""
@@ -151,8 +158,10 @@ class Segment:
 
     def ops(self, start, end):
         """Operators that began in start..end, all threads, in order of time."""
-        found = [e for e in self.events(CPU_OP) if start <= e.start < end]
-        return sorted(found, key=lambda event: event.start)
+        if self._starts is None:
+            self._ops = sorted(self.events(CPU_OP), key=lambda event: event.start)
+            self._starts = [event.start for event in self._ops]
+        return self._ops[bisect_left(self._starts, start) : bisect_left(self._starts, end)]
 
 
 def read_all(directory):

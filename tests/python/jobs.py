@@ -1,0 +1,351 @@
+"""Small real training jobs, one function each; the tests run them in processes of their
+own. They know nothing of trainglass.
+
+    python jobs.py NAME [--steps N] [--reference FILE] [--profile FILE]
+
+--reference: what the job itself measured, ns of CLOCK_MONOTONIC, one row per step.
+--profile: runs under torch.profiler and writes [name, thread, start_ns, duration_ns].
+Every job prints one line `losses` with the exact bits of each loss.
+"""
+
+import argparse
+import contextlib
+import json
+import multiprocessing
+import os
+import sys
+import threading
+import time
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Job:
+    """Collects losses and the job's own times."""
+
+    def __init__(self, options):
+        self.steps = options.steps
+        self.losses, self.rows, self.row = [], [], {}
+        self.begun = time.monotonic_ns()
+
+    @contextlib.contextmanager
+    def phase(self, name):
+        start = time.monotonic_ns()
+        yield
+        self.row[name] = self.row.get(name, 0) + time.monotonic_ns() - start
+
+    def loss(self, loss):
+        self.losses.append(float(loss.detach()).hex())
+
+    def step(self):
+        now = time.monotonic_ns()
+        self.rows.append({"start": self.begun, "end": now, **self.row})
+        self.begun, self.row = now, {}
+
+
+def network(width=64):
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(16, width), nn.ReLU(), nn.Linear(width, width), nn.Tanh(),
+                         nn.Linear(width, 1))
+
+
+def samples(count, seed=0):
+    random = torch.Generator().manual_seed(seed)
+    inputs = torch.randn(count, 16, generator=random)
+    return TensorDataset(inputs, inputs.square().sum(1, keepdim=True))
+
+
+def forever(loader):
+    while True:
+        yield from loader
+
+
+def batch_loss(model, batch):
+    return nn.functional.mse_loss(model(batch[0]), batch[1])
+
+
+def train(job, model, loader, optimizer, micro=1):
+    """The plain loop; `micro` batches per update."""
+    batches = forever(loader)
+    job.begun = time.monotonic_ns()
+    for _ in range(job.steps):
+        for index in range(micro):
+            with job.phase("data"):
+                batch = next(batches)
+            if index == 0:
+                optimizer.zero_grad()
+            with job.phase("forward"):
+                loss = batch_loss(model, batch) / micro
+            with job.phase("backward"):
+                loss.backward()
+            job.loss(loss)
+        with job.phase("optimizer"):
+            optimizer.step()
+        job.step()
+
+
+def plain(job):
+    model = network()
+    loader = DataLoader(samples(64), batch_size=8)
+    train(job, model, loader, torch.optim.Adam(model.parameters()))
+
+
+def heavy(job):
+    """Steps of several ms, so that a share of a step can be compared."""
+    model = network(1024)
+    loader = DataLoader(samples(2048), batch_size=512)
+    train(job, model, loader, torch.optim.Adam(model.parameters()))
+
+
+def workers(job):
+    model = network()
+    loader = DataLoader(samples(64), batch_size=8, num_workers=2, persistent_workers=True,
+                        prefetch_factor=3, shuffle=True, generator=torch.Generator().manual_seed(3))
+    train(job, model, loader, torch.optim.SGD(model.parameters(), lr=0.01))
+
+
+def tensors(job):
+    """Never calls a DataLoader."""
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    inputs, targets = samples(8).tensors
+    for _ in range(job.steps):
+        optimizer.zero_grad()
+        loss = batch_loss(model, (inputs, targets))
+        loss.backward()
+        optimizer.step()
+        job.loss(loss)
+
+
+def accumulate(job):
+    model = network()
+    loader = DataLoader(samples(64), batch_size=8)
+    train(job, model, loader, torch.optim.AdamW(model.parameters()), micro=4)
+
+
+def gan(job):
+    """Two optimizers take turns: one step is both."""
+    maker, judge = network(), network()
+    made = torch.optim.Adam(maker.parameters())
+    judged = torch.optim.Adam(judge.parameters())
+    batches = forever(DataLoader(samples(64), batch_size=8))
+    for _ in range(job.steps):
+        real = next(batches)[0]
+        judged.zero_grad()
+        fake = maker(real).expand(-1, 16)
+        loss = judge(fake.detach()).mean() - judge(real).mean()
+        loss.backward()
+        judged.step()
+        made.zero_grad()
+        loss = -judge(maker(real).expand(-1, 16)).mean()
+        loss.backward()
+        made.step()
+        job.loss(loss)
+
+
+def closure(job):
+    """The update calls forward and backward, several times."""
+    model = network()
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=3)
+    batches = forever(DataLoader(samples(64), batch_size=64))
+    for _ in range(job.steps):
+        batch = next(batches)
+
+        def again():
+            optimizer.zero_grad()
+            loss = batch_loss(model, batch)
+            loss.backward()
+            return loss
+
+        job.loss(optimizer.step(again))
+
+
+def evaluate(job):
+    """Nothing trains: batches are the steps."""
+    model = network().eval()
+    loader = DataLoader(samples(8 * job.steps), batch_size=8)
+    with torch.no_grad():
+        for batch in loader:
+            job.loss(batch_loss(model, batch))
+
+
+def validate(job):
+    """Trains and validates after every 5 steps."""
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    held_out = DataLoader(samples(24, seed=5), batch_size=8)
+    count = 0
+    for batch in forever(DataLoader(samples(64), batch_size=8)):
+        optimizer.zero_grad()
+        loss = batch_loss(model, batch)
+        loss.backward()
+        optimizer.step()
+        job.loss(loss)
+        count += 1
+        if count % 5 == 0:
+            with torch.no_grad():
+                for other in held_out:
+                    job.loss(batch_loss(model, other))
+        if count == job.steps:
+            break
+
+
+def amp(job):
+    model = network()
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+    for batch in DataLoader(samples(8 * job.steps), batch_size=8):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = batch_loss(model, batch)
+        loss.backward()
+        optimizer.step()
+        job.loss(loss)
+
+
+def compiled(job):
+    model = torch.compile(network(), backend="aot_eager")
+    loader = DataLoader(samples(64), batch_size=8)
+    train(job, model, loader, torch.optim.SGD(model.parameters(), lr=0.01))
+
+
+def threads(job):
+    """Other threads run operators beside the training."""
+    stop = threading.Event()
+
+    def beside():
+        while not stop.is_set():
+            with torch.autograd.profiler.record_function("beside"):
+                torch.ones(4).add(1)
+            time.sleep(0.001)
+
+    others = [threading.Thread(target=beside, name=f"beside-{i}") for i in range(2)]
+    for thread in others:
+        thread.start()
+    plain(job)
+    stop.set()
+    for thread in others:
+        thread.join()
+
+
+def _trains_in_child(steps):
+    options = argparse.Namespace(steps=steps)
+    plain(Job(options))
+
+
+def _computes_in_child():
+    torch.ones(4).add(1)
+
+
+def _children(job, method):
+    """One child computes, another trains; the parent trains too."""
+    context = multiprocessing.get_context(method)
+    train(job, *_parts())
+    for target, arguments in ((_computes_in_child, ()), (_trains_in_child, (7,))):
+        child = context.Process(target=target, args=arguments)
+        child.start()
+        child.join()
+        assert child.exitcode == 0, child.exitcode
+
+
+def _parts():
+    model = network()
+    return model, DataLoader(samples(64), batch_size=8), torch.optim.Adam(model.parameters())
+
+
+def forked(job):
+    torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
+    _children(job, "fork")
+
+
+def spawned(job):
+    _children(job, "spawn")
+
+
+def forkserver(job):
+    _children(job, "forkserver")
+
+
+def ranks(job):
+    """One of several: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are set."""
+    torch.distributed.init_process_group("gloo")
+    torch.manual_seed(0)
+    model = nn.parallel.DistributedDataParallel(network())
+    loader = DataLoader(samples(64, seed=torch.distributed.get_rank()), batch_size=8)
+    train(job, model, loader, torch.optim.Adam(model.parameters()))
+    torch.distributed.destroy_process_group()
+
+
+def slow_iterators(job):
+    """next(iter(loader)) in a loop: most of its time is building iterators."""
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    loader = DataLoader(samples(64), batch_size=8, num_workers=1)
+    job.begun = time.monotonic_ns()
+    for _ in range(job.steps):
+        with job.phase("data"):
+            batch = next(iter(loader))
+        optimizer.zero_grad()
+        loss = batch_loss(model, batch)
+        loss.backward()
+        optimizer.step()
+        job.loss(loss)
+        job.step()
+
+
+def memory(job):
+    """Each step allocates 8 MB and frees it."""
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    inputs, targets = samples(8).tensors
+    for _ in range(job.steps):
+        block = torch.empty(2_000_000)
+        loss = batch_loss(model, (inputs, targets))
+        loss.backward()
+        del block
+        optimizer.step()
+        job.loss(loss)
+
+
+JOBS = {
+    job.__name__: job
+    for job in (plain, heavy, workers, tensors, accumulate, gan, closure, evaluate, validate,
+                amp, compiled, threads, forked, spawned, forkserver, ranks, slow_iterators, memory)
+}
+
+
+def profiled(job, run, path):
+    """Runs under torch.profiler, and writes what it saw."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        run(job)
+    rows = []
+    for event in profile.profiler.kineto_results.events():
+        start = getattr(event, "start_ns", lambda: int(event.start_us() * 1000))()
+        length = getattr(event, "duration_ns", lambda: int(event.duration_us() * 1000))()
+        rows.append([event.name(), event.start_thread_id(), start, length])
+    with open(path, "w") as file:
+        json.dump(rows, file)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("job", choices=JOBS)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--reference")
+    parser.add_argument("--profile")
+    options = parser.parse_args()
+    job = Job(options)
+    if options.profile:
+        profiled(job, JOBS[options.job], options.profile)
+    else:
+        JOBS[options.job](job)
+    if options.reference:
+        with open(options.reference, "w") as file:
+            json.dump(job.rows, file)
+    print("losses", os.environ.get("RANK", "0"), " ".join(job.losses), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""Runs one module of this folder with the PyTorch that the environment names:
+
+    python run.py MODULE [TORCH_PYTHON | TORCH_OLD_PYTHON]
+
+Without the second word, or where the variable is not set, it is this interpreter.
+Exits 77 (skipped) with a sentence where no PyTorch can be imported.
+"""
+
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def main():
+    module = sys.argv[1]
+    variable = sys.argv[2] if len(sys.argv) > 2 else ""
+    python = os.environ.get(variable) or (sys.executable if variable != "TORCH_OLD_PYTHON" else "")
+    if variable and (
+        not python or subprocess.run([python, "-c", "import torch"], stderr=subprocess.DEVNULL,
+                                     check=False).returncode != 0
+    ):
+        print(f"skipped: no PyTorch; {variable} can name a Python that has it")
+        return 77
+    return subprocess.run([python or sys.executable, "-B", "-m", "unittest", "-v", module], cwd=HERE,
+                          check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""Facts of the job, memory, and what is said about each source."""
+
+import pathlib
+import re
+import unittest
+
+import harness
+import segment
+
+TABLE = harness.ROOT / "collector" / "wire" / "facts.h"
+
+
+class Facts(harness.TorchTest):
+    def test_only_keys_of_the_table_are_written_and_each_has_its_type(self):
+        table = dict(re.findall(r'FACT\(\w+, "([a-z0-9_.]+)", (\w+),', TABLE.read_text()))
+        types = {"TEXT": str, "NUMBER": int, "REAL": float, "BOOL": bool}
+        for job in ("workers", "amp", "compiled"):
+            for key, value in self.run_job(job).trainer().facts.items():
+                self.assertIn(key, table)
+                self.assertIs(type(value), types[table[key]], key)
+            for path in self.directory.iterdir():
+                path.unlink()
+
+    def test_the_training_loader_is_described(self):
+        facts = self.run_job("workers").trainer().facts
+        expected = {
+            "dataloader.workers": 2, "dataloader.batch_size": 8, "dataloader.samples": 64,
+            "dataloader.batches": 8, "dataloader.pin_memory": False,
+            "dataloader.prefetch_factor": 3, "dataloader.persistent_workers": True,
+            "dataloader.shuffle": True, "dataloader.drop_last": False,
+            "dataloader.dataset": "TensorDataset", "dataloader.start_method": "fork",
+        }
+        self.assertEqual({key: facts.get(key) for key in expected}, expected)
+
+    def test_a_loader_that_only_validates_is_not(self):
+        facts = self.run_job("validate").trainer().facts
+        self.assertEqual((facts["dataloader.samples"], facts["dataloader.loaders"]), (64, 1))
+
+    def test_optimizer_and_precision_are_described(self):
+        facts = self.run_job("amp").trainer().facts
+        expected = {"optimizer.class": "AdamW", "optimizer.foreach": False, "optimizer.count": 1,
+                    "optimizer.device": "cpu", "optimizer.dtype": "float32",
+                    "optimizer.parameters": 6, "amp.dtype": "bfloat16"}
+        self.assertEqual({key: facts.get(key) for key in expected}, expected)
+        self.assertNotIn("optimizer.fused", facts)
+
+    def test_compilation_is_counted(self):
+        facts = self.run_job("compiled").trainer().facts
+        self.assertIs(facts["compile.used"], True)
+        self.assertGreaterEqual(facts["compile.count"], 1)
+        self.assertGreater(facts["compile.seconds"], 0)
+
+    def test_command_and_versions_are_said(self):
+        facts = self.run_job("plain").trainer().facts
+        self.assertIn("jobs.py plain --steps 20", facts["command"])
+        self.assertEqual(pathlib.Path(facts["script"]).name, "jobs.py")
+        self.assertRegex(facts["version.torch"], r"^2\.")
+
+
+class Sources(harness.TorchTest):
+    def test_each_source_of_torch_says_that_it_works(self):
+        rows = self.run_job("plain").trainer().capabilities
+        for source in ("cpu_ops", "ranges", "cpu_memory", "python", "stacks"):
+            self.assertEqual(rows[source][0], "active", (source, rows[source]))
+
+    def test_an_unknown_torch_is_refused_with_the_reason(self):
+        run = self.run_python(harness.HERE / "strange_torch.py", harness.PACKAGES,
+                              harness.LIBRARY, watched=False)
+        state, reason, *_ = run.trainer().capabilities["cpu_ops"]
+        self.assertEqual((state, reason),
+                         ("unavailable", "this torch has other record scopes"))
+
+    def test_stacks_are_written_on_the_signal(self):
+        run = self.run_python(harness.HERE / "hang.py")
+        (path,) = self.directory.glob("*.stacks")
+        self.assertIn("in stuck_here", path.read_text())
+        self.assertIn("hang.py", path.read_text())
+        self.assertEqual(run.stderr, "")
+
+
+class Memory(harness.TorchTest):
+    def test_totals_of_every_step_are_exact(self):
+        for level in ("ops", "phases"):
+            with self.subTest(level):
+                self.totals(level)
+                for path in self.directory.iterdir():
+                    path.unlink()
+
+    def totals(self, level):
+        trainer = self.run_job("memory", level=level).trainer()
+        samples = [e for e in trainer.events(segment.MEMORY) if e.aux16 == 0]
+        self.assertEqual(len(samples), 20)
+        usual = samples[5:]
+        allocated = {sample.value for sample in usual}
+        self.assertLessEqual(max(allocated) - min(allocated), 4096)
+        for sample in usual:
+            (_, peak, counts), (fresh, _, _) = sample.more
+            allocations, frees = counts & 0xFFFFFFFF, counts >> 32
+            self.assertAlmostEqual(peak - sample.value, 8_000_000, delta=200_000)
+            self.assertGreaterEqual(fresh, 8_000_000)
+            self.assertEqual(allocations, frees)
+
+    def test_the_operator_at_the_peak_is_named(self):
+        trainer = self.run_job("memory", level="ops").trainer()
+        names = {e.name for e in trainer.events(segment.MEMORY)[5:]}
+        self.assertTrue(all(name.startswith("aten::") for name in names), names)
+
+    def test_single_allocations_add_up_to_the_totals(self):
+        trainer = self.run_job("memory", level="ops").trainer()
+        events = trainer.events(segment.ALLOC)
+        steps = trainer.steps()
+        samples = {e.end: e for e in trainer.events(segment.MEMORY)}
+        for before, step in zip(steps[5:], steps[6:]):
+            inside = [e for e in events if before.end <= e.start < step.end]
+            signed = [e.value - (1 << 64) if e.value >> 63 else e.value for e in inside]
+            change = samples[step.end].value - samples[before.end].value
+            self.assertEqual(sum(signed), change)
+            counts = samples[step.end].more[0][2]
+            self.assertEqual(len([s for s in signed if s >= 0]), counts & 0xFFFFFFFF)
+
+    def test_a_failed_allocation_reaches_the_script(self):
+        run = self.run_python("-c", "import torch\n"
+                              "try:\n    torch.empty(1 << 50)\n"
+                              "except RuntimeError as error:\n    print('refused', error)")
+        self.assertIn("refused", run.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

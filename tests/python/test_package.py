@@ -1,0 +1,182 @@
+"""The package itself, without torch: what a script may say, and that it costs nothing."""
+
+import importlib.util
+import os
+import sys
+import textwrap
+import unittest
+
+import harness
+import segment
+
+EVERYTHING = """
+    import asyncio, trainglass
+    from trainglass import _library
+
+    print(_library.calls.__class__.__name__)
+    ATTACH
+
+    @trainglass.annotate("function")
+    def function(a, b=2):
+        "its text"
+        return a + b
+
+    @trainglass.annotate("generator")
+    def generator():
+        got = yield 1
+        with trainglass.annotate("inside"):
+            yield got
+        return 3
+
+    @trainglass.annotate("coroutine")
+    async def coroutine():
+        await asyncio.sleep(0)
+        with trainglass.annotate("awaited"):
+            await asyncio.sleep(0)
+        return 4
+
+    @trainglass.annotate("async generator")
+    async def numbers():
+        for number in range(3):
+            await asyncio.sleep(0)
+            yield number
+
+    async def collect():
+        return [number async for number in numbers()]
+
+    def fails():
+        with trainglass.annotate("failing"):
+            raise KeyError("through")
+
+    assert (function.__name__, function.__doc__, function(1, b=3)) == ("function", "its text", 4)
+    one = generator()
+    assert (next(one), one.send(5)) == (1, 5)
+    try:
+        next(one)
+    except StopIteration as stop:
+        assert stop.value == 3
+    assert asyncio.run(coroutine()) == 4
+    assert asyncio.run(collect()) == [0, 1, 2]
+    try:
+        fails()
+    except KeyError:
+        pass
+    for number in range(3):
+        trainglass.epoch(number)
+        with trainglass.phase("data"):
+            pass
+        with trainglass.phase("forward"):
+            trainglass.metric("loss", 0.5 ** number)
+        trainglass.step(samples=32)
+        trainglass.metric("bad", "no number")
+    try:
+        trainglass.phase("other")
+    except ValueError as error:
+        print(error)
+    with trainglass.annotate("caf\\u00e9 \\ud800"):
+        pass
+"""
+
+
+def script(attach):
+    return textwrap.dedent(EVERYTHING).replace("ATTACH", attach)
+
+
+class Package(harness.TorchTest):
+    def python(self, text, **more):
+        more.setdefault("PYTHONPATH", str(harness.PACKAGES))
+        return self.run_python("-c", text, level="all", **more)
+
+    def check(self, run):
+        trainer = run.trainer()
+        names = [e.name for e in trainer.events(segment.USER_RANGE)]
+        for name, count in (("function", 1), ("generator", 3), ("inside", 1), ("coroutine", 3),
+                            ("awaited", 1), ("failing", 1)):
+            self.assertEqual(names.count(name), count, name)
+        self.assertGreaterEqual(names.count("async generator"), 4)
+        self.assertEqual([row.number for row in trainer.steps()], [0, 1, 2])
+        self.assertEqual([row.epoch for row in trainer.steps()], [1, 2, 3])
+        self.assertTrue(all(row.flags & segment.STEP_MARKED for row in trainer.steps()))
+        samples = [(e.value, e.aux) for e in trainer.events(segment.SAMPLES)]
+        self.assertEqual(samples, [(32, 0), (32, 1), (32, 2)])
+        losses = [e.aux for e in trainer.events(segment.METRIC) if e.name == "loss"]
+        self.assertEqual(losses, [0, 1, 2])
+        self.assertIn("phase 'other' is none of data, forward, backward, optimizer", run.stdout)
+        self.assertEqual(run.stderr, "")
+
+    @unittest.skipUnless((harness.LIBRARY.parent / "_native.abi3.so").exists(),
+                         "built without Python's headers")
+    def test_what_a_script_says_is_recorded(self):
+        run = self.python(script("assert trainglass.attach()"))
+        self.assertIn("module", run.stdout.split())
+        self.check(run)
+
+    def test_ctypes_records_the_same(self):
+        blocked = "import sys; sys.modules['trainglass._native'] = None\n"
+        run = self.python(blocked + script("assert trainglass.attach()"))
+        self.assertIn("Calls", run.stdout.split())
+        self.check(run)
+
+    def test_before_attach_every_call_does_nothing(self):
+        run = self.python(script(""))
+        self.assertEqual((run.segments, run.stderr), ([], ""))
+
+    def test_without_the_library_every_call_does_nothing_and_says_why_once(self):
+        attach = "assert not trainglass.attach() and not trainglass.attach()"
+        run = self.python(script(attach), TRAINGLASS_LIBRARY="/nowhere/libtrainglass.so")
+        self.assertEqual(run.segments, [])
+        self.assertEqual(run.stderr, "trainglass: this process is not recorded: "
+                         "libtrainglass.so was not found\n")
+
+    def test_a_directory_that_cannot_be_written_is_said_once(self):
+        attach = "assert not trainglass.attach() and not trainglass.attach()"
+        run = self.python(script(attach), TRAINGLASS_DIR="/proc/nowhere")
+        self.assertEqual(run.stderr.count("trainglass: this process is not recorded:"), 1)
+
+    def test_the_package_is_found_under_run_without_being_installed(self):
+        run = self.python(script("assert trainglass.attach()"), PYTHONPATH=str(harness.SITE))
+        self.check(run)
+
+    def test_a_forked_child_that_annotates_is_a_worker_with_a_small_segment(self):
+        run = self.python(textwrap.dedent("""
+            import os, trainglass
+            assert trainglass.attach()
+            trainglass.step()
+            child = os.fork()
+            with trainglass.annotate("both"):
+                pass
+            if child:
+                os.waitpid(child, 0)
+        """))
+        roles = {one.role: one for one in run.segments}
+        self.assertEqual(sorted(roles), ["trainer", "worker"])
+        self.assertEqual(roles["worker"].parent, roles["trainer"].pid)
+        self.assertLessEqual(len(roles["worker"].bytes), 256 * 1024)
+        for one in run.segments:
+            self.assertEqual([e.name for e in one.events(segment.USER_RANGE)], ["both"])
+
+    def test_collections_of_garbage_are_marked_with_their_length(self):
+        run = self.python("import gc, trainglass\ntrainglass.attach()\ngc.collect()\ngc.collect()")
+        marks = [e for e in run.trainer().events(segment.MARK) if e.flags == 5 and e.aux == 2]
+        self.assertGreaterEqual(len(marks), 2)
+        self.assertTrue(all(mark.value > 0 for mark in marks))
+
+
+class Numbers(unittest.TestCase):
+    def test_the_package_has_the_numbers_of_the_headers(self):
+        path = harness.PACKAGES / "trainglass" / "_constants.py"
+        spec = importlib.util.spec_from_file_location("constants", path)
+        constants = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(constants)
+        text = (harness.ROOT / "collector" / "probe" / "steps.h").read_text()
+        body = text[text.index("enum steps_mark_kind {") : text.index("STEPS_MARKS,")]
+        names = [line.split("STEPS_")[1].split(",")[0] for line in body.splitlines()
+                 if line.strip().startswith("STEPS_")]
+        for number, name in enumerate(names):
+            if hasattr(constants, name):
+                self.assertEqual(getattr(constants, name), number, name)
+        self.assertIn("FETCH_EXHAUSTED", names)
+
+
+if __name__ == "__main__":
+    unittest.main()
