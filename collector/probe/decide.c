@@ -33,6 +33,15 @@ static uint64_t events_before[COSTS], allocs_before;
 static uint64_t published_ticks;
 static uint32_t burst_seen;
 
+/* What was asked and is not obeyed yet; below 0, or no steps: as it is. */
+struct request {
+    int32_t level;
+    int64_t budget_ppm;
+    uint32_t steps;
+};
+static const struct request nothing = {-1, -1, 0};
+static struct request asked;
+
 /* ---- settings ---------------------------------------------------------------------- */
 
 static const char *environment(const char *name)
@@ -174,6 +183,27 @@ static void publish(void)
     atomic_store_explicit(&sums->sequence, sequence + 2, memory_order_release);
 }
 
+/* Between two steps: what ended is added up under what it was asked. */
+static void obey(void)
+{
+    struct request request = asked;
+
+    if (request.level < 0 && request.budget_ppm < 0 && request.steps == 0)
+        return;
+    asked = nothing;
+    if (request.budget_ppm >= 0)
+        governor_set_budget(&governor, (double)request.budget_ppm / 1e6);
+    if (request.level >= 0 && (uint32_t)request.level != governor.options.level) {
+        governor_set_level(&governor, (enum wire_level)request.level);
+        probe_instant(EVENT_META(0, EVENT_MARK, EVENT_MARK_LEVEL, 0), 0,
+                      (uint64_t)request.level);
+        say_level();
+    }
+    if (request.steps > 0)
+        governor_burst(&governor, request.steps);
+    published_ticks = 0; /* the page waits for the answer */
+}
+
 /* ---- boundaries -------------------------------------------------------------------- */
 
 uint32_t decide_open(void)
@@ -189,6 +219,7 @@ uint32_t decide_open(void)
     allocs_before = 0;
     published_ticks = 0;
     burst_seen = 0;
+    asked = nothing;
     for (size_t i = 0; i < COSTS; i++)
         atomic_store_explicit(&probe->sources[costs[i].source].cost_ps,
                               costs[i].cost_ps, memory_order_relaxed);
@@ -219,6 +250,7 @@ uint32_t decide_next(const struct probe_step *ended, uint64_t next,
 
     add_costs(&step);
     governor_step_end(&governor, &step);
+    obey();
     if (next < PUBLISH_STEPS || next % PUBLISH_STEPS == 0 ||
         ended->end - published_ticks > PUBLISH_INTERVAL_US * probe->ticks_per_us) {
         published_ticks = ended->end;
@@ -233,17 +265,9 @@ uint32_t decide_next(const struct probe_step *ended, uint64_t next,
 
 void decide_ask(int32_t level, int64_t budget_ppm, uint32_t steps)
 {
-    if (budget_ppm >= 0)
-        governor_set_budget(&governor, (double)budget_ppm / 1e6);
-    if (level >= 0 && (uint32_t)level != governor.options.level) {
-        governor_set_level(&governor, (enum wire_level)level);
-        probe_instant(EVENT_META(0, EVENT_MARK, EVENT_MARK_LEVEL, 0), 0,
-                      (uint64_t)level);
-        say_level();
-    }
-    if (steps > 0)
-        governor_burst(&governor, steps);
-    published_ticks = 0; /* the page waits for the answer */
+    asked.level = level >= 0 ? level : asked.level;
+    asked.budget_ppm = budget_ppm >= 0 ? budget_ppm : asked.budget_ppm;
+    asked.steps = steps > 0 ? steps : asked.steps;
 }
 
 void decide_request(const struct control *control)
