@@ -18,6 +18,9 @@ MUST_CHECK int parts_steps_summary(const struct pick *pick, bool whole_run,
 /* After the summary. */
 MUST_CHECK int parts_slow(const struct pick *pick, struct steps_answer *answer);
 
+/* After the rows: means, where these are a reduction. */
+MUST_CHECK int parts_means(const struct pick *pick, struct steps_answer *answer);
+
 /* Why there are no steps, if there are none. */
 void parts_explain_steps(const struct pick *pick, struct answer *head);
 

@@ -494,6 +494,8 @@ int steps_query(struct store *store, const struct selection *selection,
     if (error == 0)
         error = list_rows(&pick, points, answer);
     if (error == 0)
+        error = parts_means(&pick, answer);
+    if (error == 0)
         error = parts_slow(&pick, answer);
     if (error == 0)
         error = list_markers(&pick, answer);

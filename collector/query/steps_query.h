@@ -60,6 +60,12 @@ struct epoch_row {
     double mean_ns;
 };
 
+struct step_mean { /* of neighbouring training steps */
+    int64_t time_ns;
+    uint64_t steps;
+    double duration_ns, phase_ns[EVENT_PHASES]; /* NaN unknown */
+};
+
 struct steps_request {
     uint32_t points; /* rows at most, 0 = 600; more rows become min-max pairs */
 };
@@ -68,7 +74,9 @@ struct steps_answer {
     struct answer head;
     struct step_row *rows; /* by start; training and validation together */
     uint32_t row_count;
-    bool decimated; /* rows are the shortest and longest step of each bucket */
+    bool decimated;          /* rows are the shortest and longest step of each bucket */
+    struct step_mean *means; /* by time; where decimated, else none */
+    uint32_t mean_count;
     struct steps_summary train, validation;
     double outside_ns;      /* between the first and the last step, in none of them */
     struct slow_step *slow; /* newest first */

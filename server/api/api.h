@@ -65,12 +65,14 @@ cJSON *api_failed(struct api_call *call, int error, const struct answer *head);
 api_handler api_status, api_steps, api_ops, api_memory, api_gpu, api_ranks;
 api_handler api_overhead, api_host, api_bottlenecks, api_report, api_runs;
 api_handler api_traces, api_trace_detail, api_traces_upload;
-api_handler api_windows, api_windows_ask, api_level, api_finding, api_compare, api_stacks;
+api_handler api_windows, api_windows_ask, api_level, api_finding, api_compare,
+    api_stacks;
 
 struct status_answer;
 struct status_session;
 struct steps_answer;
 struct steps_summary;
+struct step_mean;
 struct step_row;
 struct ops_answer;
 struct op_row;
@@ -87,6 +89,7 @@ cJSON *status_end_json(const struct status_session *session);
 cJSON *steps_json(const struct steps_answer *answer);
 cJSON *steps_summary_json(const struct steps_summary *summary);
 cJSON *step_json(const struct step_row *row);
+void steps_means_json(cJSON *body, const struct step_mean *means, uint32_t count);
 cJSON *ops_json(const struct ops_answer *answer, const char *sort, const char *device);
 cJSON *ops_list_json(const struct ops_answer *answer);
 cJSON *op_json(const struct op_row *row);

@@ -94,6 +94,27 @@ static cJSON *epoch_json(const struct epoch_row *row)
     return epoch;
 }
 
+void steps_means_json(cJSON *body, const struct step_mean *means, uint32_t count)
+{
+    static const char *const columns[] = {"time_ms",     "steps",      "duration_ms",
+                                          "data_ms",     "forward_ms", "backward_ms",
+                                          "optimizer_ms"};
+    cJSON *part = cJSON_AddObjectToObject(body, "means"), *list;
+
+    json_columns(part, columns, 3 + EVENT_PHASES);
+    list = cJSON_AddArrayToObject(part, "points");
+    for (uint32_t i = 0; i < count; i++) {
+        cJSON *point = cJSON_CreateArray();
+
+        cJSON_AddItemToArray(point, json_value_ms((double)means[i].time_ns));
+        cJSON_AddItemToArray(point, json_value((double)means[i].steps));
+        cJSON_AddItemToArray(point, json_value_ms(means[i].duration_ns));
+        for (int phase = 0; phase < EVENT_PHASES; phase++)
+            cJSON_AddItemToArray(point, json_value_ms(means[i].phase_ns[phase]));
+        cJSON_AddItemToArray(list, point);
+    }
+}
+
 cJSON *steps_json(const struct steps_answer *answer)
 {
     cJSON *body = cJSON_CreateObject(), *list, *summary;
@@ -103,6 +124,8 @@ cJSON *steps_json(const struct steps_answer *answer)
     for (uint32_t i = 0; i < answer->row_count; i++)
         cJSON_AddItemToArray(list, step_json(&answer->rows[i]));
     cJSON_AddBoolToObject(body, "decimated", answer->decimated);
+    if (answer->decimated)
+        steps_means_json(body, answer->means, answer->mean_count);
     summary = cJSON_AddObjectToObject(body, "summary");
     cJSON_AddItemToObject(summary, "train", steps_summary_json(&answer->train));
     cJSON_AddItemToObject(summary, "validation",

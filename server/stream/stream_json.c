@@ -1,5 +1,7 @@
 #include "stream/stream_json.h"
 
+#include <math.h>
+
 #include "api/api.h"
 #include "api/json.h"
 #include "query/bottlenecks_query.h"
@@ -90,6 +92,34 @@ static void add_extremes(cJSON *list, const struct steps_answer *answer, uint32_
         cJSON_AddItemToArray(list, step_json(&answer->rows[low < high ? high : low]));
 }
 
+/* Of all rows: the ones that are sent are extremes. */
+static void add_mean(cJSON *body, const struct steps_answer *answer)
+{
+    struct step_mean mean = {0};
+    uint32_t known[EVENT_PHASES] = {0};
+
+    for (uint32_t i = 0; i < answer->row_count; i++) {
+        const struct step_row *row = &answer->rows[i];
+
+        if ((row->flags & EVENT_STEP_VALIDATION) != 0)
+            continue;
+        mean.time_ns = row->start_ns;
+        mean.steps++;
+        mean.duration_ns += row->duration_ns;
+        for (uint32_t phase = 0; phase < EVENT_PHASES; phase++) {
+            if (isnan(row->phase_ns[phase]))
+                continue;
+            mean.phase_ns[phase] += row->phase_ns[phase];
+            known[phase]++;
+        }
+    }
+    mean.duration_ns /= (double)mean.steps;
+    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
+        mean.phase_ns[phase] =
+            known[phase] == 0 ? (double)NAN : mean.phase_ns[phase] / known[phase];
+    steps_means_json(body, &mean, mean.steps > 0 ? 1 : 0);
+}
+
 cJSON *stream_steps_json(const struct steps_answer *answer)
 {
     cJSON *body = cJSON_CreateObject();
@@ -102,6 +132,8 @@ cJSON *stream_steps_json(const struct steps_answer *answer)
     for (uint32_t i = 0; decimated && i < buckets; i++)
         add_extremes(list, answer, i * count / buckets, (i + 1) * count / buckets);
     cJSON_AddBoolToObject(body, "decimated", decimated);
+    if (decimated)
+        add_mean(body, answer);
     json_count(body, "rev", answer->head.rev);
     return body;
 }
