@@ -52,6 +52,11 @@ test("bins stand still while the window moves", () => {
   for (const x of shared.slice(1, -1)) assert.equal(later.values[0][later.x.indexOf(x)], known.get(x));
 });
 
+test("a mean counts a row as often as it stands for", () => {
+  const { values } = bins.mean_bins([{ t: 1, n: 9, ms: 10 }, { t: 2, ms: 110 }], ["ms"], { from: 0, to: 100, bins: 10 });
+  assert.equal(values[0][0], 20);
+});
+
 test("stacked borders are sums from below, nulls stay nulls", () => {
   const lines = bins.stack({ x: [1, 2], values: [[3, null], [4, null]] });
   assert.deepEqual(lines, [[{ x: 1, y: 3 }, { x: 2, y: null }], [{ x: 1, y: 7 }, { x: 2, y: null }]]);

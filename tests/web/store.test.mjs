@@ -35,6 +35,14 @@ test("an unreadable step is left out, unknown phases stay unknown", () => {
   assert.equal(rows[0].data, null);
 });
 
+test("where the rows are a reduction, means are the server's own", () => {
+  const means = { columns: ["time_ms", "steps", "duration_ms", "data_ms", "forward_ms", "backward_ms", "optimizer_ms"], points: [[500, 40, 10, 2, 3, 4, 0.5]] };
+  let now = series.set_steps(series.no_series, { decimated: true, steps: [step(1), step(9, 900, { duration_ms: 300 })], means });
+  assert.deepEqual(now.means, [{ t: 500, n: 40, ms: 10, data: 2, forward: 3, backward: 4, optimizer: 0.5, other: 0.5 }]);
+  now = series.add_steps(now, { steps: [step(13, 1300)] });
+  assert.deepEqual(now.means.map((row) => row.n ?? 1), [40, 1]);
+});
+
 test("GPU uses become shares of their sum", () => {
   const { gpus } = series.set_gpu(series.no_series, { devices: [{ device: "cuda:0", columns: ["time_ms", "compute", "idle_data"], points: [[5, 150, 50]] }] });
   assert.deepEqual(gpus[0].rows, [{ t: 5, compute: 0.75, idle_data: 0.25 }]);

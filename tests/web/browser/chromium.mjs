@@ -29,7 +29,7 @@ export async function open(browser, url, { width = 1440, height = 900, theme = "
   page.setDefaultTimeout(15e3);
   page.faults = [];
   const fault = (text) => { if (!allow(text)) page.faults.push(text); };
-  page.on("console", (message) => { if (message.type() === "error" || message.type() === "warning") fault(message.text()); });
+  page.on("console", (message) => { if (message.type() === "error" || message.type() === "warning") fault(`${message.text()} ${message.location().url}`); });
   page.on("pageerror", (error) => fault(error.stack ?? String(error)));
   await page.addInitScript(() => {
     document.addEventListener("securitypolicyviolation", (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`));

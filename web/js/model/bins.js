@@ -60,7 +60,7 @@ function push_extremes(points, rows, key, from, to) {
 
 /**
  * Means of `keys` in bins whose borders are multiples of their width, so that they stand still while
- * the window moves. A null of a row counts as nothing. Bins without rows are left out; a hole
+ * the window moves. A row stands for `n` rows, one where it does not say; its nulls count as nothing. Bins without rows are left out; a hole
  * longer than `gap` is one bin of nulls. → {width, x: [], sums: {key: []}, counts: []}
  */
 export function mean_bins(rows, keys, { from, to, bins, gap = Infinity }) {
@@ -76,8 +76,10 @@ export function mean_bins(rows, keys, { from, to, bins, gap = Infinity }) {
     if ((rows[i].start ?? rows[i].t) - before > gap) push_bin(out, before, null);
     sums.fill(0);
     let count = 0;
-    for (; i < end && rows[i].t < (bin + 1) * width; i++, count++) {
-      for (let k = 0; k < keys.length; k++) sums[k] += rows[i][keys[k]] ?? 0;
+    for (; i < end && rows[i].t < (bin + 1) * width; i++) {
+      const n = rows[i].n ?? 1;
+      for (let k = 0; k < keys.length; k++) sums[k] += n * (rows[i][keys[k]] ?? 0);
+      count += n;
       before = rows[i].t;
     }
     for (let k = 0; k < sums.length; k++) sums[k] /= count;

@@ -9,7 +9,7 @@ export const USES = ["compute", "communication", "copy"];
 const finite = (value) => (typeof value === "number" && Number.isFinite(value) ? value : null);
 
 export const no_series = Object.freeze({
-  steps: [], validation: [], devices: [], host: { points: [], limit_bytes: null }, gpus: [],
+  steps: [], means: [], validation: [], devices: [], host: { points: [], limit_bytes: null }, gpus: [],
   markers: [], slow: [], summary: null, overflow: false,
 });
 
@@ -88,10 +88,28 @@ function gpu_device(device) {
   return { device: String(device.device), name: device.name ?? "", per_step_ms: device.per_step_ms ?? null, busy_ms: finite(device.busy_ms), rows };
 }
 
+const MEAN_COLUMNS = ["t", "n", "ms", "data", "forward", "backward", "optimizer"];
+
+/**
+ * Rows for means over time, with the number of steps `n` that each stands for. A reduction to the
+ * shortest and longest steps comes with its means; other rows are their own.
+ */
+function mean_rows(message, rows) {
+  if (!message.means) return rows;
+  const columns = message.means.columns?.map((name, at) => (at === 0 ? "t" : { steps: "n", duration_ms: "ms" }[name] ?? short(name)));
+  return point_rows(columns, message.means.points, MEAN_COLUMNS).map((row) => ({ ...row, other: rest_of(row) }));
+}
+
+/** What no phase took; unknown where a phase is. */
+function rest_of(row) {
+  const parts = [row.data, row.forward, row.backward, row.optimizer];
+  return parts.some((ms) => ms === null) ? null : Math.max(0, row.ms - parts.reduce((sum, ms) => sum + ms, 0));
+}
+
 /** Answers of /api/steps, /api/memory, /api/gpu replace what was known. */
 export function set_steps(series, answer) {
   const [steps, validation] = split_steps(answer.steps);
-  return { ...series, steps, validation, summary: answer.summary ?? null, slow: answer.slow ?? [], markers: answer.markers ?? [], overflow: false, reason: answer.reason ?? null };
+  return { ...series, steps, validation, means: mean_rows(answer, steps), summary: answer.summary ?? null, slow: answer.slow ?? [], markers: answer.markers ?? [], overflow: false, reason: answer.reason ?? null };
 }
 export function set_memory(series, answer) {
   return { ...series, devices: (answer.devices ?? []).map(memory_device), host: host_memory(answer.host), memory_reason: answer.reason ?? null };
@@ -105,11 +123,13 @@ export function add_steps(series, event) {
   const [fresh, fresh_validation] = split_steps(event.steps);
   const steps = append(series.steps, fresh);
   const validation = append(series.validation, fresh_validation);
-  const next = { ...series, steps, validation };
+  const means = append(series.means, mean_rows(event, fresh));
+  const next = { ...series, steps, validation, means };
   if (Array.isArray(event.slow)) next.slow = event.slow;
   if (Array.isArray(event.markers)) next.markers = [...series.markers, ...event.markers].slice(-200);
   next.overflow = steps.length > MOST_ROWS;
   if (steps.length > MOST_ROWS * 1.25) next.steps = steps.slice(-MOST_ROWS);
+  if (means.length > MOST_ROWS * 1.25) next.means = means.slice(-MOST_ROWS);
   return next;
 }
 

@@ -22,7 +22,10 @@ export const chosen = (state) => (state.session === null ? {} : { session: state
 export const questions = {
   bottlenecks: (state) => ["api/bottlenecks", { ...chosen(state), window: window_parameter(state) }],
   ops: (state, device) => {
-    const { sort, k, group, query } = state.view;
+    const { k, group, query } = state.view;
+    // A program with annotations alone has no self times to sort by.
+    const ranges = state.ops?.ops?.length > 0 && state.ops.ops.every((op) => op.kind === "range");
+    const sort = state.view.sort === "self" && ranges ? "total" : state.view.sort;
     return ["api/ops", { ...chosen(state), window: window_parameter(state), device, sort, k, group: group === "name" ? null : group, q: query }];
   },
   steps: (state, points, window) => ["api/steps", { ...chosen(state), window, points }],

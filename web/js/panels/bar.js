@@ -106,8 +106,8 @@ function render_windows(state, actions) {
 }
 
 /** Measured once the interval is narrower than the budget; until then it is said to be measuring. */
-export function is_measured({ ci95_pct, budget_pct, measured_pct }) {
-  if (!known(measured_pct)) return false;
+export function is_measured({ ci95_pct, budget_pct, measured_pct, state }) {
+  if (!known(measured_pct) || state === "measuring") return false;
   return !Array.isArray(ci95_pct) || ci95_pct[1] - ci95_pct[0] <= (budget_pct ?? Infinity);
 }
 

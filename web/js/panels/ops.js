@@ -9,7 +9,7 @@ import { close_list, open_list, panel_menu } from "../ui/menu.js";
 
 const per_call = (us) => (known(us) ? duration_text(us / 1e3) : "–");
 const COLUMNS = [
-  ["per_step_ms", "ms per step", (op, view) => number(op.per_step_ms, view.places), "self"],
+  ["per_step_ms", "ms per step", (op, view) => number(step_ms_of(op, view.steps), view.places), "self"],
   ["share", "Share of step", null, null],
   ["count", "Calls per step", (op, view) => calls(op.per_step_count ?? op.count / view.steps), "count"],
   ["mean_us", "Mean", (op) => per_call(op.mean_us), "mean"],
@@ -21,6 +21,9 @@ const COLUMNS = [
   ["p50_us", "p50", (op) => per_call(op.p50_us), "p50", true],
   ["p99_us", "p99", (op) => per_call(op.p99_us), "p99", true],
 ];
+/** An annotation takes no self time from the ops in it: it is shown with its total. */
+const step_ms_of = (op, steps) => (op.kind === "range" && known(op.total_ms) && steps > 0 ? op.total_ms / steps : op.per_step_ms);
+
 const GROUP_LABELS = { name: "Name", shape: "Shape", stack: "Stack", module: "Module" };
 
 const extra = new Set(); // columns shown beyond the first six
@@ -129,10 +132,11 @@ function render_head(state) {
 /** "61 of 280 steps recorded in full; totals scaled, ±2.1 %"; nothing where all were recorded. */
 export function sampled_text(ops) {
   if (!known(ops?.recorded_steps) || !known(ops.steps) || ops.steps === 0) return "";
+  if (ops.recorded_steps === 0) return (ops.ops ?? []).every((op) => op.kind === "range") ? "" : "no step recorded in full yet";
   if (ops.recorded_steps >= ops.steps) return `all ${count(ops.steps)} steps recorded in full`;
   const errors = (ops.ops ?? []).map((op) => op.error_pct).filter(known);
   const error = ops.error_pct ?? (errors.length > 0 ? errors[0] : null);
-  return `${count(ops.recorded_steps)} of ${count(ops.steps)} steps recorded in full; totals scaled${known(error) ? `, ±${number(error, 1)} %` : ""}`;
+  return `${count(ops.recorded_steps)} of ${count(ops.steps)} steps recorded in full; totals scaled${known(error) && error > 0 ? `, ±${number(error, 1)} %` : ""}`;
 }
 
 // ------------------------------------------------------------ table
@@ -172,7 +176,7 @@ function update_row(node, op, view) {
   set_attribute(button, "title", op.name);
   columns().forEach(([, , print], i) => {
     if (print) return set_text(cells[i], print(op, view));
-    const share = op_share(op, view.step_ms);
+    const share = op_share(op, view);
     const [bar, text] = cells[i].firstElementChild.children;
     bar.firstElementChild.style.width = `${Math.min(100, (100 * share) / view.top_share)}%`;
     bar.firstElementChild.style.background = `var(--${view.tab === "cuda" ? gpu_token(op) : op.kind === "range" ? "idle" : "allocated"})`;
@@ -182,9 +186,10 @@ function update_row(node, op, view) {
 
 const gpu_token = (op) => (op.kind === "memcpy" || op.kind === "memset" || op.kind === "copy" ? "copy" : /^nccl/i.test(op.name) ? "communication" : "compute");
 
-function op_share(op, step_ms) {
-  if (known(op.share)) return op.share > 1 ? op.share / 100 : op.share;
-  return known(op.per_step_ms) && step_ms > 0 ? op.per_step_ms / step_ms : 0;
+function op_share(op, { step_ms, steps }) {
+  const ms = step_ms_of(op, steps);
+  if (op.kind !== "range" && known(op.share)) return op.share;
+  return known(ms) && step_ms > 0 ? ms / step_ms : 0;
 }
 
 function foot_text(ops, shown) {
@@ -192,8 +197,10 @@ function foot_text(ops, shown) {
   const total = ops.total_ops ?? shown;
   const rest = ops.other?.per_step_ms;
   const text = `${count(shown)} of ${count(total)} shown`;
-  if (total > shown && known(rest)) return `${text}; the other ${count(total - shown)} take ${duration_text(rest)} per step together. Self time: nested ops are counted once.`;
-  return `${text}. Self time: nested ops are counted once.`;
+  const left = total - shown;
+  const others = left > 0 && rest > 0 ? `; the other ${left === 1 ? "one takes" : `${count(left)} take`} ${duration_text(rest)} per step${left === 1 ? "" : " together"}` : "";
+  const ranges = ops.ops.some((op) => op.kind === "range") ? " Ranges, in italics, show their total and take nothing from the ops in them." : "";
+  return `${text}${others}. Self time: nested ops are counted once.${ranges}`;
 }
 
 export function build_ops(actions, state_of) {
@@ -210,7 +217,7 @@ export function render_ops(state, { actions }) {
   const { ops } = state, tab = tab_of(state);
   const rows = ordered_ops(ops?.ops ?? [], state.view.pins);
   const table = $("op-table").firstElementChild, nothing = $("op-table").lastElementChild;
-  for (const head of table.querySelectorAll("th[data-sort]")) set_attribute(head, "aria-sort", head.dataset.sort === state.view.sort && (head.dataset.key !== "self_ms" || extra.has("self_ms")) ? (state.view.sort === "name" ? "ascending" : "descending") : null);
+  for (const head of table.querySelectorAll("th[data-sort]")) set_attribute(head, "aria-sort", head.dataset.sort === (state.view.sort === "total" && !extra.has("total_ms") ? "self" : state.view.sort) && (head.dataset.key !== "self_ms" || extra.has("self_ms")) ? (state.view.sort === "name" ? "ascending" : "descending") : null);
   set_hidden(table, rows.length === 0);
   set_hidden(nothing, rows.length > 0 || ops === null);
   if (rows.length === 0 && ops !== null) {
@@ -219,10 +226,11 @@ export function render_ops(state, { actions }) {
     set_hidden(nothing.lastElementChild, !query);
   }
   const step_ms = known(ops?.step_time_ms) && ops.steps > 0 ? ops.step_time_ms / ops.steps : state.bottlenecks?.step_ms?.mean ?? 0;
-  const top = Math.max(...rows.map((op) => op.per_step_ms ?? 0), 0);
+  const steps = ops?.steps ?? 0;
+  const top = Math.max(...rows.map((op) => step_ms_of(op, steps) ?? 0), 0);
   const view = {
-    tab, step_ms, steps: ops?.steps ?? 0, pins: new Set(state.view.pins), places: top >= 9.995 ? 1 : top >= 0.995 ? 2 : 3,
-    top_share: Math.max(...rows.map((op) => op_share(op, step_ms)), 1e-9) * 1.08,
+    tab, step_ms, steps, pins: new Set(state.view.pins), places: top >= 9.995 ? 1 : top >= 0.995 ? 2 : 3,
+    top_share: Math.max(...rows.map((op) => op_share(op, { step_ms, steps })), 1e-9) * 1.08,
   };
   keyed(table.querySelector("tbody"), rows, (op) => `${op.kind} ${op.name} ${op.shape ?? ""}`, (op) => create_row(op, actions), (node, op) => update_row(node, op, view));
   set_text($("op-foot"), foot_text(ops, rows.length));

@@ -108,7 +108,9 @@ function facts_of(state) {
   const device = main_device(series);
   if (known(device?.peak_bytes)) {
     const [value, unit] = memory(device.peak_bytes);
-    const total = known(device.total_bytes) ? ` of ${memory(device.total_bytes).join(" ")}` : ` ${unit}`;
+    const [total_value, total_unit] = memory(device.total_bytes);
+    const own_unit = !known(device.total_bytes) || unit !== total_unit ? ` ${unit}` : "";
+    const total = own_unit + (known(device.total_bytes) ? ` of ${total_value} ${total_unit}` : "");
     out.push([device.device === "cpu" ? "Memory peak" : "GPU memory peak", value, total]);
   }
   const last = series.steps.at(-1);

@@ -6,7 +6,7 @@
 // a list of points {x, y}.
 
 import { axis, first_at, mean_bins, min_max, nearest, quantile, stack } from "../model/bins.js";
-import { MISSING, count, decimals, known, memory_unit, number, time_unit } from "../model/format.js";
+import { MISSING, count, decimals, known, memory as memory_text, memory_unit, number, time_unit } from "../model/format.js";
 import { IDLE, PHASES } from "../model/series.js";
 
 export const PHASE_LABELS = { data: "Data loading", forward: "Forward", backward: "Backward", optimizer: "Optimizer", other: "Other" };
@@ -16,7 +16,7 @@ export const IDLE_LABELS = {
 };
 export const IDLE_TOKENS = { data: "data", sync: "sync", launch: "idle", copy: "copy", alloc: "reserved", collective: "communication", python: "host", unknown: "other" };
 const SLOW_FACTOR = 2;
-const MOST_DOTS = 60;
+const MOST_DOTS = 24;
 const UNMARKED = new Set(["lost", "epoch", "validation", "gc"]); // drawn otherwise, or too many
 const AREA_BINS = 120; // calm to the eye; the step lane keeps every spike
 
@@ -126,7 +126,8 @@ const phases = {
   styles: PHASES.map((token) => ({ token, fill: "stack", alpha: 1 })),
   draw(view) {
     const median = median_of(view);
-    const bins = mean_bins(view.series.steps, PHASES, { ...view.range, bins: Math.min(AREA_BINS, view.width / 4), gap: hole_ms(within(view.series.steps, view.range), view.range, median) });
+    const { means } = view.series;
+    const bins = mean_bins(means, PHASES, { ...view.range, bins: Math.min(AREA_BINS, view.width / 4), gap: hole_ms(within(means, view.range), view.range, median) });
     let lines = stack(bins);
     const top = lines.at(-1).reduce((high, point) => Math.max(high, point.x >= view.range.from ? point.y ?? 0 : 0), 0);
     view.unit = time_unit(top);
@@ -136,7 +137,7 @@ const phases = {
   },
   legend(view, time) {
     const { scale, unit } = view.unit ?? time_unit(0);
-    const rows = time === null ? within(view.series.steps, view.range) : [nearest(view.series.steps, time)].filter(Boolean);
+    const rows = time === null ? within(view.series.means, view.range) : [nearest(view.series.steps, time)].filter(Boolean);
     const { phases: told_pct, step_ms } = view.told ?? {};
     const mean = (key) => {
       if (time === null && known(step_ms?.mean) && told_pct) return known(told_pct[key]) ? (told_pct[key] * step_ms.mean * scale) / 100 : null;
@@ -254,7 +255,7 @@ const memory = {
     const lines = [line(host.points, "rss"), line(device?.rows ?? [], "allocated"), line(device?.rows ?? [], "reserved")];
     const peak = memory_peak(device, view.range);
     const top = Math.max(view_top * scale, ...levels.map((level) => level.y), (peak?.y ?? 0) * scale);
-    const point = peak && { t: peak.t, y: peak.y * scale, text: `peak ${number(peak.y * scale)}${peak.op ? ` in ${peak.op}` : ""}` };
+    const point = peak && peak.y * scale > top * 0.02 && { t: peak.t, y: peak.y * scale, text: `peak ${number(peak.y * scale)}${peak.op ? ` in ${peak.op}` : ""}` };
     const near = levels.some((level) => level.token === "crashed");
     return { lines, solid: near, axis: axis(top * 1.1, 3, view.old), unit, marks: { levels, point, reason: lines.every((l) => l.length === 0) ? view.series.memory_reason : null } };
   },
@@ -263,12 +264,16 @@ const memory = {
     const device = main_device(view.series);
     const at = (rows) => (time === null ? rows[first_at(rows, view.range.to + 1e-6) - 1] : nearest(rows, time));
     const row = at(device?.rows ?? []), host = at(view.series.host.points);
-    const print = (bytes) => (known(bytes) ? number(bytes * scale, Math.max(1, decimals(bytes * scale))) : MISSING);
+    const push = (token, kind, label, bytes) => {
+      const tiny = known(bytes) && bytes > 0 && bytes * scale < 0.5; // beside something large: in a unit of its own
+      const [value, own] = tiny ? memory_text(bytes) : [known(bytes) ? number(bytes * scale, Math.max(1, decimals(bytes * scale))) : MISSING, unit];
+      rows.push(legend_row(token, kind, label, value, own));
+    };
     const rows = [];
-    if (device) rows.push(legend_row("allocated", "", "Allocated", print(row?.allocated), unit));
-    if (device?.rows.some((r) => known(r.reserved))) rows.push(legend_row("reserved", "", "Reserved", print(row?.reserved), unit));
-    if (device && known(device.peak_bytes)) rows.push(legend_row("ink", "dot", "Peak allocated", print(device.peak_bytes), unit));
-    rows.push(legend_row("host", "rule", "Host RSS", print(host?.rss), unit));
+    if (device) push("allocated", "", "Allocated", row?.allocated);
+    if (device?.rows.some((r) => known(r.reserved))) push("reserved", "", "Reserved", row?.reserved);
+    if (device && known(device.peak_bytes)) push("ink", "dot", "Peak allocated", device.peak_bytes);
+    push("host", "rule", "Host RSS", host?.rss);
     if (known(device?.oom_in_s)) rows.push(legend_row("crashed", "dot", "Full in", number(device.oom_in_s / (device.oom_in_s > 120 ? 60 : 1)), device.oom_in_s > 120 ? "min" : "s"));
     return rows;
   },

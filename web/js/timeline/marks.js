@@ -4,7 +4,7 @@ import { colour, font } from "../ui/theme.js";
 
 const CRISP = 0.5; // half a pixel puts a 1 px line on one row of pixels
 
-const FEW_BANDS = 12;
+const FEW_BANDS = 12, MOST_NAMED = 4;
 
 /** Text with a rim of the surface, readable over lines. */
 function write(ctx, text, x, y, token) {
@@ -44,7 +44,7 @@ function draw_hatch({ ctx, chartArea: a, scales: { x } }, ranges) {
   }
 }
 
-/** Labels that would touch are left out: the tallest have the word. */
+/** Labels that would touch are left out: the first have the word. */
 function place_labels() {
   const taken = [];
   return (left, width, line) => {
@@ -54,8 +54,10 @@ function place_labels() {
   };
 }
 
+/** Dots, the tallest first; only the first few are named, where there is room. */
 function draw_dots({ ctx, chartArea: a, scales: { x, y } }, dots) {
   const free = place_labels();
+  let named = 0;
   ctx.font = font(11);
   for (const dot of dots) {
     const at = x.getPixelForValue(dot.t), height = y.getPixelForValue(dot.y);
@@ -67,10 +69,12 @@ function draw_dots({ ctx, chartArea: a, scales: { x, y } }, dots) {
     ctx.lineWidth = 1;
     ctx.strokeStyle = colour("surface");
     ctx.stroke();
+    if (named >= MOST_NAMED || dot.y < dots[0].y / 2) continue;
     const width = ctx.measureText(dot.text).width;
     const left = at + 8 + width > a.right ? at - 8 - width : at + 8;
     if (left < a.left || !free(left, width, 0)) continue;
     ctx.textAlign = "left";
+    named++;
     write(ctx, dot.text, left, height + 4, "ink-2");
   }
 }
@@ -87,16 +91,15 @@ function draw_ticks({ ctx, chartArea: a, scales: { x } }, ticks) {
   ctx.textAlign = "left";
   for (const tick of ticks) {
     const at = Math.round(x.getPixelForValue(tick.t)) + CRISP;
-    if (at < a.left || at > a.right) continue;
+    const width = ctx.measureText(tick.text).width;
+    if (at < a.left || at > a.right || !free(at + 5, width, 1)) continue;
     ctx.strokeStyle = colour("line-strong");
     ctx.lineWidth = 1;
     ctx.beginPath();
     ctx.moveTo(at, a.top);
     ctx.lineTo(at, a.bottom);
     ctx.stroke();
-    const width = ctx.measureText(tick.text).width;
-    if (at + 5 + width > a.right || !free(at + 5, width, 1)) continue;
-    write(ctx, tick.text, at + 5, a.top + 9, "ink-3");
+    if (at + 5 + width <= a.right) write(ctx, tick.text, at + 5, a.top + 9, "ink-3");
   }
 }
 
