@@ -46,15 +46,16 @@ static bool append(struct digests *digests, struct digest_level *level,
     return true;
 }
 
-static struct digest *take_oldest(struct digests *digests, struct digest_level *level)
+/* Gives up the `count` oldest of a level: the caller has them. */
+static void drop_oldest(struct digests *digests, struct digest_level *level,
+                        uint32_t count)
 {
-    struct digest *digest = level->items[0];
-
-    level->count--;
-    level->bytes -= digest->bytes;
-    digests->bytes -= digest->bytes;
-    memmove(level->items, level->items + 1, level->count * sizeof(struct digest *));
-    return digest;
+    for (uint32_t i = 0; i < count; i++) {
+        level->bytes -= level->items[i]->bytes;
+        digests->bytes -= level->items[i]->bytes;
+    }
+    level->count -= count;
+    memmove(level->items, level->items + count, level->count * sizeof(struct digest *));
 }
 
 static void span_add(struct digest_span *to, const struct digest_span *from)
@@ -80,15 +81,31 @@ static uint32_t rows_needed(const struct digest *digest)
     return most + 1;
 }
 
-/* Merges the `count` oldest of levels[at] into one of the next level. */
+static bool prepend(struct digests *digests, struct digest_level *level,
+                    struct digest *digest)
+{
+    if (!append(digests, level, digest))
+        return false;
+    memmove(level->items + 1, level->items,
+            (level->count - 1) * sizeof(struct digest *));
+    level->items[0] = digest;
+    return true;
+}
+
+/* Merges the `count` oldest of levels[at] into one of the next level; fewer than FAN
+ * stay the oldest of their own. */
 static void merge(struct digests *digests, struct digest_level *levels, uint32_t at,
                   uint32_t count)
 {
     struct digest_span span = levels[at].items[0]->span;
-    uint32_t next = at + 1 < DIGESTS_LEVELS ? at + 1 : at;
+    bool climbs = count == FAN && at + 1 < DIGESTS_LEVELS;
 
+    struct digest *oldest[FAN];
+
+    memcpy(oldest, levels[at].items, count * sizeof(oldest[0]));
+    drop_oldest(digests, &levels[at], count);
     for (uint32_t i = 0; i < count; i++) {
-        struct digest *digest = take_oldest(digests, &levels[at]);
+        struct digest *digest = oldest[i];
 
         if (tally_reserve(&digests->merging, rows_needed(digest)))
             tally_add_digest(&digests->merging, digest);
@@ -105,7 +122,8 @@ static void merge(struct digests *digests, struct digest_level *levels, uint32_t
 
     tally_clear(&digests->merging);
     digests->merges++;
-    if (merged == NULL || !append(digests, &levels[next], merged)) {
+    if (merged == NULL || !(climbs ? append(digests, &levels[at + 1], merged)
+                                   : prepend(digests, &levels[at], merged))) {
         free(merged);
         digests->refused++;
     }
@@ -118,7 +136,7 @@ static struct digest_level *fullest(struct digests *digests, uint32_t least,
     struct digest_level *found = NULL;
 
     for (uint32_t c = 0; c < DIGEST_CLASSES; c++) {
-        for (uint32_t l = 0; l + 1 < DIGESTS_LEVELS; l++) {
+        for (uint32_t l = 0; l < DIGESTS_LEVELS; l++) {
             struct digest_level *level = &digests->levels[c][l];
 
             if (level->count < least || (found != NULL && level->bytes <= found->bytes))
@@ -144,8 +162,9 @@ static bool promote(struct digests *digests)
                 older = &levels[l];
                 continue;
             }
-            struct digest *digest = take_oldest(digests, &levels[l]);
+            struct digest *digest = levels[l].items[0];
 
+            drop_oldest(digests, &levels[l], 1);
             if (append(digests, older, digest))
                 return true;
             free(digest);

@@ -41,36 +41,36 @@ void timeline_pair(struct timeline *timeline, uint64_t ticks, int64_t monotonic_
     }
     if (ticks <= timeline->pair_ticks)
         return;
-    /* The long baseline is the better one; after a jump only the newest holds. */
-    if (!rate_between(ticks - timeline->first_ticks, ns - timeline->first_ns, &rate))
-        return;
     bool second = timeline->pair_ticks == timeline->first_ticks;
     uint64_t from = timeline->newest_ticks > timeline->pair_ticks
                         ? timeline->newest_ticks
                         : timeline->pair_ticks;
+    bool sane =
+        rate_between(ticks - timeline->first_ticks, ns - timeline->first_ns, &rate);
+
+    if (second && timeline->count == 1) {
+        /* Until now there was no rate at all: nothing true was converted. */
+        if (sane) {
+            timeline->lines[0].ns_per_tick = rate;
+            timeline->pair_ticks = ticks;
+            timeline->pair_ns = ns;
+        }
+        return;
+    }
+    const struct timeline_line *newest = &timeline->lines[timeline->count - 1];
+    int64_t at_from = timeline_ns(timeline, from);
+    double ahead = (double)(int64_t)(ticks - from);
+    double off = (double)ns - ((double)at_from + ahead * newest->ns_per_tick);
+    /* The long baseline gives the better rate; small differences are made up for. */
+    struct timeline_line line = {from, at_from, rate * (1 + off / BEND_NS)};
 
     timeline->pair_ticks = ticks;
     timeline->pair_ns = ns;
-    if (second && timeline->count == 1) {
-        /* Until now there was no rate at all: nothing true was converted. */
-        timeline->lines[0].ns_per_tick = rate;
-        return;
-    }
-    int64_t at_from = timeline_ns(timeline, from);
-    double expected =
-        (double)at_from + (double)(int64_t)(ticks - from) *
-                              timeline->lines[timeline->count - 1].ns_per_tick;
-    double off = (double)ns - expected;
-    struct timeline_line line = {from, at_from, rate};
-
-    if (fabs(off) > (double)TIMELINE_JUMP_NS) {
+    if (!sane || fabs(off) > (double)TIMELINE_JUMP_NS) {
         timeline->jumps++;
         timeline->first_ticks = ticks;
         timeline->first_ns = ns;
-        line = (struct timeline_line){ticks, ns, rate};
-        line.ns_per_tick = timeline->lines[timeline->count - 1].ns_per_tick;
-    } else {
-        line.ns_per_tick = rate * (1 + off / BEND_NS);
+        line = (struct timeline_line){ticks, ns, newest->ns_per_tick};
     }
     push(timeline, &line);
 }

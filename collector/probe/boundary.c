@@ -219,6 +219,13 @@ static void say_source(const struct steps_output *output)
         output->number});
 }
 
+static void say_phases(void)
+{
+    if (atomic_load_explicit(&probe->sources[WIRE_SOURCE_PHASES].state,
+                             memory_order_relaxed) != WIRE_STATE_ACTIVE)
+        probe_capability(WIRE_SOURCE_PHASES, WIRE_STATE_ACTIVE, NULL, NULL);
+}
+
 static void emitted(void *context, const struct steps_output *output)
 {
     (void)context;
@@ -227,6 +234,7 @@ static void emitted(void *context, const struct steps_output *output)
         step_ended(output);
         break;
     case STEPS_OUT_PHASE:
+        say_phases();
         probe_event((struct event){
             output->start, output->end - output->start,
             EVENT_META(0, EVENT_PHASE, 0, (uint16_t)output->phase), output->number});
@@ -351,6 +359,7 @@ void probe_boundary_open(void)
 
 void probe_boundary_begin(void)
 {
+    probe_capabilities_begin();
     atomic_store_explicit(&probe->header->recording, first_recording,
                           memory_order_relaxed);
     atomic_store_explicit(&probe->recording, first_recording, memory_order_relaxed);

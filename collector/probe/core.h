@@ -15,6 +15,12 @@ uint64_t probe_main_ring_capacity(uint64_t pool_bytes);
 /* probe.c: where the segment will be found, named or not yet. */
 const char *probe_core_path(void);
 
+/* facts.c: what every source says before it is attached. */
+void probe_capabilities_begin(void);
+
+/* nvtx.c: NVTX called us, perhaps before there was a segment. */
+bool probe_nvtx_injected(void);
+
 /* boundary.c */
 void probe_boundary_open(void);  /* the segment is mapped, not yet open to threads */
 void probe_boundary_begin(void); /* it is open: the first words are written */

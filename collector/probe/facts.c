@@ -1,6 +1,7 @@
 /* Facts of the job and capabilities of the sources: rare writes of any thread. */
 #include <string.h>
 
+#include "probe/core.h"
 #include "probe/probe.h"
 
 uint32_t probe_name_bytes(const char *bytes, size_t length)
@@ -83,12 +84,41 @@ void probe_capability(enum wire_source source, enum wire_source_state state,
 
     if (one == NULL)
         return;
+    if (state == WIRE_STATE_ACTIVE && reason == NULL)
+        reason = ""; /* why it was not, is over */
     if (reason != NULL)
         atomic_store_explicit(&one->reason, probe_name(reason), memory_order_relaxed);
     if (detail != NULL)
         atomic_store_explicit(&one->detail, probe_name(detail), memory_order_relaxed);
     /* Release: pairs with readers' acquire; the reason is there with its state. */
     atomic_store_explicit(&one->state, (uint32_t)state, memory_order_release);
+}
+
+void probe_capabilities_begin(void)
+{
+    static const struct {
+        enum wire_source source;
+        enum wire_source_state state;
+        const char *reason;
+    } rows[] = {
+        {WIRE_SOURCE_STEPS, WIRE_STATE_UNKNOWN, "no step has ended yet"},
+        {WIRE_SOURCE_PHASES, WIRE_STATE_UNKNOWN, "no phase has ended yet"},
+        {WIRE_SOURCE_CPU_OPS, WIRE_STATE_UNAVAILABLE, "PyTorch is not attached"},
+        {WIRE_SOURCE_RANGES, WIRE_STATE_UNKNOWN, "nobody has named a range yet"},
+        {WIRE_SOURCE_NVTX, WIRE_STATE_UNKNOWN, "no NVTX call was made yet"},
+        {WIRE_SOURCE_CPU_MEMORY, WIRE_STATE_UNAVAILABLE, "no allocator is attached"},
+        {WIRE_SOURCE_DEVICE_MEMORY, WIRE_STATE_UNAVAILABLE, "no allocator is attached"},
+        {WIRE_SOURCE_CUPTI, WIRE_STATE_UNAVAILABLE,
+         "GPU work is not recorded by this version"},
+        {WIRE_SOURCE_PYTHON, WIRE_STATE_UNAVAILABLE, "Python is not attached"},
+        {WIRE_SOURCE_FRAMEWORK, WIRE_STATE_UNAVAILABLE, "no framework is attached"},
+        {WIRE_SOURCE_STACKS, WIRE_STATE_UNAVAILABLE, "Python is not attached"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        probe_capability(rows[i].source, rows[i].state, rows[i].reason, NULL);
+    if (probe_nvtx_injected())
+        probe_capability(WIRE_SOURCE_NVTX, WIRE_STATE_ACTIVE, "", "injection");
 }
 
 void probe_capability_cost(enum wire_source source, uint32_t cost_ps)

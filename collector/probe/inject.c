@@ -9,6 +9,7 @@ int InitializeInjection(void);
 EXPORTED int InitializeInjection(void)
 {
     probe_capability(WIRE_SOURCE_CUPTI, WIRE_STATE_UNAVAILABLE,
-                     "GPU work is not recorded by this version", NULL);
+                     "GPU work is not recorded by this version",
+                     "the CUDA driver was initialised");
     return 1;
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "probe/core.h"
 #include "probe/probe.h"
 #include "wire/attributes.h"
 
@@ -32,6 +33,7 @@ struct started {
     uint32_t slot; /* of the thread that opened it, + 1 */
 };
 
+static _Atomic uint32_t injected;
 static struct started started[STARTED];
 static _Atomic uint32_t started_next;
 
@@ -107,7 +109,6 @@ static NEVER_INLINE struct probe_thread *start_and_enter(void)
 {
     if (probe_is_open() || probe_start(0) != 0)
         return NULL;
-    probe_capability(WIRE_SOURCE_NVTX, WIRE_STATE_ACTIVE, NULL, "injection");
     return probe_enter();
 }
 
@@ -374,6 +375,11 @@ static const struct row rows[] = {
     {NVTX_CORE2, NVTX_DOMAIN_CREATE_W, (nvtx_function)create_w},
 };
 
+bool probe_nvtx_injected(void)
+{
+    return atomic_load_explicit(&injected, memory_order_relaxed) != 0;
+}
+
 /* Always 1: on 0 NVTX would unload us. */
 EXPORTED int InitializeInjectionNvtx2(nvtx_export_table *get_export_table)
 {
@@ -392,6 +398,7 @@ EXPORTED int InitializeInjectionNvtx2(nvtx_export_table *get_export_table)
             continue;
         *table[rows[i].index] = rows[i].function;
     }
+    atomic_store_explicit(&injected, 1, memory_order_relaxed);
     probe_capability(WIRE_SOURCE_NVTX, WIRE_STATE_ACTIVE, NULL, "injection");
     return 1;
 }

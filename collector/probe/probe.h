@@ -127,7 +127,8 @@ void probe_fact_number(const char *key, int64_t value);
 void probe_fact_real(const char *key, double value);
 void probe_fact_bool(const char *key, bool value);
 
-/* `reason` and `detail` may be NULL: they keep what was said before. */
+/* `reason` and `detail` may be NULL: they keep what was said before, but what is active
+ * has no reason any more. */
 void probe_capability(enum wire_source source, enum wire_source_state state,
                       const char *reason, const char *detail);
 /* Calibrated cost of one event of a source, in picoseconds. */

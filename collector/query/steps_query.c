@@ -309,7 +309,7 @@ static void decimate(const struct steps *steps, uint32_t first, uint32_t count,
             int64_t duration = steps_at(steps, i)->duration_ns;
 
             low = duration < steps_at(steps, low)->duration_ns ? i : low;
-            high = duration > steps_at(steps, high)->duration_ns ? i : high;
+            high = duration >= steps_at(steps, high)->duration_ns ? i : high;
         }
         parts_step_row(steps_at(steps, low < high ? low : high), answer->train.p50_ns,
                        &answer->rows[answer->row_count++]);
@@ -364,7 +364,10 @@ static int list_rows(const struct pick *pick, uint32_t points,
     answer->rows = arena_new(&answer->head.arena, points, sizeof(*answer->rows));
     if (answer->rows == NULL)
         return -ENOMEM;
-    if (!window->complete && count > 0) {
+    bool older = steps_remembered(steps) < steps->count &&
+                 window->from_ns < steps_at(steps, 0)->start_ns;
+
+    if (older && count > 0) {
         /* A share of the points for what only the series know. */
         int64_t oldest = steps_at(steps, first)->start_ns;
 

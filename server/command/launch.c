@@ -97,7 +97,7 @@ static int open_log(const struct options *options, uint16_t port)
     return fd >= 0 ? fd : open("/dev/null", O_WRONLY);
 }
 
-/* argv of the server: every setting that is not the default, but the token, which other
+/* argv of the server: every setting that it would not find itself, but the token, which other
  * users must not read in the process list. */
 #define SERVER_WORDS (OPTIONS + 8)
 static void server_arguments(char *words[SERVER_WORDS], const struct options *options,
@@ -112,14 +112,14 @@ static void server_arguments(char *words[SERVER_WORDS], const struct options *op
         asprintf(&words[count++], "--linger=%s", options_text(options, OPTION_LINGER)) <
             0)
         words[0] = NULL;
-    if (options->values[OPTION_DIR].origin != OPTION_FROM_DEFAULT &&
+    if (*options_text(options, OPTION_DIR) != '\0' &&
         asprintf(&words[count++], "--dir=%s", directory) < 0)
         words[0] = NULL;
     for (int id = 0; id < OPTIONS; id++) {
         const struct option_value *value = &options->values[id];
         char path[PLACE_BYTES];
 
-        if (value->origin == OPTION_FROM_DEFAULT || id == OPTION_PORT ||
+        if (value->origin <= OPTION_FROM_CONFIG || id == OPTION_PORT ||
             id == OPTION_LINGER || id == OPTION_DIR || id == OPTION_TOKEN ||
             id == OPTION_BUDGET || id == OPTION_LEVEL)
             continue;

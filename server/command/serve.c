@@ -60,8 +60,10 @@ static void wait_for_end(const struct serve *serve, const char *directory,
         int64_t idle_ms = serve_idle_ms(serve);
 
         if (runs_are_alive(directory, serve_port(serve)) ||
-            (linger_ms > 0 && idle_ms == 0))
+            (linger_ms > 0 && idle_ms == 0)) {
             busy_ns = now_ns;
+            continue;
+        }
         if ((int64_t)(now_ns - busy_ns) / 1000000 >= linger_ms &&
             (linger_ms == 0 || idle_ms >= linger_ms))
             return;
@@ -160,7 +162,7 @@ int command_serve(const struct invocation *invocation)
     else if (state[0] != '\0')
         snprintf(windows, sizeof(windows), "%s/windows", state);
     fill_options(&serve, options, state, windows);
-    if (options->values[OPTION_DIR].origin != OPTION_FROM_DEFAULT)
+    if (*options_text(options, OPTION_DIR) != '\0')
         serve.directory = directory;
     if (!launch_is_loopback(serve.bind) && *serve.token == '\0') {
         if (!launch_make_token(token, sizeof(token))) {

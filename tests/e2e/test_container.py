@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import BUILD, ROOT, TrainglassTest, free_port, get, get_json, is_alive, wait_for
+from harness import BUILD, ROOT, TrainglassTest, free_port, get, get_json, is_alive, main, wait_for
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "trainglass"
 SUITE = "bookworm"
@@ -57,8 +57,8 @@ def make_base():
         container = buildah("from", "scratch")
         if os.path.exists(CERTIFICATES):
             # So that package clients in the build reach what they reach here.
-            shutil.copy(CERTIFICATES, f"{folder}/etc/ssl/host-certificates.crt")
-            buildah("config", "--env", "NODE_EXTRA_CA_CERTS=/etc/ssl/host-certificates.crt", container)
+            shutil.copy(CERTIFICATES, f"{folder}/etc/host-certificates.crt")
+            buildah("config", "--env", "NODE_EXTRA_CA_CERTS=/etc/host-certificates.crt", container)
         buildah("add", container, folder, "/")
         buildah("commit", "-q", container, name)
         buildah("rm", container)
@@ -187,4 +187,4 @@ class ContainerTest(TrainglassTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -7,9 +7,8 @@ import signal
 import stat
 import subprocess
 import sys
-import unittest
 
-from harness import PROGRAM, TrainglassTest, is_alive, wait_for
+from harness import PROGRAM, TrainglassTest, is_alive, main, wait_for
 
 
 class RunTest(TrainglassTest):
@@ -254,4 +253,4 @@ class UsageTest(TrainglassTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -27,6 +27,8 @@ import { $, el, set_attribute, set_hidden } from "./ui/dom.js";
 import { notice } from "./ui/notices.js";
 
 const REDRAW_MS = matchMedia("(prefers-reduced-motion: reduce)").matches ? 1000 : 100;
+const TOLD_MS = 500; // numbers that change faster cannot be read
+const MEASURE = new URLSearchParams(location.search).has("measure"); // each drawing as a performance entry
 const TOPICS = "status,bottlenecks,steps,memory,gpu";
 
 let state = { ...initial, view: { ...initial.view, ...parse_hash(location.hash) } };
@@ -71,7 +73,8 @@ function read_hash() {
   const wanted = parse_hash(location.hash);
   const { sort, group, k, query, pins, tab, window } = wanted;
   state = { ...state, view: { ...state.view, sort, group, k, query, pins, tab, window } };
-  if (wanted.session !== null && wanted.session !== state.session) actions.choose_session(wanted.session, wanted.rank);
+  const there = state.status?.sessions?.some((s) => s.id === wanted.session);
+  if (there && wanted.session !== state.session) actions.choose_session(wanted.session, wanted.rank);
   apply_range(wanted);
   poll.now("ops", "bottlenecks");
   queue();
@@ -213,7 +216,7 @@ const stream = open_stream(({ event, connection }) => {
   return undefined;
 });
 
-let refilled_at = 0;
+let refilled_at = 0, told_at = 0;
 
 /** More rows than are kept: the server has the same time with fewer. */
 function refill() {
@@ -255,7 +258,7 @@ function draw() {
     poll.now("ops");
   }
   drawn = state;
-  performance.measure?.("draw", { start: drawn_at, end: performance.now() });
+  if (MEASURE) performance.measure("draw", { start: drawn_at, end: performance.now() });
 }
 
 function draw_run(now) {
@@ -263,9 +266,10 @@ function draw_run(now) {
   const session = session_of(state);
   set_attribute($("report"), "href", address("api/report", chosen(state)));
   set_hidden($("open-trace"), session.state === "crashed" || session.state === "lost");
-  if (changed("series", "view", "session", "rank", "status", "bottlenecks", "lost")) {
-    const still_same = still() && drawn?.view === state.view && drawn?.session === state.session;
-    if (!still_same) timeline.render(state);
+  const asked_anew = changed("view", "session", "rank", "bottlenecks");
+  if (asked_anew || (!still() && changed("series", "status", "lost"))) timeline.render(state);
+  if (asked_anew || now - told_at >= TOLD_MS) {
+    told_at = now;
     render_summary(state, { actions, now });
     render_slow(state, { actions, received_ms: is_over(session) ? 0 : now - slow_at });
     render_idle(state);

@@ -52,7 +52,7 @@ export function badge_of(state, { median_ms, now, clock }) {
   if (is_over(session)) return ended_badge(session);
   const { paused } = state.view;
   if (paused) {
-    const behind = (newest(state.series) ?? 0) - paused.to;
+    const behind = (newest(state.series) ?? 0) - Math.min(paused.to, newest(paused.series) ?? paused.to);
     return { kind: "paused", title: "Paused", detail: behind > 500 ? `${span(behind)} behind` : "", hint: "Click, space or a double-click on the timeline goes back to live.", action: "resume" };
   }
   if (lost) return lost;

@@ -5,6 +5,7 @@ import { first_at } from "./bins.js";
 import { DEFAULTS } from "./hash.js";
 import { add_gpu, add_memory, add_steps, newest, no_series, oldest, set_gpu, set_memory, set_steps } from "./series.js";
 
+const YOUNG_MS = 10e3; // the least that a live axis shows
 export const WINDOW_MS = { "10s": 10e3, "60s": 60e3, "10min": 600e3, run: Infinity };
 
 export const initial = Object.freeze({
@@ -163,14 +164,16 @@ export function window_of(state) {
   return is_over(session) || session?.from_file ? "run" : "60s";
 }
 
-/** What all lanes show: {from, to} in ms of the session's axis. */
+/**
+ * What all lanes show: {from, to} in ms of the session's axis. A young run fills it from the left,
+ * until the window is full.
+ */
 export function range_of(state) {
   if (state.view.paused) return state.view.paused;
   const length = WINDOW_MS[window_of(state)];
-  const to = newest(state.series) ?? 0;
-  if (length !== Infinity) return { from: to - length, to };
-  const from = oldest(state.series) ?? 0;
-  return { from: Math.min(from, to - 1e3), to };
+  const first = oldest(state.series) ?? 0, last = newest(state.series) ?? 0;
+  if (last - first >= length) return { from: last - length, to: last };
+  return { from: first, to: Math.max(last, first + Math.min(length, YOUNG_MS)) };
 }
 
 /** The parameter `window` of every endpoint: a selection, else a still range, else the window. */

@@ -126,7 +126,7 @@ function render_head(state) {
   if (document.activeElement !== input && input.value !== state.view.query) input.value = state.view.query;
   set_text($("op-group").lastElementChild, GROUP_LABELS[state.view.group]);
   set_text($("op-rows").lastElementChild, String(state.view.k));
-  set_text($("sampled"), sampled_text(state.ops));
+  set_text($("sampled"), sampled_text(shown_ops(state, tab)));
 }
 
 /** "61 of 280 steps recorded in full; totals scaled, ±2.1 %"; nothing where all were recorded. */
@@ -192,6 +192,9 @@ function op_share(op, { step_ms, steps }) {
   return known(ms) && step_ms > 0 ? ms / step_ms : 0;
 }
 
+/** The answer, unless it is about the other tab. */
+const shown_ops = (state, tab) => (state.ops?.device && state.ops.device !== tab ? null : state.ops);
+
 function foot_text(ops, shown) {
   if (!ops || shown === 0) return "";
   const total = ops.total_ops ?? shown;
@@ -214,7 +217,7 @@ export function render_ops(state, { actions }) {
     shown_columns = names;
     build_table(actions);
   }
-  const { ops } = state, tab = tab_of(state);
+  const tab = tab_of(state), ops = shown_ops(state, tab);
   const rows = ordered_ops(ops?.ops ?? [], state.view.pins);
   const table = $("op-table").firstElementChild, nothing = $("op-table").lastElementChild;
   for (const head of table.querySelectorAll("th[data-sort]")) set_attribute(head, "aria-sort", head.dataset.sort === (state.view.sort === "total" && !extra.has("total_ms") ? "self" : state.view.sort) && (head.dataset.key !== "self_ms" || extra.has("self_ms")) ? (state.view.sort === "name" ? "ascending" : "descending") : null);

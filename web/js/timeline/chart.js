@@ -1,10 +1,12 @@
 // One lane as a chart. All lanes share left and right edge to the pixel: the y axis has a fixed
-// width, the x scale no padding of its own. Nothing animates.
+// width, the x scale no padding of its own. Nothing animates. Colours are plain values, because
+// Chart.js asks a function anew for every tick of every drawing: a new scheme needs new charts.
 
 import { number } from "../model/format.js";
 import { time_ticks } from "../model/bins.js";
 import { colour } from "../ui/theme.js";
 import { marks_plugin } from "./marks.js";
+import "./painter.js";
 
 export const Y_WIDTH = 56;
 const AXIS_HEIGHT = 26;
@@ -16,8 +18,8 @@ const { Chart } = globalThis;
 function dataset(style) {
   const area = style.fill === "stack";
   return {
-    data: [], fill: style.fill, stepped: style.stepped ?? false, tension: 0, spanGaps: false,
-    borderWidth: area ? 0.5 : style.width, borderDash: style.dash ?? [],
+    data: [], fill: style.fill, stepped: style.stepped === true,
+    borderWidth: area ? 0.75 : style.width, borderDash: style.dash ?? [],
   };
 }
 
@@ -32,13 +34,12 @@ function paint(data, style, token, solid) {
 }
 
 function options(shared) {
-  const grid = () => colour("line");
-  const text = { color: () => colour("ink-3"), font: { size: 11, family: getComputedStyle(document.body).fontFamily } };
+  const grid = colour("line");
+  const text = { color: colour("ink-3"), font: { size: 11, family: getComputedStyle(document.body).fontFamily } };
   return {
     animation: false, parsing: false, normalized: true, maintainAspectRatio: false, events: [],
-    elements: { point: { radius: 0, hitRadius: 0 }, line: { borderJoinStyle: "round" } },
     layout: { autoPadding: false, padding: { top: 4, right: 1 } },
-    plugins: { legend: { display: false }, tooltip: { enabled: false }, decimation: { enabled: false } },
+    plugins: { legend: { display: false }, tooltip: { enabled: false } },
     scales: {
       x: {
         type: "linear", min: 0, max: 1, border: { color: grid }, grid: { color: grid, drawTicks: false },
@@ -75,7 +76,7 @@ function label(shared, value, last) {
 export function lane_chart(canvas, lane, labelled) {
   const shared = { axis: { top: 1, step: 1 }, unit: "", times: [], labelled, clock: String, room: () => true, marks: {} };
   const sets = lane.styles.map((style, i) => ({ ...dataset(style), ...(style.fill === "stack" ? { fill: i === 0 ? "origin" : "-1" } : {}) }));
-  const chart = new Chart(canvas, { type: "line", data: { datasets: sets }, options: options(shared), plugins: [marks_plugin(() => shared.marks)] });
+  const chart = new Chart(canvas, { type: "lane", data: { datasets: sets }, options: options(shared), plugins: [marks_plugin(() => shared.marks)] });
   return {
     chart,
     get area() { return chart.chartArea; },

@@ -155,10 +155,21 @@ const phases = {
 
 const idle_keys = IDLE.map((cause) => `idle_${cause}`);
 
-/** The two largest causes of idling in view; the rest is one band. */
-function idle_order(rows) {
-  const sums = idle_keys.map((key) => [key, rows.reduce((sum, row) => sum + (row[key] ?? 0), 0)]);
-  return sums.sort((a, b) => b[1] - a[1]).slice(0, 2).map(([key]) => key);
+const gpu_keys = [...idle_keys, "idle", "copy", "communication", "compute"];
+
+/** The two largest causes of idling, by `sum_of(key)`; the rest is one band. */
+function idle_order(sum_of) {
+  return idle_keys.map((key) => [key, sum_of(key)]).sort((a, b) => b[1] - a[1]).slice(0, 2).map(([key]) => key);
+}
+
+const sum_over = (rows) => (key) => rows.reduce((sum, row) => sum + (row[key] ?? 0), 0);
+
+/** Bins of all uses → bins of the six bands. */
+function band_bins(bins, order) {
+  const at = (key) => bins.values[gpu_keys.indexOf(key)];
+  const rest = gpu_keys.filter((key) => key.startsWith("idle") && !order.includes(key)).map(at);
+  const others = bins.x.map((x, i) => (rest[0][i] === null ? null : rest.reduce((sum, list) => sum + list[i], 0)));
+  return { ...bins, values: [at(order[0]), at(order[1]), others, at("copy"), at("communication"), at("compute")] };
 }
 
 /** Percent of each band in the server's own means; null where it told none. */
@@ -184,15 +195,16 @@ export function gpu_lane(device, index) {
     id: `gpu${index}`, title: `GPU ${index}`, note: device.name, weight: 1.42,
     styles: ["data", "sync", "idle", "copy", "communication", "compute"].map((token) => ({ token, fill: "stack", alpha: 1 })),
     draw(view) {
-      view.order = idle_order(within(rows_of(view), view.range));
-      const rows = within(rows_of(view), { from: view.range.from - 5e3, to: view.range.to + 5e3 }).map((row) => gpu_bands(row, view.order));
-      const bins = mean_bins(rows, GPU_BANDS, { ...view.range, bins: Math.min(AREA_BINS, view.width / 4), gap: hole_ms(rows, view.range) });
+      const rows = within(rows_of(view), view.range);
+      const all = mean_bins(rows_of(view), gpu_keys, { ...view.range, bins: Math.min(AREA_BINS, view.width / 4), gap: hole_ms(rows, view.range) });
+      view.order = idle_order((key) => all.values[gpu_keys.indexOf(key)].reduce((sum, share) => sum + (share ?? 0), 0));
+      const bins = band_bins(all, view.order);
       const tokens = [...view.order.map((key) => IDLE_TOKENS[key.slice(5)]), "idle", "copy", "communication", "compute"];
       if (tokens[0] === "idle" || tokens[1] === "idle") tokens[2] = "other";
       return { lines: stack(bins, 100), tokens, axis: { top: 100, step: 50 }, unit: "%", marks: { reason: bins.x.length === 0 ? view.series.gpu_reason : null } };
     },
     legend(view, time) {
-      const order = view.order ?? idle_order(within(rows_of(view), view.range));
+      const order = view.order ?? idle_order(sum_over(within(rows_of(view), view.range)));
       const raw = time === null ? within(rows_of(view), view.range) : [nearest(rows_of(view), time)].filter(Boolean);
       const rows = raw.map((row) => gpu_bands(row, order));
       const told = time === null ? gpu_told(view.series.gpus[index]?.per_step_ms, order) : null;
@@ -233,7 +245,7 @@ const memory = {
   styles: [
     { token: "host", width: 1.5, fill: false, fill_token: "host", alpha: 0.14, dash: [4, 3] },
     { token: "allocated", width: 1.25, fill: "origin", alpha: 0.2 },
-    { token: "reserved", width: 1.25, fill: "-1", alpha: 0.22, stepped: "before" },
+    { token: "reserved", width: 1.25, fill: "-1", alpha: 0.22, stepped: true },
   ],
   draw(view) {
     const { host } = view.series;
@@ -245,9 +257,10 @@ const memory = {
     view.unit = memory_unit(view_top);
     const levels = memory_levels(device, host, host_top, view_top, view.unit);
     const { unit, scale } = view.unit;
-    const options = { ...view.range, width: view.width, gap: hole_ms(seen.length > host_seen.length ? seen : host_seen, view.range) };
+    const options = { ...view.range, width: view.width / 4, gap: hole_ms(seen.length > host_seen.length ? seen : host_seen, view.range) };
     const line = (rows, key) => {
-      const present = rows.filter((row) => row[key] !== null && row[key] !== undefined);
+      const start = Math.max(0, first_at(rows, view.range.from) - 1), end = first_at(rows, view.range.to + 1e-6) + 1;
+      const present = rows.slice(start, end).filter((row) => known(row[key]));
       const points = min_max(present, key, options);
       for (const point of points) if (point.y !== null) point.y *= scale;
       return points;

@@ -60,7 +60,7 @@ export function attach_pointer(timeline, actions) {
     timeline.dragging = false;
   });
 
-  host.addEventListener("dblclick", (event) => { if (event.target.tagName === "CANVAS") actions.resume(); });
+  host.addEventListener("dblclick", (event) => { if (!event.target.closest("button, .twin")) actions.resume(); });
 
   host.addEventListener("wheel", (event) => {
     if (!ready()) return;

@@ -40,14 +40,17 @@ export class Timeline {
     this.host = host;
     this.actions = actions;
     this.lanes = [];
-    this.names = "";
+    this.names = null; // of what the lanes were built for
     this.time = null; // under the crosshair
     this.legend_at = 0;
     this.state = null;
     this.brush = el("div", { class: "brush", hidden: true }, el("span"));
     this.cross = el("div", { class: "cross", hidden: true }, el("span"));
     this.more = el("button", { class: "more-lanes", type: "button", onclick: () => this.host.classList.add("all-lanes") }, "More lanes");
-    on_scheme(() => this.render(this.state));
+    on_scheme(() => {
+      this.names = null;
+      this.render(this.state);
+    });
     new ResizeObserver(() => this.resized()).observe(host);
     attach_pointer(this, actions);
   }
@@ -115,7 +118,7 @@ export class Timeline {
     this.state = state;
     const series = shown_series(state), off = gpu_reason(state);
     const names = `${series.gpus.map((gpu) => gpu.device + gpu.name)} ${off}`;
-    if (names !== this.names || this.lanes.length === 0) {
+    if (names !== this.names) {
       this.names = names;
       this.build(lanes_for(series, off));
     }

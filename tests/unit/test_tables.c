@@ -1,0 +1,557 @@
+/* Events folded by hand, asked through the queries. */
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "aggregate/state.h"
+#include "query/bottlenecks_query.h"
+#include "query/memory_query.h"
+#include "query/ops_query.h"
+#include "query/ranks_query.h"
+#include "query/steps_query.h"
+
+#define MS   INT64_C(1000000)
+#define FULL (EVENT_STEP_OPS)
+
+static struct store *store;
+static struct session *session;
+static struct process *process;
+
+static struct process *new_process(int32_t rank)
+{
+    struct process_identity identity = {.pid = 100 + (uint32_t)rank,
+                                        .rank = rank,
+                                        .world_size = 2,
+                                        .role = WIRE_ROLE_TRAINER};
+
+    return state_process(store, session, &identity);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    store = store_new(NULL);
+    session = state_session(store, "hand");
+    process = new_process(0);
+    return process == NULL ? -1 : 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    store_free(store);
+    return 0;
+}
+
+static uint32_t text(const char *name)
+{
+    return texts_intern(process->texts, name, strlen(name));
+}
+
+static void fold(uint32_t thread, uint64_t meta, int64_t start, int64_t value)
+{
+    struct event event = {
+        .time = (uint64_t)start, .value = (uint64_t)value, .meta = meta};
+
+    process_fold(process, thread, &event, 1);
+}
+
+static void op(uint32_t thread, const char *name, int64_t start, int64_t end_ns)
+{
+    fold(thread, EVENT_META(text(name), EVENT_CPU_OP, 0, 0), start, end_ns - start);
+}
+
+static void range(const char *name, int64_t start, int64_t end_ns)
+{
+    fold(0, EVENT_META(text(name), EVENT_USER_RANGE, EVENT_RANGE_TORCH, 0), start,
+         end_ns - start);
+}
+
+static void phase(uint16_t which, int64_t start, int64_t end_ns)
+{
+    fold(0, EVENT_META(0, EVENT_PHASE, 0, which), start, end_ns - start);
+}
+
+static void step(uint64_t number, uint32_t flags, int64_t start, int64_t end_ns)
+{
+    struct event event = {.time = (uint64_t)start,
+                          .value = (uint64_t)(end_ns - start),
+                          .meta = EVENT_META(0, EVENT_STEP, flags, 0xf),
+                          .aux = number | (uint64_t)1 << 48};
+
+    process_fold(process, 0, &event, 1);
+}
+
+static struct ops_answer ask_ops(struct window window)
+{
+    struct selection whose = {.rank = SELECT_ANY, .window = window};
+    struct ops_answer answer;
+
+    assert_int_equal(ops_query(store, &whose, &(struct ops_request){.k = 100}, &answer),
+                     0);
+    return answer;
+}
+
+/* The row of a name; one of nothing when there is none. */
+static const struct op_row *find(const struct ops_answer *answer, const char *name)
+{
+    static const struct op_row none = {.name = "", .kind = ""};
+
+    for (uint32_t i = 0; i < answer->row_count; i++)
+        if (strcmp(answer->rows[i].name, name) == 0)
+            return &answer->rows[i];
+    return &none;
+}
+
+static const struct window run = {.kind = WINDOW_RUN};
+
+static void a_range_takes_no_self_time_from_ops_and_gives_none(void **state)
+{
+    (void)state;
+    op(0, "inner", 2 * MS, 4 * MS);
+    range("mine", 1 * MS, 5 * MS);
+    op(0, "outer", 0, 6 * MS);
+    step(0, FULL, 0, 10 * MS);
+    struct ops_answer answer = ask_ops(run);
+
+    assert_true(find(&answer, "outer")->self_ns == 4e6);
+    assert_true(find(&answer, "mine")->self_ns == 0);
+    assert_true(find(&answer, "mine")->total_ns == 4e6);
+    assert_string_equal(find(&answer, "mine")->kind, "range");
+    answer_free(&answer.head);
+}
+
+static void a_profiler_step_is_never_a_row_and_an_optimizer_is_a_range(void **state)
+{
+    (void)state;
+    op(0, "aten::add", 1 * MS, 2 * MS);
+    op(0, "Optimizer.step#SGD.step", 0, 3 * MS);
+    op(0, "ProfilerStep#4", 0, 4 * MS);
+    step(0, FULL, 0, 10 * MS);
+    struct ops_answer answer = ask_ops(run);
+
+    assert_int_equal(answer.total_ops, 2);
+    assert_string_equal(find(&answer, "Optimizer.step#SGD.step")->kind, "range");
+    answer_free(&answer.head);
+}
+
+static void sampled_ops_are_scaled_and_ranges_are_not(void **state)
+{
+    (void)state;
+    /* One step in four recorded; the op takes 1 or 3 ms in turns. */
+    for (int64_t n = 0; n < 400; n++) {
+        int64_t t = n * 10 * MS;
+
+        if (n % 4 == 0)
+            op(0, "aten::mm", t + MS, t + (n % 8 == 0 ? 2 : 4) * MS);
+        range("mine", t + 5 * MS, t + 6 * MS);
+        step((uint64_t)n, n % 4 == 0 ? FULL : 0, t, t + 10 * MS);
+    }
+    struct ops_answer answer = ask_ops(run);
+    const struct op_row *mm = find(&answer, "aten::mm");
+
+    assert_int_equal(answer.head.steps, 400);
+    assert_int_equal(answer.head.recorded_steps, 100);
+    assert_int_equal(mm->recorded_count, 100);
+    assert_int_equal(mm->recorded_total_ns, 200 * MS);
+    assert_true(fabs(mm->count - 400) < 1e-6);
+    assert_true(fabs(mm->total_ns - 800e6) < 1);
+    assert_true(fabs(mm->per_step_ns - 2e6) < 1e-3);
+    assert_true(fabs(mm->share - 0.2) < 1e-9);
+    /* 1.98 * 400 * sqrt(0.75) * 1.005 ms / 10 of 800 ms. */
+    assert_true(fabs(mm->error_pct - 8.63) < 0.1);
+    assert_int_equal(find(&answer, "mine")->recorded_count, 400);
+    assert_true(fabs(find(&answer, "mine")->total_ns - 400e6) < 1);
+    assert_true(find(&answer, "mine")->error_pct == 0);
+    answer_free(&answer.head);
+}
+
+static void tagged_steps_stand_for_themselves_alone(void **state)
+{
+    (void)state;
+    /* Ten drawn of 99 at 1 ms, and one tagged step with 50 ms. */
+    for (int64_t n = 0; n < 100; n++) {
+        int64_t t = n * 100 * MS;
+        bool drawn = n % 10 == 0, tagged = n == 55;
+
+        if (drawn || tagged)
+            op(0, "aten::mm", t, t + (tagged ? 50 : 1) * MS);
+        step((uint64_t)n,
+             tagged  ? FULL | EVENT_STEP_TAGGED
+             : drawn ? FULL
+                     : 0,
+             t, t + 100 * MS);
+    }
+    struct ops_answer answer = ask_ops(run);
+
+    assert_true(fabs(find(&answer, "aten::mm")->total_ns - (50e6 + 99e6)) < 1);
+    answer_free(&answer.head);
+    answer = ask_ops((struct window){.kind = WINDOW_STEPS, .a = 55, .b = 55});
+    assert_true(fabs(find(&answer, "aten::mm")->total_ns - 50e6) < 1);
+    assert_true(find(&answer, "aten::mm")->error_pct == 0);
+    answer_free(&answer.head);
+}
+
+static void late_events_join_the_step_in_which_they_began(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < 4; n++) {
+        op(0, "main", n * 10 * MS, n * 10 * MS + MS);
+        step((uint64_t)n, FULL, n * 10 * MS, (n + 1) * 10 * MS);
+    }
+    op(1, "late", 11 * MS, 19 * MS);
+    struct ops_answer answer =
+        ask_ops((struct window){.kind = WINDOW_STEPS, .a = 1, .b = 1});
+
+    assert_int_equal(find(&answer, "late")->recorded_count, 1);
+    assert_int_equal(find(&answer, "main")->recorded_count, 1);
+    answer_free(&answer.head);
+    answer = ask_ops((struct window){.kind = WINDOW_STEPS, .a = 2, .b = 3});
+    assert_int_equal(find(&answer, "late")->recorded_count, 0);
+    answer_free(&answer.head);
+}
+
+static void ops_outside_of_steps_and_in_validation_are_no_part_of_a_step(void **state)
+{
+    (void)state;
+    op(0, "init", 0, 5 * MS);
+    op(0, "aten::collate", 11 * MS, 12 * MS);
+    phase(EVENT_PHASE_DATA, 10 * MS, 12 * MS);
+    op(0, "aten::mm", 12 * MS, 14 * MS);
+    step(0, FULL, 10 * MS, 20 * MS);
+    op(0, "aten::eval", 22 * MS, 24 * MS);
+    step(0, FULL | EVENT_STEP_VALIDATION, 21 * MS, 25 * MS);
+    op(0, "save", 26 * MS, 28 * MS);
+    op(0, "aten::mm", 31 * MS, 33 * MS);
+    step(1, FULL, 30 * MS, 40 * MS);
+    struct ops_answer answer = ask_ops(run);
+
+    assert_int_equal(answer.total_ops, 2);
+    assert_int_equal(find(&answer, "aten::mm")->recorded_count, 2);
+    assert_int_equal(find(&answer, "aten::collate")->recorded_count, 1);
+    answer_free(&answer.head);
+}
+
+static void a_process_without_steps_shows_its_ops_by_its_span(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < 20000; n++)
+        op(0, "aten::mm", n * MS, n * MS + MS / 2);
+    process_finish(process, PROCESS_ENDED, "");
+    struct ops_answer answer = ask_ops(run);
+    const struct op_row *mm = find(&answer, "aten::mm");
+
+    assert_int_equal(mm->recorded_count, 20000);
+    assert_true(fabs(mm->share - 0.5) < 0.001);
+    assert_true(isnan(mm->per_step_ns));
+    answer_free(&answer.head);
+}
+
+static void a_step_with_losses_is_not_counted_as_recorded(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < 10; n++) {
+        if (n == 3)
+            process_lose(process, 0, 17);
+        op(0, "aten::mm", n * 10 * MS, n * 10 * MS + MS);
+        step((uint64_t)n, FULL, n * 10 * MS, (n + 1) * 10 * MS);
+    }
+    struct ops_answer answer = ask_ops(run);
+
+    assert_int_equal(answer.head.lost_events, 17);
+    assert_int_equal(answer.head.recorded_steps, 9);
+    assert_int_equal(find(&answer, "aten::mm")->recorded_count, 9);
+    assert_true(fabs(find(&answer, "aten::mm")->count - 10) < 1e-9);
+    answer_free(&answer.head);
+}
+
+static void ten_thousand_names_are_top_k_and_other(void **state)
+{
+    (void)state;
+    char name[32];
+    double shown = 0, total = 0;
+
+    phase(EVENT_PHASE_DATA, 0, 1);
+    for (int64_t i = 0; i < 10000; i++) {
+        snprintf(name, sizeof(name), "op_%05d", (int)i);
+        op(0, name, i * 2000, i * 2000 + 100 + i % 1000);
+        total += (double)(100 + i % 1000);
+    }
+    step(0, FULL, 0, 20 * MS);
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct ops_request request = {.k = 25, .sort = OPS_BY_P95};
+    struct ops_answer answer;
+
+    assert_int_equal(ops_query(store, &whose, &request, &answer), 0);
+    assert_int_equal(answer.total_ops, 10000);
+    assert_int_equal(answer.row_count, 25);
+    assert_int_equal(answer.other_ops, 9975);
+    for (uint32_t i = 0; i < answer.row_count; i++) {
+        shown += answer.rows[i].self_ns;
+        assert_true(answer.rows[i].p95_ns >= 0.99 * 1083);
+    }
+    assert_true(fabs(shown + answer.other.self_ns - total) < 1);
+    answer_free(&answer.head);
+    request.query = "OP_00012";
+    assert_int_equal(ops_query(store, &whose, &request, &answer), 0);
+    assert_int_equal(answer.total_ops, 1);
+    assert_string_equal(answer.rows[0].name, "op_00012");
+    answer_free(&answer.head);
+}
+
+static void phases_are_unions_and_what_is_outside_is_told(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct steps_answer answer;
+
+    phase(EVENT_PHASE_DATA, 0, 2 * MS);
+    phase(EVENT_PHASE_FORWARD, 2 * MS, 4 * MS);
+    phase(EVENT_PHASE_BACKWARD, 4 * MS, 7 * MS);
+    phase(EVENT_PHASE_BACKWARD, 5 * MS, 8 * MS);
+    phase(EVENT_PHASE_OPTIMIZER, 8 * MS, 9 * MS);
+    step(0, 0, 0, 10 * MS);
+    phase(EVENT_PHASE_DATA, 13 * MS, 14 * MS);
+    step(1, 0, 13 * MS, 20 * MS);
+    assert_int_equal(steps_query(store, &whose, &(struct steps_request){0}, &answer),
+                     0);
+    assert_int_equal(answer.row_count, 2);
+    assert_true(answer.rows[0].phase_ns[EVENT_PHASE_BACKWARD] == 4e6);
+    assert_true(answer.rows[0].other_ns == 1e6);
+    assert_true(answer.outside_ns == 3e6);
+    assert_true(answer.rows[1].phase_ns[EVENT_PHASE_FORWARD] == 0);
+    answer_free(&answer.head);
+}
+
+static void a_spike_survives_decimation_and_its_cause_is_named(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct steps_answer answer;
+    int64_t t = 0;
+    bool seen = false;
+
+    for (uint64_t n = 0; n < 5000; n++) {
+        int64_t data = n == 3333 ? 80 * MS : 2 * MS;
+
+        phase(EVENT_PHASE_DATA, t, t + data);
+        phase(EVENT_PHASE_FORWARD, t + data, t + data + 3 * MS);
+        step(n, 0, t, t + data + 8 * MS);
+        t += data + 8 * MS;
+    }
+    struct steps_request request = {.points = 100};
+
+    assert_int_equal(steps_query(store, &whose, &request, &answer), 0);
+    assert_true(answer.decimated && answer.row_count <= 100);
+    for (uint32_t i = 0; i < answer.row_count; i++)
+        seen |= answer.rows[i].number == 3333 && answer.rows[i].slow;
+    assert_true(seen);
+    assert_int_equal(answer.slow_count, 1);
+    assert_string_equal(answer.slow[0].cause, "data");
+    assert_true(fabs(answer.slow[0].over_ns - 78e6) < 1);
+    assert_true(fabs(answer.train.p50_ns - 10e6) < 1);
+    answer_free(&answer.head);
+}
+
+static void a_run_longer_than_the_table_keeps_its_sums(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct steps_answer answer;
+
+    for (uint64_t n = 0; n < STEPS_MAX + 5000; n++)
+        step(n, 0, (int64_t)n * MS, (int64_t)(n + 1) * MS);
+    struct steps_request request = {.points = 600};
+
+    assert_int_equal(steps_query(store, &whose, &request, &answer), 0);
+    assert_int_equal(answer.train.count, STEPS_MAX + 5000);
+    assert_true(fabs(answer.train.p95_ns - 1e6) < 0.01e6);
+    assert_true(answer.rows[0].start_ns < 2000 * MS);
+    assert_int_equal(answer.rows[answer.row_count - 1].number, STEPS_MAX + 4999);
+    answer_free(&answer.head);
+}
+
+static void the_stream_gives_each_step_once_and_tells_of_gaps(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY};
+    struct steps_answer answer;
+    uint64_t cursor = 0;
+
+    step(0, 0, 0, MS);
+    assert_int_equal(steps_since(store, &whose, &cursor, 10, &answer), 0);
+    assert_int_equal(answer.row_count, 0);
+    answer_free(&answer.head);
+    for (uint64_t n = 1; n < 4; n++)
+        step(n, 0, (int64_t)n * MS, (int64_t)(n + 1) * MS);
+    assert_int_equal(steps_since(store, &whose, &cursor, 10, &answer), 0);
+    assert_int_equal(answer.row_count, 3);
+    assert_int_equal(answer.rows[0].number, 1);
+    assert_string_equal(answer.head.reason, "");
+    answer_free(&answer.head);
+    for (uint64_t n = 4; n < 40; n++)
+        step(n, 0, (int64_t)n * MS, (int64_t)(n + 1) * MS);
+    assert_int_equal(steps_since(store, &whose, &cursor, 10, &answer), 0);
+    assert_int_equal(answer.row_count, 10);
+    assert_int_equal(answer.rows[9].number, 39);
+    assert_string_equal(answer.head.reason, "gap");
+    answer_free(&answer.head);
+}
+
+/* A sample at `time_ns` with its peak in between and two allocations of 10 bytes. */
+static void memory_sample(int64_t time_ns, int64_t bytes, int64_t peak)
+{
+    uint32_t name = text("aten::conv2d");
+    struct event events[3] = {
+        {.time = (uint64_t)time_ns,
+         .value = (uint64_t)bytes,
+         .meta = EVENT_META(name, EVENT_MEMORY, 0, EVENT_DEVICE(1, 0)),
+         .aux = (uint64_t)bytes + 1000},
+        {.time = (uint64_t)time_ns - 5,
+         .value = (uint64_t)peak,
+         .meta = EVENT_META(0, EVENT_MORE, 0, 1),
+         .aux = 2 | (uint64_t)1 << 32},
+        {.time = 20, .meta = EVENT_META(0, EVENT_MORE, 0, 2)},
+    };
+
+    /* In pieces, as a batch may be cut anywhere. */
+    process_fold(process, 0, events, 1);
+    process_fold(process, 0, events + 1, 2);
+    process_fold_whole(process, 0);
+}
+
+static void memory_has_peaks_with_their_op_and_a_leak_has_a_slope(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct memory_answer answer;
+    int64_t mib = 1024 * 1024;
+
+    for (int64_t n = 0; n < 1000; n++) {
+        step((uint64_t)n, 0, n * 100 * MS, (n + 1) * 100 * MS);
+        memory_sample((n + 1) * 100 * MS, 1000 * mib + n * mib + (n % 5) * 20 * mib,
+                      n == 700 ? 9000 * mib : 2200 * mib);
+    }
+    assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &answer),
+                     0);
+    assert_int_equal(answer.device_count, 1);
+    const struct memory_device *device = &answer.devices[0];
+
+    assert_string_equal(device->device, "cuda:0");
+    assert_true(device->peak_bytes == 9000.0 * (double)mib);
+    assert_int_equal(device->peak_time_ns, 701 * 100 * MS - 5);
+    assert_string_equal(device->peak_op, "aten::conv2d");
+    assert_true(device->slope_sure);
+    assert_true(fabs(device->slope_bytes_per_s - 10.0 * (double)mib) <
+                0.5 * (double)mib);
+    assert_true(fabs(device->allocations_per_step - 2) < 1e-9);
+    assert_true(fabs(device->bytes_per_step - 20) < 1e-9);
+    assert_int_equal(device->point_count, 600);
+    answer_free(&answer.head);
+}
+
+static void steady_memory_has_no_sure_slope(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct memory_answer answer;
+    int64_t mib = 1024 * 1024;
+
+    for (int64_t n = 0; n < 1000; n++) {
+        step((uint64_t)n, 0, n * 100 * MS, (n + 1) * 100 * MS);
+        memory_sample((n + 1) * 100 * MS, 1000 * mib + (n * 7919 % 101) * mib,
+                      2200 * mib);
+    }
+    assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &answer),
+                     0);
+    assert_false(answer.devices[0].slope_sure);
+    assert_true(isnan(answer.devices[0].full_in_s));
+    answer_free(&answer.head);
+}
+
+static void the_rank_that_others_wait_for_is_found_with_its_cause(void **state)
+{
+    (void)state;
+    struct process *second = new_process(1), *both[2] = {process, second};
+    struct ranks_answer answer;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+
+    for (uint64_t n = 0; n < 50; n++) {
+        for (uint32_t r = 0; r < 2; r++) {
+            /* Rank 1 loads 30 ms, rank 0 waits for it in backward. */
+            int64_t t = (int64_t)n * 100 * MS, data = r == 1 ? 30 * MS : 5 * MS;
+
+            process = both[r];
+            phase(EVENT_PHASE_DATA, t, t + data);
+            phase(EVENT_PHASE_FORWARD, t + data, t + data + 20 * MS);
+            phase(EVENT_PHASE_BACKWARD, t + data + 20 * MS, t + 95 * MS);
+            step(n, 0, t, t + 100 * MS);
+        }
+    }
+    assert_int_equal(ranks_query(store, &whose, &answer), 0);
+    assert_true(answer.comparable);
+    assert_int_equal(answer.slowest, 1);
+    assert_string_equal(answer.slowest_cause, "data");
+    assert_true(fabs(answer.slowest_by_ns - 25e6) < 1);
+    assert_true(fabs(answer.rows[0].wait_ns - 25e6) < 1);
+    answer_free(&answer.head);
+}
+
+static void a_summary_counts_everything_over_the_same_steps(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY,
+                              .window = {.kind = WINDOW_LAST_STEPS, .a = 100}};
+    struct bottlenecks_answer answer;
+
+    for (int64_t n = 0; n < 300; n++) {
+        int64_t t = n * 10 * MS;
+
+        phase(EVENT_PHASE_DATA, t, t + 4 * MS);
+        op(0, "aten::mm", t + 4 * MS, t + 9 * MS);
+        step((uint64_t)n, FULL, t, t + 10 * MS);
+    }
+    assert_int_equal(
+        bottlenecks_query(store, &whose, &(struct bottlenecks_request){0}, &answer), 0);
+    assert_int_equal(answer.head.steps, 100);
+    assert_int_equal(answer.cpu.head.steps, 100);
+    assert_int_equal(answer.cpu.head.recorded_steps, 100);
+    assert_true(fabs(answer.dataloader_share - 0.4) < 1e-9);
+    assert_true(fabs(answer.cpu.rows[0].share - 0.5) < 1e-9);
+    bottlenecks_free(&answer);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_range_takes_no_self_time_from_ops_and_gives_none),
+        TEST(a_profiler_step_is_never_a_row_and_an_optimizer_is_a_range),
+        TEST(sampled_ops_are_scaled_and_ranges_are_not),
+        TEST(tagged_steps_stand_for_themselves_alone),
+        TEST(late_events_join_the_step_in_which_they_began),
+        TEST(ops_outside_of_steps_and_in_validation_are_no_part_of_a_step),
+        TEST(a_process_without_steps_shows_its_ops_by_its_span),
+        TEST(a_step_with_losses_is_not_counted_as_recorded),
+        TEST(ten_thousand_names_are_top_k_and_other),
+        TEST(phases_are_unions_and_what_is_outside_is_told),
+        TEST(a_spike_survives_decimation_and_its_cause_is_named),
+        TEST(a_run_longer_than_the_table_keeps_its_sums),
+        TEST(the_stream_gives_each_step_once_and_tells_of_gaps),
+        TEST(memory_has_peaks_with_their_op_and_a_leak_has_a_slope),
+        TEST(steady_memory_has_no_sure_slope),
+        TEST(the_rank_that_others_wait_for_is_found_with_its_cause),
+        TEST(a_summary_counts_everything_over_the_same_steps),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,335 @@
+// What a reader does with the page, by pointer and by keys.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { FakeServer } from "../fake_server.mjs";
+import { MODULES, launch, open, shoot } from "./chromium.mjs";
+
+let browser;
+before(async () => { browser = await launch(); });
+after(() => browser.close());
+
+async function visit(scenario, look, { hash = "", ...options } = {}) {
+  const server = new FakeServer(scenario, { modules: MODULES });
+  const page = await open(browser, (await server.listen()) + hash, options);
+  try {
+    await page.locator("#lanes .gutter b").first().filter({ hasNotText: "–" }).waitFor();
+    await page.locator("#op-table tbody tr").first().waitFor();
+    await look(page, server);
+    assert.deepEqual(page.faults, []);
+  } finally {
+    await page.context().close();
+    await server.close();
+  }
+}
+
+const badge = (page, text) => page.locator("#badge", { hasText: text }).waitFor();
+const focused = (page) => page.evaluate(() => document.activeElement?.textContent || document.activeElement?.id);
+
+/** Plot of a lane in page coordinates, without its y axis. */
+async function plot(page, lane = "steps") {
+  const box = await page.locator(`[data-lane=${lane}] canvas`).boundingBox();
+  return { left: box.x + 56, width: box.width - 57, y: box.y + box.height / 2, top: box.y, height: box.height };
+}
+
+async function brush(page, from, to) {
+  const { left, width, y } = await plot(page);
+  await page.mouse.move(left + from * width, y);
+  await page.mouse.down();
+  await page.mouse.move(left + ((from + to) / 2) * width, y, { steps: 4 });
+  await page.mouse.move(left + to * width, y, { steps: 4 });
+  await page.mouse.up();
+}
+
+test("all lanes share left and right edge to the pixel", () => visit("live", async (page) => {
+  const edges = await page.evaluate(() => [...document.querySelectorAll("#lanes canvas")].map((canvas) => {
+    const { left } = canvas.getBoundingClientRect(), { chartArea } = globalThis.Chart.getChart(canvas);
+    return [left + chartArea.left, left + chartArea.right].join();
+  }));
+  assert.equal(edges.length, 4);
+  assert.equal(new Set(edges).size, 1, edges.join(" | "));
+}));
+
+test("space pauses, nothing moves, and space goes back to live", () => visit("live", async (page) => {
+  await page.keyboard.press("Space");
+  await badge(page, "Paused");
+  const range = () => page.evaluate(() => { const { x } = globalThis.Chart.getChart(document.querySelector("#lanes canvas")).scales; return [x.min, x.max].join(); });
+  const before_wait = await range();
+  await badge(page, /behind/);
+  assert.equal(await range(), before_wait);
+  await page.keyboard.press("Space");
+  await badge(page, "Live");
+}));
+
+test("the badge is the pause button too", () => visit("live", async (page) => {
+  await page.locator("#badge").click();
+  await badge(page, "Paused");
+  await page.locator("#badge").click();
+  await badge(page, "Live");
+}));
+
+test("space keeps its meaning on a focused button", () => visit("live", async (page) => {
+  await page.locator("#open-help").focus();
+  await page.keyboard.press("Space");
+  await page.locator("#keys[open]").waitFor();
+  await badge(page, "Live");
+}));
+
+test("a brush selects whole steps and everything answers for them", () => visit("live", async (page, server) => {
+  await brush(page, 0.4, 0.55);
+  await badge(page, "Paused");
+  const chip = await page.locator(".chip").textContent();
+  const [, first, last] = /Steps ([\d,]+) to ([\d,]+), \d/.exec(chip).map((text) => Number(text.replaceAll(",", "")));
+  const count = last - first + 1;
+  await page.locator("#ruler", { hasText: `of ${count} steps` }).waitFor();
+  await page.locator(".brush", { hasText: `${count} steps` }).waitFor();
+  await page.locator("#sampled", { hasText: `of ${count} steps` }).waitFor();
+  for (const name of ["bottlenecks", "ops", "ranks"]) assert.ok(server.requests.some((path) => path.startsWith(`api/${name}`) && path.includes(`window=${first}-${last}`)), name);
+  assert.ok(page.url().includes(`steps=${first}-${last}`));
+  await shoot(page, "paused-1440-light");
+  await page.goBack();
+  await page.locator(".chip").waitFor({ state: "detached" });
+  await badge(page, "Live");
+}));
+
+test("escape and the chip clear a selection", () => visit("live", async (page) => {
+  await brush(page, 0.2, 0.3);
+  await page.locator(".chip").waitFor();
+  await page.keyboard.press("Escape");
+  await page.locator(".chip").waitFor({ state: "detached" });
+  await brush(page, 0.2, 0.3);
+  await page.locator(".chip").click();
+  await page.locator(".chip").waitFor({ state: "detached" });
+  await badge(page, "Live");
+}));
+
+test("a double-click on the timeline resumes", () => visit("live", async (page) => {
+  await page.keyboard.press("Space");
+  await badge(page, "Paused");
+  const { left, width, y } = await plot(page);
+  await page.mouse.dblclick(left + width / 2, y);
+  await badge(page, "Live");
+}));
+
+test("the crosshair crosses all lanes, and legends show its values", () => visit("live", async (page) => {
+  const { left, width, y } = await plot(page);
+  await page.keyboard.press("Space");
+  await page.mouse.move(left + width / 3, y);
+  await page.locator(".cross span", { hasText: /\d\d:\d\d:\d\d\.\d\s+step 12,\d{3}/ }).waitFor();
+  await page.locator("[data-lane=steps] .gutter", { hasText: "Took" }).waitFor();
+  const cross = await page.locator(".cross").boundingBox();
+  assert.ok(Math.abs(cross.x - (left + width / 3)) < 2, `${cross.x} at ${left + width / 3}`);
+  const lanes = await page.locator("#lanes").boundingBox();
+  assert.ok(cross.height > lanes.height - 60);
+  await page.mouse.move(left, y + 3000);
+  await page.locator("[data-lane=steps] .gutter", { hasText: "Median" }).waitFor();
+}));
+
+test("arrow keys move the crosshair by steps, enter selects one", () => visit("live", async (page) => {
+  await page.keyboard.press("Space");
+  await page.locator("#lanes").focus();
+  await page.keyboard.press("ArrowLeft");
+  const step = async () => Number(/step ([\d,]+)/.exec(await page.locator(".cross span").textContent())[1].replaceAll(",", ""));
+  const first = await step();
+  await page.keyboard.press("ArrowLeft");
+  await page.keyboard.press("ArrowLeft");
+  assert.equal(await step(), first - 2);
+  await page.keyboard.press("Shift+ArrowLeft");
+  assert.equal(await step(), first - 12);
+  await page.keyboard.press("Enter");
+  await page.locator(".chip", { hasText: `Step ${(first - 12).toLocaleString("en")}` }).waitFor();
+}));
+
+test("shift-drag pans, ctrl-wheel zooms, the plain wheel scrolls the page", () => visit("live", async (page, server) => {
+  const { left, width, y } = await plot(page);
+  await page.mouse.move(left + width / 2, y);
+  await page.mouse.wheel(0, 300);
+  await page.waitForFunction(() => scrollY > 0);
+  await badge(page, "Live");
+  await page.evaluate(() => scrollTo(0, 0));
+  await page.keyboard.down("Control");
+  await page.mouse.wheel(0, -300);
+  await page.keyboard.up("Control");
+  await badge(page, "Paused");
+  const range = () => page.evaluate(() => { const { x } = globalThis.Chart.getChart(document.querySelector("#lanes canvas")).scales; return [x.min, x.max]; });
+  const [from, to] = await range();
+  assert.ok(to - from < 55e3, String(to - from));
+  await page.keyboard.down("Shift");
+  await page.mouse.down();
+  await page.mouse.move(left + width / 2 + 200, y, { steps: 5 });
+  await page.mouse.up();
+  await page.keyboard.up("Shift");
+  await page.waitForFunction((before_pan) => globalThis.Chart.getChart(document.querySelector("#lanes canvas")).scales.x.min < before_pan - 1000, from);
+  const [moved_from, moved_to] = await range();
+  assert.ok(Math.abs(moved_to - moved_from - (to - from)) < 1);
+  await page.waitForFunction(() => location.hash.includes("t="));
+  await page.waitForResponse((response) => /api\/steps.*window=\d+\.\.\d+/.test(response.url()));
+}));
+
+test("earlier and later by keys", () => visit("live", async (page) => {
+  await page.keyboard.press(",");
+  await badge(page, /Paused\s+\d+ s behind/);
+  await page.keyboard.press(".");
+  await page.keyboard.press("Space");
+  await badge(page, "Live");
+}));
+
+test("1 to 4 choose the window, and the hash says so", () => visit("live", async (page) => {
+  for (const [key, label, hash] of [["1", "10 s", "w=10s"], ["3", "10 min", "w=10min"], ["4", "Run", "w=run"], ["2", "60 s", "w=60s"]]) {
+    await page.keyboard.press(key);
+    await page.locator("#windows [aria-checked=true]", { hasText: label }).waitFor();
+    assert.ok(page.url().includes(hash), page.url());
+  }
+}));
+
+test("/ filters ops, nothing found says so, Clear clears", () => visit("live", async (page) => {
+  await page.keyboard.press("/");
+  assert.equal(await focused(page), "query");
+  await page.keyboard.type("gemn 1t?");
+  await page.getByText("No op contains ‘gemn 1t?’").waitFor();
+  assert.ok(page.url().includes("q=gemn"));
+  await badge(page, "Live");
+  await page.getByRole("button", { name: "Clear", exact: true }).click();
+  await page.locator("#op-table tbody tr").nth(5).waitFor();
+  assert.equal(await page.locator("#query").inputValue(), "");
+}));
+
+test("tabs, sort, rows and pins change the table and the address", () => visit("live", async (page) => {
+  await page.getByRole("tab", { name: "CPU" }).click();
+  await page.locator("#op-table", { hasText: "aten::addmm" }).waitFor();
+  await page.locator("#op-table th button", { hasText: "p95" }).click();
+  await page.locator("th[aria-sort=descending]", { hasText: "p95" }).waitFor();
+  await page.locator("#op-table tr", { hasText: "aten::gelu" }).locator(".pin-button").click();
+  await page.locator("#op-table tbody tr").first().filter({ hasText: "aten::gelu" }).waitFor();
+  for (const part of ["tab=cpu", "sort=p95", "pin=aten"]) assert.ok(page.url().includes(part), page.url());
+  await page.getByRole("tab", { name: "CPU" }).focus();
+  await page.keyboard.press("ArrowLeft");
+  await page.locator("#op-table", { hasText: "sm90_xmma" }).waitFor();
+  await page.getByRole("button", { name: "Columns" }).click();
+  await page.getByRole("menuitemcheckbox", { name: "p99" }).click();
+  await page.keyboard.press("Escape");
+  await page.locator("#op-table th", { hasText: "p99" }).waitFor();
+}));
+
+test("a pasted link opens paused on its steps", () => visit("live", async (page) => {
+  await badge(page, "Paused");
+  await page.locator(".chip", { hasText: "Steps 12,700 to 12,720" }).waitFor();
+  await page.locator("#ruler", { hasText: "of 21 steps" }).waitFor();
+}, { hash: "#w=60s&steps=12700-12720&tab=cpu" }));
+
+test("a link to what is no longer remembered says so", () => visit("live", async (page) => {
+  await page.locator(".notice-bar", { hasText: "no longer remembered" }).waitFor();
+}, { hash: "#steps=5-9" }));
+
+test("Show me selects the evidence's steps and pins its ops", () => visit("live", async (page) => {
+  await page.locator("#finding-list li", { hasText: "loss.item()" }).getByText("Show me").click();
+  await page.locator(".chip").waitFor();
+  assert.ok(page.url().includes("pin=aten%3A%3A_local_scalar_dense"));
+}));
+
+test("j and k walk the findings, enter opens one", () => visit("live", async (page) => {
+  await page.keyboard.press("j");
+  assert.match(await focused(page), /data loader/);
+  await page.keyboard.press("j");
+  assert.match(await focused(page), /loss\.item/);
+  await page.keyboard.press("k");
+  await page.keyboard.press("Enter");
+  await page.locator("#finding-list .details:visible", { hasText: "Price:" }).waitFor();
+  await shoot(page, "finding-1440-light");
+}));
+
+test("a slow step is selected by a click, and its trace is a link", () => visit("live", async (page) => {
+  const row = page.locator("#slow tr", { hasText: "12,804" });
+  assert.match(await row.getByText("Trace").getAttribute("href"), /^api\/trace\?.*step=12804/);
+  await row.getByRole("button").click();
+  await page.locator(".chip", { hasText: "Step 12,804" }).waitFor();
+}));
+
+test("every lane has a table twin, CSV, JSON and curl with the parameters shown", () => visit("live", async (page) => {
+  for (const name of ["Step time", "Where a step goes", "GPU 0", "Memory"]) {
+    await page.getByRole("button", { name: `${name}: table, CSV, JSON, curl` }).click();
+    await page.getByRole("menuitem", { name: "Show as table" }).click();
+    await page.locator(".twin td").first().waitFor();
+    assert.ok((await page.getByRole("region", { name: `${name}, as a table` }).locator("tbody tr").count()) > 20);
+    await page.getByRole("button", { name: `${name}: table, CSV, JSON, curl` }).click();
+    await page.getByRole("menuitem", { name: "Show as chart" }).click();
+    await page.locator(".twin").waitFor({ state: "detached" });
+  }
+  await page.getByRole("button", { name: "Step time: table, CSV, JSON, curl" }).click();
+  const download = page.waitForEvent("download");
+  await page.getByRole("menuitem", { name: "Download CSV" }).click();
+  assert.equal((await download).suggestedFilename(), "step-time.csv");
+}));
+
+test("a menu moves by arrows, closes by escape and gives the focus back", () => visit("live", async (page) => {
+  const button = page.getByRole("button", { name: "Ops: table, CSV, JSON, curl" });
+  await button.focus();
+  await page.keyboard.press("Enter");
+  assert.equal(await focused(page), "Download CSV");
+  await page.keyboard.press("ArrowDown");
+  assert.equal(await focused(page), "Open JSON");
+  await page.keyboard.press("Escape");
+  assert.equal(await button.evaluate((node) => node === document.activeElement), true);
+}));
+
+test("another rank is another question to every endpoint", () => visit("live", async (page, server) => {
+  await page.locator("#rank-picker button").click();
+  await shoot(page, "ranks-1440-light");
+  await page.getByRole("option", { name: /Rank 3, slowest/ }).click();
+  await page.locator("#rank-picker", { hasText: "Rank 3" }).waitFor();
+  await page.waitForFunction(() => location.hash.includes("r=3"));
+  for (const name of ["steps", "memory", "gpu", "bottlenecks", "ops", "overhead", "status"]) assert.ok(server.requests.some((path) => path.startsWith(`api/${name}?`) && path.includes("rank=3")), name);
+}));
+
+test("the trace dialog estimates before anything is sent", () => visit("live", async (page, server) => {
+  await page.keyboard.press("t");
+  await page.locator("#estimate-size", { hasText: "MB gzipped" }).waitFor();
+  assert.equal(await page.locator("#trace-flame").isDisabled(), true);
+  assert.match(await page.locator("#trace-flame").getAttribute("title"), /50,000/);
+  await shoot(page, "trace-1440-light");
+  await page.locator("input[value=slowest]").check();
+  await page.locator("#estimate-events", { hasText: "4,520" }).waitFor();
+  assert.equal(await page.locator("#trace-flame").isDisabled(), false);
+  assert.match(await page.locator("#trace-download").getAttribute("href"), /step=12804/);
+  await page.getByLabel("First step").fill("9");
+  await page.getByLabel("Last step").fill("3");
+  await page.locator("#trace-notice", { hasText: "Whole numbers" }).waitFor();
+  await page.keyboard.press("Escape");
+  assert.equal(await page.locator("#trace").isVisible(), false);
+  assert.ok(server.requests.some((path) => path.includes("estimate=1")));
+  assert.ok(!server.requests.some((path) => path.startsWith("api/trace?") && !path.includes("estimate")));
+}));
+
+test("? lists the keys", () => visit("live", async (page) => {
+  await page.keyboard.press("?");
+  await page.locator("#keys[open]", { hasText: "Filter ops" }).waitFor();
+  await shoot(page, "help-1440-light");
+  await page.keyboard.press("Escape");
+  assert.equal(await page.locator("#keys").isVisible(), false);
+}));
+
+test("the budget is changed by a click, and a window of steps asked for", () => visit("live", async (page) => {
+  await page.locator("#budgets button", { hasText: "2 %" }).click();
+  await page.locator("#record-window").click();
+  await page.locator("#window-note", { hasText: "asked" }).waitFor();
+}));
+
+test("two tabs share one stream", () => visit("live", async (page, server) => {
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  await other.locator("#badge", { hasText: "Live" }).waitFor();
+  await other.locator("#op-table tbody tr").first().waitFor();
+  assert.equal(server.requests.filter((path) => path.startsWith("api/stream")).length, 1);
+  await other.close();
+}));
+
+test("a finger scrolls and never brushes", () => visit("live", async (page) => {
+  const { left, width, y } = await plot(page);
+  const client = await page.context().newCDPSession(page);
+  const touch = (type, x) => client.send("Input.dispatchTouchEvent", { type, touchPoints: type === "touchEnd" ? [] : [{ x, y }] });
+  await touch("touchStart", left + width * 0.3);
+  await touch("touchMove", left + width * 0.6);
+  await touch("touchEnd");
+  assert.equal(await page.locator(".chip").count(), 0);
+  await badge(page, "Live");
+}, { width: 400, height: 860, hasTouch: true, isMobile: true }));

@@ -1,0 +1,191 @@
+// The page under hostile names, behind a proxy, without the internet, and for all readers.
+
+import assert from "node:assert/strict";
+import { createServer, request } from "node:http";
+import { after, before, test } from "node:test";
+import { FakeServer } from "../fake_server.mjs";
+import { MODULES, launch, open, shoot } from "./chromium.mjs";
+
+let browser;
+before(async () => { browser = await launch(); });
+after(() => browser.close());
+
+const EVIL = "</script><img src=x onerror=window.__pwned=1>";
+
+const ready = async (page) => {
+  await page.locator("#lanes .gutter b").first().filter({ hasNotText: "–" }).waitFor();
+  await page.locator("#op-table tbody tr").first().waitFor();
+};
+
+async function visit(scenario, look, options = {}) {
+  const server = new FakeServer(scenario, { modules: MODULES });
+  const page = await open(browser, (await server.listen()) + (options.search ?? ""), options);
+  try {
+    await ready(page);
+    await look(page, server);
+    assert.deepEqual(page.faults, []);
+  } finally {
+    await page.context().close();
+    await server.close();
+  }
+}
+
+test("a name of HTML is shown as text, everywhere", () => visit("hostile", async (page) => {
+  await page.locator("#op-table .op-name", { hasText: EVIL }).waitFor();
+  await page.locator("#finding-list h3", { hasText: EVIL }).waitFor();
+  assert.equal(await page.locator("main img, dialog img").count(), 0);
+  assert.equal(await page.evaluate(() => window.__pwned), undefined);
+  await page.locator("#op-table tr", { hasText: EVIL }).locator(".pin-button").click();
+  await page.reload();
+  await ready(page);
+  await page.locator("#op-table tr.pinned", { hasText: EVIL }).waitFor();
+  assert.equal(await page.evaluate(() => window.__pwned), undefined);
+  await shoot(page, "hostile-1440-light");
+}));
+
+test("a formula in a name leaves as text", () => visit("hostile", async (page) => {
+  await page.getByRole("button", { name: "Ops: table, CSV, JSON, curl" }).click();
+  const download = page.waitForEvent("download");
+  await page.getByRole("menuitem", { name: "Download CSV" }).click();
+  const chunks = [];
+  for await (const chunk of await (await download).createReadStream()) chunks.push(chunk);
+  const text = Buffer.concat(chunks).toString();
+  assert.match(text, /\r\n'=cmd\|' \/C calc'!A0,op,/);
+}));
+
+test("script in the page's address does nothing", () => visit("live", async (page) => {
+  await page.goto(`${page.url().split("#")[0]}#q=${encodeURIComponent(EVIL)}&s=%3Cscript%3E&pin=${encodeURIComponent(EVIL)}`);
+  await page.reload();
+  await page.locator(".nothing", { hasText: "No op contains" }).waitFor();
+  assert.equal(await page.evaluate(() => window.__pwned), undefined);
+}));
+
+test("inline script and foreign addresses are refused by the policy", () => visit("live", async (page) => {
+  await page.evaluate(() => {
+    const script = document.createElement("script");
+    script.textContent = "window.__pwned = 1";
+    document.body.append(script);
+  });
+  assert.equal(await page.evaluate(() => window.__pwned), undefined);
+  assert.ok(page.faults.length > 0 && page.faults.every((fault) => /policy|Content Security Policy/i.test(fault)), page.faults.join());
+  page.faults.length = 0;
+}));
+
+test("nothing is asked of any other server", async () => {
+  const server = new FakeServer("live", { modules: MODULES });
+  const url = await server.listen();
+  const page = await open(browser, "about:blank");
+  const asked = new Set();
+  page.on("request", (each) => asked.add(new URL(each.url()).origin));
+  await page.goto(url);
+  await ready(page);
+  assert.deepEqual([...asked].filter((origin) => origin !== "null"), [new URL(url).origin]);
+  await page.context().close();
+  await server.close();
+});
+
+test("the page works below a proxy's path", async () => {
+  const server = new FakeServer("live", { modules: MODULES });
+  const inner = new URL(await server.listen());
+  const proxy = createServer((from, to) => {
+    if (!from.url.startsWith("/user/me/proxy/8080/")) return to.writeHead(404).end();
+    const forward = request({ host: inner.hostname, port: inner.port, path: from.url.slice("/user/me/proxy/8080".length), method: from.method, headers: from.headers }, (answer) => {
+      to.writeHead(answer.statusCode, answer.headers);
+      answer.pipe(to);
+    });
+    forward.on("error", () => to.destroy());
+    return from.pipe(forward);
+  });
+  await new Promise((done) => proxy.listen(0, "127.0.0.1", done));
+  const page = await open(browser, `http://127.0.0.1:${proxy.address().port}/user/me/proxy/8080/`);
+  await ready(page);
+  await page.locator("#badge", { hasText: "Live" }).waitFor();
+  const link = await page.locator("#slow a").first().evaluate((node) => node.href);
+  assert.match(link, /\/user\/me\/proxy\/8080\/api\/trace\?/);
+  assert.deepEqual(page.faults, []);
+  await page.context().close();
+  proxy.closeAllConnections();
+  proxy.close();
+  await server.close();
+});
+
+/** Contrast of visible text against the nearest painted background. */
+function low_contrast() {
+  const parse = (text) => {
+    const numbers = text.match(/[\d.]+/g).map(Number);
+    return text.startsWith("color(srgb") ? [...numbers.slice(0, 3).map((v) => v * 255), numbers[3] ?? 1] : [...numbers.slice(0, 3), numbers[3] ?? 1];
+  };
+  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const over = (top, bottom) => top.slice(0, 3).map((v, i) => v * top[3] + bottom[i] * (1 - top[3])).concat(1);
+  const background = (node) => {
+    const layers = [];
+    for (let at = node; at; at = at.parentElement) layers.push(parse(getComputedStyle(at).backgroundColor));
+    return layers.reverse().reduce((below, layer) => over(layer, below), [255, 255, 255, 1]);
+  };
+  const bad = [];
+  for (const node of document.querySelectorAll("body *")) {
+    const text = [...node.childNodes].filter((child) => child.nodeType === 3).map((child) => child.textContent.trim()).join("");
+    const box = node.getBoundingClientRect();
+    if (!text || box.width < 2 || node.closest("[hidden], .sr, .skip, :disabled, option") || getComputedStyle(node).visibility === "hidden") continue;
+    if (node.tagName === "KBD") continue; // repeats what a label or title says
+    const back = background(node), ink = over(parse(getComputedStyle(node).color), back);
+    const [high, low] = [light(ink), light(back)].sort((a, b) => b - a);
+    const ratio = (high + 0.05) / (low + 0.05);
+    if (ratio < 4.5) bad.push(`${ratio.toFixed(2)} ${text.slice(0, 40)}`);
+  }
+  return bad;
+}
+
+for (const theme of ["light", "dark"]) {
+  for (const scenario of ["live", "crashed", "losses", "stale"]) {
+    test(`text of ${scenario}, ${theme}, has a contrast of at least 4.5`, () => visit(scenario, async (page) => {
+      await page.locator("#finding-list li").first().waitFor();
+      assert.deepEqual(await page.evaluate(low_contrast), []);
+    }, { theme }));
+  }
+}
+
+test("targets are at least 24 px, names are not missing", () => visit("live", async (page) => {
+  await page.locator("#finding-list li").first().waitFor();
+  const small = await page.evaluate(() => [...document.querySelectorAll("button, a[href], input")].filter((node) => {
+    const box = node.getBoundingClientRect();
+    return box.width > 0 && !node.closest(".track, td, h3, .skip, dialog") && (box.height < 23.5 || box.width < 23.5);
+  }).map((node) => `${node.outerHTML.slice(0, 80)} ${Math.round(node.getBoundingClientRect().width)}x${Math.round(node.getBoundingClientRect().height)}`));
+  assert.deepEqual(small, []);
+  const unnamed = await page.evaluate(() => [...document.querySelectorAll("button, a[href], input, canvas, [role=region], section.panel")].filter((node) => !(node.textContent.trim() || node.getAttribute("aria-label") || node.title)).map((node) => node.outerHTML.slice(0, 90)));
+  assert.deepEqual(unnamed, []);
+}));
+
+test("a chart's label says the numbers of its legend", () => visit("live", async (page) => {
+  const label = await page.locator("[data-lane=phases] canvas").getAttribute("aria-label");
+  assert.match(label, /Where a step goes: Data loading [\d.]+ ms, Forward [\d.]+ ms, Backward/);
+}));
+
+test("200 % zoom at 1280 is the tablet layout without sideways scrolling", () => visit("live", async (page) => {
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+  await shoot(page, "zoom-640-light");
+}, { width: 640, height: 400 }));
+
+test("reduced motion redraws once a second", () => visit("live", async (page) => {
+  const count = await page.evaluate(() => new Promise((done) => {
+    performance.clearMeasures("draw");
+    setTimeout(() => done(performance.getEntriesByName("draw").length), 3000);
+  }));
+  assert.ok(count >= 1 && count <= 4, String(count));
+}, { reducedMotion: "reduce", search: "?measure" }));
+
+test("a hidden tab closes the stream, and comes back with what it missed", () => visit("live", async (page, server) => {
+  await page.evaluate(() => {
+    Object.defineProperty(document, "visibilityState", { value: "hidden", configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  });
+  for (let i = 0; i < 100 && server.clients.size > 0; i++) await new Promise((done) => setTimeout(done, 50));
+  assert.equal(server.clients.size, 0);
+  await page.evaluate(() => {
+    Object.defineProperty(document, "visibilityState", { value: "visible", configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  });
+  await page.locator("#badge", { hasText: "Live" }).waitFor();
+  for (let i = 0; i < 100 && server.clients.size === 0; i++) await new Promise((done) => setTimeout(done, 50));
+  assert.equal(server.clients.size, 1);
+}));
