@@ -216,14 +216,14 @@ static const struct matrix *forward(const struct model *model,
     for (int i = 0; i < LAYERS; i++) {
         const struct layer *layer = &model->layers[i];
 
-        trainglass_range_push(layer->forward_name);
+        trainglass_op_push(layer->forward_name);
         outputs[i] = matrix_new(inputs->rows, layer->weights.columns);
         multiply(inputs, &layer->weights, layer->bias, &outputs[i]);
-        trainglass_range_pop();
+        trainglass_op_pop();
         if (i < LAYERS - 1) {
-            trainglass_range_push("relu");
+            trainglass_op_push("relu");
             relu(&outputs[i]);
-            trainglass_range_pop();
+            trainglass_op_pop();
         }
         inputs = &outputs[i];
     }
@@ -258,7 +258,7 @@ static void backward(struct model *model, const struct matrix *inputs,
         const struct matrix *before = i > 0 ? &outputs[i - 1] : inputs;
         struct matrix *delta = &outputs[i];
 
-        trainglass_range_push(layer->backward_name);
+        trainglass_op_push(layer->backward_name);
         multiply_transposed_left(before, delta, &layer->gradient);
         for (long row = 0; row < delta->rows; row++)
             for (long j = 0; j < delta->columns; j++)
@@ -272,7 +272,7 @@ static void backward(struct model *model, const struct matrix *inputs,
                     outputs[i - 1].values[j] > 0 ? passed.values[j] : 0;
             matrix_free(&passed);
         }
-        trainglass_range_pop();
+        trainglass_op_pop();
     }
 }
 
@@ -290,10 +290,12 @@ static void update(struct model *model)
     for (int i = 0; i < LAYERS; i++) {
         struct layer *layer = &model->layers[i];
 
+        trainglass_op_push("sgd");
         descend(layer->weights.values, layer->gradient.values, layer->speed.values,
                 layer->weights.rows * layer->weights.columns);
         descend(layer->bias, layer->bias_gradient, layer->bias_speed,
                 layer->weights.columns);
+        trainglass_op_pop();
     }
 }
 
@@ -316,17 +318,17 @@ static struct batch load_batch(const struct options *options, long number)
     struct batch batch = {.inputs = matrix_new(options->batch, FEATURES)};
 
     batch.labels = allocate((size_t)options->batch * sizeof(int));
-    trainglass_range_push("read");
+    trainglass_op_push("read");
     if (options->stall_every > 0 &&
         number % options->stall_every == options->stall_every - 1)
         wait_ms(options->stall_ms);
-    trainglass_range_pop();
-    trainglass_range_push("decode");
+    trainglass_op_pop();
+    trainglass_op_push("decode");
     for (long i = 0; i < options->batch; i++) {
         batch.labels[i] = random_unit() < 0.5;
         make_sample(batch.inputs.values + i * FEATURES, batch.labels[i]);
     }
-    trainglass_range_pop();
+    trainglass_op_pop();
     return batch;
 }
 
@@ -353,9 +355,9 @@ static double train_step(struct model *model, const struct options *options,
 
     trainglass_phase_begin(TRAINGLASS_FORWARD);
     (void)forward(model, &batch.inputs, outputs);
-    trainglass_range_push("cross_entropy");
+    trainglass_op_push("cross_entropy");
     loss = cross_entropy(&outputs[LAYERS - 1], batch.labels, &right);
-    trainglass_range_pop();
+    trainglass_op_pop();
     trainglass_phase_end(TRAINGLASS_FORWARD);
 
     trainglass_phase_begin(TRAINGLASS_BACKWARD);

@@ -52,6 +52,38 @@ static void range_pop(void)
     probe_range_end(OWN_RANGE, 0);
 }
 
+static NEVER_INLINE void announce_ops(void)
+{
+    probe_capability(WIRE_SOURCE_CPU_OPS, WIRE_STATE_ACTIVE, NULL, "trainglass.h");
+}
+
+static void op_push(const char *name)
+{
+    static _Atomic bool announced;
+
+    if (UNLIKELY(!atomic_load_explicit(&announced, memory_order_relaxed)) &&
+        probe_is_open() &&
+        !atomic_exchange_explicit(&announced, true, memory_order_relaxed))
+        announce_ops();
+    if ((probe_recording() & EVENT_STEP_OPS) == 0)
+        return;
+    struct probe_thread *self = probe_enter();
+
+    if (self == NULL)
+        return;
+    uint32_t id = probe_name_cached(self, name != NULL ? name : "");
+
+    probe_range_open(self, EVENT_META(id, EVENT_CPU_OP, 0, 0),
+                     probe_thread_ticks(self));
+    probe_leave(self);
+}
+
+/* Also in a step that is not recorded: an operator may reach beyond its step. */
+static void op_pop(void)
+{
+    probe_range_end(EVENT_CPU_OP, 0);
+}
+
 static void phase(uint32_t number, bool begins)
 {
     static const enum steps_mark_kind marks[EVENT_PHASES][2] = {
@@ -129,6 +161,8 @@ static const struct trainglass_verbs verbs = {
     .thread_name = probe_thread_name,
     .fact_text = probe_fact_text,
     .fact_number = probe_fact_number,
+    .op_push = op_push,
+    .op_pop = op_pop,
 };
 
 EXPORTED const struct trainglass_verbs *trainglass_verbs(void)

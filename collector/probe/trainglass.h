@@ -57,6 +57,8 @@ struct trainglass_verbs {
     void (*thread_name)(const char *name);
     void (*fact_text)(const char *key, const char *value);
     void (*fact_number)(const char *key, int64_t value);
+    void (*op_push)(const char *name);
+    void (*op_pop)(void);
 };
 
 /* One for all files of a program. NULL: not looked for yet. */
@@ -123,6 +125,19 @@ static inline void trainglass_range_push(const char *name)
 static inline void trainglass_range_pop(void)
 {
     TRAINGLASS_CALL(range_pop, );
+}
+
+/* An operator of the calling thread: what the table of ops is about. Recorded in full
+ * only in the steps that the budget allows, so there may be thousands in a step; a range
+ * is for the few things that every step should show. Operators nest, in ranges too. */
+static inline void trainglass_op_push(const char *name)
+{
+    TRAINGLASS_CALL(op_push, name);
+}
+
+static inline void trainglass_op_pop(void)
+{
+    TRAINGLASS_CALL(op_pop, );
 }
 
 /* What the training thread is doing. */
