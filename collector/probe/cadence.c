@@ -61,7 +61,7 @@ static bool takes_over(const struct cadence *cadence, uint32_t id)
 {
     uint64_t back = distance(cadence);
 
-    if (cadence->count - cadence->anchor_at > 2 * CADENCE_PERIOD)
+    if (cadence->count - cadence->anchor_at > UINT64_C(2) * CADENCE_PERIOD)
         return true;
     return back != 0 && back <= CADENCE_PERIOD &&
            times(cadence, cadence->anchor) > times(cadence, id) + 1;

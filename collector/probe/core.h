@@ -14,6 +14,8 @@ uint64_t probe_main_ring_capacity(uint64_t pool_bytes);
 
 /* probe.c: where the segment will be found, named or not yet. */
 const char *probe_core_path(void);
+/* Makes a part of the segment safe to write; false when there is no room. */
+bool probe_core_allocate(uint64_t offset, uint64_t bytes);
 
 /* facts.c: what every source says before it is attached. */
 void probe_capabilities_begin(void);

@@ -86,7 +86,9 @@ void identity_clean(char *id, size_t size, const char *text)
         int fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
                    (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
 
-        id[length] = fine ? c : '-';
+        if (!fine)
+            c = '-';
+        id[length] = c;
     }
     id[length] = '\0';
 }

@@ -13,7 +13,7 @@
 #include "wire/clock.h"
 
 #define KEEP_SESSIONS   4u
-#define KEEP_SECONDS    (24 * 3600)
+#define KEEP_SECONDS    (INT64_C(24) * 3600)
 #define TEMPORARY_GRACE 60 /* seconds: nobody takes so long to make a segment */
 
 static bool ends_with(const char *name, const char *suffix)
@@ -99,6 +99,7 @@ int neighbours_open(struct neighbours *neighbours, const char *directory)
     if (stream == NULL)
         return -errno;
     neighbours->directory = fcntl(dirfd(stream), F_DUPFD_CLOEXEC, 0);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours alone */
     while (neighbours->directory >= 0 && neighbours->count < NEIGHBOURS_MAX &&
            (entry = readdir(stream)) != NULL) {
         if (ends_with(entry->d_name, ".seg") &&

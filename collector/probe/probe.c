@@ -62,6 +62,11 @@ const char *probe_core_path(void)
     return storage.path;
 }
 
+bool probe_core_allocate(uint64_t offset, uint64_t bytes)
+{
+    return storage_allocate(&storage, offset, bytes);
+}
+
 uint64_t probe_ticks(void)
 {
     return probe_is_open() ? clock_ticks(probe->tsc) : 0;
@@ -169,8 +174,9 @@ static int map_private(const struct wire_layout *layout)
         }
         private_bytes = bytes;
     }
-    uintptr_t threads = ((uintptr_t)(fresh + 1) + 63) / 64 * 64;
+    unsigned char *threads = (unsigned char *)(fresh + 1);
 
+    threads += -(uintptr_t)threads % 64;
     fresh->threads = (void *)threads;
     fresh->thread_count = layout->thread_count;
     fresh->name_index = (void *)(threads + threads_bytes);
@@ -261,7 +267,7 @@ static uint64_t settle_in(enum storage_share share)
 
     room = storage_room(&storage, wanted, job_bytes);
     if (!worker) {
-        uint64_t tight = room < 1024 * 1024u ? WIRE_BYTES_MAX : 0;
+        uint64_t tight = room < UINT64_C(1024) * 1024 ? WIRE_BYTES_MAX : 0;
 
         (void)neighbours_clean(neighbours, storage_capacity(&storage) / 8, tight);
         room = storage_room(&storage, wanted, job_bytes);
@@ -291,8 +297,13 @@ static int open_segment(uint32_t role)
     error = -ENOSPC;
     /* Somebody else may take what was free a moment ago: try with less. */
     for (; room >= WIRE_BYTES_MIN && error == -ENOSPC;
-         room = room / 2 & ~UINT64_C(65535))
-        error = storage_create(&storage, room, share, &reason);
+         room = room / 2 / 65536 * 65536) {
+        struct wire_layout layout;
+
+        error = wire_layout_for(room, &layout);
+        if (error == 0)
+            error = storage_create(&storage, room, layout.rings_offset, share, &reason);
+    }
     if (error != 0)
         return error;
     error = fill_segment();
@@ -329,8 +340,13 @@ int probe_start(uint32_t role)
     set_handlers();
     int error = open_segment(role);
 
-    if (error == 0)
+    if (error == 0) {
+        struct probe_thread *self = probe_enter(); /* the first event costs no pages */
+
+        if (self != NULL)
+            probe_leave(self);
         probe_boundary_begin();
+    }
     atomic_store_explicit(&start_state, error == 0 ? START_DONE : START_FAILED,
                           memory_order_release);
     errno = saved_errno;

@@ -16,7 +16,7 @@
 #include "wire/segment.h"
 
 /* A page is 4 KiB or 64 KiB on the machines we know: sizes fit both. */
-#define SIZE_UNIT (64u * 1024)
+#define SIZE_UNIT (UINT64_C(64) * 1024)
 
 static int refuse(const char *sentence, const char **reason)
 {
@@ -157,8 +157,32 @@ static int take_lock(struct storage *storage, int file)
     return fd;
 }
 
-int storage_create(struct storage *storage, uint64_t bytes, enum storage_share share,
-                   const char **reason)
+bool storage_allocate(const struct storage *storage, uint64_t offset, uint64_t bytes)
+{
+    uint64_t before = offset % 4096;
+    unsigned char *begin = storage->base + offset - before;
+
+#ifdef MADV_POPULATE_WRITE
+    /* Allocates and maps in one go, and says where a write would raise SIGBUS. */
+    if (madvise(begin, bytes + before, MADV_POPULATE_WRITE) == 0)
+        return true;
+    if (errno != EINVAL) /* the kernel knows it (5.14), but there is no room */
+        return false;
+#else
+    (void)begin;
+#endif
+    int fd = open(storage->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0)
+        return false;
+    int error = posix_fallocate(fd, (off_t)(offset - before), (off_t)(bytes + before));
+
+    close(fd);
+    return error == 0;
+}
+
+int storage_create(struct storage *storage, uint64_t bytes, uint64_t allocated,
+                   enum storage_share share, const char **reason)
 {
     uint64_t name = random_word();
     void *base = MAP_FAILED;
@@ -180,7 +204,9 @@ int storage_create(struct storage *storage, uint64_t bytes, enum storage_share s
     if (storage->lock_fd < 0)
         goto fail;
     *reason = "shared memory is full";
-    errno = posix_fallocate(fd, 0, (off_t)bytes);
+    if (ftruncate(fd, (off_t)bytes) != 0)
+        goto fail;
+    errno = posix_fallocate(fd, 0, (off_t)allocated);
     if (errno != 0)
         goto fail;
     *reason = "the segment cannot be mapped";

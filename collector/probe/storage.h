@@ -1,7 +1,7 @@
 /* The file behind a segment: where it goes, how large it may be, how it is made.
  *
  * The one rule: /dev/shm also carries the job's own tensors. We take a share of what is
- * free, allocate it before we map it, and give up rather than be the reason of a
+ * free, allocate before we write, and give up rather than be the reason of a
  * "Bus error" in somebody else's code.
  */
 #ifndef PROBE_STORAGE_H
@@ -42,9 +42,16 @@ uint64_t storage_room(const struct storage *storage, uint64_t wanted,
 /* Bytes of the whole file system; 0 unknown. */
 uint64_t storage_capacity(const struct storage *storage);
 
-/* Makes and maps a zeroed file of `bytes` under a temporary name, locked. */
+/* Makes and maps a zeroed file of `bytes` under a temporary name, locked. The first
+ * `allocated` bytes may be written; the rest after storage_allocate(). */
 MUST_CHECK int storage_create(struct storage *storage, uint64_t bytes,
-                              enum storage_share share, const char **reason);
+                              uint64_t allocated, enum storage_share share,
+                              const char **reason);
+
+/* Allocates and prefaults a part of the mapping: afterwards no write to it can fail, and
+ * none waits for a page. False when the file system is full. Any thread. */
+MUST_CHECK bool storage_allocate(const struct storage *storage, uint64_t offset,
+                                 uint64_t bytes);
 
 /* Gives it its name: from now on readers find it. */
 MUST_CHECK int storage_publish(struct storage *storage, const char **reason);

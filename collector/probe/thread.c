@@ -4,13 +4,14 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "probe/core.h"
 #include "probe/probe.h"
+
+#define RING_CAPACITY_MIN 256u
 
 _Thread_local struct probe_thread *probe_current;
 
@@ -49,12 +50,13 @@ void probe_threads_forget(void)
     probe_current = NULL;
 }
 
-/* Half of the pool, to the nearest power of two, is the main thread's. */
+/* At most half of the pool, a power of two, is the main thread's: 262,144 events of the
+ * largest segment, a quarter of a second at a million a second. */
 uint64_t probe_main_ring_capacity(uint64_t pool_bytes)
 {
     uint64_t capacity = RING_RECORDS_MAX;
 
-    while (ring_size(2 * capacity) <= pool_bytes / 3 * 2)
+    while (ring_size(2 * capacity) <= pool_bytes / 2)
         capacity *= 2;
     return ring_size(capacity) <= pool_bytes ? capacity : 0;
 }
@@ -65,7 +67,7 @@ static uint64_t shared_ring_capacity(uint64_t left_bytes)
 {
     uint64_t capacity = 65536;
 
-    while (capacity > 256 && ring_size(capacity) > left_bytes / 4)
+    while (capacity > RING_CAPACITY_MIN && ring_size(capacity) > left_bytes / 4)
         capacity /= 2;
     return ring_size(capacity) <= left_bytes ? capacity : 0;
 }
@@ -127,17 +129,14 @@ static bool open_ring(struct probe_thread *self, bool main_thread)
 
     if (offset == 0)
         return false;
-    unsigned char *memory = probe->base + offset;
+    /* Somebody may have filled the file system since: a smaller ring is better than
+     * none, and none is better than SIGBUS. */
+    while (!probe_core_allocate(offset, ring_size(capacity)))
+        if ((capacity /= 2) < RING_CAPACITY_MIN)
+            return false;
     size_t size = ring_size(capacity);
-    uintptr_t page = (uintptr_t)memory & ~(uintptr_t)4095;
 
-#ifdef MADV_POPULATE_WRITE
-    /* A first touch costs three events; where the kernel cannot, it just costs. */
-    (void)madvise((void *)page, (uintptr_t)memory + size - page, MADV_POPULATE_WRITE);
-#else
-    (void)page;
-#endif
-    if (ring_open(&self->ring, memory, size, capacity) != 0)
+    if (ring_open(&self->ring, probe->base + offset, size, capacity) != 0)
         return false;
     atomic_store_explicit(&slot->ring_capacity, capacity, memory_order_relaxed);
     /* Release: pairs with the acquire in wire_view_ring(). */

@@ -69,6 +69,7 @@ static inline const struct trainglass_verbs *trainglass_look(void)
     static const struct trainglass_verbs none;
     const struct trainglass_verbs *(*entry)(void) = NULL, *verbs = &none;
     int saved_errno = errno;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the environment is read, never written */
     const char *path = getenv("TRAINGLASS_LIBRARY");
     void *library = dlopen(path != NULL ? path : "libtrainglass.so", RTLD_NOW);
     void *symbol = library != NULL ? dlsym(library, "trainglass_verbs") : NULL;
