@@ -95,6 +95,9 @@ int bottlenecks_query(struct store *store, const struct selection *selection,
     error = fill_parts(&pick, request, run, answer);
     if (error == 0)
         error = list_peaks(answer);
+    if (error == 0)
+        error = parts_facts(&answer->head, pick.process, &answer->facts,
+                            &answer->fact_count);
     answer->dataloader_share = answer->steps.train.phase_share[EVENT_PHASE_DATA];
     parts_explain_steps(&pick, &answer->head);
     pick_end(&pick);

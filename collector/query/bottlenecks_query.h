@@ -6,6 +6,7 @@
 #include "query/gpu_query.h"
 #include "query/memory_query.h"
 #include "query/ops_query.h"
+#include "query/status_query.h"
 #include "query/steps_query.h"
 
 struct memory_peak {
@@ -26,6 +27,8 @@ struct bottlenecks_answer {
     struct ops_answer cpu, cuda; /* by self time */
     struct memory_answer memory; /* points empty */
     struct gpu_answer gpu;       /* points empty */
+    struct status_fact *facts;   /* of the selected process */
+    uint32_t fact_count;
     double dataloader_share;   /* waiting for the next batch, of the summed step time */
     struct memory_peak *peaks; /* one per device, of the window */
     uint32_t peak_count;

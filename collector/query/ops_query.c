@@ -206,6 +206,17 @@ static const char *kind_name(enum ops_kind kind)
     return names[kind];
 }
 
+static void add_short(const struct op_row *row, struct ops_answer *answer)
+{
+    bool op = strcmp(row->kind, "op") == 0;
+
+    if (!op || row->count <= 0 || row->self_ns / row->count >= OPS_SHORT_NS ||
+        isnan(row->per_step_ns))
+        return;
+    answer->short_count += row->per_step_count;
+    answer->short_self_ns += row->per_step_ns;
+}
+
 /* Rows with something in them, of the device and with the text asked for. */
 static void compact(struct asking *asking, struct ops_answer *answer)
 {
@@ -234,6 +245,7 @@ static void compact(struct asking *asking, struct ops_answer *answer)
             answer->other = sum->answer;
             continue;
         }
+        add_short(&sum->answer, answer);
         asking->rows[asking->row_count++] = *sum;
     }
     answer->total_ops = asking->row_count;

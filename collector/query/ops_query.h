@@ -46,6 +46,9 @@ struct ops_request {
     const char *query; /* substring of the name, no case; NULL or "" = all */
 };
 
+/* An op below this on average costs about as much to call as to run. */
+#define OPS_SHORT_NS 10000.0
+
 struct ops_answer {
     struct answer head; /* window: what the digests reach, may be wider than asked */
     struct op_row *rows;
@@ -56,6 +59,8 @@ struct ops_answer {
     uint64_t overflowed;    /* events whose name found no row: counted in `other` */
     double step_ns;         /* summed step time of the window, NaN without steps */
     double scale_error_pct; /* of all self time together */
+    /* Ops (no ranges) with less than OPS_SHORT_NS of self time a call, per step. */
+    double short_count, short_self_ns;
 };
 
 MUST_CHECK int ops_query(struct store *store, const struct selection *selection,

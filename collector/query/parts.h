@@ -35,6 +35,9 @@ MUST_CHECK int parts_memory(const struct pick *pick, uint32_t points,
 
 MUST_CHECK int parts_gpu(const struct pick *pick, struct gpu_answer *answer);
 
+MUST_CHECK int parts_facts(struct answer *head, const struct process *process,
+                           struct status_fact **list, uint32_t *count);
+
 MUST_CHECK int parts_capabilities(struct answer *head, const struct process *process,
                                   struct status_capability **list, uint32_t *count);
 

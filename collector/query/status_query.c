@@ -33,16 +33,16 @@ int parts_capabilities(struct answer *head, const struct process *process,
     return 0;
 }
 
-static int list_facts(struct answer *head, const struct process *process,
-                      struct status_process *to)
+int parts_facts(struct answer *head, const struct process *process,
+                struct status_fact **list, uint32_t *count)
 {
-    to->facts = arena_new(&head->arena, process->fact_count, sizeof(*to->facts));
-    if (to->facts == NULL)
+    *list = arena_new(&head->arena, process->fact_count, sizeof(**list));
+    if (*list == NULL)
         return -ENOMEM;
     for (uint32_t i = 0; i < process->fact_count; i++) {
         const struct process_fact *from = &process->facts[i];
 
-        to->facts[to->fact_count++] = (struct status_fact){
+        (*list)[(*count)++] = (struct status_fact){
             .key = arena_text(&head->arena, texts_get(process->texts, from->key)),
             .type = from->type,
             .text = arena_text(&head->arena, texts_get(process->texts, from->text)),
@@ -143,7 +143,7 @@ static int fill_process(struct answer *head, const struct session *session,
         .ops_recorded = (process->recording & EVENT_STEP_OPS) != 0,
         .same_host = who->same_namespace,
         .segment_path = arena_text(&head->arena, who->path)};
-    int error = list_facts(head, process, to);
+    int error = parts_facts(head, process, &to->facts, &to->fact_count);
 
     if (error == 0)
         error =

@@ -103,6 +103,8 @@ cJSON *ranks_json(const struct ranks_answer *answer);
 cJSON *overhead_json(const struct overhead_answer *answer, double server_cpu_pct);
 cJSON *host_json(const struct host_answer *answer);
 cJSON *bottlenecks_json(const struct bottlenecks_answer *answer);
+/* "avoidable_ms" and "findings", found in the same summary. */
+void add_findings_json(cJSON *body, const struct bottlenecks_answer *answer);
 
 /* The names that the wire's numbers have in JSON. */
 const char *api_state_name(int process_state);

@@ -54,8 +54,7 @@ cJSON *bottlenecks_json(const struct bottlenecks_answer *answer)
     json_share(body, "samples_per_s", answer->steps.train.samples_per_s);
     add_phases(body, &answer->steps.train);
     json_percent(body, "dataloader_time_pct", answer->dataloader_share);
-    json_number(body, "avoidable_ms", 0);
-    cJSON_AddArrayToObject(body, "findings");
+    add_findings_json(body, answer);
     cJSON_AddItemToObject(body, "top_cpu_ops", ops_list_json(&answer->cpu));
     cJSON_AddItemToObject(body, "top_cuda_ops", ops_list_json(&answer->cuda));
     add_peaks(body, answer);

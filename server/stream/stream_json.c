@@ -29,7 +29,12 @@ cJSON *stream_status_json(const struct status_brief *brief)
 cJSON *stream_bottlenecks_json(const struct bottlenecks_answer *answer)
 {
     cJSON *body = bottlenecks_json(answer);
+    cJSON *findings = cJSON_GetObjectItem(body, "findings");
 
+    while (cJSON_GetArraySize(findings) > STREAM_FINDINGS)
+        cJSON_DeleteItemFromArray(findings, STREAM_FINDINGS);
+    for (int i = 0; i < cJSON_GetArraySize(findings); i++)
+        cJSON_DeleteItemFromObject(cJSON_GetArrayItem(findings, i), "evidence");
     cJSON_DeleteItemFromObject(body, "top_cpu_ops");
     cJSON_DeleteItemFromObject(body, "top_cuda_ops");
     return body;

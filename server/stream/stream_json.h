@@ -6,6 +6,7 @@
 #include <cjson/cJSON.h>
 
 #define STREAM_OPS        10u
+#define STREAM_FINDINGS   5
 #define STREAM_STEPS_MAX  16u /* rows of one event; more become shortest and longest */
 #define STREAM_NAME_BYTES 160u
 

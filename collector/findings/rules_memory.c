@@ -1,0 +1,112 @@
+/* Rules over memory: close to its limit, or on the way there. They cost no time yet. */
+#include <math.h>
+#include <string.h>
+
+#include "findings/rules.h"
+
+#define S_PER_HOUR 3600.0
+
+static void add_full(struct rule_context *context, const char *device, double used,
+                     double limit)
+{
+    bool host = strcmp(device, "cpu") == 0;
+    struct finding *finding =
+        rule_add(context, "memory-full", device, host ? "host" : "reserved");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, 0);
+    finding->severity = FINDING_HIGH;
+    finding->title =
+        rule_print(context, "%s memory is nearly full", host ? "Host" : device);
+    finding->formula = rule_print(context, "%.3g GiB of %.3g GiB = %.1f %%", used / GIB,
+                                  limit / GIB, 100 * used / limit);
+    finding->sentence = rule_print(
+        context, "%.3g of %.3g GiB are in use at the peak; %.3g GiB are left",
+        used / GIB, limit / GIB, (limit - used) / GIB);
+    finding->wrong_if = "The peak is the same in every step: then it fits, with little "
+                        "to spare.";
+    rule_evidence(context, finding, "used_bytes", used);
+    rule_evidence(context, finding, "limit_bytes", limit);
+    if (host) {
+        rule_advise(finding,
+                    "Fewer loader workers or a smaller `prefetch_factor`: each "
+                    "holds batches of its own");
+        rule_advise(finding, "Map large data sets (`numpy.memmap`) instead of reading "
+                             "them whole");
+        return;
+    }
+    rule_advise(finding, "A smaller batch with gradient accumulation, or "
+                         "`torch.utils.checkpoint` for the largest layers");
+    rule_advise(finding, "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` when much "
+                         "is reserved and not allocated");
+}
+
+void rule_memory_full(struct rule_context *context)
+{
+    const struct memory_answer *memory = &context->summary->memory;
+    const struct memory_host *host = &memory->host;
+
+    for (uint32_t i = 0; i < memory->device_count; i++) {
+        const struct memory_device *device = &memory->devices[i];
+        double used = device->peak_bytes > device->reserved_bytes
+                          ? device->peak_bytes
+                          : device->reserved_bytes;
+
+        used = isnan(used) ? device->peak_bytes : used;
+        if (strcmp(device->device, "cpu") != 0 &&
+            used / device->total_bytes >= context->threshold)
+            add_full(context, device->device, used, device->total_bytes);
+    }
+    if (host->used_bytes / host->limit_bytes >= context->threshold)
+        add_full(context, "cpu", host->used_bytes, host->limit_bytes);
+}
+
+static void add_growth(struct rule_context *context, const char *what, double slope,
+                       double full_in_s)
+{
+    bool host = strcmp(what, "host") == 0;
+    struct finding *finding =
+        rule_add(context, "memory-growth", what, host ? "host" : "allocated");
+    double hours = full_in_s / S_PER_HOUR;
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, 0);
+    finding->severity = hours <= context->threshold ? FINDING_HIGH : FINDING_MEDIUM;
+    finding->title = host ? "Memory of the process keeps growing"
+                          : rule_print(context, "Memory of %s keeps growing", what);
+    finding->formula =
+        isnan(full_in_s)
+            ? rule_print(context, "%.3g MiB/s", slope / MIB)
+            : rule_print(context, "%.3g MiB/s: full in %.3g h", slope / MIB, hours);
+    finding->sentence = rule_print(
+        context, "What stays allocated between steps grows by %.3g MiB a second",
+        slope / MIB);
+    finding->wrong_if = "A cache that fills once and then stays.";
+    rule_evidence(context, finding, "bytes_per_s", slope);
+    rule_evidence(context, finding, "full_in_h", hours);
+    rule_advise(finding, "Keep numbers, not tensors: `losses.append(loss.item())` "
+                         "instead of `losses.append(loss)`");
+    rule_advise(finding, "`loss.detach()` in everything that outlives a step");
+}
+
+void rule_memory_growth(struct rule_context *context)
+{
+    const struct memory_answer *memory = &context->summary->memory;
+    bool device_grows = false;
+
+    for (uint32_t i = 0; i < memory->device_count; i++) {
+        const struct memory_device *device = &memory->devices[i];
+
+        if (!device->slope_sure)
+            continue;
+        device_grows = true;
+        add_growth(context, device->device, device->slope_bytes_per_s,
+                   device->full_in_s);
+    }
+    /* What the allocator says is the better explanation of the same growth. */
+    if (memory->host.slope_sure && !device_grows)
+        add_growth(context, "host", memory->host.slope_bytes_per_s,
+                   memory->host.full_in_s);
+}

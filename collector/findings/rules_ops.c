@@ -1,0 +1,112 @@
+/* Rules over ops: too many small ones, an optimizer that loops. */
+#include <math.h>
+#include <string.h>
+
+#include "findings/rules.h"
+
+/* What calling an op costs before it works: dispatch, autograd, allocation. */
+#define CALL_NS 2000.0
+
+/* Fewer in a step cannot matter. */
+#define CALLS_NEEDED 100.0
+
+static void pin_short_ops(const struct rule_context *context, struct finding *finding)
+{
+    const struct ops_answer *cpu = &context->summary->cpu;
+
+    for (uint32_t i = 0; i < cpu->row_count && finding->op_count < FINDING_OPS; i++) {
+        const struct op_row *row = &cpu->rows[i];
+
+        if (strcmp(row->kind, "op") == 0 && row->count > 0 &&
+            row->self_ns / row->count < OPS_SHORT_NS)
+            finding->ops[finding->op_count++] =
+                arena_text(&context->findings->arena, row->name);
+    }
+}
+
+void rule_tiny_ops(struct rule_context *context)
+{
+    const struct ops_answer *cpu = &context->summary->cpu;
+    double calls = cpu->short_count, self = cpu->short_self_ns;
+
+    if (!(calls >= CALLS_NEEDED) || rule_number(context, FACT_COMPILE_USED) > 0)
+        return;
+    double each = self / calls < CALL_NS ? self / calls : CALL_NS;
+    double price = calls * each, step = context->train->mean_ns;
+
+    if (!(price / step >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, "tiny-ops", NULL, "forward");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, price);
+    /* They may lie in any phase but data: forward and backward by their shares. */
+    double forward = context->train->phase_ns[EVENT_PHASE_FORWARD];
+    double backward = context->train->phase_ns[EVENT_PHASE_BACKWARD];
+    double both = forward + backward, first = both > 0 ? forward / both : 0.5;
+
+    rule_claim(context, CLAIM_FORWARD, price * first);
+    rule_claim(context, CLAIM_BACKWARD, price * (1 - first));
+    finding->title = "Many ops are too small to be worth their call";
+    finding->formula =
+        rule_print(context, "%.0f calls * min(%.3g us, %.3g us) = %.3g ms", calls,
+                   self / calls / 1000, CALL_NS / 1000, price / NS_PER_MS);
+    finding->sentence = rule_print(
+        context, "%.0f ops per step run for %.3g us on average, %.3g ms together",
+        calls, self / calls / 1000, self / NS_PER_MS);
+    finding->wrong_if =
+        "The GPU is busy all the time: then calls are hidden behind it.";
+    rule_evidence(context, finding, "calls_per_step", calls);
+    rule_evidence(context, finding, "mean_us", self / calls / 1000);
+    rule_evidence(context, finding, "together_ms", self / NS_PER_MS);
+    rule_advise(finding, "`model = torch.compile(model)` makes few large ops of them");
+    rule_advise(finding, "Work on whole tensors instead of loops over their parts; "
+                         "larger batches make each call worth more");
+    pin_short_ops(context, finding);
+}
+
+void rule_optimizer_loop(struct rule_context *context)
+{
+    double optimizer = context->train->phase_ns[EVENT_PHASE_OPTIMIZER];
+    double step = context->train->mean_ns;
+    double foreach = rule_number(context, FACT_OPTIMIZER_FOREACH);
+    double fused = rule_number(context, FACT_OPTIMIZER_FUSED);
+    double tensors = rule_number(context, FACT_OPTIMIZER_PARAMETERS);
+    const char *class = rule_text(context, FACT_OPTIMIZER_CLASS);
+    bool host = strncmp(rule_text(context, FACT_OPTIMIZER_DEVICE), "cpu", 3) == 0;
+    /* Left to torch, accelerators get foreach and the CPU gets the loop. */
+    bool loops = fused != 1 && (foreach == 0 || (isnan(foreach) && host));
+
+    if (!(optimizer / step >= context->threshold) || class[0] == '\0' || !loops)
+        return;
+    struct finding *finding = rule_add(context, "optimizer-loop", NULL, "optimizer");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, optimizer / 2);
+    rule_claim(context, CLAIM_OPTIMIZER, optimizer / 2);
+    finding->title = "The optimizer updates one tensor after the other";
+    finding->formula = rule_print(context, "%.3g ms optimizer / 2 = %.3g ms",
+                                  optimizer / NS_PER_MS, optimizer / 2 / NS_PER_MS);
+    finding->sentence =
+        isnan(tensors)
+            ? rule_print(context,
+                         "%s takes %.3g ms of a step, neither fused nor foreach", class,
+                         optimizer / NS_PER_MS)
+            : rule_print(context,
+                         "%s takes %.3g ms of a step for %.0f tensors, neither fused "
+                         "nor foreach",
+                         class, optimizer / NS_PER_MS, tensors);
+    finding->wrong_if = "A few large tensors hold nearly all parameters, or the class "
+                        "has no fused form in your version of torch.";
+    rule_evidence(context, finding, "optimizer_ms", optimizer / NS_PER_MS);
+    rule_evidence(context, finding, "tensors", tensors);
+    rule_evidence_text(context, finding, "class", class);
+    rule_advise(finding, rule_print(context, "`%s(..., fused=True)`%s", class,
+                                    host ? " (on the CPU from torch 2.4 on)" : ""));
+    rule_advise(finding, rule_print(context,
+                                    "`%s(..., foreach=True)` where there is no "
+                                    "fused form",
+                                    class));
+}

@@ -1,0 +1,75 @@
+#include <stdio.h>
+
+#include "api/api.h"
+#include "api/json.h"
+#include "findings/findings.h"
+
+static cJSON *evidence_json(const struct finding *finding, const struct answer *head)
+{
+    cJSON *part = cJSON_CreateObject();
+    char trace[160];
+
+    json_text(part, "sentence", finding->sentence);
+    for (uint32_t i = 0; i < finding->evidence_count; i++) {
+        const struct finding_evidence *at = &finding->evidence[i];
+
+        if (at->text != NULL)
+            json_text(part, at->key, at->text);
+        else
+            json_number(part, at->key, at->number);
+    }
+    if (finding->worst_step != NOT_KNOWN) {
+        snprintf(trace, sizeof(trace), "/api/trace?session=%s&pid=%u&step=%lld",
+                 head->session, head->pid, (long long)finding->worst_step);
+        json_text(part, "trace", trace);
+    }
+    return part;
+}
+
+static cJSON *texts_json(const char *const *texts, uint32_t count)
+{
+    cJSON *list = cJSON_CreateArray();
+
+    for (uint32_t i = 0; i < count; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(texts[i]));
+    return list;
+}
+
+static cJSON *finding_json(const struct finding *finding, const struct answer *head)
+{
+    static const char *const severities[] = {"low", "medium", "high"};
+    cJSON *part = cJSON_CreateObject();
+
+    json_text(part, "id", finding->id);
+    json_text(part, "title", finding->title);
+    json_text(part, "severity", severities[finding->severity]);
+    json_ms(part, "ms_per_step", finding->ns_per_step);
+    json_share(part, "share", finding->share);
+    json_text(part, "formula", finding->formula);
+    cJSON_AddItemToObject(part, "evidence", evidence_json(finding, head));
+    cJSON_AddItemToObject(part, "advice",
+                          texts_json(finding->advice, finding->advice_count));
+    json_text(part, "wrong_if", finding->wrong_if);
+    json_text(part, "colour", finding->colour);
+    if (finding->first_step != NOT_KNOWN) {
+        cJSON *steps = cJSON_AddArrayToObject(part, "steps");
+
+        cJSON_AddItemToArray(steps, json_value((double)finding->first_step));
+        cJSON_AddItemToArray(steps, json_value((double)finding->last_step));
+    }
+    cJSON_AddItemToObject(part, "ops", texts_json(finding->ops, finding->op_count));
+    return part;
+}
+
+void add_findings_json(cJSON *body, const struct bottlenecks_answer *answer)
+{
+    struct findings findings;
+    cJSON *list;
+
+    findings_find(answer, NULL, &findings);
+    json_ms(body, "avoidable_ms", findings.avoidable_ns);
+    list = cJSON_AddArrayToObject(body, "findings");
+    for (uint32_t i = 0; i < findings.count; i++)
+        cJSON_AddItemToArray(list, finding_json(&findings.list[i], &answer->head));
+    findings_free(&findings);
+}

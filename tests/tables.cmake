@@ -1,0 +1,14 @@
+# Ingest, tables, queries, findings.
+unit_test(histogram LIBS aggregate)
+unit_test(nest LIBS aggregate)
+unit_test(digests LIBS aggregate)
+unit_test(texts LIBS aggregate)
+unit_test(timeline LIBS ingest)
+unit_test(window LIBS query)
+unit_test(tables LIBS query)
+unit_test(collector LIBS ingest query m)
+unit_test(findings LIBS findings)
+
+# bench.sh runs it.
+add_executable(bench_fold bench/bench_fold.c)
+target_link_libraries(bench_fold PRIVATE ingest project_warnings)

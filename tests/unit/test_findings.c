@@ -1,0 +1,321 @@
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "findings/findings.h"
+#include "wire/facts.h"
+
+#define MS  1e6
+#define GIB (1024.0 * 1024 * 1024)
+
+static struct bottlenecks_answer summary;
+static struct status_fact facts[16];
+static struct memory_device device;
+static struct slow_step slow[3];
+static struct findings findings;
+
+static void set_phases(double data, double forward, double backward, double optimizer)
+{
+    struct steps_summary *train = &summary.steps.train;
+    double phases[EVENT_PHASES] = {data, forward, backward, optimizer};
+
+    for (uint32_t i = 0; i < EVENT_PHASES; i++) {
+        train->phase_ns[i] = phases[i];
+        train->phase_share[i] = phases[i] / train->mean_ns;
+    }
+    train->other_ns = train->mean_ns - data - forward - backward - optimizer;
+}
+
+/* A steady step of 200 ms that nothing is wrong with. */
+static int begin(void **state)
+{
+    (void)state;
+    struct steps_summary *train = &summary.steps.train;
+
+    memset(&summary, 0, sizeof(summary));
+    summary.head.window.first_step = 100;
+    summary.head.window.last_step = 299;
+    train->count = 200;
+    train->mean_ns = train->p50_ns = 200 * MS;
+    train->p99_ns = 210 * MS;
+    set_phases(2 * MS, 60 * MS, 120 * MS, 8 * MS);
+    summary.steps.validation.mean_ns = (double)NAN;
+    summary.facts = facts;
+    summary.memory.host.limit_bytes = 64 * GIB;
+    summary.memory.host.used_bytes = 10 * GIB;
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    findings_free(&findings);
+    return 0;
+}
+
+static void number(const char *key, double value)
+{
+    facts[summary.fact_count++] =
+        (struct status_fact){.key = key, .type = WIRE_FACT_NUMBER, .number = value};
+}
+
+static void text(const char *key, const char *value)
+{
+    facts[summary.fact_count++] =
+        (struct status_fact){.key = key, .type = WIRE_FACT_TEXT, .text = value};
+}
+
+static const struct finding *find(const char *id)
+{
+    static const struct finding none = {.id = "none", .advice = {""}};
+
+    for (uint32_t i = 0; i < findings.count; i++)
+        if (strncmp(findings.list[i].id, id, strlen(id)) == 0)
+            return &findings.list[i];
+    return &none;
+}
+
+static void look(void)
+{
+    findings_find(&summary, NULL, &findings);
+}
+
+static void a_healthy_run_has_no_findings(void **state)
+{
+    (void)state;
+    look();
+    assert_int_equal(findings.count, 0);
+    assert_true(findings.avoidable_ns == 0);
+}
+
+static void fewer_than_ten_steps_have_none(void **state)
+{
+    (void)state;
+    set_phases(100 * MS, 50 * MS, 40 * MS, 10 * MS);
+    summary.steps.train.count = 9;
+    look();
+    assert_int_equal(findings.count, 0);
+    summary.steps.train.count = 10;
+    look();
+    assert_int_equal(findings.count, 1);
+}
+
+static void a_loader_without_workers_is_priced_by_what_workers_would_hide(void **state)
+{
+    (void)state;
+    set_phases(60 * MS, 50 * MS, 80 * MS, 10 * MS);
+    number(FACT_DATALOADER_WORKERS, 0);
+    number(FACT_CPU_COUNT, 8);
+    look();
+    const struct finding *finding = find("data-loading");
+
+    /* 60 ms of loading by 4 workers hide behind 140 ms of computing: all of it. */
+    assert_true(fabs(finding->ns_per_step - 60 * MS) < 1);
+    assert_int_equal(finding->severity, FINDING_HIGH);
+    assert_string_equal(finding->colour, "data");
+    assert_non_null(strstr(finding->formula, "60 ms"));
+    assert_non_null(strstr(finding->advice[0], "num_workers=4"));
+    assert_non_null(strstr(finding->sentence, "num_workers=0"));
+    assert_int_equal(finding->first_step, 100);
+    assert_true(fabs(findings.avoidable_ns - 60 * MS) < 1);
+}
+
+static void more_workers_are_advised_only_where_cores_are_left(void **state)
+{
+    (void)state;
+    set_phases(60 * MS, 50 * MS, 80 * MS, 10 * MS);
+    number(FACT_DATALOADER_WORKERS, 4);
+    number(FACT_CPU_COUNT, 16);
+    look();
+    /* 4 workers need 200 ms a batch: 800 ms of loading, 100 ms with 8. */
+    assert_true(fabs(find("data-loading")->ns_per_step - 60 * MS) < 1);
+    assert_non_null(strstr(find("data-loading")->advice[0], "num_workers=8"));
+    findings_free(&findings);
+    facts[1].number = 4;
+    look();
+    assert_null(strstr(find("data-loading")->advice[0], "num_workers="));
+    assert_true(fabs(find("data-loading")->ns_per_step - 30 * MS) < 1);
+}
+
+static void unsteady_steps_name_the_worst_and_the_common_cause(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++)
+        slow[i] = (struct slow_step){.number = 120 + i,
+                                     .duration_ns = (500 + 100 * i) * MS,
+                                     .cause = i == 0 ? "unknown" : "data"};
+    summary.steps.slow = slow;
+    summary.steps.slow_count = 3;
+    summary.steps.train.p50_ns = 170 * MS;
+    look();
+    const struct finding *finding = find("unsteady-steps");
+
+    assert_true(fabs(finding->ns_per_step - 30 * MS) < 1);
+    assert_int_equal(finding->worst_step, 122);
+    assert_string_equal(finding->colour, "data");
+    assert_non_null(strstr(finding->sentence, "in 2 of 3 it was data"));
+}
+
+static void claims_on_the_same_time_count_once(void **state)
+{
+    (void)state;
+    slow[0] =
+        (struct slow_step){.number = 120, .duration_ns = 900 * MS, .cause = "data"};
+    summary.steps.slow = slow;
+    summary.steps.slow_count = 1;
+    summary.steps.train.p50_ns = 170 * MS;
+    set_phases(60 * MS, 50 * MS, 60 * MS, 30 * MS);
+    number(FACT_DATALOADER_WORKERS, 0);
+    number(FACT_CPU_COUNT, 8);
+    text(FACT_OPTIMIZER_CLASS, "Adam");
+    text(FACT_OPTIMIZER_DEVICE, "cpu");
+    look();
+    assert_int_equal(findings.count, 3);
+    double sum = 0;
+
+    for (uint32_t i = 0; i < findings.count; i++)
+        sum += findings.list[i].ns_per_step;
+    assert_true(fabs(sum - (60 + 30 + 15) * MS) < 1);
+    assert_true(fabs(findings.avoidable_ns - (60 + 15) * MS) < 1);
+}
+
+static void a_looping_optimizer_is_found_and_a_fused_one_is_not(void **state)
+{
+    (void)state;
+    set_phases(2 * MS, 60 * MS, 80 * MS, 50 * MS);
+    text(FACT_OPTIMIZER_CLASS, "AdamW");
+    text(FACT_OPTIMIZER_DEVICE, "cuda:0");
+    look();
+    assert_int_equal(findings.count, 0); /* torch takes foreach there */
+    number(FACT_OPTIMIZER_FOREACH, 0);
+    look();
+    assert_true(fabs(find("optimizer-loop")->ns_per_step - 25 * MS) < 1);
+    assert_string_equal(find("optimizer-loop")->advice[0], "`AdamW(..., fused=True)`");
+    findings_free(&findings);
+    number(FACT_OPTIMIZER_FUSED, 1);
+    look();
+    assert_int_equal(findings.count, 0);
+}
+
+static void many_tiny_ops_are_priced_by_their_calls(void **state)
+{
+    (void)state;
+    summary.cpu.short_count = 20000;
+    summary.cpu.short_self_ns = 100 * MS;
+    look();
+    assert_true(fabs(find("tiny-ops")->ns_per_step - 40 * MS) < 1);
+    assert_true(fabs(findings.avoidable_ns - 40 * MS) < 1);
+    findings_free(&findings);
+    number(FACT_COMPILE_USED, 1);
+    look();
+    assert_int_equal(findings.count, 0);
+}
+
+static void validation_has_a_price_and_is_no_part_of_a_step(void **state)
+{
+    (void)state;
+    summary.steps.validation.count = 200;
+    summary.steps.validation.mean_ns = 100 * MS;
+    look();
+    assert_true(fabs(find("validation-share")->ns_per_step - 50 * MS) < 1);
+    assert_true(findings.avoidable_ns == 0);
+}
+
+static void memory_near_its_limit_is_a_risk_of_that_device(void **state)
+{
+    (void)state;
+    device = (struct memory_device){.device = "cuda:1",
+                                    .allocated_bytes = 70 * GIB,
+                                    .reserved_bytes = 76 * GIB,
+                                    .peak_bytes = 74 * GIB,
+                                    .total_bytes = 80 * GIB};
+    summary.memory.devices = &device;
+    summary.memory.device_count = 1;
+    look();
+    const struct finding *finding = find("memory-full-");
+
+    assert_int_equal(finding->severity, FINDING_HIGH);
+    assert_true(finding->ns_per_step == 0);
+    assert_int_equal(strlen(finding->id), strlen("memory-full-") + 8);
+    assert_non_null(strstr(finding->formula, "95.0 %"));
+    assert_non_null(strstr(finding->title, "cuda:1"));
+}
+
+static void growing_memory_says_when_it_is_full(void **state)
+{
+    (void)state;
+    device = (struct memory_device){.device = "cuda:0",
+                                    .allocated_bytes = 10 * GIB,
+                                    .reserved_bytes = (double)NAN,
+                                    .peak_bytes = 12 * GIB,
+                                    .total_bytes = 80 * GIB,
+                                    .slope_bytes_per_s = GIB / 360,
+                                    .slope_sure = true,
+                                    .full_in_s = 70 * 360};
+    summary.memory.devices = &device;
+    summary.memory.device_count = 1;
+    look();
+    assert_int_equal(find("memory-growth-")->severity, FINDING_HIGH);
+    assert_non_null(strstr(find("memory-growth-")->formula, "full in 7 h"));
+    findings_free(&findings);
+    device.slope_sure = false;
+    look();
+    assert_int_equal(findings.count, 0);
+}
+
+static void thresholds_can_be_set_by_rule(void **state)
+{
+    (void)state;
+    struct findings_settings settings;
+
+    findings_settings_init(&settings);
+    assert_true(findings_settings_set(&settings, "data-loading", 0.005));
+    assert_false(findings_settings_set(&settings, "no-such-rule", 1));
+    findings_find(&summary, &settings, &findings);
+    assert_string_equal(find("data-loading")->id, "data-loading");
+}
+
+static void every_rule_says_what_it_reads_and_how_it_counts(void **state)
+{
+    (void)state;
+    uint32_t count = 0;
+
+    for (; findings_rule(count) != NULL; count++) {
+        const struct finding_rule *rule = findings_rule(count);
+
+        assert_true(strspn(rule->id, "abcdefghijklmnopqrstuvwxyz0123456789_-") ==
+                    strlen(rule->id));
+        assert_true(strlen(rule->reads) > 0 && strlen(rule->formula) > 0 &&
+                    strlen(rule->unit) > 0);
+    }
+    assert_true(count >= 6);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_healthy_run_has_no_findings),
+        TEST(fewer_than_ten_steps_have_none),
+        TEST(a_loader_without_workers_is_priced_by_what_workers_would_hide),
+        TEST(more_workers_are_advised_only_where_cores_are_left),
+        TEST(unsteady_steps_name_the_worst_and_the_common_cause),
+        TEST(claims_on_the_same_time_count_once),
+        TEST(a_looping_optimizer_is_found_and_a_fused_one_is_not),
+        TEST(many_tiny_ops_are_priced_by_their_calls),
+        TEST(validation_has_a_price_and_is_no_part_of_a_step),
+        TEST(memory_near_its_limit_is_a_risk_of_that_device),
+        TEST(growing_memory_says_when_it_is_full),
+        TEST(thresholds_can_be_set_by_rule),
+        TEST(every_rule_says_what_it_reads_and_how_it_counts),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
