@@ -354,6 +354,16 @@ static void a_spike_survives_decimation_and_its_cause_is_named(void **state)
     for (uint32_t i = 0; i < answer.row_count; i++)
         seen |= answer.rows[i].number == 3333 && answer.rows[i].slow;
     assert_true(seen);
+    uint64_t steps = 0;
+    double total = 0;
+
+    for (uint32_t i = 0; i < answer.mean_count; i++) {
+        steps += answer.means[i].steps;
+        total += (double)answer.means[i].steps * answer.means[i].phase_ns[0];
+        assert_true(i == 0 || answer.means[i].time_ns > answer.means[i - 1].time_ns);
+    }
+    assert_int_equal(steps, answer.train.count);
+    assert_true(fabs(total / (double)steps - answer.train.phase_ns[0]) < 1);
     assert_int_equal(answer.slow_count, 1);
     assert_string_equal(answer.slow[0].cause, "data");
     assert_true(fabs(answer.slow[0].over_ns - 78e6) < 1);
