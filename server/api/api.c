@@ -42,6 +42,48 @@ bool api_select(struct api_call *call)
     return true;
 }
 
+bool api_is_selection(const char *member)
+{
+    return strcmp(member, "session") == 0 || strcmp(member, "rank") == 0 ||
+           strcmp(member, "pid") == 0;
+}
+
+static void select_number(struct api_call *call, const char *key, int32_t low,
+                          int64_t *number)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(call->body, key);
+
+    if (item == NULL || cJSON_IsNull(item))
+        return;
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= low) ||
+        !(item->valuedouble <= INT32_MAX))
+        query_refuse(&call->query, key, "expected an integer from %d to %d", low,
+                     INT32_MAX);
+    else
+        *number = (int64_t)item->valuedouble;
+}
+
+bool api_select_body(struct api_call *call)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(call->body, "session");
+    struct selection *selection = &call->selection;
+    int64_t rank, pid;
+
+    if (!api_select(call))
+        return false;
+    rank = selection->rank;
+    pid = selection->pid;
+    if (cJSON_IsString(item) && strlen(item->valuestring) < sizeof(selection->session))
+        memcpy(selection->session, item->valuestring, strlen(item->valuestring) + 1);
+    else if (item != NULL && !cJSON_IsNull(item))
+        query_refuse(&call->query, "session", "expected the name of a session");
+    select_number(call, "rank", 0, &rank);
+    select_number(call, "pid", 1, &pid);
+    selection->rank = (int32_t)rank;
+    selection->pid = (uint32_t)pid;
+    return query_done(&call->query);
+}
+
 cJSON *api_error(struct api_call *call, int status, const char *field,
                  const char *message)
 {
@@ -57,6 +99,21 @@ cJSON *api_error(struct api_call *call, int status, const char *field,
 cJSON *api_refused(struct api_call *call)
 {
     return api_error(call, 400, call->query.field, call->query.error);
+}
+
+bool api_answers(const struct api_call *call, int error)
+{
+    const struct selection *selection = &call->selection;
+
+    return error == 0 || (error == -ENOENT && selection->session[0] == '\0' &&
+                          selection->rank == SELECT_ANY && selection->pid == 0);
+}
+
+cJSON *api_finish(int error, cJSON *document)
+{
+    if (error != 0)
+        json_forget(document);
+    return document;
 }
 
 cJSON *api_failed(struct api_call *call, int error, const struct answer *head)

@@ -52,12 +52,23 @@ MUST_CHECK bool api_select(struct api_call *call);
 /* The same without window, which the caller read; `rank=all` is taken where it may be. */
 MUST_CHECK bool api_select_trace(struct api_call *call, bool all_ranks);
 
+/* The same for a POST, whose body may say session, rank and pid as well as its address. */
+MUST_CHECK bool api_select_body(struct api_call *call);
+bool api_is_selection(const char *member); /* is it one of those three? */
+
 /* The refusal that call->query holds: 400. */
 cJSON *api_refused(struct api_call *call);
 
 /* {"error", "field"}; field may be NULL. */
 cJSON *api_error(struct api_call *call, int status, const char *field,
                  const char *message);
+
+/* Is there an answer? Nobody asked for a certain session and there is none: that is an
+ * empty answer with its reason, not a refusal. */
+bool api_answers(const struct api_call *call, int error);
+
+/* The document of such an answer: without a session all that has a unit is null. */
+cJSON *api_finish(int error, cJSON *document);
 
 /* What a query's -errno and reason mean: 404, 400 or out of memory (NULL). */
 cJSON *api_failed(struct api_call *call, int error, const struct answer *head);

@@ -74,8 +74,8 @@ cJSON *api_bottlenecks(struct api_call *call)
         return api_refused(call);
     request.k = (uint32_t)k;
     error = bottlenecks_query(call->api->store, &call->selection, &request, &answer);
-    body =
-        error != 0 ? api_failed(call, error, &answer.head) : bottlenecks_json(&answer);
+    body = api_answers(call, error) ? api_finish(error, bottlenecks_json(&answer))
+                                    : api_failed(call, error, &answer.head);
     bottlenecks_free(&answer);
     return body;
 }

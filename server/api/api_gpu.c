@@ -88,9 +88,10 @@ cJSON *api_gpu(struct api_call *call)
     (void)query_number(&call->query, "points", 2, STEPS_POINTS_MAX, &points);
     if (!api_select(call))
         return api_refused(call);
-    request.points = (uint32_t)points;
+    request.points = points < 2 ? 2 : (uint32_t)points; /* a pair at least */
     error = gpu_query(call->api->store, &call->selection, &request, &answer);
-    body = error != 0 ? api_failed(call, error, &answer.head) : gpu_json(&answer);
+    body = api_answers(call, error) ? api_finish(error, gpu_json(&answer))
+                                    : api_failed(call, error, &answer.head);
     answer_free(&answer.head);
     return body;
 }

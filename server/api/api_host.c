@@ -83,7 +83,8 @@ cJSON *api_host(struct api_call *call)
     if (!api_select(call))
         return api_refused(call);
     error = host_query(call->api->store, &call->selection, &answer);
-    body = error != 0 ? api_failed(call, error, &answer.head) : host_json(&answer);
+    body = api_answers(call, error) ? api_finish(error, host_json(&answer))
+                                    : api_failed(call, error, &answer.head);
     answer_free(&answer.head);
     return body;
 }

@@ -40,7 +40,7 @@ cJSON *api_windows(struct api_call *call)
 
 cJSON *api_windows_ask(struct api_call *call)
 {
-    if (!api_select(call))
+    if (!api_select_body(call))
         return api_refused(call);
     return api_error(call, 409, NULL, "this version records no deep windows");
 }

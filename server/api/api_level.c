@@ -63,13 +63,13 @@ cJSON *api_level(struct api_call *call)
     cJSON *body;
     int asked;
 
-    if (!api_select(call))
+    if (!api_select_body(call))
         return api_refused(call);
     for (const cJSON *item = call->body->child; item != NULL; item = item->next) {
-        if (!read_member(item, &change, &expected))
+        if (!api_is_selection(item->string) && !read_member(item, &change, &expected))
             return api_error(call, 400, item->string, expected);
     }
-    if (call->body->child == NULL)
+    if (change.level < 0 && change.budget_ppm < 0 && change.burst_steps == 0)
         return api_error(call, 400, "level",
                          "expected level, budget_pct or record_steps");
     asked = control_ask(call->api->store, &call->selection, &change, reason);

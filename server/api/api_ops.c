@@ -65,28 +65,41 @@ cJSON *ops_json(const struct ops_answer *answer, const char *sort, const char *d
     return body;
 }
 
+/* Shapes, stacks and modules are seen in deep windows alone, and there is none. */
+static void forget_rows(struct ops_answer *answer)
+{
+    answer->row_count = answer->total_ops = answer->other_ops = 0;
+    answer->other = (struct op_row){.name = "other", .kind = ""};
+    answer->head.reason =
+        "shapes, stacks and modules are recorded in deep windows only";
+}
+
 cJSON *api_ops(struct api_call *call)
 {
     static const char *const devices[] = {"cpu", "cuda", NULL};
-    static const char *const groups[] = {"name", NULL};
+    static const char *const groups[] = {"name", "shape", "stack", "module", NULL};
     struct ops_request request = {0};
     struct ops_answer answer;
     int64_t k = 10;
     cJSON *body;
-    int error;
+    int error, group;
 
     request.device = (enum ops_device)query_choice(&call->query, "device", devices, 0);
     request.sort =
         (enum ops_sort)query_choice(&call->query, "sort", sorts, OPS_BY_SELF);
-    (void)query_choice(&call->query, "group", groups, 0);
+    group = query_choice(&call->query, "group", groups, 0);
     (void)query_number(&call->query, "k", 1, OPS_K_MAX, &k);
     request.query = query_text(&call->query, "q");
     if (!api_select(call))
         return api_refused(call);
     request.k = (uint32_t)k;
     error = ops_query(call->api->store, &call->selection, &request, &answer);
-    body = error != 0 ? api_failed(call, error, &answer.head)
-                      : ops_json(&answer, sorts[request.sort], devices[request.device]);
+    if (error == 0 && group != 0)
+        forget_rows(&answer);
+    body = api_answers(call, error)
+               ? api_finish(error, ops_json(&answer, sorts[request.sort],
+                                            devices[request.device]))
+               : api_failed(call, error, &answer.head);
     answer_free(&answer.head);
     return body;
 }

@@ -72,13 +72,13 @@ cJSON *api_overhead(struct api_call *call)
     if (!api_select(call))
         return api_refused(call);
     error = overhead_query(call->api->store, &call->selection, &answer);
-    if (error != 0) {
+    if (!api_answers(call, error)) {
         body = api_failed(call, error, &answer.head);
     } else {
         uint32_t ppm =
             atomic_load_explicit(&call->api->server_cpu_ppm, memory_order_relaxed);
 
-        body = overhead_json(&answer, (double)ppm / 1e4);
+        body = api_finish(error, overhead_json(&answer, (double)ppm / 1e4));
         control_describe(body, call->api->store, &call->selection);
     }
     answer_free(&answer.head);

@@ -51,7 +51,8 @@ cJSON *api_ranks(struct api_call *call)
     if (!api_select(call))
         return api_refused(call);
     error = ranks_query(call->api->store, &call->selection, &answer);
-    body = error != 0 ? api_failed(call, error, &answer.head) : ranks_json(&answer);
+    body = api_answers(call, error) ? api_finish(error, ranks_json(&answer))
+                                    : api_failed(call, error, &answer.head);
     answer_free(&answer.head);
     return body;
 }

@@ -208,7 +208,8 @@ cJSON *api_status(struct api_call *call)
     if (!api_select(call))
         return api_refused(call);
     error = status_query(call->api->store, &call->selection, &answer);
-    body = error != 0 ? api_failed(call, error, &answer.head) : status_json(&answer);
+    body = api_answers(call, error) ? api_finish(error, status_json(&answer))
+                                    : api_failed(call, error, &answer.head);
     answer_free(&answer.head);
     return body;
 }

@@ -82,6 +82,43 @@ void json_columns(cJSON *object, const char *const *names, int count)
     cJSON_AddItemToObject(object, "columns", cJSON_CreateStringArray(names, count));
 }
 
+static bool has_unit(const char *key)
+{
+    static const char *const units[] = {"_ms",    "_us",    "_ns",    "_s",   "_pct",
+                                        "_share", "_bytes", "_cores", "share"};
+    size_t length = strlen(key);
+
+    if (strcmp(key, "phases") == 0)
+        return true;
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        size_t size = strlen(units[i]);
+
+        if (length >= size && strcmp(key + length - size, units[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Answers are a few levels deep. NOLINTNEXTLINE(misc-no-recursion) */
+static void forget_under(cJSON *object, bool unit)
+{
+    for (cJSON *item = object->child, *next; item != NULL; item = next) {
+        bool own = unit || (item->string != NULL && has_unit(item->string));
+
+        next = item->next;
+        if (cJSON_IsNumber(item) && own && item->string != NULL)
+            cJSON_ReplaceItemInObjectCaseSensitive(object, item->string,
+                                                   cJSON_CreateNull());
+        else
+            forget_under(item, own);
+    }
+}
+
+void json_forget(cJSON *document)
+{
+    forget_under(document, false);
+}
+
 static void json_window(cJSON *object, const struct answer_window *window)
 {
     cJSON *part = cJSON_AddObjectToObject(object, "window");

@@ -35,6 +35,10 @@ cJSON *json_value_ms(double ns);
 /* "columns": the names of what stands in each of `points`. */
 void json_columns(cJSON *object, const char *const *names, int count);
 
+/* Numbers with a unit in their name, or in that of what they stand in, become null:
+ * nothing was measured. Counts stay. */
+void json_forget(cJSON *document);
+
 /* What every answer says about itself: session, rank, window, steps, reason. */
 void json_head(cJSON *object, const struct answer *head);
 

@@ -79,11 +79,12 @@ static bool build_status(struct api *api, const struct selection *selection,
 {
     struct status_brief brief;
     bool reset = false;
+    int error = status_brief_query(api->store, selection, &brief);
 
-    if (status_brief_query(api->store, selection, &brief) == 0) {
+    if (error == 0)
         reset = moved(news, &brief.head);
+    if (error == 0 || error == -ENOENT) /* a viewer may come before the first run */
         print(stream_status_json(&brief), out);
-    }
     answer_free(&brief.head);
     return reset;
 }

@@ -11,10 +11,11 @@ cJSON *stream_status_json(const struct status_brief *brief)
 {
     cJSON *body = cJSON_CreateObject();
 
-    json_text(body, "session",
-              brief->head.session[0] != '\0' ? brief->head.session : NULL);
+    bool known = brief->head.session[0] != '\0';
+
+    json_text(body, "session", known ? brief->head.session : NULL);
     json_integer(body, "rank", brief->head.rank < 0 ? NOT_KNOWN : brief->head.rank);
-    if (brief->head.session[0] != '\0')
+    if (known)
         cJSON_AddStringToObject(body, "state", api_state_name((int)brief->state));
     else
         cJSON_AddNullToObject(body, "state");
@@ -23,6 +24,8 @@ cJSON *stream_status_json(const struct status_brief *brief)
     json_stamp(body, "now_ms", brief->head.now_ns);
     json_count(body, "lost_events", brief->head.lost_events);
     json_count(body, "rev", brief->head.rev);
+    if (!known)
+        json_forget(body);
     return body;
 }
 

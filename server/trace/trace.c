@@ -314,14 +314,13 @@ void trace_serve(struct http_call *call, struct api *api)
     reason = answer.head.reason != NULL && *answer.head.reason != '\0'
                  ? answer.head.reason
                  : "nothing is remembered of this";
-    if (error == -ENOENT ||
-        (error == 0 && answer.process_count == 0 && one.selection.session[0] != '\0'))
+    if (api_answers(&one, error))
+        serve_answer(call, &one, &parameters, &answer);
+    else if (error == -ENOENT)
         http_refuse(call, 404, "session", reason);
     else if (error == -EINVAL)
         http_refuse(call, 400, "window", reason);
-    else if (error != 0)
-        http_refuse(call, 503, NULL, "out of memory");
     else
-        serve_answer(call, &one, &parameters, &answer);
+        http_refuse(call, 503, NULL, "out of memory");
     trace_release(&answer);
 }

@@ -1,0 +1,389 @@
+"""The server beside a real job: tables, stream, traces, metrics, levels, earlier runs."""
+import gzip
+import json
+import shutil
+import socket
+import subprocess
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+from harness import BUILD, TrainglassTest, get, get_json, wait_for
+
+JOB = str(BUILD / "bin" / "train_mlp")
+
+
+class LiveTest(TrainglassTest):
+    def job(self, *words):
+        """train_mlp, with the probe attached through its C interface."""
+        process = subprocess.Popen([JOB, "--quiet", *map(str, words)], env=self.environment(),
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+
+        def end():
+            process.kill()
+            process.wait()
+        self.addCleanup(end)
+        return process
+
+    def ask(self, path):
+        return get_json(self.port, path)
+
+    def post(self, path, body):
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}", json.dumps(body).encode(),
+            {"Content-Type": "application/json"})
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(request, timeout=10) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read())
+
+    def steps_so_far(self):
+        return self.ask("/api/steps?window=run")["summary"]["train"]["count"]
+
+    def live(self, *words):
+        """A server and a job that made some steps; the job's Popen."""
+        self.serve()
+        job = self.job(*(words or ("--seconds", 60, "--step-ms", 5)))
+        wait_for(lambda: self.steps_so_far() >= 20, "twenty steps")
+        return job
+
+    def job_state(self):
+        return self.ask("/api/status")["sessions"][0]["state"]
+
+    def events(self, query="", last_id=None, until=None):
+        """Yields (event, id, data) of the stream."""
+        peer = socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        self.addCleanup(peer.close)
+        resume = f"Last-Event-ID: {last_id}\r\n" if last_id else ""
+        peer.sendall(f"GET /api/stream{query} HTTP/1.1\r\nHost: localhost\r\n{resume}\r\n".encode())
+        lines = peer.makefile("r", encoding="utf-8", newline="\n")
+        self.assertIn(" 200 ", lines.readline())
+        while lines.readline() != "\r\n":
+            pass
+        event = {}
+        for line in lines:
+            key, _, value = line.rstrip("\n").partition(": ")
+            if key:
+                event[key] = value
+            elif "data" in event:
+                yield event["event"], event["id"], json.loads(event["data"])
+                event = {}
+            else:
+                event = {}
+
+
+class TablesTest(LiveTest):
+    def test_all_answers_share_one_session_and_one_axis(self):
+        self.live()
+        names = {}
+        for path in ("status", "steps", "ops", "memory", "gpu", "ranks", "overhead", "host",
+                     "bottlenecks"):
+            answer = self.ask(f"/api/{path}")
+            names.setdefault(answer["session"], []).append(path)
+            self.assertGreater(answer["now_ms"], 0, path)
+        self.assertEqual(len(names), 1, names)
+
+    def test_steps_follow_each_other_and_their_phases_fill_them(self):
+        self.live()
+        steps = [s for s in self.ask("/api/steps?window=run")["steps"] if not s["validation"]]
+        numbers = [s["number"] for s in steps]
+        self.assertEqual(numbers, list(range(numbers[0], numbers[0] + len(numbers))))
+        for step in steps:
+            parts = [step[f"{name}_ms"] for name in ("data", "forward", "backward",
+                                                     "optimizer", "other")]
+            self.assertAlmostEqual(sum(parts), step["duration_ms"], delta=0.001)
+
+    def test_a_window_of_steps_is_exactly_those_steps(self):
+        self.live()
+        answer = self.ask("/api/steps?window=5-9")
+        self.assertEqual([s["number"] for s in answer["steps"] if not s["validation"]],
+                         [5, 6, 7, 8, 9])
+        self.assertEqual((answer["window"]["first_step"], answer["window"]["last_step"]), (5, 9))
+
+    def test_what_has_no_source_says_why(self):
+        self.live()
+        for path, key in (("/api/gpu", "devices"), ("/api/traces", "traces"),
+                          ("/api/windows", "windows"), ("/api/compare", "others"),
+                          ("/api/ops?group=stack", "ops"), ("/api/ops?device=cuda", "ops")):
+            answer = self.ask(path)
+            self.assertEqual(answer[key], [], path)
+            self.assertTrue(answer["reason"], path)
+        for path in ("/api/windows", "/api/traces"):
+            status, answer = self.post(path, {"steps": 3})
+            self.assertEqual(status, 409)
+            self.assertTrue(answer["error"])
+
+    def test_a_session_that_is_not_there_is_not_found(self):
+        self.live()
+        for path in ("steps", "ops", "memory", "trace", "stream"):
+            self.assertEqual(get(self.port, f"/api/{path}?session=no-such")[0], 404, path)
+
+    def test_before_the_first_run_every_list_is_empty_and_says_why(self):
+        self.serve()
+        for path, key in (("steps", "steps"), ("ops", "ops"), ("memory", "devices"),
+                          ("gpu", "devices"), ("ranks", "ranks"), ("status", "sessions"),
+                          ("bottlenecks", "findings")):
+            answer = self.ask(f"/api/{path}")
+            self.assertEqual(answer[key], [], path)
+            self.assertTrue(answer["reason"], path)
+
+    def test_the_end_of_a_run_is_seen_and_remembered(self):
+        self.serve()
+        self.job("--steps", 50, "--step-ms", 1).wait()
+        wait_for(lambda: self.ask("/api/status")["sessions"] and self.job_state() == "ended",
+                 "the end of the job")
+        runs = wait_for(lambda: [r for r in self.ask("/api/runs")["runs"]
+                                 if r["state"] == "ended"], "the run in the store")
+        self.assertEqual(runs[0]["steps"], 50)
+        wait_for(lambda: list(self.directory.glob("*.done")), "the mark of a folded segment")
+
+    def test_earlier_runs_outlive_the_server_and_the_segments(self):
+        server = self.serve()
+        self.job("--steps", 20, "--step-ms", 1).wait()
+        wait_for(lambda: [r for r in self.ask("/api/runs")["runs"] if r["state"] == "ended"],
+                 "the run in the store")
+        server.terminate()
+        server.wait()
+        for path in self.directory.iterdir():
+            path.unlink()
+        self.serve()
+        runs = self.ask("/api/runs")["runs"]
+        self.assertEqual([(r["steps"], r["state"]) for r in runs], [(20, "ended")])
+        self.assertEqual(self.ask("/api/status")["sessions"], [])
+
+    def test_a_damaged_run_store_is_switched_off_with_a_reason(self):
+        folder = self.state_folder()
+        folder.mkdir(parents=True)
+        (folder / "runs.sqlite").write_bytes(b"this is no database" * 1000)
+        self.serve()
+        answer = self.ask("/api/runs")
+        self.assertEqual(answer["runs"], [])
+        self.assertIn("off", answer["reason"])
+        status, answer = self.post("/api/findings/slow_data", {"dismissed": True})
+        self.assertEqual(status, 409)
+
+    def state_folder(self):
+        return self.state / socket.gethostname()
+
+
+class LevelTest(LiveTest):
+    def test_the_probe_obeys_what_the_page_asks_for(self):
+        self.live()
+        session = self.ask("/api/status")["session"]
+        status, answer = self.post("/api/level", {"session": session, "budget_pct": 2})
+        self.assertEqual((status, answer), (200, {"asked": 1}))
+        wait_for(lambda: self.ask("/api/overhead")["budget_pct"] == 2, "the new budget")
+        status, _ = self.post("/api/level", {"level": "phases"})
+        self.assertEqual(status, 200)
+        wait_for(lambda: self.ask("/api/overhead")["level"] == "phases", "the new level")
+        self.assertEqual(self.ask("/api/overhead")["budget_pct"], 2)
+        self.assertEqual(self.ask("/api/overhead")["control"], {"writable": True, "reason": None})
+
+    def test_a_job_that_ended_cannot_be_asked(self):
+        self.serve()
+        self.job("--steps", 20, "--step-ms", 1).wait()
+        wait_for(lambda: self.ask("/api/status")["sessions"] and self.job_state() == "ended", "the end")
+        status, answer = self.post("/api/level", {"level": "ops"})
+        self.assertEqual(status, 409)
+        self.assertTrue(answer["error"])
+        self.assertFalse(self.ask("/api/overhead")["control"]["writable"])
+        self.assertEqual(self.post("/api/level", {"session": "none", "level": "ops"})[0], 404)
+
+
+class StreamTest(LiveTest):
+    def live(self):
+        """Steps slow enough that none is left out of an event, whatever the machine does."""
+        return super().live("--seconds", 60, "--step-ms", 50)
+
+    def test_steps_come_in_order_and_without_repetition(self):
+        self.live()
+        seen = []
+        for event, _, data in self.events("?topics=steps"):
+            self.assertEqual(event, "steps")
+            self.assertFalse(data["decimated"])
+            seen += [s["number"] for s in data["steps"] if not s["validation"]]
+            if len(seen) > 40:
+                break
+        self.assertEqual(seen, list(range(seen[0], seen[0] + len(seen))))
+
+    def test_each_topic_comes_with_its_members_and_within_its_size(self):
+        self.live()
+        members = {"status": ("state", "steps", "last_event_age_ms", "lost_events", "rev"),
+                   "bottlenecks": ("step_ms", "phases", "findings", "rev"),
+                   "ops": ("cpu", "cuda", "rev"), "steps": ("steps",), "memory": ("devices", "host")}
+        missing = set(members)
+        for event, _, data in self.events():
+            for name in members.get(event, ()):
+                self.assertIn(name, data, event)
+            slow = event in ("status", "bottlenecks", "ops")
+            self.assertLessEqual(len(json.dumps(data, separators=(",", ":"))),
+                                 8192 if slow else 4096, event)
+            missing.discard(event)
+            if not missing:
+                break
+
+    def test_whoever_comes_back_misses_no_step(self):
+        self.live()
+        seen, last = [], None
+        for _, last, data in self.events("?topics=steps"):
+            seen += [s["number"] for s in data["steps"] if not s["validation"]]
+            if len(seen) > 20:
+                break
+        time.sleep(0.5)  # what is missed meanwhile is the point
+        for event, _, data in self.events("?topics=steps", last_id=last):
+            self.assertEqual(event, "steps")
+            seen += [s["number"] for s in data["steps"] if not s["validation"]]
+            if len(seen) > 60:
+                break
+        self.assertEqual(seen, list(range(seen[0], seen[0] + len(seen))))
+
+    def test_an_id_of_another_server_begins_with_a_reset(self):
+        self.live()
+        for event, _, _ in self.events(last_id="12345-678"):
+            self.assertEqual(event, "reset")
+            break
+
+    def test_all_viewers_of_a_session_get_the_same_bytes(self):
+        self.live()
+        streams = [self.events("?topics=steps") for _ in range(3)]
+        told = [{number: data for _, number, data in [next(s)]} for s in streams]
+        for stream, mine in zip(streams, told):
+            for _, number, data in stream:
+                mine[number] = data
+                if len(mine) > 10:
+                    break
+        common = set(told[0]) & set(told[1]) & set(told[2])
+        self.assertTrue(common)
+        for number in common:
+            self.assertEqual(told[0][number], told[1][number])
+            self.assertEqual(told[0][number], told[2][number])
+
+    def test_a_viewer_that_stops_reading_slows_nobody(self):
+        self.live()
+        deaf = socket.create_connection(("127.0.0.1", self.port))
+        self.addCleanup(deaf.close)
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.sendall(b"GET /api/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        ages = []
+        for event, _, data in self.events("?topics=status,steps"):
+            if event == "steps":
+                ages.append(time.monotonic())
+            if len(ages) > 30:
+                break
+        gaps = [b - a for a, b in zip(ages, ages[1:])]
+        self.assertLess(sorted(gaps)[len(gaps) // 2], 1.0)
+
+    def test_streams_end_when_the_server_does(self):
+        server = self.serve()
+        stream = self.events()
+        next(stream)
+        server.terminate()
+        self.assertEqual(server.wait(20), 0)
+        self.assertEqual([e for e, _, _ in stream if e not in ("status",)], [])
+
+
+class TraceTest(LiveTest):
+    def fetch(self, query, **headers):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/api/trace?{query}",
+                                         headers=headers)
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(request, timeout=30) as answer:
+            return answer.headers, answer.read()
+
+    def test_a_trace_is_valid_names_its_session_and_holds_every_step(self):
+        self.live()
+        self.assertEqual(self.post("/api/level", {"level": "ops"})[0], 200)
+        wait_for(lambda: self.steps_so_far() >= 60, "sixty steps")
+        headers, text = self.fetch("steps=10-40")
+        trace = json.loads(text)
+        self.assertEqual(next(iter(trace)), "trainglass")
+        self.assertEqual(trace["trainglass"]["session"], self.ask("/api/status")["session"])
+        events = trace["traceEvents"]
+        steps = {e["name"]: e for e in events if e["name"].startswith("ProfilerStep#")}
+        self.assertEqual(set(steps), {f"ProfilerStep#{n}" for n in range(10, 41)})
+        table = {s["number"]: s for s in self.ask("/api/steps?window=10-40")["steps"]
+                 if not s["validation"]}
+        for number, row in table.items():
+            step = steps[f"ProfilerStep#{number}"]
+            self.assertAlmostEqual(step["dur"], row["duration_ms"] * 1e3, places=2)
+            self.assertAlmostEqual(step["args"]["forward_ns"], row["forward_ms"] * 1e6, delta=2)
+        names = {e["name"] for e in events if e.get("cat") == "user_annotation"}
+        self.assertIn("linear1", names)
+        phases = [e for e in events if e.get("args", {}).get("trainglass") == "phase"]
+        self.assertEqual({e["name"] for e in phases},
+                         {"data", "forward", "backward", "optimizer"})
+        for event in events:
+            self.assertTrue(event["ph"] != "X" or event["dur"] >= 0)
+        self.assertRegex(headers["Content-Disposition"],
+                         r'^attachment; filename="[A-Za-z0-9._-]+\.json"$')
+
+    def test_a_packed_trace_is_the_same_trace(self):
+        self.live("--steps", 60, "--step-ms", 1).wait()
+        wait_for(lambda: self.job_state() == "ended", "the end")
+        _, plain = self.fetch("window=run")
+        headers, packed = self.fetch("window=run&gzip=1")
+        self.assertTrue(headers["Content-Disposition"].endswith('.json.gz"'))
+        self.assertEqual(gzip.decompress(packed), plain)
+        headers, coded = self.fetch("window=run", **{"Accept-Encoding": "gzip"})
+        self.assertEqual(headers["Content-Encoding"], "gzip")
+        self.assertEqual(gzip.decompress(coded), plain)
+
+    def test_an_estimate_comes_close(self):
+        self.live("--steps", 200, "--step-ms", 1).wait()
+        wait_for(lambda: self.job_state() == "ended", "the end")
+        estimate = self.ask("/api/trace?window=run&estimate=1")
+        _, plain = self.fetch("window=run")
+        trace = json.loads(plain)
+        steps = [e for e in trace["traceEvents"] if e["name"].startswith("ProfilerStep#")]
+        self.assertEqual(estimate["steps"], len(steps))
+        self.assertEqual(estimate["events"], trace["trainglassEnd"]["events"])
+        self.assertAlmostEqual(estimate["bytes"] / len(plain), 1, delta=0.2)
+
+    def test_a_limit_keeps_the_newest(self):
+        self.live("--steps", 800, "--step-ms", 0).wait()
+        wait_for(lambda: self.job_state() == "ended", "the end")
+        _, whole = self.fetch("window=run")
+        self.assertGreater(len(whole), 1200000)
+        _, small = self.fetch("window=run&max_bytes=1000000")
+        self.assertLessEqual(len(small), 1000000)
+        trace = json.loads(small)
+        numbers = [int(e["name"].partition("#")[2]) for e in trace["traceEvents"]
+                   if e["name"].startswith("ProfilerStep#")]
+        self.assertEqual(max(numbers), 799)
+
+
+class MetricsTest(LiveTest):
+    def check(self):
+        status, text = get(self.port, "/metrics")
+        self.assertEqual(status, 200)
+        promtool = shutil.which("promtool")
+        if promtool:
+            ended = subprocess.run([promtool, "check", "metrics"], input=text,
+                                   capture_output=True, timeout=60)
+            self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+        return text.decode()
+
+    def test_prometheus_takes_every_line_with_and_without_a_job(self):
+        self.serve()
+        self.check()
+        self.job("--seconds", 60, "--step-ms", 5)
+        wait_for(lambda: self.steps_so_far() >= 20, "twenty steps")
+        text = self.check()
+        for name in ("trainglass_steps_total{", "trainglass_phase_ratio{",
+                     "trainglass_memory_allocated_bytes{", "trainglass_running{"):
+            self.assertIn(name, text)
+
+    def test_a_scraper_is_no_viewer_but_reads_the_same_numbers(self):
+        self.live("--steps", 40, "--step-ms", 1).wait()
+        wait_for(lambda: self.job_state() == "ended", "the end")
+        line = next(line for line in self.check().splitlines()
+                    if line.startswith("trainglass_steps_total{"))
+        self.assertEqual(float(line.rpartition(" ")[2]), 40)
+
+
+if __name__ == "__main__":
+    unittest.main()
