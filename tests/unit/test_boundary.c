@@ -1,0 +1,250 @@
+/* Marks of the training thread, from the call to the events in the segment. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "probe/probe.h"
+#include "segments.h"
+#include "wire/control.h"
+
+static char directory[] = "/dev/shm/trainglass-test-XXXXXX";
+
+static int make_directory(void **state)
+{
+    (void)state;
+    return mkdtemp(directory) == NULL || setenv("TRAINGLASS_DIR", directory, 1) != 0 ||
+           setenv("TRAINGLASS_LEVEL", "phases", 1) != 0;
+}
+
+static int remove_directory(void **state)
+{
+    (void)state;
+    return segments_remove_all(directory) != 0 || rmdir(directory) != 0;
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    return segments_remove_all(directory);
+}
+
+static void mark(enum steps_mark_kind kind)
+{
+    probe_step_mark(kind, 0);
+}
+
+static void train_one_step(void)
+{
+    mark(STEPS_FETCH_BEGIN);
+    mark(STEPS_FETCH_END);
+    mark(STEPS_BACKWARD_BEGIN);
+    mark(STEPS_BACKWARD_END);
+    mark(STEPS_OPTIMIZER_BEGIN);
+    mark(STEPS_OPTIMIZER_END);
+}
+
+static uint64_t now_ms(void)
+{
+    return clock_ns(CLOCK_MONOTONIC) / 1000000u;
+}
+
+/* ---- events and header -------------------------------------------------------------- */
+
+static int train_three_steps(void)
+{
+    if (probe_start(WIRE_ROLE_LAUNCHER) != 0)
+        return 1;
+    errno = EDOM;
+    for (int i = 0; i < 3; i++)
+        train_one_step();
+    mark(STEPS_FETCH_BEGIN);
+    return errno == EDOM ? 0 : 2;
+}
+
+static void a_step_is_published_after_its_phases(void **state)
+{
+    (void)state;
+    struct segment_file file;
+    struct event events[64];
+    uint64_t expected = 0, phases = 0;
+
+    assert_int_equal(segments_run(train_three_steps), 0);
+    assert_int_equal(segments_open_only(directory, &file), 0);
+    int64_t count = segments_events(&file, 0, events, 64);
+
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t number = EVENT_STEP_NUMBER(events[i].aux);
+
+        if (EVENT_KIND(events[i].meta) == EVENT_PHASE) {
+            assert_int_equal(number, expected);
+            phases++;
+        }
+        if (EVENT_KIND(events[i].meta) != EVENT_STEP)
+            continue;
+        assert_int_equal(number, expected++);
+        assert_int_equal(EVENT_AUX16(events[i].meta), (1 << EVENT_PHASES) - 1);
+    }
+    assert_int_equal(expected, 3);
+    assert_in_range(phases, 9, 12); /* forward may take less than a tick here */
+    assert_int_equal(atomic_load(&file.view.header->steps), 3);
+    assert_int_equal(atomic_load(&file.view.header->phase), EVENT_PHASE_DATA + 1);
+    assert_int_equal(atomic_load(&file.view.header->live_role), WIRE_ROLE_TRAINER);
+    assert_true(atomic_load(&file.view.header->clock_pairs_count) >= 2);
+    segments_close(&file);
+}
+
+static void *train_elsewhere(void *steps)
+{
+    for (int i = 0; i < *(int *)steps; i++)
+        train_one_step();
+    return NULL;
+}
+
+static int train_on_two_threads(void)
+{
+    pthread_t thread;
+    int steps = 5;
+
+    if (probe_start(WIRE_ROLE_TRAINER) != 0)
+        return 1;
+    train_one_step();
+    if (pthread_create(&thread, NULL, train_elsewhere, &steps) != 0)
+        return 2;
+    pthread_join(thread, NULL);
+    train_one_step();
+    mark(STEPS_FETCH_BEGIN);
+    return probe_step_number() == 2 ? 0 : 3;
+}
+
+static void a_second_training_thread_counts_no_steps(void **state)
+{
+    (void)state;
+
+    assert_int_equal(segments_run(train_on_two_threads), 0);
+}
+
+static int fetch_here_and_train_there(void)
+{
+    pthread_t thread;
+    int steps = 5;
+
+    if (probe_start(WIRE_ROLE_TRAINER) != 0)
+        return 1;
+    mark(STEPS_FETCH_BEGIN); /* a thread that only loads ahead */
+    mark(STEPS_FETCH_END);
+    if (pthread_create(&thread, NULL, train_elsewhere, &steps) != 0)
+        return 2;
+    pthread_join(thread, NULL);
+    return probe_step_number() >= 4 ? 0 : 3;
+}
+
+static void the_thread_that_trains_takes_over_from_one_that_only_fetches(void **state)
+{
+    (void)state;
+
+    assert_int_equal(segments_run(fetch_here_and_train_there), 0);
+}
+
+/* ---- control ------------------------------------------------------------------------- */
+
+static uint32_t requests;
+
+static void requested(const struct control *control)
+{
+    requests += control->window_id;
+}
+
+/* Writes a request as the server does: a new file, renamed over the old one. */
+static bool ask(struct control control, size_t bytes)
+{
+    char path[320], fresh[328];
+
+    control_seal(&control);
+    (void)snprintf(path, sizeof(path), "%.*sctl", (int)(strlen(probe_path()) - 3),
+                   probe_path());
+    (void)snprintf(fresh, sizeof(fresh), "%s.new", path);
+    int fd = open(fresh, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600);
+    bool written = fd >= 0 && write(fd, &control, bytes) == (ssize_t)bytes;
+
+    if (fd >= 0)
+        close(fd);
+    return written && rename(fresh, path) == 0;
+}
+
+/* Trains until `sequence` was obeyed; false when that takes ten seconds. */
+static bool train_until_obeyed(uint32_t sequence)
+{
+    uint64_t end = now_ms() + 10000;
+
+    while (now_ms() < end) {
+        train_one_step();
+        if (atomic_load(&probe->header->control_seen) == sequence)
+            return true;
+    }
+    return false;
+}
+
+static int obey_requests(void)
+{
+    static const struct probe_hooks hooks = {.requested = requested};
+    struct control control = {
+        .sequence = 1, .level = WIRE_LEVEL_OPS, .budget_ppm = 10000, .window_id = 1};
+
+    if (probe_start(WIRE_ROLE_TRAINER) != 0 || !probe_hooks_add(&hooks))
+        return 1;
+    probe_capability(WIRE_SOURCE_CPU_OPS, WIRE_STATE_ACTIVE, NULL, "this test");
+    if (!ask(control, sizeof(control)) || !train_until_obeyed(1))
+        return 2;
+    train_one_step();
+    if ((probe_recording() & EVENT_STEP_OPS) == 0 || requests != 1)
+        return 3;
+    if (atomic_load(&probe->header->level) != WIRE_LEVEL_OPS)
+        return 4;
+    /* A torn request is ignored as a whole; the next one is obeyed. */
+    control.sequence = 2;
+    control.level = WIRE_LEVEL_ALL;
+    uint64_t end = now_ms() + 200;
+
+    for (bool asked = ask(control, sizeof(control) - 8); asked && now_ms() < end;)
+        train_one_step();
+    if (atomic_load(&probe->header->control_seen) != 1)
+        return 5;
+    control.sequence = 3;
+    control.level = WIRE_LEVEL_PHASES;
+    if (!ask(control, sizeof(control)) || !train_until_obeyed(3))
+        return 6;
+    train_one_step();
+    return (probe_recording() & EVENT_STEP_OPS) == 0 ? 0 : 7;
+}
+
+static void requests_are_obeyed_once_and_at_step_boundaries(void **state)
+{
+    (void)state;
+
+    assert_int_equal(segments_run(obey_requests), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(a_step_is_published_after_its_phases, clean),
+        cmocka_unit_test_teardown(a_second_training_thread_counts_no_steps, clean),
+        cmocka_unit_test_teardown(
+            the_thread_that_trains_takes_over_from_one_that_only_fetches, clean),
+        cmocka_unit_test_teardown(requests_are_obeyed_once_and_at_step_boundaries,
+                                  clean),
+    };
+
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
