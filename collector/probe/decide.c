@@ -17,8 +17,8 @@ static const struct {
     uint32_t cost_ps;
     bool detail; /* recorded steps alone carry it */
 } costs[] = {
-    {WIRE_SOURCE_PHASES, 40000, false},        /* two marks and an event */
-    {WIRE_SOURCE_RANGES, 60000, false},        /* begin, end, name, torch's dispatch */
+    {WIRE_SOURCE_PHASES, 350000, false},       /* two marks and an event */
+    {WIRE_SOURCE_RANGES, 240000, false},       /* both ends, torch's dispatch */
     {WIRE_SOURCE_NVTX, 20000, false},          /* push and pop */
     {WIRE_SOURCE_CPU_MEMORY, 18000, false},    /* one call of the allocator */
     {WIRE_SOURCE_DEVICE_MEMORY, 10000, false}, /* the same under its lock */

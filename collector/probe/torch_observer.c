@@ -189,6 +189,19 @@ static bool testing(const char *name)
     return true;
 }
 
+/* Id of a range's name; the thread's cache saves hashing it. */
+static uint32_t name_of(const char *name)
+{
+    struct probe_thread *self = probe_enter();
+
+    if (self == NULL)
+        return probe_name(name);
+    uint32_t id = probe_name_cached(self, name);
+
+    probe_leave(self);
+    return id;
+}
+
 static void user_begin(const void *record)
 {
     const char *name = torch.name(record);
@@ -201,7 +214,7 @@ static void user_begin(const void *record)
     if (known != NULL) {
         if (known->begin == STEPS_OPTIMIZER_BEGIN)
             optimizer = 0;
-        probe_step_mark(known->begin, probe_name(name));
+        probe_step_mark(known->begin, name_of(name));
     }
     struct probe_thread *self = probe_enter();
 
@@ -241,7 +254,7 @@ static void user_end(const void *record, void *context)
     if (known != NULL)
         probe_step_mark(known->end, known->end == STEPS_OPTIMIZER_END && optimizer != 0
                                         ? optimizer
-                                        : probe_name(name));
+                                        : name_of(name));
 }
 
 /* ---- torch's calling convention -----------------------------------------------------

@@ -9,13 +9,18 @@ Two ways, on two jobs (404 tiny CPU ops in a step; examples/train_cnn.py's netwo
              not even a step is seen
   processes  whole processes in pairs, without trainglass and with it
 The figure that the product shows of itself is printed beside them: it has to agree.
-Times are CPU times of the training thread: what other programs of the machine take is
-not ours, and we never wait.
+
+Times are CPU times of the training thread, step by step, and what is compared are lower
+quartiles: whatever else runs on the machine makes some steps longer, by caches, siblings
+of a core and frequency, while a cost makes every step longer that carries it. Recorded
+steps and the others are compared apart and weighed by their share.
 """
 
 import argparse
 import ctypes
+import glob
 import json
+import mmap
 import os
 import random
 import subprocess
@@ -33,7 +38,9 @@ from ratio import ratio, row  # noqa: E402  (beside this file)
 MARKS = {"tiny": 1.5, "cnn": 1.0}
 TINY_OPS = 288
 BLOCK_STEPS = {"tiny": 75, "cnn": 9}
-GROUPS = 40
+GROUPS = 30
+RECORDED = 2 | 4  # EVENT_STEP_OPS | EVENT_STEP_KERNELS of wire/event.h
+RECORDING_OFFSET = 412  # struct wire_header.recording
 NAMES = {"tiny": "404 tiny ops", "cnn": "train_cnn"}
 
 
@@ -97,15 +104,35 @@ def open_job(name):
     return {"tiny": tiny_job, "cnn": cnn_job}[name]()
 
 
-def run_steps(step, seconds):
-    """CPU ns per step over about so many seconds."""
+class Recording:
+    """Does the running step record operators? Read where the probe says so."""
+
+    def __init__(self, directory):
+        self.memory = None
+        if directory:
+            (path,) = glob.glob(os.path.join(directory, "*.seg"))
+            with open(path, "rb") as file:
+                self.memory = mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ)
+
+    def __call__(self):
+        return self.memory is not None and self.memory[RECORDING_OFFSET] & RECORDED != 0
+
+
+def warm_up(step, seconds):
     end = time.monotonic() + seconds
-    began, count = time.thread_time_ns(), 0
     while time.monotonic() < end:
-        for _ in range(5):
-            step()
-        count += 5
-    return (time.thread_time_ns() - began) / count
+        step()
+
+
+def time_steps(step, recording, count):
+    """CPU ns of so many steps: [of recorded ones, of the others]."""
+    times = [[], []]
+    for _ in range(count):
+        kind = not recording()
+        began = time.thread_time_ns()
+        step()
+        times[kind].append(time.thread_time_ns() - began)
+    return times
 
 
 # ---- one process ----------------------------------------------------------------------
@@ -141,49 +168,38 @@ class Switch:
         step()
 
 
-def time_steps(step, count):
-    """CPU ns that so many steps take."""
-    began = time.thread_time_ns()
-    for _ in range(count):
-        step()
-    return time.thread_time_ns() - began
-
-
-def inside_blocks(name, seconds):
-    """In the child: CPU ns of a block's steps as pairs (off, auto)."""
+def inside_blocks(name, seconds, directory):
+    """In the child: CPU ns of steps, per pair of blocks: [off], [recorded], [others]."""
     import trainglass
 
     if trainglass.attach() is False:
         sys.exit("cannot attach")
     step = open_job(name)
-    switch = Switch()
-    run_steps(step, max(15, seconds / 8))
+    recording, switch = Recording(directory), Switch()
+    warm_up(step, max(15, seconds / 8))
     order, measured = random.Random(7), []
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         times = {}
         for on in order.sample([False, True], 2):
             switch.turn(on, step)
-            times[on] = time_steps(step, BLOCK_STEPS[name])
-        measured.append((times[False], times[True]))
+            times[on] = time_steps(step, recording, BLOCK_STEPS[name])
+        measured.append([times[False][1], *times[True]])
     switch.turn(True, step)
-    run_steps(step, max(5, seconds / 20))
-    print(json.dumps({"pairs": measured}))
+    warm_up(step, max(5, seconds / 20))
+    print(json.dumps(measured))
 
 
-def grouped(pairs):
-    """Sums over so many pairs in a row that each holds its share of recorded steps:
-    they are few, and a ratio without one says nothing of what they cost."""
-    size = max(1, len(pairs) // GROUPS)
-    rows = [pairs[at : at + size] for at in range(0, len(pairs) - size + 1, size)]
-    return [(sum(a for a, _ in row), sum(b for _, b in row)) for row in rows]
-
-
-def inside_process(name, seconds):
-    """In the child: CPU ns per step."""
+def inside_process(name, seconds, directory):
+    """In the child: CPU ns of steps: [recorded], [others]."""
     step = open_job(name)
-    run_steps(step, seconds)
-    print(json.dumps({"ns": run_steps(step, seconds)}))
+    warm_up(step, seconds)
+    recording = Recording(directory)
+    times, end = [[], []], time.monotonic() + seconds
+    while time.monotonic() < end:
+        for all_times, more in zip(times, time_steps(step, recording, 5)):
+            all_times += more
+    print(json.dumps(times))
 
 
 # ---- the parent -------------------------------------------------------------------------
@@ -226,6 +242,28 @@ def own_figure(directory):
     return found[0]["overhead"]
 
 
+def lower_quartile(times):
+    return sorted(times)[len(times) // 4]
+
+
+def typical(recorded, others, share):
+    """An undisturbed step of a job that records this share of its steps."""
+    quiet = lower_quartile(others) if others else lower_quartile(recorded)
+    return quiet + share * (lower_quartile(recorded) - quiet) if recorded else quiet
+
+
+def compare_blocks(measured):
+    """Pairs (off, auto) of an undisturbed step, one for each of GROUPS stretches."""
+    recorded = sum(len(block[1]) for block in measured)
+    share = recorded / max(recorded + sum(len(block[2]) for block in measured), 1)
+    size, pairs = max(1, len(measured) // GROUPS), []
+    for at in range(0, len(measured) - size + 1, size):
+        off, on, others = (sum(lists, []) for lists in zip(*measured[at : at + size]))
+        if on or share == 0:
+            pairs.append((lower_quartile(off), typical(on, others, share)))
+    return pairs
+
+
 def percent(value):
     return tuple(100 * (number - 1) for number in value)
 
@@ -233,9 +271,9 @@ def percent(value):
 def blocks(name, options):
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="trainglass-bench-") as directory:
         seconds = options.seconds / 4 if options.quick else options.seconds
-        answer = child(["--inside-blocks", name, seconds], directory, True)
+        measured = child(["--inside-blocks", name, seconds, directory], directory, True)
         own = own_figure(directory)
-    value = percent(ratio(grouped(answer["pairs"])))
+    value = percent(ratio(compare_blocks(measured)))
     missed = row(f"auto, 1 % budget, {NAMES[name]}: against off blocks", "%", value, MARKS[name])
     low, high = own["ci95_low_pct"], own["ci95_high_pct"]
     if low is None:
@@ -255,12 +293,15 @@ def blocks(name, options):
 def processes(name, options):
     seconds, pairs = (2, 4) if options.quick else (5, 12)
     order, measured = random.Random(3), []
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="trainglass-bench-") as directory:
-        for _ in range(pairs):
-            times = {}
-            for attached in order.sample([False, True], 2):
-                times[attached] = child(["--inside-process", name, seconds], directory, attached)["ns"]
-            measured.append((times[False], times[True]))
+    for _ in range(pairs):
+        times = {}
+        for attached in order.sample([False, True], 2):
+            with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="trainglass-bench-") as directory:
+                asked = ["--inside-process", name, seconds, directory if attached else ""]
+                recorded, others = child(asked, directory, attached)
+            share = len(recorded) / (len(recorded) + len(others))
+            times[attached] = typical(recorded, others, share)
+        measured.append((times[False], times[True]))
     value = percent(ratio(measured))
     return row(f"auto, 1 % budget, {NAMES[name]}: whole processes", "%", value, MARKS[name])
 
@@ -270,13 +311,15 @@ def main():
     parser.add_argument("--quick", action="store_true", help="fewer pairs: wider intervals")
     parser.add_argument("--only", choices=sorted(MARKS))
     parser.add_argument("--seconds", type=float, default=120, help="of blocks, per job")
-    parser.add_argument("--inside-blocks", nargs=2, help=argparse.SUPPRESS)
-    parser.add_argument("--inside-process", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--inside-blocks", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--inside-process", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside_blocks:
-        return inside_blocks(options.inside_blocks[0], float(options.inside_blocks[1]))
+        name, seconds, directory = options.inside_blocks
+        return inside_blocks(name, float(seconds), directory)
     if options.inside_process:
-        return inside_process(options.inside_process[0], float(options.inside_process[1]))
+        name, seconds, directory = options.inside_process
+        return inside_process(name, float(seconds), directory)
     missed = 0
     for name in [options.only] if options.only else sorted(MARKS, reverse=True):
         missed |= blocks(name, options)
