@@ -15,12 +15,10 @@ import time
 from trainglass import _facts, _library, _roles, _stacks
 from trainglass._constants import ACTIVE, SOURCE_PYTHON, TRAINER, WORKER
 
-_ATTACH_BUDGET_NOTE = "trainglass.attach_ms"
-
-
 class _State:
     pid = 0  # of the process that began; another one is a forked child
     seconds = 0.0  # spent on attaching
+    cpu_seconds = 0.0  # of them, the thread's own
     said = False
     registered = False
 
@@ -56,13 +54,13 @@ def _end():
 
 def _forked():
     """In a forked child: quiet until it does what a trainer does."""
-    _State.seconds = 0.0
+    _State.seconds = _State.cpu_seconds = 0.0
     _library.calls.set_wake(_wake)
 
 
 def _wake(mark):
     """The first record of a sleeping process; `mark` below 0: a range or a metric."""
-    started = time.perf_counter()
+    started = time.perf_counter(), time.thread_time()
     torch = sys.modules.get("torch")
     role = WORKER if mark < 0 or _loads_data() else TRAINER
     if _begin(role) and torch is not None:
@@ -79,8 +77,9 @@ def _loads_data():
 
 
 def _spent(started):
-    _State.seconds += time.perf_counter() - started
-    _library.calls.fact(_ATTACH_BUDGET_NOTE, 1000 * _State.seconds)
+    _State.seconds += time.perf_counter() - started[0]
+    _State.cpu_seconds += time.thread_time() - started[1]
+    _library.calls.fact("trainglass.attach_ms", 1000 * _State.seconds)
 
 
 def _with_torch(awake):
@@ -101,7 +100,7 @@ def _with_torch(awake):
 def attach(automatic=False):
     """Records this process from now on; True when it is. Once is enough, any time is
     fine, and `trainglass run` does it by itself where torch is imported."""
-    started = time.perf_counter()
+    started = time.perf_counter(), time.thread_time()
     if not _library.load():
         _say(_library.why())
         return False
