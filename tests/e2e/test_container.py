@@ -104,8 +104,17 @@ class ContainerTest(TrainglassTest):
         name = f"trainglass-test-{self.port}-{len(self._cleanups)}"
         podman("run", "-d", "--name", name, *LIMITS, f"--network={network}",
                "-e", f"TRAINGLASS_PORT={self.port}", *flags, IMAGE, *words)
-        self.addCleanup(podman, "rm", "-f", "-t", "2", name)
+        self.addCleanup(self.remove, name)
         return name
+
+    def remove(self, name):
+        def removed():
+            try:
+                podman("rm", "-f", "-t", "10", name)
+                return True
+            except AssertionError as error:  # podman looks while runc is just ending it
+                return "no such container" in str(error)
+        wait_for(removed, f"{name} to be removed")
 
     def sidecar(self, *flags, user=None, words=()):
         """A server on the job's shared memory, and until it answers."""
