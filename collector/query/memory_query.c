@@ -210,6 +210,8 @@ static int fill_device(const struct pick *pick, const struct memory_table *table
     uint32_t remembered = memory_remembered(table);
     uint32_t range[2] = {memory_after(table, window->from_ns),
                          memory_after(table, window->to_ns)};
+    /* Stamps that run back are possible in a damaged segment. */
+    range[1] = range[1] < range[0] ? range[0] : range[1];
     const struct memory_sample *newest =
         remembered > 0 ? memory_at(table, remembered - 1) : NULL;
 

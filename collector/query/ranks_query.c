@@ -55,7 +55,7 @@ static double known(double value)
  * rank spends in backward beyond the shortest of all is waiting. */
 static void compare_step(struct comparing *comparing, const struct step **steps)
 {
-    double shortest = INFINITY, most = -1;
+    double shortest = (double)INFINITY, most = -1;
     uint32_t slowest = 0;
 
     for (uint32_t i = 0; i < comparing->count; i++) {

@@ -376,6 +376,95 @@ static void a_trace_takes_the_window_s_events_of_every_thread(void **state)
     trace_release(&answer);
 }
 
+struct reading {
+    _Atomic int stop;
+    _Atomic uint64_t answers;
+};
+
+static void *read_on(void *user)
+{
+    struct reading *reading = user;
+    struct selection whose = {.rank = SELECT_ANY};
+
+    while (!atomic_load(&reading->stop)) {
+        struct ops_answer ops;
+        struct trace_answer trace;
+
+        if (ops_query(store, &whose, &(struct ops_request){.k = 50}, &ops) == 0)
+            for (uint32_t i = 0; i < ops.row_count; i++)
+                atomic_fetch_add(&reading->answers, strlen(ops.rows[i].name) > 0);
+        answer_free(&ops.head);
+        if (trace_query(store, &whose, &(struct trace_request){0}, &trace) == 0)
+            for (uint32_t b = 0;
+                 trace.process_count > 0 && b < trace.processes[0].block_count; b++)
+                (void)trace_name(&trace.processes[0],
+                                 EVENT_NAME(trace.processes[0].blocks[b].events->meta));
+        trace_release(&trace);
+    }
+    return NULL;
+}
+
+static void readers_see_whole_answers_while_the_collector_folds(void **state)
+{
+    (void)state;
+    struct reading reading = {0};
+    struct selection whose = {.rank = SELECT_ANY, .window = {.kind = WINDOW_RUN}};
+    struct ops_answer answer;
+    pthread_t threads[2];
+    char name[32];
+
+    open_fake();
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, read_on, &reading), 0);
+    for (uint64_t n = 0; n < 40; n++) {
+        train(n * 50, 50);
+        snprintf(name, sizeof(name), "aten::op_%u", (unsigned)n);
+        fake_op(&fake, 1, name, (int64_t)n * 500 * MS, (int64_t)n * 500 * MS + 10);
+        assert_true(collector_settle(collector, SETTLE_MS));
+    }
+    atomic_store(&reading.stop, 1);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    assert_true(atomic_load(&reading.answers) > 0);
+    assert_int_equal(ops_query(store, &whose, &(struct ops_request){.k = 100}, &answer),
+                     0);
+    assert_int_equal(answer.total_ops, 3 + 40);
+    assert_int_equal(answer.head.steps, 2000);
+    assert_int_equal(find_op(&answer, "aten::mm")->recorded_count, 2000);
+    answer_free(&answer.head);
+}
+
+static void two_hundred_dead_sessions_are_listed_and_not_read(void **state)
+{
+    (void)state;
+    enum { DEAD = 200 };
+    struct selection whose = {.rank = SELECT_ANY};
+    struct status_answer answer;
+    char name[32], path[192];
+    uint64_t steps = 0;
+
+    for (int i = 0; i < DEAD; i++) {
+        snprintf(name, sizeof(name), "dead-%d", i);
+        fake_open(&fake, directory, name, name, WIRE_BYTES_MIN);
+        fake_thread(&fake, 0, 64);
+        fake_step(&fake, 0, RECORDED, 0, MS);
+        fake_die(&fake);
+        munmap(fake.base, fake.layout.segment_bytes);
+        fake.base = NULL;
+    }
+    assert_true(collector_settle(collector, SETTLE_MS));
+    assert_int_equal(status_query(store, &whose, &answer), 0);
+    assert_int_equal(answer.session_count, DEAD);
+    for (uint32_t i = 0; i < answer.session_count; i++)
+        steps += answer.sessions[i].steps;
+    assert_int_equal(steps, DEAD);
+    answer_free(&answer.head);
+    for (int i = 0; i < DEAD; i++) {
+        snprintf(path, sizeof(path), "%s/dead-%d.seg", directory, i);
+        unlink(path);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -400,6 +489,10 @@ int main(void)
                                         begin, end),
         cmocka_unit_test_setup_teardown(
             overwritten_events_are_counted_and_their_step_is_not_recorded, begin, end),
+        cmocka_unit_test_setup_teardown(
+            readers_see_whole_answers_while_the_collector_folds, begin, end),
+        cmocka_unit_test_setup_teardown(
+            two_hundred_dead_sessions_are_listed_and_not_read, begin, end),
         cmocka_unit_test_setup_teardown(
             a_trace_takes_the_window_s_events_of_every_thread, begin, end),
     };

@@ -487,6 +487,25 @@ static void steady_memory_has_no_sure_slope(void **state)
     answer_free(&answer.head);
 }
 
+static void stamps_that_run_back_end_no_query(void **state)
+{
+    (void)state;
+    struct memory_answer answer;
+
+    for (int64_t n = 0; n < 100; n++)
+        memory_sample((n % 2 == 0 ? 100 : 1) * MS + n, 1000, 2000);
+    for (int64_t from = 0; from < 110; from += 3) {
+        struct selection whose = {
+            .rank = SELECT_ANY,
+            .window = {.kind = WINDOW_TIME, .a = from * MS, .b = (from + 5) * MS}};
+
+        assert_int_equal(
+            memory_query(store, &whose, &(struct memory_request){0}, &answer), 0);
+        assert_true(answer.devices[0].point_count <= 100);
+        answer_free(&answer.head);
+    }
+}
+
 static void the_rank_that_others_wait_for_is_found_with_its_cause(void **state)
 {
     (void)state;
@@ -559,6 +578,7 @@ int main(void)
         TEST(the_stream_gives_each_step_once_and_tells_of_gaps),
         TEST(memory_has_peaks_with_their_op_and_a_leak_has_a_slope),
         TEST(steady_memory_has_no_sure_slope),
+        TEST(stamps_that_run_back_end_no_query),
         TEST(the_rank_that_others_wait_for_is_found_with_its_cause),
         TEST(a_summary_counts_everything_over_the_same_steps),
     };
