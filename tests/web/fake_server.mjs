@@ -80,7 +80,7 @@ export class FakeServer {
     const capabilities = [
       { source: "steps", state: "active", reason: null, detail: "every step" }, { source: "phases", state: "active", reason: null, detail: "every step" }, { source: "cpu_ops", state: "active", reason: null, detail: "22 % of steps, drawn at random" },
       gpu && !taken ? { source: "cupti", state: "active", reason: null, detail: "22 % of steps; CUPTI 13.0" } : { source: "cupti", state: taken ? "yielded" : "unavailable", reason: taken ? "Kernels: held by torch.profiler (pid 41207) until its window ends. Steps, ops and memory go on." : "no device" },
-      { source: "cpu_memory", state: "active", reason: null, detail: "every step" }, { source: "stacks", state: "disabled", reason: "on request: open a window of steps" },
+      { source: "cpu_memory", state: "active", reason: null, detail: "every step" }, { source: "stacks", state: "active", reason: null, detail: "signal 63" },
     ];
     const open = crash ? [["MainThread", [["step 12,847", 2020], ["data", 1940], ["DataLoader.__next__", 1940]]], ["pin_memory", [["aten::pin_memory", 410], ["cudaHostAlloc", 410]]], ["autograd 0", []]]
       : [["MainThread", [["step 12,842", 14000], ["data", 13900], ["DataLoader.__next__", 13900]]], ["autograd 0", []]];
@@ -160,6 +160,7 @@ export class FakeServer {
     if (path === "/api/stream") return this.stream(request, response);
     if (!path.startsWith("/api/")) return this.file(path, response);
     const name = path.slice(5);
+    if (request.method === "POST" && name === "stacks") return this.json(response, 200, { pid: 41207, stacks: "Thread 0x7f (most recent call first):\n  File \"loader.py\", line 88 in __next__", truncated: false });
     if (request.method === "POST") return this.json(response, this.says.refuses ? 409 : 202, this.says.refuses ? { error: REFUSAL } : { id: "w1", state: "asked" });
     if (name === "trace") return this.json(response, 200, this.trace(url.searchParams));
     if (!this.answers[name]) return this.json(response, 404, { error: "no such endpoint" });

@@ -116,18 +116,36 @@ export function make_actions(page) {
     },
     async set_budget(pct) {
       try {
-        await post_json("api/level", { ...chosen(get()), ...(pct === 0 ? { level: "off" } : { budget_pct: pct }) });
+        await post_json(address("api/level", chosen(get())), pct === 0 ? { level: "off" } : { level: "auto", budget_pct: pct });
+        set({ ...get(), asked: { ...get().asked, budget: pct } });
         ask("overhead");
       } catch (error) {
         set({ ...get(), refused: { ...get().refused, level: error.message } });
       }
     },
+    async record_steps() {
+      try {
+        await post_json(address("api/level", chosen(get())), { record_steps: 10 });
+        set({ ...get(), asked: { ...get().asked, record: "asked: the next 10 steps will be recorded in full" } });
+      } catch (error) {
+        set({ ...get(), refused: { ...get().refused, record: error.message } });
+      }
+    },
     async ask_window() {
       try {
-        const told = await post_json("api/windows", { ...chosen(get()), steps: 10, shapes: true, stacks: true });
-        set({ ...get(), window_note: told?.state ? `window ${told.state}` : "asked" });
+        const told = await post_json(address("api/windows", chosen(get())), { steps: 10, shapes: true, stacks: true });
+        set({ ...get(), asked: { ...get().asked, window: told?.state ? `window ${told.state}` : "asked" } });
       } catch (error) {
         set({ ...get(), refused: { ...get().refused, window: error.message } });
+      }
+    },
+    async ask_stacks() {
+      try {
+        set({ ...get(), stacks: { session: get().session, text: "…" } });
+        const told = await post_json(address("api/stacks", chosen(get())), {});
+        set({ ...get(), stacks: { session: get().session, text: told.stacks } });
+      } catch (error) {
+        set({ ...get(), stacks: { session: get().session, text: error.message, remedy: error.remedy } });
       }
     },
     command({ name, value }) {

@@ -147,7 +147,7 @@ async function ask_status(signal) {
     return;
   }
   stream.watch(absolute(address("api/stream", { ...chosen(state), topics: TOPICS })));
-  if (first_status || before !== state.session) poll.now("steps", "memory", "gpu", "bottlenecks", "ops", "overhead", "ranks");
+  if (first_status || before !== state.session) poll.now("steps", "memory", "gpu", "bottlenecks", "ops", "overhead", "ranks", "windows");
   else if (!(steps_before > 0) && session_of(state)?.steps > 0) poll.now("bottlenecks", "ops");
   first_status = false;
 }
@@ -185,6 +185,7 @@ const poll = open_poll([
   { name: "overhead", every_ms: every(5000), ask: (signal) => ask_panel("overhead", signal, questions.overhead(state)) },
   { name: "ranks", every_ms: every(5000), ask: (signal) => ask_panel("ranks", signal, questions.ranks(state)) },
   { name: "slow", every_ms: every(5000), ask: ask_slow },
+  { name: "windows", every_ms: every(30000), ask: (signal) => ask_panel("windows", signal, questions.windows(state)) },
   { name: "runs", every_ms: () => (state.status !== null && state.session === null ? 10000 : null), ask: (signal) => get_json("api/runs", { signal }).then((runs) => set({ ...state, runs })) },
 ]);
 
@@ -275,11 +276,11 @@ function draw_run(now) {
     render_idle(state);
   }
   const ended = died_at(state);
-  render_threads(state, { stale: condition.stale === true, when: ended === null ? "" : `at ${clock(ended)}` });
+  render_threads(state, { stale: condition.stale === true, when: ended === null ? "" : `at ${clock(ended)}`, actions });
   if (changed("bottlenecks", "view", "session", "status")) render_findings(state, { actions, now });
   if (changed("ops", "bottlenecks", "view", "session")) render_ops(state, { actions });
   if (changed("ranks", "session")) render_ranks(state);
-  if (changed("overhead", "status", "session", "refused", "window_note")) render_cost_panel(state);
+  if (changed("overhead", "status", "session", "refused", "asked", "windows")) render_cost_panel(state);
 }
 
 function start() {

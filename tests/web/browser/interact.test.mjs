@@ -310,8 +310,8 @@ test("? lists the keys", () => visit("live", async (page) => {
 
 test("the budget is changed by a click, and a window of steps asked for", () => visit("live", async (page) => {
   await page.locator("#budgets button", { hasText: "2 %" }).click();
-  await page.locator("#record-window").click();
-  await page.locator("#window-note", { hasText: "asked" }).waitFor();
+  await page.locator("#record-steps").click();
+  await page.locator("#window-note", { hasText: "will be recorded in full" }).waitFor();
 }));
 
 test("two tabs share one stream", () => visit("live", async (page, server) => {

@@ -95,6 +95,8 @@ test("three steps are a warm-up: lanes draw, findings wait for ten", () => visit
 test("no step for 14 s is stale, with what every thread is in", () => visit("stale", {}, async (page) => {
   await badge(page, /No step\s+for 1\d s/);
   await page.locator("#threads-title", { hasText: "What every thread is in" }).waitFor();
+  await page.getByRole("button", { name: "What Python is doing" }).click();
+  await page.locator("#stacks pre", { hasText: "loader.py" }).waitFor();
   await shoot(page, "stale-1440-light");
 }));
 
@@ -160,9 +162,8 @@ test("two sessions: both in the picker, a new one is a notice with a button", ()
 test("a server that may not change the job shows its controls off, with the reason", () => visit("refuses", { allow: HIDDEN }, async (page) => {
   await page.locator("#budget-note", { hasText: "read-only" }).waitFor();
   assert.equal(await page.locator("#budgets button:disabled").count(), 5);
-  await page.locator("#record-window").click();
-  await page.locator("#window-note", { hasText: "read-only" }).waitFor();
-  assert.equal(await page.locator("#record-window").isDisabled(), true);
+  assert.equal(await page.locator("#record-steps").isDisabled(), true);
+  assert.match(await page.locator("#record-window").getAttribute("title"), /read-only/);
 }));
 
 test("without a server the page says so, in its frame", async () => {

@@ -35,6 +35,7 @@ export const questions = {
   overhead: (state) => ["api/overhead", chosen(state)],
   status: (state) => ["api/status", chosen(state)],
   runs: () => ["api/runs", {}],
+  windows: (state) => ["api/windows", { session: state.session }],
 };
 
 export const absolute = (path) => new URL(path, base).href;
@@ -42,19 +43,19 @@ export const curl = (path) => `curl '${absolute(path).replaceAll("'", "%27")}'`;
 
 /** An answer that is not 2xx: the server's own words, and its status. */
 export class Refused extends Error {
-  constructor(status, message) {
+  constructor(status, message, remedy = null) {
     super(message);
     this.status = status;
+    this.remedy = remedy;
   }
 }
 
 async function refusal(response) {
-  let message = `The server answered ${response.status}.`;
+  let body = {};
   try {
-    const body = await response.json();
-    message = body.reason ?? body.error ?? message;
+    body = await response.json();
   } catch { /* no JSON: the status has to do */ }
-  return new Refused(response.status, message);
+  return new Refused(response.status, body.reason ?? body.error ?? `The server answered ${response.status}.`, body.remedy);
 }
 
 export async function get_json(path, { signal } = {}) {

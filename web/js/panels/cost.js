@@ -34,7 +34,10 @@ export function build_cost(actions, state_of) {
     el("div", { class: "budget", id: "budget-row" }, el("span", {}, "Budget"), budgets, el("span", { class: "dim", id: "budget-note" })),
     el("table", { class: "caps", id: "caps" }, el("tbody")),
     el("p", { class: "foot", id: "cost-lost", hidden: true }),
-    el("div", { class: "foot window-row" }, el("button", { type: "button", class: "plain", id: "record-window", onclick: actions.ask_window }, "Record the next 10 steps in full"), el("span", { class: "dim", id: "window-note" }, "with shapes and stacks")));
+    el("div", { class: "foot window-row" },
+      el("button", { type: "button", class: "plain", id: "record-steps", onclick: actions.record_steps }, "Record the next 10 steps in full"),
+      el("button", { type: "button", class: "plain", id: "record-window", onclick: actions.ask_window }, "With shapes and stacks"),
+      el("span", { class: "dim", id: "window-note" })));
 }
 
 /** Sources of the status and their figures of the overhead, one row each. */
@@ -87,6 +90,18 @@ function lost_text(session) {
   return count(lost_events(session));
 }
 
+/** Two requests; what cannot be had says why, in the server's words. */
+function render_requests(state, alive, why) {
+  document.querySelector(".window-row").hidden = !alive;
+  const steps = why ?? state.refused?.record ?? null, window = state.refused?.window ?? state.windows?.reason ?? why;
+  $("record-steps").disabled = steps !== null;
+  $("record-window").disabled = Boolean(window);
+  set_attribute($("record-steps"), "title", steps);
+  set_attribute($("record-window"), "title", window || null);
+  const note = state.asked?.window ?? state.asked?.record ?? (window && !why ? `Shapes and stacks: ${window}` : state.refused?.record ?? "");
+  set_text($("window-note"), note);
+}
+
 export function render_cost_panel(state) {
   const session = session_of(state), told = state.overhead;
   const alive = session?.state === "running";
@@ -113,8 +128,5 @@ export function render_cost_panel(state) {
   const lost = lost_events(session);
   set_hidden($("cost-lost"), !(lost > 0));
   if (lost > 0) set_text($("cost-lost"), `Events lost: ${lost_text(session)}. What is counted lost is missing from ops and traces.`);
-  const refused = state.refused?.window;
-  document.querySelector(".window-row").hidden = !alive;
-  $("record-window").disabled = Boolean(refused);
-  set_text($("window-note"), refused ?? state.window_note ?? "with shapes and stacks");
+  render_requests(state, alive, why);
 }

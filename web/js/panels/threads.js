@@ -9,12 +9,27 @@ export function open_path(thread) {
   return (thread.open ?? []).map((range) => range.name).join(" › ");
 }
 
-export function render_threads(state, { stale, when }) {
+/** Asking a hanging trainer for its Python stacks; the answer, or why not and what to type instead. */
+function render_stacks(state, offered, actions) {
+  if (!$("stacks")) {
+    $("thread-list").after(el("div", { class: "foot", id: "stacks" }, el("button", { type: "button", class: "plain", onclick: actions.ask_stacks }, "What Python is doing"), el("pre", { tabindex: "0" }), el("p", { class: "dim" })));
+  }
+  const told = state.stacks?.session === state.session ? state.stacks : null;
+  const [, text, remedy] = $("stacks").children;
+  set_hidden($("stacks"), !offered);
+  set_hidden(text, !told || Boolean(told.remedy));
+  set_hidden(remedy, !told?.remedy);
+  set_text(text, told?.text ?? "");
+  if (told?.remedy) set_text(remedy, `${told.text}. By hand: ${told.remedy}`);
+}
+
+export function render_threads(state, { stale, when, actions }) {
   const session = session_of(state);
   const dead = session?.state === "crashed" || session?.state === "lost";
   const threads = session?.threads ?? [];
   set_hidden($("threads"), !(dead || stale) || threads.length === 0);
   if ($("threads").hidden) return;
+  render_stacks(state, stale && session.capabilities?.some((c) => c.source === "stacks" && c.state === "active"), actions);
   set_text($("threads-title"), dead ? "What every thread was in" : "What every thread is in");
   set_text($("threads-note"), dead ? when : "no step since");
   keyed($("thread-list"), threads.map((thread, i) => ({ ...thread, i })), (thread) => thread.i, () => el("li", {}, el("b"), el("span", { class: "dim" }), el("code")), (node, thread) => {
