@@ -18,7 +18,7 @@ static const struct {
     bool detail; /* recorded steps alone carry it */
 } costs[] = {
     {WIRE_SOURCE_PHASES, 350000, false},       /* two marks and an event */
-    {WIRE_SOURCE_RANGES, 240000, false},       /* both ends, torch's dispatch */
+    {WIRE_SOURCE_RANGES, 25000, false},        /* both ends; torch's cost more */
     {WIRE_SOURCE_NVTX, 20000, false},          /* push and pop */
     {WIRE_SOURCE_CPU_MEMORY, 18000, false},    /* one call of the allocator */
     {WIRE_SOURCE_DEVICE_MEMORY, 10000, false}, /* the same under its lock */
