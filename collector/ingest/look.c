@@ -12,7 +12,8 @@
 /* One segment's slow words, private. */
 struct look {
     const struct source *source;
-    uint64_t heartbeat, steps, threads_refused, nested_lost, names_refused;
+    uint64_t heartbeat, steps, step_start;
+    uint64_t threads_refused, nested_lost, names_refused;
     uint32_t level, recording, role;
     struct {
         uint32_t key, type;
@@ -66,6 +67,7 @@ static void read_words(void *user)
 
     look->heartbeat = RELAXED(view->header->heartbeat_ticks);
     look->steps = RELAXED(view->header->steps);
+    look->step_start = RELAXED(view->header->step_start);
     look->threads_refused = RELAXED(view->header->threads_refused);
     look->nested_lost = RELAXED(view->header->nested_lost);
     look->names_refused = names_refused(&view->names);
@@ -253,6 +255,9 @@ static void tell_words(struct source *source, struct process *process,
     if (process->told_steps != look->steps || process->recording != look->recording)
         process->rev++;
     process->told_steps = look->steps;
+    /* Nobody says that a step runs: what happens lies outside of steps. */
+    if (look->step_start == 0 && process->steps.count == 0)
+        ops_settle(&process->ops);
     process->threads_refused = look->threads_refused;
     process->names_refused = look->names_refused;
     process->nested_lost = look->nested_lost;

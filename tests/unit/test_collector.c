@@ -376,6 +376,25 @@ static void a_trace_takes_the_window_s_events_of_every_thread(void **state)
     trace_release(&answer);
 }
 
+static void a_live_process_without_steps_shows_its_ops(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY};
+    struct ops_answer answer;
+    uint32_t ops = 0;
+
+    open_fake();
+    fake_op(&fake, 0, "aten::mm", MS, 2 * MS);
+    for (int i = 0; i < 1000 && ops == 0; i++) {
+        assert_true(collector_settle(collector, SETTLE_MS));
+        assert_int_equal(ops_query(store, &whose, &(struct ops_request){0}, &answer),
+                         0);
+        ops = answer.total_ops;
+        answer_free(&answer.head);
+    }
+    assert_int_equal(ops, 1);
+}
+
 struct reading {
     _Atomic int stop;
     _Atomic uint64_t answers;
@@ -489,6 +508,8 @@ int main(void)
                                         begin, end),
         cmocka_unit_test_setup_teardown(
             overwritten_events_are_counted_and_their_step_is_not_recorded, begin, end),
+        cmocka_unit_test_setup_teardown(a_live_process_without_steps_shows_its_ops,
+                                        begin, end),
         cmocka_unit_test_setup_teardown(
             readers_see_whole_answers_while_the_collector_folds, begin, end),
         cmocka_unit_test_setup_teardown(
