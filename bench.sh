@@ -46,6 +46,6 @@ for source in tests/bench/bench_*.c tests/bench/bench_*.py tests/bench/bench_*.m
   esac
 done
 echo
-for word in hit missed undecided; do printf '%s %s   ' "$(grep -cE "$word\$" "$table")" "$word"; done
+for word in hit missed undecided; do printf '%s %s   ' "$(grep -cE "\"verdict\": \"$word\"|$word\$" "$table")" "$word"; done
 echo
-[ "$failed" = 0 ] && ! grep -qE 'missed$' "$table"
+[ "$failed" = 0 ] && ! grep -qE '"verdict": "missed"|missed$' "$table"

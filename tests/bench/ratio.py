@@ -5,6 +5,7 @@ interval of Wilcoxon's signed-rank test: nothing is assumed but that the order w
 pair was drawn at random.
 """
 
+import json
 import math
 
 
@@ -25,9 +26,10 @@ def verdict(low, high, mark):
     return "hit" if high <= mark else "missed" if low > mark else "undecided"
 
 
-def row(what, unit, value, mark):
-    """Prints a line of the table; returns 1 when the figure is missed."""
+def say(name, value, mark, **more):
+    """Prints a figure in per cent; True when it is missed."""
     centre, low, high = value
-    said = verdict(low, high, mark)
-    print(f"{what:<58} {centre:6.2f} [{low:5.2f}, {high:5.2f}] {unit:<6} mark {mark:g}  {said}", flush=True)
-    return said == "missed"
+    row = {"name": name, "pct": round(centre, 2), "ci95": [round(low, 2), round(high, 2)], "mark": mark,
+           "verdict": verdict(low, high, mark), **more}
+    print(json.dumps(row), flush=True)
+    return row["verdict"] == "missed"
