@@ -48,6 +48,7 @@ struct runs {
     uint32_t runs_max;
     struct folded folded[STORE_SESSIONS_MAX];
     uint32_t folded_count;
+    cJSON *verdicts; /* what stands in the file's table; an object */
 };
 
 static void switch_off(struct runs *runs, const char *why)
@@ -115,35 +116,6 @@ static void open_database(struct runs *runs)
     (void)chmod(path, 0600);
     sqlite3_busy_timeout(runs->database, RUNS_BUSY_MS);
     (void)execute(runs, schema);
-}
-
-struct runs *runs_open(const char *state_dir, uint32_t runs_max)
-{
-    struct runs *runs = calloc(1, sizeof(*runs));
-
-    if (runs == NULL)
-        return NULL;
-    pthread_mutex_init(&runs->lock, NULL);
-    runs->runs_max = runs_max;
-    read_host(runs->host, sizeof(runs->host));
-    if (*state_dir == '\0' || runs_max == 0)
-        switch_off(runs, "no state folder, or no runs to remember");
-    else if ((size_t)snprintf(runs->folder, sizeof(runs->folder), "%s", state_dir) >=
-             sizeof(runs->folder))
-        switch_off(runs, "the state folder's name is too long");
-    else
-        open_database(runs);
-    return runs;
-}
-
-void runs_close(struct runs *runs)
-{
-    if (runs == NULL)
-        return;
-    if (runs->database != NULL)
-        sqlite3_close(runs->database);
-    pthread_mutex_destroy(&runs->lock);
-    free(runs);
 }
 
 static char *printed(cJSON *document)
@@ -441,6 +413,36 @@ cJSON *runs_list(struct runs *runs, uint32_t k)
     return body;
 }
 
+static void remember(struct runs *runs, const struct runs_verdict *verdict)
+{
+    cJSON *one = cJSON_CreateObject();
+
+    cJSON_AddBoolToObject(one, "dismissed", verdict->dismissed);
+    cJSON_AddBoolToObject(one, "pinned", verdict->pinned);
+    json_text(one, "reason", verdict->reason);
+    cJSON_DeleteItemFromObjectCaseSensitive(runs->verdicts, verdict->finding);
+    cJSON_AddItemToObject(runs->verdicts, verdict->finding, one);
+}
+
+static void load_verdicts(struct runs *runs)
+{
+    sqlite3_stmt *statement =
+        prepare(runs, "SELECT finding,dismissed,pinned,reason FROM verdicts "
+                      "ORDER BY unix_ms DESC LIMIT 1000");
+
+    while (statement != NULL && sqlite3_step(statement) == SQLITE_ROW) {
+        struct runs_verdict verdict = {
+            .finding = (const char *)sqlite3_column_text(statement, 0),
+            .dismissed = sqlite3_column_int(statement, 1) != 0,
+            .pinned = sqlite3_column_int(statement, 2) != 0,
+            .reason = (const char *)sqlite3_column_text(statement, 3)};
+
+        if (verdict.finding != NULL)
+            remember(runs, &verdict);
+    }
+    sqlite3_finalize(statement);
+}
+
 bool runs_judge(struct runs *runs, const struct runs_verdict *verdict, const char **why)
 {
     sqlite3_stmt *statement = NULL;
@@ -458,6 +460,8 @@ bool runs_judge(struct runs *runs, const struct runs_verdict *verdict, const cha
                            (sqlite3_int64)(clock_ns(CLOCK_REALTIME) / 1000000));
         kept = finish(runs, statement);
     }
+    if (kept)
+        remember(runs, verdict);
     *why = kept ? "" : runs->reason;
     pthread_mutex_unlock(&runs->lock);
     return kept;
@@ -465,24 +469,43 @@ bool runs_judge(struct runs *runs, const struct runs_verdict *verdict, const cha
 
 cJSON *runs_verdicts(struct runs *runs)
 {
-    cJSON *body = cJSON_CreateObject();
-    sqlite3_stmt *statement = NULL;
+    cJSON *verdicts;
 
     pthread_mutex_lock(&runs->lock);
-    if (runs->database != NULL)
-        statement =
-            prepare(runs, "SELECT finding,dismissed,pinned,reason FROM verdicts "
-                          "ORDER BY unix_ms DESC LIMIT 1000");
-    while (statement != NULL && sqlite3_step(statement) == SQLITE_ROW) {
-        cJSON *one = cJSON_CreateObject();
-
-        cJSON_AddBoolToObject(one, "dismissed", sqlite3_column_int(statement, 1));
-        cJSON_AddBoolToObject(one, "pinned", sqlite3_column_int(statement, 2));
-        json_text(one, "reason", (const char *)sqlite3_column_text(statement, 3));
-        cJSON_AddItemToObject(body, (const char *)sqlite3_column_text(statement, 0),
-                              one);
-    }
-    sqlite3_finalize(statement);
+    verdicts = cJSON_Duplicate(runs->verdicts, 1);
     pthread_mutex_unlock(&runs->lock);
-    return body;
+    return verdicts;
+}
+
+struct runs *runs_open(const char *state_dir, uint32_t runs_max)
+{
+    struct runs *runs = calloc(1, sizeof(*runs));
+
+    if (runs == NULL)
+        return NULL;
+    pthread_mutex_init(&runs->lock, NULL);
+    runs->runs_max = runs_max;
+    read_host(runs->host, sizeof(runs->host));
+    if (*state_dir == '\0' || runs_max == 0)
+        switch_off(runs, "no state folder, or no runs to remember");
+    else if ((size_t)snprintf(runs->folder, sizeof(runs->folder), "%s", state_dir) >=
+             sizeof(runs->folder))
+        switch_off(runs, "the state folder's name is too long");
+    else
+        open_database(runs);
+    runs->verdicts = cJSON_CreateObject();
+    if (runs->database != NULL)
+        load_verdicts(runs);
+    return runs;
+}
+
+void runs_close(struct runs *runs)
+{
+    if (runs == NULL)
+        return;
+    if (runs->database != NULL)
+        sqlite3_close(runs->database);
+    cJSON_Delete(runs->verdicts);
+    pthread_mutex_destroy(&runs->lock);
+    free(runs);
 }

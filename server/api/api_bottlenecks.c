@@ -4,6 +4,7 @@
 #include "api/api.h"
 #include "api/json.h"
 #include "query/bottlenecks_query.h"
+#include "runs.h"
 
 static void add_step(cJSON *body, const struct steps_summary *train)
 {
@@ -61,6 +62,40 @@ cJSON *bottlenecks_json(const struct bottlenecks_answer *answer)
     return body;
 }
 
+static bool said(const cJSON *verdict, const char *what)
+{
+    return cJSON_IsTrue(cJSON_GetObjectItem(verdict, what));
+}
+
+/* Findings that the user sent away stand in a list of their own and cost nothing; those
+ * that were pinned stand first. */
+static void apply_verdicts(cJSON *body, const cJSON *verdicts)
+{
+    cJSON *findings = cJSON_GetObjectItem(body, "findings"), *item, *next;
+    cJSON *avoidable = cJSON_GetObjectItem(body, "avoidable_ms");
+    cJSON *away = cJSON_AddArrayToObject(body, "dismissed");
+    int pinned = 0;
+
+    for (item = findings != NULL ? findings->child : NULL; item != NULL; item = next) {
+        const char *id = cJSON_GetStringValue(cJSON_GetObjectItem(item, "id"));
+        const cJSON *verdict =
+            id == NULL ? NULL : cJSON_GetObjectItemCaseSensitive(verdicts, id);
+        double ms = cJSON_GetNumberValue(cJSON_GetObjectItem(item, "ms_per_step"));
+
+        next = item->next;
+        if (said(verdict, "dismissed")) {
+            cJSON_DetachItemViaPointer(findings, item);
+            cJSON_AddItemToArray(away, item);
+            if (cJSON_IsNumber(avoidable) && ms > 0)
+                cJSON_SetNumberValue(avoidable, fmax(0, avoidable->valuedouble - ms));
+        } else if (said(verdict, "pinned")) {
+            cJSON_AddTrueToObject(item, "pinned");
+            cJSON_DetachItemViaPointer(findings, item);
+            cJSON_InsertItemInArray(findings, pinned++, item);
+        }
+    }
+}
+
 cJSON *api_bottlenecks(struct api_call *call)
 {
     struct bottlenecks_request request = {0};
@@ -77,5 +112,11 @@ cJSON *api_bottlenecks(struct api_call *call)
     body = api_answers(call, error) ? api_finish(error, bottlenecks_json(&answer))
                                     : api_failed(call, error, &answer.head);
     bottlenecks_free(&answer);
+    if (api_answers(call, error)) {
+        cJSON *verdicts = runs_verdicts(call->api->runs);
+
+        apply_verdicts(body, verdicts);
+        cJSON_Delete(verdicts);
+    }
     return body;
 }

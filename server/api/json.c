@@ -11,12 +11,28 @@ void json_text(cJSON *object, const char *key, const char *text)
     json_text_cut(object, key, text, JSON_NAME_BYTES);
 }
 
+/* Needs no cleaning and stays readable as a cJSON string. */
+static bool is_plain(const char *text, size_t max)
+{
+    size_t size = 0;
+
+    for (; text[size] != '\0'; size++) {
+        if (size >= max || text[size] < ' ' || text[size] > '~' || text[size] == '<')
+            return false;
+    }
+    return true;
+}
+
 void json_text_cut(cJSON *object, const char *key, const char *text, size_t max)
 {
     struct bytes quoted = {0};
 
     if (text == NULL) {
         cJSON_AddNullToObject(object, key);
+        return;
+    }
+    if (is_plain(text, max)) {
+        cJSON_AddStringToObject(object, key, text);
         return;
     }
     bytes_json(&quoted, text, strlen(text), max);

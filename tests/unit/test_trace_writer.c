@@ -93,6 +93,7 @@ static cJSON *written(const struct trace_limits *limits, struct trace_totals *to
     assert_int_equal(totals->bytes, text->size);
     parsed = cJSON_ParseWithLength(text->data, text->size);
     assert_non_null(parsed);
+    bytes_append(text, "", 1); /* for strstr() */
     return parsed;
 }
 

@@ -1,0 +1,203 @@
+/* Answers of the tables as documents: what is not known is null, what is hostile is
+ * harmless, what is sampled says so. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "api/api.h"
+#include "api/json.h"
+#include "query/memory_query.h"
+#include "query/ops_query.h"
+#include "query/status_query.h"
+#include "query/steps_query.h"
+#include "stream/stream_json.h"
+
+#define UNKNOWN ((double)NAN)
+
+static const cJSON *at(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+
+    if (item == NULL)
+        fail_msg("no member %s", key);
+    return item;
+}
+
+static struct step_row step_of(int64_t number, double ms)
+{
+    return (struct step_row){.number = number,
+                             .epoch = 1,
+                             .start_ns = number * 1000000,
+                             .duration_ns = ms * 1e6,
+                             .phase_ns = {1e6, UNKNOWN, 0, 2e6},
+                             .other_ns = UNKNOWN};
+}
+
+static void an_unknown_phase_is_null_and_a_known_empty_one_is_zero(void **state)
+{
+    struct step_row row = step_of(7, 5.5);
+    cJSON *step = step_json(&row);
+
+    (void)state;
+    assert_true(cJSON_IsNull(at(step, "forward_ms")));
+    assert_true(cJSON_IsNull(at(step, "other_ms")));
+    assert_true(at(step, "backward_ms")->valuedouble == 0);
+    assert_true(at(step, "duration_ms")->valuedouble == 5.5);
+    assert_string_equal(at(step, "recorded")->valuestring, "phases");
+    cJSON_Delete(step);
+}
+
+static void a_validation_batch_has_no_number(void **state)
+{
+    struct step_row row = step_of(NOT_KNOWN, 1);
+    cJSON *step;
+
+    (void)state;
+    row.start_ns = 0;
+    row.flags = EVENT_STEP_VALIDATION | EVENT_STEP_OPS | EVENT_STEP_KERNELS;
+    step = step_json(&row);
+    assert_true(cJSON_IsNull(at(step, "number")));
+    assert_true(cJSON_IsTrue(at(step, "validation")));
+    assert_string_equal(at(step, "recorded")->valuestring, "all");
+    cJSON_Delete(step);
+}
+
+static void times_keep_their_nanoseconds(void **state)
+{
+    cJSON *object = cJSON_CreateObject();
+    char *text;
+
+    (void)state;
+    json_stamp(object, "a", INT64_C(86400000000001));
+    json_ms(object, "b", 1234567.0);
+    json_stamp(object, "c", NOT_KNOWN);
+    json_ms(object, "d", (double)INFINITY);
+    text = cJSON_PrintUnformatted(object);
+    assert_string_equal(text,
+                        "{\"a\":86400000.000001,\"b\":1.234567,\"c\":null,\"d\":null}");
+    cJSON_free(text);
+    cJSON_Delete(object);
+}
+
+static void hostile_names_are_valid_json_and_cut(void **state)
+{
+    static char name[70000];
+    struct op_row rows[] = {
+        {.name = "</script><img onerror=x>\"\\\n\xe2\x80\xa8\xff", .kind = "op"},
+        {.name = name, .kind = "op"}};
+    struct ops_answer answer = {.rows = rows, .row_count = 2};
+    cJSON *body, *again;
+    char *text;
+
+    (void)state;
+    memset(name, 'n', sizeof(name) - 1);
+    body = ops_json(&answer, "self", "cpu");
+    text = cJSON_PrintUnformatted(body);
+    assert_null(strstr(text, "</script"));
+    assert_null(strchr(text, '\n'));
+    assert_true(strlen(text) < 8000);
+    again = cJSON_Parse(text);
+    assert_non_null(again);
+    assert_int_equal(cJSON_GetArraySize(at(again, "ops")), 2);
+    cJSON_free(text);
+    cJSON_Delete(body);
+    cJSON_Delete(again);
+}
+
+static void without_a_session_what_has_a_unit_is_null_and_counts_are_zero(void **state)
+{
+    struct steps_answer answer = {
+        .head = {.rank = -1, .reason = "no run was seen yet"}};
+    cJSON *body = api_finish(-2, steps_json(&answer));
+    const cJSON *train = at(at(body, "summary"), "train");
+
+    (void)state;
+    assert_true(cJSON_IsNull(at(body, "session")));
+    assert_true(cJSON_IsNull(at(train, "mean_ms")));
+    assert_true(cJSON_IsNull(at(train, "steps_per_s")));
+    assert_int_equal(at(train, "count")->valueint, 0);
+    assert_string_equal(at(body, "reason")->valuestring, "no run was seen yet");
+    cJSON_Delete(body);
+}
+
+static void an_event_of_many_steps_keeps_the_spike(void **state)
+{
+    struct step_row rows[400];
+    struct steps_answer answer = {.rows = rows, .row_count = 400};
+    double longest = 0;
+    const cJSON *step;
+    cJSON *body;
+
+    (void)state;
+    for (int i = 0; i < 400; i++)
+        rows[i] = step_of(i, 5);
+    rows[217].duration_ns = 99e6;
+    body = stream_steps_json(&answer);
+    assert_true(cJSON_IsTrue(at(body, "decimated")));
+    assert_true(cJSON_GetArraySize(at(body, "steps")) <= (int)STREAM_STEPS_MAX);
+    cJSON_ArrayForEach(step, at(body, "steps"))
+    {
+        if (at(step, "duration_ms")->valuedouble > longest)
+            longest = at(step, "duration_ms")->valuedouble;
+    }
+    assert_true(longest == 99);
+    cJSON_Delete(body);
+}
+
+static void thinned_memory_keeps_its_peak(void **state)
+{
+    struct memory_point points[100];
+    struct memory_device device = {
+        .device = "cuda:0", .points = points, .point_count = 100};
+    struct memory_answer answer = {.devices = &device, .device_count = 1};
+    double highest = 0;
+    const cJSON *list, *point;
+    cJSON *body;
+
+    (void)state;
+    for (int i = 0; i < 100; i++)
+        points[i] = (struct memory_point){i * 1000000, 10, UNKNOWN};
+    points[42].allocated = 77;
+    body = memory_points_json(&answer, 8);
+    list = at(cJSON_GetArrayItem(at(body, "devices"), 0), "points");
+    assert_int_equal(cJSON_GetArraySize(list), 8);
+    cJSON_ArrayForEach(point, list)
+    {
+        if (cJSON_GetArrayItem(point, 1)->valuedouble > highest)
+            highest = cJSON_GetArrayItem(point, 1)->valuedouble;
+        assert_true(cJSON_IsNull(cJSON_GetArrayItem(point, 2)));
+    }
+    assert_true(highest == 77);
+    cJSON_Delete(body);
+}
+
+static void numbers_beyond_the_known_names_are_unknown_not_a_crash(void **state)
+{
+    (void)state;
+    assert_string_equal(api_state_name(99), "unknown");
+    assert_string_equal(api_role_name(-1), "unknown");
+    assert_string_equal(api_source_name(15), "unknown");
+    assert_string_equal(api_level_name(WIRE_LEVELS), "unknown");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_unknown_phase_is_null_and_a_known_empty_one_is_zero),
+        cmocka_unit_test(a_validation_batch_has_no_number),
+        cmocka_unit_test(times_keep_their_nanoseconds),
+        cmocka_unit_test(hostile_names_are_valid_json_and_cut),
+        cmocka_unit_test(without_a_session_what_has_a_unit_is_null_and_counts_are_zero),
+        cmocka_unit_test(an_event_of_many_steps_keeps_the_spike),
+        cmocka_unit_test(thinned_memory_keeps_its_peak),
+        cmocka_unit_test(numbers_beyond_the_known_names_are_unknown_not_a_crash),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
