@@ -18,7 +18,7 @@ SERVER_MAY = set(FLOW) - {"collector/probe", "collector/python"}
 ONLY_IN = {  # header -> folders that may know the library
     "civetweb.h": ("server/http", "tests/bench"),
     "cupti.h": ("collector/probe",),
-    "sqlite3.h": ("server", "collector/aggregate", "collector/ingest"),
+    "sqlite3.h": ("server", "collector/aggregate", "collector/ingest", "tests/unit"),
     "ini.h": ("server",),
     "cjson/cJSON.h": ("server", "tests", "collector/findings"),
 }
