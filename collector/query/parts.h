@@ -15,7 +15,7 @@ void parts_step_row(const struct step *step, double median_ns, struct step_row *
 MUST_CHECK int parts_steps_summary(const struct pick *pick, bool whole_run,
                                    struct steps_answer *answer);
 
-/* After the summary. */
+/* After the summary; raw_bytes stay 0, and `remembered` is of the newest alone. */
 MUST_CHECK int parts_slow(const struct pick *pick, struct steps_answer *answer);
 
 /* After the rows: means, where these are a reduction. */

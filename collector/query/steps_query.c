@@ -223,24 +223,31 @@ static const char *cause_of(const struct step *step,
     return !isnan(other) && other > most ? "other" : cause;
 }
 
-/* About how many bytes of raw events lie in the step: blocks count by their overlap. */
-static uint64_t raw_bytes(const struct pick *pick, const struct step *step)
+/* About how many bytes of raw events lie in each slow step: blocks count by their
+ * overlap. One pass over the blocks, which lie far apart in memory. */
+static void measure_slow(const struct pick *pick, struct steps_answer *answer)
 {
-    double bytes = 0;
-
     for (const struct history_block *block = pick->store->history.oldest; block != NULL;
          block = block->newer) {
-        if (block->process != pick->process->serial || block->from_ns >= end_of(step) ||
-            block->to_ns <= step->start_ns)
+        if (block->process != pick->process->serial || block->to_ns <= block->from_ns)
             continue;
-        int64_t from =
-            block->from_ns > step->start_ns ? block->from_ns : step->start_ns;
-        int64_t to = block->to_ns < end_of(step) ? block->to_ns : end_of(step);
-        double share = (double)(to - from) / (double)(block->to_ns - block->from_ns);
+        double length = (double)(block->to_ns - block->from_ns);
 
-        bytes += share * (double)(block->count * sizeof(struct event));
+        for (uint32_t i = 0; i < answer->slow_count; i++) {
+            struct slow_step *slow = &answer->slow[i];
+            int64_t end = slow->start_ns + (int64_t)slow->duration_ns;
+            int64_t from =
+                block->from_ns > slow->start_ns ? block->from_ns : slow->start_ns;
+            int64_t to = block->to_ns < end ? block->to_ns : end;
+
+            if (to > from)
+                slow->raw_bytes +=
+                    (uint64_t)((double)(to - from) / length *
+                               (double)(block->count * sizeof(struct event)));
+        }
     }
-    return (uint64_t)bytes;
+    for (uint32_t i = 0; i < answer->slow_count; i++)
+        answer->slow[i].remembered |= answer->slow[i].raw_bytes > 0;
 }
 
 /* The newest events are in blocks that are still open. */
@@ -285,8 +292,7 @@ int parts_slow(const struct pick *pick, struct steps_answer *answer)
             .cause = cause_of(step, &answer->train),
             .age_ns = (double)(answer->head.now_ns - end_of(step)),
             .flags = step->flags,
-            .raw_bytes = raw_bytes(pick, step)};
-        slow->remembered = slow->raw_bytes > 0 || is_remembered(pick, step);
+            .remembered = is_remembered(pick, step)};
     }
     return 0;
 }
@@ -500,6 +506,8 @@ int steps_query(struct store *store, const struct selection *selection,
         error = parts_means(&pick, answer);
     if (error == 0)
         error = parts_slow(&pick, answer);
+    if (error == 0)
+        measure_slow(&pick, answer);
     if (error == 0)
         error = list_markers(&pick, answer);
     if (error == 0)

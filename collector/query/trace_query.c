@@ -21,53 +21,72 @@ static bool touches(const struct history_block *block,
            block->from_ns < window->to_ns;
 }
 
-static void add_block(struct trace_process *to, struct history_block *owned)
+static bool is_in(const struct history_block *block, const struct pick *pick,
+                  const struct process *process)
 {
-    to->blocks[to->block_count++] = (struct trace_block){.block = owned,
-                                                         .events = owned->events,
-                                                         .count = owned->count,
-                                                         .thread = owned->thread};
+    return block->process == process->serial && block->thread < PROCESS_THREADS &&
+           touches(block, &pick->head->window);
 }
 
-static uint32_t count_blocks(const struct pick *pick, const struct process *process)
+/* Where the blocks of each thread begin; places[thread_count] is how many there are. */
+static void find_places(const struct pick *pick, const struct process *process,
+                        uint32_t places[PROCESS_THREADS + 1])
 {
-    uint32_t count = process->thread_count;
+    uint32_t next = 0;
 
     for (const struct history_block *block = pick->store->history.oldest; block != NULL;
          block = block->newer)
-        count +=
-            block->process == process->serial && touches(block, &pick->head->window);
-    return count;
+        places[block->thread < PROCESS_THREADS ? block->thread : 0] +=
+            is_in(block, pick, process) ? 1 : 0;
+    for (uint32_t i = 0; i <= process->thread_count; i++) {
+        /* One more for the open block. */
+        uint32_t count = i < process->thread_count ? places[i] + 1 : 0;
+
+        places[i] = next;
+        next += count;
+    }
 }
 
-/* Sealed blocks are shared, open ones copied: by thread, then by time. */
+static void put(struct trace_process *to, uint32_t place, struct history_block *owned)
+{
+    to->blocks[place] = (struct trace_block){.block = owned,
+                                             .events = owned->events,
+                                             .count = owned->count,
+                                             .thread = owned->thread};
+}
+
+/* Sealed blocks are shared, open ones copied: by thread, then by time. Two passes over
+ * the history, however many threads there are: its blocks lie far apart. */
 static int take_blocks(const struct pick *pick, const struct process *process,
                        struct trace_process *to)
 {
-    const struct answer_window *window = &pick->head->window;
-    uint32_t most = count_blocks(pick, process);
+    uint32_t places[PROCESS_THREADS + 1] = {0}, kept = 0;
+
+    find_places(pick, process, places);
+    uint32_t most = places[process->thread_count];
 
     to->blocks = arena_new(&pick->head->arena, most, sizeof(*to->blocks));
     if (to->blocks == NULL)
         return -ENOMEM;
+    for (struct history_block *block = pick->store->history.oldest; block != NULL;
+         block = block->newer)
+        if (is_in(block, pick, process))
+            put(to, places[block->thread]++, history_share(block));
     for (uint32_t thread = 0; thread < process->thread_count; thread++) {
         const struct process_thread *from = process->threads[thread];
 
-        if (from == NULL)
-            continue;
-        for (struct history_block *block = pick->store->history.oldest; block != NULL;
-             block = block->newer)
-            if (block->process == process->serial && block->thread == thread &&
-                touches(block, window))
-                add_block(to, history_share(block));
-        if (from->open_block == NULL || !touches(from->open_block, window))
+        if (from == NULL || from->open_block == NULL ||
+            !touches(from->open_block, &pick->head->window))
             continue;
         struct history_block *copy = history_copy(from->open_block);
 
-        if (copy == NULL)
-            return -ENOMEM;
-        add_block(to, copy);
+        if (copy != NULL)
+            put(to, places[thread], copy);
     }
+    for (uint32_t i = 0; i < most; i++)
+        if (to->blocks[i].block != NULL)
+            to->blocks[kept++] = to->blocks[i];
+    to->block_count = kept;
     return 0;
 }
 
