@@ -137,7 +137,10 @@ export class FakeServer {
       runs: [["train_gpt.py, fused AdamW", 2, 20000, 205.8, 77.5, "ended"], ["train_gpt.py", 4.4, 12847, 232.6, 68.2, "crashed"], ["train_cnn.py", 27, 46920, 61.4, 91, "ended"]]
         .map(([name, hours, steps, step_ms, gpu_busy_pct, state], id) => ({ session: String(id), name, host: "gpu01", start_unix_ms: this.now() - hours * 3.6e6 - steps * step_ms, duration_ms: steps * step_ms, steps, step_ms, gpu_busy_pct, state })),
     }),
-    host: () => ({ cpu: [], reason: null }),
+    host: () => ({
+      now: { cpu_share: 0.63, steal_share: 0, iowait_share: 0.02, job_cores: 9.4, disk_read_bytes_per_s: 312e6, disk_write_bytes_per_s: 1.2e6, net_receive_bytes_per_s: 4.1e6, net_send_bytes_per_s: 3.9e6, throttled_share: 0.04, memory_used_bytes: 96 * GIB },
+      core_share: new Array(16).fill(0.63), cpu_limit_cores: 12, memory_limit_bytes: 251 * GIB, columns: [], points: [],
+    }),
     windows: () => ({ windows: [] }),
     traces: () => ({ traces: [] }),
   };

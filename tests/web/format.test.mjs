@@ -34,6 +34,10 @@ test("memory is binary as PyTorch prints it, sizes of files are SI", () => {
   assert.equal(format.bytes(812), "812 B");
 });
 
+test("ticks have the decimals that their step needs", () => {
+  assert.deepEqual([40, 2.5, 0.25, 0.1, 1].map(format.step_places), [0, 1, 2, 1, 0]);
+});
+
 test("ages and spans lose the digits that nobody reads", () => {
   assert.equal(format.age(8400), "8 s");
   assert.equal(format.age(125000), "2 min");

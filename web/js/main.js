@@ -18,6 +18,7 @@ import { build_cost, render_cost_panel } from "./panels/cost.js";
 import { render_findings } from "./panels/findings.js";
 import { key_command, open_help } from "./panels/help.js";
 import { build_ops, render_ops, tab_of } from "./panels/ops.js";
+import { host_row, render_host } from "./panels/host.js";
 import { render_slow } from "./panels/slow.js";
 import { render_start } from "./panels/start.js";
 import { render_summary } from "./panels/summary.js";
@@ -147,7 +148,7 @@ async function ask_status(signal) {
     return;
   }
   stream.watch(absolute(address("api/stream", { ...chosen(state), topics: TOPICS })));
-  if (first_status || before !== state.session) poll.now("steps", "memory", "gpu", "bottlenecks", "ops", "overhead", "ranks", "windows");
+  if (first_status || before !== state.session) poll.now("steps", "memory", "gpu", "bottlenecks", "ops", "overhead", "ranks", "windows", "host");
   else if (!(steps_before > 0) && session_of(state)?.steps > 0) poll.now("bottlenecks", "ops");
   first_status = false;
 }
@@ -185,6 +186,7 @@ const poll = open_poll([
   { name: "overhead", every_ms: every(5000), ask: (signal) => ask_panel("overhead", signal, questions.overhead(state)) },
   { name: "ranks", every_ms: every(5000), ask: (signal) => ask_panel("ranks", signal, questions.ranks(state)) },
   { name: "slow", every_ms: every(5000), ask: ask_slow },
+  { name: "host", every_ms: every(5000), ask: (signal) => ask_panel("host", signal, questions.host(state)) },
   { name: "windows", every_ms: every(30000), ask: (signal) => ask_panel("windows", signal, questions.windows(state)) },
   { name: "runs", every_ms: () => (state.status !== null && state.session === null ? 10000 : null), ask: (signal) => get_json("api/runs", { signal }).then((runs) => set({ ...state, runs })) },
 ]);
@@ -279,12 +281,13 @@ function draw_run(now) {
   render_threads(state, { stale: condition.stale === true, when: ended === null ? "" : `at ${clock(ended)}`, actions });
   if (changed("bottlenecks", "view", "session", "status")) render_findings(state, { actions, now });
   if (changed("ops", "bottlenecks", "view", "session")) render_ops(state, { actions });
+  if (changed("host", "session")) render_host(state);
   if (changed("ranks", "session")) render_ranks(state);
   if (changed("overhead", "status", "session", "refused", "asked", "windows")) render_cost_panel(state);
 }
 
 function start() {
-  timeline = new Timeline($("lanes"), actions);
+  timeline = new Timeline($("lanes"), actions, host_row());
   build_ops(actions, () => state);
   build_bars(() => state);
   build_cost(actions, () => state);

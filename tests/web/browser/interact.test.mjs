@@ -119,8 +119,8 @@ test("the crosshair crosses all lanes, and legends show its values", () => visit
   await page.locator("[data-lane=steps] .gutter", { hasText: "Took" }).waitFor();
   const cross = await page.locator(".cross").boundingBox();
   assert.ok(Math.abs(cross.x - (left + width / 3)) < 2, `${cross.x} at ${left + width / 3}`);
-  const lanes = await page.locator("#lanes").boundingBox();
-  assert.ok(cross.height > lanes.height - 60);
+  const last = await page.locator("[data-lane=memory] canvas").boundingBox();
+  assert.ok(Math.abs(cross.y + cross.height - (last.y + last.height - 26)) <= 2, JSON.stringify([cross, last]));
   await page.mouse.move(left, y + 3000);
   await page.locator("[data-lane=steps] .gutter", { hasText: "Median" }).waitFor();
 }));
@@ -298,6 +298,12 @@ test("the trace dialog estimates before anything is sent", () => visit("live", a
   assert.equal(await page.locator("#trace").isVisible(), false);
   assert.ok(server.requests.some((path) => path.includes("estimate=1")));
   assert.ok(!server.requests.some((path) => path.startsWith("api/trace?") && !path.includes("estimate")));
+}));
+
+test("the host is one folded line that opens", () => visit("live", async (page) => {
+  await page.locator("#host-line", { hasText: "CPU 63 % of 16 cores" }).filter({ hasText: "throttled" }).waitFor();
+  await page.locator("#host summary").click();
+  await page.locator("#host-figures", { hasText: "312 MB/s" }).waitFor();
 }));
 
 test("? lists the keys", () => visit("live", async (page) => {

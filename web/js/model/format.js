@@ -72,6 +72,15 @@ export function age(ms) {
   return `${Math.round(seconds / 86400)} d`;
 }
 
+/** Decimals that all multiples of a round step need: 2.5 → 1, 0.25 → 2, 40 → 0. */
+export function step_places(step) {
+  for (let places = 0; places < 4; places++) {
+    const scaled = step * 10 ** places;
+    if (Math.abs(scaled - Math.round(scaled)) < 1e-6) return places;
+  }
+  return 4;
+}
+
 export function percent(value, places = 1) {
   return known(value) ? `${number(value, places)} %` : MISSING;
 }

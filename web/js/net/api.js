@@ -34,6 +34,7 @@ export const questions = {
   ranks: (state) => ["api/ranks", { session: state.session, window: window_parameter(state) }],
   overhead: (state) => ["api/overhead", chosen(state)],
   status: (state) => ["api/status", chosen(state)],
+  host: (state) => ["api/host", chosen(state)],
   runs: () => ["api/runs", {}],
   windows: (state) => ["api/windows", { session: state.session }],
 };

@@ -51,7 +51,7 @@ function render_pickers(state, actions) {
   const session = session_of(state);
   if (!session) return;
   const sessions = session_rows(state.status);
-  picker($("session-picker"), "Session", session_name(session), known(session.pid) ? `pid ${session.pid}` : "",
+  picker($("session-picker"), "Session", session_name(session), session.name && known(session.pid) ? `pid ${session.pid}` : "",
     sessions.length < 2 ? null : () => sessions.map((s) => session_option(s, s.id === state.session, () => actions.choose_session(s.id))));
   const ranks = ranks_of(state);
   const world = session.world_size ?? ranks.length;

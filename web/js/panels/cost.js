@@ -53,6 +53,7 @@ export function source_note(row) {
   const parts = [];
   if (row.reason) parts.push(row.reason);
   if (row.detail) parts.push(row.detail);
+  if (STATES[row.state] !== "on") return parts.join("; ");
   if (known(row.pct) && row.pct > 0) parts.push(row.pct < 0.01 ? "under 0.01 %" : `${number(row.pct, 2)} %`);
   if (known(row.ns_per_event) && row.ns_per_event > 0) parts.push(`${number(row.ns_per_event, 0)} ns an event`);
   if (known(row.events_per_s) && row.events_per_s > 0) parts.push(`${count(row.events_per_s)} events/s`);

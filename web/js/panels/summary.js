@@ -2,7 +2,7 @@
 
 import { verdict_of } from "../model/condition.js";
 import { ruler_ticks } from "../model/bins.js";
-import { age, clock, count, decimals, duration_text, known, memory, number, span, time_unit } from "../model/format.js";
+import { age, clock, count, decimals, duration_text, known, memory, number, span, step_places, time_unit } from "../model/format.js";
 import { IDLE, PHASES } from "../model/series.js";
 import { died_at, session_of, shown_series } from "../model/store.js";
 import { IDLE_LABELS, IDLE_TOKENS, PHASE_LABELS, main_device } from "../timeline/lanes.js";
@@ -206,7 +206,7 @@ function render_ruler(state, hidden, actions) {
   fill_track("gpu", "GPU 0", "sums, same scale", gpu_parts(gpu), total, actions);
   const ticks = total > 0 ? [...ruler_ticks(total, host.lastElementChild.clientWidth || 800), total] : [];
   keyed(host.lastElementChild, ticks.map((ms, i) => ({ ms, last: i === ticks.length - 1 })), (tick) => (tick.last ? "end" : tick.ms), () => el("span"), (node, tick) => {
-    set_text(node, tick.last ? duration_text(tick.ms) : number(tick.ms * time_unit(total).scale, decimals(time_unit(total).scale * ticks[1] || 0, 1)));
+    set_text(node, tick.last ? duration_text(tick.ms) : number(tick.ms * time_unit(total).scale, step_places(time_unit(total).scale * ticks[1])));
     node.style.left = `${(100 * tick.ms) / total}%`;
   });
   const now = `${document.body.clientWidth} ${parts.map((p) => p.ms.toFixed(2))} ${gpu_parts(gpu).map((p) => p.ms.toFixed(2))}`;

@@ -2,7 +2,7 @@
 // width, the x scale no padding of its own. Nothing animates. Colours are plain values, because
 // Chart.js asks a function anew for every tick of every drawing: a new scheme needs new charts.
 
-import { number } from "../model/format.js";
+import { number, step_places } from "../model/format.js";
 import { time_ticks } from "../model/bins.js";
 import { colour } from "../ui/theme.js";
 import { marks_plugin } from "./marks.js";
@@ -64,7 +64,7 @@ function options(shared) {
 }
 
 function label(shared, value, last) {
-  const text = number(value, Math.max(0, -Math.floor(Math.log10(shared.axis.step) + 1e-9)));
+  const text = number(value, step_places(shared.axis.step));
   return last ? `${text} ${shared.unit}` : text;
 }
 

@@ -36,8 +36,9 @@ function fill_legend(list, rows) {
 
 export class Timeline {
   /** @param {HTMLElement} host @param {object} actions select, pan, resume … of main.js */
-  constructor(host, actions) {
+  constructor(host, actions, footer = null) {
     this.host = host;
+    this.footer = footer; // a line below the lanes
     this.actions = actions;
     this.lanes = [];
     this.names = null; // of what the lanes were built for
@@ -51,14 +52,16 @@ export class Timeline {
       this.names = null;
       this.render(this.state);
     });
-    new ResizeObserver(() => this.resized()).observe(host);
+    this.sizes = new ResizeObserver(() => this.resized());
+    this.sizes.observe(host);
     attach_pointer(this, actions);
   }
 
   build(lanes) {
     for (const lane of this.lanes) lane.chart.destroy();
     this.lanes = lanes.map((lane, i) => this.build_lane(lane, i === lanes.length - 1));
-    this.host.replaceChildren(...this.lanes.map((lane) => lane.box), this.more, this.brush, this.cross);
+    this.host.replaceChildren(...this.lanes.map((lane) => lane.box), this.more, this.footer ?? "", this.brush, this.cross);
+    this.sizes.observe(this.lanes.at(-1).plot); // gives way when the line below appears
   }
 
   build_lane(model, last) {
@@ -101,6 +104,7 @@ export class Timeline {
 
   resized() {
     for (const lane of this.lanes) lane.chart.resize();
+    if (this.lanes.length > 0) this.place_foot();
     if (this.state) this.render(this.state);
   }
 
@@ -174,6 +178,12 @@ export class Timeline {
     const { left, width } = this.frame();
     const { from, to } = range_of(this.state);
     return left + ((time - from) / (to - from)) * width;
+  }
+
+  /** Crosshair and brush end where the time axis begins, whatever stands below it. */
+  place_foot() {
+    const lowest = this.lanes.at(-1).canvas.getBoundingClientRect().bottom, panel = this.host.getBoundingClientRect().bottom;
+    this.host.style.setProperty("--below", `${Math.round(panel - lowest + 26)}px`);
   }
 
   show_selection() {
