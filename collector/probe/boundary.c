@@ -20,12 +20,16 @@
 #define PAIR_INTERVAL_US    1000000u /* a clock pair a second: drift is below 1 us */
 #define EARLY_PAIR_US       10000u   /* the first ones come sooner: a job of 50 ms */
 #define CONTROL_INTERVAL_US 50000u   /* a request waits at most so long, or a step */
+#define FOREIGN_MARKS_MAX   64u      /* about 16 steps of another thread */
 #define FETCH_GAP_US        20u      /* zip(loaders) asks again within 2 us */
 
 static struct steps steps;
 static _Atomic uint32_t busy; /* 1: a thread is inside; a try-lock, never waited for */
-static const void *owner;     /* the training thread, by its thread-local storage */
-static bool owner_trains;     /* it did more than fetch */
+/* The training thread, by its thread-local storage. Written inside; relaxed, for a
+ * thread outside only asks whether it is itself. */
+static const void *_Atomic owner;
+static bool owner_trains;      /* it did more than fetch */
+static uint32_t foreign_marks; /* of others that train, since its last one */
 static const struct probe_hooks *hooks[HOOKS_MAX];
 static _Atomic uint32_t hook_count;
 static uint64_t last_pair, last_control;
@@ -260,20 +264,26 @@ static void emitted(void *context, const struct steps_output *output)
 /* ---- marks
  * ---------------------------------------------------------------------------- */
 
-/* Is the calling thread the training thread? Whoever trains takes it from one that
- * only fetched. */
+/* Is the calling thread the training thread? Whoever trains takes it from one that only
+ * fetched, or that has said nothing while another trained. */
 static bool owns(enum steps_mark_kind kind)
 {
     bool trains = kind >= STEPS_BACKWARD_BEGIN;
 
     if (owner == &probe_current) {
         owner_trains |= trains;
+        foreign_marks = 0;
         return true;
     }
-    if (owner != NULL && (owner_trains || !trains))
+    foreign_marks += trains;
+    if (owner != NULL &&
+        (!trains || (owner_trains && foreign_marks < FOREIGN_MARKS_MAX)))
         return false;
+    if (owner != NULL)
+        steps_abandon(&steps);
     owner = &probe_current;
     owner_trains = trains;
+    foreign_marks = 0;
     return true;
 }
 
@@ -299,6 +309,17 @@ void probe_step_mark(enum steps_mark_kind kind, uint32_t id)
         atomic_store_explicit(&probe->header->phase, steps_phase(&steps),
                               memory_order_relaxed);
     }
+    atomic_store_explicit(&busy, 0, memory_order_release);
+}
+
+void probe_boundary_thread_ends(void)
+{
+    if (owner != &probe_current ||
+        atomic_exchange_explicit(&busy, 1, memory_order_acquire) != 0)
+        return;
+    steps_abandon(&steps);
+    owner = NULL;
+    owner_trains = false;
     atomic_store_explicit(&busy, 0, memory_order_release);
 }
 

@@ -299,6 +299,18 @@ static void validation(struct steps *steps, bool begins, uint64_t now)
     steps->emit(steps->context, &output);
 }
 
+void steps_abandon(struct steps *steps)
+{
+    steps_held_end(steps);
+    steps->in_fetch = steps->in_backward = steps->in_optimizer = 0;
+    steps->in_zero_grad = steps->in_forward = steps->updates_in_backward = 0;
+    steps->piece_start = steps->step_start = 0;
+    steps->piece_count = steps->held_count = steps->validation = 0;
+    steps->batch.start = 0;
+    steps->trained = steps->updated = steps->evaluating = steps->profiler_open = false;
+    steps->first = true;
+}
+
 uint64_t steps_begun(const struct steps *steps)
 {
     if (steps->step_start != 0)

@@ -147,6 +147,7 @@ struct steps {
     bool batch_trains;        /* a backward or update followed its fetch */
     bool evaluating;          /* batches come and go without an update */
     bool will_train;          /* an optimizer exists, or something trained */
+    uint32_t rows;            /* validation batches so far */
     uint32_t validation;      /* somebody said so: depth */
     uint64_t validation_from; /* end of its last row, or its begin */
 
@@ -168,6 +169,10 @@ void steps_init(struct steps *steps, uint64_t gap_ticks, uint64_t now, steps_emi
 
 /* Feeds one mark; emits what it decides, in the order of time. */
 void steps_mark(struct steps *steps, const struct steps_mark *mark);
+
+/* Another thread trains from now on: what the one before was in is forgotten, numbers
+ * and epochs go on. */
+void steps_abandon(struct steps *steps);
 
 /* When the running step began, as far as it is known now: the first fetch may turn out
  * to be a validation's. 0: nothing runs. */

@@ -6,6 +6,10 @@
 /* Two loaders asked within so many gaps are one batch, as in zip(a, b). */
 #define GAPS_BETWEEN_LOADERS 10u
 
+/* A job that built an optimizer and never uses it evaluates: after so many batches they
+ * are its steps. Long enough for a first validation before training. */
+#define ROWS_BEFORE_STEPS 256u
+
 static bool is_other(uint32_t a, uint32_t b)
 {
     return a != 0 && b != 0 && a != b;
@@ -34,8 +38,8 @@ static void emit_piece(struct steps *steps, struct steps_piece piece, uint64_t n
 static void batch_out(struct steps *steps, const struct steps_batch *batch, bool late,
                       uint64_t now)
 {
-    bool step =
-        !steps->will_train && steps->validation == 0 && steps->source <= STEPS_BY_BATCH;
+    bool idle = !steps->will_train || steps->rows >= ROWS_BEFORE_STEPS;
+    bool step = idle && steps->validation == 0 && steps->source <= STEPS_BY_BATCH;
     struct steps_output output = {.kind = STEPS_OUT_STEP,
                                   .start = batch->start,
                                   .end = batch->end,
@@ -60,6 +64,7 @@ static void batch_out(struct steps *steps, const struct steps_batch *batch, bool
             (struct steps_piece){batch->fetched, batch->end, EVENT_PHASE_FORWARD},
             output.number);
     steps->number += step;
+    steps->rows += !step;
     if (steps->step_start != 0 && !steps->trained && steps->step_start < batch->end)
         steps->step_start = batch->end;
     steps->validation_from = batch->end;

@@ -31,6 +31,7 @@ static void release(void *argument)
     /* Closed in a forked child, and for good when the process has said good-bye. */
     if (atomic_load_explicit(&self->gate, memory_order_relaxed) != PROBE_IDLE)
         return;
+    probe_boundary_thread_ends();
     probe_current = &refused; /* destructors that run after this one stay quiet */
     atomic_store_explicit(&self->gate, PROBE_CLOSED, memory_order_relaxed);
     atomic_store_explicit(&self->slot->depth, 0, memory_order_relaxed);

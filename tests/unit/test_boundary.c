@@ -156,6 +156,49 @@ static void the_thread_that_trains_takes_over_from_one_that_only_fetches(void **
     assert_int_equal(segments_run(fetch_here_and_train_there), 0);
 }
 
+static int train_on_one_thread_after_another(void)
+{
+    if (probe_start(WIRE_ROLE_TRAINER) != 0)
+        return 1;
+    for (int i = 0; i < 3; i++) {
+        pthread_t thread;
+        int steps = 5;
+
+        if (pthread_create(&thread, NULL, train_elsewhere, &steps) != 0)
+            return 2;
+        pthread_join(thread, NULL);
+    }
+    return probe_step_number() == 15 ? 0 : 3;
+}
+
+static void training_goes_on_in_another_thread_when_the_first_has_ended(void **state)
+{
+    (void)state;
+
+    assert_int_equal(segments_run(train_on_one_thread_after_another), 0);
+}
+
+static int train_here_no_more(void)
+{
+    pthread_t thread;
+    int steps = 40;
+
+    if (probe_start(WIRE_ROLE_TRAINER) != 0)
+        return 1;
+    train_one_step();
+    if (pthread_create(&thread, NULL, train_elsewhere, &steps) != 0)
+        return 2;
+    pthread_join(thread, NULL);
+    return probe_step_number() > 20 ? 0 : 3;
+}
+
+static void a_thread_that_trains_alone_takes_over_from_a_silent_one(void **state)
+{
+    (void)state;
+
+    assert_int_equal(segments_run(train_here_no_more), 0);
+}
+
 /* ---- control ------------------------------------------------------------------------- */
 
 static uint32_t requests;
@@ -242,6 +285,10 @@ int main(void)
         cmocka_unit_test_teardown(a_second_training_thread_counts_no_steps, clean),
         cmocka_unit_test_teardown(
             the_thread_that_trains_takes_over_from_one_that_only_fetches, clean),
+        cmocka_unit_test_teardown(
+            training_goes_on_in_another_thread_when_the_first_has_ended, clean),
+        cmocka_unit_test_teardown(
+            a_thread_that_trains_alone_takes_over_from_a_silent_one, clean),
         cmocka_unit_test_teardown(requests_are_obeyed_once_and_at_step_boundaries,
                                   clean),
     };

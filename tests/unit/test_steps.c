@@ -475,6 +475,18 @@ static void where_nothing_trains_batches_are_the_steps(void **state)
            "data2@300-310 forward2@310-400 step2@300-400");
 }
 
+static void a_job_that_built_an_optimizer_in_vain_has_steps_after_a_while(void **state)
+{
+    (void)state;
+    static struct log log;
+    struct steps steps;
+
+    begin(&steps, &log);
+    feed(&steps, "built@1", 0);
+    assert_int_equal(steps_of(&steps, &log, "fetch/1@0-10", 100, 200), 0);
+    assert_int_equal(steps_of(&steps, &log, "fetch/1@0-10", 100, 200), 200 - 57);
+}
+
 static void training_after_batches_goes_on_with_the_next_number(void **state)
 {
     (void)state;
@@ -665,6 +677,7 @@ int main(void)
         cmocka_unit_test(an_iterator_for_each_batch_is_no_epoch),
         cmocka_unit_test(users_who_count_epochs_from_zero_are_shifted),
         cmocka_unit_test(where_nothing_trains_batches_are_the_steps),
+        cmocka_unit_test(a_job_that_built_an_optimizer_in_vain_has_steps_after_a_while),
         cmocka_unit_test(training_after_batches_goes_on_with_the_next_number),
         cmocka_unit_test(step_ends_one_and_begins_the_next),
         cmocka_unit_test(a_step_call_after_inferred_steps_begins_a_marked_stretch),
