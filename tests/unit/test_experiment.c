@@ -124,17 +124,17 @@ static void the_interval_holds_at_low_rates(void **state)
 
     for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         assert_calibrated(
-            &(struct trial){.job = {.kind = kinds[i]}, .steps = 4000, .rate = 4}, 1000);
+            &(struct trial){.job = {.kind = kinds[i]}, .steps = 3000, .rate = 4}, 800);
 }
 
 static void the_interval_holds_when_batches_have_been_folded(void **state)
 {
     (void)state;
-    static const enum job_kind kinds[] = {JOB_NORMAL, JOB_STALLS, JOB_PERIODS};
+    static const enum job_kind kinds[] = {JOB_NORMAL, JOB_PERIODS};
 
     for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        assert_calibrated(&(struct trial){.job = {.kind = kinds[i]}, .steps = 12000},
-                          800);
+        assert_calibrated(&(struct trial){.job = {.kind = kinds[i]}, .steps = 9500},
+                          600);
 }
 
 static void without_a_cost_no_cost_is_found(void **state)
