@@ -11,6 +11,9 @@
 
 void parts_step_row(const struct step *step, double median_ns, struct step_row *row);
 
+/* Everything unknown. */
+void parts_clear_summary(struct steps_summary *summary);
+
 /* Summaries and outside_ns over the head's window. */
 MUST_CHECK int parts_steps_summary(const struct pick *pick, bool whole_run,
                                    struct steps_answer *answer);

@@ -1,0 +1,179 @@
+/* Steps of a window to their statistics. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "query/numbers.h"
+#include "query/parts.h"
+#include "query/pick.h"
+
+#define NS_PER_S 1e9
+
+static int64_t end_of(const struct step *step)
+{
+    return step->start_ns + step->duration_ns;
+}
+
+static bool is_validation(const struct step *step)
+{
+    return (step->flags & EVENT_STEP_VALIDATION) != 0;
+}
+
+void parts_clear_summary(struct steps_summary *summary)
+{
+    double nan = (double)NAN;
+
+    *summary = (struct steps_summary){.mean_ns = nan,
+                                      .p50_ns = nan,
+                                      .p95_ns = nan,
+                                      .p99_ns = nan,
+                                      .std_ns = nan,
+                                      .min_ns = nan,
+                                      .max_ns = nan,
+                                      .error_pct = nan,
+                                      .other_ns = nan,
+                                      .other_share = nan,
+                                      .steps_per_s = nan,
+                                      .samples_per_s = nan};
+    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
+        summary->phase_ns[phase] = summary->phase_share[phase] = nan;
+}
+
+/* From sums to means; durations are not in it. */
+static void finish_summary(struct steps_summary *summary,
+                           const struct step_totals *sums, double span_ns)
+{
+    double n = (double)sums->count;
+
+    if (sums->count == 0)
+        return;
+    summary->count = sums->count;
+    summary->recorded = sums->ops;
+    summary->kernels = sums->kernels;
+    summary->mean_ns = sums->total_ns / n;
+    summary->min_ns = sums->min_ns;
+    summary->max_ns = sums->max_ns;
+    double variance =
+        n > 1 ? (sums->squares - sums->total_ns * sums->total_ns / n) / (n - 1) : 0;
+
+    summary->std_ns = sqrt(variance > 0 ? variance : 0);
+    if (n > 1)
+        summary->error_pct = 100 * numbers_t95(sums->count) * summary->std_ns /
+                             sqrt(n) / summary->mean_ns;
+    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++) {
+        if (sums->phase_count[phase] == 0)
+            continue;
+        summary->phase_ns[phase] =
+            sums->phase_ns[phase] / (double)sums->phase_count[phase];
+        summary->phase_share[phase] = summary->phase_ns[phase] / summary->mean_ns;
+    }
+    if (sums->other_count > 0) {
+        summary->other_ns = sums->other_ns / (double)sums->other_count;
+        summary->other_share = summary->other_ns / summary->mean_ns;
+    }
+    if (span_ns > 0)
+        summary->steps_per_s = n / span_ns * NS_PER_S;
+    if (sums->samples_count > 0 && span_ns > 0)
+        summary->samples_per_s = sums->samples / span_ns * NS_PER_S;
+}
+
+static void add_to_sums(struct step_totals *sums, const struct step *step)
+{
+    double duration = (double)step->duration_ns, other = step_other_ns(step);
+
+    sums->min_ns =
+        sums->count == 0 || duration < sums->min_ns ? duration : sums->min_ns;
+    sums->max_ns = duration > sums->max_ns ? duration : sums->max_ns;
+    sums->count++;
+    sums->ops += step->flags & EVENT_STEP_OPS ? 1 : 0;
+    sums->kernels += step->flags & EVENT_STEP_KERNELS ? 1 : 0;
+    sums->total_ns += duration;
+    sums->squares += duration * duration;
+    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++) {
+        double ns = step_phase_ns(step, phase);
+
+        sums->phase_ns[phase] += isnan(ns) ? 0 : ns;
+        sums->phase_count[phase] += isnan(ns) ? 0 : 1;
+    }
+    sums->other_ns += isnan(other) ? 0 : other;
+    sums->other_count += isnan(other) ? 0 : 1;
+    sums->samples += isnan(step->samples) ? 0 : (double)step->samples;
+    sums->samples_count += isnan(step->samples) ? 0 : 1;
+}
+
+static int summarize(const struct pick *pick, bool validation,
+                     struct steps_summary *summary)
+{
+    const struct steps *steps = &pick->process->steps;
+    uint32_t count, first = pick_steps(pick, &count), kept = 0;
+    double *durations = malloc((count + 1) * sizeof(*durations));
+    struct step_totals *sums = calloc(1, sizeof(*sums));
+    int64_t from = INT64_MAX, to = INT64_MIN;
+
+    parts_clear_summary(summary);
+    if (durations == NULL || sums == NULL) {
+        free(durations);
+        free(sums);
+        return -ENOMEM;
+    }
+    for (uint32_t i = first; i < first + count; i++) {
+        const struct step *step = steps_at(steps, i);
+
+        if (is_validation(step) != validation)
+            continue;
+        durations[kept++] = (double)step->duration_ns;
+        from = step->start_ns < from ? step->start_ns : from;
+        to = end_of(step) > to ? end_of(step) : to;
+        add_to_sums(sums, step);
+    }
+    numbers_sort(durations, kept);
+    summary->p50_ns = numbers_quantile(durations, kept, 0.50);
+    summary->p95_ns = numbers_quantile(durations, kept, 0.95);
+    summary->p99_ns = numbers_quantile(durations, kept, 0.99);
+    finish_summary(summary, sums, kept > 0 ? (double)(to - from) : 0);
+    free(durations);
+    free(sums);
+    return 0;
+}
+
+/* The whole run, older than what is remembered one by one. */
+static void summarize_run(const struct steps *steps, const struct step_totals *totals,
+                          struct steps_summary *summary)
+{
+    parts_clear_summary(summary);
+    if (totals == NULL)
+        return;
+    summary->p50_ns = histogram_quantile(totals->cells, totals->count, 0.50);
+    summary->p95_ns = histogram_quantile(totals->cells, totals->count, 0.95);
+    summary->p99_ns = histogram_quantile(totals->cells, totals->count, 0.99);
+    finish_summary(summary, totals, (double)(steps->last_end_ns - steps->first_ns));
+}
+
+int parts_steps_summary(const struct pick *pick, bool whole_run,
+                        struct steps_answer *answer)
+{
+    const struct steps *steps = &pick->process->steps;
+
+    if (whole_run && steps_remembered(steps) < steps->count) {
+        summarize_run(steps, steps->train, &answer->train);
+        summarize_run(steps, steps->validation, &answer->validation);
+        answer->outside_ns = (double)steps->outside_ns;
+        answer->head.steps = answer->train.count;
+        answer->head.recorded_steps = answer->train.recorded;
+        answer->head.window.complete = true;
+        return 0;
+    }
+    int error = summarize(pick, false, &answer->train);
+
+    if (error == 0)
+        error = summarize(pick, true, &answer->validation);
+    uint32_t count, first = pick_steps(pick, &count);
+
+    answer->outside_ns = 0;
+    for (uint32_t i = first + 1; i < first + count; i++) {
+        int64_t gap = steps_at(steps, i)->start_ns - end_of(steps_at(steps, i - 1));
+
+        answer->outside_ns += gap > 0 ? (double)gap : 0;
+    }
+    return error;
+}
