@@ -53,13 +53,27 @@ def environment(directory, level="ops", **more):
     return values
 
 
+_recorded = {}  # (job, options): its run, made once for all tests of a module
+
+
 class TorchTest(unittest.TestCase):
     """Each test has a directory of segments of its own."""
 
     def setUp(self):
+        self.new_directory()
+
+    def new_directory(self):
         shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="torch-test-", dir=shared))
         self.addCleanup(shutil.rmtree, self.directory)
+
+    def recorded(self, job, **options):
+        """run_job() for tests that only look at what one run left: they share it."""
+        key = (job, *sorted(options.items()))
+        if key not in _recorded:
+            self.new_directory()
+            _recorded[key] = self.run_job(job, **options)
+        return _recorded[key]
 
     def start(self, words, level="ops", watched=True, **more):
         values = environment(self.directory, level, **more)

@@ -15,14 +15,12 @@ class Facts(harness.TorchTest):
         table = dict(re.findall(r'FACT\(\w+, "([a-z0-9_.]+)", (\w+),', TABLE.read_text()))
         types = {"TEXT": str, "NUMBER": int, "REAL": float, "BOOL": bool}
         for job in ("workers", "amp", "compiled"):
-            for key, value in self.run_job(job).trainer().facts.items():
+            for key, value in self.recorded(job).trainer().facts.items():
                 self.assertIn(key, table)
                 self.assertIs(type(value), types[table[key]], key)
-            for path in self.directory.iterdir():
-                path.unlink()
 
     def test_the_training_loader_is_described(self):
-        facts = self.run_job("workers").trainer().facts
+        facts = self.recorded("workers").trainer().facts
         expected = {
             "dataloader.workers": 2, "dataloader.batch_size": 8, "dataloader.samples": 64,
             "dataloader.batches": 8, "dataloader.pin_memory": False,
@@ -33,11 +31,11 @@ class Facts(harness.TorchTest):
         self.assertEqual({key: facts.get(key) for key in expected}, expected)
 
     def test_a_loader_that_only_validates_is_not(self):
-        facts = self.run_job("validate").trainer().facts
+        facts = self.recorded("validate").trainer().facts
         self.assertEqual((facts["dataloader.samples"], facts["dataloader.loaders"]), (64, 1))
 
     def test_optimizer_and_precision_are_described(self):
-        facts = self.run_job("amp").trainer().facts
+        facts = self.recorded("amp").trainer().facts
         expected = {"optimizer.class": "AdamW", "optimizer.foreach": False, "optimizer.count": 1,
                     "optimizer.device": "cpu", "optimizer.dtype": "float32",
                     "optimizer.parameters": 6, "amp.dtype": "bfloat16"}
@@ -45,13 +43,13 @@ class Facts(harness.TorchTest):
         self.assertNotIn("optimizer.fused", facts)
 
     def test_compilation_is_counted(self):
-        facts = self.run_job("compiled").trainer().facts
+        facts = self.recorded("compiled").trainer().facts
         self.assertIs(facts["compile.used"], True)
         self.assertGreaterEqual(facts["compile.count"], 1)
         self.assertGreater(facts["compile.seconds"], 0)
 
     def test_command_and_versions_are_said(self):
-        facts = self.run_job("plain").trainer().facts
+        facts = self.recorded("plain").trainer().facts
         self.assertIn("jobs.py plain --steps 20", facts["command"])
         self.assertEqual(pathlib.Path(facts["script"]).name, "jobs.py")
         self.assertRegex(facts["version.torch"], r"^2\.")
@@ -59,7 +57,7 @@ class Facts(harness.TorchTest):
 
 class Sources(harness.TorchTest):
     def test_each_source_of_torch_says_that_it_works(self):
-        rows = self.run_job("plain").trainer().capabilities
+        rows = self.recorded("plain").trainer().capabilities
         for source in ("cpu_ops", "ranges", "cpu_memory", "python", "stacks"):
             self.assertEqual(rows[source][0], "active", (source, rows[source]))
 
@@ -83,11 +81,9 @@ class Memory(harness.TorchTest):
         for level in ("ops", "phases"):
             with self.subTest(level):
                 self.totals(level)
-                for path in self.directory.iterdir():
-                    path.unlink()
 
     def totals(self, level):
-        trainer = self.run_job("memory", level=level).trainer()
+        trainer = self.recorded("memory", level=level).trainer()
         samples = [e for e in trainer.events(segment.MEMORY) if e.aux16 == 0]
         self.assertEqual(len(samples), 20)
         usual = samples[5:]
@@ -101,12 +97,12 @@ class Memory(harness.TorchTest):
             self.assertEqual(allocations, frees)
 
     def test_the_operator_at_the_peak_is_named(self):
-        trainer = self.run_job("memory", level="ops").trainer()
+        trainer = self.recorded("memory", level="ops").trainer()
         names = {e.name for e in trainer.events(segment.MEMORY)[5:]}
         self.assertTrue(all(name.startswith("aten::") for name in names), names)
 
     def test_single_allocations_add_up_to_the_totals(self):
-        trainer = self.run_job("memory", level="ops").trainer()
+        trainer = self.recorded("memory", level="ops").trainer()
         events = trainer.events(segment.ALLOC)
         steps = trainer.steps()
         samples = {e.end: e for e in trainer.events(segment.MEMORY)}

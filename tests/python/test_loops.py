@@ -13,7 +13,7 @@ def milliseconds(step):
 class Steps(harness.TorchTest):
     def numbers(self, job, steps=20, **more):
         """Runs it; training steps are numbered from 0 without a gap."""
-        trainer = self.run_job(job, steps, **more).trainer()
+        trainer = self.recorded(job, steps=steps, **more).trainer()
         rows = trainer.steps()
         self.assertEqual([row.number for row in rows], list(range(steps)), job)
         self.assertEqual(trainer.steps_ended, steps)
@@ -63,8 +63,6 @@ class Steps(harness.TorchTest):
         for level in ("phases", "auto", "all"):
             with self.subTest(level):
                 self.numbers("plain", 50, level=level)
-                for path in self.directory.iterdir():
-                    path.unlink()
 
     def test_torch_profiler_may_say_what_a_step_is(self):
         run = self.run_python(harness.HERE / "windows.py")
@@ -77,7 +75,7 @@ class Steps(harness.TorchTest):
 class Phases(harness.TorchTest):
     def compare(self, job, names, share, level="phases"):
         """The median difference of each phase, as a share of the step."""
-        run = self.run_job(job, reference=True, level=level)
+        run = self.recorded(job, reference=True, level=level)
         rows = list(zip(run.trainer().steps(), run.reference))[2:]
         for name in names:
             apart = sorted(
@@ -97,13 +95,13 @@ class Phases(harness.TorchTest):
         self.compare("slow_iterators", ("data",), 0.02)
 
     def test_forward_is_what_lies_between_data_and_backward(self):
-        run = self.run_job("heavy", reference=True, level="phases")
+        run = self.recorded("heavy", reference=True, level="phases")
         for step, reference in list(zip(run.trainer().steps(), run.reference))[2:]:
             length = reference["end"] - reference["start"]
             self.assertGreaterEqual(step.phases["forward"], reference["forward"] - 0.02 * length)
 
     def test_steps_are_as_long_as_the_job_says(self):
-        run = self.run_job("heavy", reference=True, level="phases")
+        run = self.recorded("heavy", reference=True, level="phases")
         apart = sorted(
             abs((step.end - step.start) / (reference["end"] - reference["start"]) - 1)
             for step, reference in list(zip(run.trainer().steps(), run.reference))[2:]

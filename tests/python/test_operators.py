@@ -58,6 +58,8 @@ def nested(rows):
 class Operators(harness.TorchTest):
     def compare(self, job, steps=6, updates=1, **more):
         run = self.run_job(job, steps, profile=True, **more)
+        if not any(name.startswith(STEP_END) for name, *_ in run.profile):
+            self.skipTest("this torch takes the ranges of updates off a compiled job")
         theirs = steps_of([row for row in run.profile if row[3] >= 0], updates)
         trainer = run.trainer()
         mine = steps_of(ours(trainer), updates)

@@ -18,6 +18,7 @@ def find():
     places = (
         os.path.join(here, "libtrainglass.so"),
         os.path.join(root, "build", "lib", "libtrainglass.so"),
+        os.path.join(os.path.dirname(root), "lib", "libtrainglass.so"),
         os.path.join(sys.prefix, "lib", "libtrainglass.so"),
         "/usr/local/lib/libtrainglass.so",
         "/usr/lib/libtrainglass.so",

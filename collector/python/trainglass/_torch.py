@@ -14,7 +14,7 @@ import functools
 import sys
 import weakref
 
-from trainglass import _facts, _library
+from trainglass import _compiled, _facts, _library
 from trainglass import _constants as c
 
 
@@ -198,13 +198,19 @@ def _wrap_optimizer(torch):
         original(self, *arguments, **words)
         mark(c.OPTIMIZER_BUILT)
 
+    def updates(optimizer):
+        number = _number_optimizer(optimizer)
+        in_step(number)
+        _at_step()
+        return number
+
     def before_step(optimizer, arguments, words):
         if not compiling():
-            in_step(_number_optimizer(optimizer))
-            _at_step()
+            updates(optimizer)
 
     optimizers.Optimizer.__init__ = _skip(__init__)
     optimizers.register_optimizer_step_pre_hook(before_step)
+    _compiled.wrap(torch, updates, _skip)
 
 
 # ---- facts that show themselves once -------------------------------------------------
