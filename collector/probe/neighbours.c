@@ -99,8 +99,8 @@ int neighbours_open(struct neighbours *neighbours, const char *directory)
     if (stream == NULL)
         return -errno;
     neighbours->directory = fcntl(dirfd(stream), F_DUPFD_CLOEXEC, 0);
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours alone */
     while (neighbours->directory >= 0 && neighbours->count < NEIGHBOURS_MAX &&
+           /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours alone */
            (entry = readdir(stream)) != NULL) {
         if (ends_with(entry->d_name, ".seg") &&
             strlen(entry->d_name) < sizeof(neighbours->list[0].file))
