@@ -19,7 +19,7 @@ MUST_CHECK int pick_begin(struct pick *pick, struct store *store,
                           const struct selection *selection, struct answer *head);
 
 /* Resolves the window against the process's steps; head->steps and recorded_steps. */
-void pick_window(struct pick *pick, const struct window *window);
+void pick_window(struct pick *pick, const struct window *asked);
 
 void pick_end(struct pick *pick);
 
