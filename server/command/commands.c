@@ -2,14 +2,13 @@
 #include "command.h"
 
 #define BIT(id) (UINT32_C(1) << (id))
-#define PROBE                                                                          \
-    (BIT(OPTION_DIR) | BIT(OPTION_SHARE) | BIT(OPTION_BUDGET) | BIT(OPTION_LEVEL))
+#define SHARED  (BIT(OPTION_DIR) | BIT(OPTION_SHARE))
+#define PROBE   (BIT(OPTION_BUDGET) | BIT(OPTION_LEVEL))
 #define SERVER                                                                         \
-    (BIT(OPTION_DIR) | BIT(OPTION_SHARE) | BIT(OPTION_LINGER) | BIT(OPTION_PORT) |     \
-     BIT(OPTION_BIND) | BIT(OPTION_TOKEN) | BIT(OPTION_BASE_PATH) |                    \
-     BIT(OPTION_ALLOW_HOST) | BIT(OPTION_ALLOW_FRAME) | BIT(OPTION_STREAM_CLIENTS) |   \
-     BIT(OPTION_HISTORY) | BIT(OPTION_RUNS) | BIT(OPTION_STATE_DIR) |                  \
-     BIT(OPTION_WINDOW_DIR))
+    (BIT(OPTION_LINGER) | BIT(OPTION_PORT) | BIT(OPTION_BIND) | BIT(OPTION_TOKEN) |    \
+     BIT(OPTION_BASE_PATH) | BIT(OPTION_ALLOW_HOST) | BIT(OPTION_ALLOW_FRAME) |        \
+     BIT(OPTION_STREAM_CLIENTS) | BIT(OPTION_HISTORY) | BIT(OPTION_RUNS) |             \
+     BIT(OPTION_STATE_DIR) | BIT(OPTION_WINDOW_DIR))
 
 /* clang-format off: a table */
 const struct command commands[] = {
@@ -25,7 +24,7 @@ const struct command commands[] = {
              "  trainglass run -- python train.py --epochs 10\n"
              "  trainglass run -- torchrun --nproc-per-node 4 train.py\n"
              "  trainglass run --no-server -- python train.py     (a sidecar serves)\n",
-     .settings = PROBE | SERVER,
+     .settings = SHARED | PROBE | SERVER,
      .flags = {{"--name", "NAME", "name of the run on the page; else the script's"},
                {"--no-server", NULL, "record only: something else serves the page"}},
      .min_arguments = 1,
@@ -42,7 +41,7 @@ const struct command commands[] = {
          "\n"
          "  trainglass serve --port 9000\n"
          "  trainglass serve --bind 0.0.0.0     (prints the address with its token)\n",
-     .settings = SERVER,
+     .settings = SHARED | SERVER,
      .flags = {{"--check", NULL, "exit 0 when a server of yours answers on the port"},
                {"--ready-fd", "N", NULL}},
      .max_arguments = 0,
@@ -53,7 +52,7 @@ const struct command commands[] = {
      .help = "Trains a small network in C, instrumented through trainglass.h, and "
              "shows its page.\n"
              "Arguments go to examples/train_mlp.c; --seconds N ends it.\n",
-     .settings = PROBE | SERVER,
+     .settings = SHARED | PROBE | SERVER,
      .flags = {{"--no-server", NULL, "record only: something else serves the page"}},
      .max_arguments = 64,
      .stops_at_argument = true,
@@ -64,7 +63,7 @@ const struct command commands[] = {
      .help = "Checks every source of events, the shared memory, the port and the "
              "containers' limits.\n"
              "Exits 0 when a job can be recorded and shown, 4 when not.\n",
-     .settings = PROBE | SERVER,
+     .settings = SHARED | PROBE | SERVER,
      .flags = {{"--python", "FILE",
                 "the interpreter that trains; else python3 or python"}},
      .max_arguments = 0,
