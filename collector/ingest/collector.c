@@ -97,6 +97,10 @@ static void add_file(void *user, const struct watch_file *file)
                     : source_died(source) ? SOURCE_WAITING
                                           : SOURCE_LIVE;
     if (source->state == SOURCE_WAITING) {
+        /* Once more: it may have gone on between being opened and its death. */
+        source_look(source, collector->store, now_ns());
+    }
+    if (source->state == SOURCE_WAITING) {
         pthread_rwlock_wrlock(&collector->store->lock);
         struct process *process = source_process(source, collector->store);
 
