@@ -4,6 +4,7 @@ import json
 import shutil
 import socket
 import subprocess
+import sys
 import time
 import unittest
 import urllib.error
@@ -192,6 +193,62 @@ class FindingTest(LiveTest):
         self.assertEqual(self.post("/api/findings/Slow_Data", {"dismissed": True})[0], 400)
         self.assertEqual(self.post("/api/findings/x", {"dismissed": 1})[0], 400)
         self.assertEqual(self.post("/api/findings/x", {})[0], 400)
+
+
+HOSTILE = r'''
+import ctypes, sys, time
+library = ctypes.CDLL(sys.argv[1])
+library.trainglass_verbs.restype = ctypes.c_void_p
+
+
+class Verbs(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_uint32), ("major", ctypes.c_uint32),
+                ("attach", ctypes.CFUNCTYPE(ctypes.c_int)), ("reason", ctypes.c_void_p),
+                ("range_push", ctypes.CFUNCTYPE(None, ctypes.c_char_p)),
+                ("range_pop", ctypes.CFUNCTYPE(None)), ("phase_begin", ctypes.c_void_p),
+                ("phase_end", ctypes.c_void_p),
+                ("step", ctypes.CFUNCTYPE(None, ctypes.c_uint64))]
+
+
+verbs = Verbs.from_address(library.trainglass_verbs())
+verbs.attach()
+names = [b"</script><img onerror=alert(1)>", b'"quoted"\\', b"line\nbreak\x01", b"=1+1",
+         "\u2028".encode(), b"broken \xff\xc0 utf-8", b"n" * 65536, b"other"]
+while True:
+    for name in names:
+        verbs.range_push(name)
+        verbs.range_pop()
+    verbs.step(1)
+    time.sleep(0.01)
+'''
+
+
+class HostileNamesTest(LiveTest):
+    def test_names_of_any_bytes_are_valid_everywhere_and_run_nowhere(self):
+        library = BUILD / "lib/libtrainglass.so"
+        if b"__asan_init" in library.read_bytes() or b"__tsan_init" in library.read_bytes():
+            self.skipTest("a plain Python cannot host a library with a sanitizer")
+        self.serve()
+        job = subprocess.Popen([sys.executable, "-c", HOSTILE, str(library)],
+                               env=self.environment(), stdin=subprocess.DEVNULL)
+        self.addCleanup(job.wait)
+        self.addCleanup(job.kill)
+        wait_for(lambda: self.steps_so_far() >= 20, "twenty steps")
+        for path in ("/api/ops?k=50", "/api/bottlenecks", "/api/status", "/api/report",
+                     "/api/trace?last=1s"):
+            status, text = get(self.port, path)
+            self.assertEqual(status, 200, path)
+            json.loads(text.decode("utf-8"))
+            self.assertNotIn(b"</script", text, path)
+            self.assertNotIn(b"\xe2\x80\xa8", text, path)
+        names = [op["name"] for op in self.ask("/api/ops?k=50")["ops"]]
+        self.assertIn("</script><img onerror=alert(1)>", names)
+        self.assertTrue(all(len(name) <= 4100 for name in names))
+        for event, _, data in self.events("?topics=ops"):
+            self.assertEqual(event, "ops")
+            self.assertTrue(data["cpu"])
+            break
+        MetricsTest.check(self)
 
 
 class LevelTest(LiveTest):
