@@ -41,7 +41,7 @@ export class FakeServer {
     this.steps = last < first ? [] : make_steps(first, last, { gpu, grow: crash ? 46 : 0 });
     const end = this.end();
     this.start_unix_ms = this.now() - end - this.says.silent_ms;
-    this.made_at = this.now();
+    this.sent = this.steps.length; // rows that the stream has told
   }
 
   end() {
@@ -51,15 +51,12 @@ export class FakeServer {
 
   /** Rows until now: a live scenario makes steps as time goes by. */
   grow() {
-    if (this.frozen) return [];
-    const fresh = [];
+    if (this.frozen) return;
     for (;;) {
       const row = { ...step((this.steps.at(-1)?.number ?? -1) + 1, { gpu: this.says.gpu }), start_ms: this.end() };
-      if (this.start_unix_ms + row.start_ms + row.duration_ms > this.now()) break;
+      if (this.start_unix_ms + row.start_ms + row.duration_ms > this.now()) return;
       this.steps.push(row);
-      fresh.push(row);
     }
-    return fresh;
   }
 
   // ---------------------------------------------------------- answers
@@ -210,7 +207,9 @@ export class FakeServer {
 
   tick() {
     this.ticks = (this.ticks ?? 0) + 1;
-    const fresh = this.grow(), end = this.end();
+    this.grow();
+    const fresh = this.steps.slice(this.sent), end = this.end();
+    this.sent = this.steps.length;
     if (fresh.length > 0) {
       this.send("steps", { steps: fresh });
       if (this.says.gpu && !this.says.taken) this.send("gpu", { devices: [{ device: "cuda:0", columns: GPU_COLUMNS, points: fresh.map(gpu_point) }] });

@@ -16,6 +16,13 @@ test("steps that come twice are kept once", () => {
   assert.deepEqual(state.series.steps.map((row) => row.number), Array.from({ length: 105 }, (_, i) => i));
 });
 
+test("steps that the stream brought while an answer was under way are kept behind it", () => {
+  let state = store.receive_event(running(), { type: "steps", data: { steps: steps(100, 104) } }, 0);
+  state = store.receive_answer(state, "steps", { steps: steps(50, 101) });
+  assert.deepEqual(state.series.steps.map((row) => row.number), Array.from({ length: 55 }, (_, i) => i + 50));
+  assert.equal(state.series.means.at(-1).t, state.series.steps.at(-1).t);
+});
+
 test("the history is bounded, and an overflow is said", () => {
   let state = running();
   for (let at = 100; at < 70000; at += 1000) state = store.receive_event(state, { type: "steps", data: { steps: steps(at, at + 999) } }, 0);
@@ -102,6 +109,14 @@ test("while paused nothing moves, and the stream goes on into memory", () => {
   assert.equal(later.series.steps.length, 150);
   assert.equal(store.resume(later).view.paused, null);
   assert.equal(store.shown_series(store.resume(later)).steps.length, 150);
+});
+
+test("an answer that was under way when the page paused moves nothing", () => {
+  const paused = store.receive_answer(store.pause(running(), 1), "steps", { steps: steps(0, 120) });
+  assert.equal(store.shown_series(paused).steps.length, 100);
+  assert.equal(store.shown_series(store.resume(paused)).steps.length, 121);
+  const moved = store.receive_answer(store.move_to(running(), 1000, 2000, 1), "steps", { steps: steps(10, 20) });
+  assert.equal(store.shown_series(moved).steps.length, 11);
 });
 
 test("a brush takes whole steps, pauses, and is the window of every question", () => {

@@ -203,7 +203,7 @@ async function ask_slow(signal) {
 
 // ------------------------------------------------------------ stream
 
-let was_open = true;
+let was_open = false; // what happened between an answer and the stream's beginning is asked for
 const stream = open_stream(({ event, connection }) => {
   if (connection) {
     const open = connection.state === "open";

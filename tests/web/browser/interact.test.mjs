@@ -9,12 +9,20 @@ let browser;
 before(async () => { browser = await launch(); });
 after(() => browser.close());
 
+/** Until the page has asked again for what happened before the stream began. */
+async function gathered(server) {
+  const asked = () => server.requests.filter((path) => /^api\/steps\?.*points=\d{3}/.test(path)).length;
+  for (let i = 0; i < 200 && asked() < 2; i++) await new Promise((done) => setTimeout(done, 50));
+  assert.ok(asked() >= 2);
+}
+
 async function visit(scenario, look, { hash = "", ...options } = {}) {
   const server = new FakeServer(scenario, { modules: MODULES });
   const page = await open(browser, (await server.listen()) + hash, options);
   try {
     await page.locator("#lanes .gutter b").first().filter({ hasNotText: "–" }).waitFor();
     await page.locator("#op-table tbody tr").first().waitFor();
+    if (hash === "") await gathered(server);
     await look(page, server);
     assert.deepEqual(page.faults, []);
   } finally {
@@ -127,6 +135,7 @@ test("the crosshair crosses all lanes, and legends show its values", () => visit
 
 test("arrow keys move the crosshair by steps, enter selects one", () => visit("live", async (page) => {
   await page.keyboard.press("Space");
+  await badge(page, "Paused");
   await page.locator("#lanes").focus();
   await page.keyboard.press("ArrowLeft");
   const step = async () => Number(/step ([\d,]+)/.exec(await page.locator(".cross span").textContent())[1].replaceAll(",", ""));

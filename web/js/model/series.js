@@ -164,6 +164,23 @@ export function add_gpu(series, event) {
   return { ...series, gpus: merge(series.gpus, (event.devices ?? []).map(gpu_device), "rows") };
 }
 
+/**
+ * An answer is as old as its way here: what the stream brought meanwhile stays behind it.
+ * `next` is the series with the answer, `before` without it.
+ */
+export function keep_newer(next, before) {
+  const of = (known, device) => known.find((other) => other.device === device.device)?.rows ?? [];
+  const steps = append(next.steps, before.steps);
+  const last = next.steps.at(-1)?.t ?? -Infinity;
+  return {
+    ...next, steps, validation: append(next.validation, before.validation),
+    means: append(next.means, before.means.filter((row) => row.t > last)),
+    devices: next.devices.map((device) => ({ ...device, rows: append(device.rows, of(before.devices, device)) })),
+    host: { ...next.host, points: append(next.host.points, before.host.points) },
+    gpus: next.gpus.map((gpu) => ({ ...gpu, rows: append(gpu.rows, of(before.gpus, gpu)) })),
+  };
+}
+
 /** The newest time of any series; null when nothing is known. */
 export function newest(series) {
   const ends = [series.steps, series.validation, series.host.points, ...series.devices.map((d) => d.rows)]

@@ -3,7 +3,7 @@
 
 import { first_at } from "./bins.js";
 import { DEFAULTS } from "./hash.js";
-import { add_gpu, add_memory, add_steps, newest, no_series, oldest, set_gpu, set_memory, set_steps } from "./series.js";
+import { add_gpu, add_memory, add_steps, keep_newer, newest, no_series, oldest, set_gpu, set_memory, set_steps } from "./series.js";
 
 const YOUNG_MS = 10e3; // the least that a live axis shows
 export const WINDOW_MS = { "10s": 10e3, "60s": 60e3, "10min": 600e3, run: Infinity };
@@ -136,11 +136,11 @@ function receive_numbers(state, data) {
 
 /** An answer of REST to the question that the view asks now. */
 export function receive_answer(state, name, answer) {
-  if (setters[name] && state.view.paused) {
+  if (setters[name] && state.view.paused?.moved) {
     const series = setters[name](state.view.paused.series, answer);
     return { ...state, view: { ...state.view, paused: { ...state.view.paused, series } } };
   }
-  if (setters[name]) return { ...state, series: setters[name](state.series, answer) };
+  if (setters[name]) return { ...state, series: keep_newer(setters[name](state.series, answer), state.series) };
   return { ...state, [name]: answer };
 }
 
