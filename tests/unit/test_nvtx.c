@@ -125,8 +125,8 @@ static void ranges_have_the_text_that_was_pushed(void **state)
     static const char *const expected[] = {"inner",
                                            "first",
                                            "second",
-                                           "\xc3\xbc"
-                                           "ber",
+                                           ("\xc3\xbc"
+                                            "ber"),
                                            "a text of more than sixteen bytes",
                                            "a text of more than sixteen bytes"};
     struct segment_file file;
