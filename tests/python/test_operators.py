@@ -117,7 +117,8 @@ class Operators(harness.TorchTest):
         self.assertGreaterEqual(len(trainer.events(segment.USER_RANGE)), 60)
 
     def test_a_step_is_recorded_whole_or_not_at_all(self):
-        trainer = self.run_job("plain", 400, level="auto").trainer()
+        # A wide budget: what the governor makes of a busy machine is not the question.
+        trainer = self.run_job("plain", 400, level="auto", TRAINGLASS_BUDGET="50").trainer()
         steps = trainer.steps()
         recorded = [s for s in steps if s.flags & segment.STEP_OPS]
         others = [s for s in steps if not s.flags & segment.STEP_OPS]
