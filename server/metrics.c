@@ -147,18 +147,23 @@ static bool name_repeats(const struct ops_answer *ops, uint32_t i)
     return false;
 }
 
-static void write_op(struct bytes *out, const struct family *family,
-                     const struct subject *subject, const char *name,
-                     const char *device, double ns)
+/* The labels of one op, with a NUL; the caller closes them. */
+static struct bytes op_labels(const char *device, const char *name)
 {
-    struct bytes more = {0};
+    struct bytes labels = {0};
 
-    bytes_format(&more, ",device=\"%s\",op=\"", device);
-    metrics_label(&more, name);
-    bytes_append(&more, "\"", 2);
-    if (!more.failed)
-        sample(out, family, subject, more.data, ns / 1e9);
-    bytes_close(&more);
+    bytes_format(&labels, ",device=\"%s\",op=\"", device);
+    metrics_label(&labels, name);
+    bytes_append(&labels, "\"", 2);
+    return labels;
+}
+
+static void write_op(struct bytes *out, const struct family *family,
+                     const struct subject *subject, struct bytes labels, double ns)
+{
+    if (!labels.failed)
+        sample(out, family, subject, labels.data, ns / 1e9);
+    bytes_close(&labels);
 }
 
 /* Rows whose labels would be the same go to "other": a series stands once. */
@@ -172,11 +177,11 @@ static void write_device_ops(struct bytes *out, const struct family *family,
         if (name_repeats(ops, i) || strcmp(ops->rows[i].name, "other") == 0)
             other += ops->rows[i].per_step_ns;
         else
-            write_op(out, family, subject, ops->rows[i].name, device,
+            write_op(out, family, subject, op_labels(device, ops->rows[i].name),
                      ops->rows[i].per_step_ns);
     }
     if (ops->row_count > 0)
-        write_op(out, family, subject, "other", device, other);
+        write_op(out, family, subject, op_labels(device, "other"), other);
 }
 
 static void write_ops(struct bytes *out, const struct family *family,

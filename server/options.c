@@ -256,39 +256,53 @@ int options_set(struct options *options, enum option_id id, const char *text,
     return 0;
 }
 
-int options_read_environment(struct options *options, char *const *environment)
+/* One variable, NAME=value; those that are no settings of ours pass. */
+static int read_variable(struct options *options, const char *variable)
 {
     static const char prefix[] = "TRAINGLASS_";
+    const char *equals = strchr(variable, '='), *key = variable + sizeof(prefix) - 1;
     char name[64], place[96];
 
-    for (; *environment != NULL; environment++) {
-        const char *equals = strchr(*environment, '=');
-        size_t length;
-        int id;
+    if (equals == NULL || strncmp(variable, prefix, sizeof(prefix) - 1) != 0)
+        return 0;
+    size_t length = (size_t)(equals - key);
 
-        if (equals == NULL || strncmp(*environment, prefix, sizeof(prefix) - 1) != 0)
-            continue;
-        length = (size_t)(equals - *environment) - (sizeof(prefix) - 1);
-        if (length == 0 || length >= sizeof(name))
-            continue;
-        for (size_t i = 0; i < length; i++)
-            name[i] =
-                (char)tolower((unsigned char)(*environment)[sizeof(prefix) - 1 + i]);
-        id = options_find(name, length);
-        if (id < 0)
-            continue; /* TRAINGLASS_SESSION and the like are no settings */
-        snprintf(place, sizeof(place), "environment, %s%.*s", prefix, (int)length,
-                 *environment + sizeof(prefix) - 1);
-        if (options_set(options, (enum option_id)id, equals + 1,
-                        OPTION_FROM_ENVIRONMENT, place) != 0)
+    if (length == 0 || length >= sizeof(name))
+        return 0;
+    for (size_t i = 0; i < length; i++)
+        name[i] = (char)tolower((unsigned char)key[i]);
+    int id = options_find(name, length);
+
+    if (id < 0)
+        return 0; /* TRAINGLASS_SESSION and the like are no settings */
+    snprintf(place, sizeof(place), "environment, %s%.*s", prefix, (int)length, key);
+    return options_set(options, (enum option_id)id, equals + 1, OPTION_FROM_ENVIRONMENT,
+                       place);
+}
+
+int options_read_environment(struct options *options, char *const *environment)
+{
+    for (; *environment != NULL; environment++) {
+        if (read_variable(options, *environment) != 0)
             return -EINVAL;
     }
     return 0;
 }
 
+static void describe_key(FILE *out, const struct option_key *key)
+{
+    const char *values = key->type == OPTION_TYPE_TEXT ? key->values : "";
+    char range[200];
+
+    options_describe(key, range, sizeof(range));
+    fprintf(out, "\n# %s\n# %c%s%s%s.\n", key->help, toupper((unsigned char)range[0]),
+            range + 1, *values ? "; " : "", values);
+    fprintf(out, "%s =%s%s\n", key->name, *key->initial ? " " : "", key->initial);
+}
+
 char *options_default_file(void)
 {
-    char *text = NULL, range[200];
+    char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
 
@@ -301,16 +315,8 @@ char *options_default_file(void)
           "# file. An unknown key or a value outside of its range is an error.\n"
           "# `trainglass --print-config` writes this file.\n",
           out);
-    for (int id = 0; id < OPTIONS; id++) {
-        const struct option_key *key = &option_keys[id];
-
-        options_describe(key, range, sizeof(range));
-        fprintf(out, "\n# %s\n# %c%s%s%s.\n", key->help,
-                toupper((unsigned char)range[0]), range + 1,
-                key->type == OPTION_TYPE_TEXT && *key->values != '\0' ? "; " : "",
-                key->type == OPTION_TYPE_TEXT ? key->values : "");
-        fprintf(out, "%s =%s%s\n", key->name, *key->initial ? " " : "", key->initial);
-    }
+    for (int id = 0; id < OPTIONS; id++)
+        describe_key(out, &option_keys[id]);
     if (fclose(out) != 0) {
         free(text);
         return NULL;

@@ -399,6 +399,7 @@ static int open_peer(const struct mg_connection *connection, void **data)
     return 0;
 }
 
+/* As CivetWeb's connection_close: at connection_closed it has forgotten our data. */
 static void close_peer(const struct mg_connection *connection)
 {
     free(mg_get_user_connection_data(connection));
@@ -448,7 +449,7 @@ static struct mg_context *start_civetweb(struct http_server *server)
     struct mg_callbacks callbacks = {.begin_request = begin_request,
                                      .http_error = refuse_malformed,
                                      .init_connection = open_peer,
-                                     .connection_closed = close_peer,
+                                     .connection_close = close_peer,
                                      .log_message = keep_quiet};
     char ports[64], threads[16];
     /* No document_root: nothing of the disk is ever served. */
