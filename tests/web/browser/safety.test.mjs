@@ -157,7 +157,9 @@ test("targets are at least 24 px, names are not missing", () => visit("live", as
 }));
 
 test("a chart's label says the numbers of its legend", () => visit("live", async (page) => {
-  const label = await page.locator("[data-lane=phases] canvas").getAttribute("aria-label");
+  const canvas = page.locator("[data-lane=phases] canvas[aria-label*=':']"); // numbers come with the first data
+  await canvas.waitFor();
+  const label = await canvas.getAttribute("aria-label");
   assert.match(label, /Where a step goes: Data loading [\d.]+ ms, Forward [\d.]+ ms, Backward/);
 }));
 
