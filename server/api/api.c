@@ -6,9 +6,21 @@
 
 #include "api/json.h"
 #include "query/status_query.h"
+#include "query/steps_query.h"
 #include "query/window.h"
 #include "wire/event.h"
 #include "wire/segment.h"
+
+bool api_select_points(struct api_call *call, uint32_t *points)
+{
+    int64_t asked = 600;
+
+    (void)query_number(&call->query, "points", 2, STEPS_POINTS_MAX, &asked);
+    if (!api_select(call))
+        return false;
+    *points = (uint32_t)asked;
+    return true;
+}
 
 bool api_select_trace(struct api_call *call, bool all_ranks)
 {

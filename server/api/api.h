@@ -49,6 +49,9 @@ typedef cJSON *api_handler(struct api_call *call);
  * wrong, or when a parameter remains that nobody asked for: then api_refused(). */
 MUST_CHECK bool api_select(struct api_call *call);
 
+/* The same with how many points the answer's series may have: 2 to 10,000, else 600. */
+MUST_CHECK bool api_select_points(struct api_call *call, uint32_t *points);
+
 /* The same without window, which the caller read; `rank=all` is taken where it may be. */
 MUST_CHECK bool api_select_trace(struct api_call *call, bool all_ranks);
 

@@ -81,14 +81,11 @@ cJSON *api_gpu(struct api_call *call)
 {
     struct gpu_request request = {0};
     struct gpu_answer answer;
-    int64_t points = 600;
     cJSON *body;
     int error;
 
-    (void)query_number(&call->query, "points", 2, STEPS_POINTS_MAX, &points);
-    if (!api_select(call))
+    if (!api_select_points(call, &request.points))
         return api_refused(call);
-    request.points = points < 2 ? 2 : (uint32_t)points; /* a pair at least */
     error = gpu_query(call->api->store, &call->selection, &request, &answer);
     body = api_answers(call, error) ? api_finish(error, gpu_json(&answer))
                                     : api_failed(call, error, &answer.head);

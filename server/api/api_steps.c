@@ -147,14 +147,11 @@ cJSON *api_steps(struct api_call *call)
 {
     struct steps_request request = {0};
     struct steps_answer answer;
-    int64_t points = 600;
     cJSON *body;
     int error;
 
-    (void)query_number(&call->query, "points", 2, STEPS_POINTS_MAX, &points);
-    if (!api_select(call))
+    if (!api_select_points(call, &request.points))
         return api_refused(call);
-    request.points = points < 2 ? 2 : (uint32_t)points; /* a pair at least */
     error = steps_query(call->api->store, &call->selection, &request, &answer);
     body = api_answers(call, error) ? api_finish(error, steps_json(&answer))
                                     : api_failed(call, error, &answer.head);
