@@ -14,6 +14,10 @@ FLOW = {  # folder -> folders it may include besides itself
     "collector/findings": {"collector/wire", "collector/aggregate", "collector/query"},
     "collector/query": {"collector/wire", "collector/aggregate"},
 }
+INSIDE = {  # folder in a folder -> the only ones that it may include besides itself
+    "collector/probe/budget": ("wire",),
+    "collector/probe/steps": ("wire",),
+}
 SERVER_MAY = set(FLOW) - {"collector/probe", "collector/python"}
 ONLY_IN = {  # header -> folders that may know the library
     "civetweb.h": ("server/http", "tests/bench"),
@@ -43,6 +47,11 @@ def check_include(path, name):
     owners = ONLY_IN.get(name)
     if owners and not any(str(path).startswith(owner + "/") for owner in owners):
         yield f"{name} belongs in {' or '.join(owners)} alone"
+    inner = str(path.parent)
+    if inner in INSIDE and not f"collector/{name}".startswith(
+            (inner + "/", *(f"collector/{other}/" for other in INSIDE[inner]))):
+        if name.count("/"):
+            yield f"{inner} stands on {' and '.join(INSIDE[inner])} alone ({name})"
     target = "collector/" + name.split("/")[0] if "/" in name else folder
     if target not in FLOW or target == folder:
         return

@@ -14,7 +14,7 @@
 #include "probe/core.h"
 #include "probe/decide.h"
 #include "probe/probe.h"
-#include "probe/steps.h"
+#include "probe/steps/steps.h"
 
 #define HOOKS_MAX           8u
 #define PAIR_INTERVAL_US    1000000u /* a clock pair a second: drift is below 1 us */

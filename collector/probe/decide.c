@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "probe/governor.h"
+#include "probe/budget/governor.h"
 #include "wire/event.h"
 
 #define BUDGET_DEFAULT      0.01

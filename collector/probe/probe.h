@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "probe/steps.h"
+#include "probe/steps/steps.h"
 #include "probe/thread.h"
 #include "wire/control.h"
 #include "wire/segment.h"

@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "probe/python.h"
-#include "probe/steps.h"
+#include "probe/torch/python.h"
+#include "probe/steps/steps.h"
 
 static const struct trainglass_python *table;
 static PyObject *wake; /* called once before the first record of a sleeping process */

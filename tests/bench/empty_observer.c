@@ -6,7 +6,7 @@
 
 #include "wire/attributes.h"
 
-/* at::RecordFunctionCallback, padded with zeros; see probe/torch_observer.c. */
+/* at::RecordFunctionCallback, padded with zeros; see probe/torch/observer.c. */
 struct callback {
     void **(*start)(void **returned, const void *record);
     void (*end)(const void *record, void *context);

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "probe/draw.h"
+#include "probe/budget/draw.h"
 
 #define SEED   UINT64_C(0x5eed)
 #define BLOCKS UINT64_C(100000)

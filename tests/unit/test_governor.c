@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "probe/governor.h"
+#include "probe/budget/governor.h"
 #include "simulated_job.h"
 
 #define DETAIL ((uint32_t)(EVENT_STEP_OPS | EVENT_STEP_KERNELS))

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "probe/steps.h"
+#include "probe/steps/steps.h"
 #include "wire/attributes.h"
 
 #define GAP 5u

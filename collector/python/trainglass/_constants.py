@@ -1,5 +1,5 @@
 """Numbers that the library and the package agree on; the names are those of
-collector/probe/steps.h and collector/wire/*.h, whose values never change."""
+collector/probe/steps/steps.h and collector/wire/*.h, whose values never change."""
 
 ITERATOR_BEGIN, ITERATOR_END = 0, 1
 FETCH_BEGIN, FETCH_END, FETCH_EXHAUSTED = 2, 3, 4

@@ -1,6 +1,6 @@
 """The functions of the extension, through ctypes: slower, but for every interpreter.
 
-The table is read as collector/probe/python.h lays it out, and no further than the
+The table is read as collector/probe/torch/python.h lays it out, and no further than the
 library says that it reaches.
 """
 

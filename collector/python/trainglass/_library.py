@@ -1,4 +1,4 @@
-"""libtrainglass.so, called through its table (collector/probe/python.h).
+"""libtrainglass.so, called through its table (collector/probe/torch/python.h).
 
 `calls` is the one object that the rest of the package talks to: the extension where it
 is built for this interpreter, else the same names through ctypes. No call of it raises,

@@ -6,7 +6,7 @@
 
 #include "wire/attributes.h"
 
-/* In two halves, with the self-test of torch_observer.h between them. Once per process,
+/* In two halves, with the self-test of observer.h between them. Once per process,
  * after probe_start(), when torch is imported. What cannot be seen is said in the
  * capabilities, with the reason; 0 when operators can. 1 from the first half: the
  * observer is there already, no self-test is wanted. */

@@ -1,4 +1,4 @@
-#include "probe/governor.h"
+#include "probe/budget/governor.h"
 
 #define DETAIL        ((uint32_t)(EVENT_STEP_OPS | EVENT_STEP_KERNELS))
 #define SUM_STEPS     2048.0 /* sums are halved here */

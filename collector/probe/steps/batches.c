@@ -1,7 +1,7 @@
 /* What was fetched, and what for: a batch trains when a backward or an update follows
  * it. One that is followed by the next batch is a validation's, or was fetched ahead:
  * up to STEPS_HELD of them wait until that is clear. */
-#include "probe/steps_parts.h"
+#include "probe/steps/parts.h"
 
 /* Two loaders asked within so many gaps are one batch, as in zip(a, b). */
 #define GAPS_BETWEEN_LOADERS 10u

@@ -1,4 +1,4 @@
-#include "probe/experiment.h"
+#include "probe/budget/experiment.h"
 
 #include <string.h>
 

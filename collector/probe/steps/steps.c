@@ -1,6 +1,6 @@
-#include "probe/steps.h"
+#include "probe/steps/steps.h"
 
-#include "probe/steps_parts.h"
+#include "probe/steps/parts.h"
 
 /* Updates in one ProfilerStep# after which nobody calls step() on it any more. */
 #define UPDATES_IN_PROFILER_STEP 16u

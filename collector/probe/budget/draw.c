@@ -1,4 +1,4 @@
-#include "probe/draw.h"
+#include "probe/budget/draw.h"
 
 #define CONTROL_SHARE_LAST (1.0 / 50)
 #define HASH_RANGE         18446744073709551616.0 /* 2^64 */

@@ -39,7 +39,7 @@ struct trainglass_python {
     void (*fact_bool)(const char *key, int value);
     void (*capability)(uint32_t source, uint32_t state, const char *reason,
                        const char *detail);
-    /* Torch, when it is imported: torch_attach.h; 1 from torch_begin: the observer is
+    /* Torch, when it is imported: attach.h; 1 from torch_begin: the observer is
      * there already (a forked child), no self-test is wanted. */
     int (*torch_begin)(uint32_t scopes);
     int (*torch_end)(void);

@@ -1,4 +1,4 @@
-#include "torch_observer.h"
+#include "probe/torch/observer.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "probe/probe.h"
-#include "probe/torch_library.h"
+#include "probe/torch/library.h"
 
 /* at::RecordScope; part of torch's ABI since 1.13. */
 enum torch_scope { SCOPE_FUNCTION = 0, SCOPE_BACKWARD = 1, SCOPE_USER = 7 };
@@ -47,7 +47,7 @@ static const char *test_thread; /* &thread_byte of that thread */
 static uint32_t test_calls, test_matches;
 static _Thread_local char thread_byte __attribute__((tls_model("initial-exec")));
 
-/* Of the calling thread: see torch_observer.h. */
+/* Of the calling thread: see observer.h. */
 static _Thread_local int fetch_depth __attribute__((tls_model("initial-exec")));
 static _Thread_local uint32_t optimizer __attribute__((tls_model("initial-exec")));
 

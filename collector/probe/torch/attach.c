@@ -1,10 +1,10 @@
-#include "torch_attach.h"
+#include "probe/torch/attach.h"
 
 #include <errno.h>
 
 #include "probe/probe.h"
-#include "probe/torch_memory.h"
-#include "probe/torch_observer.h"
+#include "probe/torch/memory.h"
+#include "probe/torch/observer.h"
 
 /* A named range of torch with an observer over the same without one: the least of many
  * repetitions, 235 ns. */

@@ -1,7 +1,7 @@
 /* What the training thread's time was spent on. */
 #include <stddef.h>
 
-#include "probe/steps_parts.h"
+#include "probe/steps/parts.h"
 
 static void emit_phase(struct steps *steps, const struct steps_piece *piece,
                        uint64_t number)

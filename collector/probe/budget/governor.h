@@ -23,8 +23,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "probe/draw.h"
-#include "probe/experiment.h"
+#include "probe/budget/draw.h"
+#include "probe/budget/experiment.h"
 #include "wire/event.h"
 #include "wire/segment.h"
 

@@ -42,7 +42,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "probe/draw.h"
+#include "probe/budget/draw.h"
 
 #define EXPERIMENT_PAIRS_MIN 12u  /* below, the interval's coverage is not known */
 #define EXPERIMENT_BATCH     256u /* 2 KiB; Student's t is within 1 % of normal */

@@ -1,4 +1,4 @@
-#include "probe/cadence.h"
+#include "probe/steps/cadence.h"
 
 /* The update `back` places before the newest (0). */
 static uint32_t update_at(const struct cadence *cadence, uint64_t back)

@@ -1,4 +1,4 @@
-#include "torch_memory.h"
+#include "probe/torch/memory.h"
 
 #include <malloc.h>
 #include <stdatomic.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "probe/probe.h"
-#include "probe/torch_library.h"
+#include "probe/torch/library.h"
 
 /* c10::Device: its type as in c10::DeviceType, and its index, -1 for "the current". */
 struct torch_device {

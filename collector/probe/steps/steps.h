@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "probe/cadence.h"
+#include "probe/steps/cadence.h"
 #include "wire/event.h"
 
 enum steps_mark_kind {

@@ -1,4 +1,4 @@
-#include "torch_library.h"
+#include "probe/torch/library.h"
 
 #include <dlfcn.h>
 #include <errno.h>

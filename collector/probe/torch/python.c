@@ -1,10 +1,10 @@
-#include "python.h"
+#include "probe/torch/python.h"
 
 #include <string.h>
 
 #include "probe/probe.h"
-#include "probe/torch_attach.h"
-#include "probe/torch_observer.h"
+#include "probe/torch/attach.h"
+#include "probe/torch/observer.h"
 
 static int is_open(void)
 {

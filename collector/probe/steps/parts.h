@@ -1,11 +1,11 @@
-/* What the files of the state machine share: steps.c feeds, steps_phases.c knows what
- * time was spent on, steps_batches.c what was fetched for. */
+/* What the files of the state machine share: steps.c feeds, phases.c knows what
+ * time was spent on, batches.c what was fetched for. */
 #ifndef PROBE_STEPS_PARTS_H
 #define PROBE_STEPS_PARTS_H
 
-#include "probe/steps.h"
+#include "probe/steps/steps.h"
 
-/* ---- steps_phases.c ---- */
+/* ---- phases.c ---- */
 
 /* The time since the last mark gets a meaning, or waits for one. */
 void steps_piece_end(struct steps *steps, uint64_t now);
@@ -21,7 +21,7 @@ void steps_phase_out(struct steps *steps, enum event_phase phase, uint64_t start
 /* The queue's phases belong to the running step. */
 void steps_queue_out(struct steps *steps);
 
-/* ---- steps_batches.c ---- */
+/* ---- batches.c ---- */
 
 void steps_fetch_begin(struct steps *steps, uint32_t loader, uint64_t now);
 void steps_fetch_end(struct steps *steps, bool exhausted, uint64_t now);
