@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+char segments_directory[] = "/dev/shm/trainglass-test-XXXXXX";
+
 int segments_run(int (*scenario)(void))
 {
     int status;
@@ -141,4 +143,22 @@ int segments_remove_all(const char *directory)
             (void)unlinkat(dirfd(stream), entry->d_name, 0);
     closedir(stream);
     return 0;
+}
+
+int segments_set_up(void **state)
+{
+    (void)state;
+    return mkdtemp(segments_directory) == NULL ||
+           setenv("TRAINGLASS_DIR", segments_directory, 1) != 0;
+}
+
+int segments_clear(void **state)
+{
+    (void)state;
+    return segments_remove_all(segments_directory);
+}
+
+int segments_tear_down(void **state)
+{
+    return segments_clear(state) != 0 || rmdir(segments_directory) != 0;
 }

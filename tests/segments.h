@@ -43,4 +43,11 @@ const char *segments_name(const struct segment_file *file, uint64_t meta, char *
 /* Deletes every file of the directory. */
 int segments_remove_all(const char *directory);
 
+/* A new directory, $TRAINGLASS_DIR of this program and its children: fixtures of
+ * CMocka for the group (set_up, tear_down) and for each test (clear). */
+extern char segments_directory[];
+int segments_set_up(void **state);
+int segments_clear(void **state);
+int segments_tear_down(void **state);
+
 #endif

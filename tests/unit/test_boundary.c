@@ -18,25 +18,9 @@
 #include "segments.h"
 #include "wire/control.h"
 
-static char directory[] = "/dev/shm/trainglass-test-XXXXXX";
-
-static int make_directory(void **state)
+static int only_phases(void **state)
 {
-    (void)state;
-    return mkdtemp(directory) == NULL || setenv("TRAINGLASS_DIR", directory, 1) != 0 ||
-           setenv("TRAINGLASS_LEVEL", "phases", 1) != 0;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    return segments_remove_all(directory) != 0 || rmdir(directory) != 0;
-}
-
-static int clean(void **state)
-{
-    (void)state;
-    return segments_remove_all(directory);
+    return segments_set_up(state) != 0 || setenv("TRAINGLASS_LEVEL", "phases", 1) != 0;
 }
 
 static void mark(enum steps_mark_kind kind)
@@ -80,7 +64,7 @@ static void a_step_is_published_after_its_phases(void **state)
     uint64_t expected = 0, phases = 0;
 
     assert_int_equal(segments_run(train_three_steps), 0);
-    assert_int_equal(segments_open_only(directory, &file), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
     int64_t count = segments_events(&file, 0, events, 64);
 
     for (int64_t i = 0; i < count; i++) {
@@ -281,17 +265,20 @@ static void requests_are_obeyed_once_and_at_step_boundaries(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_step_is_published_after_its_phases, clean),
-        cmocka_unit_test_teardown(a_second_training_thread_counts_no_steps, clean),
+        cmocka_unit_test_teardown(a_step_is_published_after_its_phases, segments_clear),
+        cmocka_unit_test_teardown(a_second_training_thread_counts_no_steps,
+                                  segments_clear),
         cmocka_unit_test_teardown(
-            the_thread_that_trains_takes_over_from_one_that_only_fetches, clean),
+            the_thread_that_trains_takes_over_from_one_that_only_fetches,
+            segments_clear),
         cmocka_unit_test_teardown(
-            training_goes_on_in_another_thread_when_the_first_has_ended, clean),
+            training_goes_on_in_another_thread_when_the_first_has_ended,
+            segments_clear),
         cmocka_unit_test_teardown(
-            a_thread_that_trains_alone_takes_over_from_a_silent_one, clean),
+            a_thread_that_trains_alone_takes_over_from_a_silent_one, segments_clear),
         cmocka_unit_test_teardown(requests_are_obeyed_once_and_at_step_boundaries,
-                                  clean),
+                                  segments_clear),
     };
 
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return cmocka_run_group_tests(tests, only_phases, segments_tear_down);
 }

@@ -20,27 +20,12 @@
 
 #define OPS_PER_STEP 20u
 
-static char directory[] = "/dev/shm/trainglass-test-XXXXXX";
-
-static int make_directory(void **state)
-{
-    (void)state;
-    return mkdtemp(directory) == NULL || setenv("TRAINGLASS_DIR", directory, 1) != 0;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    return segments_remove_all(directory) != 0 || rmdir(directory) != 0;
-}
-
 static int clean(void **state)
 {
-    (void)state;
     unsetenv("TRAINGLASS_LEVEL");
     unsetenv("TRAINGLASS_BUDGET");
     unsetenv("MASTER_ADDR");
-    return segments_remove_all(directory);
+    return segments_clear(state);
 }
 
 static struct wire_governor *published(void)
@@ -109,7 +94,7 @@ static void a_step_says_what_it_recorded_and_that_is_whole(void **state)
     unsigned ops = 0, steps = 0, tagged = 0, control = 0, recorded = 0;
 
     assert_int_equal(segments_run(train_three_hundred_steps), 0);
-    assert_int_equal(segments_open_only(directory, &file), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
     int64_t count = segments_events(&file, 0, events, 32768);
 
     for (int64_t i = 0; i < count; i++) {
@@ -141,7 +126,7 @@ static void the_sums_are_published_in_the_segment(void **state)
 
     setenv("TRAINGLASS_BUDGET", "7.5", 1);
     assert_int_equal(segments_run(train_three_hundred_steps), 0);
-    assert_int_equal(segments_open_only(directory, &file), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
     const struct wire_governor *sums = &file.view.header->governor;
 
     assert_true(atomic_load(&sums->sequence) > 8);
@@ -186,7 +171,7 @@ static void write_draws(const char *name)
     char path[256];
     FILE *file;
 
-    (void)snprintf(path, sizeof(path), "%s/%s", directory, name);
+    (void)snprintf(path, sizeof(path), "%s/%s", segments_directory, name);
     file = fopen(path, "w");
     for (unsigned i = 0; file != NULL && i < 200; i++) {
         (void)fputc(probe_recording() & EVENT_STEP_CONTROL ? 'c' : '.', file);
@@ -208,7 +193,7 @@ static void read_draws(const char *name, char draws[256])
 {
     char path[256];
 
-    (void)snprintf(path, sizeof(path), "%s/%s", directory, name);
+    (void)snprintf(path, sizeof(path), "%s/%s", segments_directory, name);
     FILE *file = fopen(path, "r");
 
     assert_non_null(file);
@@ -366,7 +351,7 @@ static void level_budget_and_bursts_are_switched_while_it_trains(void **state)
     unsigned switches = 0;
 
     assert_int_equal(segments_run(switch_while_training), 0);
-    assert_int_equal(segments_open_only(directory, &file), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
     int64_t count = segments_events(&file, 0, events, 32768);
 
     for (int64_t i = 0; i < count; i++)
@@ -418,5 +403,5 @@ int main(void)
         cmocka_unit_test_teardown(the_process_itself_may_ask_too, clean),
     };
 
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return cmocka_run_group_tests(tests, segments_set_up, segments_tear_down);
 }

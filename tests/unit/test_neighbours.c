@@ -20,26 +20,11 @@
 #include "probe/probe.h"
 #include "segments.h"
 
-static char directory[] = "/dev/shm/trainglass-test-XXXXXX";
-
-static int make_directory(void **state)
-{
-    (void)state;
-    return mkdtemp(directory) == NULL || setenv("TRAINGLASS_DIR", directory, 1) != 0;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    return segments_remove_all(directory) != 0 || rmdir(directory) != 0;
-}
-
 static int clean(void **state)
 {
-    (void)state;
     unsetenv("RANK");
     unsetenv("TRAINGLASS_SESSION");
-    return segments_remove_all(directory);
+    return segments_clear(state);
 }
 
 static int start_and_end(void)
@@ -137,8 +122,8 @@ static void without_a_launcher_each_process_is_a_session(void **state)
 
     assert_int_equal(segments_run(start_and_end), 0);
     assert_int_equal(segments_run(start_and_end), 0);
-    assert_int_equal(segments_open_at(directory, 0, &one), 0);
-    assert_int_equal(segments_open_at(directory, 1, &other), 0);
+    assert_int_equal(segments_open_at(segments_directory, 0, &one), 0);
+    assert_int_equal(segments_open_at(segments_directory, 1, &other), 0);
     assert_string_not_equal(one.view.header->session, other.view.header->session);
     segments_close(&one);
     segments_close(&other);
@@ -147,11 +132,11 @@ static void without_a_launcher_each_process_is_a_session(void **state)
 /* Marks every ended segment as folded into the run store. */
 static void fold_all(void)
 {
-    for (int i = 0; i < segments_count(directory, ".seg"); i++) {
+    for (int i = 0; i < segments_count(segments_directory, ".seg"); i++) {
         struct segment_file file;
         char path[320];
 
-        assert_int_equal(segments_open_at(directory, i, &file), 0);
+        assert_int_equal(segments_open_at(segments_directory, i, &file), 0);
         (void)snprintf(path, sizeof(path), "%.*s.done", (int)(strlen(file.path) - 4),
                        file.path);
         close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
@@ -169,7 +154,7 @@ static uint32_t clean_up(uint64_t bytes_max, uint64_t bytes_needed)
 {
     static struct neighbours neighbours;
 
-    assert_int_equal(neighbours_open(&neighbours, directory), 0);
+    assert_int_equal(neighbours_open(&neighbours, segments_directory), 0);
     uint32_t unfolded = neighbours_clean(&neighbours, bytes_max, bytes_needed);
 
     neighbours_close(&neighbours);
@@ -183,11 +168,12 @@ static void of_many_ended_sessions_that_are_folded_four_stay(void **state)
     for (int i = 0; i < 9; i++)
         assert_int_equal(segments_run(start_a_small_one), 0);
     assert_int_equal(clean_up(UINT64_MAX, 0), 0);
-    assert_int_equal(segments_count(directory, ".seg"), 9); /* nothing is folded yet */
+    assert_int_equal(segments_count(segments_directory, ".seg"),
+                     9); /* nothing is folded yet */
     fold_all();
     assert_int_equal(clean_up(UINT64_MAX, 0), 0);
-    assert_int_equal(segments_count(directory, ".seg"), 4);
-    assert_int_equal(segments_count(directory, ".done"), 4);
+    assert_int_equal(segments_count(segments_directory, ".seg"), 4);
+    assert_int_equal(segments_count(segments_directory, ".done"), 4);
 }
 
 static void when_space_is_short_unfolded_ones_go_and_are_counted(void **state)
@@ -197,7 +183,7 @@ static void when_space_is_short_unfolded_ones_go_and_are_counted(void **state)
     for (int i = 0; i < 4; i++)
         assert_int_equal(segments_run(start_a_small_one), 0);
     assert_int_equal(clean_up(UINT64_MAX, 2 * WIRE_BYTES_SMALL), 2);
-    assert_int_equal(segments_count(directory, ".seg"), 2);
+    assert_int_equal(segments_count(segments_directory, ".seg"), 2);
 }
 
 static void the_newest_ended_session_stays_whatever_it_takes(void **state)
@@ -208,7 +194,7 @@ static void the_newest_ended_session_stays_whatever_it_takes(void **state)
         assert_int_equal(segments_run(start_a_small_one), 0);
     fold_all();
     assert_int_equal(clean_up(1, 0), 0);
-    assert_int_equal(segments_count(directory, ".seg"), 1);
+    assert_int_equal(segments_count(segments_directory, ".seg"), 1);
 }
 
 static void a_session_that_lives_is_never_deleted(void **state)
@@ -220,7 +206,7 @@ static void a_session_that_lives_is_never_deleted(void **state)
 
     fold_all();
     assert_int_equal(clean_up(1, UINT64_MAX), 0);
-    assert_int_equal(segments_count(directory, ".seg"), 1);
+    assert_int_equal(segments_count(segments_directory, ".seg"), 1);
     end_trainer(child, release);
 }
 
@@ -230,17 +216,17 @@ static void files_of_others_are_left_alone(void **state)
     static struct neighbours neighbours;
     char path[128];
 
-    (void)snprintf(path, sizeof(path), "%s/notes.seg", directory);
+    (void)snprintf(path, sizeof(path), "%s/notes.seg", segments_directory);
     int fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
 
     assert_int_equal(write(fd, "not a segment", 13), 13);
     close(fd);
-    (void)snprintf(path, sizeof(path), "%s/link.seg", directory);
+    (void)snprintf(path, sizeof(path), "%s/link.seg", segments_directory);
     assert_int_equal(symlink("/etc/passwd", path), 0);
-    assert_int_equal(neighbours_open(&neighbours, directory), 0);
+    assert_int_equal(neighbours_open(&neighbours, segments_directory), 0);
     assert_int_equal(neighbours_clean(&neighbours, 0, UINT64_MAX), 0);
     neighbours_close(&neighbours);
-    assert_int_equal(segments_count(directory, ".seg"), 2);
+    assert_int_equal(segments_count(segments_directory, ".seg"), 2);
 }
 
 static void a_session_id_holds_harmless_characters_only(void **state)
@@ -257,20 +243,20 @@ static void a_directory_that_is_a_link_or_open_to_others_is_refused(void **state
     (void)state;
     struct stat status;
 
-    assert_int_equal(chmod(directory, 0777), 0);
+    assert_int_equal(chmod(segments_directory, 0777), 0);
     assert_int_equal(segments_run(start_and_end), 1);
-    assert_int_equal(chmod(directory, 0700), 0);
+    assert_int_equal(chmod(segments_directory, 0700), 0);
     assert_int_equal(segments_run(start_and_end), 0);
 
     char link[64];
 
-    (void)snprintf(link, sizeof(link), "%s-link", directory);
-    assert_int_equal(symlink(directory, link), 0);
+    (void)snprintf(link, sizeof(link), "%s-link", segments_directory);
+    assert_int_equal(symlink(segments_directory, link), 0);
     assert_int_equal(setenv("TRAINGLASS_DIR", link, 1), 0);
     assert_int_equal(segments_run(start_and_end), 1);
-    assert_int_equal(setenv("TRAINGLASS_DIR", directory, 1), 0);
+    assert_int_equal(setenv("TRAINGLASS_DIR", segments_directory, 1), 0);
     assert_int_equal(unlink(link), 0);
-    assert_int_equal(stat(directory, &status), 0);
+    assert_int_equal(stat(segments_directory, &status), 0);
 }
 
 static int start_for_the_group(void)
@@ -282,7 +268,7 @@ static int start_for_the_group(void)
         return 1;
     if (stat(probe_path(), &status) != 0 || (status.st_mode & 0777) != 0640)
         return 2;
-    if (stat(directory, &status) != 0 || (status.st_mode & 0777) != 0750)
+    if (stat(segments_directory, &status) != 0 || (status.st_mode & 0777) != 0750)
         return 3;
     return 0;
 }
@@ -292,7 +278,7 @@ static void share_opens_segment_and_directory_to_the_group(void **state)
     (void)state;
 
     assert_int_equal(segments_run(start_for_the_group), 0);
-    assert_int_equal(chmod(directory, 0700), 0);
+    assert_int_equal(chmod(segments_directory, 0700), 0);
 }
 
 int main(void)
@@ -317,5 +303,5 @@ int main(void)
                                   clean),
     };
 
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return cmocka_run_group_tests(tests, segments_set_up, segments_tear_down);
 }

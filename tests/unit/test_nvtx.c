@@ -19,27 +19,13 @@
 
 #define SLOTS 16
 
-static char directory[] = "/dev/shm/trainglass-test-XXXXXX";
 static nvtx_function functions[2][SLOTS];
 static nvtx_function *slots[2][SLOTS];
 
-static int make_directory(void **state)
-{
-    (void)state;
-    return mkdtemp(directory) == NULL || setenv("TRAINGLASS_DIR", directory, 1) != 0;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    return segments_remove_all(directory) != 0 || rmdir(directory) != 0;
-}
-
 static int clean(void **state)
 {
-    (void)state;
     unsetenv("TRAINGLASS_LEVEL");
-    return segments_remove_all(directory);
+    return segments_clear(state);
 }
 
 static int module_table(uint32_t module, nvtx_function ***table, unsigned *size)
@@ -134,7 +120,7 @@ static void ranges_have_the_text_that_was_pushed(void **state)
     char name[64];
 
     assert_int_equal(segments_run(push_texts_of_all_kinds), 0);
-    assert_int_equal(segments_open_only(directory, &file), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
     assert_int_equal(segments_events(&file, 0, events, 32), 7);
     for (int i = 0; i < 6; i++) {
         assert_int_equal(EVENT_KIND(events[i + 1].meta), EVENT_USER_RANGE);
@@ -174,15 +160,15 @@ static void ranges_of_libraries_are_recorded_with_the_ops_of_a_step(void **state
 
     assert_int_equal(setenv("TRAINGLASS_LEVEL", "phases", 1), 0);
     assert_int_equal(segments_run(push_in_a_domain), 0);
-    assert_int_equal(segments_open_only(directory, &file), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
     assert_int_equal(segments_events(&file, 0, events, 32), 2);
     assert_string_equal(segments_name(&file, events[1].meta, name), "the user's");
     segments_close(&file);
 
-    assert_int_equal(segments_remove_all(directory), 0);
+    assert_int_equal(segments_remove_all(segments_directory), 0);
     assert_int_equal(setenv("TRAINGLASS_LEVEL", "ops", 1), 0);
     assert_int_equal(segments_run(push_in_a_domain), 0);
-    assert_int_equal(segments_open_only(directory, &file), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
     assert_int_equal(segments_events(&file, 0, events, 32), 3);
     assert_string_equal(segments_name(&file, events[2].meta, name), "all_reduce");
     segments_close(&file);
@@ -220,7 +206,7 @@ static void a_range_may_end_on_another_thread(void **state)
     char name[64];
 
     assert_int_equal(segments_run(start_here_and_end_there), 0);
-    assert_int_equal(segments_open_only(directory, &file), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
     assert_int_equal(segments_events(&file, 0, events, 32), 1);
     assert_int_equal(segments_events(&file, 1, events, 32), 2);
     assert_string_equal(segments_name(&file, events[1].meta, name), "across threads");
@@ -239,7 +225,7 @@ static void injection_alone_opens_no_segment(void **state)
     (void)state;
 
     assert_int_equal(segments_run(inject_from_something_else), 0);
-    assert_int_equal(segments_count(directory, ".seg"), 0);
+    assert_int_equal(segments_count(segments_directory, ".seg"), 0);
 }
 
 int main(void)
@@ -252,5 +238,5 @@ int main(void)
         cmocka_unit_test_teardown(injection_alone_opens_no_segment, clean),
     };
 
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return cmocka_run_group_tests(tests, segments_set_up, segments_tear_down);
 }

@@ -16,26 +16,6 @@
 #include "segments.h"
 #include "wire/segment.h"
 
-static char directory[] = "/dev/shm/trainglass-test-XXXXXX";
-
-static int make_directory(void **state)
-{
-    (void)state;
-    return mkdtemp(directory) == NULL || setenv("TRAINGLASS_DIR", directory, 1) != 0;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    return segments_remove_all(directory) != 0 || rmdir(directory) != 0;
-}
-
-static int empty_directory(void **state)
-{
-    (void)state;
-    return segments_remove_all(directory);
-}
-
 /* ---- scenarios, each in a child of its own
  * -------------------------------------------- */
 
@@ -61,7 +41,7 @@ static void ranges_are_written_when_they_end_with_their_names(void **state)
     char name[64];
 
     assert_int_equal(segments_run(write_two_ranges), 0);
-    assert_int_equal(segments_open_only(directory, &file), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
     int64_t count = segments_events(&file, 0, events, 16);
 
     assert_int_equal(count, 3);
@@ -92,7 +72,7 @@ static void what_a_dead_thread_was_in_can_be_read(void **state)
     char name[64];
 
     assert_int_equal(segments_run(stay_inside_two_ranges), 0);
-    assert_int_equal(segments_open_only(directory, &file), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
     const struct thread_slot *slot = &file.view.threads[0];
 
     assert_int_equal(atomic_load(&slot->depth), 2);
@@ -128,7 +108,7 @@ static void an_end_closes_only_what_its_own_interface_opened(void **state)
     char name[64];
 
     assert_int_equal(segments_run(overlap_two_interfaces), 0);
-    assert_int_equal(segments_open_only(directory, &file), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
     assert_int_equal(segments_events(&file, 0, events, 16), 3);
     assert_string_equal(segments_name(&file, events[1].meta, name), "nvtx");
     assert_string_equal(segments_name(&file, events[2].meta, name), "api");
@@ -149,7 +129,7 @@ static void a_process_that_ends_says_so_with_its_code(void **state)
     struct stat status;
 
     assert_int_equal(segments_run(end_with_seven), 7);
-    assert_int_equal(segments_open_only(directory, &file), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
     assert_int_equal(atomic_load(&file.view.header->ended), 1);
     assert_int_equal(atomic_load(&file.view.header->exit_code), 7);
     assert_int_equal(fstat(file.fd, &status), 0);
@@ -181,16 +161,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(ranges_are_written_when_they_end_with_their_names,
-                                  empty_directory),
+                                  segments_clear),
         cmocka_unit_test_teardown(what_a_dead_thread_was_in_can_be_read,
-                                  empty_directory),
+                                  segments_clear),
         cmocka_unit_test_teardown(an_end_closes_only_what_its_own_interface_opened,
-                                  empty_directory),
+                                  segments_clear),
         cmocka_unit_test_teardown(a_process_that_ends_says_so_with_its_code,
-                                  empty_directory),
+                                  segments_clear),
         cmocka_unit_test_teardown(without_shared_memory_every_call_does_nothing,
-                                  empty_directory),
+                                  segments_clear),
     };
 
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return cmocka_run_group_tests(tests, segments_set_up, segments_tear_down);
 }

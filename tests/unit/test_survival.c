@@ -28,26 +28,6 @@
 #define WORKERS 64
 #define THREADS 16
 
-static char directory[] = "/dev/shm/trainglass-test-XXXXXX";
-
-static int make_directory(void **state)
-{
-    (void)state;
-    return mkdtemp(directory) == NULL || setenv("TRAINGLASS_DIR", directory, 1) != 0;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    return segments_remove_all(directory) != 0 || rmdir(directory) != 0;
-}
-
-static int empty_directory(void **state)
-{
-    (void)state;
-    return segments_remove_all(directory);
-}
-
 static void wait_us(unsigned us)
 {
     struct timespec time = {.tv_nsec = (long)us * 1000};
@@ -125,18 +105,18 @@ static void a_trainer_killed_at_any_instant_leaves_no_torn_record(void **state)
 
         if (child == 0)
             _exit(write_from_two_threads());
-        while (segments_count(directory, ".seg") == 0)
+        while (segments_count(segments_directory, ".seg") == 0)
             wait_us(100);
         random = random * 1103515245u + 12345u;
         wait_us(random >> 16 & 16383);
         assert_int_equal(kill(child, SIGKILL), 0);
         assert_int_equal(waitpid(child, NULL, 0), child);
-        assert_int_equal(segments_open_only(directory, &file), 0);
+        assert_int_equal(segments_open_only(segments_directory, &file), 0);
         assert_false(segments_alive(&file));
         assert_int_equal(atomic_load(&file.view.header->ended), 0);
         records += check_all(&file);
         segments_close(&file);
-        assert_int_equal(segments_remove_all(directory), 0);
+        assert_int_equal(segments_remove_all(segments_directory), 0);
     }
     assert_true(records > kills);
 }
@@ -172,7 +152,7 @@ static void forked_workers_record_in_segments_of_their_own(void **state)
     for (int i = 0; i < 1 + WORKERS / 2; i++) {
         struct segment_file file;
 
-        assert_int_equal(segments_open_at(directory, i, &file), 0);
+        assert_int_equal(segments_open_at(segments_directory, i, &file), 0);
         bool worker = file.view.header->role == WIRE_ROLE_WORKER;
         int64_t count = segments_events(&file, 0, events, 16);
 
@@ -185,7 +165,7 @@ static void forked_workers_record_in_segments_of_their_own(void **state)
     }
     assert_int_equal(trainers, 1);
     assert_int_equal(workers, WORKERS / 2);
-    assert_int_equal(segments_count(directory, ".seg"), 1 + WORKERS / 2);
+    assert_int_equal(segments_count(segments_directory, ".seg"), 1 + WORKERS / 2);
 }
 
 static void a_worker_that_outlives_a_killed_trainer_does_not_keep_it_alive(void **state)
@@ -211,7 +191,7 @@ static void a_worker_that_outlives_a_killed_trainer_does_not_keep_it_alive(void 
         _exit(0);
     }
     assert_int_equal(read(ready[0], &byte, 1), 1);
-    assert_int_equal(segments_open_only(directory, &file), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
     assert_true(segments_alive(&file));
     assert_int_equal(kill(trainer, SIGKILL), 0);
     assert_int_equal(waitpid(trainer, NULL, 0), trainer);
@@ -249,7 +229,7 @@ static void a_child_that_no_handler_saw_is_quiet(void **state)
     struct event events[16];
 
     assert_int_equal(segments_run(write_in_a_child_without_handlers), 0);
-    assert_int_equal(segments_open_only(directory, &file), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
     assert_int_equal(segments_events(&file, 0, events, 16), 2);
     assert_int_equal(atomic_load(&file.view.header->steps), 0);
     segments_close(&file);
@@ -289,7 +269,7 @@ static void threads_have_rings_of_their_own_and_leave_them_to_later_ones(void **
     uint32_t used = 0;
 
     assert_int_equal(segments_run(run_many_threads), 0);
-    assert_int_equal(segments_open_only(directory, &file), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
     records = check_all(&file);
     for (uint32_t i = 0; i < file.view.layout.thread_count; i++) {
         uint32_t slot_state = atomic_load(&file.view.threads[i].state);
@@ -337,7 +317,7 @@ static void an_event_in_a_signal_handler_is_whole_or_counted(void **state)
     struct segment_file file;
 
     assert_int_equal(segments_run(write_while_signals_come), 0);
-    assert_int_equal(segments_open_only(directory, &file), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
     assert_true(check_all(&file) > 200);
     segments_close(&file);
 }
@@ -351,7 +331,7 @@ static int mount_small(void)
     if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
         return 77;
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("small", directory, "tmpfs", 0, "size=64m,mode=0700") != 0)
+        mount("small", segments_directory, "tmpfs", 0, "size=64m,mode=0700") != 0)
         return 77;
     return 0;
 }
@@ -361,7 +341,7 @@ static int take(const char *name, off_t bytes)
     char path[128];
     int fd;
 
-    (void)snprintf(path, sizeof(path), "%s/%s", directory, name);
+    (void)snprintf(path, sizeof(path), "%s/%s", segments_directory, name);
     fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     return fd < 0 ? -1 : posix_fallocate(fd, 0, bytes);
 }
@@ -445,26 +425,25 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_trainer_killed_at_any_instant_leaves_no_torn_record,
-                                  empty_directory),
+                                  segments_clear),
         cmocka_unit_test_teardown(forked_workers_record_in_segments_of_their_own,
-                                  empty_directory),
+                                  segments_clear),
         cmocka_unit_test_teardown(
             a_worker_that_outlives_a_killed_trainer_does_not_keep_it_alive,
-            empty_directory),
-        cmocka_unit_test_teardown(a_child_that_no_handler_saw_is_quiet,
-                                  empty_directory),
+            segments_clear),
+        cmocka_unit_test_teardown(a_child_that_no_handler_saw_is_quiet, segments_clear),
         cmocka_unit_test_teardown(
             threads_have_rings_of_their_own_and_leave_them_to_later_ones,
-            empty_directory),
+            segments_clear),
         cmocka_unit_test_teardown(an_event_in_a_signal_handler_is_whole_or_counted,
-                                  empty_directory),
+                                  segments_clear),
         cmocka_unit_test_teardown(a_small_dev_shm_keeps_its_room_for_the_loader,
-                                  empty_directory),
+                                  segments_clear),
         cmocka_unit_test_teardown(with_little_left_the_segment_is_small,
-                                  empty_directory),
+                                  segments_clear),
         cmocka_unit_test_teardown(with_nothing_left_training_goes_on_without_us,
-                                  empty_directory),
+                                  segments_clear),
     };
 
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return cmocka_run_group_tests(tests, segments_set_up, segments_tear_down);
 }
