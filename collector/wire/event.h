@@ -42,13 +42,18 @@ enum event_kind {
      * not the thread that closed it, else 0. */
     EVENT_USER_RANGE = 4,
     /* GPU work. aux16: device (event_device); aux: correlation id.
-     * MORE: {stream, context | grid xyz | block xyz, registers, shared bytes}. */
+     * MORE: {stream, context | grid xyz | block xyz, registers, shared bytes}: words
+     * 0, 1 and 3, packed as EVENT_STREAM, EVENT_GRID and EVENT_BLOCK below say. Work of
+     * a CUDA graph has a second MORE: {graph | node | 0}. */
     EVENT_KERNEL = 5,
-    EVENT_MEMCPY = 6,  /* flags: enum event_copy; MORE: {bytes, stream, ...} */
-    EVENT_MEMSET = 7,  /* MORE: {bytes, stream, ...} */
-    EVENT_SYNC = 8,    /* the host waits for the device; aux: correlation id */
-    EVENT_RUNTIME = 9, /* a runtime or driver call; aux: correlation id */
-    EVENT_LAUNCH = 10, /* a call that launched work; aux: correlation id */
+    /* flags: enum event_copy; MORE: {bytes | stream, context | graph node or 0}. */
+    EVENT_MEMCPY = 6,
+    EVENT_MEMSET = 7, /* MORE: {bytes | stream, context | graph node or 0} */
+    /* Calls of the host; aux: correlation id; aux16: thread (slot index + 1) that
+     * called, for these are written by another one; 0 it is not known. */
+    EVENT_SYNC = 8,    /* the host waits for the device */
+    EVENT_RUNTIME = 9, /* a runtime or driver call */
+    EVENT_LAUNCH = 10, /* a call that launched work */
     /* An allocation or free (instant). value: signed bytes; aux: allocated after it;
      * aux16: device. */
     EVENT_ALLOC = 11,
@@ -139,5 +144,31 @@ enum event_mark {
     ((uint16_t)((uint16_t)((type) << 8) | (uint8_t)(index)))
 #define EVENT_DEVICE_TYPE(device)  ((uint8_t)((device) >> 8))
 #define EVENT_DEVICE_INDEX(device) ((uint8_t)(device))
+
+/* Stream and context of GPU work. */
+#define EVENT_STREAM(stream, context)                                                  \
+    ((uint64_t)(uint32_t)(stream) | (uint64_t)(uint32_t)(context) << 32)
+#define EVENT_STREAM_ID(word)  ((uint32_t)(word))
+#define EVENT_CONTEXT_ID(word) ((uint32_t)((word) >> 32))
+
+/* A kernel's grid: x 0..31 | y 32..47 | z 48..63. */
+#define EVENT_GRID(x, y, z)                                                            \
+    ((uint64_t)(uint32_t)(x) | (uint64_t)(uint16_t)(y) << 32 |                         \
+     (uint64_t)(uint16_t)(z) << 48)
+#define EVENT_GRID_X(word) ((uint32_t)(word))
+#define EVENT_GRID_Y(word) ((uint16_t)((word) >> 32))
+#define EVENT_GRID_Z(word) ((uint16_t)((word) >> 48))
+
+/* Its block: x 0..10 | y 11..21 | z 22..28 | registers of a thread 29..37 | bytes of
+ * shared memory, static and dynamic, 38..63. */
+#define EVENT_BLOCK(x, y, z, registers, shared_bytes)                                  \
+    (((uint64_t)(x)&0x7ff) | ((uint64_t)(y)&0x7ff) << 11 |                             \
+     ((uint64_t)(z)&0x7f) << 22 | ((uint64_t)(registers)&0x1ff) << 29 |                \
+     ((uint64_t)(shared_bytes)&0x3ffffff) << 38)
+#define EVENT_BLOCK_X(word)         ((uint32_t)(word)&0x7ff)
+#define EVENT_BLOCK_Y(word)         ((uint32_t)((word) >> 11) & 0x7ff)
+#define EVENT_BLOCK_Z(word)         ((uint32_t)((word) >> 22) & 0x7f)
+#define EVENT_BLOCK_REGISTERS(word) ((uint32_t)((word) >> 29) & 0x1ff)
+#define EVENT_SHARED_BYTES(word)    ((uint32_t)((word) >> 38))
 
 #endif
