@@ -1,6 +1,7 @@
 # Ingest, tables, queries, findings.
 unit_test(histogram LIBS aggregate)
 unit_test(nest LIBS aggregate)
+unit_test(gpu LIBS aggregate)
 unit_test(digests LIBS aggregate)
 unit_test(texts LIBS aggregate)
 unit_test(timeline LIBS ingest)

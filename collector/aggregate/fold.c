@@ -30,6 +30,7 @@ static void fold_accelerator(struct process *process, const struct event *event,
     int64_t times[2] = {(int64_t)event->value, (int64_t)event->value};
 
     ops_add(&process->ops, OPS_ROW(entry), (int64_t)event->time, times);
+    process->gpu.on = true;
 }
 
 static void fold_step(struct process *process, struct process_thread *thread,
@@ -39,6 +40,8 @@ static void fold_step(struct process *process, struct process_thread *thread,
 
     if (step != NULL)
         ops_end(&process->ops, step);
+    if (process->gpu.on)
+        gpu_settle(&process->gpu, (int64_t)event->time);
     nest_clear(&thread->nest);
     thread->tells_steps = true;
     process->whole = true;
@@ -170,6 +173,8 @@ void process_fold(struct process *process, uint32_t thread, const struct event *
         keep(process, of, thread, event, end);
         newest = end > newest ? end : newest;
     }
+    if (UNLIKELY(process->gpu.on))
+        gpu_fold(&process->gpu, process->texts, events, count);
     if (process->ops.any_late)
         ops_refresh(&process->ops);
     process->newest_ns = newest;

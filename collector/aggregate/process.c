@@ -25,6 +25,7 @@ struct process *process_new(const struct process_identity *identity, uint32_t se
         process->capabilities[i].events_per_s = (double)NAN;
     }
     steps_init(&process->steps);
+    gpu_init(&process->gpu);
     process->texts = texts_new();
     if (process->texts == NULL ||
         !ops_init(&process->ops, process->texts, digest_bytes)) {
@@ -51,6 +52,7 @@ void process_free(struct process *process)
     ops_free(&process->ops);
     steps_free(&process->steps);
     memory_free(&process->memory);
+    gpu_free(&process->gpu);
     series_free(&process->rss);
     texts_release(process->texts);
     free(process);

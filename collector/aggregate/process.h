@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "aggregate/gpu.h"
 #include "aggregate/history.h"
 #include "aggregate/memory.h"
 #include "aggregate/nest.h"
@@ -105,6 +106,7 @@ struct process {
     struct ops ops;
     struct steps steps;
     struct memory memory;
+    struct gpu gpu;
     struct series rss;           /* resident bytes, CPU share of one core */
     double rss_bytes, cpu_share; /* NaN unknown */
     struct process_fact facts[WIRE_FACTS];

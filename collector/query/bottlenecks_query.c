@@ -49,7 +49,7 @@ static int fill_parts(struct pick *pick, const struct bottlenecks_request *reque
         error = parts_memory(&part, 0, &answer->memory);
     part = part_pick(pick, &answer->gpu.head);
     if (error == 0)
-        error = parts_gpu(&part, &answer->gpu);
+        error = parts_gpu(&part, 0, &answer->gpu);
     return error;
 }
 

@@ -1,29 +1,164 @@
 #include "query/gpu_query.h"
 
 #include <errno.h>
+#include <math.h>
 
 #include "query/parts.h"
 #include "query/pick.h"
 
-#define POINTS_MAX 10000u
+#define POINTS_DEFAULT 600u
+#define POINTS_MAX     10000u
 
-/* No table of GPU time exists: the answer is the source's own reason. */
-int parts_gpu(const struct pick *pick, struct gpu_answer *answer)
+static void explain(const struct pick *pick, struct gpu_answer *answer)
 {
     const struct process *process = pick->process;
     const struct process_capability *source = &process->capabilities[WIRE_SOURCE_CUPTI];
     const char *told = texts_get(process->texts, source->reason);
 
-    answer->devices = NULL;
-    if (answer->head.reason == NULL || answer->head.reason[0] == '\0')
-        answer->head.reason = told[0] != '\0'
-                                  ? arena_text(&answer->head.arena, told)
-                                  : "GPU work is not recorded in this process";
+    if (answer->head.reason != NULL && answer->head.reason[0] != '\0')
+        return;
+    answer->head.reason = told[0] != '\0' ? arena_text(&answer->head.arena, told)
+                                          : "GPU work is not recorded in this process";
+}
+
+/* Windows of steps are summed step by step, exactly; others by buckets of time. */
+static void sum_window(const struct pick *pick, const struct gpu_table *table,
+                       struct gpu_cell *sum)
+{
+    const struct gpu *gpu = &pick->process->gpu;
+    const struct answer_window *window = &pick->head->window;
+    int64_t range[2] = {window->from_ns, window->to_ns};
+
+    if (range[0] <= gpu->from_ns && range[1] >= table->cursor_ns)
+        *sum = table->run;
+    else if (gpu_sum_steps(gpu, table, range, sum) != pick->head->steps ||
+             pick->head->steps == 0)
+        gpu_sum_time(gpu, table, range, sum);
+}
+
+/* Per step: the time between the steps is no part of any. */
+static void per_step(const struct pick *pick, const struct gpu_table *table,
+                     struct gpu_device *device)
+{
+    int64_t range[2] = {pick->head->window.from_ns, pick->head->window.to_ns};
+    struct gpu_cell sum;
+    uint64_t steps = gpu_sum_steps(&pick->process->gpu, table, range, &sum);
+    double by = steps == 0 ? (double)NAN : (double)steps;
+
+    for (uint32_t i = 0; i < GPU_USES; i++)
+        device->use_ns[i] = (double)sum.use_ns[i] / by;
+    for (uint32_t i = 0; i < GPU_IDLES; i++)
+        device->idle_ns[i] = (double)sum.idle_ns[i] / by;
+}
+
+static void put_point(const struct gpu_cell *cell, int64_t time_ns,
+                      struct gpu_device *device)
+{
+    double all = (double)(gpu_busy_ns(cell) + gpu_idle_ns(cell));
+    struct gpu_point *point = &device->points[device->point_count];
+
+    if (all <= 0)
+        return;
+    device->point_count++;
+    point->time_ns = time_ns;
+    for (uint32_t i = 0; i < GPU_USES; i++)
+        point->use_share[i] = (double)cell->use_ns[i] / all;
+    for (uint32_t i = 0; i < GPU_IDLES; i++)
+        point->idle_share[i] = (double)cell->idle_ns[i] / all;
+}
+
+/* Neighbouring buckets together, so that at most `most` points remain. */
+static void fill_points(const struct gpu *gpu, const struct gpu_table *table,
+                        const int64_t range[2], uint32_t most,
+                        struct gpu_device *device)
+{
+    int64_t width = gpu->bucket_ns;
+    int64_t first = (range[0] - gpu->from_ns) / width;
+    int64_t last = (range[1] - 1 - gpu->from_ns) / width;
+
+    first = first < 0 ? 0 : first;
+    last = last >= (int64_t)GPU_BUCKETS ? (int64_t)GPU_BUCKETS - 1 : last;
+    if (last < first || most == 0)
+        return;
+    int64_t group = (last - first + (int64_t)most) / (int64_t)most;
+
+    for (int64_t at = first; at <= last; at += group) {
+        struct gpu_cell sum = {0};
+
+        for (int64_t i = at; i < at + group && i <= last; i++)
+            gpu_cell_add(&sum, &table->buckets[i]);
+        put_point(&sum, gpu->from_ns + at * width, device);
+    }
+}
+
+static int fill_device(const struct pick *pick, const struct gpu_table *table,
+                       uint32_t points, struct gpu_device *device)
+{
+    const struct answer_window *window = &pick->head->window;
+    int64_t range[2] = {window->from_ns, window->to_ns};
+    struct gpu_cell sum;
+
+    sum_window(pick, table, &sum);
+    device->device = pick_device(pick->head, table->device);
+    device->name =
+        arena_text(&pick->head->arena, texts_get(pick->process->texts, table->name));
+    device->busy_ns = (double)gpu_busy_ns(&sum);
+    device->span_ns = device->busy_ns + (double)gpu_idle_ns(&sum);
+    device->overlap_ns = (double)sum.overlap_ns;
+    for (uint32_t i = 0; i < GPU_USES; i++)
+        device->all_use_ns[i] = (double)sum.use_ns[i];
+    for (uint32_t i = 0; i < GPU_IDLES; i++)
+        device->all_idle_ns[i] = (double)sum.idle_ns[i];
+    per_step(pick, table, device);
+    device->points = arena_new(&pick->head->arena, points, sizeof(*device->points));
+    if (device->points == NULL)
+        return -ENOMEM;
+    fill_points(&pick->process->gpu, table, range, points, device);
     return 0;
 }
 
-static int ask(struct store *store, const struct selection *selection,
-               struct gpu_answer *answer)
+int parts_gpu(const struct pick *pick, uint32_t points, struct gpu_answer *answer)
+{
+    const struct gpu *gpu = &pick->process->gpu;
+    int error = 0;
+
+    answer->devices = NULL;
+    if (gpu->table_count == 0) {
+        explain(pick, answer);
+        return 0;
+    }
+    answer->devices =
+        arena_new(&answer->head.arena, gpu->table_count, sizeof(*answer->devices));
+    if (answer->devices == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < gpu->table_count && error == 0; i++)
+        error = fill_device(pick, gpu->tables[i], points,
+                            &answer->devices[answer->device_count++]);
+    return error;
+}
+
+int gpu_query(struct store *store, const struct selection *selection,
+              const struct gpu_request *request, struct gpu_answer *answer)
+{
+    uint32_t points = request->points == 0 ? POINTS_DEFAULT : request->points;
+    struct pick pick;
+
+    *answer = (struct gpu_answer){0};
+    if (points > POINTS_MAX)
+        return -EINVAL;
+    int error = pick_begin(&pick, store, selection, &answer->head);
+
+    if (error != 0)
+        return error;
+    pick_window(&pick, &selection->window);
+    error = parts_gpu(&pick, points, answer);
+    pick_end(&pick);
+    return error;
+}
+
+/* Buckets that were settled as a whole after the cursor, a stamp + 1. */
+int gpu_since(struct store *store, const struct selection *selection, uint64_t *cursor,
+              uint32_t max, struct gpu_answer *answer)
 {
     struct pick pick;
 
@@ -32,23 +167,29 @@ static int ask(struct store *store, const struct selection *selection,
 
     if (error != 0)
         return error;
+    const struct gpu *gpu = &pick.process->gpu;
+    int64_t settled = INT64_MAX;
+
+    for (uint32_t i = 0; i < gpu->table_count; i++)
+        settled =
+            gpu->tables[i]->cursor_ns < settled ? gpu->tables[i]->cursor_ns : settled;
     pick_window(&pick, &selection->window);
-    error = parts_gpu(&pick, answer);
+    if (gpu->table_count == 0) {
+        explain(&pick, answer);
+    } else {
+        int64_t width = gpu->bucket_ns;
+        int64_t whole = gpu->from_ns + (settled - gpu->from_ns) / width * width;
+        int64_t oldest = whole - (int64_t)max * width;
+        int64_t from = *cursor > 1 ? (int64_t)(*cursor - 1) : whole;
+
+        answer->head.window.from_ns = from > oldest ? from : oldest;
+        answer->head.window.to_ns = whole;
+        if (answer->head.window.from_ns < whole)
+            error = parts_gpu(&pick, max, answer);
+        *cursor = whole < 0 ? 1 : (uint64_t)whole + 1;
+    }
+    if (*cursor == 0)
+        *cursor = 1;
     pick_end(&pick);
     return error;
-}
-
-int gpu_query(struct store *store, const struct selection *selection,
-              const struct gpu_request *request, struct gpu_answer *answer)
-{
-    *answer = (struct gpu_answer){0};
-    return request->points > POINTS_MAX ? -EINVAL : ask(store, selection, answer);
-}
-
-int gpu_since(struct store *store, const struct selection *selection, uint64_t *cursor,
-              uint32_t max, struct gpu_answer *answer)
-{
-    (void)max;
-    *cursor = 1;
-    return ask(store, selection, answer);
 }

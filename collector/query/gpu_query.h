@@ -2,21 +2,8 @@
 #ifndef QUERY_GPU_QUERY_H
 #define QUERY_GPU_QUERY_H
 
+#include "aggregate/gpu.h"
 #include "query/answer.h"
-
-enum gpu_use { GPU_COMPUTE, GPU_COMMUNICATION, GPU_COPY, GPU_USES };
-
-enum gpu_idle {
-    GPU_IDLE_DATA,
-    GPU_IDLE_SYNC,
-    GPU_IDLE_LAUNCH,
-    GPU_IDLE_COPY,
-    GPU_IDLE_ALLOC,
-    GPU_IDLE_COLLECTIVE,
-    GPU_IDLE_PYTHON,
-    GPU_IDLE_UNKNOWN,
-    GPU_IDLES,
-};
 
 struct gpu_point {
     int64_t time_ns;
@@ -26,8 +13,11 @@ struct gpu_point {
 struct gpu_device {
     const char *device; /* "cuda:0" */
     const char *name;   /* as the driver says, "" unknown */
-    double busy_ns;
-    double use_ns[GPU_USES], idle_ns[GPU_IDLES]; /* per step */
+    double busy_ns;     /* in the window */
+    double span_ns;     /* of the window, as far as it was watched: busy and idle */
+    double overlap_ns;  /* compute beside communication */
+    double all_use_ns[GPU_USES], all_idle_ns[GPU_IDLES]; /* in the window */
+    double use_ns[GPU_USES], idle_ns[GPU_IDLES]; /* per step; NaN without steps */
     struct gpu_point *points;
     uint32_t point_count;
 };

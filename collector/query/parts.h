@@ -36,7 +36,9 @@ MUST_CHECK int parts_ops(const struct pick *pick, const struct ops_request *requ
 MUST_CHECK int parts_memory(const struct pick *pick, uint32_t points,
                             struct memory_answer *answer);
 
-MUST_CHECK int parts_gpu(const struct pick *pick, struct gpu_answer *answer);
+/* points 0: none. */
+MUST_CHECK int parts_gpu(const struct pick *pick, uint32_t points,
+                         struct gpu_answer *answer);
 
 MUST_CHECK int parts_facts(struct answer *head, const struct process *process,
                            struct status_fact **list, uint32_t *count);

@@ -41,6 +41,14 @@ static cJSON *device_json(const struct gpu_device *device)
     json_text(part, "device", device->device);
     json_text(part, "name", device->name);
     json_ms(part, "busy_ms", device->busy_ns);
+    json_ms(part, "idle_ms", device->span_ns - device->busy_ns);
+    json_ms(part, "overlap_ms", device->overlap_ns);
+    steps = cJSON_AddObjectToObject(part, "use_ms");
+    for (int i = 0; i < GPU_USES; i++)
+        json_ms(steps, uses[i], device->all_use_ns[i]);
+    idle = cJSON_AddObjectToObject(part, "idle_by_cause_ms");
+    for (int i = 0; i < GPU_IDLES; i++)
+        json_ms(idle, idles[i], device->all_idle_ns[i]);
     steps = cJSON_AddObjectToObject(part, "per_step_ms");
     for (int i = 0; i < GPU_USES; i++)
         json_ms(steps, uses[i], device->use_ns[i]);

@@ -1,0 +1,226 @@
+#include "aggregate/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregate/gpu_host.h"
+
+#define BUCKET_FIRST_NS INT64_C(100000)
+
+void gpu_init(struct gpu *gpu)
+{
+    *gpu = (struct gpu){
+        .from_ns = INT64_MAX, .host_from_ns = INT64_MIN, .bucket_ns = BUCKET_FIRST_NS};
+}
+
+void gpu_free(struct gpu *gpu)
+{
+    for (uint32_t i = 0; i < gpu->table_count; i++) {
+        free(gpu->tables[i]->items);
+        free(gpu->tables[i]->steps);
+        free(gpu->tables[i]->buckets);
+        free(gpu->tables[i]);
+    }
+    for (uint32_t kind = 0; kind < GPU_HOSTS; kind++)
+        free(gpu->hosts[kind].spans);
+    free(gpu->launches);
+    free(gpu->steps);
+    free(gpu->name_uses);
+    gpu_init(gpu);
+}
+
+void gpu_begin(struct gpu *gpu, int64_t from_ns)
+{
+    gpu->from_ns = from_ns < gpu->from_ns ? from_ns : gpu->from_ns;
+}
+
+const struct gpu_table *gpu_find(const struct gpu *gpu, uint16_t device)
+{
+    for (uint32_t i = 0; i < gpu->table_count; i++)
+        if (gpu->tables[i]->device == device)
+            return gpu->tables[i];
+    return NULL;
+}
+
+static struct gpu_table *table_new(const struct gpu *gpu, uint16_t device)
+{
+    struct gpu_table *table = calloc(1, sizeof(*table));
+
+    if (table == NULL)
+        return NULL;
+    table->device = device;
+    table->cursor_ns = gpu->from_ns;
+    table->buckets = calloc(GPU_BUCKETS, sizeof(*table->buckets));
+    if (gpu->step_capacity > 0)
+        table->steps = calloc(gpu->step_capacity, sizeof(*table->steps));
+    if (table->buckets == NULL || (gpu->step_capacity > 0 && table->steps == NULL)) {
+        free(table->buckets);
+        free(table->steps);
+        free(table);
+        return NULL;
+    }
+    return table;
+}
+
+struct gpu_table *gpu_device(struct gpu *gpu, uint16_t device)
+{
+    for (uint32_t i = 0; i < gpu->table_count; i++)
+        if (gpu->tables[i]->device == device)
+            return gpu->tables[i];
+    struct gpu_table *table =
+        gpu->table_count < GPU_TABLES ? table_new(gpu, device) : NULL;
+
+    if (table == NULL)
+        return NULL;
+    gpu->on = true;
+    gpu->tables[gpu->table_count++] = table;
+    return table;
+}
+
+/* ---- what comes in ----------------------------------------------------------------- */
+
+static bool grow_steps(struct gpu *gpu)
+{
+    uint32_t capacity = gpu->step_capacity == 0 ? 256 : gpu->step_capacity * 2;
+    struct gpu_span *steps = realloc(gpu->steps, capacity * sizeof(*steps));
+
+    if (steps == NULL)
+        return false;
+    gpu->steps = steps;
+    for (uint32_t i = 0; i < gpu->table_count; i++) {
+        struct gpu_table *table = gpu->tables[i];
+        struct gpu_cell *cells = realloc(table->steps, capacity * sizeof(*cells));
+
+        if (cells == NULL)
+            return false;
+        table->steps = cells;
+        memset(cells + gpu->step_capacity, 0,
+               (capacity - gpu->step_capacity) * sizeof(*cells));
+    }
+    gpu->step_capacity = capacity;
+    return true;
+}
+
+/* While the ring grows it has never wrapped: places stay. */
+static void fold_step(struct gpu *gpu, const struct event *event)
+{
+    if (EVENT_FLAGS(event->meta) & EVENT_STEP_VALIDATION)
+        return;
+    if (gpu->step_count == gpu->step_capacity && gpu->step_capacity < GPU_STEPS &&
+        !grow_steps(gpu) && gpu->step_capacity == 0)
+        return;
+    uint32_t at = (uint32_t)(gpu->step_count++ % gpu->step_capacity);
+
+    gpu->steps[at] =
+        (struct gpu_span){.start_ns = (int64_t)event->time,
+                          .end_ns = (int64_t)event->time + (int64_t)event->value};
+    for (uint32_t i = 0; i < gpu->table_count; i++)
+        gpu->tables[i]->steps[at] = (struct gpu_cell){0};
+}
+
+static bool make_room(struct gpu_table *table)
+{
+    if (table->item_count < table->item_capacity)
+        return true;
+    uint32_t capacity = table->item_capacity == 0 ? 256 : table->item_capacity * 2;
+    struct gpu_item *items =
+        capacity > GPU_ITEMS ? NULL : realloc(table->items, capacity * sizeof(*items));
+
+    if (items == NULL)
+        return false;
+    table->items = items;
+    table->item_capacity = capacity;
+    return true;
+}
+
+/* `more` is the record behind it, NULL without. */
+static void fold_work(struct gpu *gpu, const struct texts *texts,
+                      const struct event *event, const struct event *more)
+{
+    struct gpu_table *table = gpu_device(gpu, EVENT_AUX16(event->meta));
+    bool kernel = EVENT_KIND(event->meta) == EVENT_KERNEL;
+    struct gpu_item item = {.start_ns = (int64_t)event->time,
+                            .end_ns = (int64_t)event->time + (int64_t)event->value,
+                            .correlation = event->aux,
+                            .use = GPU_COPY};
+
+    if (table == NULL) {
+        gpu->refused++;
+        return;
+    }
+    if (kernel)
+        item.use =
+            gpu_name_use(gpu, texts, EVENT_NAME(event->meta)) & GPU_NAME_COMMUNICATION
+                ? GPU_COMMUNICATION
+                : GPU_COMPUTE;
+    if (more != NULL)
+        item.stream = (uint32_t)(kernel ? more->time : more->value);
+    if (!make_room(table))
+        gpu_settle(gpu, item.start_ns); /* nobody did: what came so far is all */
+    if (!make_room(table)) {
+        table->refused++;
+        return;
+    }
+    table->works++;
+    table->items[table->item_count++] = item;
+}
+
+static void fold_host(struct gpu *gpu, const struct texts *texts,
+                      const struct event *event)
+{
+    uint8_t kind = EVENT_KIND(event->meta);
+    uint8_t use = gpu_name_use(gpu, texts, EVENT_NAME(event->meta));
+    enum gpu_host host = GPU_NAME_HOST(use);
+    bool call = kind == EVENT_RUNTIME || kind == EVENT_LAUNCH;
+    int64_t start = (int64_t)event->time;
+
+    if (kind == EVENT_SYNC)
+        host = GPU_HOST_SYNC;
+    else if (kind == EVENT_COLLECTIVE)
+        host = GPU_HOST_COLLECTIVE;
+    else if (!call && host != GPU_HOST_DATA && host != GPU_HOST_COLLECTIVE)
+        host = GPU_HOST_OP;
+    if (host == GPU_HOST_OP &&
+        (kind == EVENT_USER_RANGE || texts_class(texts, EVENT_NAME(event->meta))))
+        return; /* a range says nothing of what the host does in it */
+    gpu_host_add(gpu, host, start, start + (int64_t)event->value);
+    if (call || kind == EVENT_SYNC)
+        gpu_launch_add(gpu, event->aux, start);
+}
+
+void gpu_fold(struct gpu *gpu, const struct texts *texts, const struct event *events,
+              uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct event *event = &events[i];
+        bool more = i + 1 < count && EVENT_KIND(events[i + 1].meta) == EVENT_MORE;
+
+        switch (EVENT_KIND(event->meta)) {
+        case EVENT_KERNEL:
+        case EVENT_MEMCPY:
+        case EVENT_MEMSET:
+            gpu_begin(gpu, (int64_t)event->time);
+            fold_work(gpu, texts, event, more ? event + 1 : NULL);
+            break;
+        case EVENT_CPU_OP:
+        case EVENT_USER_RANGE:
+        case EVENT_RUNTIME:
+        case EVENT_LAUNCH:
+        case EVENT_SYNC:
+        case EVENT_COLLECTIVE:
+            if (gpu->on)
+                fold_host(gpu, texts, event);
+            break;
+        case EVENT_PHASE:
+            if (gpu->on && EVENT_AUX16(event->meta) == EVENT_PHASE_DATA)
+                gpu_host_add(gpu, GPU_HOST_DATA, (int64_t)event->time,
+                             (int64_t)event->time + (int64_t)event->value);
+            break;
+        case EVENT_STEP:
+            fold_step(gpu, event);
+            break;
+        default:
+            break;
+        }
+    }
+}

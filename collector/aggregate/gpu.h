@@ -1,0 +1,163 @@
+/* GPU time of one process: each instant of a device once, by use or by what it waits
+ * for while it is idle.
+ *
+ *     use     compute | communication (only where nothing computes) | copy (the rest,
+ *             with memset); `overlap` is compute and communication at once
+ *     idle    one cause for each gap between two pieces of work, by the first that holds:
+ *
+ *     data        at least half of it the training thread waited for the next batch
+ *     launch      the work was queued before the gap: the device itself took up to
+ *                 GPU_LATENCY_NS to begin it
+ *     collective  the work was queued before the gap and communicates (it waits for
+ *                 peers), or at least half of the gap the host was in a collective
+ *     unknown     the work was queued before the gap, which lasted longer
+ *     alloc, copy at least half of it the host was in such a call
+ *     sync        the host waited for the device when the gap began, or for half of it:
+ *                 the queue had run empty
+ *     launch      at least half of it the host was inside ops or launches: they come
+ *                 too slowly
+ *     python      the host was in none of these: it ran code between the ops
+ *     unknown     nothing is known of the host at that time
+ *
+ * Work is a kernel, copy or memset; the host is all threads of the process together. A
+ * piece of work that runs into the next one of its stream is cut there. Busy and idle
+ * together are the span to the nanosecond.
+ *
+ * Wire events come in with stamps in ns and names as texts, in any order, as long as
+ * all that began before `until` came before gpu_settle(until). Collector's thread only.
+ */
+#ifndef AGGREGATE_GPU_H
+#define AGGREGATE_GPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "aggregate/texts.h"
+#include "wire/event.h"
+
+enum gpu_use { GPU_COMPUTE, GPU_COMMUNICATION, GPU_COPY, GPU_USES };
+
+enum gpu_idle {
+    GPU_IDLE_DATA,
+    GPU_IDLE_SYNC,
+    GPU_IDLE_LAUNCH,
+    GPU_IDLE_COPY,
+    GPU_IDLE_ALLOC,
+    GPU_IDLE_COLLECTIVE,
+    GPU_IDLE_PYTHON,
+    GPU_IDLE_UNKNOWN,
+    GPU_IDLES,
+};
+
+#define GPU_TABLES   32u    /* devices of one process */
+#define GPU_STEPS    65536u /* newest steps one by one: 6 MB per device when full */
+#define GPU_BUCKETS  4096u /* of time; they double in width when the run outgrows them */
+#define GPU_LAUNCHES 65536u     /* newest launches that a gap may end with: 1 MB */
+#define GPU_ITEMS    (1u << 20) /* not settled, per device; more are counted lost */
+#define GPU_STREAMS  256u
+
+/* From queue to device an idle GPU takes 1 to 5 us; a graph or a large kernel more. */
+#define GPU_LATENCY_NS INT64_C(10000)
+
+struct gpu_cell {
+    int64_t use_ns[GPU_USES], idle_ns[GPU_IDLES], overlap_ns;
+};
+
+struct gpu_item { /* a kernel, copy or memset */
+    int64_t start_ns, end_ns;
+    uint64_t correlation; /* 0 none */
+    uint32_t stream;
+    uint8_t use; /* enum gpu_use */
+};
+
+struct gpu_span {
+    int64_t start_ns, end_ns;
+};
+
+struct gpu_table {
+    uint16_t device;             /* EVENT_DEVICE() */
+    uint32_t name;               /* text: as the driver says; 0 unknown */
+    int64_t cursor_ns;           /* settled up to here */
+    int64_t active_ns[GPU_USES]; /* until when each use goes on */
+    struct gpu_item *items;      /* not settled */
+    uint32_t item_count, item_capacity;
+    struct gpu_cell run;
+    struct gpu_cell *steps;   /* [step_capacity of the gpu], as gpu.steps */
+    uint64_t step_at;         /* steps before it ended before the cursor */
+    struct gpu_cell *buckets; /* [GPU_BUCKETS] */
+    uint64_t works, refused;
+};
+
+/* What the host did, by what an idle device would wait for. */
+enum gpu_host {
+    GPU_HOST_DATA,
+    GPU_HOST_SYNC,
+    GPU_HOST_ALLOC,
+    GPU_HOST_COPY,
+    GPU_HOST_COLLECTIVE,
+    GPU_HOST_OP,
+    GPU_HOSTS,
+};
+
+struct gpu_host_list {
+    struct gpu_span *spans; /* disjoint and by time, then those that just came */
+    uint32_t count, settled, capacity;
+};
+
+struct gpu_launch {
+    uint64_t correlation;
+    int64_t start_ns;
+};
+
+struct gpu {
+    bool on; /* a device is known: the host is worth looking at */
+    bool any_host;
+    int64_t from_ns; /* start of the span; INT64_MAX before any event */
+    struct gpu_table *tables[GPU_TABLES];
+    uint32_t table_count;
+    struct gpu_host_list hosts[GPU_HOSTS];
+    int64_t host_from_ns;        /* what came before is forgotten */
+    struct gpu_launch *launches; /* [GPU_LAUNCHES], by correlation */
+    struct gpu_span *steps;      /* ring of step_capacity; training steps */
+    uint64_t step_count;
+    uint32_t step_capacity;
+    int64_t bucket_ns;
+    uint8_t *name_uses; /* by text: what the name says; 0 not looked at */
+    uint32_t name_count;
+    uint64_t refused; /* work of devices beyond GPU_TABLES, or without memory */
+};
+
+void gpu_init(struct gpu *gpu);
+void gpu_free(struct gpu *gpu);
+
+/* The span begins here, and this device is in it although it has not worked yet. */
+void gpu_begin(struct gpu *gpu, int64_t from_ns);
+struct gpu_table *gpu_device(struct gpu *gpu, uint16_t device);
+
+/* Events of one thread; those of other kinds are passed over. */
+void gpu_fold(struct gpu *gpu, const struct texts *texts, const struct event *events,
+              uint32_t count);
+
+/* All that began before `until_ns` has come. */
+void gpu_settle(struct gpu *gpu, int64_t until_ns);
+
+/* The span ends: what is left becomes final. */
+void gpu_finish(struct gpu *gpu, int64_t to_ns);
+
+/* The table of a device; NULL when there is none. */
+const struct gpu_table *gpu_find(const struct gpu *gpu, uint16_t device);
+
+int64_t gpu_busy_ns(const struct gpu_cell *cell);
+int64_t gpu_idle_ns(const struct gpu_cell *cell);
+void gpu_cell_add(struct gpu_cell *to, const struct gpu_cell *from);
+
+/* Sum over remembered steps that lie in [range[0], range[1]], and how many. */
+uint64_t gpu_sum_steps(const struct gpu *gpu, const struct gpu_table *table,
+                       const int64_t range[2], struct gpu_cell *sum);
+
+/* Sum over [range[0], range[1]), to the width of a bucket at its edges. */
+void gpu_sum_time(const struct gpu *gpu, const struct gpu_table *table,
+                  const int64_t range[2], struct gpu_cell *sum);
+
+#endif

@@ -1,0 +1,239 @@
+#include "aggregate/gpu_host.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Without a device that settles, the newest are enough: nobody asks for the others. */
+#define SPANS_MAX (1u << 20)
+
+static bool has(const char *text, const char *const *parts)
+{
+    for (; *parts != NULL; parts++)
+        if (strcasestr(text, *parts) != NULL)
+            return true;
+    return false;
+}
+
+static uint8_t classify(const char *text)
+{
+    static const char *const communication[] = {"nccl", "rccl",        "oneccl",
+                                                "hccl", "mscclKernel", NULL};
+    static const char *const collectives[] = {
+        "nccl:", "gloo:", "c10d::", "record_param_comms", "ccl::", NULL};
+    static const char *const allocations[] = {
+        "cudaMalloc",    "cudaFree",         "hipMalloc",  "hipFree",
+        "cudaHostAlloc", "cudaHostRegister", "cuMemAlloc", "cuMemFree",
+        "cuMemCreate",   "cuMemMap",         NULL};
+    static const char *const copies[] = {"cudaMemcpy", "hipMemcpy", "cuMemcpy", NULL};
+    uint8_t use = GPU_NAME_KNOWN;
+
+    use |= has(text, communication) ? GPU_NAME_COMMUNICATION : 0;
+    if (strncmp(text, "enumerate(DataLoader)", 21) == 0)
+        return use | GPU_HOST_DATA;
+    if (has(text, collectives))
+        return use | GPU_HOST_COLLECTIVE;
+    if (strstr(text, "Synchronize") != NULL && strstr(text, "::") == NULL)
+        return use | GPU_HOST_SYNC;
+    if (has(text, allocations))
+        return use | GPU_HOST_ALLOC;
+    return use | (has(text, copies) ? GPU_HOST_COPY : GPU_HOST_OP);
+}
+
+uint8_t gpu_name_use(struct gpu *gpu, const struct texts *texts, uint32_t text)
+{
+    if (text >= gpu->name_count) {
+        uint32_t count = gpu->name_count == 0 ? 256 : gpu->name_count;
+
+        while (count <= text)
+            count *= 2;
+        uint8_t *uses = realloc(gpu->name_uses, count);
+
+        if (uses == NULL)
+            return classify(texts_get(texts, text));
+        memset(uses + gpu->name_count, 0, count - gpu->name_count);
+        gpu->name_uses = uses;
+        gpu->name_count = count;
+    }
+    if (gpu->name_uses[text] == 0)
+        gpu->name_uses[text] = classify(texts_get(texts, text));
+    return gpu->name_uses[text];
+}
+
+void gpu_host_add(struct gpu *gpu, enum gpu_host kind, int64_t start_ns, int64_t end_ns)
+{
+    struct gpu_host_list *list = &gpu->hosts[kind];
+
+    gpu->any_host = true;
+    /* What ends now holds what began inside of it: children came before it. */
+    while (list->count > list->settled &&
+           list->spans[list->count - 1].start_ns >= start_ns &&
+           list->spans[list->count - 1].end_ns <= end_ns)
+        list->count--;
+    if (list->count > list->settled && list->spans[list->count - 1].end_ns >= end_ns &&
+        list->spans[list->count - 1].start_ns <= start_ns)
+        return;
+    if (list->count == list->capacity) {
+        uint32_t capacity = list->capacity == 0 ? 256 : list->capacity * 2;
+        struct gpu_span *spans = capacity > SPANS_MAX
+                                     ? NULL
+                                     : realloc(list->spans, capacity * sizeof(*spans));
+
+        if (spans == NULL) {
+            gpu_host_settle(gpu);
+            gpu_host_forget(gpu, list->spans == NULL || list->count == 0
+                                     ? start_ns
+                                     : list->spans[list->count / 2].start_ns);
+            if (list->count == list->capacity)
+                return;
+        } else {
+            list->spans = spans;
+            list->capacity = capacity;
+        }
+    }
+    list->spans[list->count++] =
+        (struct gpu_span){.start_ns = start_ns, .end_ns = end_ns};
+}
+
+static int by_start(const void *left, const void *right)
+{
+    const struct gpu_span *a = left, *b = right;
+
+    return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
+}
+
+/* All of the list by time, what touches joined. */
+static void settle_list(struct gpu_host_list *list)
+{
+    uint32_t from = list->settled, kept;
+
+    if (list->count == from)
+        return;
+    qsort(list->spans + from, list->count - from, sizeof(*list->spans), by_start);
+    /* What reaches back among those that were settled is sorted with them. */
+    while (from > 0 &&
+           list->spans[from - 1].end_ns >= list->spans[list->settled].start_ns)
+        from--;
+    if (from < list->settled)
+        qsort(list->spans + from, list->count - from, sizeof(*list->spans), by_start);
+    kept = from;
+    for (uint32_t i = from; i < list->count; i++) {
+        struct gpu_span *last = kept > 0 ? &list->spans[kept - 1] : NULL;
+
+        if (last == NULL || list->spans[i].start_ns > last->end_ns)
+            list->spans[kept++] = list->spans[i];
+        else if (list->spans[i].end_ns > last->end_ns)
+            last->end_ns = list->spans[i].end_ns;
+    }
+    list->count = list->settled = kept;
+}
+
+void gpu_host_settle(struct gpu *gpu)
+{
+    for (uint32_t kind = 0; kind < GPU_HOSTS; kind++)
+        settle_list(&gpu->hosts[kind]);
+}
+
+/* Index of the first span that ends after `time_ns`. */
+static uint32_t first_after(const struct gpu_host_list *list, int64_t time_ns)
+{
+    uint32_t low = 0, high = list->settled;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (list->spans[middle].end_ns > time_ns)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+void gpu_host_forget(struct gpu *gpu, int64_t before_ns)
+{
+    if (before_ns <= gpu->host_from_ns)
+        return;
+    gpu->host_from_ns = before_ns;
+    for (uint32_t kind = 0; kind < GPU_HOSTS; kind++) {
+        struct gpu_host_list *list = &gpu->hosts[kind];
+        uint32_t gone = first_after(list, before_ns);
+
+        list->count -= gone;
+        list->settled -= gone;
+        memmove(list->spans, list->spans + gone, list->count * sizeof(*list->spans));
+    }
+}
+
+void gpu_launch_add(struct gpu *gpu, uint64_t correlation, int64_t start_ns)
+{
+    if (gpu->launches == NULL)
+        gpu->launches = calloc(GPU_LAUNCHES, sizeof(*gpu->launches));
+    if (gpu->launches == NULL || correlation == 0)
+        return;
+    gpu->launches[correlation % GPU_LAUNCHES] =
+        (struct gpu_launch){.correlation = correlation, .start_ns = start_ns};
+}
+
+/* Was it queued before the gap began? */
+static bool was_queued(const struct gpu *gpu, const struct gpu_span *gap,
+                       const struct gpu_item *next)
+{
+    if (next == NULL || next->correlation == 0 || gpu->launches == NULL)
+        return false;
+    const struct gpu_launch *launch = &gpu->launches[next->correlation % GPU_LAUNCHES];
+
+    return launch->correlation == next->correlation && launch->start_ns < gap->start_ns;
+}
+
+struct overlap {
+    int64_t ns;
+    bool at_start; /* it was going on when the gap began */
+};
+
+static struct overlap overlap(const struct gpu_host_list *list,
+                              const struct gpu_span *gap)
+{
+    struct overlap found = {0};
+
+    for (uint32_t i = first_after(list, gap->start_ns);
+         i < list->settled && list->spans[i].start_ns < gap->end_ns; i++) {
+        const struct gpu_span *span = &list->spans[i];
+        int64_t from = span->start_ns > gap->start_ns ? span->start_ns : gap->start_ns;
+        int64_t to = span->end_ns < gap->end_ns ? span->end_ns : gap->end_ns;
+
+        found.ns += to - from;
+        found.at_start |= span->start_ns < gap->start_ns;
+    }
+    return found;
+}
+
+enum gpu_idle gpu_cause(const struct gpu *gpu, const struct gpu_span *gap,
+                        const struct gpu_item *next)
+{
+    static const struct {
+        enum gpu_host host;
+        enum gpu_idle idle;
+    } calls[] = {{GPU_HOST_ALLOC, GPU_IDLE_ALLOC},
+                 {GPU_HOST_COPY, GPU_IDLE_COPY},
+                 {GPU_HOST_COLLECTIVE, GPU_IDLE_COLLECTIVE}};
+    int64_t length = gap->end_ns - gap->start_ns, half = length - length / 2;
+
+    if (overlap(&gpu->hosts[GPU_HOST_DATA], gap).ns >= half)
+        return GPU_IDLE_DATA;
+    if (was_queued(gpu, gap, next)) {
+        if (next->use == GPU_COMMUNICATION)
+            return GPU_IDLE_COLLECTIVE;
+        return length <= GPU_LATENCY_NS ? GPU_IDLE_LAUNCH : GPU_IDLE_UNKNOWN;
+    }
+    for (uint32_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+        if (overlap(&gpu->hosts[calls[i].host], gap).ns >= half)
+            return calls[i].idle;
+    struct overlap sync = overlap(&gpu->hosts[GPU_HOST_SYNC], gap);
+
+    if (sync.at_start || sync.ns >= half)
+        return GPU_IDLE_SYNC;
+    if (overlap(&gpu->hosts[GPU_HOST_OP], gap).ns >= half)
+        return GPU_IDLE_LAUNCH;
+    return gpu->any_host && gap->start_ns >= gpu->host_from_ns ? GPU_IDLE_PYTHON
+                                                               : GPU_IDLE_UNKNOWN;
+}

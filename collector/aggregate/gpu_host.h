@@ -1,0 +1,28 @@
+/* What the host did, for the causes of idle time; a part of gpu.c. */
+#ifndef AGGREGATE_GPU_HOST_H
+#define AGGREGATE_GPU_HOST_H
+
+#include "aggregate/gpu.h"
+
+/* What a name says. */
+#define GPU_NAME_KNOWN         128u
+#define GPU_NAME_COMMUNICATION 64u        /* of a kernel */
+#define GPU_NAME_HOST(use)     ((use)&7u) /* enum gpu_host of a call or op */
+
+uint8_t gpu_name_use(struct gpu *gpu, const struct texts *texts, uint32_t text);
+
+/* The host was in `kind` for that time. */
+void gpu_host_add(struct gpu *gpu, enum gpu_host kind, int64_t start_ns,
+                  int64_t end_ns);
+
+/* What came joins what is known; what ended before every cursor is forgotten. */
+void gpu_host_settle(struct gpu *gpu);
+void gpu_host_forget(struct gpu *gpu, int64_t before_ns);
+
+void gpu_launch_add(struct gpu *gpu, uint64_t correlation, int64_t start_ns);
+
+/* The cause of a gap; `next` is the work that ends it, NULL at the end of the span. */
+enum gpu_idle gpu_cause(const struct gpu *gpu, const struct gpu_span *gap,
+                        const struct gpu_item *next);
+
+#endif

@@ -1,0 +1,256 @@
+/* Where the time of each device goes: what gpu.c took in, settled into sums. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregate/gpu.h"
+#include "aggregate/gpu_host.h"
+
+/* ---- where time goes ------------------------------------------------------------------ */
+
+void gpu_cell_add(struct gpu_cell *to, const struct gpu_cell *from)
+{
+    for (uint32_t i = 0; i < GPU_USES; i++)
+        to->use_ns[i] += from->use_ns[i];
+    for (uint32_t i = 0; i < GPU_IDLES; i++)
+        to->idle_ns[i] += from->idle_ns[i];
+    to->overlap_ns += from->overlap_ns;
+}
+
+int64_t gpu_busy_ns(const struct gpu_cell *cell)
+{
+    int64_t sum = 0;
+
+    for (uint32_t i = 0; i < GPU_USES; i++)
+        sum += cell->use_ns[i];
+    return sum;
+}
+
+int64_t gpu_idle_ns(const struct gpu_cell *cell)
+{
+    int64_t sum = 0;
+
+    for (uint32_t i = 0; i < GPU_IDLES; i++)
+        sum += cell->idle_ns[i];
+    return sum;
+}
+
+/* Two buckets become one, on all devices. */
+static void widen_buckets(struct gpu *gpu)
+{
+    for (uint32_t t = 0; t < gpu->table_count; t++) {
+        struct gpu_cell *buckets = gpu->tables[t]->buckets;
+
+        for (uint32_t i = 0; i < GPU_BUCKETS / 2; i++) {
+            struct gpu_cell sum = buckets[2 * i];
+
+            gpu_cell_add(&sum, &buckets[2 * i + 1]);
+            buckets[i] = sum;
+        }
+        memset(buckets + GPU_BUCKETS / 2, 0, GPU_BUCKETS / 2 * sizeof(*buckets));
+    }
+    gpu->bucket_ns *= 2;
+}
+
+static int64_t shorter(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t longer(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* One of a cell's sums, by its place in it. */
+static void add_ns(struct gpu_cell *cell, size_t place, int64_t ns)
+{
+    int64_t *sum = (int64_t *)(void *)((char *)cell + place);
+
+    *sum += ns;
+}
+
+static void account(struct gpu *gpu, struct gpu_table *table, size_t place,
+                    const struct gpu_span *span)
+{
+    int64_t origin = gpu->from_ns, to = span->end_ns;
+
+    add_ns(&table->run, place, to - span->start_ns);
+    while ((to - 1 - origin) / gpu->bucket_ns >= GPU_BUCKETS)
+        widen_buckets(gpu);
+    for (int64_t at = span->start_ns; at < to;) {
+        int64_t bucket = (at - origin) / gpu->bucket_ns;
+        int64_t end = shorter(to, origin + (bucket + 1) * gpu->bucket_ns);
+
+        add_ns(&table->buckets[bucket], place, end - at);
+        at = end;
+    }
+    for (uint64_t i = table->step_at; i < gpu->step_count; i++) {
+        const struct gpu_span *step = &gpu->steps[i % gpu->step_capacity];
+        int64_t from = longer(step->start_ns, span->start_ns);
+        int64_t end = shorter(step->end_ns, to);
+
+        if (step->start_ns >= to)
+            break;
+        if (end > from)
+            add_ns(&table->steps[i % gpu->step_capacity], place, end - from);
+    }
+}
+
+static void account_gap(struct gpu *gpu, struct gpu_table *table, int64_t to,
+                        const struct gpu_item *next)
+{
+    struct gpu_span gap = {.start_ns = table->cursor_ns, .end_ns = to};
+    enum gpu_idle cause = gpu_cause(gpu, &gap, next);
+
+    account(gpu, table,
+            offsetof(struct gpu_cell, idle_ns) + (size_t)cause * sizeof(int64_t), &gap);
+    table->cursor_ns = to;
+}
+
+/* What ran goes on until `to`, or until it ends: then a gap begins at the cursor. */
+static void account_busy(struct gpu *gpu, struct gpu_table *table, int64_t to)
+{
+    while (table->cursor_ns < to) {
+        int64_t from = table->cursor_ns;
+        uint32_t use = 0;
+
+        while (use < GPU_USES && table->active_ns[use] <= from)
+            use++;
+        if (use == GPU_USES)
+            return;
+        struct gpu_span span = {from, shorter(to, table->active_ns[use])};
+
+        account(gpu, table, offsetof(struct gpu_cell, use_ns) + use * sizeof(int64_t),
+                &span);
+        table->cursor_ns = span.end_ns;
+        span.end_ns = shorter(span.end_ns, table->active_ns[GPU_COMMUNICATION]);
+        if (use == GPU_COMPUTE && span.end_ns > from)
+            account(gpu, table, offsetof(struct gpu_cell, overlap_ns), &span);
+    }
+}
+
+/* ---- settling --------------------------------------------------------------------------- */
+
+static int by_time(const void *left, const void *right)
+{
+    const struct gpu_item *a = left, *b = right;
+
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    return a->end_ns < b->end_ns ? -1 : a->end_ns > b->end_ns;
+}
+
+/* What runs into the next piece of its stream ends there. Streams that share a place
+ * are not cut: at worst too much is busy. */
+static void clip(struct gpu_table *table)
+{
+    struct gpu_item *last[GPU_STREAMS] = {NULL};
+
+    for (uint32_t i = 0; i < table->item_count; i++) {
+        struct gpu_item *item = &table->items[i];
+        struct gpu_item **of = &last[item->stream % GPU_STREAMS];
+
+        if (*of != NULL && (*of)->stream == item->stream &&
+            (*of)->end_ns > item->start_ns)
+            (*of)->end_ns = item->start_ns;
+        *of = item;
+    }
+}
+
+static bool is_sorted(const struct gpu_table *table)
+{
+    for (uint32_t i = 1; i < table->item_count; i++)
+        if (by_time(&table->items[i - 1], &table->items[i]) > 0)
+            return false;
+    return true;
+}
+
+static void settle_table(struct gpu *gpu, struct gpu_table *table, int64_t until_ns)
+{
+    uint32_t kept = 0;
+
+    if (!is_sorted(table))
+        qsort(table->items, table->item_count, sizeof(*table->items), by_time);
+    clip(table);
+    for (uint32_t i = 0; i < table->item_count; i++) {
+        struct gpu_item item = table->items[i];
+
+        if (item.start_ns >= until_ns) {
+            table->items[kept++] = item;
+            continue;
+        }
+        account_busy(gpu, table, item.start_ns);
+        if (table->cursor_ns < item.start_ns)
+            account_gap(gpu, table, item.start_ns, &item);
+        table->active_ns[item.use] =
+            longer(table->active_ns[item.use], shorter(item.end_ns, until_ns));
+        if (item.end_ns <= until_ns)
+            continue;
+        /* Its rest may still be cut by what comes on its stream. */
+        item.start_ns = until_ns;
+        table->items[kept++] = item;
+    }
+    table->item_count = kept;
+    account_busy(gpu, table, until_ns);
+    while (table->step_at < gpu->step_count &&
+           gpu->steps[table->step_at % gpu->step_capacity].end_ns <= table->cursor_ns)
+        table->step_at++;
+}
+
+void gpu_settle(struct gpu *gpu, int64_t until_ns)
+{
+    int64_t oldest = until_ns;
+
+    gpu_host_settle(gpu);
+    for (uint32_t i = 0; i < gpu->table_count; i++) {
+        settle_table(gpu, gpu->tables[i], until_ns);
+        oldest = shorter(oldest, gpu->tables[i]->cursor_ns);
+    }
+    gpu_host_forget(gpu, oldest);
+}
+
+void gpu_finish(struct gpu *gpu, int64_t to_ns)
+{
+    gpu_settle(gpu, to_ns);
+    for (uint32_t i = 0; i < gpu->table_count; i++) {
+        struct gpu_table *table = gpu->tables[i];
+
+        if (table->cursor_ns < to_ns)
+            account_gap(gpu, table, to_ns, NULL);
+    }
+}
+
+/* ---- sums -------------------------------------------------------------------------------- */
+
+uint64_t gpu_sum_steps(const struct gpu *gpu, const struct gpu_table *table,
+                       const int64_t range[2], struct gpu_cell *sum)
+{
+    uint64_t first =
+        gpu->step_count > gpu->step_capacity ? gpu->step_count - gpu->step_capacity : 0;
+    uint64_t count = 0;
+
+    *sum = (struct gpu_cell){0};
+    for (uint64_t i = first; i < gpu->step_count; i++) {
+        const struct gpu_span *step = &gpu->steps[i % gpu->step_capacity];
+
+        if (step->start_ns < range[0] || step->end_ns > range[1])
+            continue;
+        gpu_cell_add(sum, &table->steps[i % gpu->step_capacity]);
+        count++;
+    }
+    return count;
+}
+
+void gpu_sum_time(const struct gpu *gpu, const struct gpu_table *table,
+                  const int64_t range[2], struct gpu_cell *sum)
+{
+    int64_t width = gpu->bucket_ns, half = width / 2;
+
+    *sum = (struct gpu_cell){0};
+    for (int64_t i = 0; i < (int64_t)GPU_BUCKETS; i++) {
+        int64_t middle = gpu->from_ns + i * width + half;
+
+        if (middle >= range[0] && middle < range[1])
+            gpu_cell_add(sum, &table->buckets[i]);
+    }
+}

@@ -1,0 +1,250 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "aggregate/gpu.h"
+
+#define CUDA0 EVENT_DEVICE(1, 0)
+#define US    INT64_C(1000)
+
+struct bench {
+    struct gpu gpu;
+    struct texts *texts;
+};
+
+static uint32_t text(struct bench *bench, const char *name)
+{
+    return texts_intern(bench->texts, name, strlen(name));
+}
+
+static int begin(void **state)
+{
+    struct bench *bench = calloc(1, sizeof(*bench));
+
+    bench->texts = texts_new();
+    gpu_init(&bench->gpu);
+    gpu_begin(&bench->gpu, 0);
+    gpu_device(&bench->gpu, CUDA0);
+    *state = bench;
+    return 0;
+}
+
+static int end(void **state)
+{
+    struct bench *bench = *state;
+
+    gpu_free(&bench->gpu);
+    texts_release(bench->texts);
+    free(bench);
+    return 0;
+}
+
+static void host(struct bench *bench, uint8_t kind, const char *name,
+                 const int64_t span[2], uint64_t correlation)
+{
+    struct event event = {.time = (uint64_t)span[0],
+                          .value = (uint64_t)(span[1] - span[0]),
+                          .meta = EVENT_META(text(bench, name), kind, 0, 0),
+                          .aux = correlation};
+
+    gpu_fold(&bench->gpu, bench->texts, &event, 1);
+}
+
+static void work(struct bench *bench, const char *name, const int64_t span[2],
+                 uint32_t stream, uint64_t correlation)
+{
+    uint8_t kind = strncmp(name, "Memcpy", 6) == 0 ? EVENT_MEMCPY : EVENT_KERNEL;
+    struct event events[2] = {
+        {.time = (uint64_t)span[0],
+         .value = (uint64_t)(span[1] - span[0]),
+         .meta = EVENT_META(text(bench, name), kind, 0, CUDA0),
+         .aux = correlation},
+        {.time = stream, .value = stream, .meta = EVENT_META(0, EVENT_MORE, 0, 1)}};
+
+    gpu_fold(&bench->gpu, bench->texts, events, 2);
+}
+
+static const struct gpu_cell *sums(struct bench *bench)
+{
+    return &gpu_find(&bench->gpu, CUDA0)->run;
+}
+
+#define SPAN(from, to) ((const int64_t[2]){(from)*US, (to)*US})
+
+static void
+each_instant_counts_once_compute_before_communication_before_copies(void **state)
+{
+    struct bench *bench = *state;
+
+    work(bench, "ncclKernel_AllReduce", SPAN(10, 30), 2, 0);
+    work(bench, "gemm", SPAN(20, 40), 1, 0);
+    work(bench, "Memcpy HtoD", SPAN(25, 50), 3, 0);
+    gpu_finish(&bench->gpu, 100 * US);
+    assert_int_equal(sums(bench)->use_ns[GPU_COMPUTE], 20 * US);
+    assert_int_equal(sums(bench)->use_ns[GPU_COMMUNICATION], 10 * US);
+    assert_int_equal(sums(bench)->use_ns[GPU_COPY], 10 * US);
+    assert_int_equal(sums(bench)->overlap_ns, 10 * US);
+    assert_int_equal(gpu_idle_ns(sums(bench)), 60 * US);
+}
+
+static void work_that_runs_into_the_next_of_its_stream_is_cut_there(void **state)
+{
+    struct bench *bench = *state;
+
+    work(bench, "a", SPAN(0, 90), 1, 0);
+    work(bench, "b", SPAN(10, 20), 1, 0);
+    gpu_settle(&bench->gpu, 5 * US); /* in the middle of the first */
+    gpu_finish(&bench->gpu, 100 * US);
+    assert_int_equal(gpu_busy_ns(sums(bench)), 20 * US);
+}
+
+static void gap_gets(struct bench *bench, enum gpu_idle cause)
+{
+    /* Work until 100, then from 200 on with correlation 7. */
+    work(bench, "a", SPAN(0, 100), 1, 0);
+    work(bench, "b", SPAN(200, 210), 1, 7);
+    gpu_finish(&bench->gpu, 210 * US);
+    for (uint32_t i = 0; i < GPU_IDLES; i++)
+        assert_int_equal(sums(bench)->idle_ns[i], i == cause ? 100 * US : 0);
+}
+
+static void a_gap_in_which_the_next_batch_was_awaited_is_data(void **state)
+{
+    host(*state, EVENT_CPU_OP, "enumerate(DataLoader)#_MultiProcessing.__next__",
+         SPAN(120, 180), 0);
+    host(*state, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(190, 195), 7);
+    gap_gets(*state, GPU_IDLE_DATA);
+}
+
+static void a_gap_that_began_in_a_wait_for_the_device_is_sync(void **state)
+{
+    host(*state, EVENT_SYNC, "cudaStreamSynchronize", SPAN(50, 103), 0);
+    host(*state, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(190, 195), 7);
+    gap_gets(*state, GPU_IDLE_SYNC);
+}
+
+static void a_gap_filled_with_ops_is_launch(void **state)
+{
+    host(*state, EVENT_CPU_OP, "aten::add", SPAN(130, 196), 0);
+    host(*state, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(190, 195), 7);
+    gap_gets(*state, GPU_IDLE_LAUNCH);
+}
+
+static void a_gap_without_ops_is_python(void **state)
+{
+    host(*state, EVENT_CPU_OP, "aten::add", SPAN(188, 196), 0);
+    host(*state, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(190, 195), 7);
+    gap_gets(*state, GPU_IDLE_PYTHON);
+}
+
+static void a_gap_in_allocating_calls_is_alloc(void **state)
+{
+    host(*state, EVENT_RUNTIME, "cudaMalloc", SPAN(110, 190), 0);
+    host(*state, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(190, 195), 7);
+    gap_gets(*state, GPU_IDLE_ALLOC);
+}
+
+static void a_gap_before_communication_that_was_queued_is_collective(void **state)
+{
+    struct bench *bench = *state;
+
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(90, 95), 7);
+    work(bench, "a", SPAN(0, 100), 1, 0);
+    work(bench, "ncclDevKernel_AllReduce", SPAN(200, 210), 1, 7);
+    gpu_finish(&bench->gpu, 210 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_COLLECTIVE], 100 * US);
+}
+
+static void a_gap_before_queued_work_is_unknown_unless_it_is_short(void **state)
+{
+    struct bench *bench = *state;
+
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(90, 95), 7);
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(95, 99), 8);
+    work(bench, "c", SPAN(213, 220), 1, 8);
+    gap_gets(bench, GPU_IDLE_UNKNOWN);
+    gpu_finish(&bench->gpu, 220 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_LAUNCH], 3 * US);
+}
+
+static void without_the_host_a_gap_is_unknown(void **state)
+{
+    gap_gets(*state, GPU_IDLE_UNKNOWN);
+}
+
+static void steps_get_what_lies_in_them(void **state)
+{
+    struct bench *bench = *state;
+    struct gpu_cell sum;
+    struct event step = {.time = 10 * (uint64_t)US,
+                         .value = 50 * (uint64_t)US,
+                         .meta = EVENT_META(0, EVENT_STEP, 0, 0)};
+
+    work(bench, "a", SPAN(0, 30), 1, 0);
+    work(bench, "b", SPAN(40, 90), 1, 0);
+    gpu_fold(&bench->gpu, bench->texts, &step, 1);
+    gpu_finish(&bench->gpu, 100 * US);
+    assert_int_equal(
+        gpu_sum_steps(&bench->gpu, gpu_find(&bench->gpu, CUDA0), SPAN(0, 100), &sum),
+        1);
+    assert_int_equal(gpu_busy_ns(&sum), 40 * US);
+    assert_int_equal(gpu_idle_ns(&sum), 10 * US);
+}
+
+static void busy_and_idle_are_the_span_to_the_nanosecond_in_any_order(void **state)
+{
+    struct bench *bench = *state;
+    int64_t to = 0;
+    unsigned seed = 1;
+
+    for (int64_t chunk = 0; chunk < 200; chunk++) {
+        for (int i = 0; i < 50; i++) {
+            int64_t from = chunk * 100000 + rand_r(&seed) % 100000;
+            int64_t until = from + rand_r(&seed) % 5000;
+
+            to = until > to ? until : to;
+            work(bench, i % 7 ? "gemm" : "ncclKernel", (int64_t[2]){from, until},
+                 (uint32_t)rand_r(&seed) % 5, 0);
+            host(bench, i % 3 ? EVENT_CPU_OP : EVENT_SYNC,
+                 i % 3 ? "aten::add" : "cudaDeviceSynchronize",
+                 (int64_t[2]){from - 3000, from - 1000}, 0);
+        }
+        if (chunk % 3 == 0)
+            gpu_settle(&bench->gpu, (chunk + 1) * 100000);
+    }
+    to += 12345;
+    gpu_finish(&bench->gpu, to);
+    struct gpu_cell sum;
+
+    assert_int_equal(gpu_busy_ns(sums(bench)) + gpu_idle_ns(sums(bench)), to);
+    gpu_sum_time(&bench->gpu, gpu_find(&bench->gpu, CUDA0),
+                 (const int64_t[2]){0, 4 * to}, &sum);
+    assert_memory_equal(&sum, sums(bench), sizeof(sum));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(each_instant_counts_once_compute_before_communication_before_copies),
+        TEST(work_that_runs_into_the_next_of_its_stream_is_cut_there),
+        TEST(a_gap_in_which_the_next_batch_was_awaited_is_data),
+        TEST(a_gap_that_began_in_a_wait_for_the_device_is_sync),
+        TEST(a_gap_filled_with_ops_is_launch),
+        TEST(a_gap_without_ops_is_python),
+        TEST(a_gap_in_allocating_calls_is_alloc),
+        TEST(a_gap_before_communication_that_was_queued_is_collective),
+        TEST(a_gap_before_queued_work_is_unknown_unless_it_is_short),
+        TEST(without_the_host_a_gap_is_unknown),
+        TEST(steps_get_what_lies_in_them),
+        TEST(busy_and_idle_are_the_span_to_the_nanosecond_in_any_order),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
