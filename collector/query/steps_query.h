@@ -27,10 +27,13 @@ struct steps_summary {
     double phase_ns[EVENT_PHASES]; /* mean per step over steps where it is known */
     double other_ns;
     double phase_share[EVENT_PHASES], other_share; /* of the summed step time */
-    double steps_per_s;                            /* of the window's span */
-    double samples_per_s;                          /* NaN where samples are not told */
-    uint64_t recorded;                             /* with CPU ops */
-    uint64_t kernels;                              /* with GPU work */
+    /* 95 % intervals; NaN where too few steps say nothing. Of a mean: half of it. */
+    double phase_error_ns[EVENT_PHASES], other_error_ns;
+    double p95_low_ns, p95_high_ns;
+    double steps_per_s;   /* of the window's span */
+    double samples_per_s; /* NaN where samples are not told */
+    uint64_t recorded;    /* with CPU ops */
+    uint64_t kernels;     /* with GPU work */
 };
 
 struct slow_step {

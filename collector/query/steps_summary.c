@@ -33,10 +33,14 @@ void parts_clear_summary(struct steps_summary *summary)
                                       .error_pct = nan,
                                       .other_ns = nan,
                                       .other_share = nan,
+                                      .other_error_ns = nan,
+                                      .p95_low_ns = nan,
+                                      .p95_high_ns = nan,
                                       .steps_per_s = nan,
                                       .samples_per_s = nan};
     for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
-        summary->phase_ns[phase] = summary->phase_share[phase] = nan;
+        summary->phase_ns[phase] = summary->phase_share[phase] =
+            summary->phase_error_ns[phase] = nan;
 }
 
 /* From sums to means; durations are not in it. */
@@ -101,6 +105,70 @@ static void add_to_sums(struct step_totals *sums, const struct step *step)
     sums->samples_count += isnan(step->samples) ? 0 : 1;
 }
 
+/* Sums of one part of a step, for its spread. */
+struct spread {
+    uint64_t count;
+    double total_ns, squares;
+};
+
+static void spread_add(struct spread *spread, double ns)
+{
+    if (isnan(ns))
+        return;
+    spread->count++;
+    spread->total_ns += ns;
+    spread->squares += ns * ns;
+}
+
+/* Half of the 95 % interval of a mean over `count` steps with this spread. */
+static double spread_error_ns(const struct spread *spread, uint64_t count)
+{
+    double n = (double)spread->count;
+
+    if (spread->count < 2)
+        return (double)NAN;
+    double variance =
+        (spread->squares - spread->total_ns * spread->total_ns / n) / (n - 1);
+
+    return numbers_t95(count) * sqrt(variance > 0 ? variance : 0) / sqrt((double)count);
+}
+
+/* How sure the means of the parts are. The spread comes from the steps that are
+ * remembered, also where the means are of more. */
+static void add_part_errors(const struct pick *pick, bool validation, bool all,
+                            struct steps_summary *summary)
+{
+    const struct steps *steps = &pick->process->steps;
+    struct spread parts[EVENT_PHASES] = {{0}}, other = {0};
+    uint32_t count, first = pick_steps(pick, &count);
+
+    for (uint32_t i = first; i < first + count; i++) {
+        const struct step *step = steps_at(steps, i);
+
+        if (is_validation(step) != validation)
+            continue;
+        for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
+            spread_add(&parts[phase], step_phase_ns(step, phase));
+        spread_add(&other, step_other_ns(step));
+    }
+    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
+        summary->phase_error_ns[phase] =
+            spread_error_ns(&parts[phase], all ? summary->count : parts[phase].count);
+    summary->other_error_ns =
+        spread_error_ns(&other, all ? summary->count : other.count);
+}
+
+/* The shares between which the 95th percentile lies with 95 % certainty: a count of
+ * steps below it is binomial. False when too few steps lie beyond it. */
+static bool p95_shares(uint64_t count, double *low, double *high)
+{
+    double half = count > 0 ? 1.96 * sqrt(0.95 * 0.05 / (double)count) : 1;
+
+    *low = 0.95 - half;
+    *high = 0.95 + half;
+    return *high < 1;
+}
+
 static int summarize(const struct pick *pick, bool validation,
                      struct steps_summary *summary)
 {
@@ -130,23 +198,39 @@ static int summarize(const struct pick *pick, bool validation,
     summary->p50_ns = numbers_quantile(durations, kept, 0.50);
     summary->p95_ns = numbers_quantile(durations, kept, 0.95);
     summary->p99_ns = numbers_quantile(durations, kept, 0.99);
+    double low, high;
+
+    if (p95_shares(kept, &low, &high)) {
+        summary->p95_low_ns = numbers_quantile(durations, kept, low);
+        summary->p95_high_ns = numbers_quantile(durations, kept, high);
+    }
     finish_summary(summary, sums, kept > 0 ? (double)(to - from) : 0);
+    add_part_errors(pick, validation, false, summary);
     free(durations);
     free(sums);
     return 0;
 }
 
 /* The whole run, older than what is remembered one by one. */
-static void summarize_run(const struct steps *steps, const struct step_totals *totals,
+static void summarize_run(const struct pick *pick, bool validation,
                           struct steps_summary *summary)
 {
+    const struct steps *steps = &pick->process->steps;
+    const struct step_totals *totals = validation ? steps->validation : steps->train;
+    double low, high;
+
     parts_clear_summary(summary);
     if (totals == NULL)
         return;
     summary->p50_ns = histogram_quantile(totals->cells, totals->count, 0.50);
     summary->p95_ns = histogram_quantile(totals->cells, totals->count, 0.95);
     summary->p99_ns = histogram_quantile(totals->cells, totals->count, 0.99);
+    if (p95_shares(totals->count, &low, &high)) {
+        summary->p95_low_ns = histogram_quantile(totals->cells, totals->count, low);
+        summary->p95_high_ns = histogram_quantile(totals->cells, totals->count, high);
+    }
     finish_summary(summary, totals, (double)(steps->last_end_ns - steps->first_ns));
+    add_part_errors(pick, validation, true, summary);
 }
 
 int parts_steps_summary(const struct pick *pick, bool whole_run,
@@ -155,8 +239,8 @@ int parts_steps_summary(const struct pick *pick, bool whole_run,
     const struct steps *steps = &pick->process->steps;
 
     if (whole_run && steps_remembered(steps) < steps->count) {
-        summarize_run(steps, steps->train, &answer->train);
-        summarize_run(steps, steps->validation, &answer->validation);
+        summarize_run(pick, false, &answer->train);
+        summarize_run(pick, true, &answer->validation);
         answer->outside_ns = (double)steps->outside_ns;
         answer->head.steps = answer->train.count;
         answer->head.recorded_steps = answer->train.recorded;

@@ -30,6 +30,31 @@ cJSON *step_json(const struct step_row *row)
     return step;
 }
 
+static void add_interval(cJSON *part, const char *key, double low_ns, double high_ns)
+{
+    cJSON *interval = cJSON_AddArrayToObject(part, key);
+
+    cJSON_AddItemToArray(interval, json_value_ms(low_ns));
+    cJSON_AddItemToArray(interval, json_value_ms(high_ns));
+}
+
+/* The 95 % intervals of what a gate may ask for; nulls where too few steps say nothing. */
+static void add_intervals(cJSON *body, const struct steps_summary *summary)
+{
+    static const char *const names[EVENT_PHASES] = {"data", "forward", "backward",
+                                                    "optimizer"};
+    cJSON *part = cJSON_AddObjectToObject(body, "ci95_ms");
+    double half = summary->mean_ns * summary->error_pct / 100;
+
+    add_interval(part, "step", summary->mean_ns - half, summary->mean_ns + half);
+    add_interval(part, "step.p95", summary->p95_low_ns, summary->p95_high_ns);
+    for (int i = 0; i < EVENT_PHASES; i++)
+        add_interval(part, names[i], summary->phase_ns[i] - summary->phase_error_ns[i],
+                     summary->phase_ns[i] + summary->phase_error_ns[i]);
+    add_interval(part, "other", summary->other_ns - summary->other_error_ns,
+                 summary->other_ns + summary->other_error_ns);
+}
+
 cJSON *steps_summary_json(const struct steps_summary *summary)
 {
     cJSON *part = cJSON_CreateObject();
@@ -48,6 +73,7 @@ cJSON *steps_summary_json(const struct steps_summary *summary)
     json_ms(part, "other_ms", summary->other_ns);
     json_share(part, "steps_per_s", summary->steps_per_s);
     json_share(part, "samples_per_s", summary->samples_per_s);
+    add_intervals(part, summary);
     json_count(part, "recorded_steps", summary->recorded);
     json_count(part, "kernel_steps", summary->kernels);
     return part;

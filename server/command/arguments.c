@@ -84,7 +84,14 @@ static int take_flag(struct parsing *parsing, const char *word)
         if (flags[i].argument == NULL && strchr(word, '=') != NULL)
             return refuse(parsing, word, "takes no value");
         invocation->flags[i] = flags[i].argument ? take_value(parsing) : "";
-        return invocation->flags[i] ? 0 : refuse(parsing, word, "wants a value");
+        if (invocation->flags[i] == NULL)
+            return refuse(parsing, word, "wants a value");
+        if (!flags[i].repeats)
+            return 0;
+        if (invocation->repeated_count == COMMAND_REPEATS)
+            return refuse(parsing, word, "is there more than 16 times");
+        invocation->repeated[invocation->repeated_count++] = invocation->flags[i];
+        return 0;
     }
     return take_setting(parsing, word);
 }

@@ -16,19 +16,24 @@ enum exit_code {
     EXIT_CANNOT_START = 4, /* something that the command needs is missing or taken */
 };
 
-#define COMMAND_FLAGS 6
+#define COMMAND_FLAGS   6
+#define COMMAND_REPEATS 16
 
 /* A flag of one command alone; settings are flags of the table in options.h. */
 struct command_flag {
     const char *name;     /* "--name"; NULL ends the list */
     const char *argument; /* what it takes, for help; NULL: nothing */
     const char *help;     /* NULL: not shown */
+    bool repeats;         /* every value is kept, in invocation.repeated */
 };
 
 struct invocation {
     const struct command *command;
     struct options options;
     const char *flags[COMMAND_FLAGS]; /* as command->flags; NULL absent, "" set */
+    /* Values of the one flag that repeats, in their order. */
+    const char *repeated[COMMAND_REPEATS];
+    int repeated_count;
     bool json;
     int argc;    /* what is no flag */
     char **argv; /* borrowed from main, NULL-terminated */

@@ -23,10 +23,22 @@ const struct command commands[] = {
              "\n"
              "  trainglass run -- python train.py --epochs 10\n"
              "  trainglass run -- torchrun --nproc-per-node 4 train.py\n"
-             "  trainglass run --no-server -- python train.py     (a sidecar serves)\n",
+             "  trainglass run --no-server -- python train.py     (a sidecar serves)\n"
+             "  trainglass run --fail-on 'data > 20 %' --report run.html -- python train.py\n"
+             "\n"
+             "EXPR is NAME > or < NUMBER UNIT. NAME: step, step.p95, data, forward, "
+             "backward,\n"
+             "optimizer, other, idle, idle.CAUSE or finding.ID in ms per step or % of a "
+             "step; memory in\n"
+             "MiB, GiB or %; overhead in %. It is true when the whole 95 % interval lies "
+             "beyond.\n",
      .settings = SHARED | PROBE | SERVER,
      .flags = {{"--name", "NAME", "name of the run on the page; else the script's"},
-               {"--no-server", NULL, "record only: something else serves the page"}},
+               {"--no-server", NULL, "record only: something else serves the page"},
+               {"--fail-on", "EXPR",
+                "exit 1 instead of 0 when EXPR holds at the end; may be repeated", true},
+               {"--report", "FILE",
+                "write FILE.html, .md or .json when the command has ended"}},
      .min_arguments = 1,
      .max_arguments = 1 << 20,
      .stops_at_argument = true,

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "gate.h"
 #include "places.h"
 #include "run.h"
 
@@ -21,8 +22,14 @@ int command_demo(const struct invocation *invocation)
     argv[0] = program;
     for (int i = 0; i < invocation->argc; i++)
         argv[i + 1] = invocation->argv[i];
-    code =
-        run_command(&invocation->options, "demo", invocation->flags[0] == NULL, argv);
+    const struct gate none = {.count = 0};
+    const struct run_request request = {.options = &invocation->options,
+                                        .name = "demo",
+                                        .server = invocation->flags[0] == NULL,
+                                        .gate = &none,
+                                        .argv = argv};
+
+    code = run_command(&request);
     free(argv);
     return code;
 }

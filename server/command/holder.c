@@ -5,11 +5,12 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
+#include "client.h"
 #include "wire/segment.h"
 
 #define ANSWER_BYTES 4096u
@@ -34,52 +35,6 @@ static bool listener_is_ours(uint16_t port)
     return ours;
 }
 
-static int connect_to(uint16_t port)
-{
-    struct timeval timeout = {.tv_usec = 500000};
-    struct sockaddr_in address = {
-        .sin_family = AF_INET,
-        .sin_port = htons(port),
-        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-    };
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0)
-        return -errno;
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
-        return fd;
-    int error = errno;
-
-    close(fd);
-    return -error;
-}
-
-/* The answer with its head, NUL-terminated; its length, 0 when none came. */
-static size_t fetch(int fd, uint16_t port, char *answer)
-{
-    char request[96];
-    int length = snprintf(request, sizeof(request),
-                          "GET /healthz HTTP/1.1\r\nHost: localhost:%u\r\n"
-                          "Connection: close\r\n\r\n",
-                          port);
-    size_t size = 0;
-    ssize_t got;
-
-    if (send(fd, request, (size_t)length, MSG_NOSIGNAL) != length)
-        return 0;
-    /* Bounded in bytes, and by the pieces that a slow peer can send. */
-    for (int pieces = 0; pieces < 8 && size < ANSWER_BYTES - 1; pieces++) {
-        got = recv(fd, answer + size, ANSWER_BYTES - 1 - size, 0);
-        if (got <= 0)
-            break;
-        size += (size_t)got;
-    }
-    answer[size] = '\0';
-    return size;
-}
-
 static bool text_is(const cJSON *document, const char *key, const char *expected)
 {
     const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(document, key));
@@ -94,16 +49,15 @@ static bool number_is(const cJSON *document, const char *key, double expected)
     return cJSON_IsNumber(item) && item->valuedouble == expected;
 }
 
-static bool answer_is_ours(const char *answer, const char *directory)
+static bool answer_is_ours(const struct client_answer *answer, const char *directory)
 {
-    const char *body = strstr(answer, "\r\n\r\n");
     char usual[64];
     cJSON *document;
     bool ours;
 
-    if (strncmp(answer, "HTTP/1.1 200 ", 13) != 0 || body == NULL)
+    if (answer->status != 200)
         return false;
-    document = cJSON_Parse(body + 4);
+    document = cJSON_Parse(answer->body);
     snprintf(usual, sizeof(usual), "/dev/shm/trainglass-%u", (unsigned)geteuid());
     ours = text_is(document, "name", "trainglass") &&
            number_is(document, "uid", geteuid()) &&
@@ -114,17 +68,40 @@ static bool answer_is_ours(const char *answer, const char *directory)
     return ours;
 }
 
+/* Does anybody listen? Asked before anything is sent to a program of someone else. */
+static bool is_free(uint16_t port)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET,
+        .sin_port = htons(port),
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+    };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool refused;
+
+    if (fd < 0)
+        return false;
+    refused = connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 &&
+              errno == ECONNREFUSED;
+    close(fd);
+    return refused;
+}
+
 enum holder holder_ask(uint16_t port, const char *directory)
 {
-    char answer[ANSWER_BYTES];
-    int fd = connect_to(port);
-    size_t size;
+    struct client_question question = {.port = port,
+                                       .path = "/healthz",
+                                       .token = "",
+                                       .patience_ms = 500,
+                                       .bytes_max = ANSWER_BYTES};
+    struct client_answer answer;
+    bool ours;
 
-    if (fd == -ECONNREFUSED)
+    if (is_free(port))
         return HOLDER_NONE;
-    if (fd < 0)
+    if (!listener_is_ours(port) || client_get(&question, &answer) != 0)
         return HOLDER_OTHER;
-    size = listener_is_ours(port) ? fetch(fd, port, answer) : 0;
-    close(fd);
-    return size > 0 && answer_is_ours(answer, directory) ? HOLDER_OURS : HOLDER_OTHER;
+    ours = answer_is_ours(&answer, directory);
+    free(answer.head);
+    return ours ? HOLDER_OURS : HOLDER_OTHER;
 }

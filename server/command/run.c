@@ -9,6 +9,7 @@
 
 #include "child.h"
 #include "contract.h"
+#include "gate.h"
 #include "launch.h"
 
 /* Under SSH the page is on the far machine: the line that brings it here. */
@@ -46,32 +47,55 @@ static void print_address(const struct launched *launched,
     print_ssh_line(launched->port);
 }
 
-int run_command(const struct options *options, const char *name, bool server,
-                char **argv)
+int run_command(const struct run_request *request)
 {
+    const struct options *options = request->options;
     struct contract contract;
     struct launched launched = {.runs_lock = -1};
     struct child_end end;
-    int code = child_check(argv[0]);
+    int code = child_check(request->argv[0]);
 
     if (code != 0)
         return code;
-    contract_open(&contract, options, name, argv);
+    contract_open(&contract, options, request->name, request->argv);
     child_block_signals();
-    if (server) {
+    if (request->server) {
         launch_server(&launched, options, contract.directory);
         print_address(&launched, options);
     }
     unsetenv("TRAINGLASS_TOKEN"); /* the page's, not the job's */
     contract_export(&contract, options);
-    end = child_run(argv);
+    end = child_run(request->argv);
     contract_close(&contract, end.code, end.signal);
     /* The lock goes with us; the server lingers from here. */
-    return end.code;
+    const struct gate_run run = {
+        .port = launched.port,
+        .token =
+            launched.token[0] ? launched.token : options_text(options, OPTION_TOKEN),
+        .session = contract.session,
+        .code = end.code,
+    };
+
+    return gate_close(request->gate, &run);
 }
+
+enum flag { FLAG_NAME, FLAG_NO_SERVER, FLAG_FAIL_ON, FLAG_REPORT };
 
 int command_run(const struct invocation *invocation)
 {
-    return run_command(&invocation->options, invocation->flags[0],
-                       invocation->flags[1] == NULL, invocation->argv);
+    struct gate gate;
+    const struct run_request request = {.options = &invocation->options,
+                                        .name = invocation->flags[FLAG_NAME],
+                                        .server = !invocation->flags[FLAG_NO_SERVER],
+                                        .gate = &gate,
+                                        .argv = invocation->argv};
+
+    if (!gate_open(&gate, invocation, invocation->flags[FLAG_REPORT]))
+        return EXIT_USAGE;
+    if (gate_is_asked(&gate) && !request.server) {
+        command_complain("run: --fail-on and --report ask the server that --no-server "
+                         "leaves out");
+        return EXIT_USAGE;
+    }
+    return run_command(&request);
 }

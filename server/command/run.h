@@ -6,9 +6,18 @@
 
 #include "command.h"
 
-/* Runs argv with a server beside it; returns the exit code of argv. `name` NULL: the
- * script's. `server` false: record only. */
-int run_command(const struct options *options, const char *name, bool server,
-                char **argv);
+struct gate;
+
+struct run_request {
+    const struct options *options;
+    const char *name;        /* NULL: the script's */
+    bool server;             /* false: record only */
+    const struct gate *gate; /* what is asked for at the end */
+    char **argv;
+};
+
+/* Runs argv with a server beside it; returns the exit code of argv, or what the gate
+ * makes of it. */
+int run_command(const struct run_request *request);
 
 #endif

@@ -1,0 +1,29 @@
+/* Questions of the command line to a server on this machine. */
+#ifndef COMMAND_CLIENT_H
+#define COMMAND_CLIENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/attributes.h"
+
+struct client_question {
+    uint16_t port;
+    const char *path;  /* with its parameters, percent-encoded */
+    const char *token; /* "" none */
+    int patience_ms;   /* for the answer, and once more for its last piece */
+    size_t bytes_max;  /* of the answer with its head */
+};
+
+struct client_answer {
+    char *head; /* owns the bytes of both; free() it */
+    const char *body;
+    int status;
+};
+
+/* Returns 0 for any answer, whatever its status; -ECONNREFUSED when nobody listens,
+ * -EMSGSIZE when it is too long, -EPROTO when it is not HTTP, else -errno. */
+MUST_CHECK int client_get(const struct client_question *question,
+                          struct client_answer *answer);
+
+#endif

@@ -1,0 +1,208 @@
+#include "gate.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client.h"
+#include "wire/clock.h"
+
+#define ANSWER_MS        30000 /* a loaded machine; an idle one needs 20 */
+#define ANSWER_BYTES_MAX (64u << 20)
+/* The server looks once a second whether a process has gone, and reads what it left. */
+#define END_MS    15000
+#define APPEAR_MS 3000 /* a job that recorded is in the server's list by then */
+#define LOOK_NS   100000000
+
+bool gate_open(struct gate *gate, const struct invocation *invocation, const char *path)
+{
+    struct fail_on_error error;
+
+    *gate = (struct gate){.path = path};
+    for (int i = 0; i < invocation->repeated_count; i++) {
+        const char *text = invocation->repeated[i];
+
+        if (fail_on_parse(text, FAIL_ON_ONE_RUN, &gate->expressions[i], &error) != 0) {
+            command_complain("--fail-on '%.120s', at character %zu: %s", text,
+                             error.at + 1, error.reason);
+            return false;
+        }
+        gate->count++;
+    }
+    if (path != NULL && !report_format_of(path, &gate->format)) {
+        command_complain("--report '%.400s': the name ends in .html, .md or .json",
+                         path);
+        return false;
+    }
+    return true;
+}
+
+bool gate_is_asked(const struct gate *gate)
+{
+    return gate->count > 0 || gate->path != NULL;
+}
+
+/* A document of the server; NULL with its refusal, or the reason why there is none. */
+static cJSON *ask(const struct gate_run *run, const char *path, char *why, size_t size)
+{
+    const struct client_question question = {.port = run->port,
+                                             .path = path,
+                                             .token = run->token,
+                                             .patience_ms = ANSWER_MS,
+                                             .bytes_max = ANSWER_BYTES_MAX};
+    struct client_answer answer;
+    int error = client_get(&question, &answer);
+    cJSON *document;
+
+    if (error != 0) {
+        snprintf(why, size, "the server does not answer: %s", strerror(-error));
+        return NULL;
+    }
+    document = cJSON_Parse(answer.body);
+    if (document == NULL || answer.status != 200) {
+        const char *refusal =
+            cJSON_GetStringValue(cJSON_GetObjectItem(document, "error"));
+
+        snprintf(why, size, "the server says %d: %s", answer.status,
+                 refusal != NULL ? refusal : "no JSON");
+        cJSON_Delete(document);
+        document = NULL;
+    }
+    free(answer.head);
+    return document;
+}
+
+/* The newest session of this run: after restarts it is <session>.<n>. */
+static const cJSON *find_session(const cJSON *status, const char *session)
+{
+    const cJSON *one;
+    size_t length = strlen(session);
+
+    cJSON_ArrayForEach(one, cJSON_GetObjectItem(status, "sessions"))
+    {
+        const char *id = cJSON_GetStringValue(cJSON_GetObjectItem(one, "id"));
+
+        if (id != NULL && strncmp(id, session, length) == 0 &&
+            (id[length] == '\0' || id[length] == '.'))
+            return one;
+    }
+    return NULL;
+}
+
+static bool is_running(const cJSON *session)
+{
+    const char *state = cJSON_GetStringValue(cJSON_GetObjectItem(session, "state"));
+
+    return state != NULL && strcmp(state, "running") == 0;
+}
+
+/* Until the server knows that the session has ended. Its id, in *id; false and why. */
+static bool await_end(const struct gate_run *run, char id[64], char *why, size_t size)
+{
+    uint64_t start_ns = clock_ns(CLOCK_MONOTONIC), waited_ms = 0;
+    const struct timespec pause = {.tv_nsec = LOOK_NS};
+
+    while (waited_ms < END_MS) {
+        cJSON *status = ask(run, "/api/status", why, size);
+        const cJSON *session = find_session(status, run->session);
+        bool known = session != NULL, ended = known && !is_running(session);
+
+        if (known)
+            snprintf(id, 64, "%s",
+                     cJSON_GetStringValue(cJSON_GetObjectItem(session, "id")));
+        cJSON_Delete(status);
+        if (status == NULL)
+            return false;
+        waited_ms = (clock_ns(CLOCK_MONOTONIC) - start_ns) / 1000000;
+        if (ended)
+            return true;
+        if (!known && waited_ms >= APPEAR_MS) {
+            snprintf(why, size, "the command recorded nothing");
+            return false;
+        }
+        nanosleep(&pause, NULL);
+    }
+    return true; /* what outlives the command is not waited for */
+}
+
+static cJSON *fetch_report(const struct gate_run *run, char *why, size_t size)
+{
+    char id[64], path[160];
+
+    if (run->port == 0) {
+        snprintf(why, size, "there is no server");
+        return NULL;
+    }
+    if (!await_end(run, id, why, size))
+        return NULL;
+    snprintf(path, sizeof(path), "/api/report?session=%s&window=run", id);
+    return ask(run, path, why, size);
+}
+
+/* One expression, said on stderr and kept in the report. True when it holds. */
+static bool judge(const struct fail_on *expression, const cJSON *report,
+                  const char *why, cJSON *verdicts)
+{
+    struct fail_on_measure measure;
+    char text[320];
+    bool known = false, found = true;
+    cJSON *part = cJSON_CreateObject();
+
+    if (report == NULL)
+        snprintf(text, sizeof(text), "%.300s", why);
+    else
+        known = fail_on_look_up(expression, report, &measure, text, sizeof(text)) == 0;
+    if (known) {
+        found = fail_on_found(expression, &measure);
+        fail_on_describe(expression, &measure, text, sizeof(text));
+    }
+    command_complain("--fail-on '%s': %s, %s", expression->text,
+                     !known  ? "no data"
+                     : found ? "found"
+                             : "not found",
+                     text);
+    cJSON_AddStringToObject(part, "expression", expression->text);
+    cJSON_AddBoolToObject(part, "found", known && found);
+    if (!known)
+        cJSON_AddStringToObject(part, "reason", text);
+    else
+        cJSON_AddStringToObject(part, "measured", text);
+    cJSON_AddItemToArray(verdicts, part);
+    return found;
+}
+
+static void keep(const struct gate *gate, const cJSON *report, const char *why)
+{
+    int error = -ENODATA;
+
+    if (report != NULL)
+        error = report_write_file(report, gate->format, gate->path);
+    if (error != 0)
+        command_complain("no report in %s: %s", gate->path,
+                         report == NULL ? why : strerror(-error));
+}
+
+int gate_close(const struct gate *gate, const struct gate_run *run)
+{
+    char why[256] = "";
+    cJSON *report, *verdicts;
+    bool found = false;
+
+    if (!gate_is_asked(gate))
+        return run->code;
+    report = fetch_report(run, why, sizeof(why));
+    verdicts = cJSON_CreateArray();
+    for (int i = 0; i < gate->count; i++)
+        found = judge(&gate->expressions[i], report, why, verdicts) || found;
+    if (report != NULL)
+        cJSON_AddItemToObject(report, "fail_on", verdicts);
+    else
+        cJSON_Delete(verdicts);
+    if (gate->path != NULL)
+        keep(gate, report, why);
+    cJSON_Delete(report);
+    return run->code == EXIT_DONE && found ? EXIT_FOUND : run->code;
+}

@@ -1,0 +1,39 @@
+/* What `run` does when its command has ended: the report, and the verdict of --fail-on.
+ *
+ * The numbers are the server's own, asked for over HTTP. The command's exit code stands:
+ * only a 0 becomes 1. */
+#ifndef COMMAND_GATE_H
+#define COMMAND_GATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "command.h"
+#include "report/fail_on.h"
+#include "report/report.h"
+
+struct gate {
+    struct fail_on expressions[COMMAND_REPEATS];
+    int count;
+    const char *path; /* of the report; NULL none */
+    enum report_format format;
+};
+
+struct gate_run {
+    uint16_t port; /* of the server; 0 there is none */
+    const char *token, *session;
+    int code; /* of the command */
+};
+
+/* Reads the expressions and the report's name; false after a line on stderr that says
+ * what is wrong and where. */
+MUST_CHECK bool gate_open(struct gate *gate, const struct invocation *invocation,
+                          const char *path);
+
+bool gate_is_asked(const struct gate *gate);
+
+/* Waits until the server has seen the session's end, writes the report, says on stderr
+ * what each expression came to. Returns the exit code. */
+int gate_close(const struct gate *gate, const struct gate_run *run);
+
+#endif

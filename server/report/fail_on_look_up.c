@@ -1,0 +1,229 @@
+/* Where the numbers of --fail-on stand in the answers. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/fail_on.h"
+#include "report/members.h"
+
+static void exact(struct fail_on_measure *measure, double value)
+{
+    *measure = (struct fail_on_measure){value, value, value};
+}
+
+static bool interval(struct fail_on_measure *measure, double value, const cJSON *ends)
+{
+    *measure =
+        (struct fail_on_measure){value, members_number(cJSON_GetArrayItem(ends, 0)),
+                                 members_number(cJSON_GetArrayItem(ends, 1))};
+    return !isnan(measure->value) && !isnan(measure->low) && !isnan(measure->high);
+}
+
+struct look {
+    const struct fail_on *expression;
+    const cJSON *report;
+    const cJSON *train; /* steps.summary.train */
+    struct fail_on_measure *measure;
+    char *reason;
+    size_t size;
+};
+
+static int no_data(const struct look *look, const char *why)
+{
+    snprintf(look->reason, look->size, "%s", why);
+    return -ENODATA;
+}
+
+static double half_of(const struct look *look, const char *part)
+{
+    const cJSON *ends = MEMBER(look->train, "ci95_ms", part);
+
+    return (members_number(cJSON_GetArrayItem(ends, 1)) -
+            members_number(cJSON_GetArrayItem(ends, 0))) /
+           2;
+}
+
+/* Times in ms to what was asked for. */
+static int scaled(const struct look *look)
+{
+    double step = NUMBER(look->train, "mean_ms"), factor = 100 / step;
+
+    if (look->expression->unit != FAIL_ON_PERCENT)
+        return 0;
+    if (isnan(step) || step <= 0)
+        return no_data(look, "no step was seen");
+    look->measure->value *= factor;
+    look->measure->low *= factor;
+    look->measure->high *= factor;
+    return 0;
+}
+
+static int look_up_step(const struct look *look)
+{
+    static const char *const keys[FAIL_ON_NAMES] = {
+        [FAIL_ON_STEP] = "mean_ms",         [FAIL_ON_STEP_P95] = "p95_ms",
+        [FAIL_ON_DATA] = "data_ms",         [FAIL_ON_FORWARD] = "forward_ms",
+        [FAIL_ON_BACKWARD] = "backward_ms", [FAIL_ON_OPTIMIZER] = "optimizer_ms",
+        [FAIL_ON_OTHER] = "other_ms"};
+    enum fail_on_name name = look->expression->name;
+    double count = NUMBER(look->train, "count"),
+           value = NUMBER(look->train, keys[name]);
+    const cJSON *ends = MEMBER(look->train, "ci95_ms", fail_on_word(name));
+    char why[96];
+
+    if (!(count > 0))
+        return no_data(look, "no step was seen");
+    if (isnan(value))
+        return no_data(look, "that part of the steps was not seen");
+    if (!interval(look->measure, value, ends)) {
+        snprintf(why, sizeof(why), "%.0f steps are too few for a 95 %% interval",
+                 count);
+        return no_data(look, why);
+    }
+    return scaled(look);
+}
+
+/* `cause` "": all of them. */
+static double sum_of_causes(const cJSON *idle, const char *cause)
+{
+    const cJSON *part;
+    double sum = 0;
+
+    cJSON_ArrayForEach(part, idle)
+    {
+        if (cJSON_IsNumber(part) &&
+            (*cause == '\0' || strcmp(part->string, cause) == 0))
+            sum += part->valuedouble;
+    }
+    return sum;
+}
+
+/* The device that is idle most. */
+static int look_up_idle(const struct look *look)
+{
+    const cJSON *device, *why = MEMBER(look->report, "gpu", "reason");
+    double most = (double)NAN;
+
+    cJSON_ArrayForEach(device, MEMBER(look->report, "gpu", "devices"))
+    {
+        const cJSON *idle = MEMBER(device, "per_step_ms", "idle");
+
+        if (!cJSON_IsObject(idle))
+            continue;
+        double sum = sum_of_causes(idle, look->expression->subject);
+
+        most = isnan(most) || sum > most ? sum : most;
+    }
+    if (isnan(most))
+        return no_data(look, cJSON_IsString(why) ? why->valuestring
+                                                 : "no GPU time was recorded");
+    exact(look->measure, most);
+    return scaled(look);
+}
+
+/* The fullest: an accelerator where there is one, else the process on its host. */
+static int look_up_memory(const struct look *look)
+{
+    bool percent = look->expression->unit == FAIL_ON_PERCENT;
+    const cJSON *device, *host = MEMBER(look->report, "memory", "host");
+    double most = (double)NAN;
+
+    cJSON_ArrayForEach(device, MEMBER(look->report, "memory", "devices"))
+    {
+        const char *name = TEXT(device, "device");
+        double peak = NUMBER(device, "peak_bytes");
+        double value = percent ? 100 * peak / NUMBER(device, "total_bytes") : peak;
+
+        if (strcmp(name, "cpu") != 0 && !isnan(value))
+            most = isnan(most) || value > most ? value : most;
+    }
+    if (isnan(most)) {
+        double peak = NUMBER(host, "rss_bytes");
+        const cJSON *points = MEMBER(host, "points"), *point;
+
+        cJSON_ArrayForEach(point, points)
+        {
+            double rss = members_number(cJSON_GetArrayItem(point, 1));
+
+            peak = isnan(peak) || rss > peak ? rss : peak;
+        }
+        most = percent ? 100 * peak / NUMBER(host, "limit_bytes") : peak;
+    }
+    if (isnan(most))
+        return no_data(look, "no memory was recorded");
+    exact(look->measure, most);
+    return 0;
+}
+
+static int look_up_overhead(const struct look *look)
+{
+    double value = NUMBER(look->report, "overhead", "measured_pct");
+
+    if (isnan(value))
+        return no_data(look, "the cost has not been measured: the run was too short");
+    if (!interval(look->measure, value, MEMBER(look->report, "overhead", "ci95_pct")))
+        exact(look->measure, value); /* a fixed level: calibrated, not estimated */
+    return 0;
+}
+
+static bool is_of_rule(const char *id, const char *subject)
+{
+    size_t length = strlen(subject);
+
+    return strncmp(id, subject, length) == 0 &&
+           (id[length] == '\0' || id[length] == '-');
+}
+
+/* A price follows the part of the step that it is taken from, and is as sure. */
+static int look_up_finding(const struct look *look)
+{
+    static const char *const lists[] = {"findings", "dismissed"};
+    const cJSON *finding;
+    double value = 0, half = 0;
+
+    /* The rules want some steps before they speak: without, nothing was looked for. */
+    if (!(NUMBER(look->train, "count") >= 10))
+        return no_data(look, "findings want at least 10 steps");
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        cJSON_ArrayForEach(finding, MEMBER(look->report, "bottlenecks", lists[i]))
+        {
+            double ms = NUMBER(finding, "ms_per_step");
+            const char *colour = TEXT(finding, "colour");
+
+            if (!is_of_rule(TEXT(finding, "id"), look->expression->subject) ||
+                !(ms >= value))
+                continue;
+            value = ms;
+            half = half_of(look, colour);
+            half = isnan(half) ? half_of(look, "step") : half;
+        }
+    }
+    half = isnan(half) || half > value ? value : half;
+    *look->measure = (struct fail_on_measure){value, value - half, value + half};
+    return scaled(look);
+}
+
+int fail_on_look_up(const struct fail_on *expression, const struct cJSON *report,
+                    struct fail_on_measure *measure, char *reason, size_t size)
+{
+    struct look look = {.expression = expression,
+                        .report = report,
+                        .train = MEMBER(report, "steps", "summary", "train"),
+                        .measure = measure,
+                        .reason = reason,
+                        .size = size};
+
+    switch (expression->name) {
+    case FAIL_ON_IDLE:
+        return look_up_idle(&look);
+    case FAIL_ON_MEMORY:
+        return look_up_memory(&look);
+    case FAIL_ON_OVERHEAD:
+        return look_up_overhead(&look);
+    case FAIL_ON_FINDING:
+        return look_up_finding(&look);
+    default:
+        return look_up_step(&look);
+    }
+}

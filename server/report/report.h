@@ -1,0 +1,27 @@
+/* A document of /api/report as something to keep and to read: HTML that stands alone,
+ * Markdown for a pull request, or the JSON itself. Its texts are foreign: a name of a
+ * job can be anything. */
+#ifndef REPORT_REPORT_H
+#define REPORT_REPORT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "wire/attributes.h"
+
+struct cJSON;
+
+enum report_format { REPORT_JSON, REPORT_MARKDOWN, REPORT_HTML };
+
+/* By the end of the name: .json, .md, .html. */
+bool report_format_of(const char *path, enum report_format *format);
+
+/* Writes the file anew, in one piece: it is whole or not there. Returns 0 or -errno. */
+MUST_CHECK int report_write_file(const struct cJSON *report, enum report_format format,
+                                 const char *path);
+
+/* To an open stream, whose errors the caller looks at. */
+void report_write_markdown(const struct cJSON *report, FILE *out);
+void report_write_html(const struct cJSON *report, FILE *out);
+
+#endif

@@ -1,0 +1,340 @@
+/* The report as one HTML file: no script, nothing fetched, light and dark. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/members.h"
+#include "report/report.h"
+
+#define GIB     (1024.0 * 1024 * 1024)
+#define OPS_MAX 20
+#define CHART_W 960.0
+#define CHART_H 160.0
+
+static const char style[] =
+    ":root{color-scheme:light dark;--page:light-dark(#f4f5f7,#0e1218);"
+    "--surface:light-dark(#fff,#151a22);--line:light-dark(#e2e5ea,#262d38);"
+    "--ink:light-dark(#161b24,#e9edf3);--dim:light-dark(#5e6878,#8d98a9);"
+    "--wait:light-dark(#a14f00,#f3ac48);--bad:light-dark(#b3261e,#ff8b80);"
+    "--good:light-dark(#0e7449,#4cc38a);"
+    "--data:light-dark(#e3962e,#f5ae45);--forward:light-dark(#93cbf5,#a7d8f9);"
+    "--backward:light-dark(#3b68b9,#2477c9);--optimizer:light-dark(#4cb9a1,#5fafa6);"
+    "--other:light-dark(#6c7583,#5a606a)}"
+    "body{margin:24px auto;max-width:1008px;padding:0 24px;background:var(--page);"
+    "color:var(--ink);font:13px/18px system-ui,sans-serif;"
+    "font-variant-numeric:tabular-nums}"
+    "h1{font-size:22px;line-height:28px;margin:0 0 4px}h2{font-size:13px;margin:0 0 "
+    "8px}"
+    "h3{font-size:14px;margin:12px 0 2px}p{margin:4px 0}em{font-style:normal;"
+    "color:var(--wait)}section{background:var(--surface);border:1px solid var(--line);"
+    "border-radius:8px;padding:12px 16px;margin:16px 0}.dim{color:var(--dim)}"
+    "table{border-collapse:collapse;width:100%}td,th{padding:4px 8px;text-align:right;"
+    "border-bottom:1px solid var(--line);font-weight:400}th{color:var(--dim)}"
+    "td:first-child,th:first-child{text-align:left;word-break:break-word}"
+    ".bar{display:flex;height:28px;gap:1px;border-radius:3px;overflow:hidden}"
+    ".bar i{min-width:1px}.key i{display:inline-block;width:10px;height:10px;"
+    "border-radius:2px;margin:0 4px 0 12px}svg{width:100%;height:auto;display:block}"
+    "code{font:12px "
+    "ui-monospace,monospace}.bad{color:var(--bad)}.good{color:var(--good)}"
+    ".data{background:var(--data)}.forward{background:var(--forward)}"
+    ".backward{background:var(--backward)}.optimizer{background:var(--optimizer)}"
+    ".other{background:var(--other)}";
+
+static void put_char(FILE *out, char c)
+{
+    switch (c) {
+    case '&':
+        fputs("&amp;", out);
+        break;
+    case '<':
+        fputs("&lt;", out);
+        break;
+    case '>':
+        fputs("&gt;", out);
+        break;
+    case '"':
+        fputs("&quot;", out);
+        break;
+    case '\'':
+        fputs("&#39;", out);
+        break;
+    default:
+        fputc((unsigned char)c < 0x20 ? ' ' : c, out);
+    }
+}
+
+static void put_text(FILE *out, const char *text)
+{
+    for (; *text != '\0'; text++)
+        put_char(out, *text);
+}
+
+/* Code between backticks. */
+static void put_sentence(FILE *out, const char *text)
+{
+    bool code = false;
+
+    for (; *text != '\0'; text++) {
+        if (*text != '`') {
+            put_char(out, *text);
+            continue;
+        }
+        fputs(code ? "</code>" : "<code>", out);
+        code = !code;
+    }
+    if (code)
+        fputs("</code>", out);
+}
+
+static void put_cell(FILE *out, const char *unit, double value, int digits)
+{
+    if (isnan(value))
+        fputs("<td>–</td>", out);
+    else
+        fprintf(out, "<td>%.*f%s%s</td>", digits, value, *unit ? " " : "", unit);
+}
+
+/* Three significant digits, but no more than three places. */
+static int places(double value)
+{
+    return value >= 100 || isnan(value) ? 0 : value >= 10 ? 1 : value >= 1 ? 2 : 3;
+}
+
+static const cJSON *session_of(const cJSON *report)
+{
+    const char *id = TEXT(report, "bottlenecks", "session");
+    const cJSON *one;
+
+    cJSON_ArrayForEach(one, MEMBER(report, "status", "sessions"))
+    {
+        if (strcmp(TEXT(one, "id"), id) == 0)
+            return one;
+    }
+    return NULL;
+}
+
+static void put_head(FILE *out, const cJSON *report)
+{
+    const cJSON *interval = MEMBER(report, "overhead", "ci95_pct");
+    const cJSON *session = session_of(report), *found = MEMBER(report, "bottlenecks");
+    double step = NUMBER(found, "step_ms", "mean"),
+           avoid = NUMBER(found, "avoidable_ms");
+
+    fputs("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta "
+          "name=\"viewport\" content=\"width=device-width\"><meta "
+          "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+          "style-src 'unsafe-inline'\"><title>",
+          out);
+    put_text(out, TEXT(session, "name"));
+    fprintf(out, ": trainglass</title><style>%s</style><h1>", style);
+    if (isnan(step))
+        fputs("No step was seen.", out);
+    else
+        fprintf(out, "A step takes %.3g ms. ", step);
+    if (avoid > 0)
+        fprintf(out, "Up to <em>%.3g ms</em> of it is avoidable.", avoid);
+    fputs("</h1><p>", out);
+    put_text(out, TEXT(session, "name"));
+    fprintf(out, ", %.0f steps, ", NUMBER(found, "steps"));
+    put_text(out, TEXT(session, "state"));
+    fputs(*TEXT(session, "end", "cause") != '\0' ? ": " : "", out);
+    put_text(out, TEXT(session, "end", "cause"));
+    if (!isnan(step))
+        fprintf(out, "; median %.3g ms, p95 %.3g ms", NUMBER(found, "step_ms", "p50"),
+                NUMBER(found, "step_ms", "p95"));
+    if (!isnan(NUMBER(report, "overhead", "measured_pct")))
+        fprintf(out, "; recording cost %.2g %%",
+                NUMBER(report, "overhead", "measured_pct"));
+    if (cJSON_IsArray(interval))
+        fprintf(out, " (95 %%: %.2g to %.2g %%)",
+                members_number(cJSON_GetArrayItem(interval, 0)),
+                members_number(cJSON_GetArrayItem(interval, 1)));
+    fputs(".</p>", out);
+}
+
+static void put_gate(FILE *out, const cJSON *report)
+{
+    const cJSON *list = MEMBER(report, "fail_on"), *one;
+
+    if (cJSON_GetArraySize(list) == 0)
+        return;
+    fputs("<section><h2>Gate</h2><table><tr><th>Expression<th><th>Measured</tr>", out);
+    cJSON_ArrayForEach(one, list)
+    {
+        bool found = cJSON_IsTrue(MEMBER(one, "found"));
+        bool known = MEMBER(one, "measured") != NULL;
+
+        fputs("<tr><td><code>", out);
+        put_text(out, TEXT(one, "expression"));
+        fprintf(out, "</code></td><td class=\"%s\">%s</td><td>",
+                known && !found ? "good" : "bad",
+                !known  ? "■ no data"
+                : found ? "■ found"
+                        : "● not found");
+        put_text(out, known ? TEXT(one, "measured") : TEXT(one, "reason"));
+        fputs("</td></tr>", out);
+    }
+    fputs("</table></section>", out);
+}
+
+static void put_phases(FILE *out, const cJSON *report)
+{
+    static const char *const names[] = {"data", "forward", "backward", "optimizer",
+                                        "other"};
+    const cJSON *shares = MEMBER(report, "bottlenecks", "phases");
+    double step = NUMBER(report, "bottlenecks", "step_ms", "mean");
+
+    if (isnan(step))
+        return;
+    fputs("<section><h2>Where a step goes</h2><div class=\"bar\">", out);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        double share = NUMBER(shares, names[i]);
+
+        if (share > 0)
+            fprintf(out, "<i class=\"%s\" style=\"flex:%.4f\"></i>", names[i], share);
+    }
+    fputs("</div><p class=\"key\">", out);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        double share = NUMBER(shares, names[i]);
+
+        fprintf(out, "<i class=\"%s\"></i>%s ", names[i], names[i]);
+        if (isnan(share))
+            fputs("–", out);
+        else
+            fprintf(out, "%.3g ms <span class=\"dim\">%.1f %%</span>",
+                    share / 100 * step, share);
+    }
+    fputs("</p></section>", out);
+}
+
+/* Every step as a vertical line from zero: a spike is never lost. */
+static void put_chart(FILE *out, const cJSON *report)
+{
+    const cJSON *steps = MEMBER(report, "steps", "steps"), *one;
+    double from = NUMBER(report, "steps", "window", "from_ms");
+    double to = NUMBER(report, "steps", "window", "to_ms"), top = 0;
+
+    cJSON_ArrayForEach(one, steps)
+    {
+        double ms = NUMBER(one, "duration_ms");
+
+        top = ms > top ? ms : top;
+    }
+    if (top <= 0 || !(to > from))
+        return;
+    fprintf(out,
+            "<section><h2>Step time <span class=\"dim\">0 to %.3g ms, over %.4g s"
+            "</span></h2><svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
+            "aria-label=\"time of every step\"><path fill=\"none\" stroke=\"#3b68b9\" "
+            "stroke-width=\"1.2\" d=\"",
+            top, (to - from) / 1e3, CHART_W, CHART_H);
+    cJSON_ArrayForEach(one, steps)
+    {
+        double x = (NUMBER(one, "start_ms") - from) / (to - from) * CHART_W;
+        double y = CHART_H - NUMBER(one, "duration_ms") / top * (CHART_H - 4);
+
+        if (!isnan(x) && !isnan(y) && !cJSON_IsTrue(MEMBER(one, "validation")))
+            fprintf(out, "M%.1f %.0fV%.1f", x, CHART_H, y);
+    }
+    fputs("\"/></svg></section>", out);
+}
+
+static void put_finding(FILE *out, const cJSON *finding)
+{
+    const cJSON *advice;
+    double ms = NUMBER(finding, "ms_per_step");
+
+    fputs("<h3>", out);
+    if (ms > 0)
+        fprintf(out, "<em>%.3g ms</em> ", ms);
+    put_text(out, TEXT(finding, "title"));
+    fputs("</h3><p>", out);
+    put_text(out, TEXT(finding, "evidence", "sentence"));
+    fputs(". <span class=\"dim\">", out);
+    put_text(out, TEXT(finding, "formula"));
+    fputs("</span></p><ul>", out);
+    cJSON_ArrayForEach(advice, MEMBER(finding, "advice"))
+    {
+        fputs("<li>", out);
+        put_sentence(out, members_text(advice));
+        fputs("</li>", out);
+    }
+    fputs("</ul><p class=\"dim\">Wrong if: ", out);
+    put_sentence(out, TEXT(finding, "wrong_if"));
+    fputs("</p>", out);
+}
+
+static void put_findings(FILE *out, const cJSON *report)
+{
+    const cJSON *list = MEMBER(report, "bottlenecks", "findings"), *one;
+
+    fputs("<section><h2>Findings</h2>", out);
+    if (cJSON_GetArraySize(list) == 0)
+        fputs("<p>Nothing stands out.</p>", out);
+    cJSON_ArrayForEach(one, list) put_finding(out, one);
+    fputs("</section>", out);
+}
+
+static void put_ops(FILE *out, const char *title, const cJSON *list)
+{
+    const cJSON *one;
+    int left = OPS_MAX;
+
+    if (cJSON_GetArraySize(list) == 0)
+        return;
+    fprintf(out,
+            "<section><h2>%s</h2><table><tr><th>Name<th>ms per step<th>calls per step"
+            "<th>mean<th>p95<th>of the step</tr>",
+            title);
+    cJSON_ArrayForEach(one, list)
+    {
+        double ms = NUMBER(one, "per_step_ms");
+
+        if (left-- == 0)
+            break;
+        fputs("<tr><td><code>", out);
+        put_text(out, TEXT(one, "name"));
+        fputs("</code></td>", out);
+        put_cell(out, "ms", ms, places(ms));
+        put_cell(out, "", NUMBER(one, "per_step_count"), 1);
+        put_cell(out, "µs", NUMBER(one, "mean_us"), 0);
+        put_cell(out, "µs", NUMBER(one, "p95_us"), 0);
+        put_cell(out, "%", 100 * NUMBER(one, "share"), 1);
+        fputs("</tr>", out);
+    }
+    fputs("</table></section>", out);
+}
+
+static void put_memory(FILE *out, const cJSON *report)
+{
+    const cJSON *host = MEMBER(report, "memory", "host"), *one;
+
+    fputs("<section><h2>Memory</h2><table><tr><th>Device<th>peak<th>of</tr>", out);
+    cJSON_ArrayForEach(one, MEMBER(report, "memory", "devices"))
+    {
+        fputs("<tr><td>", out);
+        put_text(out, TEXT(one, "device"));
+        fputs(" (allocator)</td>", out);
+        put_cell(out, "GiB", NUMBER(one, "peak_bytes") / GIB, 3);
+        put_cell(out, "GiB", NUMBER(one, "total_bytes") / GIB, 1);
+        fputs("</tr>", out);
+    }
+    fputs("<tr><td>process, resident</td>", out);
+    put_cell(out, "GiB", NUMBER(host, "rss_bytes") / GIB, 3);
+    put_cell(out, "GiB", NUMBER(host, "limit_bytes") / GIB, 1);
+    fputs("</tr></table></section>", out);
+}
+
+void report_write_html(const cJSON *report, FILE *out)
+{
+    put_head(out, report);
+    put_gate(out, report);
+    put_phases(out, report);
+    put_chart(out, report);
+    put_findings(out, report);
+    put_ops(out, "GPU", MEMBER(report, "bottlenecks", "top_cuda_ops"));
+    put_ops(out, "CPU", MEMBER(report, "bottlenecks", "top_cpu_ops"));
+    put_memory(out, report);
+    fprintf(out, "<p class=\"dim\">trainglass %s, session ", TEXT(report, "version"));
+    put_text(out, TEXT(report, "bottlenecks", "session"));
+    fputs("</p></html>\n", out);
+}

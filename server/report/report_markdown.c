@@ -1,0 +1,242 @@
+/* The report as Markdown: a table per question, short enough for a pull request. */
+#include <string.h>
+
+#include "report/members.h"
+#include "report/report.h"
+
+#define GIB      (1024.0 * 1024 * 1024)
+#define OPS_MAX  10
+#define SLOW_MAX 5
+
+/* Foreign text: nothing in it may end a cell, a line or begin a tag. */
+static void put_text(FILE *out, const char *text)
+{
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c == '<')
+            fputs("&lt;", out);
+        else if (strchr("\\|*_[]#", *c) != NULL)
+            fprintf(out, "\\%c", *c);
+        else
+            fputc((unsigned char)*c < 0x20 ? ' ' : *c, out);
+    }
+}
+
+/* Ours: sentences with code between backticks. */
+static void put_sentence(FILE *out, const char *text)
+{
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c == '<')
+            fputs("&lt;", out);
+        else
+            fputc((unsigned char)*c < 0x20 || *c == '|' ? ' ' : *c, out);
+    }
+}
+
+/* Three significant digits. */
+static void put_number(FILE *out, double value, const char *unit)
+{
+    if (isnan(value))
+        fputs("–", out);
+    else
+        fprintf(out, "%.3g%s", value, unit);
+}
+
+static const cJSON *session_of(const cJSON *report)
+{
+    const char *id = TEXT(report, "bottlenecks", "session");
+    const cJSON *one;
+
+    cJSON_ArrayForEach(one, MEMBER(report, "status", "sessions"))
+    {
+        if (strcmp(TEXT(one, "id"), id) == 0)
+            return one;
+    }
+    return NULL;
+}
+
+static void put_headline(FILE *out, const cJSON *report)
+{
+    const cJSON *interval = MEMBER(report, "overhead", "ci95_pct");
+    const cJSON *session = session_of(report), *found = MEMBER(report, "bottlenecks");
+    double step = NUMBER(found, "step_ms", "mean"),
+           avoid = NUMBER(found, "avoidable_ms");
+
+    fputs("# ", out);
+    put_text(out, TEXT(session, "name"));
+    fputs("\n\n", out);
+    if (isnan(step))
+        fputs("No step was seen.", out);
+    else
+        fprintf(out, "**A step takes %.3g ms.** ", step);
+    if (avoid > 0)
+        fprintf(out, "Up to %.3g ms of it is avoidable.", avoid);
+    fprintf(out, "\n\n%.0f steps, ", NUMBER(found, "steps"));
+    put_text(out, TEXT(session, "state"));
+    if (*TEXT(session, "end", "cause") != '\0')
+        fputs(": ", out);
+    put_text(out, TEXT(session, "end", "cause"));
+    fputs("; median ", out);
+    put_number(out, NUMBER(found, "step_ms", "p50"), " ms");
+    fputs(", p95 ", out);
+    put_number(out, NUMBER(found, "step_ms", "p95"), " ms");
+    fputs(", cost of recording ", out);
+    put_number(out, NUMBER(report, "overhead", "measured_pct"), " %");
+    if (cJSON_IsArray(interval))
+        fprintf(out, " (95 %%: %.2g to %.2g %%)",
+                members_number(cJSON_GetArrayItem(interval, 0)),
+                members_number(cJSON_GetArrayItem(interval, 1)));
+    fprintf(out, ". Session `%s`.\n", TEXT(found, "session"));
+}
+
+static void put_gate(FILE *out, const cJSON *report)
+{
+    const cJSON *list = MEMBER(report, "fail_on"), *one;
+
+    if (cJSON_GetArraySize(list) == 0)
+        return;
+    fputs("\n## Gate\n\n| Expression | | Measured |\n|---|---|---|\n", out);
+    cJSON_ArrayForEach(one, list)
+    {
+        bool found = cJSON_IsTrue(MEMBER(one, "found"));
+        bool known = MEMBER(one, "measured") != NULL;
+
+        fputs("| ", out);
+        put_text(out, TEXT(one, "expression"));
+        fprintf(out, " | %s | ",
+                !known  ? "no data"
+                : found ? "**found**"
+                        : "not found");
+        put_text(out, known ? TEXT(one, "measured") : TEXT(one, "reason"));
+        fputs(" |\n", out);
+    }
+}
+
+static void put_phases(FILE *out, const cJSON *report)
+{
+    static const char *const names[] = {"data", "forward", "backward", "optimizer",
+                                        "other"};
+    const cJSON *train = MEMBER(report, "steps", "summary", "train");
+
+    fputs("\n## Where a step goes\n\n| Phase | ms per step | of the step "
+          "|\n|---|--:|--:|\n",
+          out);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        double share = NUMBER(report, "bottlenecks", "phases", names[i]);
+
+        fprintf(out, "| %s | ", names[i]);
+        put_number(out, share / 100 * NUMBER(train, "mean_ms"), "");
+        fputs(" | ", out);
+        put_number(out, share, " %");
+        fputs(" |\n", out);
+    }
+}
+
+static void put_findings(FILE *out, const cJSON *report)
+{
+    const cJSON *list = MEMBER(report, "bottlenecks", "findings"), *one, *advice;
+
+    fputs("\n## Findings\n", out);
+    if (cJSON_GetArraySize(list) == 0)
+        fputs("\nNothing stands out.\n", out);
+    cJSON_ArrayForEach(one, list)
+    {
+        fputs("\n### ", out);
+        put_sentence(out, TEXT(one, "title"));
+        if (NUMBER(one, "ms_per_step") > 0)
+            fprintf(out, ": %.3g ms per step", NUMBER(one, "ms_per_step"));
+        fputs("\n\n", out);
+        put_text(out, TEXT(one, "evidence", "sentence"));
+        fputs(" (", out);
+        put_text(out, TEXT(one, "formula"));
+        fputs(").\n\n", out);
+        cJSON_ArrayForEach(advice, MEMBER(one, "advice"))
+        {
+            fputs("- ", out);
+            put_sentence(out, members_text(advice));
+            fputc('\n', out);
+        }
+        fputs("\nWrong if: ", out);
+        put_sentence(out, TEXT(one, "wrong_if"));
+        fputc('\n', out);
+    }
+}
+
+static void put_ops(FILE *out, const char *title, const cJSON *list)
+{
+    const cJSON *one;
+    int left = OPS_MAX;
+
+    if (cJSON_GetArraySize(list) == 0)
+        return;
+    fprintf(out,
+            "\n## %s\n\n| Name | ms per step | calls per step | of the step |\n"
+            "|---|--:|--:|--:|\n",
+            title);
+    cJSON_ArrayForEach(one, list)
+    {
+        if (left-- == 0)
+            break;
+        fputs("| ", out);
+        put_text(out, TEXT(one, "name"));
+        fputs(" | ", out);
+        put_number(out, NUMBER(one, "per_step_ms"), "");
+        fputs(" | ", out);
+        put_number(out, NUMBER(one, "per_step_count"), "");
+        fputs(" | ", out);
+        put_number(out, 100 * NUMBER(one, "share"), " %");
+        fputs(" |\n", out);
+    }
+}
+
+static void put_slow(FILE *out, const cJSON *report)
+{
+    const cJSON *list = MEMBER(report, "steps", "slow"), *one;
+    int left = SLOW_MAX;
+
+    if (cJSON_GetArraySize(list) == 0)
+        return;
+    fputs("\n## Newest slow steps\n\n| Step | ms | cause |\n|--:|--:|---|\n", out);
+    cJSON_ArrayForEach(one, list)
+    {
+        if (left-- == 0)
+            break;
+        fprintf(out, "| %.0f | %.3g | %s |\n", NUMBER(one, "number"),
+                NUMBER(one, "duration_ms"), TEXT(one, "cause"));
+    }
+}
+
+static void put_memory(FILE *out, const cJSON *report)
+{
+    const cJSON *list = MEMBER(report, "memory", "devices"), *one;
+    double rss = NUMBER(report, "memory", "host", "rss_bytes");
+
+    fputs("\n## Memory\n\n| Device | peak | of |\n|---|--:|--:|\n", out);
+    cJSON_ArrayForEach(one, list)
+    {
+        fputs("| ", out);
+        put_text(out, TEXT(one, "device"));
+        fputs(" (allocator) | ", out);
+        put_number(out, NUMBER(one, "peak_bytes") / GIB, " GiB");
+        fputs(" | ", out);
+        put_number(out, NUMBER(one, "total_bytes") / GIB, " GiB");
+        fputs(" |\n", out);
+    }
+    fputs("| process, resident | ", out);
+    put_number(out, rss / GIB, " GiB");
+    fputs(" | ", out);
+    put_number(out, NUMBER(report, "memory", "host", "limit_bytes") / GIB, " GiB");
+    fputs(" |\n", out);
+}
+
+void report_write_markdown(const cJSON *report, FILE *out)
+{
+    put_headline(out, report);
+    put_gate(out, report);
+    put_phases(out, report);
+    put_findings(out, report);
+    put_slow(out, report);
+    put_ops(out, "GPU", MEMBER(report, "bottlenecks", "top_cuda_ops"));
+    put_ops(out, "CPU", MEMBER(report, "bottlenecks", "top_cpu_ops"));
+    put_memory(out, report);
+    fprintf(out, "\ntrainglass %s\n", TEXT(report, "version"));
+}

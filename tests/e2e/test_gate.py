@@ -1,0 +1,103 @@
+"""--fail-on and --report: what a run comes to, for a machine and for people."""
+import html.parser
+import json
+
+from harness import BUILD, TrainglassTest, main
+
+MLP = str(BUILD / "bin" / "train_mlp")
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.text = [], ""
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+class Gate(TrainglassTest):
+    def run_gate(self, *words, command=(MLP, "--steps", "150"), **options):
+        return self.trainglass("run", "--linger", "0", *words, "--", *command, **options)
+
+    def test_what_is_surely_beyond_its_limit_turns_a_0_into_1(self):
+        ended = self.run_gate("--fail-on", "step > 0.001 ms", "--fail-on", "step < 0.001 ms")
+        self.assertEqual(ended.returncode, 1, ended.stderr)
+        self.assertIn("--fail-on 'step > 0.001 ms': found, ", ended.stderr)
+        self.assertIn("--fail-on 'step < 0.001 ms': not found, ", ended.stderr)
+        self.assertIn("95 %", ended.stderr)
+
+    def test_a_run_that_keeps_its_limits_ends_with_0(self):
+        ended = self.run_gate("--fail-on", "step > 1000000 ms", "--fail-on", "memory > 1000 GiB",
+                              "--fail-on", "finding.tiny-ops > 99 %")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertEqual(ended.stderr.count("not found"), 3, ended.stderr)
+
+    def test_the_code_of_a_command_that_failed_stands(self):
+        script = f"{MLP} --steps 50 >/dev/null; exit 7"
+        ended = self.run_gate("--fail-on", "step > 0.001 ms", command=("sh", "-c", script))
+        self.assertEqual(ended.returncode, 7, ended.stderr)
+        self.assertIn("': found, ", ended.stderr)
+
+    def test_without_data_it_is_1_with_the_reason(self):
+        for command, reason in ((("true",), "recorded nothing"),
+                                ((MLP, "--steps", "50"), "GPU")):
+            ended = self.run_gate("--fail-on", "idle.data > 1 ms", command=command)
+            self.assertEqual(ended.returncode, 1, ended.stderr)
+            self.assertRegex(ended.stderr, f"no data, .*{reason}")
+
+    def test_a_wrong_expression_is_refused_with_its_place_before_anything_runs(self):
+        left = self.folder / "left"
+        for expression, place in (("stpe > 3 ms", "character 1:"), ("step > 3 GiB", "character 10:"),
+                                  ("finding.none > 3 %", "character 9:"), ("", "character 1:")):
+            ended = self.run_gate("--fail-on", expression, command=("touch", left))
+            self.assertEqual(ended.returncode, 2)
+            self.assertIn(place, ended.stderr)
+        ended = self.run_gate("--report", "run.pdf", command=("touch", left))
+        self.assertEqual((ended.returncode, ".html" in ended.stderr), (2, True))
+        ended = self.run_gate("--no-server", "--fail-on", "step > 1 ms", command=("touch", left))
+        self.assertEqual(ended.returncode, 2)
+        self.assertFalse(left.exists())
+
+    def test_a_server_that_is_joined_answers_for_this_run_alone(self):
+        first = self.trainglass("run", "--", MLP, "--steps", "50")
+        self.assertEqual(first.returncode, 0, first.stderr)
+        report = self.folder / "run.json"
+        ended = self.run_gate("--name", "second", "--report", report, "--fail-on", "step > 1000000 ms")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        kept = json.loads(report.read_text())
+        self.assertEqual(kept["bottlenecks"]["steps"], 150)
+        own = [s for s in kept["status"]["sessions"] if s["id"] == kept["bottlenecks"]["session"]]
+        self.assertEqual([(s["name"], s["state"]) for s in own], [("second", "ended")])
+        self.assertEqual(kept["fail_on"][0]["found"], False)
+
+    def test_the_report_is_a_page_that_stands_alone_and_a_text_for_people(self):
+        page, text = self.folder / "run.html", self.folder / "run.md"
+        name = "<script>alert(1)</script>|`x`"
+        for report in (page, text):
+            ended = self.run_gate("--name", name, "--fail-on", "step > 1 ms", "--report", report)
+            self.assertIn(ended.returncode, (0, 1), ended.stderr)
+        parsed = Page()
+        parsed.feed(page.read_text())
+        self.assertIn(name, parsed.text)
+        self.assertIn("A step takes", parsed.text)
+        self.assertIn("step > 1 ms", parsed.text)
+        self.assertIn("linear1", parsed.text)
+        tags = {tag for tag, _ in parsed.tags}
+        self.assertFalse(tags & {"script", "link", "img", "iframe"}, tags)
+        self.assertFalse([a for _, attributes in parsed.tags for a in attributes if a in ("src", "href")])
+        self.assertNotIn("<script", text.read_text())
+        self.assertIn("**A step takes", text.read_text())
+        self.assertEqual(sorted(p.name for p in self.folder.glob("run*")), ["run.html", "run.md"])
+
+    def test_a_report_that_cannot_be_written_does_not_change_the_code(self):
+        ended = self.run_gate("--report", self.folder / "none" / "run.html")
+        self.assertEqual(ended.returncode, 0)
+        self.assertIn("no report in", ended.stderr)
+
+
+if __name__ == "__main__":
+    main()
