@@ -17,6 +17,7 @@ FLOW = {  # folder -> folders it may include besides itself
 INSIDE = {  # folder in a folder -> the only ones that it may include besides itself
     "collector/probe/budget": ("wire",),
     "collector/probe/steps": ("wire",),
+    "collector/probe/cupti": ("wire", "probe/probe.h"),
 }
 SERVER_MAY = set(FLOW) - {"collector/probe", "collector/python"}
 ONLY_IN = {  # header -> folders that may know the library

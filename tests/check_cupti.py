@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Compares our table of CUPTI's records with NVIDIA's own headers, in every version that is
+at hand: check_cupti.py PROGRAM, where PROGRAM --fields prints the table. Headers are looked
+for in the folders of CUPTI_INCLUDE (separated by ':'), in CUDA_HOME and in the packages of
+TORCH_PYTHON; without any the check is skipped. Nothing of theirs is kept."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+STRUCTURES = {1: "Memcpy", 2: "Memset", 3: "Kernel", 4: "API", 5: "API", 10: "Kernel",
+              17: "Overhead", 22: "MemcpyPtoP", 38: "Synchronization",
+              39: "ExternalCorrelation", 49: "Memory", 51: "GraphTrace"}
+ARRAYS = {"gridX", "blockX"}  # three numbers of ours, one behind the other
+# What the headers want of the CUDA toolkit, which the packages of CUPTI lack.
+CUDA_H = """
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+typedef int CUresult, CUdevice, CUgraphNodeType, CUdevice_attribute, CUstreamAttrID;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUstream_st *CUstream;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUevent_st *CUevent;
+typedef struct { unsigned char bytes[16]; } CUuuid;
+typedef struct { void *base; } CUaccessPolicyWindow, CUstreamAttrValue, CUlaunchAttribute;
+typedef unsigned long long CUdeviceptr;
+"""
+
+
+def folders():
+    """Folders that hold a cupti_activity.h."""
+    found = [pathlib.Path(path) for path in os.environ.get("CUPTI_INCLUDE", "").split(":")
+             if path]
+    for home in filter(None, (os.environ.get("CUDA_HOME"), "/usr/local/cuda")):
+        found += [pathlib.Path(home, "include"), pathlib.Path(home, "extras/CUPTI/include")]
+    python = os.environ.get("TORCH_PYTHON")
+    if python:
+        code = "import site; print(*site.getsitepackages(), sep='\\n')"
+        answer = subprocess.run([python, "-c", code], capture_output=True, text=True)
+        for line in answer.stdout.splitlines():
+            found += sorted(pathlib.Path(line, "nvidia").glob("*/include"))
+    return [path for path in found if (path / "cupti_activity.h").is_file()]
+
+
+def newest(text, base, kind):
+    """The newest structure of a name: CUpti_ActivityKernel13."""
+    numbers = [int(number or 1) for number in
+               re.findall(rf"}}\s*CUpti_Activity{base}(\d*);", text)]
+    number = max(numbers)
+    if kind == 49 and number < 2:
+        raise ValueError("no CUpti_ActivityMemory2")
+    return f"CUpti_Activity{base}{number if number > 1 else ''}"
+
+
+def program(header, rows):
+    """C that prints offset and size of each row's field, and each structure's size."""
+    lines = ['#include <stdio.h>', '#include <cuda.h>', '#include <cupti_activity.h>',
+             'int main(void) {']
+    for kind, name, _, _ in rows:
+        structure = newest(header, STRUCTURES[kind], kind)
+        if kind == 17 and name == "correlationId" and structure == "CUpti_ActivityOverhead":
+            lines.append('printf("0 0\\n");')  # came with the second version
+            continue
+        lines.append(f'printf("%zu %zu\\n", offsetof({structure}, {name}), '
+                     f'sizeof((({structure} *)0)->{name}));')
+    return "\n".join([*lines, "}"])
+
+
+def compare(folder, rows):
+    header = "\n".join(path.read_text(errors="replace") for path in
+                       (folder / "cupti_activity.h", folder / "cupti_activity_deprecated.h")
+                       if path.is_file())
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = pathlib.Path(scratch)
+        (scratch / "cuda.h").write_text(CUDA_H)
+        for name in ("builtin_types.h", "cuda_runtime_api.h"):
+            (scratch / name).write_text("#include <cuda.h>\n")
+        (scratch / "check.c").write_text(program(header, rows))
+        made = subprocess.run([os.environ.get("CC", "cc"), f"-I{scratch}", f"-I{folder}",
+                               "check.c", "-o", "check"], cwd=scratch, capture_output=True,
+                              text=True)
+        if made.returncode != 0:
+            return [f"{folder}: does not compile: {made.stderr[:800]}"]
+        answer = subprocess.run([scratch / "check"], capture_output=True, text=True)
+    wrong = []
+    for (kind, name, offset, size), line in zip(rows, answer.stdout.splitlines(), strict=True):
+        theirs, their_size = map(int, line.split())
+        ours = 4 if name in ARRAYS else size
+        if their_size != 0 and (theirs, their_size) != (offset, ours):
+            wrong.append(f"{folder}: {STRUCTURES[kind]}.{name} is {their_size} bytes at "
+                         f"{theirs}, not {ours} at {offset}")
+    return wrong
+
+
+def main():
+    found = folders()
+    if not found:
+        print("skipped: no headers of CUPTI here")
+        return 77
+    table = subprocess.run([sys.argv[1], "--fields"], capture_output=True, text=True,
+                           check=True).stdout
+    rows = [(int(kind), name, int(offset), int(size)) for kind, name, offset, size in
+            (line.split() for line in table.splitlines())]
+    wrong = [line for folder in found for line in compare(folder, rows)]
+    print("\n".join(wrong) or f"{len(rows)} fields agree with {len(found)} versions")
+    return bool(wrong)
+
+
+sys.exit(main())
