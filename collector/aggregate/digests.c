@@ -6,6 +6,8 @@
 /* Eight into one: each event is merged once per level, so few levels cost little. */
 #define FAN 8u
 
+#define CACHE_LINE 64u
+
 void digests_init(struct digests *digests, size_t bytes_max)
 {
     *digests = (struct digests){.bytes_max =
@@ -92,6 +94,15 @@ static bool prepend(struct digests *digests, struct digest_level *level,
     return true;
 }
 
+/* Old digests lie in no near cache, and reading them is half of merging them. */
+static void fetch(const struct digest *digest)
+{
+    const char *bytes = (const char *)digest;
+
+    for (size_t at = 0; at < digest->bytes; at += CACHE_LINE)
+        __builtin_prefetch(bytes + at);
+}
+
 /* Merges the `count` oldest of levels[at] into one of the next level; fewer than FAN
  * stay the oldest of their own. */
 static void merge(struct digests *digests, struct digest_level *levels, uint32_t at,
@@ -107,6 +118,8 @@ static void merge(struct digests *digests, struct digest_level *levels, uint32_t
     for (uint32_t i = 0; i < count; i++) {
         struct digest *digest = oldest[i];
 
+        if (i + 1 < count)
+            fetch(oldest[i + 1]);
         if (tally_reserve(&digests->merging, rows_needed(digest)))
             tally_add_digest(&digests->merging, digest);
         else
@@ -120,7 +133,6 @@ static void merge(struct digests *digests, struct digest_level *levels, uint32_t
         tally_seal(&digests->merging, &span, false,
                    (uint32_t)(digests->bytes_max / 4 / sizeof(uint32_t)));
 
-    tally_clear(&digests->merging);
     digests->merges++;
     if (merged == NULL || !(climbs ? append(digests, &levels[at + 1], merged)
                                    : prepend(digests, &levels[at], merged))) {

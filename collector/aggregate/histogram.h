@@ -7,9 +7,12 @@
 
 #include "wire/attributes.h"
 
-#define HISTOGRAM_OCTAVE_BITS 6u
-#define HISTOGRAM_BITS_MAX    47u /* 2^47 ns are 39 h; longer ones count as that */
-#define HISTOGRAM_CELLS       ((HISTOGRAM_BITS_MAX - HISTOGRAM_OCTAVE_BITS - 1) * 64u + 128u)
+#define HISTOGRAM_OCTAVE_BITS  6u
+#define HISTOGRAM_BITS_MAX     47u /* 2^47 ns are 39 h; longer ones count as that */
+#define HISTOGRAM_OCTAVE_CELLS (1u << HISTOGRAM_OCTAVE_BITS)
+/* Two of them for the values with a cell each. */
+#define HISTOGRAM_OCTAVES (HISTOGRAM_BITS_MAX - HISTOGRAM_OCTAVE_BITS + 1)
+#define HISTOGRAM_CELLS   (HISTOGRAM_OCTAVES * HISTOGRAM_OCTAVE_CELLS)
 
 /* Cell of `ns`; negative durations count as 0. */
 ALWAYS_INLINE uint32_t histogram_cell(int64_t ns)

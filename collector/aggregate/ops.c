@@ -110,7 +110,6 @@ static void refresh(struct ops *ops, struct ops_step *step)
     struct digest *digest = tally_seal(&step->late, &step->digest->span,
                                        step->class == DIGEST_DRAWN, UINT32_MAX);
 
-    tally_clear(&step->late);
     if (digest == NULL) {
         ops->digests.refused++;
         return;
@@ -136,7 +135,6 @@ static void close_running(struct ops *ops, enum digest_class class,
               : tally_seal(&ops->running, span, class == DIGEST_DRAWN, UINT32_MAX);
 
     ops->running_from_ns = span->to_ns;
-    tally_clear(&ops->running);
     if (empty)
         return;
     if (digest == NULL) {

@@ -3,49 +3,91 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CELLS_FIRST 1024u
-/* A tally holds one step, or while merging a few digests: 4 M cells are 64 MiB, which
- * only a hostile job reaches. */
-#define CELLS_MAX (1u << 22)
+#define BLOCKS_FIRST 64u
+/* 33 MiB, which only a hostile job reaches: 16,384 rows of 8 octaves each. */
+#define BLOCKS_MAX (1u << 17)
+/* More than this, 1 MiB, is not kept for the next step. */
+#define BLOCKS_KEPT (1u << 12)
 
-static uint32_t home(const struct tally *tally, uint32_t key)
+static bool blocks_grow(struct tally *tally)
 {
-    return (key * 2654435761u) >> 7 & tally->cell_mask;
+    uint32_t old = tally->block_capacity, capacity = old == 0 ? BLOCKS_FIRST : 2 * old;
+    size_t block = HISTOGRAM_OCTAVE_CELLS * sizeof(uint32_t);
+    uint64_t *used = capacity > BLOCKS_MAX
+                         ? NULL
+                         : realloc(tally->used, capacity * sizeof(uint64_t));
+
+    if (used == NULL)
+        return false;
+    tally->used = used;
+    uint32_t *counts = realloc(tally->counts, capacity * block);
+
+    if (counts == NULL)
+        return false;
+    tally->counts = counts;
+    memset(used + old, 0, (capacity - old) * sizeof(uint64_t));
+    memset(counts + (size_t)old * HISTOGRAM_OCTAVE_CELLS, 0, (capacity - old) * block);
+    tally->block_capacity = capacity;
+    return true;
 }
 
-static bool cells_grow(struct tally *tally)
+static uint32_t block_add(struct tally *tally, uint32_t row, uint32_t octave)
 {
-    uint32_t capacity = tally->cells == NULL ? CELLS_FIRST : 2 * (tally->cell_mask + 1);
-    struct tally_cell *cells =
-        capacity > CELLS_MAX ? NULL : calloc(capacity, sizeof(*cells));
-    uint32_t *slots =
-        cells == NULL ? NULL : realloc(tally->slots, capacity / 2 * sizeof(*slots));
+    uint32_t block = tally->block_count > 0 ? tally->block_count : 1;
 
-    if (slots == NULL) {
-        free(cells);
-        return false;
+    if (block >= tally->block_capacity && !blocks_grow(tally)) {
+        tally->refused++;
+        return 0;
     }
-    struct tally_cell *old = tally->cells;
+    tally->block_of[row * HISTOGRAM_OCTAVES + octave] = block;
+    tally->rows[row].octaves |= (uint64_t)1 << octave;
+    tally->block_count = block + 1;
+    return block;
+}
 
-    tally->slots = slots;
-    tally->cells = cells;
-    tally->cell_mask = capacity - 1;
-    for (uint32_t i = 0; i < tally->cell_count; i++) {
-        uint32_t slot = home(tally, old[slots[i]].key);
+/* The count of a cell of `row`, which is about to grow; NULL when memory is short. */
+ALWAYS_INLINE uint32_t *cell_at(struct tally *tally, uint32_t row, uint32_t cell)
+{
+    uint32_t octave = cell / HISTOGRAM_OCTAVE_CELLS, at = cell % HISTOGRAM_OCTAVE_CELLS;
+    uint32_t block = tally->block_of[row * HISTOGRAM_OCTAVES + octave];
 
-        while (cells[slot].key != 0)
-            slot = (slot + 1) & tally->cell_mask;
-        cells[slot] = old[slots[i]];
-        slots[i] = slot;
+    if (UNLIKELY(block == 0)) {
+        block = block_add(tally, row, octave);
+        if (block == 0)
+            return NULL;
     }
-    free(old);
-    return true;
+    tally->used[block] |= (uint64_t)1 << at;
+    return &tally->counts[block * HISTOGRAM_OCTAVE_CELLS + at];
+}
+
+void tally_count(struct tally *tally)
+{
+    for (uint32_t i = 0; i < tally->journal_count; i++) {
+        uint32_t entry = tally->journal[i];
+        uint32_t *count = cell_at(tally, entry >> 12, entry & 4095u);
+
+        if (LIKELY(count != NULL))
+            *count += *count != UINT32_MAX;
+    }
+    tally->journal_count = 0;
+    tally->counted = true;
+}
+
+static void blocks_forget(struct tally *tally)
+{
+    free(tally->used);
+    free(tally->counts);
+    tally->used = NULL;
+    tally->counts = NULL;
+    tally->block_count = tally->block_capacity = 0;
+    for (uint32_t row = 0; row < tally->row_capacity; row++)
+        tally->rows[row].octaves = 0;
+    memset(tally->block_of, 0,
+           (size_t)tally->row_capacity * HISTOGRAM_OCTAVES * sizeof(uint32_t));
 }
 
 bool tally_reserve(struct tally *tally, uint32_t rows)
 {
-    if (tally->cells == NULL && !cells_grow(tally))
-        return false;
     if (rows <= tally->row_capacity)
         return true;
     if (rows > TALLY_ROWS_MAX)
@@ -66,6 +108,14 @@ bool tally_reserve(struct tally *tally, uint32_t rows)
     if (touched == NULL)
         return false;
     tally->touched = touched;
+    size_t unit = HISTOGRAM_OCTAVES * sizeof(uint32_t);
+    uint32_t *block_of = realloc(tally->block_of, capacity * unit);
+
+    if (block_of == NULL)
+        return false;
+    memset(block_of + (size_t)tally->row_capacity * HISTOGRAM_OCTAVES, 0,
+           (capacity - tally->row_capacity) * unit);
+    tally->block_of = block_of;
     tally->row_capacity = capacity;
     return true;
 }
@@ -74,19 +124,10 @@ void tally_free(struct tally *tally)
 {
     free(tally->rows);
     free(tally->touched);
-    free(tally->cells);
-    free(tally->slots);
+    free(tally->block_of);
+    free(tally->used);
+    free(tally->counts);
     *tally = (struct tally){0};
-}
-
-void tally_clear(struct tally *tally)
-{
-    for (uint32_t i = 0; i < tally->cell_count; i++)
-        tally->cells[tally->slots[i]] = (struct tally_cell){0};
-    for (uint32_t i = 0; i < tally->touched_count; i++)
-        tally->rows[tally->touched[i]] = (struct tally_row){0};
-    tally->touched_count = 0;
-    tally->cell_count = 0;
 }
 
 void tally_touch(struct tally *tally, uint32_t row)
@@ -96,26 +137,11 @@ void tally_touch(struct tally *tally, uint32_t row)
     tally->touched[tally->touched_count++] = row;
 }
 
-struct tally_cell *tally_cell_add(struct tally *tally, uint32_t row, uint32_t key)
-{
-    if (tally->cell_count == (tally->cell_mask + 1) / 2 && !cells_grow(tally)) {
-        tally->refused++;
-        return NULL;
-    }
-    uint32_t slot = home(tally, key);
-
-    while (tally->cells[slot].key != 0)
-        slot = (slot + 1) & tally->cell_mask;
-    tally->cells[slot].key = key;
-    tally->slots[tally->cell_count++] = slot;
-    tally->rows[row].cell_count++;
-    return &tally->cells[slot];
-}
-
 void tally_add_digest(struct tally *tally, const struct digest *digest)
 {
     const uint32_t *cells = digest->cells;
 
+    tally->counted |= digest->cell_count > 0;
     for (uint32_t i = 0; i < digest->row_count; i++) {
         const struct digest_row *from = &digest->rows[i];
         struct tally_row *to = &tally->rows[from->row];
@@ -129,23 +155,20 @@ void tally_add_digest(struct tally *tally, const struct digest *digest)
         to->min_ns = from->min_ns < to->min_ns ? from->min_ns : to->min_ns;
         to->max_ns = from->max_ns > to->max_ns ? from->max_ns : to->max_ns;
         for (uint32_t c = 0; c < from->cell_count; c++) {
-            struct tally_cell *cell =
-                tally_cell_find(tally, from->row, DIGEST_CELL(cells[c]));
+            uint32_t *count = cell_at(tally, from->row, DIGEST_CELL(cells[c]));
 
-            if (cell == NULL)
+            if (count == NULL)
                 continue;
-            uint64_t sum = cell->count + DIGEST_COUNT(cells[c]);
+            uint64_t sum = *count + DIGEST_COUNT(cells[c]);
 
-            cell->count = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
+            *count = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
         }
         cells += from->cell_count;
     }
 }
 
-static uint32_t pack(const struct tally_cell *cell)
+static uint32_t pack(uint32_t at, uint32_t count)
 {
-    uint32_t at = (cell->key - 1) % 4096u, count = cell->count;
-
     if (count < 1u << 19)
         return at | count << 13;
     /* Rounded down at the very top, to fit. */
@@ -154,79 +177,159 @@ static uint32_t pack(const struct tally_cell *cell)
     return at | 4096u | (uint32_t)(units < 1u << 19 ? units : (1u << 19) - 1) << 13;
 }
 
-/* Self time below which rows lose their cells, so that at most cells_max remain. */
-static int64_t cell_floor(const struct tally *tally, uint32_t cells_max)
+/* The lowest bit of what is not 0, taken out of it. */
+static uint32_t bit_take(uint64_t *bits)
+{
+    uint32_t bit = (uint32_t)__builtin_ctzll(*bits);
+
+    *bits &= *bits - 1;
+    return bit;
+}
+
+/* Says how many cells each row has; how many there are in all. */
+static uint32_t count_cells(struct tally *tally)
+{
+    uint32_t sum = tally->journal_count;
+
+    for (uint32_t i = 0; i < tally->touched_count; i++) {
+        struct tally_row *row = &tally->rows[tally->touched[i]];
+        const uint32_t *blocks =
+            &tally->block_of[tally->touched[i] * HISTOGRAM_OCTAVES];
+        uint64_t octaves = row->octaves;
+
+        row->cell_count = tally->counted ? 0 : (uint32_t)row->count;
+        while (octaves != 0)
+            row->cell_count +=
+                (uint32_t)__builtin_popcountll(tally->used[blocks[bit_take(&octaves)]]);
+        sum += tally->counted ? row->cell_count : 0;
+    }
+    return sum;
+}
+
+/* Self time below which rows lose their cells, so that at most cells_max of `cells`
+ * remain; how many do. */
+static int64_t cell_floor(const struct tally *tally, uint32_t cells_max,
+                          uint32_t *cells)
 {
     int64_t floor = INT64_MIN;
 
-    for (uint32_t kept = tally->cell_count;
-         kept > cells_max && floor < INT64_MAX / 4;) {
+    while (*cells > cells_max && floor < INT64_MAX / 4) {
         floor = floor == INT64_MIN ? 1000 : floor * 4;
-        kept = 0;
+        *cells = 0;
         for (uint32_t i = 0; i < tally->touched_count; i++) {
             const struct tally_row *row = &tally->rows[tally->touched[i]];
 
-            kept += row->self_ns >= floor ? row->cell_count : 0;
+            *cells += row->self_ns >= floor ? row->cell_count : 0;
         }
     }
     return floor;
 }
 
-/* Fills the rows and says where the cells of each go; how many there are. */
-static uint32_t seal_rows(struct tally *tally, struct digest_row *rows, int64_t floor,
-                          bool squares)
+/* Moves the counts of a row to `cells`, or nowhere (NULL). */
+static void take_counts(struct tally *tally, uint32_t row, uint32_t *cells)
+{
+    const uint32_t *blocks = &tally->block_of[row * HISTOGRAM_OCTAVES];
+    uint64_t octaves = tally->rows[row].octaves;
+
+    while (octaves != 0) {
+        uint32_t octave = bit_take(&octaves), block = blocks[octave];
+        uint32_t *counts = &tally->counts[block * HISTOGRAM_OCTAVE_CELLS];
+        uint64_t used = tally->used[block];
+
+        tally->used[block] = 0;
+        while (used != 0) {
+            uint32_t at = bit_take(&used);
+
+            if (cells != NULL)
+                *cells++ = pack(octave * HISTOGRAM_OCTAVE_CELLS + at, counts[at]);
+            counts[at] = 0;
+        }
+    }
+}
+
+/* The journal, ordered by rows, whose places are known. */
+static void take_journal(struct tally *tally, uint32_t *cells)
+{
+    for (uint32_t i = 0; i < tally->journal_count; i++) {
+        uint32_t entry = tally->journal[i];
+        uint32_t *place = &tally->rows[entry >> 12].place;
+
+        if (LIKELY(*place != UINT32_MAX))
+            cells[(*place)++] = pack(entry & 4095u, 1);
+    }
+}
+
+static void fill_row(struct digest_row *to, const struct tally_row *row, bool squares)
+{
+    double self = (double)row->self_ns;
+
+    *to =
+        (struct digest_row){.count = row->count,
+                            .total_ns = row->total_ns,
+                            .self_ns = row->self_ns,
+                            .min_ns = row->min_ns,
+                            .max_ns = row->max_ns,
+                            .self_squares = squares ? self * self : row->self_squares};
+}
+
+/* Rows and their cells to the digest; without one (NULL) everything is forgotten. */
+static void take_rows(struct tally *tally, struct digest *digest, int64_t floor,
+                      bool squares)
 {
     uint32_t next = 0;
 
     for (uint32_t i = 0; i < tally->touched_count; i++) {
         struct tally_row *row = &tally->rows[tally->touched[i]];
-        bool keeps = row->self_ns >= floor;
-        double self = (double)row->self_ns;
+        bool keeps = digest != NULL && row->self_ns >= floor;
 
-        rows[i] = (struct digest_row){.count = row->count,
-                                      .total_ns = row->total_ns,
-                                      .self_ns = row->self_ns,
-                                      .min_ns = row->min_ns,
-                                      .max_ns = row->max_ns,
-                                      .self_squares =
-                                          squares ? self * self : row->self_squares,
-                                      .row = tally->touched[i],
-                                      .cell_count = keeps ? row->cell_count : 0};
+        if (tally->counted)
+            take_counts(tally, tally->touched[i], keeps ? digest->cells + next : NULL);
         row->place = keeps ? next : UINT32_MAX;
-        next += rows[i].cell_count;
+        if (digest == NULL)
+            continue;
+        fill_row(&digest->rows[i], row, squares);
+        digest->rows[i].row = tally->touched[i];
+        digest->rows[i].cell_count = keeps ? row->cell_count : 0;
+        next += digest->rows[i].cell_count;
     }
-    return next;
+    if (digest != NULL)
+        take_journal(tally, digest->cells);
+}
+
+static void clear(struct tally *tally)
+{
+    for (uint32_t i = 0; i < tally->touched_count; i++) {
+        struct tally_row *row = &tally->rows[tally->touched[i]];
+
+        *row = (struct tally_row){.octaves = row->octaves};
+    }
+    tally->touched_count = 0;
+    tally->journal_count = 0;
+    tally->counted = false;
+    if (tally->block_count > BLOCKS_KEPT)
+        blocks_forget(tally);
 }
 
 struct digest *tally_seal(struct tally *tally, const struct digest_span *span,
                           bool squares, uint32_t cells_max)
 {
-    int64_t floor = cell_floor(tally, cells_max);
+    if (tally->counted)
+        tally_count(tally);
+    uint32_t cells = count_cells(tally);
+    int64_t floor = cell_floor(tally, cells_max, &cells);
     size_t bytes = sizeof(struct digest) +
                    tally->touched_count * sizeof(struct digest_row) +
-                   tally->cell_count * sizeof(uint32_t);
+                   cells * sizeof(uint32_t);
     struct digest *digest = malloc(bytes);
 
-    if (digest == NULL)
-        return NULL;
-    *digest = (struct digest){
-        .span = *span, .row_count = tally->touched_count, .bytes = bytes};
-    digest->cells = (uint32_t *)(void *)&digest->rows[digest->row_count];
-    digest->cell_count = seal_rows(tally, digest->rows, floor, squares);
-    for (uint32_t i = 0; i < tally->cell_count; i++) {
-        const struct tally_cell *cell = &tally->cells[tally->slots[i]];
-        uint32_t *place = &tally->rows[(cell->key - 1) / 4096u].place;
-
-        if (*place != UINT32_MAX)
-            digest->cells[(*place)++] = pack(cell);
+    if (digest != NULL) {
+        *digest = (struct digest){.span = *span,
+                                  .row_count = tally->touched_count,
+                                  .cell_count = cells,
+                                  .bytes = bytes};
+        digest->cells = (uint32_t *)(void *)&digest->rows[digest->row_count];
     }
-    if (digest->cell_count == tally->cell_count)
-        return digest;
-    digest->bytes -= (tally->cell_count - digest->cell_count) * sizeof(uint32_t);
-    struct digest *smaller = realloc(digest, digest->bytes);
-
-    if (smaller == NULL)
-        return digest;
-    smaller->cells = (uint32_t *)(void *)&smaller->rows[smaller->row_count];
-    return smaller;
+    take_rows(tally, digest, floor, squares);
+    clear(tally);
+    return digest;
 }

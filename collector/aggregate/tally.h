@@ -1,7 +1,7 @@
 /* Counts per row while they are being made: a row for each op, a cell for each
  * duration that occurred.
  *
- *     tally_add() ... tally_add() -> tally_seal() -> struct digest -> tally_clear()
+ *     tally_add() ... tally_add() -> tally_seal() -> struct digest
  *
  * A digest is the same, packed: what a step, or several neighbouring ones, contained.
  * Digests are merged by adding them to an empty tally. Collector's thread only.
@@ -19,27 +19,36 @@
 /* As many rows as a segment has names; later ones are row 0, "other". */
 #define TALLY_ROWS_MAX 16384u
 
+/* A cell that occurs twice in a step stands there twice, 4 bytes each; from here on they
+ * are counted. */
+#define TALLY_JOURNAL 1024u
+
 struct tally_row {
     uint64_t count;
     int64_t total_ns, self_ns, min_ns, max_ns;
     double self_squares; /* sum over steps of (self time in the step)^2 */
-    uint32_t cell_count; /* distinct cells */
-    uint32_t place;      /* while sealing: where the next of its cells goes */
+    uint64_t octaves;    /* bit per octave that has a block; kept */
+    uint32_t cell_count; /* while sealing: its cells */
+    uint32_t place;      /* while sealing: where the next of them goes */
 };
 
-struct tally_cell {
-    uint32_t key;   /* row * 4096 + cell + 1; 0 = free */
-    uint32_t count; /* stays at its maximum, 4 G */
-};
-
+/* Cells that were counted lie in blocks of an octave each, given to a row when it first
+ * needs one and kept for the next step: durations cannot be predicted, and this way
+ * counting one neither hashes nor branches. */
 struct tally {
-    struct tally_row *rows; /* by row id; only touched ones hold something */
+    struct tally_row *rows; /* by row id; only touched ones hold more than octaves */
     uint32_t row_capacity;
     uint32_t *touched;
     uint32_t touched_count;
-    struct tally_cell *cells; /* open addressing, at most half full */
-    uint32_t *slots;          /* of the cells in use, in the order they came */
-    uint32_t cell_mask, cell_count;
+    uint32_t *block_of; /* [row_capacity][HISTOGRAM_OCTAVES]; 0 = none yet */
+    uint64_t *used;   /* [blocks], bit per cell that is not 0; the first is nobody's */
+    uint32_t *counts; /* [blocks][64]; each stays at its maximum, 4 G */
+    uint32_t block_count, block_capacity;
+    /* Cells in the order they came, row << 12 | cell: a short step is sealed from here
+     * and needs no blocks. */
+    uint32_t journal[TALLY_JOURNAL];
+    uint32_t journal_count;
+    bool counted;     /* blocks count something */
     uint64_t refused; /* events that memory was too short for */
 };
 
@@ -65,7 +74,7 @@ struct digest {
     struct digest_span span;
     uint32_t row_count, cell_count;
     size_t bytes;
-    uint32_t *cells;
+    uint32_t *cells; /* those of a row together; the same cell may come twice */
     struct digest_row rows[];
 };
 
@@ -77,37 +86,19 @@ struct digest {
 /* Makes room for rows below `rows`; false when out of memory. */
 bool tally_reserve(struct tally *tally, uint32_t rows);
 void tally_free(struct tally *tally);
-void tally_clear(struct tally *tally);
 
 /* Out of line parts of tally_add(). */
 void tally_touch(struct tally *tally, uint32_t row);
-struct tally_cell *tally_cell_add(struct tally *tally, uint32_t row, uint32_t key);
+void tally_count(struct tally *tally);
 
 /* Adds a digest; `scratch` rows must have been reserved. */
 void tally_add_digest(struct tally *tally, const struct digest *digest);
 
-/* A new digest; NULL when out of memory. With `squares` each row's self time counts as
- * that of one step. `cells_max` bounds its size: rows with the least self time go
- * without cells. */
+/* A new digest of what was counted; NULL when out of memory. The tally is empty then.
+ * With `squares` each row's self time counts as that of one step. `cells_max` bounds the
+ * size: rows with the least self time go without cells. */
 struct digest *tally_seal(struct tally *tally, const struct digest_span *span,
                           bool squares, uint32_t cells_max);
-
-ALWAYS_INLINE struct tally_cell *tally_cell_find(struct tally *tally, uint32_t row,
-                                                 uint32_t cell)
-{
-    uint32_t key = row * 4096u + cell + 1;
-    uint32_t slot = (key * 2654435761u) >> 7 & tally->cell_mask;
-
-    for (;;) {
-        struct tally_cell *at = &tally->cells[slot];
-
-        if (LIKELY(at->key == key))
-            return at;
-        if (at->key == 0)
-            return tally_cell_add(tally, row, key);
-        slot = (slot + 1) & tally->cell_mask;
-    }
-}
 
 /* `row` below what was reserved. */
 ALWAYS_INLINE void tally_add(struct tally *tally, uint32_t row, int64_t duration_ns,
@@ -122,10 +113,9 @@ ALWAYS_INLINE void tally_add(struct tally *tally, uint32_t row, int64_t duration
     at->self_ns += self_ns;
     at->min_ns = duration_ns < at->min_ns ? duration_ns : at->min_ns;
     at->max_ns = duration_ns > at->max_ns ? duration_ns : at->max_ns;
-    struct tally_cell *cell = tally_cell_find(tally, row, histogram_cell(duration_ns));
-
-    if (LIKELY(cell != NULL))
-        cell->count += cell->count != UINT32_MAX;
+    tally->journal[tally->journal_count++] = row << 12 | histogram_cell(duration_ns);
+    if (UNLIKELY(tally->journal_count == TALLY_JOURNAL))
+        tally_count(tally);
 }
 
 #endif

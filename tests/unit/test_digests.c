@@ -45,7 +45,6 @@ static void push_step(int64_t number, uint32_t rows)
         for (uint32_t call = 0; call <= r; call++)
             tally_add(&tally, r, (number % 7 + 1) * 1000 * (r + 1), 500);
     digests_push(&digests, DIGEST_DRAWN, tally_seal(&tally, &span, true, UINT32_MAX));
-    tally_clear(&tally);
 }
 
 static void a_sealed_digest_holds_what_was_added(void **state)
@@ -160,12 +159,60 @@ static void a_merge_too_large_for_the_limit_gives_up_percentiles_not_sums(void *
         span.to_ns = n * 10 + 10;
         digests_push(&digests, DIGEST_DRAWN,
                      tally_seal(&tally, &span, true, UINT32_MAX));
-        tally_clear(&tally);
     }
     digests_visit(&digests, DIGEST_DRAWN, range, look, &seen);
     assert_int_equal(seen.count, 40 * 300 * 40);
     assert_true(seen.cells < seen.count);
     assert_true(digests.bytes < 2 * digests.bytes_max);
+}
+
+static uint64_t sums[64][HISTOGRAM_CELLS];
+
+/* Adds what a digest counts to sums[]; how many cells it needs for that. */
+static uint32_t add_up(const struct digest *digest, bool minus)
+{
+    const uint32_t *cells = digest->cells;
+
+    for (uint32_t i = 0; i < digest->row_count; i++) {
+        for (uint32_t c = 0; c < digest->rows[i].cell_count; c++) {
+            uint64_t count = DIGEST_COUNT(cells[c]);
+
+            sums[digest->rows[i].row][DIGEST_CELL(cells[c])] += minus ? -count : count;
+        }
+        cells += digest->rows[i].cell_count;
+    }
+    return digest->cell_count;
+}
+
+static int64_t duration_of(uint32_t i)
+{
+    return (int64_t)(i * 2654435761u >> 12) % 3000;
+}
+
+static void short_and_long_steps_count_the_same_durations(void **state)
+{
+    (void)state;
+    struct digest_span span = {.steps = 1};
+    const uint32_t few = 500, many = 20 * few;
+
+    for (uint32_t i = 0; i < many; i++) {
+        tally_add(&tally, i % 7, duration_of(i), 1);
+        if ((i + 1) % few != 0)
+            continue;
+        struct digest *small = tally_seal(&tally, &span, true, UINT32_MAX);
+
+        assert_int_equal(add_up(small, false), few);
+        free(small);
+    }
+    for (uint32_t i = 0; i < many; i++)
+        tally_add(&tally, i % 7, duration_of(i), 1);
+    struct digest *large = tally_seal(&tally, &span, true, UINT32_MAX);
+
+    assert_in_range(add_up(large, true), 1, many / 2);
+    free(large);
+    for (uint32_t row = 0; row < 64; row++)
+        for (uint32_t cell = 0; cell < HISTOGRAM_CELLS; cell++)
+            assert_int_equal(sums[row][cell], 0);
 }
 
 int main(void)
@@ -181,6 +228,8 @@ int main(void)
             a_count_beyond_its_field_is_off_by_less_than_one_percent, begin, end),
         cmocka_unit_test_setup_teardown(
             a_merge_too_large_for_the_limit_gives_up_percentiles_not_sums, begin, end),
+        cmocka_unit_test_setup_teardown(short_and_long_steps_count_the_same_durations,
+                                        begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
