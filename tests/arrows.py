@@ -18,6 +18,9 @@ INSIDE = {  # folder in a folder -> the only ones that it may include besides it
     "collector/probe/budget": ("wire",),
     "collector/probe/steps": ("wire",),
     "collector/probe/cupti": ("wire", "probe/probe.h"),
+    "collector/ingest/trace": ("wire",),
+    "collector/ingest/trace/scan": ("wire", "ingest/trace"),
+    "collector/ingest/trace/feed": ("wire",),
 }
 SERVER_MAY = set(FLOW) - {"collector/probe", "collector/python"}
 ONLY_IN = {  # header -> folders that may know the library
@@ -25,6 +28,7 @@ ONLY_IN = {  # header -> folders that may know the library
     "cupti.h": ("collector/probe",),
     "sqlite3.h": ("server", "collector/aggregate", "collector/ingest", "tests/unit"),
     "ini.h": ("server",),
+    "isa-l/igzip_lib.h": ("collector/ingest/trace/feed",),
     "cjson/cJSON.h": ("server", "tests", "collector/findings"),
 }
 BANNED = {"sprintf", "vsprintf", "strcpy", "strcat", "atoi", "atol", "atof", "strtok", "gets"}
@@ -51,7 +55,7 @@ def check_include(path, name):
     inner = str(path.parent)
     if inner in INSIDE and not f"collector/{name}".startswith(
             (inner + "/", *(f"collector/{other}/" for other in INSIDE[inner]))):
-        if name.count("/"):
+        if "collector/" + name.split("/")[0] in FLOW:
             yield f"{inner} stands on {' and '.join(INSIDE[inner])} alone ({name})"
     target = "collector/" + name.split("/")[0] if "/" in name else folder
     if target not in FLOW or target == folder:

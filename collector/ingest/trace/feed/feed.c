@@ -1,0 +1,191 @@
+/* The ring of blocks, and the thread that fills it. */
+#include "ingest/trace/feed/feed.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ingest/trace/feed/fill.h"
+
+/* The reader holds two, the thread fills one, one is ready: all of them stay in the
+ * second-level cache of two cores. */
+#define BLOCKS 4u
+
+struct feed {
+    struct fill fill; /* the thread's alone while it runs */
+    struct feed_block blocks[BLOCKS];
+    char *memory[BLOCKS];
+    uint64_t given; /* blocks that feed_next() gave out */
+    bool one_thread, started;
+
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t filled; /* under lock, as the rest */
+    bool ended, stop;
+    int error;
+};
+
+struct feed *feed_new(bool one_thread)
+{
+    struct feed *feed = calloc(1, sizeof(*feed));
+
+    if (feed == NULL)
+        return NULL;
+    feed->one_thread = one_thread;
+    pthread_mutex_init(&feed->lock, NULL);
+    pthread_cond_init(&feed->changed, NULL);
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        feed->memory[i] = malloc(FEED_HEADROOM + FEED_BLOCK_BYTES + FEED_ZEROS);
+        if (feed->memory[i] == NULL) {
+            feed_free(feed);
+            return NULL;
+        }
+        feed->blocks[i].bytes = feed->memory[i] + FEED_HEADROOM;
+    }
+    if (fill_open(&feed->fill) != 0) {
+        feed_free(feed);
+        return NULL;
+    }
+    return feed;
+}
+
+void feed_free(struct feed *feed)
+{
+    if (feed == NULL)
+        return;
+    feed_stop(feed);
+    fill_close(&feed->fill);
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        free(feed->memory[i]);
+    pthread_cond_destroy(&feed->changed);
+    pthread_mutex_destroy(&feed->lock);
+    free(feed);
+}
+
+void feed_stop(struct feed *feed)
+{
+    if (!feed->started || feed->one_thread)
+        return;
+    pthread_mutex_lock(&feed->lock);
+    feed->stop = true;
+    bool ended = feed->ended;
+
+    pthread_cond_broadcast(&feed->changed);
+    pthread_mutex_unlock(&feed->lock);
+    if (!ended)
+        feed_cancel(feed); /* it may wait for the other end of a pipe */
+    pthread_join(feed->thread, NULL);
+    feed->started = false;
+}
+
+int feed_open(struct feed *feed, const char *path)
+{
+    return fill_open_path(&feed->fill, path);
+}
+
+int feed_open_descriptor(struct feed *feed, int descriptor)
+{
+    return fill_open_descriptor(&feed->fill, descriptor);
+}
+
+int feed_open_bytes(struct feed *feed, const void *bytes, size_t size)
+{
+    fill_open_bytes(&feed->fill, bytes, size);
+    return 0;
+}
+
+/* One block; 1, 0 at the end, or a negative errno. */
+static int fill_next(struct feed *feed, struct feed_block *block)
+{
+    int result = fill_block(&feed->fill, block->bytes, &block->length);
+
+    memset(block->bytes + block->length, 0, FEED_ZEROS);
+    return result;
+}
+
+static void *run(void *user)
+{
+    struct feed *feed = user;
+    int result = 1;
+
+    pthread_mutex_lock(&feed->lock);
+    while (result > 0) {
+        /* The two that were given out last are the reader's. */
+        while (feed->filled + 2 >= feed->given + BLOCKS && !feed->stop)
+            pthread_cond_wait(&feed->changed, &feed->lock);
+        if (feed->stop)
+            break;
+        struct feed_block *block = &feed->blocks[feed->filled % BLOCKS];
+
+        pthread_mutex_unlock(&feed->lock);
+        result = fill_next(feed, block);
+        pthread_mutex_lock(&feed->lock);
+        feed->filled += result > 0;
+        pthread_cond_broadcast(&feed->changed);
+    }
+    feed->ended = true;
+    feed->error = result < 0 ? result : 0;
+    pthread_cond_broadcast(&feed->changed);
+    pthread_mutex_unlock(&feed->lock);
+    return NULL;
+}
+
+/* Signals are for the threads that know of them. */
+static bool start(struct feed *feed)
+{
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&feed->thread, NULL, run, feed);
+
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed == 0;
+}
+
+int feed_next(struct feed *feed, struct feed_block *block)
+{
+    if (!feed->started) {
+        feed->started = true;
+        if (!feed->one_thread && !start(feed))
+            feed->one_thread = true;
+    }
+    if (feed->one_thread) {
+        struct feed_block *next = &feed->blocks[feed->given % BLOCKS];
+        int result = feed->ended ? feed->error : fill_next(feed, next);
+
+        feed->ended = result <= 0;
+        feed->error = result < 0 ? result : 0;
+        feed->given += result > 0;
+        *block = *next;
+        return result;
+    }
+    pthread_mutex_lock(&feed->lock);
+    while (feed->given == feed->filled && !feed->ended)
+        pthread_cond_wait(&feed->changed, &feed->lock);
+    int result = feed->given < feed->filled ? 1 : feed->error;
+
+    if (result > 0)
+        *block = feed->blocks[feed->given++ % BLOCKS];
+    pthread_cond_broadcast(&feed->changed);
+    pthread_mutex_unlock(&feed->lock);
+    return result;
+}
+
+const struct feed_report *feed_report(const struct feed *feed)
+{
+    return &feed->fill.report;
+}
+
+void feed_position(const struct feed *feed, uint64_t *file_bytes, uint64_t *of)
+{
+    fill_position(&feed->fill, file_bytes, of);
+}
+
+void feed_cancel(struct feed *feed)
+{
+    fill_cancel(&feed->fill);
+}

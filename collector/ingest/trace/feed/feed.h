@@ -1,0 +1,59 @@
+/* A file's bytes in blocks, inflated when they are gzip.
+ *
+ *     thread  read ─▶ inflate ─▶ [block][block][block] ─▶ feed_next()
+ *
+ * A block has headroom before its bytes for what the reader did not finish in the one
+ * before, and zeros behind them: text is parsed where it was read.
+ */
+#ifndef INGEST_TRACE_FEED_FEED_H
+#define INGEST_TRACE_FEED_FEED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/attributes.h"
+
+#define FEED_BLOCK_BYTES (256u * 1024)
+#define FEED_HEADROOM    (64u * 1024)
+#define FEED_ZEROS       128u /* behind the bytes */
+
+struct feed_block {
+    char *bytes;
+    uint32_t length;
+};
+
+/* What became of the file; complete after feed_next() returned 0 or an error,
+ * or feed_stop(). */
+struct feed_report {
+    uint64_t text_bytes; /* given out */
+    bool is_gzip;
+    bool is_cut; /* ended before it should */
+    char error[256];
+};
+
+struct feed;
+
+struct feed *feed_new(bool one_thread); /* NULL when out of memory */
+void feed_free(struct feed *feed);
+
+/* As in reader.h; feed_report() has the sentence. */
+MUST_CHECK int feed_open(struct feed *feed, const char *path);
+MUST_CHECK int feed_open_descriptor(struct feed *feed, int descriptor);
+MUST_CHECK int feed_open_bytes(struct feed *feed, const void *bytes, size_t size);
+
+/* 1 and a block, valid until the next but one call; 0 at the end; -ECANCELED, or an
+ * error of what is not worth reading. After a failed read the blocks that came before
+ * are given out, then the error. */
+MUST_CHECK int feed_next(struct feed *feed, struct feed_block *block);
+
+/* Ends the thread, whatever is left of the file. */
+void feed_stop(struct feed *feed);
+
+const struct feed_report *feed_report(const struct feed *feed);
+/* From any thread. */
+void feed_position(const struct feed *feed, uint64_t *file_bytes, uint64_t *of);
+/* From any thread or signal handler. */
+void feed_cancel(struct feed *feed);
+
+#endif

@@ -1,0 +1,358 @@
+#include "ingest/trace/feed/fill.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define IN_BYTES ((size_t)256 * 1024)
+/* A pipe of 64 KiB makes both ends wait for each other; beyond the user's limit it stays
+ * as it is. */
+#define PIPE_BYTES (1024 * 1024)
+
+/* The first thing that went wrong. */
+PRINTF(2, 3) static void say(struct fill *fill, const char *format, ...)
+{
+    va_list arguments;
+
+    if (fill->report.error[0] != '\0')
+        return;
+    va_start(arguments, format);
+    vsnprintf(fill->report.error, sizeof(fill->report.error), format, arguments);
+    va_end(arguments);
+}
+
+int fill_open(struct fill *fill)
+{
+    fill->descriptor = -1;
+    fill->in = malloc(IN_BYTES);
+    fill->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return fill->in == NULL || fill->wake < 0 ? -ENOMEM : 0;
+}
+
+void fill_close(struct fill *fill)
+{
+    if (fill->is_ours)
+        close(fill->descriptor);
+    if (fill->wake > 0) /* 0: never opened */
+        close(fill->wake);
+    inflater_free(fill->inflater);
+    free(fill->in);
+}
+
+int fill_open_descriptor(struct fill *fill, int descriptor)
+{
+    struct stat status;
+
+    if (fstat(descriptor, &status) != 0) {
+        int error = errno;
+
+        say(fill, "%s", strerror(error));
+        return -error;
+    }
+    if (S_ISDIR(status.st_mode)) {
+        say(fill, "is a folder");
+        return -EISDIR;
+    }
+    fill->descriptor = descriptor;
+    fill->may_wait = !S_ISREG(status.st_mode);
+    if (fill->may_wait)
+        (void)fcntl(descriptor, F_SETPIPE_SZ, PIPE_BYTES);
+    /* A file that grows while it is read is read as long as it is now; files of /proc
+     * say 0. */
+    off_t at = S_ISREG(status.st_mode) ? lseek(descriptor, 0, SEEK_CUR) : 0;
+
+    fill->has_size = S_ISREG(status.st_mode) && status.st_size > 0;
+    if (fill->has_size && at >= 0 && at <= status.st_size)
+        fill->bytes_left = (uint64_t)(status.st_size - at);
+    atomic_store_explicit(&fill->file_size, fill->bytes_left, memory_order_relaxed);
+    return 0;
+}
+
+int fill_open_path(struct fill *fill, const char *path)
+{
+    if (strcmp(path, "-") == 0)
+        return fill_open_descriptor(fill, STDIN_FILENO);
+    /* Without waiting for the other end of a FIFO: that can be cancelled. */
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+    if (descriptor < 0) {
+        int error = errno;
+
+        say(fill, "%s", strerror(error));
+        return -error;
+    }
+    int result = fill_open_descriptor(fill, descriptor);
+
+    fill->is_ours = result == 0;
+    if (result != 0)
+        close(descriptor);
+    return result;
+}
+
+void fill_open_bytes(struct fill *fill, const void *bytes, size_t size)
+{
+    fill->bytes = bytes;
+    fill->bytes_left = size;
+    fill->has_size = true;
+    atomic_store_explicit(&fill->file_size, size, memory_order_relaxed);
+}
+
+/* Until there is something to read; -ECANCELED when it is no longer wanted. */
+static int wait_readable(struct fill *fill)
+{
+    struct pollfd ready[2] = {{fill->descriptor, POLLIN, 0}, {fill->wake, POLLIN, 0}};
+
+    while (!atomic_load_explicit(&fill->cancelled, memory_order_relaxed)) {
+        if (poll(ready, 2, -1) < 0 && errno != EINTR)
+            return -errno;
+        if (ready[0].revents != 0)
+            return 0;
+    }
+    return -ECANCELED;
+}
+
+/* Bytes read, 0 at the end, or a negative errno. */
+static ssize_t read_some(struct fill *fill, void *to, size_t size)
+{
+    ssize_t got;
+
+    if (fill->has_size && size > fill->bytes_left)
+        size = (size_t)fill->bytes_left;
+    if (fill->descriptor < 0) {
+        if (size > 0)
+            memcpy(to, fill->bytes, size);
+        fill->bytes += size;
+        got = (ssize_t)size;
+    } else if (size == 0) {
+        return 0;
+    } else {
+        do {
+            int waited = fill->may_wait ? wait_readable(fill) : 0;
+
+            if (waited < 0)
+                return waited;
+            got = read(fill->descriptor, to, size);
+        } while (got < 0 && (errno == EINTR || (errno == EAGAIN && fill->may_wait)));
+    }
+    if (got < 0)
+        return -errno;
+    if (got == 0 && fill->has_size && fill->bytes_left > 0) {
+        fill->report.is_cut = true;
+        say(fill, "the file became shorter while it was read");
+    }
+    if (fill->has_size)
+        fill->bytes_left -= (uint64_t)got;
+    atomic_fetch_add_explicit(&fill->file_bytes, (uint64_t)got, memory_order_relaxed);
+    return got;
+}
+
+/* The end, whatever is still to come. */
+static void stop_at(struct fill *fill, ssize_t got)
+{
+    fill->at_end = true;
+    if (got >= 0)
+        return;
+    fill->error = (int)got;
+    fill->report.is_cut = true;
+    say(fill, "reading failed: %s", strerror((int)-got));
+}
+
+/* More into `in`, behind what is left there; at least `wanted` bytes unless it ends. */
+static void read_in(struct fill *fill, size_t wanted)
+{
+    memmove(fill->in, fill->in + fill->in_at, fill->in_left);
+    fill->in_at = 0;
+    while (fill->in_left < wanted && !fill->at_end) {
+        ssize_t got =
+            read_some(fill, fill->in + fill->in_left, IN_BYTES - fill->in_left);
+
+        if (got <= 0)
+            stop_at(fill, got);
+        else
+            fill->in_left += (size_t)got;
+    }
+}
+
+struct magic {
+    uint8_t length;
+    const char *bytes, *sentence;
+};
+
+static const struct magic refused[] = {
+    {4, "PK\3\4",
+     "is a zip archive: unpack it first (unzip -p FILE | trainglass analyze -)"},
+    {4, "\x28\xb5\x2f\xfd",
+     "is zstd: unpack it first (zstdcat FILE | trainglass analyze -)"},
+    {6,
+     "\xfd"
+     "7zXZ\0",
+     "is xz: unpack it first (xzcat FILE | trainglass analyze -)"},
+    {3, "BZh", "is bzip2: unpack it first (bzcat FILE | trainglass analyze -)"},
+    {2, "\xff\xfe", "is UTF-16: convert it first (iconv -f UTF-16 -t UTF-8 FILE)"},
+    {2, "\xfe\xff", "is UTF-16: convert it first (iconv -f UTF-16 -t UTF-8 FILE)"},
+    {2, "{\0", "is UTF-16: convert it first (iconv -f UTF-16LE -t UTF-8 FILE)"},
+    {2, "[\0", "is UTF-16: convert it first (iconv -f UTF-16LE -t UTF-8 FILE)"},
+    {2, "\0{", "is UTF-16: convert it first (iconv -f UTF-16BE -t UTF-8 FILE)"},
+    {2, "\0[", "is UTF-16: convert it first (iconv -f UTF-16BE -t UTF-8 FILE)"},
+};
+
+/* What kind of file it is, by its first bytes, also within gzip. */
+static int refuse(struct fill *fill, const void *bytes, size_t length)
+{
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        if (length < refused[i].length ||
+            memcmp(bytes, refused[i].bytes, refused[i].length) != 0)
+            continue;
+        say(fill, "%s", refused[i].sentence);
+        return -EBADMSG;
+    }
+    return 0;
+}
+
+static bool is_gzip(const struct fill *fill)
+{
+    return fill->in_left >= 2 && fill->in[fill->in_at] == 0x1f &&
+           fill->in[fill->in_at + 1] == 0x8b;
+}
+
+static int look(struct fill *fill)
+{
+    fill->looked = true;
+    read_in(fill, 8);
+    if (fill->in_left == 0)
+        return fill->error != 0 ? fill->error : 0;
+    if (!is_gzip(fill))
+        return 0;
+    fill->report.is_gzip = true;
+    fill->inflater = inflater_new();
+    return fill->inflater != NULL ? 0 : -ENOMEM;
+}
+
+/* Behind a member of a gzip file: another one, padding, or something foreign. */
+static void next_member(struct fill *fill)
+{
+    for (;;) {
+        if (fill->in_left < 2)
+            read_in(fill, 2);
+        if (fill->in_left == 0)
+            return;
+        if (fill->in[fill->in_at] != 0)
+            break;
+        fill->in_at++;
+        fill->in_left--;
+    }
+    if (is_gzip(fill)) {
+        inflater_again(fill->inflater);
+        fill->between_members = false;
+        return;
+    }
+    say(fill, "something that is no gzip stands behind the gzip: it was left out");
+    fill->in_left = 0;
+    fill->at_end = true;
+}
+
+static void inflate_failed(struct fill *fill, const char *why)
+{
+    fill->report.is_cut = true;
+    say(fill, "%s, after %llu bytes of the file", why,
+        (unsigned long long)(atomic_load_explicit(&fill->file_bytes,
+                                                  memory_order_relaxed) -
+                             fill->in_left));
+    fill->in_left = 0;
+    fill->at_end = true;
+}
+
+static void inflate_block(struct fill *fill, char *bytes, uint32_t *length)
+{
+    struct inflater_io io = {.out = (uint8_t *)bytes, .out_left = FEED_BLOCK_BYTES};
+
+    while (io.out_left > 0) {
+        if (fill->between_members)
+            next_member(fill);
+        if (fill->in_left == 0)
+            read_in(fill, 1);
+        if (fill->in_left == 0) {
+            if (!fill->between_members && !fill->report.is_cut)
+                inflate_failed(fill, "the gzip ends early");
+            break;
+        }
+        size_t before = fill->in_left + io.out_left;
+
+        io.in = fill->in + fill->in_at;
+        io.in_left = fill->in_left;
+        enum inflater_result result = inflater_run(fill->inflater, &io);
+
+        fill->in_at += fill->in_left - io.in_left;
+        fill->in_left = io.in_left;
+        fill->between_members = result == INFLATER_END;
+        if (result == INFLATER_BAD ||
+            (result == INFLATER_MORE && before == fill->in_left + io.out_left)) {
+            inflate_failed(fill, "the gzip is damaged");
+            fill->between_members = true; /* nothing of it is expected any more */
+        }
+    }
+    *length = FEED_BLOCK_BYTES - (uint32_t)io.out_left;
+}
+
+static void read_block(struct fill *fill, char *bytes, uint32_t *length)
+{
+    size_t have = fill->in_left < FEED_BLOCK_BYTES ? fill->in_left : FEED_BLOCK_BYTES;
+
+    memcpy(bytes, fill->in + fill->in_at, have);
+    fill->in_at += have;
+    fill->in_left -= have;
+    while (have < FEED_BLOCK_BYTES && !fill->at_end) {
+        ssize_t got = read_some(fill, bytes + have, FEED_BLOCK_BYTES - have);
+
+        if (got <= 0)
+            stop_at(fill, got);
+        else
+            have += (size_t)got;
+    }
+    *length = (uint32_t)have;
+}
+
+int fill_block(struct fill *fill, char *bytes, uint32_t *length)
+{
+    int result = 0;
+
+    *length = 0;
+    if (atomic_load_explicit(&fill->cancelled, memory_order_relaxed))
+        return -ECANCELED;
+    if (!fill->looked)
+        result = look(fill);
+    if (result != 0)
+        return result;
+    if (fill->inflater != NULL)
+        inflate_block(fill, bytes, length);
+    else
+        read_block(fill, bytes, length);
+    if (fill->report.text_bytes == 0)
+        result = refuse(fill, bytes, *length);
+    fill->report.text_bytes += *length;
+    if (result != 0 || fill->error == -ECANCELED)
+        return result != 0 ? result : -ECANCELED;
+    return *length > 0 ? 1 : fill->error;
+}
+
+void fill_position(const struct fill *fill, uint64_t *file_bytes, uint64_t *of)
+{
+    *file_bytes = atomic_load_explicit(&fill->file_bytes, memory_order_relaxed);
+    *of = atomic_load_explicit(&fill->file_size, memory_order_relaxed);
+}
+
+void fill_cancel(struct fill *fill)
+{
+    const uint64_t one = 1;
+
+    atomic_store_explicit(&fill->cancelled, true, memory_order_relaxed);
+    if (write(fill->wake, &one, sizeof(one)) < 0)
+        return; /* full: it was woken already */
+}

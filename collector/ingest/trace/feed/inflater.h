@@ -1,0 +1,32 @@
+/* Inflates gzip as a stream: with ISA-L where the build found it, else with zlib. */
+#ifndef INGEST_TRACE_FEED_INFLATERR_H
+#define INGEST_TRACE_FEED_INFLATERR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/attributes.h"
+
+struct inflater;
+
+/* What is left of the input and of the room for output; both move. */
+struct inflater_io {
+    const uint8_t *in;
+    size_t in_left;
+    uint8_t *out;
+    size_t out_left;
+};
+
+enum inflater_result {
+    INFLATER_MORE, /* input used up or output full */
+    INFLATER_END,  /* of a member, its checksum right; the input behind it is left */
+    INFLATER_BAD,  /* what was written before is good */
+};
+
+struct inflater *inflater_new(void); /* NULL when out of memory */
+void inflater_free(struct inflater *inflater);
+enum inflater_result inflater_run(struct inflater *inflater, struct inflater_io *io);
+void inflater_again(struct inflater *inflater); /* another member begins */
+const char *inflater_library(void);             /* "ISA-L" or "zlib" */
+
+#endif

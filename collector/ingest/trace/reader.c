@@ -1,0 +1,272 @@
+/* Blocks of the feed to pieces for the parser: what was not finished in one block goes
+ * before the next one, in its headroom; what has no room there into a buffer of its own.
+ */
+#include "ingest/trace/reader.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ingest/trace/feed/feed.h"
+#include "ingest/trace/parser.h"
+
+/* The parser leaves less than a long event and a block. */
+#define LONG_BYTES (TRACE_EVENT_BYTES_MAX + 2 * FEED_BLOCK_BYTES)
+/* Beyond this a gzip of text is no trace: real ones shrink to a tenth or a thirtieth. */
+#define RATIO_MAX 300
+
+struct trace_reader {
+    struct feed *feed;
+    struct parser parser;
+    struct head head;
+    struct trace_report report;
+    char *long_piece; /* LONG_BYTES and zeros, when one was needed */
+};
+
+const char *trace_skip_text(enum trace_skip skip)
+{
+    static const char *const texts[TRACE_SKIPS] = {
+        [TRACE_SKIP_SYNTAX] = "unescaped quotes or damaged bytes",
+        [TRACE_SKIP_NO_PHASE] = "no phase (`ph`)",
+        [TRACE_SKIP_NO_TIME] = "no time (`ts`)",
+        [TRACE_SKIP_TIME] = "a time that is no number",
+        [TRACE_SKIP_NO_DURATION] = "no duration (`dur`)",
+        [TRACE_SKIP_LONG] = "longer than 1 MiB",
+        [TRACE_SKIP_NO_OBJECT] = "not an object",
+        [TRACE_SKIP_CUT] = "the file ends within it",
+    };
+
+    return skip < TRACE_SKIPS ? texts[skip] : "";
+}
+
+struct trace_reader *trace_reader_new(const struct trace_options *options)
+{
+    static const struct trace_options usual = {.scan = TRACE_SCAN_BEST};
+    struct trace_reader *reader = calloc(1, sizeof(*reader));
+
+    if (reader == NULL)
+        return NULL;
+    options = options != NULL ? options : &usual;
+    reader->parser.shapes = options->shapes;
+    reader->parser.stacks = options->stacks;
+    reader->parser.head = &reader->head;
+    reader->parser.report = &reader->report;
+    reader->parser.names = trace_names_new();
+    reader->feed = feed_new(options->one_thread);
+    if (reader->parser.names == NULL || reader->feed == NULL ||
+        parser_open(&reader->parser, options->scan) != 0) {
+        trace_reader_free(reader);
+        return NULL;
+    }
+    return reader;
+}
+
+void trace_reader_free(struct trace_reader *reader)
+{
+    if (reader == NULL)
+        return;
+    feed_free(reader->feed);
+    parser_close(&reader->parser);
+    trace_names_free(reader->parser.names);
+    head_close(&reader->head);
+    free(reader->long_piece);
+    free(reader);
+}
+
+static int opened(struct trace_reader *reader, int result)
+{
+    if (result != 0)
+        snprintf(reader->report.error, sizeof(reader->report.error), "%s",
+                 feed_report(reader->feed)->error);
+    return result;
+}
+
+int trace_reader_open(struct trace_reader *reader, const char *path)
+{
+    return opened(reader, feed_open(reader->feed, path));
+}
+
+int trace_reader_open_descriptor(struct trace_reader *reader, int descriptor)
+{
+    return opened(reader, feed_open_descriptor(reader->feed, descriptor));
+}
+
+int trace_reader_open_bytes(struct trace_reader *reader, const void *bytes, size_t size)
+{
+    return opened(reader, feed_open_bytes(reader->feed, bytes, size));
+}
+
+/* What is left of a piece, in front of the next block. */
+static bool join(struct trace_reader *reader, struct feed_block *piece, uint32_t left,
+                 const struct feed_block *block)
+{
+    const char *rest = piece->bytes + piece->length - left;
+
+    if (left <= FEED_HEADROOM) {
+        piece->bytes = block->bytes - left;
+        if (left > 0)
+            memcpy(piece->bytes, rest, left);
+        piece->length = left + block->length;
+        return true;
+    }
+    if (reader->long_piece == NULL)
+        reader->long_piece = malloc(LONG_BYTES + FEED_ZEROS);
+    if (reader->long_piece == NULL || left > LONG_BYTES - block->length)
+        return false;
+    memmove(reader->long_piece, rest, left);
+    memcpy(reader->long_piece + left, block->bytes, block->length);
+    memset(reader->long_piece + left + block->length, 0, FEED_ZEROS);
+    piece->bytes = reader->long_piece;
+    piece->length = left + block->length;
+    return true;
+}
+
+/* 0 at the end of the file, else a negative errno. */
+static int take_all(struct trace_reader *reader)
+{
+    struct feed_block piece = {NULL, 0}, block;
+    struct parser *parser = &reader->parser;
+    static const char nothing[FEED_ZEROS];
+    uint64_t offset = 0;
+    uint32_t left = 0;
+    int result;
+
+    while ((result = feed_next(reader->feed, &block)) > 0) {
+        if (!join(reader, &piece, left, &block))
+            return -ENOMEM;
+        uint32_t taken = parser_take(parser, piece.bytes, piece.length, offset, false);
+
+        offset += taken;
+        left = piece.length - taken;
+        if (parser->stopped)
+            return parser->error;
+    }
+    /* A piece that ends the file: nothing comes behind it any more. */
+    const char *rest =
+        piece.bytes == NULL ? nothing : piece.bytes + piece.length - left;
+
+    (void)parser_take(parser, rest, left, offset, true);
+    return parser->stopped ? parser->error : result;
+}
+
+/* The feed's sentence is of what came first: bytes before text. */
+static void finish_report(struct trace_reader *reader)
+{
+    struct trace_report *report = &reader->report;
+    const struct feed_report *feed = feed_report(reader->feed);
+    uint64_t of;
+
+    feed_position(reader->feed, &report->file_bytes, &of);
+    report->text_bytes = feed->text_bytes;
+    report->is_gzip = feed->is_gzip;
+    report->is_cut = feed->is_cut || reader->parser.state != PARSER_END;
+    report->names_refused = trace_names_refused(reader->parser.names);
+    if (feed->error[0] != '\0')
+        memcpy(report->error, feed->error, sizeof(report->error));
+    if (report->error[0] == '\0' && report->file_bytes > 0 &&
+        report->text_bytes / report->file_bytes > RATIO_MAX)
+        snprintf(report->error, sizeof(report->error),
+                 "inflated to %llu times its size, as no trace does",
+                 (unsigned long long)(report->text_bytes / report->file_bytes));
+}
+
+static const char *most_skipped(const struct trace_report *report)
+{
+    unsigned most = 0;
+
+    for (unsigned i = 1; i < TRACE_SKIPS; i++)
+        if (report->skipped[i] > report->skipped[most])
+            most = i;
+    return trace_skip_text(most);
+}
+
+static int verdict(struct trace_reader *reader, int result)
+{
+    struct trace_report *report = &reader->report;
+
+    if (result == -ECANCELED || result == -ENOMEM || result == -EBADMSG)
+        return result;
+    uint64_t skipped = trace_reader_skipped(reader);
+
+    /* What was read counts, also when reading failed in the middle. */
+    if (report->events > 0 || (reader->parser.has_events && skipped == 0))
+        return 0;
+    if (result != 0)
+        return result;
+    if (report->text_bytes == 0 && !report->is_cut) {
+        snprintf(report->error, sizeof(report->error), "is empty");
+        return -ENODATA;
+    }
+    if (skipped > 0)
+        snprintf(report->error, sizeof(report->error),
+                 "is no trace: none of its %llu items could be read: %s",
+                 (unsigned long long)skipped, most_skipped(report));
+    else if (report->error[0] == '\0' || !report->is_cut)
+        snprintf(report->error, sizeof(report->error),
+                 "is no trace: it has no list of events (`traceEvents`)");
+    return -EBADMSG;
+}
+
+int trace_reader_run(struct trace_reader *reader, trace_on_batch *on_batch, void *user)
+{
+    reader->parser.on_batch = on_batch;
+    reader->parser.user = user;
+    int result = take_all(reader);
+
+    feed_stop(reader->feed);
+    finish_report(reader);
+    if (result == -ENOMEM)
+        snprintf(reader->report.error, sizeof(reader->report.error), "out of memory");
+    return verdict(reader, result);
+}
+
+struct trace_names *trace_reader_names(struct trace_reader *reader)
+{
+    return reader->parser.names;
+}
+
+const struct trace_head *trace_reader_head(const struct trace_reader *reader)
+{
+    return &reader->head.seen;
+}
+
+const struct trace_report *trace_reader_report(const struct trace_reader *reader)
+{
+    return &reader->report;
+}
+
+uint64_t trace_reader_skipped(const struct trace_reader *reader)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < TRACE_SKIPS; i++)
+        sum += reader->report.skipped[i];
+    return sum;
+}
+
+const struct trace_span *trace_reader_span(const struct trace_reader *reader,
+                                           const char *key)
+{
+    const struct trace_head *head = &reader->head.seen;
+
+    for (uint32_t i = head->span_count; i > 0; i--) {
+        const struct trace_span *span = &head->spans[i - 1];
+
+        if (span->key_length == strlen(key) &&
+            memcmp(span->key, key, span->key_length) == 0)
+            return span;
+    }
+    return NULL;
+}
+
+void trace_reader_position(const struct trace_reader *reader, uint64_t *file_bytes,
+                           uint64_t *of)
+{
+    feed_position(reader->feed, file_bytes, of);
+}
+
+void trace_reader_cancel(struct trace_reader *reader)
+{
+    feed_cancel(reader->feed);
+}

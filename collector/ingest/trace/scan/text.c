@@ -1,0 +1,133 @@
+#include "ingest/trace/scan/text.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#define REPLACEMENT 0xfffdu
+
+/* Length and code of the valid UTF-8 character at `bytes`; 0 when there is none. */
+static size_t decode(const unsigned char *bytes, size_t left, uint32_t *code)
+{
+    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t length = bytes[0] < 0x80             ? 1
+                    : (bytes[0] & 0xe0) == 0xc0 ? 2
+                    : (bytes[0] & 0xf0) == 0xe0 ? 3
+                    : (bytes[0] & 0xf8) == 0xf0 ? 4
+                                                : 0;
+
+    if (length == 0 || length > left)
+        return 0;
+    *code = length == 1 ? bytes[0] : bytes[0] & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++) {
+        if ((bytes[i] & 0xc0) != 0x80)
+            return 0;
+        *code = *code << 6 | (bytes[i] & 0x3fu);
+    }
+    bool surrogate = *code >= 0xd800 && *code <= 0xdfff;
+
+    return *code < smallest[length] || *code > 0x10ffff || surrogate ? 0 : length;
+}
+
+/* The four hex digits of \uXXXX; UINT32_MAX when they are none. */
+static uint32_t hex4(const char *json, size_t left)
+{
+    uint32_t code = 0;
+
+    if (left < 4)
+        return UINT32_MAX;
+    for (size_t i = 0; i < 4; i++) {
+        unsigned char byte = (unsigned char)json[i];
+        uint32_t digit =
+            byte >= '0' && byte <= '9' ? byte - '0' + 0u : (byte | 0x20) - 'a' + 10u;
+
+        if (digit > 15 || (digit > 9 && (byte | 0x20) < 'a'))
+            return UINT32_MAX;
+        code = code << 4 | digit;
+    }
+    return code;
+}
+
+/* \uXXXX, or two of them that are one character; how many bytes, 0 when it is none. */
+static size_t unicode_escape(const char *json, size_t left, uint32_t *code)
+{
+    uint32_t high = hex4(json + 2, left - 2), low;
+
+    if (high == UINT32_MAX)
+        return 0;
+    *code = high;
+    if (high < 0xd800 || high > 0xdfff)
+        return 6;
+    *code = REPLACEMENT;
+    if (high > 0xdbff || left < 12 || json[6] != '\\' || json[7] != 'u')
+        return 6;
+    low = hex4(json + 8, left - 8);
+    if (low < 0xdc00 || low > 0xdfff)
+        return 6;
+    *code = 0x10000 + ((high - 0xd800) << 10 | (low - 0xdc00));
+    return 12;
+}
+
+/* The escape at `json`; 0 when the backslash begins none. */
+static size_t escape(const char *json, size_t left, uint32_t *code)
+{
+    static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+
+    if (left < 2 || json[1] == '\0')
+        return 0;
+    if (json[1] == 'u')
+        return unicode_escape(json, left, code);
+    const char *letter = strchr(letters, json[1]);
+
+    if (letter == NULL)
+        return 0;
+    *code = (unsigned char)meant[letter - letters];
+    return 2;
+}
+
+/* 1 to 4 bytes. */
+static uint32_t encode(uint32_t code, char *bytes)
+{
+    if (code < 0x80) {
+        bytes[0] = (char)code;
+        return 1;
+    }
+    uint32_t more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+
+    bytes[0] = (char)(0xf00u >> more | code >> 6 * more);
+    for (uint32_t i = 1; i <= more; i++)
+        bytes[i] = (char)(0x80 | (code >> 6 * (more - i) & 0x3f));
+    return more + 1;
+}
+
+static bool is_control(uint32_t code)
+{
+    return (code < 0x20 && code != '\n' && code != '\t') ||
+           (code >= 0x7f && code < 0xa0);
+}
+
+uint32_t text_unescape(const char *json, size_t length, char *clean, size_t size)
+{
+    uint32_t out = 0;
+
+    for (size_t in = 0; in < length;) {
+        uint32_t code;
+        char bytes[4];
+        size_t taken = 0;
+
+        if (json[in] == '\\')
+            taken = escape(json + in, length - in, &code);
+        if (taken == 0)
+            taken = decode((const unsigned char *)json + in, length - in, &code);
+        if (taken == 0 || is_control(code))
+            code = REPLACEMENT;
+        uint32_t add = encode(code, bytes);
+
+        if (add >= size - out)
+            break;
+        memcpy(clean + out, bytes, add);
+        out += add;
+        in += taken > 0 ? taken : 1;
+    }
+    clean[out] = '\0';
+    return out;
+}

@@ -1,0 +1,156 @@
+/* The reader of trace files: events, what stands around them, damage. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "unit/traces.h"
+
+/* A trace of these events. */
+#define TRACE(events) "{\"schemaVersion\": 1, \"traceEvents\": [" events "]}"
+#define OP(name)                                                                       \
+    "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"" name                           \
+    "\", \"pid\": 7, \"tid\": 8, \"ts\": 10, \"dur\": 2}"
+
+static struct traced read_text(const char *text)
+{
+    return traced_bytes(text, strlen(text), NULL);
+}
+
+static void assert_names(const struct traced *traced, const char *const *names,
+                         uint32_t count)
+{
+    assert_int_equal(traced->count, count);
+    for (uint32_t i = 0; i < count; i++)
+        assert_string_equal(traced_text(traced, traced->events[i].name), names[i]);
+}
+
+static void an_event_has_what_the_file_says(void **state)
+{
+    (void)state;
+    struct traced traced = read_text(
+        TRACE("{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":0,\"tid\":7,"
+              "\"ts\":1.5,\"dur\":0.25,\"args\":{\"correlation\":9,\"External id\":4,"
+              "\"device\":1,\"stream\":7,\"grid\":[1,2,3],\"block\": [ 4 , 5 , 6 ],"
+              "\"registers per thread\":32,\"est. achieved occupancy %\":37.5}}"));
+    const struct trace_event *event = traced.events;
+
+    assert_int_equal(traced.result, 0);
+    assert_int_equal(traced.count, 1);
+    assert_int_equal(event->phase, 'X');
+    assert_int_equal(event->category, TRACE_KERNEL);
+    assert_int_equal(event->time_ns, 1500);
+    assert_int_equal(event->duration_ns, 250);
+    assert_int_equal(event->correlation, 9);
+    assert_int_equal(event->external_id, 4);
+    assert_int_equal(event->device, 1);
+    assert_int_equal(event->stream, 7);
+    assert_int_equal(event->grid[2], 3);
+    assert_int_equal(event->block[1], 5);
+    assert_int_equal(event->registers, 32);
+    assert_true(event->occupancy_pct == 37.5F);
+    assert_int_equal(event->has, TRACE_HAS_TIME | TRACE_HAS_DURATION |
+                                     TRACE_HAS_CORRELATION | TRACE_HAS_EXTERNAL_ID |
+                                     TRACE_HAS_DEVICE | TRACE_HAS_STREAM |
+                                     TRACE_HAS_GRID | TRACE_HAS_BLOCK |
+                                     TRACE_HAS_REGISTERS | TRACE_HAS_OCCUPANCY);
+    assert_memory_equal(event->text + event->args_at, "{\"correlation\"", 14);
+    assert_int_equal(event->args_at + event->args_length + 1, event->length);
+    traced_free(&traced);
+}
+
+static void keys_of_both_ends_are_kept(void **state)
+{
+    (void)state;
+    struct traced traced =
+        read_text("{\"trainglass\": {\"format\": 1}, \"traceEvents\": [" OP(
+            "a") "],"
+                 "\"distributedInfo\": {\"backend\": \"nccl\", \"rank\": 3, "
+                 "\"world_size\": 8},"
+                 "\"displayTimeUnit\": \"ns\", \"baseTimeNanoseconds\": "
+                 "1751410836000000000\n}\n");
+    const struct trace_head *head = trace_reader_head(traced.reader);
+    const struct trace_span *span = trace_reader_span(traced.reader, "trainglass");
+
+    assert_int_equal(head->span_count, 4);
+    assert_non_null(span);
+    assert_string_equal(span->value, "{\"format\": 1}");
+    assert_int_equal(span->offset, 1);
+    assert_true(head->has_base_time && head->has_rank && head->display_in_ns);
+    assert_true(head->base_time_ns == INT64_C(1751410836000000000));
+    assert_int_equal(head->rank, 3);
+    assert_int_equal(head->world_size, 8);
+    assert_null(trace_reader_span(traced.reader, "traceName"));
+    assert_false(traced_report(&traced)->is_cut);
+    assert_string_equal(traced_report(&traced)->error, "");
+    traced_free(&traced);
+}
+
+static void behind_an_unescaped_quote_the_next_event_is_read(void **state)
+{
+    (void)state;
+    struct traced traced = read_text(TRACE(OP("a") "," OP("5\" disk") ", " OP(
+        "b") "," OP("\"c\"") ",\n" OP("d") "," OP("e\\") "," OP("f")));
+
+    assert_names(&traced, (const char *[]){"a", "b", "d", "f"}, 4);
+    assert_int_equal(traced_report(&traced)->skipped[TRACE_SKIP_SYNTAX], 3);
+    assert_int_equal(trace_reader_skipped(traced.reader), 3);
+    assert_int_equal(traced_report(&traced)->first_offset[TRACE_SKIP_SYNTAX],
+                     sizeof("{\"schemaVersion\": 1, \"traceEvents\": [" OP("a") ",") -
+                         1);
+    assert_false(traced_report(&traced)->is_cut);
+    traced_free(&traced);
+}
+
+static void what_follows_the_last_event_is_found_behind_damage(void **state)
+{
+    (void)state;
+    struct traced traced = read_text(
+        "{\"traceEvents\": [" OP("a") "," OP("\"b") "], \"baseTimeNanoseconds\": 5}");
+
+    assert_int_equal(traced.count, 1);
+    assert_int_equal(trace_reader_head(traced.reader)->base_time_ns, 5);
+    assert_false(traced_report(&traced)->is_cut);
+    traced_free(&traced);
+}
+
+static bool refuse(void *user, struct trace_event *events, uint32_t count)
+{
+    (void)events;
+    *(uint32_t *)user += count;
+    return false;
+}
+
+static void a_callback_can_end_the_reading(void **state)
+{
+    (void)state;
+    struct trace_reader *reader = trace_reader_new(NULL);
+    static const char text[] = TRACE(OP("a"));
+    uint32_t seen = 0;
+
+    assert_non_null(reader);
+    assert_int_equal(trace_reader_open_bytes(reader, text, strlen(text)), 0);
+    assert_int_equal(trace_reader_run(reader, refuse, &seen), -ECANCELED);
+    assert_int_equal(seen, 1);
+    trace_reader_free(reader);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_event_has_what_the_file_says),
+        cmocka_unit_test(keys_of_both_ends_are_kept),
+        cmocka_unit_test(behind_an_unescaped_quote_the_next_event_is_read),
+        cmocka_unit_test(what_follows_the_last_event_is_found_behind_damage),
+        cmocka_unit_test(a_callback_can_end_the_reading),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
