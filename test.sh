@@ -83,7 +83,7 @@ install_missing $BUILD_PACKAGES $TEST_PACKAGES $(npm_packages)
 torch_log=$(mktemp)
 if has build && [ "$mode" != quick ]; then
   # PyTorch comes while we build.
-  ( provide_torch && printf 'TORCH_PYTHON=%s\nTORCH_OLD_PYTHON=%s\n' "$TORCH_PYTHON" "$TORCH_OLD_PYTHON" ) >"$torch_log" 2>&1 &
+  ( provide_torch && printf 'TORCH_%s\n' "PYTHON=$TORCH_PYTHON" "OLD_PYTHON=$TORCH_OLD_PYTHON" "LIGHTNING=$LIGHTNING_PYTHON" ) >"$torch_log" 2>&1 &
   torch_job=$!
 fi
 
@@ -98,7 +98,7 @@ if has build; then
       if ! wait "$torch_job"; then failed=$((failed + 1)) broken+=("PyTorch"); fi
       grep -v '^TORCH_' "$torch_log"
       # shellcheck disable=SC1090 # two assignments
-      . <(grep '^TORCH_' "$torch_log"); export TORCH_PYTHON TORCH_OLD_PYTHON
+      . <(grep '^TORCH_' "$torch_log"); export TORCH_PYTHON TORCH_OLD_PYTHON LIGHTNING_PYTHON="${TORCH_LIGHTNING:-}"
       long=(); [ "$mode" = long ] || long=(-LE long)
       stage tests
       # A browser on two busy cores misses a deadline now and then: what fails twice has failed.

@@ -1,9 +1,9 @@
 """Runs one module of this folder with the PyTorch that the environment names:
 
-    python run.py MODULE [TORCH_PYTHON | TORCH_OLD_PYTHON]
+    python run.py MODULE [TORCH_PYTHON | TORCH_OLD_PYTHON | LIGHTNING_PYTHON]
 
-Without the second word, or where the variable is not set, it is this interpreter.
-Exits 77 (skipped) with a sentence where no PyTorch can be imported.
+Without the second word, or where TORCH_PYTHON is not set, it is this interpreter.
+Exits 77 (skipped) with a sentence where no PyTorch, or no Lightning, can be imported.
 """
 
 import os
@@ -17,11 +17,12 @@ def main():
     module = sys.argv[1]
     variable = sys.argv[2] if len(sys.argv) > 2 else ""
     python = os.environ.get(variable) or (sys.executable if variable != "TORCH_OLD_PYTHON" else "")
+    needed = "lightning" if variable == "LIGHTNING_PYTHON" else "torch"
     if variable and (
-        not python or subprocess.run([python, "-c", "import torch"], stderr=subprocess.DEVNULL,
+        not python or subprocess.run([python, "-c", f"import {needed}"], stderr=subprocess.DEVNULL,
                                      check=False).returncode != 0
     ):
-        print(f"skipped: no PyTorch; {variable} can name a Python that has it")
+        print(f"skipped: no {needed}; {variable} can name a Python that has it")
         return 77
     return subprocess.run([python or sys.executable, "-B", "-m", "unittest", "-v", module], cwd=HERE,
                           check=False).returncode

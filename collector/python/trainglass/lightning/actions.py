@@ -1,0 +1,134 @@
+"""Lightning's own actions: when the next batch is fetched, and how long each took.
+
+The rule: the trainer's profiler keeps working; its start() and stop() are wrapped in the
+instance and given back.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any, Callable, Optional
+
+ROWS = 20
+_LOOP = re.compile(r"^\[\w*Loop\]\.")  # whose loop it is says nothing more
+
+
+class BeforeFetch:
+    """Calls a function before a training batch is fetched: there its step begins, and
+    Lightning has no hook for it."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self._profiler: Any = None
+        self._before: Optional[Callable[..., Any]] = None
+
+    def install(self, profiler: Any) -> None:
+        """Until remove(); an instance that takes no attributes is left alone."""
+        original = getattr(profiler, "start", None)
+        if original is None or self._profiler is not None:
+            return
+
+        def start(action_name: str) -> Any:
+            if action_name.endswith("train_dataloader_next"):
+                self._call()
+            return original(action_name)
+
+        self._before = vars(profiler).get("start")
+        self._profiler, profiler.start = profiler, start
+
+    def remove(self) -> None:
+        """The profiler is as it was."""
+        profiler, self._profiler = self._profiler, None
+        if profiler is None:
+            return
+        if self._before is None:
+            vars(profiler).pop("start", None)
+        else:
+            profiler.start = self._before
+
+
+class Actions:
+    """Calls and seconds by name, on the thread that trains."""
+
+    def __init__(self) -> None:
+        self._profiler: Any = None
+        self._names: tuple[str, ...] = ()
+        self._began = 0.0
+        self._seconds = 0.0
+        self._open: dict[str, float] = {}
+        self._rows: dict[str, list[float]] = {}  # name: [calls, seconds]
+
+    def start(self, profiler: Any) -> None:
+        """Times the actions of this profiler of Lightning's until stop()."""
+        if self._profiler is not None or profiler is None:
+            return
+        self._open, self._rows = {}, {}
+        try:
+            profiler.start = self._around_start(profiler.start)
+            profiler.stop = self._around_stop(profiler.stop)
+        except AttributeError:  # an instance without attributes of its own
+            return
+        self._profiler = profiler
+        self._began = time.perf_counter()
+
+    def stop(self) -> None:
+        """Gives the profiler its functions back."""
+        profiler, self._profiler = self._profiler, None
+        if profiler is not None:
+            self._seconds = time.perf_counter() - self._began
+            for name in ("start", "stop"):
+                vars(profiler).pop(name, None)
+
+    def _around_start(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        opened, now = self._open, time.perf_counter
+        silent = _does_nothing(original)
+
+        def start(action_name: str) -> Any:
+            opened[action_name] = now()
+            return None if silent else original(action_name)
+
+        return start
+
+    def _around_stop(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        take, rows, now = self._open.pop, self._rows, time.perf_counter
+        silent = _does_nothing(original)
+
+        def stop(action_name: str) -> Any:
+            began = take(action_name, None)
+            if began is not None:
+                row = rows.get(action_name)
+                if row is None:
+                    row = rows[action_name] = [0, 0.0]
+                row[0] += 1
+                row[1] += now() - began
+            return None if silent else original(action_name)
+
+        return stop
+
+    def lines(self) -> list[str]:
+        """The table, longest first; empty when nothing was timed."""
+        merged: dict[str, list[float]] = {}
+        for name, (calls, seconds) in self._rows.items():
+            row = merged.setdefault(_LOOP.sub("", name), [0, 0.0])
+            row[0] += calls
+            row[1] += seconds
+        rows = sorted(merged.items(), key=lambda item: -item[1][1])[:ROWS]
+        if not rows:
+            return []
+        width = max(len(name) for name, _ in rows)
+        text = ["[Profiler] Lightning's actions:"]
+        text.append(f"  {'action':<{width}}  {'calls':>7}  {'mean':>10}  {'total':>10}  {'run':>6}")
+        for name, (calls, seconds) in rows:
+            share = 100 * seconds / self._seconds if self._seconds > 0 else 0.0
+            text.append(
+                f"  {name:<{width}}  {calls:>7.0f}  {1e3 * seconds / calls:>8.2f}ms"
+                f"  {seconds:>9.2f}s  {share:>5.1f}%"
+            )
+        return text
+
+
+def _does_nothing(function: Callable[..., Any]) -> bool:
+    """Is it Lightning's profiler that only passes through?"""
+    owner = type(getattr(function, "__self__", None)).__name__
+    return owner == "PassThroughProfiler"

@@ -1,0 +1,487 @@
+"""ProfilerCallback: windows of torch.profiler at chosen epochs or steps.
+
+    Trainer --> hooks here --> Machine (which batches) --> Recorder (torch)
+                                                       --> Exporter (file, report)
+
+The rule: training goes on, whatever fails here; the reason is said once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from typing import Any, Callable, Optional, Union
+
+from trainglass.lightning import parameters as p
+from trainglass.lightning.actions import Actions, BeforeFetch
+from trainglass.windows import analysis, files, report
+from trainglass.windows.export import Exporter, Wanted, too_large
+from trainglass.windows.recorder import Details, Recorder, Unavailable, activities, resident_bytes
+from trainglass.windows.schedule import Command, Machine
+
+# While it records, torch holds about this share of what the file will have, per event.
+MEMORY_PER_FILE = 0.5
+
+
+class _Run:
+    """What belongs to one fit(): never copied, never pickled."""
+
+    def __init__(
+        self, details: Details, on_taken: Callable[[str], None], on_fetch: Callable[[], None]
+    ) -> None:
+        self.recorder = Recorder(details, on_taken)
+        self.fetch = BeforeFetch(on_fetch)
+        self.step_is_due = False  # the profiler's: a batch ended, the next is not fetched
+        self.exporter = Exporter()
+        self.actions = Actions()
+        self.details = details
+        self.pid = os.getpid()
+        self.said: set[str] = set()
+        self.recording = True  # on this rank
+        self.rank = 0
+        self.folder = ""
+        self.epoch = 0  # as the files are numbered
+        self.seen: set[int] = set()
+        self.baseline_bytes = 0  # resident after the first active batch
+        self.paused = False
+        self.profiler: Any = None  # Lightning's
+        self.written = 0  # windows
+
+
+class ProfilerCallback:
+    """Records windows of torch.profiler while a Trainer fits, and reports each.
+
+    A step is a batch here; epochs count from 1 (`epochs_from=0`: Lightning's numbers).
+
+    enabled             False: nothing happens, at no cost
+    profile_epochs      epochs with a window, such as [1, 5, 10]; None: the first
+    profile_steps       recorded batches of a window (other names: active, active_steps)
+    warmup_steps        batches before, profiled and thrown away (warmup)
+    skip_first, wait, repeat   as torch.profiler.schedule (wait_steps, repeat_cycles)
+    schedule_every_n_steps     a window every so many batches, over all epochs; its
+                        defaults: wait 1, warm-up 1, active 3, cycles 2, and the folder
+                        outputs/profiler_logs/{model}
+    activities          ["cpu", "cuda"], or any of torch's names in lower case
+    record_shapes, profile_memory, with_stack, with_modules, with_flops   as torch's
+    output_dir          may hold {model}, {run}, {rank}
+    export_chrome_trace False: analyzed, then removed
+    export_tensorboard  a second name *.pt.trace.json for TensorBoard's plugin
+    export_stacks       folded stacks beside the trace; needs with_stack=True
+    log_top_k_ops       rows of a table of the report
+    during_validation   True: validation is recorded too
+    report_time         "total": outermost operators; "self": all, by their own time
+    lightning_report    a table of Lightning's own actions at the end of fit()
+    on_report           called with {"epoch", "path", "analysis", "lines"} of a window
+    rank                "zero", "all", or a list of ranks
+    max_trace_mb        MB (2**20 bytes) at which a window ends early; 0: no limit
+
+    Raises TypeError or ValueError for what cannot be meant; nothing else, ever.
+    """
+
+    def __init__(
+        self,
+        enabled: bool = True,
+        profile_epochs: Optional[list[int]] = None,
+        profile_steps: int = p.PROFILE_STEPS,
+        warmup_steps: int = p.WARMUP_STEPS,
+        activities: Optional[list[str]] = None,
+        record_shapes: bool = True,
+        with_stack: bool = False,
+        output_dir: str = p.OUTPUT_DIR,
+        export_chrome_trace: bool = True,
+        log_top_k_ops: int = 10,
+        *,
+        profile_memory: bool = True,
+        with_modules: bool = False,
+        with_flops: bool = False,
+        skip_first: int = 0,
+        wait: int = p.WAIT,
+        warmup: Optional[int] = None,
+        active: Optional[int] = None,
+        repeat: int = p.REPEAT,
+        schedule_every_n_steps: Optional[int] = None,
+        repeat_cycles: Optional[int] = None,
+        wait_steps: Optional[int] = None,
+        active_steps: Optional[int] = None,
+        export_tensorboard: Optional[bool] = None,
+        export_stacks: bool = False,
+        during_validation: bool = False,
+        on_report: Optional[Callable[[dict[str, Any]], None]] = None,
+        report_time: str = "total",
+        lightning_report: bool = True,
+        epochs_from: int = 1,
+        rank: Union[str, list[int]] = "zero",
+        max_trace_mb: int = 512,
+    ) -> None:
+        by_steps = schedule_every_n_steps is not None
+        first = p.choice("epochs_from", epochs_from, (0, 1))
+        if export_stacks and not with_stack:
+            raise ValueError("export_stacks=True needs stacks: write with_stack=True")
+        if by_steps and isinstance(output_dir, p.DefaultStr):
+            output_dir = p.EVERY_OUTPUT_DIR
+        if on_report is not None and not callable(on_report):
+            raise TypeError(f"on_report={on_report!r}: write a function of one argument")
+        names: tuple[str, ...] = ("cpu", "cuda")
+        if activities is not None:
+            names = p.texts("activities", activities, '["cpu", "cuda"]')
+        self.options = p.Options(
+            enabled=p.yes_no("enabled", enabled),
+            epochs=p.choose_epochs(profile_epochs, first, by_steps),
+            epochs_from=first,
+            schedule=p.make_schedule(
+                schedule_every_n_steps,
+                skip_first,
+                p.one_of("wait", wait, ("wait_steps", wait_steps)),
+                p.one_of("warmup_steps", warmup_steps, ("warmup", warmup)),
+                p.one_of(
+                    "profile_steps",
+                    profile_steps,
+                    ("active", active),
+                    ("active_steps", active_steps),
+                ),
+                p.one_of("repeat", repeat, ("repeat_cycles", repeat_cycles)),
+            ),
+            by_steps=by_steps,
+            details=Details(
+                activities=tuple(name.lower() for name in names),
+                record_shapes=p.yes_no("record_shapes", record_shapes),
+                profile_memory=p.yes_no("profile_memory", profile_memory),
+                with_stack=p.yes_no("with_stack", with_stack),
+                with_modules=p.yes_no("with_modules", with_modules),
+                with_flops=p.yes_no("with_flops", with_flops),
+            ),
+            output_dir=p.folder("output_dir", output_dir),
+            keep_trace=p.yes_no("export_chrome_trace", export_chrome_trace),
+            tensorboard=(
+                by_steps
+                if export_tensorboard is None
+                else p.yes_no("export_tensorboard", export_tensorboard)
+            ),
+            stacks=p.yes_no("export_stacks", export_stacks),
+            top_k=p.whole("log_top_k_ops", log_top_k_ops, 1),
+            during_validation=p.yes_no("during_validation", during_validation),
+            on_report=on_report,
+            report_time=p.choice("report_time", report_time, ("total", "self")),
+            lightning_report=p.yes_no("lightning_report", lightning_report),
+            ranks=p.choose_ranks(rank),
+            max_bytes=p.whole("max_trace_mb", max_trace_mb) * 2**20,
+        )
+        self._machine: Optional[Machine] = None  # None: nothing to do at a batch
+        self._run: Optional[_Run] = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The parameters alone: Lightning hangs functions of its own on a callback."""
+        return {"options": self.options, "_machine": None, "_run": None}
+
+    @property
+    def enabled(self) -> bool:
+        """Is anything recorded?"""
+        return self.options.enabled
+
+    def analyze_trace(self, path: str) -> dict[str, Any]:
+        """trainglass.analyze_trace() of a trace file."""
+        return analysis.analyze_trace(path, self.options.report_time)
+
+    # ---- Lightning's hooks -------------------------------------------------------------
+
+    def setup(self, trainer: Any, pl_module: Any, stage: Optional[str] = None) -> None:
+        """fit() begins: nothing of an earlier one is left."""
+        if not self.options.enabled or str(getattr(stage, "value", stage)) != "fit":
+            return
+        self._finish()
+        run = self._run = _Run(self.options.details, self._taken, self._next_step)
+        self._machine = None
+        run.rank = int(getattr(trainer, "global_rank", 0))
+        ranks = self.options.ranks
+        run.recording = ranks == "all" or (run.rank in ([0] if ranks == "zero" else ranks))
+        run.folder = files.folder(
+            self._template(), type(pl_module).__name__, _run_name(trainer), run.rank
+        )
+        run.profiler = getattr(trainer, "profiler", None)
+        if self.options.lightning_report and run.rank == 0:
+            run.actions.start(run.profiler)
+        if run.recording:
+            self._check(run, trainer)
+
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        """An epoch with a window: its first batch may begin one."""
+        run = self._run
+        if run is None or not run.recording:
+            return
+        run.epoch = int(trainer.current_epoch) + self.options.epochs_from
+        run.seen.add(run.epoch)
+        if self.options.by_steps:
+            if self._machine is not None or run.written:
+                return
+        elif run.epoch not in self.options.epochs:
+            self._machine = None
+            return
+        self._machine = Machine(self.options.schedule)
+        self._do(self._machine.begin())
+
+    def on_train_batch_start(self, *_: Any) -> None:
+        """A batch that was not fetched in the usual way begins its step here."""
+        if self._machine is not None:
+            self._next_step()
+
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, *_: Any
+    ) -> None:
+        """The hot path: outside a window one comparison, without one none."""
+        machine = self._machine
+        if machine is None:
+            return
+        commands = machine.ended()
+        if commands:
+            self._do(commands)
+
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        """Validation is left out of a window, unless it was asked for."""
+        run, machine = self._run, self._machine
+        if run is None or machine is None or not run.recorder.running:
+            return
+        if self.options.during_validation:
+            return
+        if _epoch_is_over(trainer) and not self.options.by_steps:
+            self._cut("")
+        elif run.recorder.pause():
+            run.paused = True
+        else:
+            self._cut("validation began, and this torch cannot pause a window")
+
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        """Goes on after validation."""
+        run = self._run
+        if run is not None and run.paused:
+            run.paused = False
+            if not run.recorder.resume():
+                self._cut("this torch could not go on after validation")
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """A window ends with its epoch."""
+        if self._machine is not None and not self.options.by_steps:
+            self._cut("")
+            self._machine = None
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """fit() ends, early or not."""
+        self._finish()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """So it does with an error or Ctrl-C."""
+        self._finish(interrupted=True)
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: Optional[str] = None) -> None:
+        """And whatever came before, nothing of ours is left."""
+        self._finish()
+
+    # ---- windows -----------------------------------------------------------------------
+
+    def _template(self) -> str:
+        template = self.options.output_dir
+        if self.options.by_steps and "{model" not in template:
+            template = os.path.join(template, "{model}")
+        return template
+
+    def _say(self, text: str) -> None:
+        """Once per fit()."""
+        run = self._run
+        if run is not None and text not in run.said:
+            run.said.add(text)
+            report.say(f"[Profiler] {text}")
+
+    def _check(self, run: _Run, trainer: Any) -> None:
+        """What only the machine can tell, before the first batch."""
+        profiler = type(getattr(trainer, "profiler", None)).__name__
+        if profiler == "PyTorchProfiler":
+            run.recording = False
+            self._say("Trainer(profiler='pytorch') records already: no windows beside it")
+            return
+        try:
+            import torch.profiler
+
+            _, absent = activities(torch, run.details.activities)
+        except Exception as error:  # a guest: the windows will say more
+            run.recording = False
+            self._say(f"No windows: torch.profiler is not there ({type(error).__name__})")
+            return
+        if absent:
+            self._say(f"Not recorded, this torch or machine has none: {', '.join(absent)}")
+        if self.options.keep_trace:
+            self._check_folder(run)
+
+    def _check_folder(self, run: _Run) -> None:
+        try:
+            files.make_folder(run.folder)
+            if not os.access(run.folder, os.W_OK | os.X_OK):
+                raise PermissionError(13, "Permission denied", run.folder)
+        except OSError as error:
+            run.recording = False
+            self._say(f"No windows: {error}; write another output_dir")
+
+    def _do(self, commands: tuple[Command, ...]) -> None:
+        run, machine = self._run, self._machine
+        if run is None or machine is None or run.pid != os.getpid():
+            self._machine = None
+            return
+        try:
+            for command in commands:
+                if command is Command.START:
+                    self._start(run, machine)
+                elif command is Command.STOP:
+                    self._stop(run, machine)
+                elif run.recorder.running:
+                    run.step_is_due = True
+                    self._bound(run, machine)
+        except Unavailable as error:
+            self._failed(run, machine, str(error))
+        if machine.exhausted:
+            self._machine = None
+
+    def _failed(self, run: _Run, machine: Machine, why: str) -> None:
+        machine.cut()
+        run.paused = run.step_is_due = False
+        run.fetch.remove()
+        if run.details.with_stack and "stack" in why:
+            run.details = _without_stacks(run.details)
+            run.recorder = Recorder(run.details, self._taken)
+            why += "; the next window goes without stacks"
+        self._say(f"No window: {why}")
+
+    def _start(self, run: _Run, machine: Machine) -> None:
+        run.exporter.wait()
+        start = machine.started
+        schedule = self.options.schedule
+        report.say(
+            f"[Profiler] Epoch {run.epoch}: Profiling steps {start}-{start + schedule.active}..."
+        )
+        run.baseline_bytes = 0
+        run.recorder.start(schedule, start)
+        run.fetch.install(run.profiler)
+
+    def _next_step(self) -> None:
+        """The next batch is about to be fetched."""
+        run, machine = self._run, self._machine
+        if run is None or machine is None or not run.step_is_due:
+            return
+        run.step_is_due = False
+        try:
+            run.recorder.step()
+        except Unavailable as error:
+            self._failed(run, machine, str(error))
+
+    def _bound(self, run: _Run, machine: Machine) -> None:
+        """Ends a window that holds more than it may."""
+        if machine.recorded < 1 or not self.options.max_bytes:
+            return
+        now = resident_bytes()
+        if run.baseline_bytes == 0:
+            run.baseline_bytes = now
+        elif (now - run.baseline_bytes) > MEMORY_PER_FILE * self.options.max_bytes:
+            self._cut(too_large(f"after {machine.recorded} steps the window", run.details))
+
+    def _taken(self, why: str) -> None:
+        """Another profiler starts on this thread while ours records."""
+        self._cut(f"{why}; it has the rest of the window")
+
+    def _cut(self, why: str) -> None:
+        """The window ends before its time, and keeps what it has."""
+        run, machine = self._run, self._machine
+        if run is None or machine is None or not machine.recording:
+            return
+        wanted = self.options.schedule.active
+        if why:
+            self._say(f"Window ended early: {why}")
+        elif machine.recorded < wanted:
+            self._say(f"Epoch {run.epoch} ended after {machine.recorded} of {wanted} steps")
+        machine.cut()
+        try:
+            self._stop(run, machine)
+        except Unavailable as error:
+            self._say(str(error))
+
+    def _stop(self, run: _Run, machine: Machine) -> None:
+        run.paused = run.step_is_due = False
+        run.fetch.remove()
+        if not run.recorder.running:
+            return
+        recording = run.recorder.stop()
+        if recording is None or machine.first_active > machine.batch:
+            self._say(f"Epoch {run.epoch} ended within the warm-up: nothing was recorded")
+            return
+        run.written += 1
+        run.exporter(recording, self._wanted(run, machine))
+
+    def _wanted(self, run: _Run, machine: Machine) -> Wanted:
+        options, cycle = self.options, machine.cycle
+        if options.by_steps:
+            path = os.path.join(run.folder, files.steps_name(run.rank))
+            aside: Callable[[str], None] = files.Numbered(run.written)
+        else:
+            path = os.path.join(run.folder, files.epoch_name(run.epoch, cycle, run.rank))
+            aside = files.move_aside
+        return Wanted(
+            path=path if options.keep_trace else None,
+            aside=aside,
+            tensorboard=options.tensorboard,
+            stacks=options.stacks and run.details.with_stack,
+            top_k=options.top_k,
+            time=options.report_time,
+            cuda_asked=_why_no_cuda(run.details),
+            max_bytes=options.max_bytes,
+            about={"epoch": run.epoch, "cycle": cycle + 1, "rank": run.rank},
+            on_report=options.on_report,
+        )
+
+    def _finish(self, interrupted: bool = False) -> None:
+        run = self._run
+        if run is None:
+            return
+        self._cut("training was interrupted" if interrupted else "")
+        run.exporter.wait()
+        run.actions.stop()
+        if run.recording and not interrupted:
+            self._say_what_never_came(run)
+        text = run.actions.lines() if not interrupted else []
+        self._machine = self._run = None
+        if text:
+            report.say("\n".join(text))
+
+    def _say_what_never_came(self, run: _Run) -> None:
+        missing = [n for n in self.options.epochs if n not in run.seen and run.seen]
+        if missing and not self.options.by_steps:
+            names = ", ".join(map(str, missing))
+            self._say(f"profile_epochs {names} never came: training ended with {max(run.seen)}")
+
+
+def _without_stacks(details: Details) -> Details:
+    return dataclasses.replace(details, with_stack=False, with_modules=False)
+
+
+def _why_no_cuda(details: Details) -> str:
+    """Why a window that was to hold GPU operations may hold none."""
+    if "cuda" not in details.activities:
+        return ""
+    import torch
+
+    if not torch.cuda.is_available():
+        return "torch sees no GPU here"
+    return "nothing ran on the GPU in these steps"
+
+
+def _epoch_is_over(trainer: Any) -> bool:
+    """Is the batch that just ended the last of its epoch?"""
+    try:
+        return bool(trainer.fit_loop.epoch_loop.batch_progress.is_last_batch)
+    except AttributeError:
+        return False
+
+
+def _run_name(trainer: Any) -> str:
+    """Of `trainglass run`, else of the logger, else the time."""
+    name = os.environ.get("TRAINGLASS_RUN_NAME")
+    if name:
+        return name
+    version = getattr(getattr(trainer, "logger", None), "version", None)
+    return str(version) if version is not None else time.strftime("%Y%m%d-%H%M%S")

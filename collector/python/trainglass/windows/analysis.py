@@ -1,0 +1,103 @@
+"""analyze_trace(): what `trainglass analyze --json` says of a trace file.
+
+The rule: nothing is computed here; the program does, and this finds it, runs it and
+names its answer's parts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from typing import Any, Optional
+
+from trainglass import _library
+
+
+class AnalysisError(RuntimeError):
+    """The trace could not be analyzed; the text says why."""
+
+
+def program() -> Optional[str]:
+    """The path of the `trainglass` program: TRAINGLASS_PROGRAM, beside the package or
+    its library, where it was built, else on the path; None when there is none."""
+    asked = os.environ.get("TRAINGLASS_PROGRAM")
+    if asked:
+        return asked if os.access(asked, os.X_OK) else None
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    places = [os.path.join(here, "bin", "trainglass")]
+    library = _library.find()
+    if library is not None:
+        above = os.path.dirname(os.path.dirname(os.path.abspath(library)))
+        places += [os.path.join(above, "bin", "trainglass")]
+    places += [os.path.join(os.path.dirname(sys.executable), "trainglass")]
+    for path in places:
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return shutil.which("trainglass")
+
+
+def _run(path: str) -> Any:
+    """The program's JSON of the trace; raises AnalysisError."""
+    tool = program()
+    if tool is None:
+        raise AnalysisError(
+            "the trainglass program was not found; install it or name it in TRAINGLASS_PROGRAM"
+        )
+    command = [tool, "analyze", "--json", os.fspath(path)]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except OSError as error:
+        raise AnalysisError(f"{tool} cannot be run: {error.strerror}") from error
+    try:
+        answer = json.loads(done.stdout) if done.returncode in (0, 1) else None
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        why = said[-1] if said else f"{tool} ended with {done.returncode}"
+        raise AnalysisError(f"{path}: {why}")
+    return answer
+
+
+def _rows(rows: Any, key: str) -> list[tuple[str, float]]:
+    """[(name, us)], longest first, of the program's rows."""
+    pairs = [(str(row["name"]), 1e3 * float(row.get(key) or 0)) for row in rows or ()]
+    return sorted(pairs, key=lambda pair: -pair[1])
+
+
+def from_answer(full: dict[str, Any], time: str = "total") -> dict[str, Any]:
+    """analyze_trace()'s dictionary of the program's answer."""
+    if time == "total" and full.get("outermost_cpu_ops") is not None:
+        cpu = _rows(full["outermost_cpu_ops"], "total_ms")
+    else:
+        cpu = _rows(full.get("top_cpu_ops"), time + "_ms")
+    peaks = full.get("memory_peaks") or ()
+    return {
+        "top_cpu_ops": cpu,
+        "top_cuda_ops": _rows(full.get("top_cuda_ops"), "total_ms"),
+        "memory_peaks": [
+            (1e3 * float(peak.get("time_ms") or 0), int(peak.get("bytes") or 0)) for peak in peaks
+        ],
+        "dataloader_time_pct": float(full.get("dataloader_time_pct") or 0.0),
+        "full": full,
+    }
+
+
+def analyze_trace(path: str, time: str = "total") -> dict[str, Any]:
+    """What a Chrome trace of PyTorch tells (`.json` or `.json.gz`).
+
+    Returns {"top_cpu_ops": [(name, us)], "top_cuda_ops": [(name, us)],
+    "memory_peaks": [(us since the first event, bytes)], "dataloader_time_pct": per cent
+    of the step time, "full": the fields of `trainglass analyze --json`}.
+
+    `time="total"`: outermost ATen operators by their whole time, and `DataLoader`, as
+    people know them from their code; `time="self"`: every operator by its own time.
+    Raises AnalysisError when the file cannot be read or the program is missing, and
+    ValueError for another `time`.
+    """
+    if time not in ("total", "self"):
+        raise ValueError(f"time={time!r}: write 'total' or 'self'")
+    return from_answer(_run(os.fspath(path)), time)

@@ -1,0 +1,253 @@
+"""One window of torch.profiler: start, step, stop, and what it leaves.
+
+The rule: every error of torch leaves here as Unavailable with a sentence, and another
+profiler that wants to start gets the way free: ours ends before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any, Callable, Optional
+
+from trainglass.windows.schedule import Action, Schedule
+
+_GUARDED = ("_prepare_profiler", "_enable_profiler")
+
+
+class Unavailable(Exception):
+    """No window, or no more of it; the text says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Details:
+    """What a window records. `activities`: torch's names in lower case, empty for cpu
+    and what accelerators there are. The rest as in torch.profiler.profile()."""
+
+    activities: tuple[str, ...] = ("cpu", "cuda")
+    record_shapes: bool = True
+    profile_memory: bool = True
+    with_stack: bool = False
+    with_modules: bool = False
+    with_flops: bool = False
+
+
+def activities(torch: Any, names: tuple[str, ...]) -> tuple[list[Any], list[str]]:
+    """(torch's activities, names that are absent here) of names in lower case."""
+    known = {name.lower(): one for name, one in torch.profiler.ProfilerActivity.__members__.items()}
+    supported = torch.profiler.supported_activities()
+    usable = [known[name] for name in names if known.get(name) in supported]
+    if not names:
+        usable = list(supported)
+    return usable, [name for name in names if known.get(name) not in supported]
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm", "rb", buffering=0) as file:
+            return int(file.read(64).split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+class Recording:
+    """What torch holds of a window that has ended: exported once."""
+
+    def __init__(self, profile: Any, details: Details) -> None:
+        self._profile = profile
+        self._details = details
+
+    def export(self, path: str) -> None:
+        """Writes the Chrome trace; raises OSError or Unavailable. A reader of `path`
+        sees the whole file or none."""
+        new = f"{path}.{os.getpid()}.new.json"
+        try:
+            self._profile.export_chrome_trace(new)
+            os.replace(new, path)
+        except OSError:
+            raise
+        except Exception as error:
+            raise Unavailable(f"torch.profiler could not export: {_text(error)}") from error
+        finally:
+            with contextlib.suppress(OSError):
+                os.remove(new)
+
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
+        """Writes folded stacks, as torch's export_stacks() does."""
+        try:
+            self._profile.export_stacks(path, metric)
+        except OSError:
+            raise
+        except Exception as error:
+            raise Unavailable(f"torch.profiler could not export stacks: {_text(error)}") from error
+
+
+class Recorder:
+    """Runs one torch.profiler.profile at a time, on the thread that trains."""
+
+    def __init__(self, details: Details, on_taken: Callable[[str], None]) -> None:
+        """`on_taken` is called when another profiler starts; it has to call stop()."""
+        self._details = details
+        self._on_taken = on_taken
+        self._profile: Any = None
+        self._schedule = Schedule()
+        self._first = 0
+        self._ours = False
+        self._originals: dict[str, Any] = {}
+
+    @property
+    def running(self) -> bool:
+        """Is a window open?"""
+        return self._profile is not None
+
+    def start(self, schedule: Schedule, first: int) -> None:
+        """A window begins with batch `first`, in its warm-up or active at once."""
+        torch = _torch()
+        if torch.autograd.profiler._is_profiler_enabled or torch.autograd._profiler_enabled():
+            raise Unavailable("another torch.profiler is running; it is left alone")
+        usable, _ = activities(torch, self._details.activities)
+        if not usable:
+            wanted = ", ".join(self._details.activities)
+            raise Unavailable(f"this torch can record none of {wanted}; write activities=['cpu']")
+        self._schedule, self._first = schedule, first
+        with self._own():
+            profile = torch.profiler.profile(
+                activities=usable,
+                schedule=self._action,
+                record_shapes=self._details.record_shapes,
+                profile_memory=self._details.profile_memory,
+                with_stack=self._details.with_stack or self._details.with_modules,
+                with_modules=self._details.with_modules,
+                with_flops=self._details.with_flops,
+                **_verbose(torch, self._details.with_stack),
+            )
+            profile.step_num = first  # ProfilerStep#N is batch N
+            profile.start()
+        self._profile = profile
+        self._guard(torch.autograd.profiler)
+
+    def _action(self, step: int) -> Any:
+        """torch.profiler's question; it asks for step 0 before it knows our number."""
+        torch = _torch()
+        offset = max(0, step - self._first)
+        warm = self._schedule.action(self._first + offset) is Action.WARMUP
+        actions = torch.profiler.ProfilerAction
+        return actions.WARMUP if warm else actions.RECORD
+
+    def step(self) -> None:
+        """The next batch begins."""
+        with self._own():
+            self._profile.step()
+
+    def stop(self) -> Optional[Recording]:
+        """The window ends; None when none was open or nothing was recorded."""
+        profile, self._profile = self._profile, None
+        self._unguard()
+        if profile is None:
+            return None
+        warm = profile.current_action == _torch().profiler.ProfilerAction.WARMUP
+        with self._own():
+            profile.stop()
+        return None if warm else Recording(profile, self._details)
+
+    def close_step(self) -> None:
+        """What follows, until step(), belongs to no batch."""
+        opened = getattr(self._profile, "step_rec_fn", None)
+        if opened is not None:
+            self._profile.step_rec_fn = None
+            opened.__exit__(None, None, None)
+
+    def pause(self) -> bool:
+        """Nothing is recorded until resume(); False where this torch cannot."""
+        self.close_step()
+        return self._toggle(False)
+
+    def resume(self) -> bool:
+        """Goes on after pause()."""
+        return self._toggle(True)
+
+    def _toggle(self, on: bool) -> bool:
+        toggle = getattr(self._profile, "toggle_collection_dynamic", None)
+        if toggle is None:
+            return False
+        try:
+            toggle(on, list(self._profile.activities))
+        except Exception:  # a guest: the window then ends instead
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def _own(self) -> Iterator[None]:
+        self._ours = True
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=".*[Pp]rofiler.*")
+                yield
+        except Exception as error:
+            self._profile = None
+            self._unguard()
+            self._switch_off()
+            raise Unavailable(f"torch.profiler failed: {_text(error)}") from error
+        finally:
+            self._ours = False
+
+    def _switch_off(self) -> None:
+        """Nothing of ours goes on recording after torch failed half-way."""
+        autograd = _torch().autograd
+        if autograd._profiler_enabled():
+            with contextlib.suppress(Exception):
+                autograd._disable_profiler()
+        autograd.profiler._is_profiler_enabled = False
+
+    def _guard(self, module: Any) -> None:
+        """While a window is open, a start of somebody else's profiler ends it."""
+        for name in _GUARDED:
+            original = getattr(module, name, None)
+            if original is not None:
+                self._originals[name] = original
+                setattr(module, name, self._guarded(original))
+
+    def _guarded(self, original: Any) -> Any:
+        def start(*arguments: Any, **words: Any) -> Any:
+            if not self._ours and self.running:
+                self._on_taken("another torch.profiler started")
+            return original(*arguments, **words)
+
+        return start
+
+    def _unguard(self) -> None:
+        originals, self._originals = self._originals, {}
+        if originals:
+            module = _torch().autograd.profiler
+            for name, original in originals.items():
+                setattr(module, name, original)
+
+
+def _torch() -> Any:
+    """torch, with its profiler; raises Unavailable."""
+    try:
+        import torch
+        import torch.profiler
+    except ImportError as error:
+        raise Unavailable(f"there is no torch: {_text(error)}") from error
+    if not torch.profiler.kineto_available():
+        raise Unavailable("this torch was built without Kineto")
+    return sys.modules["torch"]
+
+
+def _verbose(torch: Any, with_stack: bool) -> dict[str, Any]:
+    """Since torch 2.0 export_stacks() has stacks only with this."""
+    if not with_stack:
+        return {}
+    config = torch._C._profiler._ExperimentalConfig(verbose=True)
+    return {"experimental_config": config}
+
+
+def _text(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

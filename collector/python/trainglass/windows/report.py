@@ -1,0 +1,130 @@
+"""The report of a window on the console.
+
+The rule: every number is one of analyze_trace(), and what is not known is left out with
+its reason, never printed as 0.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Any, Optional
+
+SIGN = "\u26a0\ufe0f"
+GOOD_DATALOADER_PCT = 10.0  # below, waiting for data is not worth a change
+
+
+@dataclasses.dataclass(frozen=True)
+class Numbers:
+    """What the report needs of an analysis, in us and per cent."""
+
+    cpu: list[tuple[str, float]]
+    cuda: list[tuple[str, float]]
+    steps: int
+    step_us: float  # summed over the steps
+    cuda_us: float  # summed over all GPU operations
+    dataloader_pct: float
+    phases: dict[str, Optional[float]]
+    validation_us: float
+    findings: list[dict[str, Any]]
+
+
+def numbers(analysis: dict[str, Any]) -> Numbers:
+    """Of analyze_trace()'s dictionary."""
+    full = analysis.get("full") or {}
+    steps = int(full.get("steps") or 0)
+    mean_ms = (full.get("step_ms") or {}).get("mean") or 0.0
+    cuda = list(analysis["top_cuda_ops"])
+    everything = ((full.get("ops") or {}).get("cuda") or {}).get("ops")
+    cuda_us = sum(us for _, us in cuda)
+    if everything is not None:
+        cuda_us = 1e3 * sum(float(row.get("total_ms") or 0) for row in everything)
+    rows = full.get("step_rows") or ()
+    return Numbers(
+        cpu=list(analysis["top_cpu_ops"]),
+        cuda=cuda,
+        steps=steps,
+        step_us=1e3 * mean_ms * steps,
+        cuda_us=cuda_us,
+        dataloader_pct=float(analysis["dataloader_time_pct"]),
+        phases=dict(full.get("phases") or {}),
+        validation_us=1e3 * sum(float(r["duration_ms"]) for r in rows if r.get("validation")),
+        findings=list(full.get("findings") or ()),
+    )
+
+
+def _table(heading: str, rows: list[tuple[str, float]], whole_us: float, k: int) -> list[str]:
+    shown = rows[:k]
+    width = len(str(len(shown)))
+    lines = [f"[Profiler] Top {k} {heading} operations:"]
+    for number, (name, us) in enumerate(shown, 1):
+        share = f" ({100 * us / whole_us:.1f}%)" if whole_us > 0 else ""
+        lines.append(f"  {number:>{width}}. {name} - {us / 1e3:.1f}ms{share}")
+    return lines
+
+
+def _cuda(found: Numbers, k: int, cuda_asked: str) -> list[str]:
+    if found.cuda:
+        return _table("CUDA", found.cuda, found.cuda_us, k)
+    return [f"[Profiler] No CUDA operations: {cuda_asked}"] if cuda_asked else []
+
+
+def _summary(found: Numbers) -> list[str]:
+    lines = ["[Profiler] Summary:", f"  Dataloader time: {found.dataloader_pct:.1f}%"]
+    names = {"forward": "Forward pass", "backward": "Backward pass", "optimizer": "Optimizer"}
+    for phase, name in names.items():
+        share = found.phases.get(phase)
+        if share is not None:
+            lines.append(f"  {name}: {share:.1f}%")
+    if found.step_us > 0 and found.validation_us > 0.01 * found.step_us:
+        lines.append(f"  Validation: {100 * found.validation_us / found.step_us:.1f}%")
+    other = found.phases.get("other")
+    if other is not None and other > 1:
+        lines.append(f"  Other: {other:.1f}%")
+    return lines
+
+
+def _finding(finding: dict[str, Any]) -> str:
+    advice = finding.get("advice") or ()
+    price = finding.get("ms_per_step")
+    line = f"  - {finding.get('title', finding.get('id', 'a finding'))}"
+    if price is not None:
+        line += f": {float(price):.1f}ms per step"
+    return line + (f" ({advice[0]})" if advice else "")
+
+
+def _bottlenecks(found: Numbers) -> list[str]:
+    lines = [f"[Profiler] {SIGN} Bottlenecks detected:" + ("" if found.findings else " none")]
+    lines += [_finding(finding) for finding in found.findings]
+    if found.steps > 0 and found.dataloader_pct < GOOD_DATALOADER_PCT:
+        lines.append(f"  - Dataloader <{GOOD_DATALOADER_PCT:.0f}% (good efficiency)")
+    return lines
+
+
+def lines(analysis: dict[str, Any], k: int, cuda_asked: str = "") -> list[str]:
+    """The report from the CPU table on. `k`: rows of a table. `cuda_asked`: why there
+    may be no GPU rows, empty when nobody asked for them."""
+    found = numbers(analysis)
+    if found.cpu:
+        text = _table("CPU", found.cpu, found.step_us, k)
+    else:
+        text = ["[Profiler] No CPU operations: the window holds none"]
+    text += _cuda(found, k, cuda_asked)
+    if found.steps == 0:
+        return [*text, "[Profiler] No summary: no whole step lies in the window"]
+    return [*text, *_summary(found), *_bottlenecks(found)]
+
+
+def say(text: str) -> None:
+    """Prints, in one write, what the console's encoding can show; never raises."""
+    stream = sys.stdout
+    encoding = getattr(stream, "encoding", None) or "ascii"
+    try:
+        text.encode(encoding)
+    except (UnicodeError, LookupError):
+        text = text.replace(SIGN, "!").encode("ascii", "replace").decode("ascii")
+    try:
+        stream.write(text + "\n")
+        stream.flush()
+    except (OSError, ValueError, AttributeError):
+        return

@@ -1,0 +1,244 @@
+"""Windows of torch.profiler without torch: which batches, which names, which words."""
+
+import contextlib
+import io
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "collector" / "python"))
+
+from trainglass.lightning import parameters
+from trainglass.windows import analysis, files, report
+from trainglass.windows.schedule import Action, Command, Machine, Schedule
+
+SCHEDULES = [
+    Schedule(),
+    Schedule(warmup=0, active=1),
+    Schedule(skip_first=3, wait=2, warmup=1, active=4, repeat=2),
+    Schedule(wait=1, warmup=1, active=3, repeat=0),
+    Schedule(wait=1, warmup=1, active=3, repeat=2, every=25),
+    Schedule(skip_first=7, warmup=0, active=2, repeat=3, every=2),
+]
+
+
+def reference(schedule, batch):
+    """torch.profiler.schedule()'s answer, as its documentation words it."""
+    if batch < schedule.skip_first:
+        return Action.NONE
+    batch -= schedule.skip_first
+    cycle, rest = divmod(batch, schedule.period)
+    if schedule.repeat and cycle >= schedule.repeat:
+        return Action.NONE
+    names = [Action.NONE] * schedule.wait + [Action.WARMUP] * schedule.warmup
+    names += [Action.ACTIVE] * schedule.active
+    return names[rest] if rest < len(names) else Action.NONE
+
+
+class WhichBatches(unittest.TestCase):
+    def test_a_batch_has_the_action_of_torchs_schedule(self):
+        for schedule in SCHEDULES:
+            for batch in range(200):
+                self.assertIs(schedule.action(batch), reference(schedule, batch))
+
+    def test_the_machine_opens_exactly_the_windows_of_the_schedule(self):
+        for schedule in SCHEDULES:
+            machine, open_now, recorded = Machine(schedule), False, []
+            commands = machine.begin()
+            for batch in range(200):
+                for command in commands:
+                    self.assertEqual(open_now, command is not Command.START)
+                    open_now = command is not Command.STOP
+                if open_now:
+                    recorded.append(batch)
+                commands = machine.ended()
+            wanted = [b for b in range(200) if reference(schedule, b) is not Action.NONE]
+            self.assertEqual(recorded, wanted)
+
+    def test_a_cut_window_does_not_go_on_and_the_next_cycle_comes(self):
+        machine = Machine(Schedule(warmup=0, active=4, repeat=2, every=10))
+        machine.begin()
+        machine.ended()
+        self.assertTrue(machine.cut())
+        self.assertFalse(machine.cut())
+        starts = [machine.batch for _ in range(30) if Command.START in machine.ended()]
+        self.assertEqual(starts, [10])
+        self.assertTrue(machine.exhausted)
+
+    def test_between_windows_a_batch_is_one_comparison(self):
+        machine = Machine(Schedule(wait=1000, warmup=0, active=1))
+        self.assertEqual(machine.begin(), ())
+        self.assertEqual(machine.wakes, 1000)
+
+
+class Names(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.folder = directory.name
+
+    def test_cycles_and_ranks_after_the_first_are_named(self):
+        self.assertEqual(files.epoch_name(3, 0, 0), "epoch_3.json")
+        self.assertEqual(files.epoch_name(3, 1, 0), "epoch_3_2.json")
+        self.assertEqual(files.epoch_name(3, 0, 2), "epoch_3_rank2.json")
+
+    def test_a_folder_names_model_run_and_rank_and_stays_in_its_place(self):
+        self.assertEqual(
+            files.folder("a/{model}/{model_name}-{run}-{rank}/{other}", "Net", "../x", 3),
+            "a/Net/Net-.._x-3/{other}",
+        )
+
+    def test_an_older_file_is_moved_aside_and_none_is_lost(self):
+        path = os.path.join(self.folder, "epoch_1.json")
+        for text in ("one", "two", "three"):
+            files.move_aside(path)
+            pathlib.Path(path).write_text(text)
+            os.utime(path, (0, 0))
+        found = sorted(p.read_text() for p in pathlib.Path(self.folder).iterdir())
+        self.assertEqual(found, ["one", "three", "two"])
+        self.assertEqual(pathlib.Path(path).read_text(), "three")
+
+    def test_a_new_folder_is_not_offered_to_git_and_an_old_one_is_left_alone(self):
+        new = os.path.join(self.folder, "a", "b")
+        files.make_folder(new)
+        self.assertEqual(os.listdir(new), [".gitignore"])
+        files.make_folder(self.folder)
+        self.assertEqual(os.listdir(self.folder), ["a"])
+
+
+FULL = {
+    "steps": 10,
+    "step_ms": {"mean": 50.0},
+    "phases": {"data": 9.7, "forward": 45.3, "backward": 38.2, "optimizer": 6.8, "other": 0.4},
+    "dataloader_time_pct": 9.7,
+    "top_cpu_ops": [
+        {"name": "aten::mm", "total_ms": 30.0, "self_ms": 30.0},
+        {"name": "aten::linear", "total_ms": 60.0, "self_ms": 1.0},
+    ],
+    "outermost_cpu_ops": [{"name": "aten::conv2d", "total_ms": 92.5}],
+    "top_cuda_ops": [{"name": "volta_scudnn_winograd_128x128", "total_ms": 95.2}],
+    "ops": {"cuda": {"ops": [{"total_ms": 95.2}, {"total_ms": 335.6}]}},
+    "memory_peaks": [{"time_ms": 1.5, "bytes": 4096}],
+    "findings": [
+        {"title": "High conv2d CPU time", "ms_per_step": 9.25, "advice": ["consider torch.compile"]}
+    ],
+}
+REPORT = """\
+[Profiler] Top 10 CPU operations:
+  1. aten::conv2d - 92.5ms (18.5%)
+[Profiler] Top 10 CUDA operations:
+  1. volta_scudnn_winograd_128x128 - 95.2ms (22.1%)
+[Profiler] Summary:
+  Dataloader time: 9.7%
+  Forward pass: 45.3%
+  Backward pass: 38.2%
+  Optimizer: 6.8%
+[Profiler] \u26a0\ufe0f Bottlenecks detected:
+  - High conv2d CPU time: 9.2ms per step (consider torch.compile)
+  - Dataloader <10% (good efficiency)"""
+
+
+class Words(unittest.TestCase):
+    def test_the_report_has_the_form_that_is_promised(self):
+        text = report.lines(analysis.from_answer(FULL), 10)
+        self.assertEqual("\n".join(text), REPORT)
+
+    def test_self_time_orders_by_what_an_operator_does_itself(self):
+        self.assertEqual(
+            analysis.from_answer(FULL, "self")["top_cpu_ops"],
+            [("aten::mm", 30e3), ("aten::linear", 1e3)],
+        )
+
+    def test_times_of_an_analysis_are_microseconds(self):
+        self.assertEqual(analysis.from_answer(FULL)["memory_peaks"], [(1500.0, 4096)])
+
+    def test_numbers_of_rows_are_right_aligned(self):
+        answer = {**analysis.from_answer(FULL), "top_cpu_ops": [(f"op{i}", 1) for i in range(12)]}
+        text = report.lines(answer, 11)
+        self.assertEqual(text[1][:6], "   1. ")
+        self.assertEqual(text[11][:6], "  11. ")
+        self.assertEqual(text[12], "[Profiler] Top 11 CUDA operations:")
+
+    def test_a_window_without_ops_steps_or_kernels_says_why(self):
+        text = report.lines(analysis.from_answer({}), 10, "torch sees no GPU here")
+        self.assertEqual(
+            text,
+            [
+                "[Profiler] No CPU operations: the window holds none",
+                "[Profiler] No CUDA operations: torch sees no GPU here",
+                "[Profiler] No summary: no whole step lies in the window",
+            ],
+        )
+
+    def test_no_finding_is_said_and_validation_and_other_have_their_lines(self):
+        full = {
+            **FULL,
+            "findings": [],
+            "phases": {"other": 7.0, "forward": None},
+            "step_rows": [{"duration_ms": 60.0, "validation": True}],
+        }
+        text = report.lines(analysis.from_answer(full), 10)
+        self.assertIn("[Profiler] \u26a0\ufe0f Bottlenecks detected: none", text)
+        self.assertIn("  Validation: 12.0%", text)
+        self.assertIn("  Other: 7.0%", text)
+        self.assertFalse([line for line in text if "Forward" in line])
+
+    def test_an_encoding_without_the_sign_gets_plain_text(self):
+        raw = io.BytesIO()
+        with contextlib.redirect_stdout(io.TextIOWrapper(raw, encoding="ascii")) as stream:
+            report.say(f"[Profiler] {report.SIGN} caf\u00e9")
+            stream.detach()
+        self.assertEqual(raw.getvalue(), b"[Profiler] ! caf?\n")
+
+    def test_a_trace_that_is_none_and_a_missing_program_are_one_sentence(self):
+        os.environ["TRAINGLASS_PROGRAM"] = "/nowhere/trainglass"
+        self.addCleanup(os.environ.pop, "TRAINGLASS_PROGRAM")
+        with self.assertRaisesRegex(analysis.AnalysisError, "program was not found"):
+            analysis.analyze_trace("trace.json")
+        with self.assertRaisesRegex(ValueError, "write 'total' or 'self'"):
+            analysis.analyze_trace("trace.json", time="wall")
+
+
+class Parameters(unittest.TestCase):
+    def test_two_names_of_one_number_may_agree_and_may_not_differ(self):
+        default = parameters.PROFILE_STEPS
+        self.assertEqual(parameters.one_of("profile_steps", default, ("active", 7)), 7)
+        self.assertEqual(parameters.one_of("profile_steps", 7, ("active", 7)), 7)
+        self.assertEqual(parameters.one_of("profile_steps", default, ("active", None)), 100)
+        with self.assertRaisesRegex(ValueError, "write one of them"):
+            parameters.one_of("profile_steps", 100, ("active", 7))
+
+    def test_schedule_every_n_steps_brings_the_guides_defaults(self):
+        d = parameters
+        numbers = (50, 0, d.WAIT, d.WARMUP_STEPS, d.PROFILE_STEPS, d.REPEAT)
+        self.assertEqual(
+            d.make_schedule(*numbers),
+            Schedule(wait=1, warmup=1, active=3, repeat=2, every=50),
+        )
+        with self.assertRaisesRegex(ValueError, "write 6 or more"):
+            d.make_schedule(5, 0, 1, 2, 3, 2)
+
+    def test_wrong_values_say_what_to_write(self):
+        d = parameters
+        wrong = [
+            (lambda: d.whole("profile_steps", -1, 1), "write 1 or more"),
+            (lambda: d.whole("profile_steps", "5", 1), "write profile_steps=1"),
+            (lambda: d.whole("profile_steps", True, 1), "no whole number"),
+            (lambda: d.numbers("profile_epochs", [], 1), "write .1., or enabled=False"),
+            (lambda: d.numbers("profile_epochs", "1", 1), "write a list of numbers"),
+            (lambda: d.numbers("profile_epochs", [0], 1), "write 1 or more"),
+            (lambda: d.texts("activities", "cpu", '["cpu"]'), "write a list of names"),
+            (lambda: d.yes_no("enabled", "yes"), "write True or False"),
+            (lambda: d.choose_ranks("one"), "write 'zero' or 'all'"),
+            (lambda: d.choose_epochs([1], 1, True), "write one of them"),
+            (lambda: d.folder("output_dir", ""), "write a folder's path"),
+        ]
+        for call, sentence in wrong:
+            with self.assertRaisesRegex((TypeError, ValueError), sentence):
+                call()
+
+
+if __name__ == "__main__":
+    unittest.main()
