@@ -6,16 +6,15 @@
  *     annotate("name")  context manager and decorator
  *     step(samples)     mark(kind, id)   range_push(name)   range_pop()   metric(n, v)
  */
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030a0000
-#include <Python.h>
+#include "native.h"
+
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "probe/torch/python.h"
 #include "probe/steps/steps.h"
+#include "probe/torch/python.h"
 
 static const struct trainglass_python *table;
 static PyObject *wake; /* called once before the first record of a sleeping process */
@@ -189,6 +188,19 @@ static PyObject *mark(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     Py_RETURN_NONE;
 }
 
+void native_mark(uint32_t kind, uint32_t id)
+{
+    if (wake != NULL) {
+        PyObject *type, *value, *trace;
+
+        PyErr_Fetch(&type, &value, &trace);
+        awaken((long)kind);
+        PyErr_Restore(type, value, trace);
+    }
+    if (HAS(mark))
+        table->mark(kind, id);
+}
+
 static PyObject *step(PyObject *module, PyObject *const *arguments, Py_ssize_t count,
                       PyObject *words)
 {
@@ -346,6 +358,12 @@ static PyObject *torch_optimizer(PyObject *module, PyObject *id)
     Py_RETURN_NONE;
 }
 
+void native_optimizer(uint32_t id)
+{
+    if (HAS(torch_optimizer))
+        table->torch_optimizer(id);
+}
+
 /* ---- annotate
  * ------------------------------------------------------------------------ */
 
@@ -495,7 +513,8 @@ PyMODINIT_FUNC PyInit__native(void)
     PyObject *module = PyModule_Create(&definition);
     PyObject *type = module != NULL ? PyType_FromSpec(&annotate_spec) : NULL;
 
-    if (type == NULL || PyModule_AddObject(module, "annotate", type) != 0) {
+    if (type == NULL || wraps_add(module) != 0 ||
+        PyModule_AddObject(module, "annotate", type) != 0) {
         Py_XDECREF(type);
         Py_XDECREF(module);
         return NULL;

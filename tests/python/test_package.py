@@ -168,7 +168,7 @@ class Numbers(unittest.TestCase):
         spec = importlib.util.spec_from_file_location("constants", path)
         constants = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(constants)
-        text = (harness.ROOT / "collector" / "probe" / "steps.h").read_text()
+        text = (harness.ROOT / "collector" / "probe" / "steps" / "steps.h").read_text()
         body = text[text.index("enum steps_mark_kind {") : text.index("STEPS_MARKS,")]
         names = [line.split("STEPS_")[1].split(",")[0] for line in body.splitlines()
                  if line.strip().startswith("STEPS_")]

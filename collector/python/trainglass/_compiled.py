@@ -38,13 +38,14 @@ def _marked(step, before_step, skip):
     return skip(wrapper)
 
 
-def wrap(torch, before_step, skip):
-    """`before_step(optimizer)` returns the optimizer's number; `skip` keeps torch.compile
-    off the wrappers."""
+def wrap(torch, before_step, careful, skip):
+    """`before_step(optimizer)` returns the optimizer's number; `careful()` is called
+    before anything is compiled; `skip` keeps torch.compile off the wrappers."""
     original = torch.compile
 
     @functools.wraps(original)
     def compile(*arguments, **words):
+        careful()
         try:
             return original(*arguments, **words)
         finally:

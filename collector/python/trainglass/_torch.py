@@ -68,9 +68,9 @@ def _compiling(torch):
 
 
 @_quietly
-def _at_step():
-    """At each update, or each batch where nothing trains."""
-    _State.steps += 1
+def _at_step(number):
+    """At updates, or batches where nothing trains: `number` of them so far."""
+    _State.steps = number
     if _State.loader != _State.loader_said and _State.optimizers > 0:
         _State.loader_said = _State.loader
         loader = _loaders.get(_State.loader)
@@ -84,7 +84,11 @@ def _at_step():
 # ---- backward ------------------------------------------------------------------------
 
 
-def _around(original, begin, end):
+def _around(original, begin, end, method=False):
+    """`original` between two marks; without a frame of Python where that can be."""
+    native = getattr(_library.calls, "around", None)
+    if native is not None and not method:
+        return functools.wraps(original)(native(original, begin, end))
     mark = _library.calls.mark
 
     @functools.wraps(original)
@@ -141,7 +145,10 @@ def _wrap_next(iterator_class):
 
     @functools.wraps(original)
     def __next__(self):
-        _State.loader = number = getattr(self, "_trainglass_number", 0)
+        number = getattr(self, "_trainglass_number", 0)
+        if number != _State.loader:
+            _State.loader = number
+            _updates_slowly(0)
         ended = c.FETCH_END
         fetching(1)
         mark(c.FETCH_BEGIN, number)
@@ -154,7 +161,7 @@ def _wrap_next(iterator_class):
             mark(ended, number)
             fetching(0)
             if _State.optimizers == 0:
-                _at_step()
+                _at_step(_State.steps + 1)
 
     iterator_class.__next__ = _skip(__next__)
 
@@ -163,7 +170,9 @@ def _wrap_shutdown(iterator_class):
     """An iterator that is dropped before its end waits for its workers to go."""
     original = getattr(iterator_class, "_shutdown_workers", None)
     if original is not None:
-        iterator_class._shutdown_workers = _around(original, c.ITERATOR_BEGIN, c.ITERATOR_END)
+        iterator_class._shutdown_workers = _around(
+            original, c.ITERATOR_BEGIN, c.ITERATOR_END, method=True
+        )
 
 
 def _wrap_data(torch):
@@ -183,13 +192,48 @@ def _number_optimizer(optimizer):
     if number is None:
         number = _State.optimizers = _State.optimizers + 1
         _optimizers[optimizer] = number
+        optimizer.__dict__["_trainglass_number"] = number  # where update() finds it
         _quietly(_facts.optimizer)(optimizer, number)
     return number
 
 
+def _updates_slowly(due):
+    """From update `due` on, Python looks again; in between the extension's update() is
+    enough, where there is one."""
+    native = getattr(_library.calls, "update_slowly", None)
+    if native is not None:
+        native(_updated, due)
+
+
+def _updated(optimizer, updates):
+    number = _number_optimizer(optimizer)
+    _at_step(updates)
+    _updates_slowly(_State.refresh_at)
+    return number
+
+
+def _hook_updates(torch, update):
+    """The extension's update() is a hook as it is. Where torch.compile may trace an
+    optimizer's step() it must not be seen: a hook in Python asks first."""
+    register = sys.modules["torch.optim.optimizer"].register_optimizer_step_pre_hook
+    compiling = _compiling(torch)
+
+    def before_step(optimizer, arguments, words):
+        if not compiling():
+            update(optimizer, arguments, words)
+
+    def careful():
+        if hooks[0] is not before_step:
+            hooks[1].remove()
+            hooks[:] = before_step, register(before_step)
+
+    first = before_step if "torch._dynamo" in sys.modules else update
+    hooks = [first, register(first)]
+    return careful
+
+
 def _wrap_optimizer(torch):
     mark, in_step = _library.calls.mark, _library.calls.torch_optimizer
-    compiling = _compiling(torch)
     optimizers = sys.modules.get("torch.optim.optimizer")
     original = optimizers.Optimizer.__init__
 
@@ -198,19 +242,13 @@ def _wrap_optimizer(torch):
         original(self, *arguments, **words)
         mark(c.OPTIMIZER_BUILT)
 
-    def updates(optimizer):
-        number = _number_optimizer(optimizer)
-        in_step(number)
-        _at_step()
-        return number
-
-    def before_step(optimizer, arguments, words):
-        if not compiling():
-            updates(optimizer)
+    def update(optimizer, arguments, words):
+        in_step(_updated(optimizer, _State.steps + 1))
 
     optimizers.Optimizer.__init__ = _skip(__init__)
-    optimizers.register_optimizer_step_pre_hook(before_step)
-    _compiled.wrap(torch, updates, _skip)
+    careful = _hook_updates(torch, getattr(_library.calls, "update", update))
+    _updates_slowly(0)
+    _compiled.wrap(torch, lambda optimizer: _updated(optimizer, _State.steps + 1), careful, _skip)
 
 
 # ---- facts that show themselves once -------------------------------------------------

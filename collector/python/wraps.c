@@ -1,0 +1,158 @@
+/* What runs around torch's own functions at every step, without a frame of Python: there
+ * a cold frame costs a microsecond, and a step of tiny operators is not much longer.
+ *
+ *     around(function, begin, end)    calls function between two marks
+ *     update(optimizer, arguments, words)
+ *                                     a pre-hook of optimizers: says which one steps
+ *     update_slowly(function, due)    function(optimizer, updates) is asked for its number
+ *                                     at update `due`, and whenever it has none
+ *
+ * The one rule: arguments, results and exceptions of what is hidden pass unchanged.
+ */
+#include <stddef.h>
+
+#include "native.h"
+
+/* ---- around
+ * -------------------------------------------------------------------------- */
+
+struct around {
+    PyObject_HEAD PyObject *function;
+    PyObject *dict; /* what functools.wraps() writes */
+    uint32_t begin, end;
+};
+
+static PyObject *around_new(PyTypeObject *type, PyObject *arguments, PyObject *words)
+{
+    PyObject *function;
+    unsigned begin, end;
+
+    (void)words;
+    if (!PyArg_ParseTuple(arguments, "OII:around", &function, &begin, &end))
+        return NULL;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    struct around *self = (struct around *)allocate(type, 0);
+
+    if (self != NULL) {
+        Py_INCREF(function);
+        self->function = function;
+        self->begin = begin;
+        self->end = end;
+    }
+    return (PyObject *)self;
+}
+
+static void around_free(PyObject *object)
+{
+    struct around *self = (struct around *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+
+    Py_XDECREF(self->function);
+    Py_XDECREF(self->dict);
+    release(object);
+    Py_DECREF(type);
+}
+
+static PyObject *around_call(PyObject *object, PyObject *arguments, PyObject *words)
+{
+    const struct around *self = (const struct around *)object;
+
+    native_mark(self->begin, 0);
+    PyObject *result = PyObject_Call(self->function, arguments, words);
+
+    native_mark(self->end, 0);
+    return result;
+}
+
+static PyMemberDef around_members[] = {
+    {"__dictoffset__", T_PYSSIZET, offsetof(struct around, dict), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef around_getset[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot around_slots[] = {
+    {Py_tp_new, around_new},       {Py_tp_dealloc, around_free},
+    {Py_tp_call, around_call},     {Py_tp_members, around_members},
+    {Py_tp_getset, around_getset}, {0, NULL},
+};
+
+static PyType_Spec around_spec = {
+    .name = "trainglass._native.around",
+    .basicsize = sizeof(struct around),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = around_slots,
+};
+
+/* ---- updates
+ * ------------------------------------------------------------------------- */
+
+static PyObject *attribute;        /* of an optimizer: its number */
+static PyObject *slowly;           /* slowly(optimizer, updates): its number */
+static unsigned long updates, due; /* so far; when it is asked again */
+
+/* The number that the optimizer carries, or is given now; 0 when there is none. */
+static uint32_t number_of(PyObject *optimizer)
+{
+    PyObject *number = NULL;
+
+    if (++updates < due) {
+        number = PyObject_GetAttr(optimizer, attribute);
+        if (number == NULL)
+            PyErr_Clear();
+    }
+    if (number == NULL && slowly != NULL)
+        number = PyObject_CallFunction(slowly, "Ok", optimizer, updates);
+
+    long value = number != NULL && PyLong_Check(number) ? PyLong_AsLong(number) : 0;
+
+    Py_XDECREF(number);
+    PyErr_Clear();
+    return value > 0 ? (uint32_t)value : 0;
+}
+
+static PyObject *update(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module;
+    if (count > 0)
+        native_optimizer(number_of(arguments[0]));
+    Py_RETURN_NONE;
+}
+
+static PyObject *update_slowly(PyObject *module, PyObject *arguments)
+{
+    PyObject *function;
+    unsigned long update_due;
+
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "Ok:update_slowly", &function, &update_due))
+        return NULL;
+    Py_INCREF(function);
+    Py_XDECREF(slowly);
+    slowly = function;
+    due = update_due;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"update", (PyCFunction)(void (*)(void))update, METH_FASTCALL, NULL},
+    {"update_slowly", update_slowly, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+int wraps_add(PyObject *module)
+{
+    PyObject *type = PyType_FromSpec(&around_spec);
+
+    attribute = PyUnicode_InternFromString("_trainglass_number");
+    if (type == NULL || attribute == NULL ||
+        PyModule_AddObject(module, "around", type) != 0) {
+        Py_XDECREF(type);
+        return -1;
+    }
+    return PyModule_AddFunctions(module, functions);
+}
