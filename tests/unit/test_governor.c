@@ -115,6 +115,126 @@ static void the_start_stays_within_the_budget_too(void **state)
     assert_true(run.recorded > 0);
 }
 
+static void
+the_first_steps_are_recorded_so_that_there_is_something_to_show(void **state)
+{
+    (void)state;
+    struct run quick = {
+        .step_ns = JOB_STEP_NS, .detail_ns = 0.25 * JOB_STEP_NS, .factor = 1};
+    struct run slow = {.step_ns = 1e9, .detail_ns = 0.25e9, .factor = 1};
+
+    run_open(&quick, 0.01);
+    run_steps(&quick, 10);
+    assert_true(quick.tagged >= 10 && quick.tagged <= 10);
+
+    /* Two seconds are enough: a step that takes one has more to show, and costs more. */
+    run_open(&slow, 0.01);
+    run_steps(&slow, 10);
+    assert_true(slow.tagged >= GOVERNOR_LEARN_STEPS &&
+                slow.tagged <= GOVERNOR_LEARN_STEPS);
+}
+
+static void the_first_steps_are_not_held_against_those_that_follow(void **state)
+{
+    (void)state;
+    struct run run = {
+        .step_ns = JOB_STEP_NS, .detail_ns = 0.1 * JOB_STEP_NS, .factor = 1};
+    struct governor_report report;
+
+    run_open(&run, 0.01);
+    run_steps(&run, 20);
+    for (unsigned i = 0; i < 1000; i++) {
+        (void)run_step(&run);
+        assert_int_not_equal(run.governor.rate, DRAW_RATE_NONE);
+    }
+    governor_report(&run.governor, &report);
+    assert_true(report.burst_pct > 0.05); /* but they are shown */
+}
+
+static void a_burst_of_noise_does_not_lower_the_rate_for_long(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 50; i++) {
+        struct run runs[2];
+
+        for (unsigned noisy = 0; noisy < 2; noisy++) {
+            struct run *run = &runs[noisy];
+
+            *run = (struct run){.step_ns = JOB_STEP_NS,
+                                .detail_ns = 0.05 * JOB_STEP_NS,
+                                .factor = 1,
+                                .job = {.spread = 0.02, .random = i}};
+            run->job.kind = noisy ? JOB_PARETO : JOB_NORMAL;
+            run_open(run, 0.01);
+            run_steps(run, 200);
+            run->job.kind = JOB_NORMAL;
+            run_steps(run, 2000);
+        }
+        assert_true(runs[1].recorded > 0.5 * runs[0].recorded);
+    }
+}
+
+static void auto_goes_on_where_it_was_after_another_level(void **state)
+{
+    (void)state;
+    struct run run = {
+        .step_ns = JOB_STEP_NS, .detail_ns = 0.05 * JOB_STEP_NS, .factor = 1};
+    struct governor_report before, after;
+
+    run_open(&run, 0.01);
+    run_steps(&run, 3000);
+    unsigned rate = run.governor.rate;
+    governor_report(&run.governor, &before);
+    for (unsigned i = 0; i < 20; i++) {
+        governor_set_level(&run.governor, WIRE_LEVEL_OFF);
+        run_steps(&run, 30);
+        governor_set_level(&run.governor, WIRE_LEVEL_AUTO);
+        governor_report(&run.governor, &after);
+        assert_true(fabs(after.fixed_pct - before.fixed_pct) < 0.01);
+        assert_true(after.interval_known);
+        run_steps(&run, 30);
+    }
+    assert_int_equal(run.governor.rate, rate);
+}
+
+static void where_nothing_fits_ordinary_steps_are_looked_at_now_and_then(void **state)
+{
+    (void)state;
+    struct run run = {.step_ns = JOB_STEP_NS,
+                      .detail_ns = 0.05 * JOB_STEP_NS,
+                      .factor = 1,
+                      .fixed_ns = 0.02 * JOB_STEP_NS};
+
+    run_open(&run, 0.01);
+    run_steps(&run, 1000);
+    run_steps(&run, 5000);
+    assert_true(run.recorded <= 0);
+    assert_true(run.tagged >= 5 * GOVERNOR_BURST_STEPS);
+    assert_true(run.tagged * run.detail_ns < 0.001 * run.base_ns);
+}
+
+static void the_first_step_of_a_stretch_is_not_compared(void **state)
+{
+    (void)state;
+    struct governor governor;
+    struct governor_report report;
+
+    governor_init(&governor, &(struct governor_options){.budget = 1, .seed = 1});
+    governor_set_sources(&governor, EVENT_STEP_OPS);
+    for (uint64_t number = 0; number < 3000; number++) {
+        uint32_t flags = governor_next(&governor, number);
+
+        governor_step_end(
+            &governor, &(struct governor_step){.number = number,
+                                               .flags = flags | EVENT_STEP_FIRST,
+                                               .duration_ns = 1e6,
+                                               .detail_ns = flags & DETAIL ? 10 : 0});
+    }
+    governor_report(&governor, &report);
+    assert_int_equal(report.recorded_steps + report.control_steps, 0);
+    assert_true(report.recorded_share > 0.3);
+}
+
 static void a_smaller_budget_is_obeyed_at_once_and_a_larger_one_used(void **state)
 {
     (void)state;
@@ -336,7 +456,7 @@ static void after_a_slow_step_the_next_ones_are_recorded_and_tagged(void **state
 
     run_open(&run, 0.01);
     run_steps(&run, 3000);
-    assert_true(run.tagged <= GOVERNOR_LEARN_STEPS);
+    assert_true(run.tagged <= GOVERNOR_LEARN_STEPS + GOVERNOR_SHOW_STEPS);
     run.step_ns *= 3;
     (void)run_step(&run);
     run.step_ns /= 3;
@@ -476,6 +596,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_budget_is_kept_and_used),
         cmocka_unit_test(the_start_stays_within_the_budget_too),
+        cmocka_unit_test(
+            the_first_steps_are_recorded_so_that_there_is_something_to_show),
+        cmocka_unit_test(the_first_steps_are_not_held_against_those_that_follow),
+        cmocka_unit_test(a_burst_of_noise_does_not_lower_the_rate_for_long),
+        cmocka_unit_test(auto_goes_on_where_it_was_after_another_level),
+        cmocka_unit_test(where_nothing_fits_ordinary_steps_are_looked_at_now_and_then),
+        cmocka_unit_test(the_first_step_of_a_stretch_is_not_compared),
         cmocka_unit_test(a_smaller_budget_is_obeyed_at_once_and_a_larger_one_used),
         cmocka_unit_test(without_a_budget_nothing_is_recorded),
         cmocka_unit_test(when_nothing_fits_it_says_so_and_records_nothing),

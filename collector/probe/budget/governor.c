@@ -1,12 +1,15 @@
 #include "probe/budget/governor.h"
 
-#define DETAIL        ((uint32_t)(EVENT_STEP_OPS | EVENT_STEP_KERNELS))
-#define SUM_STEPS     2048.0 /* sums are halved here */
-#define SAFETY        2.0  /* real over calibrated cost, until measured; 0.9-1.6 seen */
-#define FACTOR_MIN    0.1  /* below, an interval is luck: recording is never free */
-#define WIDE          0.25 /* of the budget: half an interval that decides nothing */
-#define ROOM          0.8  /* of the budget: a rung up must stay below */
-#define HOLD_BLOCKS   8u   /* before a rung up: what came before has shown */
+#define DETAIL     ((uint32_t)(EVENT_STEP_OPS | EVENT_STEP_KERNELS))
+#define SUM_STEPS  2048.0 /* sums are halved here */
+#define SAFETY     2.0    /* real over calibrated cost, until measured; 0.9-1.6 seen */
+#define FACTOR_MIN 0.1    /* below, an interval is luck: recording is never free */
+#define WIDE       0.25   /* of the budget: half an interval that decides nothing */
+#define FEW_PAIRS  64.0   /* below, a burst of noise must not pass for a cost: */
+#define UNLIKELY_WIDTHS                                                                \
+    1.7 /* of half an interval, 1 in 1,000, for it is looked at after every pair */
+#define ROOM          0.8 /* of the budget: a rung up must stay below */
+#define HOLD_BLOCKS   8u  /* before a rung up: what came before has shown */
 #define HOLD_MAX      8192u
 #define BURST_SHARE   0.1  /* of the budget, for slow steps */
 #define SLOW_SPREADS  8.0  /* beyond typical: 6 standard deviations of a normal job */
@@ -71,15 +74,21 @@ void governor_set_sources(struct governor *governor, uint32_t sources)
     experiment_init(&governor->experiment);
     governor->changed_block = 0;
     governor->learn_left = GOVERNOR_LEARN_STEPS;
+    governor->show_left = GOVERNOR_SHOW_STEPS;
+    governor->show_left_ns = GOVERNOR_SHOW_NS;
 }
 
 void governor_set_level(struct governor *governor, enum wire_level level)
 {
     if (level == governor->options.level)
         return;
+    /* Sums are of one level; what was learnt in auto still holds when it comes back. */
+    if (governor->options.level == WIRE_LEVEL_AUTO)
+        governor->auto_sums = governor->sums;
+    governor->sums = level == WIRE_LEVEL_AUTO ? governor->auto_sums
+                                              : (struct governor_sums){.steps = 0};
     governor->options.level = level;
     governor->spoiled = true;
-    governor->sums = (struct governor_sums){.steps = 0}; /* of another level */
 }
 
 void governor_set_budget(struct governor *governor, double budget)
@@ -112,6 +121,7 @@ static void sums_add(struct governor *governor, const struct governor_step *step
         sums->fixed_ns /= 2;
         sums->detail_ns /= 2;
         sums->burst_ns /= 2;
+        sums->start_ns /= 2;
     }
     sums->steps += validation ? 0 : 1;
     sums->recorded_steps += recorded ? 1 : 0;
@@ -119,6 +129,8 @@ static void sums_add(struct governor *governor, const struct governor_step *step
     sums->fixed_ns += step->fixed_ns;
     sums->detail_ns += tagged ? 0 : step->detail_ns;
     sums->burst_ns += tagged ? step->detail_ns : 0;
+    sums->start_ns +=
+        tagged && step->number == governor->start_step ? step->detail_ns : 0;
 }
 
 /* Typical step and spread without a memory of steps: each moves them, a stall by no
@@ -156,8 +168,9 @@ static void slow_step_check(struct governor *governor, double duration_ns)
         min_of(2 * burst_ns, governor->burst_credit_ns +
                                  BURST_SHARE * governor->options.budget * duration_ns);
     if (governor->options.level != WIRE_LEVEL_AUTO || governor->burst_left > 0 ||
-        governor->steps_seen < SLOW_STEPS || duration_ns <= slow_ns ||
-        !(burst_ns > 0) || governor->burst_credit_ns < burst_ns)
+        governor->steps_seen < SLOW_STEPS ||
+        (duration_ns <= slow_ns && !governor->nothing_fits) || !(burst_ns > 0) ||
+        governor->burst_credit_ns < burst_ns)
         return;
     governor->burst_credit_ns -= burst_ns;
     governor->burst_left = GOVERNOR_BURST_STEPS;
@@ -173,7 +186,9 @@ static void block_add(struct governor *governor, const struct governor_step *ste
                                                    : 0;
     uint32_t is = step->flags & (DETAIL | EVENT_STEP_TAGGED | EVENT_STEP_CONTROL);
 
-    if (step->number / length != governor->block || is != due)
+    /* FIRST: compilation, warm-up, or a boundary that was known too late. */
+    if (step->number / length != governor->block || is != due ||
+        (step->flags & EVENT_STEP_FIRST) != 0)
         governor->spoiled = true;
     if (position > 0 || length == 1) {
         governor->block_sum_ns += step->duration_ns;
@@ -208,8 +223,11 @@ void governor_step_end(struct governor *governor, const struct governor_step *st
         *detail_ns += *detail_ns > 0 ? (step->detail_ns - *detail_ns) / DETAIL_STEPS
                                      : max_of(step->detail_ns, 1);
     }
-    slow_step_check(governor, step->duration_ns);
-    typical_add(governor, step->duration_ns);
+    governor->show_left_ns -= step->duration_ns;
+    if (!(step->flags & EVENT_STEP_FIRST) || governor->steps_seen == 0) {
+        slow_step_check(governor, step->duration_ns);
+        typical_add(governor, step->duration_ns);
+    }
     if (governor->options.level == WIRE_LEVEL_AUTO)
         block_add(governor, step);
 }
@@ -235,7 +253,9 @@ static double factor_bound(const struct governor *governor, double share)
     if (!result->known || !(result->predicted_ns > 0))
         return SAFETY;
 
-    double low = result->low_ns / result->predicted_ns;
+    double widths = result->pairs < FEW_PAIRS ? UNLIKELY_WIDTHS : 1;
+    double low = (result->effect_ns - widths * (result->effect_ns - result->low_ns)) /
+                 result->predicted_ns;
     double high = result->high_ns / result->predicted_ns;
     double half_width = (result->high_ns - result->low_ns) / 2 * share;
     bool wide = half_width > WIDE * governor->options.budget * mean_step_ns(governor);
@@ -263,7 +283,19 @@ static void rate_set(struct governor *governor, unsigned rate)
         governor->hold_blocks *= 4;
     governor->stepped_up = up && governor->rate != DRAW_RATE_NONE;
     governor->changed_block = governor->block;
+    governor->changed_error_ns = governor->result.known ? governor->result.error_ns : 0;
     governor->rate = rate;
+}
+
+/* A rung up waits, so that what came before has shown; but not when that was judged by
+ * a wide interval, which has become half as wide. */
+static bool waited(const struct governor *governor)
+{
+    uint64_t blocks = governor->block - governor->changed_block;
+    bool narrower = governor->result.known &&
+                    2 * governor->result.error_ns < governor->changed_error_ns;
+
+    return blocks >= governor->hold_blocks || (narrower && blocks >= HOLD_BLOCKS);
 }
 
 static void rate_adapt(struct governor *governor)
@@ -278,8 +310,8 @@ static void rate_adapt(struct governor *governor)
     if (sums->steps < SLOW_STEPS && !young)
         return; /* the level has just changed: what the last rate was is still good */
 
-    /* The burst that taught us the cost is not held against the first seconds. */
-    double spent = (sums->fixed_ns + (young ? 0 : sums->burst_ns)) / sums->time_ns;
+    /* What the first steps cost is shown, but not held against the next thousand. */
+    double spent = (sums->fixed_ns + sums->burst_ns - sums->start_ns) / sums->time_ns;
     double left = governor->options.budget - spent;
 
     while (rate <= DRAW_RATE_LAST && cost_bound(governor, rate) > left)
@@ -292,8 +324,7 @@ static void rate_adapt(struct governor *governor)
             rate--;
         if (cost_bound(governor, rate) <= ROOM * left)
             rate_set(governor, rate);
-    } else if (rate > 0 &&
-               governor->block - governor->changed_block >= governor->hold_blocks &&
+    } else if (rate > 0 && waited(governor) &&
                cost_bound(governor, rate - 1) <= ROOM * left) {
         rate_set(governor, rate - 1);
     }
@@ -326,12 +357,16 @@ uint32_t governor_next(struct governor *governor, uint64_t number)
             return EVENT_STEP_CONTROL;
         if (governor->arm == DRAW_RECORDED)
             flags = governor->sources;
-        if (governor->learn_left > 0 && governor->options.budget > 0)
-            left = &governor->learn_left;
+        if (governor->options.budget > 0 && governor->burst_left == 0)
+            left = governor->learn_left > 0     ? &governor->learn_left
+                   : governor->show_left_ns > 0 ? &governor->show_left
+                                                : left;
     }
     if (*left == 0 || governor->sources == 0)
         return flags;
     (*left)--;
+    if (left != &governor->burst_left)
+        governor->start_step = number;
     return flags == governor->sources ? flags : governor->sources | EVENT_STEP_TAGGED;
 }
 

@@ -12,6 +12,10 @@
  *
  *     measured = detail (experiment) + bursts + what every step carries (calibrated)
  *
+ * The first steps are recorded and tagged: they tell what detail costs, and the page has
+ * something to show at once. Where nothing fits, what is set aside for slow steps pays
+ * for a look at ordinary ones now and then.
+ *
  * Decisions change at block boundaries alone (draw.h). Control blocks are left in
  * peace: no burst, no window. One owner, the thread that ends steps; no clock, no
  * memory beside the struct, no system call. About 20 ns a step, a microsecond when a
@@ -30,6 +34,8 @@
 
 #define GOVERNOR_BURST_STEPS     3u    /* after a slow step */
 #define GOVERNOR_LEARN_STEPS     3u    /* at the start: what a recorded step costs */
+#define GOVERNOR_SHOW_STEPS      7u    /* then, for the page: so many more, while */
+#define GOVERNOR_SHOW_NS         2e9   /* the first so much time has not passed */
 #define GOVERNOR_BURST_STEPS_MAX 1000u /* on request */
 
 struct governor_options {
@@ -44,7 +50,8 @@ struct governor_options {
 struct governor_step {
     uint64_t number; /* of a training step */
     uint32_t flags;  /* EVENT_STEP_*: what governor_next() said of it, or-ed with
-                        VALIDATION, and with TAGGED if something else recorded it */
+                        VALIDATION and FIRST, and with TAGGED if something else
+                        recorded it */
     double duration_ns;
     double fixed_ns;  /* what every step carries, recorded or not */
     double detail_ns; /* what only recorded ones do */
@@ -71,6 +78,7 @@ struct governor_report {
 struct governor_sums {
     double steps, recorded_steps;
     double time_ns, fixed_ns, detail_ns, burst_ns;
+    double start_ns; /* of burst_ns: the first steps, which are paid for once */
 };
 
 struct governor {
@@ -90,14 +98,19 @@ struct governor {
     uint64_t steps_seen;
     /* Bursts. */
     uint32_t learn_left; /* steps whose detail tells what detail costs; auto alone */
+    uint32_t show_left;  /* steps for the page to begin with */
+    double show_left_ns;
+    uint64_t start_step; /* the newest of both */
     uint32_t burst_left;
     double burst_credit_ns; /* what slow steps may still cost */
     /* The ladder. */
-    uint64_t changed_block; /* of the last change of the rate */
-    uint64_t hold_blocks;   /* before the next step up */
-    bool stepped_up;        /* the last change was one */
+    uint64_t changed_block;  /* of the last change of the rate */
+    uint64_t hold_blocks;    /* before the next step up */
+    bool stepped_up;         /* the last change was one */
+    double changed_error_ns; /* of the experiment at that change; 0: none was known */
     bool nothing_fits;
     struct governor_sums sums;
+    struct governor_sums auto_sums; /* those of auto, while another level is on */
     struct experiment experiment;
     struct experiment_result result; /* as of the newest pair */
     uint64_t result_pairs;
