@@ -33,7 +33,9 @@ static uint32_t foreign_marks; /* of others that train, since its last one */
 static const struct probe_hooks *hooks[HOOKS_MAX];
 static _Atomic uint32_t hook_count;
 static uint64_t last_pair, last_control;
-static uint64_t boundary_ticks; /* what the last end of a step took, clipped */
+static uint64_t mark_ticks;  /* what the marks took since the last end of a step */
+static uint64_t spent_ticks; /* what those of the step before it took, clipped */
+static bool phases_said;
 static uint32_t first_recording;
 static bool begun; /* there was a step */
 static uint32_t control_sequence;
@@ -171,7 +173,6 @@ static void set_recording(uint32_t recording)
 static void step_ended(const struct steps_output *output)
 {
     struct wire_header *header = probe->header;
-    uint64_t began = clock_ticks(probe->tsc);
     struct probe_step step = {.number = output->number,
                               .start = output->start,
                               .end = output->end,
@@ -199,12 +200,20 @@ static void step_ended(const struct steps_output *output)
     read_control(now);
     obey_asked();
     if (!output->late) /* else the next step already runs, recorded as this one was */
-        set_recording(decide_next(&step, steps.number, boundary_ticks));
-    uint64_t took = clock_ticks(probe->tsc) - began;
+        set_recording(decide_next(&step, steps.number, spent_ticks));
+}
 
+/* A mark is over. In place, and not from a loop that calibrates: a mark that comes once
+ * a step finds its code and data out of the caches, and takes ten times as long. */
+static void mark_took(uint64_t ticks, bool ended)
+{
+    mark_ticks += ticks;
+    if (!ended)
+        return;
     /* What another process took of it is not ours: 8 times the usual at most. */
-    boundary_ticks =
-        boundary_ticks > 0 && took > 8 * boundary_ticks ? 8 * boundary_ticks : took;
+    spent_ticks =
+        spent_ticks > 0 && mark_ticks > 8 * spent_ticks ? 8 * spent_ticks : mark_ticks;
+    mark_ticks = 0;
 }
 
 static void say_source(const struct steps_output *output)
@@ -225,9 +234,9 @@ static void say_source(const struct steps_output *output)
 
 static void say_phases(void)
 {
-    if (atomic_load_explicit(&probe->sources[WIRE_SOURCE_PHASES].state,
-                             memory_order_relaxed) != WIRE_STATE_ACTIVE)
+    if (!phases_said)
         probe_capability(WIRE_SOURCE_PHASES, WIRE_STATE_ACTIVE, NULL, NULL);
+    phases_said = true;
 }
 
 static void emitted(void *context, const struct steps_output *output)
@@ -298,6 +307,7 @@ void probe_step_mark(enum steps_mark_kind kind, uint32_t id)
     }
     if (owns(kind)) {
         struct steps_mark mark = {kind, id, clock_ticks(probe->tsc)};
+        uint64_t number = steps.number;
 
         steps_mark(&steps, &mark);
         if (!begun && steps_begun(&steps) != 0) {
@@ -308,6 +318,7 @@ void probe_step_mark(enum steps_mark_kind kind, uint32_t id)
                               memory_order_relaxed);
         atomic_store_explicit(&probe->header->phase, steps_phase(&steps),
                               memory_order_relaxed);
+        mark_took(clock_ticks(probe->tsc) - mark.time, steps.number != number);
     }
     atomic_store_explicit(&busy, 0, memory_order_release);
 }
@@ -370,7 +381,8 @@ void probe_boundary_open(void)
     owner_trains = false;
     last_control = clock_ticks(probe->tsc);
     control_sequence = 0;
-    boundary_ticks = 0;
+    mark_ticks = spent_ticks = 0;
+    phases_said = false;
     begun = false;
     atomic_store_explicit(&asked, 0, memory_order_relaxed);
     first_recording = decide_open();

@@ -8,24 +8,33 @@
 
 #define BUDGET_DEFAULT      0.01
 #define PUBLISH_INTERVAL_US 50000u /* the page draws ten times a second */
-#define PUBLISH_STEPS       16u    /* or so many, and the first ones at once */
+#define PUBLISH_STEPS       16u    /* the first ones are shown at once */
 
 /* Calibrated costs of one event: on a Zen 4 VM at 2.6 GHz, in the host's own loop, so
  * with what torch loses when it leaves its fast path. */
 static const struct {
     enum wire_source source;
     uint32_t cost_ps;
+    bool cold;   /* the first COLD_EVENTS of a step cost COLD_TIMES as much: their code
+                    and data are out of the caches, which 404 tiny ops have filled */
     bool detail; /* recorded steps alone carry it */
+    bool timed;  /* inside the marks, whose time is taken: not added again */
 } costs[] = {
-    {WIRE_SOURCE_PHASES, 350000, false},       /* two marks and an event */
-    {WIRE_SOURCE_RANGES, 25000, false},        /* both ends; torch's cost more */
-    {WIRE_SOURCE_NVTX, 20000, false},          /* push and pop */
-    {WIRE_SOURCE_CPU_MEMORY, 18000, false},    /* one call of the allocator */
-    {WIRE_SOURCE_DEVICE_MEMORY, 10000, false}, /* the same under its lock */
-    {WIRE_SOURCE_CPU_OPS, 250000, true},       /* 215 measured, 404 tiny ops a step */
-    {WIRE_SOURCE_CUPTI, 1000000, true},        /* 1 % at 10,000 launches a second */
+    {WIRE_SOURCE_PHASES, 350000, false, false, true},   /* two marks and an event */
+    {WIRE_SOURCE_RANGES, 25000, 2000000, false, false}, /* torch's, 240 when warm */
+    {WIRE_SOURCE_NVTX, 20000, false, false, false},     /* push and pop */
+    {WIRE_SOURCE_PYTHON, 1800000, false, false, false}, /* a wrapper of the package */
+    {WIRE_SOURCE_CPU_MEMORY, 18000, false, false,
+     false}, /* one call of the allocator */
+    {WIRE_SOURCE_DEVICE_MEMORY, 10000, false, false,
+     false},                                           /* the same under its lock */
+    {WIRE_SOURCE_CPU_OPS, 250000, false, true, false}, /* 215 measured, 404 tiny ops */
+    {WIRE_SOURCE_CUPTI, 1000000, false, true,
+     false}, /* 1 % at 10,000 launches a second */
 };
 #define COSTS         (sizeof(costs) / sizeof(costs[0]))
+#define COLD_EVENTS   4u
+#define COLD_TIMES    8
 #define ALLOC_COST_NS 15.0 /* an EVENT_ALLOC, beside the call that is counted anyway */
 
 static struct governor governor;
@@ -135,9 +144,15 @@ static void add_costs(struct governor_step *step)
         const struct wire_capability *source = &probe->sources[costs[i].source];
         uint64_t events = atomic_load_explicit(&source->events, memory_order_relaxed);
         uint32_t cost_ps = atomic_load_explicit(&source->cost_ps, memory_order_relaxed);
-        double ns = 1e-3 * cost_ps * (double)(events - events_before[i]);
+        uint64_t more = events - events_before[i];
+        uint64_t cold = more < COLD_EVENTS ? more : COLD_EVENTS;
+        double ns = 1e-3 * cost_ps * (double)more;
 
+        if (costs[i].cold)
+            ns += 1e-3 * cost_ps * (COLD_TIMES - 1) * (double)cold;
         events_before[i] = events;
+        if (costs[i].timed)
+            continue;
         *(costs[i].detail ? &step->detail_ns : &step->fixed_ns) += ns;
     }
 }
@@ -238,20 +253,19 @@ uint32_t decide_begin(uint64_t number)
     return governor_next(&governor, number);
 }
 
-uint32_t decide_next(const struct probe_step *ended, uint64_t next,
-                     uint64_t boundary_ticks)
+uint32_t decide_next(const struct probe_step *ended, uint64_t next, uint64_t mark_ticks)
 {
     struct governor_step step = {
         .number = ended->number,
         .flags = ended->recording | ended->flags,
         .duration_ns = ticks_ns(ended->end - ended->start),
-        .fixed_ns = ticks_ns(boundary_ticks),
+        .fixed_ns = ticks_ns(mark_ticks),
     };
 
     add_costs(&step);
     governor_step_end(&governor, &step);
     obey();
-    if (next < PUBLISH_STEPS || next % PUBLISH_STEPS == 0 ||
+    if (next < PUBLISH_STEPS || (next & (next - 1)) == 0 ||
         ended->end - published_ticks > PUBLISH_INTERVAL_US * probe->ticks_per_us) {
         published_ticks = ended->end;
         publish();

@@ -5,13 +5,20 @@
 #include "probe/probe.h"
 #include "probe/torch/memory.h"
 #include "probe/torch/observer.h"
+#include "probe/torch/python.h"
 
 /* A named range of torch with an observer over the same without one: the least of many
  * repetitions, 235 ns. */
 #define RANGE_COST_PS 240000u
 
+static void step_ending(const struct probe_step *step)
+{
+    probe_capability_events(WIRE_SOURCE_PYTHON, torch_python_calls(), step->end);
+    torch_memory_sample(step);
+}
+
 static const struct probe_hooks hooks = {
-    .step_ending = torch_memory_sample,
+    .step_ending = step_ending,
     .recording_changed = torch_observer_record,
 };
 

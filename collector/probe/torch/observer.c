@@ -170,7 +170,9 @@ static const struct known_range *known_range(const char *name)
     for (size_t i = 0; i < sizeof(known_ranges) / sizeof(known_ranges[0]); i++) {
         const struct known_range *known = &known_ranges[i];
 
-        if (strncmp(name, known->prefix, strlen(known->prefix)) == 0)
+        /* The first letter alone rules most names out, without a call. */
+        if (name[0] == known->prefix[0] &&
+            strncmp(name, known->prefix, strlen(known->prefix)) == 0)
             return known->begin == STEPS_FETCH_BEGIN && fetch_depth > 0 ? NULL : known;
     }
     return NULL;
@@ -209,19 +211,20 @@ static void user_begin(const void *record)
     if (UNLIKELY(testing(name)))
         return;
     const struct known_range *known = known_range(name);
+    uint32_t id = known != NULL ? name_of(name) : 0;
 
     /* Before the range opens: what ends a step is not part of the next one's range. */
     if (known != NULL) {
         if (known->begin == STEPS_OPTIMIZER_BEGIN)
             optimizer = 0;
-        probe_step_mark(known->begin, name_of(name));
+        probe_step_mark(known->begin, id);
     }
     struct probe_thread *self = probe_enter();
 
     if (self == NULL)
         return;
-    uint32_t id = probe_name_cached(self, name);
-
+    if (known == NULL)
+        id = probe_name_cached(self, name);
     if (UNLIKELY(torch.is_async(record)))
         async_begin(self, record, id);
     else
@@ -252,9 +255,7 @@ static void user_end(const void *record, void *context)
 
     /* After the range is written: it belongs to the step that its mark may end. */
     if (known != NULL)
-        probe_step_mark(known->end, known->end == STEPS_OPTIMIZER_END && optimizer != 0
-                                        ? optimizer
-                                        : name_of(name));
+        probe_step_mark(known->end, known->end == STEPS_OPTIMIZER_END ? optimizer : 0);
 }
 
 /* ---- torch's calling convention -----------------------------------------------------

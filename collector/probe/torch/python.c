@@ -1,5 +1,6 @@
 #include "probe/torch/python.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "probe/probe.h"
@@ -11,10 +12,34 @@ static int is_open(void)
     return probe_is_open();
 }
 
+/* Wrappers of Python's that ran: under the GIL; another thread reads it at step ends. */
+static _Atomic uint64_t wrapped;
+
+static void count_wrapper(void)
+{
+    uint64_t before = atomic_load_explicit(&wrapped, memory_order_relaxed);
+
+    atomic_store_explicit(&wrapped, before + 1, memory_order_relaxed);
+}
+
+uint64_t torch_python_calls(void)
+{
+    return atomic_load_explicit(&wrapped, memory_order_relaxed);
+}
+
 static void mark(uint32_t kind, uint32_t id)
 {
-    if (kind < STEPS_MARKS)
-        probe_step_mark((enum steps_mark_kind)kind, id);
+    if (kind >= STEPS_MARKS)
+        return;
+    if (kind == STEPS_BACKWARD_END || kind == STEPS_FETCH_END)
+        count_wrapper();
+    probe_step_mark((enum steps_mark_kind)kind, id);
+}
+
+static void optimizer(uint32_t id)
+{
+    count_wrapper();
+    torch_observer_optimizer(id);
 }
 
 static void range_push(const char *name)
@@ -113,7 +138,7 @@ static const struct trainglass_python table = {
     .torch_begin = torch_attach_begin,
     .torch_end = torch_attach_end,
     .torch_fetching = torch_observer_fetching,
-    .torch_optimizer = torch_observer_optimizer,
+    .torch_optimizer = optimizer,
     .ask = probe_ask,
 };
 
