@@ -10,6 +10,7 @@ Every job prints one line `losses` with the exact bits of each loss.
 
 import argparse
 import contextlib
+import gc
 import json
 import multiprocessing
 import os
@@ -97,6 +98,19 @@ def heavy(job):
     model = network(1024)
     loader = DataLoader(samples(2048), batch_size=512)
     train(job, model, loader, torch.optim.Adam(model.parameters()))
+
+
+def collates(job):
+    """Most of the loading is the collate_fn, and garbage is collected by hand."""
+    def collate(rows):
+        time.sleep(0.005)
+        return torch.utils.data.default_collate(rows)
+
+    gc.collect()
+    loader = DataLoader(samples(64), batch_size=8, collate_fn=collate)
+    model = network()
+    train(job, model, loader, torch.optim.SGD(model.parameters(), lr=0.01))
+    gc.collect()
 
 
 def workers(job):
@@ -311,7 +325,8 @@ def memory(job):
 JOBS = {
     job.__name__: job
     for job in (plain, heavy, workers, tensors, accumulate, gan, closure, evaluate, validate,
-                amp, compiled, threads, forked, spawned, forkserver, ranks, slow_iterators, memory)
+                amp, compiled, threads, forked, spawned, forkserver, ranks, slow_iterators, memory,
+                collates)
 }
 
 

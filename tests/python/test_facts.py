@@ -30,6 +30,20 @@ class Facts(harness.TorchTest):
         }
         self.assertEqual({key: facts.get(key) for key in expected}, expected)
 
+    def test_the_share_of_collating_is_told_where_the_trainer_loads_by_itself(self):
+        share = self.recorded("collates").trainer().facts["dataloader.collate_share"]
+        self.assertGreater(share, 0.5)
+        self.assertLessEqual(share, 1)
+        self.assertLess(self.recorded("plain").trainer().facts["dataloader.collate_share"], 1)
+        self.assertNotIn("dataloader.collate_share", self.recorded("workers").trainer().facts)
+
+    def test_the_time_of_garbage_collections_is_told(self):
+        trainer = self.recorded("collates").trainer()
+        seconds = trainer.facts["gc.seconds"]
+        self.assertGreater(seconds, 0)
+        self.assertLess(seconds, 60)
+        self.assertIn("gc.seconds", self.recorded("plain").trainer().facts)
+
     def test_a_loader_that_only_validates_is_not(self):
         facts = self.recorded("validate").trainer().facts
         self.assertEqual((facts["dataloader.samples"], facts["dataloader.loaders"]), (64, 1))

@@ -2,10 +2,13 @@
 
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #include "probe/probe.h"
 #include "probe/torch/attach.h"
 #include "probe/torch/observer.h"
+#include "wire/clock.h"
+#include "wire/facts.h"
 
 static int is_open(void)
 {
@@ -81,11 +84,16 @@ static void happened(uint32_t what, const char *name, uint64_t argument)
 }
 
 /* Collections do not nest, and run on one thread at a time under the GIL. */
-static uint64_t gc_start;
+static uint64_t gc_start, gc_start_ns, gc_total_ns, gc_count;
+
+/* Said after the first, and then often enough: young generations may be collected a
+ * thousand times a second, and a fact costs a microsecond. */
+#define GC_SAID_EVERY 64u
 
 static void gc_begin(void)
 {
     gc_start = probe_ticks();
+    gc_start_ns = clock_ns(CLOCK_MONOTONIC);
 }
 
 static void gc_end(uint32_t generation)
@@ -93,10 +101,14 @@ static void gc_end(uint32_t generation)
     uint64_t start = gc_start;
 
     gc_start = 0;
-    if (start != 0)
-        probe_event((struct event){start, probe_ticks() - start,
-                                   EVENT_META(0, EVENT_MARK, EVENT_MARK_GC, 0),
-                                   generation});
+    if (start == 0)
+        return;
+    gc_total_ns += clock_ns(CLOCK_MONOTONIC) - gc_start_ns;
+    if (gc_count++ % GC_SAID_EVERY == 0 || generation >= 2)
+        probe_fact_real(FACT_GC_SECONDS, (double)gc_total_ns / 1e9);
+    probe_event((struct event){start, probe_ticks() - start,
+                               EVENT_META(0, EVENT_MARK, EVENT_MARK_GC, 0),
+                               generation});
 }
 
 static void fact_bool(const char *key, int value)

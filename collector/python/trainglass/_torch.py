@@ -12,6 +12,7 @@ own are.
 
 import functools
 import sys
+import time
 import weakref
 
 from trainglass import _compiled, _facts, _library
@@ -29,8 +30,18 @@ class _State:
     refresh_at = 1
 
 
+class _Loading:
+    """Seconds of one loader of the trainer's own: in collate_fn, in __next__ together."""
+
+    __slots__ = ("collate", "next")
+
+    def __init__(self):
+        self.collate = self.next = 0.0
+
+
 _optimizers = weakref.WeakKeyDictionary()  # optimizer: number, from 1
 _loaders = weakref.WeakValueDictionary()  # number: loader
+_loading = weakref.WeakKeyDictionary()  # loader: _Loading, where the trainer loads by itself
 
 
 def _quietly(function):
@@ -79,6 +90,10 @@ def _at_step(number):
     if _State.steps >= _State.refresh_at:
         _State.refresh_at = min(_State.refresh_at * 10, _State.refresh_at + 1000)
         _facts.refresh(_State.torch)
+        loader = _loaders.get(_State.loader_said)
+        loading = _loading.get(loader) if loader is not None else None
+        if loading is not None and loading.next > 0:
+            _facts.say("dataloader.collate_share", min(1.0, loading.collate / loading.next))
 
 
 # ---- backward ------------------------------------------------------------------------
@@ -120,6 +135,26 @@ def _number_of(loader):
     return number
 
 
+@_quietly
+def _time_collate(loader, iterator):
+    """Workers collate where we do not look; the trainer's own fetcher is ours to time."""
+    fetcher = getattr(iterator, "_dataset_fetcher", None)
+    original = getattr(fetcher, "collate_fn", None)
+    if original is None:
+        return
+    loading = iterator._trainglass_loading = _loading.setdefault(loader, _Loading())
+    now = time.perf_counter
+
+    def collate(samples):
+        start = now()
+        try:
+            return original(samples)
+        finally:
+            loading.collate += now() - start
+
+    fetcher.collate_fn = _skip(collate)
+
+
 def _wrap_iter(loader_class, iterator_class):
     original = loader_class.__iter__
     mark = _library.calls.mark
@@ -134,6 +169,7 @@ def _wrap_iter(loader_class, iterator_class):
             mark(c.ITERATOR_END, number)
         if isinstance(iterator, iterator_class):
             iterator._trainglass_number = number
+            _time_collate(self, iterator)
         return iterator
 
     loader_class.__iter__ = _skip(__iter__)
@@ -142,6 +178,7 @@ def _wrap_iter(loader_class, iterator_class):
 def _wrap_next(iterator_class):
     original = iterator_class.__next__
     mark, fetching = _library.calls.mark, _library.calls.torch_fetching
+    now = time.perf_counter
 
     @functools.wraps(original)
     def __next__(self):
@@ -150,6 +187,8 @@ def _wrap_next(iterator_class):
             _State.loader = number
             _updates_slowly(0)
         ended = c.FETCH_END
+        loading = getattr(self, "_trainglass_loading", None)
+        start = now() if loading is not None else 0.0
         fetching(1)
         mark(c.FETCH_BEGIN, number)
         try:
@@ -160,6 +199,8 @@ def _wrap_next(iterator_class):
         finally:
             mark(ended, number)
             fetching(0)
+            if loading is not None:
+                loading.next += now() - start
             if _State.optimizers == 0:
                 _at_step(_State.steps + 1)
 
