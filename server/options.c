@@ -11,7 +11,7 @@
 #define MIB (INT64_C(1) << 20)
 
 /* clang-format off: a table */
-const struct option_key option_keys[OPTIONS] = {
+static const struct option_key option_keys[OPTION_FINDING] = {
     [OPTION_DIR] =
         {"dir", OPTION_TYPE_TEXT, "", 0, 400, "",
          "empty: /dev/shm/trainglass-<uid>; `serve` then watches those of all users",
@@ -59,6 +59,58 @@ const struct option_key option_keys[OPTIONS] = {
 };
 /* clang-format on */
 
+/* Keys of the findings' thresholds, made of the table of rules when first asked for;
+ * options are read by one thread. */
+struct rule_key {
+    struct option_key key;
+    char name[48], initial[24], help[200];
+};
+static struct rule_key rule_keys[FINDINGS_MAX];
+static int rule_count;
+
+static void make_rule_keys(void)
+{
+    const struct finding_rule *rule;
+
+    while ((rule = findings_rule((uint32_t)rule_count)) != NULL) {
+        struct rule_key *made = &rule_keys[rule_count++];
+
+        snprintf(made->name, sizeof(made->name), "finding_%s", rule->id);
+        for (char *c = made->name; *c != '\0'; c++)
+            *c = *c == '-' ? '_' : *c;
+        snprintf(made->initial, sizeof(made->initial), "%g", rule->threshold);
+        snprintf(made->help, sizeof(made->help), "Where the finding %s begins: %s.",
+                 rule->id, rule->unit);
+        made->key = (struct option_key){.name = made->name,
+                                        .type = OPTION_TYPE_REAL,
+                                        .initial = made->initial,
+                                        .min = rule->min,
+                                        .max = rule->max,
+                                        .unit = "",
+                                        .values = rule->source,
+                                        .help = made->help};
+    }
+}
+
+int options_count(void)
+{
+    if (rule_count == 0)
+        make_rule_keys();
+    return OPTION_FINDING + rule_count;
+}
+
+const struct option_key *option_key(int id)
+{
+    return id < OPTION_FINDING ? &option_keys[id] : &rule_keys[id - OPTION_FINDING].key;
+}
+
+void options_findings(const struct options *options, struct findings_settings *settings)
+{
+    findings_settings_init(settings);
+    for (int id = OPTION_FINDING; id < options_count(); id++)
+        settings->thresholds[id - OPTION_FINDING] = options->values[id].real;
+}
+
 struct suffix {
     const char *name;
     double factor;
@@ -75,8 +127,8 @@ static const struct suffix duration_suffixes[] = {
 void options_init(struct options *options)
 {
     memset(options, 0, sizeof(*options));
-    for (int id = 0; id < OPTIONS; id++)
-        if (options_set(options, (enum option_id)id, option_keys[id].initial,
+    for (int id = 0; id < options_count(); id++)
+        if (options_set(options, (enum option_id)id, option_key(id)->initial,
                         OPTION_FROM_DEFAULT, "default") != 0)
             abort(); /* the table contradicts itself: test_options proves it does not */
 }
@@ -87,8 +139,8 @@ int options_find(const char *name, size_t length)
         name += 2;
         length -= 2;
     }
-    for (int id = 0; id < OPTIONS; id++) {
-        const char *key = option_keys[id].name;
+    for (int id = 0; id < options_count(); id++) {
+        const char *key = option_key(id)->name;
         size_t i = 0;
 
         if (strlen(key) != length)
@@ -238,7 +290,7 @@ void options_describe(const struct option_key *key, char *text, size_t size)
 int options_set(struct options *options, enum option_id id, const char *text,
                 enum option_origin origin, const char *place)
 {
-    const struct option_key *key = &option_keys[id];
+    const struct option_key *key = option_key((int)id);
     struct option_value value = {.origin = origin};
     char range[200];
 
@@ -291,7 +343,7 @@ int options_read_environment(struct options *options, char *const *environment)
 
 static void describe_key(FILE *out, const struct option_key *key)
 {
-    const char *values = key->type == OPTION_TYPE_TEXT ? key->values : "";
+    const char *values = key->type != OPTION_TYPE_CHOICE ? key->values : "";
     char range[200];
 
     options_describe(key, range, sizeof(range));
@@ -315,8 +367,8 @@ char *options_default_file(void)
           "# file. An unknown key or a value outside of its range is an error.\n"
           "# `trainglass --print-config` writes this file.\n",
           out);
-    for (int id = 0; id < OPTIONS; id++)
-        describe_key(out, &option_keys[id]);
+    for (int id = 0; id < options_count(); id++)
+        describe_key(out, option_key(id));
     if (fclose(out) != 0) {
         free(text);
         return NULL;

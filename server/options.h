@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "findings/findings.h"
 #include "wire/attributes.h"
 
 #define OPTION_TEXT_BYTES  512u
@@ -35,7 +36,8 @@ enum option_id {
     OPTION_RUNS,
     OPTION_STATE_DIR,
     OPTION_WINDOW_DIR,
-    OPTIONS,
+    OPTION_FINDING, /* from here on the threshold of each rule of findings, in order */
+    OPTIONS = OPTION_FINDING + FINDINGS_MAX, /* at most; options_count() are there */
 };
 
 enum option_type {
@@ -77,7 +79,13 @@ struct options {
     char error[OPTION_ERROR_BYTES]; /* one line without newline, after a failure */
 };
 
-extern const struct option_key option_keys[OPTIONS];
+/* The settings that there are: those above, and one per rule. */
+int options_count(void);
+const struct option_key *option_key(int id); /* 0 <= id < options_count() */
+
+/* The thresholds of the findings. */
+void options_findings(const struct options *options,
+                      struct findings_settings *settings);
 
 /* Every setting at its default. */
 void options_init(struct options *options);

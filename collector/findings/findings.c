@@ -15,24 +15,31 @@ static const struct {
     rule_function *find;
 } table[] = {
     {{"data-loading", "phase data; dataloader.*, cpu.count",
-      "data - max(0, loading / workers - compute)", 0.05, "of the step"},
+      "data - max(0, loading / workers - compute)", 0.05, "share of the step", 0, 1,
+      "where PyTorch's TensorBoard plugin begins to warn of the data loader"},
      rule_data_loading},
-    {{"unsteady-steps", "step times", "mean - median", 0.05, "of the step"},
+    {{"unsteady-steps", "step times", "mean - median", 0.05, "share of the step", 0, 1,
+      "a twentieth of the run, as for the data loader"},
      rule_unsteady_steps},
     {{"tiny-ops", "CPU ops below 10 us of self time; compile.used",
-      "calls * min(self time of a call, 2 us)", 0.10, "of the step"},
+      "calls * min(self time of a call, 2 us)", 0.10, "share of the step", 0, 1,
+      "the cost of a call is an estimate, so twice as much as of what is measured"},
      rule_tiny_ops},
     {{"optimizer-loop", "phase optimizer; optimizer.foreach, optimizer.fused",
-      "optimizer / 2", 0.05, "of the step"},
+      "optimizer / 2", 0.05, "share of the step", 0, 1,
+      "a twentieth of the run, as for the data loader"},
      rule_optimizer_loop},
     {{"validation-share", "time of validation batches",
-      "validation per training step / 2", 0.20, "of all step time"},
+      "validation per training step / 2", 0.20, "share of all step time", 0, 1,
+      "what a validation set of the usual fifth costs after every epoch"},
      rule_validation_share},
     {{"memory-full", "peak and limit of each device and of the host", "0: a risk", 0.90,
-      "of the limit"},
+      "share of the limit", 0, 1,
+      "fragmentation and one larger batch take about a tenth"},
      rule_memory_full},
     {{"memory-growth", "lower envelope of allocated bytes", "0: a risk", 24.0,
-      "hours until full"},
+      "hours until full, then it is grave", 1, 8760,
+      "a run is left alone for a night and a day"},
      rule_memory_growth},
 };
 
@@ -42,6 +49,16 @@ _Static_assert(RULES <= FINDINGS_MAX, "the settings have a threshold for each");
 const struct finding_rule *findings_rule(uint32_t index)
 {
     return index < RULES ? &table[index].rule : NULL;
+}
+
+/* Written once, before threads; NaN: the table's. */
+static struct findings_settings configured;
+static bool is_configured;
+
+void findings_configure(const struct findings_settings *settings)
+{
+    configured = *settings;
+    is_configured = true;
 }
 
 void findings_settings_init(struct findings_settings *settings)
@@ -213,6 +230,8 @@ void findings_find(const struct bottlenecks_answer *summary,
     struct rule_context context = {
         .summary = summary, .train = &summary->steps.train, .findings = findings};
 
+    if (settings == NULL && is_configured)
+        settings = &configured;
     findings->arena = (struct arena){0};
     findings->count = 0;
     findings->avoidable_ns = 0;

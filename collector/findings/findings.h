@@ -59,6 +59,8 @@ struct finding_rule {
     const char *formula; /* how the price comes about */
     double threshold; /* from here on there is a finding (memory-growth: a high one) */
     const char *unit; /* of the threshold */
+    int64_t min, max; /* of the threshold, as it may be configured */
+    const char *source; /* why this threshold */
 };
 
 /* The table's rows: a pointer for each, then NULL. */
@@ -75,7 +77,10 @@ void findings_settings_init(struct findings_settings *settings);
 MUST_CHECK bool findings_settings_set(struct findings_settings *settings,
                                       const char *rule, double threshold);
 
-/* `settings` NULL = the table's thresholds. Nothing points into `summary` afterwards;
+/* The thresholds of this process, from its configuration. Before any thread looks. */
+void findings_configure(const struct findings_settings *settings);
+
+/* `settings` NULL = those of findings_configure(), else the table's. Nothing points into `summary` afterwards;
  * findings_free() is owed. Without enough steps there are no findings. */
 void findings_find(const struct bottlenecks_answer *summary,
                    const struct findings_settings *settings, struct findings *findings);

@@ -57,7 +57,9 @@ static int take_setting(struct parsing *parsing, const char *word)
     int id = options_find(word, strcspn(word, "="));
     const char *value;
 
-    if (id < 0 || !(parsing->invocation->command->settings >> id & 1))
+    int bit = id < OPTION_FINDING ? id : OPTION_FINDING;
+
+    if (id < 0 || !(parsing->invocation->command->settings >> bit & 1))
         return refuse(parsing, word, "is not known here");
     value = take_value(parsing);
     if (value == NULL)
@@ -212,9 +214,13 @@ void arguments_help_command(const struct command *command)
         command->run != command_serve)
         help_flag("--json", NULL, "answer in JSON");
     help_flag("--config", "FILE", "settings from FILE; see trainglass --print-config");
-    for (int id = 0; id < OPTIONS; id++)
+    for (int id = 0; id < OPTION_FINDING; id++)
         if (command->settings >> id & 1)
-            help_setting(&option_keys[id]);
+            help_setting(option_key(id));
+    if (command->settings >> OPTION_FINDING & 1)
+        help_flag(
+            "--finding-RULE", "VALUE",
+            "from where on a rule finds something; see trainglass --print-config");
 }
 
 void arguments_help(void)

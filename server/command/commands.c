@@ -4,39 +4,43 @@
 #define BIT(id) (UINT32_C(1) << (id))
 #define SHARED  (BIT(OPTION_DIR) | BIT(OPTION_SHARE))
 #define PROBE   (BIT(OPTION_BUDGET) | BIT(OPTION_LEVEL))
+/* OPTION_FINDING's bit stands for every threshold. */
 #define SERVER                                                                         \
     (BIT(OPTION_LINGER) | BIT(OPTION_PORT) | BIT(OPTION_BIND) | BIT(OPTION_TOKEN) |    \
      BIT(OPTION_BASE_PATH) | BIT(OPTION_ALLOW_HOST) | BIT(OPTION_ALLOW_FRAME) |        \
      BIT(OPTION_STREAM_CLIENTS) | BIT(OPTION_HISTORY) | BIT(OPTION_RUNS) |             \
-     BIT(OPTION_STATE_DIR) | BIT(OPTION_WINDOW_DIR))
+     BIT(OPTION_STATE_DIR) | BIT(OPTION_WINDOW_DIR) | BIT(OPTION_FINDING))
 
 /* clang-format off: a table */
 const struct command commands[] = {
     {.name = "run",
      .arguments = "[--] CMD [ARG...]",
      .summary = "train with CMD and watch it at http://localhost:8080",
-     .help = "Starts CMD as it is: no change of your code, its own input and output, "
-             "its own exit\n"
-             "code. A server is started beside it unless one of yours is there, and "
-             "stays after the\n"
-             "command for `linger`. Whatever goes wrong with the profiler, CMD runs.\n"
-             "\n"
-             "  trainglass run -- python train.py --epochs 10\n"
-             "  trainglass run -- torchrun --nproc-per-node 4 train.py\n"
-             "  trainglass run --no-server -- python train.py     (a sidecar serves)\n"
-             "  trainglass run --fail-on 'data > 20 %' --report run.html -- python train.py\n"
-             "\n"
-             "EXPR is NAME > or < NUMBER UNIT. NAME: step, step.p95, data, forward, "
-             "backward,\n"
-             "optimizer, other, idle, idle.CAUSE or finding.ID in ms per step or % of a "
-             "step; memory in\n"
-             "MiB, GiB or %; overhead in %. It is true when the whole 95 % interval lies "
-             "beyond.\n",
+     .help =
+         "Starts CMD as it is: no change of your code, its own input and output, "
+         "its own exit\n"
+         "code. A server is started beside it unless one of yours is there, and "
+         "stays after the\n"
+         "command for `linger`. Whatever goes wrong with the profiler, CMD runs.\n"
+         "\n"
+         "  trainglass run -- python train.py --epochs 10\n"
+         "  trainglass run -- torchrun --nproc-per-node 4 train.py\n"
+         "  trainglass run --no-server -- python train.py     (a sidecar serves)\n"
+         "  trainglass run --fail-on 'data > 20 %' --report run.html -- python "
+         "train.py\n"
+         "\n"
+         "EXPR is NAME > or < NUMBER UNIT. NAME: step, step.p95, data, forward, "
+         "backward,\n"
+         "optimizer, other, idle, idle.CAUSE or finding.ID in ms per step or % of a "
+         "step; memory in\n"
+         "MiB, GiB or %; overhead in %. It is true when the whole 95 % interval lies "
+         "beyond.\n",
      .settings = SHARED | PROBE | SERVER,
      .flags = {{"--name", "NAME", "name of the run on the page; else the script's"},
                {"--no-server", NULL, "record only: something else serves the page"},
                {"--fail-on", "EXPR",
-                "exit 1 instead of 0 when EXPR holds at the end; may be repeated", true},
+                "exit 1 instead of 0 when EXPR holds at the end; may be repeated",
+                true},
                {"--report", "FILE",
                 "write FILE.html, .md or .json when the command has ended"}},
      .min_arguments = 1,

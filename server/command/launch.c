@@ -115,7 +115,7 @@ static void server_arguments(char *words[SERVER_WORDS], const struct options *op
     if (*options_text(options, OPTION_DIR) != '\0' &&
         asprintf(&words[count++], "--dir=%s", directory) < 0)
         words[0] = NULL;
-    for (int id = 0; id < OPTIONS; id++) {
+    for (int id = 0; id < options_count(); id++) {
         const struct option_value *value = &options->values[id];
         char path[PLACE_BYTES];
 
@@ -127,7 +127,7 @@ static void server_arguments(char *words[SERVER_WORDS], const struct options *op
 
         if (folder && (*value->text == '\0' || !place_absolute(value->text, path)))
             continue;
-        if (asprintf(&words[count++], "--%s=%s", option_keys[id].name,
+        if (asprintf(&words[count++], "--%s=%s", option_key(id)->name,
                      folder ? path : value->text) < 0)
             words[0] = NULL;
     }

@@ -151,8 +151,11 @@ int command_serve(const struct invocation *invocation)
     char directory[PLACE_BYTES], state[PLACE_BYTES], windows[PLACE_BYTES + 8] = "";
     char token[OPTION_TEXT_BYTES];
     struct serve_options serve;
+    struct findings_settings findings;
     sigset_t mask;
 
+    options_findings(options, &findings);
+    findings_configure(&findings);
     if (!place_directory(options, directory) || !place_state(options, state))
         state[0] = '\0';
     if (invocation->flags[FLAG_CHECK] != NULL)

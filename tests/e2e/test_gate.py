@@ -93,6 +93,14 @@ class Gate(TrainglassTest):
         self.assertIn("**A step takes", text.read_text())
         self.assertEqual(sorted(p.name for p in self.folder.glob("run*")), ["run.html", "run.md"])
 
+    def test_a_finding_begins_where_the_settings_say(self):
+        for threshold, found in (("0.000001", True), ("1", False)):
+            report = self.folder / "run.json"
+            ended = self.run_gate("--report", report, env={"TRAINGLASS_FINDING_DATA_LOADING": threshold})
+            self.assertEqual(ended.returncode, 0, ended.stderr)
+            rules = [f["id"] for f in json.loads(report.read_text())["bottlenecks"]["findings"]]
+            self.assertEqual("data-loading" in rules, found, rules)
+
     def test_a_report_that_cannot_be_written_does_not_change_the_code(self):
         ended = self.run_gate("--report", self.folder / "none" / "run.html")
         self.assertEqual(ended.returncode, 0)

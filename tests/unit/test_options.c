@@ -175,7 +175,7 @@ static void the_default_file_reads_back_as_the_defaults(void **state)
     assert_non_null(text);
     options_init(&fresh);
     assert_int_equal(read_text(text), 0);
-    for (int id = 0; id < OPTIONS; id++) {
+    for (int id = 0; id < options_count(); id++) {
         assert_string_equal(options.values[id].text, fresh.values[id].text);
         assert_int_equal(options.values[id].origin, OPTION_FROM_FILE);
     }
@@ -192,9 +192,31 @@ static void names_are_found_in_every_spelling_and_no_other(void **state)
     assert_int_equal(options_find("", 0), -1);
 }
 
+static void thresholds_of_findings_are_settings_with_the_tables_ranges(void **state)
+{
+    struct findings_settings settings;
+
+    (void)state;
+    options_findings(&options, &settings);
+    for (uint32_t i = 0; findings_rule(i) != NULL; i++)
+        assert_float_equal(settings.thresholds[i], findings_rule(i)->threshold, 1e-12);
+    assert_int_equal(read_text("finding_tiny_ops = 0.4\n"), 0);
+    assert_int_equal(options_find("--finding-tiny-ops", 18),
+                     options_find("finding_tiny_ops", 16));
+    options_findings(&options, &settings);
+    for (uint32_t i = 0; findings_rule(i) != NULL; i++)
+        if (strcmp(findings_rule(i)->id, "tiny-ops") == 0)
+            assert_float_equal(settings.thresholds[i], 0.4, 1e-12);
+    assert_int_equal(read_text("finding_tiny_ops = 1.5\n"), -EINVAL);
+    assert_non_null(strstr(options.error, "a number from 0 to 1"));
+    assert_int_equal(read_text("finding_coffee = 1\n"), -EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(
+            thresholds_of_findings_are_settings_with_the_tables_ranges, set_up),
         cmocka_unit_test_setup(every_default_lies_in_its_own_range, set_up),
         cmocka_unit_test_setup(a_number_outside_of_its_range_is_refused_with_the_range,
                                set_up),
