@@ -194,6 +194,14 @@ bool http_stream_end(struct http_call *call)
     return !call->chunked || write_fully(call, "0\r\n\r\n", 5);
 }
 
+int http_stream_socket(const struct http_call *call)
+{
+    if (call->chunked || call->info->is_ssl)
+        return -1;
+    return peer_socket(call->info->remote_addr, (uint16_t)call->info->remote_port,
+                       call->server->options.policy.port);
+}
+
 static bool is_member(uid_t uid, gid_t group)
 {
     struct passwd entry, *found = NULL;

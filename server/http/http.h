@@ -105,4 +105,8 @@ MUST_CHECK bool http_stream_write(struct http_call *call, const void *data,
                                   size_t size);
 bool http_stream_end(struct http_call *call);
 
+/* The socket under a stream without chunks, for a writer that never waits; it is valid
+ * until the handler returns. -1 when it cannot be told. */
+int http_stream_socket(const struct http_call *call);
+
 #endif

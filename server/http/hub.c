@@ -1,5 +1,3 @@
-#include "http/hub.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -8,58 +6,14 @@
 #include <string.h>
 #include <time.h>
 
+#include "http/hub_inside.h"
 #include "wire/clock.h"
 
-#define HUB_TAKE_BYTES   65536u
 #define HUB_LINGER_TICKS 200u /* 20 s: longer than a browser's back-off */
-
-struct message {
-    struct shared_bytes *bytes; /* the whole event, id and all */
-    uint64_t sequence;
-    uint32_t topics; /* bits: who wants it; all for a reset */
-};
-
-struct channel {
-    bool used;
-    char key[HUB_KEY_BYTES];
-    uint32_t clients, topics; /* topics: of all clients since the channel began */
-    uint32_t idle_ticks;
-    uint64_t first, next; /* positions in `ring`, counted since the beginning */
-    uint64_t began;       /* sequence before the channel's first message */
-    struct message ring[HUB_MESSAGES];
-    struct message newest[HUB_TOPICS_MAX]; /* of slow topics */
-    void *memory;
-    pthread_cond_t news;
-};
-
-/* One lock for all: it is held for pointer copies only. */
-struct hub {
-    struct hub_source source;
-    pthread_mutex_t lock;
-    pthread_cond_t wake; /* somebody came while nobody was there */
-    pthread_t thread;
-    bool threaded, stopping;
-    uint32_t clients, clients_max;
-    uint64_t start_ms; /* of the server: prefix of all ids */
-    uint64_t sequence; /* of the newest message, all channels together */
-    uint64_t tick;
-    struct channel channels[HUB_CHANNELS];
-};
-
-struct hub_client {
-    struct hub *hub;
-    struct channel *channel;
-    uint32_t topics;
-    uint64_t next;  /* position in the channel's ring */
-    bool reset;     /* begins with a reset */
-    uint32_t first; /* slow topics whose newest message is owed */
-    uint64_t since; /* sequence then: what is newer waits in the ring */
-};
 
 struct hub *hub_new(const struct hub_source *source, uint32_t clients_max)
 {
     struct hub *hub = calloc(1, sizeof(*hub));
-    pthread_condattr_t attributes;
 
     if (hub == NULL)
         return NULL;
@@ -67,19 +21,23 @@ struct hub *hub_new(const struct hub_source *source, uint32_t clients_max)
     hub->clients_max = clients_max;
     hub->start_ms = clock_ns(CLOCK_REALTIME) / 1000000;
     pthread_mutex_init(&hub->lock, NULL);
-    pthread_condattr_init(&attributes);
-    /* The wall clock can jump; a wait must not. */
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&hub->wake, &attributes);
-    for (uint32_t i = 0; i < HUB_CHANNELS; i++)
-        pthread_cond_init(&hub->channels[i].news, &attributes);
-    pthread_condattr_destroy(&attributes);
+    hub_cond_init(&hub->wake);
     return hub;
 }
 
-static struct timespec time_in(int timeout_ms)
+void hub_cond_init(pthread_cond_t *cond)
 {
-    uint64_t at = clock_ns(CLOCK_MONOTONIC) + (uint64_t)timeout_ms * 1000000;
+    pthread_condattr_t attributes;
+
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+struct timespec hub_deadline(uint64_t from_ns, int timeout_ms)
+{
+    uint64_t at = from_ns + (uint64_t)timeout_ms * 1000000;
 
     return (struct timespec){.tv_sec = (time_t)(at / 1000000000),
                              .tv_nsec = (long)(at % 1000000000)};
@@ -182,7 +140,8 @@ static void channel_tick(struct hub *hub, struct channel *channel, uint32_t topi
         bytes_close(&data);
     }
     pthread_mutex_lock(&hub->lock);
-    pthread_cond_broadcast(&channel->news);
+    for (struct hub_client *at = channel->watching; at != NULL; at = at->next_watching)
+        hub_client_deliver(at);
     pthread_mutex_unlock(&hub->lock);
 }
 
@@ -226,7 +185,7 @@ static void *hub_run(void *argument)
 
     pthread_mutex_lock(&hub->lock);
     while (!hub->stopping) {
-        struct timespec next = time_in(HUB_TICK_MS);
+        struct timespec next = hub_deadline(clock_ns(CLOCK_MONOTONIC), HUB_TICK_MS);
 
         if (!any_channel(hub)) {
             pthread_cond_wait(&hub->wake, &hub->lock);
@@ -262,8 +221,12 @@ void hub_stop(struct hub *hub)
     pthread_mutex_lock(&hub->lock);
     hub->stopping = true;
     pthread_cond_broadcast(&hub->wake);
-    for (uint32_t i = 0; i < HUB_CHANNELS; i++)
-        pthread_cond_broadcast(&hub->channels[i].news);
+    for (uint32_t i = 0; i < HUB_CHANNELS; i++) {
+        struct hub_client *at = hub->channels[i].watching;
+
+        for (; at != NULL; at = at->next_watching)
+            pthread_cond_signal(&at->news);
+    }
     pthread_mutex_unlock(&hub->lock);
     if (hub->threaded)
         pthread_join(hub->thread, NULL);
@@ -276,104 +239,10 @@ void hub_free(struct hub *hub)
     for (uint32_t i = 0; i < HUB_CHANNELS; i++) {
         if (hub->channels[i].used)
             channel_clear(hub, &hub->channels[i]);
-        pthread_cond_destroy(&hub->channels[i].news);
     }
     pthread_cond_destroy(&hub->wake);
     pthread_mutex_destroy(&hub->lock);
     free(hub);
-}
-
-/* With the lock held: the channel of `key`, begun if need be. */
-static struct channel *channel_find(struct hub *hub, const char *key)
-{
-    struct channel *spare = NULL;
-
-    for (uint32_t i = 0; i < HUB_CHANNELS; i++) {
-        struct channel *channel = &hub->channels[i];
-
-        if (channel->used && strcmp(channel->key, key) == 0)
-            return channel;
-        if (!channel->used && spare == NULL)
-            spare = channel;
-    }
-    if (spare == NULL || strlen(key) >= HUB_KEY_BYTES)
-        return NULL;
-    memcpy(spare->key, key, strlen(key) + 1);
-    spare->used = true;
-    spare->began = hub->sequence;
-    return spare;
-}
-
-/* "<start>-<sequence>"; false when another server wrote it. */
-static bool parse_id(const struct hub *hub, const char *id, uint64_t *sequence)
-{
-    uint64_t start;
-    int used = 0;
-
-    if (strlen(id) > 40 ||
-        sscanf(id, "%" SCNu64 "-%" SCNu64 "%n", &start, sequence, &used) != 2)
-        return false;
-    return id[used] == '\0' && start == hub->start_ms && *sequence <= hub->sequence;
-}
-
-/* With the lock held: where the client begins. */
-static void client_resume(struct hub_client *client, const char *last_id)
-{
-    const struct channel *channel = client->channel;
-    uint64_t sequence, at = channel->first;
-
-    client->next = channel->next;
-    client->since = client->hub->sequence;
-    client->first = client->hub->source.slow_topics & client->topics;
-    if (*last_id == '\0')
-        return;
-    client->reset = true;
-    if (!parse_id(client->hub, last_id, &sequence) || sequence < channel->began)
-        return;
-    if (channel->first > 0 &&
-        sequence < channel->ring[channel->first % HUB_MESSAGES].sequence - 1)
-        return;
-    while (at < channel->next && channel->ring[at % HUB_MESSAGES].sequence <= sequence)
-        at++;
-    client->next = at;
-    client->reset = false;
-    client->first = 0;
-}
-
-struct hub_client *hub_join(struct hub *hub, const char *key, uint32_t topics,
-                            const char *last_id)
-{
-    struct hub_client *client = calloc(1, sizeof(*client));
-
-    if (client == NULL)
-        return NULL;
-    pthread_mutex_lock(&hub->lock);
-    client->hub = hub;
-    client->topics = topics;
-    if (hub->clients < hub->clients_max && !hub->stopping)
-        client->channel = channel_find(hub, key);
-    if (client->channel != NULL) {
-        hub->clients++;
-        client->channel->clients++;
-        client->channel->topics |= topics;
-        client_resume(client, last_id);
-        pthread_cond_signal(&hub->wake);
-    }
-    pthread_mutex_unlock(&hub->lock);
-    if (client->channel == NULL) {
-        free(client);
-        return NULL;
-    }
-    return client;
-}
-
-void hub_leave(struct hub_client *client)
-{
-    pthread_mutex_lock(&client->hub->lock);
-    client->channel->clients--;
-    client->hub->clients--;
-    pthread_mutex_unlock(&client->hub->lock);
-    free(client);
 }
 
 uint32_t hub_clients(const struct hub *hub)
@@ -385,64 +254,4 @@ uint32_t hub_clients(const struct hub *hub)
     clients = hub->clients;
     pthread_mutex_unlock(&locked->lock);
     return clients;
-}
-
-static int take_bytes(struct bytes *out, const struct message *message)
-{
-    size_t size;
-    const char *data = shared_bytes_data(message->bytes, &size);
-
-    bytes_append(out, data, size);
-    return 1;
-}
-
-/* With the lock held: what waits for this client. */
-static int client_take(struct hub_client *client, struct bytes *out)
-{
-    struct channel *channel = client->channel;
-    int taken = 0;
-
-    if (client->next < channel->first) {
-        client->next = channel->next;
-        client->since = client->hub->sequence;
-        client->first = client->hub->source.slow_topics & client->topics;
-        client->reset = true;
-    }
-    if (client->reset) {
-        bytes_format(out, "event: reset\nid: %" PRIu64 "-%" PRIu64 "\ndata: {}\n\n",
-                     client->hub->start_ms, client->hub->sequence);
-        client->reset = false;
-        taken++;
-    }
-    for (unsigned topic = 0; topic < HUB_TOPICS_MAX; topic++) {
-        const struct message *newest = &channel->newest[topic];
-
-        if ((client->first >> topic & 1) != 0 && newest->bytes != NULL &&
-            newest->sequence <= client->since)
-            taken += take_bytes(out, newest);
-    }
-    client->first = 0;
-    for (; client->next < channel->next && out->size < HUB_TAKE_BYTES; client->next++) {
-        const struct message *message = &channel->ring[client->next % HUB_MESSAGES];
-
-        if ((message->topics & client->topics) != 0)
-            taken += take_bytes(out, message);
-    }
-    return taken;
-}
-
-int hub_take(struct hub_client *client, int timeout_ms, struct bytes *out)
-{
-    struct timespec deadline = time_in(timeout_ms);
-    struct hub *hub = client->hub;
-    int taken, error = 0;
-
-    pthread_mutex_lock(&hub->lock);
-    taken = hub->stopping ? -ESHUTDOWN : client_take(client, out);
-    while (taken == 0 && error == 0) {
-        error = pthread_cond_timedwait(&client->channel->news, &hub->lock, &deadline);
-        taken = hub->stopping ? -ESHUTDOWN : client_take(client, out);
-    }
-    pthread_mutex_unlock(&hub->lock);
-    return taken;
 }

@@ -2,9 +2,10 @@
  *
  * A channel is what one choice of session and rank shows. The hub's thread asks for
  * news of every channel that somebody watches ten times a second; a message is built
- * once, numbered and put into the channel's ring; each client's own thread takes it from
- * there. A client that is too slow finds the ring gone on and is told to start anew: it
- * slows nobody. Channels outlive their last client for a while, so that one that comes
+ * once, numbered and put into the channel's ring, and from there into the sockets that
+ * were lent (hub_lend) and have room; for the others each client's own thread takes it. A
+ * client that is too slow finds the ring gone on and is told to start anew: it slows
+ * nobody. Channels outlive their last client for a while, so that one that comes
  * back with Last-Event-ID misses nothing.
  */
 #ifndef HTTP_HUB_H
@@ -54,6 +55,10 @@ void hub_free(struct hub *hub);
 struct hub_client *hub_join(struct hub *hub, const char *key, uint32_t topics,
                             const char *last_id);
 void hub_leave(struct hub_client *client);
+
+/* While the client's thread waits in hub_take() the hub may write to this socket, never
+ * waiting for it. Without (-1) every message comes through hub_take(). */
+void hub_lend(struct hub_client *client, int socket);
 
 /* Waits up to `timeout_ms` for messages, appends all that wait (at most about 64 KiB)
  * to *out. Returns how many, 0 on timeout, -ESHUTDOWN when the hub stops. */

@@ -256,6 +256,7 @@ static void stream_loop(struct http_call *call, struct hub_client *client)
     struct bytes out = {0};
     bool alive = http_stream_begin(call, &head);
 
+    hub_lend(client, http_stream_socket(call));
     bytes_text(&out, "retry: 2000\n\n");
     while (alive) {
         int taken;

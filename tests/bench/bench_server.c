@@ -61,6 +61,8 @@ static void serve_stream(struct http_call *call, void *context)
     bool alive = client != NULL && http_stream_begin(call, &head);
 
     (void)context;
+    if (alive)
+        hub_lend(client, http_stream_socket(call));
     while (alive) {
         out.size = 0;
         alive = hub_take(client, 10000, &out) > 0 &&

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -262,6 +264,96 @@ static void *wait_for_the_end(void *argument)
     return (void *)(intptr_t)taken;
 }
 
+/* A viewer: its connection, and the thread that serves it. */
+struct viewer {
+    struct hub_client *client;
+    int ends[2]; /* ours to read, the server's */
+    pthread_t thread;
+    char text[512];
+    size_t size;
+    unsigned long long last; /* number of the newest event that was read */
+};
+
+static void *serve_viewer(void *argument)
+{
+    struct viewer *viewer = argument;
+    struct bytes out = {0};
+
+    while (hub_take(viewer->client, 10000, &out) > 0) {
+        for (size_t sent = 0; sent < out.size;) {
+            ssize_t part = write(viewer->ends[1], out.data + sent, out.size - sent);
+
+            assert_true(part > 0);
+            sent += (size_t)part;
+        }
+        out.size = 0;
+    }
+    bytes_close(&out);
+    hub_leave(viewer->client);
+    return NULL;
+}
+
+static void viewer_open(struct viewer *viewer, struct hub *hub)
+{
+    int small = 1;
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, viewer->ends), 0);
+    assert_int_equal(
+        setsockopt(viewer->ends[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
+    viewer->client = hub_join(hub, "s", 1u << FAST, "");
+    hub_lend(viewer->client, viewer->ends[1]);
+    assert_int_equal(pthread_create(&viewer->thread, NULL, serve_viewer, viewer), 0);
+}
+
+/* Reads whole events until number `until`; each must be the next one. */
+static void viewer_read(struct viewer *viewer, unsigned long long until)
+{
+    while (viewer->last < until) {
+        ssize_t got = read(viewer->ends[0], viewer->text + viewer->size,
+                           sizeof(viewer->text) - 1 - viewer->size);
+        char *end;
+
+        assert_true(got > 0);
+        viewer->size += (size_t)got;
+        viewer->text[viewer->size] = '\0';
+        while ((end = strstr(viewer->text, "\n\n")) != NULL) {
+            unsigned long long number = 0;
+
+            assert_int_equal(strncmp(viewer->text, "event: fast\nid: ", 16), 0);
+            assert_int_equal(sscanf(strstr(viewer->text, "data: "),
+                                    "data: {\"key\":\"s\",\"n\":%llu}", &number),
+                             1);
+            assert_int_equal(number, ++viewer->last);
+            viewer->size -= (size_t)(end + 2 - viewer->text);
+            memmove(viewer->text, end + 2, viewer->size + 1);
+        }
+    }
+}
+
+static void a_viewer_who_stops_reading_delays_nobody_and_misses_nothing(void **state)
+{
+    static struct viewer quick, stuck;
+    struct hub *hub = open_hub(2);
+
+    (void)state;
+    viewer_open(&quick, hub);
+    viewer_open(&stuck, hub);
+    for (unsigned long long n = 1; n <= 400; n++) {
+        hub_tick(hub);
+        viewer_read(&quick, n);
+    }
+    assert_int_equal(stuck.last, 0);
+    viewer_read(&stuck, 400);
+    hub_stop(hub);
+    pthread_join(quick.thread, NULL);
+    pthread_join(stuck.thread, NULL);
+    for (int i = 0; i < 2; i++) {
+        close(quick.ends[i]);
+        close(stuck.ends[i]);
+    }
+    hub_free(hub);
+}
+
 static void stopping_wakes_every_client(void **state)
 {
     struct hub_source source = {
@@ -297,6 +389,7 @@ int main(void)
         cmocka_unit_test(a_break_with_the_past_is_told),
         cmocka_unit_test(one_client_too_many_is_refused_until_another_leaves),
         cmocka_unit_test(a_channel_that_nobody_watches_is_forgotten),
+        cmocka_unit_test(a_viewer_who_stops_reading_delays_nobody_and_misses_nothing),
         cmocka_unit_test(stopping_wakes_every_client),
     };
 
