@@ -199,8 +199,9 @@ static void help_setting(const struct option_key *key)
 
 void arguments_help_command(const struct command *command)
 {
-    printf("trainglass %s%s %s\n\n", command->name,
-           command->settings ? " [FLAG...]" : "", command->arguments);
+    printf("trainglass %s%s%s%s\n\n", command->name,
+           command->settings ? " [FLAG...]" : "", *command->arguments ? " " : "",
+           command->arguments);
     if (command->run == command_not_yet) {
         printf("Needs %s, which is not in this version.\n", command->summary);
         return;

@@ -43,9 +43,13 @@ static int list_sessions(const struct segment_entry *entries, int count, bool js
         cJSON *row;
 
         if (!json) {
-            printf("%-20s %-20s %8u %5d %-9s %10llu %8.1f %s\n",
+            char rank[16] = "-";
+
+            if (entry->rank >= 0)
+                (void)snprintf(rank, sizeof(rank), "%d", entry->rank);
+            printf("%-20s %-20s %8u %5s %-9s %10llu %8.1f %s\n",
                    entry->session[0] ? entry->session : entry->file, entry->run_name,
-                   entry->pid, entry->rank, role_name(entry->role),
+                   entry->pid, rank, role_name(entry->role),
                    (unsigned long long)entry->steps, (double)entry->bytes / (1 << 20),
                    entry->session[0] == '\0' ? "unreadable"
                    : entry->alive            ? "running"
@@ -58,7 +62,10 @@ static int list_sessions(const struct segment_entry *entries, int count, bool js
         cJSON_AddStringToObject(row, "name", entry->run_name);
         cJSON_AddStringToObject(row, "file", entry->file);
         cJSON_AddNumberToObject(row, "pid", entry->pid);
-        cJSON_AddNumberToObject(row, "rank", entry->rank);
+        if (entry->rank >= 0)
+            cJSON_AddNumberToObject(row, "rank", entry->rank);
+        else
+            cJSON_AddNullToObject(row, "rank");
         cJSON_AddStringToObject(row, "role", role_name(entry->role));
         cJSON_AddNumberToObject(row, "steps", (double)entry->steps);
         cJSON_AddNumberToObject(row, "bytes", (double)entry->bytes);
