@@ -13,11 +13,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from trainglass.lightning.performance_callback import PerformanceProfilerCallback
     from trainglass.lightning.profiler_callback import ProfilerCallback
 
-__all__ = ["ProfilerCallback"]
+__all__ = ["PerformanceProfilerCallback", "ProfilerCallback"]
 
-_HOOKS = {"ProfilerCallback": "profiler_callback"}
+_HOOKS = {
+    "PerformanceProfilerCallback": "performance_callback",
+    "ProfilerCallback": "profiler_callback",
+}
 
 
 def __getattr__(name: str) -> Any:

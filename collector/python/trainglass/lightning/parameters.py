@@ -164,3 +164,14 @@ def folder(name: str, value: Any) -> str:
     if not isinstance(text, str) or not text:
         raise TypeError(f"{name}={value!r}: write a folder's path, such as 'profiler_traces'")
     return text
+
+
+def watched(name: str, value: Any) -> tuple[Any, ...]:
+    """Functions and dotted names; one of them is a list of one."""
+    if value is None:
+        return ()
+    items = (value,) if isinstance(value, str) or callable(value) else tuple(value)
+    for item in items:
+        if not callable(item) and not (isinstance(item, str) and "." in item):
+            raise TypeError(f"{name}={item!r}: write a function, or 'package.module.function'")
+    return items

@@ -1,0 +1,313 @@
+"""PerformanceProfilerCallback: how long validation takes, batch by batch, with memory and
+watched functions, as metrics.
+
+The rule: between two batches nothing but two clock readings; everything else waits for a
+batch that is logged, or for the end of the epoch.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Callable, Optional, Union
+
+from trainglass.lightning import figures
+from trainglass.lightning import parameters as p
+from trainglass.watch.loaders import Watching
+from trainglass.windows import report
+
+
+class _Stage:
+    """Times of one epoch of training or of validation."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name  # "val", "train"
+        self.title = {"val": "Validation", "train": "Training"}[name]
+        self.times: list[float] = []  # s, of each batch
+        self.began = 0.0  # the epoch
+        self.batch_began = 0.0
+        self.running = False
+        self.watched: list[list[int]] = []  # counts when the epoch began
+        self.seen = 0  # batches of all epochs
+        self.logged_at = -1  # the logger's step
+
+    def begin(self) -> None:
+        """An epoch."""
+        self.times = []
+        self.running = True
+        self.began = time.perf_counter()
+
+    def took(self) -> float:
+        """Seconds since the epoch began."""
+        return time.perf_counter() - self.began
+
+    def leave_out(self, other: _Stage, now: list[list[int]]) -> None:
+        """The other's epoch, which ends now, ran inside this one's."""
+        self.began += other.took()
+        for mine, after, before in zip(self.watched, now, other.watched):
+            mine[:] = [m + a - b for m, a, b in zip(mine, after, before)]
+
+
+class PerformanceProfilerCallback:
+    """Times of validation as metrics of Lightning's loggers, and of W&B where a run is on.
+
+    enabled           False: nothing happens, at no cost
+    log_interval      batches between two `val_batch_time` (seconds) and `val_batch_idx`
+    profile_memory    gpu_memory_gb, gpu_memory_reserved_gb (GiB, torch's, current
+                      device; absent without CUDA), cpu_memory_percent (of the machine);
+                      the same at the start of validation with `_start`
+    verbose           prints what is logged
+    watch             functions to time, as objects or dotted names, in this process and
+                      in DataLoader workers: <name>_ms_mean, <name>_ms_p95 (a call),
+                      <name>_calls, <name>_share (summed time over the epoch's, as 0 to
+                      1; several workers together may pass 1). Training's have train_
+                      before the name
+    include_training  the same metrics of training, with train_ instead of val_
+    prefix            of every metric
+
+    Per epoch: val_epoch_time, val_batch_mean, _median, _p95, _p99, _std (seconds; numpy's
+    default percentile, population std), val_num_batches. The clock is the host's: work
+    that a GPU has only been given is not waited for. The sanity check is left out.
+
+    Raises TypeError or ValueError for parameters that cannot be meant; nothing else.
+    """
+
+    def __init__(
+        self,
+        enabled: bool = True,
+        log_interval: int = 10,
+        profile_memory: bool = True,
+        verbose: bool = False,
+        *,
+        watch: Optional[list[Union[str, Callable[..., Any]]]] = None,
+        include_training: bool = False,
+        prefix: str = "performance/",
+    ) -> None:
+        self._enabled = p.yes_no("enabled", enabled)
+        self.log_interval = p.whole("log_interval", log_interval, 1)
+        self.profile_memory = p.yes_no("profile_memory", profile_memory)
+        self.verbose = p.yes_no("verbose", verbose)
+        self.include_training = p.yes_no("include_training", include_training)
+        if not isinstance(prefix, str):
+            raise TypeError(f"prefix={prefix!r}: write a text, such as 'performance/'")
+        self.prefix = prefix
+        self.watch = p.watched("watch", watch)
+        self.validation_batch_times: list[float] = []  # s, of the newest validation
+        self.gpu_memory_allocated: list[float] = []  # GiB, after each validation
+        self.cpu_memory_percent: list[float] = []  # after each validation
+        self._val, self._train = _Stage("val"), _Stage("train")
+        self._watching: Optional[Watching] = None
+        self._ranks = 1
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what Lightning hangs on a callback, and without open files."""
+        state = {name: value for name, value in vars(self).items() if not name.startswith("log")}
+        return {**state, "log_interval": self.log_interval, "_watching": None}
+
+    @property
+    def enabled(self) -> bool:
+        """Is anything measured?"""
+        return self._enabled
+
+    # ---- Lightning's hooks -------------------------------------------------------------
+
+    def setup(self, trainer: Any, pl_module: Any, stage: Optional[str] = None) -> None:
+        """Begins to watch, before any loader has workers."""
+        self._ranks = int(getattr(trainer, "world_size", 1))
+        if not self._enabled or not self.watch or self._watching is not None:
+            return
+        try:
+            watching = self._watching = Watching(list(self.watch))
+        except OSError as error:
+            report.say(f"[Performance] watch: no room for counts: {error}")
+            return
+        watching.start()
+        if int(getattr(trainer, "global_rank", 0)) == 0:
+            for problem in watching.problems:
+                report.say(f"[Performance] {problem}")
+
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        """Training's epoch, when somebody wants to know of it."""
+        if self._enabled and (self.include_training or self.watch):
+            self._begin(self._train)
+
+    def on_train_batch_start(self, *_: Any) -> None:
+        """One clock reading."""
+        if self.include_training:
+            self._train.batch_began = time.perf_counter()
+
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, *_: Any
+    ) -> None:
+        """The other, and a metric now and then."""
+        if self.include_training and self._train.running:
+            self._batch(self._train, trainer, batch_idx, trainer.global_step)
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Training's metrics."""
+        stage = self._train
+        if not stage.running:
+            return
+        stage.running = False
+        metrics = self._stage_metrics(stage) if self.include_training else {}
+        metrics.update(self._watch_metrics(stage, "train_"))
+        self._log_epoch(trainer, pl_module, metrics)
+        if self.verbose and self.include_training:
+            self._print(stage, metrics)
+
+    def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        """The sanity check is no validation."""
+        if not self._enabled or trainer.sanity_checking:
+            return
+        self._begin(self._val)
+        self.validation_batch_times = self._val.times
+        if self.profile_memory:
+            self._log_epoch(trainer, pl_module, self._memory("_start"))
+
+    def on_validation_batch_start(self, *_: Any) -> None:
+        """One clock reading."""
+        self._val.batch_began = time.perf_counter()
+
+    def on_validation_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, *_: Any
+    ) -> None:
+        """The other, and a metric now and then."""
+        if self._val.running:
+            self._batch(self._val, trainer, batch_idx, self._val.seen)
+
+    def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Validation's metrics."""
+        stage = self._val
+        if not stage.running:
+            return
+        stage.running = False
+        metrics = self._stage_metrics(stage)
+        if self.profile_memory:
+            memory = self._memory("")
+            metrics.update(memory)
+            self._keep(memory)
+        metrics.update(self._watch_metrics(stage, ""))
+        if self._train.running:
+            now = self._watching.read() if self._watching is not None else []
+            self._train.leave_out(stage, now)
+        self._log_epoch(trainer, pl_module, metrics)
+        if self.verbose:
+            self._print(stage, metrics)
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Nothing goes on being watched."""
+        self._stop()
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: Optional[str] = None) -> None:
+        """Nor after the last epoch."""
+        self._stop()
+
+    # ---- measuring ---------------------------------------------------------------------
+
+    def _begin(self, stage: _Stage) -> None:
+        if self._watching is not None:
+            stage.watched = self._watching.read()
+        stage.begin()
+
+    def _batch(self, stage: _Stage, trainer: Any, batch_idx: int, step: int) -> None:
+        took = time.perf_counter() - stage.batch_began
+        stage.times.append(took)
+        stage.seen += 1
+        if batch_idx % self.log_interval != 0 or step <= stage.logged_at:
+            return
+        stage.logged_at = step
+        names = (f"{self.prefix}{stage.name}_batch_time", f"{self.prefix}{stage.name}_batch_idx")
+        metrics = dict(zip(names, (took, float(batch_idx))))
+        _log_batch(trainer, metrics, step)
+        if self.verbose and trainer.is_global_zero:
+            report.say(f"{stage.title} batch {batch_idx}: {took:.3f}s")
+
+    def _stage_metrics(self, stage: _Stage) -> dict[str, float]:
+        metrics = {f"{stage.name}_epoch_time": stage.took()}
+        for name, value in figures.summary(stage.times).items():
+            metrics[f"{stage.name}_batch_{name}"] = value
+        metrics[f"{stage.name}_num_batches"] = float(len(stage.times))
+        return metrics
+
+    def _memory(self, ending: str) -> dict[str, float]:
+        metrics = {}
+        gpu, cpu = figures.gpu_memory(), figures.cpu_memory_percent()
+        if gpu is not None:
+            metrics["gpu_memory_gb" + ending], metrics["gpu_memory_reserved_gb" + ending] = gpu
+        if cpu is not None:
+            metrics["cpu_memory_percent" + ending] = cpu
+        return metrics
+
+    def _keep(self, memory: dict[str, float]) -> None:
+        if "gpu_memory_gb" in memory:
+            self.gpu_memory_allocated.append(memory["gpu_memory_gb"])
+        if "cpu_memory_percent" in memory:
+            self.cpu_memory_percent.append(memory["cpu_memory_percent"])
+
+    def _watch_metrics(self, stage: _Stage, before: str) -> dict[str, float]:
+        metrics: dict[str, float] = {}
+        watching, took = self._watching, stage.took()
+        if watching is None:
+            return metrics
+        for label, counts in watching.since(stage.watched):
+            name = before + label
+            metrics[f"{name}_calls"] = float(counts.calls)
+            metrics[f"{name}_share"] = counts.total_ns / 1e9 / took if took > 0 else 0.0
+            if counts.calls or self._ranks > 1:  # all ranks log the same names
+                metrics[f"{name}_ms_mean"] = counts.mean_ms
+                metrics[f"{name}_ms_p95"] = counts.percentile_ms(95)
+        return metrics
+
+    def _log_epoch(self, trainer: Any, pl_module: Any, metrics: dict[str, float]) -> None:
+        if metrics:
+            named = {self.prefix + name: value for name, value in metrics.items()}
+            _log_epoch(trainer, pl_module, named)
+
+    def _print(self, stage: _Stage, metrics: dict[str, float]) -> None:
+        name = stage.name
+        lines = [
+            f"=== {stage.title} Performance Summary ===",
+            f"Epoch time: {metrics[f'{name}_epoch_time']:.2f}s",
+        ]
+        if stage.times:
+            mean, median, p95 = (metrics[f"{name}_batch_{w}"] for w in ("mean", "median", "p95"))
+            lines.append(f"Batch times: mean={mean:.3f}s, median={median:.3f}s, p95={p95:.3f}s")
+        if "gpu_memory_gb" in metrics:
+            lines.append(f"GPU memory: {metrics['gpu_memory_gb']:.2f}GB")
+        report.say("\n".join([*lines, "=" * 40]))
+
+    def _stop(self) -> None:
+        watching, self._watching = self._watching, None
+        self._val.running = self._train.running = False
+        if watching is not None:
+            watching.stop()
+
+
+def _log_batch(trainer: Any, metrics: dict[str, float], step: int) -> None:
+    """To every logger, on rank zero. Not by log(), which repeats the value of a batch
+    at every batch that follows. What fails is the logger's and not the training's."""
+    try:
+        for logger in trainer.loggers:
+            logger.log_metrics(metrics, step=step)
+        _log_wandb(trainer, metrics)
+    except Exception as error:  # a guest
+        report.say(f"[Performance] not logged: {type(error).__name__}: {error}")
+
+
+def _log_epoch(trainer: Any, pl_module: Any, metrics: dict[str, float]) -> None:
+    """To Lightning, which gives its loggers the mean of the ranks; and to W&B."""
+    try:
+        pl_module.log_dict(metrics, on_step=False, on_epoch=True, sync_dist=True, batch_size=1)
+        _log_wandb(trainer, metrics)
+    except Exception as error:  # a guest
+        report.say(f"[Performance] not logged: {type(error).__name__}: {error}")
+
+
+def _log_wandb(trainer: Any, metrics: dict[str, float]) -> None:
+    """To a run that is on and that none of Lightning's loggers writes to."""
+    run = getattr(sys.modules.get("wandb"), "run", None)
+    if run is None or not trainer.is_global_zero:
+        return
+    if any(type(one).__name__ == "WandbLogger" for one in trainer.loggers):
+        return
+    run.log({**metrics, "trainer/global_step": int(trainer.global_step)})

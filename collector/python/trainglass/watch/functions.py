@@ -1,0 +1,159 @@
+"""From a name to its function, and timing every call of it.
+
+The rule: the function object stays the same one; its code is exchanged and given back.
+So every reference to it is timed (a collate_fn bound long ago, `from x import f`), and it
+is pickled as before.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import sys
+import time
+import types
+import warnings
+from typing import Any, Callable, Union
+
+import trainglass
+from trainglass.watch.tally import Tally
+
+
+class Unwatchable(Exception):
+    """This name cannot be timed; the text says why and what to write."""
+
+
+def name_of(watched: Union[str, Callable[..., Any]]) -> str:
+    """The full dotted name of what was asked for."""
+    if isinstance(watched, str):
+        return watched
+    module = getattr(watched, "__module__", None) or "__main__"
+    own = getattr(watched, "__qualname__", None)
+    return f"{module}.{own or type(watched).__qualname__ + '.__call__'}"
+
+
+def short_name(name: str) -> str:
+    """What a metric is called: the function, with its class where that says more."""
+    parts = name.split(".")
+    last = parts[-1]
+    if last.startswith("__") and len(parts) > 1:
+        last = f"{parts[-2]}.{last}"
+    return last
+
+
+def _import(name: str) -> tuple[Any, list[str]]:
+    """The longest prefix of a name that is a module, and the rest."""
+    parts = name.split(".")
+    for count in range(len(parts) - 1, 0, -1):
+        module_name = ".".join(parts[:count])
+        module = sys.modules.get(module_name)
+        if module is None:
+            try:
+                module = importlib.import_module(module_name)
+            except ImportError:
+                continue
+        return module, parts[count:]
+    raise Unwatchable(f"watch: there is no module for {name!r}; write 'package.module.function'")
+
+
+def resolve(name: str) -> Any:
+    """What a dotted name stands for; raises Unwatchable."""
+    found, rest = _import(name)
+    if "<locals>" in rest:
+        raise Unwatchable(f"watch: {name!r} is inside a function; move it to its module")
+    for part in rest:
+        try:
+            found = inspect.getattr_static(found, part)
+        except AttributeError:
+            raise Unwatchable(f"watch: {name!r} does not exist: no {part!r}") from None
+    return found
+
+
+def python_function(found: Any, name: str) -> types.FunctionType:
+    """The function whose code runs when `found` is called; raises Unwatchable."""
+    for _ in range(10):
+        if isinstance(found, types.FunctionType):
+            return found
+        if isinstance(found, (staticmethod, classmethod, types.MethodType)):
+            found = found.__func__
+        elif isinstance(found, functools.partial):
+            found = found.func
+        elif isinstance(found, type):
+            raise Unwatchable(f"watch: {name!r} is a class; name a method of it")
+        else:
+            found = inspect.getattr_static(type(found), "__call__", None)
+    raise Unwatchable(f"watch: {name!r} is no Python function; name the one that calls it")
+
+
+def _trampoline(free: tuple[str, ...], call: Callable[..., Any]) -> types.CodeType:
+    """Code that calls `call`, with as many free variables as the function has cells."""
+    names = [f"_{index}" for index in range(len(free))]
+    cells = "".join(f"    {name} = None\n" for name in names)
+    use = f"        if 0: ({', '.join(names)},)\n" if names else ""
+    text = (
+        f"def outer():\n{cells}    def inner(*arguments, **words):\n{use}"
+        "        return 'trainglass'(*arguments, **words)\n    return inner\n"
+    )
+    space: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a text is not callable: it is exchanged below
+        exec(compile(text, "<trainglass watch>", "exec"), space)
+    code: types.CodeType = space["outer"]().__code__
+    constants = tuple(call if value == "trainglass" else value for value in code.co_consts)
+    return code.replace(co_consts=constants)
+
+
+def timed(function: Callable[..., Any], label: str, row: int, tally: Tally) -> Any:
+    """A function that runs `function`, counts the call, and is a range on the page."""
+    now, add, annotation = time.perf_counter_ns, tally.add, trainglass.annotate(label)
+    # One object serves every thread: what is open stands on the thread's own stack.
+    enter, leave = annotation.__enter__, annotation.__exit__
+
+    def call(*arguments: Any, **words: Any) -> Any:
+        enter()
+        began = now()
+        try:
+            return function(*arguments, **words)
+        finally:
+            add(row, now() - began)
+            leave(None, None, None)
+
+    return call
+
+
+class Watch:
+    """The functions that are timed in one process; undo() gives them their code back."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._codes: list[tuple[types.FunctionType, types.CodeType]] = []
+
+    def install(self, row: int, name: str, found: Any = None) -> None:
+        """Times `found`, or what the name stands for; raises Unwatchable."""
+        function = python_function(resolve(name) if found is None else found, name)
+        code = function.__code__
+        if code.co_filename == "<trainglass watch>":
+            return  # a forked process has its parent's
+        original = types.FunctionType(
+            code,
+            function.__globals__,
+            function.__name__,
+            function.__defaults__,
+            function.__closure__,
+        )
+        original.__kwdefaults__ = function.__kwdefaults__
+        call = timed(original, short_name(name), row, self._tally)
+        self._exchange(function, _trampoline(code.co_freevars, call))
+        self._codes.append((function, code))
+
+    @staticmethod
+    def _exchange(function: types.FunctionType, code: types.CodeType) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a generator: it is created here, not run
+            function.__code__ = code
+
+    def undo(self) -> None:
+        """Every function is as it was before."""
+        while self._codes:
+            self._exchange(*self._codes.pop())

@@ -1,0 +1,243 @@
+"""PerformanceProfilerCallback in real fits, with the loggers' own readers."""
+
+import contextlib
+import csv
+import io
+import os
+import pathlib
+import pickle
+import tempfile
+import unittest
+from importlib import import_module
+from unittest import mock
+
+import lightning_jobs as jobs
+import numpy
+import torch
+import watched
+
+from trainglass.lightning import PerformanceProfilerCallback, figures
+
+loggers = import_module(jobs.NAME + ".loggers")
+EPOCH = ["epoch_time", "batch_mean", "batch_median", "batch_p95", "batch_p99", "batch_std"]
+NAMES = {f"performance/val_{name}" for name in [*EPOCH, "num_batches"]}
+
+
+class Collates(jobs.Net):
+    """Its loaders spend their time in a collate function."""
+
+    def __init__(self, workers=0, context=None):
+        super().__init__()
+        self.workers, self.context = workers, context
+
+    def loader(self):
+        return torch.utils.data.DataLoader(
+            [(torch.zeros(8),)] * 8,
+            batch_size=2,
+            num_workers=self.workers,
+            multiprocessing_context=self.context,
+            collate_fn=watched.uses_polygons,
+        )
+
+    def training_step(self, batch, batch_idx):
+        return self.layer(batch).square().mean()
+
+    def validation_step(self, batch, batch_idx, dataloader_idx=0):
+        return self.layer(batch).mean()
+
+    train_dataloader = val_dataloader = loader
+
+
+class Fits(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.folder = pathlib.Path(directory.name)
+
+    def fit(self, callback, module=None, **words):
+        """Rows of the CSV logger, and what was printed."""
+        logger = loggers.CSVLogger(self.folder, name="", version="")
+        out = jobs.fit(callback, module, logger=logger, log_every_n_steps=1, **words)
+        try:
+            with open(self.folder / "metrics.csv", newline="") as file:
+                return list(csv.DictReader(file)), out
+        except FileNotFoundError:
+            return [], out
+
+    @staticmethod
+    def values(rows, name):
+        name = "performance/" + name
+        return [float(row[name]) for row in rows if row.get(name)]
+
+
+class Metrics(Fits):
+    def test_each_epoch_has_its_metrics_once(self):
+        callback = PerformanceProfilerCallback()
+        rows, _ = self.fit(callback, max_epochs=2)
+        for name in NAMES:
+            self.assertEqual(len(self.values(rows, name.partition("/")[2])), 2, name)
+        self.assertEqual(self.values(rows, "val_num_batches"), [jobs.VALIDATION] * 2)
+
+    def test_they_are_numpys_of_the_public_times(self):
+        callback = PerformanceProfilerCallback()
+        rows, _ = self.fit(callback)
+        times = callback.validation_batch_times
+        self.assertEqual(len(times), jobs.VALIDATION)
+        expected = {
+            "mean": numpy.mean(times),
+            "median": numpy.median(times),
+            "p95": numpy.percentile(times, 95),
+            "p99": numpy.percentile(times, 99),
+            "std": numpy.std(times),
+        }
+        for name, value in expected.items():
+            (logged,) = self.values(rows, "val_batch_" + name)
+            self.assertAlmostEqual(logged, value, delta=1e-6 + 1e-5 * value)
+        (whole,) = self.values(rows, "val_epoch_time")
+        self.assertGreaterEqual(whole, sum(times))
+
+    def test_a_batch_is_logged_each_interval_and_never_twice_at_one_step(self):
+        rows, _ = self.fit(PerformanceProfilerCallback(log_interval=2), max_epochs=2)
+        self.assertEqual(self.values(rows, "val_batch_idx"), [0, 2, 0, 2])
+        steps = [row["step"] for row in rows if row.get("performance/val_batch_time")]
+        self.assertEqual(len(steps), len(set(steps)))
+
+    def test_memory_is_there_in_its_units_and_the_gpus_only_with_one(self):
+        callback = PerformanceProfilerCallback()
+        rows, _ = self.fit(callback)
+        for name in ("cpu_memory_percent", "cpu_memory_percent_start"):
+            (value,) = self.values(rows, name)
+            self.assertTrue(0 < value < 100)
+        (kept,) = callback.cpu_memory_percent
+        self.assertAlmostEqual(kept, self.values(rows, "cpu_memory_percent")[0], places=4)
+        has_gpu = torch.cuda.is_available()
+        self.assertEqual(bool(self.values(rows, "gpu_memory_gb")), has_gpu)
+        self.assertEqual(len(callback.gpu_memory_allocated), int(has_gpu))
+        with mock.patch.multiple(
+            torch.cuda,
+            is_available=lambda: True,
+            memory_allocated=lambda: 3 * 2**29,
+            memory_reserved=lambda: 2**31,
+        ):
+            self.assertEqual(figures.gpu_memory(), (1.5, 2.0))
+
+    def test_the_sanity_check_and_an_empty_validation_are_left_out(self):
+        callback = PerformanceProfilerCallback()
+        rows, _ = self.fit(callback, num_sanity_val_steps=2, limit_val_batches=0)
+        self.assertEqual([name for row in rows for name in row if "performance/val" in name], [])
+
+    def test_several_validation_loaders_are_one_epoch(self):
+        module = Collates()
+        module.val_dataloader = lambda: [module.loader(), module.loader()]
+        rows, _ = self.fit(PerformanceProfilerCallback(), module)
+        self.assertEqual(self.values(rows, "val_num_batches"), [8])
+
+    def test_training_has_the_same_metrics_when_asked(self):
+        rows, _ = self.fit(PerformanceProfilerCallback(include_training=True))
+        self.assertEqual(self.values(rows, "train_num_batches"), [jobs.BATCHES])
+        self.assertEqual(self.values(rows, "train_batch_idx"), [0, 10])
+
+    def test_disabled_nothing_happens(self):
+        rows, out = self.fit(PerformanceProfilerCallback(enabled=False, verbose=True))
+        self.assertEqual((rows, out), ([], ""))
+
+    def test_what_it_says_has_the_form_that_is_promised(self):
+        _, out = self.fit(PerformanceProfilerCallback(verbose=True))
+        lines = out.splitlines()
+        self.assertRegex(lines[0], r"^Validation batch 0: \d\.\d{3}s$")
+        self.assertEqual(lines[1], "=== Validation Performance Summary ===")
+        self.assertRegex(lines[2], r"^Epoch time: \d+\.\d\ds$")
+        time = r"\d\.\d{3}s"
+        self.assertRegex(lines[3], f"^Batch times: mean={time}, median={time}, p95={time}$")
+        self.assertEqual(lines[-1], "=" * 40)
+
+    def test_validate_alone_has_them_too(self):
+        callback = PerformanceProfilerCallback()
+        logger = loggers.CSVLogger(self.folder, name="", version="")
+        with contextlib.redirect_stdout(io.StringIO()):
+            trainer = jobs.trainer(callback, logger=logger)
+            trainer.validate(jobs.Net(), verbose=False)
+        self.assertLessEqual(NAMES, set(trainer.callback_metrics))
+
+    def test_it_can_be_pickled_and_refuses_what_cannot_be_meant(self):
+        callback = PerformanceProfilerCallback(watch=["watched.polygons"])
+        self.fit(callback)
+        self.assertEqual(pickle.loads(pickle.dumps(callback)).watch, ("watched.polygons",))
+        for words, sentence in (
+            ({"log_interval": 0}, "write 1 or more"),
+            ({"watch": ["polygons"]}, "write a function, or"),
+            ({"prefix": 3}, "write a text"),
+        ):
+            with self.assertRaisesRegex((TypeError, ValueError), sentence):
+                PerformanceProfilerCallback(**words)
+
+
+class Loggers(Fits):
+    def test_tensorboards_reader_finds_every_metric(self):
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+        logger = loggers.TensorBoardLogger(self.folder)
+        jobs.fit(PerformanceProfilerCallback(), logger=logger, log_every_n_steps=1)
+        events = EventAccumulator(logger.log_dir).Reload()
+        self.assertLessEqual(NAMES, set(events.Tags()["scalars"]))
+        self.assertIn("performance/val_batch_time", events.Tags()["scalars"])
+
+    def test_an_active_run_of_wandb_gets_every_metric_once(self):
+        import wandb
+
+        with mock.patch.dict(os.environ, WANDB_MODE="offline", WANDB_SILENT="true"):
+            run = wandb.init(project="test", dir=str(self.folder))
+            try:
+                with mock.patch.object(run, "log", wraps=run.log) as log:
+                    jobs.fit(PerformanceProfilerCallback())
+                    logged = [name for call in log.call_args_list for name in call.args[0]]
+                    for name in NAMES:
+                        self.assertEqual(logged.count(name), 1, name)
+                    log.reset_mock()
+                    logger = loggers.WandbLogger(experiment=run)
+                    jobs.fit(PerformanceProfilerCallback(), logger=logger)
+                    logged = [name for call in log.call_args_list for name in call.args[0]]
+                    self.assertEqual(logged.count("performance/val_batch_mean"), 1)
+            finally:
+                run.finish()
+
+    def test_a_logger_that_fails_does_not_stop_training(self):
+        with mock.patch.object(jobs.pl.LightningModule, "log_dict", side_effect=OSError("full")):
+            _, out = self.fit(PerformanceProfilerCallback())
+        self.assertIn("[Performance] not logged: OSError: full", out)
+
+
+class Watch(Fits):
+    def check(self, workers, context):
+        callback = PerformanceProfilerCallback(watch=["watched.polygons"])
+        code = watched.polygons.__code__
+        rows, out = self.fit(callback, Collates(workers, context), num_sanity_val_steps=0)
+        self.assertEqual(out, "")
+        for before in ("", "train_"):
+            self.assertEqual(self.values(rows, before + "polygons_calls"), [4])
+            (mean,) = self.values(rows, before + "polygons_ms_mean")
+            (p95,) = self.values(rows, before + "polygons_ms_p95")
+            (share,) = self.values(rows, before + "polygons_share")
+            self.assertGreaterEqual(mean, 2.0)
+            self.assertGreaterEqual(p95, 1.94)
+            self.assertGreater(share, 0)
+        self.assertIs(watched.polygons.__code__, code)
+
+    def test_a_function_below_the_collate_function_is_timed_in_this_process(self):
+        self.check(0, None)
+
+    def test_and_in_workers_however_they_start(self):
+        for context in ("fork", "spawn", "forkserver"):
+            with self.subTest(context):
+                self.setUp()
+                self.check(1, context)
+
+    def test_a_name_that_does_not_exist_is_said_and_training_goes_on(self):
+        rows, out = self.fit(PerformanceProfilerCallback(watch=["watched.absent", "math.sqrt"]))
+        self.assertIn("no 'absent'", out)
+        self.assertIn("name the one that calls it", out)
+        self.assertEqual(len(self.values(rows, "val_epoch_time")), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,158 @@
+"""Watched functions: what they cost is counted, what they do is not changed."""
+
+import itertools
+import multiprocessing
+import os
+import pathlib
+import pickle
+import sys
+import threading
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "collector" / "python"))
+
+import watched
+
+from trainglass.watch import tally
+from trainglass.watch.loaders import Begin, Watching
+
+
+def in_child(name, count):
+    for _ in range(count):
+        getattr(watched, name)([1, 2])
+
+
+class Watched(unittest.TestCase):
+    def watching(self, *names):
+        one = Watching(list(names))
+        one.start()
+        self.addCleanup(one.stop)
+        self.before = one.read()
+        return one
+
+    def calls(self, watching):
+        return [counts.calls for _, counts in watching.since(self.before)]
+
+
+class WhatItDoes(Watched):
+    def test_calls_are_counted_with_their_time(self):
+        watching = self.watching("watched.polygons")
+        self.assertEqual(watched.polygons([1, 2], scale=3, offset=1), 7)
+        self.assertEqual(watched.polygons([1, 2]), 2)
+        ((label, counts),) = watching.since(self.before)
+        self.assertEqual((label, counts.calls), ("polygons", 2))
+        self.assertGreaterEqual(counts.mean_ms, 2.0)
+        self.assertGreaterEqual(counts.percentile_ms(95), 1.94)
+
+    def test_every_reference_to_the_function_is_timed_and_stays_the_same_object(self):
+        reference = watched.polygons
+        watching = self.watching(watched.polygons)
+        reference([1])
+        watched.half([1])
+        self.assertIs(pickle.loads(pickle.dumps(reference)), watched.polygons)
+        self.assertEqual(self.calls(watching), [2])
+
+    def test_functions_of_every_kind_do_what_they_did(self):
+        squares = watched.Squares()
+        names = ("add_ten", "numbers", "Squares.__getitem__", "Squares.still", "Squares.made")
+        watching = self.watching(*("watched." + name for name in names), squares, watched.half)
+        self.assertEqual(watched.add_ten(5), 15)
+        self.assertEqual(list(watched.numbers(3)), [0, 1, 2])
+        self.assertEqual(squares[3], [9.0])
+        self.assertEqual((squares.still(1), watched.Squares.still(1)), (2, 2))
+        self.assertEqual(squares.made(1), ("Squares", 1))
+        self.assertEqual(squares(4), -4)
+        self.assertEqual(watched.half([1, 2]), 1.0)
+        self.assertEqual(self.calls(watching), [1, 1, 1, 2, 1, 1, 1])
+        self.assertEqual(watching.problems, [])
+
+    def test_an_exception_comes_through_and_is_a_call(self):
+        watching = self.watching("watched.fails")
+        with self.assertRaises(KeyError):
+            watched.fails(1)
+        self.assertEqual(self.calls(watching), [1])
+
+    def test_after_stop_everything_is_as_before(self):
+        code = watched.polygons.__code__
+        watching = Watching(["watched.polygons"])
+        watching.start()
+        self.assertIsNot(watched.polygons.__code__, code)
+        folder = watching.tally.folder
+        watching.stop()
+        self.assertIs(watched.polygons.__code__, code)
+        self.assertFalse(os.path.exists(folder))
+
+    def test_what_cannot_be_watched_is_one_sentence_that_says_what_to_write(self):
+        wrong = {
+            "nowhere.at.all": "there is no module",
+            "watched.absent": "no 'absent'",
+            "math.sqrt": "name the one that calls it",
+            "watched.Squares": "is a class; name a method",
+        }
+        watching = self.watching(*wrong)
+        self.assertEqual(len(watching.problems), len(wrong))
+        for problem, sentence in zip(watching.problems, wrong.values()):
+            self.assertIn(sentence, problem)
+
+
+class InOtherProcesses(Watched):
+    def test_forked_children_are_counted(self):
+        watching = self.watching("watched.polygons")
+        child = multiprocessing.get_context("fork").Process(target=in_child, args=("polygons", 3))
+        child.start()
+        child.join()
+        in_child("polygons", 1)
+        self.assertEqual(self.calls(watching), [4])
+
+    def test_spawned_workers_are_counted(self):
+        watching = self.watching("watched.polygons")
+        begin = pickle.loads(pickle.dumps(Begin(watching.names, watching.tally.folder, None)))
+        context = multiprocessing.get_context("spawn")
+        child = context.Process(target=spawned, args=(begin, sys.path))
+        child.start()
+        child.join()
+        self.assertEqual(child.exitcode, 0)
+        self.assertEqual(self.calls(watching), [3])
+
+    def test_threads_lose_no_call(self):
+        watching = self.watching("watched.add_ten")
+        threads = [
+            threading.Thread(target=lambda: [watched.add_ten(1) for _ in range(2000)])
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(self.calls(watching), [8000])
+
+    def test_what_else_lies_in_the_folder_is_not_read(self):
+        watching = self.watching("watched.add_ten")
+        pathlib.Path(watching.tally.folder, "foreign").write_bytes(b"\xff" * 33)
+        watched.add_ten(1)
+        self.assertEqual(self.calls(watching), [1])
+
+
+def spawned(begin, path):
+    sys.path[:] = path
+    begin(0)
+    in_child("polygons", 3)
+
+
+class Bins(unittest.TestCase):
+    def test_a_bin_stands_for_its_times_within_three_per_cent(self):
+        times = itertools.chain(range(1, 5000), (10**power + 7 for power in range(4, 12)))
+        for ns in times:
+            self.assertLessEqual(abs(tally.middle_of(tally.bin_of(ns)) - ns), 0.032 * ns + 0.5)
+
+    def test_times_beyond_the_last_bin_are_in_it(self):
+        self.assertEqual(tally.bin_of(2**62), tally.BINS - 1)
+        self.assertEqual(tally.bin_of(-5), 0)
+
+    def test_a_later_time_is_in_no_earlier_bin(self):
+        bins = [tally.bin_of(ns) for ns in range(0, 100000, 3)]
+        self.assertEqual(bins, sorted(bins))
+
+
+if __name__ == "__main__":
+    unittest.main()
