@@ -14,7 +14,7 @@
 
 #include "wire/attributes.h"
 
-#define FEED_BLOCK_BYTES (256u * 1024)
+#define FEED_BLOCK_BYTES (128u * 1024)
 #define FEED_HEADROOM    (64u * 1024)
 #define FEED_ZEROS       128u /* behind the bytes */
 

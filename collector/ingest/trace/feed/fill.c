@@ -31,7 +31,7 @@ PRINTF(2, 3) static void say(struct fill *fill, const char *format, ...)
 int fill_open(struct fill *fill)
 {
     fill->descriptor = -1;
-    fill->in = malloc(IN_BYTES);
+    fill->in = aligned_alloc(4096, IN_BYTES);
     fill->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return fill->in == NULL || fill->wake < 0 ? -ENOMEM : 0;
 }

@@ -33,8 +33,20 @@ ALWAYS_INLINE uint64_t parity(uint64_t bits)
     return (uint64_t)_mm_cvtsi128_si64(sum);
 }
 
+/* Eight entries at once: most blocks have no more. */
+ALWAYS_INLINE void write_entries(uint64_t bits, uint32_t base, uint32_t *index)
+{
+    while (bits != 0) {
+        for (int i = 0; i < 8; i++) { /* beyond the last bit: written over later */
+            index[i] = base + (uint32_t)_tzcnt_u64(bits);
+            bits = _blsr_u64(bits);
+        }
+        index += 8;
+    }
+}
+
 uint32_t trace_scan_avx2(const char *text, uint32_t from, uint32_t to,
                          struct trace_scan_state *state, uint32_t *index)
 {
-    return scan_with(text, from, to, state, index, classify, parity, scan_write_bits);
+    return scan_with(text, from, to, state, index, classify, parity, write_entries);
 }

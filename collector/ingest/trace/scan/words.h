@@ -3,6 +3,7 @@
 #ifndef INGEST_TRACE_SCAN_WORDS_H
 #define INGEST_TRACE_SCAN_WORDS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -60,7 +61,7 @@ struct word {
     uint64_t first; /* its first eight bytes, zeros behind a shorter one */
     uint32_t length;
     uint32_t value; /* 0: the slot is free */
-    char rest[WORD_BYTES_MAX - 8];
+    uint64_t rest[WORD_BYTES_MAX / 8 - 1]; /* eight bytes each, likewise */
 };
 
 struct words {
@@ -86,7 +87,24 @@ ALWAYS_INLINE uint32_t words_slot(uint64_t first, uint32_t length)
     return (uint32_t)(((first ^ length) * UINT64_C(0x9e3779b97f4a7c15)) >> 56);
 }
 
-/* The value of a word, 0 of any other text; eight bytes must be readable. */
+/* Are the bytes behind the first eight those of the word? */
+ALWAYS_INLINE bool words_rest_is(const struct word *word, const char *text,
+                                 uint32_t length)
+{
+    for (uint32_t i = 0; i < WORD_BYTES_MAX / 8 - 1; i++) {
+        if (length <= 8 * (i + 2))
+            return words_first(text + 8 * (i + 1), length - 8 * (i + 1)) ==
+                   word->rest[i];
+        uint64_t bytes;
+
+        memcpy(&bytes, text + 8 * (i + 1), sizeof(bytes));
+        if (bytes != word->rest[i])
+            return false;
+    }
+    return true;
+}
+
+/* The value of a word, 0 of any other text; eight bytes behind it must be readable. */
 ALWAYS_INLINE uint32_t words_find(const struct words *words, const char *text,
                                   uint32_t length)
 {
@@ -97,7 +115,7 @@ ALWAYS_INLINE uint32_t words_find(const struct words *words, const char *text,
         const struct word *word = &words->slots[slot];
 
         if (word->first == first && word->length == length &&
-            (length <= 8 || memcmp(word->rest, text + 8, length - 8) == 0))
+            (length <= 8 || words_rest_is(word, text, length)))
             return word->value;
     }
     return 0;
