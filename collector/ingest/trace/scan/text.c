@@ -93,7 +93,7 @@ static uint32_t encode(uint32_t code, char *bytes)
     }
     uint32_t more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
 
-    bytes[0] = (char)(0xf00u >> more | code >> 6 * more);
+    bytes[0] = (char)(0xff00u >> (more + 1) | code >> 6 * more);
     for (uint32_t i = 1; i <= more; i++)
         bytes[i] = (char)(0x80 | (code >> 6 * (more - i) & 0x3f));
     return more + 1;
