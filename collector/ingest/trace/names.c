@@ -45,7 +45,6 @@ struct trace_names {
     uint32_t mask;
     uint32_t spelling_count, spelling_room, text_count, text_room;
     size_t bytes;
-    uint64_t refused;
     struct chunk *chunks;
 };
 
@@ -230,9 +229,8 @@ static uint32_t intern_new(struct trace_names *names, const char *json, size_t l
     const struct spelling *found = find(names, clean, clean_length, MEANT);
     uint32_t id = found != NULL ? found->id : add_text(names, clean, clean_length);
 
-    if (id == TRACE_NAMES_OTHER && found == NULL)
-        names->refused++;
-    else if (clean_length != length || memcmp(clean, json, length) != 0)
+    if (id != TRACE_NAMES_OTHER &&
+        (clean_length != length || memcmp(clean, json, length) != 0))
         add_raw(names, json, (uint32_t)length, id);
     return id;
 }
@@ -258,11 +256,6 @@ const char *trace_names_get(const struct trace_names *names, uint32_t id,
 uint32_t trace_names_count(const struct trace_names *names)
 {
     return names->text_count;
-}
-
-uint64_t trace_names_refused(const struct trace_names *names)
-{
-    return names->refused;
 }
 
 bool trace_names_number(const struct trace_names *names, uint32_t id, int64_t *number)

@@ -33,7 +33,6 @@ uint32_t trace_names_intern(struct trace_names *names, const char *json, size_t 
 const char *trace_names_get(const struct trace_names *names, uint32_t id,
                             uint32_t *length);
 uint32_t trace_names_count(const struct trace_names *names);
-uint64_t trace_names_refused(const struct trace_names *names); /* times, not texts */
 
 /* The text as a whole number: true for "25738" and "-1", not for "stream 7". */
 bool trace_names_number(const struct trace_names *names, uint32_t id, int64_t *number);

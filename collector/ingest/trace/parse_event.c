@@ -10,7 +10,7 @@ struct reading {
     const char *text;
     const uint32_t *at; /* the next entry */
     struct trace_event *event;
-    uint32_t unreadable;
+    uint32_t unreadable, refused; /* values, names */
     bool bad_time;
 };
 
@@ -207,8 +207,17 @@ static bool read_triple(struct reading *reading, const struct value *value,
     return true;
 }
 
+ALWAYS_INLINE uint32_t intern(struct reading *reading, const char *text,
+                              uint32_t length)
+{
+    uint32_t id = trace_names_intern(reading->parser->names, text, length);
+
+    reading->refused += id == TRACE_NAMES_OTHER;
+    return id;
+}
+
 /* Shapes of any white space are one text. */
-static uint32_t intern_list(struct parser *parser, const struct value *value)
+static uint32_t intern_list(struct reading *reading, const struct value *value)
 {
     char dense[TRACE_NAME_BYTES_MAX];
     uint32_t length = 0;
@@ -216,29 +225,29 @@ static uint32_t intern_list(struct parser *parser, const struct value *value)
     for (uint32_t i = 0; i < value->length && length < sizeof(dense); i++)
         if (!parser_is_space(value->text[i]))
             dense[length++] = value->text[i];
-    return trace_names_intern(parser->names, dense, length);
+    return intern(reading, dense, length);
 }
 
-static uint32_t intern_value(struct parser *parser, const struct value *value)
+static uint32_t intern_value(struct reading *reading, const struct value *value)
 {
     uint32_t length = value->length;
 
     if (value->first != '"' && value->first != '[' && value->first != '{')
         while (!parser_is_end(value->text[length]) && value->text[length] != '\0')
             length++;
-    return trace_names_intern(parser->names, value->text, length);
+    return intern(reading, value->text, length);
 }
 
-static uint32_t read_text(struct parser *parser, enum field_kind kind,
+static uint32_t read_text(struct reading *reading, enum field_kind kind,
                           const struct value *value)
 {
     if (kind == FIELD_SHAPES)
-        return !parser->shapes       ? 0
-               : value->first == '[' ? intern_list(parser, value)
-                                     : intern_value(parser, value);
-    if (kind == FIELD_STACKS && !parser->stacks)
+        return !reading->parser->shapes ? 0
+               : value->first == '['    ? intern_list(reading, value)
+                                        : intern_value(reading, value);
+    if (kind == FIELD_STACKS && !reading->parser->stacks)
         return 0;
-    return intern_value(parser, value);
+    return intern_value(reading, value);
 }
 
 static bool is_false(const struct value *value)
@@ -256,7 +265,11 @@ static void read_rare_field(struct reading *reading, const struct field *field,
     case FIELD_TRIPLE: {
         uint32_t numbers[3];
 
-        if (value->first != '[' || !read_triple(reading, value, numbers))
+        if (value->first != '[') {
+            reading->unreadable += !is_nothing(value);
+            return;
+        }
+        if (!read_triple(reading, value, numbers))
             return;
         memcpy(to, numbers, sizeof(numbers));
         break;
@@ -276,7 +289,7 @@ static void read_rare_field(struct reading *reading, const struct field *field,
             reading->event->has |= TRACE_UNFINISHED;
         return;
     default: {
-        uint32_t id = read_text(reading->parser, field->kind, value);
+        uint32_t id = read_text(reading, field->kind, value);
 
         memcpy(to, &id, sizeof(id));
         return;
@@ -351,8 +364,9 @@ static bool read_args(struct reading *reading)
 }
 
 /* A pid or tid: few different ones, most of them short. */
-static uint32_t read_token(struct parser *parser, const struct value *value)
+static uint32_t read_token(struct reading *reading, const struct value *value)
 {
+    struct parser *parser = reading->parser;
     uint32_t length = value->length;
 
     if (value->first != '"')
@@ -364,7 +378,7 @@ static uint32_t read_token(struct parser *parser, const struct value *value)
 
     if (LIKELY(id != 0))
         return id;
-    id = trace_names_intern(parser->names, value->text, length);
+    id = intern(reading, value->text, length);
     if (length <= WORD_BYTES_MAX && parser->token_count < PARSER_WORDS_MAX &&
         id > TRACE_NAMES_OTHER) {
         char word[WORD_BYTES_MAX + 1] = {0};
@@ -378,11 +392,12 @@ static uint32_t read_token(struct parser *parser, const struct value *value)
     return id;
 }
 
-static struct parser_category new_category(struct parser *parser,
+static struct parser_category new_category(struct reading *reading,
                                            const struct value *value)
 {
-    struct parser_category seen = {
-        trace_names_intern(parser->names, value->text, value->length), TRACE_OTHER};
+    struct parser *parser = reading->parser;
+    struct parser_category seen = {intern(reading, value->text, value->length),
+                                   TRACE_OTHER};
     char word[WORD_BYTES_MAX + 1] = {0};
 
     if (value->length == 0 || value->length > WORD_BYTES_MAX)
@@ -403,9 +418,10 @@ static struct parser_category new_category(struct parser *parser,
     return seen;
 }
 
-static void read_category(struct parser *parser, struct trace_event *event,
-                          const struct value *value)
+static void read_category(struct reading *reading, const struct value *value)
 {
+    struct parser *parser = reading->parser;
+    struct trace_event *event = reading->event;
     struct parser_category seen = {0, TRACE_NO_CATEGORY};
 
     if (value->first == '"' && value->length > 0) {
@@ -413,7 +429,7 @@ static void read_category(struct parser *parser, struct trace_event *event,
             words_find(&parser->seen_categories, value->text, value->length);
 
         seen = LIKELY(known != 0) ? parser->category_list[known - 1]
-                                  : new_category(parser, value);
+                                  : new_category(reading, value);
     }
     event->category = seen.category;
     event->category_name = seen.name;
@@ -463,26 +479,24 @@ static void read_member(struct reading *reading, uint32_t key,
                         const struct value *value)
 {
     struct trace_event *event = reading->event;
-    struct parser *parser = reading->parser;
 
     switch (key) {
     case KEY_PHASE:
         event->phase = value->first == '"' && value->length == 1 ? *value->text : '\0';
         return;
     case KEY_NAME:
-        event->name =
-            LIKELY(value->first == '"')
-                ? trace_names_intern(parser->names, value->text, value->length)
-                : intern_value(parser, value);
+        event->name = LIKELY(value->first == '"')
+                          ? intern(reading, value->text, value->length)
+                          : intern_value(reading, value);
         return;
     case KEY_CATEGORY:
-        read_category(parser, event, value);
+        read_category(reading, value);
         return;
     case KEY_PID:
-        event->pid = read_token(parser, value);
+        event->pid = read_token(reading, value);
         return;
     case KEY_TID:
-        event->tid = read_token(parser, value);
+        event->tid = read_token(reading, value);
         return;
     case KEY_TIME:
         read_time(reading, value, &event->time_ns, TRACE_HAS_TIME);
@@ -595,6 +609,7 @@ enum parser_result parser_event(struct parser *parser)
     parser->next = (uint32_t)(reading.at - parser->index);
     parser->pos = end;
     parser->report->values_unreadable += reading.unreadable;
+    parser->report->names_refused += reading.refused;
     if (UNLIKELY(skip != TRACE_SKIPS))
         parser_skip(parser, skip, pos);
     else if (++parser->batch_count == TRACE_BATCH)

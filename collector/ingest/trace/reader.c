@@ -161,7 +161,6 @@ static void finish_report(struct trace_reader *reader)
     report->text_bytes = feed->text_bytes;
     report->is_gzip = feed->is_gzip;
     report->is_cut = feed->is_cut || reader->parser.state != PARSER_END;
-    report->names_refused = trace_names_refused(reader->parser.names);
     if (feed->error[0] != '\0')
         memcpy(report->error, feed->error, sizeof(report->error));
     if (report->error[0] == '\0' && report->file_bytes > 0 &&
@@ -194,15 +193,17 @@ static int verdict(struct trace_reader *reader, int result)
         return 0;
     if (result != 0)
         return result;
-    if (report->text_bytes == 0 && !report->is_cut) {
+    if (report->file_bytes == 0) {
         snprintf(report->error, sizeof(report->error), "is empty");
         return -ENODATA;
     }
+    if (feed_report(reader->feed)->error[0] != '\0')
+        return -EBADMSG; /* its sentence says more */
     if (skipped > 0)
         snprintf(report->error, sizeof(report->error),
                  "is no trace: none of its %llu items could be read: %s",
                  (unsigned long long)skipped, most_skipped(report));
-    else if (report->error[0] == '\0' || !report->is_cut)
+    else
         snprintf(report->error, sizeof(report->error),
                  "is no trace: it has no list of events (`traceEvents`)");
     return -EBADMSG;

@@ -1,0 +1,599 @@
+/* Trace files that are damaged, cut, packed in other ways, or no traces: whatever can be
+ * read is, the rest is counted, and memory stays bounded. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+#include "ingest/trace/feed/feed.h"
+#include "unit/traces.h"
+
+#define OP(name, ts)                                                                   \
+    "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"" name                           \
+    "\", \"pid\": 7, \"tid\": \"8\", \"ts\": " ts ", \"dur\": 2.5, "                   \
+    "\"args\": {\"Input Dims\": [[2, \"x\"], []], \"External id\": 5}}"
+
+static const struct trace_options in_this_thread = {.one_thread = true};
+
+static const char small[] =
+    "\xef\xbb\xbf{\"schemaVersion\": 1,\r\n \"deviceProperties\": [{\"id\": 0}],\r\n"
+    "\"traceEvents\": [" OP("a\\\"[b\\\\", "10") ",\r\n " OP(
+        "{c}", "11.125") ","
+                         "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":7,\"args\":{"
+                         "\"name\":\"py\"}}"
+                         "],\r\n\"displayTimeUnit\": \"ms\", \"baseTimeNanoseconds\": "
+                         "12345}\r\n";
+
+static struct traced read_text(const char *text)
+{
+    return traced_bytes(text, strlen(text), &in_this_thread);
+}
+
+static void everything_before_a_cut_at_any_byte_is_read(void **state)
+{
+    (void)state;
+    struct traced whole = read_text(small);
+    uint64_t begins[3], ends[3];
+
+    assert_int_equal(whole.count, 3);
+    for (int i = 0; i < 3; i++) {
+        begins[i] = whole.events[i].offset;
+        ends[i] = begins[i] + whole.events[i].length;
+    }
+    for (size_t length = 0; length < strlen(small); length++) {
+        char *copy = malloc(length + 1); /* a byte too many is seen by sanitizers */
+
+        memcpy(copy, small, length);
+        struct traced traced = traced_bytes(copy, length, &in_this_thread);
+        uint32_t wanted =
+            (uint32_t)((length >= ends[0]) + (length >= ends[1]) + (length >= ends[2]));
+        bool within = wanted < 3 && length > begins[wanted];
+
+        assert_int_equal(traced.count, wanted);
+        assert_int_equal(trace_reader_skipped(traced.reader), within);
+        assert_int_equal(traced_report(&traced)->skipped[TRACE_SKIP_CUT], within);
+        if (within)
+            assert_int_equal(traced_report(&traced)->first_offset[TRACE_SKIP_CUT],
+                             begins[wanted]);
+        assert_int_equal(traced_report(&traced)->is_cut, length < strlen(small) - 2);
+        for (uint32_t i = 0; i < wanted; i++)
+            assert_memory_equal(traced.events[i].text, whole.events[i].text,
+                                whole.events[i].length);
+        traced_free(&traced);
+        free(copy);
+    }
+    traced_free(&whole);
+}
+
+/* Everything but where it stands. */
+static void assert_same_events(const struct traced *a, const struct traced *b)
+{
+    assert_int_equal(a->count, b->count);
+    for (uint32_t i = 0; i < a->count; i++) {
+        struct trace_event left = a->events[i], right = b->events[i];
+
+        assert_int_equal(left.length, right.length);
+        assert_memory_equal(left.text, right.text, left.length);
+        left.text = right.text = NULL;
+        left.offset = right.offset = 0;
+        assert_memory_equal(&left, &right, sizeof(left));
+    }
+}
+
+static void a_block_may_end_at_any_byte(void **state)
+{
+    (void)state;
+    static char text[FEED_BLOCK_BYTES + sizeof(small)];
+    struct traced whole = read_text(small);
+    size_t length = strlen(small + 3);
+
+    for (size_t before = 0; before <= length; before++) {
+        size_t spaces = FEED_BLOCK_BYTES - before;
+
+        memset(text, ' ', spaces);
+        memcpy(text + spaces, small + 3, length);
+        struct traced traced = traced_bytes(text, spaces + length, &in_this_thread);
+
+        assert_same_events(&traced, &whole);
+        assert_int_equal(trace_reader_head(traced.reader)->base_time_ns, 12345);
+        assert_string_equal(traced_report(&traced)->error, "");
+        assert_false(traced_report(&traced)->is_cut);
+        traced_free(&traced);
+    }
+    traced_free(&whole);
+}
+
+static void one_damaged_byte_costs_few_events_and_none_in_silence(void **state)
+{
+    (void)state;
+    static const char bytes[] = "\"\\{}[]:,x \0\n";
+    size_t length = strlen(small);
+
+    for (size_t at = 3; at < length; at++) {
+        for (size_t i = 0; i < sizeof(bytes) - 1; i++) {
+            char copy[sizeof(small)];
+
+            memcpy(copy, small, length);
+            copy[at] = bytes[i];
+            struct traced traced = traced_bytes(copy, length, &in_this_thread);
+            const struct trace_report *report = traced_report(&traced);
+
+            /* Fewer events, and nothing skipped, cut or complained of? */
+            if (traced.count < 3 && trace_reader_skipped(traced.reader) == 0 &&
+                !report->is_cut && report->error[0] == '\0')
+                print_message("byte %zu as %c: %u events\n", at, bytes[i],
+                              traced.count);
+            assert_false(traced.count < 3 && trace_reader_skipped(traced.reader) == 0 &&
+                         !report->is_cut && report->error[0] == '\0');
+            assert_true(traced.count >= 1 ||
+                        at < strstr(small, "traceEvents\": ") - small + 18);
+            traced_free(&traced);
+        }
+    }
+}
+
+/* ---- gzip ---- */
+
+/* Appends a member; returns the new size. */
+static size_t pack(const void *text, size_t length, uint8_t *to, size_t used,
+                   size_t size)
+{
+    z_stream stream = {0};
+
+    assert_int_equal(
+        deflateInit2(&stream, 6, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY),
+        Z_OK);
+    stream.next_in = (z_const Bytef *)(uintptr_t)text;
+    stream.avail_in = (uInt)length;
+    stream.next_out = to + used;
+    stream.avail_out = (uInt)(size - used);
+    assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    assert_int_equal(deflateEnd(&stream), Z_OK);
+    return size - stream.avail_out;
+}
+
+static void concatenated_gzip_members_are_one_text(void **state)
+{
+    (void)state;
+    uint8_t packed[4096] = {0};
+    size_t size = pack(small, 50, packed, 0, sizeof(packed));
+
+    size = pack(small + 50, strlen(small) - 50, packed, size, sizeof(packed));
+    struct traced traced = traced_bytes(packed, size + 512, &in_this_thread);
+
+    assert_int_equal(traced.count, 3); /* and zeros behind are padding */
+    assert_int_equal(traced_report(&traced)->text_bytes, strlen(small));
+    assert_string_equal(traced_report(&traced)->error, "");
+    assert_false(traced_report(&traced)->is_cut);
+    traced_free(&traced);
+}
+
+static void garbage_behind_a_gzip_is_left_out_and_said(void **state)
+{
+    (void)state;
+    uint8_t packed[4096] = {0};
+    size_t size = pack(small, strlen(small), packed, 0, sizeof(packed));
+
+    memcpy(packed + size, "garbage", 7);
+    struct traced traced = traced_bytes(packed, size + 7, &in_this_thread);
+
+    assert_int_equal(traced.count, 3);
+    assert_non_null(strstr(traced_report(&traced)->error, "behind the gzip"));
+    traced_free(&traced);
+}
+
+static void a_gzip_cut_at_any_byte_gives_what_was_before(void **state)
+{
+    (void)state;
+    uint8_t packed[4096];
+    size_t size = pack(small, strlen(small), packed, 0, sizeof(packed));
+    uint32_t most = 0;
+
+    for (size_t length = 2; length < size; length++) {
+        struct traced traced = traced_bytes(packed, length, &in_this_thread);
+
+        assert_true(traced_report(&traced)->is_cut);
+        assert_non_null(strstr(traced_report(&traced)->error, "gzip"));
+        assert_true(traced.count >= most && traced.count <= 3);
+        assert_int_equal(traced.result, traced.count > 0 ? 0 : traced.result);
+        most = traced.count;
+        traced_free(&traced);
+    }
+    assert_int_equal(most, 3); /* all but the checksum */
+}
+
+static void a_damaged_gzip_is_said_to_be(void **state)
+{
+    (void)state;
+    uint8_t packed[4096];
+    size_t size = pack(small, strlen(small), packed, 0, sizeof(packed));
+
+    packed[size - 6] ^= 0xff; /* the checksum */
+    struct traced traced = traced_bytes(packed, size, &in_this_thread);
+
+    assert_int_equal(traced.count, 3);
+    assert_true(traced_report(&traced)->is_cut);
+    assert_non_null(strstr(traced_report(&traced)->error, "damaged"));
+    traced_free(&traced);
+    packed[12] ^= 0xff;
+    packed[13] ^= 0xff;
+    traced = traced_bytes(packed, size, &in_this_thread);
+    assert_true(traced_report(&traced)->is_cut);
+    traced_free(&traced);
+}
+
+static void a_gzip_bomb_is_gone_through_in_little_memory(void **state)
+{
+    (void)state;
+    size_t size = (size_t)64 << 20, used;
+    char *zeros = calloc(1, size);
+    uint8_t *packed = malloc(1 << 20);
+    struct rusage before, after;
+
+    assert_true(zeros != NULL && packed != NULL);
+    used = pack(zeros, size, packed, 0, 1 << 20);
+    free(zeros);
+    getrusage(RUSAGE_SELF, &before);
+    struct traced traced = traced_bytes(packed, used, NULL);
+
+    getrusage(RUSAGE_SELF, &after);
+    assert_int_equal(traced.result, -EBADMSG);
+    assert_int_equal(traced_report(&traced)->text_bytes, size);
+    assert_true(after.ru_maxrss - before.ru_maxrss < 8 << 10);
+    traced_free(&traced);
+    free(packed);
+}
+
+/* ---- what is no trace ---- */
+
+static void assert_refused(const void *bytes, size_t size, int result, const char *why)
+{
+    struct traced traced = traced_bytes(bytes, size, &in_this_thread);
+
+    if (strstr(traced_report(&traced)->error, why) == NULL)
+        print_message("not \"%s\": %s\n", why, traced_report(&traced)->error);
+    assert_int_equal(traced.result, result);
+    assert_int_equal(traced.count, 0);
+    assert_non_null(strstr(traced_report(&traced)->error, why));
+    traced_free(&traced);
+}
+
+static void what_is_no_trace_is_named(void **state)
+{
+    (void)state;
+    assert_refused("", 0, -ENODATA, "empty");
+    assert_refused("PK\3\4rest", 8, -EBADMSG, "zip archive");
+    assert_refused("\x28\xb5\x2f\xfd....", 8, -EBADMSG, "zstd");
+    assert_refused("\xff\xfe{\0\"\0", 6, -EBADMSG, "UTF-16");
+    assert_refused("\0{\0\"", 4, -EBADMSG, "UTF-16");
+    assert_refused("[\0{\0", 4, -EBADMSG, "UTF-16");
+    assert_refused("   \n", 4, -EBADMSG, "no list of events");
+    assert_refused("hello", 5, -EBADMSG, "no list of events");
+    assert_refused("{\"a\": 1}", 8, -EBADMSG, "no list of events");
+    assert_refused("[[1, 2], 3, \"x\", null]", 22, -EBADMSG, "none of its 4 items");
+    struct traced traced = read_text("{\"traceEvents\": []}");
+
+    assert_int_equal(traced.result, 0); /* a trace, of nothing */
+    assert_false(traced_report(&traced)->is_cut);
+    traced_free(&traced);
+}
+
+static void a_folder_and_a_missing_file_are_errors_with_a_sentence(void **state)
+{
+    (void)state;
+    struct traced traced = traced_file("/", NULL);
+
+    assert_int_equal(traced.result, -EISDIR);
+    assert_string_equal(traced_report(&traced)->error, "is a folder");
+    traced_free(&traced);
+    traced = traced_file("/nowhere/at/all.json", NULL);
+    assert_int_equal(traced.result, -ENOENT);
+    assert_string_equal(traced_report(&traced)->error, strerror(ENOENT));
+    traced_free(&traced);
+}
+
+/* ---- what is large ---- */
+
+/* A text of `begin`, `times` the byte `fill`, `end`. */
+static struct traced read_filled(const char *begin, char fill, size_t times,
+                                 const char *end)
+{
+    size_t length = strlen(begin) + times + strlen(end);
+    char *text = malloc(length);
+
+    assert_non_null(text);
+    memcpy(text, begin, strlen(begin));
+    memset(text + strlen(begin), fill, times);
+    memcpy(text + strlen(begin) + times, end, strlen(end));
+    struct traced traced = traced_bytes(text, length, &in_this_thread);
+
+    free(text);
+    return traced;
+}
+
+#define BEGIN "{\"traceEvents\": [" OP("a", "1") ", "
+#define END   ", " OP("b", "2") "], \"baseTimeNanoseconds\": 12}"
+
+static void assert_one_skipped(struct traced traced, enum trace_skip reason)
+{
+    assert_int_equal(traced.count, 2);
+    assert_int_equal(trace_reader_skipped(traced.reader), 1);
+    assert_int_equal(traced_report(&traced)->skipped[reason], 1);
+    assert_int_equal(traced_report(&traced)->first_offset[reason], sizeof(BEGIN) - 1);
+    assert_int_equal(trace_reader_head(traced.reader)->base_time_ns, 12);
+    assert_false(traced_report(&traced)->is_cut);
+    traced_free(&traced);
+}
+
+static void an_event_that_is_too_long_is_skipped_and_the_next_read(void **state)
+{
+    (void)state;
+    assert_one_skipped(read_filled(BEGIN "{\"ph\": \"X\", \"name\": \"", 'x',
+                                   (size_t)100 << 20, "\", \"ts\": 1, \"dur\": 1}" END),
+                       TRACE_SKIP_LONG);
+    assert_one_skipped(read_filled(BEGIN "{\"ph\": \"X\", \"args\": {\"a\": ", '[',
+                                   (size_t)2 << 20, "}}" END),
+                       TRACE_SKIP_LONG);
+}
+
+static void a_depth_of_a_million_is_only_a_long_event(void **state)
+{
+    (void)state;
+    size_t depth = 500000;
+    char *text = malloc(3 * depth);
+    size_t length = (size_t)snprintf(
+        text, 3 * depth, BEGIN "{\"ph\": \"X\", \"ts\": 5, \"dur\": 1, \"a\": ");
+
+    memset(text + length, '[', depth);
+    memset(text + length + depth, ']', depth);
+    length += 2 * depth;
+    memcpy(text + length, "}" END, sizeof("}" END));
+    struct traced traced = traced_bytes(text, strlen(text), &in_this_thread);
+
+    assert_int_equal(traced.count, 3); /* 1 MB: just short enough */
+    assert_int_equal(traced.events[1].time_ns, 5000);
+    assert_int_equal(traced_report(&traced)->skipped[TRACE_SKIP_LONG], 0);
+    traced_free(&traced);
+    free(text);
+}
+
+static void a_long_event_that_fits_is_read_across_blocks(void **state)
+{
+    (void)state;
+    struct traced traced =
+        read_filled(BEGIN "{\"ph\": \"X\", \"ts\": 5, \"name\": \"", 'x', 1000000,
+                    "\", \"dur\": 1, \"args\": {\"bytes\": 8}}" END);
+
+    assert_int_equal(traced.count, 3);
+    assert_int_equal(traced.events[1].bytes, 8);
+    assert_int_equal(strlen(traced_text(&traced, traced.events[1].name)),
+                     TRACE_NAME_BYTES_MAX);
+    assert_string_equal(traced_text(&traced, traced.events[2].name), "b");
+    traced_free(&traced);
+}
+
+static void a_number_of_400_digits_costs_its_event(void **state)
+{
+    (void)state;
+    assert_one_skipped(
+        read_filled(BEGIN "{\"ph\": \"X\", \"dur\": 1, \"ts\": ", '7', 400, "}" END),
+        TRACE_SKIP_TIME);
+}
+
+static void a_long_value_of_the_top_level_is_kept_in_part(void **state)
+{
+    (void)state;
+    struct traced traced = read_filled("{\"metadata\": [{\"x\": \"", 'y', 5000000,
+                                       "\"}], \"traceEvents\": [" OP("a", "1") "]}");
+    const struct trace_span *span = trace_reader_span(traced.reader, "metadata");
+
+    assert_int_equal(traced.count, 1);
+    assert_non_null(span);
+    assert_true(span->cut);
+    assert_int_equal(span->length, TRACE_SPAN_BYTES_MAX);
+    assert_string_equal(traced_report(&traced)->error, "");
+    traced_free(&traced);
+}
+
+static void many_names_end_in_one_that_says_so(void **state)
+{
+    (void)state;
+    uint32_t events = TRACE_NAMES_MAX + 1000;
+    char *text = malloc((size_t)events * 64), *at = text;
+
+    at += snprintf(at, 64, "[");
+    for (uint32_t i = 0; i < events; i++)
+        at += snprintf(at, 64, "{\"ph\":\"i\",\"name\":\"n%u\",\"ts\":%u},", i, i);
+    struct traced traced = traced_bytes(text, (size_t)(at - text), &in_this_thread);
+
+    assert_int_equal(traced.count, events);
+    assert_int_equal(trace_names_count(trace_reader_names(traced.reader)),
+                     TRACE_NAMES_MAX);
+    assert_int_equal(traced.events[events - 1].name, TRACE_NAMES_OTHER);
+    assert_int_equal(traced_report(&traced)->names_refused,
+                     events - (TRACE_NAMES_MAX - 2));
+    assert_string_equal(traced_text(&traced, traced.events[0].name), "n0");
+    traced_free(&traced);
+    free(text);
+}
+
+/* ---- odd, but right ---- */
+
+static void of_keys_that_come_twice_the_last_one_counts(void **state)
+{
+    (void)state;
+    struct traced traced =
+        read_text("[{\"ph\":\"i\",\"ts\":1,\"name\":\"a\",\"name\":\"b\",\"ts\":2,"
+                  "\"args\":{\"bytes\":1,\"bytes\":2}}]");
+
+    assert_int_equal(traced.count, 1);
+    assert_string_equal(traced_text(&traced, traced.events[0].name), "b");
+    assert_int_equal(traced.events[0].time_ns, 2000);
+    assert_int_equal(traced.events[0].bytes, 2);
+    traced_free(&traced);
+}
+
+static void wrong_types_are_unreadable_values(void **state)
+{
+    (void)state;
+    struct traced traced = read_text(
+        "[{\"ph\":\"i\",\"ts\":1,\"name\":5,\"pid\":[1],\"cat\":null,\"args\":"
+        "{\"grid\":\"x\",\"block\":[1,2],\"device\":99999999999,\"stream\":\"seven\","
+        "\"bytes\":{\"a\":1},\"correlation\":\"12\"}},"
+        "{\"ph\":5,\"ts\":1},{\"ph\":\"X\",\"ts\":1},{\"ph\":\"X\"},"
+        "{\"ph\":\"X\",\"ts\":[],\"dur\":1},{\"ph\":\"X\",\"ts\":-5,\"dur\":-1}]");
+    const struct trace_report *report = traced_report(&traced);
+
+    assert_int_equal(traced.count, 2);
+    assert_string_equal(traced_text(&traced, traced.events[0].name), "5");
+    assert_int_equal(traced.events[0].correlation, 12);
+    assert_int_equal(report->values_unreadable, 5);
+    assert_int_equal(report->skipped[TRACE_SKIP_NO_PHASE], 1);
+    assert_int_equal(report->skipped[TRACE_SKIP_NO_DURATION], 1);
+    assert_int_equal(report->skipped[TRACE_SKIP_NO_TIME], 1);
+    assert_int_equal(report->skipped[TRACE_SKIP_TIME], 1);
+    assert_int_equal(traced.events[1].duration_ns, -1000);
+    traced_free(&traced);
+}
+
+static void what_stands_behind_the_end_is_said_and_its_events_read(void **state)
+{
+    (void)state;
+    struct traced traced =
+        read_text("{\"traceEvents\": [" OP("a", "1") "]}\nTerminated\n" OP("b", "2"));
+
+    assert_int_equal(traced.count, 2);
+    assert_non_null(strstr(traced_report(&traced)->error, "behind the end"));
+    traced_free(&traced);
+}
+
+/* ---- pipes ---- */
+
+static void *write_slowly(void *user)
+{
+    int descriptor = *(int *)user;
+
+    for (const char *at = small; *at != '\0'; at += 1)
+        if (write(descriptor, at, 1) != 1)
+            break;
+    close(descriptor);
+    return NULL;
+}
+
+static void a_pipe_is_read_as_its_bytes_come(void **state)
+{
+    (void)state;
+    int ends[2];
+    pthread_t thread;
+    struct traced traced = {.reader = trace_reader_new(NULL)};
+
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(pthread_create(&thread, NULL, write_slowly, &ends[1]), 0);
+    assert_int_equal(trace_reader_open_descriptor(traced.reader, ends[0]), 0);
+    traced.result = trace_reader_run(traced.reader, traced_keep, &traced);
+    pthread_join(thread, NULL);
+    assert_int_equal(traced.result, 0);
+    assert_int_equal(traced.count, 3);
+    traced_free(&traced);
+    close(ends[0]);
+}
+
+static void *cancel(void *user)
+{
+    trace_reader_cancel(user);
+    return NULL;
+}
+
+static void waiting_for_a_fifo_can_be_cancelled(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/trainglass-fifo-XXXXXX";
+    pthread_t thread;
+
+    assert_non_null(mkdtemp(path));
+    char fifo[64];
+
+    snprintf(fifo, sizeof(fifo), "%s/fifo", path);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    for (int i = 0; i < 2; i++) { /* with a thread of its own and without */
+        struct traced traced = {.reader =
+                                    trace_reader_new(i == 0 ? NULL : &in_this_thread)};
+
+        assert_int_equal(trace_reader_open(traced.reader, fifo), 0);
+        assert_int_equal(pthread_create(&thread, NULL, cancel, traced.reader), 0);
+        assert_int_equal(trace_reader_run(traced.reader, traced_keep, &traced),
+                         -ECANCELED);
+        pthread_join(thread, NULL);
+        traced_free(&traced);
+    }
+    unlink(fifo);
+    rmdir(path);
+}
+
+static bool shorten(void *user, struct trace_event *events, uint32_t count)
+{
+    (void)events;
+    (void)count;
+    return ftruncate(*(int *)user, 10) == 0;
+}
+
+static void a_file_that_shrinks_while_it_is_read_is_cut(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/trainglass-shrinks-XXXXXX";
+    int descriptor = mkstemp(path);
+    struct trace_reader *reader = trace_reader_new(&in_this_thread);
+
+    assert_true(descriptor >= 0);
+    assert_int_equal(write(descriptor, "[", 1), 1);
+    for (int i = 0; i < 20000; i++)
+        assert_true(write(descriptor, OP("a", "1") ",", sizeof(OP("a", "1"))) > 0);
+    assert_int_equal(trace_reader_open(reader, path), 0);
+    assert_int_equal(trace_reader_run(reader, shorten, &descriptor), 0);
+    assert_true(trace_reader_report(reader)->is_cut);
+    assert_non_null(strstr(trace_reader_report(reader)->error, "shorter"));
+    assert_true(trace_reader_report(reader)->events < 20000);
+    trace_reader_free(reader);
+    close(descriptor);
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everything_before_a_cut_at_any_byte_is_read),
+        cmocka_unit_test(a_block_may_end_at_any_byte),
+        cmocka_unit_test(one_damaged_byte_costs_few_events_and_none_in_silence),
+        cmocka_unit_test(concatenated_gzip_members_are_one_text),
+        cmocka_unit_test(garbage_behind_a_gzip_is_left_out_and_said),
+        cmocka_unit_test(a_gzip_cut_at_any_byte_gives_what_was_before),
+        cmocka_unit_test(a_damaged_gzip_is_said_to_be),
+        cmocka_unit_test(a_gzip_bomb_is_gone_through_in_little_memory),
+        cmocka_unit_test(what_is_no_trace_is_named),
+        cmocka_unit_test(a_folder_and_a_missing_file_are_errors_with_a_sentence),
+        cmocka_unit_test(an_event_that_is_too_long_is_skipped_and_the_next_read),
+        cmocka_unit_test(a_depth_of_a_million_is_only_a_long_event),
+        cmocka_unit_test(a_long_event_that_fits_is_read_across_blocks),
+        cmocka_unit_test(a_number_of_400_digits_costs_its_event),
+        cmocka_unit_test(a_long_value_of_the_top_level_is_kept_in_part),
+        cmocka_unit_test(many_names_end_in_one_that_says_so),
+        cmocka_unit_test(of_keys_that_come_twice_the_last_one_counts),
+        cmocka_unit_test(wrong_types_are_unreadable_values),
+        cmocka_unit_test(what_stands_behind_the_end_is_said_and_its_events_read),
+        cmocka_unit_test(a_pipe_is_read_as_its_bytes_come),
+        cmocka_unit_test(waiting_for_a_fifo_can_be_cancelled),
+        cmocka_unit_test(a_file_that_shrinks_while_it_is_read_is_cut),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
