@@ -15,12 +15,12 @@ FLOW = {  # folder -> folders it may include besides itself
     "collector/query": {"collector/wire", "collector/aggregate"},
 }
 INSIDE = {  # folder in a folder -> the only ones that it may include besides itself
-    "collector/probe/budget": ("wire",),
-    "collector/probe/steps": ("wire",),
-    "collector/probe/cupti": ("wire", "probe/probe.h"),
-    "collector/ingest/trace": ("wire",),
-    "collector/ingest/trace/scan": ("wire", "ingest/trace"),
-    "collector/ingest/trace/feed": ("wire",),
+    "collector/probe/budget": ("wire/",),
+    "collector/probe/steps": ("wire/",),
+    "collector/probe/cupti": ("wire/", "probe/probe.h"),
+    "collector/ingest/trace": ("wire/",),
+    "collector/ingest/trace/scan": ("wire/", "ingest/trace/"),
+    "collector/ingest/trace/feed": ("wire/",),
 }
 SERVER_MAY = set(FLOW) - {"collector/probe", "collector/python"}
 ONLY_IN = {  # header -> folders that may know the library
@@ -54,7 +54,7 @@ def check_include(path, name):
         yield f"{name} belongs in {' or '.join(owners)} alone"
     inner = str(path.parent)
     if inner in INSIDE and not f"collector/{name}".startswith(
-            (inner + "/", *(f"collector/{other}/" for other in INSIDE[inner]))):
+            (inner + "/", *(f"collector/{other}" for other in INSIDE[inner]))):
         if "collector/" + name.split("/")[0] in FLOW:
             yield f"{inner} stands on {' and '.join(INSIDE[inner])} alone ({name})"
     target = "collector/" + name.split("/")[0] if "/" in name else folder

@@ -39,6 +39,7 @@ static bool phases_said;
 static uint32_t first_recording;
 static bool begun; /* there was a step */
 static uint32_t control_sequence;
+static uint32_t missed; /* by the step that ends: probe_step_missed() */
 static char control_path[256];
 
 /* ---- clock and control --------------------------------------------------------------
@@ -170,6 +171,11 @@ static void set_recording(uint32_t recording)
             hooks[i]->recording_changed(recording);
 }
 
+void probe_step_missed(uint32_t flags)
+{
+    missed |= flags;
+}
+
 static void step_ended(const struct steps_output *output)
 {
     struct wire_header *header = probe->header;
@@ -180,9 +186,11 @@ static void step_ended(const struct steps_output *output)
     uint32_t count = atomic_load_explicit(&hook_count, memory_order_acquire);
 
     step.flags = (uint8_t)(output->flags | step.recording);
+    missed = 0;
     for (uint32_t i = 0; i < count && i < HOOKS_MAX; i++)
         if (hooks[i]->step_ending != NULL)
             hooks[i]->step_ending(&step);
+    step.flags &= (uint8_t)~missed;
     probe_event((struct event){output->start, output->end - output->start,
                                EVENT_META(0, EVENT_STEP, step.flags, output->known),
                                (output->number & EVENT_STEP_NONE) |

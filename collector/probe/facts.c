@@ -109,7 +109,7 @@ void probe_capabilities_begin(void)
         {WIRE_SOURCE_CPU_MEMORY, WIRE_STATE_UNAVAILABLE, "no allocator is attached"},
         {WIRE_SOURCE_DEVICE_MEMORY, WIRE_STATE_UNAVAILABLE, "no allocator is attached"},
         {WIRE_SOURCE_CUPTI, WIRE_STATE_UNAVAILABLE,
-         "GPU work is not recorded by this version"},
+         "CUDA was not used yet in this process"},
         {WIRE_SOURCE_PYTHON, WIRE_STATE_UNAVAILABLE, "Python is not attached"},
         {WIRE_SOURCE_FRAMEWORK, WIRE_STATE_UNAVAILABLE, "no framework is attached"},
         {WIRE_SOURCE_STACKS, WIRE_STATE_UNAVAILABLE, "Python is not attached"},

@@ -116,6 +116,10 @@ struct probe_hooks {
     void (*requested)(const struct control *control);
 };
 
+/* In step_ending: this step was not recorded whole for these of its EVENT_STEP_* flags,
+ * whatever was decided. They are taken out of its event. */
+void probe_step_missed(uint32_t flags);
+
 /* `hooks` lives for ever. At most 8; false beyond. Any thread, at attach. */
 bool probe_hooks_add(const struct probe_hooks *hooks);
 

@@ -50,7 +50,7 @@ class Program(TrainglassTest):
         self.assertEqual(process["facts"]["dataloader.batch_size"], 64)
         reasons = {c["source"]: c["reason"] for c in process["capabilities"]
                    if c["state"] == "unavailable"}
-        self.assertIn("not recorded", reasons["cupti"])
+        self.assertIn("CUDA was not used", reasons["cupti"])
 
     def test_a_killed_program_stops_being_alive_and_did_not_say_goodbye(self):
         running = subprocess.Popen([MLP, "--quiet"], env=self.environment(),

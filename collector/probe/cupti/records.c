@@ -54,6 +54,7 @@ const struct cupti_field cupti_fields[] = {
     FIELD(CUPTI_MEMSET, "contextId", 36, context),
     FIELD(CUPTI_MEMSET, "streamId", 40, stream),
     FIELD(CUPTI_MEMSET, "correlationId", 44, correlation),
+    FIELD(CUPTI_MEMSET, "memoryKind", 50, memory),
     FIELD(CUPTI_MEMSET, "graphNodeId", 64, graph_node),
     FIELD(CUPTI_MEMSET, "graphId", 72, graph),
     KERNEL_FIELDS(CUPTI_SERIAL_KERNEL),

@@ -57,6 +57,7 @@ struct cupti_record {
     uint32_t static_bytes, dynamic_bytes;   /* shared memory of a block */
     uint32_t call, process, thread, result; /* of a call of the API */
     uint16_t registers;
+    uint16_t memory;        /* CUpti_ActivityMemoryKind that a memset fills */
     uint8_t copy, from, to; /* CUpti_ActivityMemcpyKind and MemoryKind */
 };
 

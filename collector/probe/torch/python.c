@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "probe/cupti/session.h"
 #include "probe/probe.h"
 #include "probe/torch/attach.h"
 #include "probe/torch/observer.h"
@@ -124,6 +125,11 @@ static void capability(uint32_t source, uint32_t state, const char *reason,
                          reason, detail);
 }
 
+static void gpu_yield(int begins)
+{
+    cupti_yield(begins != 0);
+}
+
 static const struct trainglass_python table = {
     .bytes = sizeof(table),
     .major = TRAINGLASS_PYTHON_MAJOR,
@@ -152,6 +158,7 @@ static const struct trainglass_python table = {
     .torch_fetching = torch_observer_fetching,
     .torch_optimizer = optimizer,
     .ask = probe_ask,
+    .gpu_yield = gpu_yield,
 };
 
 EXPORTED const struct trainglass_python *trainglass_python(void)

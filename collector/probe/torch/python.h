@@ -49,6 +49,8 @@ struct trainglass_python {
     void (*torch_optimizer)(uint32_t id);
     /* Level, budget or a burst from the next step on: probe_ask(). */
     void (*ask)(int32_t level, int32_t budget_ppm, uint32_t steps);
+    /* Another profiler of the GPU begins (1), or has ended (0): cupti/session.h. */
+    void (*gpu_yield)(int begins);
 };
 
 #define TRAINGLASS_PYTHON_MAJOR 1u

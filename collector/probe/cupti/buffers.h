@@ -1,0 +1,49 @@
+/* The buffers that CUPTI fills: a fixed number, zeroed before they are lent.
+ *
+ *     request (application thread) ── free ─▶ lent ─ complete (any thread) ─▶ full
+ *        ▲                                                                     │
+ *        └──────────── zeroed by our thread, after it was read ◀───────────────┘
+ *
+ * The one rule: both callbacks run in somebody's CUDA call. They take no lock, allocate
+ * nothing and answer at once. A request never gets NULL, which crashes CUPTI before
+ * 12.9: when all are lent it gets a scrap buffer, whose content is counted and dropped.
+ */
+#ifndef PROBE_CUPTI_BUFFERS_H
+#define PROBE_CUPTI_BUFFERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/attributes.h"
+
+#define BUFFERS_COUNT 64u
+/* One running kernel holds a whole buffer back, so they are small: 600 kernels. */
+#define BUFFER_BYTES ((size_t)128 * 1024)
+
+struct buffer_lent {
+    uint32_t index;
+    uint8_t *bytes;
+    size_t valid_bytes;
+};
+
+/* Maps the memory, once; 8 MiB that is touched as it is used. */
+MUST_CHECK int buffers_open(void);
+
+/* For cuptiActivityRegisterCallbacks. */
+void buffers_request(uint8_t **buffer, size_t *bytes, size_t *records_max);
+void buffers_complete(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,
+                      size_t valid_bytes);
+
+/* Our thread: the full buffer that was completed first; false when there is none. */
+bool buffers_take(struct buffer_lent *lent);
+void buffers_give_back(const struct buffer_lent *lent);
+
+/* Buffers that came back since the start: a sign of life. */
+uint64_t buffers_completed(void);
+/* How many CUPTI holds. */
+uint32_t buffers_lent(void);
+/* Bytes of records that fell into the scrap buffer, since the last call. */
+uint64_t buffers_scrapped(void);
+
+#endif

@@ -1,0 +1,90 @@
+#include "probe/cupti/drain.h"
+
+#include <string.h>
+
+#include "probe/cupti/buffers.h"
+#include "probe/probe.h"
+
+/* A reader that comes every 20 ms reads a quarter of the ring each time, and has a
+ * quarter in hand twice over. */
+#define PAUSE_MS 20u
+
+void drain_open(struct drain *drain, const struct cupti_library *library)
+{
+    memset(drain, 0, sizeof(*drain));
+    drain->kinds_known = cupti_layout_learn(&drain->layout, library->next);
+    calls_open(&drain->calls, library);
+    stamps_open(&drain->stamps, probe->tsc, 1e-3 * (double)probe->ticks_per_us);
+    drain->writer = (struct writer){
+        .library = library, .stamps = &drain->stamps, .calls = &drain->calls};
+}
+
+static uint64_t ring_quarter(void)
+{
+    struct probe_thread *self = probe_enter();
+    uint64_t events = 64;
+
+    if (self == NULL)
+        return events;
+    if (self->ring.mask / 4 > events)
+        events = self->ring.mask / 4;
+    probe_leave(self);
+    return events;
+}
+
+static void add(struct cupti_skipped *sums, const struct cupti_skipped *more)
+{
+    sums->unknown += more->unknown;
+    sums->untimed += more->untimed;
+    sums->cut += more->cut;
+    sums->broken += more->broken;
+}
+
+unsigned drain_buffers(struct drain *drain, bool (*pause)(unsigned ms))
+{
+    uint64_t quarter = ring_quarter(), written = drain->writer.counts.events;
+    struct buffer_lent lent;
+    unsigned buffers = 0;
+    bool waits = true;
+
+    while (buffers_take(&lent)) {
+        struct cupti_reader reader;
+        struct cupti_record record;
+
+        cupti_reader_open(&reader, &drain->layout, drain->writer.library->next,
+                          lent.bytes, lent.valid_bytes);
+        write_buffer_begins(&drain->writer);
+        while (cupti_read(&reader, &record)) {
+            write_record(&drain->writer, &record);
+            if (waits && drain->writer.counts.events - written >= quarter) {
+                waits = pause(PAUSE_MS);
+                written = drain->writer.counts.events;
+            }
+        }
+        add(&drain->skipped, &reader.skipped);
+        buffers_give_back(&lent);
+        buffers++;
+    }
+    return buffers;
+}
+
+void drain_tell(struct drain *drain, bool ask)
+{
+    const struct write_counts *counts = &drain->writer.counts;
+    const struct cupti_skipped *skipped = &drain->skipped;
+    uint16_t kernel = drain->layout.stride[CUPTI_KERNEL];
+    uint64_t lost = skipped->untimed + skipped->cut + skipped->broken + counts->untimed;
+    uint64_t more = buffers_scrapped() / (kernel != 0 ? kernel : 200);
+    size_t dropped = 0;
+
+    if (ask && drain->writer.library->get_dropped(NULL, 0, &dropped) == CUPTI_OK)
+        more += dropped;
+    more += lost - drain->lost;
+    drain->lost = lost;
+    if (more > 0) {
+        probe_capability_lost(WIRE_SOURCE_CUPTI, more);
+        probe_instant(EVENT_META(0, EVENT_LOSS, 0, 0), more, WIRE_SOURCE_CUPTI);
+    }
+    if (counts->work > 0)
+        probe_capability_events(WIRE_SOURCE_CUPTI, counts->work, counts->last_ticks);
+}

@@ -1,0 +1,28 @@
+/* GPU work through CUPTI's activity API: a thread of our own that does everything.
+ *
+ *     CUDA's cuInit ──▶ cupti_start ──▶ thread: driver, libcupti, kinds on and off,
+ *                                         flush ──▶ buffers ──▶ records ──▶ events
+ *     step boundary ──▶ a word and a wake-up ──▶ ▲
+ *     torch.profiler ──▶ cupti_yield ────────────┘
+ *
+ * The one rule: no function of CUPTI's runs on a thread of the application. It may take
+ * locks, and it may never return: then our thread is gone and the job is not. What is
+ * on and what is not, and why, is the capability WIRE_SOURCE_CUPTI.
+ *
+ * No subscription is held and no clock is registered, for both would be torch's loss.
+ */
+#ifndef PROBE_CUPTI_SESSION_H
+#define PROBE_CUPTI_SESSION_H
+
+#include <stdbool.h>
+
+/* The driver is being initialised, or may have been: starts the thread, once a process.
+ * Any thread; returns at once. */
+void cupti_start(void);
+
+/* Another profiler of this process begins (true) or has ended. Counted: they may
+ * overlap. At the first one waits until CUPTI is let go, a third of a second at most;
+ * the caller is about to start a profiler, not to train. Any thread. */
+void cupti_yield(bool begins);
+
+#endif

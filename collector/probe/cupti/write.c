@@ -1,0 +1,316 @@
+#include "probe/cupti/write.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "probe/probe.h"
+
+#define NAMES_CACHED   1024u
+#define THREADS_CACHED 64u
+#define PAGE           4096u
+
+struct name_place {
+    uint64_t address;
+    uint32_t buffer; /* number of the one that it was read in */
+    uint32_t id;
+};
+static struct name_place places[NAMES_CACHED];
+static uint32_t buffer_number;
+static uint64_t name_bytes; /* of kernels' names that were new, about */
+static uint32_t names_new, newest_id, other_id;
+
+struct thread_place {
+    uint32_t tid, slot_and_1;
+    uint32_t buffer;
+};
+static struct thread_place threads[THREADS_CACHED];
+
+void write_buffer_begins(struct writer *writer)
+{
+    (void)writer;
+    buffer_number++;
+}
+
+/* ---- names ------------------------------------------------------------------------- */
+
+/* Copies a text that may not be there, page by page; its length. */
+static size_t read_text(uint64_t address, char *text, size_t bytes)
+{
+    size_t length = 0;
+
+    while (length < bytes) {
+        size_t part = PAGE - (size_t)((address + length) % PAGE);
+
+        part = part < bytes - length ? part : bytes - length;
+        struct iovec to = {text + length, part},
+                     from = {(void *)(uintptr_t)(address + length), part};
+        long got =
+            syscall(SYS_process_vm_readv, (long)getpid(), &to, 1UL, &from, 1UL, 0UL);
+
+        if (got < 0 && (errno == ENOSYS || errno == EPERM) && length == 0) {
+            /* Not allowed here: look as everybody does. */
+            length = strnlen((const char *)(uintptr_t)address, bytes);
+            memcpy(text, (const char *)(uintptr_t)address, length);
+            return length;
+        }
+        if (got <= 0)
+            return length;
+        const char *end = memchr(text + length, '\0', (size_t)got);
+
+        if (end != NULL)
+            return (size_t)(end - text);
+        length += (size_t)got;
+    }
+    return length;
+}
+
+static uint32_t intern_kernel(const char *text, size_t length)
+{
+    if (name_bytes > probe->layout.name_bytes / 2 ||
+        names_new > probe->layout.name_count / 2) {
+        if (other_id == 0)
+            other_id = probe_name("(other kernels)");
+        return other_id;
+    }
+    uint32_t id = probe_name_bytes(text, length);
+
+    /* Ids grow: a new one is above all that we have had. */
+    if (id > newest_id) {
+        newest_id = id;
+        names_new++;
+        name_bytes += length;
+    }
+    return id;
+}
+
+static uint32_t kernel_name(uint64_t address)
+{
+    struct name_place *place =
+        &places[(address ^ address >> 7 ^ address >> 17) % NAMES_CACHED];
+    char text[NAME_BYTES_MAX];
+
+    if (address == 0)
+        return 0;
+    if (place->address == address && place->buffer == buffer_number)
+        return place->id;
+    size_t length = read_text(address, text, sizeof(text));
+
+    *place = (struct name_place){address, buffer_number,
+                                 length > 0 ? intern_kernel(text, length) : 0};
+    return place->id;
+}
+
+static const char *memory_name(uint32_t kind)
+{
+    static const char *const names[] = {"Unknown",       "Pageable",      "Pinned",
+                                        "Device",        "Array",         "Managed",
+                                        "Device Static", "Managed Static"};
+
+    return names[kind < sizeof(names) / sizeof(names[0]) ? kind : 0];
+}
+
+/* As torch.profiler says it: "Memcpy HtoD (Pageable -> Device)". */
+static uint32_t copy_name(const struct cupti_record *record)
+{
+    static const char *const ways[] = {"",     "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
+                                       "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"};
+    const char *words[] = {"Memcpy ", ways[record->copy < 11 ? record->copy : 0],
+                           " (",      memory_name(record->from),
+                           " -> ",    memory_name(record->to),
+                           ")"};
+    char text[96];
+    size_t length = 0;
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        size_t more = strlen(words[i]);
+
+        memcpy(text + length, words[i], more); /* 71 bytes at most */
+        length += more;
+    }
+    return probe_name_bytes(text, length);
+}
+
+/* ---- where it belongs -------------------------------------------------------------- */
+
+/* Slot index + 1 of a thread by its id; 0 when it has written nothing yet. */
+static uint16_t slot_of(uint32_t tid)
+{
+    struct thread_place *place = &threads[tid % THREADS_CACHED];
+
+    if (place->tid == tid && place->buffer == buffer_number)
+        return (uint16_t)place->slot_and_1;
+    uint32_t used = atomic_load_explicit(&probe->threads_used, memory_order_relaxed);
+
+    *place = (struct thread_place){tid, 0, buffer_number};
+    for (uint32_t i = 0; i < used && place->slot_and_1 == 0; i++)
+        if (atomic_load_explicit(&probe->slots[i].tid, memory_order_relaxed) == tid)
+            place->slot_and_1 = i + 1;
+    return (uint16_t)place->slot_and_1;
+}
+
+static uint16_t device_of(const struct cupti_record *record)
+{
+    return EVENT_DEVICE(1, record->device < 256 ? record->device : 255);
+}
+
+static bool times(struct writer *writer, const struct cupti_record *record,
+                  struct event *event)
+{
+    uint64_t end;
+
+    if (!stamps_ticks(writer->stamps, record->start, &event->time) ||
+        !stamps_ticks(writer->stamps, record->end, &end) || end < event->time) {
+        writer->counts.untimed++;
+        return false;
+    }
+    event->value = end - event->time;
+    if (end > writer->counts.last_ticks)
+        writer->counts.last_ticks = end;
+    return true;
+}
+
+static void push(struct writer *writer, const struct event *events, uint32_t count)
+{
+    probe_events(events, count);
+    writer->counts.events += count;
+}
+
+/* ---- kinds ------------------------------------------------------------------------- */
+
+static void write_kernel(struct writer *writer, const struct cupti_record *record)
+{
+    uint64_t shared = (uint64_t)record->static_bytes + record->dynamic_bytes;
+    uint32_t count = 2;
+    struct event events[3] = {
+        {.aux = record->correlation},
+        {EVENT_STREAM(record->stream, record->context),
+         EVENT_GRID(record->grid[0], record->grid[1], record->grid[2]),
+         EVENT_META(0, EVENT_MORE, 0, 1),
+         EVENT_BLOCK(record->block[0], record->block[1], record->block[2],
+                     record->registers, shared)},
+        {record->graph, record->graph_node, EVENT_META(0, EVENT_MORE, 0, 2), 0},
+    };
+    uint32_t name = record->kind == CUPTI_GRAPH ? probe_name("CUDA graph")
+                                                : kernel_name(record->name);
+
+    if (!times(writer, record, &events[0]))
+        return;
+    events[0].meta = EVENT_META(name, EVENT_KERNEL, 0, device_of(record));
+    if (record->graph != 0)
+        count = 3;
+    writer->counts.work++;
+    push(writer, events, count);
+}
+
+static uint8_t copy_flags(const struct cupti_record *record)
+{
+    static const uint8_t ways[] = {0,
+                                   EVENT_COPY_H2D,
+                                   EVENT_COPY_D2H,
+                                   EVENT_COPY_H2D,
+                                   EVENT_COPY_D2H,
+                                   EVENT_COPY_D2D,
+                                   EVENT_COPY_D2D,
+                                   EVENT_COPY_D2D,
+                                   EVENT_COPY_D2D,
+                                   EVENT_COPY_H2H,
+                                   EVENT_COPY_P2P};
+    uint8_t way = record->kind == CUPTI_PEER_COPY ? EVENT_COPY_P2P
+                  : record->copy < sizeof(ways)   ? ways[record->copy]
+                                                  : 0;
+    bool pageable = (way == EVENT_COPY_H2D && record->from == 1) ||
+                    (way == EVENT_COPY_D2H && record->to == 1);
+
+    return (uint8_t)(way | (pageable ? EVENT_COPY_PAGEABLE : 0));
+}
+
+/* Copies and memsets. */
+static void write_move(struct writer *writer, const struct cupti_record *record)
+{
+    bool set = record->kind == CUPTI_MEMSET;
+    struct event events[2] = {
+        {.aux = record->correlation},
+        {record->bytes, EVENT_STREAM(record->stream, record->context),
+         EVENT_META(0, EVENT_MORE, 0, 1), record->graph_node},
+    };
+    char text[48] = "Memset (";
+    const char *memory = memory_name(record->memory);
+
+    if (!times(writer, record, &events[0]))
+        return;
+    if (set) {
+        memcpy(text + 8, memory, strlen(memory));
+        memcpy(text + 8 + strlen(memory), ")", 2);
+    }
+    events[0].meta = EVENT_META(set ? probe_name(text) : copy_name(record),
+                                set ? EVENT_MEMSET : EVENT_MEMCPY,
+                                set ? 0 : copy_flags(record), device_of(record));
+    writer->counts.work++;
+    push(writer, events, 2);
+}
+
+static void write_call(struct writer *writer, const struct cupti_record *record)
+{
+    uint32_t domain =
+        record->kind == CUPTI_DRIVER ? CUPTI_DOMAIN_DRIVER : CUPTI_DOMAIN_RUNTIME;
+    enum call_class class = calls_class(writer->calls, domain, record->call);
+    enum event_kind kind = class == CALL_LAUNCH ? EVENT_LAUNCH
+                           : class == CALL_SYNC ? EVENT_SYNC
+                                                : EVENT_RUNTIME;
+    struct event event = {.aux = record->correlation};
+
+    if (class <= CALL_OTHER) {
+        writer->counts.dropped++;
+        return;
+    }
+    if (!times(writer, record, &event))
+        return;
+    event.meta =
+        EVENT_META(calls_name(writer->calls, writer->library, domain, record->call),
+                   kind, 0, slot_of(record->thread));
+    writer->counts.calls++;
+    push(writer, &event, 1);
+}
+
+static void write_overhead(struct writer *writer, const struct cupti_record *record)
+{
+    const char *name =
+        record->type == CUPTI_OVERHEAD_MODULE_LOADING     ? "module loading"
+        : record->type == CUPTI_OVERHEAD_FUNCTION_LOADING ? "lazy function loading"
+        : record->type == CUPTI_OVERHEAD_COMMANDS_FULL    ? "command buffer full"
+                                                          : "CUPTI";
+    struct event event = {.aux = WIRE_SOURCE_CUPTI};
+
+    if (!times(writer, record, &event))
+        return;
+    event.meta = EVENT_META(probe_name(name), EVENT_OVERHEAD, 0, 0);
+    push(writer, &event, 1);
+}
+
+void write_record(struct writer *writer, const struct cupti_record *record)
+{
+    switch (record->kind) {
+    case CUPTI_KERNEL:
+    case CUPTI_SERIAL_KERNEL:
+    case CUPTI_GRAPH:
+        write_kernel(writer, record);
+        break;
+    case CUPTI_MEMCPY:
+    case CUPTI_PEER_COPY:
+    case CUPTI_MEMSET:
+        write_move(writer, record);
+        break;
+    case CUPTI_DRIVER:
+    case CUPTI_RUNTIME:
+        write_call(writer, record);
+        break;
+    case CUPTI_OVERHEAD:
+        write_overhead(writer, record);
+        break;
+    default: /* waits are told by their calls; the rest somebody else asked for */
+        break;
+    }
+}

@@ -1,0 +1,40 @@
+/* Records to events of the wire, in the ring of the thread that calls.
+ *
+ * A kernel's name is only an address, and its module may have been unloaded meanwhile:
+ * each address is read once in a buffer, through the kernel, which answers instead of
+ * faulting, and is interned by its content. Kernels get at most half of the name table;
+ * the rest of them is "(other kernels)".
+ */
+#ifndef PROBE_CUPTI_WRITE_H
+#define PROBE_CUPTI_WRITE_H
+
+#include <stdint.h>
+
+#include "probe/cupti/calls.h"
+#include "probe/cupti/library.h"
+#include "probe/cupti/records.h"
+#include "probe/cupti/stamps.h"
+
+struct write_counts {
+    uint64_t work;    /* kernels, copies, memsets: what has a cost */
+    uint64_t calls;   /* of the API that were kept */
+    uint64_t dropped; /* calls that nobody wants */
+    uint64_t untimed; /* stamps that lie in no era of the clock */
+    uint64_t last_ticks;
+    uint64_t events; /* with EVENT_MORE: for pacing */
+};
+
+struct writer {
+    const struct cupti_library *library;
+    const struct stamps *stamps;
+    struct calls *calls;
+    struct write_counts counts;
+};
+
+/* A new buffer begins: addresses of names may mean something else than before. */
+void write_buffer_begins(struct writer *writer);
+
+/* Writes what belongs on the timeline; the rest is passed over. */
+void write_record(struct writer *writer, const struct cupti_record *record);
+
+#endif

@@ -1,0 +1,46 @@
+/* A fake libcuda.so.1, for tests alone: loads what CUDA_INJECTION64_PATH names inside
+ * cuInit, as the driver does, and has as many devices as FAKE_CUDA_DEVICES says. */
+#include "fake_cuda.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+static _Atomic int initialized;
+
+static int devices(void)
+{
+    const char *text = getenv("FAKE_CUDA_DEVICES");
+
+    return text != NULL ? (int)strtol(text, NULL, 10) : 1;
+}
+
+int cuInit(unsigned flags)
+{
+    const char *path = getenv("CUDA_INJECTION64_PATH");
+    void *library = path != NULL ? dlopen(path, RTLD_NOW) : NULL;
+    int (*inject)(void) = NULL;
+
+    (void)flags;
+    if (library != NULL)
+        *(void **)&inject = dlsym(library, "InitializeInjection");
+    if (inject != NULL && inject() == 0)
+        dlclose(library);
+    if (devices() == 0)
+        return 100;
+    initialized = 1;
+    return 0;
+}
+
+int cuDeviceGetCount(int *count)
+{
+    if (!initialized)
+        return 3;
+    *count = devices();
+    return 0;
+}
+
+int cuDriverGetVersion(int *version)
+{
+    *version = 13000;
+    return 0;
+}

@@ -1,0 +1,33 @@
+/* What a fake CUDA job calls: of the driver, and of the fake libcupti behind it. */
+#ifndef TESTS_FAKE_CUDA_H
+#define TESTS_FAKE_CUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+int cuInit(unsigned flags);
+int cuDeviceGetCount(int *count);
+int cuDriverGetVersion(int *version);
+
+/* One launch: its call now, its kernel right behind it for `duration_ns`. Returns the
+ * correlation id. */
+uint32_t fake_launch(const char *name, uint32_t device, uint32_t stream,
+                     uint64_t duration_ns);
+/* A copy to the device, and a memset. */
+uint32_t fake_copy(uint64_t bytes, int pageable, uint64_t duration_ns);
+uint32_t fake_memset(uint64_t bytes, uint64_t duration_ns);
+/* The host waits until all that was launched is done. */
+void fake_synchronize(void);
+
+/* Misbehaviour: see the list in fake_cupti.c. */
+void fake_fault(const char *name, uint64_t value);
+
+/* An old Kineto: subscribes, registers buffers and a clock of its own, turns kinds on;
+ * then off, for everybody. begin returns CUPTI's error; end the kernels that it got. */
+int fake_kineto_begin(void);
+uint64_t fake_kineto_end(void);
+
+/* Kernels that were recorded while our callbacks were registered. */
+uint64_t fake_recorded(void);
+
+#endif

@@ -1,0 +1,569 @@
+/* A fake libcupti.so, for tests alone. It speaks the strides of FAKE_CUPTI_VERSION
+ * ("11.8", "12.4", "13.0"), holds one lock while it calls back, as the real one may, and
+ * is strict: what a guest must not do ends the job with exit code 99 and a line.
+ *
+ * Misbehaviour, by fake_fault() or FAKE_CUPTI_FAULT="name=value,name=value":
+ *   late=n       keeps what is complete for n flushes     reverse=1  newest buffer first
+ *   zero=n       every n-th kernel has no times           drop=n     n records dropped
+ *   unknown=n    every n-th kernel is of a kind of the future
+ *   enable=n     cuptiActivityEnable returns n            subscribe=n  cuptiSubscribe, n
+ *   clock=1      another clock from now on                steal=1    others' callbacks
+ *   hang=1       a flush never returns                    exit=n     a flush calls exit(n)
+ *   starve=1     keeps every buffer
+ */
+#include "fake_cupti.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fake_cuda.h"
+
+#define BUFFERS 1024
+#define CALLS   600
+
+enum kind {
+    MEMCPY = 1,
+    MEMSET = 2,
+    DRIVER = 4,
+    RUNTIME = 5,
+    KERNEL = 10,
+    OVERHEAD = 17
+};
+enum { LAUNCH_KERNEL = 211, MEMCPY_ASYNC = 41, MEMSET_ASYNC = 51, SYNCHRONIZE = 165 };
+
+struct filled {
+    uint8_t *bytes;
+    size_t size, used;
+    uint64_t ready_ns; /* CLOCK_MONOTONIC: its last record is complete then */
+    request_function *request;
+    complete_function *complete;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct filled current, full[BUFFERS];
+static unsigned full_count, flushes;
+static request_function *request;
+static complete_function *complete;
+static bool kinds[64], calls_on[CALLS], subscribed, zeroed, system_threads, kineto;
+static uint32_t correlation;
+static size_t dropped;
+static uint64_t last_end_ns, recorded, kineto_kernels;
+static int clock_now; /* 0: CLOCK_REALTIME, 1: the counter */
+
+static struct fault {
+    const char *name;
+    uint64_t value;
+} faults[] = {{"late", 0},    {"reverse", 0}, {"zero", 0},      {"drop", 0},
+              {"unknown", 0}, {"enable", 0},  {"subscribe", 0}, {"clock", 0},
+              {"steal", 0},   {"hang", 0},    {"exit", 0},      {"starve", 0}};
+
+static void complain(const char *what)
+{
+    fprintf(stderr, "fake libcupti: %s\n", what);
+    _exit(99);
+}
+
+/* ---- faults ------------------------------------------------------------------------ */
+
+static uint64_t *fault(const char *name)
+{
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+        if (strcmp(faults[i].name, name) == 0)
+            return &faults[i].value;
+    complain(name);
+    return NULL;
+}
+
+static void nobody_requests(uint8_t **buffer, size_t *size, size_t *records)
+{
+    *buffer = aligned_alloc(8, 65536);
+    memset(*buffer, 0, 65536);
+    *size = 65536;
+    *records = 0;
+}
+
+static void nobody_completes(void *context, uint32_t stream, uint8_t *buffer,
+                             size_t size, size_t valid)
+{
+    (void)context, (void)stream, (void)size;
+    for (size_t at = 0; at < valid;) {
+        uint32_t kind;
+
+        memcpy(&kind, buffer + at, sizeof(kind));
+        kineto_kernels += kind == KERNEL;
+        at += fake_stride(kind) != 0 ? fake_stride(kind) : valid;
+    }
+    free(buffer);
+}
+
+static void seal(void);
+
+void fake_fault(const char *name, uint64_t value)
+{
+    pthread_mutex_lock(&lock);
+    *fault(name) = value;
+    if (strcmp(name, "drop") == 0)
+        dropped += value;
+    if (strcmp(name, "clock") == 0)
+        clock_now = value != 0;
+    if (strcmp(name, "steal") == 0 && value != 0) {
+        seal();
+        request = nobody_requests;
+        complete = nobody_completes;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+__attribute__((constructor)) static void read_faults(void)
+{
+    const char *text = getenv("FAKE_CUPTI_FAULT");
+    char copy[256], *save = NULL;
+
+    if (text == NULL)
+        return;
+    snprintf(copy, sizeof(copy), "%s", text);
+    for (char *word = strtok_r(copy, ",", &save); word != NULL;
+         word = strtok_r(NULL, ",", &save)) {
+        char *equals = strchr(word, '=');
+
+        if (equals == NULL)
+            complain(word);
+        *equals = '\0';
+        fake_fault(word, strtoull(equals + 1, NULL, 10));
+    }
+}
+
+/* ---- time and threads -------------------------------------------------------------- */
+
+static uint64_t ns_of(clockid_t id)
+{
+    struct timespec now;
+
+    clock_gettime(id, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* A stamp of what is `offset_ns` from now, in the clock of this moment. */
+static uint64_t stamp(int64_t offset_ns)
+{
+#if defined(__x86_64__)
+    if (clock_now == 1)
+        return __builtin_ia32_rdtsc() + (uint64_t)(offset_ns * 2);
+#endif
+    return ns_of(CLOCK_REALTIME) + (uint64_t)offset_ns;
+}
+
+/* A guest calls us from a thread of its own, never from the application's. */
+static void check_thread(const char *function)
+{
+    char name[17] = "", text[128];
+
+    prctl(PR_GET_NAME, name);
+    if (kineto || strcmp(name, "trainglass-gpu") == 0 ||
+        strcmp(name, "fake-owner") == 0)
+        return;
+    snprintf(text, sizeof(text), "%s was called on thread \"%s\"", function, name);
+    complain(text);
+}
+
+/* ---- records ----------------------------------------------------------------------- */
+
+static void seal(void)
+{
+    if (current.bytes == NULL)
+        return;
+    if (full_count < BUFFERS)
+        full[full_count++] = current;
+    else
+        dropped++;
+    memset(&current, 0, sizeof(current));
+}
+
+static bool ask_for_buffer(void)
+{
+    size_t records = 0;
+
+    if (request == NULL)
+        return false;
+    request(&current.bytes, &current.size, &records);
+    if (current.bytes == NULL || (uintptr_t)current.bytes % 8 != 0)
+        complain("a request for a buffer was answered with NULL or an odd place");
+    for (size_t i = 0; zeroed && !kineto && *fault("starve") == 0 && i < current.size;
+         i++)
+        if (current.bytes[i] != 0)
+            complain("a buffer was not zeroed");
+    current.request = request;
+    current.complete = complete;
+    return true;
+}
+
+/* Appends a record, which is complete at `ready_ns`. */
+static void append(const uint8_t *record, uint32_t kind, uint64_t ready_ns)
+{
+    size_t size = fake_stride(kind);
+
+    if (current.bytes != NULL && current.size - current.used < size)
+        seal();
+    if (current.bytes == NULL && !ask_for_buffer()) {
+        dropped++;
+        return;
+    }
+    memcpy(current.bytes + current.used, record, size);
+    current.used += size;
+    if (ready_ns > current.ready_ns)
+        current.ready_ns = ready_ns;
+}
+
+#define PUT(record, offset, value) memcpy((record) + (offset), &(value), sizeof(value))
+
+static bool call_is_on(uint32_t call)
+{
+    return kinds[RUNTIME] || (call < CALLS && calls_on[call]);
+}
+
+static void add_call(uint32_t call, uint64_t start, uint64_t end, uint32_t id)
+{
+    uint8_t record[64] = {0};
+    uint32_t kind = RUNTIME, pid = (uint32_t)getpid();
+    uint32_t tid = system_threads ? (uint32_t)syscall(SYS_gettid)
+                                  : (uint32_t)(uintptr_t)pthread_self();
+
+    PUT(record, 0, kind);
+    PUT(record, 4, call);
+    PUT(record, 8, start);
+    PUT(record, 16, end);
+    PUT(record, 24, pid);
+    PUT(record, 28, tid);
+    PUT(record, 32, id);
+    append(record, RUNTIME, 0);
+}
+
+struct work {
+    uint32_t kind, device, stream, call;
+    const char *name;
+    uint64_t bytes, duration_ns;
+    uint8_t from;
+};
+
+static void fill_kernel(uint8_t *record, const struct work *work, uint32_t id,
+                        const uint64_t times[2])
+{
+    const uint32_t grid[3] = {128, 2, 1}, block[3] = {256, 1, 1}, context = 1;
+    const uint32_t shared = 4096;
+    const uint16_t registers = 64;
+
+    PUT(record, 6, registers);
+    PUT(record, 16, times[0]);
+    PUT(record, 24, times[1]);
+    PUT(record, 40, work->device);
+    PUT(record, 44, context);
+    PUT(record, 48, work->stream);
+    PUT(record, 52, grid);
+    PUT(record, 64, block);
+    PUT(record, 80, shared);
+    PUT(record, 92, id);
+    PUT(record, 104, work->name);
+}
+
+static void fill_move(uint8_t *record, const struct work *work, uint32_t id,
+                      const uint64_t times[2])
+{
+    const uint8_t way = 1, to = 3;
+    const uint16_t memory = 3;
+
+    if (work->kind == MEMCPY) {
+        PUT(record, 4, way);
+        PUT(record, 5, work->from);
+        PUT(record, 6, to);
+    } else {
+        PUT(record, 50, memory);
+    }
+    PUT(record, 8, work->bytes);
+    PUT(record, 16, times[0]);
+    PUT(record, 24, times[1]);
+    PUT(record, 32, work->device);
+    PUT(record, 40, work->stream);
+    PUT(record, 44, id);
+}
+
+static void add_work(const struct work *work, uint32_t id, uint64_t ready_ns)
+{
+    uint8_t record[256] = {0};
+    uint64_t times[2] = {stamp(1000), stamp(1000 + (int64_t)work->duration_ns)};
+    uint64_t zero = *fault("zero"), unknown = *fault("unknown");
+    uint32_t kind = work->kind;
+
+    if (kind == KERNEL && zero != 0 && id % zero == 0)
+        times[0] = times[1] = 0;
+    if (kind == KERNEL && unknown != 0 && id % unknown == 0)
+        kind = 55;
+    PUT(record, 0, kind);
+    if (work->kind == KERNEL)
+        fill_kernel(record, work, id, times);
+    else
+        fill_move(record, work, id, times);
+    recorded += request != nobody_requests;
+    append(record, kind, ready_ns);
+}
+
+static uint32_t do_work(const struct work *work)
+{
+    pthread_mutex_lock(&lock);
+    uint64_t start = stamp(0), now = ns_of(CLOCK_MONOTONIC);
+    uint32_t id = ++correlation;
+
+    if (now + 1000 + work->duration_ns > last_end_ns)
+        last_end_ns = now + 1000 + work->duration_ns;
+    if (call_is_on(work->call))
+        add_call(work->call, start, stamp(0), id);
+    if (kinds[work->kind])
+        add_work(work, id, now + 1000 + work->duration_ns);
+    pthread_mutex_unlock(&lock);
+    return id;
+}
+
+uint32_t fake_launch(const char *name, uint32_t device, uint32_t stream,
+                     uint64_t duration_ns)
+{
+    return do_work(&(struct work){.kind = KERNEL,
+                                  .device = device,
+                                  .stream = stream,
+                                  .call = LAUNCH_KERNEL,
+                                  .name = name,
+                                  .duration_ns = duration_ns});
+}
+
+uint32_t fake_copy(uint64_t bytes, int pageable, uint64_t duration_ns)
+{
+    return do_work(&(struct work){.kind = MEMCPY,
+                                  .stream = 7,
+                                  .call = MEMCPY_ASYNC,
+                                  .bytes = bytes,
+                                  .from = pageable ? 1 : 2,
+                                  .duration_ns = duration_ns});
+}
+
+uint32_t fake_memset(uint64_t bytes, uint64_t duration_ns)
+{
+    return do_work(&(struct work){.kind = MEMSET,
+                                  .stream = 7,
+                                  .call = MEMSET_ASYNC,
+                                  .bytes = bytes,
+                                  .duration_ns = duration_ns});
+}
+
+void fake_synchronize(void)
+{
+    uint64_t start = stamp(0);
+
+    while (ns_of(CLOCK_MONOTONIC) < last_end_ns)
+        ;
+    pthread_mutex_lock(&lock);
+    if (call_is_on(SYNCHRONIZE))
+        add_call(SYNCHRONIZE, start, stamp(0), ++correlation);
+    pthread_mutex_unlock(&lock);
+}
+
+uint64_t fake_recorded(void)
+{
+    return recorded;
+}
+
+/* ---- the library ------------------------------------------------------------------- */
+
+int cuptiGetVersion(uint32_t *version)
+{
+    check_thread("cuptiGetVersion");
+    *version = fake_version();
+    return 0;
+}
+
+int cuptiGetTimestamp(uint64_t *now)
+{
+    *now = stamp(0);
+    return 0;
+}
+
+int cuptiSetThreadIdType(int type)
+{
+    system_threads = type == 1;
+    return 0;
+}
+
+int cuptiActivitySetAttribute(uint32_t attribute, size_t *size, void *value)
+{
+    if (attribute == 5 && *size == sizeof(size_t))
+        zeroed = *(const size_t *)value != 0;
+    return 0;
+}
+
+int cuptiActivityRegisterCallbacks(request_function *new_request,
+                                   complete_function *new_complete)
+{
+    check_thread("cuptiActivityRegisterCallbacks");
+    if (new_request == NULL || new_complete == NULL)
+        return 1;
+    pthread_mutex_lock(&lock);
+    seal();
+    request = new_request;
+    complete = new_complete;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+static int switch_kind(uint32_t kind, bool on)
+{
+    pthread_mutex_lock(&lock);
+    if (kind < 64)
+        kinds[kind] = on;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+int cuptiActivityEnable(uint32_t kind)
+{
+    check_thread("cuptiActivityEnable");
+    if (kind == 3)
+        complain("kind 3 makes kernels wait for each other");
+    return *fault("enable") != 0 ? (int)*fault("enable") : switch_kind(kind, true);
+}
+
+int cuptiActivityDisable(uint32_t kind)
+{
+    check_thread("cuptiActivityDisable");
+    if (request == nobody_requests && !kineto)
+        complain("somebody else's kinds were turned off");
+    return switch_kind(kind, false);
+}
+
+int cuptiActivityEnableRuntimeApi(uint32_t call, uint8_t on)
+{
+    pthread_mutex_lock(&lock);
+    if (call < CALLS)
+        calls_on[call] = on != 0;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+int cuptiActivityEnableDriverApi(uint32_t call, uint8_t on)
+{
+    (void)call, (void)on;
+    return 0;
+}
+
+int cuptiGetCallbackName(uint32_t domain, uint32_t call, const char **name)
+{
+    static const struct {
+        uint32_t call;
+        const char *name;
+    } rows[] = {{LAUNCH_KERNEL, "cudaLaunchKernel_v7000"},
+                {MEMCPY_ASYNC, "cudaMemcpyAsync_v3020"},
+                {MEMSET_ASYNC, "cudaMemsetAsync_v3020"},
+                {SYNCHRONIZE, "cudaDeviceSynchronize_v3020"},
+                {17, "cudaGetDevice_v3020"}};
+
+    for (size_t i = 0; domain == 2 && i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (rows[i].call == call) {
+            *name = rows[i].name;
+            return 0;
+        }
+    return 1;
+}
+
+int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *count)
+{
+    (void)context, (void)stream;
+    pthread_mutex_lock(&lock);
+    *count = dropped;
+    dropped = 0;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+/* Gives back what is complete, or all of it. Holds the lock. */
+static void deliver(bool forced)
+{
+    uint64_t now = ns_of(CLOCK_MONOTONIC);
+    unsigned kept = 0;
+
+    seal();
+    for (unsigned i = 0; i < full_count; i++) {
+        struct filled *one = &full[*fault("reverse") ? full_count - 1 - i : i];
+
+        if (!forced && one->ready_ns > now) {
+            full[kept++] = *one; /* with reverse, this mixes them up: welcome */
+            continue;
+        }
+        one->complete(NULL, 0, one->bytes, one->size, one->used);
+    }
+    full_count = kept;
+}
+
+int cuptiActivityFlushAll(uint32_t flags)
+{
+    check_thread("cuptiActivityFlushAll");
+    while (*fault("hang") != 0)
+        pause();
+    if (*fault("exit") != 0)
+        exit((int)*fault("exit"));
+    if (*fault("starve") != 0 ||
+        (*fault("late") != 0 && ++flushes % *fault("late") != 0))
+        return 0;
+    pthread_mutex_lock(&lock);
+    deliver(flags != 0);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+int cuptiSubscribe(void **subscriber, void *callback, void *user)
+{
+    (void)callback, (void)user;
+    if (*fault("subscribe") != 0)
+        return (int)*fault("subscribe");
+    if (subscribed)
+        return 39;
+    subscribed = true;
+    *subscriber = &subscribed;
+    return 0;
+}
+
+int cuptiUnsubscribe(void *subscriber)
+{
+    (void)subscriber;
+    subscribed = false;
+    return 0;
+}
+
+/* ---- an old Kineto ----------------------------------------------------------------- */
+
+int fake_kineto_begin(void)
+{
+    void *subscriber;
+    int error = cuptiSubscribe(&subscriber, NULL, NULL);
+
+    kineto = true;
+    kineto_kernels = 0;
+    fake_fault("clock", 1);
+    (void)cuptiActivityRegisterCallbacks(nobody_requests, nobody_completes);
+    (void)cuptiActivityEnable(KERNEL);
+    (void)cuptiActivityEnable(RUNTIME);
+    kineto = false;
+    return error;
+}
+
+uint64_t fake_kineto_end(void)
+{
+    kineto = true;
+    (void)cuptiActivityFlushAll(1);
+    for (uint32_t kind = 1; kind < 64; kind++)
+        (void)cuptiActivityDisable(kind);
+    kineto = false;
+    return kineto_kernels;
+}

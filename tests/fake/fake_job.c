@@ -1,0 +1,186 @@
+/* A training job on the fake GPU: fake_job SCENARIO [STEPS], or until the file that
+ * FAKE_JOB_UNTIL names is there. Prints what it did; that must not depend on whether
+ * anybody records it. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fake_cuda.h"
+#include "probe/torch/python.h"
+#include "probe/trainglass.h"
+
+#define LAUNCHES 20u
+
+static uint64_t launched;
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void spin(uint64_t ns)
+{
+    uint64_t end = now_ns() + ns;
+
+    while (now_ns() < end)
+        ;
+}
+
+static void step(void)
+{
+    trainglass_phase_begin(TRAINGLASS_FORWARD);
+    (void)fake_copy(1 << 20, 1, 20000);
+    for (uint32_t i = 0; i < LAUNCHES; i++)
+        (void)fake_launch(i % 2 ? "void gemm_kernel<float>(float*)" : "relu_kernel", 0,
+                          i % 2 ? 7 : 13, 10000);
+    (void)fake_memset(4096, 1000);
+    launched += LAUNCHES + 2;
+    trainglass_phase_end(TRAINGLASS_FORWARD);
+    fake_synchronize();
+    spin(500000);
+    trainglass_step();
+}
+
+static void train(unsigned steps)
+{
+    const char *until = getenv("FAKE_JOB_UNTIL");
+
+    if (until != NULL) {
+        while (access(until, F_OK) != 0)
+            step();
+        return;
+    }
+    for (unsigned i = 0; i < steps; i++)
+        step();
+}
+
+static void gpu_yield(int begins)
+{
+    void *library = dlopen("libtrainglass.so", RTLD_NOLOAD | RTLD_LAZY);
+    const char *path = getenv("TRAINGLASS_LIBRARY");
+    const struct trainglass_python *(*get)(void) = NULL;
+
+    if (library == NULL && path != NULL)
+        library = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
+    if (library != NULL)
+        *(void **)&get = dlsym(library, "trainglass_python");
+    if (get != NULL && get()->gpu_yield != NULL)
+        get()->gpu_yield(begins);
+}
+
+/* A window of torch.profiler in the middle, announced or not. */
+static int window(unsigned steps, int announced)
+{
+    train(steps);
+    if (announced)
+        gpu_yield(1);
+    int error = fake_kineto_begin();
+
+    launched = 0;
+    for (unsigned i = 0; i < 20; i++)
+        step();
+    uint64_t got = fake_kineto_end();
+
+    printf("window: error %d, %llu of %u kernels\n", error, (unsigned long long)got,
+           20 * LAUNCHES);
+    if (announced)
+        gpu_yield(0);
+    train(steps);
+    return error;
+}
+
+static void *launcher(void *unused)
+{
+    (void)unused;
+    trainglass_thread_name("launcher");
+    trainglass_range_push("launching");
+    for (unsigned i = 0; i < 200; i++)
+        (void)fake_launch("from_a_thread", 0, 20, 1000);
+    trainglass_range_pop();
+    return NULL;
+}
+
+static void threads(void)
+{
+    pthread_t all[4];
+
+    for (unsigned i = 0; i < 4; i++)
+        if (pthread_create(&all[i], NULL, launcher, NULL) != 0)
+            abort();
+    for (unsigned i = 0; i < 4; i++)
+        pthread_join(all[i], NULL);
+}
+
+/* 10,000 names of 8 KB each: nobody's memory may grow with them. */
+static void names(void)
+{
+    static char text[8192];
+
+    for (unsigned i = 0; i < 10000; i++) {
+        memset(text, 'k', sizeof(text) - 1);
+        snprintf(text, 32, "kernel_%u", i);
+        text[strlen(text)] = '_';
+        (void)fake_launch(text, 0, 7, 100);
+        if (i % 500 == 0) {
+            fake_synchronize();
+            trainglass_step();
+        }
+    }
+}
+
+static int children(unsigned steps)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    if (child == 0) {
+        trainglass_step();
+        gpu_yield(1);
+        gpu_yield(0);
+        exit(3);
+    }
+    train(steps);
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 3 ? 0 : 1;
+}
+
+/* One kernel that runs for minutes, and the job leaves without waiting for it. */
+static void run_away(void)
+{
+    (void)fake_launch("runs_for_minutes", 0, 7, UINT64_C(120000000000));
+}
+
+int main(int count, char **words)
+{
+    const char *scenario = count > 1 ? words[1] : "train";
+    unsigned steps = count > 2 ? (unsigned)strtoul(words[2], NULL, 10) : 50;
+    int result = cuInit(0);
+
+    printf("cuInit: %d\n", result);
+    if (result != 0)
+        return 5;
+    trainglass_attach();
+    if (strcmp(scenario, "window") == 0)
+        result = window(steps, 1);
+    else if (strcmp(scenario, "stolen") == 0)
+        result = window(steps, 0) == 39 ? 0 : 1;
+    else if (strcmp(scenario, "threads") == 0)
+        threads();
+    else if (strcmp(scenario, "names") == 0)
+        names();
+    else if (strcmp(scenario, "fork") == 0)
+        result = children(steps);
+    train(steps);
+    if (strcmp(scenario, "run-away") == 0)
+        run_away();
+    if (strcmp(scenario, "window") != 0 && strcmp(scenario, "stolen") != 0)
+        printf("launched\n");
+    return result;
+}
