@@ -53,7 +53,7 @@ enum gpu_idle {
 #define GPU_TABLES   32u    /* devices of one process */
 #define GPU_STEPS    65536u /* newest steps one by one: 6 MB per device when full */
 #define GPU_BUCKETS  4096u /* of time; they double in width when the run outgrows them */
-#define GPU_LAUNCHES 65536u     /* newest launches that a gap may end with: 1 MB */
+#define GPU_LAUNCHES (1u << 18) /* newest launches that a gap may end with: 4 MB */
 #define GPU_ITEMS    (1u << 20) /* not settled, per device; more are counted lost */
 #define GPU_STREAMS  256u
 
@@ -118,7 +118,7 @@ struct gpu {
     uint32_t table_count;
     struct gpu_host_list hosts[GPU_HOSTS];
     int64_t host_from_ns;        /* what came before is forgotten */
-    struct gpu_launch *launches; /* [GPU_LAUNCHES], by correlation */
+    struct gpu_launch *launches; /* [GPU_LAUNCHES], hashed */
     struct gpu_span *steps;      /* ring of step_capacity; training steps */
     uint64_t step_count;
     uint32_t step_capacity;

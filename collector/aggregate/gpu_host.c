@@ -6,6 +6,8 @@
 /* Without a device that settles, the newest are enough: nobody asks for the others. */
 #define SPANS_MAX (1u << 20)
 
+#define WAYS 4u
+
 static bool has(const char *text, const char *const *parts)
 {
     for (; *parts != NULL; parts++)
@@ -164,14 +166,26 @@ void gpu_host_forget(struct gpu *gpu, int64_t before_ns)
     }
 }
 
+/* Where a launch may stand: WAYS neighbours, the newest first. */
+static struct gpu_launch *ways_of(const struct gpu *gpu, uint64_t correlation)
+{
+    uint64_t way = correlation * UINT64_C(0x9e3779b97f4a7c15) >> 40;
+
+    return &gpu->launches[way % (GPU_LAUNCHES / WAYS) * WAYS];
+}
+
 void gpu_launch_add(struct gpu *gpu, uint64_t correlation, int64_t start_ns)
 {
+    if (correlation == 0)
+        return;
     if (gpu->launches == NULL)
         gpu->launches = calloc(GPU_LAUNCHES, sizeof(*gpu->launches));
-    if (gpu->launches == NULL || correlation == 0)
+    if (gpu->launches == NULL)
         return;
-    gpu->launches[correlation % GPU_LAUNCHES] =
-        (struct gpu_launch){.correlation = correlation, .start_ns = start_ns};
+    struct gpu_launch *ways = ways_of(gpu, correlation);
+
+    memmove(ways + 1, ways, (WAYS - 1) * sizeof(*ways));
+    ways[0] = (struct gpu_launch){.correlation = correlation, .start_ns = start_ns};
 }
 
 /* Was it queued before the gap began? */
@@ -180,9 +194,12 @@ static bool was_queued(const struct gpu *gpu, const struct gpu_span *gap,
 {
     if (next == NULL || next->correlation == 0 || gpu->launches == NULL)
         return false;
-    const struct gpu_launch *launch = &gpu->launches[next->correlation % GPU_LAUNCHES];
+    const struct gpu_launch *ways = ways_of(gpu, next->correlation);
 
-    return launch->correlation == next->correlation && launch->start_ns < gap->start_ns;
+    for (uint32_t i = 0; i < WAYS; i++)
+        if (ways[i].correlation == next->correlation)
+            return ways[i].start_ns < gap->start_ns;
+    return false;
 }
 
 struct overlap {

@@ -77,6 +77,11 @@ struct process_identity {
     uint64_t start_ticks; /* of the process, to tell a pid's next owner */
 };
 
+/* Device time of what was launched in an op or range: in all of it, and in it alone. */
+struct process_device_time {
+    int64_t total_ns, self_ns;
+};
+
 struct process {
     struct process *next; /* of its session, in the order they came */
     uint32_t serial;      /* unique in the store */
@@ -107,6 +112,8 @@ struct process {
     struct steps steps;
     struct memory memory;
     struct gpu gpu;
+    struct process_device_time *device_times; /* by text; NULL where not known */
+    uint32_t device_time_count;
     struct series rss;           /* resident bytes, CPU share of one core */
     double rss_bytes, cpu_share; /* NaN unknown */
     struct process_fact facts[WIRE_FACTS];

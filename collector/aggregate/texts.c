@@ -133,7 +133,7 @@ static bool starts(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-static enum text_class classify(const char *text)
+enum text_class texts_classify(const char *text)
 {
     static const char *const annotations[] = {
         "enumerate(DataLoader)",
@@ -222,7 +222,7 @@ static uint32_t add(struct texts *texts, const char *clean, uint32_t h, uint32_t
     if (text == NULL)
         return 0;
     *at(texts, id) = (struct text){
-        .text = text, .length = (uint32_t)length, .hash = h, .class = classify(text)};
+        .text = text, .length = (uint32_t)length, .hash = h, .class = texts_classify(text)};
     texts->index[slot] = id;
     texts->count++;
     texts->full = texts->count > texts->index_mask / 2 && !index_grow(texts);

@@ -38,6 +38,7 @@ uint32_t texts_intern(struct texts *texts, const char *bytes, size_t length);
 
 const char *texts_get(const struct texts *texts, uint32_t id);
 enum text_class texts_class(const struct texts *texts, uint32_t id);
+enum text_class texts_classify(const char *text);
 uint32_t texts_count(const struct texts *texts); /* ids are below it */
 uint64_t texts_refused(const struct texts *texts);
 
