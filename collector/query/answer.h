@@ -60,6 +60,7 @@ struct answer {
     uint64_t rev;          /* changes when the selected process has news */
     uint64_t lost_events;  /* of the selected process */
     bool live;             /* its process runs */
+    bool from_file;        /* a trace file: all of it was recorded on purpose */
     struct answer_window window;
     uint64_t steps;          /* training steps in the window */
     uint64_t recorded_steps; /* of those, with CPU ops */

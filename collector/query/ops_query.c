@@ -49,6 +49,7 @@ struct asking {
     uint64_t steps;                    /* of the window */
     uint64_t recorded[DIGEST_CLASSES]; /* steps with the device's detail */
     uint64_t all_steps;                /* of the digests, for user ranges */
+    bool whole; /* a file, all of it: what lies outside of its steps counts too */
     double step_ns;
 };
 
@@ -79,7 +80,7 @@ static void collect(struct asking *asking)
     bool steps = asking->steps > 0;
 
     for (uint32_t class = 0; class < DIGEST_CLASSES; class ++) {
-        if ((class == DIGEST_APART) == steps)
+        if ((class == DIGEST_APART) == steps && !asking->whole)
             continue;
         asking->class = class;
         digests_visit(&asking->ops->digests, class, range, use, asking);
@@ -87,7 +88,8 @@ static void collect(struct asking *asking)
     for (uint32_t i = 0; i < OPS_OPEN; i++) {
         const struct ops_step *step = &asking->ops->open[i];
 
-        if (step->digest == NULL || (step->class == DIGEST_APART) == steps ||
+        if (step->digest == NULL ||
+            ((step->class == DIGEST_APART) == steps && !asking->whole) ||
             step->digest->span.to_ns <= range[0] ||
             step->digest->span.from_ns >= range[1])
             continue;
@@ -130,6 +132,8 @@ static bool tells(const struct asking *asking, enum ops_kind kind,
 {
     if (asking->steps == 0)
         return class == DIGEST_APART;
+    if (asking->whole)
+        return true;
     return class != DIGEST_APART && (class != DIGEST_BARE || kind == OPS_RANGE);
 }
 
@@ -196,6 +200,19 @@ static void derive(const struct asking *asking, struct op_row *row)
                        : (double)NAN;
     row->share = asking->step_ns > 0 ? time / asking->step_ns : (double)NAN;
     row->p50_ns = row->p95_ns = row->p99_ns = (double)NAN;
+    row->device_total_ns = row->device_self_ns = (double)NAN;
+}
+
+/* Of the whole file: it is not kept step by step. */
+static void add_device_time(const struct asking *asking, uint32_t text,
+                            struct op_row *row)
+{
+    const struct process *process = asking->pick->process;
+
+    if (!asking->whole || text >= process->device_time_count)
+        return;
+    row->device_total_ns = (double)process->device_times[text].total_ns;
+    row->device_self_ns = (double)process->device_times[text].self_ns;
 }
 
 static const char *kind_name(enum ops_kind kind)
@@ -239,6 +256,8 @@ static void compact(struct asking *asking, struct ops_answer *answer)
         sum->answer.name = name;
         sum->answer.kind = kind_name(ops->rows[i].kind);
         derive(asking, &sum->answer);
+        if (!accelerator)
+            add_device_time(asking, ops->rows[i].text, &sum->answer);
         sum->answer.min_ns = (double)sum->min_ns;
         sum->answer.max_ns = (double)sum->max_ns;
         if (overflow) {
@@ -366,6 +385,10 @@ static double key_of(const struct op_row *row, enum ops_sort sort)
         return row->p99_ns;
     case OPS_BY_NAME:
         return 0;
+    case OPS_BY_DEVICE_TOTAL:
+        return row->device_total_ns;
+    case OPS_BY_DEVICE_SELF:
+        return row->device_self_ns;
     case OPS_BY_PER_STEP:
     case OPS_BY_SHARE:
         return row->share;
@@ -469,6 +492,9 @@ int parts_ops(const struct pick *pick, const struct ops_request *request,
                             .steps = summary->count};
     int error = 0;
 
+    asking.whole = pick->session->from_file &&
+                   pick->head->window.from_ns <= pick->process->gpu.from_ns &&
+                   pick->head->window.to_ns > pick->process->newest_ns;
     asking.step_ns = summary->count > 0 ? summary->mean_ns * (double)summary->count
                                         : answer->head.window.span_ns;
     answer->step_ns = summary->count > 0 ? asking.step_ns : (double)NAN;

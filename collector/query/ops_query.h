@@ -22,6 +22,8 @@ enum ops_sort {
     OPS_BY_PER_STEP,
     OPS_BY_SHARE,
     OPS_BY_NAME,
+    OPS_BY_DEVICE_TOTAL,
+    OPS_BY_DEVICE_SELF,
     OPS_SORTS,
 };
 
@@ -33,7 +35,10 @@ struct op_row {
     /* Of self time, of a range's total; NaN without steps. */
     double per_step_ns, per_step_count;
     double mean_ns, min_ns, max_ns, p50_ns, p95_ns, p99_ns; /* of one call */
-    double share;     /* the same time, of the summed step time, else of the span */
+    double share; /* the same time, of the summed step time, else of the span */
+    /* Of the device, for what was launched in it and what is nested in it, and in it
+     * alone; NaN where launches are not known. */
+    double device_total_ns, device_self_ns;
     double error_pct; /* half the 95 % interval of self_ns, 0 where exact */
     uint64_t recorded_count;
     int64_t recorded_total_ns; /* exact */

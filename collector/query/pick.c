@@ -97,6 +97,7 @@ int pick_begin(struct pick *pick, struct store *store,
     head->rev = process->rev;
     head->lost_events = process->lost + process->nested_lost;
     head->live = process->state == PROCESS_RUNNING;
+    head->from_file = pick->session->from_file;
     if (process->unread) {
         atomic_store_explicit(&pick->process->wanted, true, memory_order_relaxed);
         head->reason = "an ended run is being read: ask again in a moment";

@@ -1,16 +1,33 @@
 /* GET /api/ops?device=&sort=&k=&group=&q=: the ops that take the time. */
+#include <string.h>
+
 #include "api/api.h"
 #include "api/json.h"
 #include "query/ops_query.h"
 
-static const char *const sorts[] = {
-    [OPS_BY_SELF] = "self",   [OPS_BY_TOTAL] = "total",
-    [OPS_BY_COUNT] = "count", [OPS_BY_MEAN] = "mean",
-    [OPS_BY_MIN] = "min",     [OPS_BY_MAX] = "max",
-    [OPS_BY_P50] = "p50",     [OPS_BY_P95] = "p95",
-    [OPS_BY_P99] = "p99",     [OPS_BY_PER_STEP] = "per_step",
-    [OPS_BY_SHARE] = "share", [OPS_BY_NAME] = "name",
-    [OPS_SORTS] = NULL};
+static const char *const sorts[] = {[OPS_BY_SELF] = "self",
+                                    [OPS_BY_TOTAL] = "total",
+                                    [OPS_BY_COUNT] = "count",
+                                    [OPS_BY_MEAN] = "mean",
+                                    [OPS_BY_MIN] = "min",
+                                    [OPS_BY_MAX] = "max",
+                                    [OPS_BY_P50] = "p50",
+                                    [OPS_BY_P95] = "p95",
+                                    [OPS_BY_P99] = "p99",
+                                    [OPS_BY_PER_STEP] = "per_step",
+                                    [OPS_BY_SHARE] = "share",
+                                    [OPS_BY_NAME] = "name",
+                                    [OPS_BY_DEVICE_TOTAL] = "device_total",
+                                    [OPS_BY_DEVICE_SELF] = "device_self",
+                                    [OPS_SORTS] = NULL};
+
+int ops_sort_of(const char *name)
+{
+    for (int i = 0; sorts[i] != NULL; i++)
+        if (strcmp(sorts[i], name) == 0)
+            return i;
+    return -1;
+}
 
 cJSON *op_json(const struct op_row *row)
 {
@@ -23,6 +40,8 @@ cJSON *op_json(const struct op_row *row)
     json_ms(op, "self_ms", row->self_ns);
     json_ms(op, "per_step_ms", row->per_step_ns);
     json_share(op, "per_step_count", row->per_step_count);
+    json_ms(op, "device_total_ms", row->device_total_ns);
+    json_ms(op, "device_self_ms", row->device_self_ns);
     json_us(op, "mean_us", row->mean_ns);
     json_us(op, "min_us", row->min_ns);
     json_us(op, "max_us", row->max_ns);

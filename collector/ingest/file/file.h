@@ -1,0 +1,77 @@
+/* Trace files to the store: a session of its own, then every query answers from it as
+ * from a live one.
+ *
+ *     reader ──▶ threads, device work, allocations ──▶ sorted, nested, linked
+ *            ──▶ steps and phases ──▶ process_fold(), step by step
+ *
+ * Files are not sorted and say at their end what belongs to their beginning, so that
+ * nothing is folded before the last byte: 32 bytes for each event wait in memory, and
+ * what exceeds FILE_EVENTS_MAX is counted as skipped. Definitions: a step is a
+ * ProfilerStep of the training thread, else an update of the optimizer; time zero is the
+ * first op, call, piece of device work or allocation.
+ */
+#ifndef INGEST_FILE_FILE_H
+#define INGEST_FILE_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ingest/trace/reader.h"
+#include "wire/attributes.h"
+
+struct store;
+
+#define FILE_EVENTS_MAX (UINT32_C(48) * 1024 * 1024) /* 1.5 GB */
+
+/* Why an event that could be read is in no table, beside the reader's own reasons. */
+enum file_skip {
+    FILE_SKIP_UNFINISHED, /* "finished": false: its duration means nothing */
+    FILE_SKIP_DURATION,   /* negative, or longer than eleven days */
+    FILE_SKIP_CATEGORY,   /* a category that we do not know, or none */
+    FILE_SKIP_PAIRS,      /* B and E: begin and end apart */
+    FILE_SKIP_LIMIT,      /* beyond FILE_EVENTS_MAX, or of too many threads */
+    FILE_SKIPS,
+};
+
+const char *file_skip_text(enum file_skip skip);
+
+/* Where the memory tables come from. */
+enum file_memory {
+    FILE_MEMORY_NONE,
+    FILE_MEMORY_TOTALS, /* the allocator's own totals */
+    FILE_MEMORY_DELTAS, /* summed from zero: older files do not tell totals */
+};
+
+struct file_result {
+    char session[64];
+    uint32_t pid;
+    int32_t rank; /* -1 unknown */
+    bool is_array, is_gzip, is_cut;
+    char error[256]; /* of the reader: one sentence, "" when all is well */
+    uint64_t file_bytes, text_bytes;
+    uint64_t events; /* read: taken and passed over */
+    uint64_t taken;  /* in the tables */
+    int64_t span_ns;
+    uint64_t reader_skipped[TRACE_SKIPS], reader_offset[TRACE_SKIPS];
+    uint64_t skipped[FILE_SKIPS], first_offset[FILE_SKIPS];
+    bool inferred_steps; /* from the optimizer's updates */
+    enum file_memory memory;
+    uint64_t unlinked; /* device work whose launch is not in the file */
+};
+
+struct file_request {
+    const char *path;    /* "-" is standard input */
+    const char *session; /* id to be used; NULL: one is made of the path */
+    struct trace_options options;
+    /* Gets the reader before it runs, for a progress line or to cancel; may be NULL. */
+    void (*on_start)(void *user, struct trace_reader *reader);
+    void (*on_end)(void *user); /* the reader is about to go; NULL where on_start is */
+    void *user;
+};
+
+/* Reads one file into the store, which is locked for writing piece by piece. 0, or a
+ * negative errno with its sentence in result->error. */
+MUST_CHECK int file_load(struct store *store, const struct file_request *request,
+                         struct file_result *result);
+
+#endif

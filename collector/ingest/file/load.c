@@ -1,0 +1,349 @@
+/* One trace file from its first byte to a session of the store. */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregate/state.h"
+#include "ingest/file/parts.h"
+#include "wire/facts.h"
+
+const char *file_skip_text(enum file_skip skip)
+{
+    static const char *const texts[FILE_SKIPS] = {
+        [FILE_SKIP_UNFINISHED] = "not finished when the recording ended",
+        [FILE_SKIP_DURATION] = "an impossible time or duration",
+        [FILE_SKIP_CATEGORY] = "a category that is not known",
+        [FILE_SKIP_PAIRS] = "begin and end apart (B, E)",
+        [FILE_SKIP_LIMIT] = "more events or threads than fit",
+    };
+
+    return texts[skip];
+}
+
+static void release(struct file *file)
+{
+    for (uint32_t i = 0; i < file->thread_count; i++)
+        free(file->threads[i].events);
+    free(file->kinds);
+    free(file->works.items);
+    free(file->allocations.items);
+    free(file->marks.items);
+    free(file->backwards.items);
+    free(file->steps.items);
+    free(file->foreground.items);
+    free(file->links);
+    free(file->device_times);
+    free(file);
+}
+
+/* ---- reading -------------------------------------------------------------------------- */
+
+static void note_report(const struct trace_reader *reader, struct file_result *result)
+{
+    const struct trace_report *report = trace_reader_report(reader);
+
+    result->is_gzip = report->is_gzip;
+    result->is_cut = report->is_cut;
+    result->is_array = trace_reader_head(reader)->is_array;
+    result->file_bytes = report->file_bytes;
+    result->text_bytes = report->text_bytes;
+    result->events = report->events;
+    snprintf(result->error, sizeof(result->error), "%s", report->error);
+    memcpy(result->reader_skipped, report->skipped, sizeof(report->skipped));
+    memcpy(result->reader_offset, report->first_offset, sizeof(report->first_offset));
+}
+
+static int read_all(struct file *file, struct trace_reader *reader,
+                    const struct file_request *request)
+{
+    int error = trace_reader_open(reader, request->path);
+
+    if (error == 0) {
+        if (request->on_start != NULL)
+            request->on_start(request->user, reader);
+        error = trace_reader_run(reader, file_take, file);
+        if (request->on_start != NULL)
+            request->on_end(request->user);
+    }
+    note_report(reader, file->result);
+    return file->out_of_memory ? -ENOMEM : error;
+}
+
+/* ---- what it says of itself ------------------------------------------------------------- */
+
+/* FNV-1a. */
+static uint64_t hash(const char *text)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+    for (; *text != '\0'; text++)
+        h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+static void identify(const struct file *file, const struct trace_reader *reader,
+                     const struct file_request *request,
+                     struct process_identity *identity)
+{
+    const struct trace_head *head = trace_reader_head(reader);
+    int64_t pid = 0;
+
+    *identity = (struct process_identity){
+        .rank = -1, .local_rank = -1, .world_size = -1, .role = WIRE_ROLE_TRAINER};
+    if (file->thread_count > 0 &&
+        trace_names_number(file->names, file->threads[file->trainer].pid, &pid) &&
+        pid > 0 && pid <= INT32_MAX)
+        identity->pid = (uint32_t)pid;
+    if (head->has_rank && head->rank >= 0 && head->rank <= INT32_MAX) {
+        identity->rank = (int32_t)head->rank;
+        identity->world_size = (int32_t)head->world_size;
+    }
+    snprintf(identity->path, sizeof(identity->path), "%s", request->path);
+}
+
+static struct process_fact *add_fact(struct process *process, const char *key)
+{
+    if (process->fact_count == WIRE_FACTS)
+        return NULL;
+    struct process_fact *fact = &process->facts[process->fact_count++];
+
+    *fact =
+        (struct process_fact){.key = texts_intern(process->texts, key, strlen(key))};
+    return fact;
+}
+
+/* The value behind `'key':` or `"key":` in one of the file's loose texts. */
+static const char *find_value(const struct trace_span *span, const char *key)
+{
+    const char *at = span == NULL ? NULL : strstr(span->value, key);
+
+    if (at == NULL)
+        return NULL;
+    at += strlen(key);
+    return at + strspn(at, "'\"\\: ");
+}
+
+/* The iterator's name tells who loads. */
+static void add_loader(struct process *process, const struct file *file)
+{
+    const struct file_mark *marks = file->marks.items;
+    struct process_fact *fact;
+    uint32_t length;
+
+    for (uint32_t i = 0; i < file->marks.count; i++) {
+        if (marks[i].kind != FILE_NAME_DATA)
+            continue;
+        if (strstr(trace_names_get(file->names, marks[i].name, &length),
+                   "_SingleProcess") != NULL &&
+            (fact = add_fact(process, FACT_DATALOADER_WORKERS)) != NULL)
+            fact->type = WIRE_FACT_NUMBER;
+        return;
+    }
+}
+
+static void add_facts(struct process *process, const struct trace_reader *reader)
+{
+    const struct trace_span *devices = trace_reader_span(reader, "deviceProperties");
+    const char *name = find_value(devices, "name");
+    const char *memory = find_value(devices, "totalGlobalMem");
+    struct process_fact *fact;
+
+    if (name != NULL && (fact = add_fact(process, FACT_DEVICE_NAME)) != NULL) {
+        fact->type = WIRE_FACT_TEXT;
+        fact->text = texts_intern(process->texts, name, strcspn(name, "'\"\\,}"));
+        for (uint32_t i = 0; i < process->gpu.table_count; i++)
+            process->gpu.tables[i]->name = fact->text;
+    }
+    if (memory != NULL && (fact = add_fact(process, FACT_DEVICE_MEMORY)) != NULL) {
+        fact->type = WIRE_FACT_NUMBER;
+        fact->number = strtod(memory, NULL);
+    }
+    const char *backend =
+        find_value(trace_reader_span(reader, "distributedInfo"), "backend");
+
+    if (backend != NULL &&
+        (fact = add_fact(process, FACT_DISTRIBUTED_BACKEND)) != NULL) {
+        fact->type = WIRE_FACT_TEXT;
+        fact->text = texts_intern(process->texts, backend, strcspn(backend, "'\"\\,}"));
+    }
+}
+
+static void add_capabilities(const struct file *file, struct process *process)
+{
+    static const char none[] = "the file has no device events";
+    struct process_capability *device = &process->capabilities[WIRE_SOURCE_CUPTI];
+    struct process_capability *ops = &process->capabilities[WIRE_SOURCE_CPU_OPS];
+
+    ops->state = WIRE_STATE_ACTIVE;
+    device->state = file->works.count > 0 ? WIRE_STATE_ACTIVE : WIRE_STATE_UNAVAILABLE;
+    if (file->works.count == 0)
+        device->reason = texts_intern(process->texts, none, strlen(none));
+}
+
+/* ---- the session --------------------------------------------------------------------- */
+
+static void open_session(struct session *session, const struct file *file,
+                         const struct file_request *request, int64_t base_ns)
+{
+    const char *slash = strrchr(request->path, '/');
+
+    snprintf(session->name, sizeof(session->name), "%.63s",
+             slash == NULL ? request->path : slash + 1);
+    session->from_file = true;
+    session->zero_monotonic_ns = base_ns + file->from_ns;
+    session->zero_realtime_ns = base_ns + file->from_ns;
+}
+
+/* Stamps as ns since `zero_ns`. */
+static void shift(struct file *file, int64_t zero_ns)
+{
+    struct file_work *works = file->works.items;
+    struct file_allocation *allocations = file->allocations.items;
+
+    for (uint32_t i = 0; i < file->thread_count; i++)
+        for (uint32_t j = 0; j < file->threads[i].count; j++)
+            file->threads[i].events[j].time -= (uint64_t)zero_ns;
+    for (uint32_t i = 0; i < file->works.count; i++)
+        works[i].start_ns -= zero_ns;
+    for (uint32_t i = 0; i < file->allocations.count; i++)
+        allocations[i].time_ns -= zero_ns;
+    file->from_ns -= zero_ns;
+    file->to_ns -= zero_ns;
+}
+
+static int by_start(const void *left, const void *right)
+{
+    const struct file_work *a = left, *b = right;
+
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    return a->duration_ns < b->duration_ns ? -1 : a->duration_ns > b->duration_ns;
+}
+
+static void sort_works(struct file *file)
+{
+    struct file_work *works = file->works.items;
+
+    for (uint32_t i = 1; i < file->works.count; i++) {
+        if (by_start(&works[i - 1], &works[i]) <= 0)
+            continue;
+        qsort(works, file->works.count, sizeof(*works), by_start);
+        return;
+    }
+}
+
+static int arrange(struct file *file)
+{
+    int error = file_link_works(file);
+
+    sort_works(file);
+    for (uint32_t i = 0; i < file->thread_count && error == 0; i++)
+        error = file_order(file, &file->threads[i]);
+    return error == 0 ? file_find_steps(file) : error;
+}
+
+/* The session's own zero, where another rank came before; 0 with the process in *made. */
+static int enter(struct file *file, struct store *store, struct trace_reader *reader,
+                 const struct file_request *request, struct process **made)
+{
+    int64_t base_ns = trace_reader_head(reader)->base_time_ns;
+    struct process_identity identity;
+    struct session *session;
+
+    identify(file, reader, request, &identity);
+    pthread_rwlock_wrlock(&store->lock);
+    session = state_session(store, file->result->session);
+    if (session != NULL && session->process_count == 0)
+        open_session(session, file, request, base_ns);
+    *made = session == NULL ? NULL : state_process(store, session, &identity);
+    if (*made != NULL)
+        shift(file, session->zero_realtime_ns - base_ns);
+    pthread_rwlock_unlock(&store->lock);
+    file->result->pid = identity.pid;
+    file->result->rank = identity.rank;
+    return *made == NULL ? -ENOMEM : 0;
+}
+
+static void finish(struct file *file, struct store *store, struct trace_reader *reader,
+                   struct process *process)
+{
+    pthread_rwlock_wrlock(&store->lock);
+    add_facts(process, reader);
+    add_loader(process, file);
+    add_capabilities(file, process);
+    process_finish(process, PROCESS_ENDED, "");
+    process->newest_ns = file->to_ns;
+    process->alive_ns = file->to_ns;
+    state_changed(store);
+    pthread_rwlock_unlock(&store->lock);
+}
+
+/* Nothing half read is shown. */
+static void give_up(struct file *file, struct store *store)
+{
+    pthread_rwlock_wrlock(&store->lock);
+    struct session *session = state_session(store, file->result->session);
+
+    if (session != NULL)
+        state_drop(store, session);
+    pthread_rwlock_unlock(&store->lock);
+}
+
+static int load(struct file *file, struct store *store, struct trace_reader *reader,
+                const struct file_request *request)
+{
+    struct process *process;
+    int error = read_all(file, reader, request);
+
+    if (error != 0)
+        return error;
+    if (file->result->taken == 0) {
+        snprintf(file->result->error, sizeof(file->result->error),
+                 "%s: no event of a trace is in it", request->path);
+        return -ENODATA;
+    }
+    file->result->span_ns = file->to_ns - file->from_ns;
+    file_choose_trainer(file);
+    error = enter(file, store, reader, request, &process);
+    if (error == 0)
+        error = arrange(file);
+    if (error == 0)
+        error = file_feed(file, store, process);
+    if (error == 0)
+        finish(file, store, reader, process);
+    else
+        give_up(file, store);
+    return error;
+}
+
+int file_load(struct store *store, const struct file_request *request,
+              struct file_result *result)
+{
+    struct file *file = calloc(1, sizeof(*file));
+    struct trace_reader *reader = trace_reader_new(&request->options);
+    int error = -ENOMEM;
+
+    *result = (struct file_result){.rank = -1};
+    if (request->session != NULL)
+        snprintf(result->session, sizeof(result->session), "%s", request->session);
+    else
+        snprintf(result->session, sizeof(result->session), "t-%012" PRIx64,
+                 hash(request->path) & UINT64_C(0xffffffffffff));
+    if (file != NULL && reader != NULL) {
+        file->result = result;
+        file->names = trace_reader_names(reader);
+        file->from_ns = INT64_MAX;
+        file->to_ns = INT64_MIN;
+        error = load(file, store, reader, request);
+    }
+    if (error == -ENOMEM && result->error[0] == '\0')
+        snprintf(result->error, sizeof(result->error), "out of memory");
+    if (file != NULL)
+        release(file);
+    if (reader != NULL)
+        trace_reader_free(reader);
+    return error;
+}

@@ -1,0 +1,139 @@
+/* A trace file between its reader and the tables; what the parts of this folder share.
+ */
+#ifndef INGEST_FILE_PARTS_H
+#define INGEST_FILE_PARTS_H
+
+#include "aggregate/process.h"
+#include "ingest/file/file.h"
+#include "wire/event.h"
+
+#define FILE_THREADS_MAX 448u /* of PROCESS_THREADS; the rest are devices */
+
+/* A file's stamps may be cut to whole us: a child may seem to outlast its parent. */
+#define FILE_ROUNDING_NS 1000
+
+/* What a name says. */
+enum file_name {
+    FILE_NAME_NEW, /* not looked at */
+    FILE_NAME_PLAIN,
+    FILE_NAME_STEP,
+    FILE_NAME_DATA,
+    FILE_NAME_OPTIMIZER,
+    FILE_NAME_ZERO_GRAD,
+    FILE_NAME_ANNOTATION, /* a range, even where the file calls it an op */
+    FILE_NAME_BACKWARD,
+    FILE_NAME_SYNC,   /* of a runtime call */
+    FILE_NAME_LAUNCH, /* of a runtime call */
+    FILE_NAME_MEMORY, /* "[memory]" */
+};
+
+/* Events of one thread. In `events`, a name is the reader's id, aux the External id of
+ * an op, the correlation of a call, the index of an allocation; stamps are the file's. */
+struct file_thread {
+    uint32_t pid, tid; /* names */
+    uint32_t name;     /* as metadata says; 0 without */
+    struct event *events;
+    uint32_t count, capacity;
+    uint32_t steps, updates, loads, ops; /* which of them trains */
+    uint32_t fed; /* while folding: events before it are folded */
+};
+
+struct file_work { /* of a device */
+    int64_t start_ns, duration_ns;
+    uint64_t correlation, bytes;
+    uint32_t name, stream;
+    uint16_t device; /* EVENT_DEVICE() */
+    uint8_t kind, flags;
+};
+
+struct file_allocation {
+    int64_t time_ns, bytes, allocated, reserved; /* reserved -1: unknown */
+    uint32_t op;                                 /* name of what ran */
+    uint16_t device;
+    bool has_total;
+};
+
+struct file_mark {
+    int64_t start_ns, end_ns;
+    uint32_t name;
+    uint8_t kind; /* enum file_name */
+};
+
+/* An array that grows; count and capacity in elements. */
+struct file_list {
+    void *items;
+    uint32_t count, capacity;
+};
+
+struct file_step {
+    int64_t start_ns, end_ns;
+    uint64_t number;
+};
+
+struct file_link { /* device time of what one call launched */
+    uint64_t correlation;
+    int64_t device_ns;
+};
+
+struct file {
+    struct trace_names *names;
+    struct file_result *result;
+    uint8_t *kinds; /* enum file_name by name */
+    uint32_t kind_count;
+    struct file_thread threads[FILE_THREADS_MAX];
+    uint32_t thread_count, newest; /* newest: the one of the event before */
+    uint32_t trainer;              /* index of the training thread */
+    uint16_t slots[1024];          /* thread index + 1 by hash of pid and tid */
+    struct file_list works, allocations, marks, backwards, steps;
+    struct file_list
+        foreground;          /* int64_t: starts of outer forward ops of the trainer */
+    struct file_link *links; /* open addressing */
+    uint32_t link_mask;
+    struct process_device_time *device_times; /* by name */
+    uint32_t device_time_count;
+    uint64_t held; /* events in memory */
+    int64_t from_ns, to_ns;
+    bool out_of_memory;
+};
+
+/* Room for one more; NULL when out of memory (noted in the file). */
+void *file_list_add(struct file *file, struct file_list *list, size_t size);
+
+/* The callback of the reader. */
+bool file_take(void *user, struct trace_event *events, uint32_t count);
+enum file_name file_name_kind(struct file *file, uint32_t name);
+
+/* After the last event: which thread trains; then each thread's events in the order of
+ * their ends, children first, and what only the nesting tells. */
+void file_choose_trainer(struct file *file);
+MUST_CHECK int file_link_works(struct file *file);
+MUST_CHECK int file_order(struct file *file, struct file_thread *thread);
+
+/* Marks to steps; then the phases of one as events, at most `most`. */
+MUST_CHECK int file_find_steps(struct file *file);
+struct file_phases {
+    uint32_t mark, backward; /* where the next step looks first */
+    bool known[EVENT_PHASES];
+};
+void file_phases_begin(const struct file *file, struct file_phases *phases);
+uint32_t file_phases_step(const struct file *file, struct file_phases *phases,
+                          const struct file_step *step, struct event *events,
+                          uint32_t most);
+
+/* The reader's names as texts of the process. */
+struct file_texts {
+    struct process *process;
+    const struct trace_names *names;
+    uint32_t *ids; /* text + 1 */
+    uint32_t count;
+};
+uint32_t file_text(struct file_texts *texts, uint32_t name);
+
+/* Allocations to samples of the process's memory; stamps are ns since its zero. */
+void file_fold_memory(struct file *file, struct file_texts *texts);
+
+/* All of it to the tables, the store locked piece by piece. */
+MUST_CHECK int file_feed(struct file *file, struct store *store,
+                         struct process *process);
+
+#endif

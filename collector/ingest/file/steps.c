@@ -1,0 +1,283 @@
+/* Marks of the training thread to steps and phases.
+ *
+ *     ProfilerStep  |-- data --|- forward -|--- backward ---|. .|- optimizer -|. . .|
+ *
+ * A step is a ProfilerStep, each number once; without any, what ends with an update of
+ * the optimizer (of several, the one that updates least often). Data and optimizer are
+ * their ranges; backward reaches from the first to the last autograd op, whatever their
+ * thread, as long as no outer op of the training thread began between; forward is what
+ * lies before a backward and is none of these, back to the data or the update.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ingest/file/parts.h"
+
+static int by_start(const void *left, const void *right)
+{
+    const struct file_mark *a = left, *b = right;
+
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    return a->end_ns > b->end_ns ? -1 : a->end_ns < b->end_ns;
+}
+
+static bool add_step(struct file *file, int64_t start_ns, int64_t end_ns,
+                     uint64_t number)
+{
+    struct file_step *step = file_list_add(file, &file->steps, sizeof(*step));
+
+    if (step != NULL)
+        *step = (struct file_step){start_ns, end_ns, number};
+    return step != NULL;
+}
+
+static uint64_t number_of(const struct file *file, uint32_t name)
+{
+    uint32_t length;
+    const char *text = trace_names_get(file->names, name, &length);
+
+    return strtoull(text + strlen("ProfilerStep#"), NULL, 10) & (EVENT_STEP_NONE >> 1);
+}
+
+/* True when there was one. What begins inside the step before is no step. */
+static bool take_marked(struct file *file)
+{
+    const struct file_mark *marks = file->marks.items;
+    int64_t end = INT64_MIN;
+
+    for (uint32_t i = 0; i < file->marks.count; i++) {
+        if (marks[i].kind != FILE_NAME_STEP || marks[i].start_ns < end)
+            continue;
+        if (!add_step(file, marks[i].start_ns, marks[i].end_ns,
+                      number_of(file, marks[i].name)))
+            return true;
+        end = marks[i].end_ns;
+    }
+    return file->steps.count > 0;
+}
+
+/* Whose updates end a step: the optimizer with the fewest, of several the last. */
+static uint32_t rarest_optimizer(const struct file *file)
+{
+    const struct file_mark *marks = file->marks.items;
+    uint32_t names[16], counts[16], found = 0, best = 0;
+
+    for (uint32_t i = 0; i < file->marks.count; i++) {
+        uint32_t at = 0;
+
+        if (marks[i].kind != FILE_NAME_OPTIMIZER)
+            continue;
+        while (at < found && names[at] != marks[i].name)
+            at++;
+        if (at == 16)
+            continue;
+        if (at == found) {
+            names[found] = marks[i].name;
+            counts[found++] = 0;
+        }
+        counts[at]++;
+    }
+    for (uint32_t i = 1; i < found; i++)
+        if (counts[i] <= counts[best])
+            best = i;
+    return found == 0 ? 0 : names[best];
+}
+
+/* The first begins with the first batch, else with the first event of the thread. */
+static int64_t first_start(const struct file *file)
+{
+    const struct file_mark *marks = file->marks.items;
+    const struct file_thread *trainer = &file->threads[file->trainer];
+    int64_t first = INT64_MAX;
+
+    for (uint32_t i = 0; i < file->marks.count; i++) {
+        if (marks[i].kind == FILE_NAME_OPTIMIZER)
+            break;
+        if (marks[i].kind == FILE_NAME_DATA)
+            return marks[i].start_ns;
+    }
+    for (uint32_t i = 0; i < trainer->count; i++) /* by their ends */
+        if ((int64_t)trainer->events[i].time < first)
+            first = (int64_t)trainer->events[i].time;
+    return first;
+}
+
+static void infer(struct file *file)
+{
+    const struct file_mark *marks = file->marks.items;
+    uint32_t name = rarest_optimizer(file);
+    int64_t start = first_start(file);
+    uint64_t number = 0;
+
+    if (name == 0)
+        return;
+    file->result->inferred_steps = true;
+    for (uint32_t i = 0; i < file->marks.count; i++) {
+        if (marks[i].kind != FILE_NAME_OPTIMIZER || marks[i].name != name ||
+            marks[i].end_ns <= start)
+            continue;
+        if (!add_step(file, start, marks[i].end_ns, number++))
+            return;
+        start = marks[i].end_ns;
+    }
+}
+
+/* Did an outer op of the training thread begin in [from, to)? */
+static bool went_forward(const struct file *file, int64_t from_ns, int64_t to_ns)
+{
+    const int64_t *starts = file->foreground.items;
+    uint32_t low = 0, high = file->foreground.count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (starts[middle] >= from_ns)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low < file->foreground.count && starts[low] < to_ns;
+}
+
+/* Threads and neighbours together. */
+static void join_backwards(struct file *file)
+{
+    struct file_mark *marks = file->backwards.items;
+    uint32_t kept = 0;
+
+    if (file->backwards.count > 0)
+        qsort(marks, file->backwards.count, sizeof(*marks), by_start);
+    for (uint32_t i = 0; i < file->backwards.count; i++) {
+        struct file_mark *last = kept > 0 ? &marks[kept - 1] : NULL;
+
+        if (last == NULL || (marks[i].start_ns > last->end_ns &&
+                             went_forward(file, last->end_ns, marks[i].start_ns)))
+            marks[kept++] = marks[i];
+        else if (marks[i].end_ns > last->end_ns)
+            last->end_ns = marks[i].end_ns;
+    }
+    file->backwards.count = kept;
+}
+
+int file_find_steps(struct file *file)
+{
+    if (file->marks.count > 0)
+        qsort(file->marks.items, file->marks.count, sizeof(struct file_mark), by_start);
+    if (!take_marked(file))
+        infer(file);
+    join_backwards(file);
+    return file->out_of_memory ? -ENOMEM : 0;
+}
+
+/* ---- phases ---------------------------------------------------------------------------- */
+
+void file_phases_begin(const struct file *file, struct file_phases *phases)
+{
+    const struct file_mark *marks = file->marks.items;
+
+    *phases = (struct file_phases){0};
+    for (uint32_t i = 0; i < file->marks.count; i++) {
+        phases->known[EVENT_PHASE_DATA] |= marks[i].kind == FILE_NAME_DATA;
+        phases->known[EVENT_PHASE_OPTIMIZER] |= marks[i].kind == FILE_NAME_OPTIMIZER;
+    }
+    phases->known[EVENT_PHASE_BACKWARD] = file->backwards.count > 0;
+    phases->known[EVENT_PHASE_FORWARD] = file->backwards.count > 0;
+}
+
+/* One step while its time is told apart. */
+struct telling {
+    const struct file_step *step;
+    struct event *events;
+    uint32_t count, most;
+    uint32_t waiting; /* events from here on: what may be forward */
+    int64_t cursor_ns;
+};
+
+static void put(struct telling *telling, enum event_phase phase, int64_t from_ns,
+                int64_t to_ns)
+{
+    if (from_ns >= to_ns || telling->count == telling->most)
+        return;
+    telling->events[telling->count++] =
+        (struct event){.time = (uint64_t)from_ns,
+                       .value = (uint64_t)(to_ns - from_ns),
+                       .meta = EVENT_META(0, EVENT_PHASE, 0, phase),
+                       .aux = telling->step->number};
+}
+
+static void tell(struct telling *telling, const struct file_mark *mark)
+{
+    int64_t from = mark->start_ns > telling->step->start_ns ? mark->start_ns
+                                                            : telling->step->start_ns;
+    int64_t to =
+        mark->end_ns < telling->step->end_ns ? mark->end_ns : telling->step->end_ns;
+
+    put(telling, EVENT_PHASE_FORWARD, telling->cursor_ns, from);
+    if (mark->kind == FILE_NAME_BACKWARD)
+        telling->waiting = telling->count; /* it was */
+    else if (mark->kind != FILE_NAME_ZERO_GRAD)
+        telling->count = telling->waiting;
+    /* A phase inside of another takes nothing from it. */
+    if (telling->cursor_ns > from)
+        from = telling->cursor_ns;
+    if (mark->kind == FILE_NAME_DATA)
+        put(telling, EVENT_PHASE_DATA, from, to);
+    else if (mark->kind == FILE_NAME_OPTIMIZER)
+        put(telling, EVENT_PHASE_OPTIMIZER, from, to);
+    else if (mark->kind == FILE_NAME_BACKWARD)
+        put(telling, EVENT_PHASE_BACKWARD, from, to);
+    if (mark->kind != FILE_NAME_ZERO_GRAD)
+        telling->waiting = telling->count;
+    telling->cursor_ns = to > telling->cursor_ns ? to : telling->cursor_ns;
+}
+
+/* The next mark that touches the step, of both lists by start; NULL when there is none. */
+static const struct file_mark *next_mark(const struct file *file,
+                                         struct file_phases *phases,
+                                         const struct file_step *step,
+                                         struct file_mark *backward)
+{
+    const struct file_mark *marks = file->marks.items, *found = NULL;
+    const struct file_mark *backwards = file->backwards.items;
+
+    while (phases->mark < file->marks.count &&
+           (marks[phases->mark].kind == FILE_NAME_STEP ||
+            marks[phases->mark].end_ns <= step->start_ns))
+        phases->mark++;
+    while (phases->backward < file->backwards.count &&
+           backwards[phases->backward].end_ns <= step->start_ns)
+        phases->backward++;
+    if (phases->mark < file->marks.count && marks[phases->mark].start_ns < step->end_ns)
+        found = &marks[phases->mark];
+    if (phases->backward < file->backwards.count &&
+        backwards[phases->backward].start_ns < step->end_ns &&
+        (found == NULL || backwards[phases->backward].start_ns < found->start_ns)) {
+        *backward = backwards[phases->backward];
+        backward->kind = FILE_NAME_BACKWARD;
+        found = backward;
+    }
+    return found;
+}
+
+uint32_t file_phases_step(const struct file *file, struct file_phases *phases,
+                          const struct file_step *step, struct event *events,
+                          uint32_t most)
+{
+    struct telling telling = {
+        .step = step, .events = events, .most = most, .cursor_ns = step->start_ns};
+    const struct file_mark *mark;
+    struct file_mark backward;
+
+    while ((mark = next_mark(file, phases, step, &backward)) != NULL) {
+        tell(&telling, mark);
+        if (mark->end_ns > step->end_ns)
+            break; /* it goes on in the next step */
+        if (mark == &backward)
+            phases->backward++;
+        else
+            phases->mark++;
+    }
+    return telling.waiting;
+}

@@ -1,0 +1,388 @@
+/* What the reader tells, put where it belongs: threads, device work, allocations. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ingest/file/parts.h"
+#include "ingest/trace/args.h"
+
+#define DURATION_MAX_NS (INT64_C(1000000) * 1000000000) /* eleven days */
+#define TIME_MAX_NS     (INT64_C(1) << 61) /* the year 2043; spans stay within int64 */
+
+void *file_list_add(struct file *file, struct file_list *list, size_t size)
+{
+    if (list->count == list->capacity) {
+        uint32_t capacity = list->capacity == 0 ? 1024 : list->capacity * 2;
+        void *items = realloc(list->items, capacity * size);
+
+        if (items == NULL) {
+            file->out_of_memory = true;
+            return NULL;
+        }
+        list->items = items;
+        list->capacity = capacity;
+    }
+    return (char *)list->items + list->count++ * size;
+}
+
+static bool starts(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* "AddmmBackward0", "torch::autograd::AccumulateGrad", the engine's own. */
+static bool is_backward(const char *text)
+{
+    const char *at = strstr(text, "Backward");
+
+    if (starts(text, "autograd::engine::") || starts(text, "torch::autograd::"))
+        return true;
+    if (at == NULL)
+        return false;
+    at += strlen("Backward");
+    return at[strspn(at, "0123456789")] == '\0';
+}
+
+static enum file_name classify(const char *text)
+{
+    if (starts(text, "ProfilerStep#"))
+        return FILE_NAME_STEP;
+    if (starts(text, "enumerate(DataLoader)"))
+        return FILE_NAME_DATA;
+    if (starts(text, "Optimizer.step#"))
+        return FILE_NAME_OPTIMIZER;
+    if (starts(text, "Optimizer.zero_grad#"))
+        return FILE_NAME_ZERO_GRAD;
+    if (texts_classify(text) == TEXT_ANNOTATION)
+        return FILE_NAME_ANNOTATION;
+    if (is_backward(text))
+        return FILE_NAME_BACKWARD;
+    if (strcmp(text, "[memory]") == 0)
+        return FILE_NAME_MEMORY;
+    if (strstr(text, "::") != NULL)
+        return FILE_NAME_PLAIN;
+    if (strstr(text, "Synchronize") != NULL)
+        return FILE_NAME_SYNC;
+    return strstr(text, "Launch") != NULL || strstr(text, "Memcpy") != NULL ||
+                   strstr(text, "Memset") != NULL
+               ? FILE_NAME_LAUNCH
+               : FILE_NAME_PLAIN;
+}
+
+static bool grow_kinds(struct file *file, uint32_t name)
+{
+    uint32_t count = file->kind_count == 0 ? 1024 : file->kind_count;
+
+    while (count <= name)
+        count *= 2;
+    uint8_t *kinds = realloc(file->kinds, count);
+
+    if (kinds == NULL)
+        return false;
+    memset(kinds + file->kind_count, 0, count - file->kind_count);
+    file->kinds = kinds;
+    file->kind_count = count;
+    return true;
+}
+
+enum file_name file_name_kind(struct file *file, uint32_t name)
+{
+    if (UNLIKELY(name >= file->kind_count) && !grow_kinds(file, name))
+        return FILE_NAME_PLAIN;
+    if (UNLIKELY(file->kinds[name] == FILE_NAME_NEW)) {
+        uint32_t length;
+
+        file->kinds[name] =
+            (uint8_t)classify(trace_names_get(file->names, name, &length));
+    }
+    return file->kinds[name];
+}
+
+static void skip(struct file *file, const struct trace_event *event,
+                 enum file_skip reason)
+{
+    struct file_result *result = file->result;
+
+    if (result->skipped[reason]++ == 0)
+        result->first_offset[reason] = event->offset;
+}
+
+/* NULL when there are too many. */
+static struct file_thread *find_thread(struct file *file, uint32_t pid, uint32_t tid)
+{
+    struct file_thread *thread = &file->threads[file->newest];
+
+    if (LIKELY(thread->pid == pid && thread->tid == tid && file->thread_count > 0))
+        return thread;
+    uint32_t slot = (pid * 2654435761u ^ tid * 2246822519u) >> 10;
+
+    for (;; slot++) {
+        uint16_t *at = &file->slots[slot % 1024];
+
+        if (*at == 0) {
+            if (file->thread_count == FILE_THREADS_MAX)
+                return NULL;
+            thread = &file->threads[file->thread_count++];
+            *at = (uint16_t)file->thread_count;
+            thread->pid = pid;
+            thread->tid = tid;
+            break;
+        }
+        thread = &file->threads[*at - 1];
+        if (thread->pid == pid && thread->tid == tid)
+            break;
+    }
+    file->newest = (uint32_t)(thread - file->threads);
+    return thread;
+}
+
+static void stretch_span(struct file *file, int64_t start_ns, int64_t end_ns)
+{
+    file->from_ns = start_ns < file->from_ns ? start_ns : file->from_ns;
+    file->to_ns = end_ns > file->to_ns ? end_ns : file->to_ns;
+}
+
+static struct event *add_event(struct file *file, struct file_thread *thread)
+{
+    if (thread->count == thread->capacity) {
+        uint32_t capacity = thread->capacity == 0 ? 512 : thread->capacity * 2;
+        struct event *events = realloc(thread->events, capacity * sizeof(*events));
+
+        if (events == NULL) {
+            file->out_of_memory = true;
+            return NULL;
+        }
+        thread->events = events;
+        thread->capacity = capacity;
+    }
+    file->held++;
+    return &thread->events[thread->count++];
+}
+
+static bool is_range(enum file_name name)
+{
+    return name == FILE_NAME_STEP || name == FILE_NAME_DATA ||
+           name == FILE_NAME_OPTIMIZER || name == FILE_NAME_ZERO_GRAD ||
+           name == FILE_NAME_ANNOTATION;
+}
+
+static void take_cpu(struct file *file, const struct trace_event *event, uint8_t kind)
+{
+    struct file_thread *thread = find_thread(file, event->pid, event->tid);
+    struct event *kept = thread == NULL || file->held >= FILE_EVENTS_MAX
+                             ? NULL
+                             : add_event(file, thread);
+    enum file_name name = file_name_kind(file, event->name);
+    uint8_t flags = 0;
+
+    if (kept == NULL) {
+        skip(file, event, FILE_SKIP_LIMIT);
+        return;
+    }
+    int64_t aux = kind == EVENT_RUNTIME ? event->correlation : event->external_id;
+
+    if (kind == EVENT_RUNTIME && name == FILE_NAME_SYNC)
+        kind = EVENT_SYNC;
+    else if (kind == EVENT_RUNTIME && name == FILE_NAME_LAUNCH)
+        kind = EVENT_LAUNCH;
+    else if (kind == EVENT_CPU_OP && is_range(name)) /* as files of 2021 have them */
+        kind = EVENT_USER_RANGE;
+    if (kind == EVENT_CPU_OP)
+        flags = name == FILE_NAME_BACKWARD ? EVENT_OP_BACKWARD : 0;
+    else if (kind == EVENT_USER_RANGE)
+        flags = EVENT_RANGE_TORCH;
+    thread->steps += name == FILE_NAME_STEP;
+    thread->updates += name == FILE_NAME_OPTIMIZER;
+    thread->loads += name == FILE_NAME_DATA;
+    thread->ops += kind == EVENT_CPU_OP;
+    *kept = (struct event){.time = (uint64_t)event->time_ns,
+                           .value = (uint64_t)event->duration_ns,
+                           .meta = EVENT_META(event->name, kind, flags, 0),
+                           .aux = (uint64_t)aux};
+    file->result->taken++;
+    stretch_span(file, event->time_ns, event->time_ns + event->duration_ns);
+}
+
+static uint8_t device_type(const struct file *file, const struct trace_event *event)
+{
+    uint32_t length;
+    const char *category = trace_names_get(file->names, event->category_name, &length);
+
+    if (starts(category, "xpu"))
+        return 12;
+    if (starts(category, "mtia"))
+        return 18;
+    return starts(category, "privateuse1") ? 20 : 1;
+}
+
+static uint8_t copy_flags(const char *name)
+{
+    uint8_t flags = strstr(name, "HtoD") != NULL   ? EVENT_COPY_H2D
+                    : strstr(name, "DtoH") != NULL ? EVENT_COPY_D2H
+                    : strstr(name, "DtoD") != NULL ? EVENT_COPY_D2D
+                    : strstr(name, "PtoP") != NULL ? EVENT_COPY_P2P
+                                                   : 0;
+
+    return strstr(name, "Pageable") != NULL ? flags | EVENT_COPY_PAGEABLE : flags;
+}
+
+static void take_work(struct file *file, const struct trace_event *event, uint8_t kind)
+{
+    struct file_work *work = file->held >= FILE_EVENTS_MAX
+                                 ? NULL
+                                 : file_list_add(file, &file->works, sizeof(*work));
+    int64_t number = 0;
+    uint32_t length;
+
+    if (work == NULL) {
+        skip(file, event, FILE_SKIP_LIMIT);
+        return;
+    }
+    file->held += 2;
+    *work = (struct file_work){.start_ns = event->time_ns,
+                               .duration_ns = event->duration_ns,
+                               .correlation = (uint64_t)event->correlation,
+                               .bytes = (uint64_t)event->bytes,
+                               .name = event->name,
+                               .kind = kind,
+                               .stream = (uint32_t)event->stream};
+    if (event->has & TRACE_HAS_DEVICE)
+        number = event->device;
+    else if (!trace_names_number(file->names, event->pid, &number))
+        number = 0;
+    work->device = EVENT_DEVICE(device_type(file, event),
+                                number >= 0 && number < 256 ? (uint8_t)number : 255);
+    if (!(event->has & TRACE_HAS_STREAM))
+        work->stream = trace_names_number(file->names, event->tid, &number)
+                           ? (uint32_t)number
+                           : event->tid;
+    if (kind == EVENT_MEMCPY)
+        work->flags = copy_flags(trace_names_get(file->names, event->name, &length));
+    file->result->taken++;
+    stretch_span(file, event->time_ns, event->time_ns + event->duration_ns);
+}
+
+static void take_allocation(struct file *file, const struct trace_event *event)
+{
+    struct file_thread *thread = find_thread(file, event->pid, event->tid);
+    struct file_allocation *kept =
+        thread == NULL || file->held >= FILE_EVENTS_MAX
+            ? NULL
+            : file_list_add(file, &file->allocations, sizeof(*kept));
+    struct event *place = kept == NULL ? NULL : add_event(file, thread);
+    int32_t id = event->device_id;
+
+    if (place == NULL) {
+        skip(file, event, FILE_SKIP_LIMIT);
+        return;
+    }
+    file->held++;
+    *kept = (struct file_allocation){
+        .time_ns = event->time_ns,
+        .bytes = event->bytes,
+        .allocated = event->total_allocated_bytes,
+        .reserved =
+            event->has & TRACE_HAS_TOTAL_RESERVED ? event->total_reserved_bytes : -1,
+        .device = EVENT_DEVICE((uint8_t)event->device_type,
+                               event->device_type == 0 || id < 0 ? 0 : (uint8_t)id),
+        .has_total = (event->has & TRACE_HAS_TOTAL_ALLOCATED) != 0};
+    *place = (struct event){.time = (uint64_t)event->time_ns,
+                            .meta = EVENT_META(event->name, EVENT_ALLOC, 0, 0),
+                            .aux = file->allocations.count - 1};
+    file->result->taken++;
+    stretch_span(file, event->time_ns, event->time_ns);
+}
+
+/* "thread_name" and the like. */
+static void take_metadata(struct file *file, const struct trace_event *event)
+{
+    char text[256];
+    uint32_t length;
+
+    if (strcmp(trace_names_get(file->names, event->name, &length), "thread_name") != 0)
+        return;
+    struct file_thread *thread = find_thread(file, event->pid, event->tid);
+
+    trace_args_text(event, "name", text, sizeof(text));
+    if (thread != NULL && text[0] != '\0')
+        thread->name = trace_names_intern(file->names, text, strlen(text));
+}
+
+static void take_range(struct file *file, const struct trace_event *event)
+{
+    switch (event->category) {
+    case TRACE_CPU_OP:
+        take_cpu(file, event, EVENT_CPU_OP);
+        return;
+    case TRACE_RUNTIME:
+    case TRACE_DRIVER:
+        take_cpu(file, event, EVENT_RUNTIME);
+        return;
+    case TRACE_USER_ANNOTATION:
+        take_cpu(file, event, EVENT_USER_RANGE);
+        return;
+    case TRACE_KERNEL:
+        take_work(file, event, EVENT_KERNEL);
+        return;
+    case TRACE_MEMCPY:
+        take_work(file, event, EVENT_MEMCPY);
+        return;
+    case TRACE_MEMSET:
+        take_work(file, event, EVENT_MEMSET);
+        return;
+    case TRACE_NO_CATEGORY:
+    case TRACE_OTHER:
+        skip(file, event, FILE_SKIP_CATEGORY);
+        return;
+    default: /* frames, copies of ranges, spans: known, and no rows */
+        return;
+    }
+}
+
+static void take(struct file *file, const struct trace_event *event)
+{
+    if (UNLIKELY(event->time_ns > TIME_MAX_NS || event->time_ns < -TIME_MAX_NS)) {
+        skip(file, event, FILE_SKIP_DURATION);
+    } else if (LIKELY(event->phase == 'X')) {
+        if (UNLIKELY(event->duration_ns < 0 || event->duration_ns > DURATION_MAX_NS))
+            skip(file, event, FILE_SKIP_DURATION);
+        else if (UNLIKELY(event->has & TRACE_UNFINISHED))
+            skip(file, event, FILE_SKIP_UNFINISHED);
+        else
+            take_range(file, event);
+    } else if (event->phase == 'i' || event->phase == 'I') {
+        if (file_name_kind(file, event->name) == FILE_NAME_MEMORY &&
+            (event->has & TRACE_HAS_BYTES))
+            take_allocation(file, event);
+    } else if (event->phase == 'M') {
+        take_metadata(file, event);
+    } else if (event->phase == 'B' || event->phase == 'E') {
+        skip(file, event, FILE_SKIP_PAIRS);
+    }
+}
+
+bool file_take(void *user, struct trace_event *events, uint32_t count)
+{
+    struct file *file = user;
+
+    for (uint32_t i = 0; i < count; i++)
+        take(file, &events[i]);
+    return !file->out_of_memory;
+}
+
+void file_choose_trainer(struct file *file)
+{
+    uint64_t best = 0;
+
+    for (uint32_t i = 0; i < file->thread_count; i++) {
+        const struct file_thread *thread = &file->threads[i];
+        /* Steps speak loudest, then updates, then batches, then mere ops. */
+        uint64_t weight = (uint64_t)(thread->steps > 0) << 62 |
+                          (uint64_t)(thread->updates > 0) << 61 |
+                          (uint64_t)(thread->loads > 0) << 60 | thread->ops;
+
+        if (weight <= best)
+            continue;
+        best = weight;
+        file->trainer = i;
+    }
+}
