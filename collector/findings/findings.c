@@ -10,6 +10,9 @@
 /* A median of fewer says nothing. */
 #define STEPS_NEEDED 10u
 
+/* A trace holds few, and those who made it left the first ones out. */
+#define STEPS_NEEDED_OF_FILE 3u
+
 static const struct {
     struct finding_rule rule;
     rule_function *find;
@@ -29,6 +32,25 @@ static const struct {
       "optimizer / 2", 0.05, "share of the step", 0, 1,
       "a twentieth of the run, as for the data loader"},
      rule_optimizer_loop},
+    {{"launch-bound", "idle time of devices by cause", "idle for this cause", 0.05,
+      "share of the step", 0, 1, "a twentieth of the run, as for the data loader"},
+     rule_launch_bound},
+    {{"device-sync", "idle time of devices by cause", "idle for this cause", 0.05,
+      "share of the step", 0, 1, "a twentieth of the run, as for the data loader"},
+     rule_device_sync},
+    {{"host-copies", "idle time of devices by cause", "idle for this cause", 0.05,
+      "share of the step", 0, 1, "a twentieth of the run, as for the data loader"},
+     rule_host_copies},
+    {{"device-alloc", "idle time of devices by cause", "idle for this cause", 0.05,
+      "share of the step", 0, 1, "a twentieth of the run, as for the data loader"},
+     rule_device_alloc},
+    {{"collective-wait", "idle time of devices by cause", "idle for this cause", 0.05,
+      "share of the step", 0, 1, "a twentieth of the run, as for the data loader"},
+     rule_collective_wait},
+    {{"python-between-ops", "idle time of devices by cause", "idle for this cause",
+      0.05, "share of the step", 0, 1,
+      "a twentieth of the run, as for the data loader"},
+     rule_python_between_ops},
     {{"validation-share", "time of validation batches",
       "validation per training step / 2", 0.20, "share of all step time", 0, 1,
       "what a validation set of the usual fifth costs after every epoch"},
@@ -235,7 +257,9 @@ void findings_find(const struct bottlenecks_answer *summary,
     findings->arena = (struct arena){0};
     findings->count = 0;
     findings->avoidable_ns = 0;
-    if (summary->steps.train.count < STEPS_NEEDED)
+    uint64_t needed = summary->head.from_file ? STEPS_NEEDED_OF_FILE : STEPS_NEEDED;
+
+    if (summary->steps.train.count < needed)
         return;
     for (uint32_t i = 0; i < RULES; i++) {
         double own = settings == NULL ? (double)NAN : settings->thresholds[i];

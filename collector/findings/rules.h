@@ -30,6 +30,8 @@ struct rule_context {
 typedef void rule_function(struct rule_context *context);
 
 rule_function rule_data_loading, rule_unsteady_steps, rule_validation_share;
+rule_function rule_launch_bound, rule_device_sync, rule_host_copies, rule_device_alloc,
+    rule_collective_wait, rule_python_between_ops;
 rule_function rule_memory_full, rule_memory_growth, rule_tiny_ops, rule_optimizer_loop;
 
 /* A number of the facts; NaN when it is not known. A bool is 0 or 1. */
