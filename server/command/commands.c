@@ -107,10 +107,24 @@ const struct command commands[] = {
      .run = command_clean},
     {.name = "analyze",
      .arguments = "FILE...",
-     .summary = "the reader of trace files",
+     .summary = "what a trace file says: steps, ops, devices, memory, what to do",
+     .help = "Reads traces of torch.profiler (.json, .json.gz, - for standard input, or "
+             "a folder of\n"
+             "ranks) and prints where the time goes and what of it can be saved.\n"
+             "\n"
+             "  trainglass analyze trace.json.gz\n"
+             "  trainglass analyze trace.json.gz --sort cuda_time_total --top 20\n"
+             "  trainglass analyze rank0.json rank1.json --json\n",
+     .flags = {{"--top", "K", "ops of each list: 1 to 1000, else 10 (1000 in JSON)"},
+               {"--sort", "COLUMN",
+                "self, total, count, mean, max, p95, device_total ..., or torch's names"},
+               {"--group", "BY", "name"},
+               {"--steps", "A-B", "of these steps alone, by their numbers"},
+               {"--device", "cpu|cuda", "ops of that side alone"},
+               {"--rank", "N", "this rank of a folder alone"}},
+     .min_arguments = 1,
      .max_arguments = 1 << 20,
-     .stops_at_argument = true,
-     .run = command_not_yet},
+     .run = command_analyze},
     {.name = "compare",
      .arguments = "A B",
      .summary = "the comparison of runs",

@@ -1,0 +1,148 @@
+#include "api/analysis.h"
+
+#include <string.h>
+
+#include "api/api.h"
+#include "api/json.h"
+
+int analysis_make(struct store *store, const struct file_result *file,
+                  const struct analysis_request *request, struct analysis *analysis)
+{
+    struct selection whose = {
+        .rank = request->rank, .pid = 0, .window = request->window};
+    struct bottlenecks_request summary = {.k = request->k};
+    struct ops_request ops = {
+        .device = OPS_CPU, .sort = request->sort, .k = request->k};
+    struct steps_request steps = {.points = STEPS_POINTS_MAX};
+    struct memory_request memory = {0};
+    struct gpu_request gpu = {0};
+    int error;
+
+    *analysis = (struct analysis){.file = file};
+    memcpy(whose.session, file->session, sizeof(whose.session));
+    if (whose.rank == SELECT_ANY && file->rank >= 0)
+        whose.rank = file->rank;
+    else if (whose.rank == SELECT_ANY)
+        whose.pid = file->pid;
+    error = bottlenecks_query(store, &whose, &summary, &analysis->summary);
+    if (error == 0)
+        error = ops_query(store, &whose, &ops, &analysis->cpu);
+    ops.device = OPS_ACCELERATOR;
+    if (error == 0)
+        error = ops_query(store, &whose, &ops, &analysis->cuda);
+    if (error == 0)
+        error = steps_query(store, &whose, &steps, &analysis->steps);
+    if (error == 0)
+        error = gpu_query(store, &whose, &gpu, &analysis->gpu);
+    if (error == 0)
+        error = memory_query(store, &whose, &memory, &analysis->memory);
+    return error;
+}
+
+void analysis_free(struct analysis *analysis)
+{
+    bottlenecks_free(&analysis->summary);
+    answer_free(&analysis->cpu.head);
+    answer_free(&analysis->cuda.head);
+    answer_free(&analysis->steps.head);
+    answer_free(&analysis->gpu.head);
+    answer_free(&analysis->memory.head);
+}
+
+const char *analysis_format(const struct file_result *file)
+{
+    if (file->is_array)
+        return file->is_gzip ? "kineto-array-gzip" : "kineto-array";
+    return file->is_gzip ? "kineto-gzip" : "kineto";
+}
+
+uint64_t analysis_skipped(const struct file_result *file)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < TRACE_SKIPS; i++)
+        sum += file->reader_skipped[i];
+    for (int i = 0; i < FILE_SKIPS; i++)
+        sum += file->skipped[i];
+    return sum;
+}
+
+static void add_reason(cJSON *list, const char *reason, uint64_t count, uint64_t offset)
+{
+    if (count == 0)
+        return;
+    cJSON *part = cJSON_CreateObject();
+
+    json_text(part, "reason", reason);
+    json_count(part, "count", count);
+    json_count(part, "first_offset", offset);
+    cJSON_AddItemToArray(list, part);
+}
+
+static void add_skipped(cJSON *body, const struct file_result *file)
+{
+    cJSON *part = cJSON_AddObjectToObject(body, "skipped"), *list;
+    uint64_t first = UINT64_MAX;
+
+    for (int i = 0; i < TRACE_SKIPS; i++)
+        if (file->reader_skipped[i] > 0 && file->reader_offset[i] < first)
+            first = file->reader_offset[i];
+    for (int i = 0; i < FILE_SKIPS; i++)
+        if (file->skipped[i] > 0 && file->first_offset[i] < first)
+            first = file->first_offset[i];
+    json_count(part, "count", analysis_skipped(file));
+    if (first == UINT64_MAX)
+        cJSON_AddNullToObject(part, "first_offset");
+    else
+        json_count(part, "first_offset", first);
+    list = cJSON_AddArrayToObject(part, "reasons");
+    for (int i = 0; i < TRACE_SKIPS; i++)
+        add_reason(list, trace_skip_text((enum trace_skip)i), file->reader_skipped[i],
+                   file->reader_offset[i]);
+    for (int i = 0; i < FILE_SKIPS; i++)
+        add_reason(list, file_skip_text((enum file_skip)i), file->skipped[i],
+                   file->first_offset[i]);
+}
+
+static void add_ops(cJSON *body, const struct analysis *analysis)
+{
+    cJSON *part = cJSON_AddObjectToObject(body, "ops");
+
+    cJSON_AddItemToObject(part, "cpu", ops_list_json(&analysis->cpu));
+    cJSON_AddItemToObject(part, "cuda", ops_list_json(&analysis->cuda));
+}
+
+static void add_steps(cJSON *body, const struct steps_answer *steps)
+{
+    cJSON *list = cJSON_AddArrayToObject(body, "step_rows");
+
+    for (uint32_t i = 0; i < steps->row_count; i++)
+        cJSON_AddItemToArray(list, step_json(&steps->rows[i]));
+}
+
+cJSON *analysis_json(const struct analysis *analysis)
+{
+    static const char *const memories[] = {NULL, "totals", "deltas"};
+    const struct file_result *file = analysis->file;
+    cJSON *body = bottlenecks_json(&analysis->summary), *gpu;
+
+    json_text(body, "format", analysis_format(file));
+    json_text(body, "file", analysis->path);
+    json_count(body, "events", file->events);
+    json_count(body, "events_in_tables", file->taken);
+    json_ms(body, "span_ms", (double)file->span_ns);
+    add_skipped(body, file);
+    json_text(body, "error", *file->error == '\0' ? NULL : file->error);
+    cJSON_AddBoolToObject(body, "cut", file->is_cut);
+    json_text(body, "steps_from",
+              analysis->summary.head.steps == 0 ? NULL
+              : file->inferred_steps            ? "optimizer"
+                                                : "ProfilerStep");
+    json_text(body, "memory_from", memories[file->memory]);
+    gpu = gpu_json(&analysis->gpu);
+    cJSON_AddItemToObject(body, "gpu", cJSON_DetachItemFromObject(gpu, "devices"));
+    cJSON_Delete(gpu);
+    add_steps(body, &analysis->steps);
+    add_ops(body, analysis);
+    return body;
+}

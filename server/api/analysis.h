@@ -1,0 +1,43 @@
+/* All that the tables say of one trace file: for the command and for its JSON. */
+#ifndef API_ANALYSIS_H
+#define API_ANALYSIS_H
+
+#include <cjson/cJSON.h>
+
+#include "ingest/file/file.h"
+#include "query/bottlenecks_query.h"
+
+struct store;
+
+struct analysis_request {
+    uint32_t k; /* ops of each list, 0 = 10 */
+    enum ops_sort sort;
+    struct window window; /* WINDOW_DEFAULT: all of it */
+    int32_t rank;         /* SELECT_ANY: as the file says */
+};
+
+struct analysis {
+    const char *path; /* borrowed */
+    const struct file_result *file;
+    struct bottlenecks_answer summary;
+    struct ops_answer cpu, cuda; /* as the request sorts and limits them */
+    struct steps_answer steps;
+    struct gpu_answer gpu;
+    struct memory_answer memory;
+};
+
+/* -errno of the queries (query/answer.h); analysis_free() is owed in any case. */
+MUST_CHECK int analysis_make(struct store *store, const struct file_result *file,
+                             const struct analysis_request *request,
+                             struct analysis *analysis);
+void analysis_free(struct analysis *analysis);
+
+cJSON *analysis_json(const struct analysis *analysis);
+
+/* "object" and the like: how the file is laid out. */
+const char *analysis_format(const struct file_result *file);
+
+/* Of all reasons, the reader's and the tables'. */
+uint64_t analysis_skipped(const struct file_result *file);
+
+#endif

@@ -1,0 +1,211 @@
+/* trainglass analyze: trace files to a report on the terminal, or to JSON. */
+#include "analyze.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregate/store.h"
+#include "api/api.h"
+#include "command.h"
+
+#define INTERRUPTED 130 /* 128 + SIGINT, as a shell says it */
+#define TOP         10u
+
+/* Nobody asks for the events again: the tables are enough. */
+#define HISTORY_BYTES ((uint64_t)1 << 20)
+
+enum flag { FLAG_TOP, FLAG_SORT, FLAG_GROUP, FLAG_STEPS, FLAG_DEVICE, FLAG_RANK };
+
+/* What torch's key_averages().table() calls the columns. */
+static int sort_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        enum ops_sort sort;
+    } torch[] = {{"cpu_time_total", OPS_BY_TOTAL},
+                 {"self_cpu_time_total", OPS_BY_SELF},
+                 {"cpu_time", OPS_BY_MEAN},
+                 {"cuda_time_total", OPS_BY_DEVICE_TOTAL},
+                 {"self_cuda_time_total", OPS_BY_DEVICE_SELF},
+                 {"device_time_total", OPS_BY_DEVICE_TOTAL},
+                 {"self_device_time_total", OPS_BY_DEVICE_SELF}};
+
+    for (size_t i = 0; i < sizeof(torch) / sizeof(torch[0]); i++)
+        if (strcmp(torch[i].name, name) == 0)
+            return (int)torch[i].sort;
+    return ops_sort_of(name);
+}
+
+static bool read_number(const char *text, long low, long high, long *number)
+{
+    char *end;
+
+    errno = 0;
+    *number = strtol(text, &end, 10);
+    return errno == 0 && end != text && *end == '\0' && *number >= low &&
+           *number <= high;
+}
+
+static bool refuse(const char *flag, const char *value, const char *wanted)
+{
+    command_complain("%s: '%.60s' is not %s", flag, value, wanted);
+    return false;
+}
+
+static bool read_choice(const struct invocation *invocation,
+                        struct analyze_options *options)
+{
+    const char *device = invocation->flags[FLAG_DEVICE];
+    const char *group = invocation->flags[FLAG_GROUP];
+    const char *sort = invocation->flags[FLAG_SORT];
+
+    options->cpu = device == NULL || strcmp(device, "cpu") == 0;
+    options->cuda = device == NULL || strcmp(device, "cuda") == 0;
+    if (!options->cpu && !options->cuda)
+        return refuse("--device", device, "cpu or cuda");
+    if (group != NULL && strcmp(group, "name") != 0)
+        return refuse("--group", group, "name: ops are grouped by name alone");
+    options->request.sort = OPS_BY_SELF;
+    if (sort != NULL && sort_of(sort) < 0)
+        return refuse("--sort", sort, "a column of the tables");
+    if (sort != NULL)
+        options->request.sort = (enum ops_sort)sort_of(sort);
+    return true;
+}
+
+static bool read_flags(const struct invocation *invocation,
+                       struct analyze_options *options)
+{
+    const char *top = invocation->flags[FLAG_TOP];
+    const char *steps = invocation->flags[FLAG_STEPS];
+    const char *rank = invocation->flags[FLAG_RANK], *reason;
+    long number = invocation->json ? (long)OPS_K_MAX : (long)TOP;
+
+    *options = (struct analyze_options){.request = {.rank = SELECT_ANY}};
+    if (top != NULL && !read_number(top, 1, (long)OPS_K_MAX, &number))
+        return refuse("--top", top, "a whole number from 1 to 1000");
+    options->request.k = (uint32_t)number;
+    if (rank != NULL && !read_number(rank, 0, INT32_MAX, &number))
+        return refuse("--rank", rank, "a rank");
+    if (rank != NULL)
+        options->request.rank = (int32_t)number;
+    if (steps != NULL && (window_parse(steps, &options->request.window, &reason) != 0 ||
+                          options->request.window.kind != WINDOW_STEPS))
+        return refuse("--steps", steps, "a range of step numbers, such as 5-10");
+    return read_choice(invocation, options);
+}
+
+static const char *name_of(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
+static int complain(const struct analyze_file *file, const struct file_result *result,
+                    int error)
+{
+    if (error == -ECANCELED) {
+        command_complain("%.200s: interrupted", name_of(file->path));
+        return INTERRUPTED;
+    }
+    command_complain("%.300s: %s", name_of(file->path),
+                     result->error[0] != '\0' ? result->error : strerror(-error));
+    return EXIT_UNREADABLE;
+}
+
+/* One file that was loaded: printed, or added to `documents`. */
+static int show(struct store *store, const struct analyze_file *file,
+                const struct file_result *result, const struct analyze_options *options,
+                cJSON *documents)
+{
+    struct analysis analysis;
+    int error = analysis_make(store, result, &options->request, &analysis);
+
+    analysis.path = file->path;
+    if (error == 0 && documents != NULL)
+        cJSON_AddItemToArray(documents, analysis_json(&analysis));
+    else if (error == 0)
+        analyze_report(&analysis, options, analyze_columns());
+    else
+        command_complain("%.300s: %s", name_of(file->path),
+                         analysis.summary.head.reason != NULL &&
+                                 *analysis.summary.head.reason != '\0'
+                             ? analysis.summary.head.reason
+                             : strerror(-error));
+    analysis_free(&analysis);
+    return error == 0 ? EXIT_DONE : EXIT_UNREADABLE;
+}
+
+static bool is_wanted(const struct file_result *result,
+                      const struct analyze_options *options)
+{
+    return options->request.rank == SELECT_ANY || result->rank < 0 ||
+           result->rank == options->request.rank;
+}
+
+static int analyze_all(const struct analyze_files *files,
+                       const struct analyze_options *options, cJSON *documents)
+{
+    int code = EXIT_DONE;
+
+    for (uint32_t i = 0; i < files->count && code != INTERRUPTED; i++) {
+        struct store_limits limits = {.history_bytes = HISTORY_BYTES};
+        struct store *store = store_new(&limits);
+        struct file_result result = {0};
+        int error = store == NULL ? -ENOMEM
+                                  : analyze_files_load(store, &files->list[i], &result);
+
+        if (error != 0)
+            code = complain(&files->list[i], &result, error);
+        else if (is_wanted(&result, options) &&
+                 show(store, &files->list[i], &result, options, documents) != EXIT_DONE)
+            code = EXIT_UNREADABLE;
+        store_free(store);
+    }
+    return code;
+}
+
+/* A lone file stands for itself, several are a list. */
+static int print_documents(cJSON *documents, uint32_t files)
+{
+    cJSON *document;
+
+    if (files == 1) {
+        document = cJSON_DetachItemFromArray(documents, 0);
+        cJSON_Delete(documents);
+    } else {
+        document = cJSON_CreateObject();
+        cJSON_AddItemToObject(document, "files", documents);
+    }
+    return document == NULL ? EXIT_DONE : command_print_json(document);
+}
+
+int command_analyze(const struct invocation *invocation)
+{
+    struct analyze_options options;
+    struct analyze_files files;
+    const char *what = "";
+    int code, printed;
+
+    if (!read_flags(invocation, &options))
+        return EXIT_USAGE;
+    int error = analyze_files_find(&files, invocation->argv, invocation->argc, &what);
+
+    if (error != 0) {
+        command_complain("%.300s: %s", what,
+                         error == -ENOENT ? "no such file, or a folder without traces"
+                                          : strerror(-error));
+        analyze_files_free(&files);
+        return EXIT_UNREADABLE;
+    }
+    cJSON *documents = invocation->json ? cJSON_CreateArray() : NULL;
+
+    code = analyze_all(&files, &options, documents);
+    printed = documents != NULL ? print_documents(documents, files.count)
+              : fflush(stdout) == 0 && !ferror(stdout) ? EXIT_DONE
+                                                       : EXIT_CANNOT_START;
+    analyze_files_free(&files);
+    return code != EXIT_DONE ? code : printed;
+}

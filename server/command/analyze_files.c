@@ -1,0 +1,213 @@
+/* Which files there are, and reading one while somebody waits. */
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "analyze.h"
+#include "wire/clock.h"
+
+#define FILES_MAX   4096u
+#define PATIENCE_MS 1000 /* then a line says how far it is */
+#define TICK_MS     200
+
+static int add_file(struct analyze_files *files, const char *path, const char *session)
+{
+    if (files->count == FILES_MAX)
+        return -E2BIG;
+    if (files->count == files->capacity) {
+        uint32_t capacity = files->capacity == 0 ? 8 : files->capacity * 2;
+        struct analyze_file *list = realloc(files->list, capacity * sizeof(*list));
+
+        if (list == NULL)
+            return -ENOMEM;
+        files->list = list;
+        files->capacity = capacity;
+    }
+    struct analyze_file *file = &files->list[files->count];
+
+    file->path = strdup(path);
+    if (file->path == NULL)
+        return -ENOMEM;
+    snprintf(file->session, sizeof(file->session), "%s", session);
+    files->count++;
+    return 0;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), with = strlen(end);
+
+    return length >= with && strcmp(text + length - with, end) == 0;
+}
+
+static int is_trace(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.' &&
+           (ends_with(entry->d_name, ".json") || ends_with(entry->d_name, ".json.gz"));
+}
+
+static int add_folder(struct analyze_files *files, const char *folder, int number)
+{
+    struct dirent **entries;
+    int count = scandir(folder, &entries, is_trace, versionsort);
+    char path[4096], session[64];
+    int error = count < 0 ? -errno : count == 0 ? -ENOENT : 0;
+
+    snprintf(session, sizeof(session), "t-folder-%d", number);
+    for (int i = 0; i < count; i++) {
+        if (error == 0) {
+            snprintf(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
+            error = add_file(files, path, session);
+        }
+        free(entries[i]);
+    }
+    if (count >= 0)
+        free(entries);
+    return error;
+}
+
+int analyze_files_find(struct analyze_files *files, char **words, int count,
+                       const char **what)
+{
+    struct stat status;
+    int error = 0;
+
+    *files = (struct analyze_files){0};
+    for (int i = 0; i < count && error == 0; i++) {
+        *what = words[i];
+        if (strcmp(words[i], "-") != 0 && stat(words[i], &status) != 0)
+            error = -errno;
+        else if (strcmp(words[i], "-") != 0 && S_ISDIR(status.st_mode))
+            error = add_folder(files, words[i], i);
+        else
+            error = add_file(files, words[i], "");
+    }
+    return error;
+}
+
+void analyze_files_free(struct analyze_files *files)
+{
+    for (uint32_t i = 0; i < files->count; i++)
+        free(files->list[i].path);
+    free(files->list);
+}
+
+/* ---- reading with patience ------------------------------------------------------------ */
+
+/* What a signal stops; written around the run of a reader. */
+static _Atomic(struct trace_reader *) running;
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number)
+{
+    struct trace_reader *reader = atomic_load(&running);
+
+    interrupted = number;
+    if (reader != NULL)
+        trace_reader_cancel(reader);
+}
+
+struct watching {
+    const char *path;
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards `done` */
+    pthread_cond_t ended;
+    bool done, started;
+};
+
+static void print_progress(const char *path, bool *shown)
+{
+    struct trace_reader *reader = atomic_load(&running);
+    uint64_t at = 0, of = 0;
+
+    if (reader == NULL)
+        return;
+    trace_reader_position(reader, &at, &of);
+    if (of > 0)
+        fprintf(stderr, "\r\033[Ktrainglass: %.40s: %3.0f %% of %.0f MB", path,
+                100 * (double)at / (double)of, (double)of / 1e6);
+    else
+        fprintf(stderr, "\r\033[Ktrainglass: %.40s: %.0f MB", path, (double)at / 1e6);
+    *shown = true;
+}
+
+static void *watch(void *argument)
+{
+    struct watching *watching = argument;
+    uint64_t at = clock_ns(CLOCK_MONOTONIC) + PATIENCE_MS * UINT64_C(1000000);
+    bool shown = false;
+
+    pthread_mutex_lock(&watching->lock);
+    while (!watching->done) {
+        struct timespec deadline = {.tv_sec = (time_t)(at / 1000000000),
+                                    .tv_nsec = (long)(at % 1000000000)};
+
+        if (pthread_cond_timedwait(&watching->ended, &watching->lock, &deadline) !=
+            ETIMEDOUT)
+            continue;
+        print_progress(watching->path, &shown);
+        at += TICK_MS * UINT64_C(1000000);
+    }
+    pthread_mutex_unlock(&watching->lock);
+    if (shown)
+        fputs("\r\033[K", stderr);
+    return NULL;
+}
+
+static void begin_watching(void *user, struct trace_reader *reader)
+{
+    struct watching *watching = user;
+    pthread_condattr_t attributes;
+
+    atomic_store(&running, reader);
+    if (interrupted)
+        trace_reader_cancel(reader);
+    if (!isatty(STDERR_FILENO))
+        return;
+    pthread_mutex_init(&watching->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&watching->ended, &attributes);
+    pthread_condattr_destroy(&attributes);
+    watching->started = pthread_create(&watching->thread, NULL, watch, watching) == 0;
+}
+
+static void end_watching(void *user)
+{
+    struct watching *watching = user;
+
+    if (watching->started) {
+        pthread_mutex_lock(&watching->lock);
+        watching->done = true;
+        pthread_cond_signal(&watching->ended);
+        pthread_mutex_unlock(&watching->lock);
+        pthread_join(watching->thread, NULL);
+    }
+    atomic_store(&running, NULL);
+}
+
+int analyze_files_load(struct store *store, const struct analyze_file *file,
+                       struct file_result *result)
+{
+    struct watching watching = {.path = file->path};
+    struct file_request request = {.path = file->path,
+                                   .session =
+                                       file->session[0] == '\0' ? NULL : file->session,
+                                   .on_start = begin_watching,
+                                   .on_end = end_watching,
+                                   .user = &watching};
+    struct sigaction action = {.sa_handler = on_interrupt};
+    int error;
+
+    sigaction(SIGINT, &action, NULL);
+    error = file_load(store, &request, result);
+    return interrupted ? -ECANCELED : error;
+}

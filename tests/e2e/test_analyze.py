@@ -1,0 +1,301 @@
+"""`trainglass analyze` against a plain reading of the same file (tests/trace_reference.py):
+counts exactly, times to a microsecond."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import harness  # noqa: E402
+import trace_reference  # noqa: E402
+
+TRACES = [folder / "shared" / "traces" for folder in harness.ROOT.parents]
+TRACES = next((folder for folder in TRACES if folder.is_dir()), None)
+US = 1e-3  # in ms
+
+TRAINING = """
+import sys, torch
+from torch.profiler import ProfilerActivity, profile, record_function, schedule
+model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 8))
+optimizer = torch.optim.Adam(model.parameters())
+data = torch.utils.data.DataLoader(
+    torch.utils.data.TensorDataset(torch.randn(96, 64), torch.randint(8, (96,))), batch_size=8)
+torch.set_num_threads(1)
+marked = sys.argv[2] == "marked"
+options = dict(record_shapes=True, profile_memory=True, with_stack=True, with_modules=True) \\
+    if sys.argv[3] == "all" else {}
+with profile(activities=[ProfilerActivity.CPU],
+             schedule=schedule(wait=1, warmup=1, active=8, repeat=1) if marked else None,
+             **options) as profiler:
+    for inputs, labels in data:
+        with record_function("my forward"):
+            loss = torch.nn.functional.cross_entropy(model(inputs), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if marked:
+            profiler.step()
+profiler.export_chrome_trace(sys.argv[1])
+import json
+print(json.dumps({row.key: [row.count, row.self_cpu_time_total]
+                  for row in profiler.key_averages()}))
+"""
+
+
+def analyze(*arguments, code=0, **more):
+    done = subprocess.run([harness.PROGRAM, "analyze", *map(str, arguments)],
+                          capture_output=True, text=True, timeout=harness.PATIENCE_S, **more)
+    assert done.returncode == code, (done.returncode, done.stderr)
+    return done
+
+
+class Agreement:
+    """What a file's answer and its plain reading must agree in."""
+
+    def agree(self, path):
+        truth = trace_reference.Trace(str(path))
+        answer = json.loads(analyze(path, "--json").stdout)
+        self.near(answer["span_ms"], truth.span_ns, "span")
+        for device in ("cpu", "cuda"):
+            self.agree_in_rows(answer["ops"][device], truth.rows(device))
+        self.agree_in_device_time(answer["ops"]["cpu"], truth)
+        self.agree_in_steps(answer["step_rows"], truth)
+        self.agree_in_devices(answer["gpu"], truth)
+        self.agree_in_peaks(answer["memory_peaks"], truth)
+        return truth, answer
+
+    def near(self, ms, ns, what):
+        self.assertIsNotNone(ms, what)
+        self.assertLessEqual(abs(ms - ns / 1e6), US, what)
+
+    def agree_in_rows(self, rows, truth):
+        found = {(row["name"], row["kind"]): row for row in rows}
+        self.assertEqual(set(found), {(clean(name), kind) for name, kind in truth})
+        for (name, kind), (count, total, own) in truth.items():
+            row = found[clean(name), kind]
+            self.assertEqual(row["recorded_count"], count, name)
+            self.near(row["recorded_total_ms"], total, name)
+            self.near(row["self_ms"], own, name)
+
+    def agree_in_device_time(self, rows, truth):
+        times = truth.device_time()
+        for row in rows:
+            if row["kind"] in ("runtime", "sync") or not truth.devices():
+                continue
+            total, own = times.get(row["name"], (0, 0))
+            self.near(row["device_total_ms"], total, row["name"])
+            if row["kind"] == "op":
+                self.near(row["device_self_ms"], own, row["name"])
+
+    def agree_in_steps(self, rows, truth):
+        self.assertEqual([row["number"] for row in rows], [step[0] for step in truth.steps])
+        for row, step in zip(rows, truth.steps):
+            self.near(row["start_ms"], step[1] - truth.zero, "start")
+            self.near(row["duration_ms"], step[2] - step[1], "duration")
+            for phase, ns in truth.phases(step).items():
+                if ns is None:
+                    self.assertIsNone(row[phase + "_ms"])
+                else:
+                    self.near(row[phase + "_ms"], ns, f"{phase} of step {step[0]}")
+
+    def agree_in_devices(self, devices, truth):
+        found = {device["device"]: device for device in devices}
+        self.assertEqual(set(found), {f"cuda:{device}" for device in truth.devices()})
+        for number in truth.devices():
+            device, sums = found[f"cuda:{number}"], truth.device_uses(number)
+            for use in ("compute", "communication", "copy"):
+                self.near(device["use_ms"][use], sums[use], use)
+            for cause in trace_reference.CAUSES:
+                self.near(device["idle_by_cause_ms"][cause], sums["idle_" + cause], cause)
+            self.near(device["overlap_ms"], sums["overlap"], "overlap")
+            self.near(device["busy_ms"] + device["idle_ms"], truth.span_ns, "busy and idle")
+
+    def agree_in_peaks(self, peaks, truth):
+        found = {peak["device"]: (peak["bytes"], peak["time_ms"]) for peak in peaks}
+        self.assertEqual(set(found), set(truth.peaks()))
+        for device, (size, time_ns) in truth.peaks().items():
+            self.assertEqual(found[device][0], size, device)
+            self.near(found[device][1], time_ns, device)
+
+
+def clean(name):
+    return name.encode("utf-8", "replace").decode()[:4096]
+
+
+@unittest.skipIf(TRACES is None, "no shared/traces beside the checkout")
+class RealTraces(unittest.TestCase, Agreement):
+    def test_every_real_trace_has_the_tables_of_a_plain_reading(self):
+        paths = sorted(TRACES.glob("*.json.gz"))
+        self.assertTrue(paths)
+        for path in paths:
+            with self.subTest(path.name[:60]):
+                self.agree(path)
+
+    def test_a_window_of_steps_has_the_ops_that_began_in_them(self):
+        path = next(TRACES.glob("*num_workers_0*"))
+        truth = trace_reference.Trace(str(path))
+        answer = json.loads(analyze(path, "--json", "--steps", "6-6").stdout)
+        self.assertEqual(answer["steps"], 1)
+        for device in ("cpu", "cuda"):
+            self.agree_in_rows(answer["ops"][device], truth.rows(device, truth.steps[1]))
+
+    def test_the_report_alone_says_why_each_of_two_trainings_is_slow(self):
+        slow, fast = (analyze(next(TRACES.glob(f"*num_workers_{workers}*"))).stdout
+                      for workers in (0, 4))
+        self.assertIn("Training waits for the next batch", slow)
+        self.assertNotIn("Training waits for the next batch", fast)
+        self.assertRegex(slow, r"data loading +69\.\d+ ms +39\.\d %")
+        self.assertIn("The GPU waits for the CPU to launch its work", fast)
+
+    def test_no_line_of_the_report_is_wider_than_the_terminal(self):
+        for path in TRACES.glob("*.json.gz"):
+            for columns in (80, 120):
+                text = analyze(path, env={**os.environ, "COLUMNS": str(columns)}).stdout
+                for line in text.splitlines()[1:]:
+                    self.assertLessEqual(len(line), columns, line)
+
+
+class TorchTraces(unittest.TestCase, Agreement):
+    def setUp(self):
+        self.python = os.environ.get("TORCH_PYTHON")
+        if not self.python:
+            self.skipTest("TORCH_PYTHON names no interpreter with PyTorch")
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def train(self, *options):
+        path = pathlib.Path(self.folder.name) / "trace.json"
+        done = subprocess.run([self.python, "-c", TRAINING, str(path), *options],
+                              capture_output=True, text=True, timeout=600)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return path, json.loads(done.stdout.splitlines()[-1])
+
+    def test_a_new_trace_with_shapes_stacks_memory_and_modules_agrees(self):
+        path, _ = self.train("marked", "all")
+        truth, answer = self.agree(path)
+        self.assertEqual(len(truth.steps), 8)
+        self.assertEqual(answer["steps_from"], "ProfilerStep")
+
+    def test_without_marked_steps_an_update_ends_a_step(self):
+        path, _ = self.train("unmarked", "plain")
+        truth, answer = self.agree(path)
+        self.assertEqual(len(truth.steps), 12)
+        self.assertEqual(answer["steps_from"], "optimizer")
+        self.assertGreater(answer["phases"]["backward"], 0)
+        self.assertGreater(answer["dataloader_time_pct"], 0)
+
+    def test_torch_counts_the_same_and_finds_the_same_self_time(self):
+        path, averages = self.train("unmarked", "plain")
+        rows = {row["name"]: row for row in
+                json.loads(analyze(path, "--json").stdout)["ops"]["cpu"]}
+        for name, (count, own_us) in averages.items():
+            if name.startswith("[") or rows[name]["kind"] == "range":
+                continue  # memory, and ranges: these take no self time with us
+            self.assertEqual(rows[name]["recorded_count"], count, name)
+        whole = sum(row["self_ms"] for row in rows.values())
+        ops = [name for name in averages if name.startswith("aten::")]
+        torch_ms = sum(averages[name][1] for name in ops) / 1000
+        ours_ms = sum(rows[name]["self_ms"] for name in ops)
+        self.assertLess(abs(torch_ms - ours_ms), 0.005 * torch_ms)
+        self.assertGreater(whole, 0)
+
+
+class Command(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def write(self, text, name="trace.json"):
+        path = pathlib.Path(self.folder.name) / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    @staticmethod
+    def events(*events):
+        return json.dumps({"traceEvents": [
+            {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1, **event} for event in events]})
+
+    def test_what_cannot_be_read_is_one_line_and_exit_code_3(self):
+        for path in (self.write(""), self.write("no json", "b.json"), "/nonexistent",
+                     self.folder.name + "/none", self.write("{}", "c.json"),
+                     self.write('{"traceEvents": []}', "d.json")):
+            done = analyze(path, code=3)
+            self.assertEqual(done.stdout, "")
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+    def test_wrong_flags_are_exit_code_2(self):
+        path = self.write(self.events({"name": "a", "ts": 1, "dur": 1}))
+        for flags in (["--top", "0"], ["--top", "x"], ["--sort", "colour"],
+                      ["--group", "shape"], ["--steps", "3"], ["--device", "tpu"],
+                      ["--rank", "-1"], ["--colour"]):
+            analyze(path, *flags, code=2)
+        analyze(code=2)
+
+    def test_a_file_that_was_cut_says_so_and_counts_the_rest(self):
+        text = self.events({"name": "a", "ts": 1, "dur": 1}, {"name": "b", "ts": 3, "dur": 1})
+        answer = json.loads(analyze(self.write(text[:-20]), "--json").stdout)
+        self.assertTrue(answer["cut"])
+        self.assertEqual([row["name"] for row in answer["ops"]["cpu"]], ["a"])
+        self.assertEqual(answer["skipped"]["count"], 1)
+
+    def test_unfinished_and_impossible_events_are_skipped_with_their_reason(self):
+        path = self.write(self.events(
+            {"name": "a", "ts": 1, "dur": 5}, {"name": "b", "ts": 1, "dur": -5},
+            {"name": "c", "ts": 2, "dur": 900000, "args": {"finished": False}},
+            {"name": "d", "ts": 2, "dur": 1, "cat": "strange"}))
+        answer = json.loads(analyze(path, "--json").stdout)
+        self.assertEqual([row["name"] for row in answer["ops"]["cpu"]], ["a"])
+        self.assertEqual(answer["span_ms"], 0.005)
+        self.assertEqual(sorted(part["count"] for part in answer["skipped"]["reasons"]),
+                         [1, 1, 1])
+
+    def test_a_step_that_the_device_repeats_is_counted_once(self):
+        path = self.write(self.events(
+            {"name": "ProfilerStep#3", "cat": "user_annotation", "ts": 0, "dur": 10},
+            {"name": "ProfilerStep#3", "cat": "gpu_user_annotation", "ts": 1, "dur": 10,
+             "pid": 0, "tid": 7},
+            {"name": "aten::add", "ts": 1, "dur": 2}))
+        answer = json.loads(analyze(path, "--json").stdout)
+        self.assertEqual([row["number"] for row in answer["step_rows"]], [3])
+        self.assertEqual([row["name"] for row in answer["ops"]["cpu"]], ["aten::add"])
+
+    def test_several_files_and_a_folder_of_ranks_are_a_list(self):
+        for rank in (0, 1):
+            document = json.loads(self.events({"name": f"op{rank}", "ts": 1, "dur": 1}))
+            document["distributedInfo"] = {"backend": "nccl", "rank": rank, "world_size": 2}
+            self.write(json.dumps(document), f"rank{rank}.json")
+        answer = json.loads(analyze(self.folder.name, "--json").stdout)
+        self.assertEqual([file["rank"] for file in answer["files"]], [0, 1])
+        answer = json.loads(analyze(self.folder.name, "--json", "--rank", "1").stdout)
+        self.assertEqual([file["rank"] for file in answer["files"]], [1])
+
+    def test_standard_input_is_a_file_too(self):
+        text = self.events({"name": "a", "ts": 1, "dur": 1})
+        self.assertIn("standard input", analyze("-", input=text).stdout)
+
+    def test_an_interrupt_ends_it_with_one_line(self):
+        reader, writer = os.pipe()
+        process = subprocess.Popen([harness.PROGRAM, "analyze", "-"], stdin=reader,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        os.close(reader)
+        os.write(writer, b'{"traceEvents": [')
+
+        def caught():
+            with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
+                masks = dict(line.split(":", 1) for line in status)
+            return int(masks["SigCgt"], 16) >> (signal.SIGINT - 1) & 1
+        harness.wait_for(caught, "the handler")
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=harness.PATIENCE_S)
+        os.close(writer)
+        self.assertEqual(process.returncode, 130)
+        self.assertIn("interrupted", complaint)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,464 @@
+"""A trace file read the plain, slow way: the truth that the C engine is tested against.
+
+Nothing is shared with the engine: the whole file is parsed by `json`, stamps are exact
+integers of ns made from the decimal text, and every definition is written down as it
+reads, without a thought for speed. What both must agree on:
+
+- Self time of an op: its duration less that of ops and calls nested directly in it on its
+  thread. One range lies in another when it begins inside and ends inside; stamps may be
+  cut to whole us, so it may seem to end up to 1 us later. Of several that hold it, the one
+  that ends first is its parent; of equal ones the one that began later. Annotations are
+  rows of kind "range" that take no self time and give none.
+- Steps are ProfilerStep ranges of the training thread, each once; else what ends with an
+  update of the optimizer.
+- Device time: each instant once, work cut where the next of its stream begins.
+- A gap between two pieces of work has one cause: collector/aggregate/gpu.h.
+
+    python3 tests/trace_reference.py FILE     prints what it found
+"""
+import bisect
+import collections
+import decimal
+import gzip
+import json
+import re
+import sys
+
+ROUNDING_NS = 1000
+LATENCY_NS = 10_000
+CATEGORIES = {
+    "cpu_op": "op", "operator": "op", "user_annotation": "range",
+    "runtime": "runtime", "cuda_runtime": "runtime", "driver": "runtime",
+    "cuda_driver": "runtime", "xpu_runtime": "runtime",
+    "kernel": "kernel", "memcpy": "memcpy", "gpu_memcpy": "memcpy",
+    "memset": "memset", "gpu_memset": "memset",
+}
+ANNOTATIONS = ("enumerate(DataLoader)", "Optimizer.", "record_param_comms",
+               "Torch-Compiled Region", "## Call Compiled", "CompiledFunction",
+               "TorchDynamo Cache", "DistributedDataParallel.forward", "FSDP::", "[pl]",
+               "PL:")
+DEVICE_KINDS = ("kernel", "memcpy", "memset")
+CAUSES = ("data", "sync", "launch", "copy", "alloc", "collective", "python", "unknown")
+
+
+class Event:
+    """One thing that takes part; times in ns."""
+    __slots__ = ("name", "kind", "thread", "start", "duration", "correlation", "external",
+                 "device", "stream", "order", "parent", "self_ns", "inside_ns", "end")
+
+    def __init__(self, name, kind, thread, start, duration, args, order):
+        self.name, self.kind, self.thread = name, kind, thread
+        self.start, self.duration, self.order = start, duration, order
+        self.end = start + duration
+        self.correlation = int(args.get("correlation") or 0)
+        self.external = int(args.get("External id", args.get("external id", 0)) or 0)
+        self.parent, self.self_ns, self.inside_ns = None, duration, 0
+        self.device = self.stream = None
+
+
+def to_ns(number):
+    return int(decimal.Decimal(str(number)) * 1000)
+
+
+def load(path):
+    opener = gzip.open if path.endswith(".gz") else open
+    with opener(path, "rt", encoding="utf-8", errors="replace") as file:
+        document = json.load(file, parse_float=decimal.Decimal, strict=False)
+    return {"traceEvents": document} if isinstance(document, list) else document
+
+
+class Trace:
+    def __init__(self, path):
+        document = load(path)
+        self.base_ns = int(document.get("baseTimeNanoseconds") or 0)
+        self.events, self.memory = [], []
+        for order, item in enumerate(document["traceEvents"]):
+            self.take(item, order)
+        stamps = [event.start for event in self.events] + [m["time"] for m in self.memory]
+        ends = [event.end for event in self.events] + [m["time"] for m in self.memory]
+        self.zero, self.last = min(stamps), max(ends)
+        self.span_ns = self.last - self.zero
+        self.threads = collections.defaultdict(list)
+        for event in self.events:
+            if event.kind not in DEVICE_KINDS:
+                self.threads[event.thread].append(event)
+        for events in self.threads.values():
+            nest(events)
+        self.trainer = max(self.threads, key=self.weight, default=None)
+        self.backwards = self.find_backwards()
+        self.steps = self.find_steps()
+
+    def take(self, item, order):
+        phase, args = item.get("ph"), item.get("args") or {}
+        thread = (str(item.get("pid")), str(item.get("tid")))
+        if phase == "X":
+            kind = CATEGORIES.get(str(item.get("cat")).lower())
+            if kind is None or args.get("finished") is False or \
+                    item.get("finished") is False:
+                return
+            event = Event(item["name"], kind, thread, to_ns(item["ts"]), to_ns(item["dur"]),
+                          args, order)
+            if kind == "op" and item["name"].startswith(ANNOTATIONS + ("ProfilerStep",)):
+                event.kind = "range"
+            if kind == "runtime" and "Synchronize" in item["name"] and \
+                    "::" not in item["name"]:
+                event.kind = "sync"
+            if kind in DEVICE_KINDS:
+                event.device = int(args.get("device", item.get("pid")))
+                event.stream = str(args.get("stream", item.get("tid")))
+            self.events.append(event)
+        elif phase == "i" and item.get("name") == "[memory]":
+            kind = int(args.get("Device Type", 0))
+            self.memory.append({
+                "time": to_ns(item["ts"]), "bytes": int(args["Bytes"]), "thread": thread,
+                "device": "cpu" if kind == 0 else f"cuda:{args.get('Device Id')}",
+                "total": args.get("Total Allocated"), "order": order})
+
+    def weight(self, thread):
+        events = self.threads[thread]
+
+        def any_named(prefix):
+            return any(event.name.startswith(prefix) for event in events)
+        return (any_named("ProfilerStep#"), any_named("Optimizer.step#"),
+                any_named("enumerate(DataLoader)"),
+                sum(event.kind == "op" for event in events))
+
+    # ---- steps and phases -----------------------------------------------------------
+
+    def named(self, prefix):
+        return sorted((event for event in self.threads.get(self.trainer, ())
+                       if event.name.startswith(prefix)),
+                      key=lambda event: (event.start, -event.end))
+
+    def find_steps(self):
+        steps, end = [], None
+        for event in self.named("ProfilerStep#"):
+            if end is None or event.start >= end:
+                number = int(re.match(r"\d*", event.name[len("ProfilerStep#"):])[0] or 0)
+                steps.append((number, event.start, event.end))
+                end = event.end
+        return steps or self.infer_steps()
+
+    def infer_steps(self):
+        updates = self.named("Optimizer.step#")
+        if not updates:
+            return []
+        counts = collections.Counter(event.name for event in updates)
+        first_seen = list(dict.fromkeys(event.name for event in updates))
+        rarest = min(reversed(first_seen), key=lambda name: counts[name])
+        data = [event for event in self.named("enumerate(DataLoader)")
+                if event.start < updates[0].start]
+        start = data[0].start if data else \
+            min(event.start for event in self.threads[self.trainer])
+        steps = []
+        for event in updates:
+            if event.name == rarest and event.end > start:
+                steps.append((len(steps), start, event.end))
+                start = event.end
+        return steps
+
+    def find_backwards(self):
+        """[start, end] of each backward pass, over all threads."""
+        found = []
+        for events in self.threads.values():
+            outer = [event for event in events if event.kind == "op" and
+                     is_backward(event.name)]
+            found += [[event.start, event.end] for event in outer]
+        foreground = sorted(
+            event.start for event in self.threads.get(self.trainer, ())
+            if event.kind == "op" and not is_backward(event.name) and
+            not inside_op(event))
+        joined = []
+        for start, end in sorted(found, key=lambda span: (span[0], -span[1])):
+            if joined and not (start > joined[-1][1] and
+                               between(foreground, joined[-1][1], start)):
+                joined[-1][1] = max(joined[-1][1], end)
+            else:
+                joined.append([start, end])
+        return joined
+
+    def phases(self, step):
+        """ns of data, forward, backward, optimizer of one step; None where not known."""
+        _, begin, end = step
+        marks = [(e.start, e.end, "data") for e in self.named("enumerate(DataLoader)")]
+        marks += [(e.start, e.end, "optimizer") for e in self.named("Optimizer.step#")]
+        marks += [(e.start, e.end, "zero") for e in self.named("Optimizer.zero_grad#")]
+        known = {kind for _, _, kind in marks} | \
+            ({"forward", "backward"} if self.backwards else set())
+        marks += [(start, stop, "backward") for start, stop in self.backwards]
+        sums, waiting, cursor = collections.Counter(), 0, begin
+        for start, stop, kind in sorted(marks):
+            if stop <= begin or start >= end:
+                continue
+            start, stop = max(start, begin), min(stop, end)
+            waiting += max(0, start - cursor)
+            if kind == "backward":
+                sums["forward"] += waiting
+            if kind != "zero":
+                waiting = 0
+                sums[kind] += max(0, stop - max(start, cursor))
+            cursor = max(cursor, stop)
+        return {phase: sums[phase] if phase in known else None
+                for phase in ("data", "forward", "backward", "optimizer")}
+
+    # ---- tables ----------------------------------------------------------------------
+
+    def rows(self, device, step=None):
+        """name, kind -> [count, total, self] of what began in the step, else of all."""
+        rows = collections.defaultdict(lambda: [0, 0, 0])
+        for event in self.events:
+            if (event.kind in DEVICE_KINDS) != (device == "cuda") or \
+                    event.name.startswith("ProfilerStep"):
+                continue
+            if step and not step[1] <= event.start < step[2]:
+                continue
+            row = rows[event.name, event.kind]
+            row[0] += 1
+            row[1] += event.duration
+            row[2] += 0 if event.kind == "range" else \
+                max(0, event.self_ns - event.inside_ns)
+        return dict(rows)
+
+    def peaks(self):
+        """device -> (bytes, time): the allocator's totals, else summed from zero."""
+        totals = any(m["total"] is not None for m in self.memory)
+        peaks, running = {}, collections.Counter()
+        for item in sorted(self.memory, key=lambda m: (m["time"], m["order"])):
+            if totals and item["total"] is None:
+                continue
+            running[item["device"]] += item["bytes"]
+            now = int(item["total"]) if totals else running[item["device"]]
+            if item["device"] not in peaks or now > peaks[item["device"]][0]:
+                peaks[item["device"]] = (now, item["time"] - self.zero)
+        return peaks
+
+    def device_time(self):
+        """op name -> [total, self] of what was launched in it."""
+        launched = collections.Counter()
+        for event in self.events:
+            if event.kind in DEVICE_KINDS and event.correlation:
+                launched[event.correlation] += event.duration
+        times = collections.defaultdict(lambda: [0, 0])
+        for events in self.threads.values():
+            for event in events:
+                if event.kind not in ("runtime", "sync") or \
+                        not launched.get(event.correlation):
+                    continue
+                ns, direct = launched[event.correlation], True
+                for holder in holders(event):
+                    times[holder.name][0] += ns
+                    if direct and holder.kind == "op":
+                        times[holder.name][1] += ns
+                        direct = False
+        return times
+
+    # ---- devices ------------------------------------------------------------------------
+
+    def devices(self):
+        """device -> [(start, end, use, correlation)] cut per stream, by start."""
+        found = collections.defaultdict(list)
+        for event in self.events:
+            if event.kind in DEVICE_KINDS:
+                found[event.device].append(event)
+        cut = {}
+        for device, events in found.items():
+            events.sort(key=lambda event: (event.start, event.end))
+            ends, last = {}, {}
+            for event in events:
+                before = last.get(event.stream)
+                if before is not None:
+                    ends[before] = min(ends[before], event.start)
+                ends[event], last[event.stream] = event.end, event
+            cut[device] = [(e.start, ends[e], use_of(e), e.correlation) for e in events]
+        return cut
+
+    def device_uses(self, device):
+        """Each instant of the span once: ns by use, idle by cause."""
+        works = self.devices()[device]
+        edges = sorted({self.zero, self.last, *(w[0] for w in works), *(w[1] for w in works)})
+        index = {edge: i for i, edge in enumerate(edges)}
+        active = [[0] * (len(edges) + 1) for _ in range(3)]
+        for start, end, use, _ in works:
+            active[use][index[start]] += 1
+            active[use][index[end]] -= 1
+        sums, now, gap = collections.Counter(), [0, 0, 0], None
+        starting = {}
+        for work in reversed(works):
+            starting[work[0]] = work
+        host = Host(self)
+        gaps = []
+        for i, edge in enumerate(edges):
+            if gap is not None and edge in starting:
+                gaps.append((gap, edge, starting[edge]))
+                gap = None
+            for use in range(3):
+                now[use] += active[use][i]
+            if i + 1 == len(edges):
+                break
+            length = edges[i + 1] - edge
+            if now[0] and now[1]:
+                sums["overlap"] += length
+            if any(now):
+                name = ("compute", "communication", "copy")[
+                    next(use for use in range(3) if now[use])]
+                sums[name] += length
+                gap = None
+            elif gap is None:
+                gap = edge
+        if gap is not None and gap < self.last:
+            gaps.append((gap, self.last, None))
+        for start, end, work in gaps:
+            sums["idle_" + host.cause(start, end, work)] += end - start
+        return sums
+
+
+class Host:
+    """What the host did, for the causes of idle time."""
+
+    def __init__(self, trace):
+        self.spans = collections.defaultdict(list)
+        self.launches = {}
+        for event in trace.events:
+            if event.kind in DEVICE_KINDS:
+                continue
+            if event.kind in ("runtime", "sync") and event.correlation:
+                self.launches[event.correlation] = event.start
+            kind = self.kind_of(event)
+            if kind:
+                self.spans[kind].append((event.start, event.end))
+        self.any = any(self.spans.values())
+        for kind, spans in self.spans.items():
+            joined = []
+            for start, end in sorted(spans):
+                if joined and start <= joined[-1][1]:
+                    joined[-1][1] = max(joined[-1][1], end)
+                else:
+                    joined.append([start, end])
+            self.spans[kind] = joined
+
+    @staticmethod
+    def kind_of(event):
+        name, call = event.name, event.kind in ("runtime", "sync")
+        low = name.lower()
+        if name.startswith("enumerate(DataLoader)"):
+            return "data"
+        if any(part in low for part in ("nccl:", "gloo:", "c10d::", "record_param_comms",
+                                        "ccl::")):
+            return "collective"
+        if event.kind == "sync":
+            return "sync"
+        if call and any(part in low for part in (
+                "cudamalloc", "cudafree", "hipmalloc", "hipfree", "cudahostalloc",
+                "cudahostregister", "cumemalloc", "cumemfree", "cumemcreate", "cumemmap")):
+            return "alloc"
+        if call and any(part in low for part in ("cudamemcpy", "hipmemcpy", "cumemcpy")):
+            return "copy"
+        return None if event.kind == "range" else "op"
+
+    def overlap(self, kind, start, end):
+        ns, at_start = 0, False
+        spans = self.spans.get(kind, ())
+        for i in range(bisect.bisect_right(spans, start, key=lambda span: span[1]),
+                       len(spans)):
+            if spans[i][0] >= end:
+                break
+            ns += min(spans[i][1], end) - max(spans[i][0], start)
+            at_start = at_start or spans[i][0] < start
+        return ns, at_start
+
+    def cause(self, start, end, work):
+        half = (end - start) - (end - start) // 2
+        if self.overlap("data", start, end)[0] >= half:
+            return "data"
+        if work and work[3] and self.launches.get(work[3], start) < start:
+            if work[2] == 1:
+                return "collective"
+            return "launch" if end - start <= LATENCY_NS else "unknown"
+        for kind in ("alloc", "copy", "collective"):
+            if self.overlap(kind, start, end)[0] >= half:
+                return kind
+        waited, at_start = self.overlap("sync", start, end)
+        if at_start or waited >= half:
+            return "sync"
+        if self.overlap("op", start, end)[0] >= half:
+            return "launch"
+        return "python" if self.any else "unknown"
+
+
+def is_backward(name):
+    return name.startswith(("autograd::engine::", "torch::autograd::")) or \
+        re.search(r"^.*?Backward\d*$", name) is not None
+
+
+def use_of(event):
+    if event.kind != "kernel":
+        return 2
+    low = event.name.lower()
+    return int(any(part in low for part in ("nccl", "rccl", "oneccl", "hccl", "mscclkernel")))
+
+
+def between(starts, low, high):
+    at = bisect.bisect_left(starts, low)
+    return at < len(starts) and starts[at] < high
+
+
+def nest(events):
+    """Finds the parent of every range of one thread, and what each gives its parent."""
+    def before(event):
+        external = event.external if event.kind == "op" else 0
+        return (event.start, -event.end, external if external else event.order)
+    events.sort(key=before)
+    # With ids on one side only, the file's order decides: as it stands.
+    effective, open_ranges = {}, []
+    place = {event: i for i, event in enumerate(events)}
+    for event in events:
+        open_ranges = [other for other in open_ranges if effective[other] > event.start]
+        end = event.end
+        for other in sorted(open_ranges, key=lambda o: (effective[o], -place[o])):
+            if effective[other] >= end:
+                break
+            if end - effective[other] <= ROUNDING_NS:
+                end = effective[other]
+                break
+        effective[event] = end
+        holding = [other for other in open_ranges if effective[other] >= end]
+        event.parent = sorted(holding, key=lambda o: (effective[o], -place[o]))
+        open_ranges.append(event)
+    for event in events:
+        if event.kind == "range":
+            continue
+        for holder in event.parent:
+            if holder.kind != "range":
+                holder.inside_ns += event.duration
+                break
+
+
+def holders(event):
+    """Ranges around it, innermost first."""
+    while event.parent:
+        event = event.parent[0]
+        yield event
+
+
+def inside_op(event):
+    return any(holder.kind == "op" for holder in event.parent)
+
+
+def main():
+    trace = Trace(sys.argv[1])
+    print(f"span {trace.span_ns / 1e6:.3f} ms, {len(trace.events)} events")
+    for step in trace.steps:
+        print("step", step[0], (step[2] - step[1]) / 1e6, {
+            key: None if ns is None else ns / 1e6 for key, ns in trace.phases(step).items()})
+    for device in trace.devices():
+        print("device", device, {k: v / 1e6 for k, v in trace.device_uses(device).items()})
+    for kind in ("cpu", "cuda"):
+        rows = sorted(trace.rows(kind).items(), key=lambda row: -row[1][2])[:8]
+        for (name, what), (count, total, own) in rows:
+            print(f"{kind} {name[:60]:60} {what:8} {count:6} {total / 1e6:10.3f} "
+                  f"{own / 1e6:10.3f}")
+    print("peaks", trace.peaks())
+
+
+if __name__ == "__main__":
+    main()
