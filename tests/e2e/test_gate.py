@@ -100,6 +100,7 @@ class Gate(TrainglassTest):
             self.assertEqual(ended.returncode, 0, ended.stderr)
             rules = [f["id"] for f in json.loads(report.read_text())["bottlenecks"]["findings"]]
             self.assertEqual("data-loading" in rules, found, rules)
+            self.stop_servers()  # the next one has settings of its own
 
     def test_a_report_that_cannot_be_written_does_not_change_the_code(self):
         ended = self.run_gate("--report", self.folder / "none" / "run.html")
