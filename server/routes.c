@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,8 +21,8 @@
 /* Deeper than any request of ours; cJSON parses by recursion on a small stack. */
 #define BODY_DEPTH_MAX 8
 
-static http_handler serve_api, serve_asset, serve_health, serve_metrics, serve_openapi,
-    serve_stream, serve_trace;
+static http_handler serve_api, serve_report, serve_asset, serve_health, serve_metrics,
+    serve_openapi, serve_stream, serve_trace;
 
 /* What stands behind /api/...; a route's tag is an index here. */
 static api_handler *const handlers[] = {
@@ -69,7 +70,7 @@ const struct http_route routes[] = {
     {HTTP_GET, "/api/overhead", serve_api, OVERHEAD, false},
     {HTTP_GET, "/api/host", serve_api, HOST, false},
     {HTTP_GET, "/api/runs", serve_api, RUNS, false},
-    {HTTP_GET, "/api/report", serve_api, REPORT, false},
+    {HTTP_GET, "/api/report", serve_report, REPORT, false},
     {HTTP_GET, "/api/traces", serve_api, TRACES, false},
     {HTTP_POST, "/api/traces", serve_api, TRACES_UPLOAD, false},
     {HTTP_GET, "/api/traces/*", serve_api, TRACE_DETAIL, false},
@@ -201,6 +202,58 @@ static void serve_api(struct http_call *call, void *context)
     }
     http_answer_shared(call, whole);
     shared_bytes_release(whole);
+}
+
+/* A document to read: styled by itself, and nothing else in it does anything. */
+static void answer_report(struct http_call *call, const cJSON *report,
+                          enum report_format format)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out == NULL) {
+        http_refuse(call, 503, NULL, "out of memory");
+        return;
+    }
+    if (format == REPORT_HTML)
+        report_write_html(report, out);
+    else
+        report_write_markdown(report, out);
+    if (fclose(out) != 0)
+        http_refuse(call, 503, NULL, "out of memory");
+    else
+        http_answer(call,
+                    &(struct http_answer){
+                        .status = 200,
+                        .type = format == REPORT_HTML ? "text/html; charset=utf-8"
+                                                      : "text/markdown; charset=utf-8",
+                        .policy = "default-src 'none'; style-src 'unsafe-inline'; "
+                                  "frame-ancestors 'none'; sandbox",
+                        .body = text,
+                        .size = size});
+    free(text);
+}
+
+static void serve_report(struct http_call *call, void *context)
+{
+    struct parts *parts = context;
+    struct api_call one = {.api = &parts->api, .status = 200, .tail = ""};
+    enum report_format format;
+    cJSON *report;
+
+    query_parse(&one.query, http_request(call)->query);
+    if (!api_report_format(query_text(&one.query, "format"), &format) ||
+        format == REPORT_JSON) {
+        serve_api(call, context);
+        return;
+    }
+    report = api_report(&one);
+    if (report != NULL && one.status == 200)
+        answer_report(call, report, format);
+    else
+        serve_api(call, context); /* says what is wrong */
+    cJSON_Delete(report);
 }
 
 static void serve_asset(struct http_call *call, void *context)

@@ -341,6 +341,28 @@ static bool list_rows(sqlite3 *database, const char *host, uint32_t k, cJSON *li
     return result == SQLITE_DONE;
 }
 
+cJSON *runs_find(struct runs *runs, const char *session)
+{
+    sqlite3_stmt *statement = NULL;
+    cJSON *run = NULL;
+
+    pthread_mutex_lock(&runs->lock);
+    if (runs->database != NULL)
+        statement = prepare(runs, "SELECT session,name,state,start_unix_ms,end_unix_ms,"
+                                  "steps,step_ms,ending,facts,summary FROM runs "
+                                  "WHERE session = ?");
+    if (statement != NULL) {
+        bind_text(statement, 1, session);
+        if (sqlite3_step(statement) == SQLITE_ROW) {
+            run = row_json(statement, runs->host);
+            add_raw(run, "summary", sqlite3_column_text(statement, 9));
+        }
+        sqlite3_finalize(statement);
+    }
+    pthread_mutex_unlock(&runs->lock);
+    return run;
+}
+
 /* Files of other hosts: read, never locked for long, never an error. */
 static void list_other_hosts(const struct runs *runs, uint32_t k, cJSON *list)
 {

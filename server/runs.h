@@ -28,6 +28,10 @@ void runs_fold(struct runs *runs, struct store *store, bool all);
 /* {"runs": [...newest first...], "reason"}: at most `k`. */
 cJSON *runs_list(struct runs *runs, uint32_t k);
 
+/* What was kept of a session of this host: its row, as in the list, and "summary", its
+ * /api/bottlenecks at the end. NULL when nothing was. */
+cJSON *runs_find(struct runs *runs, const char *session);
+
 /* What the user said about a finding. NULL and a reason when it cannot be kept. */
 struct runs_verdict {
     const char *finding; /* [a-z0-9_-] */

@@ -134,6 +134,16 @@ const char *rule_print(struct rule_context *context, const char *format, ...)
     return length < 0 ? "" : arena_text(&context->findings->arena, text);
 }
 
+const char *rule_ms(struct rule_context *context, double ns)
+{
+    double ms = ns / NS_PER_MS;
+
+    if (fabs(ms) >= 999.5)
+        return rule_print(context, "%.3g s", ms / 1000);
+    return ms != 0 && fabs(ms) < 0.0995 ? rule_print(context, "%.3g us", ms * 1000)
+                                        : rule_print(context, "%.3g ms", ms);
+}
+
 /* FNV-1a: an id must be the same in every run and every version. */
 static uint32_t subject_hash(const char *subject)
 {

@@ -55,6 +55,9 @@ void rule_evidence_text(struct rule_context *context, struct finding *finding,
                         const char *key, const char *text);
 void rule_advise(struct finding *finding, const char *advice);
 
+/* ns as people read it: "631 us", "14.3 ms", "1.32 s". */
+const char *rule_ms(struct rule_context *context, double ns);
+
 /* Text of the findings' arena. */
 const char *rule_print(struct rule_context *context, const char *format, ...)
     PRINTF(2, 3);

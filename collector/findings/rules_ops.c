@@ -50,11 +50,11 @@ void rule_tiny_ops(struct rule_context *context)
     rule_claim(context, CLAIM_BACKWARD, price * (1 - first));
     finding->title = "Many ops are too small to be worth their call";
     finding->formula =
-        rule_print(context, "%.0f calls * min(%.3g us, %.3g us) = %.3g ms", calls,
-                   self / calls / 1000, CALL_NS / 1000, price / NS_PER_MS);
-    finding->sentence = rule_print(
-        context, "%.0f ops per step run for %.3g us on average, %.3g ms together",
-        calls, self / calls / 1000, self / NS_PER_MS);
+        rule_print(context, "%.0f calls * min(%.3g us, %.3g us) = %s", calls,
+                   self / calls / 1000, CALL_NS / 1000, rule_ms(context, price));
+    finding->sentence =
+        rule_print(context, "%.0f ops per step run for %.3g us on average, %s together",
+                   calls, self / calls / 1000, rule_ms(context, self));
     finding->wrong_if =
         "The GPU is busy all the time: then calls are hidden behind it.";
     rule_evidence(context, finding, "calls_per_step", calls);
@@ -87,17 +87,17 @@ void rule_optimizer_loop(struct rule_context *context)
     rule_price(context, finding, optimizer / 2);
     rule_claim(context, CLAIM_OPTIMIZER, optimizer / 2);
     finding->title = "The optimizer updates one tensor after the other";
-    finding->formula = rule_print(context, "%.3g ms optimizer / 2 = %.3g ms",
-                                  optimizer / NS_PER_MS, optimizer / 2 / NS_PER_MS);
+    finding->formula =
+        rule_print(context, "%s optimizer / 2 = %s", rule_ms(context, optimizer),
+                   rule_ms(context, optimizer / 2));
     finding->sentence =
         isnan(tensors)
-            ? rule_print(context,
-                         "%s takes %.3g ms of a step, neither fused nor foreach", class,
-                         optimizer / NS_PER_MS)
+            ? rule_print(context, "%s takes %s of a step, neither fused nor foreach",
+                         class, rule_ms(context, optimizer))
             : rule_print(context,
-                         "%s takes %.3g ms of a step for %.0f tensors, neither fused "
+                         "%s takes %s of a step for %.0f tensors, neither fused "
                          "nor foreach",
-                         class, optimizer / NS_PER_MS, tensors);
+                         class, rule_ms(context, optimizer), tensors);
     finding->wrong_if = "A few large tensors hold nearly all parameters, or the class "
                         "has no fused form in your version of torch.";
     rule_evidence(context, finding, "optimizer_ms", optimizer / NS_PER_MS);

@@ -87,14 +87,14 @@ void rule_data_loading(struct rule_context *context)
     finding->title = "Training waits for the next batch";
     finding->formula =
         wanted > now
-            ? rule_print(context,
-                         "%.3g ms waiting - %.3g ms left with %.0f workers = %.3g ms",
-                         data / NS_PER_MS, left / NS_PER_MS, wanted, price / NS_PER_MS)
-            : rule_print(context, "%.3g ms waiting / 2 = %.3g ms", data / NS_PER_MS,
-                         price / NS_PER_MS);
+            ? rule_print(context, "%s waiting - %s left with %.0f workers = %s",
+                         rule_ms(context, data), rule_ms(context, left), wanted,
+                         rule_ms(context, price))
+            : rule_print(context, "%s waiting / 2 = %s", rule_ms(context, data),
+                         rule_ms(context, price));
     finding->sentence =
-        rule_print(context, "%.3g of %.3g ms of a step wait for data%s",
-                   data / NS_PER_MS, step / NS_PER_MS,
+        rule_print(context, "%s of %s of a step wait for data%s",
+                   rule_ms(context, data), rule_ms(context, step),
                    isnan(workers) ? ""
                    : workers < 1  ? ", loaded by the trainer itself (num_workers=0)"
                                  : rule_print(context, ", with %.0f workers", workers));
@@ -181,13 +181,13 @@ void rule_unsteady_steps(struct rule_context *context)
         if (steps->slow[i].duration_ns > worst->duration_ns)
             worst = &steps->slow[i];
     finding->title = "Some steps take far longer than the others";
-    finding->formula = rule_print(context, "mean %.3g ms - median %.3g ms = %.3g ms",
-                                  train->mean_ns / NS_PER_MS, train->p50_ns / NS_PER_MS,
-                                  price / NS_PER_MS);
+    finding->formula = rule_print(
+        context, "mean %s - median %s = %s", rule_ms(context, train->mean_ns),
+        rule_ms(context, train->p50_ns), rule_ms(context, price));
     finding->sentence = rule_print(
-        context, "The worst of the slow steps, %lld, took %.3g ms (median %.3g ms); %s",
-        (long long)worst->number, worst->duration_ns / NS_PER_MS,
-        train->p50_ns / NS_PER_MS,
+        context, "The worst of the slow steps, %lld, took %s (median %s); %s",
+        (long long)worst->number, rule_ms(context, worst->duration_ns),
+        rule_ms(context, train->p50_ns),
         strcmp(cause, "unknown") == 0 ? "their cause is not known"
                                       : rule_print(context, "in %u of %u it was %s",
                                                    times, steps->slow_count, cause));
@@ -222,9 +222,9 @@ void rule_validation_share(struct rule_context *context)
     rule_price(context, finding, per_step / 2);
     finding->title = "Validation takes much of the run";
     finding->formula = rule_print(
-        context, "%llu batches * %.3g ms / %llu training steps / 2 = %.3g ms",
-        (unsigned long long)validation->count, validation->mean_ns / NS_PER_MS,
-        (unsigned long long)train->count, per_step / 2 / NS_PER_MS);
+        context, "%llu batches * %s / %llu training steps / 2 = %s",
+        (unsigned long long)validation->count, rule_ms(context, validation->mean_ns),
+        (unsigned long long)train->count, rule_ms(context, per_step / 2));
     finding->sentence =
         rule_print(context, "%.0f %% of the time goes to %llu validation batches",
                    100 * share, (unsigned long long)validation->count);

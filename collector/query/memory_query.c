@@ -364,6 +364,29 @@ static void points_since(const struct memory_table *table, uint64_t passed,
     }
 }
 
+/* The newest seconds of the process's memory, whatever was told before: one a second
+ * is little, and whoever has them knows them by their time. */
+#define HOST_POINTS_SINCE 3u
+
+static void host_since(const struct pick *pick, struct memory_answer *answer)
+{
+    const struct series_ring *ring = &pick->process->rss.rings[0];
+    uint32_t from =
+        ring->count > HOST_POINTS_SINCE ? ring->count - HOST_POINTS_SINCE : 0;
+
+    answer->host.points =
+        arena_new(&answer->head.arena, HOST_POINTS_SINCE, sizeof(*answer->host.points));
+    for (; answer->host.points != NULL && from < ring->count; from++) {
+        const struct series_bucket *bucket = series_at(ring, from);
+
+        if (bucket->counts[0] > 0)
+            answer->host.points[answer->host.point_count++] =
+                (struct memory_point){.time_ns = bucket->start_ns,
+                                      .allocated = (double)bucket->max[0],
+                                      .reserved = (double)NAN};
+    }
+}
+
 int memory_since(struct store *store, const struct selection *selection,
                  uint64_t *cursor, uint32_t max, struct memory_answer *answer)
 {
@@ -386,6 +409,7 @@ int memory_since(struct store *store, const struct selection *selection,
         arena_new(&answer->head.arena, memory->count, sizeof(*answer->devices));
     for (uint32_t i = 0; i < memory->count && answer->devices != NULL; i++)
         points_since(&memory->tables[i], passed, max, answer);
+    host_since(&pick, answer);
     *cursor = memory->sequence + 1;
     pick_end(&pick);
     return answer->devices == NULL ? -ENOMEM : 0;

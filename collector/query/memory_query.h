@@ -54,7 +54,8 @@ MUST_CHECK int memory_query(struct store *store, const struct selection *selecti
                             struct memory_answer *answer);
 
 /* Stream: points after *cursor (0 = from the newest on) of all devices, at most `max`
- * of each; only device, allocated, reserved and points are filled. */
+ * of each; only device, allocated, reserved and points are filled, and the newest three
+ * points of the host. */
 MUST_CHECK int memory_since(struct store *store, const struct selection *selection,
                             uint64_t *cursor, uint32_t max,
                             struct memory_answer *answer);

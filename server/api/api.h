@@ -17,6 +17,7 @@
 
 #include "http/query.h"
 #include "query/answer.h"
+#include "report/report.h"
 #include "serve.h"
 
 struct collector;
@@ -81,6 +82,9 @@ api_handler api_overhead, api_host, api_bottlenecks, api_report, api_runs;
 api_handler api_traces, api_trace_detail, api_traces_upload;
 api_handler api_windows, api_windows_ask, api_level, api_finding, api_compare,
     api_stacks;
+
+/* `text` of the parameter `format`; NULL is JSON. False when it is none of ours. */
+bool api_report_format(const char *text, enum report_format *format);
 
 struct status_answer;
 struct status_session;

@@ -1,8 +1,12 @@
-/* GET /api/report: all answers about a session in one document, to keep. */
+/* GET /api/report: all answers about a session in one document, to keep. Of a run that
+ * is no longer in memory: what the run store kept. */
+#include <string.h>
 #include <time.h>
 
 #include "api/api.h"
 #include "api/json.h"
+#include "report/report.h"
+#include "runs.h"
 
 static const struct {
     const char *key;
@@ -14,25 +18,89 @@ static const struct {
     {"overhead", api_overhead}, {"host", api_host},
 };
 
+static cJSON *begin(void)
+{
+    cJSON *body = cJSON_CreateObject();
+
+    cJSON_AddStringToObject(body, "version", TRAINGLASS_VERSION);
+    json_count(body, "created_unix_ms", (uint64_t)time(NULL) * 1000);
+    return body;
+}
+
+/* Raw texts of the store become items that a renderer can walk through. */
+static cJSON *parsed(const cJSON *run)
+{
+    char *text = cJSON_PrintUnformatted(run);
+    cJSON *whole = text != NULL ? cJSON_Parse(text) : NULL;
+
+    cJSON_free(text);
+    return whole;
+}
+
+/* The same parts; those that were not kept say so. NULL: no such run. */
+static cJSON *stored_report(struct runs *runs, const char *session)
+{
+    cJSON *raw = runs_find(runs, session), *run = parsed(raw), *body, *status;
+
+    cJSON_Delete(raw);
+    if (run == NULL)
+        return NULL;
+    body = begin();
+    status = cJSON_AddObjectToObject(body, "status");
+    cJSON_AddItemToObject(body, "bottlenecks",
+                          cJSON_DetachItemFromObject(run, "summary"));
+    cJSON_AddStringToObject(run, "id", session);
+    cJSON_AddItemToArray(cJSON_AddArrayToObject(status, "sessions"), run);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (!cJSON_HasObjectItem(body, parts[i].key))
+            json_text(cJSON_AddObjectToObject(body, parts[i].key), "reason",
+                      "of earlier runs the summary is kept");
+    return body;
+}
+
+bool api_report_format(const char *text, enum report_format *format)
+{
+    static const char *const names[] = {
+        [REPORT_JSON] = "json", [REPORT_MARKDOWN] = "md", [REPORT_HTML] = "html"};
+
+    *format = REPORT_JSON;
+    for (size_t i = 0; text != NULL && i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(names[i], text) == 0) {
+            *format = (enum report_format)i;
+            return true;
+        }
+    return text == NULL;
+}
+
 cJSON *api_report(struct api_call *call)
 {
-    cJSON *body;
+    const char *format = query_text(&call->query, "format");
+    enum report_format known;
+    cJSON *body, *stored;
 
     if (!api_select(call))
         return api_refused(call);
-    body = cJSON_CreateObject();
-    cJSON_AddStringToObject(body, "version", TRAINGLASS_VERSION);
-    json_count(body, "created_unix_ms", (uint64_t)time(NULL) * 1000);
+    if (!api_report_format(format, &known))
+        return api_error(call, 400, "format", "expected json, md or html");
+    body = begin();
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         struct api_call one = *call;
         cJSON *part = parts[i].handler(&one);
 
-        if (one.status != 200) {
-            cJSON_Delete(body);
+        if (one.status == 200) {
+            cJSON_AddItemToObject(body, parts[i].key, part);
+            continue;
+        }
+        cJSON_Delete(body);
+        stored = one.status == 404
+                     ? stored_report(call->api->runs, call->selection.session)
+                     : NULL;
+        if (stored == NULL) {
             call->status = one.status;
             return part;
         }
-        cJSON_AddItemToObject(body, parts[i].key, part);
+        cJSON_Delete(part);
+        return stored;
     }
     return body;
 }

@@ -11,9 +11,14 @@ const cJSON *members_find(const cJSON *object, const char *const *path);
 double members_number(const cJSON *item);
 const char *members_text(const cJSON *item);
 
+/* A time as people read it, in `text`: "14.3 ms", "1.32 s"; "–" where it is not known. */
+#define MEMBERS_TIME_BYTES 24
+const char *members_time(char text[MEMBERS_TIME_BYTES], double ms);
+
 #define MEMBER(object, ...)                                                            \
     members_find(object, (const char *const[]){__VA_ARGS__, NULL})
 #define NUMBER(object, ...) members_number(MEMBER(object, __VA_ARGS__))
+#define TIME(ms)            members_time((char[MEMBERS_TIME_BYTES]){0}, ms)
 #define TEXT(object, ...)   members_text(MEMBER(object, __VA_ARGS__))
 
 #endif

@@ -129,9 +129,9 @@ static void put_head(FILE *out, const cJSON *report)
     if (isnan(step))
         fputs("No step was seen.", out);
     else
-        fprintf(out, "A step takes %.3g ms. ", step);
+        fprintf(out, "A step takes %s. ", TIME(step));
     if (avoid > 0)
-        fprintf(out, "Up to <em>%.3g ms</em> of it is avoidable.", avoid);
+        fprintf(out, "Up to <em>%s</em> of it is avoidable.", TIME(avoid));
     fputs("</h1><p>", out);
     put_text(out, TEXT(session, "name"));
     fprintf(out, ", %.0f steps, ", NUMBER(found, "steps"));
@@ -139,8 +139,8 @@ static void put_head(FILE *out, const cJSON *report)
     fputs(*TEXT(session, "end", "cause") != '\0' ? ": " : "", out);
     put_text(out, TEXT(session, "end", "cause"));
     if (!isnan(step))
-        fprintf(out, "; median %.3g ms, p95 %.3g ms", NUMBER(found, "step_ms", "p50"),
-                NUMBER(found, "step_ms", "p95"));
+        fprintf(out, "; median %s, p95 %s", TIME(NUMBER(found, "step_ms", "p50")),
+                TIME(NUMBER(found, "step_ms", "p95")));
     if (!isnan(NUMBER(report, "overhead", "measured_pct")))
         fprintf(out, "; recording cost %.2g %%",
                 NUMBER(report, "overhead", "measured_pct"));
@@ -200,8 +200,8 @@ static void put_phases(FILE *out, const cJSON *report)
         if (isnan(share))
             fputs("–", out);
         else
-            fprintf(out, "%.3g ms <span class=\"dim\">%.1f %%</span>",
-                    share / 100 * step, share);
+            fprintf(out, "%s <span class=\"dim\">%.1f %%</span>",
+                    TIME(share / 100 * step), share);
     }
     fputs("</p></section>", out);
 }
@@ -222,11 +222,11 @@ static void put_chart(FILE *out, const cJSON *report)
     if (top <= 0 || !(to > from))
         return;
     fprintf(out,
-            "<section><h2>Step time <span class=\"dim\">0 to %.3g ms, over %.4g s"
+            "<section><h2>Step time <span class=\"dim\">0 to %s, over %.4g s"
             "</span></h2><svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
             "aria-label=\"time of every step\"><path fill=\"none\" stroke=\"#3b68b9\" "
             "stroke-width=\"1.2\" d=\"",
-            top, (to - from) / 1e3, CHART_W, CHART_H);
+            TIME(top), (to - from) / 1e3, CHART_W, CHART_H);
     cJSON_ArrayForEach(one, steps)
     {
         double x = (NUMBER(one, "start_ms") - from) / (to - from) * CHART_W;
@@ -245,7 +245,7 @@ static void put_finding(FILE *out, const cJSON *finding)
 
     fputs("<h3>", out);
     if (ms > 0)
-        fprintf(out, "<em>%.3g ms</em> ", ms);
+        fprintf(out, "<em>%s</em> ", TIME(ms));
     put_text(out, TEXT(finding, "title"));
     fputs("</h3><p>", out);
     put_text(out, TEXT(finding, "evidence", "sentence"));

@@ -67,18 +67,18 @@ static void put_headline(FILE *out, const cJSON *report)
     if (isnan(step))
         fputs("No step was seen.", out);
     else
-        fprintf(out, "**A step takes %.3g ms.** ", step);
+        fprintf(out, "**A step takes %s.** ", TIME(step));
     if (avoid > 0)
-        fprintf(out, "Up to %.3g ms of it is avoidable.", avoid);
+        fprintf(out, "Up to %s of it is avoidable.", TIME(avoid));
     fprintf(out, "\n\n%.0f steps, ", NUMBER(found, "steps"));
     put_text(out, TEXT(session, "state"));
     if (*TEXT(session, "end", "cause") != '\0')
         fputs(": ", out);
     put_text(out, TEXT(session, "end", "cause"));
     fputs("; median ", out);
-    put_number(out, NUMBER(found, "step_ms", "p50"), " ms");
+    fputs(TIME(NUMBER(found, "step_ms", "p50")), out);
     fputs(", p95 ", out);
-    put_number(out, NUMBER(found, "step_ms", "p95"), " ms");
+    fputs(TIME(NUMBER(found, "step_ms", "p95")), out);
     fputs(", cost of recording ", out);
     put_number(out, NUMBER(report, "overhead", "measured_pct"), " %");
     if (cJSON_IsArray(interval))
@@ -115,7 +115,7 @@ static void put_phases(FILE *out, const cJSON *report)
 {
     static const char *const names[] = {"data", "forward", "backward", "optimizer",
                                         "other"};
-    const cJSON *train = MEMBER(report, "steps", "summary", "train");
+    double step = NUMBER(report, "bottlenecks", "step_ms", "mean");
 
     fputs("\n## Where a step goes\n\n| Phase | ms per step | of the step "
           "|\n|---|--:|--:|\n",
@@ -124,7 +124,7 @@ static void put_phases(FILE *out, const cJSON *report)
         double share = NUMBER(report, "bottlenecks", "phases", names[i]);
 
         fprintf(out, "| %s | ", names[i]);
-        put_number(out, share / 100 * NUMBER(train, "mean_ms"), "");
+        put_number(out, share / 100 * step, "");
         fputs(" | ", out);
         put_number(out, share, " %");
         fputs(" |\n", out);
@@ -143,7 +143,7 @@ static void put_findings(FILE *out, const cJSON *report)
         fputs("\n### ", out);
         put_sentence(out, TEXT(one, "title"));
         if (NUMBER(one, "ms_per_step") > 0)
-            fprintf(out, ": %.3g ms per step", NUMBER(one, "ms_per_step"));
+            fprintf(out, ": %s per step", TIME(NUMBER(one, "ms_per_step")));
         fputs("\n\n", out);
         put_text(out, TEXT(one, "evidence", "sentence"));
         fputs(" (", out);
@@ -195,13 +195,13 @@ static void put_slow(FILE *out, const cJSON *report)
 
     if (cJSON_GetArraySize(list) == 0)
         return;
-    fputs("\n## Newest slow steps\n\n| Step | ms | cause |\n|--:|--:|---|\n", out);
+    fputs("\n## Newest slow steps\n\n| Step | took | cause |\n|--:|--:|---|\n", out);
     cJSON_ArrayForEach(one, list)
     {
         if (left-- == 0)
             break;
-        fprintf(out, "| %.0f | %.3g | %s |\n", NUMBER(one, "number"),
-                NUMBER(one, "duration_ms"), TEXT(one, "cause"));
+        fprintf(out, "| %.0f | %s | %s |\n", NUMBER(one, "number"),
+                TIME(NUMBER(one, "duration_ms")), TEXT(one, "cause"));
     }
 }
 

@@ -37,6 +37,7 @@ struct news {
     char session[64]; /* that was shown: another one means reset */
     uint64_t rev[sizeof(topics) / sizeof(topics[0])];
     uint64_t steps, memory, gpu; /* cursors */
+    int64_t host_ns; /* newest sample of the process's memory that was told */
 };
 
 static bool parse_key(const char *key, struct selection *selection)
@@ -68,8 +69,10 @@ static bool moved(struct news *news, const struct answer *head)
 {
     bool other = news->session[0] != '\0' && strcmp(news->session, head->session) != 0;
 
-    if (other)
+    if (other) {
         news->steps = news->memory = news->gpu = 0;
+        news->host_ns = 0;
+    }
     memcpy(news->session, head->session, sizeof(news->session));
     return other;
 }
@@ -151,7 +154,15 @@ static bool build_memory(struct api *api, const struct selection *selection,
 
     if (memory_since(api->store, selection, &news->memory, POINTS_PER_DEVICE,
                      &answer) == 0) {
-        any = answer.host.point_count > 0;
+        struct memory_host *host = &answer.host;
+        int64_t newest =
+            host->point_count > 0 ? host->points[host->point_count - 1].time_ns : 0;
+
+        if (newest <= news->host_ns)
+            host->point_count = 0; /* told */
+        else
+            news->host_ns = newest;
+        any = host->point_count > 0;
         for (uint32_t i = 0; i < answer.device_count; i++)
             any = any || answer.devices[i].point_count > 0;
         gap = is_gap(&answer.head);

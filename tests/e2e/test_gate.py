@@ -2,7 +2,7 @@
 import html.parser
 import json
 
-from harness import BUILD, TrainglassTest, main
+from harness import BUILD, TrainglassTest, get, get_json, main, wait_for
 
 MLP = str(BUILD / "bin" / "train_mlp")
 
@@ -101,6 +101,26 @@ class Gate(TrainglassTest):
             rules = [f["id"] for f in json.loads(report.read_text())["bottlenecks"]["findings"]]
             self.assertEqual("data-loading" in rules, found, rules)
             self.stop_servers()  # the next one has settings of its own
+
+    def test_the_report_of_a_run_that_is_no_longer_in_memory_is_its_summary(self):
+        ended = self.trainglass("run", "--linger", "0", "--name", "kept", "--", MLP, "--steps", "150")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        wait_for(lambda: not self.servers(), "the server to leave")
+        self.assertEqual(self.trainglass("clean").returncode, 0)
+        self.serve("--port", self.port)
+        (run,) = get_json(self.port, "/api/runs")["runs"]
+        self.assertEqual(get_json(self.port, "/api/status")["sessions"], [])
+        report = get_json(self.port, f"/api/report?session={run['session']}&window=run")
+        self.assertEqual(report["bottlenecks"]["steps"], 150)
+        self.assertIn("summary", report["memory"]["reason"])
+        status, page = get(self.port, f"/api/report?session={run['session']}&format=html")
+        parsed = Page()
+        parsed.feed(page.decode())
+        self.assertEqual(status, 200)
+        self.assertIn("kept, 150 steps", parsed.text)
+        self.assertIn("linear1", parsed.text)
+        for wrong, code in (("session=none&format=html", 404), ("format=pdf", 400)):
+            self.assertEqual(get(self.port, f"/api/report?{wrong}")[0], code)
 
     def test_a_report_that_cannot_be_written_does_not_change_the_code(self):
         ended = self.run_gate("--report", self.folder / "none" / "run.html")

@@ -111,6 +111,7 @@ export function make_actions(page) {
     lane_question(id) {
       const state = get();
       const window = state.view.paused ? `${Math.round(state.view.paused.from)}..${Math.round(state.view.paused.to)}` : page.window();
+      if (id.startsWith("host-")) return address(...questions.host(state));
       const kind = id === "memory" ? "memory" : id.startsWith("gpu") ? "gpu" : "steps";
       return address(...questions[kind](state, page.points(), window));
     },

@@ -267,10 +267,10 @@ function draw() {
 function draw_run(now) {
   const changed = (...fields) => drawn === null || fields.some((field) => drawn[field] !== state[field]);
   const session = session_of(state);
-  set_attribute($("report"), "href", address("api/report", chosen(state)));
+  set_attribute($("report"), "href", address("api/report", { ...chosen(state), window: "run", format: "html" }));
   set_hidden($("open-trace"), session.state === "crashed" || session.state === "lost");
   const asked_anew = changed("view", "session", "rank", "bottlenecks");
-  if (asked_anew || (!still() && changed("series", "status", "lost"))) timeline.render(state);
+  if (asked_anew || (!still() && changed("series", "status", "lost")) || changed("host")) timeline.render(state);
   if (asked_anew || now - told_at >= TOLD_MS) {
     told_at = now;
     render_summary(state, { actions, now });
@@ -287,14 +287,14 @@ function draw_run(now) {
 }
 
 function start() {
-  timeline = new Timeline($("lanes"), actions, host_row());
+  timeline = new Timeline($("lanes"), actions, host_row((open) => timeline.open_host(open)));
   build_ops(actions, () => state);
   build_bars(() => state);
   build_cost(actions, () => state);
   $("finding-list").after(el("p", { class: "foot dim", id: "finding-empty" }, " "));
   $("post-actions").append(
     el("button", { type: "button", class: "primary", onclick: () => actions.open_trace("last") }, "Get trace of the last 10 s ", el("kbd", {}, "t")),
-    el("a", { class: "plain", id: "report", href: "api/report", download: "report.json" }, "Download report"));
+    el("a", { class: "plain", id: "report", href: "api/report", download: "report.html" }, "Download report"));
   $("open-trace").addEventListener("click", () => actions.open_trace());
   $("open-help").addEventListener("click", open_help);
   $("badge").addEventListener("click", () => ({ pause: actions.toggle_pause, resume: actions.resume, now: stream.retry }[$("badge").dataset.action]?.()));

@@ -107,6 +107,12 @@ export function memory_unit(top_bytes) {
   return { unit: "KiB", scale: 2 ** -10 };
 }
 
+/** The unit of a whole axis of rates, in SI: {unit, scale}. */
+export function rate_unit(top_bytes) {
+  if (top_bytes >= 1e9) return { unit: "GB/s", scale: 1e-9 };
+  return top_bytes >= 1e6 ? { unit: "MB/s", scale: 1e-6 } : { unit: "kB/s", scale: 1e-3 };
+}
+
 /** Bytes in SI, for sizes of files and rates: 3100000 → "3.10 MB" */
 export function bytes(value) {
   if (!known(value)) return MISSING;

@@ -60,8 +60,9 @@ export function source_note(row) {
   return parts.join("; ");
 }
 
-function measured_text(told) {
+function measured_text(told, over) {
   if (!told) return "";
+  if (over && !is_measured(told)) return "not measured: the run was too short";
   if (told.reason && !known(told.measured_pct)) return told.reason;
   if (told.state === "nothing_fits") return "nothing fits the budget: only steps and phases are recorded";
   if (!is_measured(told)) return known(told.experiment_steps_needed) ? `measuring, about ${count(told.experiment_steps_needed)} more steps` : "measuring";
@@ -106,7 +107,7 @@ function render_requests(state, alive, why) {
 export function render_cost_panel(state) {
   const session = session_of(state), told = state.overhead;
   const alive = session?.state === "running";
-  set_text($("cost-note"), measured_text(told));
+  set_text($("cost-note"), measured_text(told, !alive));
   set_hidden($("budget-row"), !alive);
   const why = refused_level(state);
   for (const button of $("budgets").children) {

@@ -3,8 +3,9 @@
 import { bytes, known, memory, number, percent } from "../model/format.js";
 import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
 
-export function host_row() {
-  return el("details", { id: "host", class: "host", hidden: true }, el("summary", {}, el("b", {}, "Host"), el("span", { class: "dim", id: "host-line" })), el("dl", { id: "host-figures" }));
+/** @param {(open: boolean) => void} opened unfolds the host's lanes above */
+export function host_row(opened) {
+  return el("details", { ontoggle: (event) => opened(event.target.open), id: "host", class: "host", hidden: true }, el("summary", {}, el("b", {}, "Host"), el("span", { class: "dim", id: "host-line" })), el("dl", { id: "host-figures" }));
 }
 
 const share = (value) => percent(known(value) ? 100 * value : null, 0);

@@ -1,7 +1,8 @@
 // The page before any run: the one command, other ways in, earlier runs.
 
 import { count, day, decimals, known, number, percent } from "../model/format.js";
-import { $, copy_text, el, keyed, set_hidden, set_text } from "../ui/dom.js";
+import { address } from "../net/api.js";
+import { $, copy_text, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
 
 const COMMAND = "trainglass run -- python train.py";
 const WAYS = [
@@ -54,6 +55,14 @@ function render_watching(watching) {
 const OUTCOMES = { ended: "finished", crashed: "crashed", lost: "unreadable", running: "running" };
 const mean_of = (run) => run.step_ms?.mean ?? (known(run.step_ms) ? run.step_ms : null);
 
+/** What was kept of a run opens beside the page. */
+function link_run(cell, run) {
+  if (cell.children.length === 0) cell.append(el("a", { target: "_blank", rel: "noopener" }));
+  const link = cell.firstElementChild;
+  set_attribute(link, "href", address("api/report", { session: run.session, window: "run", format: "html" }));
+  set_text(link, run.name || run.session);
+}
+
 export function render_start(state, now) {
   if ($("start").children.length === 0) build();
   render_watching(state.status?.watching);
@@ -63,7 +72,7 @@ export function render_start(state, now) {
   for (const head of document.querySelectorAll("#runs .gpu")) set_hidden(head, !gpu);
   keyed(document.querySelector("#runs tbody"), runs.slice(0, 20), (run) => run.session, () => el("tr", {}, el("td"), el("td", { class: "dim" }), el("td", { class: "num" }), el("td", { class: "num" }), el("td", { class: "num gpu" }), el("td", { class: "dim" })), (node, run) => {
     const [name, ended, steps, ms, busy, outcome] = node.children, mean = mean_of(run);
-    set_text(name, run.name || run.session);
+    link_run(name, run);
     set_text(ended, day(run.start_unix_ms + (run.duration_ms ?? 0), now));
     set_text(steps, count(run.steps));
     set_text(ms, number(mean, known(mean) && mean >= 10 ? 1 : decimals(mean)));

@@ -53,7 +53,8 @@ function lede_parts(state, session, now_unix_ms) {
   const at = died_at(state);
   if (known(at)) parts.push(`${parts.length > 0 ? " at" : "At"} ${clock(at)}, ${age(now_unix_ms - at)} ago`);
   if (parts.length > 0) parts.push(". ");
-  const cause = end?.cause ?? session.reason;
+  const unseen = session.state === "crashed" && !end; // the reason says no more than the headline
+  const cause = end?.cause || (unseen ? "How it ended was not seen: nothing that watched it outlived it." : session.reason);
   if (cause) parts.push(end?.cause && end.certain === false && !/likely/i.test(cause) ? `Most likely: ${cause}` : cause);
   return parts;
 }

@@ -6,7 +6,7 @@
 // a list of points {x, y}.
 
 import { axis, first_at, mean_bins, min_max, nearest, quantile, stack } from "../model/bins.js";
-import { MISSING, count, decimals, known, memory as memory_text, memory_unit, number, time_unit } from "../model/format.js";
+import { MISSING, count, decimals, known, memory as memory_text, memory_unit, number, rate_unit, time_unit } from "../model/format.js";
 import { IDLE, PHASES } from "../model/series.js";
 
 export const PHASE_LABELS = { data: "Data loading", forward: "Forward", backward: "Backward", optimizer: "Optimizer", other: "Other" };
@@ -29,6 +29,23 @@ export function within(rows, { from, to }) {
 function hole_ms(rows, { from, to }, median = 0) {
   return Math.max(5000, 5 * (median ?? 0), rows.length > 1 ? (6 * (to - from)) / rows.length : 0);
 }
+/** A jump of this many usual distances over a hole is no line (the steps on both sides are far apart). */
+const HOLE_JUMP = 3;
+
+/** Lines broken where training stood still for validation; all lines have the same x. */
+export function cut(lines, holes) {
+  const line = lines[0], first = line[0], last = line.at(-1);
+  if (holes.length === 0 || line.length < 3) return lines;
+  const usual = (last.x - first.x) / (line.length - 1);
+  const inside = (a, b) => holes.reduce((sum, hole) => sum + Math.max(0, Math.min(b.x, hole.to) - Math.max(a.x, hole.from)), 0);
+  const at = new Set();
+  for (let i = 1; i < line.length; i++) {
+    const a = line[i - 1], b = line[i];
+    if (a.y !== null && b.y !== null && b.x - a.x > HOLE_JUMP * usual && inside(a, b) > 0.5 * (b.x - a.x)) at.add(i);
+  }
+  if (at.size === 0) return lines;
+  return lines.map((points) => points.flatMap((point, i) => (at.has(i) ? [{ x: points[i - 1].x, y: null }, point] : [point])));
+}
 const legend_row = (token, kind, label, value, unit) => ({ token, kind, label, value, unit });
 
 // ------------------------------------------------------------ step time
@@ -47,6 +64,7 @@ function step_marks(view, rows, median, scale) {
     if (rows[i].epoch !== null && rows[i - 1].epoch !== null && rows[i].epoch !== rows[i - 1].epoch) ticks.push({ t: rows[i].start, text: `epoch ${count(rows[i].epoch)}` });
   }
   for (const marker of view.series.markers) {
+    if (marker.kind === "stretch" && marker.time_ms <= (view.series.steps[0]?.t ?? 0)) continue; // how it began is no change
     if (!UNMARKED.has(marker.kind)) ticks.push({ t: marker.time_ms, text: String(marker.label ?? marker.kind) });
   }
   const rug = rows.filter((row) => row.full).map((row) => row.t);
@@ -89,7 +107,8 @@ const steps = {
     if (scale !== 1) for (const point of line) if (point.y !== null) point.y *= scale;
     const marks = step_marks(view, rows, median, scale);
     const headroom = marks.dots.length > 0 || marks.ticks.length > 0 ? 1.12 : 1.25;
-    return { lines: [line], axis: axis(top * scale * headroom, 4, view.old), unit, marks: { ...marks, bands: bands(view.series, view.range), hatch: losses(view.series) } };
+    const pauses = bands(view.series, view.range);
+    return { lines: cut([line], pauses), axis: axis(top * scale * headroom, 4, view.old), unit, marks: { ...marks, bands: pauses, hatch: losses(view.series) } };
   },
   legend(view, time) {
     const unit = view.unit ?? time_unit(0);
@@ -133,7 +152,8 @@ const phases = {
     view.unit = time_unit(top);
     const { scale, unit } = view.unit;
     if (scale !== 1) lines = stack(bins, scale);
-    return { lines, axis: axis(top * scale, 3, view.old), unit, marks: { bands: bands(view.series, view.range), reason: bins.x.length === 0 ? view.series.reason : null } };
+    const pauses = bands(view.series, view.range);
+    return { lines: cut(lines, pauses), axis: axis(top * scale, 3, view.old), unit, marks: { bands: pauses, reason: bins.x.length === 0 ? view.series.reason : null } };
   },
   legend(view, time) {
     const { scale, unit } = view.unit ?? time_unit(0);
@@ -292,6 +312,58 @@ const memory = {
   },
 };
 
+// ------------------------------------------------------------ host
+
+/** Rows of /api/host on the session's axis: shares in percent, rates in bytes a second. */
+export function host_rows(host, zero_ms) {
+  const names = host?.columns ?? [];
+  return (host?.points ?? []).map((point) => {
+    const row = Object.fromEntries(names.map((name, i) => [name, point[i] ?? null]));
+    const pct = (value) => (known(value) ? 100 * value : null);
+    return {
+      t: row.unix_ms - zero_ms, cpu: pct(row.cpu_share), job: known(row.job_cores) && host.core_share?.length > 0 ? (100 * row.job_cores) / host.core_share.length : null,
+      iowait: pct(row.iowait_share), read: row.disk_read_bytes_per_s, write: row.disk_write_bytes_per_s,
+      receive: row.net_receive_bytes_per_s, send: row.net_send_bytes_per_s,
+    };
+  });
+}
+
+/** One lane of several lines of the host; `fixed` is the top of its axis, else the highest value. */
+function host_lane(id, title, note, keys, fixed) {
+  const line = ([, token, width], i) => ({ token, width: width ?? 1.25, fill: i === 0 && fixed ? "origin" : false, fill_token: token, alpha: 0.1 });
+  const unit_of = (top) => (fixed ? { unit: "%", scale: 1 } : rate_unit(top));
+  return {
+    id, title, note, weight: 0.9, styles: keys.map(line),
+    draw(view) {
+      const rows = view.host, seen = within(rows, view.range);
+      const top = fixed ?? Math.max(1024, ...keys.map(([key]) => highest(seen, key)));
+      view.unit = unit_of(top);
+      const lines = keys.map(([key]) => {
+        const present = rows.filter((row) => known(row[key]));
+        const points = min_max(present, key, { ...view.range, width: view.width / 2, gap: hole_ms(seen, view.range) });
+        for (const point of points) if (point.y !== null) point.y *= view.unit.scale;
+        return points;
+      });
+      const reason = lines.every((points) => points.length === 0) ? "No sample of the host in this window" : null;
+      return { lines, axis: fixed ? { top: fixed, step: fixed / 2 } : axis(top * view.unit.scale * 1.1, 2, view.old), unit: view.unit.unit, marks: { reason } };
+    },
+    legend(view, time) {
+      const { scale, unit } = view.unit ?? unit_of(1024);
+      const rows = time === null ? within(view.host, view.range) : [nearest(view.host, time)].filter(Boolean);
+      return keys.map(([key, token, , label]) => {
+        const told = rows.filter((row) => known(row[key]));
+        const mean = told.length === 0 ? null : told.reduce((sum, row) => sum + row[key], 0) / told.length;
+        return legend_row(token, "rule", label, known(mean) ? number(mean * scale, Math.min(2, decimals(mean * scale))) : MISSING, unit);
+      });
+    },
+  };
+}
+
+export const HOST_LANES = [
+  host_lane("host-cpu", "Host CPU", "", [["cpu", "host", 1.25, "All cores"], ["job", "compute", 1.25, "This job"], ["iowait", "sync", 1.25, "Waiting for disk"]], 100),
+  host_lane("host-io", "Disk and network", "", [["read", "data", 1.25, "Disk read"], ["write", "optimizer", 1.25, "Disk write"], ["receive", "communication", 1.25, "Network in"], ["send", "copy", 1.25, "Network out"]], null),
+];
+
 export const MOST_GPU_LANES = 2;
 
 /** More devices than lanes: one line of busy % for each. */
@@ -328,11 +400,11 @@ function blocked_gpu(reason) {
 }
 
 /** The lanes of what is known: no device, no GPU lane. `gpu_off` is a reason, or null. */
-export function lanes_for(series, gpu_off) {
+export function lanes_for(series, gpu_off, host_open = false) {
   const { gpus } = series;
   let middle = [];
   if (gpus.length > MOST_GPU_LANES) middle = [folded_gpus()];
   else if (gpus.length > 0) middle = gpus.map(gpu_lane);
   else if (gpu_off) middle = [blocked_gpu(gpu_off)];
-  return [steps, phases, ...middle, memory];
+  return [steps, phases, ...middle, memory, ...(host_open ? HOST_LANES : [])];
 }

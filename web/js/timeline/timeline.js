@@ -6,7 +6,7 @@ import { el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
 import { colour, on_scheme } from "../ui/theme.js";
 import { panel_menu } from "../ui/menu.js";
 import { Y_WIDTH, lane_chart } from "./chart.js";
-import { lanes_for } from "./lanes.js";
+import { host_rows, lanes_for } from "./lanes.js";
 import { lane_table } from "./twins.js";
 import { attach_pointer } from "./pointer.js";
 
@@ -45,6 +45,7 @@ export class Timeline {
     this.time = null; // under the crosshair
     this.legend_at = 0;
     this.state = null;
+    this.host_open = false; // the host's lanes are folded into the footer
     this.brush = el("div", { class: "brush", hidden: true }, el("span"));
     this.cross = el("div", { class: "cross", hidden: true }, el("span"));
     this.more = el("button", { class: "more-lanes", type: "button", onclick: () => this.host.classList.add("all-lanes") }, "More lanes");
@@ -73,7 +74,7 @@ export class Timeline {
     const menu = panel_menu({
       name: model.title,
       twin: { shown: () => lane.twin !== null, toggle: () => this.toggle_twin(lane) },
-      table: () => lane_table(model, shown_series(this.state), range_of(this.state)),
+      table: () => lane_table(model, shown_series(this.state), range_of(this.state), this.host_rows()),
       question: () => this.actions.lane_question(model.id),
     });
     lane.box = el("div", { class: `lane${last ? " last" : ""}`, dataset: { lane: model.id } },
@@ -96,7 +97,7 @@ export class Timeline {
   }
 
   fill_twin(lane) {
-    const { columns, rows } = lane_table(lane.model, shown_series(this.state), range_of(this.state));
+    const { columns, rows } = lane_table(lane.model, shown_series(this.state), range_of(this.state), this.host_rows());
     const head = el("tr", {}, ...columns.map((name) => el("th", { class: "num", scope: "col" }, name)));
     const body = rows.slice(-500).reverse().map((row) => el("tr", {}, ...row.map((cell) => el("td", { class: "num" }, cell === null ? "–" : String(cell)))));
     lane.twin.replaceChildren(el("table", { class: "plain-table" }, el("thead", {}, head), el("tbody", {}, ...body)));
@@ -114,17 +115,27 @@ export class Timeline {
 
   view(lane) {
     const state = this.state;
-    return { series: shown_series(state), range: range_of(state), width: lane.chart.width, told: state.bottlenecks, old: lane.axis, unit: lane.unit, order: lane.order };
+    return { series: shown_series(state), range: range_of(state), width: lane.chart.width, told: state.bottlenecks, old: lane.axis, unit: lane.unit, order: lane.order, host: lane.model.id.startsWith("host-") ? this.host_rows() : [] };
+  }
+
+  host_rows() {
+    return host_rows(this.state.host, this.zero(this.state));
+  }
+
+  /** Unfolds the lanes of the host, or folds them. */
+  open_host(open) {
+    this.host_open = open;
+    this.render(this.state);
   }
 
   render(state) {
     if (!state || state.session === null) return;
     this.state = state;
     const series = shown_series(state), off = gpu_reason(state);
-    const names = `${series.gpus.map((gpu) => gpu.device + gpu.name)} ${off}`;
+    const names = `${series.gpus.map((gpu) => gpu.device + gpu.name)} ${off} ${this.host_open}`;
     if (names !== this.names) {
       this.names = names;
-      this.build(lanes_for(series, off));
+      this.build(lanes_for(series, off, this.host_open));
     }
     const range = range_of(state), zero = this.zero(state);
     for (const lane of this.lanes) this.draw_lane(lane, range, zero);

@@ -30,8 +30,14 @@ function gpu_table(series, range, index) {
   return { columns: ["time_ms", ...names.map((name) => `${name}_pct`)], rows };
 }
 
+function host_table(lane, rows, range) {
+  const names = lane.id === "host-cpu" ? { cpu: "cpu_pct", job: "job_pct", iowait: "iowait_pct" } : { read: "disk_read_bytes_per_s", write: "disk_write_bytes_per_s", receive: "net_receive_bytes_per_s", send: "net_send_bytes_per_s" };
+  return { columns: ["time_ms", ...Object.values(names)], rows: within(rows, range).map((row) => [round(row.t), ...Object.keys(names).map((key) => round(row[key]))]) };
+}
+
 /** @returns {{columns: string[], rows: Array<Array<number | string | null>>}} */
-export function lane_table(lane, series, range) {
+export function lane_table(lane, series, range, host = []) {
+  if (lane.id.startsWith("host-")) return host_table(lane, host, range);
   if (lane.id === "steps") return step_table(series, range);
   if (lane.id === "phases") return phase_table(series, range);
   if (lane.id === "memory") return memory_table(series, range);

@@ -1,0 +1,35 @@
+// Lanes as pure functions: lines that end where training stood still, the host on the job's axis.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+globalThis.document ??= {};
+const { cut, host_rows } = await import("../../web/js/timeline/lanes.js");
+
+const line = (...points) => points.map(([x, y]) => ({ x, y }));
+
+test("a line ends where validation began and begins anew after it", () => {
+  const steps = line([0, 1], [10, 1], [20, 1], [30, 1], [200, 1], [210, 1], [220, 1], [230, 1]);
+  const [broken] = cut([steps], [{ from: 32, to: 190 }]);
+  assert.deepEqual(broken.map((point) => point.y), [1, 1, 1, 1, null, 1, 1, 1, 1]);
+  assert.equal(broken[4].x, 30);
+});
+
+test("all lines of a stack are broken at the same places", () => {
+  const steps = line([0, 1], [10, 1], [20, 1], [30, 1], [200, 1], [210, 1], [220, 1], [230, 1]);
+  const both = cut([steps, steps.map(({ x }) => ({ x, y: 2 }))], [{ from: 32, to: 190 }]);
+  assert.deepEqual(both.map((l) => l.findIndex((point) => point.y === null)), [4, 4]);
+});
+
+test("a jump without validation and a short validation break nothing", () => {
+  const steps = line([0, 1], [10, 1], [20, 1], [30, 1], [200, 1], [210, 1], [220, 1], [230, 1]);
+  assert.equal(cut([steps], [])[0], steps);
+  assert.equal(cut([steps], [{ from: 40, to: 50 }])[0].length, steps.length);
+});
+
+test("samples of the host stand on the session's axis, in per cent of all cores", () => {
+  const host = { columns: ["unix_ms", "cpu_share", "job_cores", "disk_read_bytes_per_s"], core_share: [1, 0], points: [[1500, 0.5, 1, 1e6], [2500, null, null, null]] };
+  const rows = host_rows(host, 1000);
+  assert.deepEqual(rows.map((row) => [row.t, row.cpu, row.job, row.read]), [[500, 50, 50, 1e6], [1500, null, null, null]]);
+  assert.deepEqual(host_rows(null, 0), []);
+});
