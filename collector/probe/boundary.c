@@ -35,6 +35,7 @@ static _Atomic uint32_t hook_count;
 static uint64_t last_pair, last_control;
 static uint64_t mark_ticks;  /* what the marks took since the last end of a step */
 static uint64_t spent_ticks; /* what those of the step before it took, clipped */
+static uint32_t marks, spent_marks;
 static bool phases_said;
 static uint32_t first_recording;
 static bool begun; /* there was a step */
@@ -208,7 +209,7 @@ static void step_ended(const struct steps_output *output)
     read_control(now);
     obey_asked();
     if (!output->late) /* else the next step already runs, recorded as this one was */
-        set_recording(decide_next(&step, steps.number, spent_ticks));
+        set_recording(decide_next(&step, steps.number, spent_ticks, spent_marks));
 }
 
 /* A mark is over. In place, and not from a loop that calibrates: a mark that comes once
@@ -216,12 +217,14 @@ static void step_ended(const struct steps_output *output)
 static void mark_took(uint64_t ticks, bool ended)
 {
     mark_ticks += ticks;
+    marks++;
     if (!ended)
         return;
     /* What another process took of it is not ours: 8 times the usual at most. */
     spent_ticks =
         spent_ticks > 0 && mark_ticks > 8 * spent_ticks ? 8 * spent_ticks : mark_ticks;
-    mark_ticks = 0;
+    spent_marks = marks;
+    mark_ticks = marks = 0;
 }
 
 static void say_source(const struct steps_output *output)
@@ -390,6 +393,7 @@ void probe_boundary_open(void)
     last_control = clock_ticks(probe->tsc);
     control_sequence = 0;
     mark_ticks = spent_ticks = 0;
+    marks = spent_marks = 0;
     phases_said = false;
     begun = false;
     atomic_store_explicit(&asked, 0, memory_order_relaxed);

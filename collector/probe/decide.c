@@ -10,33 +10,39 @@
 #define PUBLISH_INTERVAL_US 50000u /* the page draws ten times a second */
 #define PUBLISH_STEPS       16u    /* the first ones are shown at once */
 
+enum cost_kind {
+    COST_STEADY, /* of every step; known from a loop */
+    COST_COLD,   /* the first COLD_EVENTS of a step cost as much as COLD_MARKS marks */
+    COST_TIMED,  /* inside the marks, whose time is taken: not added again */
+    COST_DETAIL, /* of recorded steps alone */
+};
+
 /* Calibrated costs of one event: on a Zen 4 VM at 2.6 GHz, in the host's own loop, so
  * with what torch loses when it leaves its fast path. */
 static const struct {
     enum wire_source source;
     uint32_t cost_ps;
-    bool cold;   /* the first COLD_EVENTS of a step cost COLD_TIMES as much: their code
-                    and data are out of the caches, which 404 tiny ops have filled */
-    bool detail; /* recorded steps alone carry it */
-    bool timed;  /* inside the marks, whose time is taken: not added again */
+    enum cost_kind kind;
 } costs[] = {
-    {WIRE_SOURCE_PHASES, 350000, false, false, true},   /* two marks and an event */
-    {WIRE_SOURCE_RANGES, 25000, 2000000, false, false}, /* torch's, 240 when warm */
-    {WIRE_SOURCE_NVTX, 20000, false, false, false},     /* push and pop */
-    {WIRE_SOURCE_PYTHON, 1800000, false, false, false}, /* a wrapper of the package */
-    {WIRE_SOURCE_CPU_MEMORY, 18000, false, false,
-     false}, /* one call of the allocator */
-    {WIRE_SOURCE_DEVICE_MEMORY, 10000, false, false,
-     false},                                           /* the same under its lock */
-    {WIRE_SOURCE_CPU_OPS, 250000, false, true, false}, /* 215 measured, 404 tiny ops */
-    {WIRE_SOURCE_CUPTI, 1000000, false, true,
-     false}, /* 1 % at 10,000 launches a second */
+    {WIRE_SOURCE_PHASES, 350000, COST_TIMED},        /* two marks and an event */
+    {WIRE_SOURCE_RANGES, 25000, COST_COLD},          /* both ends; torch's cost more */
+    {WIRE_SOURCE_NVTX, 20000, COST_STEADY},          /* push and pop */
+    {WIRE_SOURCE_PYTHON, 300000, COST_COLD},         /* a wrapper of the package */
+    {WIRE_SOURCE_CPU_MEMORY, 18000, COST_STEADY},    /* one call of the allocator */
+    {WIRE_SOURCE_DEVICE_MEMORY, 10000, COST_STEADY}, /* the same under its lock */
+    {WIRE_SOURCE_CPU_OPS, 250000, COST_DETAIL}, /* 215 measured, 404 tiny ops a step */
+    {WIRE_SOURCE_CUPTI, 1000000, COST_DETAIL},  /* 1 % at 10,000 launches a second */
 };
 #define COSTS         (sizeof(costs) / sizeof(costs[0]))
-#define COLD_EVENTS   4u
-#define COLD_TIMES    8
 #define ALLOC_COST_NS 15.0 /* an EVENT_ALLOC, beside the call that is counted anyway */
 
+/* What comes once a step finds its code and data out of the caches, which the job's own
+ * have filled, and takes ten times as long as in a loop; how long, depends on the job
+ * and on who else is on the machine. Our marks are such and are timed; torch's ranges
+ * and Python's wrappers are reckoned by them. */
+#define COLD_EVENTS    4u
+#define COLD_MARKS     4.0
+#define COLD_TIMES_MAX 16 /* of the cost in a loop: ranges of C have no torch in them */
 static struct governor governor;
 static uint64_t events_before[COSTS], allocs_before;
 static uint64_t published_ticks;
@@ -133,8 +139,21 @@ static double ticks_ns(uint64_t ticks)
     return 1e3 * (double)ticks / (double)probe->ticks_per_us;
 }
 
-/* Adds what was written since the last boundary, at its calibrated cost. */
-static void add_costs(struct governor_step *step)
+/* So many events of a source, the first of which are cold. */
+static double cost_ns(size_t source, uint32_t cost_ps, uint64_t events, double mark_ns)
+{
+    double warm_ns = 1e-3 * cost_ps, cold_ns = COLD_MARKS * mark_ns;
+    uint64_t cold = costs[source].kind == COST_COLD ? events : 0;
+
+    cold = cold < COLD_EVENTS ? cold : COLD_EVENTS;
+    cold_ns = cold_ns < COLD_TIMES_MAX * warm_ns ? cold_ns : COLD_TIMES_MAX * warm_ns;
+    cold_ns = cold_ns > warm_ns ? cold_ns : warm_ns;
+    return warm_ns * (double)(events - cold) + cold_ns * (double)cold;
+}
+
+/* Adds what was written since the last boundary, at its calibrated cost; `mark_ns`:
+ * what a mark took. */
+static void add_costs(struct governor_step *step, double mark_ns)
 {
     uint64_t allocs = probe_events_written(EVENT_ALLOC);
 
@@ -144,16 +163,11 @@ static void add_costs(struct governor_step *step)
         const struct wire_capability *source = &probe->sources[costs[i].source];
         uint64_t events = atomic_load_explicit(&source->events, memory_order_relaxed);
         uint32_t cost_ps = atomic_load_explicit(&source->cost_ps, memory_order_relaxed);
-        uint64_t more = events - events_before[i];
-        uint64_t cold = more < COLD_EVENTS ? more : COLD_EVENTS;
-        double ns = 1e-3 * cost_ps * (double)more;
+        double ns = cost_ns(i, cost_ps, events - events_before[i], mark_ns);
 
-        if (costs[i].cold)
-            ns += 1e-3 * cost_ps * (COLD_TIMES - 1) * (double)cold;
         events_before[i] = events;
-        if (costs[i].timed)
-            continue;
-        *(costs[i].detail ? &step->detail_ns : &step->fixed_ns) += ns;
+        if (costs[i].kind != COST_TIMED)
+            *(costs[i].kind == COST_DETAIL ? &step->detail_ns : &step->fixed_ns) += ns;
     }
 }
 
@@ -247,13 +261,14 @@ uint32_t decide_begin(uint64_t number)
 {
     struct governor_step before = {.fixed_ns = 0};
 
-    add_costs(&before); /* belongs to no step */
+    add_costs(&before, 0); /* belongs to no step */
     governor_set_sources(&governor, sources_present());
     publish();
     return governor_next(&governor, number);
 }
 
-uint32_t decide_next(const struct probe_step *ended, uint64_t next, uint64_t mark_ticks)
+uint32_t decide_next(const struct probe_step *ended, uint64_t next, uint64_t mark_ticks,
+                     uint32_t marks)
 {
     struct governor_step step = {
         .number = ended->number,
@@ -262,7 +277,7 @@ uint32_t decide_next(const struct probe_step *ended, uint64_t next, uint64_t mar
         .fixed_ns = ticks_ns(mark_ticks),
     };
 
-    add_costs(&step);
+    add_costs(&step, marks > 0 ? step.fixed_ns / marks : 0);
     governor_step_end(&governor, &step);
     obey();
     if (next < PUBLISH_STEPS || (next & (next - 1)) == 0 ||

@@ -24,10 +24,10 @@ uint32_t decide_open(void);
 uint32_t decide_begin(uint64_t number);
 
 /* A step ended (`ended->number` is STEPS_NO_NUMBER after a validation batch) and step
- * `next` begins: what it records, as decide_begin(). `mark_ticks`: what the marks of
- * an earlier step took. */
-uint32_t decide_next(const struct probe_step *ended, uint64_t next,
-                     uint64_t mark_ticks);
+ * `next` begins: what it records, as decide_begin(). `mark_ticks`: what the `marks`
+ * of an earlier step took. */
+uint32_t decide_next(const struct probe_step *ended, uint64_t next, uint64_t mark_ticks,
+                     uint32_t marks);
 
 /* A request that was checked and not seen before; takes effect with the next step. */
 void decide_request(const struct control *control);

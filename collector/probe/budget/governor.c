@@ -164,11 +164,12 @@ static void slow_step_check(struct governor *governor, double duration_ns)
         governor->typical_ns + max_of(SLOW_SPREADS * governor->spread_ns,
                                       (SLOW_SHARE - 1) * governor->typical_ns);
 
+    if (governor->options.level != WIRE_LEVEL_AUTO)
+        return;
     governor->burst_credit_ns =
         min_of(2 * burst_ns, governor->burst_credit_ns +
                                  BURST_SHARE * governor->options.budget * duration_ns);
-    if (governor->options.level != WIRE_LEVEL_AUTO || governor->burst_left > 0 ||
-        governor->steps_seen < SLOW_STEPS ||
+    if (governor->burst_left > 0 || governor->steps_seen < SLOW_STEPS ||
         (duration_ns <= slow_ns && !governor->nothing_fits) || !(burst_ns > 0) ||
         governor->burst_credit_ns < burst_ns)
         return;
