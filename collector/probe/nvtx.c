@@ -119,13 +119,14 @@ ALWAYS_INLINE struct probe_thread *enter(void)
     return LIKELY(self != NULL) ? self : start_and_enter();
 }
 
-ALWAYS_INLINE int push(const char *text, bool record)
+/* Any push; `self` NULL: not entered yet. */
+static __attribute__((noinline)) int push_any(struct probe_thread *self,
+                                              const char *text, bool record)
 {
-    struct probe_thread *self = enter();
-
+    self = self != NULL ? self : enter();
     if (UNLIKELY(self == NULL))
         return -1;
-    uint32_t id = probe_name_cached(self, text);
+    uint32_t id = probe_name_cached(self, text != NULL ? text : "");
     uint64_t start = record ? probe_thread_ticks(self) : 0;
 
     probe_range_open(self, EVENT_META(id, EVENT_USER_RANGE, EVENT_RANGE_NVTX, 0),
@@ -136,10 +137,31 @@ ALWAYS_INLINE int push(const char *text, bool record)
     return depth;
 }
 
-static int pop(void)
+/* Nearly every push: a short text that is known, few open ranges. No call in it, so
+ * that nothing is saved: 60 instructions find room beside one clock read, no more. */
+ALWAYS_INLINE int push(const char *text, bool record)
 {
-    struct probe_thread *self = probe_enter();
+    struct probe_thread *self = probe_enter_quick();
 
+    if (UNLIKELY(self == NULL || text == NULL))
+        return push_any(self, text, record);
+    const struct probe_name_entry *entry = probe_name_entry(self, text);
+    uint32_t depth = self->depth;
+
+    if (UNLIKELY(depth >= WIRE_OPEN_RANGES || entry->text != text ||
+                 entry->length >= 16 || !probe_name_head(entry, text)))
+        return push_any(self, text, record);
+    uint64_t meta = EVENT_META(entry->id, EVENT_USER_RANGE, EVENT_RANGE_NVTX, 0);
+    uint64_t start = record ? clock_ticks(true) : 0;
+
+    probe_range_open(self, meta, start);
+    probe_leave(self);
+    return (int)depth;
+}
+
+static __attribute__((noinline)) int pop_any(struct probe_thread *self)
+{
+    self = self != NULL ? self : probe_enter();
     if (UNLIKELY(self == NULL))
         return -1;
     bool closed = probe_range_close(self, OWNER, 0) != 0;
@@ -147,6 +169,24 @@ static int pop(void)
 
     probe_leave(self);
     return closed ? depth : -1;
+}
+
+/* Nearly every pop: what is innermost is NVTX's. */
+static int pop(void)
+{
+    struct probe_thread *self = probe_enter_quick();
+
+    if (UNLIKELY(self == NULL))
+        return pop_any(self);
+    uint32_t top = self->depth - 1;
+
+    uint64_t meta = probe_range_meta(self, top);
+
+    if (UNLIKELY(PROBE_RANGE_OWNER(meta) != OWNER))
+        return pop_any(self);
+    probe_range_finish(self, top, meta, 0, clock_ticks(true));
+    probe_leave(self);
+    return (int)top;
 }
 
 static bool library_wanted(const void *domain)
@@ -226,7 +266,7 @@ static void end(uint64_t id)
 
 static int push_a(const char *text)
 {
-    return push(text != NULL ? text : "", true);
+    return push(text, true);
 }
 
 static int push_w(const wchar_t *wide)

@@ -345,11 +345,12 @@ bool probe_name_tail(const struct probe_name_entry *entry, const char *text)
 
 uint32_t probe_name_slow(struct probe_thread *self, const char *text)
 {
-    struct probe_name_entry *entry =
-        &self->names[((uintptr_t)text ^ (uintptr_t)text >> 9) % PROBE_NAMES_CACHED];
+    struct probe_name_entry *entry = probe_name_entry(self, text);
+    bool edge = ((uintptr_t)text & 4095) > 4096 - sizeof(entry->head);
+    const char *key = edge ? (const char *)((uintptr_t)text | PROBE_NAME_EDGE) : text;
 
-    if (entry->text == text && probe_name_tail(entry, text))
-        return entry->id; /* at the end of a page */
+    if (entry->text == key && probe_name_tail(entry, text))
+        return entry->id;
     uint32_t id = probe_name(text);
     const char *known;
     uint32_t length = names_lookup(&probe->names, id, &known);
@@ -357,7 +358,7 @@ uint32_t probe_name_slow(struct probe_thread *self, const char *text)
     if (length == 0 || length >= NAME_BYTES_MAX)
         return id;
     *entry = (struct probe_name_entry){
-        .text = text, .known = known, .length = length, .id = id};
+        .text = key, .known = known, .length = length, .id = id};
     size_t head = length < sizeof(entry->head) ? length + 1 : sizeof(entry->head);
 
     memcpy(entry->head, text, head);

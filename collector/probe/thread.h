@@ -35,10 +35,14 @@ enum probe_gate {
     PROBE_REFUSED = 3, /* no slot or ring was left: quiet, counted */
 };
 
+#define PROBE_NAME_EDGE ((uintptr_t)1 << (8 * sizeof(uintptr_t) - 1))
+
 /* The text behind a pointer may have changed: an entry holds when the content is the
  * same. The first 16 bytes are compared here, with the NUL where it lies in them. */
 struct probe_name_entry {
-    const char *text; /* the caller's pointer: only a hint; NULL: empty */
+    /* The caller's pointer: only a hint; NULL: empty. With PROBE_NAME_EDGE where the
+     * head would pass the end of its page: found by probe_name_slow() alone. */
+    const char *text;
     uint64_t head[2];
     uint64_t mask[2];  /* which bytes of the head count */
     const char *known; /* the same text in our name table, for what is longer */
@@ -84,6 +88,20 @@ ALWAYS_INLINE struct probe_thread *probe_enter(void)
     return self;
 }
 
+/* As probe_enter(), for a way without any call: NULL, with nothing counted, also where
+ * the clock is no instruction; the caller then goes through probe_enter(). */
+ALWAYS_INLINE struct probe_thread *probe_enter_quick(void)
+{
+    struct probe_thread *self = probe_current;
+
+    if (UNLIKELY(self == NULL || !self->tsc ||
+                 atomic_load_explicit(&self->gate, memory_order_relaxed) != PROBE_IDLE))
+        return NULL;
+    atomic_store_explicit(&self->gate, PROBE_BUSY, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+    return self;
+}
+
 ALWAYS_INLINE void probe_leave(struct probe_thread *self)
 {
     atomic_signal_fence(memory_order_seq_cst);
@@ -117,26 +135,31 @@ bool probe_name_tail(const struct probe_name_entry *entry, const char *text);
 #define PROBE_READS_BY_WORD 1
 #endif
 
-/* Does the text still begin as the entry says? Reads 16 bytes, which may pass the end
+/* Does the entry's text still begin as it says? Reads 16 bytes, which may pass the end
  * of the text but never of its page. */
 ALWAYS_INLINE bool probe_name_head(const struct probe_name_entry *entry,
                                    const char *text)
 {
     uint64_t words[2];
 
-    if (!PROBE_READS_BY_WORD || UNLIKELY(((uintptr_t)text & 4095) > 4096 - 16))
+    if (!PROBE_READS_BY_WORD)
         return false;
     __builtin_memcpy(words, text, sizeof(words));
     return (((words[0] ^ entry->head[0]) & entry->mask[0]) |
             ((words[1] ^ entry->head[1]) & entry->mask[1])) == 0;
 }
 
+ALWAYS_INLINE struct probe_name_entry *probe_name_entry(struct probe_thread *self,
+                                                        const char *text)
+{
+    return &self->names[((uintptr_t)text ^ (uintptr_t)text >> 9) % PROBE_NAMES_CACHED];
+}
+
 /* Id of a NUL-terminated text through the thread's cache: keyed by pointer, verified by
  * content. Inside probe_enter(). */
 ALWAYS_INLINE uint32_t probe_name_cached(struct probe_thread *self, const char *text)
 {
-    const struct probe_name_entry *entry =
-        &self->names[((uintptr_t)text ^ (uintptr_t)text >> 9) % PROBE_NAMES_CACHED];
+    const struct probe_name_entry *entry = probe_name_entry(self, text);
 
     if (LIKELY(entry->text == text && probe_name_head(entry, text) &&
                (entry->length < 16 || probe_name_tail(entry, text))))
@@ -196,6 +219,27 @@ ALWAYS_INLINE uint32_t probe_range_name(struct probe_thread *self)
 NEVER_INLINE uint64_t probe_range_take(struct probe_thread *self, uint16_t owner,
                                        uint64_t aux, uint64_t now);
 
+/* Closes range `top`, the innermost, opened with `meta`, and writes it. */
+ALWAYS_INLINE void probe_range_finish(struct probe_thread *self, uint32_t top,
+                                      uint64_t meta, uint64_t aux, uint64_t now)
+{
+    struct thread_slot *slot = self->slot;
+    uint64_t start = atomic_load_explicit(&slot->open[top].start, memory_order_relaxed);
+
+    self->depth = top;
+    atomic_store_explicit(&slot->depth, top, memory_order_relaxed);
+    if (LIKELY(start != 0))
+        probe_write(self, (struct event){start, now - start, meta, aux});
+}
+
+/* Meta of range `top`; 0 when it is not in the slot. */
+ALWAYS_INLINE uint64_t probe_range_meta(const struct probe_thread *self, uint32_t top)
+{
+    if (UNLIKELY(top >= WIRE_OPEN_RANGES))
+        return 0;
+    return atomic_load_explicit(&self->slot->open[top].meta, memory_order_relaxed);
+}
+
 /* Closes the newest open range of `owner` (PROBE_RANGE_OWNER of what was opened) and
  * writes it. Returns its meta; 0 when there was none. */
 ALWAYS_INLINE uint64_t probe_range_close(struct probe_thread *self, uint16_t owner,
@@ -204,18 +248,11 @@ ALWAYS_INLINE uint64_t probe_range_close(struct probe_thread *self, uint16_t own
     uint64_t now = probe_thread_ticks(self);
     uint32_t top = self->depth - 1;
 
-    if (UNLIKELY(top >= WIRE_OPEN_RANGES))
-        return probe_range_take(self, owner, aux, now);
-    struct thread_slot *slot = self->slot;
-    uint64_t meta = atomic_load_explicit(&slot->open[top].meta, memory_order_relaxed);
-    uint64_t start = atomic_load_explicit(&slot->open[top].start, memory_order_relaxed);
+    uint64_t meta = probe_range_meta(self, top);
 
     if (UNLIKELY(PROBE_RANGE_OWNER(meta) != owner))
         return probe_range_take(self, owner, aux, now);
-    self->depth = top;
-    atomic_store_explicit(&slot->depth, top, memory_order_relaxed);
-    if (LIKELY(start != 0))
-        probe_write(self, (struct event){start, now - start, meta, aux});
+    probe_range_finish(self, top, meta, aux, now);
     return meta;
 }
 

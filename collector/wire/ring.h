@@ -69,11 +69,8 @@ MUST_CHECK int64_t ring_read(struct ring_reader *reader, struct event *events,
 /* Reader: events that wait, including what is already lost. */
 uint64_t ring_pending(const struct ring_reader *reader);
 
-ALWAYS_INLINE void ring_store(struct ring *ring, uint64_t pos,
-                              const struct event *event)
+ALWAYS_INLINE void ring_store(_Atomic uint64_t *words, const struct event *event)
 {
-    _Atomic uint64_t *words = ring->shared->words + 4 * (pos & ring->mask);
-
     atomic_store_explicit(words + 0, event->time, memory_order_relaxed);
     atomic_store_explicit(words + 1, event->value, memory_order_relaxed);
     atomic_store_explicit(words + 2, event->meta, memory_order_relaxed);
@@ -86,17 +83,19 @@ ALWAYS_INLINE void ring_store(struct ring *ring, uint64_t pos,
 ALWAYS_INLINE void ring_push_many(struct ring *ring, const struct event *events,
                                   uint32_t count)
 {
-    uint64_t next = ring->pos + count;
+    /* Copies: for all that the compiler knows a store below may change them. */
+    struct ring_shared *shared = ring->shared;
+    uint64_t pos = ring->pos, mask = ring->mask, next = pos + count;
 
-    atomic_store_explicit(&ring->shared->reserve, next, memory_order_relaxed);
+    atomic_store_explicit(&shared->reserve, next, memory_order_relaxed);
     /* Pairs with the acquire fence in ring_read(): whoever sees one of our words below
      * sees this reserve too. */
     atomic_thread_fence(memory_order_release);
     for (uint32_t i = 0; i < count; i++)
-        ring_store(ring, ring->pos + i, &events[i]);
+        ring_store(shared->words + 4 * ((pos + i) & mask), &events[i]);
     ring->pos = next;
     /* Pairs with the acquire in ring_read(): the records are whole before head. */
-    atomic_store_explicit(&ring->shared->head, next, memory_order_release);
+    atomic_store_explicit(&shared->head, next, memory_order_release);
 }
 
 ALWAYS_INLINE void ring_push(struct ring *ring, struct event event)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -133,6 +134,88 @@ static void ranges_have_the_text_that_was_pushed(void **state)
     segments_close(&file);
 }
 
+/* Whoever reads a byte beyond the text dies. */
+static char *page_end(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (pages == MAP_FAILED || mprotect(pages + page, page, PROT_NONE) != 0)
+        return NULL;
+    return pages + page;
+}
+
+static const char *const edge_texts[] = {"edge", "edge", "ridge", "", "x"};
+
+static int push_at_a_page_end(void)
+{
+    char *end = page_end();
+
+    if (!inject() || end == NULL)
+        return 1;
+    for (size_t i = 0; i < sizeof(edge_texts) / sizeof(edge_texts[0]); i++) {
+        size_t bytes = strlen(edge_texts[i]) + 1;
+
+        memcpy(end - bytes, edge_texts[i], bytes);
+        (void)push_a(end - bytes);
+        (void)pop();
+    }
+    (void)push_a(NULL);
+    (void)pop();
+    return 0;
+}
+
+static void texts_are_read_to_their_end_and_no_further(void **state)
+{
+    (void)state;
+    struct segment_file file;
+    struct event events[32];
+    char name[64];
+
+    assert_int_equal(segments_run(push_at_a_page_end), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
+    assert_int_equal(segments_events(&file, 0, events, 32), 7);
+    for (int i = 0; i < 5; i++)
+        assert_string_equal(segments_name(&file, events[i + 1].meta, name),
+                            edge_texts[i]);
+    assert_int_equal(EVENT_NAME(events[6].meta), EVENT_NAME(events[4].meta));
+    segments_close(&file);
+}
+
+#define DEEP 100 /* deeper than a slot of the segment holds */
+
+static int push_deep(void)
+{
+    if (!inject())
+        return 1;
+    for (int depth = 0; depth < DEEP; depth++) {
+        if (push_a(depth % 2 == 0 ? "even" : "odd") != depth)
+            return 2;
+    }
+    for (int depth = DEEP; depth-- > 0;) {
+        if (pop() != depth)
+            return 3;
+    }
+    return pop() == -1 ? 0 : 4;
+}
+
+static void deep_ranges_keep_their_order(void **state)
+{
+    (void)state;
+    static struct event events[DEEP + 8];
+    struct segment_file file;
+    char name[64];
+
+    assert_int_equal(segments_run(push_deep), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
+    assert_int_equal(segments_events(&file, 0, events, DEEP + 8), DEEP + 1);
+    for (int i = 0; i < DEEP; i++)
+        assert_string_equal(segments_name(&file, events[i + 1].meta, name),
+                            i % 2 == 0 ? "odd" : "even");
+    segments_close(&file);
+}
+
 static int push_in_a_domain(void)
 {
     struct nvtx_attributes event = {.version = 3, .size = sizeof(event)};
@@ -234,6 +317,8 @@ int main(void)
         cmocka_unit_test_teardown(ranges_have_the_text_that_was_pushed, clean),
         cmocka_unit_test_teardown(
             ranges_of_libraries_are_recorded_with_the_ops_of_a_step, clean),
+        cmocka_unit_test_teardown(texts_are_read_to_their_end_and_no_further, clean),
+        cmocka_unit_test_teardown(deep_ranges_keep_their_order, clean),
         cmocka_unit_test_teardown(a_range_may_end_on_another_thread, clean),
         cmocka_unit_test_teardown(injection_alone_opens_no_segment, clean),
     };
