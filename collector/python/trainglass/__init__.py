@@ -12,27 +12,63 @@ A script that wants to say more:
     trainglass.level("off")                 records less or more, see `--level`
     trainglass.budget(0.5)                  per cent of the time that `auto` may cost
     trainglass.record(10)                   the next 10 steps in full
+    trainglass.analyze_trace("trace.json")  what a trace of PyTorch tells
+    with trainglass.profiling(config, dir)  windows of torch.profiler by a YAML section
+    trainglass.url(), trainglass.show()     the page's address; the page in a notebook
+    trainglass.profile_impl("mm", f, x)     device and CPU time of a function
+    @trainglass.memory_profile              the peak of a call
+    trainglass.lightning                    callbacks, for both of its names
 
 Every call is cheap, may be made at any time and from any thread, and does nothing in a
 process that is not recorded.
 """
 
 from trainglass import _annotate, _library
-from trainglass._attach import attach
 from trainglass._constants import EPOCH, LEVELS, PHASES
 
 __all__ = [
+    "analyze_trace",
     "annotate",
     "attach",
     "budget",
     "epoch",
     "level",
+    "memory_profile",
     "metric",
     "phase",
+    "profile_impl",
+    "profiling",
+    "profiling_flags",
     "record",
+    "show",
     "step",
+    "url",
 ]
 __version__ = "0.1.0"
+
+# Imported when they are asked for: `import trainglass` has to cost next to nothing.
+_LATER = {
+    "analyze_trace": "trainglass.windows.analysis",
+    "attach": "trainglass._attach",
+    "memory_profile": "trainglass.windows.measure",
+    "profile_impl": "trainglass.windows.measure",
+    "profiling": "trainglass.windows.profiling",
+    "show": "trainglass._page",
+    "url": "trainglass._page",
+}
+
+
+def __getattr__(name):
+    from importlib import import_module
+
+    if name == "profiling_flags":
+        return import_module("trainglass.windows.section").take_flags
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
+    if name == "lightning":
+        return import_module("trainglass.lightning")
+    raise AttributeError(f"module 'trainglass' has no attribute {name!r}")
+
 
 _library.calls.set_decorate(_annotate.decorate)
 annotate = _library.calls.annotate

@@ -1,7 +1,6 @@
 """What `@annotate("name")` makes of a function, a generator or a coroutine."""
 
 import functools
-import inspect
 
 
 class _Steps:
@@ -59,6 +58,8 @@ class _AsyncSteps:
 
 def decorate(annotation, function):
     """`function` with the annotation around everything that it runs."""
+    import inspect  # a third of what importing the package would cost
+
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)

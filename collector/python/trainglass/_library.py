@@ -9,7 +9,7 @@ import os
 import sys
 
 
-def find():
+def find() -> "str | None":
     """The path of libtrainglass.so: as asked for, installed with the package, or built
     beside it; None when there is none."""
     here = os.path.dirname(os.path.abspath(__file__))

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from trainglass.lightning.performance_callback import PerformanceProfilerCallback
     from trainglass.lightning.profiler_callback import ProfilerCallback
 
-__all__ = ["PerformanceProfilerCallback", "ProfilerCallback"]
+from trainglass.lightning.sections import from_config
+
+__all__ = ["PerformanceProfilerCallback", "ProfilerCallback", "from_config"]
 
 _HOOKS = {
     "PerformanceProfilerCallback": "performance_callback",

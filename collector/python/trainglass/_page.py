@@ -1,0 +1,91 @@
+"""url() and show(): the page of this job.
+
+The rule: only a server that says that it watches this job's folder is ours.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any, Optional
+
+PORTS = 10  # tried from the first on, as `trainglass run` does
+TIMEOUT_S = 0.5
+
+
+def _ask(address: str) -> Any:
+    """The answer of a server on this machine, past any proxy; None without one."""
+    import urllib.request
+
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        return opener.open(address, timeout=TIMEOUT_S)
+    except (OSError, ValueError):
+        return None
+
+
+def _is_ours(health: Any, directory: str) -> bool:
+    if not isinstance(health, dict):
+        return False
+    watched = health.get("directory") or _usual()
+    return bool(health.get("uid") == os.getuid() and watched == directory)
+
+
+def _usual() -> str:
+    return f"/dev/shm/trainglass-{os.getuid()}"
+
+
+def url() -> Optional[str]:
+    """The address of the page of this job; None, and one line that says why, when no
+    server of ours answers."""
+    directory = os.environ.get("TRAINGLASS_DIR") or _usual()
+    first = os.environ.get("TRAINGLASS_PORT", "8080")
+    start = int(first) if first.isdigit() else 8080
+    for port in range(start, start + PORTS):
+        address = f"http://localhost:{port}"
+        answer = _ask(address + "/healthz")
+        if answer is None:
+            continue
+        with answer:
+            try:
+                health = json.loads(answer.read(65536))
+            except (OSError, ValueError):
+                continue
+        if _is_ours(health, directory):
+            return address
+    print("trainglass: no page: start one with `trainglass serve`", file=sys.stderr)
+    return None
+
+
+def _may_be_framed(address: str) -> bool:
+    """Does the server let a page of another address show it in a frame?"""
+    answer = _ask(address + "/")
+    if answer is None:
+        return False
+    with answer:
+        policy = answer.headers.get("Content-Security-Policy", "")
+    for part in policy.split(";"):
+        words = part.split()
+        if words[:1] == ["frame-ancestors"]:
+            return bool(set(words[1:]) - {"'none'", "'self'"})
+    return "X-Frame-Options" not in answer.headers
+
+
+def show(height: int = 700) -> Optional[str]:
+    """In a notebook, the page in a frame of `height` pixels where its server allows that
+    (`--allow-frame ORIGIN`), else its link; elsewhere the address, printed. Returns the
+    address."""
+    address = url()
+    if address is None:
+        return None
+    if "IPython" not in sys.modules:
+        print(address)
+        return address
+    from IPython.display import HTML, IFrame, display
+
+    if _may_be_framed(address):
+        display(IFrame(address, width="100%", height=height))
+    else:
+        display(HTML(f'<a href="{address}" target="_blank" rel="noopener">{address}</a>'))
+    return address

@@ -1,0 +1,180 @@
+"""profiling(), from_config(), profile_impl() and @memory_profile with real torch."""
+
+import contextlib
+import http.server
+import io
+import json
+import os
+import pathlib
+import tempfile
+import threading
+import unittest
+from unittest import mock
+
+import lightning_jobs as jobs
+import torch
+
+import trainglass
+from trainglass.lightning import ProfilerCallback, from_config
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.folder = pathlib.Path(directory.name)
+
+    def traces(self):
+        found = (self.folder / "profiler_traces").glob("*.pt.trace.json")
+        return sorted(found, key=lambda path: path.stat().st_mtime_ns)
+
+    def loop(self, config, count, **words):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            with trainglass.profiling(config, self.folder, **words) as p:
+                for _ in range(count):
+                    torch.ones(4).add(1)
+                    p.step()
+        return out.getvalue()
+
+    @staticmethod
+    def steps(path):
+        names = {e.get("name", "") for e in json.loads(path.read_text())["traceEvents"]}
+        return sorted(int(n.partition("#")[2]) for n in names if n.startswith("ProfilerStep#"))
+
+
+class Loops(Folder):
+    def test_epochs_are_recorded_as_torchs_schedule_says(self):
+        self.loop({"profiling": {"wait": 1, "warmup": 1, "active": 2, "repeat": 2}}, 12)
+        self.assertEqual([self.steps(path) for path in self.traces()], [[2, 3], [6, 7]])
+
+    def test_a_loop_that_is_left_early_keeps_what_it_has(self):
+        with self.assertRaises(KeyError), contextlib.redirect_stdout(io.StringIO()) as out:
+            with trainglass.profiling({"profiling": {"wait": 0}}, self.folder) as p:
+                for epoch in range(9):
+                    if epoch == 3:
+                        raise KeyError
+                    torch.ones(4).add(1)
+                    p.step()
+        self.assertEqual(len(self.traces()), 1)
+        self.assertIn("left by an exception", out.getvalue())
+        self.assertFalse(torch.autograd._profiler_enabled())
+
+    def test_the_steps_form_counts_batches(self):
+        config = {"profiling": {"enabled": True, "schedule_every_n_steps": 10}}
+        self.loop(config, 40)
+        self.assertEqual([self.steps(path) for path in self.traces()], [[2, 3, 4], [12, 13, 14]])
+
+    def test_flags_are_enough(self):
+        words = ["--profiling.wait", "0", "--profiling.active", "1"]
+        self.loop({}, 5, flags=trainglass.profiling_flags(words))
+        self.assertEqual(len(self.traces()), 1)
+
+    def test_without_a_section_there_is_no_folder(self):
+        self.assertEqual(self.loop({"model": 1}, 5), "")
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_what_torch_raises_is_said_and_the_loop_goes_on(self):
+        with mock.patch.object(torch.profiler.profile, "start", side_effect=RuntimeError("no")):
+            out = self.loop({"profiling": {"wait": 0}}, 5)
+        self.assertIn("No window: torch.profiler failed: RuntimeError: no", out)
+
+
+class Configs(Folder):
+    def test_the_steps_form_is_a_callback_with_its_schedule(self):
+        from omegaconf import OmegaConf
+
+        config = OmegaConf.create(
+            {
+                "profiling": {
+                    "enabled": True,
+                    "schedule_every_n_steps": 6,
+                    "output_dir": str(self.folder),
+                }
+            }
+        )
+        callback = from_config(config)
+        self.assertIs(type(callback), ProfilerCallback)
+        jobs.fit(callback)
+        self.assertTrue((self.folder / "Net" / "chrome_trace.json").exists())
+
+    def test_the_epochs_form_records_whole_epochs(self):
+        options = from_config({"profiling": {}}).options
+        self.assertEqual((options.epochs, options.schedule.warmup), ((3, 4, 5), 0))
+
+    def test_without_a_section_the_callback_does_nothing(self):
+        self.assertFalse(from_config({}).enabled)
+        self.assertFalse(from_config({"profiling": {"enabled": False}}).enabled)
+
+
+class OneFunction(unittest.TestCase):
+    def test_profile_impl_prints_and_returns_times_with_their_spread(self):
+        calls = []
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            got = trainglass.profile_impl("sum", calls.append, 3, iterations=20)
+        self.assertEqual(len(calls), 22)
+        times = got["cpu_ms"]
+        self.assertTrue(0 < times["min"] <= times["median"] <= times["max"])
+        self.assertRegex(out.getvalue(), r"^sum: CPU \d+\.\d{3}ms \+- \d+\.\d{3}.*\(20 calls\)\n$")
+        with self.assertRaisesRegex(ValueError, "write 1 or more"):
+            trainglass.profile_impl("sum", print, iterations=0)
+        with self.assertRaises(ZeroDivisionError):
+            trainglass.profile_impl("bad", lambda: 1 / 0)
+
+    def test_memory_profile_says_the_peak_and_returns_what_the_function_does(self):
+        @trainglass.memory_profile
+        def work(count):
+            first = torch.ones(count)
+            second = first + 1
+            del first
+            return second.sum()
+
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            self.assertEqual(float(work(1 << 20)), 2.0 * (1 << 20))
+        self.assertTrue(8 << 20 <= work.peak_bytes["cpu"] < 9 << 20, work.peak_bytes)
+        self.assertIn("[Memory] work: peak cpu 8.0 MiB", out.getvalue())
+
+    def test_beside_another_profiler_the_call_is_made_and_the_reason_is_said_once(self):
+        work = trainglass.memory_profile(lambda: 7)
+        with contextlib.redirect_stdout(io.StringIO()) as out, torch.profiler.profile():
+            self.assertEqual([work(), work()], [7, 7])
+        self.assertEqual(out.getvalue().count("another torch.profiler is running"), 1)
+
+
+class Health(http.server.BaseHTTPRequestHandler):
+    directory = ""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        answer = {"uid": os.getuid(), "directory": self.directory}
+        self.wfile.write(json.dumps(answer).encode())
+
+    def log_message(self, *_):
+        pass
+
+
+class Page(unittest.TestCase):
+    def test_the_address_is_that_of_a_server_that_watches_our_folder(self):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Health)
+        self.addCleanup(server.server_close)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.shutdown)
+        port = str(server.server_port)
+        with mock.patch.dict("os.environ", TRAINGLASS_PORT=port, TRAINGLASS_DIR="/ours"):
+            with mock.patch.object(Health, "directory", "/ours"):
+                self.assertEqual(trainglass.url(), f"http://localhost:{port}")
+            with mock.patch.object(Health, "directory", "/theirs"):
+                with contextlib.redirect_stderr(io.StringIO()):
+                    self.assertIsNone(trainglass.url())
+
+    def test_without_a_server_there_is_no_address_and_one_line_says_so(self):
+        with mock.patch.dict("os.environ", TRAINGLASS_PORT="1", TRAINGLASS_DIR="/nowhere"):
+            with contextlib.redirect_stderr(io.StringIO()) as said:
+                self.assertIsNone(trainglass.url())
+                self.assertIsNone(trainglass.show())
+        self.assertEqual(said.getvalue().count("start one with `trainglass serve`"), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
