@@ -11,6 +11,7 @@
 
 #include "aggregate/store.h"
 #include "ingest/collector.h"
+#include "ingest/file/file.h"
 #include "query/status_query.h"
 #include "routes.h"
 #include "runs.h"
@@ -107,6 +108,26 @@ static void *keeper_run(void *argument)
     return NULL;
 }
 
+/* Whole before anybody looks; at most a second or two for a large one. */
+static int load_files(struct serve *serve, char *reason)
+{
+    for (size_t i = 0; i < serve->options.file_count; i++) {
+        const struct serve_file *file = &serve->options.files[i];
+        struct file_request request = {.path = file->path,
+                                       .session = *file->session != '\0' ? file->session
+                                                                         : NULL};
+        struct file_result result;
+        int error = file_load(serve->parts.api.store, &request, &result);
+
+        if (error == 0)
+            continue;
+        (void)snprintf(reason, SERVE_REASON_BYTES, "%.100s: %.140s", file->path,
+                       *result.error != '\0' ? result.error : strerror(-error));
+        return -ENODATA;
+    }
+    return 0;
+}
+
 static int start_collector(struct serve *serve, char *reason)
 {
     const struct serve_options *options = &serve->options;
@@ -116,10 +137,15 @@ static int start_collector(struct serve *serve, char *reason)
                                       .all_users = options->directory == NULL};
     struct store_limits limits = {.history_bytes = options->history_bytes};
     const char *why = "";
+    int error = 0;
 
     serve->parts.api.store = store_new(&limits);
     if (serve->parts.api.store == NULL)
         return -ENOMEM;
+    if (options->file_count > 0)
+        error = load_files(serve, reason);
+    if (error != 0 || (options->file_count > 0 && options->directory == NULL))
+        return error;
     serve->parts.api.collector = collector_start(serve->parts.api.store, &watch, &why);
     if (serve->parts.api.collector == NULL) {
         (void)snprintf(reason, SERVE_REASON_BYTES, "%s", why);

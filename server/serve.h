@@ -20,21 +20,27 @@
 
 enum serve_share { SERVE_SHARE_OWNER, SERVE_SHARE_GROUP, SERVE_SHARE_ALL };
 
+struct serve_file {
+    const char *path;
+    const char *session; /* that the files of a folder share; "" its own */
+};
+
 struct serve_options {
-    const char *bind;         /* IPv4 address, "127.0.0.1" */
-    uint16_t port;            /* 0 = any free one: serve_port() says which */
-    uint16_t stream_clients;  /* SSE clients at once; one more gets 503 */
-    enum serve_share share;   /* who besides the owner may see the page without token */
-    const char *directory;    /* sessions are here; NULL: /dev/shm/trainglass-<n> */
-    const char *state_dir;    /* run store, windows and logs; "" switches them off */
-    const char *window_dir;   /* trace files of deep windows */
-    const char *token;        /* "" none; made up by the caller beyond loopback */
-    const char *base_path;    /* "" or "/name" behind a proxy */
-    const char *allow_hosts;  /* host names besides localhost and IP literals: "a,b" */
-    const char *allow_frame;  /* origin that may show the page in a frame; "" none */
-    uint64_t history_bytes;   /* raw events remembered, all sessions together */
-    uint32_t runs_max;        /* rows of the run store */
-    const char *const *files; /* trace files to show as sessions */
+    const char *bind;        /* IPv4 address, "127.0.0.1" */
+    uint16_t port;           /* 0 = any free one: serve_port() says which */
+    uint16_t stream_clients; /* SSE clients at once; one more gets 503 */
+    enum serve_share share;  /* who besides the owner may see the page without token */
+    const char *directory;   /* sessions are here; NULL: /dev/shm/trainglass-<n> */
+    const char *state_dir;   /* run store, windows and logs; "" switches them off */
+    const char *window_dir;  /* trace files of deep windows */
+    const char *token;       /* "" none; made up by the caller beyond loopback */
+    const char *base_path;   /* "" or "/name" behind a proxy */
+    const char *allow_hosts; /* host names besides localhost and IP literals: "a,b" */
+    const char *allow_frame; /* origin that may show the page in a frame; "" none */
+    uint64_t history_bytes;  /* raw events remembered, all sessions together */
+    uint32_t runs_max;       /* rows of the run store */
+    /* Trace files to show as sessions; then no directory is watched unless named. */
+    const struct serve_file *files;
     size_t file_count;
 };
 
@@ -45,6 +51,7 @@ struct serve;
 /* Starts every thread of the server and returns when the port listens. On failure NULL
  * in *serve, one sentence in `reason` (SERVE_REASON_BYTES) and
  *   -EADDRINUSE  the port is taken
+ *   -ENODATA     a file cannot be read
  *   -errno       what else stands in the way */
 MUST_CHECK int serve_start(struct serve **serve, const struct serve_options *options,
                            char *reason);

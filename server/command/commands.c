@@ -48,19 +48,22 @@ const struct command commands[] = {
      .stops_at_argument = true,
      .run = command_run},
     {.name = "serve",
-     .arguments = "",
-     .summary = "show the page for jobs that run or ran on this machine",
+     .arguments = "[FILE...]",
+     .summary = "show the page for jobs that run or ran here, or for trace files",
      .help =
          "Shows every session in shared memory until it is interrupted. It only reads: "
          "starting,\n"
-         "stopping or killing it changes nothing for a job.\n"
+         "stopping or killing it changes nothing for a job. With traces of "
+         "torch.profiler (or a\n"
+         "folder of ranks) it shows these instead.\n"
          "\n"
          "  trainglass serve --port 9000\n"
+         "  trainglass serve trace.json.gz\n"
          "  trainglass serve --bind 0.0.0.0     (prints the address with its token)\n",
      .settings = SHARED | SERVER,
      .flags = {{"--check", NULL, "exit 0 when a server of yours answers on the port"},
                {"--ready-fd", "N", NULL}},
-     .max_arguments = 0,
+     .max_arguments = 1 << 20,
      .run = command_serve},
     {.name = "demo",
      .arguments = "[ARG...]",

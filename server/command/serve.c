@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analyze.h"
 #include "command.h"
 #include "holder.h"
 #include "launch.h"
@@ -130,12 +131,15 @@ static int serve_until_end(const struct invocation *invocation,
     int error = serve_start(&serve, options, reason);
 
     if (error != 0) {
-        command_complain("cannot serve at %s:%u: %s", options->bind, options->port,
-                         reason);
+        if (error == -ENODATA)
+            command_complain("%s", reason);
+        else
+            command_complain("cannot serve at %s:%u: %s", options->bind, options->port,
+                             reason);
         snprintf(line, sizeof(line), "%s%s\n", error == -EADDRINUSE ? "taken: " : "",
                  reason);
         tell_ready(invocation->flags[FLAG_READY], line);
-        return EXIT_CANNOT_START;
+        return error == -ENODATA ? EXIT_UNREADABLE : EXIT_CANNOT_START;
     }
     print_start(options, serve_port(serve));
     tell_ready(invocation->flags[FLAG_READY], "ready\n");
@@ -143,6 +147,32 @@ static int serve_until_end(const struct invocation *invocation,
                  linger->origin == OPTION_FROM_FLAG ? linger->number : OPTION_FOREVER);
     serve_stop(serve);
     return EXIT_DONE;
+}
+
+/* The files of the command line, if there are any, and then the server. */
+static int serve_files(const struct invocation *invocation,
+                       struct serve_options *options, const char *directory)
+{
+    struct analyze_files files;
+    const char *what = "";
+    int error = analyze_files_find(&files, invocation->argv, invocation->argc, &what);
+    struct serve_file *list = calloc(files.count + 1, sizeof(*list));
+    int code = EXIT_UNREADABLE;
+
+    for (uint32_t i = 0; list != NULL && i < files.count; i++)
+        list[i] = (struct serve_file){files.list[i].path, files.list[i].session};
+    options->files = list;
+    options->file_count = files.count;
+    if (error != 0)
+        command_complain("%.300s: %s", what,
+                         error == -ENOENT ? "no such file, or a folder without traces"
+                                          : strerror(-error));
+    else
+        code = list == NULL ? EXIT_CANNOT_START
+                            : serve_until_end(invocation, options, directory);
+    free(list);
+    analyze_files_free(&files);
+    return code;
 }
 
 int command_serve(const struct invocation *invocation)
@@ -181,5 +211,5 @@ int command_serve(const struct invocation *invocation)
     sigaddset(&mask, SIGINT);
     sigaddset(&mask, SIGHUP);
     sigprocmask(SIG_BLOCK, &mask, NULL);
-    return serve_until_end(invocation, &serve, directory);
+    return serve_files(invocation, &serve, directory);
 }

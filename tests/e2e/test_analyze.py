@@ -297,5 +297,64 @@ class Command(unittest.TestCase):
         self.assertIn("interrupted", complaint)
 
 
+class Serve(harness.TrainglassTest):
+    EVENTS = [
+        {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#0", "pid": 1, "tid": 1,
+         "ts": 0, "dur": 100},
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 10,
+         "dur": 20},
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1,
+         "ts": 12, "dur": 5, "args": {"correlation": 9}},
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 40, "dur": 30,
+         "args": {"correlation": 9, "device": 0, "stream": 7}},
+        {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1,
+         "tid": 1, "ts": 15, "args": {"Device Type": 1, "Device Id": 0, "Bytes": 512,
+                                      "Total Allocated": 1024, "Total Reserved": 2048}}]
+
+    def write(self):
+        path = self.folder / "trace.json"
+        path.write_text(json.dumps({"traceEvents": self.EVENTS}))
+        return path
+
+    def test_every_endpoint_answers_from_a_trace_file_as_from_a_run(self):
+        path = self.write()
+        answer = json.loads(analyze(path, "--json").stdout)
+        self.serve(path)
+        session = harness.get_json(self.port, "/api/status")["sessions"][0]
+        self.assertTrue(session["from_file"])
+        self.assertTrue(session["id"].startswith("t-"))
+        shown = harness.get_json(self.port, "/api/bottlenecks")
+        for field in ("steps", "step_ms", "phases", "top_cpu_ops", "top_cuda_ops",
+                      "memory_peaks"):
+            self.assertEqual(shown[field], answer[field], field)
+        device = harness.get_json(self.port, "/api/gpu")["devices"][0]
+        self.assertEqual(device["use_ms"], {"compute": 0.03, "communication": 0, "copy": 0})
+        self.assertEqual(harness.get_json(self.port, "/api/steps")["steps"],
+                         answer["step_rows"])
+        memory = harness.get_json(self.port, "/api/memory")["devices"][0]
+        self.assertEqual((memory["device"], memory["peak_bytes"], memory["peak_op"]),
+                         ("cuda:0", 1024, "aten::mm"))
+
+    def test_a_trace_that_we_wrote_has_the_tables_of_the_one_it_was_made_of(self):
+        path = self.write()
+        first = json.loads(analyze(path, "--json").stdout)
+        self.serve(path)
+        _, body = harness.get(self.port, "/api/trace?window=run")
+        again = self.folder / "again.json"
+        again.write_bytes(body)
+        second = json.loads(analyze(again, "--json").stdout)
+        for field in ("span_ms", "step_ms", "phases", "step_rows", "gpu", "findings"):
+            self.assertEqual(second[field], first[field], field)
+        for device in ("cpu", "cuda"):
+            self.assertEqual(second["ops"][device], first["ops"][device])
+
+    def test_a_file_that_is_no_trace_is_exit_code_3(self):
+        path = self.folder / "no.json"
+        path.write_text("no trace")
+        done = self.trainglass("serve", path)
+        self.assertEqual((done.returncode, done.stdout), (3, ""))
+        self.assertIn("no.json", done.stderr)
+
+
 if __name__ == "__main__":
     harness.main()

@@ -82,7 +82,7 @@ static void usage_errors_say_what_and_where(void **state)
     assert_non_null(strstr(invocation.options.error, "trainglass serve --help"));
     assert_int_equal(PARSE("serve", "--port"), -EINVAL);
     assert_non_null(strstr(invocation.options.error, "wants a value"));
-    assert_int_equal(PARSE("serve", "extra"), -EINVAL);
+    assert_int_equal(PARSE("clean", "extra"), -EINVAL);
     assert_non_null(strstr(invocation.options.error, "extra"));
     assert_int_equal(PARSE("run", "--no-server=1", "true"), -EINVAL);
     assert_int_equal(PARSE("run", "--port", "99999", "true"), -EINVAL);

@@ -274,8 +274,9 @@ static void open_range(struct walk *walk, const struct event *event)
         opened.end_ns = walk->open[at - 1].end_ns;
         break;
     }
-    memmove(&walk->open[at + 1], &walk->open[at],
-            (walk->depth - at) * sizeof(walk->open[0]));
+    if (at < walk->depth)
+        memmove(&walk->open[at + 1], &walk->open[at],
+                (walk->depth - at) * sizeof(walk->open[0]));
     walk->open[at] = opened;
     walk->depth++;
     walk->ops += is_op(event);
