@@ -224,6 +224,25 @@ def compiled(job):
     train(job, model, loader, torch.optim.SGD(model.parameters(), lr=0.01))
 
 
+def compiled_updates(job):
+    """A step is two updates: of an optimizer's own step(), and inside a function."""
+    models = network(), network()
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.01, foreach=False) for model in models]
+    first = torch.compile(optimizers[0].step, backend="aot_eager")
+
+    @torch.compile(backend="aot_eager")
+    def second():
+        optimizers[1].step()
+
+    for batch in DataLoader(samples(8 * job.steps), batch_size=8):
+        for model, optimizer, update in zip(models, optimizers, (first, second)):
+            optimizer.zero_grad()
+            loss = batch_loss(model, batch)
+            loss.backward()
+            update()
+        job.loss(loss)
+
+
 def threads(job):
     """Other threads run operators beside the training."""
     stop = threading.Event()
@@ -325,7 +344,7 @@ def memory(job):
 JOBS = {
     job.__name__: job
     for job in (plain, heavy, workers, tensors, accumulate, gan, closure, evaluate, validate,
-                amp, compiled, threads, forked, spawned, forkserver, ranks, slow_iterators, memory,
+                amp, compiled, compiled_updates, threads, forked, spawned, forkserver, ranks, slow_iterators, memory,
                 collates)
 }
 

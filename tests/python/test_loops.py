@@ -56,6 +56,10 @@ class Steps(harness.TorchTest):
     def test_a_compiled_model_has_a_step_per_update(self):
         self.numbers("compiled")
 
+    def test_updates_that_are_compiled_themselves_make_steps(self):
+        trainer = self.numbers("compiled_updates")
+        self.assertTrue(all(row.phases["optimizer"] > 0 for row in trainer.steps()[2:]))
+
     def test_other_threads_make_no_steps(self):
         self.numbers("threads")
 

@@ -3,12 +3,37 @@
 Until torch 2.2 or so, the first torch.compile() takes the named range and the hooks off
 `step` of every optimizer, for it could not trace them. Their updates are then marked
 here; where torch keeps its ranges there is nothing to do.
+
+What is compiled with an optimizer's step() in it (`torch.compile(optimizer.step)`, or of a
+function that calls it) runs without ranges and hooks. While it is traced, the hook of
+updates is traced too and calls noted() for real: from then on the whole compiled function
+counts as the update.
 """
 
 import functools
+import types
 
 from trainglass import _library
 from trainglass import _constants as c
+
+_COMPILED = 1 << 30  # ids of updates whose optimizer is not known
+
+
+class _State:
+    noted = 0  # optimizers' steps that were traced so far
+    compiled = 0  # functions that were
+
+
+_updating = set()  # code that is known to update
+
+
+def noted():
+    """Called by the hook of updates while torch.compile traces it."""
+    _State.noted += 1
+    return True
+
+
+noted._dynamo_marked_constant = True  # run it now, and never again
 
 
 def _subclasses(cls):
@@ -38,6 +63,43 @@ def _marked(step, before_step, skip):
     return skip(wrapper)
 
 
+def _code(function):
+    return getattr(getattr(function, "__func__", function), "__code__", None)
+
+
+def _counted(compiled, function, number, skip):
+    """`compiled`, with marks as soon as it is known to update."""
+    mark, code = _library.calls.mark, _code(function)
+    if number < _COMPILED:
+        _updating.add(code)
+
+    @functools.wraps(compiled)
+    def wrapper(*arguments, **words):
+        before, updates = _State.noted, code in _updating
+        if updates:
+            mark(c.OPTIMIZER_BEGIN, number)
+        try:
+            return compiled(*arguments, **words)
+        finally:
+            if not updates and _State.noted != before:
+                _updating.add(code)
+                updates = True
+                mark(c.OPTIMIZER_BEGIN, number)
+            if updates:
+                mark(c.OPTIMIZER_END, number)
+
+    return skip(wrapper)
+
+
+def _number(torch, function, before_step):
+    """Of the update that is compiled: the optimizer's, where it is its own step."""
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, torch.optim.Optimizer):
+        return before_step(owner)
+    _State.compiled += 1
+    return _COMPILED + _State.compiled
+
+
 def wrap(torch, before_step, careful, skip):
     """`before_step(optimizer)` returns the optimizer's number; `careful()` is called
     before anything is compiled; `skip` keeps torch.compile off the wrappers."""
@@ -46,12 +108,16 @@ def wrap(torch, before_step, careful, skip):
     @functools.wraps(original)
     def compile(*arguments, **words):
         careful()
+        function = arguments[0] if arguments else words.get("model")
         try:
-            return original(*arguments, **words)
+            compiled = original(*arguments, **words)
         finally:
             for cls in set(_subclasses(torch.optim.Optimizer)):
                 step = cls.__dict__.get("step")
                 if _bare(step):
                     cls.step = _marked(step, before_step, skip)
+        if isinstance(compiled, types.FunctionType) and _code(function) is not None:
+            return _counted(compiled, function, _number(torch, function, before_step), skip)
+        return compiled
 
     torch.compile = skip(compile)

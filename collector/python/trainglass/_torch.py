@@ -260,7 +260,9 @@ def _hook_updates(torch, update):
     compiling = _compiling(torch)
 
     def before_step(optimizer, arguments, words):
-        if not compiling():
+        if compiling():
+            _compiled.noted()
+        else:
             update(optimizer, arguments, words)
 
     def careful():
