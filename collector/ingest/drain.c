@@ -77,6 +77,17 @@ static bool value_is_time(uint8_t kind, uint8_t flags)
     }
 }
 
+/* The newest stamp of a record: its end, where it has one. */
+static void see_end(struct timeline *timeline, const struct event *event)
+{
+    uint64_t end = event->time;
+
+    if (value_is_time(EVENT_KIND(event->meta), EVENT_FLAGS(event->meta)))
+        end += event->value;
+    timeline_seen(timeline, event->time);
+    timeline_seen(timeline, end);
+}
+
 /* Ticks to ns, name ids to texts, in place. */
 static void convert(struct draining *draining, struct source_thread *thread,
                     struct event *events, uint32_t count)
@@ -84,8 +95,8 @@ static void convert(struct draining *draining, struct source_thread *thread,
     struct source *source = draining->source;
     struct timeline *timeline = &source->timeline;
 
-    if (count > 0)
-        timeline_seen(timeline, events[count - 1].time);
+    if (count > 0) /* records are written when what they say is over */
+        see_end(timeline, &events[count - 1]);
     for (uint32_t i = 0; i < count; i++) {
         struct event *event = &events[i];
         uint8_t kind = EVENT_KIND(event->meta);
@@ -106,10 +117,14 @@ static void convert(struct draining *draining, struct source_thread *thread,
                 text = source_text(source, draining->process, name);
         }
         event->meta = (event->meta & ~(uint64_t)UINT32_MAX) | text;
-        event->time = (uint64_t)timeline_ns(timeline, event->time);
+        uint64_t ticks = event->time;
+        int64_t start_ns = timeline_ns(timeline, ticks);
+
+        event->time = (uint64_t)start_ns;
         if (LIKELY(kind == EVENT_CPU_OP) ||
             value_is_time(kind, EVENT_FLAGS(event->meta)))
-            event->value = (uint64_t)timeline_length_ns(timeline, event->value);
+            event->value =
+                (uint64_t)timeline_range_ns(timeline, ticks, start_ns, event->value);
     }
 }
 

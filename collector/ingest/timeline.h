@@ -72,4 +72,19 @@ ALWAYS_INLINE int64_t timeline_length_ns(const struct timeline *timeline,
     return ns < 0x1p47 ? (int64_t)ns : (int64_t)1 << 47;
 }
 
+/* The same of a range that began at `ticks`, which is `start_ns`: its end is converted as
+ * the stamp that it is, so that what touches in ticks touches in ns; at most
+ * 2^47. */
+ALWAYS_INLINE int64_t timeline_range_ns(const struct timeline *timeline, uint64_t ticks,
+                                        int64_t start_ns, uint64_t length)
+{
+    if (UNLIKELY(length >= (uint64_t)1 << 45))
+        return timeline_length_ns(timeline, length);
+    /* Of any bits: wraps where a difference would overflow. */
+    int64_t ns =
+        (int64_t)((uint64_t)timeline_ns(timeline, ticks + length) - (uint64_t)start_ns);
+
+    return ns < 0 ? 0 : ns < (int64_t)1 << 47 ? ns : (int64_t)1 << 47;
+}
+
 #endif

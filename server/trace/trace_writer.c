@@ -202,6 +202,21 @@ static void put_args(struct writer *writer, const struct event *event,
     }
 }
 
+/* Of a mark that has no name of its own. */
+static const char *mark_name(uint8_t mark)
+{
+    static const char *const names[] = {[EVENT_MARK_USER] = "mark",
+                                        [EVENT_MARK_EPOCH] = "epoch",
+                                        [EVENT_MARK_VALIDATION] = "validation",
+                                        [EVENT_MARK_STRETCH] = "steps from here",
+                                        [EVENT_MARK_LEVEL] = "level",
+                                        [EVENT_MARK_GC] = "garbage collection",
+                                        [EVENT_MARK_WINDOW] = "window",
+                                        [EVENT_MARK_CHECKPOINT] = "checkpoint"};
+
+    return mark < sizeof(names) / sizeof(names[0]) ? names[mark] : "mark";
+}
+
 static void put_event_name(struct writer *writer, const struct event *event)
 {
     uint8_t kind = EVENT_KIND(event->meta);
@@ -212,6 +227,8 @@ static void put_event_name(struct writer *writer, const struct event *event)
                           phase < EVENT_PHASES ? phases[phase] : "phase");
     else if (kind == EVENT_ALLOC)
         TRACE_PUT(&writer->text, "\"[memory]\"");
+    else if (kind == EVENT_MARK && EVENT_NAME(event->meta) == 0)
+        trace_text_string(&writer->text, mark_name(EVENT_FLAGS(event->meta)));
     else
         put_name(writer, EVENT_NAME(event->meta));
 }

@@ -44,6 +44,29 @@ static void a_stamp_keeps_its_time_when_later_pairs_bend_the_line(void **state)
         assert_int_equal(timeline_ns(&timeline, i * 2000000), before[i]);
 }
 
+static void ranges_that_touch_in_ticks_touch_in_ns(void **state)
+{
+    struct timeline timeline = {.count = 0};
+    uint64_t ticks = 26000000000u;
+
+    (void)state;
+    timeline_pair(&timeline, ticks, 100 * S);
+    timeline_pair(&timeline, ticks + 2599999999u, 101 * S);
+    for (uint64_t i = 0; i < 10000; i++) {
+        uint64_t length = 1 + i * 7919 % 300001;
+        int64_t start_ns = timeline_ns(&timeline, ticks);
+        int64_t length_ns = timeline_range_ns(&timeline, ticks, start_ns, length);
+
+        assert_int_equal(start_ns + length_ns, timeline_ns(&timeline, ticks + length));
+        ticks += length;
+        timeline_seen(&timeline, ticks);
+        if (i % 1000 == 0)
+            timeline_pair(&timeline, ticks,
+                          100 * S + (int64_t)((double)(ticks - 26000000000u) / 2.6) +
+                              99);
+    }
+}
+
 static void time_never_runs_back_over_adjusted_clocks(void **state)
 {
     (void)state;
@@ -96,6 +119,8 @@ static void any_bits_stay_in_range(void **state)
 
         assert_true(ns < (int64_t)1 << 62 && ns > -((int64_t)1 << 62));
         assert_true(timeline_length_ns(&timeline, bits) <= (int64_t)1 << 47);
+        assert_true(timeline_range_ns(&timeline, bits, timeline_ns(&timeline, bits),
+                                      bits >> (i % 64)) <= (int64_t)1 << 47);
     }
 }
 
@@ -104,6 +129,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_pairs_give_a_line),
         cmocka_unit_test(a_stamp_keeps_its_time_when_later_pairs_bend_the_line),
+        cmocka_unit_test(ranges_that_touch_in_ticks_touch_in_ns),
         cmocka_unit_test(time_never_runs_back_over_adjusted_clocks),
         cmocka_unit_test(a_machine_that_slept_is_a_jump_and_no_slope),
         cmocka_unit_test(any_bits_stay_in_range),

@@ -1,0 +1,84 @@
+"""A downloaded trace keeps the rules of those who read it; with rank=all it has all ranks."""
+import gzip
+import json
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import unittest
+
+import harness
+from harness import BUILD, TrainglassTest, get, get_json, main
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import trace_rules  # noqa: E402
+
+JOBS = harness.ROOT / "tests" / "python" / "jobs.py"
+PYTHON = os.environ.get("TORCH_PYTHON")
+
+
+def has_torch():
+    return bool(PYTHON) and subprocess.run([PYTHON, "-c", "import torch"], check=False,
+                                           stderr=subprocess.DEVNULL).returncode == 0
+
+
+class TraceRules(TrainglassTest):
+    def trace(self, parameters):
+        status, body = get(self.port, f"/api/trace?{parameters}", timeout=60)
+        self.assertEqual(status, 200, body[:200])
+        text = gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body
+        return json.loads(text)
+
+    def assert_kept(self, trace):
+        self.assertGreater(len(trace["traceEvents"]), 100)
+        self.assertEqual(list(trace_rules.broken_rules(trace))[:5], [])
+
+    def test_every_event_of_a_trace_nests_and_has_what_its_readers_need(self):
+        ended = self.trainglass("run", "--level", "ops", "--", BUILD / "bin" / "train_mlp",
+                                "--steps", "600")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assert_kept(self.trace("window=run"))
+
+    def test_the_rules_find_what_breaks_them(self):
+        good = {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 0.0, "dur": 10.0}
+        for change in ({"ts": 5.0, "name": "b"}, {"dur": -1}, {"name": ""}, {"ph": "Q"}, {"pid": "x"}):
+            trace = {"traceEvents": [good, {**good, **change}]}
+            self.assertEqual(len(list(trace_rules.broken_rules(trace))), 1, change)
+        self.assertEqual(list(trace_rules.broken_rules({"traceEvents": [good, good]})), [])
+
+    @unittest.skipUnless(has_torch(), "no PyTorch; TORCH_PYTHON can name a Python that has it")
+    def test_all_ranks_of_a_session_stand_in_one_trace_on_one_axis(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        script = " & ".join(
+            f"RANK={rank} LOCAL_RANK={rank} {PYTHON} {JOBS} ranks --steps 20" for rank in (0, 1))
+        ended = self.trainglass("run", "--level", "ops", "--", "sh", "-c", f"{script} & wait", timeout=300, env={
+            "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"})
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        (session,) = get_json(self.port, "/api/status")["sessions"]
+        trainers = {p["rank"]: p["pid"] for p in session["processes"] if p["role"] == "trainer"}
+        self.assertEqual(sorted(trainers), [0, 1])
+        trace = self.trace(f"session={session['id']}&window=run&rank=all")
+        self.assert_kept(trace)
+        steps = {pid: {} for pid in trainers.values()}
+        for event in trace["traceEvents"]:
+            match = re.fullmatch(r"ProfilerStep#(\d+)", event["name"])
+            if match:
+                steps[event["pid"]][int(match[1])] = (event["ts"], event["ts"] + event["dur"])
+        first, second = steps.values()
+        self.assertEqual((sorted(first), sorted(second)), (list(range(20)), list(range(20))))
+        # Ranks wait for each other in every backward: no step is a whole one away.
+        for number in range(1, 19):
+            self.assertLess(first[number][0], second[number + 1][1])
+            self.assertLess(second[number][0], first[number + 1][1])
+        labels = {e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "process_name"}
+        self.assertEqual(labels, {"trainer, rank 0", "trainer, rank 1"})
+        alone = self.trace(f"session={session['id']}&window=run&rank=1")
+        self.assertEqual({e["pid"] for e in alone["traceEvents"]}, {trainers[1]})
+
+
+if __name__ == "__main__":
+    main()
