@@ -53,6 +53,20 @@ def _check_nesting(events):
             open_until.append((-end, name))
 
 
+def _check_gaps(events):
+    """Readers in JavaScript reckon in doubles: steps that touch would nest into each other."""
+    tracks = collections.defaultdict(list)
+    for event in events:
+        if event["ph"] == "X" and event["name"].startswith("ProfilerStep#"):
+            start = _nanoseconds(event["ts"])
+            tracks[event["pid"], event["tid"]].append((start, start + _nanoseconds(event["dur"]), event["name"]))
+    for steps in tracks.values():
+        steps.sort()
+        for (_, end, name), (after, _, _) in zip(steps, steps[1:]):
+            if end >= after:
+                yield f"{name} touches the next step"
+
+
 def broken_rules(trace):
     """Sentences; none for a trace that every reader takes whole."""
     events = trace["traceEvents"]
@@ -61,6 +75,7 @@ def broken_rules(trace):
         if wrong:
             yield f"{wrong}: {event}"
     yield from _check_nesting(events)
+    yield from _check_gaps(events)
     begun = {(e["cat"], e["id"]) for e in events if e["ph"] == "s"}
     for event in events:
         if event["ph"] == "f" and (event["cat"], event["id"]) not in begun:

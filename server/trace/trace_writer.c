@@ -251,6 +251,17 @@ static void write_flow(struct writer *writer, const struct event *event, int64_t
     TRACE_PUT(&writer->text, "}");
 }
 
+/* Readers in JavaScript reckon in doubles: what touches in ns may then overlap by a
+ * rounding, and they nest the next step into this one. Steps and phases touch, so they
+ * give way to what follows; a phase may end with its step, and before it. */
+#define STEP_GAP_NS  1
+#define PHASE_GAP_NS 2
+
+static int64_t shortened_ns(int64_t length_ns, int64_t gap_ns)
+{
+    return length_ns > gap_ns ? length_ns - gap_ns : 0;
+}
+
 static void write_event(struct writer *writer, const struct event *event,
                         const struct event *end, uint32_t thread)
 {
@@ -270,7 +281,8 @@ static void write_event(struct writer *writer, const struct event *event,
     trace_text_us(text, (int64_t)event->time);
     if (shape->range) {
         TRACE_PUT(text, ",\"dur\":");
-        trace_text_us(text, (int64_t)event->value);
+        trace_text_us(text, shortened_ns((int64_t)event->value,
+                                         kind == EVENT_PHASE ? PHASE_GAP_NS : 0));
     }
     put_args(writer, event, end);
     *text->at++ = '}';
@@ -398,7 +410,7 @@ static void write_step(struct writer *writer, const struct step_row *step)
     put_where(writer, pid, pid);
     trace_text_us(text, step->start_ns);
     TRACE_PUT(text, ",\"dur\":");
-    trace_text_us(text, llround(step->duration_ns));
+    trace_text_us(text, shortened_ns(llround(step->duration_ns), STEP_GAP_NS));
     TRACE_PUT(text, ",\"args\":{\"epoch\":");
     if (step->epoch != 0)
         trace_text_number(text, step->epoch);

@@ -1,0 +1,64 @@
+// A trace from the real server in speedscope itself, as npm ships it: what it reads is what ran.
+
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { createReadStream, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { extname, join, normalize } from "node:path";
+import { after, before, test } from "node:test";
+import { BUILD, launch, open, shoot } from "./chromium.mjs";
+
+const PROGRAMS = process.env.TRAINGLASS_PROGRAMS;
+const RELEASE = join(BUILD, "node_modules", "speedscope", "dist", "release");
+const skip = !PROGRAMS ? "TRAINGLASS_PROGRAMS is not set" : !existsSync(RELEASE) ? "speedscope is not installed" : false;
+const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm" };
+
+let browser, folder, pages, trace;
+
+before(async () => {
+  if (skip) return;
+  folder = mkdtempSync(join(tmpdir(), "trainglass-readers-"));
+  const env = { ...process.env, XDG_STATE_HOME: join(folder, "state"), TRAINGLASS_DIR: join(folder, "shm") };
+  const ended = spawnSync(join(PROGRAMS, "train_mlp"), ["--steps", "300"], { env: { ...env, TRAINGLASS_LEVEL: "ops" } });
+  assert.equal(ended.status, 0, String(ended.stderr));
+  const server = spawn(join(PROGRAMS, "trainglass"), ["serve", "--port", "0"], { env, stdio: ["ignore", "pipe", "pipe"] });
+  const address = await new Promise((done) => server.stdout.on("data", (text) => { const match = /http:\S+/.exec(text); if (match) done(match[0]); }));
+  try {
+    let answer;
+    do answer = await fetch(`${address}api/trace?window=run`); while (!answer.ok);
+    trace = await answer.text();
+  } finally {
+    server.kill();
+  }
+  writeFileSync(join(folder, "trace.json"), trace);
+  pages = createServer((request, response) => {
+    const path = join(RELEASE, normalize(new URL(request.url, "http://x").pathname).replace(/^\/$/, "/index.html"));
+    if (!existsSync(path)) return response.writeHead(404).end();
+    response.writeHead(200, { "Content-Type": TYPES[extname(path)] ?? "application/octet-stream" });
+    return createReadStream(path).pipe(response);
+  });
+  await new Promise((done) => pages.listen(0, "127.0.0.1", done));
+  browser = await launch();
+});
+
+after(async () => {
+  if (skip) return;
+  await browser.close();
+  pages.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test("speedscope opens a downloaded trace and lists its ops", { skip }, async () => {
+  const page = await open(browser, `http://127.0.0.1:${pages.address().port}/`, { allow: () => true });
+  await page.locator("input[type=file]").first().setInputFiles(join(folder, "trace.json"));
+  await page.getByText("Sandwich").click();
+  for (const op of ["linear2.backward", "linear2", "linear1"]) {
+    await page.getByText(op, { exact: true }).first().waitFor();
+  }
+  // Steps stand behind each other: none holds another, so none is a fifth of the run.
+  const shares = await page.locator("tr", { hasText: "ProfilerStep#" }).evaluateAll((rows) => rows.map((row) => Number(/\(<?([\d.]+)%\)/.exec(row.textContent)[1])));
+  assert.ok(shares.length > 0 && Math.max(...shares) < 20, String(shares));
+  await shoot(page, "speedscope");
+  await page.context().close();
+});
