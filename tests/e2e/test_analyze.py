@@ -264,6 +264,21 @@ class Command(unittest.TestCase):
         self.assertEqual([row["number"] for row in answer["step_rows"]], [3])
         self.assertEqual([row["name"] for row in answer["ops"]["cpu"]], ["aten::add"])
 
+    def test_forward_and_backward_inside_an_optimizers_closure_are_told_apart(self):
+        def event(name, category, start, length):
+            return {"cat": category, "name": name, "ts": start, "dur": length}
+        path = self.write(self.events(
+            event("ProfilerStep#1", "user_annotation", 0, 1000),
+            event("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+                  "user_annotation", 0, 100),
+            event("Optimizer.step#SGD.step", "user_annotation", 200, 700),
+            event("aten::linear", "cpu_op", 300, 100),
+            event("autograd::engine::evaluate_function: AddmmBackward0", "cpu_op", 500, 300)))
+        (step,) = json.loads(analyze(path, "--json").stdout)["step_rows"]
+        self.assertEqual([step[name] for name in
+                          ("data_ms", "forward_ms", "backward_ms", "optimizer_ms")],
+                         [0.1, 0.4, 0.3, 0.1])
+
     def test_several_files_and_a_folder_of_ranks_are_a_list(self):
         for rank in (0, 1):
             document = json.loads(self.events({"name": f"op{rank}", "ts": 1, "dur": 1}))

@@ -119,7 +119,7 @@ FULL = {
     ],
     "outermost_cpu_ops": [{"name": "aten::conv2d", "total_ms": 92.5}],
     "top_cuda_ops": [{"name": "volta_scudnn_winograd_128x128", "total_ms": 95.2}],
-    "ops": {"cuda": {"ops": [{"total_ms": 95.2}, {"total_ms": 335.6}]}},
+    "ops": {"cuda": [{"total_ms": 95.2}, {"total_ms": 335.6}]},
     "memory_peaks": [{"time_ms": 1.5, "bytes": 4096}],
     "findings": [
         {"title": "High conv2d CPU time", "ms_per_step": 9.25, "advice": ["consider torch.compile"]}

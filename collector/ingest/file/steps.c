@@ -6,7 +6,9 @@
  * the optimizer (of several, the one that updates least often). Data and optimizer are
  * their ranges; backward reaches from the first to the last autograd op, whatever their
  * thread, as long as no outer op of the training thread began between; forward is what
- * lies before a backward and is none of these, back to the data or the update.
+ * lies before a backward and is none of these, back to the data or the update. An
+ * optimizer that runs a closure (Lightning's do) has forward and backward inside its
+ * range: it is the part after the last backward.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -161,6 +163,43 @@ static void join_backwards(struct file *file)
     file->backwards.count = kept;
 }
 
+/* The last backward that begins before `before_ns`; NULL when none does. */
+static const struct file_mark *last_backward(const struct file *file, int64_t before_ns)
+{
+    const struct file_mark *marks = file->backwards.items;
+    uint32_t low = 0, high = file->backwards.count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (marks[middle].start_ns < before_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 ? &marks[low - 1] : NULL;
+}
+
+static void split_closures(struct file *file)
+{
+    struct file_mark *marks = file->marks.items;
+    bool moved = false;
+
+    for (uint32_t i = 0; i < file->marks.count; i++) {
+        struct file_mark *mark = &marks[i];
+        const struct file_mark *backward = last_backward(file, mark->end_ns);
+
+        if (mark->kind != FILE_NAME_OPTIMIZER || backward == NULL ||
+            backward->start_ns < mark->start_ns)
+            continue;
+        mark->start_ns =
+            backward->end_ns < mark->end_ns ? backward->end_ns : mark->end_ns;
+        moved = true;
+    }
+    if (moved)
+        qsort(marks, file->marks.count, sizeof(*marks), by_start);
+}
+
 int file_find_steps(struct file *file)
 {
     if (file->marks.count > 0)
@@ -168,6 +207,7 @@ int file_find_steps(struct file *file)
     if (!take_marked(file))
         infer(file);
     join_backwards(file);
+    split_closures(file);
     return file->out_of_memory ? -ENOMEM : 0;
 }
 

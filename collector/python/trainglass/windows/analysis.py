@@ -68,12 +68,22 @@ def _rows(rows: Any, key: str) -> list[tuple[str, float]]:
     return sorted(pairs, key=lambda pair: -pair[1])
 
 
+def _outermost(full: dict[str, Any]) -> list[tuple[str, float]]:
+    """ATen's operators by their whole time, and `DataLoader`."""
+    if full.get("outermost_cpu_ops") is not None:
+        return _rows(full["outermost_cpu_ops"], "total_ms")
+    totals: dict[str, float] = {}
+    for name, us in _rows((full.get("ops") or {}).get("cpu"), "total_ms"):
+        if name.startswith("enumerate(DataLoader)"):
+            name = "DataLoader"
+        if name == "DataLoader" or name.startswith("aten::"):
+            totals[name] = totals.get(name, 0.0) + us
+    return sorted(totals.items(), key=lambda pair: -pair[1])
+
+
 def from_answer(full: dict[str, Any], time: str = "total") -> dict[str, Any]:
     """analyze_trace()'s dictionary of the program's answer."""
-    if time == "total" and full.get("outermost_cpu_ops") is not None:
-        cpu = _rows(full["outermost_cpu_ops"], "total_ms")
-    else:
-        cpu = _rows(full.get("top_cpu_ops"), time + "_ms")
+    cpu = _outermost(full) if time == "total" else _rows(full.get("top_cpu_ops"), "self_ms")
     peaks = full.get("memory_peaks") or ()
     return {
         "top_cpu_ops": cpu,

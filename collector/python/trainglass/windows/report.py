@@ -35,7 +35,7 @@ def numbers(analysis: dict[str, Any]) -> Numbers:
     steps = int(full.get("steps") or 0)
     mean_ms = (full.get("step_ms") or {}).get("mean") or 0.0
     cuda = list(analysis["top_cuda_ops"])
-    everything = ((full.get("ops") or {}).get("cuda") or {}).get("ops")
+    everything = (full.get("ops") or {}).get("cuda")
     cuda_us = sum(us for _, us in cuda)
     if everything is not None:
         cuda_us = 1e3 * sum(float(row.get("total_ms") or 0) for row in everything)
