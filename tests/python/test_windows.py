@@ -185,6 +185,10 @@ class Words(unittest.TestCase):
         self.assertIn("  Other: 7.0%", text)
         self.assertFalse([line for line in text if "Forward" in line])
 
+    def test_a_loader_that_a_finding_blames_is_not_called_fine(self):
+        full = {**FULL, "findings": [{"id": "data-loading", "title": "waits"}]}
+        self.assertEqual(report.lines(analysis.from_answer(full), 10)[-1], "  - waits")
+
     def test_an_encoding_without_the_sign_gets_plain_text(self):
         raw = io.BytesIO()
         with contextlib.redirect_stdout(io.TextIOWrapper(raw, encoding="ascii")) as stream:

@@ -96,7 +96,8 @@ def _finding(finding: dict[str, Any]) -> str:
 def _bottlenecks(found: Numbers) -> list[str]:
     lines = [f"[Profiler] {SIGN} Bottlenecks detected:" + ("" if found.findings else " none")]
     lines += [_finding(finding) for finding in found.findings]
-    if found.steps > 0 and found.dataloader_pct < GOOD_DATALOADER_PCT:
+    blamed = any(str(finding.get("id", "")).startswith("data-") for finding in found.findings)
+    if found.steps > 0 and found.dataloader_pct < GOOD_DATALOADER_PCT and not blamed:
         lines.append(f"  - Dataloader <{GOOD_DATALOADER_PCT:.0f}% (good efficiency)")
     return lines
 
