@@ -8,6 +8,7 @@
  *   unknown=n    every n-th kernel is of a kind of the future
  *   enable=n     cuptiActivityEnable returns n            subscribe=n  cuptiSubscribe, n
  *   clock=1      another clock from now on                steal=1    others' callbacks
+ *   steal-after=n  the same, after n launches
  *   hang=1       a flush never returns                    exit=n     a flush calls exit(n)
  *   starve=1     keeps every buffer
  */
@@ -60,9 +61,10 @@ static int clock_now; /* 0: CLOCK_REALTIME, 1: the counter */
 static struct fault {
     const char *name;
     uint64_t value;
-} faults[] = {{"late", 0},    {"reverse", 0}, {"zero", 0},      {"drop", 0},
-              {"unknown", 0}, {"enable", 0},  {"subscribe", 0}, {"clock", 0},
-              {"steal", 0},   {"hang", 0},    {"exit", 0},      {"starve", 0}};
+} faults[] = {{"late", 0},       {"reverse", 0}, {"zero", 0},      {"drop", 0},
+              {"unknown", 0},    {"enable", 0},  {"subscribe", 0}, {"clock", 0},
+              {"steal", 0},      {"hang", 0},    {"exit", 0},      {"starve", 0},
+              {"steal-after", 0}};
 
 static void complain(const char *what)
 {
@@ -105,6 +107,13 @@ static void nobody_completes(void *context, uint32_t stream, uint8_t *buffer,
 
 static void seal(void);
 
+static void steal(void)
+{
+    seal();
+    request = nobody_requests;
+    complete = nobody_completes;
+}
+
 void fake_fault(const char *name, uint64_t value)
 {
     pthread_mutex_lock(&lock);
@@ -113,11 +122,8 @@ void fake_fault(const char *name, uint64_t value)
         dropped += value;
     if (strcmp(name, "clock") == 0)
         clock_now = value != 0;
-    if (strcmp(name, "steal") == 0 && value != 0) {
-        seal();
-        request = nobody_requests;
-        complete = nobody_completes;
-    }
+    if (strcmp(name, "steal") == 0 && value != 0)
+        steal();
     pthread_mutex_unlock(&lock);
 }
 
@@ -319,6 +325,8 @@ static uint32_t do_work(const struct work *work)
     uint64_t start = stamp(0), now = ns_of(CLOCK_MONOTONIC);
     uint32_t id = ++correlation;
 
+    if (id == *fault("steal-after"))
+        steal();
     if (now + 1000 + work->duration_ns > last_end_ns)
         last_end_ns = now + 1000 + work->duration_ns;
     if (call_is_on(work->call))
@@ -490,20 +498,22 @@ int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *co
 /* Gives back what is complete, or all of it. Holds the lock. */
 static void deliver(bool forced)
 {
+    static struct filled given[BUFFERS];
     uint64_t now = ns_of(CLOCK_MONOTONIC);
-    unsigned kept = 0;
+    unsigned kept = 0, count = 0;
 
     seal();
-    for (unsigned i = 0; i < full_count; i++) {
-        struct filled *one = &full[*fault("reverse") ? full_count - 1 - i : i];
+    for (unsigned i = 0; i < full_count; i++)
+        if (forced || full[i].ready_ns <= now)
+            given[count++] = full[i];
+        else
+            full[kept++] = full[i];
+    full_count = kept;
+    for (unsigned i = 0; i < count; i++) {
+        struct filled *one = &given[*fault("reverse") ? count - 1 - i : i];
 
-        if (!forced && one->ready_ns > now) {
-            full[kept++] = *one; /* with reverse, this mixes them up: welcome */
-            continue;
-        }
         one->complete(NULL, 0, one->bytes, one->size, one->used);
     }
-    full_count = kept;
 }
 
 int cuptiActivityFlushAll(uint32_t flags)
@@ -514,7 +524,7 @@ int cuptiActivityFlushAll(uint32_t flags)
     if (*fault("exit") != 0)
         exit((int)*fault("exit"));
     if (*fault("starve") != 0 ||
-        (*fault("late") != 0 && ++flushes % *fault("late") != 0))
+        (*fault("late") != 0 && flags == 0 && ++flushes % *fault("late") != 0))
         return 0;
     pthread_mutex_lock(&lock);
     deliver(flags != 0);

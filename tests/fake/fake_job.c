@@ -121,23 +121,30 @@ static void threads(void)
 /* 10,000 names of 8 KB each: nobody's memory may grow with them. */
 static void names(void)
 {
-    static char text[8192];
+    enum { NAMES = 10000, BYTES = 8192 };
+    char *texts = malloc((size_t)NAMES * BYTES);
 
-    for (unsigned i = 0; i < 10000; i++) {
-        memset(text, 'k', sizeof(text) - 1);
-        snprintf(text, 32, "kernel_%u", i);
-        text[strlen(text)] = '_';
+    if (texts == NULL)
+        abort();
+    memset(texts, 'k', (size_t)NAMES * BYTES);
+    for (size_t i = 0; i < NAMES; i++) {
+        char *text = texts + i * BYTES;
+
+        text[snprintf(text, 32, "kernel_%zu", i)] = '_';
+        text[BYTES - 1] = '\0';
         (void)fake_launch(text, 0, 7, 100);
         if (i % 500 == 0) {
             fake_synchronize();
             trainglass_step();
         }
     }
-}
+} /* the texts stay: their kernels may not have been told yet */
 
 static int children(unsigned steps)
 {
     int status = 0;
+
+    fflush(stdout);
     pid_t child = fork();
 
     if (child == 0) {
@@ -172,9 +179,9 @@ int main(int count, char **words)
     else if (strcmp(scenario, "stolen") == 0)
         result = window(steps, 0) == 39 ? 0 : 1;
     else if (strcmp(scenario, "threads") == 0)
-        threads();
+        train(steps), threads();
     else if (strcmp(scenario, "names") == 0)
-        names();
+        train(steps), names();
     else if (strcmp(scenario, "fork") == 0)
         result = children(steps);
     train(steps);

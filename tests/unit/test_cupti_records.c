@@ -352,6 +352,7 @@ static void a_cut_structure_is_counted_and_never_read_beyond_its_end(void **stat
     struct cupti_record record;
 
     /* Exactly as long as it says: the sanitizer guards what lies behind. */
+    at_place = 4;
     add_kernel(10, 20, 4);
     for (size_t bytes = 0; bytes < filled; bytes++) {
         uint8_t *exact = test_malloc(bytes > 0 ? bytes : 1);

@@ -1,0 +1,259 @@
+"""GPU work through the real probe and the real server, from a fake GPU: tests/fake."""
+import collections
+import os
+import subprocess
+import sys
+import unittest
+
+from harness import BUILD, ROOT, TrainglassTest, get, get_json, main, wait_for
+
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+import segment as wire  # noqa: E402
+
+JOB = str(BUILD / "fake" / "fake_job")
+LIBRARY = str(BUILD / "lib" / "libtrainglass.so")
+KERNEL, MEMCPY, MEMSET, SYNC, LAUNCH, LOSS = 5, 6, 7, 8, 10, 17
+STEP_KERNELS = 4
+VERSIONS = {"11.8": 18, "12.4": 22, "13.0": 130001}
+OF_A_STEP = {"void gemm_kernel<float>(float*)": 10, "relu_kernel": 10,
+             "Memcpy HtoD (Pageable -> Device)": 1, "Memset (Device)": 1}
+ALONE = "cuInit: 0\nlaunched\n"  # what the job prints when nobody records it
+
+
+class GpuTest(TrainglassTest):
+    def job(self, *words, code=0, output=ALONE, level="kernels", **environment):
+        """The job alone with the probe: runs to its end; its segment."""
+        done = subprocess.run(
+            [JOB, *map(str, words)], capture_output=True, text=True, timeout=120,
+            env=self.environment(TRAINGLASS_LEVEL=level, TRAINGLASS_LIBRARY=LIBRARY,
+                                 CUDA_INJECTION64_PATH=LIBRARY, **environment))
+        self.assertEqual((done.returncode, done.stderr), (code, ""))
+        if output is not None:
+            self.assertEqual(done.stdout, output)
+        self.output = done.stdout
+        (self.segment, *_) = wire.read_all(self.directory)
+        return self.segment
+
+    def source(self, segment):
+        """(state, reason, detail, events, lost) of the source."""
+        return segment.capabilities["cupti"]
+
+    def run_until(self, scenario, condition, what, *more, level="kernels", **environment):
+        """The job under `trainglass run`, until the server answers as awaited."""
+        until = self.folder / "until"
+        process = self.start(
+            "run", "--linger", "0", "--level", level, "--", JOB, scenario, *map(str, more),
+            env={"FAKE_JOB_UNTIL": str(until), **environment})
+        answer = wait_for(condition, what)
+        until.touch()
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, (out, err))
+        return answer
+
+    def cupti(self):
+        """The source as /api/status tells it; None before there is one."""
+        try:
+            status, body = get(self.port, "/api/status")
+        except OSError:
+            return None
+        if status != 200:
+            return None
+        import json
+        for session in json.loads(body)["sessions"]:
+            for source in session["capabilities"]:
+                if source["source"] == "cupti":
+                    return source
+        return None
+
+    def cupti_is(self, state):
+        source = self.cupti()
+        return source if source and source["state"] == state else None
+
+
+class RecordsTest(GpuTest):
+    def test_every_version_of_cupti_gives_the_same_events(self):
+        for version, number in VERSIONS.items():
+            with self.subTest(version=version):
+                for path in self.directory.iterdir():
+                    path.unlink()
+                segment = self.job("train", 60, FAKE_CUPTI_VERSION=version)
+                state, reason, detail, events, lost = self.source(segment)
+                self.assertEqual((state, reason, lost), ("active", "", 0))
+                self.assertIn(f"API {number}, ", detail)
+                self.assertIn("CLOCK_REALTIME", detail)
+                recorded = [s for s in segment.steps() if s.flags & STEP_KERNELS]
+                self.assertTrue(recorded)
+                work = segment.events(KERNEL, MEMCPY, MEMSET)
+                self.assertEqual(events, len(work))
+                # The last step is as good as any: all of them are told.
+                for step in recorded:
+                    inside = collections.Counter(
+                        e.name for e in work if step.start <= e.start < step.end)
+                    self.assertEqual(inside, OF_A_STEP, step.number)
+
+    def test_work_follows_its_launch_and_knows_its_thread(self):
+        segment = self.job("train", 60)
+        launches = {e.aux: e for e in segment.events(LAUNCH)}
+        threads = segment.threads()
+        (main_slot,) = [slot for slot, _, name, *_ in threads if name == "fake_job"]
+        kernels = segment.events(KERNEL)
+        self.assertTrue(kernels)
+        gaps = []
+        for kernel in kernels:
+            launch = launches[kernel.aux]
+            self.assertEqual(launch.aux16, main_slot + 1)
+            gaps.append(kernel.start - launch.start)
+            self.assertEqual(kernel.aux16, 0x100)
+            stream, grid, block = kernel.more[0]
+            self.assertEqual((stream & 0xFFFFFFFF, stream >> 32), (7 if "gemm" in kernel.name
+                                                                  else 13, 1))
+            self.assertEqual((grid & 0xFFFFFFFF, grid >> 32 & 0xFFFF, grid >> 48), (128, 2, 1))
+            self.assertEqual((block & 0x7FF, block >> 29 & 0x1FF, block >> 38), (256, 64, 4096))
+        # The fake starts them 1 us apart, or later where the machine is busy: no kernel
+        # before its launch, and half of them as near as the clocks are exact.
+        self.assertGreater(min(gaps), 0)
+        self.assertLess(sorted(gaps)[len(gaps) // 2], 6000)
+        self.assertTrue(all(e.name == "cudaDeviceSynchronize" for e in segment.events(SYNC)))
+
+    def test_launches_of_all_threads_are_told_with_their_thread(self):
+        segment = self.job("threads", 10)
+        launches = [e for e in segment.events(LAUNCH) if e.name == "cudaLaunchKernel"]
+        kernels = [e for e in segment.events(KERNEL) if e.name == "from_a_thread"]
+        by_thread = collections.Counter(e.aux16 for e in launches)
+        correlations = {e.aux for e in launches}
+        self.assertTrue(all(k.aux in correlations for k in kernels))
+        self.assertNotIn(0, by_thread)
+
+    def test_level_phases_leaves_cupti_off(self):
+        segment = self.job("train", 30, level="phases")
+        self.assertEqual(segment.events(KERNEL, LAUNCH, MEMCPY), [])
+        self.assertEqual(self.source(segment)[0], "active")
+
+    def test_auto_records_whole_steps_or_does_not_claim_them(self):
+        segment = self.job("train", 600, level="auto", TRAINGLASS_BUDGET="50")
+        work = segment.events(KERNEL)
+        claimed = [s for s in segment.steps() if s.flags & STEP_KERNELS]
+        self.assertTrue(claimed)
+        self.assertLess(len(claimed), 600)
+        for step in claimed:
+            inside = sum(step.start <= e.start < step.end for e in work)
+            self.assertEqual(inside, 20, step.number)
+
+    def test_ten_thousand_long_names_stay_within_their_half_of_the_table(self):
+        segment = self.job("names", 200)
+        names = {e.name for e in segment.events(KERNEL)}
+        self.assertIn("(other kernels)", names)
+        self.assertIn("cudaLaunchKernel", {e.name for e in segment.events(LAUNCH)})
+        self.assertTrue(all(len(name) <= 4096 for name in names))
+
+
+class FaultsTest(GpuTest):
+    def test_records_without_times_are_counted_as_lost(self):
+        segment = self.job("train", 60, FAKE_CUPTI_FAULT="zero=10")
+        state, _, _, events, lost = self.source(segment)
+        kernels = segment.events(KERNEL)
+        self.assertEqual(state, "active")
+        self.assertTrue(all(k.start > 0 and k.aux % 10 != 0 for k in kernels))
+        self.assertGreater(lost, 0)
+        self.assertEqual(lost, sum(e.value for e in segment.events(LOSS)))
+
+    def test_unknown_kinds_cost_nothing_but_themselves(self):
+        segment = self.job("train", 60, FAKE_CUPTI_FAULT="unknown=7")
+        kernels = segment.events(KERNEL)
+        self.assertTrue(kernels and all(k.aux % 7 != 0 for k in kernels))
+        self.assertEqual(self.source(segment)[0], "active")
+
+    def test_what_cupti_drops_is_counted(self):
+        segment = self.job("train", 200, FAKE_CUPTI_FAULT="drop=123")
+        self.assertEqual(self.source(segment)[4], 123)
+
+    def test_late_and_unordered_buffers_lose_nothing(self):
+        segment = self.job("train", 300, FAKE_CUPTI_FAULT="late=3,reverse=1")
+        work = segment.events(KERNEL)
+        self.assertEqual(self.source(segment)[4], 0)
+        for step in segment.steps():
+            if step.flags & STEP_KERNELS:
+                self.assertEqual(sum(step.start <= e.start < step.end for e in work), 20)
+
+    def test_no_permission_no_driver_and_others_are_said(self):
+        for environment, words in (
+                ({"FAKE_CUPTI_FAULT": "enable=35"}, "permission"),
+                ({"FAKE_CUPTI_FAULT": "enable=43"}, "MIG"),
+                ({"FAKE_CUPTI_FAULT": "enable=15"}, "older than CUPTI"),
+                ({"FAKE_CUPTI_FAULT": "enable=39"}, "another profiler"),
+                ({"FAKE_CUPTI_FAULT": "subscribe=39"}, "another profiler"),
+                ({"NSYS_PROFILING_SESSION_ID": "7"}, "Nsight Systems")):
+            with self.subTest(**environment):
+                for path in self.directory.iterdir():
+                    path.unlink()
+                segment = self.job("train", 60, **environment)
+                state, reason, *_ = self.source(segment)
+                self.assertEqual(state, "unavailable")
+                self.assertIn(words, reason)
+                self.assertEqual(segment.events(KERNEL, LAUNCH), [])
+                self.assertFalse([s for s in segment.steps() if s.flags & STEP_KERNELS])
+
+    def test_a_driver_without_a_device_is_left_alone(self):
+        # exit code 99 would say that libcupti was called, which 13.2 does not survive.
+        segment = self.job("train", code=5, output="cuInit: 100\n", FAKE_CUDA_DEVICES="0")
+        self.assertEqual(self.source(segment)[0], "unavailable")
+
+    def test_a_flush_that_never_returns_hangs_nobody(self):
+        segment = self.job("train", 100, FAKE_CUPTI_FAULT="hang=1")
+        self.assertEqual(segment.steps_ended, 100)
+
+    def test_an_exit_inside_of_a_flush_ends_the_job_with_its_code(self):
+        segment = self.job("train", 100000, code=7, output=None, FAKE_CUPTI_FAULT="exit=7")
+        self.assertTrue(segment.ended)
+
+    def test_a_kernel_that_runs_for_minutes_does_not_hold_the_exit(self):
+        segment = self.job("run-away", 60)
+        self.assertTrue(segment.events(KERNEL))
+
+    def test_buffers_that_never_come_back_are_counted(self):
+        segment = self.job("train", 60, FAKE_CUPTI_FAULT="starve=1")
+        self.assertEqual(segment.events(KERNEL), [])
+
+    def test_a_fork_is_quiet_and_changes_nothing(self):
+        segment = self.job("fork", 60)
+        self.assertTrue(segment.events(KERNEL))
+
+    def test_another_clock_in_the_middle_keeps_kernels_behind_their_launches(self):
+        segment = self.job("window", 60, output=None)
+        launches = {e.aux: e for e in segment.events(LAUNCH)}
+        joined = [k for k in segment.events(KERNEL) if k.aux in launches]
+        self.assertTrue(joined)
+        for kernel in joined:
+            self.assertGreater(kernel.start - launches[kernel.aux].start, -20000)
+
+
+class NeighboursTest(GpuTest):
+    def test_an_announced_window_gets_all_of_cupti_and_gives_it_back(self):
+        segment = self.job("window", 100, output=None)
+        self.assertIn("window: error 0, 400 of 400 kernels", self.output)
+        state, reason, detail, _, _ = self.source(segment)
+        self.assertEqual((state, reason), ("active", ""))
+        self.assertIn("time stamp counter", detail)
+        recorded = [s.number for s in segment.steps() if s.flags & STEP_KERNELS]
+        self.assertTrue(any(n < 100 for n in recorded) and any(n >= 120 for n in recorded))
+        self.assertFalse([n for n in recorded if 100 <= n < 120])
+
+    def test_stolen_callbacks_are_said_and_nothing_of_the_thief_is_touched(self):
+        source = self.run_until("train", lambda: self.cupti_is("stolen"), "stolen",
+                                FAKE_CUPTI_FAULT="steal-after=5000")
+        self.assertIn("may have taken CUPTI", source["reason"])
+
+    def test_the_server_shows_kernels_while_the_job_runs(self):
+        def trace():
+            source = self.cupti_is("active")
+            if not source:
+                return None
+            body = get(self.port, "/api/trace?last=2s")[1]
+            return body if b"gemm_kernel" in body else None
+        body = self.run_until("train", trace, "kernels in the trace")
+        self.assertIn(b'"cat":"kernel"', body)
+        self.assertIn(b"cudaLaunchKernel", body)
+
+
+if __name__ == "__main__":
+    main()
