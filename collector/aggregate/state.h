@@ -31,6 +31,7 @@ struct session {
     char name[WIRE_TEXT];
     int64_t zero_monotonic_ns, zero_realtime_ns;
     bool from_file;
+    bool own_file; /* we wrote it, of a live run: its tables are that run's */
     struct state_end end;
     struct process *processes; /* in the order they came */
     uint32_t process_count;

@@ -49,7 +49,8 @@ struct asking {
     uint64_t steps;                    /* of the window */
     uint64_t recorded[DIGEST_CLASSES]; /* steps with the device's detail */
     uint64_t all_steps;                /* of the digests, for user ranges */
-    bool whole; /* a file, all of it: what lies outside of its steps counts too */
+    bool whole;                        /* a file, all of it */
+    bool apart; /* what lies outside of steps counts too: not in a file of a live run */
     double step_ns;
 };
 
@@ -80,7 +81,7 @@ static void collect(struct asking *asking)
     bool steps = asking->steps > 0;
 
     for (uint32_t class = 0; class < DIGEST_CLASSES; class ++) {
-        if ((class == DIGEST_APART) == steps && !asking->whole)
+        if ((class == DIGEST_APART) == steps && !asking->apart)
             continue;
         asking->class = class;
         digests_visit(&asking->ops->digests, class, range, use, asking);
@@ -89,7 +90,7 @@ static void collect(struct asking *asking)
         const struct ops_step *step = &asking->ops->open[i];
 
         if (step->digest == NULL ||
-            ((step->class == DIGEST_APART) == steps && !asking->whole) ||
+            ((step->class == DIGEST_APART) == steps && !asking->apart) ||
             step->digest->span.to_ns <= range[0] ||
             step->digest->span.from_ns >= range[1])
             continue;
@@ -132,7 +133,7 @@ static bool tells(const struct asking *asking, enum ops_kind kind,
 {
     if (asking->steps == 0)
         return class == DIGEST_APART;
-    if (asking->whole)
+    if (asking->apart)
         return true;
     return class != DIGEST_APART && (class != DIGEST_BARE || kind == OPS_RANGE);
 }
@@ -495,6 +496,7 @@ int parts_ops(const struct pick *pick, const struct ops_request *request,
     asking.whole = pick->session->from_file &&
                    pick->head->window.from_ns <= pick->process->gpu.from_ns &&
                    pick->head->window.to_ns > pick->process->newest_ns;
+    asking.apart = asking.whole && !pick->session->own_file;
     asking.step_ns = summary->count > 0 ? summary->mean_ns * (double)summary->count
                                         : answer->head.window.span_ns;
     answer->step_ns = summary->count > 0 ? asking.step_ns : (double)NAN;

@@ -137,14 +137,18 @@ static void feed_step(struct feeding *feeding, const struct file_step *step,
     struct file *file = feeding->file;
     struct process *process = feeding->texts.process;
     struct event events[PHASES_MOST + 1];
-    uint32_t count = file_phases_step(file, phases, step, events, PHASES_MOST),
-             known = 0;
     uint8_t flags = EVENT_STEP_MARKED | EVENT_STEP_OPS;
+    uint32_t count, known = step->known;
 
-    if (file->works.count > 0)
-        flags |= EVENT_STEP_KERNELS;
-    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
-        known |= phases->known[phase] ? 1u << phase : 0;
+    if (file->own) {
+        count = file_phases_own(file, phases, step, events, PHASES_MOST);
+        flags = step->flags;
+    } else {
+        count = file_phases_step(file, phases, step, events, PHASES_MOST);
+        flags |= file->works.count > 0 ? EVENT_STEP_KERNELS : 0;
+        for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
+            known |= phases->known[phase] ? 1u << phase : 0;
+    }
     events[count++] = (struct event){.time = (uint64_t)step->start_ns,
                                      .value = (uint64_t)(step->end_ns - step->start_ns),
                                      .meta = EVENT_META(0, EVENT_STEP, flags, known),

@@ -33,6 +33,7 @@ static void release(struct file *file)
     free(file->marks.items);
     free(file->backwards.items);
     free(file->steps.items);
+    free(file->phases.items);
     free(file->foreground.items);
     free(file->links);
     free(file->device_times);
@@ -193,6 +194,7 @@ static void open_session(struct session *session, const struct file *file,
     snprintf(session->name, sizeof(session->name), "%.63s",
              slash == NULL ? request->path : slash + 1);
     session->from_file = true;
+    session->own_file = file->own;
     session->zero_monotonic_ns = base_ns + file->from_ns;
     session->zero_realtime_ns = base_ns + file->from_ns;
 }
@@ -201,6 +203,8 @@ static void open_session(struct session *session, const struct file *file,
 static void shift(struct file *file, int64_t zero_ns)
 {
     struct file_work *works = file->works.items;
+    struct file_step *steps = file->steps.items;
+    struct file_mark *phases = file->phases.items;
     struct file_allocation *allocations = file->allocations.items;
 
     for (uint32_t i = 0; i < file->thread_count; i++)
@@ -210,6 +214,14 @@ static void shift(struct file *file, int64_t zero_ns)
         works[i].start_ns -= zero_ns;
     for (uint32_t i = 0; i < file->allocations.count; i++)
         allocations[i].time_ns -= zero_ns;
+    for (uint32_t i = 0; i < file->steps.count; i++) {
+        steps[i].start_ns -= zero_ns;
+        steps[i].end_ns -= zero_ns;
+    }
+    for (uint32_t i = 0; i < file->phases.count; i++) {
+        phases[i].start_ns -= zero_ns;
+        phases[i].end_ns -= zero_ns;
+    }
     file->from_ns -= zero_ns;
     file->to_ns -= zero_ns;
 }
@@ -302,7 +314,7 @@ static int load(struct file *file, struct store *store, struct trace_reader *rea
         return error;
     if (file->result->taken == 0) {
         snprintf(file->result->error, sizeof(file->result->error),
-                 "%s: no event of a trace is in it", request->path);
+                 "no event of a trace is in it");
         return -ENODATA;
     }
     file->result->span_ns = file->to_ns - file->from_ns;

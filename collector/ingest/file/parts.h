@@ -25,6 +25,8 @@ enum file_name {
     FILE_NAME_SYNC,   /* of a runtime call */
     FILE_NAME_LAUNCH, /* of a runtime call */
     FILE_NAME_MEMORY, /* "[memory]" */
+    FILE_NAME_PHASE,  /* of a trace that we wrote, where its arguments say so */
+    FILE_NAME_VALIDATION,
 };
 
 /* Events of one thread. In `events`, a name is the reader's id, aux the External id of
@@ -68,6 +70,10 @@ struct file_list {
 struct file_step {
     int64_t start_ns, end_ns;
     uint64_t number;
+    /* Of a trace that we wrote, as it says; else flags 0. */
+    int64_t phase_ns[EVENT_PHASES];
+    uint16_t epoch;
+    uint8_t flags, known; /* EVENT_STEP_*; 1 << phase */
 };
 
 struct file_link { /* device time of what one call launched */
@@ -85,6 +91,9 @@ struct file {
     uint32_t trainer;              /* index of the training thread */
     uint16_t slots[1024];          /* thread index + 1 by hash of pid and tid */
     struct file_list works, allocations, marks, backwards, steps;
+    struct file_list
+        phases; /* file_mark; kind: enum event_phase; as a trace of ours says */
+    bool own;   /* we wrote it: steps and phases are said, not found */
     struct file_list
         foreground;          /* int64_t: starts of outer forward ops of the trainer */
     struct file_link *links; /* open addressing */
@@ -128,6 +137,14 @@ struct file_texts {
     uint32_t count;
 };
 uint32_t file_text(struct file_texts *texts, uint32_t name);
+
+/* Steps and phases of a trace that we wrote: true when the event was one, and is no
+ * range. */
+bool file_take_own(struct file *file, const struct trace_event *event);
+void file_sort_own(struct file *file);
+uint32_t file_phases_own(const struct file *file, struct file_phases *phases,
+                         const struct file_step *step, struct event *events,
+                         uint32_t most);
 
 /* Allocations to samples of the process's memory; stamps are ns since its zero. */
 void file_fold_memory(struct file *file, struct file_texts *texts);

@@ -31,7 +31,8 @@ static bool add_step(struct file *file, int64_t start_ns, int64_t end_ns,
     struct file_step *step = file_list_add(file, &file->steps, sizeof(*step));
 
     if (step != NULL)
-        *step = (struct file_step){start_ns, end_ns, number};
+        *step = (struct file_step){
+            .start_ns = start_ns, .end_ns = end_ns, .number = number};
     return step != NULL;
 }
 
@@ -202,6 +203,10 @@ static void split_closures(struct file *file)
 
 int file_find_steps(struct file *file)
 {
+    if (file->own) {
+        file_sort_own(file);
+        return file->out_of_memory ? -ENOMEM : 0;
+    }
     if (file->marks.count > 0)
         qsort(file->marks.items, file->marks.count, sizeof(struct file_mark), by_start);
     if (!take_marked(file))

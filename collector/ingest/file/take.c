@@ -58,6 +58,11 @@ static enum file_name classify(const char *text)
         return FILE_NAME_BACKWARD;
     if (strcmp(text, "[memory]") == 0)
         return FILE_NAME_MEMORY;
+    if (strcmp(text, "ValidationStep") == 0)
+        return FILE_NAME_VALIDATION;
+    if (strcmp(text, "data") == 0 || strcmp(text, "forward") == 0 ||
+        strcmp(text, "backward") == 0 || strcmp(text, "optimizer") == 0)
+        return FILE_NAME_PHASE;
     if (strstr(text, "::") != NULL)
         return FILE_NAME_PLAIN;
     if (strstr(text, "Synchronize") != NULL)
@@ -318,7 +323,8 @@ static void take_range(struct file *file, const struct trace_event *event)
         take_cpu(file, event, EVENT_RUNTIME);
         return;
     case TRACE_USER_ANNOTATION:
-        take_cpu(file, event, EVENT_USER_RANGE);
+        if (!file_take_own(file, event))
+            take_cpu(file, event, EVENT_USER_RANGE);
         return;
     case TRACE_KERNEL:
         take_work(file, event, EVENT_KERNEL);

@@ -1,0 +1,155 @@
+/* Traces that trainglass wrote: they say what steps and phases were, and a live run's
+ * tables come back. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ingest/file/parts.h"
+#include "ingest/trace/args.h"
+
+static const char *const phase_keys[EVENT_PHASES] = {"data_ns", "forward_ns",
+                                                     "backward_ns", "optimizer_ns"};
+
+static void take_step(struct file *file, const struct trace_event *event,
+                      const char *recorded)
+{
+    bool validation = file_name_kind(file, event->name) == FILE_NAME_VALIDATION;
+    struct file_step *step = file_list_add(file, &file->steps, sizeof(*step));
+    uint32_t length;
+    const char *name = trace_names_get(file->names, event->name, &length);
+    int64_t number;
+
+    if (step == NULL)
+        return;
+    *step = (struct file_step){.start_ns = event->time_ns,
+                               .end_ns = event->time_ns + event->duration_ns,
+                               .number = EVENT_STEP_NONE,
+                               .flags = EVENT_STEP_MARKED};
+    if (validation)
+        step->flags |= EVENT_STEP_VALIDATION;
+    else
+        step->number =
+            strtoull(name + strlen("ProfilerStep#"), NULL, 10) & (EVENT_STEP_NONE >> 1);
+    if (strcmp(recorded, "ops") == 0 || strcmp(recorded, "all") == 0)
+        step->flags |= EVENT_STEP_OPS;
+    if (strcmp(recorded, "kernels") == 0 || strcmp(recorded, "all") == 0)
+        step->flags |= EVENT_STEP_KERNELS;
+    if (trace_args_true(event, "tagged"))
+        step->flags |= EVENT_STEP_TAGGED;
+    if (trace_args_integer(event, "epoch", &number) && number > 0 &&
+        number <= UINT16_MAX)
+        step->epoch = (uint16_t)number;
+    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++) {
+        if (!trace_args_integer(event, phase_keys[phase], &number) || number < 0)
+            continue;
+        step->known |= (uint8_t)(1u << phase);
+        step->phase_ns[phase] = number;
+    }
+    file->own = true;
+}
+
+static bool take_phase(struct file *file, const struct trace_event *event)
+{
+    char said[16];
+    uint32_t length;
+    const char *name = trace_names_get(file->names, event->name, &length);
+
+    trace_args_text(event, "trainglass", said, sizeof(said));
+    if (strcmp(said, "phase") != 0)
+        return false;
+    struct file_mark *mark = file_list_add(file, &file->phases, sizeof(*mark));
+
+    if (mark == NULL)
+        return true;
+    *mark = (struct file_mark){.start_ns = event->time_ns,
+                               .end_ns = event->time_ns + event->duration_ns};
+    while (mark->kind < EVENT_PHASES - 1 &&
+           strncmp(name, phase_keys[mark->kind], length) != 0)
+        mark->kind++;
+    return true;
+}
+
+bool file_take_own(struct file *file, const struct trace_event *event)
+{
+    enum file_name kind = file_name_kind(file, event->name);
+    char recorded[16];
+
+    if (kind == FILE_NAME_PHASE)
+        return take_phase(file, event);
+    if (kind != FILE_NAME_STEP && kind != FILE_NAME_VALIDATION)
+        return false;
+    trace_args_text(event, "recorded", recorded, sizeof(recorded));
+    if (recorded[0] == '\0')
+        return false;
+    take_step(file, event, recorded);
+    return kind == FILE_NAME_VALIDATION; /* a step speaks for its thread */
+}
+
+static int steps_by_start(const void *left, const void *right)
+{
+    const struct file_step *a = left, *b = right;
+
+    return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
+}
+
+static int marks_by_start(const void *left, const void *right)
+{
+    const struct file_mark *a = left, *b = right;
+
+    return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
+}
+
+void file_sort_own(struct file *file)
+{
+    struct file_step *steps = file->steps.items;
+    uint32_t kept = 0;
+
+    if (file->phases.count > 0)
+        qsort(file->phases.items, file->phases.count, sizeof(struct file_mark),
+              marks_by_start);
+    if (file->steps.count > 0)
+        qsort(steps, file->steps.count, sizeof(*steps), steps_by_start);
+    for (uint32_t i = 0; i < file->steps.count; i++)
+        if (kept == 0 || steps[i].start_ns + FILE_ROUNDING_NS >= steps[kept - 1].end_ns)
+            steps[kept++] = steps[i];
+    file->steps.count = kept;
+}
+
+static struct event phase_event(const struct file_step *step, uint32_t phase,
+                                int64_t start_ns, int64_t duration_ns)
+{
+    return (struct event){.time = (uint64_t)start_ns,
+                          .value = (uint64_t)duration_ns,
+                          .meta = EVENT_META(0, EVENT_PHASE, 0, phase),
+                          .aux = step->number};
+}
+
+uint32_t file_phases_own(const struct file *file, struct file_phases *phases,
+                         const struct file_step *step, struct event *events,
+                         uint32_t most)
+{
+    const struct file_mark *marks = file->phases.items;
+    int64_t at = step->start_ns;
+    uint32_t count = 0;
+
+    while (phases->mark < file->phases.count &&
+           marks[phases->mark].start_ns < step->start_ns)
+        phases->mark++;
+    for (; phases->mark < file->phases.count &&
+           marks[phases->mark].start_ns < step->end_ns && count < most;
+         phases->mark++) {
+        const struct file_mark *mark = &marks[phases->mark];
+
+        events[count++] = phase_event(step, mark->kind, mark->start_ns,
+                                      mark->end_ns - mark->start_ns);
+    }
+    if (count > 0)
+        return count;
+    /* The stretches are forgotten: how long they were is all that is known. */
+    for (uint32_t phase = 0; phase < EVENT_PHASES && count < most; phase++) {
+        if (step->phase_ns[phase] == 0)
+            continue;
+        events[count++] = phase_event(step, phase, at, step->phase_ns[phase]);
+        at += step->phase_ns[phase];
+    }
+    return count;
+}
