@@ -252,6 +252,34 @@ class Trace:
                         direct = False
         return times
 
+    def outermost(self):
+        """name -> [count, total] of ops that no op called, autograd's wrappers apart."""
+        rows = collections.defaultdict(lambda: [0, 0])
+        for thread, events in self.threads.items():
+            for event in events:
+                name = event.name
+                if name.startswith("enumerate(DataLoader)") and thread == self.trainer:
+                    name = "DataLoader"
+                elif event.kind != "op" or is_backward(name):
+                    continue
+                if any(holder.kind == "op" and not is_backward(holder.name)
+                       for holder in event.parent):
+                    continue
+                rows[name][0] += 1
+                rows[name][1] += event.duration
+        return dict(rows)
+
+    def memory_of_ops(self):
+        """op name -> [bytes on the host, bytes on devices], taken less given back."""
+        sums = collections.defaultdict(lambda: [0, 0])
+        for item in self.memory:
+            around = [event for event in self.threads.get(item["thread"], ())
+                      if event.kind == "op" and event.start <= item["time"] < event.end]
+            if around:
+                inner = min(around, key=lambda event: (event.end, -event.start))
+                sums[inner.name][item["device"] != "cpu"] += item["bytes"]
+        return sums
+
     # ---- devices ------------------------------------------------------------------------
 
     def devices(self):

@@ -53,7 +53,7 @@ void process_free(struct process *process)
     steps_free(&process->steps);
     memory_free(&process->memory);
     gpu_free(&process->gpu);
-    free(process->device_times);
+    free(process->linked);
     series_free(&process->rss);
     texts_release(process->texts);
     free(process);

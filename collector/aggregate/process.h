@@ -77,9 +77,15 @@ struct process_identity {
     uint64_t start_ticks; /* of the process, to tell a pid's next owner */
 };
 
-/* Device time of what was launched in an op or range: in all of it, and in it alone. */
-struct process_device_time {
-    int64_t total_ns, self_ns;
+/* What a whole trace file tells of a name beyond the counts of its rows. */
+struct process_linked {
+    /* Device time of what was launched in it: in all of it, and in it alone. */
+    int64_t device_total_ns, device_self_ns;
+    /* Where it is the outermost op; waits for data are outermost too. */
+    int64_t outer_ns;
+    uint64_t outer_count;
+    /* Bytes taken less bytes given back while nothing nested in it ran. */
+    int64_t host_bytes, device_bytes;
 };
 
 struct process {
@@ -112,8 +118,9 @@ struct process {
     struct steps steps;
     struct memory memory;
     struct gpu gpu;
-    struct process_device_time *device_times; /* by text; NULL where not known */
-    uint32_t device_time_count;
+    struct process_linked *linked; /* of a file, by text; NULL where not known */
+    uint32_t linked_count;
+    bool linked_devices, linked_memory; /* the file tells of them */
     struct series rss;           /* resident bytes, CPU share of one core */
     double rss_bytes, cpu_share; /* NaN unknown */
     struct process_fact facts[WIRE_FACTS];

@@ -202,18 +202,26 @@ static void derive(const struct asking *asking, struct op_row *row)
     row->share = asking->step_ns > 0 ? time / asking->step_ns : (double)NAN;
     row->p50_ns = row->p95_ns = row->p99_ns = (double)NAN;
     row->device_total_ns = row->device_self_ns = (double)NAN;
+    row->host_bytes = row->device_bytes = (double)NAN;
 }
 
 /* Of the whole file: it is not kept step by step. */
-static void add_device_time(const struct asking *asking, uint32_t text,
-                            struct op_row *row)
+static void add_linked(const struct asking *asking, uint32_t text, struct op_row *row)
 {
     const struct process *process = asking->pick->process;
 
-    if (!asking->whole || text >= process->device_time_count)
+    if (!asking->whole || text >= process->linked_count)
         return;
-    row->device_total_ns = (double)process->device_times[text].total_ns;
-    row->device_self_ns = (double)process->device_times[text].self_ns;
+    const struct process_linked *linked = &process->linked[text];
+
+    if (process->linked_devices) {
+        row->device_total_ns = (double)linked->device_total_ns;
+        row->device_self_ns = (double)linked->device_self_ns;
+    }
+    if (process->linked_memory) {
+        row->host_bytes = (double)linked->host_bytes;
+        row->device_bytes = (double)linked->device_bytes;
+    }
 }
 
 static const char *kind_name(enum ops_kind kind)
@@ -258,7 +266,7 @@ static void compact(struct asking *asking, struct ops_answer *answer)
         sum->answer.kind = kind_name(ops->rows[i].kind);
         derive(asking, &sum->answer);
         if (!accelerator)
-            add_device_time(asking, ops->rows[i].text, &sum->answer);
+            add_linked(asking, ops->rows[i].text, &sum->answer);
         sum->answer.min_ns = (double)sum->min_ns;
         sum->answer.max_ns = (double)sum->max_ns;
         if (overflow) {
@@ -390,6 +398,10 @@ static double key_of(const struct op_row *row, enum ops_sort sort)
         return row->device_total_ns;
     case OPS_BY_DEVICE_SELF:
         return row->device_self_ns;
+    case OPS_BY_HOST_BYTES:
+        return row->host_bytes;
+    case OPS_BY_DEVICE_BYTES:
+        return row->device_bytes;
     case OPS_BY_PER_STEP:
     case OPS_BY_SHARE:
         return row->share;

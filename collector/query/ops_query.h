@@ -24,6 +24,8 @@ enum ops_sort {
     OPS_BY_NAME,
     OPS_BY_DEVICE_TOTAL,
     OPS_BY_DEVICE_SELF,
+    OPS_BY_HOST_BYTES,
+    OPS_BY_DEVICE_BYTES,
     OPS_SORTS,
 };
 
@@ -39,6 +41,8 @@ struct op_row {
     /* Of the device, for what was launched in it and what is nested in it, and in it
      * alone; NaN where launches are not known. */
     double device_total_ns, device_self_ns;
+    /* Taken less given back while nothing nested in it ran; NaN where not known. */
+    double host_bytes, device_bytes;
     double error_pct; /* half the 95 % interval of self_ns, 0 where exact */
     uint64_t recorded_count;
     int64_t recorded_total_ns; /* exact */
@@ -67,6 +71,23 @@ struct ops_answer {
     /* Ops (no ranges) with less than OPS_SHORT_NS of self time a call, per step. */
     double short_count, short_self_ns;
 };
+
+struct outer_row {
+    const char *name;
+    uint64_t count;
+    int64_t total_ns;
+};
+
+struct outer_answer {
+    struct answer head;
+    struct outer_row *rows; /* by total time; waits for data together as "DataLoader" */
+    uint32_t row_count;
+};
+
+/* Of a file, all of it: what nothing else called, as people know it from their code.
+ * Nothing nested is counted again, and autograd's wrappers are looked through. */
+MUST_CHECK int outer_query(struct store *store, const struct selection *selection,
+                           uint32_t k, struct outer_answer *answer);
 
 MUST_CHECK int ops_query(struct store *store, const struct selection *selection,
                          const struct ops_request *request, struct ops_answer *answer);

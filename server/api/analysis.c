@@ -30,6 +30,8 @@ int analysis_make(struct store *store, const struct file_result *file,
     ops.device = OPS_ACCELERATOR;
     if (error == 0)
         error = ops_query(store, &whose, &ops, &analysis->cuda);
+    if (error == 0 && request->window.kind == WINDOW_DEFAULT)
+        error = outer_query(store, &whose, request->k, &analysis->outer);
     if (error == 0)
         error = steps_query(store, &whose, &steps, &analysis->steps);
     if (error == 0)
@@ -44,6 +46,7 @@ void analysis_free(struct analysis *analysis)
     bottlenecks_free(&analysis->summary);
     answer_free(&analysis->cpu.head);
     answer_free(&analysis->cuda.head);
+    answer_free(&analysis->outer.head);
     answer_free(&analysis->steps.head);
     answer_free(&analysis->gpu.head);
     answer_free(&analysis->memory.head);
@@ -112,6 +115,20 @@ static void add_ops(cJSON *body, const struct analysis *analysis)
     cJSON_AddItemToObject(part, "cuda", ops_list_json(&analysis->cuda));
 }
 
+static void add_outermost(cJSON *body, const struct outer_answer *outer)
+{
+    cJSON *list = cJSON_AddArrayToObject(body, "outermost_cpu_ops");
+
+    for (uint32_t i = 0; i < outer->row_count; i++) {
+        cJSON *row = cJSON_CreateObject();
+
+        json_text(row, "name", outer->rows[i].name);
+        json_count(row, "count", outer->rows[i].count);
+        json_ms(row, "total_ms", (double)outer->rows[i].total_ns);
+        cJSON_AddItemToArray(list, row);
+    }
+}
+
 static void add_steps(cJSON *body, const struct steps_answer *steps)
 {
     cJSON *list = cJSON_AddArrayToObject(body, "step_rows");
@@ -144,5 +161,6 @@ cJSON *analysis_json(const struct analysis *analysis)
     cJSON_Delete(gpu);
     add_steps(body, &analysis->steps);
     add_ops(body, analysis);
+    add_outermost(body, &analysis->outer);
     return body;
 }

@@ -20,6 +20,7 @@ struct analysis {
     const char *path; /* borrowed */
     const struct file_result *file;
     struct bottlenecks_answer summary;
+    struct outer_answer outer;   /* empty for a part of the file */
     struct ops_answer cpu, cuda; /* as the request sorts and limits them */
     struct steps_answer steps;
     struct gpu_answer gpu;

@@ -19,6 +19,8 @@ static const char *const sorts[] = {[OPS_BY_SELF] = "self",
                                     [OPS_BY_NAME] = "name",
                                     [OPS_BY_DEVICE_TOTAL] = "device_total",
                                     [OPS_BY_DEVICE_SELF] = "device_self",
+                                    [OPS_BY_HOST_BYTES] = "self_memory",
+                                    [OPS_BY_DEVICE_BYTES] = "self_device_memory",
                                     [OPS_SORTS] = NULL};
 
 int ops_sort_of(const char *name)
@@ -42,6 +44,8 @@ cJSON *op_json(const struct op_row *row)
     json_share(op, "per_step_count", row->per_step_count);
     json_ms(op, "device_total_ms", row->device_total_ns);
     json_ms(op, "device_self_ms", row->device_self_ns);
+    json_number(op, "self_memory_bytes", row->host_bytes);
+    json_number(op, "self_device_memory_bytes", row->device_bytes);
     json_us(op, "mean_us", row->mean_ns);
     json_us(op, "min_us", row->min_ns);
     json_us(op, "max_us", row->max_ns);

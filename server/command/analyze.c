@@ -31,7 +31,10 @@ static int sort_of(const char *name)
                  {"cuda_time_total", OPS_BY_DEVICE_TOTAL},
                  {"self_cuda_time_total", OPS_BY_DEVICE_SELF},
                  {"device_time_total", OPS_BY_DEVICE_TOTAL},
-                 {"self_device_time_total", OPS_BY_DEVICE_SELF}};
+                 {"self_device_time_total", OPS_BY_DEVICE_SELF},
+                 {"self_cpu_memory_usage", OPS_BY_HOST_BYTES},
+                 {"self_cuda_memory_usage", OPS_BY_DEVICE_BYTES},
+                 {"self_device_memory_usage", OPS_BY_DEVICE_BYTES}};
 
     for (size_t i = 0; i < sizeof(torch) / sizeof(torch[0]); i++)
         if (strcmp(torch[i].name, name) == 0)

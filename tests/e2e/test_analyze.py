@@ -67,6 +67,11 @@ class Agreement:
         self.agree_in_steps(answer["step_rows"], truth)
         self.agree_in_devices(answer["gpu"], truth)
         self.agree_in_peaks(answer["memory_peaks"], truth)
+        outer = {row["name"]: row for row in answer["outermost_cpu_ops"]}
+        self.assertEqual({name: row["count"] for name, row in outer.items()},
+                         {name: count for name, (count, _) in truth.outermost().items()})
+        for name, (_, total) in truth.outermost().items():
+            self.near(outer[name]["total_ms"], total, name)
         return truth, answer
 
     def near(self, ms, ns, what):
@@ -180,6 +185,10 @@ class TorchTraces(unittest.TestCase, Agreement):
         truth, answer = self.agree(path)
         self.assertEqual(len(truth.steps), 8)
         self.assertEqual(answer["steps_from"], "ProfilerStep")
+        memory = truth.memory_of_ops()
+        for row in answer["ops"]["cpu"]:
+            if row["kind"] == "op":
+                self.assertEqual(row["self_memory_bytes"], memory[row["name"]][0], row["name"])
 
     def test_without_marked_steps_an_update_ends_a_step(self):
         path, _ = self.train("unmarked", "plain")
@@ -361,6 +370,9 @@ class Serve(harness.TrainglassTest):
         for field in ("span_ms", "step_ms", "phases", "step_rows", "gpu", "findings"):
             self.assertEqual(second[field], first[field], field)
         for device in ("cpu", "cuda"):
+            for rows in (first, second):  # memory is written in totals alone
+                for row in rows["ops"][device]:
+                    del row["self_memory_bytes"], row["self_device_memory_bytes"]
             self.assertEqual(second["ops"][device], first["ops"][device])
 
     def test_a_file_that_is_no_trace_is_exit_code_3(self):

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "aggregate/state.h"
 #include "ingest/file/parts.h"
@@ -217,30 +218,35 @@ static int name_threads(struct feeding *feeding)
     return 0;
 }
 
-static void give_device_times(struct feeding *feeding)
+static void give_linked(struct feeding *feeding)
 {
+    static const struct process_linked nothing;
     struct file *file = feeding->file;
     struct process *process = feeding->texts.process;
     uint32_t texts = texts_count(process->texts);
-    struct process_device_time *times = calloc(texts, sizeof(*times));
+    struct process_linked *linked = calloc(texts, sizeof(*linked));
 
-    if (times == NULL || file->works.count == 0) {
-        free(times);
+    if (linked == NULL)
         return;
-    }
-    for (uint32_t name = 0; name < file->device_time_count; name++) {
-        uint32_t text = file->device_times[name].total_ns == 0 &&
-                                file->device_times[name].self_ns == 0
+    for (uint32_t name = 0; name < file->linked_count; name++) {
+        const struct process_linked *from = &file->linked[name];
+        uint32_t text = memcmp(from, &nothing, sizeof(nothing)) == 0
                             ? 0
                             : file_text(&feeding->texts, name);
 
         if (text == 0 || text >= texts)
             continue;
-        times[text].total_ns += file->device_times[name].total_ns;
-        times[text].self_ns += file->device_times[name].self_ns;
+        linked[text].device_total_ns += from->device_total_ns;
+        linked[text].device_self_ns += from->device_self_ns;
+        linked[text].outer_ns += from->outer_ns;
+        linked[text].outer_count += from->outer_count;
+        linked[text].host_bytes += from->host_bytes;
+        linked[text].device_bytes += from->device_bytes;
     }
-    process->device_times = times;
-    process->device_time_count = texts;
+    process->linked = linked;
+    process->linked_count = texts;
+    process->linked_devices = file->works.count > 0;
+    process->linked_memory = file->allocations.count > 0;
 }
 
 int file_feed(struct file *file, struct store *store, struct process *process)
@@ -266,7 +272,7 @@ int file_feed(struct file *file, struct store *store, struct process *process)
         feed_steps(&feeding);
         pthread_rwlock_wrlock(&store->lock);
         file_fold_memory(file, &feeding.texts);
-        give_device_times(&feeding);
+        give_linked(&feeding);
         if (process->gpu.on)
             gpu_finish(&process->gpu, file->to_ns);
         pthread_rwlock_unlock(&store->lock);

@@ -36,7 +36,7 @@ static void release(struct file *file)
     free(file->phases.items);
     free(file->foreground.items);
     free(file->links);
-    free(file->device_times);
+    free(file->linked);
     free(file);
 }
 

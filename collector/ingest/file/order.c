@@ -121,10 +121,9 @@ int file_link_works(struct file *file)
     while (size < 2 * file->works.count)
         size *= 2;
     file->links = calloc(size, sizeof(*file->links));
-    file->device_time_count = trace_names_count(file->names);
-    file->device_times =
-        calloc(file->device_time_count + 1, sizeof(*file->device_times));
-    if (file->links == NULL || file->device_times == NULL)
+    file->linked_count = trace_names_count(file->names);
+    file->linked = calloc(file->linked_count + 1, sizeof(*file->linked));
+    if (file->links == NULL || file->linked == NULL)
         return -ENOMEM;
     file->link_mask = size - 1;
     for (uint32_t i = 0; i < file->works.count; i++) {
@@ -152,6 +151,7 @@ struct walk {
     bool trains;
     struct open open[DEPTH_MAX]; /* the last ends first */
     uint32_t depth, ops;         /* open, and of them CPU ops */
+    uint32_t plain;              /* of these, all but autograd's wrappers */
     uint32_t out;                /* events in their final place */
     int64_t backward_end_ns;     /* of the newest outer backward op */
 };
@@ -161,6 +161,12 @@ static bool is_op(const struct event *event)
     return EVENT_KIND(event->meta) == EVENT_CPU_OP;
 }
 
+/* An op that somebody called; autograd's wrappers are looked through. */
+static bool is_plain(const struct event *event)
+{
+    return is_op(event) && !(EVENT_FLAGS(event->meta) & EVENT_OP_BACKWARD);
+}
+
 static void add_device_time(struct walk *walk, const struct open *ended)
 {
     struct file *file = walk->file;
@@ -168,8 +174,8 @@ static void add_device_time(struct walk *walk, const struct open *ended)
 
     if (ended->device_ns == 0)
         return;
-    if (name < file->device_time_count)
-        file->device_times[name].total_ns += ended->device_ns;
+    if (name < file->linked_count)
+        file->linked[name].device_total_ns += ended->device_ns;
     for (uint32_t i = walk->depth; i-- > 0;) {
         if (walk->open[i].event.time > ended->event.time)
             continue; /* it began inside of this one, and outlasts it */
@@ -196,6 +202,7 @@ static void close_last(struct walk *walk)
     struct open *ended = &walk->open[--walk->depth];
 
     walk->ops -= is_op(&ended->event);
+    walk->plain -= is_plain(&ended->event);
     add_device_time(walk, ended);
     walk->thread->events[walk->out++] = ended->event;
 }
@@ -211,10 +218,18 @@ static int64_t launched(struct walk *walk, const struct event *call)
 
         if (!is_op(event))
             continue;
-        file->device_times[EVENT_NAME(event->meta)].self_ns += device_ns;
+        file->linked[EVENT_NAME(event->meta)].device_self_ns += device_ns;
         break;
     }
     return device_ns;
+}
+
+static void note_outermost(struct walk *walk, const struct event *event)
+{
+    struct process_linked *linked = &walk->file->linked[EVENT_NAME(event->meta)];
+
+    linked->outer_ns += (int64_t)event->value;
+    linked->outer_count++;
 }
 
 static void note_op(struct walk *walk, const struct event *event)
@@ -253,6 +268,10 @@ static void note_allocation(struct walk *walk, const struct event *event)
     for (uint32_t i = walk->depth; i-- > 0 && of->op == 0;)
         if (is_op(&walk->open[i].event))
             of->op = EVENT_NAME(walk->open[i].event.meta);
+    if (EVENT_DEVICE_TYPE(of->device) == 0)
+        walk->file->linked[of->op].host_bytes += of->bytes;
+    else
+        walk->file->linked[of->op].device_bytes += of->bytes;
 }
 
 static void open_range(struct walk *walk, const struct event *event)
@@ -280,6 +299,7 @@ static void open_range(struct walk *walk, const struct event *event)
     walk->open[at] = opened;
     walk->depth++;
     walk->ops += is_op(event);
+    walk->plain += is_plain(event);
 }
 
 static void note_name(struct walk *walk, const struct event *event)
@@ -288,6 +308,9 @@ static void note_name(struct walk *walk, const struct event *event)
 
     if (is_op(event))
         note_op(walk, event);
+    if (walk->plain == 0 &&
+        (is_plain(event) || (walk->trains && kind == FILE_NAME_DATA)))
+        note_outermost(walk, event);
     if (walk->trains && (kind == FILE_NAME_STEP || kind == FILE_NAME_DATA ||
                          kind == FILE_NAME_OPTIMIZER || kind == FILE_NAME_ZERO_GRAD))
         mark(walk, event, kind);

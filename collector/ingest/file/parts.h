@@ -98,8 +98,8 @@ struct file {
         foreground;          /* int64_t: starts of outer forward ops of the trainer */
     struct file_link *links; /* open addressing */
     uint32_t link_mask;
-    struct process_device_time *device_times; /* by name */
-    uint32_t device_time_count;
+    struct process_linked *linked; /* by name */
+    uint32_t linked_count;
     uint64_t held; /* events in memory */
     int64_t from_ns, to_ns;
     bool out_of_memory;
