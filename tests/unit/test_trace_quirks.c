@@ -1,4 +1,5 @@
 /* What real trace files do, each in a small file under tests/data/traces. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -363,6 +364,20 @@ static void quirk_13_everything_before_a_cut_is_read(void **state)
     traced_free(&traced);
 }
 
+static void
+quirk_13_a_gzip_that_reaches_back_too_far_gives_what_was_before(void **state)
+{
+    (void)state;
+    struct traced traced = {.reader = trace_reader_new(NULL)};
+
+    assert_int_equal(
+        trace_reader_open(traced.reader, TRACES "/13-reaches-back-too-far.json.gz"), 0);
+    assert_int_equal(trace_reader_run(traced.reader, traced_keep, &traced), -EBADMSG);
+    assert_int_equal(traced_report(&traced)->text_bytes, 117);
+    assert_non_null(strstr(traced_report(&traced)->error, "the gzip is damaged"));
+    traced_free(&traced);
+}
+
 static void quirk_14_names_of_collectives_are_as_written(void **state)
 {
     (void)state;
@@ -446,6 +461,8 @@ int main(void)
             quirk_13_backslashes_of_windows_are_read_as_far_as_they_can_be),
         cmocka_unit_test(quirk_13_bytes_that_are_no_text_become_a_mark),
         cmocka_unit_test(quirk_13_everything_before_a_cut_is_read),
+        cmocka_unit_test(
+            quirk_13_a_gzip_that_reaches_back_too_far_gives_what_was_before),
         cmocka_unit_test(quirk_14_names_of_collectives_are_as_written),
         cmocka_unit_test(quirk_15_a_long_event_is_read_and_gzip_known_by_its_magic),
         cmocka_unit_test(quirk_16_parts_of_a_us_and_what_is_outside_of_steps_are_kept),

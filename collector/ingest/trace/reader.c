@@ -101,7 +101,7 @@ int trace_reader_open_bytes(struct trace_reader *reader, const void *bytes, size
 static bool join(struct trace_reader *reader, struct feed_block *piece, uint32_t left,
                  const struct feed_block *block)
 {
-    const char *rest = piece->bytes + piece->length - left;
+    const char *rest = left > 0 ? piece->bytes + piece->length - left : NULL;
 
     if (left <= FEED_HEADROOM) {
         piece->bytes = block->bytes - left;

@@ -1,4 +1,5 @@
 #include <isa-l/igzip_lib.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "ingest/trace/feed/inflater.h"
@@ -37,13 +38,17 @@ enum inflater_result inflater_run(struct inflater *inflater, struct inflater_io 
     state->next_out = io->out;
     state->avail_out = (uint32_t)io->out_left;
     int result = isal_inflate(state);
+    bool bad = (result != ISAL_DECOMP_OK && result != ISAL_END_INPUT) ||
+               state->avail_in > io->in_left || state->avail_out > io->out_left;
+    size_t written =
+        state->avail_out <= io->out_left ? io->out_left - state->avail_out : 0;
 
+    io->out += written;
+    io->out_left -= written;
+    if (bad) /* the library no longer says right what it read; nobody needs it */
+        return INFLATER_BAD;
     io->in += io->in_left - state->avail_in;
     io->in_left = state->avail_in;
-    io->out += io->out_left - state->avail_out;
-    io->out_left = state->avail_out;
-    if (result != ISAL_DECOMP_OK && result != ISAL_END_INPUT)
-        return INFLATER_BAD;
     return state->block_state == ISAL_BLOCK_FINISH ? INFLATER_END : INFLATER_MORE;
 }
 
