@@ -20,7 +20,7 @@ INSIDE = {  # folder in a folder -> the only ones that it may include besides it
     "collector/probe/cupti": ("wire/", "probe/probe.h"),
     "collector/ingest/trace": ("wire/",),
     "collector/ingest/trace/scan": ("wire/", "ingest/trace/"),
-    "collector/ingest/trace/feed": ("wire/",),
+    "collector/ingest/trace/feed": ("wire/", "ingest/trace/scan/"),
 }
 SERVER_MAY = set(FLOW) - {"collector/probe", "collector/python"}
 ONLY_IN = {  # header -> folders that may know the library

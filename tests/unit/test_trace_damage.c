@@ -23,7 +23,8 @@
     "\", \"pid\": 7, \"tid\": \"8\", \"ts\": " ts ", \"dur\": 2.5, "                   \
     "\"args\": {\"Input Dims\": [[2, \"x\"], []], \"External id\": 5}}"
 
-static const struct trace_options in_this_thread = {.one_thread = true};
+/* All of it is run with a thread that reads ahead, and without. */
+static struct trace_options options;
 
 static const char small[] =
     "\xef\xbb\xbf{\"schemaVersion\": 1,\r\n \"deviceProperties\": [{\"id\": 0}],\r\n"
@@ -36,7 +37,7 @@ static const char small[] =
 
 static struct traced read_text(const char *text)
 {
-    return traced_bytes(text, strlen(text), &in_this_thread);
+    return traced_bytes(text, strlen(text), &options);
 }
 
 static void everything_before_a_cut_at_any_byte_is_read(void **state)
@@ -54,7 +55,7 @@ static void everything_before_a_cut_at_any_byte_is_read(void **state)
         char *copy = malloc(length + 1); /* a byte too many is seen by sanitizers */
 
         memcpy(copy, small, length);
-        struct traced traced = traced_bytes(copy, length, &in_this_thread);
+        struct traced traced = traced_bytes(copy, length, &options);
         uint32_t wanted =
             (uint32_t)((length >= ends[0]) + (length >= ends[1]) + (length >= ends[2]));
         bool within = wanted < 3 && length > begins[wanted];
@@ -102,7 +103,7 @@ static void a_block_may_end_at_any_byte(void **state)
 
         memset(text, ' ', spaces);
         memcpy(text + spaces, small + 3, length);
-        struct traced traced = traced_bytes(text, spaces + length, &in_this_thread);
+        struct traced traced = traced_bytes(text, spaces + length, &options);
 
         assert_same_events(&traced, &whole);
         assert_int_equal(trace_reader_head(traced.reader)->base_time_ns, 12345);
@@ -125,7 +126,7 @@ static void one_damaged_byte_costs_few_events_and_none_in_silence(void **state)
 
             memcpy(copy, small, length);
             copy[at] = bytes[i];
-            struct traced traced = traced_bytes(copy, length, &in_this_thread);
+            struct traced traced = traced_bytes(copy, length, &options);
             const struct trace_report *report = traced_report(&traced);
 
             /* Fewer events, and nothing skipped, cut or complained of? */
@@ -169,7 +170,7 @@ static void concatenated_gzip_members_are_one_text(void **state)
     size_t size = pack(small, 50, packed, 0, sizeof(packed));
 
     size = pack(small + 50, strlen(small) - 50, packed, size, sizeof(packed));
-    struct traced traced = traced_bytes(packed, size + 512, &in_this_thread);
+    struct traced traced = traced_bytes(packed, size + 512, &options);
 
     assert_int_equal(traced.count, 3); /* and zeros behind are padding */
     assert_int_equal(traced_report(&traced)->text_bytes, strlen(small));
@@ -185,7 +186,7 @@ static void garbage_behind_a_gzip_is_left_out_and_said(void **state)
     size_t size = pack(small, strlen(small), packed, 0, sizeof(packed));
 
     memcpy(packed + size, "garbage", 7);
-    struct traced traced = traced_bytes(packed, size + 7, &in_this_thread);
+    struct traced traced = traced_bytes(packed, size + 7, &options);
 
     assert_int_equal(traced.count, 3);
     assert_non_null(strstr(traced_report(&traced)->error, "behind the gzip"));
@@ -200,7 +201,7 @@ static void a_gzip_cut_at_any_byte_gives_what_was_before(void **state)
     uint32_t most = 0;
 
     for (size_t length = 2; length < size; length++) {
-        struct traced traced = traced_bytes(packed, length, &in_this_thread);
+        struct traced traced = traced_bytes(packed, length, &options);
 
         assert_true(traced_report(&traced)->is_cut);
         assert_non_null(strstr(traced_report(&traced)->error, "gzip"));
@@ -219,7 +220,7 @@ static void a_damaged_gzip_is_said_to_be(void **state)
     size_t size = pack(small, strlen(small), packed, 0, sizeof(packed));
 
     packed[size - 6] ^= 0xff; /* the checksum */
-    struct traced traced = traced_bytes(packed, size, &in_this_thread);
+    struct traced traced = traced_bytes(packed, size, &options);
 
     assert_int_equal(traced.count, 3);
     assert_true(traced_report(&traced)->is_cut);
@@ -227,7 +228,7 @@ static void a_damaged_gzip_is_said_to_be(void **state)
     traced_free(&traced);
     packed[12] ^= 0xff;
     packed[13] ^= 0xff;
-    traced = traced_bytes(packed, size, &in_this_thread);
+    traced = traced_bytes(packed, size, &options);
     assert_true(traced_report(&traced)->is_cut);
     traced_free(&traced);
 }
@@ -244,7 +245,7 @@ static void a_gzip_bomb_is_gone_through_in_little_memory(void **state)
     used = pack(zeros, size, packed, 0, 1 << 20);
     free(zeros);
     getrusage(RUSAGE_SELF, &before);
-    struct traced traced = traced_bytes(packed, used, NULL);
+    struct traced traced = traced_bytes(packed, used, &options);
 
     getrusage(RUSAGE_SELF, &after);
     assert_int_equal(traced.result, -EBADMSG);
@@ -258,7 +259,7 @@ static void a_gzip_bomb_is_gone_through_in_little_memory(void **state)
 
 static void assert_refused(const void *bytes, size_t size, int result, const char *why)
 {
-    struct traced traced = traced_bytes(bytes, size, &in_this_thread);
+    struct traced traced = traced_bytes(bytes, size, &options);
 
     if (strstr(traced_report(&traced)->error, why) == NULL)
         print_message("not \"%s\": %s\n", why, traced_report(&traced)->error);
@@ -315,7 +316,7 @@ static struct traced read_filled(const char *begin, char fill, size_t times,
     memcpy(text, begin, strlen(begin));
     memset(text + strlen(begin), fill, times);
     memcpy(text + strlen(begin) + times, end, strlen(end));
-    struct traced traced = traced_bytes(text, length, &in_this_thread);
+    struct traced traced = traced_bytes(text, length, &options);
 
     free(text);
     return traced;
@@ -358,7 +359,7 @@ static void a_depth_of_a_million_is_only_a_long_event(void **state)
     memset(text + length + depth, ']', depth);
     length += 2 * depth;
     memcpy(text + length, "}" END, sizeof("}" END));
-    struct traced traced = traced_bytes(text, strlen(text), &in_this_thread);
+    struct traced traced = traced_bytes(text, strlen(text), &options);
 
     assert_int_equal(traced.count, 3); /* 1 MB: just short enough */
     assert_int_equal(traced.events[1].time_ns, 5000);
@@ -414,7 +415,7 @@ static void many_names_end_in_one_that_says_so(void **state)
     at += snprintf(at, 64, "[");
     for (uint32_t i = 0; i < events; i++)
         at += snprintf(at, 64, "{\"ph\":\"i\",\"name\":\"n%u\",\"ts\":%u},", i, i);
-    struct traced traced = traced_bytes(text, (size_t)(at - text), &in_this_thread);
+    struct traced traced = traced_bytes(text, (size_t)(at - text), &options);
 
     assert_int_equal(traced.count, events);
     assert_int_equal(trace_names_count(trace_reader_names(traced.reader)),
@@ -495,7 +496,7 @@ static void a_pipe_is_read_as_its_bytes_come(void **state)
     (void)state;
     int ends[2];
     pthread_t thread;
-    struct traced traced = {.reader = trace_reader_new(NULL)};
+    struct traced traced = {.reader = trace_reader_new(&options)};
 
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(pthread_create(&thread, NULL, write_slowly, &ends[1]), 0);
@@ -525,17 +526,13 @@ static void waiting_for_a_fifo_can_be_cancelled(void **state)
 
     snprintf(fifo, sizeof(fifo), "%s/fifo", path);
     assert_int_equal(mkfifo(fifo, 0600), 0);
-    for (int i = 0; i < 2; i++) { /* with a thread of its own and without */
-        struct traced traced = {.reader =
-                                    trace_reader_new(i == 0 ? NULL : &in_this_thread)};
+    struct traced traced = {.reader = trace_reader_new(&options)};
 
-        assert_int_equal(trace_reader_open(traced.reader, fifo), 0);
-        assert_int_equal(pthread_create(&thread, NULL, cancel, traced.reader), 0);
-        assert_int_equal(trace_reader_run(traced.reader, traced_keep, &traced),
-                         -ECANCELED);
-        pthread_join(thread, NULL);
-        traced_free(&traced);
-    }
+    assert_int_equal(trace_reader_open(traced.reader, fifo), 0);
+    assert_int_equal(pthread_create(&thread, NULL, cancel, traced.reader), 0);
+    assert_int_equal(trace_reader_run(traced.reader, traced_keep, &traced), -ECANCELED);
+    pthread_join(thread, NULL);
+    traced_free(&traced);
     unlink(fifo);
     rmdir(path);
 }
@@ -552,7 +549,7 @@ static void a_file_that_shrinks_while_it_is_read_is_cut(void **state)
     (void)state;
     char path[] = "/tmp/trainglass-shrinks-XXXXXX";
     int descriptor = mkstemp(path);
-    struct trace_reader *reader = trace_reader_new(&in_this_thread);
+    struct trace_reader *reader = trace_reader_new(&options);
 
     assert_true(descriptor >= 0);
     assert_int_equal(write(descriptor, "[", 1), 1);
@@ -595,5 +592,8 @@ int main(void)
         cmocka_unit_test(a_file_that_shrinks_while_it_is_read_is_cut),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("with a thread", tests, NULL, NULL);
+
+    options.one_thread = true;
+    return failed + cmocka_run_group_tests_name("without", tests, NULL, NULL);
 }

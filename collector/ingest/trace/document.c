@@ -39,7 +39,7 @@ int parser_open(struct parser *parser, enum trace_scan_kind scan)
     parser->state = PARSER_START;
     words_add_keys(&parser->keys);
     words_add_categories(&parser->categories);
-    return make_room(parser, 4 * PARSER_WINDOW) ? 0 : -ENOMEM;
+    return make_room(parser, 4 * FEED_WINDOW) ? 0 : -ENOMEM;
 }
 
 void parser_close(struct parser *parser)
@@ -56,16 +56,43 @@ void parser_restart(struct parser *parser, uint32_t pos)
     end_index(parser);
 }
 
+/* How much is scanned next: what was scanned ahead is taken by its windows. */
+static uint32_t next_window(const struct parser *parser)
+{
+    uint32_t left = parser->length - parser->scanned, window = FEED_WINDOW;
+
+    if (parser->ahead != NULL)
+        window = parser->scanned < FEED_HEADROOM
+                     ? FEED_HEADROOM - parser->scanned
+                     : FEED_WINDOW - (parser->scanned - FEED_HEADROOM) % FEED_WINDOW;
+    else if (parser->scanned > parser->pos + FEED_WINDOW)
+        /* What is long is read anew with twice as many entries, not with a few more. */
+        window = parser->scanned - parser->pos;
+    return window < left ? window : left;
+}
+
+/* The window that begins where the scan is, when it was scanned with the state that
+ * holds: not behind damage, until both agree again. */
+static const struct feed_mark *mark_here(const struct parser *parser)
+{
+    uint32_t at = parser->scanned - FEED_HEADROOM;
+
+    if (parser->ahead == NULL || parser->scanned < FEED_HEADROOM ||
+        at % FEED_WINDOW != 0)
+        return NULL;
+    const struct feed_mark *mark = &parser->ahead->marks[at / FEED_WINDOW];
+
+    return mark->state.in_string == parser->scan_state.in_string &&
+                   mark->state.escaped == parser->scan_state.escaped
+               ? mark
+               : NULL;
+}
+
 bool parser_refill(struct parser *parser)
 {
-    uint32_t left = parser->length - parser->scanned;
-    /* What is long is read anew with twice as many entries, not with a few more. */
-    uint32_t window = parser->scanned > parser->pos + PARSER_WINDOW
-                          ? parser->scanned - parser->pos
-                          : PARSER_WINDOW;
+    uint32_t window = next_window(parser);
 
-    window = window < left ? window : left;
-    if (left == 0)
+    if (window == 0)
         return false;
     if (parser->next > 0) {
         parser->count -= parser->next;
@@ -75,9 +102,18 @@ bool parser_refill(struct parser *parser)
     }
     if (!make_room(parser, parser->count + window + TRACE_SCAN_SLACK))
         return false;
-    parser->count +=
-        parser->scan(parser->text, parser->scanned, parser->scanned + window,
-                     &parser->scan_state, parser->index + parser->count);
+    const struct feed_mark *mark = mark_here(parser);
+
+    if (mark != NULL) {
+        memcpy(parser->index + parser->count, parser->ahead->index + mark->entry,
+               (mark[1].entry - mark->entry) * sizeof(*parser->index));
+        parser->count += mark[1].entry - mark->entry;
+        parser->scan_state = mark[1].state;
+    } else {
+        parser->count +=
+            parser->scan(parser->text, parser->scanned, parser->scanned + window,
+                         &parser->scan_state, parser->index + parser->count);
+    }
     parser->scanned += window;
     end_index(parser);
     return true;
@@ -408,8 +444,8 @@ static bool step_start(struct parser *parser)
     const char *text = parser->text;
     static const char mark[] = "\xef\xbb\xbf";
 
-    if (parser->offset + parser->pos == 0 && memcmp(text, mark, 3) == 0)
-        parser->pos = 3;
+    if (parser->offset + parser->pos == 0 && memcmp(text + parser->pos, mark, 3) == 0)
+        parser->pos += 3;
     while (parser_is_space(text[parser->pos]))
         parser->pos++;
     if (parser->pos >= parser->length)
@@ -456,20 +492,21 @@ static bool step(struct parser *parser)
     return false;
 }
 
-uint32_t parser_take(struct parser *parser, const char *text, uint32_t length,
-                     uint64_t offset, bool last)
+uint32_t parser_take(struct parser *parser, const struct parser_piece *piece)
 {
     struct trace_scan_state carried = parser->scan_state;
 
-    parser->text = text;
-    parser->length = length;
-    parser->offset = offset;
-    parser->last = last;
-    parser_restart(parser, 0);
+    parser->text = piece->bytes;
+    parser->begin = piece->begin;
+    parser->length = piece->end;
+    parser->offset = piece->offset - piece->begin; /* may wrap, and wraps back */
+    parser->last = piece->last;
+    parser->ahead = piece->ahead;
+    parser_restart(parser, piece->begin);
     if (parser->state == PARSER_LEAP) /* the only state that begins inside of strings */
         parser->scan_state = carried;
     while (!parser->stopped && step(parser))
         ;
     parser_flush(parser); /* the text of the events ends here */
-    return last ? length : parser->pos;
+    return piece->last ? piece->end : parser->pos;
 }

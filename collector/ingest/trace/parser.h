@@ -8,14 +8,11 @@
 #ifndef INGEST_TRACE_PARSER_H
 #define INGEST_TRACE_PARSER_H
 
+#include "ingest/trace/feed/feed.h"
 #include "ingest/trace/head.h"
 #include "ingest/trace/reader.h"
 #include "ingest/trace/scan/scan.h"
 #include "ingest/trace/scan/words.h"
-
-/* Scanned at once: fits in the first-level cache with its entries. After damage what was
- * scanned ahead is scanned again. */
-#define PARSER_WINDOW 16384u
 
 enum parser_state {
     PARSER_START,  /* nothing was seen */
@@ -35,11 +32,11 @@ struct parser_category {
 #define PARSER_WORDS_MAX (WORD_SLOTS / 2)
 
 struct parser {
-    const char
-        *text; /* the piece: `length` bytes, TRACE_SCAN_SLACK zeros behind them */
-    uint32_t length, pos;
-    uint64_t offset; /* of text[0] in the file */
-    bool last;       /* nothing follows */
+    const char *text; /* the piece: text[begin .. length), zeros behind it */
+    uint32_t begin, length, pos;
+    uint64_t offset;                /* of text[0] in the file */
+    bool last;                      /* nothing follows */
+    const struct feed_block *ahead; /* the piece's last bytes, scanned ahead; or NULL */
 
     trace_scan *scan;
     struct trace_scan_state scan_state; /* at `scanned` */
@@ -79,10 +76,18 @@ enum parser_result {
 MUST_CHECK int parser_open(struct parser *parser, enum trace_scan_kind scan);
 void parser_close(struct parser *parser);
 
-/* Reads a piece; returns how many of its bytes are done with. The rest begins the next
- * piece. With `last` all of them are. */
-uint32_t parser_take(struct parser *parser, const char *text, uint32_t length,
-                     uint64_t offset, bool last);
+/* A piece of text: bytes[begin .. end), zeros behind them. */
+struct parser_piece {
+    const char *bytes;
+    uint32_t begin, end;
+    uint64_t offset; /* of bytes[begin] in the file */
+    const struct feed_block *ahead;
+    bool last;
+};
+
+/* Reads a piece; returns where it is done with it: the bytes from there on begin the next
+ * piece. With `last` that is the end. */
+uint32_t parser_take(struct parser *parser, const struct parser_piece *piece);
 
 /* ---- between the parts of the parser ---- */
 

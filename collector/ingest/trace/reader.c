@@ -53,7 +53,7 @@ struct trace_reader *trace_reader_new(const struct trace_options *options)
     reader->parser.head = &reader->head;
     reader->parser.report = &reader->report;
     reader->parser.names = trace_names_new();
-    reader->feed = feed_new(options->one_thread);
+    reader->feed = feed_new(options->one_thread, trace_scan_choose(options->scan));
     if (reader->parser.names == NULL || reader->feed == NULL ||
         parser_open(&reader->parser, options->scan) != 0) {
         trace_reader_free(reader);
@@ -97,17 +97,19 @@ int trace_reader_open_bytes(struct trace_reader *reader, const void *bytes, size
     return opened(reader, feed_open_bytes(reader->feed, bytes, size));
 }
 
-/* What is left of a piece, in front of the next block. */
-static bool join(struct trace_reader *reader, struct feed_block *piece, uint32_t left,
+/* The next piece: what is left of the one before, and a block. */
+static bool join(struct trace_reader *reader, struct parser_piece *piece,
                  const struct feed_block *block)
 {
-    const char *rest = left > 0 ? piece->bytes + piece->length - left : NULL;
+    uint32_t left = piece->end - piece->begin;
+    const char *rest = piece->bytes + piece->begin;
 
     if (left <= FEED_HEADROOM) {
-        piece->bytes = block->bytes - left;
-        if (left > 0)
-            memcpy(piece->bytes, rest, left);
-        piece->length = left + block->length;
+        memcpy(block->bytes - left, rest, left);
+        piece->bytes = block->bytes - FEED_HEADROOM;
+        piece->begin = FEED_HEADROOM - left;
+        piece->end = FEED_HEADROOM + block->length;
+        piece->ahead = block->index != NULL ? block : NULL;
         return true;
     }
     if (reader->long_piece == NULL)
@@ -118,35 +120,35 @@ static bool join(struct trace_reader *reader, struct feed_block *piece, uint32_t
     memcpy(reader->long_piece + left, block->bytes, block->length);
     memset(reader->long_piece + left + block->length, 0, FEED_ZEROS);
     piece->bytes = reader->long_piece;
-    piece->length = left + block->length;
+    piece->begin = 0;
+    piece->end = left + block->length;
+    piece->ahead = NULL;
     return true;
 }
 
 /* 0 at the end of the file, else a negative errno. */
 static int take_all(struct trace_reader *reader)
 {
-    struct feed_block piece = {NULL, 0}, block;
-    struct parser *parser = &reader->parser;
     static const char nothing[FEED_ZEROS];
-    uint64_t offset = 0;
-    uint32_t left = 0;
+    struct parser_piece piece = {.bytes = nothing};
+    struct parser *parser = &reader->parser;
+    struct feed_block block;
     int result;
 
     while ((result = feed_next(reader->feed, &block)) > 0) {
-        if (!join(reader, &piece, left, &block))
+        if (!join(reader, &piece, &block))
             return -ENOMEM;
-        uint32_t taken = parser_take(parser, piece.bytes, piece.length, offset, false);
+        uint32_t done = parser_take(parser, &piece);
 
-        offset += taken;
-        left = piece.length - taken;
+        piece.offset += done - piece.begin;
+        piece.begin = done;
         if (parser->stopped)
             return parser->error;
     }
-    /* A piece that ends the file: nothing comes behind it any more. */
-    const char *rest =
-        piece.bytes == NULL ? nothing : piece.bytes + piece.length - left;
-
-    (void)parser_take(parser, rest, left, offset, true);
+    /* Nothing comes behind what is left any more. */
+    piece.ahead = NULL;
+    piece.last = true;
+    (void)parser_take(parser, &piece);
     return parser->stopped ? parser->error : result;
 }
 

@@ -88,7 +88,7 @@ struct trace_report {
     uint64_t skipped[TRACE_SKIPS];
     uint64_t first_offset[TRACE_SKIPS]; /* in the JSON; of the first of each reason */
     uint64_t values_unreadable; /* arguments that should be numbers and are not */
-    uint64_t names_refused; /* texts of events that are TRACE_NAMES_OTHER */
+    uint64_t names_refused;     /* texts of events that are TRACE_NAMES_OTHER */
     bool is_gzip;
     bool is_cut;     /* the JSON or the gzip ended early, or a read failed */
     char error[256]; /* one sentence; of the first thing wrong with the file, else "" */

@@ -61,9 +61,9 @@ static enum look is_key(const struct parser *parser, const char *at, bool top)
 /* What stands before text[pos] but for white space; '\0' at the beginning. */
 static char before(const struct parser *parser, uint32_t pos)
 {
-    while (pos > 0 && parser_is_space(parser->text[pos - 1]))
+    while (pos > parser->begin && parser_is_space(parser->text[pos - 1]))
         pos--;
-    return pos > 0 ? parser->text[pos - 1] : '\0';
+    return pos > parser->begin ? parser->text[pos - 1] : '\0';
 }
 
 static enum look look_at(const struct parser *parser, uint32_t pos)

@@ -16,10 +16,21 @@
 #define PAGE_BYTES   4096u
 #define MEMORY_BYTES (FEED_HEADROOM + FEED_BLOCK_BYTES + PAGE_BYTES)
 
+#define WINDOWS (FEED_BLOCK_BYTES / FEED_WINDOW)
+
+/* What a block lives in. */
+struct room {
+    char *bytes;
+    uint32_t *index;
+    struct feed_mark marks[WINDOWS + 1];
+};
+
 struct feed {
-    struct fill fill; /* the thread's alone while it runs */
+    struct fill fill; /* the thread's alone while it runs, as the next two */
+    trace_scan *scan;
+    struct trace_scan_state scan_state;
     struct feed_block blocks[BLOCKS];
-    char *memory[BLOCKS];
+    struct room rooms[BLOCKS];
     uint64_t given; /* blocks that feed_next() gave out */
     bool one_thread, started;
 
@@ -31,22 +42,40 @@ struct feed {
     int error;
 };
 
-struct feed *feed_new(bool one_thread)
+static bool make_rooms(struct feed *feed)
+{
+    for (uint32_t i = 0; i < (feed->one_thread ? 2 : BLOCKS); i++) {
+        struct room *room = &feed->rooms[i];
+
+        room->bytes = aligned_alloc(PAGE_BYTES, MEMORY_BYTES);
+        if (room->bytes == NULL)
+            return false;
+        feed->blocks[i].bytes = room->bytes + FEED_HEADROOM;
+        if (feed->one_thread)
+            continue;
+        room->index =
+            malloc((FEED_BLOCK_BYTES + TRACE_SCAN_SLACK) * sizeof(*room->index));
+        if (room->index == NULL)
+            return false;
+        feed->blocks[i].index = room->index;
+        feed->blocks[i].marks = room->marks;
+    }
+    return true;
+}
+
+struct feed *feed_new(bool one_thread, trace_scan *scan)
 {
     struct feed *feed = calloc(1, sizeof(*feed));
 
     if (feed == NULL)
         return NULL;
     feed->one_thread = one_thread;
+    feed->scan = scan;
     pthread_mutex_init(&feed->lock, NULL);
     pthread_cond_init(&feed->changed, NULL);
-    for (uint32_t i = 0; i < (one_thread ? 2 : BLOCKS); i++) {
-        feed->memory[i] = aligned_alloc(PAGE_BYTES, MEMORY_BYTES);
-        if (feed->memory[i] == NULL) {
-            feed_free(feed);
-            return NULL;
-        }
-        feed->blocks[i].bytes = feed->memory[i] + FEED_HEADROOM;
+    if (!make_rooms(feed)) {
+        feed_free(feed);
+        return NULL;
     }
     if (fill_open(&feed->fill) != 0) {
         feed_free(feed);
@@ -61,8 +90,10 @@ void feed_free(struct feed *feed)
         return;
     feed_stop(feed);
     fill_close(&feed->fill);
-    for (uint32_t i = 0; i < BLOCKS; i++)
-        free(feed->memory[i]);
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        free(feed->rooms[i].bytes);
+        free(feed->rooms[i].index);
+    }
     pthread_cond_destroy(&feed->changed);
     pthread_mutex_destroy(&feed->lock);
     free(feed);
@@ -109,6 +140,21 @@ static int fill_next(struct feed *feed, struct feed_block *block)
     return result;
 }
 
+static void scan_block(struct feed *feed, const struct feed_block *block,
+                       struct room *room)
+{
+    uint32_t at = FEED_HEADROOM, end = FEED_HEADROOM + block->length, count = 0;
+    struct feed_mark *mark = room->marks;
+
+    for (; at < end; at += FEED_WINDOW) {
+        *mark++ = (struct feed_mark){count, feed->scan_state};
+        count +=
+            feed->scan(room->bytes, at, end - at < FEED_WINDOW ? end : at + FEED_WINDOW,
+                       &feed->scan_state, room->index + count);
+    }
+    *mark = (struct feed_mark){count, feed->scan_state};
+}
+
 static void *run(void *user)
 {
     struct feed *feed = user;
@@ -125,6 +171,8 @@ static void *run(void *user)
 
         pthread_mutex_unlock(&feed->lock);
         result = fill_next(feed, block);
+        if (result > 0)
+            scan_block(feed, block, &feed->rooms[block - feed->blocks]);
         pthread_mutex_lock(&feed->lock);
         feed->filled += result > 0;
         pthread_cond_broadcast(&feed->changed);

@@ -1,6 +1,6 @@
 /* A file's bytes in blocks, inflated when they are gzip.
  *
- *     thread  read ─▶ inflate ─▶ [block][block][block] ─▶ feed_next()
+ *     thread  read ─▶ inflate ─▶ scan ─▶ [block][block][block] ─▶ feed_next()
  *
  * A block has headroom before its bytes for what the reader did not finish in the one
  * before, and zeros behind them: text is parsed where it was read.
@@ -12,15 +12,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ingest/trace/scan/scan.h"
 #include "wire/attributes.h"
 
 #define FEED_BLOCK_BYTES (128u * 1024)
 #define FEED_HEADROOM    (64u * 1024)
 #define FEED_ZEROS       128u /* behind the bytes */
 
+/* A block is scanned in windows, each of which fits in the first-level cache. */
+#define FEED_WINDOW (16u * 1024)
+
+/* Where a window's entries begin in the block's index, and with what state. */
+struct feed_mark {
+    uint32_t entry;
+    struct trace_scan_state state;
+};
+
 struct feed_block {
     char *bytes;
     uint32_t length;
+    /* Scanned ahead, as if the text were undamaged from the file's first byte on; NULL
+     * without a thread. Positions count from bytes - FEED_HEADROOM. */
+    const uint32_t *index;
+    const struct feed_mark *marks; /* one for each window, and one behind the last */
 };
 
 /* What became of the file; complete after feed_next() returned 0 or an error,
@@ -34,7 +48,8 @@ struct feed_report {
 
 struct feed;
 
-struct feed *feed_new(bool one_thread); /* NULL when out of memory */
+/* NULL when out of memory. With a thread, that scans too. */
+struct feed *feed_new(bool one_thread, trace_scan *scan);
 void feed_free(struct feed *feed);
 
 /* As in reader.h; feed_report() has the sentence. */

@@ -60,7 +60,7 @@ enum trace_key {
 struct word {
     uint64_t first; /* its first eight bytes, zeros behind a shorter one */
     uint32_t length;
-    uint32_t value; /* 0: the slot is free */
+    uint32_t value;                        /* 0: the slot is free */
     uint64_t rest[WORD_BYTES_MAX / 8 - 1]; /* eight bytes each, likewise */
 };
 
