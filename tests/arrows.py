@@ -19,6 +19,7 @@ INSIDE = {  # folder in a folder -> the only ones that it may include besides it
     "collector/probe/steps": ("wire/",),
     "collector/probe/cupti": ("wire/", "probe/probe.h"),
     "collector/ingest/trace": ("wire/",),
+    "collector/ingest/trace/parse": ("wire/", "ingest/trace/"),
     "collector/ingest/trace/scan": ("wire/", "ingest/trace/"),
     "collector/ingest/trace/feed": ("wire/", "ingest/trace/scan/"),
 }

@@ -439,6 +439,37 @@ static void quirk_17_devices_and_streams_are_what_each_event_says(void **state)
     traced_free(&traced);
 }
 
+static void an_op_its_launch_and_its_kernel_say_what_links_them(void **state)
+{
+    (void)state;
+    struct traced traced = read_file("a-launch.json");
+    const struct trace_event *op = &traced.events[0], *frame = &traced.events[1];
+    const struct trace_event *memory = &traced.events[2], *launch = &traced.events[3];
+    const struct trace_event *kernel = &traced.events[5], *flow = &traced.events[6];
+
+    assert_int_equal(traced.count, 7);
+    assert_int_equal(op->sequence, 1096588);
+    assert_true(op->has & TRACE_HAS_FORWARD_THREAD);
+    assert_string_equal(traced_text(&traced, op->shapes),
+                        "[[3072],[8944,1024],[1024,3072],[],[]]");
+    assert_string_equal(traced_text(&traced, op->types),
+                        "[\"c10::BFloat16\",\"c10::BFloat16\",\"c10::BFloat16\","
+                        "\"Scalar\",\"Scalar\"]");
+    assert_int_equal(frame->python_id, 13);
+    assert_int_equal(frame->python_parent_id, 12);
+    assert_int_equal(memory->bytes, 54951936);
+    assert_int_equal(launch->correlation, kernel->correlation);
+    assert_int_equal(launch->external_id, op->external_id);
+    assert_int_equal(kernel->registers, 230);
+    assert_int_equal(kernel->shared_memory_bytes, 98304);
+    assert_int_equal(kernel->grid[0], 70);
+    assert_int_equal(kernel->time_ns, 5898236612331);
+    assert_int_equal(flow->flow, 675771);
+    assert_true(flow->has & TRACE_BINDS_ENCLOSING);
+    assert_nothing_wrong(&traced);
+    traced_free(&traced);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -466,6 +497,7 @@ int main(void)
         cmocka_unit_test(quirk_14_names_of_collectives_are_as_written),
         cmocka_unit_test(quirk_15_a_long_event_is_read_and_gzip_known_by_its_magic),
         cmocka_unit_test(quirk_16_parts_of_a_us_and_what_is_outside_of_steps_are_kept),
+        cmocka_unit_test(an_op_its_launch_and_its_kernel_say_what_links_them),
         cmocka_unit_test(quirk_17_devices_and_streams_are_what_each_event_says),
     };
 

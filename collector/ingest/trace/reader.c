@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "ingest/trace/feed/feed.h"
-#include "ingest/trace/parser.h"
+#include "ingest/trace/parse/parser.h"
 
 /* The parser leaves less than a long event and a block. */
 #define LONG_BYTES (TRACE_EVENT_BYTES_MAX + 2 * FEED_BLOCK_BYTES)

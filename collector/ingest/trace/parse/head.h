@@ -1,6 +1,6 @@
 /* What stands around the events: kept as text, bounded, and the few numbers read. */
-#ifndef INGEST_TRACE_HEAD_H
-#define INGEST_TRACE_HEAD_H
+#ifndef INGEST_TRACE_PARSE_HEAD_H
+#define INGEST_TRACE_PARSE_HEAD_H
 
 #include "ingest/trace/reader.h"
 

@@ -1,4 +1,4 @@
-#include "ingest/trace/head.h"
+#include "ingest/trace/parse/head.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * {"ph": or ,"displayTimeUnit": is never the inside of an undamaged string, and may be
  * looked for without knowing what is string and what is not.
  */
-#include "ingest/trace/parser.h"
+#include "ingest/trace/parse/parser.h"
 
 /* Longer than any key looked for, with much white space. */
 #define LOOK_AHEAD 4096u

@@ -5,11 +5,11 @@
  * of it came. Nothing is kept of a string's inside; damage is met where it happens, as
  * after each string must stand what may stand there.
  */
-#ifndef INGEST_TRACE_PARSER_H
-#define INGEST_TRACE_PARSER_H
+#ifndef INGEST_TRACE_PARSE_PARSER_H
+#define INGEST_TRACE_PARSE_PARSER_H
 
 #include "ingest/trace/feed/feed.h"
-#include "ingest/trace/head.h"
+#include "ingest/trace/parse/head.h"
 #include "ingest/trace/reader.h"
 #include "ingest/trace/scan/scan.h"
 #include "ingest/trace/scan/words.h"

@@ -1,0 +1,310 @@
+/* How fast trace files are read: a real trace, replicated with shifted stamps to a file
+ * of 300 MB (TRAINGLASS_BENCH_TRACE names another one to replicate), against read() and
+ * one look at each byte in the same run. Time is the processor's for one thread, the
+ * clock's for two, so that a busy machine spoils the second more than the first.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "ingest/trace/feed/inflater.h"
+#include "ingest/trace/reader.h"
+#include "ingest/trace/scan/scan.h"
+
+#define FILE_BYTES  ((size_t)300 * 1000 * 1000)
+#define ROUNDS      9
+#define BLOCK_BYTES ((size_t)256 * 1024)
+/* Any three real seconds: replicas do not overlap. */
+#define SHIFT_US 3000000u
+
+struct result {
+    double low, middle, high;
+};
+
+static double now_s(clockid_t clock)
+{
+    struct timespec now;
+
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double *left = a, *right = b;
+
+    return (*left > *right) - (*left < *right);
+}
+
+/* The median and the order statistics that hold it with 96 %. */
+static struct result summarize(double values[ROUNDS])
+{
+    qsort(values, ROUNDS, sizeof(values[0]), by_size);
+    return (struct result){values[1], values[ROUNDS / 2], values[ROUNDS - 2]};
+}
+
+static int print(const char *name, const char *unit, struct result value, double mark)
+{
+    const char *verdict = mark <= 0           ? "measured"
+                          : value.low >= mark ? "hit"
+                          : value.high < mark ? "missed"
+                                              : "undecided";
+
+    printf("{\"name\":\"%s\",\"value\":%.3g,\"unit\":\"%s\",\"low\":%.3g,\"high\":%.3g,"
+           "\"mark\":%g,\"verdict\":\"%s\"}\n",
+           name, value.middle, unit, value.low, value.high, mark, verdict);
+    return mark > 0 && value.high < mark;
+}
+
+/* ---- what is compared ---- */
+
+#if defined(__x86_64__) && !defined(__clang__)
+__attribute__((target_clones("arch=x86-64-v4", "avx2", "default"), optimize("O3")))
+#endif
+static size_t
+count_marks(const unsigned char *bytes, size_t length)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < length; i++)
+        count += (size_t)((bytes[i] == '"') | (bytes[i] == '\\') |
+                          ((bytes[i] | 32) == '{') | ((bytes[i] | 32) == '}'));
+    return count;
+}
+
+/* MB/s of reading a file and looking at each byte. */
+static double look_at(const char *path)
+{
+    static unsigned char block[BLOCK_BYTES] __attribute__((aligned(4096)));
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    double began = now_s(CLOCK_THREAD_CPUTIME_ID);
+    size_t marks = 0, bytes = 0;
+    ssize_t got;
+
+    while (descriptor >= 0 && (got = read(descriptor, block, sizeof(block))) > 0) {
+        marks += count_marks(block, (size_t)got);
+        bytes += (size_t)got;
+    }
+    double took = now_s(CLOCK_THREAD_CPUTIME_ID) - began;
+
+    close(descriptor);
+    return marks > 0 ? (double)bytes / took / 1e6 : 0;
+}
+
+static bool take(void *user, struct trace_event *events, uint32_t count)
+{
+    uint64_t *sum = user;
+
+    for (uint32_t i = 0; i < count; i++)
+        *sum += (uint64_t)events[i].duration_ns;
+    return true;
+}
+
+/* MB/s of text. */
+static double read_events(const char *path, struct trace_options options)
+{
+    clockid_t clock = options.one_thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
+    struct trace_reader *reader = trace_reader_new(&options);
+    uint64_t sum = 0;
+    double began = now_s(clock);
+
+    if (reader == NULL || trace_reader_open(reader, path) != 0 ||
+        trace_reader_run(reader, take, &sum) != 0) {
+        fprintf(stderr, "%s was not read\n", path);
+        exit(2);
+    }
+    double took = now_s(clock) - began;
+    double bytes = (double)trace_reader_report(reader)->text_bytes;
+
+    if (trace_reader_skipped(reader) > 0 || sum == 0) {
+        fprintf(stderr, "%s was not read whole\n", path);
+        exit(2);
+    }
+    trace_reader_free(reader);
+    return bytes / took / 1e6;
+}
+
+/* ---- the file ---- */
+
+struct text {
+    char *bytes;
+    size_t length;
+};
+
+/* Also what is no gzip. */
+static struct text load(const char *path)
+{
+    struct text text = {malloc((size_t)64 << 20), 0};
+    gzFile file = gzopen(path, "rb");
+    int got = file != NULL && text.bytes != NULL
+                  ? gzread(file, text.bytes, (64 << 20) - 1)
+                  : -1;
+
+    if (file != NULL)
+        gzclose(file);
+    text.length = got > 0 ? (size_t)got : 0;
+    if (text.bytes != NULL)
+        text.bytes[text.length] = '\0';
+    return text;
+}
+
+/* The events, from the first one's brace to the last one's. */
+static struct text events_of(struct text text)
+{
+    char *list = strstr(text.bytes, "\"traceEvents\"");
+    struct text events = {NULL, 0};
+
+    list = list != NULL ? strchr(list, '[') : NULL;
+    char *first = list != NULL ? strchr(list, '{') : NULL, *last = NULL;
+
+    /* What follows an event is another, or the end of the list. */
+    for (char *at = first; at != NULL; at = strchr(at + 1, '}')) {
+        char *next = at + 1 + strspn(at + 1, " \t\r\n");
+
+        if (*at == '}' && *next == ']' &&
+            next[1 + strspn(next + 1, " \t\r\n")] != '}') {
+            last = at;
+            break;
+        }
+        if (*at == '}' && *next == ']')
+            last = at;
+    }
+    if (first == NULL || last == NULL)
+        return events;
+    return (struct text){first, (size_t)(last + 1 - first)};
+}
+
+/* One replica: every stamp (a number behind "ts":) is `shift` us later. */
+static bool write_shifted(FILE *file, struct text events, unsigned long long shift)
+{
+    const char *at = events.bytes, *end = events.bytes + events.length;
+
+    for (;;) {
+        const char *stamp = strstr(at, "\"ts\":");
+
+        if (stamp == NULL || stamp >= end)
+            return fwrite(at, 1, (size_t)(end - at), file) == (size_t)(end - at);
+        stamp += 5 + strspn(stamp + 5, " \"");
+        char *behind;
+        unsigned long long us = strtoull(stamp, &behind, 10);
+
+        fwrite(at, 1, (size_t)(stamp - at), file);
+        fprintf(file, "%llu", us + shift);
+        at = behind;
+    }
+}
+
+static bool make_file(const char *from, const char *path)
+{
+    struct text text = load(from);
+    struct text events = text.length > 0 ? events_of(text) : text;
+    FILE *file = events.length > 0 ? fopen(path, "wb") : NULL;
+    bool good = file != NULL;
+
+    if (good)
+        fputs("{\"schemaVersion\": 1, \"traceEvents\": [\n", file);
+    for (unsigned i = 0; good && (size_t)i * events.length < FILE_BYTES; i++) {
+        if (i > 0)
+            fputs(",\n", file);
+        good = write_shifted(file, events, (unsigned long long)i * SHIFT_US);
+    }
+    if (file != NULL) {
+        fputs("\n]}\n", file);
+        good = fclose(file) == 0 && good;
+    }
+    free(text.bytes);
+    return good;
+}
+
+static bool pack_file(const char *from, const char *to)
+{
+    static char block[BLOCK_BYTES];
+    int in = open(from, O_RDONLY | O_CLOEXEC);
+    gzFile out = gzopen(to, "wb6");
+    ssize_t got = 0;
+
+    while (in >= 0 && out != NULL && (got = read(in, block, sizeof(block))) > 0)
+        if (gzwrite(out, block, (unsigned)got) != got)
+            break;
+    close(in);
+    return out != NULL && gzclose(out) == Z_OK && got == 0;
+}
+
+/* ---- the table ---- */
+
+struct files {
+    char folder[64], text[80], packed[80];
+};
+
+static void remove_files(struct files *files)
+{
+    unlink(files->text);
+    unlink(files->packed);
+    rmdir(files->folder);
+}
+
+static int run(const struct files *files)
+{
+    enum { ONE, SCALAR, TWO, FIGURES };
+    double ratios[FIGURES][ROUNDS], packed[ROUNDS], rates[ROUNDS];
+
+    for (int i = -1; i < ROUNDS; i++) { /* the first only warms up */
+        double reference = look_at(files->text);
+        double one =
+            read_events(files->text, (struct trace_options){.one_thread = true});
+        double scalar =
+            read_events(files->text, (struct trace_options){.one_thread = true,
+                                                            .scan = TRACE_SCAN_SCALAR});
+        double two = read_events(files->text, (struct trace_options){0});
+        double gzip = read_events(files->packed, (struct trace_options){0});
+
+        if (i < 0 || reference <= 0)
+            continue;
+        ratios[ONE][i] = one / reference;
+        ratios[SCALAR][i] = scalar / reference;
+        ratios[TWO][i] = two / one;
+        packed[i] = gzip;
+        rates[i] = one;
+    }
+    int missed = 0;
+
+    missed += print("trace events, one thread", "of read and look",
+                    summarize(ratios[ONE]), 0.24);
+    missed += print("trace events, one thread, scalar", "of read and look",
+                    summarize(ratios[SCALAR]), 0.10);
+    missed += print("trace events, two threads", "of one", summarize(ratios[TWO]), 1.6);
+    missed += print("trace events from gzip", "MB/s", summarize(packed),
+                    strcmp(inflater_library(), "ISA-L") == 0 ? 1400 : 850);
+    (void)print("trace events, one thread", "MB/s", summarize(rates), 0);
+    return missed;
+}
+
+int main(void)
+{
+    const char *from = getenv("TRAINGLASS_BENCH_TRACE");
+    struct files files = {.folder = "/tmp/trainglass-bench-XXXXXX"};
+
+    if (from == NULL)
+        from = BENCH_TRACE;
+    if (mkdtemp(files.folder) == NULL)
+        return 2;
+    snprintf(files.text, sizeof(files.text), "%s/trace.json", files.folder);
+    snprintf(files.packed, sizeof(files.packed), "%s/trace.json.gz", files.folder);
+    if (!make_file(from, files.text) || !pack_file(files.text, files.packed)) {
+        fprintf(stderr, "no file was made of %s\n", from);
+        remove_files(&files);
+        return 2;
+    }
+    static const char *const scans[] = {"", "scalar", "AVX2", "AVX-512"};
+
+    fprintf(stderr, "%s, scanned with %s, inflated with %s\n", from,
+            scans[trace_scan_best()], inflater_library());
+    int missed = run(&files);
+
+    remove_files(&files);
+    return missed > 0;
+}
