@@ -148,6 +148,8 @@ static void scale(const struct asking *asking, const struct row_sum *sum,
     double all = (double)asking->steps,
            tagged = (double)asking->recorded[DIGEST_TAGGED];
     double n = (double)asking->recorded[DIGEST_DRAWN], self_variance = 0;
+
+    row->per_step_half_ns = (double)NAN;
     double factor[DIGEST_CLASSES] = {1, 1, 1, 1};
 
     if (asking->steps > 0 && kind == OPS_RANGE) {
@@ -160,12 +162,14 @@ static void scale(const struct asking *asking, const struct row_sum *sum,
         factor[DIGEST_DRAWN] = n > 0 ? rest / n : 0;
         if (n == 0 || tagged > all)
             factor[DIGEST_TAGGED] = tagged > 0 ? all / tagged : 0;
-        if (n > 1 && rest > n) {
+        if (n > 1) {
             double mean = drawn->self_ns / n;
             double spread = (drawn->squares - n * mean * mean) / (n - 1);
 
-            self_variance =
-                rest * rest * (1 - n / rest) * (spread > 0 ? spread : 0) / n;
+            spread = spread > 0 ? spread : 0;
+            row->per_step_half_ns = numbers_t95((uint64_t)n) * sqrt(spread / n);
+            if (rest > n)
+                self_variance = rest * rest * (1 - n / rest) * spread / n;
         } else if (n == 1 && rest > 1) {
             self_variance = (double)NAN;
         }

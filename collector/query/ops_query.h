@@ -44,6 +44,9 @@ struct op_row {
     /* Taken less given back while nothing nested in it ran; NaN where not known. */
     double host_bytes, device_bytes;
     double error_pct; /* half the 95 % interval of self_ns, 0 where exact */
+    /* Half the 95 % interval of per_step_ns as a mean of steps that vary: what another
+     * stretch of the same training would give. NaN for ranges and single steps. */
+    double per_step_half_ns;
     uint64_t recorded_count;
     int64_t recorded_total_ns; /* exact */
 };

@@ -109,10 +109,13 @@ static void add_skipped(cJSON *body, const struct file_result *file)
 
 static void add_ops(cJSON *body, const struct analysis *analysis)
 {
-    cJSON *part = cJSON_AddObjectToObject(body, "ops");
+    cJSON *part = cJSON_AddObjectToObject(body, "ops"), *total;
 
     cJSON_AddItemToObject(part, "cpu", ops_list_json(&analysis->cpu));
     cJSON_AddItemToObject(part, "cuda", ops_list_json(&analysis->cuda));
+    total = cJSON_AddObjectToObject(part, "total");
+    json_count(total, "cpu", analysis->cpu.total_ops);
+    json_count(total, "cuda", analysis->cuda.total_ops);
 }
 
 static void add_outermost(cJSON *body, const struct outer_answer *outer)
@@ -131,10 +134,14 @@ static void add_outermost(cJSON *body, const struct outer_answer *outer)
 
 static void add_steps(cJSON *body, const struct steps_answer *steps)
 {
-    cJSON *list = cJSON_AddArrayToObject(body, "step_rows");
+    cJSON *list = cJSON_AddArrayToObject(body, "step_rows"), *summary;
 
     for (uint32_t i = 0; i < steps->row_count; i++)
         cJSON_AddItemToArray(list, step_json(&steps->rows[i]));
+    summary = cJSON_AddObjectToObject(body, "summary");
+    cJSON_AddItemToObject(summary, "train", steps_summary_json(&steps->train));
+    cJSON_AddItemToObject(summary, "validation",
+                          steps_summary_json(&steps->validation));
 }
 
 cJSON *analysis_json(const struct analysis *analysis)

@@ -1,4 +1,5 @@
 /* GET /api/ops?device=&sort=&k=&group=&q=: the ops that take the time. */
+#include <math.h>
 #include <string.h>
 
 #include "api/api.h"
@@ -31,6 +32,20 @@ int ops_sort_of(const char *name)
     return -1;
 }
 
+static void add_interval(cJSON *op, const struct op_row *row)
+{
+    double low = row->per_step_ns - row->per_step_half_ns;
+    cJSON *ends;
+
+    if (!isfinite(low)) {
+        cJSON_AddNullToObject(op, "per_step_ci95_ms");
+        return;
+    }
+    ends = cJSON_AddArrayToObject(op, "per_step_ci95_ms");
+    cJSON_AddItemToArray(ends, json_value_ms(low));
+    cJSON_AddItemToArray(ends, json_value_ms(row->per_step_ns + row->per_step_half_ns));
+}
+
 cJSON *op_json(const struct op_row *row)
 {
     cJSON *op = cJSON_CreateObject();
@@ -41,6 +56,7 @@ cJSON *op_json(const struct op_row *row)
     json_ms(op, "total_ms", row->total_ns);
     json_ms(op, "self_ms", row->self_ns);
     json_ms(op, "per_step_ms", row->per_step_ns);
+    add_interval(op, row);
     json_share(op, "per_step_count", row->per_step_count);
     json_ms(op, "device_total_ms", row->device_total_ns);
     json_ms(op, "device_self_ms", row->device_self_ns);

@@ -10,6 +10,7 @@
 #include "aggregate/store.h"
 #include "api/api.h"
 #include "command.h"
+#include "terminal.h"
 
 #define INTERRUPTED 130 /* 128 + SIGINT, as a shell says it */
 #define TOP         10u
@@ -42,20 +43,24 @@ static int sort_of(const char *name)
     return ops_sort_of(name);
 }
 
-static bool read_number(const char *text, long low, long high, long *number)
-{
-    char *end;
-
-    errno = 0;
-    *number = strtol(text, &end, 10);
-    return errno == 0 && end != text && *end == '\0' && *number >= low &&
-           *number <= high;
-}
-
 static bool refuse(const char *flag, const char *value, const char *wanted)
 {
     command_complain("%s: '%.60s' is not %s", flag, value, wanted);
     return false;
+}
+
+bool analyze_read_number(const char *flag, const char *text, int64_t low, int64_t high,
+                         int64_t *number)
+{
+    char *end, wanted[80];
+
+    errno = 0;
+    *number = strtoll(text, &end, 10);
+    if (errno == 0 && end != text && *end == '\0' && *number >= low && *number <= high)
+        return true;
+    (void)snprintf(wanted, sizeof(wanted), "a whole number from %lld to %lld",
+                   (long long)low, (long long)high);
+    return refuse(flag, text, wanted);
 }
 
 static bool read_choice(const struct invocation *invocation,
@@ -85,14 +90,14 @@ static bool read_flags(const struct invocation *invocation,
     const char *top = invocation->flags[FLAG_TOP];
     const char *steps = invocation->flags[FLAG_STEPS];
     const char *rank = invocation->flags[FLAG_RANK], *reason;
-    long number = invocation->json ? (long)OPS_K_MAX : (long)TOP;
+    int64_t number = invocation->json ? OPS_K_MAX : TOP;
 
     *options = (struct analyze_options){.request = {.rank = SELECT_ANY}};
-    if (top != NULL && !read_number(top, 1, (long)OPS_K_MAX, &number))
-        return refuse("--top", top, "a whole number from 1 to 1000");
+    if (top != NULL && !analyze_read_number("--top", top, 1, OPS_K_MAX, &number))
+        return false;
     options->request.k = (uint32_t)number;
-    if (rank != NULL && !read_number(rank, 0, INT32_MAX, &number))
-        return refuse("--rank", rank, "a rank");
+    if (rank != NULL && !analyze_read_number("--rank", rank, 0, INT32_MAX, &number))
+        return false;
     if (rank != NULL)
         options->request.rank = (int32_t)number;
     if (steps != NULL && (window_parse(steps, &options->request.window, &reason) != 0 ||
@@ -130,7 +135,7 @@ static int show(struct store *store, const struct analyze_file *file,
     if (error == 0 && documents != NULL)
         cJSON_AddItemToArray(documents, analysis_json(&analysis));
     else if (error == 0)
-        analyze_report(&analysis, options, analyze_columns());
+        analyze_report(&analysis, options, terminal_columns());
     else
         command_complain("%.300s: %s", name_of(file->path),
                          analysis.summary.head.reason != NULL &&

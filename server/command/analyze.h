@@ -32,8 +32,10 @@ void analyze_files_free(struct analyze_files *files);
 int analyze_files_load(struct store *store, const struct analyze_file *file,
                        struct file_result *result);
 
-/* Columns of the terminal, 60 to 120; 80 where it is none. */
-uint32_t analyze_columns(void);
+/* A whole number in [low, high]; false after a line on stderr that names the flag. */
+bool analyze_read_number(const char *flag, const char *text, int64_t low, int64_t high,
+                         int64_t *number);
+
 void analyze_report(const struct analysis *analysis,
                     const struct analyze_options *options, uint32_t columns);
 

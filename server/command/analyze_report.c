@@ -4,101 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "analyze.h"
 #include "findings/findings.h"
+#include "terminal.h"
 
-#define COLUMNS_MIN 60u
-#define COLUMNS_MAX 120u
-#define MS          1e6
-
-uint32_t analyze_columns(void)
-{
-    const char *said = getenv("COLUMNS");
-    struct winsize size = {0};
-    unsigned long columns = said == NULL ? 0 : strtoul(said, NULL, 10);
-
-    if (columns == 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
-        columns = size.ws_col;
-    if (columns == 0)
-        return 80;
-    return columns < COLUMNS_MIN   ? COLUMNS_MIN
-           : columns > COLUMNS_MAX ? COLUMNS_MAX
-                                   : (uint32_t)columns;
-}
-
-/* ---- pieces ----------------------------------------------------------------------------- */
-
-/* Clean UTF-8 in exactly `width` columns: cut with dots, or filled up. */
-static void print_cell(const char *text, uint32_t width)
-{
-    uint32_t characters = 0, bytes = 0, cut = 0;
-
-    for (; text[bytes] != '\0'; bytes++) {
-        characters += ((unsigned char)text[bytes] & 0xc0) != 0x80;
-        if (characters <= width - 2)
-            cut = bytes + 1;
-    }
-    if (characters > width)
-        printf("%.*s..", (int)cut, text);
-    else
-        printf("%s%*s", text, (int)(width - characters), "");
-}
-
-static void print_bar(double share, uint32_t width)
-{
-    uint32_t length = share > 0 ? (uint32_t)lround(share * width) : 0;
-
-    if (length > 0)
-        fputs("  ", stdout);
-    for (uint32_t i = 0; i < length && i < width; i++)
-        putchar('#');
-}
-
-static void print_ms(double ns, int width)
-{
-    double ms = ns / MS;
-
-    if (isnan(ms) || ms == 0)
-        printf("%*s", width, isnan(ms) ? "-" : "0");
-    else
-        printf("%*.*f", width, ms >= 1000 ? 0 : ms >= 100 ? 1 : ms >= 1 ? 2 : 3, ms);
-}
-
-/* A line of words, broken at blanks and indented by `indent`; `lead` stands before. */
-static void print_wrapped(const char *lead, const char *text, uint32_t indent,
-                          uint32_t columns)
-{
-    uint32_t at = indent;
-
-    printf("%*s%s", (int)(indent - strlen(lead)), "", lead);
-    while (*text != '\0') {
-        size_t length = strcspn(text, " ");
-
-        if (at > indent && at + length + 1 > columns) {
-            printf("\n%*s", (int)indent, "");
-            at = indent;
-        }
-        printf("%s%.*s", at > indent ? " " : "", (int)length, text);
-        at += (uint32_t)length + (at > indent);
-        text += length + strspn(text + length, " ");
-    }
-    putchar('\n');
-}
-
-static void print_count(uint64_t count)
-{
-    char digits[32];
-    int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)count);
-
-    for (int i = 0; i < length; i++) {
-        if (i > 0 && (length - i) % 3 == 0)
-            putchar(',');
-        putchar(digits[i]);
-    }
-}
+#define MS 1e6
 
 /* ---- head and steps -------------------------------------------------------------------------- */
 
@@ -109,7 +20,7 @@ static void print_head(const struct analysis *analysis)
 
     printf("%s\n  ",
            strcmp(analysis->path, "-") == 0 ? "standard input" : analysis->path);
-    print_count(file->events);
+    terminal_count(file->events);
     printf(" events, %.3f s", (double)file->span_ns / 1e9);
     if (analysis->summary.head.rank >= 0)
         printf(", rank %d", analysis->summary.head.rank);
@@ -130,16 +41,16 @@ static void print_phases(const struct steps_summary *train, uint32_t columns)
             continue;
         known = true;
         printf("  %-14s", names[i]);
-        print_ms(train->phase_ns[i], 9);
+        terminal_ms(train->phase_ns[i], 9);
         printf(" ms %5.1f %%", 100 * train->phase_share[i]);
-        print_bar(train->phase_share[i], columns - 40);
+        terminal_bar(train->phase_share[i], columns - 40);
         putchar('\n');
     }
     if (!isnan(train->other_share)) {
         printf("  %-14s", "other");
-        print_ms(train->other_ns, 9);
+        terminal_ms(train->other_ns, 9);
         printf(" ms %5.1f %%", 100 * train->other_share);
-        print_bar(train->other_share, columns - 40);
+        terminal_bar(train->other_share, columns - 40);
         putchar('\n');
     }
     if (!known)
@@ -158,13 +69,13 @@ static void print_steps(const struct analysis *analysis, uint32_t columns)
         return;
     }
     printf("\nStep  mean ");
-    print_ms(train->mean_ns, 0);
+    terminal_ms(train->mean_ns, 0);
     printf(" ms, median ");
-    print_ms(train->p50_ns, 0);
+    terminal_ms(train->p50_ns, 0);
     printf(", shortest ");
-    print_ms(train->min_ns, 0);
+    terminal_ms(train->min_ns, 0);
     printf(", longest ");
-    print_ms(train->max_ns, 0);
+    terminal_ms(train->max_ns, 0);
     printf("\n  %llu step%s (%lld-%lld)%s\n", (unsigned long long)train->count,
            train->count == 1 ? "" : "s", (long long)window->first_step,
            (long long)window->last_step,
@@ -191,7 +102,7 @@ static void print_device(const struct gpu_device *device, uint32_t columns)
 
     printf("\n%s  busy %.1f %%, idle %.1f %% of ", device->device,
            100 * device->busy_ns / span, 100 - 100 * device->busy_ns / span);
-    print_ms(span, 0);
+    terminal_ms(span, 0);
     puts(" ms");
     for (int i = 0; i < GPU_USES + GPU_IDLES; i++) {
         double ns =
@@ -201,14 +112,14 @@ static void print_device(const struct gpu_device *device, uint32_t columns)
             continue;
         printf("  %-5s %-19s", i < GPU_USES ? "busy" : "idle",
                i < GPU_USES ? uses[i] : idles[i - GPU_USES]);
-        print_ms(ns, 9);
+        terminal_ms(ns, 9);
         printf(" ms %5.1f %%", 100 * ns / span);
-        print_bar(ns / span, columns - 51);
+        terminal_bar(ns / span, columns - 51);
         putchar('\n');
     }
     if (device->overlap_ns > 0) {
         printf("  communication beside compute: ");
-        print_ms(device->overlap_ns, 0);
+        terminal_ms(device->overlap_ns, 0);
         puts(" ms");
     }
 }
@@ -222,7 +133,7 @@ static void print_ops(const struct ops_answer *ops, bool accelerator, uint32_t c
     if (ops->row_count == 0)
         return;
     printf("\n");
-    print_cell(accelerator ? "Device ops" : "CPU ops", name + 2);
+    terminal_cell(accelerator ? "Device ops" : "CPU ops", name + 2);
     if (accelerator)
         printf("  %8s %11s %9s %6s\n", "calls", "total ms", "mean us", "share");
     else
@@ -232,27 +143,27 @@ static void print_ops(const struct ops_answer *ops, bool accelerator, uint32_t c
         const struct op_row *row = &ops->rows[i];
 
         printf("  ");
-        print_cell(row->name, name);
+        terminal_cell(row->name, name);
         printf("  %8.0f ", row->count);
         if (!accelerator && strcmp(row->kind, "range") == 0)
             printf("%10s", "range");
         else if (!accelerator)
-            print_ms(row->self_ns, 10);
+            terminal_ms(row->self_ns, 10);
         else
-            print_ms(row->total_ns, 11);
+            terminal_ms(row->total_ns, 11);
         printf(" ");
         if (accelerator) {
             printf("%9.1f %5.1f%%\n", row->mean_ns / 1000, 100 * row->share);
             continue;
         }
-        print_ms(row->total_ns, 10);
+        terminal_ms(row->total_ns, 10);
         printf(" ");
-        print_ms(row->device_total_ns, 10);
+        terminal_ms(row->device_total_ns, 10);
         printf(" %5.1f%%\n", 100 * row->share);
     }
     if (ops->other_ops > 0) {
         printf("  and %u more: ", ops->other_ops);
-        print_ms(ops->other.self_ns, 0);
+        terminal_ms(ops->other.self_ns, 0);
         puts(" ms");
     }
 }
@@ -274,7 +185,7 @@ static void print_memory(const struct analysis *analysis)
         printf("  %-8s %8.2f %s at ", peak->device,
                peak->bytes / (large ? 1024.0 * 1024 * 1024 : 1024.0 * 1024),
                large ? "GiB" : "MiB");
-        print_ms((double)peak->time_ns, 0);
+        terminal_ms((double)peak->time_ns, 0);
         printf(" ms%s%s\n", peak->op != NULL && *peak->op != '\0' ? ", during " : "",
                peak->op != NULL ? peak->op : "");
     }
@@ -299,10 +210,10 @@ static void print_findings(const struct analysis *analysis, uint32_t columns)
                      finding->title, finding->ns_per_step / MS, 100 * finding->share);
         else
             snprintf(title, sizeof(title), "%s", finding->title);
-        print_wrapped(lead, title, 5, columns);
-        print_wrapped("", finding->sentence, 5, columns);
+        terminal_wrapped(lead, title, 5, columns);
+        terminal_wrapped("", finding->sentence, 5, columns);
         for (uint32_t j = 0; j < finding->advice_count; j++)
-            print_wrapped("- ", finding->advice[j], 7, columns);
+            terminal_wrapped("- ", finding->advice[j], 7, columns);
     }
     if (findings.count == 0 && analysis->summary.head.steps > 0)
         printf("\nWhat costs time\n  nothing that the rules know stands out\n");
@@ -314,9 +225,9 @@ static void print_reason(const char *reason, uint64_t count, uint64_t offset)
     if (count == 0)
         return;
     printf("  ");
-    print_count(count);
+    terminal_count(count);
     printf(": %s, first at byte ", reason);
-    print_count(offset);
+    terminal_count(offset);
     putchar('\n');
 }
 
@@ -327,7 +238,7 @@ static void print_skipped(const struct analysis *analysis, uint32_t columns)
 
     if (skipped > 0) {
         printf("\nSkipped events  ");
-        print_count(skipped);
+        terminal_count(skipped);
         putchar('\n');
     }
     for (int i = 0; i < TRACE_SKIPS; i++)
@@ -338,7 +249,7 @@ static void print_skipped(const struct analysis *analysis, uint32_t columns)
                      file->first_offset[i]);
     if (file->error[0] != '\0') {
         putchar('\n');
-        print_wrapped("Note: ", file->error, 6, columns);
+        terminal_wrapped("Note: ", file->error, 6, columns);
     }
 }
 

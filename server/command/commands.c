@@ -111,29 +111,48 @@ const struct command commands[] = {
     {.name = "analyze",
      .arguments = "FILE...",
      .summary = "what a trace file says: steps, ops, devices, memory, what to do",
-     .help = "Reads traces of torch.profiler (.json, .json.gz, - for standard input, or "
-             "a folder of\n"
-             "ranks) and prints where the time goes and what of it can be saved.\n"
-             "\n"
-             "  trainglass analyze trace.json.gz\n"
-             "  trainglass analyze trace.json.gz --sort cuda_time_total --top 20\n"
-             "  trainglass analyze rank0.json rank1.json --json\n",
-     .flags = {{"--top", "K", "ops of each list: 1 to 1000, else 10 (1000 in JSON)"},
-               {"--sort", "COLUMN",
-                "self, total, count, mean, max, p95, device_total ..., or torch's names"},
-               {"--group", "BY", "name"},
-               {"--steps", "A-B", "of these steps alone, by their numbers"},
-               {"--device", "cpu|cuda", "ops of that side alone"},
-               {"--rank", "N", "this rank of a folder alone"}},
+     .help =
+         "Reads traces of torch.profiler (.json, .json.gz, - for standard input, or "
+         "a folder of\n"
+         "ranks) and prints where the time goes and what of it can be saved.\n"
+         "\n"
+         "  trainglass analyze trace.json.gz\n"
+         "  trainglass analyze trace.json.gz --sort cuda_time_total --top 20\n"
+         "  trainglass analyze rank0.json rank1.json --json\n",
+     .flags =
+         {{"--top", "K", "ops of each list: 1 to 1000, else 10 (1000 in JSON)"},
+          {"--sort", "COLUMN",
+           "self, total, count, mean, max, p95, device_total ..., or torch's names"},
+          {"--group", "BY", "name"},
+          {"--steps", "A-B", "of these steps alone, by their numbers"},
+          {"--device", "cpu|cuda", "ops of that side alone"},
+          {"--rank", "N", "this rank of a folder alone"}},
      .min_arguments = 1,
      .max_arguments = 1 << 20,
      .run = command_analyze},
     {.name = "compare",
-     .arguments = "A B",
-     .summary = "the comparison of runs",
+     .arguments = "BASE OTHER...",
+     .summary = "what became slower or faster from one trace to others",
+     .help =
+         "Each is a trace file, a folder of ranks, or a result of `analyze --json`; "
+         "the first is\n"
+         "the base. A change is called one when it is larger than the spread of the "
+         "steps explains.\n"
+         "\n"
+         "  trainglass compare before.json.gz after.json.gz\n"
+         "  trainglass compare main.json branch.json --fail-on 'step>5%'\n"
+         "\n"
+         "--fail-on looks at changes: step, data, forward, backward, optimizer, other, "
+         "idle[.cause],\n"
+         "memory. Exit code 1 when the whole 95 % interval of one lies beyond.\n",
+     .flags = {{"--top", "K", "changed ops that are listed: 1 to 1000, else 10"},
+               {"--rank", "N", "of a folder this rank, else the first"},
+               {"--steps", "A-B", "of these steps alone, by their numbers"},
+               {"--fail-on", "EXPR",
+                "exit 1 when it holds, as in 'step>5%' (repeatable)", true}},
+     .min_arguments = 2,
      .max_arguments = 1 << 20,
-     .stops_at_argument = true,
-     .run = command_not_yet},
+     .run = command_compare},
     {.name = "cut",
      .arguments = "FILE",
      .summary = "the reader of trace files",

@@ -1,0 +1,258 @@
+/* trainglass compare: two or more traces, or results of `analyze --json`, side by side. */
+#include "compare.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "aggregate/store.h"
+#include "analyze.h"
+#include "command.h"
+#include "report/fail_on.h"
+#include "report/members.h"
+
+/* Nobody asks for the events again: the tables are enough. */
+#define HISTORY_BYTES      ((uint64_t)1 << 20)
+#define RESULT_BYTES_MAX   ((size_t)64 << 20)
+#define RESULT_FIRST_BYTES 64u
+
+enum flag { FLAG_TOP, FLAG_RANK, FLAG_STEPS, FLAG_FAIL_ON };
+
+/* A result of `analyze --json` names its session first, a trace never does. */
+static bool is_result(const char *path)
+{
+    char first[RESULT_FIRST_BYTES + 1] = "";
+    FILE *file = fopen(path, "re");
+    size_t length;
+    const char *key;
+
+    if (file == NULL)
+        return false;
+    length = fread(first, 1, RESULT_FIRST_BYTES, file);
+    fclose(file);
+    first[length] = '\0';
+    key = first + strspn(first, " \t\r\n{");
+    return first[0] == '{' && strncmp(key, "\"session\"", 9) == 0;
+}
+
+static cJSON *read_result(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    struct stat status;
+    cJSON *document = NULL;
+    char *text = NULL;
+    size_t size;
+
+    if (file == NULL || fstat(fileno(file), &status) != 0 || status.st_size < 0 ||
+        (size_t)status.st_size > RESULT_BYTES_MAX)
+        goto end;
+    size = (size_t)status.st_size;
+    text = malloc(size + 1);
+    if (text == NULL || fread(text, 1, size, file) != size)
+        goto end;
+    document = cJSON_ParseWithLength(text, size);
+    if (!cJSON_IsObject(MEMBER(document, "ops")) ||
+        !cJSON_IsObject(MEMBER(document, "summary"))) {
+        cJSON_Delete(document);
+        document = NULL;
+    }
+end:
+    free(text);
+    if (file != NULL)
+        fclose(file);
+    return document;
+}
+
+/* Answers hold texts that are written already: reading them again makes them texts. */
+static cJSON *read_again(cJSON *document)
+{
+    char *text = cJSON_PrintUnformatted(document);
+
+    cJSON_Delete(document);
+    document = cJSON_Parse(text);
+    free(text);
+    return document;
+}
+
+static cJSON *read_trace(const struct analyze_file *file,
+                         const struct analysis_request *request)
+{
+    struct store_limits limits = {.history_bytes = HISTORY_BYTES};
+    struct store *store = store_new(&limits);
+    struct file_result result = {0};
+    struct analysis analysis;
+    cJSON *document = NULL;
+    int error = store == NULL ? -ENOMEM : analyze_files_load(store, file, &result);
+
+    if (error == 0) {
+        error = analysis_make(store, &result, request, &analysis);
+        analysis.path = file->path;
+        if (error == 0)
+            document = read_again(analysis_json(&analysis));
+        analysis_free(&analysis);
+    }
+    if (error != 0)
+        command_complain("%.300s: %s", file->path,
+                         result.error[0] != '\0' ? result.error : strerror(-error));
+    store_free(store);
+    return document;
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+}
+
+/* One word of the command line to the document that stands for it: of a folder of ranks
+ * the rank that was asked for, else the first file. */
+static cJSON *read_one(char *word, const struct analysis_request *request)
+{
+    struct analyze_files files;
+    cJSON *document = NULL;
+    const char *what;
+    int error;
+
+    if (is_result(word)) {
+        document = read_result(word);
+        if (document == NULL)
+            command_complain("%.300s: no result of `trainglass analyze --json`", word);
+        goto named;
+    }
+    error = analyze_files_find(&files, &word, 1, &what);
+    if (error != 0)
+        command_complain("%.300s: %s", word,
+                         error == -ENOENT ? "no such file, or a folder without traces"
+                                          : strerror(-error));
+    for (uint32_t i = 0; error == 0 && i < files.count && document == NULL; i++) {
+        document = read_trace(&files.list[i], request);
+        if (document != NULL && request->rank != SELECT_ANY && files.count > 1 &&
+            NUMBER(document, "rank") != request->rank) {
+            cJSON_Delete(document);
+            document = NULL;
+        }
+    }
+    if (error == 0 && files.count > 1 && document == NULL)
+        command_complain("%.300s: no trace of rank %d in it", word, request->rank);
+    analyze_files_free(&files);
+named:
+    if (document != NULL && *TEXT(document, "name") == '\0')
+        cJSON_AddStringToObject(document, "name", last_part(word));
+    return document;
+}
+
+static bool read_gate(const struct invocation *invocation, struct fail_on *expressions)
+{
+    for (int i = 0; i < invocation->repeated_count; i++) {
+        struct fail_on_error error;
+
+        if (fail_on_parse(invocation->repeated[i], FAIL_ON_CHANGE, &expressions[i],
+                          &error) != 0) {
+            command_complain("--fail-on '%.120s', at character %zu: %s",
+                             invocation->repeated[i], error.at + 1, error.reason);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What each expression came to, on stderr and in "failed". */
+static int judge(cJSON *comparison, const struct fail_on *expressions, int count)
+{
+    cJSON *failed = cJSON_GetObjectItem(comparison, "failed");
+    const cJSON *other;
+    int code = EXIT_DONE;
+
+    cJSON_ArrayForEach(other, MEMBER(comparison, "others"))
+    {
+        for (int i = 0; i < count; i++) {
+            struct fail_on_measure measure;
+            char text[200];
+
+            if (compare_look_up(&expressions[i], other, &measure, text, sizeof(text)) !=
+                0) {
+                command_complain("--fail-on '%s': %.60s: %s", expressions[i].text,
+                                 TEXT(other, "name"), text);
+                code = code == EXIT_DONE ? EXIT_UNREADABLE : code;
+                continue;
+            }
+            if (!fail_on_found(&expressions[i], &measure))
+                continue;
+            fail_on_describe(&expressions[i], &measure, text, sizeof(text));
+            command_complain("--fail-on '%s': %.60s: changed by %s",
+                             expressions[i].text, TEXT(other, "name"), text);
+            cJSON_AddItemToArray(failed, cJSON_CreateString(expressions[i].text));
+            code = EXIT_FOUND;
+        }
+    }
+    return code;
+}
+
+static bool read_request(const struct invocation *invocation,
+                         struct compare_options *to)
+{
+    const char *top = invocation->flags[FLAG_TOP], *rank = invocation->flags[FLAG_RANK];
+    const char *steps = invocation->flags[FLAG_STEPS], *reason;
+    int64_t number;
+
+    *to = (struct compare_options){
+        .top = 10,
+        .request = {.k = OPS_K_MAX, .rank = SELECT_ANY, .sort = OPS_BY_SELF}};
+    if (top != NULL) {
+        if (!analyze_read_number("--top", top, 1, OPS_K_MAX, &number))
+            return false;
+        to->top = (uint32_t)number;
+    }
+    if (rank != NULL) {
+        if (!analyze_read_number("--rank", rank, 0, INT32_MAX, &number))
+            return false;
+        to->request.rank = (int32_t)number;
+    }
+    if (steps != NULL && (window_parse(steps, &to->request.window, &reason) != 0 ||
+                          to->request.window.kind != WINDOW_STEPS)) {
+        command_complain(
+            "--steps: '%.60s' is not a range of step numbers, such as 5-10", steps);
+        return false;
+    }
+    return true;
+}
+
+int command_compare(const struct invocation *invocation)
+{
+    struct fail_on expressions[COMMAND_REPEATS];
+    struct compare_options options;
+    cJSON *documents[1 + COMPARE_MAX] = {NULL}, *comparison;
+    int count = invocation->argc, code = EXIT_DONE;
+
+    if (!read_gate(invocation, expressions) || !read_request(invocation, &options))
+        return EXIT_USAGE;
+    if (count > 1 + (int)COMPARE_MAX) {
+        command_complain("compare takes a base and at most %u others", COMPARE_MAX);
+        return EXIT_USAGE;
+    }
+    for (int i = 0; i < count && code == EXIT_DONE; i++) {
+        documents[i] = read_one(invocation->argv[i], &options.request);
+        code = documents[i] == NULL ? EXIT_UNREADABLE : EXIT_DONE;
+    }
+    if (code == EXIT_DONE) {
+        comparison = compare_documents(
+            documents[0], (const cJSON *const *)&documents[1], (unsigned)count - 1);
+        code = judge(comparison, expressions, invocation->repeated_count);
+        if (invocation->json) {
+            int printed = command_print_json(comparison);
+
+            code = printed != EXIT_DONE ? printed : code;
+        } else {
+            compare_report(comparison, &options);
+            cJSON_Delete(comparison);
+            code = fflush(stdout) == 0 && !ferror(stdout) ? code : EXIT_CANNOT_START;
+        }
+    }
+    for (int i = 0; i < count; i++)
+        cJSON_Delete(documents[i]);
+    return code;
+}

@@ -1,0 +1,171 @@
+/* The comparison on a terminal: what changed first, then what did not. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compare.h"
+#include "report/members.h"
+#include "terminal.h"
+
+#define MS  1e6
+#define GIB (1024.0 * 1024 * 1024)
+
+/* "+12.3 ms"; the sign always, for it is the answer. */
+static void print_difference(double ms, int width)
+{
+    double size = fabs(ms);
+
+    printf("%+*.*f", width, size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : 3, ms);
+}
+
+static void print_percent(double percent)
+{
+    if (isnan(percent))
+        printf("%9s", "");
+    else
+        printf("%+7.1f %%", percent);
+}
+
+/* "slower", "faster", or why it is neither. */
+static const char *verdict(const cJSON *part)
+{
+    if (!cJSON_IsArray(MEMBER(part, "ci95_ms")))
+        return "";
+    if (!cJSON_IsTrue(MEMBER(part, "changed")))
+        return "within the noise";
+    return NUMBER(part, "diff_ms") > 0 ? "slower" : "faster";
+}
+
+static void print_part(const char *name, const cJSON *part)
+{
+    const cJSON *ends = MEMBER(part, "ci95_ms");
+
+    double before = NUMBER(part, "base_ms"), after = NUMBER(part, "ms");
+
+    if (isnan(before) || isnan(after) || (before == 0 && after == 0))
+        return;
+    printf("  %-14s", name);
+    terminal_ms(before * MS, 9);
+    fputs(" -> ", stdout);
+    terminal_ms(after * MS, 9);
+    fputs(" ms ", stdout);
+    print_difference(NUMBER(part, "diff_ms"), 9);
+    print_percent(NUMBER(part, "diff_pct"));
+    printf("  %s", verdict(part));
+    if (cJSON_IsArray(ends) && cJSON_IsTrue(MEMBER(part, "changed"))) {
+        fputs(" (95 %: ", stdout);
+        print_difference(members_number(cJSON_GetArrayItem(ends, 0)), 0);
+        fputs(" to ", stdout);
+        print_difference(members_number(cJSON_GetArrayItem(ends, 1)), 0);
+        putchar(')');
+    }
+    putchar('\n');
+}
+
+static void print_steps(const cJSON *other)
+{
+    const cJSON *phase, *device, *use;
+    char name[64];
+
+    print_part("step", MEMBER(other, "step_ms"));
+    cJSON_ArrayForEach(phase, MEMBER(other, "phases")) print_part(
+        strcmp(phase->string, "data") == 0 ? "data loading" : phase->string, phase);
+    cJSON_ArrayForEach(device, MEMBER(other, "gpu"))
+    {
+        printf("\n%s, per step\n", TEXT(device, "device"));
+        cJSON_ArrayForEach(use, device)
+        {
+            if (cJSON_IsObject(use) && cJSON_IsNumber(MEMBER(use, "base_ms")))
+                print_part(use->string, use);
+        }
+        cJSON_ArrayForEach(use, MEMBER(device, "idle"))
+        {
+            (void)snprintf(name, sizeof(name), "idle, %.40s", use->string);
+            print_part(name, use);
+        }
+    }
+}
+
+static void print_memory(const cJSON *other)
+{
+    const cJSON *row;
+
+    if (cJSON_GetArraySize(MEMBER(other, "memory")) > 0)
+        fputs("\nMemory peaks\n", stdout);
+    cJSON_ArrayForEach(row, MEMBER(other, "memory"))
+    {
+        double before = NUMBER(row, "base_bytes"), after = NUMBER(row, "bytes");
+
+        printf("  %-14s", TEXT(row, "device"));
+        if (isnan(before) || isnan(after))
+            printf("%s\n", isnan(before) ? "only here" : "only in the base");
+        else
+            printf("%9.3f -> %9.3f GiB%+9.3f%+7.1f %%\n", before / GIB, after / GIB,
+                   (after - before) / GIB, NUMBER(row, "diff_pct"));
+    }
+}
+
+static void print_op(const cJSON *row, uint32_t width)
+{
+    const char *state = TEXT(row, "state");
+
+    fputs("  ", stdout);
+    terminal_cell(TEXT(row, "name"), width);
+    terminal_ms(NUMBER(row, "base_per_step_ms") * MS, 10);
+    terminal_ms(NUMBER(row, "per_step_ms") * MS, 10);
+    putchar(' ');
+    print_difference(NUMBER(row, "diff_ms"), 10);
+    print_percent(NUMBER(row, "diff_pct"));
+    printf(" %s\n", strcmp(state, "same") == 0 ? "" : state);
+}
+
+static void print_ops(const cJSON *other, uint32_t top, uint32_t columns)
+{
+    uint32_t width = columns - 52, shown = 0, changed = 0;
+    const cJSON *row;
+
+    cJSON_ArrayForEach(
+        row, MEMBER(other, "ops")) if (cJSON_IsTrue(MEMBER(row, "changed"))) changed++;
+    printf("\nOps: %u changed, %.0f new, %.0f gone\n", changed,
+           NUMBER(other, "new_ops"), NUMBER(other, "gone_ops"));
+    cJSON_ArrayForEach(row, MEMBER(other, "ops"))
+    {
+        if (shown == top || !cJSON_IsTrue(MEMBER(row, "changed")))
+            break;
+        if (shown == 0) {
+            fputs("  ", stdout);
+            terminal_cell("ms per step", width);
+            printf("%10s%10s %10s%9s\n", "base", "now", "change", "");
+        }
+        shown++;
+        print_op(row, width);
+    }
+    if (changed > shown)
+        printf("  and %u more\n", changed - shown);
+}
+
+static void print_who(const char *what, const cJSON *who)
+{
+    printf("%-8s%s", what, TEXT(who, "name"));
+    if (NUMBER(who, "rank") >= 0)
+        printf(", rank %.0f", NUMBER(who, "rank"));
+    printf(", %.0f steps\n", NUMBER(who, "steps"));
+}
+
+void compare_report(const cJSON *comparison, const struct compare_options *options)
+{
+    uint32_t columns = terminal_columns();
+    const cJSON *other;
+
+    print_who("base", MEMBER(comparison, "base"));
+    cJSON_ArrayForEach(other, MEMBER(comparison, "others"))
+    {
+        print_who("against", other);
+        if (*TEXT(other, "reason") != '\0')
+            terminal_wrapped("", TEXT(other, "reason"), 2, columns);
+        putchar('\n');
+        print_steps(other);
+        print_memory(other);
+        print_ops(other, options->top, columns);
+    }
+}

@@ -1,0 +1,237 @@
+#include "report/compare.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/compare_ops.h"
+#include "report/members.h"
+
+void compare_put(cJSON *object, const char *key, double value)
+{
+    if (isfinite(value)) /* a nanosecond, where it is ms */
+        cJSON_AddNumberToObject(object, key, round(value * 1e6) / 1e6);
+    else
+        cJSON_AddNullToObject(object, key);
+}
+
+static void put_interval(cJSON *object, double middle, double half)
+{
+    const double ends[2] = {middle - half, middle + half};
+
+    if (isfinite(middle) && isfinite(half))
+        cJSON_AddItemToObject(object, "ci95_ms", cJSON_CreateDoubleArray(ends, 2));
+    else
+        cJSON_AddNullToObject(object, "ci95_ms");
+}
+
+bool compare_put_change(cJSON *object, const struct compare_number *base,
+                        const struct compare_number *other,
+                        const struct compare_test *test)
+{
+    double diff = other->value - base->value, half = hypot(base->half, other->half);
+    bool changed = fabs(diff) > half * test->strictness &&
+                   fabs(diff) > test->floor * fabs(base->value);
+
+    compare_put(object, "diff_ms", diff);
+    compare_put(object, "diff_pct",
+                base->value > 0 ? 100 * diff / base->value : (double)NAN);
+    put_interval(object, diff, half);
+    cJSON_AddBoolToObject(object, "changed", changed);
+    return changed;
+}
+
+static const struct compare_test plain = {.strictness = 1, .floor = 0};
+
+static void add_part(cJSON *object, const char *key, const struct compare_number *base,
+                     const struct compare_number *other)
+{
+    cJSON *part = cJSON_AddObjectToObject(object, key);
+
+    compare_put(part, "base_ms", base->value);
+    compare_put(part, "ms", other->value);
+    (void)compare_put_change(part, base, other, &plain);
+}
+
+/* Mean of the steps, or of a part of them, with half its 95 % interval. */
+static struct compare_number mean_of(const cJSON *document, const char *part)
+{
+    const cJSON *train = MEMBER(document, "summary", "train");
+    const cJSON *ends = MEMBER(train, "ci95_ms", part);
+    char key[32] = "mean_ms";
+    struct compare_number number;
+
+    if (strcmp(part, "step") != 0)
+        (void)snprintf(key, sizeof(key), "%s_ms", part);
+    number.value = NUMBER(train, key);
+    number.half = (members_number(cJSON_GetArrayItem(ends, 1)) -
+                   members_number(cJSON_GetArrayItem(ends, 0))) /
+                  2;
+    return number;
+}
+
+static void add_steps(cJSON *object, const cJSON *base, const cJSON *other)
+{
+    static const char *const phases[] = {"data", "forward", "backward", "optimizer",
+                                         "other"};
+    const struct compare_number steps[2] = {mean_of(base, "step"),
+                                            mean_of(other, "step")};
+    cJSON *list;
+
+    add_part(object, "step_ms", &steps[0], &steps[1]);
+    list = cJSON_AddObjectToObject(object, "phases");
+    for (size_t i = 0; i < sizeof(phases) / sizeof(phases[0]); i++) {
+        const struct compare_number parts[2] = {mean_of(base, phases[i]),
+                                                mean_of(other, phases[i])};
+
+        add_part(list, phases[i], &parts[0], &parts[1]);
+    }
+}
+
+static const cJSON *peak_of(const cJSON *document, const char *device)
+{
+    const cJSON *peak;
+
+    cJSON_ArrayForEach(peak, MEMBER(document, "memory_peaks"))
+    {
+        if (strcmp(TEXT(peak, "device"), device) == 0)
+            return peak;
+    }
+    return NULL;
+}
+
+static void add_peak(cJSON *list, const char *device, const cJSON *base,
+                     const cJSON *other)
+{
+    double before = NUMBER(base, "bytes"), after = NUMBER(other, "bytes");
+    cJSON *row = cJSON_CreateObject();
+
+    cJSON_AddStringToObject(row, "device", device);
+    compare_put(row, "base_bytes", before);
+    compare_put(row, "bytes", after);
+    compare_put(row, "diff_bytes", after - before);
+    compare_put(row, "diff_pct",
+                before > 0 ? 100 * (after - before) / before : (double)NAN);
+    cJSON_AddItemToArray(list, row);
+}
+
+static void add_memory(cJSON *object, const cJSON *base, const cJSON *other)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, "memory");
+    const cJSON *peak;
+
+    cJSON_ArrayForEach(peak, MEMBER(base, "memory_peaks"))
+    {
+        const char *device = TEXT(peak, "device");
+
+        add_peak(list, device, peak, peak_of(other, device));
+    }
+    cJSON_ArrayForEach(peak, MEMBER(other, "memory_peaks"))
+    {
+        const char *device = TEXT(peak, "device");
+
+        if (peak_of(base, device) == NULL)
+            add_peak(list, device, NULL, peak);
+    }
+}
+
+static const cJSON *device_of(const cJSON *document, const char *device)
+{
+    const cJSON *one;
+
+    cJSON_ArrayForEach(one, MEMBER(document, "gpu"))
+    {
+        if (strcmp(TEXT(one, "device"), device) == 0)
+            return one;
+    }
+    return NULL;
+}
+
+/* Each number of the base's object that the other has too. Nothing says how much they
+ * vary from step to step: no interval. */
+static void add_numbers(cJSON *object, const cJSON *base, const cJSON *other)
+{
+    const cJSON *one;
+
+    cJSON_ArrayForEach(one, base)
+    {
+        const cJSON *twin = cJSON_GetObjectItemCaseSensitive(other, one->string);
+        struct compare_number before = {members_number(one), (double)NAN};
+        struct compare_number after = {members_number(twin), (double)NAN};
+
+        if (cJSON_IsNumber(one) && cJSON_IsNumber(twin))
+            add_part(object, one->string, &before, &after);
+    }
+}
+
+static void add_devices(cJSON *object, const cJSON *base, const cJSON *other)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, "gpu"), *row;
+    const cJSON *one;
+
+    cJSON_ArrayForEach(one, MEMBER(base, "gpu"))
+    {
+        const char *device = TEXT(one, "device");
+        const cJSON *before = MEMBER(one, "per_step_ms");
+        const cJSON *after = MEMBER(device_of(other, device), "per_step_ms");
+
+        if (!cJSON_IsObject(before) || !cJSON_IsObject(after))
+            continue;
+        row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "device", device);
+        add_numbers(row, before, after);
+        add_numbers(cJSON_AddObjectToObject(row, "idle"), MEMBER(before, "idle"),
+                    MEMBER(after, "idle"));
+        cJSON_AddItemToArray(list, row);
+    }
+}
+
+/* Who it is: enough to find it again. */
+static void add_who(cJSON *object, const cJSON *document)
+{
+    static const char *const texts[] = {"name", "session", "file"};
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        if (*TEXT(document, texts[i]) != '\0')
+            cJSON_AddStringToObject(object, texts[i], TEXT(document, texts[i]));
+    compare_put(object, "rank", NUMBER(document, "rank"));
+    compare_put(object, "steps", NUMBER(document, "steps"));
+    compare_put(object, "recorded_steps", NUMBER(document, "recorded_steps"));
+    compare_put(object, "lost_events", NUMBER(document, "lost_events"));
+}
+
+static cJSON *compare_one(const cJSON *base, const cJSON *other)
+{
+    cJSON *object = cJSON_CreateObject();
+    bool steps = NUMBER(base, "steps") > 0 && NUMBER(other, "steps") > 0;
+
+    add_who(object, other);
+    cJSON_AddStringToObject(object, "per", steps ? "step" : "run");
+    add_steps(object, base, other);
+    add_memory(object, base, other);
+    add_devices(object, base, other);
+    compare_add_ops(object, base, other, steps);
+    if (!steps)
+        cJSON_AddStringToObject(object, "reason",
+                                "one of them has no steps: all of it is compared, and "
+                                "nothing says what is noise");
+    return object;
+}
+
+cJSON *compare_documents(const cJSON *base, const cJSON *const *others, unsigned count)
+{
+    static const char *const first[] = {"per",    "step_ms", "phases",
+                                        "memory", "gpu",     "ops"};
+    cJSON *body = cJSON_CreateObject(), *list;
+
+    add_who(cJSON_AddObjectToObject(body, "base"), base);
+    list = cJSON_AddArrayToObject(body, "others");
+    for (unsigned i = 0; i < count; i++)
+        cJSON_AddItemToArray(list, compare_one(base, others[i]));
+    for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++)
+        cJSON_AddItemToObject(body, first[i],
+                              cJSON_Duplicate(MEMBER(list->child, first[i]), true));
+    cJSON_AddArrayToObject(body, "failed");
+    return body;
+}

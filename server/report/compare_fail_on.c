@@ -1,0 +1,117 @@
+/* Where the numbers of --fail-on stand in a comparison: each is a change. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/compare.h"
+#include "report/members.h"
+
+static int no_data(char *reason, size_t size, const char *why)
+{
+    snprintf(reason, size, "%s", why);
+    return -ENODATA;
+}
+
+/* A part of step, phases or idle: {base_ms, diff_ms, diff_pct, ci95_ms}. */
+static bool read_change(const cJSON *part, bool percent,
+                        struct fail_on_measure *measure)
+{
+    const cJSON *ends = MEMBER(part, "ci95_ms");
+    double factor = percent ? 100 / NUMBER(part, "base_ms") : 1;
+    double value = factor * NUMBER(part, "diff_ms");
+
+    *measure = (struct fail_on_measure){value, value, value};
+    if (cJSON_IsArray(ends)) {
+        measure->low = factor * members_number(cJSON_GetArrayItem(ends, 0));
+        measure->high = factor * members_number(cJSON_GetArrayItem(ends, 1));
+    }
+    return isfinite(measure->value) && isfinite(measure->low) &&
+           isfinite(measure->high);
+}
+
+static void exact(struct fail_on_measure *measure, double value)
+{
+    *measure = (struct fail_on_measure){value, value, value};
+}
+
+/* Of the device whose idle time grew most. */
+static bool read_idle(const cJSON *other, const struct fail_on *expression,
+                      struct fail_on_measure *measure)
+{
+    const cJSON *device, *cause;
+    double most = (double)NAN, base = 0;
+
+    cJSON_ArrayForEach(device, MEMBER(other, "gpu"))
+    {
+        double sum = 0, before = 0;
+
+        cJSON_ArrayForEach(cause, MEMBER(device, "idle"))
+        {
+            if (*expression->subject != '\0' &&
+                strcmp(cause->string, expression->subject) != 0)
+                continue;
+            sum += NUMBER(cause, "diff_ms");
+            before += NUMBER(cause, "base_ms");
+        }
+        if (isnan(most) || sum > most) {
+            most = sum;
+            base = before;
+        }
+    }
+    exact(measure, expression->unit == FAIL_ON_PERCENT ? 100 * most / base : most);
+    return isfinite(measure->value);
+}
+
+/* Of the accelerator, else the host, whose peak grew most. */
+static bool read_memory(const cJSON *other, bool percent,
+                        struct fail_on_measure *measure)
+{
+    const cJSON *row;
+    double most[2] = {(double)NAN, (double)NAN}; /* host, accelerators */
+
+    cJSON_ArrayForEach(row, MEMBER(other, "memory"))
+    {
+        int which = strcmp(TEXT(row, "device"), "cpu") != 0;
+        double value = NUMBER(row, percent ? "diff_pct" : "diff_bytes");
+
+        if (!isnan(value) && !(value <= most[which]))
+            most[which] = value;
+    }
+    exact(measure, isnan(most[1]) ? most[0] : most[1]);
+    return isfinite(measure->value);
+}
+
+int compare_look_up(const struct fail_on *expression, const cJSON *other,
+                    struct fail_on_measure *measure, char *reason, size_t size)
+{
+    bool percent = expression->unit == FAIL_ON_PERCENT;
+
+    switch (expression->name) {
+    case FAIL_ON_STEP:
+        if (read_change(MEMBER(other, "step_ms"), percent, measure))
+            return 0;
+        return no_data(reason, size, "both need two steps or more");
+    case FAIL_ON_DATA:
+    case FAIL_ON_FORWARD:
+    case FAIL_ON_BACKWARD:
+    case FAIL_ON_OPTIMIZER:
+    case FAIL_ON_OTHER:
+        if (read_change(MEMBER(other, "phases", fail_on_word(expression->name)),
+                        percent, measure))
+            return 0;
+        return no_data(reason, size,
+                       "that part of the steps is not known on both sides");
+    case FAIL_ON_IDLE:
+        if (read_idle(other, expression, measure))
+            return 0;
+        return no_data(reason, size, "no device was recorded on both sides");
+    case FAIL_ON_MEMORY:
+        if (read_memory(other, percent, measure))
+            return 0;
+        return no_data(reason, size, "no memory peak is known on both sides");
+    default:
+        return no_data(reason, size,
+                       "compare knows step, data, forward, backward, optimizer, other, "
+                       "idle and memory");
+    }
+}

@@ -1,0 +1,170 @@
+/* Two documents of `analyze --json` side by side. */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "report/compare.h"
+#include "report/members.h"
+
+/* Steps of 100 ms +- 2, an op of `op` ms +- `half` in each; `more` are further rows. */
+static cJSON *document(double step, double op, double half, const char *more)
+{
+    char text[4096];
+
+    snprintf(
+        text, sizeof(text),
+        "{\"name\":\"x\",\"steps\":50,\"summary\":{\"train\":{\"count\":50,"
+        "\"mean_ms\":%f,\"data_ms\":10,\"ci95_ms\":{\"step\":[%f,%f],"
+        "\"data\":[9.5,10.5]}}},\"memory_peaks\":[{\"device\":\"cuda:0\","
+        "\"bytes\":%f}],\"gpu\":[{\"device\":\"cuda:0\",\"per_step_ms\":{"
+        "\"compute\":50,\"idle\":{\"data\":%f,\"sync\":1}}}],"
+        "\"ops\":{\"total\":{\"cpu\":1,\"cuda\":0},\"cpu\":[{\"name\":\"aten::mm\","
+        "\"kind\":\"op\",\"per_step_ms\":%f,\"per_step_count\":4,"
+        "\"per_step_ci95_ms\":[%f,%f]}],\"cuda\":[%s]}}",
+        step, step - 2, step + 2, step * 1e7, step / 10, op, op - half, op + half,
+        more);
+    return cJSON_Parse(text);
+}
+
+static cJSON *compare(cJSON *base, cJSON *other)
+{
+    const cJSON *others[1] = {other};
+    cJSON *made;
+
+    assert_non_null(base);
+    assert_non_null(other);
+    made = compare_documents(base, others, 1);
+    cJSON_Delete(base);
+    cJSON_Delete(other);
+    assert_non_null(made);
+    return made;
+}
+
+static const cJSON *op_of(const cJSON *comparison, const char *name)
+{
+    const cJSON *row;
+
+    cJSON_ArrayForEach(row, MEMBER(comparison, "ops"))
+    {
+        if (strcmp(TEXT(row, "name"), name) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+static void a_change_beyond_the_spread_of_the_steps_is_one(void **state)
+{
+    (void)state;
+    cJSON *made = compare(document(100, 20, 1, ""), document(110, 24, 1, ""));
+
+    assert_true(cJSON_IsTrue(MEMBER(made, "step_ms", "changed")));
+    assert_float_equal(NUMBER(made, "step_ms", "diff_ms"), 10, 1e-9);
+    assert_float_equal(NUMBER(made, "step_ms", "diff_pct"), 10, 1e-9);
+    assert_true(cJSON_IsTrue(MEMBER(op_of(made, "aten::mm"), "changed")));
+    assert_false(cJSON_IsTrue(MEMBER(made, "phases", "data", "changed")));
+    cJSON_Delete(made);
+}
+
+static void a_change_inside_the_spread_is_none_and_keeps_its_interval(void **state)
+{
+    (void)state;
+    cJSON *made = compare(document(100, 20, 3, ""), document(102, 24, 3, ""));
+    const cJSON *ends = MEMBER(made, "step_ms", "ci95_ms");
+
+    assert_false(cJSON_IsTrue(MEMBER(made, "step_ms", "changed")));
+    assert_true(cJSON_GetArrayItem(ends, 0)->valuedouble < 0);
+    assert_true(cJSON_GetArrayItem(ends, 1)->valuedouble > 2);
+    assert_false(cJSON_IsTrue(MEMBER(op_of(made, "aten::mm"), "changed")));
+    cJSON_Delete(made);
+}
+
+#define KERNEL(name, ms, count)                                                        \
+    "{\"name\":\"" name "\",\"kind\":\"kernel\",\"per_step_ms\":" #ms                  \
+    ",\"per_step_count\":" #count ",\"per_step_ci95_ms\":[" #ms "," #ms "]}"
+
+static void a_kernel_whose_name_a_driver_changed_is_the_same_kernel(void **state)
+{
+    (void)state;
+    cJSON *made = compare(document(100, 20, 1, KERNEL("volta_sgemm_64x64_nt", 5, 12)),
+                          document(100, 20, 1, KERNEL("volta_sgemm_128x64_nt", 6, 12)));
+    const cJSON *row = op_of(made, "volta_sgemm_128x64_nt");
+
+    assert_string_equal(TEXT(row, "state"), "renamed");
+    assert_string_equal(TEXT(row, "base_name"), "volta_sgemm_64x64_nt");
+    assert_float_equal(NUMBER(row, "diff_ms"), 1, 1e-9);
+    cJSON_Delete(made);
+}
+
+static void two_candidates_for_a_name_are_new_and_gone(void **state)
+{
+    (void)state;
+    cJSON *made = compare(document(100, 20, 1, KERNEL("volta_sgemm_64x64_nt", 5, 12)),
+                          document(100, 20, 1,
+                                   KERNEL("volta_sgemm_128x64_nt", 3, 12) "," KERNEL(
+                                       "volta_sgemm_256x64_nt", 3, 12)));
+
+    assert_string_equal(TEXT(op_of(made, "volta_sgemm_64x64_nt"), "state"), "gone");
+    assert_string_equal(TEXT(op_of(made, "volta_sgemm_128x64_nt"), "state"), "new");
+    cJSON_Delete(made);
+}
+
+static void a_document_without_anything_compares_to_nulls(void **state)
+{
+    (void)state;
+    cJSON *made = compare(cJSON_Parse("{}"), document(100, 20, 1, ""));
+
+    assert_true(cJSON_IsNull(MEMBER(made, "step_ms", "diff_ms")));
+    assert_false(cJSON_IsTrue(MEMBER(made, "step_ms", "changed")));
+    assert_string_equal(TEXT(made, "per"), "run");
+    cJSON_Delete(made);
+}
+
+static double change(const char *text)
+{
+    struct fail_on expression;
+    struct fail_on_error wrong;
+    struct fail_on_measure measure;
+    char reason[200];
+    cJSON *made = compare(document(100, 20, 1, ""), document(110, 24, 1, ""));
+    double value = (double)NAN;
+
+    assert_int_equal(fail_on_parse(text, FAIL_ON_CHANGE, &expression, &wrong), 0);
+    if (compare_look_up(&expression, MEMBER(made, "others")->child, &measure, reason,
+                        sizeof(reason)) == 0)
+        value = measure.value;
+    cJSON_Delete(made);
+    return value;
+}
+
+static void a_gate_looks_at_changes(void **state)
+{
+    (void)state;
+    assert_float_equal(change("step>5%"), 10, 1e-9);
+    assert_float_equal(change("step>5ms"), 10, 1e-9);
+    assert_float_equal(change("data<-5%"), 0, 1e-9);
+    assert_float_equal(change("idle.data>1ms"), 1, 1e-9);
+    assert_float_equal(change("memory>1%"), 10, 1e-9);
+    assert_true(isnan(change("forward>1%")));
+    assert_true(isnan(change("overhead>1%")));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_change_beyond_the_spread_of_the_steps_is_one),
+        cmocka_unit_test(a_change_inside_the_spread_is_none_and_keeps_its_interval),
+        cmocka_unit_test(a_kernel_whose_name_a_driver_changed_is_the_same_kernel),
+        cmocka_unit_test(two_candidates_for_a_name_are_new_and_gone),
+        cmocka_unit_test(a_document_without_anything_compares_to_nulls),
+        cmocka_unit_test(a_gate_looks_at_changes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
