@@ -133,9 +133,12 @@ class Trace:
     def find_steps(self):
         steps, end = [], None
         for event in self.named("ProfilerStep#"):
-            if end is None or event.start >= end:
+            start = event.start
+            if end is not None and start < end <= start + 2 * ROUNDING_NS:
+                start = end  # starts and durations are rounded apart
+            if end is None or start >= end and event.end >= start:
                 number = int(re.match(r"\d*", event.name[len("ProfilerStep#"):])[0] or 0)
-                steps.append((number, event.start, event.end))
+                steps.append((number, start, event.end))
                 end = event.end
         return steps or self.infer_steps()
 

@@ -7,8 +7,9 @@
 #include "report/members.h"
 #include "terminal.h"
 
-#define MS  1e6
-#define GIB (1024.0 * 1024 * 1024)
+#define MS   1e6
+#define WIDE 96u /* room for the interval behind a change */
+#define GIB  (1024.0 * 1024 * 1024)
 
 /* "+12.3 ms"; the sign always, for it is the answer. */
 static void print_difference(double ms, int width)
@@ -21,9 +22,9 @@ static void print_difference(double ms, int width)
 static void print_percent(double percent)
 {
     if (isnan(percent))
-        printf("%9s", "");
+        printf("%10s", "");
     else
-        printf("%+7.1f %%", percent);
+        printf("%+8.1f %%", fabs(percent) < 0.05 ? 0 : percent);
 }
 
 /* "slower", "faster", or why it is neither. */
@@ -36,7 +37,7 @@ static const char *verdict(const cJSON *part)
     return NUMBER(part, "diff_ms") > 0 ? "slower" : "faster";
 }
 
-static void print_part(const char *name, const cJSON *part)
+static void print_part(const char *name, const cJSON *part, uint32_t columns)
 {
     const cJSON *ends = MEMBER(part, "ci95_ms");
 
@@ -52,7 +53,8 @@ static void print_part(const char *name, const cJSON *part)
     print_difference(NUMBER(part, "diff_ms"), 9);
     print_percent(NUMBER(part, "diff_pct"));
     printf("  %s", verdict(part));
-    if (cJSON_IsArray(ends) && cJSON_IsTrue(MEMBER(part, "changed"))) {
+    if (columns >= WIDE && cJSON_IsArray(ends) &&
+        cJSON_IsTrue(MEMBER(part, "changed"))) {
         fputs(" (95 %: ", stdout);
         print_difference(members_number(cJSON_GetArrayItem(ends, 0)), 0);
         fputs(" to ", stdout);
@@ -62,26 +64,27 @@ static void print_part(const char *name, const cJSON *part)
     putchar('\n');
 }
 
-static void print_steps(const cJSON *other)
+static void print_steps(const cJSON *other, uint32_t columns)
 {
     const cJSON *phase, *device, *use;
     char name[64];
 
-    print_part("step", MEMBER(other, "step_ms"));
-    cJSON_ArrayForEach(phase, MEMBER(other, "phases")) print_part(
-        strcmp(phase->string, "data") == 0 ? "data loading" : phase->string, phase);
+    print_part("step", MEMBER(other, "step_ms"), columns);
+    cJSON_ArrayForEach(phase, MEMBER(other, "phases"))
+        print_part(strcmp(phase->string, "data") == 0 ? "data loading" : phase->string,
+                   phase, columns);
     cJSON_ArrayForEach(device, MEMBER(other, "gpu"))
     {
         printf("\n%s, per step\n", TEXT(device, "device"));
         cJSON_ArrayForEach(use, device)
         {
             if (cJSON_IsObject(use) && cJSON_IsNumber(MEMBER(use, "base_ms")))
-                print_part(use->string, use);
+                print_part(use->string, use, columns);
         }
         cJSON_ArrayForEach(use, MEMBER(device, "idle"))
         {
             (void)snprintf(name, sizeof(name), "idle, %.40s", use->string);
-            print_part(name, use);
+            print_part(name, use, columns);
         }
     }
 }
@@ -101,7 +104,8 @@ static void print_memory(const cJSON *other)
             printf("%s\n", isnan(before) ? "only here" : "only in the base");
         else
             printf("%9.3f -> %9.3f GiB%+9.3f%+7.1f %%\n", before / GIB, after / GIB,
-                   (after - before) / GIB, NUMBER(row, "diff_pct"));
+                   fabs(after - before) < GIB / 2000 ? 0 : (after - before) / GIB,
+                   fabs(NUMBER(row, "diff_pct")) < 0.05 ? 0 : NUMBER(row, "diff_pct"));
     }
 }
 
@@ -121,7 +125,7 @@ static void print_op(const cJSON *row, uint32_t width)
 
 static void print_ops(const cJSON *other, uint32_t top, uint32_t columns)
 {
-    uint32_t width = columns - 52, shown = 0, changed = 0;
+    uint32_t width = columns - 53, shown = 0, changed = 0;
     const cJSON *row;
 
     cJSON_ArrayForEach(
@@ -135,7 +139,7 @@ static void print_ops(const cJSON *other, uint32_t top, uint32_t columns)
         if (shown == 0) {
             fputs("  ", stdout);
             terminal_cell("ms per step", width);
-            printf("%10s%10s %10s%9s\n", "base", "now", "change", "");
+            printf("%10s%10s %10s\n", "base", "now", "change");
         }
         shown++;
         print_op(row, width);
@@ -164,7 +168,7 @@ void compare_report(const cJSON *comparison, const struct compare_options *optio
         if (*TEXT(other, "reason") != '\0')
             terminal_wrapped("", TEXT(other, "reason"), 2, columns);
         putchar('\n');
-        print_steps(other);
+        print_steps(other, columns);
         print_memory(other);
         print_ops(other, options->top, columns);
     }

@@ -44,17 +44,23 @@ static uint64_t number_of(const struct file *file, uint32_t name)
     return strtoull(text + strlen("ProfilerStep#"), NULL, 10) & (EVENT_STEP_NONE >> 1);
 }
 
-/* True when there was one. What begins inside the step before is no step. */
+/* True when there was one. What begins inside the step before is no step, unless it only
+ * seems to: starts and durations are rounded apart. */
 static bool take_marked(struct file *file)
 {
     const struct file_mark *marks = file->marks.items;
     int64_t end = INT64_MIN;
 
     for (uint32_t i = 0; i < file->marks.count; i++) {
-        if (marks[i].kind != FILE_NAME_STEP || marks[i].start_ns < end)
+        int64_t start = marks[i].start_ns;
+
+        if (marks[i].kind != FILE_NAME_STEP)
             continue;
-        if (!add_step(file, marks[i].start_ns, marks[i].end_ns,
-                      number_of(file, marks[i].name)))
+        if (start < end && start + 2 * FILE_ROUNDING_NS >= end)
+            start = end;
+        if (start < end || marks[i].end_ns < start)
+            continue;
+        if (!add_step(file, start, marks[i].end_ns, number_of(file, marks[i].name)))
             return true;
         end = marks[i].end_ns;
     }
