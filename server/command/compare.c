@@ -183,8 +183,9 @@ static int judge(cJSON *comparison, const struct fail_on *expressions, int count
             if (!fail_on_found(&expressions[i], &measure))
                 continue;
             fail_on_describe(&expressions[i], &measure, text, sizeof(text));
-            command_complain("--fail-on '%s': %.60s: changed by %s",
-                             expressions[i].text, TEXT(other, "name"), text);
+            command_complain(
+                "--fail-on '%s': %.60s: %s%s", expressions[i].text, TEXT(other, "name"),
+                expressions[i].unit == FAIL_ON_PERCENT ? "changed by " : "", text);
             cJSON_AddItemToArray(failed, cJSON_CreateString(expressions[i].text));
             code = EXIT_FOUND;
         }

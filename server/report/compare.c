@@ -16,14 +16,14 @@ void compare_put(cJSON *object, const char *key, double value)
         cJSON_AddNullToObject(object, key);
 }
 
-static void put_interval(cJSON *object, double middle, double half)
+static void put_interval(cJSON *object, const char *key, double middle, double half)
 {
     const double ends[2] = {middle - half, middle + half};
 
     if (isfinite(middle) && isfinite(half))
-        cJSON_AddItemToObject(object, "ci95_ms", cJSON_CreateDoubleArray(ends, 2));
+        cJSON_AddItemToObject(object, key, cJSON_CreateDoubleArray(ends, 2));
     else
-        cJSON_AddNullToObject(object, "ci95_ms");
+        cJSON_AddNullToObject(object, key);
 }
 
 bool compare_put_change(cJSON *object, const struct compare_number *base,
@@ -37,7 +37,7 @@ bool compare_put_change(cJSON *object, const struct compare_number *base,
     compare_put(object, "diff_ms", diff);
     compare_put(object, "diff_pct",
                 base->value > 0 ? 100 * diff / base->value : (double)NAN);
-    put_interval(object, diff, half);
+    put_interval(object, "ci95_ms", diff, half);
     cJSON_AddBoolToObject(object, "changed", changed);
     return changed;
 }
@@ -51,6 +51,7 @@ static void add_part(cJSON *object, const char *key, const struct compare_number
 
     compare_put(part, "base_ms", base->value);
     compare_put(part, "ms", other->value);
+    put_interval(part, "ms_ci95_ms", other->value, other->half);
     (void)compare_put_change(part, base, other, &plain);
 }
 

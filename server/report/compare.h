@@ -30,8 +30,8 @@
 MUST_CHECK cJSON *compare_documents(const cJSON *base, const cJSON *const *others,
                                     unsigned count);
 
-/* The number of an expression, a change, in one of `others`. 0, or -ENODATA with a
- * sentence. */
+/* The number of an expression in one of `others`: in % the change against the base, else
+ * what the other has. 0, or -ENODATA with a sentence. */
 MUST_CHECK int compare_look_up(const struct fail_on *expression, const cJSON *other,
                                struct fail_on_measure *measure, char *reason,
                                size_t size);

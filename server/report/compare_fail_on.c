@@ -1,4 +1,5 @@
-/* Where the numbers of --fail-on stand in a comparison: each is a change. */
+/* Where the numbers of --fail-on stand in a comparison: per cent are a change against the
+ * base, ms and bytes are what the other has. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,19 +13,15 @@ static int no_data(char *reason, size_t size, const char *why)
     return -ENODATA;
 }
 
-/* A part of step, phases or idle: {base_ms, diff_ms, diff_pct, ci95_ms}. */
-static bool read_change(const cJSON *part, bool percent,
-                        struct fail_on_measure *measure)
+/* A part of step or phases: {base_ms, ms, ms_ci95_ms, diff_ms, ci95_ms}. */
+static bool read_part(const cJSON *part, bool percent, struct fail_on_measure *measure)
 {
-    const cJSON *ends = MEMBER(part, "ci95_ms");
+    const cJSON *ends = MEMBER(part, percent ? "ci95_ms" : "ms_ci95_ms");
     double factor = percent ? 100 / NUMBER(part, "base_ms") : 1;
-    double value = factor * NUMBER(part, "diff_ms");
 
-    *measure = (struct fail_on_measure){value, value, value};
-    if (cJSON_IsArray(ends)) {
-        measure->low = factor * members_number(cJSON_GetArrayItem(ends, 0));
-        measure->high = factor * members_number(cJSON_GetArrayItem(ends, 1));
-    }
+    measure->value = factor * NUMBER(part, percent ? "diff_ms" : "ms");
+    measure->low = factor * members_number(cJSON_GetArrayItem(ends, 0));
+    measure->high = factor * members_number(cJSON_GetArrayItem(ends, 1));
     return isfinite(measure->value) && isfinite(measure->low) &&
            isfinite(measure->high);
 }
@@ -34,35 +31,35 @@ static void exact(struct fail_on_measure *measure, double value)
     *measure = (struct fail_on_measure){value, value, value};
 }
 
-/* Of the device whose idle time grew most. */
+/* Of the device where it is worst. */
 static bool read_idle(const cJSON *other, const struct fail_on *expression,
                       struct fail_on_measure *measure)
 {
+    bool percent = expression->unit == FAIL_ON_PERCENT;
     const cJSON *device, *cause;
-    double most = (double)NAN, base = 0;
+    double most = (double)NAN;
 
     cJSON_ArrayForEach(device, MEMBER(other, "gpu"))
     {
-        double sum = 0, before = 0;
+        double now = 0, before = 0, value;
 
         cJSON_ArrayForEach(cause, MEMBER(device, "idle"))
         {
             if (*expression->subject != '\0' &&
                 strcmp(cause->string, expression->subject) != 0)
                 continue;
-            sum += NUMBER(cause, "diff_ms");
+            now += NUMBER(cause, "ms");
             before += NUMBER(cause, "base_ms");
         }
-        if (isnan(most) || sum > most) {
-            most = sum;
-            base = before;
-        }
+        value = percent ? 100 * (now - before) / before : now;
+        if (isnan(most) || value > most)
+            most = value;
     }
-    exact(measure, expression->unit == FAIL_ON_PERCENT ? 100 * most / base : most);
+    exact(measure, most);
     return isfinite(measure->value);
 }
 
-/* Of the accelerator, else the host, whose peak grew most. */
+/* Of the accelerator, else the host, where it is worst. */
 static bool read_memory(const cJSON *other, bool percent,
                         struct fail_on_measure *measure)
 {
@@ -72,7 +69,7 @@ static bool read_memory(const cJSON *other, bool percent,
     cJSON_ArrayForEach(row, MEMBER(other, "memory"))
     {
         int which = strcmp(TEXT(row, "device"), "cpu") != 0;
-        double value = NUMBER(row, percent ? "diff_pct" : "diff_bytes");
+        double value = NUMBER(row, percent ? "diff_pct" : "bytes");
 
         if (!isnan(value) && !(value <= most[which]))
             most[which] = value;
@@ -88,7 +85,7 @@ int compare_look_up(const struct fail_on *expression, const cJSON *other,
 
     switch (expression->name) {
     case FAIL_ON_STEP:
-        if (read_change(MEMBER(other, "step_ms"), percent, measure))
+        if (read_part(MEMBER(other, "step_ms"), percent, measure))
             return 0;
         return no_data(reason, size, "both need two steps or more");
     case FAIL_ON_DATA:
@@ -96,8 +93,8 @@ int compare_look_up(const struct fail_on *expression, const cJSON *other,
     case FAIL_ON_BACKWARD:
     case FAIL_ON_OPTIMIZER:
     case FAIL_ON_OTHER:
-        if (read_change(MEMBER(other, "phases", fail_on_word(expression->name)),
-                        percent, measure))
+        if (read_part(MEMBER(other, "phases", fail_on_word(expression->name)), percent,
+                      measure))
             return 0;
         return no_data(reason, size,
                        "that part of the steps is not known on both sides");

@@ -205,8 +205,9 @@ static int check_whole(struct parsing *parsing, enum fail_on_scale scale, size_t
     if (scale == FAIL_ON_ONE_RUN && expression->name == FAIL_ON_STEP &&
         expression->unit == FAIL_ON_PERCENT)
         return refuse(parsing, number, "a step is 100 %% of itself; give it in ms");
-    if (expression->limit < 0 && scale != FAIL_ON_CHANGE)
-        return refuse(parsing, number, "only a change may be below zero");
+    if (expression->limit < 0 &&
+        !(scale == FAIL_ON_CHANGE && expression->unit == FAIL_ON_PERCENT))
+        return refuse(parsing, number, "only a change in %% may be below zero");
     return 0;
 }
 

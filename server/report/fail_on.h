@@ -8,7 +8,7 @@
  *     overhead                                                       %
  *
  * `ms` is per step. `%` is of the mean step for run and analyze, of the base for
- * compare, where every number is a change and may be below zero. An expression is true when the
+ * compare, where it is a change and may be below zero. An expression is true when the
  * whole 95 % interval lies beyond its limit: what is not sure fails nothing.
  */
 #ifndef REPORT_FAIL_ON_H

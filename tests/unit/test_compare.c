@@ -143,13 +143,14 @@ static double change(const char *text)
     return value;
 }
 
-static void a_gate_looks_at_changes(void **state)
+static void a_gate_looks_at_changes_in_per_cent_and_else_at_the_other(void **state)
 {
     (void)state;
     assert_float_equal(change("step>5%"), 10, 1e-9);
-    assert_float_equal(change("step>5ms"), 10, 1e-9);
+    assert_float_equal(change("step>5ms"), 110, 1e-9);
     assert_float_equal(change("data<-5%"), 0, 1e-9);
-    assert_float_equal(change("idle.data>1ms"), 1, 1e-9);
+    assert_float_equal(change("idle.data>1ms"), 11, 1e-9);
+    assert_float_equal(change("idle.data>1%"), 10, 1e-9);
     assert_float_equal(change("memory>1%"), 10, 1e-9);
     assert_true(isnan(change("forward>1%")));
     assert_true(isnan(change("overhead>1%")));
@@ -163,7 +164,7 @@ int main(void)
         cmocka_unit_test(a_kernel_whose_name_a_driver_changed_is_the_same_kernel),
         cmocka_unit_test(two_candidates_for_a_name_are_new_and_gone),
         cmocka_unit_test(a_document_without_anything_compares_to_nulls),
-        cmocka_unit_test(a_gate_looks_at_changes),
+        cmocka_unit_test(a_gate_looks_at_changes_in_per_cent_and_else_at_the_other),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
