@@ -140,6 +140,10 @@ void governor_step_end(struct governor *governor, const struct governor_step *st
  * step, after governor_step_end() of the one before. */
 uint32_t governor_next(struct governor *governor, uint64_t number);
 
+/* Time of a step that shares are reckoned with; compilation and stalls do not make the
+ * budget seem larger than it will be. */
+double governor_mean_step_ns(const struct governor *governor);
+
 /* Everything it knows. Up to half a microsecond: call it once in a few steps. */
 void governor_report(const struct governor *governor, struct governor_report *report);
 
