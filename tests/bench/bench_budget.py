@@ -41,7 +41,7 @@ from ratio import ratio, say  # noqa: E402  (beside this file)
 MARKS = {"tiny": 1.5, "cnn": 1.0}
 TINY_OPS = 288
 BLOCK_STEPS = {"tiny": 30, "cnn": 9}
-GROUPS = 30
+GROUPS = {"tiny": 30, "cnn": 12}  # stretches, of some hundred steps each
 RECORDED = 2 | 4  # EVENT_STEP_OPS | EVENT_STEP_KERNELS of wire/event.h
 RECORDING_OFFSET = 412  # struct wire_header.recording
 
@@ -285,11 +285,11 @@ def typical(recorded, others, share):
     return quiet + share * (undisturbed(recorded) - quiet) if recorded else quiet
 
 
-def compare_blocks(measured, way):
-    """Pairs (off, way) of an undisturbed step, one for each of GROUPS stretches."""
+def compare_blocks(name, measured, way):
+    """Pairs (off, way) of an undisturbed step, one for each stretch."""
     recorded = sum(len(block[way][0]) for block in measured)
     share = recorded / max(recorded + sum(len(block[way][1]) for block in measured), 1)
-    size, pairs = max(1, len(measured) // GROUPS), []
+    size, pairs = max(1, len(measured) // GROUPS[name]), []
     for at in range(0, len(measured) - size + 1, size):
         stretch = measured[at : at + size]
         off = sum((block["off"][1] for block in stretch), [])
@@ -335,11 +335,11 @@ def blocks(name, options):
         measured = child(asked, directory, True)
         own = own_figure(directory)
     for way in ways[1:-1]:
-        centre, low, high = percent(ratio(compare_blocks(measured, way)))
+        centre, low, high = percent(ratio(compare_blocks(name, measured, way)))
         print(json.dumps({"name": f"budget_{name}_part_{way}", "pct": round(centre, 2),
                           "ci95": [round(low, 2), round(high, 2)],
                           "mean_pct": mean_percent(measured, way)}), flush=True)
-    value = percent(ratio(compare_blocks(measured, "auto")))
+    value = percent(ratio(compare_blocks(name, measured, "auto")))
     times = sum((block["off"][1] for block in measured), [])
     off, stretch = undisturbed(times), sum(times) / len(times) / undisturbed(times)
     missed = say(f"budget_{name}_blocks", value, MARKS[name], mean_pct=mean_percent(measured, "auto"),
