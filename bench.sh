@@ -38,9 +38,11 @@ for source in tests/bench/bench_*.c tests/bench/bench_*.py tests/bench/*.mjs; do
     *.c) run "$name" "build/bin/bench_$name" ;;
     *.mjs) run "$name" node "$source" ;;
     *.py)
-      if grep -q '(needs torch)' "$source"; then
+      if grep -qE '\(needs (torch|lightning)' "$source"; then
         provide_torch || { failed=1; continue; }
-        run "$name" "$TORCH_PYTHON" -B "$source"
+        with=$TORCH_PYTHON
+        grep -q '(needs lightning' "$source" && with=$LIGHTNING_PYTHON
+        run "$name" "$with" -B "$source"
       else
         run "$name" python3 -B "$source"
       fi ;;
