@@ -259,6 +259,20 @@ static PyObject *ask(PyObject *module, PyObject *const *arguments, Py_ssize_t co
     Py_RETURN_NONE;
 }
 
+/* May wait for a third of a second; others need not. */
+static PyObject *gpu_yield(PyObject *module, PyObject *begins)
+{
+    int begin = (int)integer(begins);
+
+    (void)module;
+    if (!HAS(gpu_yield))
+        Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS;
+    table->gpu_yield(begin);
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
 static PyObject *happened(PyObject *module, PyObject *const *arguments,
                           Py_ssize_t count)
 {
@@ -488,6 +502,7 @@ static PyMethodDef methods[] = {
         "metric", metric,
         "metric(name, value, /)\n--\n\nA number of the running step, shown beside it."),
     FAST("ask", ask, NULL),
+    {"gpu_yield", gpu_yield, METH_O, NULL},
     FAST("happened", happened, NULL),
     FAST("collecting", collecting, NULL),
     FAST("fact", fact, NULL),

@@ -129,7 +129,7 @@ class Segment:
                 if kind == MORE and found and found[-1].thread == slot:
                     found[-1].more.append((time, value, aux))
                     continue
-                ranged = kind in (STEP, PHASE, CPU_OP, USER_RANGE)
+                ranged = kind in (STEP, PHASE, CPU_OP, USER_RANGE) or 5 <= kind <= 10
                 end = time + value if ranged else time
                 found.append(Event(slot, owner, kind, self.names.get(meta & 0xFFFFFFFF, "?"),
                                    self.ns(time), self.ns(end), value, flags, aux16, aux, []))

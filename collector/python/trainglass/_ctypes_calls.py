@@ -35,6 +35,7 @@ _TABLE = (
     ("torch_fetching", None, _INT),
     ("torch_optimizer", None, _UINT),
     ("ask", None, ctypes.c_int32, ctypes.c_int32, _UINT),
+    ("gpu_yield", None, _INT),
 )
 _MAJOR = 1
 _STEP = 14
@@ -180,6 +181,9 @@ class Calls:
 
     def ask(self, level, budget_ppm, steps):
         self._table["ask"](level, budget_ppm, steps)
+
+    def gpu_yield(self, begins):
+        self._table["gpu_yield"](begins)
 
     def torch_begin(self, scopes):
         return self._table["torch_begin"](scopes)

@@ -15,7 +15,7 @@ import sys
 import time
 import weakref
 
-from trainglass import _compiled, _facts, _library
+from trainglass import _compiled, _facts, _library, _profilers
 from trainglass import _constants as c
 
 
@@ -331,21 +331,9 @@ def _wrap_facts(torch):
         _wrap_built(parallel.DistributedDataParallel, "distributed.wrapper", lambda self: "DDP")
 
 
-def _note_profiler(torch):
-    """Other profilers in the same process are noted; they work as without us."""
-    profiler = torch.autograd.profiler
-    happened = _library.calls.happened
-    for name, text in (("_enable_profiler", "torch.profiler records"),
-                       ("_disable_profiler", "torch.profiler has recorded")):
-        original = getattr(profiler, name, None)
-        if original is None:
-            continue
-
-        def wrapper(*arguments, _original=original, _text=text, **words):
-            happened(c.HAPPENED_USER, _text, 0)
-            return _original(*arguments, **words)
-
-        setattr(profiler, name, _skip(functools.wraps(original)(wrapper)))
+def _wrap_profilers(torch):
+    """Other profilers in the same process get CUPTI while they record."""
+    _profilers.wrap(torch, _skip)
 
 
 # ---- attaching -----------------------------------------------------------------------
@@ -364,7 +352,7 @@ def install(torch):
         (_wrap_optimizer, torch),
         (_wrap_autocast, torch),
         (_wrap_facts, torch),
-        (_note_profiler, torch),
+        (_wrap_profilers, torch),
     ):
         _quietly(wrap)(subject)
 

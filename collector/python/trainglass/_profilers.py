@@ -1,0 +1,87 @@
+"""Other profilers of this process: while they record, the GPU's records are theirs.
+
+    torch.autograd.profiler._prepare_profiler ─▶ CUPTI is let go
+    _enable_profiler                          ─▶ likewise, where nothing was prepared
+    _disable_profiler                         ─▶ it is taken back
+
+torch's Kineto turns CUPTI on in _prepare_profiler already, and cannot record the GPU for
+the rest of the process if it finds CUPTI held then. torch 2.15's second backend holds a
+subscription of its own that outlives its windows: it gets CUPTI for good.
+"""
+
+import functools
+
+from trainglass import _library
+from trainglass import _constants as c
+
+
+class _State:
+    given = False  # to Kineto, between _prepare_profiler and _disable_profiler
+    given_for_good = False
+
+
+def _begins():
+    if not _State.given:
+        _State.given = True
+        _library.calls.gpu_yield(1)
+
+
+def _ended():
+    if _State.given:
+        _State.given = False
+        _library.calls.gpu_yield(0)
+
+
+def _around(original, before=None, after=None, text=None):
+    """Calls `before`, the original, `after`; what ours raise stays here."""
+
+    @functools.wraps(original)
+    def wrapper(*arguments, **words):
+        try:
+            if text is not None:
+                _library.calls.happened(c.HAPPENED_USER, text, 0)
+            if before is not None:
+                before()
+        except Exception:  # a guest: the profiler goes on without us
+            pass
+        try:
+            return original(*arguments, **words)
+        finally:
+            if after is not None:
+                after()
+
+    return wrapper
+
+
+def _wrap_names(owner, skip):
+    """The names of torch.autograd.profiler, or those that Lightning calls."""
+    for name, before, after, text in (
+        ("_prepare_profiler", _begins, None, None),
+        ("_enable_profiler", _begins, None, "torch.profiler records"),
+        ("_disable_profiler", None, _ended, "torch.profiler has recorded"),
+    ):
+        original = getattr(owner, name, None)
+        if original is not None:
+            setattr(owner, name, skip(_around(original, before, after, text)))
+
+
+def _wrap_second_backend(profile, skip):
+    original = profile.__init__
+
+    @functools.wraps(original)
+    def __init__(self, *arguments, **words):
+        original(self, *arguments, **words)
+        if getattr(self, "_use_cuspy", False) and not _State.given_for_good:
+            _State.given_for_good = True
+            _library.calls.gpu_yield(1)
+
+    profile.__init__ = skip(__init__)
+
+
+def wrap(torch, skip):
+    """`skip` keeps a wrapper out of torch.compile."""
+    _wrap_names(torch.autograd.profiler, skip)
+    _wrap_names(torch.autograd, skip)
+    profile = getattr(getattr(torch.profiler, "profiler", None), "_KinetoProfile", None)
+    if profile is not None:
+        _wrap_second_backend(profile, skip)

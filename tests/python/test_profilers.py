@@ -1,0 +1,52 @@
+"""Other profilers of the process get CUPTI while they record, and give it back."""
+
+import unittest
+
+from harness import TorchTest
+
+JOB = """
+import torch, trainglass
+from trainglass import _library
+
+told = []
+class Calls:
+    def __getattr__(self, name):
+        return getattr(real, name)
+    def gpu_yield(self, begins):
+        told.append(("yield", begins))
+real, _library.calls = _library.calls, Calls()
+profiler = torch.autograd.profiler
+
+def window():
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as p:
+        told.append("records")
+        torch.ones(3) + 1
+    return len(p.events())
+
+assert window() > 0 and window() > 0
+schedule = torch.profiler.schedule(wait=1, warmup=1, active=1, repeat=1)
+with torch.profiler.profile(schedule=schedule) as p:
+    for step in range(5):
+        told.append(step)
+        p.step()
+# Lightning's PyTorchProfiler ends one by this name.
+with torch.autograd.profiler.profile():
+    torch.autograd._disable_profiler()
+print(told)
+"""
+
+
+class ProfilersTest(TorchTest):
+    def test_cupti_is_let_go_before_torch_prepares_and_taken_back_after(self):
+        run = self.run_python("-c", JOB)
+        told = eval(run.stdout.strip().splitlines()[-1])  # a list that we printed
+        begins, ends = ("yield", 1), ("yield", 0)
+        self.assertEqual(told[:6], [begins, "records", ends] * 2)
+        scheduled = told[6:]
+        self.assertEqual(scheduled[:8], [0, begins, 1, 2, ends, 3, 4, begins])
+        self.assertEqual(scheduled[-1], ends)
+        self.assertEqual(told.count(begins), told.count(ends))
+
+
+if __name__ == "__main__":
+    unittest.main()
