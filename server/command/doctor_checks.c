@@ -229,8 +229,8 @@ static void look_gpu(const struct doctor *doctor, struct diagnosis *diagnosis)
         doctor_say(diagnosis, DOCTOR_LIMITED, "Install a PyTorch built with CUDA.",
                    "PyTorch %s is a build without CUDA", doctor->torch_version);
     else
-        doctor_say(diagnosis, DOCTOR_LIMITED, "",
-                   "a driver is there, but this version records no kernels");
+        doctor_say(diagnosis, DOCTOR_OK, "",
+                   "kernels, copies and waits, by the CUPTI that PyTorch brings");
 }
 
 static void look_stacks(const struct doctor *doctor, struct diagnosis *diagnosis)

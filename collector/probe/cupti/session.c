@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "probe/cupti/arrive.h"
 #include "probe/cupti/buffers.h"
 #include "probe/cupti/drain.h"
 #include "probe/cupti/library.h"
@@ -24,8 +25,6 @@
 #define SILENT_STEPS  3u
 #define RETRY_NS      UINT64_C(60000000000) /* a window of another tool is shorter */
 #define RETRY_MAX_NS  UINT64_C(600000000000)
-#define SEGMENT_TRIES 600u /* of 100 ms */
-#define LIBRARY_TRIES 60u  /* of a second */
 #define YIELD_WAIT_MS 300u
 #define LEAVE_WAIT_MS 500u
 #define HANG_US       UINT64_C(5000000)
@@ -38,6 +37,7 @@ static _Atomic uint32_t owner;   /* pid of the process that has a thread; 0 none
 static _Atomic uint32_t wake;    /* futex: counts wishes */
 static _Atomic uint32_t wanted;  /* the running step records GPU work */
 static _Atomic uint32_t yields;  /* profilers that are at work */
+static _Atomic uint32_t yielded; /* there ever was one */
 static _Atomic uint32_t leaving; /* the process ends */
 /* Futex: nothing of CUPTI's is on, and no call of ours is in it. Release by our thread,
  * acquire by who waits for it. */
@@ -52,7 +52,7 @@ static struct drain drain;
 static enum wire_source_state state;
 static char detail[192];
 static enum stamps_clock detail_clock;
-static bool on, yielded_once, suspicious, worked;
+static bool on, suspicious, worked;
 static uint64_t alive_ns, alive_buffers, alive_steps, off_ns, retry_ns, retry_wait_ns;
 static pthread_t thread;
 
@@ -243,7 +243,6 @@ static bool take(void)
 
 static void give_away(void)
 {
-    yielded_once = true;
     if (on) {
         switch_off();
         flush(0);
@@ -282,78 +281,15 @@ static unsigned turn(void)
 
 /* ---- start ------------------------------------------------------------------------- */
 
-static bool wait_for_segment(void)
+static bool rest_a_while(unsigned ms)
 {
-    for (unsigned i = 0; i < SEGMENT_TRIES && !is_leaving(); i++) {
-        if (probe_is_open())
-            return true;
-        rest(atomic_load_explicit(&wake, memory_order_relaxed), FLUSH_MS);
-    }
-    return false;
+    rest(atomic_load_explicit(&wake, memory_order_relaxed), ms);
+    return !is_leaving();
 }
 
-static bool wait_for_device(void)
+static void say_unavailable(const char *reason)
 {
-    unsigned ms = 1;
-
-    for (;;) {
-        enum cupti_driver driver = cupti_driver_state();
-
-        if (is_leaving())
-            return false;
-        if (driver == CUPTI_DRIVER_READY)
-            return true;
-        if (driver == CUPTI_DRIVER_NO_GPU) {
-            become(WIRE_STATE_UNAVAILABLE, "the CUDA driver sees no GPU");
-            return false;
-        }
-        if (ms == IDLE_MS && state == WIRE_STATE_UNKNOWN)
-            become(
-                WIRE_STATE_UNAVAILABLE,
-                "the CUDA driver was not initialised: there is no GPU, or it failed");
-        rest(atomic_load_explicit(&wake, memory_order_relaxed), ms);
-        ms = ms < IDLE_MS / 2 ? 2 * ms : IDLE_MS;
-    }
-}
-
-static bool wait_for_library(void)
-{
-    const char *reason = NULL;
-
-    for (unsigned i = 0; i < LIBRARY_TRIES && !is_leaving(); i++) {
-        if (cupti_library_open(&library, &reason) == 0)
-            return true;
-        become(WIRE_STATE_UNAVAILABLE, reason);
-        rest(atomic_load_explicit(&wake, memory_order_relaxed), IDLE_MS);
-    }
-    return false;
-}
-
-static void never_called(void *user, uint32_t domain, uint32_t call, const void *data)
-{
-    (void)user, (void)domain, (void)call, (void)data;
-}
-
-/* Does a tool hold CUPTI since before us? Asked by a subscription of a microsecond, and
- * not after torch.profiler was here: older ones keep theirs. */
-static bool is_free(void)
-{
-    const char *foreign = state_foreign();
-    void *subscriber = NULL;
-
-    if (foreign == NULL && !yielded_once && library.subscribe != NULL &&
-        library.unsubscribe != NULL &&
-        atomic_load_explicit(&yields, memory_order_acquire) == 0) {
-        int error = library.subscribe(&subscriber, never_called, NULL);
-
-        if (error == CUPTI_OK)
-            (void)library.unsubscribe(subscriber);
-        else
-            foreign = state_reason(error);
-    }
-    if (foreign != NULL)
-        become(WIRE_STATE_UNAVAILABLE, foreign);
-    return foreign == NULL;
+    become(WIRE_STATE_UNAVAILABLE, reason);
 }
 
 static void step_ending(const struct probe_step *step)
@@ -383,8 +319,16 @@ static const struct probe_hooks hooks = {.step_ending = step_ending,
 
 static bool begin(void)
 {
+    static const struct arrival arrival = {rest_a_while, say_unavailable};
+
     prctl(PR_SET_NAME, "trainglass-gpu");
-    if (!wait_for_segment() || !wait_for_device() || !wait_for_library() || !is_free())
+    if (!arrive(&library, &arrival))
+        return false;
+    /* Where a profiler of torch's is at work, an older one keeps its subscription. */
+    if (atomic_load_explicit(&yields, memory_order_acquire) == 0 &&
+        !arrive_is_free(&library,
+                        atomic_load_explicit(&yielded, memory_order_relaxed) == 0,
+                        &arrival))
         return false;
     if (buffers_open() != 0 || !probe_hooks_add(&hooks)) {
         become(WIRE_STATE_UNAVAILABLE, "no memory is left for GPU work");
@@ -480,6 +424,7 @@ void cupti_yield(bool begins)
     int saved_errno = errno;
 
     if (begins) {
+        atomic_store_explicit(&yielded, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&yields, 1, memory_order_acq_rel);
         if (has_thread()) {
             wish();

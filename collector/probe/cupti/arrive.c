@@ -1,0 +1,91 @@
+#include "probe/cupti/arrive.h"
+
+#include "probe/cupti/state.h"
+#include "probe/probe.h"
+
+#define POLL_MS       100u
+#define REST_MS       1000u
+#define SEGMENT_TRIES 600u
+#define LIBRARY_TRIES 60u
+
+static bool wait_for_segment(const struct arrival *arrival)
+{
+    for (unsigned i = 0; i < SEGMENT_TRIES; i++) {
+        if (probe_is_open())
+            return true;
+        if (!arrival->rest(POLL_MS))
+            return false;
+    }
+    return false;
+}
+
+static bool wait_for_device(const struct arrival *arrival)
+{
+    bool said = false;
+    unsigned ms = 1;
+
+    for (;;) {
+        enum cupti_driver driver = cupti_driver_state();
+
+        if (driver == CUPTI_DRIVER_READY)
+            return true;
+        if (driver == CUPTI_DRIVER_NO_GPU) {
+            arrival->say("the CUDA driver sees no GPU");
+            return false;
+        }
+        if (ms == REST_MS && !said) {
+            said = true;
+            arrival->say("the CUDA driver was not initialised: there is no GPU, or it "
+                         "failed");
+        }
+        if (!arrival->rest(ms))
+            return false;
+        ms = ms < REST_MS / 2 ? 2 * ms : REST_MS;
+    }
+}
+
+static bool wait_for_library(struct cupti_library *library,
+                             const struct arrival *arrival)
+{
+    const char *reason = NULL;
+
+    for (unsigned i = 0; i < LIBRARY_TRIES; i++) {
+        if (cupti_library_open(library, &reason) == 0)
+            return true;
+        arrival->say(reason);
+        if (!arrival->rest(REST_MS))
+            return false;
+    }
+    return false;
+}
+
+bool arrive(struct cupti_library *library, const struct arrival *arrival)
+{
+    return wait_for_segment(arrival) && wait_for_device(arrival) &&
+           wait_for_library(library, arrival);
+}
+
+static void never_called(void *user, uint32_t domain, uint32_t call, const void *data)
+{
+    (void)user, (void)domain, (void)call, (void)data;
+}
+
+bool arrive_is_free(const struct cupti_library *library, bool ask,
+                    const struct arrival *arrival)
+{
+    const char *foreign = state_foreign();
+    void *subscriber = NULL;
+
+    if (foreign == NULL && ask && library->subscribe != NULL &&
+        library->unsubscribe != NULL) {
+        int error = library->subscribe(&subscriber, never_called, NULL);
+
+        if (error == CUPTI_OK)
+            (void)library->unsubscribe(subscriber);
+        else
+            foreign = state_reason(error);
+    }
+    if (foreign != NULL)
+        arrival->say(foreign);
+    return foreign == NULL;
+}
