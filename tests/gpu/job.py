@@ -191,9 +191,10 @@ def kineto():
                 step()
             synchronize()
         kernels = [event for event in profile.events()
-                   if "cuda" in str(event.device_type).lower() and not event.is_user_annotation]
+                   if "cuda" in str(event.device_type).lower()
+                   and not getattr(event, "is_user_annotation", False)]
         windows.append({"kernels": len(kernels),
-                        "us": sum(getattr(e, "device_time_total", 0) for e in kernels)})
+                        "us": sum(event.time_range.elapsed_us() for event in kernels)})
         for _ in range(steps_of(60)):
             step()
         synchronize()
