@@ -1,6 +1,5 @@
 #include "ingest/host.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,28 +9,8 @@
 
 #include "wire/clock.h"
 
-#define NS_PER_S   1e9
-#define SECTOR     512u
-#define GROUP_ROOT "/sys/fs/cgroup"
-
-/* Reads a whole small file; "" when it cannot be read. */
-static const char *slurp(const char *path, char *text, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t length = 0;
-
-    while (fd >= 0 && length + 1 < size) {
-        ssize_t got = read(fd, text + length, size - 1 - length);
-
-        if (got <= 0)
-            break;
-        length += (size_t)got;
-    }
-    if (fd >= 0)
-        close(fd);
-    text[length] = '\0';
-    return text;
-}
+#define NS_PER_S 1e9
+#define SECTOR   512u
 
 static const char *next_line(const char *at)
 {
@@ -40,44 +19,13 @@ static const char *next_line(const char *at)
     return end == NULL ? at + strlen(at) : end + 1;
 }
 
-/* The number behind `key` at the start of a line; `missing` when there is none. */
-static uint64_t value_of(const char *text, const char *key, uint64_t missing)
-{
-    for (const char *at = text; *at != '\0'; at = next_line(at))
-        if (strncmp(at, key, strlen(key)) == 0 && at[strlen(key)] <= ':')
-            return strtoull(at + strlen(key) + 1, NULL, 10);
-    return missing;
-}
-
 void host_open(struct host *host)
 {
     char text[4096];
 
     *host = (struct host){0};
-    for (const char *at = slurp("/proc/self/cgroup", text, sizeof(text)); *at != '\0';
-         at = next_line(at)) {
-        int length;
-
-        if (strncmp(at, "0::", 3) != 0)
-            continue;
-        length = (int)strcspn(at + 3, "\n");
-        snprintf(host->group, sizeof(host->group), GROUP_ROOT "%.*s", length, at + 3);
-        /* In a container the path is the host's, its root is mounted here. */
-        if (access(host->group, R_OK) != 0)
-            snprintf(host->group, sizeof(host->group), GROUP_ROOT);
-    }
-}
-
-static const char *group_file(const struct host *host, const char *name, char *text,
-                              size_t size)
-{
-    char path[512];
-
-    text[0] = '\0';
-    if (host->group[0] == '\0')
-        return text;
-    snprintf(path, sizeof(path), "%s/%s", host->group, name);
-    return slurp(path, text, size);
+    group_open(&host->group, GROUP_ROOT,
+               group_slurp("/proc/self/cgroup", text, sizeof(text)));
 }
 
 static double difference(uint64_t now, uint64_t before)
@@ -91,7 +39,7 @@ static void read_cores(struct host *host, struct host_counters *now,
     static char text[64 * 1024]; /* the collector's thread alone */
 
     state->core_count = 0;
-    for (const char *at = slurp("/proc/stat", text, sizeof(text));
+    for (const char *at = group_slurp("/proc/stat", text, sizeof(text));
          strncmp(at, "cpu", 3) == 0; at = next_line(at)) {
         uint64_t t[8] = {0};
         char *end = NULL;
@@ -128,8 +76,8 @@ static void read_disks(struct host_counters *now)
 {
     static char text[64 * 1024];
 
-    for (const char *at = slurp("/proc/diskstats", text, sizeof(text)); *at != '\0';
-         at = next_line(at)) {
+    for (const char *at = group_slurp("/proc/diskstats", text, sizeof(text));
+         *at != '\0'; at = next_line(at)) {
         char name[64];
         uint64_t read_sectors, written_sectors;
         unsigned minor;
@@ -155,7 +103,7 @@ static void read_network(struct host_counters *now)
 {
     static char text[64 * 1024];
 
-    for (const char *at = slurp("/proc/net/dev", text, sizeof(text)); *at != '\0';
+    for (const char *at = group_slurp("/proc/net/dev", text, sizeof(text)); *at != '\0';
          at = next_line(at)) {
         const char *colon = strchr(at, ':');
         uint64_t received, sent;
@@ -179,40 +127,31 @@ static void read_memory(const struct host *host, struct host_state *state,
     char text[8192];
     uint64_t total = 0, available = 0;
 
-    slurp("/proc/meminfo", text, sizeof(text));
-    total = value_of(text, "MemTotal", 0) * 1024;
-    available = value_of(text, "MemAvailable", 0) * 1024;
+    group_slurp("/proc/meminfo", text, sizeof(text));
+    total = group_value(text, "MemTotal", 0) * 1024;
+    available = group_value(text, "MemAvailable", 0) * 1024;
     state->memory_limit_bytes = total > 0 ? (double)total : (double)NAN;
     state->memory_limited_by_container = false;
     sample->memory_used_bytes = difference(total, available);
-    group_file(host, "memory.max", text, sizeof(text));
-    uint64_t limit = text[0] >= '0' && text[0] <= '9' ? strtoull(text, NULL, 10) : 0;
+    struct group_memory group;
 
-    if (limit == 0 || (total > 0 && limit >= total))
+    group_read_memory(&host->group, &group);
+    if (group.limit_bytes == 0 || (total > 0 && group.limit_bytes >= total))
         return;
-    state->memory_limit_bytes = (double)limit;
+    state->memory_limit_bytes = (double)group.limit_bytes;
     state->memory_limited_by_container = true;
-    group_file(host, "memory.current", text, sizeof(text));
-    uint64_t current = strtoull(text, NULL, 10);
-
-    /* Page cache that nobody needs goes when memory is short. */
-    group_file(host, "memory.stat", text, sizeof(text));
-    sample->memory_used_bytes = difference(current, value_of(text, "inactive_file", 0));
+    sample->memory_used_bytes = (double)group.used_bytes;
 }
 
 static void read_quota(const struct host *host, struct host_counters *now,
                        struct host_state *state)
 {
-    char text[4096];
-    uint64_t quota, period;
+    struct group_cpu group;
 
-    state->cpu_limit = (double)NAN;
-    group_file(host, "cpu.max", text, sizeof(text));
-    if (sscanf(text, "%" SCNu64 " %" SCNu64, &quota, &period) == 2 && period > 0)
-        state->cpu_limit = (double)quota / (double)period;
-    group_file(host, "cpu.stat", text, sizeof(text));
-    now->periods = value_of(text, "nr_periods", 0);
-    now->throttled = value_of(text, "nr_throttled", 0);
+    group_read_cpu(&host->group, &group);
+    state->cpu_limit = group.limit_cores;
+    now->periods = group.periods;
+    now->throttled = group.throttled;
 }
 
 static void rates(const struct host *host, const struct host_counters *now,
@@ -249,7 +188,7 @@ static bool read_process(const struct process *process, uint64_t *ticks,
     uint64_t user, kernel, start;
 
     snprintf(path, sizeof(path), "/proc/%" PRIu32 "/stat", process->identity.pid);
-    slurp(path, text, sizeof(text));
+    group_slurp(path, text, sizeof(text));
     /* The command's name may hold anything: fields are counted from its end. */
     const char *fields = strrchr(text, ')');
 

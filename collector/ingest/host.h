@@ -3,6 +3,7 @@
 #define INGEST_HOST_H
 
 #include "aggregate/state.h"
+#include "ingest/group.h"
 
 struct host_counters {
     uint64_t busy, idle, iowait, steal; /* jiffies of all cores */
@@ -23,7 +24,7 @@ struct host {
     int64_t sampled_ns; /* 0 before the first */
     struct host_process_counters processes[256];
     uint32_t process_count;
-    char group[256]; /* directory of our control group, "" unknown */
+    struct group group; /* our control group */
 };
 
 /* Finds the control group. */

@@ -1,0 +1,161 @@
+#include "ingest/group.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *group_slurp(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t length = 0;
+
+    while (fd >= 0 && length + 1 < size) {
+        ssize_t got = read(fd, text + length, size - 1 - length);
+
+        if (got <= 0)
+            break;
+        length += (size_t)got;
+    }
+    if (fd >= 0)
+        close(fd);
+    text[length] = '\0';
+    return text;
+}
+
+static const char *next_line(const char *at)
+{
+    const char *end = strchr(at, '\n');
+
+    return end == NULL ? at + strlen(at) : end + 1;
+}
+
+uint64_t group_value(const char *text, const char *key, uint64_t missing)
+{
+    for (const char *at = text; *at != '\0'; at = next_line(at))
+        if (strncmp(at, key, strlen(key)) == 0 && at[strlen(key)] <= ':')
+            return strtoull(at + strlen(key) + 1, NULL, 10);
+    return missing;
+}
+
+/* Is `word` one of the controllers in "cpu,cpuacct"? */
+static bool has_controller(const char *list, size_t length, const char *word)
+{
+    size_t size = strlen(word);
+
+    for (const char *at = list; at < list + length;) {
+        size_t one = strcspn(at, ",:");
+
+        if (one == size && memcmp(at, word, size) == 0)
+            return true;
+        at += one + 1;
+    }
+    return false;
+}
+
+/* The group's directory. In a container the path is the host's: its root is mounted. */
+static void place(char directory[256], const char *tree, const char *path)
+{
+    int length = (int)strcspn(path, "\n");
+
+    if (snprintf(directory, 256, "%s%.*s", tree, length, path) >= 256 ||
+        access(directory, R_OK) != 0)
+        snprintf(directory, 256, "%s", tree);
+    if (access(directory, R_OK) != 0)
+        directory[0] = '\0';
+}
+
+/* A line "4:memory:/path" of version 1. */
+static void take_controllers(struct group *group, const char *root, const char *list)
+{
+    size_t length = strcspn(list, ":\n");
+    char tree[200];
+
+    if (length == 0 || length > 100 || list[length] != ':')
+        return;
+    snprintf(tree, sizeof(tree), "%.80s/%.*s", root, (int)length, list);
+    if (has_controller(list, length, "memory"))
+        place(group->memory, tree, list + length + 1);
+    if (has_controller(list, length, "cpu"))
+        place(group->cpu, tree, list + length + 1);
+}
+
+void group_open(struct group *group, const char *root, const char *text)
+{
+    *group = (struct group){.version1 = true};
+    for (const char *at = text; *at != '\0'; at = next_line(at)) {
+        const char *list = at + strspn(at, "0123456789");
+
+        if (*list == ':')
+            take_controllers(group, root, list + 1);
+    }
+    for (const char *at = text; *at != '\0' && group->memory[0] == '\0';
+         at = next_line(at)) {
+        if (strncmp(at, "0::", 3) != 0)
+            continue;
+        group->version1 = false;
+        place(group->memory, root, at + 3);
+        place(group->cpu, root, at + 3);
+    }
+}
+
+static const char *file_of(const char *directory, const char *name, char *text,
+                           size_t size)
+{
+    char path[320];
+
+    text[0] = '\0';
+    if (directory[0] == '\0')
+        return text;
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
+    return group_slurp(path, text, size);
+}
+
+/* A number alone in a file; 0 for "max" and for what is not there. */
+static uint64_t number_of(const char *directory, const char *name)
+{
+    char text[64];
+
+    file_of(directory, name, text, sizeof(text));
+    return text[0] >= '0' && text[0] <= '9' ? strtoull(text, NULL, 10) : 0;
+}
+
+void group_read_memory(const struct group *group, struct group_memory *memory)
+{
+    const char *limit = group->version1 ? "memory.limit_in_bytes" : "memory.max";
+    const char *usage = group->version1 ? "memory.usage_in_bytes" : "memory.current";
+    const char *cache = group->version1 ? "total_inactive_file" : "inactive_file";
+    char text[8192];
+
+    memory->limit_bytes = number_of(group->memory, limit);
+    memory->used_bytes = number_of(group->memory, usage);
+    /* Version 1 writes "none" as the largest number of whole pages. */
+    if (memory->limit_bytes > UINT64_MAX / 4)
+        memory->limit_bytes = 0;
+    file_of(group->memory, "memory.stat", text, sizeof(text));
+    uint64_t idle = group_value(text, cache, 0);
+
+    memory->used_bytes -= idle < memory->used_bytes ? idle : memory->used_bytes;
+}
+
+void group_read_cpu(const struct group *group, struct group_cpu *cpu)
+{
+    char text[4096];
+    uint64_t quota = 0, period = 0;
+
+    if (group->version1) {
+        quota = number_of(group->cpu, "cpu.cfs_quota_us"); /* -1: none */
+        period = number_of(group->cpu, "cpu.cfs_period_us");
+    } else if (sscanf(file_of(group->cpu, "cpu.max", text, sizeof(text)),
+                      "%" SCNu64 " %" SCNu64, &quota, &period) != 2) {
+        quota = 0; /* "max 100000" */
+    }
+    cpu->limit_cores =
+        quota > 0 && period > 0 ? (double)quota / (double)period : (double)NAN;
+    file_of(group->cpu, "cpu.stat", text, sizeof(text));
+    cpu->periods = group_value(text, "nr_periods", 0);
+    cpu->throttled = group_value(text, "nr_throttled", 0);
+}
