@@ -2,6 +2,7 @@
 #include "api/api.h"
 #include "api/json.h"
 #include "query/steps_query.h"
+#include "query/where_query.h"
 
 /* A trace has about four times the bytes of the events in it. */
 #define TRACE_BYTES_PER_RAW_BYTE 4u
@@ -169,10 +170,36 @@ cJSON *steps_json(const struct steps_answer *answer)
     return body;
 }
 
+/* "op": the steps that hold an op, for a mark at each. */
+static void add_where(cJSON *body, struct api_call *call, const char *name)
+{
+    static const char *const columns[] = {"number", "end_ms", "total_ms", "count"};
+    cJSON *part = cJSON_AddObjectToObject(body, "op"), *list;
+    struct where_answer answer;
+
+    json_text(part, "name", name);
+    json_columns(part, columns, 4);
+    list = cJSON_AddArrayToObject(part, "points");
+    if (where_query(call->api->store, &call->selection, name, &answer) == 0) {
+        for (uint32_t i = 0; i < answer.count; i++) {
+            const struct where_step *step = &answer.steps[i];
+            cJSON *point = cJSON_CreateArray();
+
+            cJSON_AddItemToArray(point, json_value((double)step->number));
+            cJSON_AddItemToArray(point, json_value_ms((double)step->end_ns));
+            cJSON_AddItemToArray(point, json_value_ms(step->total_ns));
+            cJSON_AddItemToArray(point, json_value((double)step->count));
+            cJSON_AddItemToArray(list, point);
+        }
+    }
+    where_free(&answer);
+}
+
 cJSON *api_steps(struct api_call *call)
 {
     struct steps_request request = {0};
     struct steps_answer answer;
+    const char *op = query_text(&call->query, "op");
     cJSON *body;
     int error;
 
@@ -181,6 +208,8 @@ cJSON *api_steps(struct api_call *call)
     error = steps_query(call->api->store, &call->selection, &request, &answer);
     body = api_answers(call, error) ? api_finish(error, steps_json(&answer))
                                     : api_failed(call, error, &answer.head);
+    if (op != NULL && error == 0)
+        add_where(body, call, op);
     answer_free(&answer.head);
     return body;
 }

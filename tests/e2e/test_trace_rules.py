@@ -35,11 +35,20 @@ class TraceRules(TrainglassTest):
         self.assertGreater(len(trace["traceEvents"]), 100)
         self.assertEqual(list(trace_rules.broken_rules(trace))[:5], [])
 
-    def test_every_event_of_a_trace_nests_and_has_what_its_readers_need(self):
+    def test_every_event_of_a_trace_nests_and_an_op_is_found_in_its_steps(self):
         ended = self.trainglass("run", "--level", "ops", "--", BUILD / "bin" / "train_mlp",
                                 "--steps", "600")
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assert_kept(self.trace("window=run"))
+        answer = get_json(self.port, "/api/steps?op=linear1&window=run")
+        (row,) = [op for op in get_json(self.port, "/api/ops?window=run&k=100")["ops"] if op["name"] == "linear1"]
+        points = answer["op"]["points"]
+        self.assertEqual([point[0] for point in points], sorted({point[0] for point in points}))
+        self.assertEqual(len(points), answer["recorded_steps"])
+        self.assertEqual(sum(point[3] for point in points), row["recorded_count"])
+        self.assertAlmostEqual(sum(point[2] for point in points), row["recorded_total_ms"], places=2)
+        none = get_json(self.port, "/api/steps?op=no-such-op&window=run")["op"]
+        self.assertEqual((none["name"], none["points"]), ("no-such-op", []))
 
     def test_the_rules_find_what_breaks_them(self):
         good = {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 0.0, "dur": 10.0}

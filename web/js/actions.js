@@ -2,7 +2,7 @@
 
 import { DEFAULTS } from "./model/hash.js";
 import { choose_session, clear_selection, move_to, pause, range_of, resume, select_range, select_steps, session_of, set_window, shown_series } from "./model/store.js";
-import { address, chosen, post_json, questions } from "./net/api.js";
+import { address, chosen, get_json, post_json, questions } from "./net/api.js";
 import { announce, $ } from "./ui/dom.js";
 import { focus_finding } from "./panels/findings.js";
 import { open_help } from "./panels/help.js";
@@ -96,8 +96,18 @@ export function make_actions(page) {
       actions.select_steps(finding.steps[0], finding.steps[1] ?? finding.steps[0]);
       return actions.reveal("lanes");
     },
-    mark_op(name) {
-      actions.toggle_pin(name);
+    /** Marks the steps that hold the op in the step lane; once more takes the marks away. */
+    async mark_op(name) {
+      const before = get();
+      if (before.marked?.name === name) return set({ ...before, marked: null });
+      set({ ...before, marked: { name, times: [] } });
+      const [path, parameters] = questions.steps(before, 2, page.window());
+      const answer = await get_json(address(path, { ...parameters, op: name })).catch(() => null);
+      const state = get();
+      if (answer === null || state.marked?.name !== name || state.session !== before.session) return undefined;
+      const times = (answer.op?.points ?? []).map(([, end]) => end);
+      set({ ...state, marked: { name, times } });
+      return announce(`${name}: in ${times.length} recorded steps`);
     },
     filter_phase(key) {
       actions.set_view({ query: PHASE_QUERY[key] ?? DEFAULTS.query, tab: ["copy", "communication", "compute"].includes(key) || key.startsWith("idle") ? "cuda" : "cpu" });

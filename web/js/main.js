@@ -269,7 +269,7 @@ function draw_run(now) {
   const session = session_of(state);
   set_attribute($("report"), "href", address("api/report", { ...chosen(state), window: "run", format: "html" }));
   set_hidden($("open-trace"), session.state === "crashed" || session.state === "lost");
-  const asked_anew = changed("view", "session", "rank", "bottlenecks");
+  const asked_anew = changed("view", "session", "rank", "bottlenecks", "marked");
   if (asked_anew || (!still() && changed("series", "status", "lost")) || changed("host")) timeline.render(state);
   if (asked_anew || now - told_at >= TOLD_MS) {
     told_at = now;
@@ -280,7 +280,7 @@ function draw_run(now) {
   const ended = died_at(state);
   render_threads(state, { stale: condition.stale === true, when: ended === null ? "" : `at ${clock(ended)}`, actions });
   if (changed("bottlenecks", "view", "session", "status")) render_findings(state, { actions, now });
-  if (changed("ops", "bottlenecks", "view", "session")) render_ops(state, { actions });
+  if (changed("ops", "bottlenecks", "view", "session", "marked")) render_ops(state, { actions });
   if (changed("host", "session")) render_host(state);
   if (changed("ranks", "session")) render_ranks(state);
   if (changed("overhead", "status", "session", "refused", "asked", "windows")) render_cost_panel(state);

@@ -80,7 +80,7 @@ export function lost_events(session) {
 export function choose_session(state, session, rank = null) {
   if (session === state.session && rank === state.rank) return state;
   const next = {
-    ...state, session, rank, series: no_series, bottlenecks: null, ops: null, ranks: null, overhead: null, host: null,
+    ...state, session, rank, series: no_series, bottlenecks: null, ops: null, ranks: null, overhead: null, host: null, marked: null,
     view: { ...state.view, session, rank, paused: null, selection: null, range: null, steps: null, pins: [] },
   };
   if (rank === null) next.rank = ranks_of(next)[0] ?? null;

@@ -174,6 +174,7 @@ function update_row(node, op, view) {
   set_text(button.firstElementChild, op.name.slice(0, cut));
   set_text(button.lastElementChild, op.name.slice(cut));
   set_attribute(button, "title", op.name);
+  set_attribute(button, "aria-pressed", String(view.marked === op.name));
   columns().forEach(([, , print], i) => {
     if (print) return set_text(cells[i], print(op, view));
     const share = op_share(op, view);
@@ -232,7 +233,7 @@ export function render_ops(state, { actions }) {
   const steps = ops?.steps ?? 0;
   const top = Math.max(...rows.map((op) => step_ms_of(op, steps) ?? 0), 0);
   const view = {
-    tab, step_ms, steps, pins: new Set(state.view.pins), places: top >= 9.995 ? 1 : top >= 0.995 ? 2 : 3,
+    tab, step_ms, steps, marked: state.marked?.name ?? null, pins: new Set(state.view.pins), places: top >= 9.995 ? 1 : top >= 0.995 ? 2 : 3,
     top_share: Math.max(...rows.map((op) => op_share(op, { step_ms, steps })), 1e-9) * 1.08,
   };
   keyed(table.querySelector("tbody"), rows, (op) => `${op.kind} ${op.name} ${op.shape ?? ""}`, (op) => create_row(op, actions), (node, op) => update_row(node, op, view));

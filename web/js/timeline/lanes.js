@@ -68,7 +68,8 @@ function step_marks(view, rows, median, scale) {
     if (!UNMARKED.has(marker.kind)) ticks.push({ t: marker.time_ms, text: String(marker.label ?? marker.kind) });
   }
   const rug = rows.filter((row) => row.full).map((row) => row.t);
-  return { dots, ticks, rug, slow: slow.length };
+  const marked = (view.marked?.times ?? []).filter((t) => t >= view.range.from && t <= view.range.to);
+  return { dots, ticks, rug, marked, slow: slow.length };
 }
 
 const time_unit_of = (view) => view.unit.unit;
@@ -86,6 +87,7 @@ function bands(series, { from, to }) {
   return out;
 }
 
+const short_name = (name) => (name.length > 18 ? `${name.slice(0, 10)}…${name.slice(-7)}` : name);
 const losses = (series) => series.markers.filter((m) => m.kind === "lost").map((m) => ({ from: m.time_ms, to: m.time_ms + (m.duration_ms ?? 0) }));
 
 function full_pct(told, rows) {
@@ -134,6 +136,7 @@ const steps = {
       legend_row(null, "", "p95", print(p95), unit.unit),
       legend_row("crashed", "dot", "Slow", rows.length === 0 ? MISSING : count(slow), ""),
       legend_row("link", "tick", "Recorded in full", full === null ? MISSING : number(full, full < 9.95 && full > 0 ? 1 : 0), "%"),
+      ...(view.marked ? [legend_row("paused", "tick", short_name(view.marked.name), count(view.marked.times.length), "steps")] : []),
     ];
   },
 };

@@ -85,6 +85,12 @@ function draw_rug({ ctx, chartArea: a, scales: { x } }, times) {
   for (const t of times) ctx.fillRect(Math.round(x.getPixelForValue(t)) - 0.75, a.bottom - 4, dense ? 1 : 1.5, 4);
 }
 
+/** Steps that hold the marked op, along the top. */
+function draw_marked({ ctx, chartArea: a, scales: { x } }, times) {
+  ctx.fillStyle = colour("paused", times.length > (a.right - a.left) / 4 ? 0.5 : 1);
+  for (const t of times) ctx.fillRect(Math.round(x.getPixelForValue(t)) - 0.75, a.top, 1.5, 6);
+}
+
 function draw_ticks({ ctx, chartArea: a, scales: { x } }, ticks) {
   const free = place_labels();
   ctx.font = font(11);
@@ -151,6 +157,7 @@ export function marks_plugin(marks) {
       const now = marks();
       chart.ctx.save();
       if (now.rug?.length) draw_rug(chart, now.rug);
+      if (now.marked?.length) draw_marked(chart, now.marked);
       if (now.ticks?.length) draw_ticks(chart, now.ticks);
       if (now.levels?.length) draw_levels(chart, now.levels);
       if (now.dots?.length) draw_dots(chart, now.dots);
