@@ -7,10 +7,10 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { extname, join, normalize } from "node:path";
 import { after, before, test } from "node:test";
-import { BUILD, launch, open, shoot } from "./chromium.mjs";
+import { MODULES, launch, open, shoot } from "./chromium.mjs";
 
 const PROGRAMS = process.env.TRAINGLASS_PROGRAMS;
-const RELEASE = join(BUILD, "node_modules", "speedscope", "dist", "release");
+const RELEASE = join(MODULES, "node_modules", "speedscope", "dist", "release");
 const skip = !PROGRAMS ? "TRAINGLASS_PROGRAMS is not set" : !existsSync(RELEASE) ? "speedscope is not installed" : false;
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm" };
 

@@ -42,11 +42,12 @@ function worker_carrier(receive) {
 }
 
 function channel_carrier(receive) {
-  let current = null, feed = null, channel = null, release = null;
+  let current = null, feed = null, channel = null, release = null, connection = null;
 
   function lead(url) {
     feed = open_feed(url, (message) => {
       if (url !== current) return;
+      if (message.connection) connection = message.connection;
       receive(message);
       channel?.postMessage(message);
     });
@@ -56,13 +57,20 @@ function channel_carrier(receive) {
     feed?.stop();
     channel?.close();
     release?.();
-    feed = channel = release = null;
+    feed = channel = release = connection = null;
+  }
+
+  /** A tab that comes later asks the one that leads how the connection stands. */
+  function hear(message) {
+    if (!message.asks) receive(message);
+    else if (connection) channel.postMessage({ connection });
   }
 
   function start(url) {
     if (typeof BroadcastChannel !== "function" || !navigator.locks) return lead(url);
     channel = new BroadcastChannel(`trainglass ${url}`);
-    channel.onmessage = ({ data }) => receive(data);
+    channel.onmessage = ({ data }) => hear(data);
+    channel.postMessage({ asks: true });
     const waiting = new AbortController();
     release = () => waiting.abort();
     navigator.locks.request(`trainglass ${url}`, { signal: waiting.signal }, () => {
