@@ -2,6 +2,7 @@
 unit_test(histogram LIBS aggregate)
 unit_test(nest LIBS aggregate)
 unit_test(gpu LIBS aggregate)
+unit_test(trace_file LIBS trace_file query m)
 unit_test(digests LIBS aggregate)
 unit_test(texts LIBS aggregate)
 unit_test(timeline LIBS ingest)

@@ -1,0 +1,285 @@
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "aggregate/store.h"
+#include "ingest/file/file.h"
+#include "query/bottlenecks_query.h"
+
+static struct store *store;
+static struct file_result result;
+
+/* One event; `more` are further members or "". */
+#define X(cat, name, ts, dur, more)                                                    \
+    "{\"ph\":\"X\",\"cat\":\"" cat "\",\"name\":\"" name                               \
+    "\",\"pid\":5,\"tid\":5,\"ts\":" #ts ",\"dur\":" #dur more "}"
+#define OP(name, ts, dur) X("cpu_op", name, ts, dur, "")
+#define CALL(name, ts, dur, id)                                                        \
+    X("cuda_runtime", name, ts, dur, ",\"args\":{\"correlation\":" #id "}")
+#define KERNEL(name, ts, dur, id)                                                      \
+    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"" name                                \
+    "\",\"pid\":0,\"tid\":7,\"ts\":" #ts ",\"dur\":" #dur                              \
+    ",\"args\":{\"device\":0,\"stream\":7,\"correlation\":" #id "}}"
+#define MEMORY(ts, bytes, more)                                                        \
+    "{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"cpu_instant_event\",\"name\":\"[memory]\","   \
+    "\"pid\":5,\"tid\":5,\"ts\":" #ts                                                  \
+    ",\"args\":{\"Device Type\":1,\"Device Id\":0,\"Bytes\":" #bytes more "}}"
+
+static int load(const char *events)
+{
+    char path[] = "/tmp/trainglass-test-XXXXXX";
+    int fd = mkstemp(path);
+    struct file_request request = {.path = path};
+
+    assert_true(fd >= 0);
+    dprintf(fd, "{\"traceEvents\":[%s]}", events);
+    close(fd);
+    int error = file_load(store, &request, &result);
+
+    unlink(path);
+    return error;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    store = store_new(NULL);
+    return store == NULL;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    store_free(store);
+    return 0;
+}
+
+static struct bottlenecks_answer answer;
+
+static void ask(void)
+{
+    struct selection whose = {.rank = SELECT_ANY};
+    struct bottlenecks_request request = {.k = 100};
+
+    assert_int_equal(bottlenecks_query(store, &whose, &request, &answer), 0);
+}
+
+static const struct op_row *op(const char *name)
+{
+    for (uint32_t i = 0; i < answer.cpu.row_count; i++)
+        if (strcmp(answer.cpu.rows[i].name, name) == 0)
+            return &answer.cpu.rows[i];
+    fail_msg("there is no row %s", name);
+    return NULL;
+}
+
+static void self_is(const char *name, double us)
+{
+    assert_true(fabs(op(name)->self_ns - us * 1000) < 0.5);
+}
+
+static void children_may_stand_before_or_after_their_parents(void **state)
+{
+    (void)state;
+    assert_int_equal(load(OP("c", 2, 3) "," OP("b", 1, 6) "," OP("a", 0, 10) "," OP(
+                         "A", 20, 10) "," OP("B", 21, 6) "," OP("C", 22, 3)),
+                     0);
+    ask();
+    self_is("a", 4);
+    self_is("b", 3);
+    self_is("c", 3);
+    self_is("A", 4);
+    self_is("B", 3);
+    bottlenecks_free(&answer);
+}
+
+static void
+a_child_may_seem_to_outlast_its_parent_by_the_rounding_of_stamps(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        load(OP("a", 0, 10) "," OP("b", 5, 6) "," OP("x", 20, 10) "," OP("y", 25, 8)),
+        0);
+    ask();
+    self_is("a", 4);
+    self_is("x", 10); /* it only overlaps */
+    bottlenecks_free(&answer);
+}
+
+static void ranges_take_no_self_time_and_give_none(void **state)
+{
+    (void)state;
+    assert_int_equal(load(OP("a", 0, 10) "," X("user_annotation", "mine", 1, 8,
+                                               "") "," OP("b", 2, 3)),
+                     0);
+    ask();
+    self_is("a", 7);
+    self_is("mine", 0);
+    assert_string_equal(op("mine")->kind, "range");
+    bottlenecks_free(&answer);
+}
+
+static void device_time_belongs_to_the_innermost_op_that_launched_it(void **state)
+{
+    (void)state;
+    assert_int_equal(load(KERNEL("k", 30, 40, 9) "," OP("outer", 0, 20) "," OP(
+                         "inner", 2, 10) "," CALL("cudaLaunchKernel", 4, 2,
+                                                  9) "," KERNEL("lost", 90, 5, 77)),
+                     0);
+    ask();
+    assert_true(op("outer")->device_total_ns == 40000);
+    assert_true(op("outer")->device_self_ns == 0);
+    assert_true(op("inner")->device_self_ns == 40000);
+    assert_int_equal(answer.cuda.row_count, 2);
+    assert_int_equal(answer.gpu.device_count, 1);
+    assert_true(answer.gpu.devices[0].busy_ns == 45000);
+    assert_true(answer.gpu.devices[0].span_ns == 95000);
+    bottlenecks_free(&answer);
+}
+
+static void a_step_is_a_profiler_step_and_counts_what_began_in_it(void **state)
+{
+    struct selection whose = {.rank = SELECT_ANY,
+                              .window = {.kind = WINDOW_STEPS, .a = 4, .b = 4}};
+    struct bottlenecks_request request = {.k = 100};
+
+    (void)state;
+    assert_int_equal(
+        load(X("user_annotation", "ProfilerStep#3", 0, 100, "") "," X(
+            "user_annotation", "ProfilerStep#4", 110, 100,
+            "") "," OP("a", 10, 5) "," OP("a", 104, 2) "," OP("a", 120,
+                                                              5) "," OP("b", 130, 5)),
+        0);
+    ask();
+    assert_int_equal(answer.head.steps, 2);
+    assert_int_equal(op("a")->recorded_count, 3);
+    bottlenecks_free(&answer);
+    assert_int_equal(bottlenecks_query(store, &whose, &request, &answer), 0);
+    assert_int_equal(answer.head.steps, 1);
+    assert_int_equal(op("a")->recorded_count, 1);
+    bottlenecks_free(&answer);
+}
+
+static void phases_are_told_by_loader_autograd_and_optimizer(void **state)
+{
+    const struct steps_summary *train = &answer.steps.train;
+
+    (void)state;
+    assert_int_equal(
+        load(X("user_annotation", "ProfilerStep#0", 0, 100, "") "," X(
+            "user_annotation", "enumerate(DataLoader)#_Single.__next__", 5, 20,
+            "") "," OP("aten::mm", 30,
+                       20) "," OP("autograd::engine::evaluate_function: MmBackward0",
+                                  60, 10) "," OP("autograd::engine::evaluate_function: "
+                                                 "AccumulateGrad",
+                                                 72, 8) "," X("user_annotation",
+                                                              "Optimizer.step#SGD.step",
+                                                              85, 10, "")),
+        0);
+    ask();
+    assert_true(train->phase_ns[EVENT_PHASE_DATA] == 20000);
+    assert_true(train->phase_ns[EVENT_PHASE_FORWARD] == 35000);
+    assert_true(train->phase_ns[EVENT_PHASE_BACKWARD] == 20000);
+    assert_true(train->phase_ns[EVENT_PHASE_OPTIMIZER] == 10000);
+    assert_true(train->other_ns == 15000);
+    bottlenecks_free(&answer);
+}
+
+static void without_profiler_steps_the_rarest_optimizer_ends_a_step(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        load(OP("a", 0, 5) "," X(
+            "user_annotation", "Optimizer.step#D.step", 10, 5,
+            "") "," X("user_annotation", "Optimizer.step#D.step", 20, 5,
+                      "") "," X("user_annotation", "Optimizer.step#G.step", 30, 5,
+                                "") "," X("user_annotation", "Optimizer.step#D.step",
+                                          40, 5, "") "," X("user_annotation",
+                                                           "Optimizer.step#G.step", 60,
+                                                           5, "")),
+        0);
+    ask();
+    assert_true(result.inferred_steps);
+    assert_int_equal(answer.head.steps, 2);
+    assert_true(answer.steps.train.max_ns == 35000);
+    bottlenecks_free(&answer);
+}
+
+static void memory_peaks_are_of_totals_where_there_are_any(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        load(OP("a", 0, 10) "," MEMORY(1, 100, ",\"Total Allocated\":900") "," MEMORY(
+            5, -50, ",\"Total Allocated\":850") "," MEMORY(6, 7000, "")),
+        0);
+    ask();
+    assert_int_equal(result.memory, FILE_MEMORY_TOTALS);
+    assert_int_equal(answer.peak_count, 1);
+    assert_true(answer.peaks[0].bytes == 900);
+    assert_string_equal(answer.peaks[0].op, "a");
+    bottlenecks_free(&answer);
+}
+
+static void memory_without_totals_is_summed_from_zero(void **state)
+{
+    (void)state;
+    assert_int_equal(load(OP("a", 0, 10) "," MEMORY(1, 100, "") "," MEMORY(
+                         5, 60, "") "," MEMORY(6, -30, "")),
+                     0);
+    ask();
+    assert_int_equal(result.memory, FILE_MEMORY_DELTAS);
+    assert_true(answer.peaks[0].bytes == 160);
+    assert_true(answer.peaks[0].time_ns == 5000);
+    bottlenecks_free(&answer);
+}
+
+static void a_file_without_events_leaves_no_session_behind(void **state)
+{
+    (void)state;
+    assert_int_equal(load(""), -ENODATA);
+    struct selection whose = {.rank = SELECT_ANY};
+    struct bottlenecks_request request = {0};
+
+    assert_int_equal(bottlenecks_query(store, &whose, &request, &answer), -ENOENT);
+    bottlenecks_free(&answer);
+}
+
+static void stamps_at_the_ends_of_time_are_skipped_and_counted(void **state)
+{
+    (void)state;
+    assert_int_equal(load(OP("a", 0, 10) "," OP("b", 9223372036854775, 5) "," OP(
+                         "c", -9223372036854775, 5) "," OP("d", 5, 9223372036854775)),
+                     0);
+    assert_int_equal(result.skipped[FILE_SKIP_DURATION], 3);
+    assert_int_equal(result.span_ns, 10000);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(children_may_stand_before_or_after_their_parents),
+        TEST(a_child_may_seem_to_outlast_its_parent_by_the_rounding_of_stamps),
+        TEST(ranges_take_no_self_time_and_give_none),
+        TEST(device_time_belongs_to_the_innermost_op_that_launched_it),
+        TEST(a_step_is_a_profiler_step_and_counts_what_began_in_it),
+        TEST(phases_are_told_by_loader_autograd_and_optimizer),
+        TEST(without_profiler_steps_the_rarest_optimizer_ends_a_step),
+        TEST(memory_peaks_are_of_totals_where_there_are_any),
+        TEST(memory_without_totals_is_summed_from_zero),
+        TEST(a_file_without_events_leaves_no_session_behind),
+        TEST(stamps_at_the_ends_of_time_are_skipped_and_counted),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
