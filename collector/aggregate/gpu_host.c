@@ -160,6 +160,8 @@ void gpu_host_forget(struct gpu *gpu, int64_t before_ns)
         struct gpu_host_list *list = &gpu->hosts[kind];
         uint32_t gone = first_after(list, before_ns);
 
+        if (gone == 0)
+            continue;
         list->count -= gone;
         list->settled -= gone;
         memmove(list->spans, list->spans + gone, list->count * sizeof(*list->spans));
