@@ -303,6 +303,25 @@ static void a_folder_and_a_missing_file_are_errors_with_a_sentence(void **state)
     traced_free(&traced);
 }
 
+static void dense_damage_does_not_make_reading_slow(void **state)
+{
+    (void)state;
+    static const char piece[] = "{\"ph\":x";
+    size_t pieces = 200000, length = sizeof(piece) - 1;
+    char *text = malloc(pieces * length + 1), *at = text;
+
+    *at++ = '[';
+    for (size_t i = 0; i < pieces; i++, at += length)
+        memcpy(at, piece, length);
+    struct traced traced = traced_bytes(text, pieces * length + 1, &options);
+
+    /* Would be minutes if each of them had a whole window scanned again. */
+    assert_int_equal(traced.result, -EBADMSG);
+    assert_int_equal(trace_reader_skipped(traced.reader), pieces);
+    traced_free(&traced);
+    free(text);
+}
+
 /* ---- what is large ---- */
 
 /* A text of `begin`, `times` the byte `fill`, `end`. */
@@ -577,6 +596,7 @@ int main(void)
         cmocka_unit_test(a_damaged_gzip_is_said_to_be),
         cmocka_unit_test(a_gzip_bomb_is_gone_through_in_little_memory),
         cmocka_unit_test(what_is_no_trace_is_named),
+        cmocka_unit_test(dense_damage_does_not_make_reading_slow),
         cmocka_unit_test(a_folder_and_a_missing_file_are_errors_with_a_sentence),
         cmocka_unit_test(an_event_that_is_too_long_is_skipped_and_the_next_read),
         cmocka_unit_test(a_depth_of_a_million_is_only_a_long_event),

@@ -4,6 +4,10 @@
 
 #include "ingest/trace/parse/parser.h"
 
+/* Behind damage little is scanned at first: where it is dense, all would be scanned again
+ * and again. */
+#define FIRST_WINDOW 512u
+
 static bool make_room(struct parser *parser, uint32_t entries)
 {
     if (parser->room >= entries)
@@ -47,6 +51,7 @@ void parser_restart(struct parser *parser, uint32_t pos)
     parser->scan_state = (struct trace_scan_state){0, 0};
     parser->scanned = parser->pos = pos;
     parser->count = parser->next = 0;
+    parser->window = parser->state == PARSER_SEEK ? FIRST_WINDOW : UINT32_MAX;
     end_index(parser);
 }
 
@@ -62,6 +67,7 @@ static uint32_t next_window(const struct parser *parser)
     else if (parser->scanned > parser->pos + FEED_WINDOW)
         /* What is long is read anew with twice as many entries, not with a few more. */
         window = parser->scanned - parser->pos;
+    window = window < parser->window ? window : parser->window;
     return window < left ? window : left;
 }
 
@@ -109,6 +115,7 @@ bool parser_refill(struct parser *parser)
                          &parser->scan_state, parser->index + parser->count);
     }
     parser->scanned += window;
+    parser->window = parser->window < FEED_WINDOW ? 2 * parser->window : UINT32_MAX;
     end_index(parser);
     return true;
 }

@@ -41,6 +41,7 @@ struct parser {
     trace_scan *scan;
     struct trace_scan_state scan_state; /* at `scanned` */
     uint32_t scanned;
+    uint32_t window; /* at most so much is scanned next */
     uint32_t
         *index; /* entries of text[.. scanned); behind them some that say `length` */
     uint32_t room, count, next; /* next: first entry at or behind `pos` */
