@@ -49,9 +49,15 @@ int segments_open_path(const char *path, struct segment_file *file)
     (void)snprintf(file->path, sizeof(file->path), "%s", path);
     file->bytes = (uint64_t)status.st_size;
     file->base = mmap(NULL, file->bytes, PROT_READ, MAP_SHARED, file->fd, 0);
-    if (file->base == MAP_FAILED)
-        return -errno;
-    return wire_view_open(&file->view, file->base, file->bytes, &reason);
+    if (file->base == MAP_FAILED) {
+        close(file->fd);
+        return -ENOMEM;
+    }
+    int error = wire_view_open(&file->view, file->base, file->bytes, &reason);
+
+    if (error != 0)
+        segments_close(file);
+    return error;
 }
 
 int segments_open_at(const char *directory, int index, struct segment_file *file)
