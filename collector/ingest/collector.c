@@ -25,8 +25,10 @@
 #define BUSY_MS   1
 #define LIGHT_MS  10
 #define LIGHT_MAX 1024u /* events in a pass that still count as little */
-#define IDLE_MS   50    /* somebody lives, nobody writes */
-#define DEAD_MS   500   /* nobody lives: the kernel tells of new files */
+#define FEW_MS    25    /* steps and phases alone: four looks in a tick of the stream */
+#define FEW_MAX   64u
+#define IDLE_MS   50  /* somebody lives, nobody writes */
+#define DEAD_MS   500 /* nobody lives: the kernel tells of new files */
 
 #define RESCAN_NS (5000 * NS_PER_MS)
 #define LOOK_NS   (250 * NS_PER_MS)
@@ -345,7 +347,8 @@ static void *run(void *user)
         int64_t quiet_ms = (now - busy_ns) / NS_PER_MS;
         int timeout = alive == 0           ? DEAD_MS
                       : folded > LIGHT_MAX ? BUSY_MS
-                      : quiet_ms < 1000    ? LIGHT_MS
+                      : folded > FEW_MAX   ? LIGHT_MS
+                      : quiet_ms < 1000    ? FEW_MS
                                            : IDLE_MS;
 
         if (!settling || folded == 0)

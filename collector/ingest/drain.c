@@ -318,7 +318,7 @@ static void drain_chunk(struct draining *draining, const uint64_t *limits)
 uint64_t source_drain(struct source *source, struct store *store, uint64_t budget)
 {
     struct draining draining = {.source = source, .store = store};
-    uint64_t limits[4096] = {0};
+    uint64_t limits[4096];
     struct heads heads = {.source = source, .limits = limits};
 
     while (draining.failed == NULL && draining.folded < budget) {
@@ -326,6 +326,7 @@ uint64_t source_drain(struct source *source, struct store *store, uint64_t budge
         uint32_t main_thread = source->main_thread;
 
         heads.any = false;
+        memset(limits, 0, source->ring_slots * sizeof(limits[0]));
         if (!guard_run(read_heads, &heads))
             draining.failed = "the file was cut short while it was read";
         if (!heads.any || draining.failed != NULL)
