@@ -44,7 +44,7 @@ class Gate(TrainglassTest):
 
     def test_without_data_it_is_1_with_the_reason(self):
         for command, reason in ((("true",), "recorded nothing"),
-                                ((MLP, "--steps", "50"), "GPU")):
+                                ((MLP, "--steps", "50"), "(GPU|CUDA)")):
             ended = self.run_gate("--fail-on", "idle.data > 1 ms", command=command)
             self.assertEqual(ended.returncode, 1, ended.stderr)
             self.assertRegex(ended.stderr, f"no data, .*{reason}")
