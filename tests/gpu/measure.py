@@ -120,11 +120,13 @@ def coexistence(session):
     return lines, rows
 
 
-def per_step(found, steps=None):
+def per_step(found):
     """(kernels, copies and memsets; their ns) of each step that claims its kernels."""
     work = sorted(found.events(KERNEL, MEMCPY, MEMSET), key=lambda e: e.start)
     launches = {e.aux: e.start for e in found.events(LAUNCH)}
-    chosen = [s for s in found.steps() if s.flags & STEP_KERNELS]
+    # The ring keeps the newest events: what is older than all of them is not known.
+    oldest = min(launches.values(), default=0)
+    chosen = [s for s in found.steps() if s.flags & STEP_KERNELS and s.start >= oldest]
     starts = [s.start for s in chosen]
     counts, sums = [0] * len(chosen), [0.0] * len(chosen)
     for event in work:
