@@ -27,6 +27,8 @@
 #define RETRY_MAX_NS  UINT64_C(600000000000)
 #define YIELD_WAIT_MS 300u
 #define LEAVE_WAIT_MS 500u
+#define HURRY_MS      5u
+#define HURRIES       400u
 #define HANG_US       UINT64_C(5000000)
 
 /* CUpti_ActivityAttribute: its buffers are zeroed by us, not in a CUDA call. */
@@ -39,6 +41,7 @@ static _Atomic uint32_t wanted;  /* the running step records GPU work */
 static _Atomic uint32_t yields;  /* profilers that are at work */
 static _Atomic uint32_t yielded; /* there ever was one */
 static _Atomic uint32_t leaving; /* the process ends */
+static _Atomic uint32_t hurry;   /* short rests that are left: cuInit is running */
 /* Futex: nothing of CUPTI's is on, and no call of ours is in it. Release by our thread,
  * acquire by who waits for it. */
 static _Atomic uint32_t let_go = 1;
@@ -283,6 +286,12 @@ static unsigned turn(void)
 
 static bool rest_a_while(unsigned ms)
 {
+    uint32_t left = atomic_load_explicit(&hurry, memory_order_relaxed);
+
+    if (left > 0) {
+        atomic_store_explicit(&hurry, left - 1, memory_order_relaxed);
+        ms = ms < HURRY_MS ? ms : HURRY_MS;
+    }
     rest(atomic_load_explicit(&wake, memory_order_relaxed), ms);
     return !is_leaving();
 }
@@ -399,8 +408,11 @@ void cupti_start(void)
     pthread_attr_t attributes;
     sigset_t all, before;
 
-    if (atomic_exchange_explicit(&tried, 1, memory_order_relaxed) != 0)
+    atomic_store_explicit(&hurry, HURRIES, memory_order_relaxed);
+    if (atomic_exchange_explicit(&tried, 1, memory_order_relaxed) != 0) {
+        wish();
         return;
+    }
     int saved_errno = errno;
 
     atomic_store_explicit(&owner, (uint32_t)getpid(), memory_order_relaxed);
@@ -416,6 +428,16 @@ void cupti_start(void)
     }
     (void)pthread_attr_destroy(&attributes);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = saved_errno;
+}
+
+void cupti_attach(void)
+{
+    int saved_errno = errno;
+
+    if (!has_thread() && (cupti_driver_state() != CUPTI_DRIVER_ABSENT ||
+                          access("/dev/nvidiactl", F_OK) == 0))
+        cupti_start();
     errno = saved_errno;
 }
 

@@ -20,6 +20,10 @@
  * Any thread; returns at once. */
 void cupti_start(void);
 
+/* The same where the driver may have been initialised before us, or will be without
+ * telling: nothing on a machine without one. */
+void cupti_attach(void);
+
 /* Another profiler of this process begins (true) or has ended. Counted: they may
  * overlap. At the first one waits until CUPTI is let go, a third of a second at most;
  * the caller is about to start a profiler, not to train. Any thread. */

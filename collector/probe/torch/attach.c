@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "probe/cupti/session.h"
 #include "probe/probe.h"
 #include "probe/torch/memory.h"
 #include "probe/torch/observer.h"
@@ -56,6 +57,7 @@ int torch_attach_end(void)
         probe_capability_cost(WIRE_SOURCE_RANGES, RANGE_COST_PS);
     }
     torch_memory_attach();
+    cupti_attach();
     /* A forked child that records starts without hooks. */
     if (hooked_pid != probe->pid && probe_hooks_add(&hooks))
         hooked_pid = probe->pid;
