@@ -67,7 +67,8 @@ static void add(struct sampling *sampling, const struct file_allocation *allocat
 
     sampling->open = true;
     sampling->newest_ns = allocation->time_ns;
-    sampling->allocated = totals ? allocation->allocated : sampling->allocated + bytes;
+    sampling->allocated =
+        totals ? allocation->allocated : file_sum(sampling->allocated, bytes);
     sampling->reserved = allocation->reserved;
     sampling->allocations += bytes > 0;
     sampling->frees += bytes < 0;

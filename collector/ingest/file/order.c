@@ -132,7 +132,7 @@ int file_link_works(struct file *file)
         struct file_link *link = link_of(file, works[i].correlation);
 
         link->correlation = works[i].correlation;
-        link->device_ns += works[i].duration_ns;
+        link->device_ns = file_sum(link->device_ns, works[i].duration_ns);
     }
     return 0;
 }
@@ -268,10 +268,12 @@ static void note_allocation(struct walk *walk, const struct event *event)
     for (uint32_t i = walk->depth; i-- > 0 && of->op == 0;)
         if (is_op(&walk->open[i].event))
             of->op = EVENT_NAME(walk->open[i].event.meta);
+    struct process_linked *linked = &walk->file->linked[of->op];
+
     if (EVENT_DEVICE_TYPE(of->device) == 0)
-        walk->file->linked[of->op].host_bytes += of->bytes;
+        linked->host_bytes = file_sum(linked->host_bytes, of->bytes);
     else
-        walk->file->linked[of->op].device_bytes += of->bytes;
+        linked->device_bytes = file_sum(linked->device_bytes, of->bytes);
 }
 
 static void open_range(struct walk *walk, const struct event *event)

@@ -39,7 +39,8 @@ static void take_step(struct file *file, const struct trace_event *event,
         number <= UINT16_MAX)
         step->epoch = (uint16_t)number;
     for (uint32_t phase = 0; phase < EVENT_PHASES; phase++) {
-        if (!trace_args_integer(event, phase_keys[phase], &number) || number < 0)
+        if (!trace_args_integer(event, phase_keys[phase], &number) || number < 0 ||
+            number > event->duration_ns)
             continue;
         step->known |= (uint8_t)(1u << phase);
         step->phase_ns[phase] = number;

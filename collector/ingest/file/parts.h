@@ -105,6 +105,12 @@ struct file {
     bool out_of_memory;
 };
 
+/* Sums of a file's own numbers: these may be absurd, and wrap around. */
+ALWAYS_INLINE int64_t file_sum(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
 /* Room for one more; NULL when out of memory (noted in the file). */
 void *file_list_add(struct file *file, struct file_list *list, size_t size);
 
