@@ -6,6 +6,10 @@
 #include "ingest/file/parts.h"
 #include "ingest/trace/args.h"
 
+/* What the writer takes off, so that neighbours do not touch in viewers. */
+#define STEP_GAP_NS  1
+#define PHASE_GAP_NS 2
+
 static const char *const phase_keys[EVENT_PHASES] = {"data_ns", "forward_ns",
                                                      "backward_ns", "optimizer_ns"};
 
@@ -20,10 +24,11 @@ static void take_step(struct file *file, const struct trace_event *event,
 
     if (step == NULL)
         return;
-    *step = (struct file_step){.start_ns = event->time_ns,
-                               .end_ns = event->time_ns + event->duration_ns,
-                               .number = EVENT_STEP_NONE,
-                               .flags = EVENT_STEP_MARKED};
+    *step =
+        (struct file_step){.start_ns = event->time_ns,
+                           .end_ns = event->time_ns + event->duration_ns + STEP_GAP_NS,
+                           .number = EVENT_STEP_NONE,
+                           .flags = EVENT_STEP_MARKED};
     if (validation)
         step->flags |= EVENT_STEP_VALIDATION;
     else
@@ -40,7 +45,7 @@ static void take_step(struct file *file, const struct trace_event *event,
         step->epoch = (uint16_t)number;
     for (uint32_t phase = 0; phase < EVENT_PHASES; phase++) {
         if (!trace_args_integer(event, phase_keys[phase], &number) || number < 0 ||
-            number > event->duration_ns)
+            number > event->duration_ns + STEP_GAP_NS)
             continue;
         step->known |= (uint8_t)(1u << phase);
         step->phase_ns[phase] = number;
@@ -62,7 +67,8 @@ static bool take_phase(struct file *file, const struct trace_event *event)
     if (mark == NULL)
         return true;
     *mark = (struct file_mark){.start_ns = event->time_ns,
-                               .end_ns = event->time_ns + event->duration_ns};
+                               .end_ns =
+                                   event->time_ns + event->duration_ns + PHASE_GAP_NS};
     while (mark->kind < EVENT_PHASES - 1 &&
            strncmp(name, phase_keys[mark->kind], length) != 0)
         mark->kind++;
