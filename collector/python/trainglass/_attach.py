@@ -15,6 +15,7 @@ import time
 from trainglass import _facts, _library, _roles, _stacks
 from trainglass._constants import ACTIVE, SOURCE_PYTHON, TRAINER, WORKER
 
+
 class _State:
     pid = 0  # of the process that began; another one is a forked child
     seconds = 0.0  # spent on attaching

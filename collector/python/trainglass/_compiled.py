@@ -13,8 +13,8 @@ counts as the update.
 import functools
 import types
 
-from trainglass import _library
 from trainglass import _constants as c
+from trainglass import _library
 
 _COMPILED = 1 << 30  # ids of updates whose optimizer is not known
 

@@ -115,8 +115,11 @@ def autocast(torch):
     get = getattr(torch, "get_autocast_dtype", None)
     for device, enabled, dtype in (
         ("cuda", torch.is_autocast_enabled, getattr(torch, "get_autocast_gpu_dtype", None)),
-        ("cpu", getattr(torch, "is_autocast_cpu_enabled", None),
-         getattr(torch, "get_autocast_cpu_dtype", None)),
+        (
+            "cpu",
+            getattr(torch, "is_autocast_cpu_enabled", None),
+            getattr(torch, "get_autocast_cpu_dtype", None),
+        ),
     ):
         on = torch.is_autocast_enabled(device) if get else enabled is not None and enabled()
         if on:

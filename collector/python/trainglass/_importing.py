@@ -79,9 +79,11 @@ def watch():
     """Attaches now if torch is there, else as soon as it is."""
     if "torch" in sys.modules:
         _attach()
-    elif not any(getattr(finder, "__name__", "") == "Finder" and
-                 getattr(finder, "__module__", "").startswith("trainglass")
-                 for finder in sys.meta_path):
+    elif not any(
+        getattr(finder, "__name__", "") == "Finder"
+        and getattr(finder, "__module__", "").startswith("trainglass")
+        for finder in sys.meta_path
+    ):
         sys.meta_path.insert(0, Finder)
 
 

@@ -11,8 +11,8 @@ subscription of its own that outlives its windows: it gets CUPTI for good.
 
 import functools
 
-from trainglass import _library
 from trainglass import _constants as c
+from trainglass import _library
 
 
 class _State:

@@ -68,8 +68,10 @@ def _skip(function):
 
 def _compiling(torch):
     """A function that tells whether torch.compile traces the caller just now."""
-    for module, name in ((getattr(torch, "compiler", None), "is_compiling"),
-                         (torch._utils, "is_compiling")):
+    for module, name in (
+        (getattr(torch, "compiler", None), "is_compiling"),
+        (torch._utils, "is_compiling"),
+    ):
         if hasattr(module, name):
             return getattr(module, name)
     return lambda: False

@@ -123,7 +123,8 @@ def read(config: Any, flags: Optional[Mapping[str, Any]] = None) -> Optional[Sec
     if section is None:
         return None
     _check_keys(section)
-    details = Details(**{key: _switch(key, section.get(key, SWITCHES[key])) for key in SWITCHES})
+    what: Any = {key: _switch(key, section.get(key, SWITCHES[key])) for key in SWITCHES}
+    details = Details(**what)
     if not _ONLY_STEPS & set(section):
         numbers = {
             key: _whole(key, section.get(key, EPOCHS[key]), int(key == "active")) for key in EPOCHS
