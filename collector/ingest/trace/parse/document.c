@@ -33,10 +33,11 @@ void parser_flush(struct parser *parser)
 
 static void note(struct parser *parser, const char *what)
 {
+    unsigned long long at = parser->offset + parser->pos;
+
     if (parser->report->error[0] == '\0')
         snprintf(parser->report->error, sizeof(parser->report->error),
-                 "%s at byte %llu", what,
-                 (unsigned long long)(parser->offset + parser->pos));
+                 "%s at byte %llu", what, at);
 }
 
 /* The byte at which the next item begins, its entry in place where it has one; '\0' when

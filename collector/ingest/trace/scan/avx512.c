@@ -60,5 +60,6 @@ ALWAYS_INLINE void write_entries(uint64_t bits, uint32_t base, uint32_t *index)
 uint32_t trace_scan_avx512(const char *text, uint32_t from, uint32_t to,
                            struct trace_scan_state *state, uint32_t *index)
 {
-    return scan_with(text, from, to, state, index, classify, parity, write_entries);
+    return scan_with((struct scan_way){classify, parity, write_entries},
+                     (struct scan_text){text, from, to}, state, index);
 }

@@ -41,5 +41,6 @@ ALWAYS_INLINE uint64_t parity(uint64_t bits)
 uint32_t trace_scan_scalar(const char *text, uint32_t from, uint32_t to,
                            struct trace_scan_state *state, uint32_t *index)
 {
-    return scan_with(text, from, to, state, index, classify, parity, scan_write_bits);
+    return scan_with((struct scan_way){classify, parity, scan_write_bits},
+                     (struct scan_text){text, from, to}, state, index);
 }

@@ -18,6 +18,17 @@ typedef uint64_t scan_parity(uint64_t bits);
 /* Writes base + n for each bit n; may write TRACE_SCAN_SLACK entries. */
 typedef void scan_write(uint64_t bits, uint32_t base, uint32_t *index);
 
+struct scan_way {
+    scan_classify *classify;
+    scan_parity *parity;
+    scan_write *write;
+};
+
+struct scan_text {
+    const char *bytes;
+    uint32_t from, to;
+};
+
 /* Which bytes stand behind an odd run of backslashes; `carry` as in the state. */
 ALWAYS_INLINE uint64_t scan_escaped(uint64_t backslash, uint64_t *carry)
 {
@@ -38,17 +49,15 @@ ALWAYS_INLINE uint64_t scan_escaped(uint64_t backslash, uint64_t *carry)
     return (even ^ ends << 1) & behind;
 }
 
-ALWAYS_INLINE uint32_t scan_with(const char *text, uint32_t from, uint32_t to,
-                                 struct trace_scan_state *state, uint32_t *index,
-                                 scan_classify *classify, scan_parity *parity,
-                                 scan_write *write)
+ALWAYS_INLINE uint32_t scan_with(struct scan_way way, struct scan_text text,
+                                 struct trace_scan_state *state, uint32_t *index)
 {
     uint32_t count = 0;
     uint64_t in_string = state->in_string, carry = state->escaped;
 
-    for (uint32_t at = from; at < to; at += 64) {
-        struct scan_bits bits = classify(text + at);
-        uint32_t left = to - at;
+    for (uint32_t at = text.from; at < text.to; at += 64) {
+        struct scan_bits bits = way.classify(text.bytes + at);
+        uint32_t left = text.to - at;
 
         if (UNLIKELY(left < 64)) {
             uint64_t within = (UINT64_C(1) << left) - 1;
@@ -59,14 +68,14 @@ ALWAYS_INLINE uint32_t scan_with(const char *text, uint32_t from, uint32_t to,
         }
         uint64_t escaped = scan_escaped(bits.backslash, &carry);
         uint64_t quotes = bits.quote & ~escaped;
-        uint64_t inside = parity(quotes) ^ in_string;
+        uint64_t inside = way.parity(quotes) ^ in_string;
 
         if (UNLIKELY(left < 64))
             carry = escaped >> left & 1;
         in_string = (uint64_t)((int64_t)inside >> 63);
         uint64_t entries = quotes | (bits.brace & ~inside);
 
-        write(entries, at, index + count);
+        way.write(entries, at, index + count);
         count += (uint32_t)__builtin_popcountll(entries);
     }
     state->in_string = in_string;
