@@ -4,49 +4,28 @@
 #include <errno.h>
 #include <link.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define CUDA_SUCCESS         0
 #define CUDA_NOT_INITIALIZED 3
 
-struct search {
-    const char *prefix; /* of the file's name */
-    char *path;
-    size_t bytes;
-};
-
-static int take_path(struct dl_phdr_info *info, size_t size, void *data)
+/* A library that is mapped, by its name; NULL: it is not. Never dl_iterate_phdr(): its
+ * lock is not renewed in a forked child, and our thread may hold it just then. */
+static void *mapped(const char *name, char *path, size_t bytes)
 {
-    struct search *search = data;
-    const char *slash = strrchr(info->dlpi_name, '/');
-    const char *file = slash != NULL ? slash + 1 : info->dlpi_name;
-    size_t length = strlen(info->dlpi_name);
+    void *handle = dlopen(name, RTLD_NOLOAD | RTLD_LAZY);
+    struct link_map *map = NULL;
 
-    (void)size;
-    if (strncmp(file, search->prefix, strlen(search->prefix)) != 0 ||
-        length >= search->bytes)
-        return 0;
-    memcpy(search->path, info->dlpi_name, length + 1);
-    return 1;
-}
-
-static bool find_mapped(const char *prefix, char *path, size_t bytes)
-{
-    struct search search = {prefix, path, bytes};
-
-    return dl_iterate_phdr(take_path, &search) != 0;
+    if (handle != NULL && path != NULL && dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0)
+        (void)snprintf(path, bytes, "%s", map->l_name);
+    return handle;
 }
 
 /* ---- the driver -------------------------------------------------------------------- */
 
 static void *driver(void)
 {
-    char path[512];
-
-    return find_mapped("libcuda.so", path, sizeof(path))
-               ? dlopen(path, RTLD_NOLOAD | RTLD_LAZY)
-               : NULL;
+    return mapped("libcuda.so.1", NULL, 0);
 }
 
 enum cupti_driver cupti_driver_state(void)
@@ -91,6 +70,29 @@ static void file_name(int major, char *name, size_t bytes)
         (void)snprintf(name, bytes, "libcupti.so.%d", major);
 }
 
+/* The CUDA runtime that is mapped, and its folder with the slash. */
+static int runtime_major(char *folder, size_t bytes)
+{
+    static const struct {
+        const char *name;
+        int major;
+    } rows[] = {
+        {"libcudart.so.13", 13}, {"libcudart.so.12", 12}, {"libcudart.so.11.0", 11}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char *slash = NULL;
+
+        folder[0] = '\0';
+        if (mapped(rows[i].name, folder, bytes) == NULL)
+            continue;
+        slash = strrchr(folder, '/');
+        if (slash != NULL)
+            slash[1] = '\0';
+        return rows[i].major;
+    }
+    return 0;
+}
+
 /* Where packages and the toolkit put it, seen from the folder of the CUDA runtime. */
 static void *open_beside_runtime(char *path, size_t bytes, int *major)
 {
@@ -99,15 +101,9 @@ static void *open_beside_runtime(char *path, size_t bytes, int *major)
                                           "../../../extras/CUPTI/lib64/"};
     char runtime[512], file[32];
 
-    if (!find_mapped("libcudart.so.", runtime, sizeof(runtime)))
+    *major = runtime_major(runtime, sizeof(runtime));
+    if (*major == 0)
         return NULL;
-    char *slash = strrchr(runtime, '/');
-
-    *major = (int)strtol(strstr(runtime, "libcudart.so.") + strlen("libcudart.so."),
-                         NULL, 10);
-    if (slash == NULL)
-        return NULL;
-    slash[1] = '\0';
     file_name(*major, file, sizeof(file));
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
         int length = snprintf(path, bytes, "%s%s%s", runtime, folders[i], file);
@@ -120,13 +116,25 @@ static void *open_beside_runtime(char *path, size_t bytes, int *major)
     return NULL;
 }
 
+static void *open_mapped(char *path, size_t bytes)
+{
+    static const char *const names[] = {"libcupti.so.14", "libcupti.so.13",
+                                        "libcupti.so.12", "libcupti.so.11.8"};
+    void *handle = NULL;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && handle == NULL; i++)
+        handle = mapped(names[i], path, bytes);
+    return handle;
+}
+
 static void *open_any(char *path, size_t bytes)
 {
     int major = 0;
 
-    if (find_mapped("libcupti.so", path, bytes))
-        return dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
-    void *handle = open_beside_runtime(path, bytes, &major);
+    void *handle = open_mapped(path, bytes);
+
+    if (handle == NULL)
+        handle = open_beside_runtime(path, bytes, &major);
 
     if (handle != NULL)
         return handle;
