@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,17 +29,23 @@ static void *driver(void)
     return mapped("libcuda.so.1", NULL, 0);
 }
 
+/* Found once: it is asked every few ms while cuInit runs. Relaxed: whoever finds it finds
+ * the same. */
+static int (*_Atomic count_devices)(int *);
+
 enum cupti_driver cupti_driver_state(void)
 {
-    void *handle = driver();
-    int (*count_devices)(int *) = NULL;
+    int (*count)(int *) = atomic_load_explicit(&count_devices, memory_order_relaxed);
+    void *handle = count == NULL ? driver() : NULL;
     int devices = 0;
 
-    if (handle != NULL)
-        *(void **)&count_devices = dlsym(handle, "cuDeviceGetCount");
-    if (count_devices == NULL)
+    if (handle != NULL) {
+        *(void **)&count = dlsym(handle, "cuDeviceGetCount");
+        atomic_store_explicit(&count_devices, count, memory_order_relaxed);
+    }
+    if (count == NULL)
         return CUPTI_DRIVER_ABSENT;
-    int error = count_devices(&devices);
+    int error = count(&devices);
 
     if (error == CUDA_NOT_INITIALIZED)
         return CUPTI_DRIVER_ASLEEP;
