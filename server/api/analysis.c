@@ -5,11 +5,9 @@
 #include "api/api.h"
 #include "api/json.h"
 
-int analysis_make(struct store *store, const struct file_result *file,
-                  const struct analysis_request *request, struct analysis *analysis)
+int analysis_ask(struct store *store, const struct selection *whose,
+                 const struct analysis_request *request, struct analysis *analysis)
 {
-    struct selection whose = {
-        .rank = request->rank, .pid = 0, .window = request->window};
     struct bottlenecks_request summary = {.k = request->k};
     struct ops_request ops = {
         .device = OPS_CPU, .sort = request->sort, .k = request->k};
@@ -18,26 +16,37 @@ int analysis_make(struct store *store, const struct file_result *file,
     struct gpu_request gpu = {0};
     int error;
 
-    *analysis = (struct analysis){.file = file};
+    *analysis = (struct analysis){0};
+    error = bottlenecks_query(store, whose, &summary, &analysis->summary);
+    if (error == 0)
+        error = ops_query(store, whose, &ops, &analysis->cpu);
+    ops.device = OPS_ACCELERATOR;
+    if (error == 0)
+        error = ops_query(store, whose, &ops, &analysis->cuda);
+    if (error == 0 && whose->window.kind == WINDOW_DEFAULT)
+        error = outer_query(store, whose, request->k, &analysis->outer);
+    if (error == 0)
+        error = steps_query(store, whose, &steps, &analysis->steps);
+    if (error == 0)
+        error = gpu_query(store, whose, &gpu, &analysis->gpu);
+    if (error == 0)
+        error = memory_query(store, whose, &memory, &analysis->memory);
+    return error;
+}
+
+int analysis_make(struct store *store, const struct file_result *file,
+                  const struct analysis_request *request, struct analysis *analysis)
+{
+    struct selection whose = {.rank = request->rank, .window = request->window};
+    int error;
+
     memcpy(whose.session, file->session, sizeof(whose.session));
     if (whose.rank == SELECT_ANY && file->rank >= 0)
         whose.rank = file->rank;
     else if (whose.rank == SELECT_ANY)
         whose.pid = file->pid;
-    error = bottlenecks_query(store, &whose, &summary, &analysis->summary);
-    if (error == 0)
-        error = ops_query(store, &whose, &ops, &analysis->cpu);
-    ops.device = OPS_ACCELERATOR;
-    if (error == 0)
-        error = ops_query(store, &whose, &ops, &analysis->cuda);
-    if (error == 0 && request->window.kind == WINDOW_DEFAULT)
-        error = outer_query(store, &whose, request->k, &analysis->outer);
-    if (error == 0)
-        error = steps_query(store, &whose, &steps, &analysis->steps);
-    if (error == 0)
-        error = gpu_query(store, &whose, &gpu, &analysis->gpu);
-    if (error == 0)
-        error = memory_query(store, &whose, &memory, &analysis->memory);
+    error = analysis_ask(store, &whose, request, analysis);
+    analysis->file = file;
     return error;
 }
 
@@ -144,11 +153,11 @@ static void add_steps(cJSON *body, const struct steps_answer *steps)
                           steps_summary_json(&steps->validation));
 }
 
-cJSON *analysis_json(const struct analysis *analysis)
+/* What a file says beyond what every session does. */
+static void add_file(cJSON *body, const struct analysis *analysis)
 {
     static const char *const memories[] = {NULL, "totals", "deltas"};
     const struct file_result *file = analysis->file;
-    cJSON *body = bottlenecks_json(&analysis->summary), *gpu;
 
     json_text(body, "format", analysis_format(file));
     json_text(body, "file", analysis->path);
@@ -163,6 +172,14 @@ cJSON *analysis_json(const struct analysis *analysis)
               : file->inferred_steps            ? "optimizer"
                                                 : "ProfilerStep");
     json_text(body, "memory_from", memories[file->memory]);
+}
+
+cJSON *analysis_json(const struct analysis *analysis)
+{
+    cJSON *body = bottlenecks_json(&analysis->summary), *gpu;
+
+    if (analysis->file != NULL)
+        add_file(body, analysis);
     gpu = gpu_json(&analysis->gpu);
     cJSON_AddItemToObject(body, "gpu", cJSON_DetachItemFromObject(gpu, "devices"));
     cJSON_Delete(gpu);

@@ -1,4 +1,5 @@
-/* All that the tables say of one trace file: for the command and for its JSON. */
+/* All that the tables say of one trace file, or of one stretch of a session: for the
+ * commands, their JSON and comparisons. */
 #ifndef API_ANALYSIS_H
 #define API_ANALYSIS_H
 
@@ -17,8 +18,8 @@ struct analysis_request {
 };
 
 struct analysis {
-    const char *path; /* borrowed */
-    const struct file_result *file;
+    const char *path;               /* borrowed */
+    const struct file_result *file; /* NULL: of a session */
     struct bottlenecks_answer summary;
     struct outer_answer outer;   /* empty for a part of the file */
     struct ops_answer cpu, cuda; /* as the request sorts and limits them */
@@ -31,6 +32,9 @@ struct analysis {
 MUST_CHECK int analysis_make(struct store *store, const struct file_result *file,
                              const struct analysis_request *request,
                              struct analysis *analysis);
+MUST_CHECK int analysis_ask(struct store *store, const struct selection *whose,
+                            const struct analysis_request *request,
+                            struct analysis *analysis);
 void analysis_free(struct analysis *analysis);
 
 cJSON *analysis_json(const struct analysis *analysis);

@@ -44,23 +44,3 @@ cJSON *api_windows_ask(struct api_call *call)
         return api_refused(call);
     return api_error(call, 409, NULL, "this version records no deep windows");
 }
-
-cJSON *api_compare(struct api_call *call)
-{
-    cJSON *body;
-
-    (void)query_text(&call->query, "a");
-    (void)query_text(&call->query, "b");
-    if (!api_select(call))
-        return api_refused(call);
-    body = cJSON_CreateObject();
-    cJSON_AddNullToObject(body, "base");
-    cJSON_AddArrayToObject(body, "others");
-    cJSON_AddNullToObject(body, "step_ms");
-    cJSON_AddNullToObject(body, "phases");
-    cJSON_AddNullToObject(body, "memory");
-    cJSON_AddArrayToObject(body, "failed");
-    cJSON_AddArrayToObject(body, "ops");
-    json_text(body, "reason", "this version compares nothing");
-    return body;
-}

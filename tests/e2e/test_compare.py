@@ -114,5 +114,34 @@ class Comparison(unittest.TestCase):
             self.assertIn(says, compare(self.base, word, code=3).stderr)
 
 
+class Endpoint(harness.TrainglassTest):
+    def test_two_files_that_are_served_compare_as_on_the_command_line(self):
+        base = trace(self.folder / "base.json")
+        slow = trace(self.folder / "slow.json", conv_us=5000, seed=1)
+        said = json.loads(compare(base, slow, "--json").stdout)
+        self.serve(base, slow)
+        ids = {}
+        harness.wait_for(lambda: len(ids.update(
+            (one["id"], one["steps"]) for one in harness.get_json(
+                self.port, "/api/status")["sessions"]) or ids) == 2, "both files")
+        a, b = said["base"]["session"], said["others"][0]["session"]
+        shown = harness.get_json(self.port, f"/api/compare?a={a}&b={b}")
+        for part in ("step_ms", "phases", "memory", "ops"):
+            self.assertEqual(shown[part], said[part], part)
+
+    def test_two_stretches_of_one_session_compare_too(self):
+        self.serve(trace(self.folder / "base.json"))
+        shown = harness.get_json(self.port, "/api/compare?a=@0-9&b=@10-19")
+        self.assertEqual((shown["base"]["steps"], shown["others"][0]["steps"]), (10, 10))
+        self.assertFalse([op["name"] for op in shown["ops"] if op["changed"]])
+
+    def test_what_is_not_there_is_named(self):
+        self.serve(trace(self.folder / "base.json"))
+        for query, status, field in (("a=none&b=none", 404, "a"), ("a=@0-3&b=@oops", 400, "b"),
+                                     (f"a={'x' * 200}&b=@0-3", 400, "a")):
+            got, body = harness.get(self.port, f"/api/compare?{query}")
+            self.assertEqual((got, json.loads(body)["field"]), (status, field), query)
+
+
 if __name__ == "__main__":
     unittest.main()
