@@ -4,6 +4,8 @@
 
 #include "findings/rules.h"
 
+#define GROWTH_STEPS 10u
+
 #define S_PER_HOUR 3600.0
 
 static void add_full(struct rule_context *context, const char *device, double used,
@@ -96,6 +98,9 @@ void rule_memory_growth(struct rule_context *context)
     const struct memory_answer *memory = &context->summary->memory;
     bool device_grows = false;
 
+    /* Within a few steps memory rises and falls as it must. */
+    if (context->train->count < GROWTH_STEPS)
+        return;
     for (uint32_t i = 0; i < memory->device_count; i++) {
         const struct memory_device *device = &memory->devices[i];
 

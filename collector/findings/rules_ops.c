@@ -29,7 +29,9 @@ void rule_tiny_ops(struct rule_context *context)
     const struct ops_answer *cpu = &context->summary->cpu;
     double calls = cpu->short_count, self = cpu->short_self_ns;
 
-    if (!(calls >= CALLS_NEEDED) || rule_number(context, FACT_COMPILE_USED) > 0)
+    /* Beside a device calls cost only what the device waits for them: launch-bound. */
+    if (!(calls >= CALLS_NEEDED) || rule_number(context, FACT_COMPILE_USED) > 0 ||
+        context->summary->gpu.device_count > 0)
         return;
     double each = self / calls < CALL_NS ? self / calls : CALL_NS;
     double price = calls * each, step = context->train->mean_ns;

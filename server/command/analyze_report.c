@@ -198,8 +198,9 @@ static void print_findings(const struct analysis *analysis, uint32_t columns)
     struct findings findings;
 
     findings_find(&analysis->summary, NULL, &findings);
-    if (findings.count > 0)
-        printf("\nWhat costs time\n");
+    if (analysis->summary.head.steps > 0)
+        printf("\nWhat costs time%s\n",
+               analysis->summary.head.steps == 1 ? ", as far as one step tells" : "");
     for (uint32_t i = 0; i < findings.count; i++) {
         const struct finding *finding = &findings.list[i];
         char lead[16], title[512];
@@ -216,7 +217,7 @@ static void print_findings(const struct analysis *analysis, uint32_t columns)
             terminal_wrapped("- ", finding->advice[j], 7, columns);
     }
     if (findings.count == 0 && analysis->summary.head.steps > 0)
-        printf("\nWhat costs time\n  nothing that the rules know stands out\n");
+        printf("  nothing that the rules know stands out\n");
     findings_free(&findings);
 }
 

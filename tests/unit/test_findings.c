@@ -217,6 +217,35 @@ static void many_tiny_ops_are_priced_by_their_calls(void **state)
     assert_int_equal(findings.count, 0);
 }
 
+static void tiny_ops_beside_a_device_cost_what_it_waits_for(void **state)
+{
+    (void)state;
+    static struct gpu_device busy = {.device = "cuda:0"};
+
+    summary.cpu.short_count = 20000;
+    summary.cpu.short_self_ns = 60 * MS;
+    summary.gpu.devices = &busy;
+    summary.gpu.device_count = 1;
+    look();
+    assert_string_equal(find("tiny-ops")->id, "none");
+}
+
+static void a_trace_of_one_step_has_findings_but_no_trends(void **state)
+{
+    (void)state;
+    static struct memory_device grows = {
+        .device = "cuda:0", .slope_bytes_per_s = GIB, .slope_sure = true};
+
+    summary.head.from_file = true;
+    summary.steps.train.count = 1;
+    summary.memory.devices = &grows;
+    summary.memory.device_count = 1;
+    set_phases(100 * MS, 50 * MS, 40 * MS, 10 * MS);
+    look();
+    assert_string_equal(find("data-loading")->id, "data-loading");
+    assert_string_equal(find("memory-growth")->id, "none");
+}
+
 static void validation_has_a_price_and_is_no_part_of_a_step(void **state)
 {
     (void)state;
@@ -310,6 +339,8 @@ int main(void)
         TEST(claims_on_the_same_time_count_once),
         TEST(a_looping_optimizer_is_found_and_a_fused_one_is_not),
         TEST(many_tiny_ops_are_priced_by_their_calls),
+        TEST(tiny_ops_beside_a_device_cost_what_it_waits_for),
+        TEST(a_trace_of_one_step_has_findings_but_no_trends),
         TEST(validation_has_a_price_and_is_no_part_of_a_step),
         TEST(memory_near_its_limit_is_a_risk_of_that_device),
         TEST(growing_memory_says_when_it_is_full),
