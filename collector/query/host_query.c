@@ -20,6 +20,22 @@ static void fill_point(const struct host_sample *from, struct host_point *to)
                               .memory_used_bytes = from->memory_used_bytes};
 }
 
+static void forget_point(struct host_point *point)
+{
+    const double unknown = (double)NAN;
+
+    *point = (struct host_point){.cpu_share = unknown,
+                                 .steal_share = unknown,
+                                 .iowait_share = unknown,
+                                 .job_cpu = unknown,
+                                 .disk_read_bytes_per_s = unknown,
+                                 .disk_write_bytes_per_s = unknown,
+                                 .net_receive_bytes_per_s = unknown,
+                                 .net_send_bytes_per_s = unknown,
+                                 .throttled_share = unknown,
+                                 .memory_used_bytes = unknown};
+}
+
 static int list_points(const struct pick *pick, struct host_answer *answer)
 {
     const struct host_state *state = &pick->store->host;
@@ -91,6 +107,13 @@ int host_query(struct store *store, const struct selection *selection,
     const struct host_state *state = &store->host;
 
     pick_window(&pick, &selection->window);
+    forget_point(&answer->now);
+    if (answer->head.from_file) {
+        answer->head.reason = "a trace file says nothing of its machine";
+        answer->cpu_limit = answer->memory_limit_bytes = (double)NAN;
+        pick_end(&pick);
+        return 0;
+    }
     if (state->count > 0)
         fill_point(&state->points[(state->count - 1) % STATE_HOST_POINTS],
                    &answer->now);

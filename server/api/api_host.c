@@ -1,4 +1,6 @@
 /* GET /api/host: the machine under the job, once a second. */
+#include <math.h>
+
 #include "api/api.h"
 #include "api/json.h"
 #include "query/host_query.h"
@@ -18,7 +20,8 @@ static const char *const columns[] = {"unix_ms",
 
 static void point_values(const struct host_point *point, double *values)
 {
-    const double all[COLUMNS] = {(double)point->unix_ns / 1e6,
+    const double all[COLUMNS] = {point->unix_ns == 0 ? (double)NAN
+                                                     : (double)point->unix_ns / 1e6,
                                  point->cpu_share,
                                  point->steal_share,
                                  point->iowait_share,

@@ -101,6 +101,17 @@ test("numbers of the last minute do not enter a view of something else", () => {
   assert.equal(next.bottlenecks, state.bottlenecks);
 });
 
+test("a run that is over is shown as long as it was, a young one gets room to grow", () => {
+  const length = (more) => {
+    const state = store.receive_answer(store.receive_status(store.initial, status(session("a", more)), 5000), "steps", { steps: steps(0, 9) });
+    const { from, to } = store.range_of(state);
+    return to - from;
+  };
+  const [young, over] = [length({}), length({ state: "ended" })];
+  assert.equal(young, 10e3);
+  assert.ok(over > 0 && over < young, `${over}`);
+});
+
 test("while paused nothing moves, and the stream goes on into memory", () => {
   const paused = store.pause(running(), 1);
   const later = store.receive_event(paused, { type: "steps", data: { steps: steps(100, 149) } }, 2);

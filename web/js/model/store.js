@@ -166,14 +166,15 @@ export function window_of(state) {
 
 /**
  * What all lanes show: {from, to} in ms of the session's axis. A young run fills it from the left,
- * until the window is full.
+ * until the window is full; one that is over is shown as long as it was.
  */
 export function range_of(state) {
   if (state.view.paused) return state.view.paused;
   const length = WINDOW_MS[window_of(state)];
   const first = oldest(state.series) ?? 0, last = newest(state.series) ?? 0;
   if (last - first >= length) return { from: last - length, to: last };
-  return { from: first, to: Math.max(last, first + Math.min(length, YOUNG_MS)) };
+  const least = is_over(session_of(state)) ? 1 : Math.min(length, YOUNG_MS);
+  return { from: first, to: Math.max(last, first + least) };
 }
 
 /** The parameter `window` of every endpoint: a selection, else a still range, else the window. */

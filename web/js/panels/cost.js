@@ -60,8 +60,10 @@ export function source_note(row) {
   return parts.join("; ");
 }
 
-function measured_text(told, over) {
+function measured_text(told, session) {
+  const over = session?.state !== "running";
   if (!told) return "";
+  if (session?.from_file) return "a trace file: nothing is spent on it";
   if (over && !is_measured(told)) return "not measured: the run was too short";
   if (told.reason && !known(told.measured_pct)) return told.reason;
   if (told.state === "nothing_fits") return "nothing fits the budget: only steps and phases are recorded";
@@ -107,7 +109,7 @@ function render_requests(state, alive, why) {
 export function render_cost_panel(state) {
   const session = session_of(state), told = state.overhead;
   const alive = session?.state === "running";
-  set_text($("cost-note"), measured_text(told, !alive));
+  set_text($("cost-note"), measured_text(told, session));
   set_hidden($("budget-row"), !alive);
   const why = refused_level(state);
   for (const button of $("budgets").children) {
