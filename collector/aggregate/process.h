@@ -121,8 +121,8 @@ struct process {
     struct process_linked *linked; /* of a file, by text; NULL where not known */
     uint32_t linked_count;
     bool linked_devices, linked_memory; /* the file tells of them */
-    struct series rss;           /* resident bytes, CPU share of one core */
-    double rss_bytes, cpu_share; /* NaN unknown */
+    struct series rss;                  /* resident bytes, CPU share of one core */
+    double rss_bytes, cpu_share;        /* NaN unknown */
     struct process_fact facts[WIRE_FACTS];
     uint32_t fact_count;
     struct process_capability capabilities[WIRE_SOURCES];

@@ -221,8 +221,10 @@ static uint32_t add(struct texts *texts, const char *clean, uint32_t h, uint32_t
 
     if (text == NULL)
         return 0;
-    *at(texts, id) = (struct text){
-        .text = text, .length = (uint32_t)length, .hash = h, .class = texts_classify(text)};
+    *at(texts, id) = (struct text){.text = text,
+                                   .length = (uint32_t)length,
+                                   .hash = h,
+                                   .class = texts_classify(text)};
     texts->index[slot] = id;
     texts->count++;
     texts->full = texts->count > texts->index_mask / 2 && !index_grow(texts);

@@ -1,6 +1,7 @@
 #include "report/members.h"
 
 #include <stdio.h>
+#include <string.h>
 
 const cJSON *members_find(const cJSON *object, const char *const *path)
 {
@@ -16,7 +17,22 @@ double members_number(const cJSON *item)
 
 const char *members_text(const cJSON *item)
 {
-    return cJSON_IsString(item) ? item->valuestring : "";
+    const char *text = cJSON_GetStringValue(item);
+
+    return text != NULL ? text : "";
+}
+
+const cJSON *members_session(const cJSON *report)
+{
+    const char *id = TEXT(report, "bottlenecks", "session");
+    const cJSON *one;
+
+    cJSON_ArrayForEach(one, MEMBER(report, "status", "sessions"))
+    {
+        if (strcmp(TEXT(one, "id"), id) == 0)
+            return one;
+    }
+    return NULL;
 }
 
 const char *members_time(char text[MEMBERS_TIME_BYTES], double ms)

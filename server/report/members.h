@@ -11,6 +11,9 @@ const cJSON *members_find(const cJSON *object, const char *const *path);
 double members_number(const cJSON *item);
 const char *members_text(const cJSON *item);
 
+/* Of a report: the session that it is about, as its status has it; NULL without. */
+const cJSON *members_session(const cJSON *report);
+
 /* A time as people read it, in `text`: "14.3 ms", "1.32 s"; "–" where it is not known. */
 #define MEMBERS_TIME_BYTES 24
 const char *members_time(char text[MEMBERS_TIME_BYTES], double ms);

@@ -1,6 +1,5 @@
 /* The report as one HTML file: no script, nothing fetched, light and dark. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "report/members.h"
 #include "report/report.h"
@@ -99,23 +98,11 @@ static int places(double value)
     return value >= 100 || isnan(value) ? 0 : value >= 10 ? 1 : value >= 1 ? 2 : 3;
 }
 
-static const cJSON *session_of(const cJSON *report)
-{
-    const char *id = TEXT(report, "bottlenecks", "session");
-    const cJSON *one;
-
-    cJSON_ArrayForEach(one, MEMBER(report, "status", "sessions"))
-    {
-        if (strcmp(TEXT(one, "id"), id) == 0)
-            return one;
-    }
-    return NULL;
-}
-
 static void put_head(FILE *out, const cJSON *report)
 {
     const cJSON *interval = MEMBER(report, "overhead", "ci95_pct");
-    const cJSON *session = session_of(report), *found = MEMBER(report, "bottlenecks");
+    const cJSON *session = members_session(report),
+                *found = MEMBER(report, "bottlenecks");
     double step = NUMBER(found, "step_ms", "mean"),
            avoid = NUMBER(found, "avoidable_ms");
 

@@ -41,23 +41,11 @@ static void put_number(FILE *out, double value, const char *unit)
         fprintf(out, "%.3g%s", value, unit);
 }
 
-static const cJSON *session_of(const cJSON *report)
-{
-    const char *id = TEXT(report, "bottlenecks", "session");
-    const cJSON *one;
-
-    cJSON_ArrayForEach(one, MEMBER(report, "status", "sessions"))
-    {
-        if (strcmp(TEXT(one, "id"), id) == 0)
-            return one;
-    }
-    return NULL;
-}
-
 static void put_headline(FILE *out, const cJSON *report)
 {
     const cJSON *interval = MEMBER(report, "overhead", "ci95_pct");
-    const cJSON *session = session_of(report), *found = MEMBER(report, "bottlenecks");
+    const cJSON *session = members_session(report),
+                *found = MEMBER(report, "bottlenecks");
     double step = NUMBER(found, "step_ms", "mean"),
            avoid = NUMBER(found, "avoidable_ms");
 

@@ -61,7 +61,8 @@ static void *symbol(void *library, const char *name)
     return found;
 }
 
-#define CALL(library, name, types, ...) (((int(*) types)symbol(library, name))(__VA_ARGS__))
+#define CALL(library, name, types, ...)                                                \
+    (((int(*) types)symbol(library, name))(__VA_ARGS__))
 
 static double now_us(void)
 {
@@ -88,8 +89,8 @@ static int enable(uint32_t kind)
 
 static int subscribe(void **handle)
 {
-    return CALL(cupti, "cuptiSubscribe", (void **, void *, void *), handle, (void *)ignore,
-                NULL);
+    return CALL(cupti, "cuptiSubscribe", (void **, void *, void *), handle,
+                (void *)ignore, NULL);
 }
 
 static int start(void)
@@ -129,8 +130,9 @@ static void toggle(void)
         stop();
         on += b - a, flush += d - c, off += now_us() - d;
     }
-    printf("{\"enable_us\": %.1f, \"flush_us\": %.1f, \"disable_and_flush_us\": %.1f}\n",
-           on / 200, flush / 200, off / 200);
+    printf(
+        "{\"enable_us\": %.1f, \"flush_us\": %.1f, \"disable_and_flush_us\": %.1f}\n",
+        on / 200, flush / 200, off / 200);
 }
 
 static void answer(const char *question)
@@ -148,8 +150,10 @@ static void answer(const char *question)
         begun = start();
     if (strcmp(question, "calls") == 0) {
         fine = 0;
-        for (uint32_t call = 200; call < 300; call++) /* cuMemsetD32Async and its like */
-            fine |= CALL(cupti, "cuptiActivityEnableDriverApi", (uint32_t, uint8_t), call, 1);
+        for (uint32_t call = 200; call < 300;
+             call++) /* cuMemsetD32Async and its like */
+            fine |= CALL(cupti, "cuptiActivityEnableDriverApi", (uint32_t, uint8_t),
+                         call, 1);
     }
     work(1000);
     if (strcmp(question, "disabled") == 0)
@@ -177,7 +181,8 @@ int main(int count, char **words)
     int error = CALL(cuda, "cuInit", (unsigned), 0);
 
     if (error == 0)
-        error = CALL(cuda, "cuDevicePrimaryCtxRetain", (void **, int), &context, device);
+        error =
+            CALL(cuda, "cuDevicePrimaryCtxRetain", (void **, int), &context, device);
     if (error == 0)
         error = CALL(cuda, "cuCtxSetCurrent", (void *), context);
     if (error == 0)
