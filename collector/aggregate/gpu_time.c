@@ -69,6 +69,13 @@ static void add_ns(struct gpu_cell *cell, size_t place, int64_t ns)
     *sum += ns;
 }
 
+/* The first step that the ring still holds. */
+static uint64_t oldest_step(const struct gpu *gpu)
+{
+    return gpu->step_count > gpu->step_capacity ? gpu->step_count - gpu->step_capacity
+                                                : 0;
+}
+
 static void account(struct gpu *gpu, struct gpu_table *table, size_t place,
                     const struct gpu_span *span)
 {
@@ -84,6 +91,9 @@ static void account(struct gpu *gpu, struct gpu_table *table, size_t place,
         add_ns(&table->buckets[bucket], place, end - at);
         at = end;
     }
+    /* A device that rested long enough has steps behind it that the ring forgot. */
+    if (table->step_at < oldest_step(gpu))
+        table->step_at = oldest_step(gpu);
     for (uint64_t i = table->step_at; i < gpu->step_count; i++) {
         const struct gpu_span *step = &gpu->steps[i % gpu->step_capacity];
         int64_t from = longer(step->start_ns, span->start_ns);
@@ -225,12 +235,10 @@ void gpu_finish(struct gpu *gpu, int64_t to_ns)
 uint64_t gpu_sum_steps(const struct gpu *gpu, const struct gpu_table *table,
                        const int64_t range[2], struct gpu_cell *sum)
 {
-    uint64_t first =
-        gpu->step_count > gpu->step_capacity ? gpu->step_count - gpu->step_capacity : 0;
     uint64_t count = 0;
 
     *sum = (struct gpu_cell){0};
-    for (uint64_t i = first; i < gpu->step_count; i++) {
+    for (uint64_t i = oldest_step(gpu); i < gpu->step_count; i++) {
         const struct gpu_span *step = &gpu->steps[i % gpu->step_capacity];
 
         if (step->start_ns < range[0] || step->end_ns > range[1])

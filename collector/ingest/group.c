@@ -35,9 +35,11 @@ static const char *next_line(const char *at)
 
 uint64_t group_value(const char *text, const char *key, uint64_t missing)
 {
+    size_t length = strlen(key);
+
     for (const char *at = text; *at != '\0'; at = next_line(at))
-        if (strncmp(at, key, strlen(key)) == 0 && at[strlen(key)] <= ':')
-            return strtoull(at + strlen(key) + 1, NULL, 10);
+        if (strncmp(at, key, length) == 0 && at[length] != '\0' && at[length] <= ':')
+            return strtoull(at + length + 1, NULL, 10);
     return missing;
 }
 

@@ -21,11 +21,14 @@
 
 enum flag { FLAG_TOP, FLAG_RANK, FLAG_STEPS, FLAG_FAIL_ON };
 
-/* A result of `analyze --json` names its session first, a trace never does. */
+/* A result of `analyze --json` names its session first, a trace never does. What can be
+ * read only once, as a pipe, is a trace. */
 static bool is_result(const char *path)
 {
     char first[RESULT_FIRST_BYTES + 1] = "";
-    FILE *file = fopen(path, "re");
+    struct stat status;
+    FILE *file =
+        stat(path, &status) == 0 && S_ISREG(status.st_mode) ? fopen(path, "re") : NULL;
     size_t length;
     const char *key;
 

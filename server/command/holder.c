@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "client.h"
 #include "wire/segment.h"
 
 #define ANSWER_BYTES 4096u
+#define ANSWER_MS    500
 
 /* Is a socket of ours listening there? /proc/net/tcp: local address, state, uid. */
 static bool listener_is_ours(uint16_t port)
@@ -76,11 +78,14 @@ static bool is_free(uint16_t port)
         .sin_port = htons(port),
         .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
     };
+    /* One that accepts no more would hold us for minutes. */
+    struct timeval timeout = {.tv_usec = ANSWER_MS * 1000};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool refused;
 
     if (fd < 0)
         return false;
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
     refused = connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 &&
               errno == ECONNREFUSED;
     close(fd);
@@ -92,7 +97,7 @@ enum holder holder_ask(uint16_t port, const char *directory)
     struct client_question question = {.port = port,
                                        .path = "/healthz",
                                        .token = "",
-                                       .patience_ms = 500,
+                                       .patience_ms = ANSWER_MS,
                                        .bytes_max = ANSWER_BYTES};
     struct client_answer answer;
     bool ours;

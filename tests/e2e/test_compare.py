@@ -100,6 +100,17 @@ class Comparison(unittest.TestCase):
         self.assertEqual(whole["ops"], short["ops"])
         self.assertEqual(whole["step_ms"], short["step_ms"])
 
+    def test_a_trace_may_come_through_a_pipe(self):
+        slow = trace(self.folder / "slow.json", conv_us=5000, seed=1)
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        feeder = subprocess.Popen(["cp", slow, pipe])
+        self.addCleanup(feeder.wait)
+        self.addCleanup(feeder.kill)
+        whole = json.loads(compare(self.base, slow, "--json").stdout)
+        piped = json.loads(compare(self.base, pipe, "--json").stdout)
+        self.assertEqual(whole["ops"], piped["ops"])
+
     def test_several_are_each_compared_with_the_base_and_fit_80_columns(self):
         others = [trace(self.folder / f"{n}.json", conv_us=4000 + 500 * n, seed=n)
                   for n in (1, 2)]

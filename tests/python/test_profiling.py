@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pathlib
+import socketserver
 import tempfile
 import threading
 import unittest
@@ -154,6 +155,12 @@ class Health(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class OtherLanguage(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.recv(1024)
+        self.request.sendall(b"-ERR unknown command\r\n")
+
+
 class Page(unittest.TestCase):
     def test_the_address_is_that_of_a_server_that_watches_our_folder(self):
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Health)
@@ -167,6 +174,16 @@ class Page(unittest.TestCase):
             with mock.patch.object(Health, "directory", "/theirs"):
                 with contextlib.redirect_stderr(io.StringIO()):
                     self.assertIsNone(trainglass.url())
+
+    def test_a_program_on_the_port_that_speaks_no_http_is_passed_over(self):
+        server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), OtherLanguage)
+        self.addCleanup(server.server_close)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.shutdown)
+        port = str(server.server_address[1])
+        with mock.patch.dict("os.environ", TRAINGLASS_PORT=port, TRAINGLASS_DIR="/ours"):
+            with contextlib.redirect_stderr(io.StringIO()):
+                self.assertIsNone(trainglass.url())
 
     def test_without_a_server_there_is_no_address_and_one_line_says_so(self):
         with mock.patch.dict("os.environ", TRAINGLASS_PORT="1", TRAINGLASS_DIR="/nowhere"):

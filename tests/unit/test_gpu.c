@@ -227,6 +227,29 @@ static void busy_and_idle_are_the_span_to_the_nanosecond_in_any_order(void **sta
     assert_memory_equal(&sum, sums(bench), sizeof(sum));
 }
 
+static void
+a_step_is_as_long_as_it_was_when_the_device_rested_through_a_whole_ring(void **state)
+{
+    struct bench *bench = *state;
+    const int64_t steps = GPU_STEPS + 100, length = 10 * US;
+    const int64_t newest[2] = {(steps - 1) * length, steps * length};
+    struct gpu_cell sum;
+
+    work(bench, "a", (int64_t[2]){0, length}, 1, 0);
+    for (int64_t i = 0; i < steps; i++) {
+        struct event event = {.time = (uint64_t)(i * length),
+                              .value = (uint64_t)length,
+                              .meta = EVENT_META(0, EVENT_STEP, 0, 0)};
+
+        gpu_fold(&bench->gpu, bench->texts, &event, 1);
+        gpu_settle(&bench->gpu, i * length);
+    }
+    gpu_finish(&bench->gpu, newest[1]);
+    assert_int_equal(
+        gpu_sum_steps(&bench->gpu, gpu_find(&bench->gpu, CUDA0), newest, &sum), 1);
+    assert_int_equal(gpu_busy_ns(&sum) + gpu_idle_ns(&sum), length);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -244,6 +267,7 @@ int main(void)
         TEST(without_the_host_a_gap_is_unknown),
         TEST(steps_get_what_lies_in_them),
         TEST(busy_and_idle_are_the_span_to_the_nanosecond_in_any_order),
+        TEST(a_step_is_as_long_as_it_was_when_the_device_rested_through_a_whole_ring),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

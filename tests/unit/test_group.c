@@ -134,6 +134,15 @@ static void nonsense_is_no_limit(void **state)
     }
 }
 
+static void a_key_at_which_the_text_was_cut_has_no_value(void **state)
+{
+    static const char text[] = "nr_periods 7\nnr_throttled\0 9";
+
+    (void)state;
+    assert_int_equal(group_value(text, "nr_periods", 1), 7);
+    assert_int_equal(group_value(text, "nr_throttled", 1), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +155,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(in_a_container_the_mounted_root_is_the_group,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(nonsense_is_no_limit, set_up, tear_down),
+        cmocka_unit_test(a_key_at_which_the_text_was_cut_has_no_value),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

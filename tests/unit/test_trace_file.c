@@ -34,19 +34,25 @@ static struct file_result result;
     "\"pid\":5,\"tid\":5,\"ts\":" #ts                                                  \
     ",\"args\":{\"Device Type\":1,\"Device Id\":0,\"Bytes\":" #bytes more "}}"
 
-static int load(const char *events)
+/* `head`: keys before the list of events, each with its comma. */
+static int load_with(const char *head, const char *events)
 {
     char path[] = "/tmp/trainglass-test-XXXXXX";
     int fd = mkstemp(path);
     struct file_request request = {.path = path};
 
     assert_true(fd >= 0);
-    dprintf(fd, "{\"traceEvents\":[%s]}", events);
+    dprintf(fd, "{%s\"traceEvents\":[%s]}", head, events);
     close(fd);
     int error = file_load(store, &request, &result);
 
     unlink(path);
     return error;
+}
+
+static int load(const char *events)
+{
+    return load_with("", events);
 }
 
 static int begin(void **state)
@@ -263,6 +269,26 @@ static void stamps_at_the_ends_of_time_are_skipped_and_counted(void **state)
     assert_int_equal(result.span_ns, 10000);
 }
 
+static void
+a_base_time_that_leaves_the_range_of_stamps_is_left_out_and_said(void **state)
+{
+    static const char *const heads[] = {
+        "\"baseTimeNanoseconds\":9223372036854775807,",
+        "\"baseTimeNanoseconds\":-9223372036854775807,"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(load_with(heads[i], OP("a", 1000, 10) "," OP("b", -2000, 5)),
+                         0);
+        assert_string_equal(result.error,
+                            "its base time is impossible: it was left out");
+        assert_int_equal(result.span_ns, 3010000);
+    }
+    assert_int_equal(
+        load_with("\"baseTimeNanoseconds\":1700000000000000000,", OP("a", 1000, 10)),
+        0);
+    assert_string_equal(result.error, "");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -279,6 +305,7 @@ int main(void)
         TEST(memory_without_totals_is_summed_from_zero),
         TEST(a_file_without_events_leaves_no_session_behind),
         TEST(stamps_at_the_ends_of_time_are_skipped_and_counted),
+        TEST(a_base_time_that_leaves_the_range_of_stamps_is_left_out_and_said),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -218,6 +218,16 @@ static int name_threads(struct feeding *feeding)
     return 0;
 }
 
+static void add_linked(struct process_linked *to, const struct process_linked *from)
+{
+    to->device_total_ns = file_sum(to->device_total_ns, from->device_total_ns);
+    to->device_self_ns = file_sum(to->device_self_ns, from->device_self_ns);
+    to->outer_ns = file_sum(to->outer_ns, from->outer_ns);
+    to->outer_count += from->outer_count;
+    to->host_bytes = file_sum(to->host_bytes, from->host_bytes);
+    to->device_bytes = file_sum(to->device_bytes, from->device_bytes);
+}
+
 static void give_linked(struct feeding *feeding)
 {
     static const struct process_linked nothing;
@@ -236,12 +246,7 @@ static void give_linked(struct feeding *feeding)
 
         if (text == 0 || text >= texts)
             continue;
-        linked[text].device_total_ns += from->device_total_ns;
-        linked[text].device_self_ns += from->device_self_ns;
-        linked[text].outer_ns += from->outer_ns;
-        linked[text].outer_count += from->outer_count;
-        linked[text].host_bytes += from->host_bytes;
-        linked[text].device_bytes += from->device_bytes;
+        add_linked(&linked[text], from);
     }
     process->linked = linked;
     process->linked_count = texts;

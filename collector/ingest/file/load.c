@@ -73,6 +73,22 @@ static int read_all(struct file *file, struct trace_reader *reader,
     return file->out_of_memory ? -ENOMEM : error;
 }
 
+/* What is to be added to the file's stamps; nothing where that leaves the range of
+ * stamps, and the file says so. */
+static int64_t base_of(const struct file *file, const struct trace_reader *reader)
+{
+    int64_t base_ns = trace_reader_head(reader)->base_time_ns, from_ns, to_ns;
+
+    if (base_ns == 0 || (!__builtin_add_overflow(base_ns, file->from_ns, &from_ns) &&
+                         !__builtin_add_overflow(base_ns, file->to_ns, &to_ns) &&
+                         from_ns >= -FILE_TIME_MAX_NS && to_ns <= FILE_TIME_MAX_NS))
+        return base_ns;
+    if (file->result->error[0] == '\0')
+        snprintf(file->result->error, sizeof(file->result->error),
+                 "its base time is impossible: it was left out");
+    return 0;
+}
+
 /* ---- what it says of itself ------------------------------------------------------------- */
 
 /* FNV-1a. */
@@ -100,7 +116,8 @@ static void identify(const struct file *file, const struct trace_reader *reader,
         identity->pid = (uint32_t)pid;
     if (head->has_rank && head->rank >= 0 && head->rank <= INT32_MAX) {
         identity->rank = (int32_t)head->rank;
-        identity->world_size = (int32_t)head->world_size;
+        if (head->world_size >= 0 && head->world_size <= INT32_MAX)
+            identity->world_size = (int32_t)head->world_size;
     }
     snprintf(identity->path, sizeof(identity->path), "%s", request->path);
 }
@@ -261,7 +278,7 @@ static int arrange(struct file *file)
 static int enter(struct file *file, struct store *store, struct trace_reader *reader,
                  const struct file_request *request, struct process **made)
 {
-    int64_t base_ns = trace_reader_head(reader)->base_time_ns;
+    int64_t base_ns = base_of(file, reader);
     struct process_identity identity;
     struct session *session;
 

@@ -175,11 +175,12 @@ static void add_device_time(struct walk *walk, const struct open *ended)
     if (ended->device_ns == 0)
         return;
     if (name < file->linked_count)
-        file->linked[name].device_total_ns += ended->device_ns;
+        file->linked[name].device_total_ns =
+            file_sum(file->linked[name].device_total_ns, ended->device_ns);
     for (uint32_t i = walk->depth; i-- > 0;) {
         if (walk->open[i].event.time > ended->event.time)
             continue; /* it began inside of this one, and outlasts it */
-        walk->open[i].device_ns += ended->device_ns;
+        walk->open[i].device_ns = file_sum(walk->open[i].device_ns, ended->device_ns);
         return;
     }
 }
@@ -218,7 +219,9 @@ static int64_t launched(struct walk *walk, const struct event *call)
 
         if (!is_op(event))
             continue;
-        file->linked[EVENT_NAME(event->meta)].device_self_ns += device_ns;
+        struct process_linked *linked = &file->linked[EVENT_NAME(event->meta)];
+
+        linked->device_self_ns = file_sum(linked->device_self_ns, device_ns);
         break;
     }
     return device_ns;
@@ -228,7 +231,7 @@ static void note_outermost(struct walk *walk, const struct event *event)
 {
     struct process_linked *linked = &walk->file->linked[EVENT_NAME(event->meta)];
 
-    linked->outer_ns += (int64_t)event->value;
+    linked->outer_ns = file_sum(linked->outer_ns, (int64_t)event->value);
     linked->outer_count++;
 }
 

@@ -9,6 +9,8 @@
 
 #define FILE_THREADS_MAX 448u /* of PROCESS_THREADS; the rest are devices */
 
+#define FILE_TIME_MAX_NS (INT64_C(1) << 61) /* the year 2043; spans stay within int64 */
+
 /* A file's stamps may be cut to whole us: a child may seem to outlast its parent. */
 #define FILE_ROUNDING_NS 1000
 

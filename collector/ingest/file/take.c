@@ -6,7 +6,6 @@
 #include "ingest/trace/args.h"
 
 #define DURATION_MAX_NS (INT64_C(1000000) * 1000000000) /* eleven days */
-#define TIME_MAX_NS     (INT64_C(1) << 61) /* the year 2043; spans stay within int64 */
 
 void *file_list_add(struct file *file, struct file_list *list, size_t size)
 {
@@ -323,7 +322,7 @@ static void take_range(struct file *file, const struct trace_event *event)
         take_cpu(file, event, EVENT_RUNTIME);
         return;
     case TRACE_USER_ANNOTATION:
-        if (!file_take_own(file, event))
+        if (file->held >= FILE_EVENTS_MAX || !file_take_own(file, event))
             take_cpu(file, event, EVENT_USER_RANGE);
         return;
     case TRACE_KERNEL:
@@ -346,7 +345,8 @@ static void take_range(struct file *file, const struct trace_event *event)
 
 static void take(struct file *file, const struct trace_event *event)
 {
-    if (UNLIKELY(event->time_ns > TIME_MAX_NS || event->time_ns < -TIME_MAX_NS)) {
+    if (UNLIKELY(event->time_ns > FILE_TIME_MAX_NS ||
+                 event->time_ns < -FILE_TIME_MAX_NS)) {
         skip(file, event, FILE_SKIP_DURATION);
     } else if (LIKELY(event->phase == 'X')) {
         if (UNLIKELY(event->duration_ns < 0 || event->duration_ns > DURATION_MAX_NS))

@@ -222,12 +222,27 @@ static void watch(void)
 
 /* ---- whose turn it is -------------------------------------------------------------- */
 
+static void say_let_go(void)
+{
+    atomic_store_explicit(&let_go, 1, memory_order_release);
+    futex_wake(&let_go);
+}
+
 static bool take(void)
 {
     size_t bytes = sizeof(size_t), zeroed = 1;
+
+    /* Sequentially consistent, with cupti_yield(): of two that come at once, either we
+     * see that he yields, or he sees that we are in CUPTI and waits. */
+    atomic_store(&let_go, 0);
+    if (atomic_load(&yields) > 0) {
+        say_let_go();
+        return false;
+    }
     int error = library.register_callbacks(buffers_request, buffers_complete);
 
     if (error != CUPTI_OK) {
+        say_let_go();
         become(WIRE_STATE_UNAVAILABLE, state_reason(error));
         retry_later();
         return false;
@@ -240,7 +255,6 @@ static bool take(void)
     say_clock();
     suspicious = worked = false;
     become(WIRE_STATE_ACTIVE, NULL);
-    atomic_store_explicit(&let_go, 0, memory_order_relaxed);
     return true;
 }
 
@@ -253,8 +267,7 @@ static void give_away(void)
     become(WIRE_STATE_YIELDED,
            "given to torch.profiler while it records: its trace has "
            "the GPU work of this time");
-    atomic_store_explicit(&let_go, 1, memory_order_release);
-    futex_wake(&let_go);
+    say_let_go();
 }
 
 /* One turn of our thread; how long it may rest then, in ms. */
@@ -367,8 +380,7 @@ static void *run(void *unused)
         }
     }
     atomic_store_explicit(&owner, 0, memory_order_relaxed);
-    atomic_store_explicit(&let_go, 1, memory_order_release);
-    futex_wake(&let_go);
+    say_let_go();
     return NULL;
 }
 
@@ -385,7 +397,7 @@ static void wait_let_go(unsigned ms)
 {
     uint64_t end = now_ns() + UINT64_C(1000000) * ms, now;
 
-    while (atomic_load_explicit(&let_go, memory_order_acquire) == 0 &&
+    while (atomic_load(&let_go) == 0 && /* pairs with take() and say_let_go() */
            (now = now_ns()) < end)
         futex_wait(&let_go, 0, (unsigned)((end - now) / 1000000) + 1);
 }
@@ -447,7 +459,7 @@ void cupti_yield(bool begins)
 
     if (begins) {
         atomic_store_explicit(&yielded, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&yields, 1, memory_order_acq_rel);
+        atomic_fetch_add(&yields, 1); /* pairs with take() */
         if (has_thread()) {
             wish();
             wait_let_go(YIELD_WAIT_MS);

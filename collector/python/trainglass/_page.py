@@ -16,12 +16,13 @@ TIMEOUT_S = 0.5
 
 def _ask(address: str) -> Any:
     """The answer of a server on this machine, past any proxy; None without one."""
+    import http.client
     import urllib.request
 
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         return opener.open(address, timeout=TIMEOUT_S)
-    except (OSError, ValueError):
+    except (OSError, ValueError, http.client.HTTPException):  # it may speak another language
         return None
 
 
@@ -39,6 +40,8 @@ def _usual() -> str:
 def url() -> Optional[str]:
     """The address of the page of this job; None, and one line that says why, when no
     server of ours answers."""
+    import http.client
+
     directory = os.environ.get("TRAINGLASS_DIR") or _usual()
     first = os.environ.get("TRAINGLASS_PORT", "8080")
     start = int(first) if first.isdigit() else 8080
@@ -50,7 +53,7 @@ def url() -> Optional[str]:
         with answer:
             try:
                 health = json.loads(answer.read(65536))
-            except (OSError, ValueError):
+            except (OSError, ValueError, http.client.HTTPException):
                 continue
         if _is_ours(health, directory):
             return address

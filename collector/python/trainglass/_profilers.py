@@ -9,6 +9,7 @@ the rest of the process if it finds CUPTI held then. torch 2.15's second backend
 subscription of its own that outlives its windows: it gets CUPTI for good.
 """
 
+import contextlib
 import functools
 
 from trainglass import _constants as c
@@ -48,7 +49,8 @@ def _around(original, before=None, after=None, text=None):
             return original(*arguments, **words)
         finally:
             if after is not None:
-                after()
+                with contextlib.suppress(Exception):
+                    after()
 
     return wrapper
 
