@@ -13,6 +13,7 @@ import lightning_jobs as jobs
 import torch
 
 from trainglass.lightning import ProfilerCallback
+from trainglass.lightning.parameters import WHOLE_EPOCH
 
 
 def profiling():
@@ -204,6 +205,22 @@ class TrainingGoesOn(Fits):
         self.assertIn("aten::linear", seen)
         self.assertIn("another torch.profiler started; it has the rest of the window", out)
         self.assertEqual(self.steps(), [1, 2, 3])
+
+    def test_a_window_of_a_whole_epoch_promises_no_number_of_steps(self):
+        out = jobs.fit(self.callback(profile_steps=WHOLE_EPOCH, warmup_steps=0))
+        self.assertEqual(self.steps(), list(range(jobs.BATCHES)))
+        self.assertIn("[Profiler] Epoch 1: Profiling all steps from 0...\n", out)
+        self.assertNotIn("ended after", out)
+
+    def test_a_profiler_with_functions_of_its_own_gets_them_back(self):
+        from importlib import import_module
+
+        profiler = import_module(jobs.NAME + ".profilers").PassThroughProfiler()
+        seen = []
+        profiler.start = own = seen.append
+        jobs.fit(self.callback(lightning_report=True), profiler=profiler)
+        self.assertIn("run_training_epoch", seen)
+        self.assertIs(profiler.start, own)
 
     def test_beside_lightnings_own_profiler_there_are_no_windows(self):
         where = self.folder.parent

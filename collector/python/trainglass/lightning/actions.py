@@ -53,7 +53,7 @@ class Actions:
 
     def __init__(self) -> None:
         self._profiler: Any = None
-        self._names: tuple[str, ...] = ()
+        self._before: dict[str, Any] = {}  # what the instance had of its own
         self._began = 0.0
         self._seconds = 0.0
         self._open: dict[str, float] = {}
@@ -64,6 +64,8 @@ class Actions:
         if self._profiler is not None or profiler is None:
             return
         self._open, self._rows = {}, {}
+        own = getattr(profiler, "__dict__", {})
+        self._before = {name: own[name] for name in ("start", "stop") if name in own}
         try:
             profiler.start = self._around_start(profiler.start)
             profiler.stop = self._around_stop(profiler.stop)
@@ -79,6 +81,7 @@ class Actions:
             self._seconds = time.perf_counter() - self._began
             for name in ("start", "stop"):
                 vars(profiler).pop(name, None)
+            vars(profiler).update(self._before)
 
     def _around_start(self, original: Callable[..., Any]) -> Callable[..., Any]:
         opened, now = self._open, time.perf_counter

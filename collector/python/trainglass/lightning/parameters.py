@@ -33,6 +33,8 @@ OUTPUT_DIR = DefaultStr("profiler_traces")
 EVERY_OUTPUT_DIR = "outputs/profiler_logs"
 EVERY_DEFAULTS = {"wait": 1, "warmup": 1, "active": 3, "repeat": 2}
 
+WHOLE_EPOCH = 10**9  # profile_steps: more than any epoch has
+
 
 @dataclasses.dataclass(frozen=True)
 class Options:

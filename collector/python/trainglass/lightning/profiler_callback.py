@@ -353,9 +353,9 @@ class ProfilerCallback:
         run.exporter.wait()
         start = machine.started
         schedule = self.options.schedule
-        report.say(
-            f"[Profiler] Epoch {run.epoch}: Profiling steps {start}-{start + schedule.active}..."
-        )
+        whole = schedule.active >= p.WHOLE_EPOCH
+        steps = f"all steps from {start}" if whole else f"steps {start}-{start + schedule.active}"
+        report.say(f"[Profiler] Epoch {run.epoch}: Profiling {steps}...")
         run.baseline_bytes = 0
         run.recorder.start(schedule, start)
         run.fetch.install(run.profiler)
@@ -393,7 +393,7 @@ class ProfilerCallback:
         wanted = self.options.schedule.active
         if why:
             self._say(f"Window ended early: {why}")
-        elif machine.recorded < wanted:
+        elif machine.recorded < wanted < p.WHOLE_EPOCH:
             self._say(f"Epoch {run.epoch} ended after {machine.recorded} of {wanted} steps")
         machine.cut()
         try:

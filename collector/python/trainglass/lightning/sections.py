@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Optional
 
+from trainglass.lightning.parameters import WHOLE_EPOCH
 from trainglass.windows import section
 from trainglass.windows.schedule import Action
-
-WHOLE_EPOCH = 10**9  # batches: more than any epoch has
 
 
 def from_config(config: Any, flags: Optional[Mapping[str, Any]] = None) -> Any:
