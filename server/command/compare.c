@@ -41,6 +41,29 @@ static bool is_result(const char *path)
     return first[0] == '{' && strncmp(key, "\"session\"", 9) == 0;
 }
 
+/* Whoever wrote the result may have put anything into a name; a terminal obeys it. */
+static void clean_text(char *text)
+{
+    for (unsigned char *c = (unsigned char *)text; c != NULL && *c != '\0'; c++)
+        if (*c < 0x20 || *c == 0x7f)
+            *c = '?';
+        else if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0) /* U+0080 to U+009F */
+            *c = c[1] = '?';
+}
+
+/* As deep as the parser allows: 1,000. */
+static void clean(cJSON *document)
+{
+    cJSON *item;
+
+    cJSON_ArrayForEach(item, document)
+    {
+        clean_text(item->string);
+        clean_text(item->valuestring);
+        clean(item);
+    }
+}
+
 static cJSON *read_result(const char *path)
 {
     FILE *file = fopen(path, "re");
@@ -62,6 +85,7 @@ static cJSON *read_result(const char *path)
         cJSON_Delete(document);
         document = NULL;
     }
+    clean(document);
 end:
     free(text);
     if (file != NULL)

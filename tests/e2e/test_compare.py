@@ -100,6 +100,15 @@ class Comparison(unittest.TestCase):
         self.assertEqual(whole["ops"], short["ops"])
         self.assertEqual(whole["step_ms"], short["step_ms"])
 
+    def test_no_name_in_a_result_reaches_the_terminal_as_a_command(self):
+        answer = subprocess.run([harness.PROGRAM, "analyze", "--json", self.base], check=True,
+                                capture_output=True, text=True, timeout=harness.PATIENCE_S).stdout
+        kept = self.folder / "kept.json"
+        kept.write_text(answer.replace("aten::conv2d", "aten::\\u001b[2J\\u009b2J\\n"))
+        shown = compare(self.base, kept).stdout
+        self.assertIn("aten::?[2J??2J?", shown)
+        self.assertNotRegex(shown, "[\x1b\x80-\x9f]")
+
     def test_a_trace_may_come_through_a_pipe(self):
         slow = trace(self.folder / "slow.json", conv_us=5000, seed=1)
         pipe = self.folder / "pipe"
