@@ -143,6 +143,33 @@ static void one_damaged_byte_costs_few_events_and_none_in_silence(void **state)
     }
 }
 
+/* Behind it, what was scanned ahead holds again: its quotes are still in pairs. */
+static void damage_before_any_end_of_a_window_costs_its_event_alone(void **state)
+{
+    (void)state;
+    enum { EVENTS = 700, BYTES = 200 };
+    static const char event[] = OP("a", "10");
+    static char text[EVENTS * BYTES + 2];
+
+    memset(text, ' ', sizeof(text));
+    text[0] = '[';
+    for (size_t i = 0; i < EVENTS; i++) {
+        memcpy(text + 1 + i * BYTES, event, sizeof(event) - 1);
+        text[i * BYTES + BYTES] = i < EVENTS - 1 ? ',' : ']';
+    }
+    for (size_t i = 0; i < EVENTS; i += 3) {
+        char *colon = memchr(text + 1 + i * BYTES, ':', BYTES);
+
+        *colon = ';';
+        struct traced traced = traced_bytes(text, sizeof(text) - 1, &options);
+
+        assert_int_equal(traced.count, EVENTS - 1);
+        assert_int_equal(trace_reader_skipped(traced.reader), 1);
+        traced_free(&traced);
+        *colon = ':';
+    }
+}
+
 /* ---- gzip ---- */
 
 /* Appends a member; returns the new size. */
@@ -590,6 +617,7 @@ int main(void)
         cmocka_unit_test(everything_before_a_cut_at_any_byte_is_read),
         cmocka_unit_test(a_block_may_end_at_any_byte),
         cmocka_unit_test(one_damaged_byte_costs_few_events_and_none_in_silence),
+        cmocka_unit_test(damage_before_any_end_of_a_window_costs_its_event_alone),
         cmocka_unit_test(concatenated_gzip_members_are_one_text),
         cmocka_unit_test(garbage_behind_a_gzip_is_left_out_and_said),
         cmocka_unit_test(a_gzip_cut_at_any_byte_gives_what_was_before),

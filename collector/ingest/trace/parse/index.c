@@ -71,14 +71,15 @@ static uint32_t next_window(const struct parser *parser)
     return window < left ? window : left;
 }
 
-/* The window that begins where the scan is, when it was scanned with the state that
- * holds: not behind damage, until both agree again. */
-static const struct feed_mark *mark_here(const struct parser *parser)
+/* The window that begins where the scan is, when all of it is wanted and it was scanned
+ * with the state that holds: not behind damage, until both agree again. */
+static const struct feed_mark *mark_here(const struct parser *parser, uint32_t wanted)
 {
     uint32_t at = parser->scanned - FEED_HEADROOM;
+    uint32_t left = parser->length - parser->scanned;
 
     if (parser->ahead == NULL || parser->scanned < FEED_HEADROOM ||
-        at % FEED_WINDOW != 0)
+        at % FEED_WINDOW != 0 || wanted != (left < FEED_WINDOW ? left : FEED_WINDOW))
         return NULL;
     const struct feed_mark *mark = &parser->ahead->marks[at / FEED_WINDOW];
 
@@ -102,7 +103,7 @@ bool parser_refill(struct parser *parser)
     }
     if (!make_room(parser, parser->count + window + TRACE_SCAN_SLACK))
         return false;
-    const struct feed_mark *mark = mark_here(parser);
+    const struct feed_mark *mark = mark_here(parser, window);
 
     if (mark != NULL) {
         memcpy(parser->index + parser->count, parser->ahead->index + mark->entry,
