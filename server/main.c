@@ -1,5 +1,7 @@
 /* trainglass: finds the command and hands it a checked invocation. */
 #include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,13 +10,25 @@
 #include "command/arguments.h"
 #include "command/places.h"
 
+/* No file that is opened may become standard input, output or error: what is meant for
+ * these would go into it. A command that `run` starts finds them closed, as they were. */
+static void hold_standard_descriptors(void)
+{
+    for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++)
+        if (fcntl(i, F_GETFD) < 0 && errno == EBADF)
+            (void)open("/dev/null",
+                       (i == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+}
+
 static int print_config(void)
 {
     char *text = options_default_file();
-    int failed = text == NULL || fputs(text, stdout) < 0 || fflush(stdout) != 0;
 
+    if (text == NULL)
+        return EXIT_CANNOT_START;
+    (void)fputs(text, stdout); /* what went wrong is asked below */
     free(text);
-    return failed ? EXIT_CANNOT_START : EXIT_DONE;
+    return command_end_output();
 }
 
 static const struct command *find_command(const char *name)
@@ -42,6 +56,7 @@ int main(int argc, char **argv)
     char config[PLACE_BYTES];
     int error;
 
+    hold_standard_descriptors();
     if (word != NULL && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)) {
         arguments_help();
         return EXIT_DONE;

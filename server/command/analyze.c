@@ -212,8 +212,7 @@ int command_analyze(const struct invocation *invocation)
 
     code = analyze_all(&files, &options, documents);
     printed = documents != NULL ? print_documents(documents, files.count)
-              : fflush(stdout) == 0 && !ferror(stdout) ? EXIT_DONE
-                                                       : EXIT_CANNOT_START;
+                                : command_end_output();
     analyze_files_free(&files);
     return code != EXIT_DONE ? code : printed;
 }

@@ -66,9 +66,11 @@ int command_not_yet(const struct invocation *invocation);
 /* "trainglass: " and a line on stderr, in one write. */
 PRINTF(1, 2) void command_complain(const char *format, ...);
 
-/* Prints a cJSON document and frees it; EXIT_DONE, or EXIT_CANNOT_START when out of
- * memory or stdout is closed. */
+/* Prints a cJSON document and frees it; EXIT_DONE, or EXIT_CANNOT_START with a line on
+ * stderr when out of memory or stdout takes no more. */
 struct cJSON;
 int command_print_json(struct cJSON *document);
+/* The same for what was printed so far. */
+int command_end_output(void);
 
 #endif

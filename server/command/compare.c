@@ -277,7 +277,9 @@ int command_compare(const struct invocation *invocation)
         } else {
             compare_report(comparison, &options);
             cJSON_Delete(comparison);
-            code = fflush(stdout) == 0 && !ferror(stdout) ? code : EXIT_CANNOT_START;
+            int printed = command_end_output();
+
+            code = printed != EXIT_DONE ? printed : code;
         }
     }
     for (int i = 0; i < count; i++)

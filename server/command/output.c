@@ -1,5 +1,6 @@
 /* What commands say. */
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +18,9 @@ void command_complain(const char *format, ...)
     vsnprintf(line + length, sizeof(line) - length - 1, format, arguments);
     va_end(arguments);
     length = strlen(line);
+    for (size_t i = 0; i < length; i++) /* names may hold what a terminal obeys */
+        if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+            line[i] = '?';
     line[length] = '\n';
     /* One write: the command's own output may come between two. */
     if (write(STDERR_FILENO, line, length + 1) < 0)
@@ -26,9 +30,21 @@ void command_complain(const char *format, ...)
 int command_print_json(struct cJSON *document)
 {
     char *text = document ? cJSON_Print(document) : NULL;
-    int failed = text == NULL || puts(text) < 0 || fflush(stdout) != 0;
 
+    if (text != NULL)
+        (void)puts(text); /* what went wrong is asked below */
+    else
+        command_complain("out of memory for the answer");
     cJSON_free(text);
     cJSON_Delete(document);
-    return failed ? EXIT_CANNOT_START : EXIT_DONE;
+    return text == NULL ? EXIT_CANNOT_START : command_end_output();
+}
+
+int command_end_output(void)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return EXIT_DONE;
+    command_complain("cannot write the answer: %s", strerror(errno ? errno : EIO));
+    return EXIT_CANNOT_START;
 }

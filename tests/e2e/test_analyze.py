@@ -298,6 +298,30 @@ class Command(unittest.TestCase):
         answer = json.loads(analyze(self.folder.name, "--json", "--rank", "1").stdout)
         self.assertEqual([file["rank"] for file in answer["files"]], [1])
 
+    def test_an_answer_that_cannot_be_written_is_one_line_and_exit_code_4(self):
+        path = self.write(self.events({"name": "a", "ts": 1, "dur": 1}))
+        for flags in ([], ["--json"]):
+            with open("/dev/full", "w", encoding="ascii") as full:
+                done = subprocess.run([harness.PROGRAM, "analyze", path, *flags], text=True,
+                                      stdout=full, stderr=subprocess.PIPE, check=False)
+            self.assertEqual(done.returncode, 4)
+            self.assertEqual(done.stderr,
+                             "trainglass: cannot write the answer: No space left on device\n")
+
+    def test_closed_standard_files_are_said_to_be(self):
+        path = self.write(self.events({"name": "a", "ts": 1, "dur": 1}))
+        for word, closed, code in (("-", "<&-", 3), (path, ">&-", 4)):
+            done = subprocess.run(["sh", "-c", f'exec "$0" analyze "$1" {closed}',
+                                   harness.PROGRAM, word], capture_output=True, text=True,
+                                  timeout=harness.PATIENCE_S, check=False)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn("Bad file descriptor", done.stderr)
+
+    def test_a_name_that_a_terminal_would_obey_is_complained_of_in_one_line(self):
+        complaint = analyze(self.folder.name + "/a\nb\x1b[31m", code=3).stderr
+        self.assertIn("/a?b?[31m: no such file", complaint)
+        self.assertEqual(len(complaint.splitlines()), 1)
+
     def test_standard_input_is_a_file_too(self):
         text = self.events({"name": "a", "ts": 1, "dur": 1})
         self.assertIn("standard input", analyze("-", input=text).stdout)
