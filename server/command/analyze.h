@@ -2,6 +2,7 @@
 #ifndef COMMAND_ANALYZE_H
 #define COMMAND_ANALYZE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -27,6 +28,24 @@ struct analyze_files {
 int analyze_files_find(struct analyze_files *files, char **words, int count,
                        const char **what);
 void analyze_files_free(struct analyze_files *files);
+
+/* While a reader runs: a line of progress on a terminal after a second, and Ctrl-C ends
+ * the reading. Zero but for the path before the first begin. */
+struct analyze_watch {
+    const char *path;
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards `done` */
+    pthread_cond_t ended;
+    bool done, started;
+};
+
+void analyze_watch_begin(void *watch, struct trace_reader *reader);
+void analyze_watch_end(void *watch);
+
+/* From now on the signal interrupts readers instead of ending the program; except for
+ * SIGINT, one that is ignored stays so. */
+void analyze_watch_signal(int number);
+int analyze_watch_signalled(void); /* the number of one that came, else 0 */
 
 /* Loads with a line of progress on a terminal; Ctrl-C ends it with -ECANCELED. */
 int analyze_files_load(struct store *store, const struct analyze_file *file,

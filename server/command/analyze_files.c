@@ -115,14 +115,6 @@ static void on_interrupt(int number)
         trace_reader_cancel(reader);
 }
 
-struct watching {
-    const char *path;
-    pthread_t thread;
-    pthread_mutex_t lock; /* guards `done` */
-    pthread_cond_t ended;
-    bool done, started;
-};
-
 static void print_progress(const char *path, bool *shown)
 {
     struct trace_reader *reader = atomic_load(&running);
@@ -141,7 +133,7 @@ static void print_progress(const char *path, bool *shown)
 
 static void *watch(void *argument)
 {
-    struct watching *watching = argument;
+    struct analyze_watch *watching = argument;
     uint64_t at = clock_ns(CLOCK_MONOTONIC) + PATIENCE_MS * UINT64_C(1000000);
     bool shown = false;
 
@@ -162,9 +154,9 @@ static void *watch(void *argument)
     return NULL;
 }
 
-static void begin_watching(void *user, struct trace_reader *reader)
+void analyze_watch_begin(void *user, struct trace_reader *reader)
 {
-    struct watching *watching = user;
+    struct analyze_watch *watching = user;
     pthread_condattr_t attributes;
 
     atomic_store(&running, reader);
@@ -180,9 +172,9 @@ static void begin_watching(void *user, struct trace_reader *reader)
     watching->started = pthread_create(&watching->thread, NULL, watch, watching) == 0;
 }
 
-static void end_watching(void *user)
+void analyze_watch_end(void *user)
 {
-    struct watching *watching = user;
+    struct analyze_watch *watching = user;
 
     if (watching->started) {
         pthread_mutex_lock(&watching->lock);
@@ -192,22 +184,37 @@ static void end_watching(void *user)
         pthread_join(watching->thread, NULL);
     }
     atomic_store(&running, NULL);
+    watching->started = watching->done = false;
+}
+
+void analyze_watch_signal(int number)
+{
+    struct sigaction action = {.sa_handler = on_interrupt}, before;
+
+    if (number != SIGINT && sigaction(number, NULL, &before) == 0 &&
+        before.sa_handler == SIG_IGN)
+        return; /* nohup wants it so */
+    sigaction(number, &action, NULL);
+}
+
+int analyze_watch_signalled(void)
+{
+    return interrupted;
 }
 
 int analyze_files_load(struct store *store, const struct analyze_file *file,
                        struct file_result *result)
 {
-    struct watching watching = {.path = file->path};
+    struct analyze_watch watching = {.path = file->path};
     struct file_request request = {.path = file->path,
                                    .session =
                                        file->session[0] == '\0' ? NULL : file->session,
-                                   .on_start = begin_watching,
-                                   .on_end = end_watching,
+                                   .on_start = analyze_watch_begin,
+                                   .on_end = analyze_watch_end,
                                    .user = &watching};
-    struct sigaction action = {.sa_handler = on_interrupt};
     int error;
 
-    sigaction(SIGINT, &action, NULL);
+    analyze_watch_signal(SIGINT);
     error = file_load(store, &request, result);
     return interrupted ? -ECANCELED : error;
 }

@@ -58,6 +58,7 @@ int command_serve(const struct invocation *invocation);
 int command_demo(const struct invocation *invocation);
 int command_doctor(const struct invocation *invocation);
 int command_dump(const struct invocation *invocation);
+int command_cut(const struct invocation *invocation);
 int command_compare(const struct invocation *invocation);
 int command_clean(const struct invocation *invocation);
 int command_analyze(const struct invocation *invocation);

@@ -154,11 +154,29 @@ const struct command commands[] = {
      .max_arguments = 1 << 20,
      .run = command_compare},
     {.name = "cut",
-     .arguments = "FILE",
-     .summary = "the reader of trace files",
-     .max_arguments = 1 << 20,
-     .stops_at_argument = true,
-     .run = command_not_yet},
+     .arguments = "FILE -o OUT",
+     .summary = "a smaller trace out of a large one: steps, a time, categories",
+     .help =
+         "Writes a trace with the events that were asked for, as they stand in FILE, "
+         "with names of\n"
+         "threads, flows and everything that stands beside the events. Kernels come "
+         "with their\n"
+         "launch. OUT is compressed when it ends in .gz; - is standard output.\n"
+         "\n"
+         "  trainglass cut trace.json.gz --steps 5-6 -o two.json.gz\n"
+         "  trainglass cut trace.json --from 1200 --to 1450 -o stall.json\n"
+         "  trainglass cut trace.json.gz --max 50MB -o ticket.json.gz\n"
+         "  zcat trace.json.gz | trainglass cut - --cat kernel,cpu_op -o small.json\n",
+     .flags = {{"--steps", "A-B", "these steps, by their numbers"},
+               {"--from", "MS", "from there on, in ms since the first event"},
+               {"--to", "MS", "up to there"},
+               {"--cat", "LIST", "these categories alone: kernel, cpu_op ..."},
+               {"--max", "SIZE",
+                "at most so large, such as 50MB: the first whole steps that fit"},
+               {"-o", "OUT", "the file to be written"}},
+     .min_arguments = 1,
+     .max_arguments = 1,
+     .run = command_cut},
     {.name = "window",
      .arguments = "",
      .summary = "windows of torch.profiler",

@@ -1,0 +1,252 @@
+/* trainglass cut: a piece of a trace file as a trace of its own. */
+#include "trace/cut.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "analyze.h"
+#include "command.h"
+#include "ingest/trace/scan/words.h"
+#include "query/window.h"
+
+/* 100 years; beyond, ns are no int64. */
+#define MS_MAX 3.2e12
+
+enum flag { FLAG_STEPS, FLAG_FROM, FLAG_TO, FLAG_CAT, FLAG_MAX, FLAG_OUT };
+
+static bool refuse(const char *flag, const char *value, const char *wanted)
+{
+    command_complain("%s: '%.60s' is not %s", flag, value, wanted);
+    return false;
+}
+
+static bool read_time(const char *flag, const char *text, int64_t *ns)
+{
+    char *end;
+    double ms = strtod(text, &end);
+
+    if (end == text || *end != '\0' || !(ms >= 0 && ms <= MS_MAX))
+        return refuse(flag, text, "a time in ms, such as 1500 or 0.25");
+    *ns = (int64_t)llround(ms * 1e6);
+    return true;
+}
+
+static bool read_range(const struct invocation *invocation, struct cut_request *request)
+{
+    const char *steps = invocation->flags[FLAG_STEPS];
+    const char *from = invocation->flags[FLAG_FROM], *to = invocation->flags[FLAG_TO];
+    const char *reason;
+    struct window window;
+
+    if (steps != NULL && (from != NULL || to != NULL)) {
+        command_complain("--steps and --from or --to are two ways to say the same");
+        return false;
+    }
+    if (steps != NULL) {
+        if (window_parse(steps, &window, &reason) != 0 || window.kind != WINDOW_STEPS)
+            return refuse("--steps", steps, "a range of step numbers, such as 5-10");
+        request->range = CUT_STEPS;
+        request->a = window.a;
+        request->b = window.b;
+        return true;
+    }
+    if (from == NULL && to == NULL)
+        return true;
+    request->range = CUT_TIME;
+    request->a = INT64_MIN;
+    request->b = INT64_MAX;
+    if ((from != NULL && !read_time("--from", from, &request->a)) ||
+        (to != NULL && !read_time("--to", to, &request->b)))
+        return false;
+    return request->a < request->b || refuse("--to", to, "later than --from");
+}
+
+/* Any era's word for a category, as in the files. */
+static bool read_categories(const char *text, uint32_t *categories)
+{
+    static struct words words;
+
+    words_add_categories(&words);
+    for (const char *at = text; at != NULL; at = strchr(at, ',')) {
+        char word[2 * WORD_BYTES_MAX] = "";
+        size_t length;
+
+        at += *at == ',';
+        length = strcspn(at, ",");
+        for (size_t i = 0; i < length && i < WORD_BYTES_MAX; i++)
+            word[i] = (char)tolower((unsigned char)at[i]);
+        uint32_t category =
+            length <= WORD_BYTES_MAX ? words_find(&words, word, (uint32_t)length) : 0;
+
+        if (category == 0)
+            return refuse("--cat", text,
+                          "a list of categories such as kernel,cuda_runtime,cpu_op,"
+                          "user_annotation,ac2g");
+        *categories |= UINT32_C(1) << category;
+    }
+    return true;
+}
+
+static bool read_size(const char *text, uint64_t *bytes)
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"", 1},       {"b", 1},         {"k", 1e3},         {"kb", 1e3},
+                 {"m", 1e6},    {"mb", 1e6},      {"g", 1e9},         {"gb", 1e9},
+                 {"kib", 1024}, {"mib", 1048576}, {"gib", 1073741824}};
+    char *end;
+    double number = strtod(text, &end), size = 0;
+
+    while (*end == ' ')
+        end++;
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+        if (strcasecmp(end, units[i].name) == 0)
+            size = number * units[i].bytes;
+    if (end == text || !(size >= 1 && size <= 1e18))
+        return refuse("--max", text, "a size such as 50MB or 2GiB");
+    *bytes = (uint64_t)size;
+    return true;
+}
+
+static bool is_rereadable(const char *path)
+{
+    struct stat status;
+
+    return strcmp(path, "-") != 0 &&
+           (stat(path, &status) != 0 || S_ISREG(status.st_mode) ||
+            S_ISDIR(status.st_mode)); /* what is wrong there is said later */
+}
+
+static bool read_request(const struct invocation *invocation,
+                         struct cut_request *request)
+{
+    const char *categories = invocation->flags[FLAG_CAT];
+    const char *size = invocation->flags[FLAG_MAX];
+
+    *request = (struct cut_request){.path = invocation->argv[0]};
+    if (invocation->flags[FLAG_OUT] == NULL || *invocation->flags[FLAG_OUT] == '\0') {
+        command_complain("-o OUT is missing: the file to be written, or - for standard "
+                         "output");
+        return false;
+    }
+    if (!read_range(invocation, request) ||
+        (categories != NULL && !read_categories(categories, &request->categories)) ||
+        (size != NULL && !read_size(size, &request->max_bytes)))
+        return false;
+    if (request->range == CUT_WHOLE && categories == NULL && size == NULL) {
+        command_complain("what shall stay? --steps, --from and --to, --cat or --max");
+        return false;
+    }
+    if (!cut_is_one_pass(request) && !is_rereadable(request->path)) {
+        command_complain(
+            "%.200s: is read twice for %s, which only a file can be; --cat "
+            "alone takes it as it comes",
+            strcmp(request->path, "-") == 0 ? "standard input" : request->path,
+            request->range == CUT_STEPS  ? "--steps"
+            : request->range == CUT_TIME ? "--from and --to"
+                                         : "--max");
+        return false;
+    }
+    return true;
+}
+
+static const char *name_of(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
+static int complain_output(const char *path, int error)
+{
+    command_complain("%.300s: cannot be written: %s",
+                     strcmp(path, "-") == 0 ? "standard output" : path,
+                     strerror(-error));
+    return EXIT_CANNOT_START;
+}
+
+static void tell(const struct cut_request *request, const struct cut_output *output,
+                 const struct cut_result *result)
+{
+    const char *path = name_of(request->path);
+
+    if (result->error[0] != '\0')
+        command_complain("%.300s: %s", path, result->error);
+    if (result->skipped > 0)
+        command_complain("%.300s: %llu events skipped: they are no valid JSON, or have "
+                         "no time",
+                         path, (unsigned long long)result->skipped);
+    if (result->keys_left_out > 0)
+        command_complain(
+            "%.300s: %llu keys beside the events left out: too long, or no "
+            "valid JSON",
+            path, (unsigned long long)result->keys_left_out);
+    if (result->until_ns >= 0 && result->steps_kept > 0)
+        command_complain("%llu steps fit, from step %llu on %llu are left out",
+                         (unsigned long long)result->steps_kept,
+                         (unsigned long long)result->first_left_out,
+                         (unsigned long long)result->steps_left_out);
+    else if (result->until_ns >= 0)
+        command_complain("%swhat began %.3f ms after the first event or later is left "
+                         "out",
+                         result->steps_left_out > 0 ? "not one whole step fits: " : "",
+                         (double)result->until_ns / 1e6);
+    command_complain("%llu of %llu events, %.3f MB", (unsigned long long)result->kept,
+                     (unsigned long long)result->events, (double)output->bytes / 1e6);
+}
+
+/* The exit code, and a line where it is not 0. */
+static int cut(const struct cut_request *request, const char *path,
+               struct cut_output *output)
+{
+    struct cut_result result;
+    int error = cut_write(request, output, &result), signal;
+
+    signal = analyze_watch_signalled();
+    if (signal != 0) {
+        command_complain("%.300s: interrupted", name_of(request->path));
+        return 128 + signal;
+    }
+    if (error != 0 && result.output_failed)
+        return complain_output(path, error);
+    if (error != 0) {
+        command_complain("%.300s: %s", name_of(request->path),
+                         result.error[0] != '\0' ? result.error : strerror(-error));
+        return error == -ENOMEM ? EXIT_CANNOT_START : EXIT_UNREADABLE;
+    }
+    error = cut_output_keep(output);
+    if (error != 0)
+        return complain_output(path, error);
+    tell(request, output, &result);
+    return EXIT_DONE;
+}
+
+int command_cut(const struct invocation *invocation)
+{
+    const char *path = invocation->flags[FLAG_OUT];
+    struct analyze_watch watch = {.path = invocation->argv[0]};
+    struct cut_request request;
+    struct cut_output output;
+    int code, error;
+
+    if (!read_request(invocation, &request))
+        return EXIT_USAGE;
+    request.on_start = analyze_watch_begin;
+    request.on_end = analyze_watch_end;
+    request.user = &watch;
+    /* Before there is anything to leave behind. */
+    analyze_watch_signal(SIGINT);
+    analyze_watch_signal(SIGTERM);
+    analyze_watch_signal(SIGHUP);
+    signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error, told so */
+    error = cut_output_open(&output, path);
+    code = error != 0 ? complain_output(path, error) : cut(&request, path, &output);
+    cut_output_close(&output);
+    return code;
+}

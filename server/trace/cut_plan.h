@@ -1,0 +1,48 @@
+/* What must be known of a whole trace before a piece of it can be cut out. */
+#ifndef TRACE_CUT_PLAN_H
+#define TRACE_CUT_PLAN_H
+
+#include "trace/cut.h"
+
+struct cut_step {
+    int64_t start_ns, end_ns;
+    int64_t written_ns; /* its start as the file rounds it: up to 2 us earlier */
+    uint64_t number;
+    uint32_t pid, tid; /* names */
+};
+
+/* When what has this key began: a launch by its correlation, a flow by its id. */
+struct cut_start {
+    uint64_t key; /* 0: the slot is free */
+    int64_t time_ns;
+};
+
+struct cut_plan {
+    const struct cut_request *request;
+    const struct trace_names *names; /* of the first reader, while it runs */
+    struct cut_step *steps;          /* of one thread, by time */
+    uint32_t step_count, step_capacity;
+    struct cut_start *starts; /* open addressing */
+    uint64_t start_count, start_mask;
+    int64_t first_ns, last_ns;      /* of what counts in analyze: file time */
+    uint32_t first_step, last_step; /* indices of those asked for */
+    int64_t from_ns, to_ns;         /* the range, file time */
+    bool out_of_memory;
+};
+
+void cut_plan_open(struct cut_plan *plan, const struct cut_request *request);
+void cut_plan_close(struct cut_plan *plan);
+
+/* Callback of the first reader. */
+bool cut_plan_take(void *user, struct trace_event *events, uint32_t count);
+
+/* After the last event: the range that was asked for. -ENODATA and a sentence in `error`
+ * when the file has none. */
+MUST_CHECK int cut_plan_choose(struct cut_plan *plan, char *error, size_t size);
+
+/* Does the event belong to the range? Where the range ended before *reference_ns (its
+ * launch, its flow's start, else itself) it would not. */
+bool cut_plan_keeps(const struct cut_plan *plan, const struct trace_event *event,
+                    int64_t *reference_ns);
+
+#endif
