@@ -18,8 +18,11 @@ static void print_head(const struct analysis *analysis)
     const struct file_result *file = analysis->file;
     const struct gpu_answer *gpu = &analysis->gpu;
 
-    printf("%s\n  ",
-           strcmp(analysis->path, "-") == 0 ? "standard input" : analysis->path);
+    char path[4096];
+
+    (void)snprintf(path, sizeof(path), "%s", analysis->path);
+    terminal_clean(path);
+    printf("%s\n  ", strcmp(path, "-") == 0 ? "standard input" : path);
     terminal_count(file->events);
     printf(" events, %.3f s", (double)file->span_ns / 1e9);
     if (analysis->summary.head.rank >= 0)

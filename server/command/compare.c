@@ -13,6 +13,7 @@
 #include "command.h"
 #include "report/fail_on.h"
 #include "report/members.h"
+#include "terminal.h"
 
 /* Nobody asks for the events again: the tables are enough. */
 #define HISTORY_BYTES      ((uint64_t)1 << 20)
@@ -41,25 +42,16 @@ static bool is_result(const char *path)
     return first[0] == '{' && strncmp(key, "\"session\"", 9) == 0;
 }
 
-/* Whoever wrote the result may have put anything into a name; a terminal obeys it. */
-static void clean_text(char *text)
-{
-    for (unsigned char *c = (unsigned char *)text; c != NULL && *c != '\0'; c++)
-        if (*c < 0x20 || *c == 0x7f)
-            *c = '?';
-        else if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0) /* U+0080 to U+009F */
-            *c = c[1] = '?';
-}
-
-/* As deep as the parser allows: 1,000. */
+/* Whoever wrote the result may have put anything into a name; as deep as the parser
+ * allows: 1,000. */
 static void clean(cJSON *document)
 {
     cJSON *item;
 
     cJSON_ArrayForEach(item, document)
     {
-        clean_text(item->string);
-        clean_text(item->valuestring);
+        terminal_clean(item->string);
+        terminal_clean(item->valuestring);
         clean(item);
     }
 }
@@ -167,8 +159,11 @@ static cJSON *read_one(char *word, const struct analysis_request *request)
         command_complain("%.300s: no trace of rank %d in it", word, request->rank);
     analyze_files_free(&files);
 named:
-    if (document != NULL && *TEXT(document, "name") == '\0')
-        cJSON_AddStringToObject(document, "name", last_part(word));
+    if (document != NULL && *TEXT(document, "name") == '\0') {
+        cJSON *name = cJSON_AddStringToObject(document, "name", last_part(word));
+
+        terminal_clean(name == NULL ? NULL : name->valuestring);
+    }
     return document;
 }
 

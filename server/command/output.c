@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "terminal.h"
 
 void command_complain(const char *format, ...)
 {
@@ -18,9 +19,7 @@ void command_complain(const char *format, ...)
     vsnprintf(line + length, sizeof(line) - length - 1, format, arguments);
     va_end(arguments);
     length = strlen(line);
-    for (size_t i = 0; i < length; i++) /* names may hold what a terminal obeys */
-        if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
-            line[i] = '?';
+    terminal_clean(line);
     line[length] = '\n';
     /* One write: the command's own output may come between two. */
     if (write(STDERR_FILENO, line, length + 1) < 0)

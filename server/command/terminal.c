@@ -26,6 +26,15 @@ uint32_t terminal_columns(void)
                                    : (uint32_t)columns;
 }
 
+void terminal_clean(char *text)
+{
+    for (unsigned char *c = (unsigned char *)text; c != NULL && *c != '\0'; c++)
+        if (*c < 0x20 || *c == 0x7f)
+            *c = '?';
+        else if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0) /* U+0080 to U+009F */
+            *c = c[1] = '?';
+}
+
 void terminal_cell(const char *text, uint32_t width)
 {
     uint32_t characters = 0, bytes = 0, cut = 0;

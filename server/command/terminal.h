@@ -7,6 +7,9 @@
 /* Columns of the terminal, 60 to 120; 80 where it is none. */
 uint32_t terminal_columns(void);
 
+/* Makes what a terminal would obey, in names of others, question marks. NULL is none. */
+void terminal_clean(char *text);
+
 /* Clean UTF-8 in exactly `width` columns: cut with dots, or filled up. */
 void terminal_cell(const char *text, uint32_t width);
 

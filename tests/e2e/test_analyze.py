@@ -321,6 +321,8 @@ class Command(unittest.TestCase):
         complaint = analyze(self.folder.name + "/a\nb\x1b[31m", code=3).stderr
         self.assertIn("/a?b?[31m: no such file", complaint)
         self.assertEqual(len(complaint.splitlines()), 1)
+        path = self.write(self.events({"name": "a", "ts": 1, "dur": 1}), "a\x1b[31m.json")
+        self.assertIn("/a?[31m.json\n", analyze(path).stdout)
 
     def test_standard_input_is_a_file_too(self):
         text = self.events({"name": "a", "ts": 1, "dur": 1})
