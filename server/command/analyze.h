@@ -30,7 +30,8 @@ int analyze_files_find(struct analyze_files *files, char **words, int count,
 void analyze_files_free(struct analyze_files *files);
 
 /* While a reader runs: a line of progress on a terminal after a second, and Ctrl-C ends
- * the reading. Zero but for the path before the first begin. */
+ * the reading. `user` is a struct analyze_watch, zero but for the path before
+ * the first begin. */
 struct analyze_watch {
     const char *path;
     pthread_t thread;
@@ -39,8 +40,8 @@ struct analyze_watch {
     bool done, started;
 };
 
-void analyze_watch_begin(void *watch, struct trace_reader *reader);
-void analyze_watch_end(void *watch);
+void analyze_watch_begin(void *user, struct trace_reader *reader);
+void analyze_watch_end(void *user);
 
 /* From now on the signal interrupts readers instead of ending the program; except for
  * SIGINT, one that is ignored stays so. */

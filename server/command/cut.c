@@ -68,24 +68,30 @@ static bool read_range(const struct invocation *invocation, struct cut_request *
     return request->a < request->b || refuse("--to", to, "later than --from");
 }
 
-/* Any era's word for a category, as in the files. */
-static bool read_categories(const char *text, uint32_t *categories)
+/* Any era's word for a category, as in the files; TRACE_NO_CATEGORY for others. */
+static uint32_t category_of(const char *text, size_t length)
 {
     static struct words words;
+    static bool filled;
+    char word[2 * WORD_BYTES_MAX] = "";
 
-    words_add_categories(&words);
+    if (!filled)
+        words_add_categories(&words);
+    filled = true;
+    if (length > WORD_BYTES_MAX)
+        return TRACE_NO_CATEGORY;
+    for (size_t i = 0; i < length; i++)
+        word[i] = (char)tolower((unsigned char)text[i]);
+    return words_find(&words, word, (uint32_t)length);
+}
+
+static bool read_categories(const char *text, uint32_t *categories)
+{
     for (const char *at = text; at != NULL; at = strchr(at, ',')) {
-        char word[2 * WORD_BYTES_MAX] = "";
-        size_t length;
-
         at += *at == ',';
-        length = strcspn(at, ",");
-        for (size_t i = 0; i < length && i < WORD_BYTES_MAX; i++)
-            word[i] = (char)tolower((unsigned char)at[i]);
-        uint32_t category =
-            length <= WORD_BYTES_MAX ? words_find(&words, word, (uint32_t)length) : 0;
+        uint32_t category = category_of(at, strcspn(at, ","));
 
-        if (category == 0)
+        if (category == TRACE_NO_CATEGORY)
             return refuse("--cat", text,
                           "a list of categories such as kernel,cuda_runtime,cpu_op,"
                           "user_annotation,ac2g");
