@@ -56,6 +56,11 @@ static const struct option_key option_keys[OPTION_FINDING] = {
     [OPTION_WINDOW_DIR] = {"window_dir", OPTION_TYPE_TEXT, "", 0, 400, "",
                            "empty: windows/ in state_dir",
                            "Folder on disk for trace files of windows."},
+    [OPTION_UPLOAD_MAX] =
+        {"upload_max", OPTION_TYPE_BYTES, "2048MiB", MIB, INT64_C(1024) * 1024 * MIB,
+         "", "",
+         "Largest trace file that the page opens; all that stay open have as much "
+         "disk."},
 };
 /* clang-format on */
 

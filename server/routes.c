@@ -12,6 +12,7 @@
 #include "openapi.h"
 #include "stream/stream.h"
 #include "trace/trace.h"
+#include "trace/upload.h"
 #include "web/assets.h"
 #include "wire/clock.h"
 #include "wire/segment.h"
@@ -22,14 +23,13 @@
 #define BODY_DEPTH_MAX 8
 
 static http_handler serve_api, serve_report, serve_asset, serve_health, serve_metrics,
-    serve_openapi, serve_stream, serve_trace;
+    serve_openapi, serve_stream, serve_trace, serve_upload, serve_download;
 
 /* What stands behind /api/...; a route's tag is an index here. */
 static api_handler *const handlers[] = {
-    api_status,  api_steps,       api_ops,          api_memory,      api_gpu,
-    api_ranks,   api_host,        api_overhead,     api_bottlenecks, api_runs,
-    api_report,  api_level,       api_trace_detail, api_traces,      api_traces_upload,
-    api_windows, api_windows_ask, api_finding,      api_compare,     api_stacks};
+    api_status, api_steps,    api_ops,         api_memory,  api_gpu,     api_ranks,
+    api_host,   api_overhead, api_bottlenecks, api_runs,    api_report,  api_level,
+    api_traces, api_windows,  api_windows_ask, api_finding, api_compare, api_stacks};
 
 enum {
     STATUS,
@@ -44,9 +44,7 @@ enum {
     RUNS,
     REPORT,
     LEVEL,
-    TRACE_DETAIL,
     TRACES,
-    TRACES_UPLOAD,
     WINDOWS,
     WINDOWS_ASK,
     FINDING,
@@ -55,33 +53,33 @@ enum {
 };
 
 const struct http_route routes[] = {
-    {HTTP_GET, "/healthz", serve_health, 0, true},
-    {HTTP_GET, "/metrics", serve_metrics, 0, false},
-    {HTTP_GET, "/openapi.json", serve_openapi, 0, false},
-    {HTTP_GET, "/api/stream", serve_stream, 0, false},
-    {HTTP_GET, "/api/trace", serve_trace, 0, false},
-    {HTTP_GET, "/api/status", serve_api, STATUS, false},
-    {HTTP_GET, "/api/bottlenecks", serve_api, BOTTLENECKS, false},
-    {HTTP_GET, "/api/steps", serve_api, STEPS, false},
-    {HTTP_GET, "/api/ops", serve_api, OPS, false},
-    {HTTP_GET, "/api/memory", serve_api, MEMORY, false},
-    {HTTP_GET, "/api/gpu", serve_api, GPU, false},
-    {HTTP_GET, "/api/ranks", serve_api, RANKS, false},
-    {HTTP_GET, "/api/overhead", serve_api, OVERHEAD, false},
-    {HTTP_GET, "/api/host", serve_api, HOST, false},
-    {HTTP_GET, "/api/runs", serve_api, RUNS, false},
-    {HTTP_GET, "/api/report", serve_report, REPORT, false},
-    {HTTP_GET, "/api/traces", serve_api, TRACES, false},
-    {HTTP_POST, "/api/traces", serve_api, TRACES_UPLOAD, false},
-    {HTTP_GET, "/api/traces/*", serve_api, TRACE_DETAIL, false},
-    {HTTP_GET, "/api/windows", serve_api, WINDOWS, false},
-    {HTTP_POST, "/api/windows", serve_api, WINDOWS_ASK, false},
-    {HTTP_POST, "/api/level", serve_api, LEVEL, false},
-    {HTTP_POST, "/api/findings/*", serve_api, FINDING, false},
-    {HTTP_GET, "/api/compare", serve_api, COMPARE, false},
-    {HTTP_POST, "/api/stacks", serve_api, STACKS, false},
-    {HTTP_GET, "/", serve_asset, 0, false},
-    {HTTP_GET, "/*", serve_asset, 0, false},
+    {HTTP_GET, "/healthz", serve_health, 0, HTTP_OPEN_TO_ALL},
+    {HTTP_GET, "/metrics", serve_metrics, 0, HTTP_USUAL},
+    {HTTP_GET, "/openapi.json", serve_openapi, 0, HTTP_USUAL},
+    {HTTP_GET, "/api/stream", serve_stream, 0, HTTP_USUAL},
+    {HTTP_GET, "/api/trace", serve_trace, 0, HTTP_USUAL},
+    {HTTP_GET, "/api/status", serve_api, STATUS, HTTP_USUAL},
+    {HTTP_GET, "/api/bottlenecks", serve_api, BOTTLENECKS, HTTP_USUAL},
+    {HTTP_GET, "/api/steps", serve_api, STEPS, HTTP_USUAL},
+    {HTTP_GET, "/api/ops", serve_api, OPS, HTTP_USUAL},
+    {HTTP_GET, "/api/memory", serve_api, MEMORY, HTTP_USUAL},
+    {HTTP_GET, "/api/gpu", serve_api, GPU, HTTP_USUAL},
+    {HTTP_GET, "/api/ranks", serve_api, RANKS, HTTP_USUAL},
+    {HTTP_GET, "/api/overhead", serve_api, OVERHEAD, HTTP_USUAL},
+    {HTTP_GET, "/api/host", serve_api, HOST, HTTP_USUAL},
+    {HTTP_GET, "/api/runs", serve_api, RUNS, HTTP_USUAL},
+    {HTTP_GET, "/api/report", serve_report, REPORT, HTTP_USUAL},
+    {HTTP_GET, "/api/traces", serve_api, TRACES, HTTP_USUAL},
+    {HTTP_POST, "/api/traces", serve_upload, 0, HTTP_UPLOAD},
+    {HTTP_GET, "/api/traces/*", serve_download, 0, HTTP_USUAL},
+    {HTTP_GET, "/api/windows", serve_api, WINDOWS, HTTP_USUAL},
+    {HTTP_POST, "/api/windows", serve_api, WINDOWS_ASK, HTTP_USUAL},
+    {HTTP_POST, "/api/level", serve_api, LEVEL, HTTP_USUAL},
+    {HTTP_POST, "/api/findings/*", serve_api, FINDING, HTTP_USUAL},
+    {HTTP_GET, "/api/compare", serve_api, COMPARE, HTTP_USUAL},
+    {HTTP_POST, "/api/stacks", serve_api, STACKS, HTTP_USUAL},
+    {HTTP_GET, "/", serve_asset, 0, HTTP_USUAL},
+    {HTTP_GET, "/*", serve_asset, 0, HTTP_USUAL},
 };
 const size_t route_count = sizeof(routes) / sizeof(routes[0]);
 
@@ -188,7 +186,8 @@ static void serve_api(struct http_call *call, void *context)
         cJSON_Delete(body);
         return;
     }
-    if (request->method == HTTP_HEAD || http_closes(call) ||
+    /* The list of files changes after the tables did. */
+    if (request->tag == TRACES || request->method == HTTP_HEAD || http_closes(call) ||
         snprintf(key, sizeof(key), "%d%s?%s", request->accepts_gzip, request->path,
                  request->query != NULL ? request->query : "") >= (int)sizeof(key)) {
         answer_api(call, parts, NULL, NULL);
@@ -345,4 +344,18 @@ static void serve_trace(struct http_call *call, void *context)
     struct parts *parts = context;
 
     trace_serve(call, &parts->api);
+}
+
+static void serve_upload(struct http_call *call, void *context)
+{
+    struct parts *parts = context;
+
+    upload_serve(call, &parts->api);
+}
+
+static void serve_download(struct http_call *call, void *context)
+{
+    struct parts *parts = context;
+
+    download_serve(call, &parts->api);
 }

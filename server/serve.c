@@ -16,6 +16,7 @@
 #include "routes.h"
 #include "runs.h"
 #include "stream/stream.h"
+#include "trace_files.h"
 #include "wire/clock.h"
 
 /* Connections that are not streams: a browser opens six. */
@@ -119,8 +120,10 @@ static int load_files(struct serve *serve, char *reason)
         struct file_result result;
         int error = file_load(serve->parts.api.store, &request, &result);
 
-        if (error == 0)
+        if (error == 0) {
+            trace_files_serve(serve->parts.api.files, file->path, &result);
             continue;
+        }
         (void)snprintf(reason, SERVE_REASON_BYTES, "%.100s: %.140s", file->path,
                        *result.error != '\0' ? result.error : strerror(-error));
         return -ENODATA;
@@ -141,6 +144,10 @@ static int start_collector(struct serve *serve, char *reason)
 
     serve->parts.api.store = store_new(&limits);
     if (serve->parts.api.store == NULL)
+        return -ENOMEM;
+    serve->parts.api.files = trace_files_new(
+        serve->parts.api.store, options->file_count, options->upload_bytes_max);
+    if (serve->parts.api.files == NULL)
         return -ENOMEM;
     if (options->file_count > 0)
         error = load_files(serve, reason);
@@ -169,6 +176,7 @@ static int start_http(struct serve *serve, char *reason)
         .bind = options->bind,
         .port = options->port,
         .threads = REST_THREADS + options->stream_clients,
+        .upload_bytes_max = options->upload_bytes_max,
         .any_group = options->share == SERVE_SHARE_GROUP,
         .routes = routes,
         .route_count = route_count,
@@ -266,6 +274,7 @@ void serve_stop(struct serve *serve)
     hub_free(serve->parts.hub);
     cache_free(serve->parts.cache);
     runs_close(serve->parts.api.runs);
+    trace_files_free(serve->parts.api.files);
     if (serve->parts.api.store != NULL)
         store_free(serve->parts.api.store);
     pthread_cond_destroy(&serve->stop);

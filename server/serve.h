@@ -39,6 +39,7 @@ struct serve_options {
     const char *allow_frame; /* origin that may show the page in a frame; "" none */
     uint64_t history_bytes;  /* raw events remembered, all sessions together */
     uint32_t runs_max;       /* rows of the run store */
+    uint64_t upload_bytes_max; /* of one uploaded file, and of all that are kept */
     /* Trace files to show as sessions; then no directory is watched unless named. */
     const struct serve_file *files;
     size_t file_count;

@@ -21,6 +21,7 @@
 #include "serve.h"
 
 struct collector;
+struct trace_files;
 struct runs;
 struct store;
 
@@ -29,6 +30,7 @@ struct api {
     struct store *store;
     struct collector *collector;         /* NULL: files alone */
     struct runs *runs;                   /* never NULL; may be switched off */
+    struct trace_files *files;           /* never NULL */
     const struct serve_options *options; /* borrowed */
     _Atomic uint32_t server_cpu_ppm;     /* of a core; written by the stream's thread */
     int64_t start_unix_ms;
@@ -79,9 +81,8 @@ cJSON *api_failed(struct api_call *call, int error, const struct answer *head);
 
 api_handler api_status, api_steps, api_ops, api_memory, api_gpu, api_ranks;
 api_handler api_overhead, api_host, api_bottlenecks, api_report, api_runs;
-api_handler api_traces, api_trace_detail, api_traces_upload;
-api_handler api_windows, api_windows_ask, api_level, api_finding, api_compare,
-    api_stacks;
+api_handler api_traces, api_windows, api_windows_ask, api_level, api_finding,
+    api_compare, api_stacks;
 
 /* `text` of the parameter `format`; NULL is JSON. False when it is none of ours. */
 bool api_report_format(const char *text, enum report_format *format);

@@ -14,25 +14,6 @@ static cJSON *empty_list(struct api_call *call, const char *list, const char *re
     return body;
 }
 
-cJSON *api_traces(struct api_call *call)
-{
-    return empty_list(call, "traces", "this version keeps no trace files");
-}
-
-cJSON *api_trace_detail(struct api_call *call)
-{
-    if (!api_select(call))
-        return api_refused(call);
-    return api_error(call, 404, "id", "no trace file has this name");
-}
-
-cJSON *api_traces_upload(struct api_call *call)
-{
-    if (!api_select(call))
-        return api_refused(call);
-    return api_error(call, 409, NULL, "this version reads no trace files");
-}
-
 cJSON *api_windows(struct api_call *call)
 {
     return empty_list(call, "windows", "this version records no deep windows");

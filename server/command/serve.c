@@ -86,6 +86,7 @@ static void fill_options(struct serve_options *serve, const struct options *opti
         .allow_hosts = options_text(options, OPTION_ALLOW_HOST),
         .allow_frame = options_text(options, OPTION_ALLOW_FRAME),
         .history_bytes = (uint64_t)options_number(options, OPTION_HISTORY),
+        .upload_bytes_max = (uint64_t)options_number(options, OPTION_UPLOAD_MAX),
         .runs_max = (uint32_t)options_number(options, OPTION_RUNS),
     };
 }

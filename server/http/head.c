@@ -12,6 +12,7 @@ static const char *status_text(int status)
         const char *text;
     } texts[] = {
         {200, "OK"},
+        {201, "Created"},
         {202, "Accepted"},
         {302, "Found"},
         {304, "Not Modified"},
@@ -22,10 +23,13 @@ static const char *status_text(int status)
         {405, "Method Not Allowed"},
         {408, "Request Timeout"},
         {409, "Conflict"},
+        {411, "Length Required"},
         {413, "Content Too Large"},
         {415, "Unsupported Media Type"},
         {421, "Misdirected Request"},
+        {422, "Unprocessable Content"},
         {503, "Service Unavailable"},
+        {507, "Insufficient Storage"},
     };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {

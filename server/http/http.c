@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "http/body.h"
 #include "http/head.h"
 #include "http/peer.h"
 #include "http/router.h"
@@ -44,9 +45,10 @@ struct http_call {
     struct mg_connection *connection;
     const struct mg_request_info *info;
     struct http_request request;
-    bool close;   /* the connection ends with this answer */
-    bool chunked; /* a stream that says where it ends */
-    int status;   /* of the answer; 0 before */
+    bool close;       /* the connection ends with this answer */
+    bool chunked;     /* a stream that says where it ends */
+    int status;       /* of the answer; 0 before */
+    struct body body; /* of an upload; else nothing is left in it */
 };
 
 static int64_t now_ms(void)
@@ -62,6 +64,11 @@ const struct http_request *http_request(const struct http_call *call)
 bool http_closes(const struct http_call *call)
 {
     return call->close;
+}
+
+ssize_t http_body_read(struct http_call *call, void *data, size_t size)
+{
+    return body_read(&call->body, call->connection, data, size);
 }
 
 static void send_all(struct http_call *call, const void *data, size_t size)
@@ -88,6 +95,7 @@ void http_answer(struct http_call *call, const struct http_answer *answer)
     struct bytes out = {0};
 
     call->status = answer->status;
+    call->close = call->close || call->body.left > 0;
     write_whole(call, answer, &out);
     if (out.failed)
         call->close = true;
@@ -281,6 +289,15 @@ static int read_body(struct http_call *call, size_t size, struct bytes *body)
     return 0;
 }
 
+/* The handler reads the body; expect: the client waits to be told to send it. */
+static void dispatch_upload(struct http_call *call, const struct router_match *match,
+                            bool expect)
+{
+    call->request.body_bytes = (size_t)call->info->content_length;
+    body_begin(&call->body, call->request.body_bytes, http_stream_socket(call), expect);
+    match->route->handler(call, call->server->options.context);
+}
+
 static void dispatch(struct http_call *call, const struct router_match *match)
 {
     struct bytes body = {0};
@@ -324,7 +341,9 @@ static void route_request(struct http_call *call,
     struct security_verdict verdict;
     char allow[64], line[80];
 
-    judged.open_to_all = match.route != NULL && match.route->open_to_all;
+    judged.open_to_all = match.route != NULL && match.route->manner == HTTP_OPEN_TO_ALL;
+    if (match.route != NULL && match.route->manner == HTTP_UPLOAD)
+        judged.upload_bytes_max = server->options.upload_bytes_max;
     verdict = security_judge(&server->options.policy, &judged);
     if (verdict.status == 415 && match.methods != 0 && match.route == NULL)
         verdict.status = 0; /* the wrong method is the better answer */
@@ -339,12 +358,17 @@ static void route_request(struct http_call *call,
         call->close = true;
         http_refuse(call, 404, NULL, "no such address");
     } else {
-        if (!match.route->open_to_all)
+        if (match.route->manner != HTTP_OPEN_TO_ALL)
             atomic_store_explicit(&server->last_viewer_ms, now_ms(),
                                   memory_order_relaxed);
         call->request.tail = match.tail;
         call->request.tag = match.route->tag;
-        dispatch(call, &match);
+        if (match.route->manner == HTTP_UPLOAD)
+            dispatch_upload(
+                call, &match,
+                strcasecmp(header_or_empty(request, "Expect"), "100-continue") == 0);
+        else
+            dispatch(call, &match);
     }
 }
 

@@ -1,8 +1,10 @@
-/* HTTP for the rest of the server: routes in, answers out. Only http.c knows CivetWeb.
+/* HTTP for the rest of the server: routes in, answers out. Only http.c and body.c
+ * know CivetWeb.
  *
  * Each connection has a thread of its own for as long as it lasts; a handler runs on it
  * and may block. Before a handler sees a request it was judged (http/security.h) and
- * its body, if any, is whole. A path matches a route byte for byte, undecoded.
+ * its body, if any, is whole; only an upload is read by its handler. A path matches a
+ * route byte for byte, undecoded.
  */
 #ifndef HTTP_HTTP_H
 #define HTTP_HTTP_H
@@ -20,12 +22,19 @@ struct http_call; /* one request, while its handler runs */
 
 typedef void http_handler(struct http_call *call, void *context);
 
+/* How a route's requests come to their handler. */
+enum http_manner {
+    HTTP_USUAL,       /* judged, the body whole and small */
+    HTTP_OPEN_TO_ALL, /* no token, no uid: liveness */
+    HTTP_UPLOAD,      /* judged; the handler reads a large body by http_body_read() */
+};
+
 struct http_route {
     unsigned methods; /* enum http_method, or-ed; GET answers HEAD too */
     const char *path; /* "/api/ops"; with a star at its end: what follows is `tail` */
     http_handler *handler; /* any thread, several at once */
     unsigned tag;          /* the owner's own; the handler finds it in its request */
-    bool open_to_all;      /* no token, no uid: liveness */
+    enum http_manner manner;
 };
 
 struct http_options {
@@ -34,6 +43,7 @@ struct http_options {
     uint32_t threads;
     struct security_policy policy; /* port is filled in by http_start() */
     bool any_group;                /* share = group: members of our group may look */
+    uint64_t upload_bytes_max;     /* of a body that its handler reads itself; > 0 */
     const struct http_route *routes;
     size_t route_count;
     void *context; /* given to every handler */
@@ -46,7 +56,7 @@ struct http_request {
     const char *query; /* raw; NULL none */
     const char *tail;  /* what the route's star stands for; "" none */
     unsigned tag;      /* of the route */
-    const char *body;  /* NUL-terminated */
+    const char *body;  /* NUL-terminated; NULL where the handler reads it */
     size_t body_bytes;
     bool accepts_gzip;
     const char *if_none_match, *last_event_id; /* "" none */
@@ -83,6 +93,11 @@ const struct http_request *http_request(const struct http_call *call);
 
 /* Does the connection end with this answer? Then its bytes are nobody else's. */
 bool http_closes(const struct http_call *call);
+
+/* The next bytes of an upload, at most `size`: how many, 0 behind the last, -ETIMEDOUT
+ * when they come too slowly, -ECONNABORTED when the client is gone. An answer before
+ * the last byte ends the connection. */
+MUST_CHECK ssize_t http_body_read(struct http_call *call, void *data, size_t size);
 
 /* Answers, once per call, head and body in one write. */
 void http_answer(struct http_call *call, const struct http_answer *answer);

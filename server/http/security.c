@@ -194,6 +194,8 @@ static struct security_verdict refuse(int status, const char *field,
 static struct security_verdict judge_form(const struct security_policy *policy,
                                           const struct security_request *request)
 {
+    bool upload = request->upload_bytes_max > 0;
+    uint64_t bytes_max = upload ? request->upload_bytes_max : SECURITY_BODY_BYTES_MAX;
     size_t count, transfers;
     const char *host = security_header_find(request, "Host", &count);
     const char *length;
@@ -215,9 +217,11 @@ static struct security_verdict judge_form(const struct security_policy *policy,
     if (count == 1 &&
         (*length == '\0' || strspn(length, "0123456789") != strlen(length)))
         return refuse(400, "Content-Length", "expected a decimal number");
-    if (count == 1 && (strlen(length) > 9 || request->content_length < 0 ||
-                       request->content_length > SECURITY_BODY_BYTES_MAX))
-        return refuse(413, "Content-Length", "a body has at most 65536 bytes");
+    if (count == 1 && (strlen(length) > 18 || request->content_length < 0 ||
+                       (uint64_t)request->content_length > bytes_max))
+        return refuse(413, "Content-Length",
+                      upload ? "the file is larger than upload_max allows"
+                             : "a body has at most 65536 bytes");
     return (struct security_verdict){0};
 }
 
@@ -248,21 +252,38 @@ static struct security_verdict judge_peer(const struct security_policy *policy,
                       : "cannot tell which user asks; use the token");
 }
 
+/* None of these is a type that a form or a plain script of another page may send
+ * without asking first. */
+static bool type_allowed(const char *value, bool upload)
+{
+    static const char *const types[] = {"application/json", "application/octet-stream",
+                                        "application/gzip", "application/x-gzip"};
+    size_t size = strcspn(value, "; ");
+
+    for (size_t i = 0; i < (upload ? sizeof(types) / sizeof(types[0]) : 1); i++) {
+        if (size == strlen(types[i]) && strncasecmp(value, types[i], size) == 0)
+            return true;
+    }
+    return false;
+}
+
 static struct security_verdict judge_post(const struct security_policy *policy,
                                           const struct security_request *request)
 {
     size_t count, hosts;
     const char *host = security_header_find(request, "Host", &hosts);
     const char *value = security_header_find(request, "Origin", &count);
-    size_t size;
+    bool upload = request->upload_bytes_max > 0;
 
     if (count > 1 || (count == 1 && !security_origin(policy, value, host)))
         return refuse(403, "Origin", "requests of other pages are not obeyed");
     value = security_header_find(request, "Content-Type", &count);
-    size = count == 1 ? strcspn(value, "; ") : 0;
-    if (size != strlen("application/json") ||
-        strncasecmp(value, "application/json", size) != 0)
-        return refuse(415, "Content-Type", "expected application/json");
+    if (count != 1 || !type_allowed(value, upload))
+        return refuse(415, "Content-Type",
+                      upload ? "expected application/octet-stream"
+                             : "expected application/json");
+    if (upload && request->content_length < 0)
+        return refuse(411, "Content-Length", "a file comes with its Content-Length");
     return (struct security_verdict){0};
 }
 

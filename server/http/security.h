@@ -47,6 +47,8 @@ struct security_request {
     bool peer_known;
     uid_t peer;
     bool open_to_all; /* liveness: no token, no uid */
+    /* The body is a file of at most so many bytes; 0: it is a JSON request. */
+    uint64_t upload_bytes_max;
 };
 
 struct security_verdict {

@@ -53,6 +53,33 @@ static void our_own_names_are_served(void **state)
         assert_int_equal(security_host(&loopback, hosts[i]), 0);
 }
 
+static int judged_upload(const char *type, const char *length, int64_t bytes)
+{
+    struct security_request request = get_from(1000);
+
+    request.method = "POST";
+    request.upload_bytes_max = 1u << 20;
+    request.content_length = bytes;
+    add(&request, "Content-Type", type);
+    if (length != NULL)
+        add(&request, "Content-Length", length);
+    return security_judge(&loopback, &request).status;
+}
+
+static void a_file_may_be_large_up_to_its_quota_and_is_of_no_forms_type(void **state)
+{
+    (void)state;
+    assert_int_equal(judged_upload("application/octet-stream", "1048576", 1048576), 0);
+    assert_int_equal(judged_upload("application/gzip", "70000", 70000), 0);
+    assert_int_equal(judged_upload("application/json", "70000", 70000), 0);
+    assert_int_equal(judged_upload("application/gzip", "1048577", 1048577), 413);
+    assert_int_equal(judged_upload("application/gzip", "99999999999999999999", -1),
+                     413);
+    assert_int_equal(judged_upload("application/gzip", NULL, -1), 411);
+    assert_int_equal(judged_upload("text/plain", "5", 5), 415);
+    assert_int_equal(judged_upload("multipart/form-data; boundary=x", "5", 5), 415);
+}
+
 static void names_of_others_are_misdirected(void **state)
 {
     static const char *const hosts[] = {"evil.example",     "localhost.evil.com",
@@ -261,6 +288,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(our_own_names_are_served),
+        cmocka_unit_test(a_file_may_be_large_up_to_its_quota_and_is_of_no_forms_type),
         cmocka_unit_test(names_of_others_are_misdirected),
         cmocka_unit_test(malformed_hosts_are_bad_requests),
         cmocka_unit_test(exactly_one_host_is_needed),

@@ -62,6 +62,7 @@ struct file_result {
 struct file_request {
     const char *path;    /* "-" is standard input */
     const char *session; /* id to be used; NULL: one is made of the path */
+    const char *name;    /* shown for the path; NULL: the path's last part */
     struct trace_options options;
     /* Gets the reader before it runs, for a progress line or to cancel; may be NULL. */
     void (*on_start)(void *user, struct trace_reader *reader);
@@ -73,5 +74,8 @@ struct file_request {
  * negative errno with its sentence in result->error. */
 MUST_CHECK int file_load(struct store *store, const struct file_request *request,
                          struct file_result *result);
+
+/* Drops the session of a file that was read, if it is still there. */
+void file_forget(struct store *store, const char *session);
 
 #endif

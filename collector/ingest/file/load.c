@@ -119,7 +119,8 @@ static void identify(const struct file *file, const struct trace_reader *reader,
         if (head->world_size >= 0 && head->world_size <= INT32_MAX)
             identity->world_size = (int32_t)head->world_size;
     }
-    snprintf(identity->path, sizeof(identity->path), "%s", request->path);
+    snprintf(identity->path, sizeof(identity->path), "%s",
+             request->name != NULL ? request->name : request->path);
 }
 
 static struct process_fact *add_fact(struct process *process, const char *key)
@@ -206,10 +207,11 @@ static void add_capabilities(const struct file *file, struct process *process)
 static void open_session(struct session *session, const struct file *file,
                          const struct file_request *request, int64_t base_ns)
 {
-    const char *slash = strrchr(request->path, '/');
+    const char *path = request->name != NULL ? request->name : request->path;
+    const char *slash = strrchr(path, '/');
 
     snprintf(session->name, sizeof(session->name), "%.63s",
-             slash == NULL ? request->path : slash + 1);
+             slash == NULL ? path : slash + 1);
     session->from_file = true;
     session->own_file = file->own;
     session->zero_monotonic_ns = base_ns + file->from_ns;
@@ -310,14 +312,15 @@ static void finish(struct file *file, struct store *store, struct trace_reader *
     pthread_rwlock_unlock(&store->lock);
 }
 
-/* Nothing half read is shown. */
-static void give_up(struct file *file, struct store *store)
+void file_forget(struct store *store, const char *session)
 {
     pthread_rwlock_wrlock(&store->lock);
-    struct session *session = state_session(store, file->result->session);
-
-    if (session != NULL)
-        state_drop(store, session);
+    for (uint32_t i = 0; i < store->session_count; i++) {
+        if (strcmp(store->sessions[i]->id, session) != 0)
+            continue;
+        state_drop(store, store->sessions[i]);
+        break;
+    }
     pthread_rwlock_unlock(&store->lock);
 }
 
@@ -344,7 +347,7 @@ static int load(struct file *file, struct store *store, struct trace_reader *rea
     if (error == 0)
         finish(file, store, reader, process);
     else
-        give_up(file, store);
+        file_forget(store, file->result->session); /* nothing half read is shown */
     return error;
 }
 

@@ -1,0 +1,68 @@
+/* The trace files that are sessions. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/json.h"
+#include "query/status_query.h"
+#include "trace_files.h"
+
+static const struct status_session *find(const struct status_answer *status,
+                                         const char *id)
+{
+    for (uint32_t i = 0; i < status->session_count; i++) {
+        if (strcmp(status->sessions[i].id, id) == 0)
+            return &status->sessions[i];
+    }
+    return NULL;
+}
+
+/* Newest first; a file whose session made room for others is not shown any more. */
+static void add_files(cJSON *list, const struct trace_file *files, size_t count,
+                      const struct status_answer *status)
+{
+    for (size_t i = count; i-- > 0;) {
+        const struct trace_file *file = &files[i];
+        const struct status_session *session = find(status, file->session);
+        cJSON *row;
+
+        if (session == NULL)
+            continue;
+        row = cJSON_CreateObject();
+        json_text(row, "id", file->id);
+        json_text(row, "session", file->session);
+        json_text(row, "name", file->name);
+        json_count(row, "bytes", file->bytes);
+        json_count(row, "steps", session->steps);
+        json_count(row, "events", file->events);
+        json_count(row, "skipped", file->skipped);
+        cJSON_AddBoolToObject(row, "uploaded", file->uploaded);
+        cJSON_AddItemToArray(list, row);
+    }
+}
+
+cJSON *api_traces(struct api_call *call)
+{
+    struct trace_files *files = call->api->files;
+    struct selection everybody = {.rank = SELECT_ANY};
+    struct status_answer status;
+    struct trace_file *list;
+    cJSON *body, *rows;
+
+    if (!api_select(call))
+        return api_refused(call);
+    list = calloc(trace_files_most(files), sizeof(*list));
+    if (list == NULL)
+        return NULL;
+    body = cJSON_CreateObject();
+    rows = cJSON_AddArrayToObject(body, "traces");
+    if (status_query(call->api->store, &everybody, &status) == 0)
+        add_files(rows, list, trace_files_list(files, list, trace_files_most(files)),
+                  &status);
+    answer_free(&status.head);
+    free(list);
+    json_count(body, "upload_max_bytes", trace_files_upload_max(files));
+    if (cJSON_GetArraySize(rows) == 0)
+        json_text(body, "reason", "no trace file is open");
+    return body;
+}

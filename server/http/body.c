@@ -1,0 +1,66 @@
+#include "http/body.h"
+
+#include <civetweb.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "wire/clock.h"
+
+/* After this a body must have come at that many bytes a second on the mean: slower than
+ * any network that a page is looked at through, fast enough to end a trickle. */
+#define GRACE_NS    INT64_C(8000000000)
+#define BYTES_PER_S INT64_C(16384)
+/* A read that ends without a byte after this long ended by CivetWeb's timeout. */
+#define SILENCE_NS INT64_C(4000000000)
+#define GO_ON      "HTTP/1.1 100 Continue\r\n\r\n"
+
+void body_begin(struct body *body, uint64_t size, int socket, bool expect)
+{
+    *body = (struct body){.left = size,
+                          .begun_ns = (int64_t)clock_ns(CLOCK_MONOTONIC),
+                          .socket = socket,
+                          .expect = expect};
+}
+
+/* mg_read() returns only when it has all that it was asked for, so it is asked for what
+ * is there already, and for one byte when nothing is. */
+static size_t ready_bytes(const struct body *body, size_t size)
+{
+    int ready = 0;
+
+    if (size > body->left)
+        size = (size_t)body->left;
+    if (body->socket < 0 || ioctl(body->socket, FIONREAD, &ready) != 0 || ready <= 0)
+        return 1;
+    return (size_t)ready < size ? (size_t)ready : size;
+}
+
+static bool is_too_slow(const struct body *body)
+{
+    int64_t took_ns = (int64_t)clock_ns(CLOCK_MONOTONIC) - body->begun_ns - GRACE_NS;
+
+    return took_ns > 0 && body->read / (uint64_t)BYTES_PER_S <
+                              (uint64_t)took_ns / UINT64_C(1000000000);
+}
+
+ssize_t body_read(struct body *body, struct mg_connection *connection, void *data,
+                  size_t size)
+{
+    int64_t asked_ns = (int64_t)clock_ns(CLOCK_MONOTONIC);
+    int got;
+
+    if (body->left == 0 || size == 0)
+        return 0;
+    if (body->expect && mg_write(connection, GO_ON, strlen(GO_ON)) <= 0)
+        return -ECONNABORTED;
+    body->expect = false;
+    got = mg_read(connection, data, ready_bytes(body, size));
+    if (got <= 0)
+        return (int64_t)clock_ns(CLOCK_MONOTONIC) - asked_ns > SILENCE_NS
+                   ? -ETIMEDOUT
+                   : -ECONNABORTED;
+    body->left -= (uint64_t)got;
+    body->read += (uint64_t)got;
+    return is_too_slow(body) ? -ETIMEDOUT : got;
+}

@@ -1,0 +1,176 @@
+/* POST /api/traces: a body of any size to a file without a name, and that to a session.
+ * The rule: the file never has a name that somebody could find or would have to remove,
+ * so that nothing is left behind whatever ends the upload. */
+#include "trace/upload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "api/json.h"
+#include "http/http.h"
+#include "ingest/file/file.h"
+#include "trace_files.h"
+
+#define PIECE_BYTES ((size_t)256 * 1024)
+
+/* A file in `folder` that has no name, or not for longer than it takes; -errno. */
+static int open_nameless(const char *folder)
+{
+    char path[PATH_MAX];
+    int descriptor = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+    if (descriptor >= 0)
+        return descriptor;
+    if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
+        return -errno;
+    if (snprintf(path, sizeof(path), "%s/upload-XXXXXX", folder) >= (int)sizeof(path))
+        return -ENAMETOOLONG;
+    descriptor = mkostemp(path, O_CLOEXEC);
+    if (descriptor < 0)
+        return -errno;
+    (void)unlink(path);
+    return descriptor;
+}
+
+static int write_all(int descriptor, const char *data, size_t size)
+{
+    while (size > 0) {
+        ssize_t written = write(descriptor, data, size);
+
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return written < 0 ? -errno : -EIO;
+        data += written;
+        size -= (size_t)written;
+    }
+    return 0;
+}
+
+static int receive(struct http_call *call, int descriptor)
+{
+    char *piece = malloc(PIECE_BYTES);
+    ssize_t got = -ENOMEM;
+    int error = 0;
+
+    /* Full disks are known at once; where this is not supported, when they are. */
+    if (http_request(call)->body_bytes > 0 &&
+        fallocate(descriptor, 0, 0, (off_t)http_request(call)->body_bytes) != 0 &&
+        (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
+        error = -errno;
+    while (piece != NULL && error == 0 &&
+           (got = http_body_read(call, piece, PIECE_BYTES)) > 0)
+        error = write_all(descriptor, piece, (size_t)got);
+    free(piece);
+    return error != 0 ? error : (int)got;
+}
+
+static void refuse(struct http_call *call, int error)
+{
+    if (error == -ENOSPC || error == -EDQUOT || error == -EFBIG)
+        http_refuse(call, 507, NULL, "no space for the file in the state folder");
+    else if (error == -ETIMEDOUT)
+        http_refuse(call, 408, NULL, "the file came too slowly");
+    else if (error == -ECONNABORTED)
+        http_refuse(call, 400, NULL, "the file ended early");
+    else if (error == -ENOMEM)
+        http_refuse(call, 503, NULL, "out of memory");
+    else
+        http_refuse(call, 409, NULL, "no file can be written in the state folder");
+}
+
+static void answer(struct http_call *call, const struct trace_file *file,
+                   const struct file_result *result)
+{
+    cJSON *body = cJSON_CreateObject();
+    char *text;
+
+    json_text(body, "id", file->id);
+    json_text(body, "name", file->name);
+    json_count(body, "bytes", file->bytes);
+    json_text(body, "session", file->session);
+    json_count(body, "events", file->events);
+    json_count(body, "skipped", file->skipped);
+    if (*result->error != '\0')
+        json_text(body, "reason", result->error);
+    text = cJSON_PrintUnformatted(body);
+    cJSON_Delete(body);
+    if (text == NULL)
+        http_refuse(call, 503, NULL, "out of memory");
+    else
+        http_answer(call, &(struct http_answer){
+                              .status = 201, .body = text, .size = strlen(text)});
+    cJSON_free(text);
+}
+
+/* What became of it: -errno of the receiving, or of the reading. */
+struct outcome {
+    int received, read;
+    struct file_result result;
+    struct trace_file file;
+};
+
+static void take(struct http_call *call, struct api *api, const char *name,
+                 struct outcome *outcome)
+{
+    const char *folder = api->options->state_dir;
+    int descriptor;
+
+    (void)mkdir(folder, 0700); /* it is there, except before the first run */
+    descriptor = open_nameless(folder);
+    outcome->received = descriptor < 0 ? descriptor : receive(call, descriptor);
+    if (outcome->received == 0)
+        outcome->read = trace_files_add(api->files, name, descriptor, &outcome->result,
+                                        &outcome->file);
+    if (descriptor >= 0 && (outcome->received != 0 || outcome->read != 0))
+        close(descriptor);
+}
+
+static void tell(struct http_call *call, const struct outcome *outcome)
+{
+    if (outcome->received != 0)
+        refuse(call, outcome->received);
+    else if (outcome->read == 0)
+        answer(call, &outcome->file, &outcome->result);
+    else if (outcome->read == -ENOMEM || outcome->read == -EAGAIN)
+        http_refuse(call, 503, NULL, "out of memory");
+    else
+        http_refuse(call, 422, NULL,
+                    *outcome->result.error != '\0' ? outcome->result.error
+                                                   : strerror(-outcome->read));
+}
+
+void upload_serve(struct http_call *call, struct api *api)
+{
+    struct outcome outcome = {0};
+    char name[TRACE_FILES_NAME];
+    struct query query;
+    const char *text;
+
+    query_parse(&query, http_request(call)->query);
+    text = query_text(&query, "name");
+    (void)query_text(&query, "token"); /* judged before */
+    if (!query_done(&query)) {
+        http_refuse(call, 400, query.field, query.error);
+        return;
+    }
+    if (*api->options->state_dir == '\0') {
+        http_refuse(call, 409, NULL, "there is no state folder to keep the file in");
+        return;
+    }
+    trace_files_name(text != NULL ? text : "", name);
+    if (!trace_files_begin(api->files)) {
+        http_refuse(call, 503, NULL, "other files are being uploaded; try again");
+        return;
+    }
+    take(call, api, name, &outcome);
+    trace_files_end(api->files); /* before the client can know and come again */
+    tell(call, &outcome);
+}

@@ -1,0 +1,14 @@
+/* Trace files that come and go over HTTP. */
+#ifndef TRACE_UPLOAD_H
+#define TRACE_UPLOAD_H
+
+struct api;
+struct http_call;
+
+/* POST /api/traces?name=: the body is the file. */
+void upload_serve(struct http_call *call, struct api *api);
+
+/* GET /api/traces/{id}: its bytes. */
+void download_serve(struct http_call *call, struct api *api);
+
+#endif

@@ -1,0 +1,292 @@
+#include "trace_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/analysis.h"
+#include "ingest/file/file.h"
+
+struct entry {
+    struct trace_file file;
+    const char *path; /* borrowed; NULL: uploaded */
+    int descriptor;   /* of an upload; else -1 */
+};
+
+struct trace_files {
+    struct store *store;
+    uint64_t upload_bytes_max;
+    pthread_mutex_t lock;    /* guards what follows */
+    pthread_mutex_t reading; /* one file is read at a time: memory is bounded */
+    struct entry *entries;   /* served ones first, then uploads, oldest first */
+    size_t count, capacity;
+    uint32_t under_way;
+};
+
+struct trace_files *trace_files_new(struct store *store, size_t served,
+                                    uint64_t upload_bytes_max)
+{
+    struct trace_files *files = calloc(1, sizeof(*files));
+
+    if (files == NULL)
+        return NULL;
+    files->store = store;
+    files->upload_bytes_max = upload_bytes_max;
+    files->capacity = served + TRACE_FILES_UPLOADS;
+    files->entries = calloc(files->capacity, sizeof(*files->entries));
+    if (files->entries == NULL) {
+        free(files);
+        return NULL;
+    }
+    pthread_mutex_init(&files->lock, NULL);
+    pthread_mutex_init(&files->reading, NULL);
+    return files;
+}
+
+void trace_files_free(struct trace_files *files)
+{
+    if (files == NULL)
+        return;
+    for (size_t i = 0; i < files->count; i++) {
+        if (files->entries[i].descriptor >= 0)
+            close(files->entries[i].descriptor);
+    }
+    pthread_mutex_destroy(&files->reading);
+    pthread_mutex_destroy(&files->lock);
+    free(files->entries);
+    free(files);
+}
+
+uint64_t trace_files_upload_max(const struct trace_files *files)
+{
+    return files->upload_bytes_max;
+}
+
+size_t trace_files_most(const struct trace_files *files)
+{
+    return files->capacity;
+}
+
+void trace_files_name(const char *text, char name[TRACE_FILES_NAME])
+{
+    size_t size = 0;
+
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c == '/' || *c == '\\')
+            text = c + 1;
+    }
+    text += strspn(text, ".");
+    for (; *text != '\0' && size < TRACE_FILES_NAME - 1; text++) {
+        bool plain = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') ||
+                     (*text >= '0' && *text <= '9') || *text == '.' || *text == '_' ||
+                     *text == '-';
+
+        name[size++] = plain ? *text : '_';
+    }
+    name[size] = '\0';
+    if (size == 0)
+        (void)snprintf(name, TRACE_FILES_NAME, "trace.json");
+}
+
+static void describe(struct trace_file *file, const struct file_result *result,
+                     const char *name)
+{
+    *file = (struct trace_file){.bytes = result->file_bytes,
+                                .events = result->events,
+                                .skipped = analysis_skipped(result),
+                                .is_gzip = result->is_gzip};
+    (void)snprintf(file->session, sizeof(file->session), "%s", result->session);
+    (void)snprintf(file->id, sizeof(file->id), "%s", result->session);
+    trace_files_name(name, file->name);
+}
+
+void trace_files_serve(struct trace_files *files, const char *path,
+                       const struct file_result *result)
+{
+    struct entry entry = {.path = path, .descriptor = -1};
+    uint32_t ranks = 1;
+
+    describe(&entry.file, result, path);
+    pthread_mutex_lock(&files->lock);
+    for (size_t i = 0; i < files->count; i++)
+        ranks += strcmp(files->entries[i].file.session, result->session) == 0;
+    if (ranks > 1)
+        (void)snprintf(entry.file.id, sizeof(entry.file.id), "%s.%" PRIu32,
+                       result->session, ranks);
+    if (files->count < files->capacity - TRACE_FILES_UPLOADS)
+        files->entries[files->count++] = entry;
+    pthread_mutex_unlock(&files->lock);
+}
+
+bool trace_files_begin(struct trace_files *files)
+{
+    bool may;
+
+    pthread_mutex_lock(&files->lock);
+    may = files->under_way < TRACE_FILES_AT_ONCE;
+    files->under_way += may;
+    pthread_mutex_unlock(&files->lock);
+    return may;
+}
+
+void trace_files_end(struct trace_files *files)
+{
+    pthread_mutex_lock(&files->lock);
+    files->under_way--;
+    pthread_mutex_unlock(&files->lock);
+}
+
+/* ---- reading an upload ---------------------------------------------------------------- */
+
+struct reading {
+    struct store *store;
+    struct file_request request;
+    struct file_result *result;
+    int error;
+};
+
+static void *read_file(void *argument)
+{
+    struct reading *reading = argument;
+
+    reading->error = file_load(reading->store, &reading->request, reading->result);
+    return NULL;
+}
+
+/* The stack of a connection's thread is too small for a reader. */
+static int read_apart(struct trace_files *files, struct reading *reading)
+{
+    pthread_t thread;
+    int error;
+
+    pthread_mutex_lock(&files->reading);
+    error = -pthread_create(&thread, NULL, read_file, reading);
+    if (error == 0)
+        pthread_join(thread, NULL);
+    pthread_mutex_unlock(&files->reading);
+    return error != 0 ? error : reading->error;
+}
+
+/* The oldest upload goes; the lock is held. False when there is none. */
+static bool forget_oldest(struct trace_files *files)
+{
+    for (size_t i = 0; i < files->count; i++) {
+        struct entry *oldest = &files->entries[i];
+
+        if (!oldest->file.uploaded)
+            continue;
+        file_forget(files->store, oldest->file.session);
+        close(oldest->descriptor);
+        files->count--;
+        memmove(oldest, oldest + 1, (files->count - i) * sizeof(*oldest));
+        return true;
+    }
+    return false;
+}
+
+static void keep(struct trace_files *files, const struct entry *entry)
+{
+    uint64_t bytes = entry->file.bytes;
+    uint32_t uploads = 1;
+
+    pthread_mutex_lock(&files->lock);
+    for (size_t i = 0; i < files->count; i++) {
+        uploads += files->entries[i].file.uploaded;
+        bytes += files->entries[i].file.uploaded ? files->entries[i].file.bytes : 0;
+    }
+    while (uploads > TRACE_FILES_UPLOADS || bytes > files->upload_bytes_max) {
+        if (!forget_oldest(files))
+            break;
+        uploads--;
+        bytes = entry->file.bytes;
+        for (size_t i = 0; i < files->count; i++)
+            bytes += files->entries[i].file.uploaded ? files->entries[i].file.bytes : 0;
+    }
+    files->entries[files->count++] = *entry;
+    pthread_mutex_unlock(&files->lock);
+}
+
+int trace_files_add(struct trace_files *files, const char *name, int descriptor,
+                    struct file_result *result, struct trace_file *added)
+{
+    struct entry entry = {.descriptor = descriptor};
+    char path[40], session[16];
+    uint64_t random = 0;
+    struct reading reading = {
+        .store = files->store,
+        .request = {.path = path, .session = session, .name = name},
+        .result = result};
+    struct stat status;
+    int error;
+
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random) ||
+        fstat(descriptor, &status) != 0)
+        return -EIO;
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", descriptor);
+    (void)snprintf(session, sizeof(session), "t-%012" PRIx64, random >> 16);
+    error = read_apart(files, &reading);
+    if (error != 0)
+        return error;
+    describe(&entry.file, result, name);
+    entry.file.bytes = (uint64_t)status.st_size;
+    entry.file.uploaded = true;
+    keep(files, &entry);
+    *added = entry.file;
+    return 0;
+}
+
+/* ---- who asks ------------------------------------------------------------------------- */
+
+size_t trace_files_list(struct trace_files *files, struct trace_file *list, size_t max)
+{
+    size_t count;
+
+    pthread_mutex_lock(&files->lock);
+    count = files->count < max ? files->count : max;
+    for (size_t i = 0; i < count; i++)
+        list[i] = files->entries[i].file;
+    pthread_mutex_unlock(&files->lock);
+    return count;
+}
+
+/* A file of the command line may be another by now, or a pipe that was read. */
+static int open_path(const char *path)
+{
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat status;
+
+    if (descriptor < 0)
+        return -ENOENT;
+    if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode))
+        return descriptor;
+    close(descriptor);
+    return -ENOENT;
+}
+
+int trace_files_open(struct trace_files *files, const char *id, struct trace_file *file)
+{
+    int descriptor = -ENOENT;
+
+    pthread_mutex_lock(&files->lock);
+    for (size_t i = 0; i < files->count; i++) {
+        const struct entry *entry = &files->entries[i];
+
+        if (strcmp(entry->file.id, id) != 0)
+            continue;
+        *file = entry->file;
+        if (entry->path != NULL)
+            descriptor = open_path(entry->path);
+        else
+            descriptor = fcntl(entry->descriptor, F_DUPFD_CLOEXEC, 0);
+        break;
+    }
+    pthread_mutex_unlock(&files->lock);
+    return descriptor < 0 ? -ENOENT : descriptor;
+}

@@ -1,0 +1,247 @@
+"""Trace files over HTTP: sent, listed, fetched back, and refused without a trace of them."""
+import gzip
+import http.client
+import json
+import os
+import socket
+import threading
+import unittest
+
+from harness import TrainglassTest, get, get_json, wait_for
+
+
+def make_trace(steps=4):
+    """A file as PyTorch writes it: so many steps of 10 ms with two ops in each."""
+    def event(category, name, start_us, us):
+        return {"ph": "X", "cat": category, "name": name, "pid": 41, "tid": 41,
+                "ts": start_us, "dur": us, "args": {}}
+    events = []
+    for step in range(steps):
+        begin = 1000000 + 10000 * step
+        events += [event("user_annotation", f"ProfilerStep#{step}", begin, 9900),
+                   event("cpu_op", "aten::linear", begin + 100, 5000),
+                   event("cpu_op", "aten::addmm", begin + 200, 4000)]
+    return json.dumps({"schemaVersion": 1, "traceEvents": events}).encode()
+
+
+TRACE = make_trace()
+TOKEN = "0123456789abcdef0123456789abcdef"
+MIB = 2 ** 20
+
+
+class Traces(TrainglassTest):
+    def upload(self, data, name="trace.json", kind="application/octet-stream", **headers):
+        """(status, document) of a file that is sent."""
+        peer = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        self.addCleanup(peer.close)
+        peer.request("POST", f"/api/traces?name={name}", body=data,
+                     headers={"Content-Type": kind, **headers})
+        answer = peer.getresponse()
+        return answer.status, json.loads(answer.read())
+
+    def begin(self, size, part=b""):
+        """A connection that has sent the head of a file of `size` bytes, and `part` of it."""
+        peer = socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        self.addCleanup(peer.close)
+        peer.sendall(b"POST /api/traces?name=cut.json HTTP/1.1\r\nHost: localhost\r\n"
+                     b"Content-Type: application/octet-stream\r\n"
+                     b"Content-Length: %d\r\n\r\n" % size + part)
+        return peer
+
+    def listed(self):
+        return get_json(self.port, "/api/traces")["traces"]
+
+    def sessions(self):
+        return [one["id"] for one in get_json(self.port, "/api/status")["sessions"]]
+
+    def held(self, server):
+        """Descriptors of the server in its state folder that have no name."""
+        found = []
+        for entry in os.scandir(f"/proc/{server.pid}/fd"):
+            try:
+                target = os.readlink(entry.path)
+            except OSError:
+                continue
+            if target.startswith(str(self.state)) and target.endswith("(deleted)"):
+                found.append(target)
+        return found
+
+    def left(self):
+        return [path for path in self.state.rglob("*") if "upload" in path.name]
+
+
+class Upload(Traces):
+    def setUp(self):
+        super().setUp()
+        self.server = self.serve("--upload-max", "1MiB")
+
+    def test_an_uploaded_file_is_a_session_and_comes_back_byte_for_byte(self):
+        self.assertEqual(self.listed(), [])
+        for name, data in (("run.json", TRACE), ("run.json.gz", gzip.compress(TRACE))):
+            status, told = self.upload(data, name)
+            self.assertEqual(status, 201, told)
+            self.assertEqual((told["name"], told["bytes"]), (name, len(data)))
+            self.assertEqual((told["events"], told["skipped"]), (12, 0))
+            row = self.listed()[0]
+            self.assertEqual({key: row[key] for key in told}, told)
+            self.assertTrue(row["uploaded"])
+            answer = get_json(self.port, f"/api/steps?session={told['session']}")
+            self.assertEqual((row["steps"], len(answer["steps"])), (4, 4))
+            self.assertEqual(get(self.port, f"/api/traces/{told['id']}"), (200, data))
+        names = {one["name"] for one in get_json(self.port, "/api/status")["sessions"]}
+        self.assertEqual(names, {"run.json", "run.json.gz"})
+
+    def test_two_files_of_one_name_are_two_sessions(self):
+        first, second = self.upload(TRACE)[1], self.upload(TRACE)[1]
+        self.assertNotEqual(first["session"], second["session"])
+        self.assertEqual([row["id"] for row in self.listed()], [second["id"], first["id"]])
+
+    def test_a_path_in_the_name_is_left_out(self):
+        for name, kept in (("../../etc/passwd", "passwd"), ("C:%5Ctmp%5Ca%20b.json", "a_b.json"),
+                           ("..", "trace.json"), ("a%22%0d%0aX-Evil:%201", "a___X-Evil__1"),
+                           ("", "trace.json"), (".hidden", "hidden"), ("x" * 300, "x" * 63)):
+            status, told = self.upload(TRACE, name)
+            self.assertEqual((status, told.get("name")), (201, kept), name)
+        self.assertEqual(self.left(), [])
+
+    def test_what_is_no_trace_is_refused_with_the_readers_sentence_and_leaves_nothing(self):
+        for data in (b"", b"\x89PNG\r\n\x1a\n" + bytes(5000), b"no trace at all", b"[]",
+                     b"PK\x03\x04" + bytes(100), gzip.compress(b"hello")):
+            status, told = self.upload(data)
+            self.assertEqual(status, 422, (data[:10], told))
+            self.assertGreater(len(told["error"]), 5)
+        self.assertEqual((self.listed(), self.sessions(), self.left()), ([], [], []))
+        self.assertEqual(self.held(self.server), [])
+
+    def test_a_type_that_a_form_can_send_is_refused(self):
+        for kind in ("text/plain", "multipart/form-data; boundary=x"):
+            self.assertEqual(self.upload(TRACE, kind=kind)[0], 415)
+
+    def test_another_page_may_send_nothing(self):
+        self.assertEqual(self.upload(TRACE, Origin="https://evil.example")[0], 403)
+        self.assertEqual(self.sessions(), [])
+
+    def test_a_file_over_the_quota_is_refused_by_its_head(self):
+        self.assertIn(b" 413 ", self.begin(MIB + 1).recv(4096)[:20])
+        self.assertEqual(self.sessions(), [])
+
+    def test_a_cut_connection_leaves_nothing_behind(self):
+        for part in (b"", TRACE[:len(TRACE) // 2], TRACE):
+            peer = self.begin(len(TRACE) + 1, part)
+            wait_for(lambda: self.held(self.server), "the file to be open")
+            peer.close()
+            wait_for(lambda: not self.held(self.server), "the file to be closed")
+        self.assertEqual((self.listed(), self.sessions(), self.left()), ([], [], []))
+
+    def test_a_client_that_falls_silent_or_trickles_is_ended(self):
+        silent, trickle = self.begin(100), self.begin(MIB)
+        trickle.settimeout(0.2)
+        answer = b""
+        for _ in range(150):
+            try:
+                trickle.sendall(b" ")
+                answer = trickle.recv(4096)
+                break
+            except socket.timeout:
+                continue
+        self.assertIn(b" 408 ", answer[:20])
+        self.assertIn(b" 408 ", silent.recv(4096)[:20])
+        self.assertEqual(self.sessions(), [])
+
+    def test_an_upload_that_waits_blocks_nobody_and_a_third_is_told_to_come_again(self):
+        waiting = [self.begin(100), self.begin(100)]
+        wait_for(lambda: len(self.held(self.server)) == 2, "both to have begun")
+        self.assertEqual(self.upload(TRACE)[0], 503)
+        self.assertEqual(get(self.port, "/api/status", timeout=2)[0], 200)
+        for peer in waiting:
+            peer.close()
+        wait_for(lambda: self.upload(TRACE)[0] == 201, "a place to be free")
+
+    def test_the_oldest_goes_when_the_quota_is_used_up(self):
+        padded = TRACE + b" " * (400 * 1024)
+        ids = [self.upload(padded)[1]["id"] for _ in range(3)]
+        self.assertEqual([row["id"] for row in self.listed()], [ids[2], ids[1]])
+        self.assertNotIn(ids[0], self.sessions())
+        self.assertEqual(get(self.port, f"/api/traces/{ids[0]}")[0], 404)
+        self.assertEqual(len(self.held(self.server)), 2)
+
+    def test_files_sent_at_the_same_time_are_all_read(self):
+        told = []
+        threads = [threading.Thread(target=lambda: told.append(self.upload(TRACE)))
+                   for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([status for status, _ in told], [201, 201])
+        self.assertEqual(len(self.sessions()), 2)
+
+    def test_a_length_is_needed(self):
+        peer = socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        self.addCleanup(peer.close)
+        peer.sendall(b"POST /api/traces HTTP/1.1\r\nHost: localhost\r\n"
+                     b"Content-Type: application/octet-stream\r\n\r\n")
+        self.assertIn(b" 411 ", peer.recv(4096)[:20])
+
+    def test_a_client_that_waits_to_be_told_is_told(self):
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as peer:
+            peer.sendall(b"POST /api/traces HTTP/1.1\r\nHost: localhost\r\n"
+                         b"Content-Type: application/gzip\r\nExpect: 100-continue\r\n"
+                         b"Content-Length: %d\r\n\r\n" % len(TRACE))
+            self.assertTrue(peer.recv(4096).startswith(b"HTTP/1.1 100 Continue\r\n\r\n"))
+            peer.sendall(TRACE)
+            self.assertIn(b" 201 ", peer.recv(4096)[:20])
+
+
+class Large(Traces):
+    def test_a_body_is_never_held_in_memory_whole(self):
+        server = self.serve()
+        self.upload(TRACE)
+        before = self.peak(server)
+        status, told = self.upload(TRACE[:-1] + b" " * (256 * MIB) + TRACE[-1:])
+        self.assertEqual(status, 201, told)
+        self.assertEqual(told["bytes"], len(TRACE) + 256 * MIB)
+        self.assertLess(self.peak(server) - before, 64 * MIB)
+
+    def peak(self, server):
+        with open(f"/proc/{server.pid}/status") as file:
+            line = next(line for line in file if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+
+
+class Served(Traces):
+    def test_a_file_of_the_command_line_is_listed_and_fetched(self):
+        path = self.folder / "served.json"
+        path.write_bytes(TRACE)
+        self.serve(path)
+        (row,) = self.listed()
+        self.assertEqual((row["name"], row["bytes"], row["uploaded"]),
+                         ("served.json", len(TRACE), False))
+        self.assertEqual(get(self.port, f"/api/traces/{row['id']}"), (200, TRACE))
+        path.unlink()
+        self.assertEqual(get(self.port, f"/api/traces/{row['id']}")[0], 404)
+
+
+class Strangers(Traces):
+    def test_without_the_token_nothing_is_taken_or_given(self):
+        self.serve("--bind", "0.0.0.0", "--token", TOKEN)
+        self.assertEqual(self.upload(TRACE)[0], 401)
+        status, told = self.upload(TRACE, Authorization=f"Bearer {TOKEN}")
+        self.assertEqual(status, 201)
+        self.assertEqual(get(self.port, f"/api/traces/{told['id']}")[0], 401)
+
+    @unittest.skipIf(os.geteuid() != 0, "only root may act as another user")
+    def test_another_user_may_send_nothing(self):
+        self.serve()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.setuid(65534)
+                os._exit(0 if self.upload(TRACE)[0] == 403 else 1)
+            finally:
+                os._exit(2)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
