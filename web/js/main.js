@@ -16,6 +16,7 @@ import { render_bar, session_name } from "./panels/bar.js";
 import { build_bars, render_idle, render_ranks } from "./panels/bars.js";
 import { build_cost, render_cost_panel } from "./panels/cost.js";
 import { render_findings } from "./panels/findings.js";
+import { build_files } from "./panels/files.js";
 import { key_command, open_help } from "./panels/help.js";
 import { build_ops, render_ops, tab_of } from "./panels/ops.js";
 import { host_row, render_host } from "./panels/host.js";
@@ -286,6 +287,15 @@ function draw_run(now) {
   if (changed("overhead", "status", "session", "refused", "asked", "windows")) render_cost_panel(state);
 }
 
+/** The session of a file that was opened here: chosen, so not announced as new. */
+async function show_file(id) {
+  known_sessions.add(id);
+  notice(`new-${id}`, null);
+  const status = await get_json(address("api/status", { session: id }));
+  set(receive_status(state, status, Date.now()));
+  actions.choose_session(id);
+}
+
 function start() {
   timeline = new Timeline($("lanes"), actions, host_row((open) => timeline.open_host(open)));
   build_ops(actions, () => state);
@@ -297,6 +307,7 @@ function start() {
     el("a", { class: "plain", id: "report", href: "api/report", download: "report.html" }, "Download report"));
   $("open-trace").addEventListener("click", () => actions.open_trace());
   $("open-help").addEventListener("click", open_help);
+  build_files(show_file);
   $("badge").addEventListener("click", () => ({ pause: actions.toggle_pause, resume: actions.resume, now: stream.retry }[$("badge").dataset.action]?.()));
   document.addEventListener("keydown", (event) => {
     const command = key_command(event);

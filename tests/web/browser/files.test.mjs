@@ -1,0 +1,83 @@
+// Trace files on the real server: dropped on the page or chosen, they are shown like a run.
+// TRAINGLASS_PROGRAMS is the folder of trainglass; without it there is nothing to test.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { launch, open, shoot } from "./chromium.mjs";
+
+const PROGRAMS = process.env.TRAINGLASS_PROGRAMS;
+const skip = PROGRAMS ? false : "TRAINGLASS_PROGRAMS is not set";
+
+let browser, folder, server, address;
+
+before(async () => {
+  if (skip) return;
+  folder = mkdtempSync(join(tmpdir(), "trainglass-files-"));
+  server = spawn(join(PROGRAMS, "trainglass"), ["serve", "--dir", join(folder, "shm"), "--state-dir", join(folder, "state"), "--port", "0", "--upload-max", "1MiB"], { stdio: ["ignore", "pipe", "inherit"] });
+  address = await new Promise((done, fail) => {
+    let text = "";
+    server.stdout.on("data", (bytes) => {
+      text += bytes;
+      const match = /trainglass: (http:\/\/\S+)/.exec(text);
+      if (match) done(match[1]);
+    });
+    server.on("exit", (code) => fail(new Error(`exit ${code}: ${text}`)));
+  });
+  browser = await launch();
+});
+
+after(async () => {
+  if (skip) return;
+  await browser.close();
+  server.removeAllListeners("exit");
+  const gone = new Promise((done) => server.on("exit", done));
+  server.kill();
+  await gone;
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** A file as PyTorch writes it: steps of 10 ms with an op in each. */
+function make_trace(steps = 20) {
+  const event = (cat, name, ts, dur) => ({ ph: "X", cat, name, pid: 41, tid: 41, ts, dur, args: {} });
+  const of_step = (i) => [event("user_annotation", `ProfilerStep#${i}`, 1e6 + 1e4 * i, 9900), event("cpu_op", "aten::linear", 1e6 + 1e4 * i + 100, 5000)];
+  return JSON.stringify({ schemaVersion: 1, traceEvents: Array.from({ length: steps }, (_, i) => of_step(i)).flat() });
+}
+
+/** Drops a file of these bytes on the page, as a hand would. */
+async function drop(page, name, text) {
+  await page.evaluate(([file, content]) => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File([content], file));
+    for (const type of ["dragover", "drop"]) document.body.dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
+  }, [name, text]);
+}
+
+test("a file dropped on the empty page is shown, what is none is refused with its reason, a chosen one comes into view", { skip }, async () => {
+  const page = await open(browser, address, { allow: (text) => text.includes("422") });
+  const text = make_trace();
+  await page.getByText("No training run yet").waitFor();
+
+  await drop(page, "notes.json", "no trace at all");
+  await page.locator("#notices", { hasText: "notes.json was not opened: " }).waitFor();
+  await drop(page, "huge.json", `${text}${" ".repeat(2 ** 20)}`);
+  await page.locator("#notices", { hasText: "upload_max allows 1" }).waitFor();
+
+  await drop(page, "dropped.json", text);
+  await page.locator("#session-picker", { hasText: "dropped.json" }).waitFor();
+  await page.locator("#op-table .op-name", { hasText: "aten::linear" }).waitFor();
+  await page.locator("#verdict", { hasText: /step/ }).waitFor();
+  assert.equal(await page.locator("#notices .notice-bar").count(), 0);
+  await shoot(page, "real-file", { fullPage: true });
+
+  const choosing = page.waitForEvent("filechooser");
+  await page.locator("#open-file").click();
+  await (await choosing).setFiles({ name: "chosen.json", mimeType: "application/json", buffer: Buffer.from(text) });
+  await page.locator("#session-picker", { hasText: "chosen.json" }).waitFor();
+  assert.match(await page.evaluate(() => location.hash), /t-[0-9a-f]{12}/);
+  assert.deepEqual(page.faults, []);
+  await page.context().close();
+});
