@@ -30,8 +30,8 @@ with torch.profiler.profile(schedule=schedule) as p:
         told.append(step)
         p.step()
 # Lightning's PyTorchProfiler ends one by this name.
-with torch.autograd.profiler.profile():
-    torch.autograd._disable_profiler()
+torch.autograd.profiler.profile().__enter__()
+torch.autograd._disable_profiler()
 print(told)
 """
 
