@@ -77,7 +77,7 @@ static int add_folder(struct analyze_files *files, const char *folder, int numbe
 int analyze_files_find(struct analyze_files *files, char **words, int count,
                        const char **what)
 {
-    struct stat status;
+    struct stat status = {0};
     int error = 0;
 
     *files = (struct analyze_files){0};
