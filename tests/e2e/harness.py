@@ -78,6 +78,14 @@ def is_alive(pid):
         return False
 
 
+def children_of(pid):
+    try:
+        words = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    return [int(word) for word in words]
+
+
 class TrainglassTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trainglass-test-"))
@@ -114,8 +122,12 @@ class TrainglassTest(unittest.TestCase):
                                    env=self.environment(**(env or {})), **options)
 
         def end():
+            jobs = children_of(process.pid)  # they outlive a `run` that is killed
             if process.poll() is None:
                 process.kill()
+            for job in jobs:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(job, signal.SIGKILL)
             process.wait()
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream and not stream.closed:
