@@ -1,6 +1,7 @@
 """GPU work through the real probe and the real server, from a fake GPU: tests/fake."""
 import collections
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -18,6 +19,8 @@ VERSIONS = {"11.8": 18, "12.4": 22, "13.0": 130001}
 OF_A_STEP = {"void gemm_kernel<float>(float*)": 10, "relu_kernel": 10,
              "Memcpy HtoD (Pageable -> Device)": 1, "Memset (Device)": 1}
 ALONE = "cuInit: 0\nlaunched\n"  # what the job prints when nobody records it
+# What LeakSanitizer remarks when a thread ends while it looks.
+NOT_OURS = re.compile(r"==\d+==Running thread \d+ was not suspended\. .*\n")
 
 
 class GpuTest(TrainglassTest):
@@ -27,7 +30,7 @@ class GpuTest(TrainglassTest):
             [JOB, *map(str, words)], capture_output=True, text=True, timeout=120,
             env=self.environment(TRAINGLASS_LEVEL=level, TRAINGLASS_LIBRARY=LIBRARY,
                                  CUDA_INJECTION64_PATH=LIBRARY, **environment))
-        self.assertEqual((done.returncode, done.stderr), (code, ""))
+        self.assertEqual((done.returncode, NOT_OURS.sub("", done.stderr)), (code, ""))
         if output is not None:
             self.assertEqual(done.stdout, output)
         self.output = done.stdout
@@ -249,10 +252,9 @@ class NeighboursTest(GpuTest):
             if not source:
                 return None
             body = get(self.port, "/api/trace?last=2s")[1]
-            return body if b"gemm_kernel" in body else None
-        body = self.run_until("train", trace, "kernels in the trace")
+            return body if b"gemm_kernel" in body and b"cudaLaunchKernel" in body else None
+        body = self.run_until("train", trace, "kernels and their launches in the trace")
         self.assertIn(b'"cat":"kernel"', body)
-        self.assertIn(b"cudaLaunchKernel", body)
 
 
 if __name__ == "__main__":
