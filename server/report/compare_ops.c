@@ -33,7 +33,7 @@ static void read_side(struct side *side, const cJSON *document, const char *devi
     const cJSON *row;
 
     side->count = 0;
-    side->least = INFINITY;
+    side->least = (double)INFINITY;
     cJSON_ArrayForEach(row, MEMBER(document, "ops", device))
     {
         double value = NUMBER(row, key);
