@@ -1,6 +1,7 @@
 #include "probe/cupti/write.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -236,15 +237,12 @@ static void write_move(struct writer *writer, const struct cupti_record *record)
         {record->bytes, EVENT_STREAM(record->stream, record->context),
          EVENT_META(0, EVENT_MORE, 0, 1), record->graph_node},
     };
-    char text[48] = "Memset (";
-    const char *memory = memory_name(record->memory);
+    char text[48];
 
     if (!times(writer, record, &events[0]))
         return;
-    if (set) {
-        memcpy(text + 8, memory, strlen(memory));
-        memcpy(text + 8 + strlen(memory), ")", 2);
-    }
+    if (set)
+        (void)snprintf(text, sizeof(text), "Memset (%s)", memory_name(record->memory));
     events[0].meta = EVENT_META(set ? probe_name(text) : copy_name(record),
                                 set ? EVENT_MEMSET : EVENT_MEMCPY,
                                 set ? 0 : copy_flags(record), device_of(record));
