@@ -25,12 +25,6 @@
 static http_handler serve_api, serve_report, serve_asset, serve_health, serve_metrics,
     serve_openapi, serve_stream, serve_trace, serve_upload, serve_download;
 
-/* What stands behind /api/...; a route's tag is an index here. */
-static api_handler *const handlers[] = {
-    api_status, api_steps,    api_ops,         api_memory,  api_gpu,     api_ranks,
-    api_host,   api_overhead, api_bottlenecks, api_runs,    api_report,  api_level,
-    api_traces, api_windows,  api_windows_ask, api_finding, api_compare, api_stacks};
-
 enum {
     STATUS,
     STEPS,
@@ -50,6 +44,16 @@ enum {
     FINDING,
     COMPARE,
     STACKS,
+};
+
+/* What stands behind /api/...; a route's tag is an index here. */
+static api_handler *const handlers[] = {
+    [STATUS] = api_status,   [STEPS] = api_steps,       [OPS] = api_ops,
+    [MEMORY] = api_memory,   [GPU] = api_gpu,           [RANKS] = api_ranks,
+    [HOST] = api_host,       [OVERHEAD] = api_overhead, [BOTTLENECKS] = api_bottlenecks,
+    [RUNS] = api_runs,       [REPORT] = api_report,     [LEVEL] = api_level,
+    [TRACES] = api_traces,   [WINDOWS] = api_windows,   [WINDOWS_ASK] = api_windows_ask,
+    [FINDING] = api_finding, [COMPARE] = api_compare,   [STACKS] = api_stacks,
 };
 
 const struct http_route routes[] = {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/utf8.h"
+
 #define PAGE_TEXTS  1024u
 #define PAGES       (TEXTS_MAX / PAGE_TEXTS)
 #define CHUNK_BYTES ((size_t)32 * 1024)
@@ -81,32 +83,14 @@ void texts_release(struct texts *texts)
     free(texts);
 }
 
-/* Length of the valid UTF-8 character at `bytes`, 0 when there is none. */
+/* Length of the printable character at `bytes`, 0 when there is none. */
 static size_t character(const unsigned char *bytes, size_t left)
 {
-    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t length = bytes[0] < 0x80             ? 1
-                    : (bytes[0] & 0xe0) == 0xc0 ? 2
-                    : (bytes[0] & 0xf0) == 0xe0 ? 3
-                    : (bytes[0] & 0xf8) == 0xf0 ? 4
-                                                : 0;
+    uint32_t code = 0;
+    size_t length = utf8_decode(bytes, left, &code);
+    bool control = code < 0x20 || (code >= 0x7f && code < 0xa0);
 
-    if (length == 0 || length > left)
-        return 0;
-    if (length == 1)
-        return bytes[0] >= 0x20 && bytes[0] != 0x7f ? 1 : 0;
-    uint32_t code = bytes[0] & (0x7fu >> length);
-
-    for (size_t i = 1; i < length; i++) {
-        if ((bytes[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | (bytes[i] & 0x3fu);
-    }
-    bool surrogate = code >= 0xd800 && code <= 0xdfff;
-    bool control = code >= 0x80 && code < 0xa0;
-
-    return code < smallest[length] || code > 0x10ffff || surrogate || control ? 0
-                                                                              : length;
+    return control ? 0 : length;
 }
 
 void texts_clean(const char *bytes, size_t length, char *clean, size_t size)

@@ -14,6 +14,8 @@
  * how many steps it is. */
 #define STEPS_NEEDED_OF_FILE 1u
 
+#define TWENTIETH "a twentieth of the run, as for the data loader"
+
 static const struct {
     struct finding_rule rule;
     rule_function *find;
@@ -23,34 +25,32 @@ static const struct {
       "where PyTorch's TensorBoard plugin begins to warn of the data loader"},
      rule_data_loading},
     {{"unsteady-steps", "step times", "mean - median", 0.05, "share of the step", 0, 1,
-      "a twentieth of the run, as for the data loader"},
+      TWENTIETH},
      rule_unsteady_steps},
     {{"tiny-ops", "CPU ops below 10 us of self time; compile.used",
       "calls * min(self time of a call, 2 us)", 0.10, "share of the step", 0, 1,
       "the cost of a call is an estimate, so twice as much as of what is measured"},
      rule_tiny_ops},
     {{"optimizer-loop", "phase optimizer; optimizer.foreach, optimizer.fused",
-      "optimizer / 2", 0.05, "share of the step", 0, 1,
-      "a twentieth of the run, as for the data loader"},
+      "optimizer / 2", 0.05, "share of the step", 0, 1, TWENTIETH},
      rule_optimizer_loop},
     {{"launch-bound", "idle time of devices by cause", "idle for this cause", 0.05,
-      "share of the step", 0, 1, "a twentieth of the run, as for the data loader"},
+      "share of the step", 0, 1, TWENTIETH},
      rule_launch_bound},
     {{"device-sync", "idle time of devices by cause", "idle for this cause", 0.05,
-      "share of the step", 0, 1, "a twentieth of the run, as for the data loader"},
+      "share of the step", 0, 1, TWENTIETH},
      rule_device_sync},
     {{"host-copies", "idle time of devices by cause", "idle for this cause", 0.05,
-      "share of the step", 0, 1, "a twentieth of the run, as for the data loader"},
+      "share of the step", 0, 1, TWENTIETH},
      rule_host_copies},
     {{"device-alloc", "idle time of devices by cause", "idle for this cause", 0.05,
-      "share of the step", 0, 1, "a twentieth of the run, as for the data loader"},
+      "share of the step", 0, 1, TWENTIETH},
      rule_device_alloc},
     {{"collective-wait", "idle time of devices by cause", "idle for this cause", 0.05,
-      "share of the step", 0, 1, "a twentieth of the run, as for the data loader"},
+      "share of the step", 0, 1, TWENTIETH},
      rule_collective_wait},
     {{"python-between-ops", "idle time of devices by cause", "idle for this cause",
-      0.05, "share of the step", 0, 1,
-      "a twentieth of the run, as for the data loader"},
+      0.05, "share of the step", 0, 1, TWENTIETH},
      rule_python_between_ops},
     {{"validation-share", "time of validation batches",
       "validation per training step / 2", 0.20, "share of all step time", 0, 1,

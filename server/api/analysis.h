@@ -39,6 +39,10 @@ void analysis_free(struct analysis *analysis);
 
 cJSON *analysis_json(const struct analysis *analysis);
 
+/* The same to be read instead of written: json_text() writes texts down at once, and
+ * cJSON gives none of those back. NULL when out of memory. */
+cJSON *analysis_document(const struct analysis *analysis);
+
 /* "object" and the like: how the file is laid out. */
 const char *analysis_format(const struct file_result *file);
 

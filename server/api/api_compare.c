@@ -3,7 +3,6 @@
  *     a, b = SESSION | SESSION@WINDOW | @WINDOW of `session`
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/analysis.h"
@@ -34,28 +33,21 @@ static bool select_side(struct api_call *call, const char *key, const char *text
     return true;
 }
 
-/* The side's document; NULL with an error's number. Answers hold texts that are written
- * already: reading them again makes them texts. */
+/* The side's document; NULL with an error's number. */
 static cJSON *document_of(struct api_call *call, const struct selection *side,
                           int *error)
 {
     static const struct analysis_request all = {.k = OPS_K_MAX, .sort = OPS_BY_SELF};
     struct analysis analysis;
-    cJSON *document = NULL, *again;
-    char *text;
+    cJSON *document = NULL;
 
     *error = analysis_ask(call->api->store, side, &all, &analysis);
-    if (*error == 0)
-        document = analysis_json(&analysis);
+    if (*error == 0) {
+        document = analysis_document(&analysis);
+        *error = document == NULL ? -ENOMEM : 0;
+    }
     analysis_free(&analysis);
-    if (document == NULL)
-        return NULL;
-    text = cJSON_PrintUnformatted(document);
-    cJSON_Delete(document);
-    again = cJSON_Parse(text);
-    free(text);
-    *error = again == NULL ? -ENOMEM : 0;
-    return again;
+    return document;
 }
 
 static cJSON *nothing_to_compare(void)

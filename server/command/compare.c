@@ -85,17 +85,6 @@ end:
     return document;
 }
 
-/* Answers hold texts that are written already: reading them again makes them texts. */
-static cJSON *read_again(cJSON *document)
-{
-    char *text = cJSON_PrintUnformatted(document);
-
-    cJSON_Delete(document);
-    document = cJSON_Parse(text);
-    free(text);
-    return document;
-}
-
 static cJSON *read_trace(const struct analyze_file *file,
                          const struct analysis_request *request)
 {
@@ -110,7 +99,7 @@ static cJSON *read_trace(const struct analyze_file *file,
         error = analysis_make(store, &result, request, &analysis);
         analysis.path = file->path;
         if (error == 0)
-            document = read_again(analysis_json(&analysis));
+            document = analysis_document(&analysis);
         analysis_free(&analysis);
     }
     if (error != 0)

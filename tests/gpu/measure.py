@@ -43,7 +43,7 @@ class Session:
         shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="trainglass-gpu-", dir=shared))
         site = ROOT / "collector" / "python" / "trainglass" / "site"
-        library = str(self.options.library)
+        library = str(self.options.probe)
         kept.update(TRAINGLASS_DIR=str(self.directory), TRAINGLASS_SESSION="gpu",
                     TRAINGLASS_LIBRARY=library, TRAINGLASS_LEVEL=level,
                     CUDA_INJECTION64_PATH=library, NVTX_INJECTION64_PATH=library,
@@ -301,7 +301,7 @@ def machine():
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--library", type=pathlib.Path, required=True)
+    parser.add_argument("--probe", type=pathlib.Path, required=True)
     parser.add_argument("--coexist", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--dry-run", action="store_true")

@@ -24,5 +24,5 @@ cmake -S "$root" -B "$build" -DPROBE_ONLY=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo >
 cmake --build "$build" --target trainglass >>"$build.log" 2>&1 \
     || { tail -20 "$build.log" >&2; exit 1; }
 "${CC:-cc}" -std=gnu11 -O1 -o "$build/coexist" "$here/coexist.c" -ldl
-exec "$python" -B "$here/measure.py" $dry --library "$build/lib/libtrainglass.so" \
+exec "$python" -B "$here/measure.py" $dry --probe "$build/lib/libtrainglass.so" \
     --coexist "$build/coexist" ${1:+--out "$1"}

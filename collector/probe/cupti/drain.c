@@ -16,7 +16,7 @@ void drain_open(struct drain *drain, const struct cupti_library *library)
     calls_open(&drain->calls, library);
     stamps_open(&drain->stamps, probe->tsc, 1e-3 * (double)probe->ticks_per_us);
     drain->writer = (struct writer){
-        .library = library, .stamps = &drain->stamps, .calls = &drain->calls};
+        .cupti = library, .stamps = &drain->stamps, .calls = &drain->calls};
 }
 
 static uint64_t ring_quarter(void)
@@ -51,7 +51,7 @@ unsigned drain_buffers(struct drain *drain, bool (*pause)(unsigned ms))
         struct cupti_reader reader;
         struct cupti_record record;
 
-        cupti_reader_open(&reader, &drain->layout, drain->writer.library->next,
+        cupti_reader_open(&reader, &drain->layout, drain->writer.cupti->next,
                           lent.bytes, lent.valid_bytes);
         write_buffer_begins(&drain->writer);
         while (cupti_read(&reader, &record)) {
@@ -77,7 +77,7 @@ void drain_tell(struct drain *drain, bool ask)
     uint64_t more = buffers_scrapped() / (kernel != 0 ? kernel : 200);
     size_t dropped = 0;
 
-    if (ask && drain->writer.library->get_dropped(NULL, 0, &dropped) == CUPTI_OK)
+    if (ask && drain->writer.cupti->get_dropped(NULL, 0, &dropped) == CUPTI_OK)
         more += dropped;
     more += lost - drain->lost;
     drain->lost = lost;

@@ -267,8 +267,8 @@ static void write_call(struct writer *writer, const struct cupti_record *record)
     if (!times(writer, record, &event))
         return;
     event.meta =
-        EVENT_META(calls_name(writer->calls, writer->library, domain, record->call),
-                   kind, 0, slot_of(record->thread));
+        EVENT_META(calls_name(writer->calls, writer->cupti, domain, record->call), kind,
+                   0, slot_of(record->thread));
     writer->counts.calls++;
     push(writer, &event, 1);
 }

@@ -25,7 +25,7 @@ struct write_counts {
 };
 
 struct writer {
-    const struct cupti_library *library;
+    const struct cupti_library *cupti;
     const struct stamps *stamps;
     struct calls *calls;
     struct write_counts counts;
