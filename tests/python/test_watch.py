@@ -27,11 +27,10 @@ class Watched(unittest.TestCase):
         one = Watching(list(names))
         one.start()
         self.addCleanup(one.stop)
-        self.before = one.read()
         return one
 
     def calls(self, watching):
-        return [counts.calls for _, counts in watching.since(self.before)]
+        return [counts.calls for _, counts in watching.take()]
 
 
 class WhatItDoes(Watched):
@@ -39,7 +38,7 @@ class WhatItDoes(Watched):
         watching = self.watching("watched.polygons")
         self.assertEqual(watched.polygons([1, 2], scale=3, offset=1), 7)
         self.assertEqual(watched.polygons([1, 2]), 2)
-        ((label, counts),) = watching.since(self.before)
+        ((label, counts),) = watching.take()
         self.assertEqual((label, counts.calls), ("polygons", 2))
         self.assertGreaterEqual(counts.mean_ms, 2.0)
         self.assertGreaterEqual(counts.percentile_ms(95), 1.94)
@@ -114,17 +113,41 @@ class InOtherProcesses(Watched):
         self.assertEqual(child.exitcode, 0)
         self.assertEqual(self.calls(watching), [3])
 
-    def test_threads_lose_no_call(self):
-        watching = self.watching("watched.add_ten")
-        threads = [
-            threading.Thread(target=lambda: [watched.add_ten(1) for _ in range(2000)])
-            for _ in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual(self.calls(watching), [8000])
+    def test_threads_lose_no_call_not_even_their_first(self):
+        interval = sys.getswitchinterval()
+        self.addCleanup(sys.setswitchinterval, interval)
+        sys.setswitchinterval(1e-6)
+        for _ in range(20):
+            watching = Watching(["watched.add_ten"])
+            watching.start()
+            together = threading.Barrier(4)
+
+            def work(together=together):
+                together.wait()
+                for _ in range(100):
+                    watched.add_ten(1)
+
+            threads = [threading.Thread(target=work) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(self.calls(watching), [400])
+            watching.stop()
+
+    def test_a_call_belongs_to_the_stage_that_its_process_works_for(self):
+        now = ["train"]
+        watching = Watching(["watched.polygons"], lambda: now[0])
+        watching.start()
+        self.addCleanup(watching.stop)
+        begin = pickle.loads(pickle.dumps(Begin(watching.names, watching.tally.folder, None, "train")))
+        now[0] = "validate"
+        child = multiprocessing.get_context("spawn").Process(target=spawned, args=(begin, sys.path))
+        child.start()
+        child.join()
+        in_child("polygons", 2)
+        counted = {stage: watching.take(stage)[0][1].calls for stage in ("train", "validate")}
+        self.assertEqual(counted, {"train": 3, "validate": 2})
 
     def test_what_else_lies_in_the_folder_is_not_read(self):
         watching = self.watching("watched.add_ten")

@@ -23,11 +23,11 @@ class _Stage:
     def __init__(self, name: str) -> None:
         self.name = name  # "val", "train"
         self.title = {"val": "Validation", "train": "Training"}[name]
+        self.lightnings = {"val": "validate", "train": "train"}[name]
         self.times: list[float] = []  # s, of each batch
         self.began = 0.0  # the epoch
         self.batch_began = 0.0
         self.running = False
-        self.watched: list[list[int]] = []  # counts when the epoch began
         self.seen = 0  # batches of all epochs
         self.logged_at = -1  # the logger's step
 
@@ -41,11 +41,9 @@ class _Stage:
         """Seconds since the epoch began."""
         return time.perf_counter() - self.began
 
-    def leave_out(self, other: _Stage, now: list[list[int]]) -> None:
+    def leave_out(self, other: _Stage) -> None:
         """The other's epoch, which ends now, ran inside this one's."""
         self.began += other.took()
-        for mine, after, before in zip(self.watched, now, other.watched):
-            mine[:] = [m + a - b for m, a, b in zip(mine, after, before)]
 
 
 class PerformanceProfilerCallback:
@@ -117,7 +115,7 @@ class PerformanceProfilerCallback:
         if not self._enabled or not self.watch or self._watching is not None:
             return
         try:
-            watching = self._watching = Watching(list(self.watch))
+            watching = self._watching = Watching(list(self.watch), lambda: _stage_of(trainer))
         except OSError as error:
             report.say(f"[Performance] watch: no room for counts: {error}")
             return
@@ -129,7 +127,7 @@ class PerformanceProfilerCallback:
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Training's epoch, when somebody wants to know of it."""
         if self._enabled and (self.include_training or self.watch):
-            self._begin(self._train)
+            self._train.begin()
 
     def on_train_batch_start(self, *_: Any) -> None:
         """One clock reading."""
@@ -159,7 +157,7 @@ class PerformanceProfilerCallback:
         """The sanity check is no validation."""
         if not self._enabled or trainer.sanity_checking:
             return
-        self._begin(self._val)
+        self._val.begin()
         self.validation_batch_times = self._val.times
         if self.profile_memory:
             self._log_epoch(trainer, pl_module, self._memory("_start"))
@@ -188,8 +186,7 @@ class PerformanceProfilerCallback:
             self._keep(memory)
         metrics.update(self._watch_metrics(stage, ""))
         if self._train.running:
-            now = self._watching.read() if self._watching is not None else []
-            self._train.leave_out(stage, now)
+            self._train.leave_out(stage)
         self._log_epoch(trainer, pl_module, metrics)
         if self.verbose:
             self._print(stage, metrics)
@@ -203,11 +200,6 @@ class PerformanceProfilerCallback:
         self._stop()
 
     # ---- measuring ---------------------------------------------------------------------
-
-    def _begin(self, stage: _Stage) -> None:
-        if self._watching is not None:
-            stage.watched = self._watching.read()
-        stage.begin()
 
     def _batch(self, stage: _Stage, trainer: Any, batch_idx: int, step: int) -> None:
         took = time.perf_counter() - stage.batch_began
@@ -249,7 +241,7 @@ class PerformanceProfilerCallback:
         watching, took = self._watching, stage.took()
         if watching is None:
             return metrics
-        for label, counts in watching.since(stage.watched):
+        for label, counts in watching.take(stage.lightnings):
             name = before + label
             metrics[f"{name}_calls"] = float(counts.calls)
             metrics[f"{name}_share"] = counts.total_ns / 1e9 / took if took > 0 else 0.0
@@ -281,6 +273,12 @@ class PerformanceProfilerCallback:
         self._val.running = self._train.running = False
         if watching is not None:
             watching.stop()
+
+
+def _stage_of(trainer: Any) -> str:
+    """What Lightning does now: "train", "validate", "sanity_check" and so on."""
+    stage = trainer.state.stage
+    return str(getattr(stage, "value", ""))
 
 
 def _log_batch(trainer: Any, metrics: dict[str, float], step: int) -> None:

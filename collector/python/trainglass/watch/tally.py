@@ -1,8 +1,9 @@
 """Counts and times of calls, summed over processes.
 
-Each process writes a file of its own in one folder and maps it; who asks reads them all.
-There is one writer per file and no lock: a reader may miss the call that is being
-counted. A time falls into one of 16 parts of its octave, so a percentile is right within
+Each process writes files of its own in one folder, one per stage that it works for
+("train", "validate"), and maps them; who asks reads all of a stage.
+There is one writer per file and readers take no lock: they may miss the call that is
+being counted. A time falls into one of 16 parts of its octave, so a percentile is right within
 3 per cent.
 """
 
@@ -15,7 +16,7 @@ import os
 import shutil
 import tempfile
 import threading
-from typing import Optional
+from typing import Callable, Optional
 
 PARTS = 16  # of an octave
 OCTAVES = 40  # 1 ns to 18 minutes
@@ -62,51 +63,70 @@ class Counts:
         return math.nan
 
 
-class Tally:
-    """Rows of counts for a number of functions; `folder` holds the files."""
+class File:
+    """What one process counts into: one writer at a time."""
 
-    def __init__(self, rows: int, folder: Optional[str] = None) -> None:
+    def __init__(self, pid: int, words: Optional[memoryview]) -> None:
+        self.pid = pid
+        self.words = words  # None where there is no room for them
+        self.lock = threading.Lock()  # its threads; a fork may copy it held, but not its pid
+
+
+class Tally:
+    """Rows of counts for a number of functions; `folder` holds the files.
+
+    stage() says what this process works for when a call ends; a letters-only text.
+    """
+
+    def __init__(
+        self, rows: int, folder: Optional[str] = None, stage: Callable[[], str] = str
+    ) -> None:
         self.rows = rows
         self.owner = folder is None
         if folder is None:
             shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
             folder = tempfile.mkdtemp(prefix="trainglass-watch-", dir=shared)
         self.folder = folder
-        self._pid = 0
-        self._words: Optional[memoryview] = None
-        self._lock = threading.Lock()  # calls on several threads of one process
+        self.stage = stage
+        self._files: dict[str, File] = {}  # by stage
 
-    def _open(self) -> Optional[memoryview]:
-        """This process's words; None where there is no room for them."""
-        self._pid = os.getpid()
-        self._words = None
-        self._lock = threading.Lock()
+    def _open(self, stage: str) -> File:
+        """A file for this process. Threads whose first calls meet here make one each, and
+        all of them are read."""
+        words = None
         size = 8 * ROW * self.rows
         with contextlib.suppress(OSError, ValueError):
-            descriptor, _ = tempfile.mkstemp(prefix=f"{self._pid}-", dir=self.folder)
+            descriptor, _ = tempfile.mkstemp(prefix=f"{stage}-{os.getpid()}-", dir=self.folder)
             try:
                 os.posix_fallocate(descriptor, 0, size)
-                self._words = memoryview(mmap.mmap(descriptor, size)).cast("Q")
+                words = memoryview(mmap.mmap(descriptor, size)).cast("Q")
             finally:
                 os.close(descriptor)
-        return self._words
+        file = self._files[stage] = File(os.getpid(), words)
+        return file
 
     def add(self, row: int, ns: int) -> None:
         """A call of function `row` took `ns`; never raises."""
-        words = self._words if self._pid == os.getpid() else self._open()
+        stage = self.stage()
+        file = self._files.get(stage)
+        if file is None or file.pid != os.getpid():  # the first call here, or after a fork
+            file = self._open(stage)
+        words = file.words
         if words is None:
             return
         at = row * ROW
-        with self._lock:
+        with file.lock:
             words[at] += 1
             words[at + 1] += max(0, ns)
             words[at + 2 + bin_of(ns)] += 1
 
-    def read(self) -> list[list[int]]:
-        """The sums of all processes: ROW numbers for each function."""
+    def read(self, stage: str = "") -> list[list[int]]:
+        """The sums of all processes in a stage: ROW numbers for each function."""
         sums = [0] * (ROW * self.rows)
         with contextlib.suppress(OSError):
             for name in os.listdir(self.folder):
+                if not name.startswith(stage + "-"):
+                    continue
                 with contextlib.suppress(OSError, ValueError, TypeError):
                     with open(os.path.join(self.folder, name), "rb") as file:
                         words = memoryview(file.read(8 * len(sums))).cast("Q")
@@ -115,7 +135,7 @@ class Tally:
 
     def close(self) -> None:
         """Removes the files, if this process made the folder."""
-        self._words = None
+        self._files = {}
         if self.owner:
             shutil.rmtree(self.folder, ignore_errors=True)
 
