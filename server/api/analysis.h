@@ -43,6 +43,10 @@ cJSON *analysis_json(const struct analysis *analysis);
  * cJSON gives none of those back. NULL when out of memory. */
 cJSON *analysis_document(const struct analysis *analysis);
 
+/* The same as a document of /api/report, under `name`, to be read. NULL when out of
+ * memory. */
+cJSON *analysis_report(const struct analysis *analysis, const char *name);
+
 /* "object" and the like: how the file is laid out. */
 const char *analysis_format(const struct file_result *file);
 

@@ -10,6 +10,7 @@
 #include "aggregate/store.h"
 #include "api/api.h"
 #include "command.h"
+#include "gate.h"
 #include "terminal.h"
 
 #define INTERRUPTED 130 /* 128 + SIGINT, as a shell says it */
@@ -18,7 +19,15 @@
 /* Nobody asks for the events again: the tables are enough. */
 #define HISTORY_BYTES ((uint64_t)1 << 20)
 
-enum flag { FLAG_TOP, FLAG_SORT, FLAG_GROUP, FLAG_STEPS, FLAG_DEVICE, FLAG_RANK };
+enum flag {
+    FLAG_TOP,
+    FLAG_SORT,
+    FLAG_GROUP,
+    FLAG_STEPS,
+    FLAG_DEVICE,
+    FLAG_RANK,
+    FLAG_FAIL_ON,
+};
 
 /* What torch's key_averages().table() calls the columns. */
 static int sort_of(const char *name)
@@ -103,7 +112,9 @@ static bool read_flags(const struct invocation *invocation,
     if (steps != NULL && (window_parse(steps, &options->request.window, &reason) != 0 ||
                           options->request.window.kind != WINDOW_STEPS))
         return refuse("--steps", steps, "a range of step numbers, such as 5-10");
-    return read_choice(invocation, options);
+    options->expression_count = invocation->repeated_count;
+    return gate_read(invocation, FAIL_ON_ONE_RUN, options->expressions) &&
+           read_choice(invocation, options);
 }
 
 static const char *name_of(const char *path)
@@ -123,27 +134,83 @@ static int complain(const struct analyze_file *file, const struct file_result *r
     return EXIT_UNREADABLE;
 }
 
+/* What --fail-on came to, on stderr and in the list: a line for each expression that
+ * holds, or that nothing is known about. */
+static int judge(const cJSON *report, const char *path,
+                 const struct analyze_options *options, cJSON *verdicts)
+{
+    int code = EXIT_DONE;
+
+    for (int i = 0; i < options->expression_count; i++) {
+        const struct fail_on *expression = &options->expressions[i];
+        char text[320];
+        enum fail_on_verdict verdict =
+            fail_on_judge(expression, report, text, sizeof(text));
+
+        if (verdict != FAIL_ON_NOT_FOUND)
+            command_complain("--fail-on '%s': %.200s: %s", expression->text,
+                             name_of(path), text);
+        if (verdict == FAIL_ON_HOLDS)
+            code = EXIT_FOUND;
+        else if (verdict == FAIL_ON_NO_DATA && code == EXIT_DONE)
+            code = EXIT_UNREADABLE;
+        cJSON_AddItemToArray(verdicts, fail_on_json(expression, verdict, text));
+    }
+    return code;
+}
+
+/* The verdicts, and the exit code that they come to. */
+static cJSON *pass_gate(const struct analysis *analysis,
+                        const struct analyze_options *options, int *code)
+{
+    cJSON *report, *verdicts;
+
+    if (options->expression_count == 0)
+        return NULL;
+    report = analysis_report(analysis, name_of(analysis->path));
+    verdicts = cJSON_CreateArray();
+    *code = judge(report, analysis->path, options, verdicts);
+    cJSON_Delete(report);
+    return verdicts;
+}
+
 /* One file that was loaded: printed, or added to `documents`. */
 static int show(struct store *store, const struct analyze_file *file,
                 const struct file_result *result, const struct analyze_options *options,
                 cJSON *documents)
 {
     struct analysis analysis;
+    cJSON *verdicts = NULL, *document;
     int error = analysis_make(store, result, &options->request, &analysis);
+    int code = error == 0 ? EXIT_DONE : EXIT_UNREADABLE;
 
     analysis.path = file->path;
-    if (error == 0 && documents != NULL)
-        cJSON_AddItemToArray(documents, analysis_json(&analysis));
-    else if (error == 0)
+    if (error == 0)
+        verdicts = pass_gate(&analysis, options, &code);
+    if (error == 0 && documents != NULL) {
+        document = analysis_json(&analysis);
+        if (verdicts != NULL)
+            cJSON_AddItemToObject(document, "fail_on", verdicts);
+        cJSON_AddItemToArray(documents, document);
+        verdicts = NULL;
+    } else if (error == 0) {
         analyze_report(&analysis, options, terminal_columns());
-    else
+    } else {
         command_complain("%.300s: %s", name_of(file->path),
                          analysis.summary.head.reason != NULL &&
                                  *analysis.summary.head.reason != '\0'
                              ? analysis.summary.head.reason
                              : strerror(-error));
+    }
+    cJSON_Delete(verdicts);
     analysis_free(&analysis);
-    return error == 0 ? EXIT_DONE : EXIT_UNREADABLE;
+    return code;
+}
+
+/* Of several files' codes: what --fail-on found stands over what could not be read. */
+static int worse(int code, int other)
+{
+    return other == EXIT_DONE || code == EXIT_FOUND ? code : other;
 }
 
 static bool is_wanted(const struct file_result *result,
@@ -165,11 +232,13 @@ static int analyze_all(const struct analyze_files *files,
         int error = store == NULL ? -ENOMEM
                                   : analyze_files_load(store, &files->list[i], &result);
 
-        if (error != 0)
+        if (error == -ECANCELED)
             code = complain(&files->list[i], &result, error);
-        else if (is_wanted(&result, options) &&
-                 show(store, &files->list[i], &result, options, documents) != EXIT_DONE)
-            code = EXIT_UNREADABLE;
+        else if (error != 0)
+            code = worse(code, complain(&files->list[i], &result, error));
+        else if (is_wanted(&result, options))
+            code =
+                worse(code, show(store, &files->list[i], &result, options, documents));
         store_free(store);
     }
     return code;

@@ -7,10 +7,14 @@
 #include <stdint.h>
 
 #include "api/analysis.h"
+#include "command.h"
+#include "report/fail_on.h"
 
 struct analyze_options {
     struct analysis_request request;
     bool cpu, cuda; /* which ops are shown */
+    struct fail_on expressions[COMMAND_REPEATS];
+    int expression_count;
 };
 
 /* The files to be read: a folder stands for the traces in it, which share a session. */

@@ -16,7 +16,7 @@ enum exit_code {
     EXIT_CANNOT_START = 4, /* something that the command needs is missing or taken */
 };
 
-#define COMMAND_FLAGS   6
+#define COMMAND_FLAGS   12
 #define COMMAND_REPEATS 16
 
 /* A flag of one command alone; settings are flags of the table in options.h. */

@@ -121,7 +121,12 @@ const struct command commands[] = {
          "\n"
          "  trainglass analyze trace.json.gz\n"
          "  trainglass analyze trace.json.gz --sort cuda_time_total --top 20\n"
-         "  trainglass analyze rank0.json rank1.json --json\n",
+         "  trainglass analyze rank0.json rank1.json --json\n"
+         "  trainglass analyze trace.json.gz --fail-on 'data > 20 %'\n"
+         "\n"
+         "--fail-on has the grammar of `run --help`: exit 1 when the whole 95 % "
+         "interval lies\n"
+         "beyond, 3 when the trace does not tell.\n",
      .flags =
          {{"--top", "K", "ops of each list: 1 to 1000, else 10 (1000 in JSON)", false},
           {"--sort", "COLUMN",
@@ -130,7 +135,9 @@ const struct command commands[] = {
           {"--group", "BY", "name", false},
           {"--steps", "A-B", "of these steps alone, by their numbers", false},
           {"--device", "cpu|cuda", "ops of that side alone", false},
-          {"--rank", "N", "this rank of a folder alone", false}},
+          {"--rank", "N", "this rank of a folder alone", false},
+          {"--fail-on", "EXPR",
+           "exit 1 when it holds, as in 'data > 20 %' (repeatable)", true}},
      .min_arguments = 1,
      .max_arguments = 1 << 20,
      .run = command_analyze},

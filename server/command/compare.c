@@ -11,7 +11,7 @@
 #include "aggregate/store.h"
 #include "analyze.h"
 #include "command.h"
-#include "report/fail_on.h"
+#include "gate.h"
 #include "report/members.h"
 #include "terminal.h"
 
@@ -156,21 +156,6 @@ named:
     return document;
 }
 
-static bool read_gate(const struct invocation *invocation, struct fail_on *expressions)
-{
-    for (int i = 0; i < invocation->repeated_count; i++) {
-        struct fail_on_error error;
-
-        if (fail_on_parse(invocation->repeated[i], FAIL_ON_CHANGE, &expressions[i],
-                          &error) != 0) {
-            command_complain("--fail-on '%.120s', at character %zu: %s",
-                             invocation->repeated[i], error.at + 1, error.reason);
-            return false;
-        }
-    }
-    return true;
-}
-
 /* What each expression came to, on stderr and in "failed". */
 static int judge(cJSON *comparison, const struct fail_on *expressions, int count)
 {
@@ -240,7 +225,8 @@ int command_compare(const struct invocation *invocation)
     cJSON *documents[1 + COMPARE_MAX] = {NULL}, *comparison;
     int count = invocation->argc, code = EXIT_DONE;
 
-    if (!read_gate(invocation, expressions) || !read_request(invocation, &options))
+    if (!gate_read(invocation, FAIL_ON_CHANGE, expressions) ||
+        !read_request(invocation, &options))
         return EXIT_USAGE;
     if (count > 1 + (int)COMPARE_MAX) {
         command_complain("compare takes a base and at most %u others", COMPARE_MAX);

@@ -17,21 +17,28 @@
 #define APPEAR_MS 3000 /* a job that recorded is in the server's list by then */
 #define LOOK_NS   100000000
 
-bool gate_open(struct gate *gate, const struct invocation *invocation, const char *path)
+bool gate_read(const struct invocation *invocation, enum fail_on_scale scale,
+               struct fail_on expressions[COMMAND_REPEATS])
 {
     struct fail_on_error error;
 
-    *gate = (struct gate){.path = path};
     for (int i = 0; i < invocation->repeated_count; i++) {
         const char *text = invocation->repeated[i];
 
-        if (fail_on_parse(text, FAIL_ON_ONE_RUN, &gate->expressions[i], &error) != 0) {
+        if (fail_on_parse(text, scale, &expressions[i], &error) != 0) {
             command_complain("--fail-on '%.120s', at character %zu: %s", text,
                              error.at + 1, error.reason);
             return false;
         }
-        gate->count++;
     }
+    return true;
+}
+
+bool gate_open(struct gate *gate, const struct invocation *invocation, const char *path)
+{
+    *gate = (struct gate){.path = path, .count = invocation->repeated_count};
+    if (!gate_read(invocation, FAIL_ON_ONE_RUN, gate->expressions))
+        return false;
     if (path != NULL && !report_format_of(path, &gate->format)) {
         command_complain("--report '%.400s': the name ends in .html, .md or .json",
                          path);
@@ -142,36 +149,24 @@ static cJSON *fetch_report(const struct gate_run *run, char *why, size_t size)
     return ask(run, path, why, size);
 }
 
-/* One expression, said on stderr and kept in the report. True when it holds. */
+/* One expression, said on stderr and kept in the report. True when it holds, or cannot
+ * be known. */
 static bool judge(const struct fail_on *expression, const cJSON *report,
                   const char *why, cJSON *verdicts)
 {
-    struct fail_on_measure measure;
+    static const char *const words[] = {[FAIL_ON_NOT_FOUND] = "not found",
+                                        [FAIL_ON_HOLDS] = "found",
+                                        [FAIL_ON_NO_DATA] = "no data"};
+    enum fail_on_verdict verdict = FAIL_ON_NO_DATA;
     char text[320];
-    bool known = false, found = true;
-    cJSON *part = cJSON_CreateObject();
 
     if (report == NULL)
         snprintf(text, sizeof(text), "%.300s", why);
     else
-        known = fail_on_look_up(expression, report, &measure, text, sizeof(text)) == 0;
-    if (known) {
-        found = fail_on_found(expression, &measure);
-        fail_on_describe(expression, &measure, text, sizeof(text));
-    }
-    command_complain("--fail-on '%s': %s, %s", expression->text,
-                     !known  ? "no data"
-                     : found ? "found"
-                             : "not found",
-                     text);
-    cJSON_AddStringToObject(part, "expression", expression->text);
-    cJSON_AddBoolToObject(part, "found", known && found);
-    if (!known)
-        cJSON_AddStringToObject(part, "reason", text);
-    else
-        cJSON_AddStringToObject(part, "measured", text);
-    cJSON_AddItemToArray(verdicts, part);
-    return found;
+        verdict = fail_on_judge(expression, report, text, sizeof(text));
+    command_complain("--fail-on '%s': %s, %s", expression->text, words[verdict], text);
+    cJSON_AddItemToArray(verdicts, fail_on_json(expression, verdict, text));
+    return verdict != FAIL_ON_NOT_FOUND;
 }
 
 static void keep(const struct gate *gate, const cJSON *report, const char *why)

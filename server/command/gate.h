@@ -25,6 +25,11 @@ struct gate_run {
     int code; /* of the command */
 };
 
+/* The expressions of the command line; false after a line on stderr that says which is
+ * wrong and where. */
+MUST_CHECK bool gate_read(const struct invocation *invocation, enum fail_on_scale scale,
+                          struct fail_on expressions[COMMAND_REPEATS]);
+
 /* Reads the expressions and the report's name; false after a line on stderr that says
  * what is wrong and where. */
 MUST_CHECK bool gate_open(struct gate *gate, const struct invocation *invocation,

@@ -86,4 +86,14 @@ MUST_CHECK int fail_on_look_up(const struct fail_on *expression,
                                struct fail_on_measure *measure, char *reason,
                                size_t size);
 
+enum fail_on_verdict { FAIL_ON_NOT_FOUND, FAIL_ON_HOLDS, FAIL_ON_NO_DATA };
+
+/* Looked up and held against its limit; `text` says what was measured, or why nothing. */
+enum fail_on_verdict fail_on_judge(const struct fail_on *expression,
+                                   const struct cJSON *report, char *text, size_t size);
+
+/* {expression, found, measured | reason}, as reports keep it. */
+struct cJSON *fail_on_json(const struct fail_on *expression,
+                           enum fail_on_verdict verdict, const char *text);
+
 #endif

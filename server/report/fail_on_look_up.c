@@ -127,7 +127,7 @@ static int look_up_memory(const struct look *look)
 {
     bool percent = look->expression->unit == FAIL_ON_PERCENT;
     const cJSON *device, *host = MEMBER(look->report, "memory", "host");
-    double most = (double)NAN;
+    double most = (double)NAN, cpu = (double)NAN;
 
     cJSON_ArrayForEach(device, MEMBER(look->report, "memory", "devices"))
     {
@@ -135,7 +135,9 @@ static int look_up_memory(const struct look *look)
         double peak = NUMBER(device, "peak_bytes");
         double value = percent ? 100 * peak / NUMBER(device, "total_bytes") : peak;
 
-        if (strcmp(name, "cpu") != 0 && !isnan(value))
+        if (strcmp(name, "cpu") == 0)
+            cpu = value;
+        else if (!isnan(value))
             most = isnan(most) || value > most ? value : most;
     }
     if (isnan(most)) {
@@ -149,6 +151,7 @@ static int look_up_memory(const struct look *look)
             peak = isnan(peak) || rss > peak ? rss : peak;
         }
         most = percent ? 100 * peak / NUMBER(host, "limit_bytes") : peak;
+        most = isnan(most) ? cpu : most; /* files know what was allocated alone */
     }
     if (isnan(most))
         return no_data(look, "no memory was recorded");
@@ -159,9 +162,13 @@ static int look_up_memory(const struct look *look)
 static int look_up_overhead(const struct look *look)
 {
     double value = NUMBER(look->report, "overhead", "measured_pct");
+    const char *why = TEXT(look->report, "overhead", "reason");
 
     if (isnan(value))
-        return no_data(look, "the cost has not been measured: the run was too short");
+        return no_data(look,
+                       *why != '\0'
+                           ? why
+                           : "the cost has not been measured: the run was too short");
     if (!interval(look->measure, value, MEMBER(look->report, "overhead", "ci95_pct")))
         exact(look->measure, value); /* a fixed level: calibrated, not estimated */
     return 0;
@@ -226,4 +233,27 @@ int fail_on_look_up(const struct fail_on *expression, const struct cJSON *report
     default:
         return look_up_step(&look);
     }
+}
+
+enum fail_on_verdict fail_on_judge(const struct fail_on *expression,
+                                   const cJSON *report, char *text, size_t size)
+{
+    struct fail_on_measure measure;
+
+    if (fail_on_look_up(expression, report, &measure, text, size) != 0)
+        return FAIL_ON_NO_DATA;
+    fail_on_describe(expression, &measure, text, size);
+    return fail_on_found(expression, &measure) ? FAIL_ON_HOLDS : FAIL_ON_NOT_FOUND;
+}
+
+cJSON *fail_on_json(const struct fail_on *expression, enum fail_on_verdict verdict,
+                    const char *text)
+{
+    cJSON *part = cJSON_CreateObject();
+
+    cJSON_AddStringToObject(part, "expression", expression->text);
+    cJSON_AddBoolToObject(part, "found", verdict == FAIL_ON_HOLDS);
+    cJSON_AddStringToObject(part, verdict == FAIL_ON_NO_DATA ? "reason" : "measured",
+                            text);
+    return part;
 }
