@@ -70,7 +70,7 @@ struct rule_key {
     struct option_key key;
     char name[48], initial[24], help[200];
 };
-static struct rule_key rule_keys[FINDINGS_MAX];
+static struct rule_key rule_keys[RULES_MAX];
 static int rule_count;
 
 static void make_rule_keys(void)

@@ -38,7 +38,7 @@ enum option_id {
     OPTION_WINDOW_DIR,
     OPTION_UPLOAD_MAX,
     OPTION_FINDING, /* from here on the threshold of each rule of findings, in order */
-    OPTIONS = OPTION_FINDING + FINDINGS_MAX, /* at most; options_count() are there */
+    OPTIONS = OPTION_FINDING + RULES_MAX, /* at most; options_count() are there */
 };
 
 enum option_type {

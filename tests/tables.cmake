@@ -10,6 +10,7 @@ unit_test(window LIBS query)
 unit_test(tables LIBS query)
 unit_test(collector LIBS ingest query m)
 unit_test(findings LIBS findings)
+unit_test(owners LIBS findings m)
 
 # bench.sh runs it.
 add_executable(bench_fold bench/bench_fold.c)

@@ -3,6 +3,19 @@
  * One rule is one row of a table and one pure function over a summary: no clock, no
  * store, no memory of earlier answers. A price is in ns per step and comes with its
  * formula and the numbers in it.
+ *
+ * The interval of a price is the 95 % interval of the means that its formula reads:
+ * t(0.975, n - 1) * s / sqrt(n), with s the spread of n steps, n made smaller where
+ * neighbouring steps are alike (query/numbers.h), and carried through the formula to
+ * first order (JCGM 100:2008, 5.1.2). Where a rule does not know which part of a time
+ * can be won back it says half of it, and the interval reaches from a quarter to three
+ * quarters: such a price is estimated, not measured.
+ *
+ * What is avoidable: each rule has its place in the order of owners. An instant that
+ * several findings claim belongs to the first owner; the others own what is left. What
+ * cannot be told apart (the same part of the step, the same kind of wait) is taken for
+ * the same instants. Nobody owns more than the part has, all waits together no more than
+ * the device is idle, all work no more than it is busy.
  */
 #ifndef FINDINGS_FINDINGS_H
 #define FINDINGS_FINDINGS_H
@@ -12,9 +25,11 @@
 
 #include "query/bottlenecks_query.h"
 
-#define FINDINGS_MAX   32u
+#define FINDINGS_MAX   32u /* of one summary */
+#define RULES_MAX      96u
 #define FINDING_OPS    4u
 #define FINDING_ADVICE 4u
+#define FINDING_CLAIMS 5u
 
 enum finding_severity { FINDING_LOW, FINDING_MEDIUM, FINDING_HIGH };
 
@@ -25,12 +40,50 @@ struct finding_evidence {
     double number;
 };
 
+/* The part of a step that a fix would make shorter. */
+enum claim_part {
+    PART_DATA,
+    PART_FORWARD,
+    PART_BACKWARD,
+    PART_OPTIMIZER,
+    PART_OTHER,
+    CLAIM_PARTS,
+};
+
+/* What happens there meanwhile. Two kinds share no instant; two findings of one kind in
+ * one part may be about the same. */
+enum claim_kind {
+    CLAIM_WAIT,   /* for the next batch */
+    CLAIM_CALLS,  /* ops are called and launched; also what cannot be told apart */
+    CLAIM_PYTHON, /* code between the ops */
+    CLAIM_SYNC,   /* the host waits for the device */
+    CLAIM_COPY,
+    CLAIM_ALLOC,
+    CLAIM_PEERS, /* other ranks are late */
+    CLAIM_WORK,  /* the device's own work, that a fix makes less of */
+    CLAIM_KINDS,
+};
+
+struct finding_claim {
+    enum claim_part part;
+    enum claim_kind kind;
+    double ns; /* per step */
+};
+
 struct finding {
-    const char *id;    /* the rule, or the rule and 8 hex digits of its subject */
+    const char *id; /* the rule, or the rule and 8 hex digits of its subject */
+    const struct finding_rule *rule;
     const char *title; /* what happens, in the user's terms */
     enum finding_severity severity;
-    double ns_per_step;   /* recoverable; 0 where it is a risk and costs no time yet */
-    double share;         /* of the mean step */
+    double ns_per_step; /* recoverable; 0 where it is a risk and costs no time yet */
+    double low_ns, high_ns; /* its interval; NaN where too few steps say nothing */
+    double error_ns; /* half of the part of it that more steps make narrower; NaN */
+    bool estimated;  /* the price rests on a guess beside the measurement */
+    double share;    /* of the mean step */
+    struct finding_claim claims[FINDING_CLAIMS];
+    uint32_t claim_count;
+    double owned_ns;      /* its part of the avoidable time */
+    bool dismissed;       /* by the user: it owns nothing */
     const char *formula;  /* with its numbers */
     const char *sentence; /* the evidence in one sentence */
     struct finding_evidence *evidence;
@@ -49,7 +102,7 @@ struct findings {
     struct arena arena;
     struct finding list[FINDINGS_MAX]; /* dearest first, risks before what is cheap */
     uint32_t count;
-    double avoidable_ns; /* per step, no instant twice */
+    double avoidable_ns; /* per step, no instant twice: the sum of owned_ns */
 };
 
 /* A rule as it is documented and configured. */
@@ -61,14 +114,22 @@ struct finding_rule {
     const char *unit; /* of the threshold */
     int64_t min, max; /* of the threshold, as it may be configured */
     const char *source; /* why this threshold */
+    uint32_t owner;     /* place among the owners of an instant: the least owns it */
+    double
+        stays; /* share of the threshold below which a finding goes; 0: FINDING_STAYS */
+    bool trend; /* a few steps say nothing: judged over the usual window alone */
 };
 
-/* The table's rows: a pointer for each, then NULL. */
+/* Noise of a tenth on either side of a threshold neither brings nor takes a finding. */
+#define FINDING_STAYS 0.8
+
+/* The tables' rows: a pointer for each, then NULL. */
 const struct finding_rule *findings_rule(uint32_t index);
 
 /* Thresholds in the table's order; NaN keeps the table's own. */
 struct findings_settings {
-    double thresholds[FINDINGS_MAX];
+    double thresholds[RULES_MAX];
+    bool relaxed; /* also what only stays: below the threshold, but not below `stays` */
 };
 
 void findings_settings_init(struct findings_settings *settings);
@@ -80,10 +141,17 @@ MUST_CHECK bool findings_settings_set(struct findings_settings *settings,
 /* The thresholds of this process, from its configuration. Before any thread looks. */
 void findings_configure(const struct findings_settings *settings);
 
-/* `settings` NULL = those of findings_configure(), else the table's. Nothing points into `summary` afterwards;
- * findings_free() is owed. Without enough steps there are no findings. */
+/* Those, else the tables' own. */
+struct findings_settings findings_configured(void);
+
+/* `settings` NULL = those of findings_configured(). Nothing points into `summary`
+ * afterwards; findings_free() is owed. Without enough steps there are no findings. */
 void findings_find(const struct bottlenecks_answer *summary,
                    const struct findings_settings *settings, struct findings *findings);
 void findings_free(struct findings *findings);
+
+/* Who owns what, anew: after a finding was dismissed. findings_find() did it once. */
+void findings_settle(const struct bottlenecks_answer *summary,
+                     struct findings *findings);
 
 #endif

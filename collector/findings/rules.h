@@ -9,45 +9,75 @@
 #define MIB       (1024.0 * 1024)
 #define GIB       (1024.0 * 1024 * 1024)
 
-/* Whose time a finding would give back: claims on the same part count once. */
-enum claim {
-    CLAIM_DATA,
-    CLAIM_FORWARD,
-    CLAIM_BACKWARD,
-    CLAIM_OPTIMIZER,
-    CLAIM_OTHER,
-    CLAIMS,
-};
+#define TWENTIETH "a twentieth of the run, as for the data loader"
 
 struct rule_context {
     const struct bottlenecks_answer *summary;
     const struct steps_summary *train;
-    double threshold;
+    const struct finding_rule *rule; /* the row that is looked at */
+    double threshold;                /* its own, or as configured */
     struct findings *findings;
-    double claims[CLAIMS]; /* ns per step: the largest of all findings so far */
 };
 
 typedef void rule_function(struct rule_context *context);
 
-rule_function rule_data_loading, rule_unsteady_steps, rule_validation_share;
-rule_function rule_launch_bound, rule_device_sync, rule_host_copies, rule_device_alloc,
-    rule_collective_wait, rule_python_between_ops;
-rule_function rule_memory_full, rule_memory_growth, rule_tiny_ops, rule_optimizer_loop;
+/* One rule: what is told of it, and what finds it. It stands in its own file, in that
+ * file's table; the last row of a table has no `find`. */
+struct rule {
+    struct finding_rule told;
+    rule_function *find;
+};
+
+extern const struct rule rules_data[], rules_gpu[], rules_memory[], rules_ops[],
+    rules_steps[];
+
+/* The owners' order: first what is explained best, last what is only seen to vary.
+ * Between them there is room. */
+enum owner {
+    OWNER_DATA = 100,   /* the loader */
+    OWNER_DEVICE = 200, /* what an idle device waits for */
+    OWNER_WORK = 300,   /* the device's own work */
+    OWNER_OPS = 400,    /* ops, the optimizer */
+    OWNER_STEPS = 500,  /* steadiness, what lies outside of steps */
+    OWNER_RISK = 900,   /* costs no time */
+};
 
 /* A number of the facts; NaN when it is not known. A bool is 0 or 1. */
 double rule_number(const struct rule_context *context, const char *key);
 const char *rule_text(const struct rule_context *context, const char *key); /* "" */
 
-/* A new finding with its id and colour, the window as its stretch; NULL when there are
- * too many. `subject` NULL: the rule itself. */
-struct finding *rule_add(struct rule_context *context, const char *rule,
-                         const char *subject, const char *colour);
+/* A new finding of the rule that is looked at, with its id and colour, the window as its
+ * stretch; NULL when there are too many. `subject` NULL: the rule itself. */
+struct finding *rule_add(struct rule_context *context, const char *subject,
+                         const char *colour);
 
-/* Price, share and severity by it. */
-void rule_price(struct rule_context *context, struct finding *finding, double ns);
+/* Price, its interval, share and severity. `error_ns`: half of the 95 % interval of the
+ * means in the formula, NaN unknown, 0 for a risk without price. */
+void rule_price(struct rule_context *context, struct finding *finding, double ns,
+                double error_ns);
+
+/* Half of `whole_ns`, for want of knowing better: from a quarter to three quarters. */
+void rule_price_half(struct rule_context *context, struct finding *finding,
+                     double whole_ns, double error_ns);
+
+/* After the price: what the guess in its formula makes of the interval, beside the steps'
+ * own spread. */
+void rule_price_between(struct finding *finding, double low_ns, double high_ns);
+
+/* Half of the 95 % interval: of a phase's mean, of the mean step, and of `ns` that was
+ * scaled up from `recorded` steps, as if it varied as the whole step does. */
+double rule_error_of_phase(const struct rule_context *context, enum event_phase phase);
+double rule_error_of_step(const struct rule_context *context);
+double rule_error_of_recorded(const struct rule_context *context, double ns,
+                              uint64_t recorded);
 
 /* `ns` per step of that part would be given back. */
-void rule_claim(struct rule_context *context, enum claim claim, double ns);
+void rule_claim(struct finding *finding, enum claim_part part, enum claim_kind kind,
+                double ns);
+
+/* The same somewhere in forward and backward: by their shares. */
+void rule_claim_model(struct rule_context *context, struct finding *finding,
+                      enum claim_kind kind, double ns);
 
 void rule_evidence(struct rule_context *context, struct finding *finding,
                    const char *key, double number);

@@ -5,8 +5,8 @@
 #include "findings/rules.h"
 
 struct idle_rule {
-    const char *id;
     enum gpu_idle cause;
+    enum claim_kind kind;
     const char *title, *because, *wrong_if;
     const char *advice[3];
 };
@@ -24,17 +24,6 @@ static const struct gpu_device *worst_device(const struct gpu_answer *gpu,
     return worst;
 }
 
-/* It may lie in any phase but data: in forward and backward by their shares. */
-static void claim(struct rule_context *context, double price)
-{
-    double forward = context->train->phase_ns[EVENT_PHASE_FORWARD];
-    double backward = context->train->phase_ns[EVENT_PHASE_BACKWARD];
-    double both = forward + backward, first = both > 0 ? forward / both : 0.5;
-
-    rule_claim(context, CLAIM_FORWARD, price * first);
-    rule_claim(context, CLAIM_BACKWARD, price * (1 - first));
-}
-
 static void find_idle(struct rule_context *context, const struct idle_rule *rule)
 {
     const struct gpu_device *device = worst_device(&context->summary->gpu, rule->cause);
@@ -43,14 +32,16 @@ static void find_idle(struct rule_context *context, const struct idle_rule *rule
 
     if (!(price / step >= context->threshold))
         return;
-    struct finding *finding = rule_add(context, rule->id, NULL, "other");
+    struct finding *finding = rule_add(context, NULL, "other");
 
     if (finding == NULL)
         return;
     for (uint32_t i = 0; i < GPU_IDLES; i++)
         idle += device->idle_ns[i];
-    rule_price(context, finding, price);
-    claim(context, price);
+    rule_price(context, finding, price,
+               rule_error_of_recorded(context, price, context->train->kernels));
+    /* It may lie in any phase but data. */
+    rule_claim_model(context, finding, rule->kind, price);
     finding->title = rule->title;
     finding->formula =
         rule_print(context, "%.3g ms idle for this cause of %.3g ms idle",
@@ -67,11 +58,11 @@ static void find_idle(struct rule_context *context, const struct idle_rule *rule
         rule_advise(finding, rule->advice[i]);
 }
 
-void rule_launch_bound(struct rule_context *context)
+static void find_launch_bound(struct rule_context *context)
 {
     static const struct idle_rule rule = {
-        .id = "launch-bound",
         .cause = GPU_IDLE_LAUNCH,
+        .kind = CLAIM_CALLS,
         .title = "The GPU waits for the CPU to launch its work",
         .because = "the host is still inside ops when the kernel before has ended",
         .wrong_if =
@@ -86,11 +77,11 @@ void rule_launch_bound(struct rule_context *context)
     find_idle(context, &rule);
 }
 
-void rule_device_sync(struct rule_context *context)
+static void find_device_sync(struct rule_context *context)
 {
     static const struct idle_rule rule = {
-        .id = "device-sync",
         .cause = GPU_IDLE_SYNC,
+        .kind = CLAIM_SYNC,
         .title = "The GPU runs empty while the CPU waits for it",
         .because = "the host waited for the device and queued nothing meanwhile",
         .wrong_if = "The waits are the profiler's own, at the ends of its steps.",
@@ -103,11 +94,11 @@ void rule_device_sync(struct rule_context *context)
     find_idle(context, &rule);
 }
 
-void rule_host_copies(struct rule_context *context)
+static void find_host_copies(struct rule_context *context)
 {
     static const struct idle_rule rule = {
-        .id = "host-copies",
         .cause = GPU_IDLE_COPY,
+        .kind = CLAIM_COPY,
         .title = "The GPU waits while the CPU prepares copies",
         .because = "the host was in calls that copy: pageable memory is staged first",
         .wrong_if = "The copies are results that are needed at once.",
@@ -118,11 +109,11 @@ void rule_host_copies(struct rule_context *context)
     find_idle(context, &rule);
 }
 
-void rule_device_alloc(struct rule_context *context)
+static void find_device_alloc(struct rule_context *context)
 {
     static const struct idle_rule rule = {
-        .id = "device-alloc",
         .cause = GPU_IDLE_ALLOC,
+        .kind = CLAIM_ALLOC,
         .title = "The GPU waits while memory is allocated",
         .because = "the host was in cudaMalloc, cudaFree or their like",
         .wrong_if = "These are the first steps: the allocator keeps what it has.",
@@ -133,11 +124,11 @@ void rule_device_alloc(struct rule_context *context)
     find_idle(context, &rule);
 }
 
-void rule_collective_wait(struct rule_context *context)
+static void find_collective_wait(struct rule_context *context)
 {
     static const struct idle_rule rule = {
-        .id = "collective-wait",
         .cause = GPU_IDLE_COLLECTIVE,
+        .kind = CLAIM_PEERS,
         .title = "The GPU waits for other ranks",
         .because = "a collective was queued and its peers were late",
         .wrong_if = "This rank is the fast one: look at the slowest.",
@@ -148,11 +139,11 @@ void rule_collective_wait(struct rule_context *context)
     find_idle(context, &rule);
 }
 
-void rule_python_between_ops(struct rule_context *context)
+static void find_python_between_ops(struct rule_context *context)
 {
     static const struct idle_rule rule = {
-        .id = "python-between-ops",
         .cause = GPU_IDLE_PYTHON,
+        .kind = CLAIM_PYTHON,
         .title = "The GPU waits for Python between the ops",
         .because = "the host ran code that launches nothing",
         .wrong_if = "That code is needed before the next op, and cannot be moved.",
@@ -163,3 +154,20 @@ void rule_python_between_ops(struct rule_context *context)
 
     find_idle(context, &rule);
 }
+
+#define IDLE_RULE                                                                      \
+    .reads = "idle time of devices by cause", .formula = "idle for this cause",        \
+    .threshold = 0.05, .unit = "share of the step", .min = 0, .max = 1,                \
+    .source = TWENTIETH
+
+const struct rule rules_gpu[] = {
+    {{.id = "launch-bound", IDLE_RULE, .owner = OWNER_DEVICE + 0}, find_launch_bound},
+    {{.id = "device-sync", IDLE_RULE, .owner = OWNER_DEVICE + 1}, find_device_sync},
+    {{.id = "host-copies", IDLE_RULE, .owner = OWNER_DEVICE + 2}, find_host_copies},
+    {{.id = "device-alloc", IDLE_RULE, .owner = OWNER_DEVICE + 3}, find_device_alloc},
+    {{.id = "collective-wait", IDLE_RULE, .owner = OWNER_DEVICE + 4},
+     find_collective_wait},
+    {{.id = "python-between-ops", IDLE_RULE, .owner = OWNER_DEVICE + 5},
+     find_python_between_ops},
+    {.find = NULL},
+};

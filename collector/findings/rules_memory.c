@@ -12,12 +12,11 @@ static void add_full(struct rule_context *context, const char *device, double us
                      double limit)
 {
     bool host = strcmp(device, "cpu") == 0;
-    struct finding *finding =
-        rule_add(context, "memory-full", device, host ? "host" : "reserved");
+    struct finding *finding = rule_add(context, device, host ? "host" : "reserved");
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, 0);
+    rule_price(context, finding, 0, 0);
     finding->severity = FINDING_HIGH;
     finding->title =
         rule_print(context, "%s memory is nearly full", host ? "Host" : device);
@@ -44,7 +43,7 @@ static void add_full(struct rule_context *context, const char *device, double us
                          "is reserved and not allocated");
 }
 
-void rule_memory_full(struct rule_context *context)
+static void find_full(struct rule_context *context)
 {
     const struct memory_answer *memory = &context->summary->memory;
     const struct memory_host *host = &memory->host;
@@ -68,13 +67,12 @@ static void add_growth(struct rule_context *context, const char *what, double sl
                        double full_in_s)
 {
     bool host = strcmp(what, "host") == 0;
-    struct finding *finding =
-        rule_add(context, "memory-growth", what, host ? "host" : "allocated");
+    struct finding *finding = rule_add(context, what, host ? "host" : "allocated");
     double hours = full_in_s / S_PER_HOUR;
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, 0);
+    rule_price(context, finding, 0, 0);
     finding->severity = hours <= context->threshold ? FINDING_HIGH : FINDING_MEDIUM;
     finding->title = host ? "Memory of the process keeps growing"
                           : rule_print(context, "Memory of %s keeps growing", what);
@@ -93,7 +91,7 @@ static void add_growth(struct rule_context *context, const char *what, double sl
     rule_advise(finding, "`loss.detach()` in everything that outlives a step");
 }
 
-void rule_memory_growth(struct rule_context *context)
+static void find_growth(struct rule_context *context)
 {
     const struct memory_answer *memory = &context->summary->memory;
     bool device_grows = false;
@@ -115,3 +113,31 @@ void rule_memory_growth(struct rule_context *context)
         add_growth(context, "host", memory->host.slope_bytes_per_s,
                    memory->host.full_in_s);
 }
+
+const struct rule rules_memory[] = {
+    {{.id = "memory-full",
+      .reads = "peak and limit of each device and of the host",
+      .formula = "0: a risk",
+      .threshold = 0.90,
+      .unit = "share of the limit",
+      .min = 0,
+      .max = 1,
+      .source = "fragmentation and one larger batch take about a tenth",
+      .owner = OWNER_RISK,
+      .stays = 0.97,
+      .trend = true},
+     find_full},
+    {{.id = "memory-growth",
+      .reads = "lower envelope of allocated bytes",
+      .formula = "0: a risk",
+      .threshold = 24.0,
+      .unit = "hours until full, then it is grave",
+      .min = 1,
+      .max = 8760,
+      .source = "a run is left alone for a night and a day",
+      .owner = OWNER_RISK,
+      .stays = 1,
+      .trend = true},
+     find_growth},
+    {.find = NULL},
+};

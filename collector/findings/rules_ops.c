@@ -24,7 +24,7 @@ static void pin_short_ops(const struct rule_context *context, struct finding *fi
     }
 }
 
-void rule_tiny_ops(struct rule_context *context)
+static void find_tiny(struct rule_context *context)
 {
     const struct ops_answer *cpu = &context->summary->cpu;
     double calls = cpu->short_count, self = cpu->short_self_ns;
@@ -38,18 +38,15 @@ void rule_tiny_ops(struct rule_context *context)
 
     if (!(price / step >= context->threshold))
         return;
-    struct finding *finding = rule_add(context, "tiny-ops", NULL, "forward");
+    struct finding *finding = rule_add(context, NULL, "forward");
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, price);
-    /* They may lie in any phase but data: forward and backward by their shares. */
-    double forward = context->train->phase_ns[EVENT_PHASE_FORWARD];
-    double backward = context->train->phase_ns[EVENT_PHASE_BACKWARD];
-    double both = forward + backward, first = both > 0 ? forward / both : 0.5;
-
-    rule_claim(context, CLAIM_FORWARD, price * first);
-    rule_claim(context, CLAIM_BACKWARD, price * (1 - first));
+    rule_price(context, finding, price,
+               rule_error_of_recorded(context, price, cpu->head.recorded_steps));
+    /* Half of what a call costs stays with the larger op; all of it may be overhead. */
+    rule_price_between(finding, price / 2, self);
+    rule_claim_model(context, finding, CLAIM_CALLS, price);
     finding->title = "Many ops are too small to be worth their call";
     finding->formula =
         rule_print(context, "%.0f calls * min(%.3g us, %.3g us) = %s", calls,
@@ -68,7 +65,7 @@ void rule_tiny_ops(struct rule_context *context)
     pin_short_ops(context, finding);
 }
 
-void rule_optimizer_loop(struct rule_context *context)
+static void find_loop(struct rule_context *context)
 {
     double optimizer = context->train->phase_ns[EVENT_PHASE_OPTIMIZER];
     double step = context->train->mean_ns;
@@ -82,12 +79,13 @@ void rule_optimizer_loop(struct rule_context *context)
 
     if (!(optimizer / step >= context->threshold) || class[0] == '\0' || !loops)
         return;
-    struct finding *finding = rule_add(context, "optimizer-loop", NULL, "optimizer");
+    struct finding *finding = rule_add(context, NULL, "optimizer");
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, optimizer / 2);
-    rule_claim(context, CLAIM_OPTIMIZER, optimizer / 2);
+    rule_price_half(context, finding, optimizer,
+                    rule_error_of_phase(context, EVENT_PHASE_OPTIMIZER));
+    rule_claim(finding, PART_OPTIMIZER, CLAIM_CALLS, optimizer / 2);
     finding->title = "The optimizer updates one tensor after the other";
     finding->formula =
         rule_print(context, "%s optimizer / 2 = %s", rule_ms(context, optimizer),
@@ -112,3 +110,28 @@ void rule_optimizer_loop(struct rule_context *context)
                                     "fused form",
                                     class));
 }
+
+const struct rule rules_ops[] = {
+    {{.id = "tiny-ops",
+      .reads = "CPU ops below 10 us of self time; compile.used",
+      .formula = "calls * min(self time of a call, 2 us)",
+      .threshold = 0.10,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .source =
+          "the cost of a call is an estimate, so twice as much as of what is measured",
+      .owner = OWNER_OPS + 1},
+     find_tiny},
+    {{.id = "optimizer-loop",
+      .reads = "phase optimizer; optimizer.foreach, optimizer.fused",
+      .formula = "optimizer / 2",
+      .threshold = 0.05,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .source = TWENTIETH,
+      .owner = OWNER_OPS},
+     find_loop},
+    {.find = NULL},
+};

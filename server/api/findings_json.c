@@ -44,6 +44,10 @@ static cJSON *finding_json(const struct finding *finding, const struct answer *h
     json_text(part, "title", finding->title);
     json_text(part, "severity", severities[finding->severity]);
     json_ms(part, "ms_per_step", finding->ns_per_step);
+    json_ms(part, "ms_per_step_low", finding->low_ns);
+    json_ms(part, "ms_per_step_high", finding->high_ns);
+    json_ms(part, "avoidable_ms", finding->owned_ns);
+    json_text(part, "confidence", finding->estimated ? "estimated" : "measured");
     json_share(part, "share", finding->share);
     json_text(part, "formula", finding->formula);
     cJSON_AddItemToObject(part, "evidence", evidence_json(finding, head));

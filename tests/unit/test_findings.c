@@ -126,6 +126,60 @@ static void a_loader_without_workers_is_priced_by_what_workers_would_hide(void *
     assert_true(fabs(findings.avoidable_ns - 60 * MS) < 1);
 }
 
+static void a_price_has_the_interval_of_the_means_that_it_reads(void **state)
+{
+    (void)state;
+    set_phases(60 * MS, 50 * MS, 80 * MS, 10 * MS);
+    summary.steps.train.phase_error_ns[EVENT_PHASE_DATA] = 3 * MS;
+    number(FACT_DATALOADER_WORKERS, 0);
+    number(FACT_CPU_COUNT, 8);
+    look();
+    const struct finding *finding = find("data-loading");
+
+    assert_false(finding->estimated);
+    assert_true(fabs(finding->low_ns - 57 * MS) < 1);
+    assert_true(fabs(finding->high_ns - 63 * MS) < 1);
+    findings_free(&findings);
+    /* Of few steps nothing is known; nobody invents an interval. */
+    summary.steps.train.phase_error_ns[EVENT_PHASE_DATA] = (double)NAN;
+    look();
+    assert_true(isnan(find("data-loading")->low_ns));
+    assert_true(isnan(find("data-loading")->high_ns));
+}
+
+static void a_price_that_is_half_a_guess_says_so(void **state)
+{
+    (void)state;
+    set_phases(2 * MS, 60 * MS, 80 * MS, 40 * MS);
+    summary.steps.train.phase_error_ns[EVENT_PHASE_OPTIMIZER] = 2 * MS;
+    text(FACT_OPTIMIZER_CLASS, "AdamW");
+    text(FACT_OPTIMIZER_DEVICE, "cpu");
+    look();
+    const struct finding *finding = find("optimizer-loop");
+
+    assert_true(finding->estimated);
+    assert_true(fabs(finding->ns_per_step - 20 * MS) < 1);
+    assert_true(fabs(finding->low_ns - 9 * MS) < 1);
+    assert_true(fabs(finding->high_ns - 31 * MS) < 1);
+}
+
+static void a_relaxed_look_keeps_what_lies_little_below_its_threshold(void **state)
+{
+    (void)state;
+    struct findings_settings settings = findings_configured();
+
+    set_phases(8.5 * MS, 60 * MS, 120 * MS, 8 * MS);
+    look();
+    assert_string_equal(find("data-loading")->id, "none");
+    settings.relaxed = true;
+    findings_find(&summary, &settings, &findings);
+    assert_string_equal(find("data-loading")->id, "data-loading");
+    findings_free(&findings);
+    set_phases(7.5 * MS, 60 * MS, 120 * MS, 8 * MS);
+    findings_find(&summary, &settings, &findings);
+    assert_string_equal(find("data-loading")->id, "none");
+}
+
 static void more_workers_are_advised_only_where_cores_are_left(void **state)
 {
     (void)state;
@@ -322,8 +376,9 @@ static void every_rule_says_what_it_reads_and_how_it_counts(void **state)
                     strlen(rule->id));
         assert_true(strlen(rule->reads) > 0 && strlen(rule->formula) > 0 &&
                     strlen(rule->unit) > 0);
+        assert_true(rule->owner > 0);
     }
-    assert_true(count >= 6);
+    assert_true(count >= 6 && count < RULES_MAX);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -334,6 +389,9 @@ int main(void)
         TEST(a_healthy_run_has_no_findings),
         TEST(fewer_than_ten_steps_have_none),
         TEST(a_loader_without_workers_is_priced_by_what_workers_would_hide),
+        TEST(a_price_has_the_interval_of_the_means_that_it_reads),
+        TEST(a_price_that_is_half_a_guess_says_so),
+        TEST(a_relaxed_look_keeps_what_lies_little_below_its_threshold),
         TEST(more_workers_are_advised_only_where_cores_are_left),
         TEST(unsteady_steps_name_the_worst_and_the_common_cause),
         TEST(claims_on_the_same_time_count_once),

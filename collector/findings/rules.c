@@ -1,0 +1,184 @@
+/* What rules see, and how they say what they found. */
+#include "findings/rules.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "query/numbers.h"
+
+double rule_number(const struct rule_context *context, const char *key)
+{
+    for (uint32_t i = 0; i < context->summary->fact_count; i++) {
+        const struct status_fact *fact = &context->summary->facts[i];
+
+        if (strcmp(fact->key, key) == 0 && fact->type != WIRE_FACT_TEXT)
+            return fact->number;
+    }
+    return (double)NAN;
+}
+
+const char *rule_text(const struct rule_context *context, const char *key)
+{
+    for (uint32_t i = 0; i < context->summary->fact_count; i++) {
+        const struct status_fact *fact = &context->summary->facts[i];
+
+        if (strcmp(fact->key, key) == 0 && fact->type == WIRE_FACT_TEXT)
+            return fact->text;
+    }
+    return "";
+}
+
+const char *rule_print(struct rule_context *context, const char *format, ...)
+{
+    va_list arguments;
+    char text[512];
+
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    return length < 0 ? "" : arena_text(&context->findings->arena, text);
+}
+
+const char *rule_ms(struct rule_context *context, double ns)
+{
+    double ms = ns / NS_PER_MS;
+
+    if (fabs(ms) >= 999.5)
+        return rule_print(context, "%.3g s", ms / 1000);
+    return ms != 0 && fabs(ms) < 0.0995 ? rule_print(context, "%.3g us", ms * 1000)
+                                        : rule_print(context, "%.3g ms", ms);
+}
+
+/* FNV-1a: an id must be the same in every run and every version. */
+static uint32_t subject_hash(const char *subject)
+{
+    uint32_t h = 0x811c9dc5u;
+
+    for (; *subject != '\0'; subject++)
+        h = (h ^ (unsigned char)*subject) * 0x01000193u;
+    return h;
+}
+
+struct finding *rule_add(struct rule_context *context, const char *subject,
+                         const char *colour)
+{
+    struct findings *findings = context->findings;
+    const struct answer_window *window = &context->summary->head.window;
+
+    if (findings->count == FINDINGS_MAX)
+        return NULL;
+    struct finding *finding = &findings->list[findings->count++];
+
+    *finding = (struct finding){.id = context->rule->id,
+                                .rule = context->rule,
+                                .title = "",
+                                .formula = "",
+                                .sentence = "",
+                                .wrong_if = "",
+                                .colour = colour,
+                                .first_step = window->first_step,
+                                .last_step = window->last_step,
+                                .worst_step = NOT_KNOWN};
+    if (subject != NULL)
+        finding->id =
+            rule_print(context, "%s-%08x", context->rule->id, subject_hash(subject));
+    finding->evidence = arena_new(&findings->arena, 12, sizeof(*finding->evidence));
+    return finding;
+}
+
+void rule_price_between(struct finding *finding, double low_ns, double high_ns)
+{
+    double low = low_ns - finding->error_ns;
+
+    finding->estimated = true;
+    finding->low_ns = low < 0 ? 0 : low; /* NaN stays NaN */
+    finding->high_ns = high_ns + finding->error_ns;
+}
+
+void rule_price(struct rule_context *context, struct finding *finding, double ns,
+                double error_ns)
+{
+    finding->ns_per_step = ns;
+    finding->error_ns = error_ns;
+    rule_price_between(finding, ns, ns);
+    finding->estimated = false;
+    finding->share = ns / context->train->mean_ns;
+    finding->severity = finding->share >= 0.2    ? FINDING_HIGH
+                        : finding->share >= 0.05 ? FINDING_MEDIUM
+                                                 : FINDING_LOW;
+}
+
+void rule_price_half(struct rule_context *context, struct finding *finding,
+                     double whole_ns, double error_ns)
+{
+    rule_price(context, finding, whole_ns / 2, error_ns / 2);
+    rule_price_between(finding, whole_ns / 4, whole_ns * 3 / 4);
+}
+
+double rule_error_of_phase(const struct rule_context *context, enum event_phase phase)
+{
+    return context->train->phase_error_ns[phase];
+}
+
+double rule_error_of_step(const struct rule_context *context)
+{
+    return context->train->mean_ns * context->train->error_pct / 100;
+}
+
+double rule_error_of_recorded(const struct rule_context *context, double ns,
+                              uint64_t recorded)
+{
+    const struct steps_summary *train = context->train;
+
+    if (recorded < 2)
+        return (double)NAN;
+    /* The interval of all steps, as wide as that of so few of them. */
+    return ns * train->error_pct / 100 * sqrt((double)train->count / (double)recorded) *
+           numbers_t95(recorded) / numbers_t95(train->count);
+}
+
+void rule_claim(struct finding *finding, enum claim_part part, enum claim_kind kind,
+                double ns)
+{
+    if (finding->claim_count < FINDING_CLAIMS && ns > 0)
+        finding->claims[finding->claim_count++] =
+            (struct finding_claim){.part = part, .kind = kind, .ns = ns};
+}
+
+void rule_claim_model(struct rule_context *context, struct finding *finding,
+                      enum claim_kind kind, double ns)
+{
+    double forward = context->train->phase_ns[EVENT_PHASE_FORWARD];
+    double backward = context->train->phase_ns[EVENT_PHASE_BACKWARD];
+    double both = forward + backward, first = both > 0 ? forward / both : 0.5;
+
+    rule_claim(finding, PART_FORWARD, kind, ns * first);
+    rule_claim(finding, PART_BACKWARD, kind, ns * (1 - first));
+}
+
+void rule_evidence(struct rule_context *context, struct finding *finding,
+                   const char *key, double number)
+{
+    (void)context;
+    if (finding->evidence == NULL || finding->evidence_count == 12 || isnan(number))
+        return;
+    finding->evidence[finding->evidence_count++] =
+        (struct finding_evidence){.key = key, .number = number};
+}
+
+void rule_evidence_text(struct rule_context *context, struct finding *finding,
+                        const char *key, const char *text)
+{
+    if (finding->evidence == NULL || finding->evidence_count == 12 || text[0] == '\0')
+        return;
+    finding->evidence[finding->evidence_count++] = (struct finding_evidence){
+        .key = key, .text = arena_text(&context->findings->arena, text)};
+}
+
+void rule_advise(struct finding *finding, const char *advice)
+{
+    if (finding->advice_count < FINDING_ADVICE)
+        finding->advice[finding->advice_count++] = advice;
+}

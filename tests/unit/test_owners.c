@@ -1,0 +1,275 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "findings/findings.h"
+#include "wire/facts.h"
+
+#define MS    1e6
+#define CASES 20000
+
+static struct bottlenecks_answer summary;
+static struct status_fact facts[8];
+static struct gpu_device devices[2];
+static struct findings findings;
+static uint64_t state;
+
+/* 0 to 1, the same in every run. */
+static double draw(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (double)(state >> 11) / 9007199254740992.0;
+}
+
+static uint32_t pick(uint32_t below)
+{
+    return (uint32_t)(draw() * below);
+}
+
+/* Sometimes none, sometimes not known. */
+static double amount(double most)
+{
+    uint32_t kind = pick(8);
+
+    return kind == 0 ? 0 : kind == 1 ? (double)NAN : draw() * most;
+}
+
+static void draw_steps(void)
+{
+    struct steps_summary *train = &summary.steps.train;
+    double left;
+
+    train->count = 10 + pick(1000);
+    train->mean_ns = left = (0.01 + draw()) * 300 * MS;
+    train->p50_ns = train->mean_ns * (0.5 + draw() / 2);
+    for (uint32_t i = 0; i < EVENT_PHASES; i++) {
+        train->phase_ns[i] = amount(left);
+        left -= isnan(train->phase_ns[i]) ? 0 : train->phase_ns[i];
+        train->phase_error_ns[i] = amount(train->mean_ns / 10);
+    }
+    train->other_ns = pick(4) == 0 ? (double)NAN : left;
+    train->error_pct = amount(10);
+    train->kernels = pick(100);
+    summary.steps.validation.count = pick(100);
+    summary.steps.validation.mean_ns = amount(100 * MS);
+}
+
+static void draw_devices(void)
+{
+    summary.gpu.devices = devices;
+    summary.gpu.device_count = pick(3);
+    for (uint32_t i = 0; i < summary.gpu.device_count; i++) {
+        double left = summary.steps.train.mean_ns * draw();
+
+        devices[i] = (struct gpu_device){.device = "cuda:0"};
+        for (uint32_t j = 0; j < GPU_IDLES; j++) {
+            devices[i].idle_ns[j] = draw() * left;
+            left -= devices[i].idle_ns[j];
+        }
+    }
+}
+
+static void draw_summary(void)
+{
+    memset(&summary, 0, sizeof(summary));
+    draw_steps();
+    draw_devices();
+    summary.cpu.short_count = amount(10000);
+    summary.cpu.short_self_ns = amount(summary.steps.train.mean_ns);
+    summary.cpu.head.recorded_steps = pick(100);
+    summary.facts = facts;
+    facts[0] = (struct status_fact){
+        .key = FACT_DATALOADER_WORKERS, .type = WIRE_FACT_NUMBER, .number = pick(9)};
+    facts[1] = (struct status_fact){
+        .key = FACT_CPU_COUNT, .type = WIRE_FACT_NUMBER, .number = pick(17)};
+    facts[2] = (struct status_fact){
+        .key = FACT_OPTIMIZER_CLASS, .type = WIRE_FACT_TEXT, .text = "SGD"};
+    facts[3] = (struct status_fact){
+        .key = FACT_OPTIMIZER_FOREACH, .type = WIRE_FACT_NUMBER, .number = 0};
+    summary.fact_count = pick(5);
+}
+
+/* Claims that no rule makes yet: any part, any kind, any amount. */
+static void draw_findings(void)
+{
+    static struct finding_rule rules[FINDINGS_MAX];
+
+    findings = (struct findings){.count = 1 + pick(FINDINGS_MAX)};
+    for (uint32_t i = 0; i < findings.count; i++) {
+        struct finding *finding = &findings.list[i];
+
+        rules[i] = (struct finding_rule){.id = "any", .owner = pick(5)};
+        *finding = (struct finding){.id = "any", .rule = &rules[i]};
+        finding->claim_count = pick(FINDING_CLAIMS + 1);
+        for (uint32_t j = 0; j < finding->claim_count; j++)
+            finding->claims[j] =
+                (struct finding_claim){.part = pick(CLAIM_PARTS),
+                                       .kind = pick(CLAIM_KINDS),
+                                       .ns = draw() * 2 * summary.steps.train.mean_ns};
+    }
+    findings_settle(&summary, &findings);
+}
+
+static double idle_of_devices(void)
+{
+    double most = 0;
+
+    for (uint32_t i = 0; i < summary.gpu.device_count; i++) {
+        double idle = 0;
+
+        for (uint32_t j = 0; j < GPU_IDLES; j++)
+            idle += devices[i].idle_ns[j];
+        most = fmax(most, idle);
+    }
+    return most;
+}
+
+/* Of one claim alone: what its finding owns at most by it. */
+static bool only_kind(const struct finding *finding, bool work)
+{
+    for (uint32_t i = 0; i < finding->claim_count; i++)
+        if ((finding->claims[i].kind == CLAIM_WORK) != work)
+            return false;
+    return true;
+}
+
+static void check_bounds(void)
+{
+    double step = summary.steps.train.mean_ns, slack = step * 1e-9, sum = 0;
+    double waits = 0, work = 0;
+
+    for (uint32_t i = 0; i < findings.count; i++) {
+        const struct finding *finding = &findings.list[i];
+        double claimed = 0;
+
+        for (uint32_t j = 0; j < finding->claim_count; j++)
+            claimed += finding->claims[j].ns;
+        assert_true(finding->owned_ns >= 0 && finding->owned_ns <= claimed + slack);
+        sum += finding->owned_ns;
+        waits += only_kind(finding, false) ? finding->owned_ns : 0;
+        work += only_kind(finding, true) ? finding->owned_ns : 0;
+    }
+    assert_true(fabs(sum - findings.avoidable_ns) <= slack);
+    assert_true(sum <= step + slack);
+    if (summary.gpu.device_count == 0)
+        return;
+    assert_true(waits <= idle_of_devices() + slack);
+    assert_true(work <= step - idle_of_devices() + slack);
+}
+
+/* In each part and kind the largest claim at most, whoever owns it. */
+static void check_cells(void)
+{
+    double cells[CLAIM_PARTS][CLAIM_KINDS] = {{0}}, most = 0;
+
+    for (uint32_t i = 0; i < findings.count; i++)
+        for (uint32_t j = 0; j < findings.list[i].claim_count; j++) {
+            const struct finding_claim *claim = &findings.list[i].claims[j];
+            double *cell = &cells[claim->part][claim->kind];
+
+            *cell = fmax(*cell, claim->ns);
+        }
+    for (uint32_t i = 0; i < CLAIM_PARTS; i++)
+        for (uint32_t j = 0; j < CLAIM_KINDS; j++)
+            most += cells[i][j];
+    assert_true(findings.avoidable_ns <= most * (1 + 1e-9));
+}
+
+static void no_instant_is_counted_twice_whatever_is_claimed(void **unused)
+{
+    (void)unused;
+    state = 88172645463325252u;
+    for (uint32_t i = 0; i < CASES; i++) {
+        draw_summary();
+        draw_findings();
+        check_bounds();
+        check_cells();
+    }
+}
+
+static void what_the_rules_find_is_at_most_idle_and_removable_work(void **unused)
+{
+    uint32_t found = 0;
+
+    (void)unused;
+    state = 1442695040888963407u;
+    for (uint32_t i = 0; i < CASES; i++) {
+        draw_summary();
+        findings_find(&summary, NULL, &findings);
+        found += findings.count;
+        check_bounds();
+        check_cells();
+        findings_free(&findings);
+    }
+    assert_true(found > CASES);
+}
+
+static void a_dismissed_finding_owns_nothing_and_the_bounds_still_hold(void **unused)
+{
+    (void)unused;
+    state = 6364136223846793005u;
+    for (uint32_t i = 0; i < CASES; i++) {
+        draw_summary();
+        draw_findings();
+        uint32_t away = pick(findings.count);
+
+        findings.list[away].dismissed = true;
+        findings_settle(&summary, &findings);
+        check_bounds();
+        check_cells();
+        assert_true(findings.list[away].owned_ns <= 0);
+    }
+}
+
+static void the_first_owner_has_its_claim_and_the_next_what_is_beyond(void **unused)
+{
+    static const struct finding_rule first = {.id = "first", .owner = 1},
+                                     second = {.id = "second", .owner = 2};
+
+    (void)unused;
+    memset(&summary, 0, sizeof(summary));
+    summary.steps.train.mean_ns = 100 * MS;
+    summary.steps.train.phase_ns[EVENT_PHASE_FORWARD] = 60 * MS;
+    findings = (struct findings){.count = 2};
+    findings.list[0] = (struct finding){
+        .rule = &second,
+        .claims = {{.part = PART_FORWARD, .kind = CLAIM_CALLS, .ns = 50 * MS}},
+        .claim_count = 1};
+    findings.list[1] = (struct finding){
+        .rule = &first,
+        .claims = {{.part = PART_FORWARD, .kind = CLAIM_CALLS, .ns = 20 * MS}},
+        .claim_count = 1};
+    findings_settle(&summary, &findings);
+    assert_true(fabs(findings.list[1].owned_ns - 20 * MS) < 1);
+    assert_true(fabs(findings.list[0].owned_ns - 30 * MS) < 1);
+    /* Sent away, it leaves its instants to the next. */
+    findings.list[1].dismissed = true;
+    findings_settle(&summary, &findings);
+    assert_true(fabs(findings.list[0].owned_ns - 50 * MS) < 1);
+    assert_true(fabs(findings.avoidable_ns - 50 * MS) < 1);
+    findings.list[1].dismissed = false;
+    /* Of another kind it shares no instant, but the part has 60 ms. */
+    findings.list[0].claims[0].kind = CLAIM_SYNC;
+    findings_settle(&summary, &findings);
+    assert_true(fabs(findings.list[0].owned_ns - 40 * MS) < 1);
+    assert_true(fabs(findings.avoidable_ns - 60 * MS) < 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_instant_is_counted_twice_whatever_is_claimed),
+        cmocka_unit_test(what_the_rules_find_is_at_most_idle_and_removable_work),
+        cmocka_unit_test(a_dismissed_finding_owns_nothing_and_the_bounds_still_hold),
+        cmocka_unit_test(the_first_owner_has_its_claim_and_the_next_what_is_beyond),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
