@@ -31,6 +31,7 @@ export class FakeServer {
     this.now = now;
     this.frozen = frozen || this.says.still || this.says.state !== "running";
     this.clients = new Set();
+    this.most_clients = 0; // streams that were open at once
     this.requests = [];
     this.sequence = 0;
     this.build();
@@ -191,6 +192,7 @@ export class FakeServer {
     response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
     response.write(": hello\n\n");
     this.clients.add(response);
+    this.most_clients = Math.max(this.most_clients, this.clients.size);
     request.on("close", () => this.clients.delete(response));
     return undefined;
   }

@@ -26,7 +26,7 @@ export async function launch() {
 export async function open(browser, url, { width = 1440, height = 900, theme = "light", allow = () => false, ...options } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme, reducedMotion: "no-preference", locale: "en-GB", timezoneId: "UTC", ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(15e3);
+  page.setDefaultTimeout(60e3); // a busy machine is slow, and no failure
   page.faults = [];
   const fault = (text) => { if (!allow(text)) page.faults.push(text); };
   page.on("console", (message) => { if (message.type() === "error" || message.type() === "warning") fault(`${message.text()} ${message.location().url}`); });
