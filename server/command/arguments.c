@@ -1,4 +1,4 @@
-#include "arguments.h"
+#include "command/arguments.h"
 
 #include <errno.h>
 #include <stdio.h>

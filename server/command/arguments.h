@@ -2,7 +2,7 @@
 #ifndef COMMAND_ARGUMENTS_H
 #define COMMAND_ARGUMENTS_H
 
-#include "command.h"
+#include "command/command.h"
 
 /* Reads settings (config/trainglass.conf at `config`, --config FILE, environment,
  * flags) and arguments of invocation->command from argv[0..argc), the words after its

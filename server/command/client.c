@@ -1,4 +1,4 @@
-#include "client.h"
+#include "command/client.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

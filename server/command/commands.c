@@ -1,5 +1,5 @@
 /* The table of commands: names, help and what each heeds. */
-#include "command.h"
+#include "command/command.h"
 
 #define BIT(id) (UINT32_C(1) << (id))
 #define SHARED  (BIT(OPTION_DIR) | BIT(OPTION_SHARE))

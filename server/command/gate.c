@@ -1,4 +1,4 @@
-#include "gate.h"
+#include "command/gate.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "client.h"
+#include "command/client.h"
 #include "wire/clock.h"
 
 #define ANSWER_MS        30000 /* a loaded machine; an idle one needs 20 */

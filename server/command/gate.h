@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "command.h"
+#include "command/command.h"
 #include "report/fail_on.h"
 #include "report/report.h"
 

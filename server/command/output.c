@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "command.h"
-#include "terminal.h"
+#include "command/command.h"
+#include "command/terminal.h"
 
 void command_complain(const char *format, ...)
 {

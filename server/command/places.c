@@ -1,4 +1,4 @@
-#include "places.h"
+#include "command/places.h"
 
 #include <errno.h>
 #include <stdarg.h>

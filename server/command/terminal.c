@@ -1,4 +1,4 @@
-#include "terminal.h"
+#include "command/terminal.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "arguments.h"
+#include "command/arguments.h"
 
 static struct invocation invocation;
 static char words[16][64];

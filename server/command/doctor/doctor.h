@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-#include "command.h"
-#include "places.h"
+#include "command/command.h"
+#include "command/places.h"
 
 enum doctor_state { DOCTOR_OK, DOCTOR_LIMITED, DOCTOR_MISSING };
 

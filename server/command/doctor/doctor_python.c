@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "doctor.h"
+#include "command/doctor/doctor.h"
 #include "wire/clock.h"
 
 #define ANSWER_BYTES 1024u

@@ -1,4 +1,4 @@
-#include "child.h"
+#include "command/live/child.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "command.h"
-#include "places.h"
+#include "command/command.h"
+#include "command/places.h"
 
 static const int forwarded[] = {
     SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT,

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "segment_file.h"
+#include "command/segments/segment_file.h"
 
 struct cJSON;
 

@@ -11,8 +11,8 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "analyze.h"
-#include "command.h"
+#include "command/command.h"
+#include "command/files/analyze.h"
 #include "ingest/trace/scan/words.h"
 #include "query/window.h"
 

@@ -1,5 +1,5 @@
 /* trainglass compare: two or more traces, or results of `analyze --json`, side by side. */
-#include "compare.h"
+#include "command/files/compare.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 
 #include "aggregate/store.h"
-#include "analyze.h"
-#include "command.h"
-#include "gate.h"
+#include "command/command.h"
+#include "command/files/analyze.h"
+#include "command/gate.h"
+#include "command/terminal.h"
 #include "report/members.h"
-#include "terminal.h"
 
 /* Nobody asks for the events again: the tables are enough. */
 #define HISTORY_BYTES      ((uint64_t)1 << 20)

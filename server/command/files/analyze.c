@@ -1,5 +1,5 @@
 /* trainglass analyze: trace files to a report on the terminal, or to JSON. */
-#include "analyze.h"
+#include "command/files/analyze.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -9,9 +9,9 @@
 
 #include "aggregate/store.h"
 #include "api/api.h"
-#include "command.h"
-#include "gate.h"
-#include "terminal.h"
+#include "command/command.h"
+#include "command/gate.h"
+#include "command/terminal.h"
 
 #define INTERRUPTED 130 /* 128 + SIGINT, as a shell says it */
 #define TOP         10u

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
-#include "dump_segment.h"
-#include "places.h"
-#include "segment_file.h"
+#include "command/command.h"
+#include "command/places.h"
+#include "command/segments/dump_segment.h"
+#include "command/segments/segment_file.h"
 
 enum flag { FLAG_EVENTS };
 

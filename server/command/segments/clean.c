@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "command.h"
-#include "places.h"
-#include "segment_file.h"
+#include "command/command.h"
+#include "command/places.h"
+#include "command/segments/segment_file.h"
 
 struct cleaning {
     const char *directory;

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "api/analysis.h"
-#include "command.h"
+#include "command/command.h"
 #include "report/fail_on.h"
 
 struct analyze_options {

@@ -11,11 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "analyze.h"
-#include "command.h"
-#include "holder.h"
-#include "launch.h"
-#include "places.h"
+#include "command/command.h"
+#include "command/files/analyze.h"
+#include "command/live/holder.h"
+#include "command/live/launch.h"
+#include "command/places.h"
 #include "wire/clock.h"
 
 enum flag { FLAG_CHECK, FLAG_READY };

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "command.h"
+#include "command/command.h"
 
 struct gate;
 

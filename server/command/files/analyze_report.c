@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze.h"
+#include "command/files/analyze.h"
+#include "command/terminal.h"
 #include "findings/findings.h"
-#include "terminal.h"
 
 #define MS 1e6
 

@@ -1,4 +1,4 @@
-#include "contract.h"
+#include "command/live/contract.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,9 +8,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "command.h"
-#include "limits.h"
-#include "segment_file.h"
+#include "command/command.h"
+#include "command/live/limits.h"
+#include "command/segments/segment_file.h"
 #include "wire/clock.h"
 #include "wire/end_note.h"
 

@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#include "places.h"
+#include "command/places.h"
 #include "wire/segment.h"
 
 struct contract {

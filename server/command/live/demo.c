@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "gate.h"
-#include "places.h"
-#include "run.h"
+#include "command/gate.h"
+#include "command/live/run.h"
+#include "command/places.h"
 
 int command_demo(const struct invocation *invocation)
 {

@@ -1,4 +1,4 @@
-#include "holder.h"
+#include "command/live/holder.h"
 
 #include <arpa/inet.h>
 #include <cjson/cJSON.h>
@@ -11,7 +11,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "command/client.h"
 #include "wire/segment.h"
 
 #define ANSWER_BYTES 4096u

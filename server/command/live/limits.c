@@ -1,4 +1,4 @@
-#include "limits.h"
+#include "command/live/limits.h"
 
 #include <inttypes.h>
 #include <stdio.h>

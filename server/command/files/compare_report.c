@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compare.h"
+#include "command/files/compare.h"
+#include "command/terminal.h"
 #include "report/members.h"
-#include "terminal.h"
 
 #define MS   1e6
 #define WIDE 96u /* room for the interval behind a change */

@@ -1,4 +1,4 @@
-#include "launch.h"
+#include "command/live/launch.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,9 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "child.h"
-#include "holder.h"
-#include "places.h"
+#include "command/live/child.h"
+#include "command/live/holder.h"
+#include "command/places.h"
 
 #define PORTS_TRIED   20   /* the next free one; beyond that something is odd */
 #define READY_MS      5000 /* an idle machine needs 20 */

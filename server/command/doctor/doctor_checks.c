@@ -7,10 +7,10 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#include "doctor.h"
-#include "holder.h"
-#include "launch.h"
-#include "limits.h"
+#include "command/doctor/doctor.h"
+#include "command/live/holder.h"
+#include "command/live/launch.h"
+#include "command/live/limits.h"
 #include "wire/clock.h"
 #include "wire/segment.h"
 

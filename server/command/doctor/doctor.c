@@ -1,6 +1,6 @@
 /* trainglass doctor: every source and every need, can it work here, why not, what to
  * do. A check is a row of the table below; it looks and changes nothing. */
-#include "doctor.h"
+#include "command/doctor/doctor.h"
 
 #include <cjson/cJSON.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "segment_file.h"
+#include "command/segments/segment_file.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "dump_segment.h"
+#include "command/segments/dump_segment.h"
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>

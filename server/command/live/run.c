@@ -1,5 +1,5 @@
 /* trainglass run: a server beside the command, the command as a child. */
-#include "run.h"
+#include "command/live/run.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "child.h"
-#include "contract.h"
-#include "gate.h"
-#include "launch.h"
+#include "command/gate.h"
+#include "command/live/child.h"
+#include "command/live/contract.h"
+#include "command/live/launch.h"
 
 /* Under SSH the page is on the far machine: the line that brings it here. */
 static void print_ssh_line(uint16_t port)

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "analyze.h"
+#include "command/files/analyze.h"
 #include "wire/clock.h"
 
 #define FILES_MAX   4096u
