@@ -27,6 +27,9 @@ void fake_fault(const char *name, uint64_t value);
 int fake_kineto_begin(void);
 uint64_t fake_kineto_end(void);
 
+/* Somebody's callbacks are registered; and kernels and their launches are on. */
+int fake_is_watched(int kernels);
+
 /* Kernels that were recorded while our callbacks were registered. */
 uint64_t fake_recorded(void);
 

@@ -11,6 +11,9 @@
  *   steal-after=n  the same, after n launches
  *   hang=1       a flush never returns                    exit=n     a flush calls exit(n)
  *   starve=1     keeps every buffer
+ *
+ * FAKE_CUPTI_TOLD names a file for one line per kernel: its correlation, and by how many
+ * ns its stamp of the start lies behind that of its launch.
  */
 #include "fake_cupti.h"
 
@@ -299,13 +302,30 @@ static void fill_move(uint8_t *record, const struct work *work, uint32_t id,
     PUT(record, 44, id);
 }
 
-static void add_work(const struct work *work, uint32_t id, uint64_t ready_ns)
+/* What a reader of the records must find, whatever the machine did in between. */
+static void tell(uint32_t id, uint64_t behind_ns)
+{
+    static FILE *file;
+    const char *path = getenv("FAKE_CUPTI_TOLD");
+
+    if (file == NULL && path != NULL)
+        file = fopen(path, "we");
+    if (file != NULL) {
+        fprintf(file, "%u %llu\n", id, (unsigned long long)behind_ns);
+        fflush(file);
+    }
+}
+
+static void add_work(const struct work *work, uint32_t id, uint64_t ready_ns,
+                     uint64_t launched)
 {
     uint8_t record[256] = {0};
     uint64_t times[2] = {stamp(1000), stamp(1000 + (int64_t)work->duration_ns)};
     uint64_t zero = *fault("zero"), unknown = *fault("unknown");
     uint32_t kind = work->kind;
 
+    if (kind == KERNEL)
+        tell(id, times[0] - launched);
     if (kind == KERNEL && zero != 0 && id % zero == 0)
         times[0] = times[1] = 0;
     if (kind == KERNEL && unknown != 0 && id % unknown == 0)
@@ -332,7 +352,7 @@ static uint32_t do_work(const struct work *work)
     if (call_is_on(work->call))
         add_call(work->call, start, stamp(0), id);
     if (kinds[work->kind])
-        add_work(work, id, now + 1000 + work->duration_ns);
+        add_work(work, id, now + 1000 + work->duration_ns, start);
     pthread_mutex_unlock(&lock);
     return id;
 }
@@ -377,6 +397,16 @@ void fake_synchronize(void)
     if (call_is_on(SYNCHRONIZE))
         add_call(SYNCHRONIZE, start, stamp(0), ++correlation);
     pthread_mutex_unlock(&lock);
+}
+
+int fake_is_watched(int kernels)
+{
+    pthread_mutex_lock(&lock);
+    bool watched =
+        request != NULL && (!kernels || (kinds[KERNEL] && call_is_on(LAUNCH_KERNEL)));
+
+    pthread_mutex_unlock(&lock);
+    return watched;
 }
 
 uint64_t fake_recorded(void)

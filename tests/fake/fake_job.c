@@ -1,6 +1,7 @@
 /* A training job on the fake GPU: fake_job SCENARIO [STEPS], or until the file that
- * FAKE_JOB_UNTIL names is there. Prints what it did; that must not depend on whether
- * anybody records it. */
+ * FAKE_JOB_UNTIL names is there. FAKE_JOB_WATCHED lets it begin only when somebody has
+ * taken CUPTI ("callbacks") or records ("kernels"). Prints what it did; that must not
+ * depend on whether anybody records it. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +97,9 @@ static int window(unsigned steps, int announced)
     return error;
 }
 
+/* All of them live at once: a place among the threads is taken again after its owner. */
+static pthread_barrier_t together;
+
 static void *launcher(void *unused)
 {
     (void)unused;
@@ -104,6 +108,7 @@ static void *launcher(void *unused)
     for (unsigned i = 0; i < 200; i++)
         (void)fake_launch("from_a_thread", 0, 20, 1000);
     trainglass_range_pop();
+    pthread_barrier_wait(&together);
     return NULL;
 }
 
@@ -111,6 +116,7 @@ static void threads(void)
 {
     pthread_t all[4];
 
+    pthread_barrier_init(&together, NULL, 4);
     for (unsigned i = 0; i < 4; i++)
         if (pthread_create(&all[i], NULL, launcher, NULL) != 0)
             abort();
@@ -158,6 +164,15 @@ static int children(unsigned steps)
     return WIFEXITED(status) && WEXITSTATUS(status) == 3 ? 0 : 1;
 }
 
+/* How soon a guest is ready is not his host's to promise. */
+static void wait_for_guest(void)
+{
+    const char *until = getenv("FAKE_JOB_WATCHED");
+
+    while (until != NULL && fake_is_watched(strcmp(until, "kernels") == 0) == 0)
+        usleep(1000);
+}
+
 /* One kernel that runs for minutes, and the job leaves without waiting for it. */
 static void run_away(void)
 {
@@ -174,6 +189,7 @@ int main(int count, char **words)
     if (result != 0)
         return 5;
     trainglass_attach();
+    wait_for_guest();
     if (strcmp(scenario, "window") == 0)
         result = window(steps, 1);
     else if (strcmp(scenario, "stolen") == 0)
