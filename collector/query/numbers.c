@@ -63,3 +63,44 @@ double numbers_t95(uint64_t count)
            : freedom < 4 ? 3.18
                          : 1.96 + 2.37 / freedom + 2.8 / (freedom * freedom);
 }
+
+void numbers_series_add(struct numbers_series *series, double value)
+{
+    if (series->count++ == 0)
+        series->first = value;
+    double offset = value - series->first;
+
+    series->sum += offset;
+    series->squares += offset * offset;
+    series->products += offset * series->last;
+    series->last = offset;
+}
+
+/* Of each value with the one before, 0 where it may be chance. */
+static double alike(const struct numbers_series *series)
+{
+    double n = (double)series->count, mean = series->sum / n;
+    double spread = series->squares - n * mean * mean;
+    /* The first offset is 0, so are its product and its share of the sums. */
+    double with_next = series->products - mean * (2 * series->sum - series->last) +
+                       (n - 1) * mean * mean;
+    double r = spread > 0 ? with_next / spread : 0;
+
+    return r <= 1.64 / sqrt(n) ? 0 : r < 0.99 ? r : 0.99;
+}
+
+double numbers_series_error(const struct numbers_series *series, uint64_t count)
+{
+    double n = (double)series->count, r;
+
+    if (series->count < 2)
+        return (double)NAN;
+    double variance = (series->squares - series->sum * series->sum / n) / (n - 1);
+
+    r = alike(series);
+    double effective = (double)count * (1 - r) / (1 + r);
+
+    effective = effective < 2 ? 2 : effective;
+    return numbers_t95((uint64_t)effective) * sqrt(variance > 0 ? variance : 0) /
+           sqrt(effective);
+}

@@ -19,4 +19,20 @@ double numbers_slope(const double *times, const double *values, uint32_t count,
 /* Factor of the standard error for half a 95 % interval with `count` samples. */
 double numbers_t95(uint64_t count);
 
+/* The mean of a series and how sure it is. Values come in their order: neighbours that
+ * are alike say less than as many independent ones. With r the correlation of neighbours,
+ * where it is significant (r > 1.64 / sqrt(n), Bartlett 1946), n values count as
+ * n * (1 - r) / (1 + r) (Bayley and Hammersley 1946). */
+struct numbers_series {
+    uint64_t count;
+    double first, last; /* sums are of differences to the first: no digits are lost */
+    double sum, squares, products;
+};
+
+void numbers_series_add(struct numbers_series *series, double value);
+
+/* Half of the 95 % interval of a mean over `count` values of which the series are some
+ * or all; NaN below two. */
+double numbers_series_error(const struct numbers_series *series, uint64_t count);
+
 #endif

@@ -61,9 +61,6 @@ static void finish_summary(struct steps_summary *summary,
         n > 1 ? (sums->squares - sums->total_ns * sums->total_ns / n) / (n - 1) : 0;
 
     summary->std_ns = sqrt(variance > 0 ? variance : 0);
-    if (n > 1)
-        summary->error_pct = 100 * numbers_t95(sums->count) * summary->std_ns /
-                             sqrt(n) / summary->mean_ns;
     for (uint32_t phase = 0; phase < EVENT_PHASES; phase++) {
         if (sums->phase_count[phase] == 0)
             continue;
@@ -105,41 +102,19 @@ static void add_to_sums(struct step_totals *sums, const struct step *step)
     sums->samples_count += isnan(step->samples) ? 0 : 1;
 }
 
-/* Sums of one part of a step, for its spread. */
-struct spread {
-    uint64_t count;
-    double total_ns, squares;
-};
-
-static void spread_add(struct spread *spread, double ns)
+static void known_add(struct numbers_series *series, double ns)
 {
-    if (isnan(ns))
-        return;
-    spread->count++;
-    spread->total_ns += ns;
-    spread->squares += ns * ns;
+    if (!isnan(ns))
+        numbers_series_add(series, ns);
 }
 
-/* Half of the 95 % interval of a mean over `count` steps with this spread. */
-static double spread_error_ns(const struct spread *spread, uint64_t count)
-{
-    double n = (double)spread->count;
-
-    if (spread->count < 2)
-        return (double)NAN;
-    double variance =
-        (spread->squares - spread->total_ns * spread->total_ns / n) / (n - 1);
-
-    return numbers_t95(count) * sqrt(variance > 0 ? variance : 0) / sqrt((double)count);
-}
-
-/* How sure the means of the parts are. The spread comes from the steps that are
+/* How sure the means of steps and of their parts are. The spread comes from the steps
  * remembered, also where the means are of more. */
 static void add_part_errors(const struct pick *pick, bool validation, bool all,
                             struct steps_summary *summary)
 {
     const struct steps *steps = &pick->process->steps;
-    struct spread parts[EVENT_PHASES] = {{0}}, other = {0};
+    struct numbers_series parts[EVENT_PHASES] = {{0}}, other = {0}, whole = {0};
     uint32_t count, first = pick_steps(pick, &count);
 
     for (uint32_t i = first; i < first + count; i++) {
@@ -148,14 +123,18 @@ static void add_part_errors(const struct pick *pick, bool validation, bool all,
         if (is_validation(step) != validation)
             continue;
         for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
-            spread_add(&parts[phase], step_phase_ns(step, phase));
-        spread_add(&other, step_other_ns(step));
+            known_add(&parts[phase], step_phase_ns(step, phase));
+        known_add(&other, step_other_ns(step));
+        known_add(&whole, (double)step->duration_ns);
     }
     for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
-        summary->phase_error_ns[phase] =
-            spread_error_ns(&parts[phase], all ? summary->count : parts[phase].count);
+        summary->phase_error_ns[phase] = numbers_series_error(
+            &parts[phase], all ? summary->count : parts[phase].count);
     summary->other_error_ns =
-        spread_error_ns(&other, all ? summary->count : other.count);
+        numbers_series_error(&other, all ? summary->count : other.count);
+    summary->error_pct =
+        100 * numbers_series_error(&whole, all ? summary->count : whole.count) /
+        summary->mean_ns;
 }
 
 /* The shares between which the 95th percentile lies with 95 % certainty: a count of
