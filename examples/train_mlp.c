@@ -7,11 +7,13 @@
  * prints the same losses.
  *
  *     train_mlp [--steps N] [--seconds S] [--step-ms MS] [--batch N] [--epoch-steps N]
- *               [--stall-every N] [--stall-ms MS] [--seed N] [--quiet]
+ *               [--stall-every N] [--stall-ms MS] [--stall-from N] [--stall-until N]
+ *               [--seed N] [--quiet]
  *
  * Runs for ever unless --steps or --seconds says otherwise.
  */
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,6 +33,7 @@ struct options {
     long batch;       /* samples */
     long epoch_steps; /* steps between validations */
     long stall_every; /* batches; 0: never */
+    long stall_from, stall_until; /* first batch that may, first that may not */
     double stall_ms;
     uint64_t seed;
     bool quiet;
@@ -319,7 +322,8 @@ static struct batch load_batch(const struct options *options, long number)
 
     batch.labels = allocate((size_t)options->batch * sizeof(int));
     trainglass_op_push("read");
-    if (options->stall_every > 0 &&
+    if (options->stall_every > 0 && number >= options->stall_from &&
+        number < options->stall_until &&
         number % options->stall_every == options->stall_every - 1)
         wait_ms(options->stall_ms);
     trainglass_op_pop();
@@ -430,12 +434,13 @@ static void train(struct model *model, const struct options *options)
 
 static int usage(const char *why, const char *what)
 {
-    fprintf(stderr,
-            "train_mlp: %s %s\n"
-            "usage: train_mlp [--steps N] [--seconds S] [--step-ms MS] [--batch N]\n"
-            "                 [--epoch-steps N] [--stall-every N] [--stall-ms MS]\n"
-            "                 [--seed N] [--quiet]\n",
-            why, what);
+    fprintf(
+        stderr,
+        "train_mlp: %s %s\n"
+        "usage: train_mlp [--steps N] [--seconds S] [--step-ms MS] [--batch N]\n"
+        "                 [--epoch-steps N] [--stall-every N] [--stall-ms MS]\n"
+        "                 [--stall-from N] [--stall-until N] [--seed N] [--quiet]\n",
+        why, what);
     return 2;
 }
 
@@ -455,6 +460,10 @@ static bool parse(struct options *options, const char *flag, double value)
         options->stall_every = (long)value;
     else if (strcmp(flag, "--stall-ms") == 0)
         options->stall_ms = value;
+    else if (strcmp(flag, "--stall-from") == 0)
+        options->stall_from = (long)value;
+    else if (strcmp(flag, "--stall-until") == 0)
+        options->stall_until = (long)value;
     else if (strcmp(flag, "--seed") == 0)
         options->seed = (uint64_t)value;
     else
@@ -464,8 +473,12 @@ static bool parse(struct options *options, const char *flag, double value)
 
 int main(int argc, char **argv)
 {
-    struct options options = {
-        .batch = 64, .epoch_steps = 200, .stall_every = 50, .stall_ms = 40, .seed = 1};
+    struct options options = {.batch = 64,
+                              .epoch_steps = 200,
+                              .stall_every = 50,
+                              .stall_until = LONG_MAX,
+                              .stall_ms = 40,
+                              .seed = 1};
     static struct model model;
 
     for (int i = 1; i < argc; i++) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "judge/judge.h"
 #include "query/bottlenecks_query.h"
 #include "query/status_query.h"
 
@@ -18,6 +19,7 @@ struct subject {
     const struct status_process *process;
     char labels[512]; /* session="...",rank="0" */
     struct bottlenecks_answer tables;
+    struct judgement judgement;
     struct overhead_answer overhead;
     bool known;
 };
@@ -203,6 +205,33 @@ static void write_budget(struct bytes *out, const struct family *family,
     sample(out, family, subject, "", subject->overhead.budget_pct / 100);
 }
 
+/* What was dismissed shall wake nobody. */
+static void write_findings(struct bytes *out, const struct family *family,
+                           const struct subject *subject)
+{
+    const struct findings *findings = &subject->judgement.findings;
+
+    for (uint32_t i = 0; i < findings->count; i++) {
+        struct bytes more = {0};
+
+        if (findings->list[i].dismissed)
+            continue;
+        bytes_text(&more, ",finding=\"");
+        metrics_label(&more, findings->list[i].id);
+        bytes_append(&more, "\"", 2);
+        if (!more.failed)
+            sample(out, family, subject, more.data,
+                   findings->list[i].ns_per_step / 1e9);
+        bytes_close(&more);
+    }
+}
+
+static void write_avoidable(struct bytes *out, const struct family *family,
+                            const struct subject *subject)
+{
+    sample(out, family, subject, "", subject->judgement.findings.avoidable_ns / 1e9);
+}
+
 static const struct family families[] = {
     {"trainglass_steps_total", "counter", "Training steps that ended.", write_steps},
     {"trainglass_running", "gauge", "1 while the trainer runs.", write_running},
@@ -226,6 +255,11 @@ static const struct family families[] = {
      write_rss},
     {"trainglass_op_step_seconds", "gauge",
      "Self time per step of the largest ops, last minute.", write_ops},
+    {"trainglass_finding_step_seconds", "gauge",
+     "What a fix would win back of each step, by finding; 0 for a risk.",
+     write_findings},
+    {"trainglass_avoidable_step_seconds", "gauge",
+     "Of each step, all findings together, no instant twice.", write_avoidable},
     {"trainglass_overhead_ratio", "gauge",
      "Measured share of the training's time that profiling costs.", write_overhead},
     {"trainglass_overhead_budget_ratio", "gauge", "Share that it may cost.",
@@ -254,10 +288,13 @@ static void subject_open(struct api *api, struct subject *subject,
         bottlenecks_query(api->store, &whose, &request, &subject->tables) == 0;
     subject->known =
         overhead_query(api->store, &whose, &subject->overhead) == 0 && subject->known;
+    judge_findings(api->judge, api->runs, &whose, &subject->tables,
+                   &subject->judgement);
 }
 
 static void subject_close(struct subject *subject)
 {
+    judgement_free(&subject->judgement);
     bottlenecks_free(&subject->tables);
     answer_free(&subject->overhead.head);
 }

@@ -159,6 +159,8 @@ static void answer_api(struct http_call *call, struct parts *parts, const cJSON 
 
     query_parse(&one.query, request->query);
     document = handlers[request->tag](&one);
+    if (body != NULL)
+        cache_forget(parts->cache);
     if (document != NULL)
         whole = document_bytes(call, document, one.status);
     cJSON_Delete(document);

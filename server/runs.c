@@ -23,6 +23,7 @@
 #define RUNS_REFRESH_MS    60000   /* of a running session's row */
 #define RUNS_SUMMARY_BYTES 262144u /* longer summaries are left out */
 #define RUNS_OPS           100u    /* per-op totals that are kept */
+#define RUNS_VERDICTS      1000    /* what the user said: one of each finding */
 #define RUNS_HOSTS         16      /* other hosts' files that are looked into */
 
 static const char schema[] =
@@ -441,7 +442,8 @@ static void remember(struct runs *runs, const struct runs_verdict *verdict)
 
     cJSON_AddBoolToObject(one, "dismissed", verdict->dismissed);
     cJSON_AddBoolToObject(one, "pinned", verdict->pinned);
-    json_text(one, "reason", verdict->reason);
+    cJSON_AddStringToObject(one, "reason",
+                            verdict->reason != NULL ? verdict->reason : "");
     cJSON_DeleteItemFromObjectCaseSensitive(runs->verdicts, verdict->finding);
     cJSON_AddItemToObject(runs->verdicts, verdict->finding, one);
 }
@@ -450,8 +452,10 @@ static void load_verdicts(struct runs *runs)
 {
     sqlite3_stmt *statement =
         prepare(runs, "SELECT finding,dismissed,pinned,reason FROM verdicts "
-                      "ORDER BY unix_ms DESC LIMIT 1000");
+                      "ORDER BY unix_ms DESC LIMIT ?");
 
+    if (statement != NULL)
+        sqlite3_bind_int(statement, 1, RUNS_VERDICTS);
     while (statement != NULL && sqlite3_step(statement) == SQLITE_ROW) {
         struct runs_verdict verdict = {
             .finding = (const char *)sqlite3_column_text(statement, 0),
@@ -465,13 +469,21 @@ static void load_verdicts(struct runs *runs)
     sqlite3_finalize(statement);
 }
 
+/* Room for one more of that name. */
+static bool has_room(const struct runs *runs, const char *finding)
+{
+    return cJSON_GetArraySize(runs->verdicts) < RUNS_VERDICTS ||
+           cJSON_GetObjectItemCaseSensitive(runs->verdicts, finding) != NULL;
+}
+
 bool runs_judge(struct runs *runs, const struct runs_verdict *verdict, const char **why)
 {
     sqlite3_stmt *statement = NULL;
-    bool kept = false;
+    bool kept = false, room;
 
     pthread_mutex_lock(&runs->lock);
-    if (runs->database != NULL)
+    room = has_room(runs, verdict->finding);
+    if (runs->database != NULL && room)
         statement = prepare(runs, "INSERT OR REPLACE INTO verdicts VALUES(?,?,?,?,?)");
     if (statement != NULL) {
         bind_text(statement, 1, verdict->finding);
@@ -484,7 +496,7 @@ bool runs_judge(struct runs *runs, const struct runs_verdict *verdict, const cha
     }
     if (kept)
         remember(runs, verdict);
-    *why = kept ? "" : runs->reason;
+    *why = kept ? "" : room ? runs->reason : "the run store holds no more verdicts";
     pthread_mutex_unlock(&runs->lock);
     return kept;
 }

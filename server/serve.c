@@ -12,6 +12,7 @@
 #include "aggregate/store.h"
 #include "ingest/collector.h"
 #include "ingest/file/file.h"
+#include "judge/judge.h"
 #include "query/status_query.h"
 #include "routes.h"
 #include "runs.h"
@@ -103,6 +104,7 @@ static void *keeper_run(void *argument)
         if (store_rev(api->store) == rev)
             continue;
         rev = store_rev(api->store);
+        judge_feed(api->judge, api->store);
         runs_fold(api->runs, api->store, false);
     }
     runs_fold(serve->parts.api.runs, serve->parts.api.store, true);
@@ -201,8 +203,10 @@ static int start_parts(struct serve *serve, char *reason)
 
     serve->parts.api.runs =
         runs_open(serve->options.state_dir, serve->options.runs_max);
+    serve->parts.api.judge = judge_new();
     serve->parts.cache = cache_new();
-    if (serve->parts.api.runs == NULL || serve->parts.cache == NULL)
+    if (serve->parts.api.runs == NULL || serve->parts.api.judge == NULL ||
+        serve->parts.cache == NULL)
         return -ENOMEM;
     error = start_collector(serve, reason);
     if (error != 0)
@@ -274,6 +278,7 @@ void serve_stop(struct serve *serve)
     hub_free(serve->parts.hub);
     cache_free(serve->parts.cache);
     runs_close(serve->parts.api.runs);
+    judge_free(serve->parts.api.judge);
     trace_files_free(serve->parts.api.files);
     if (serve->parts.api.store != NULL)
         store_free(serve->parts.api.store);

@@ -82,10 +82,12 @@ struct finding {
     double share;    /* of the mean step */
     struct finding_claim claims[FINDING_CLAIMS];
     uint32_t claim_count;
-    double owned_ns;      /* its part of the avoidable time */
-    bool dismissed;       /* by the user: it owns nothing */
-    const char *formula;  /* with its numbers */
-    const char *sentence; /* the evidence in one sentence */
+    double owned_ns;        /* its part of the avoidable time */
+    bool dismissed, pinned; /* by the user; dismissed: it owns nothing */
+    const char *reason;     /* of the user, "" none */
+    int64_t since_step;     /* live: the first step that showed it; else NOT_KNOWN */
+    const char *formula;    /* with its numbers */
+    const char *sentence;   /* the evidence in one sentence */
     struct finding_evidence *evidence;
     uint32_t evidence_count;
     const char *advice[FINDING_ADVICE]; /* first the best; code between backticks */
@@ -117,7 +119,8 @@ struct finding_rule {
     uint32_t owner;     /* place among the owners of an instant: the least owns it */
     double
         stays; /* share of the threshold below which a finding goes; 0: FINDING_STAYS */
-    bool trend; /* a few steps say nothing: judged over the usual window alone */
+    bool trend;   /* a few steps say nothing: judged over the usual window alone */
+    bool sampled; /* reads what only steps hold that were recorded in full */
 };
 
 /* Noise of a tenth on either side of a threshold neither brings nor takes a finding. */

@@ -158,7 +158,7 @@ static void find_python_between_ops(struct rule_context *context)
 #define IDLE_RULE                                                                      \
     .reads = "idle time of devices by cause", .formula = "idle for this cause",        \
     .threshold = 0.05, .unit = "share of the step", .min = 0, .max = 1,                \
-    .source = TWENTIETH
+    .sampled = true, .source = TWENTIETH
 
 const struct rule rules_gpu[] = {
     {{.id = "launch-bound", IDLE_RULE, .owner = OWNER_DEVICE + 0}, find_launch_bound},

@@ -121,7 +121,8 @@ const struct rule rules_ops[] = {
       .max = 1,
       .source =
           "the cost of a call is an estimate, so twice as much as of what is measured",
-      .owner = OWNER_OPS + 1},
+      .owner = OWNER_OPS + 1,
+      .sampled = true},
      find_tiny},
     {{.id = "optimizer-loop",
       .reads = "phase optimizer; optimizer.foreach, optimizer.fused",

@@ -21,6 +21,7 @@
 #include "serve.h"
 
 struct collector;
+struct judge;
 struct trace_files;
 struct runs;
 struct store;
@@ -30,6 +31,7 @@ struct api {
     struct store *store;
     struct collector *collector;         /* NULL: files alone */
     struct runs *runs;                   /* never NULL; may be switched off */
+    struct judge *judge;                 /* never NULL */
     struct trace_files *files;           /* never NULL */
     const struct serve_options *options; /* borrowed */
     _Atomic uint32_t server_cpu_ppm;     /* of a core; written by the stream's thread */
@@ -101,6 +103,7 @@ struct ranks_answer;
 struct overhead_answer;
 struct host_answer;
 struct bottlenecks_answer;
+struct judgement;
 
 cJSON *status_json(const struct status_answer *answer);
 cJSON *status_facts_json(const struct status_session *session);
@@ -122,9 +125,13 @@ cJSON *gpu_points_json(const struct gpu_answer *answer);
 cJSON *ranks_json(const struct ranks_answer *answer);
 cJSON *overhead_json(const struct overhead_answer *answer, double server_cpu_pct);
 cJSON *host_json(const struct host_answer *answer);
+/* As its numbers are; and as it was judged (judge/judge.h). */
 cJSON *bottlenecks_json(const struct bottlenecks_answer *answer);
-/* "avoidable_ms" and "findings", found in the same summary. */
-void add_findings_json(cJSON *body, const struct bottlenecks_answer *answer);
+cJSON *bottlenecks_judged_json(const struct bottlenecks_answer *answer,
+                               const struct judgement *judgement);
+/* "avoidable_ms", "findings", "dismissed" and "fixed". */
+void add_findings_json(cJSON *body, const struct judgement *judgement,
+                       const struct answer *head);
 
 /* The names that the wire's numbers have in JSON. */
 const char *api_state_name(int process_state);

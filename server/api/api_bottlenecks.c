@@ -1,10 +1,8 @@
 /* GET /api/bottlenecks: where a step goes, what of it is avoidable, and the evidence. */
-#include <math.h>
-
 #include "api/api.h"
 #include "api/json.h"
+#include "judge/judge.h"
 #include "query/bottlenecks_query.h"
-#include "runs.h"
 
 static void add_step(cJSON *body, const struct steps_summary *train)
 {
@@ -44,7 +42,8 @@ static void add_peaks(cJSON *body, const struct bottlenecks_answer *answer)
     }
 }
 
-cJSON *bottlenecks_json(const struct bottlenecks_answer *answer)
+cJSON *bottlenecks_judged_json(const struct bottlenecks_answer *answer,
+                               const struct judgement *judgement)
 {
     cJSON *body = cJSON_CreateObject();
 
@@ -55,44 +54,47 @@ cJSON *bottlenecks_json(const struct bottlenecks_answer *answer)
     json_share(body, "samples_per_s", answer->steps.train.samples_per_s);
     add_phases(body, &answer->steps.train);
     json_percent(body, "dataloader_time_pct", answer->dataloader_share);
-    add_findings_json(body, answer);
+    add_findings_json(body, judgement, &answer->head);
     cJSON_AddItemToObject(body, "top_cpu_ops", ops_list_json(&answer->cpu));
     cJSON_AddItemToObject(body, "top_cuda_ops", ops_list_json(&answer->cuda));
     add_peaks(body, answer);
     return body;
 }
 
-static bool said(const cJSON *verdict, const char *what)
+cJSON *bottlenecks_json(const struct bottlenecks_answer *answer)
 {
-    return cJSON_IsTrue(cJSON_GetObjectItem(verdict, what));
+    struct selection any = {.rank = SELECT_ANY};
+    struct judgement judgement;
+    cJSON *body;
+
+    judge_findings(NULL, NULL, &any, answer, &judgement);
+    body = bottlenecks_judged_json(answer, &judgement);
+    judgement_free(&judgement);
+    return body;
 }
 
-/* Findings that the user sent away stand in a list of their own and cost nothing; those
- * that were pinned stand first. */
-static void apply_verdicts(cJSON *body, const cJSON *verdicts)
+static cJSON *judged(struct api_call *call, const struct bottlenecks_answer *answer)
 {
-    cJSON *findings = cJSON_GetObjectItem(body, "findings"), *item, *next;
-    cJSON *avoidable = cJSON_GetObjectItem(body, "avoidable_ms");
-    cJSON *away = cJSON_AddArrayToObject(body, "dismissed");
-    int pinned = 0;
+    struct judgement judgement;
+    cJSON *body;
 
-    for (item = findings != NULL ? findings->child : NULL; item != NULL; item = next) {
-        const char *id = cJSON_GetStringValue(cJSON_GetObjectItem(item, "id"));
-        const cJSON *verdict =
-            id == NULL ? NULL : cJSON_GetObjectItemCaseSensitive(verdicts, id);
-        double ms = cJSON_GetNumberValue(cJSON_GetObjectItem(item, "ms_per_step"));
+    judge_findings(call->api->judge, call->api->runs, &call->selection, answer,
+                   &judgement);
+    body = bottlenecks_judged_json(answer, &judgement);
+    judgement_free(&judgement);
+    return body;
+}
 
-        next = item->next;
-        if (said(verdict, "dismissed")) {
-            cJSON_DetachItemViaPointer(findings, item);
-            cJSON_AddItemToArray(away, item);
-            if (cJSON_IsNumber(avoidable) && ms > 0)
-                cJSON_SetNumberValue(avoidable, fmax(0, avoidable->valuedouble - ms));
-        } else if (said(verdict, "pinned")) {
-            cJSON_AddTrueToObject(item, "pinned");
-            cJSON_DetachItemViaPointer(findings, item);
-            cJSON_InsertItemInArray(findings, pinned++, item);
-        }
+/* The rules look at more ops than a short list has. */
+static void list_fewer(cJSON *body, int k)
+{
+    static const char *const lists[] = {"top_cpu_ops", "top_cuda_ops"};
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        cJSON *list = cJSON_GetObjectItem(body, lists[i]);
+
+        while (cJSON_GetArraySize(list) > k)
+            cJSON_DeleteItemFromArray(list, k);
     }
 }
 
@@ -107,16 +109,12 @@ cJSON *api_bottlenecks(struct api_call *call)
     (void)query_number(&call->query, "k", 1, OPS_K_MAX, &k);
     if (!api_select(call))
         return api_refused(call);
-    request.k = (uint32_t)k;
+    request.k = k < JUDGE_OPS ? JUDGE_OPS : (uint32_t)k;
     error = bottlenecks_query(call->api->store, &call->selection, &request, &answer);
-    body = api_answers(call, error) ? api_finish(error, bottlenecks_json(&answer))
+    body = api_answers(call, error) ? api_finish(error, judged(call, &answer))
                                     : api_failed(call, error, &answer.head);
     bottlenecks_free(&answer);
-    if (api_answers(call, error)) {
-        cJSON *verdicts = runs_verdicts(call->api->runs);
-
-        apply_verdicts(body, verdicts);
-        cJSON_Delete(verdicts);
-    }
+    if (api_answers(call, error))
+        list_fewer(body, (int)k);
     return body;
 }

@@ -2,7 +2,7 @@
 
 #include "api/api.h"
 #include "api/json.h"
-#include "findings/findings.h"
+#include "judge/judge.h"
 
 static cJSON *evidence_json(const struct finding *finding, const struct answer *head)
 {
@@ -62,18 +62,41 @@ static cJSON *finding_json(const struct finding *finding, const struct answer *h
         cJSON_AddItemToArray(steps, json_value((double)finding->last_step));
     }
     cJSON_AddItemToObject(part, "ops", texts_json(finding->ops, finding->op_count));
+    if (finding->since_step != NOT_KNOWN)
+        json_integer(part, "since_step", finding->since_step);
+    if (finding->pinned)
+        cJSON_AddTrueToObject(part, "pinned");
+    if (finding->reason[0] != '\0')
+        json_text(part, "reason", finding->reason);
     return part;
 }
 
-void add_findings_json(cJSON *body, const struct bottlenecks_answer *answer)
+static cJSON *fixed_json(const struct history_entry *fixed, const struct answer *head)
 {
-    struct findings findings;
-    cJSON *list;
+    cJSON *part = cJSON_CreateObject();
 
-    findings_find(answer, NULL, &findings);
-    json_ms(body, "avoidable_ms", findings.avoidable_ns);
-    list = cJSON_AddArrayToObject(body, "findings");
-    for (uint32_t i = 0; i < findings.count; i++)
-        cJSON_AddItemToArray(list, finding_json(&findings.list[i], &answer->head));
-    findings_free(&findings);
+    json_text(part, "id", fixed->id);
+    json_text(part, "title", fixed->title);
+    json_ms(part, "ms_per_step", fixed->ns_per_step);
+    json_integer(part, "since_step", fixed->since_step);
+    json_integer(part, "fixed_step", fixed->fixed_step);
+    json_ms(part, "age_ms", (double)(head->now_ns - fixed->fixed_ns));
+    return part;
+}
+
+void add_findings_json(cJSON *body, const struct judgement *judgement,
+                       const struct answer *head)
+{
+    const struct findings *findings = &judgement->findings;
+    cJSON *open, *away, *fixed;
+
+    json_ms(body, "avoidable_ms", findings->avoidable_ns);
+    open = cJSON_AddArrayToObject(body, "findings");
+    away = cJSON_AddArrayToObject(body, "dismissed");
+    fixed = cJSON_AddArrayToObject(body, "fixed");
+    for (uint32_t i = 0; i < findings->count; i++)
+        cJSON_AddItemToArray(findings->list[i].dismissed ? away : open,
+                             finding_json(&findings->list[i], head));
+    for (uint32_t i = 0; i < judgement->fixed_count; i++)
+        cJSON_AddItemToArray(fixed, fixed_json(&judgement->fixed[i], head));
 }

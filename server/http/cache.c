@@ -63,6 +63,16 @@ struct shared_bytes *cache_get(struct cache *cache, const char *key, uint64_t re
     return answer;
 }
 
+void cache_forget(struct cache *cache)
+{
+    pthread_mutex_lock(&cache->lock);
+    for (uint32_t i = 0; i < CACHE_ENTRIES; i++) {
+        shared_bytes_release(cache->entries[i].answer);
+        cache->entries[i].answer = NULL;
+    }
+    pthread_mutex_unlock(&cache->lock);
+}
+
 void cache_put(struct cache *cache, const char *key, uint64_t rev, int64_t now_ms,
                struct shared_bytes *answer)
 {

@@ -28,6 +28,9 @@ void cache_free(struct cache *cache);
 struct shared_bytes *cache_get(struct cache *cache, const char *key, uint64_t rev,
                                int64_t now_ms);
 
+/* Nothing that was put is fresh any more: somebody changed what the tables do not hold. */
+void cache_forget(struct cache *cache);
+
 /* Keeps a hold of its own. */
 void cache_put(struct cache *cache, const char *key, uint64_t rev, int64_t now_ms,
                struct shared_bytes *answer);

@@ -8,6 +8,7 @@
 
 #include "api/api.h"
 #include "api/json.h"
+#include "judge/judge.h"
 #include "query/bottlenecks_query.h"
 #include "query/status_query.h"
 #include "stream/stream_json.h"
@@ -95,13 +96,16 @@ static bool build_status(struct api *api, const struct selection *selection,
 static void build_bottlenecks(struct api *api, const struct selection *selection,
                               struct news *news, struct bytes *out)
 {
-    struct bottlenecks_request request = {.k = 1};
+    struct bottlenecks_request request = {.k = JUDGE_OPS};
     struct bottlenecks_answer answer;
+    struct judgement judgement;
 
     if (bottlenecks_query(api->store, selection, &request, &answer) == 0 &&
         answer.head.rev != news->rev[TOPIC_BOTTLENECKS]) {
         news->rev[TOPIC_BOTTLENECKS] = answer.head.rev;
-        print(stream_bottlenecks_json(&answer), out);
+        judge_findings(api->judge, api->runs, selection, &answer, &judgement);
+        print(stream_bottlenecks_json(&answer, &judgement), out);
+        judgement_free(&judgement);
     }
     bottlenecks_free(&answer);
 }

@@ -29,15 +29,24 @@ cJSON *stream_status_json(const struct status_brief *brief)
     return body;
 }
 
-cJSON *stream_bottlenecks_json(const struct bottlenecks_answer *answer)
+/* The first of them, without evidence. */
+static void keep_first(cJSON *findings)
 {
-    cJSON *body = bottlenecks_json(answer);
-    cJSON *findings = cJSON_GetObjectItem(body, "findings");
-
     while (cJSON_GetArraySize(findings) > STREAM_FINDINGS)
         cJSON_DeleteItemFromArray(findings, STREAM_FINDINGS);
     for (int i = 0; i < cJSON_GetArraySize(findings); i++)
         cJSON_DeleteItemFromObject(cJSON_GetArrayItem(findings, i), "evidence");
+}
+
+cJSON *stream_bottlenecks_json(const struct bottlenecks_answer *answer,
+                               const struct judgement *judgement)
+{
+    cJSON *body = bottlenecks_judged_json(answer, judgement);
+
+    keep_first(cJSON_GetObjectItem(body, "findings"));
+    keep_first(cJSON_GetObjectItem(body, "fixed"));
+    /* Whoever shows them asks for the whole. */
+    cJSON_DeleteItemFromObject(body, "dismissed");
     cJSON_DeleteItemFromObject(body, "top_cpu_ops");
     cJSON_DeleteItemFromObject(body, "top_cuda_ops");
     return body;

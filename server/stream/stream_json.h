@@ -11,12 +11,14 @@
 #define STREAM_NAME_BYTES 160u
 
 struct bottlenecks_answer;
+struct judgement;
 struct ops_answer;
 struct status_brief;
 struct steps_answer;
 
 cJSON *stream_status_json(const struct status_brief *brief);
-cJSON *stream_bottlenecks_json(const struct bottlenecks_answer *answer);
+cJSON *stream_bottlenecks_json(const struct bottlenecks_answer *answer,
+                               const struct judgement *judgement);
 cJSON *stream_ops_json(const struct ops_answer *cpu, const struct ops_answer *cuda);
 cJSON *stream_steps_json(const struct steps_answer *answer);
 

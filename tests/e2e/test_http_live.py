@@ -173,30 +173,6 @@ class TablesTest(LiveTest):
         return self.state / socket.gethostname()
 
 
-class FindingTest(LiveTest):
-    def findings(self, key="findings"):
-        return [f["id"] for f in self.ask("/api/bottlenecks?window=run")[key]]
-
-    def test_a_dismissed_finding_stays_away_and_costs_nothing(self):
-        # Every second batch is late: the data loader is the finding.
-        self.live("--seconds", 60, "--step-ms", 4, "--stall-every", 2, "--stall-ms", 20)
-        finding = wait_for(self.findings, "a finding")[0]
-        before = self.ask("/api/bottlenecks?window=run")["avoidable_ms"]
-        status, _ = self.post(f"/api/findings/{finding}", {"dismissed": True, "reason": "known"})
-        self.assertEqual(status, 200)
-        wait_for(lambda: finding in self.findings("dismissed"), "the finding among the dismissed")
-        self.assertNotIn(finding, self.findings())
-        self.assertLess(self.ask("/api/bottlenecks?window=run")["avoidable_ms"], before)
-        self.assertEqual(self.post(f"/api/findings/{finding}", {"pinned": True})[0], 200)
-        wait_for(lambda: self.findings()[:1] == [finding], "the pinned finding on top")
-
-    def test_an_id_that_is_none_is_refused(self):
-        self.serve()
-        self.assertEqual(self.post("/api/findings/Slow_Data", {"dismissed": True})[0], 400)
-        self.assertEqual(self.post("/api/findings/x", {"dismissed": 1})[0], 400)
-        self.assertEqual(self.post("/api/findings/x", {})[0], 400)
-
-
 HOSTILE = r'''
 import ctypes, sys, time
 library = ctypes.CDLL(sys.argv[1])

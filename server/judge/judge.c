@@ -1,0 +1,329 @@
+#include "judge/judge.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "query/bottlenecks_query.h"
+#include "query/status_query.h"
+#include "runs.h"
+
+#define USUAL_NS     INT64_C(60000000000)
+#define RECENT_NS    INT64_C(10000000000)
+#define RECENT_STEPS 30
+
+/* What stands is said also where the usual window holds a tenth of it: it began a few
+ * seconds ago, or is about to be fixed. */
+#define STANDING 0.1
+
+struct trainer {
+    char session[64];
+    uint32_t pid;
+    int64_t last_step;
+    uint64_t fed; /* when, in feeds; 0: the place is free */
+    struct history history;
+};
+
+struct judge {
+    pthread_mutex_t lock; /* guards all below */
+    struct trainer trainers[JUDGE_TRAINERS];
+    uint64_t feeds;
+};
+
+struct judge *judge_new(void)
+{
+    struct judge *judge = calloc(1, sizeof(*judge));
+
+    if (judge != NULL)
+        pthread_mutex_init(&judge->lock, NULL);
+    return judge;
+}
+
+void judge_free(struct judge *judge)
+{
+    if (judge == NULL)
+        return;
+    pthread_mutex_destroy(&judge->lock);
+    free(judge);
+}
+
+/* NULL when it was never fed. */
+static struct trainer *trainer_of(struct judge *judge, const char *session,
+                                  uint32_t pid)
+{
+    for (uint32_t i = 0; i < JUDGE_TRAINERS; i++)
+        if (judge->trainers[i].fed != 0 && judge->trainers[i].pid == pid &&
+            strcmp(judge->trainers[i].session, session) == 0)
+            return &judge->trainers[i];
+    return NULL;
+}
+
+/* A place for it: its own, a free one, else that of the trainer that is longest gone. */
+static struct trainer *place_for(struct judge *judge, const struct answer *head)
+{
+    struct trainer *place = trainer_of(judge, head->session, head->pid);
+
+    for (uint32_t i = 0; place == NULL && i < JUDGE_TRAINERS; i++)
+        place = judge->trainers[i].fed == 0 ? &judge->trainers[i] : NULL;
+    if (place == NULL) {
+        place = &judge->trainers[0];
+        for (uint32_t i = 1; i < JUDGE_TRAINERS; i++)
+            if (judge->trainers[i].fed < place->fed)
+                place = &judge->trainers[i];
+        place->fed = 0;
+    }
+    if (place->fed == 0) {
+        *place = (struct trainer){.pid = head->pid, .last_step = NOT_KNOWN};
+        memcpy(place->session, head->session, sizeof(place->session));
+    }
+    place->fed = judge->feeds;
+    return place;
+}
+
+static int ask(struct store *store, const struct selection *whose, struct window window,
+               struct bottlenecks_answer *answer)
+{
+    struct bottlenecks_request request = {.k = JUDGE_OPS};
+    struct selection selection = *whose;
+
+    selection.window = window;
+    return bottlenecks_query(store, &selection, &request, answer);
+}
+
+/* The last seconds; where steps are long, the last steps. */
+static int ask_recent(struct store *store, const struct selection *whose,
+                      struct bottlenecks_answer *answer)
+{
+    int error =
+        ask(store, whose, (struct window){WINDOW_LAST_NS, RECENT_NS, 0}, answer);
+
+    if (error != 0 || answer->steps.train.count >= RECENT_STEPS)
+        return error;
+    bottlenecks_free(answer);
+    return ask(store, whose, (struct window){WINDOW_LAST_STEPS, RECENT_STEPS, 0},
+               answer);
+}
+
+static bool is_recorded(const struct bottlenecks_answer *answer)
+{
+    const struct steps_summary *train = &answer->steps.train;
+    uint64_t recorded = answer->gpu.device_count > 0 ? train->kernels : train->recorded;
+
+    return recorded >= HISTORY_STEPS;
+}
+
+static void feed_history(struct judge *judge, const struct bottlenecks_answer *usual,
+                         const struct bottlenecks_answer *recent)
+{
+    struct findings_settings strict = findings_configured(), relaxed = strict;
+    struct findings found[4];
+    struct history_look look = {.usual = &found[0],
+                                .usual_relaxed = &found[1],
+                                .recent = &found[2],
+                                .recent_relaxed = &found[3],
+                                .recent_is_recorded = is_recorded(recent),
+                                .last_step = recent->head.window.last_step,
+                                .now_ns = recent->head.now_ns};
+
+    relaxed.relaxed = true;
+    findings_find(usual, &strict, &found[0]);
+    findings_find(usual, &relaxed, &found[1]);
+    findings_find(recent, &strict, &found[2]);
+    findings_find(recent, &relaxed, &found[3]);
+    pthread_mutex_lock(&judge->lock);
+    struct trainer *trainer = place_for(judge, &recent->head);
+
+    if (look.last_step != NOT_KNOWN && look.last_step != trainer->last_step)
+        history_feed(&trainer->history, &look);
+    trainer->last_step = look.last_step;
+    pthread_mutex_unlock(&judge->lock);
+    for (int i = 0; i < 4; i++)
+        findings_free(&found[i]);
+}
+
+static void feed_trainer(struct judge *judge, struct store *store, const char *session,
+                         uint32_t pid)
+{
+    struct selection whose = {.rank = SELECT_ANY, .pid = pid};
+    struct bottlenecks_answer usual, recent;
+
+    memcpy(whose.session, session, strnlen(session, sizeof(whose.session) - 1));
+    if (ask_recent(store, &whose, &recent) == 0) {
+        if (ask(store, &whose, (struct window){WINDOW_LAST_NS, USUAL_NS, 0}, &usual) ==
+            0)
+            feed_history(judge, &usual, &recent);
+        bottlenecks_free(&usual);
+    }
+    bottlenecks_free(&recent);
+}
+
+void judge_feed(struct judge *judge, struct store *store)
+{
+    struct selection whose = {.rank = SELECT_ANY};
+    struct status_answer status;
+    uint32_t count = 0;
+
+    judge->feeds++;
+    if (status_query(store, &whose, &status) == 0)
+        for (uint32_t i = 0; i < status.session_count; i++) {
+            const struct status_session *session = &status.sessions[i];
+
+            for (uint32_t j = 0; j < session->process_count; j++)
+                if (session->processes[j].role == WIRE_ROLE_TRAINER &&
+                    session->processes[j].state == PROCESS_RUNNING &&
+                    session->processes[j].steps > 0 && count++ < JUDGE_TRAINERS)
+                    feed_trainer(judge, store, session->id, session->processes[j].pid);
+        }
+    answer_free(&status.head);
+}
+
+/* Over the usual window of what runs. */
+static bool is_usual(const struct selection *selection, const struct answer *head)
+{
+    const struct window *window = &selection->window;
+
+    return head->live && !head->from_file &&
+           (window->kind == WINDOW_DEFAULT ||
+            (window->kind == WINDOW_LAST_NS && window->a == USUAL_NS));
+}
+
+/* Finds also what stands without costing its threshold over the usual window. */
+static struct findings_settings standing_settings(const struct history *history)
+{
+    struct findings_settings settings = findings_configured();
+    const struct finding_rule *rule;
+
+    for (uint32_t i = 0; (rule = findings_rule(i)) != NULL; i++) {
+        double threshold =
+            isnan(settings.thresholds[i]) ? rule->threshold : settings.thresholds[i];
+        double stays = rule->stays > 0 ? rule->stays : FINDING_STAYS;
+
+        for (uint32_t j = 0; j < HISTORY_MAX; j++)
+            if (history->entries[j].state == HISTORY_STANDS &&
+                strncmp(history->entries[j].id, rule->id, strlen(rule->id)) == 0)
+                settings.thresholds[i] = threshold * (rule->trend ? stays : STANDING);
+    }
+    return settings;
+}
+
+static void keep_standing(const struct history *history, struct findings *findings)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < findings->count; i++) {
+        const struct history_entry *entry = history_find(history, findings->list[i].id);
+
+        if (entry == NULL || entry->state != HISTORY_STANDS)
+            continue;
+        findings->list[kept] = findings->list[i];
+        findings->list[kept++].since_step = entry->since_step;
+    }
+    findings->count = kept;
+}
+
+static void tell_fixed(const struct history *history, struct judgement *judgement)
+{
+    for (uint32_t i = 0; i < HISTORY_MAX; i++) {
+        const struct history_entry *entry = &history->entries[i];
+        uint32_t at = judgement->fixed_count;
+
+        if (entry->state != HISTORY_FIXED)
+            continue;
+        while (at > 0 && judgement->fixed[at - 1].fixed_ns < entry->fixed_ns) {
+            if (at < JUDGE_FIXED)
+                judgement->fixed[at] = judgement->fixed[at - 1];
+            at--;
+        }
+        if (at < JUDGE_FIXED)
+            judgement->fixed[at] = *entry;
+        judgement->fixed_count += judgement->fixed_count < JUDGE_FIXED;
+    }
+}
+
+/* False when nothing is known of that process. */
+static bool find_standing(struct judge *judge, const struct bottlenecks_answer *answer,
+                          struct judgement *judgement)
+{
+    struct history *history = malloc(sizeof(*history));
+    struct trainer *trainer;
+    bool known = false;
+
+    if (history == NULL)
+        return false;
+    pthread_mutex_lock(&judge->lock);
+    trainer = trainer_of(judge, answer->head.session, answer->head.pid);
+    if (trainer != NULL && trainer->history.looks > 0) {
+        *history = trainer->history;
+        known = true;
+    }
+    pthread_mutex_unlock(&judge->lock);
+    if (known) {
+        struct findings_settings settings = standing_settings(history);
+
+        findings_find(answer, &settings, &judgement->findings);
+        keep_standing(history, &judgement->findings);
+        tell_fixed(history, judgement);
+    }
+    free(history);
+    return known;
+}
+
+static bool said(const cJSON *verdict, const char *what)
+{
+    return cJSON_IsTrue(cJSON_GetObjectItem(verdict, what));
+}
+
+static void hear_user(struct runs *runs, struct findings *findings)
+{
+    cJSON *verdicts = runs_verdicts(runs);
+
+    for (uint32_t i = 0; i < findings->count; i++) {
+        struct finding *finding = &findings->list[i];
+        const cJSON *verdict = cJSON_GetObjectItemCaseSensitive(verdicts, finding->id);
+        const char *reason =
+            cJSON_GetStringValue(cJSON_GetObjectItem(verdict, "reason"));
+
+        finding->dismissed = said(verdict, "dismissed");
+        finding->pinned = said(verdict, "pinned");
+        if (reason != NULL)
+            finding->reason = arena_text(&findings->arena, reason);
+    }
+    cJSON_Delete(verdicts);
+}
+
+static void pinned_first(struct findings *findings)
+{
+    uint32_t at = 0;
+
+    for (uint32_t i = 0; i < findings->count; i++) {
+        struct finding moved = findings->list[i];
+
+        if (!moved.pinned)
+            continue;
+        memmove(&findings->list[at + 1], &findings->list[at],
+                (i - at) * sizeof(findings->list[0]));
+        findings->list[at++] = moved;
+    }
+}
+
+void judge_findings(struct judge *judge, struct runs *runs,
+                    const struct selection *selection,
+                    const struct bottlenecks_answer *answer,
+                    struct judgement *judgement)
+{
+    judgement->fixed_count = 0;
+    if (judge == NULL || !is_usual(selection, &answer->head) ||
+        !find_standing(judge, answer, judgement))
+        findings_find(answer, NULL, &judgement->findings);
+    if (runs != NULL)
+        hear_user(runs, &judgement->findings);
+    findings_settle(answer, &judgement->findings);
+    pinned_first(&judgement->findings);
+}
+
+void judgement_free(struct judgement *judgement)
+{
+    findings_free(&judgement->findings);
+}

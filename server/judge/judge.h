@@ -1,0 +1,45 @@
+/* What is said of findings beside the rules: which of a live session's stand and which
+ * were fixed (findings/history.h), and what the user said of them (runs.h).
+ *
+ * The keeper's thread feeds it once a second; any thread may ask. A selection, a file and
+ * a run that is over are judged as they are.
+ */
+#ifndef JUDGE_JUDGE_H
+#define JUDGE_JUDGE_H
+
+#include "findings/findings.h"
+#include "findings/history.h"
+#include "query/answer.h"
+
+#define JUDGE_TRAINERS 64u /* newest that are watched; others are judged as they are */
+#define JUDGE_FIXED    8u  /* that are told, newest first */
+
+/* Fewer ops than that in an answer would hide some from the rules. */
+#define JUDGE_OPS 10u
+
+struct judge;
+struct runs;
+struct store;
+
+struct judgement {
+    struct findings findings; /* with what the user said; pinned ones first */
+    struct history_entry fixed[JUDGE_FIXED];
+    uint32_t fixed_count;
+};
+
+/* NULL without memory. */
+struct judge *judge_new(void);
+void judge_free(struct judge *judge);
+
+/* Looks at each trainer that runs and has a new step. */
+void judge_feed(struct judge *judge, struct store *store);
+
+/* The findings of an answer to `selection`. `judge` and `runs` may be NULL: then nothing
+ * is known of earlier looks, or of the user. judgement_free() is owed. */
+void judge_findings(struct judge *judge, struct runs *runs,
+                    const struct selection *selection,
+                    const struct bottlenecks_answer *answer,
+                    struct judgement *judgement);
+void judgement_free(struct judgement *judgement);
+
+#endif

@@ -1,0 +1,129 @@
+"""Findings of a live job: they appear, are fixed, and are what the user says of them."""
+import unittest
+
+from harness import get, wait_for
+from test_http_live import LiveTest
+
+# Steps of 5 ms; between these two the disk stalls for 4 ms of each.
+SICK, CURED = 300, 1500
+STALLS = ("--step-ms", 5, "--stall-every", 1, "--stall-ms", 4)
+# Every batch is late, from the first on.
+LATE = ("--seconds", 120, *STALLS)
+
+
+class FindingTest(LiveTest):
+    def findings(self, key="findings", window=""):
+        return {f["id"]: f for f in self.ask(f"/api/bottlenecks{window}")[key]}
+
+    def found(self, key="findings"):
+        return wait_for(lambda: self.findings(key).get("data-loading"), f"it among {key}")
+
+
+class LifeTest(FindingTest):
+    def test_a_finding_appears_when_the_cause_does_and_is_fixed_when_it_goes(self):
+        self.serve()
+        self.job("--seconds", 120, *STALLS, "--stall-from", SICK, "--stall-until", CURED)
+        found = self.found()
+        self.assertGreaterEqual(found["since_step"], SICK)
+        self.assertLess(found["since_step"], CURED)
+        self.assertLessEqual(found["ms_per_step_low"], found["ms_per_step"])
+        self.assertGreaterEqual(found["ms_per_step_high"], found["ms_per_step"])
+        fixed = self.found("fixed")
+        told_at = self.steps_so_far()
+        self.assertNotIn("data-loading", self.findings())
+        self.assertGreaterEqual(fixed["fixed_step"], CURED - 300)
+        self.assertLess(fixed["fixed_step"], told_at)
+        self.assertGreater(fixed["ms_per_step"], 0)
+
+    def test_a_selection_is_judged_as_it_is(self):
+        self.live(*LATE)
+        wait_for(lambda: self.steps_so_far() >= 60, "sixty steps")
+        for window in ("?window=20-50", "?window=run", "?window=10s"):
+            found = self.findings(window=window)["data-loading"]
+            self.assertNotIn("since_step", found, window)
+
+    def test_all_windows_carry_the_shares_that_add_up_to_what_is_avoidable(self):
+        self.live(*LATE)
+        self.found()
+        answer = self.ask("/api/bottlenecks?window=20-60")
+        self.assertAlmostEqual(sum(f["avoidable_ms"] for f in answer["findings"]),
+                               answer["avoidable_ms"], places=4)
+        self.assertLessEqual(answer["avoidable_ms"], answer["step_ms"]["mean"])
+
+
+class VerdictTest(FindingTest):
+    def test_a_dismissed_finding_outlives_the_server_and_costs_nothing(self):
+        server = self.serve()
+        self.job(*LATE)
+        self.found()
+        status, answer = self.post("/api/findings/data-loading",
+                                   {"state": "dismissed", "reason": "a slow disk <known>"})
+        self.assertEqual(status, 200, answer)
+        self.assertEqual(answer["state"], "dismissed")
+        answer = self.ask("/api/bottlenecks")  # at once: no answer from before
+        self.assertIn("data-loading", [f["id"] for f in answer["dismissed"]])
+        self.assertNotIn("data-loading", [f["id"] for f in answer["findings"]])
+        server.terminate()
+        server.wait()
+        self.serve()
+        away = self.found("dismissed")
+        self.assertEqual(away["reason"], "a slow disk <known>")
+        self.assertEqual(away["avoidable_ms"], 0)
+        self.assertGreater(away["ms_per_step"], 0)
+        self.assertEqual(self.post("/api/findings/data-loading", {"state": "open"})[0], 200)
+        self.assertNotIn("reason", self.found())
+
+    def test_a_pinned_finding_stands_first_in_every_window(self):
+        self.live(*LATE)
+        self.found()
+        self.assertEqual(self.post("/api/findings/data-loading", {"pinned": True})[0], 200)
+        for window in ("", "?window=run"):
+            first = next(iter(self.findings(window=window).values()))
+            self.assertEqual((first["id"], first["pinned"]), ("data-loading", True))
+
+    def test_what_is_no_verdict_is_refused_with_its_place(self):
+        self.serve()
+        self.assertEqual(self.post("/api/findings/Slow_Data", {"state": "open"})[0], 400)
+        self.assertEqual(self.post("/api/findings/" + "x" * 65, {"state": "open"})[0], 400)
+        for body, field in (({}, "state"), ({"state": "gone"}, "state"), ({"state": 1}, "state"),
+                            ({"state": ["open"]}, "state"), ({"dismissed": 1}, "dismissed"),
+                            ({"state": "open", "pinned": True}, "state"),
+                            ({"dismissed": True, "pinned": True}, "pinned"),
+                            ({"state": "open", "reason": 5}, "reason"),
+                            ({"state": "open", "reason": "x" * 501}, "reason"),
+                            ({"state": "open", "more": 1}, "more")):
+            status, answer = self.post("/api/findings/x", body)
+            self.assertEqual((status, answer.get("field")), (400, field), body)
+
+
+class TellingTest(FindingTest):
+    def price_in_metrics(self):
+        lines = get(self.port, "/metrics")[1].decode().splitlines()
+        return [float(line.rpartition(" ")[2]) for line in lines
+                if line.startswith("trainglass_finding_step_seconds{")
+                and 'finding="data-loading"' in line]
+
+    def test_metrics_carry_the_price_until_it_is_dismissed(self):
+        self.live(*LATE)
+        self.found()
+        prices = wait_for(self.price_in_metrics, "its price")
+        self.assertEqual(len(prices), 1)
+        self.assertTrue(0 < prices[0] < 0.1, prices)
+        self.post("/api/findings/data-loading", {"state": "dismissed"})
+        wait_for(lambda: not self.price_in_metrics(), "no price")
+
+    def test_the_stream_carries_prices_with_their_intervals(self):
+        self.live(*LATE)
+        self.found()
+        for event, _, data in self.events("?topics=bottlenecks"):
+            self.assertEqual(event, "bottlenecks")
+            one = [f for f in data["findings"] if f["id"] == "data-loading"]
+            if one:
+                self.assertNotIn("evidence", one[0])
+                self.assertLessEqual(one[0]["ms_per_step_low"], one[0]["ms_per_step"])
+                self.assertGreaterEqual(one[0]["ms_per_step_high"], one[0]["ms_per_step"])
+                break
+
+
+if __name__ == "__main__":
+    unittest.main()

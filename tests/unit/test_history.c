@@ -1,0 +1,319 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "findings/history.h"
+
+#define MS 1e6
+#define S  INT64_C(1000000000)
+
+static const struct finding_rule quick = {.id = "quick", .owner = 1};
+static const struct finding_rule trend = {.id = "trend", .owner = 1, .trend = true};
+static const struct finding_rule sampled = {.id = "ops", .owner = 1, .sampled = true};
+
+static struct history history;
+static struct findings usual, usual_relaxed, recent, recent_relaxed;
+static struct history_look look;
+
+static int begin(void **state)
+{
+    (void)state;
+    history = (struct history){.looks = 0};
+    look = (struct history_look){
+        &usual, &usual_relaxed, &recent, &recent_relaxed, true, 0, 0};
+    return 0;
+}
+
+static void put(struct findings *list, const struct finding_rule *rule, double ns)
+{
+    list->count = 1;
+    list->list[0] = (struct finding){.id = rule->id,
+                                     .rule = rule,
+                                     .title = "A title",
+                                     .ns_per_step = ns,
+                                     .error_ns = ns / 10};
+}
+
+static void clear(void)
+{
+    usual.count = usual_relaxed.count = recent.count = recent_relaxed.count = 0;
+}
+
+/* A second and `steps` steps later. */
+static void feed(int64_t steps)
+{
+    look.last_step += steps;
+    look.now_ns += S;
+    history_feed(&history, &look);
+}
+
+/* `ns` is what the newest steps show, over a threshold of 10 ms that lets stay from 8. */
+static void see(const struct finding_rule *rule, double ns)
+{
+    clear();
+    if (ns >= 10 * MS)
+        put(&recent, rule, ns);
+    if (ns >= 8 * MS)
+        put(&recent_relaxed, rule, ns);
+    usual = recent;
+    usual_relaxed = recent_relaxed;
+}
+
+static enum history_state state_of(const struct finding_rule *rule)
+{
+    const struct history_entry *entry = history_find(&history, rule->id);
+
+    return entry == NULL ? HISTORY_NONE : entry->state;
+}
+
+/* Past the first look, which takes what it meets. */
+static void start_healthy(void)
+{
+    see(&quick, 0);
+    feed(20);
+}
+
+static void a_finding_appears_once_enough_steps_showed_it(void **state)
+{
+    (void)state;
+    start_healthy();
+    see(&quick, 20 * MS);
+    feed(4); /* step 24 */
+    assert_int_equal(state_of(&quick), HISTORY_SEEN);
+    feed(4);
+    assert_int_equal(state_of(&quick), HISTORY_SEEN);
+    feed(6);
+    assert_int_equal(state_of(&quick), HISTORY_STANDS);
+    assert_int_equal(history_find(&history, "quick")->since_step, 24);
+    assert_string_equal(history_find(&history, "quick")->title, "A title");
+}
+
+static void a_thousand_steps_in_one_look_are_not_enough(void **state)
+{
+    (void)state;
+    start_healthy();
+    see(&quick, 20 * MS);
+    feed(1000);
+    assert_int_equal(state_of(&quick), HISTORY_SEEN);
+    see(&quick, 0);
+    feed(1000);
+    assert_int_equal(state_of(&quick), HISTORY_NONE);
+}
+
+static void what_was_there_before_the_first_look_stands_at_once(void **state)
+{
+    (void)state;
+    see(&quick, 20 * MS);
+    feed(5000);
+    assert_int_equal(state_of(&quick), HISTORY_STANDS);
+}
+
+static void a_price_that_is_not_sure_waits_for_more_steps(void **state)
+{
+    (void)state;
+    start_healthy();
+    for (uint32_t i = 0; i < 5; i++) {
+        see(&quick, 20 * MS);
+        recent.list[0].error_ns = i % 2 == 0 ? (double)NAN : 11 * MS;
+        feed(10);
+        assert_int_equal(state_of(&quick), HISTORY_SEEN);
+    }
+    see(&quick, 20 * MS);
+    feed(10);
+    assert_int_equal(state_of(&quick), HISTORY_STANDS);
+}
+
+static void between_the_thresholds_a_finding_neither_appears_nor_goes(void **state)
+{
+    (void)state;
+    start_healthy();
+    for (uint32_t i = 0; i < 100; i++) {
+        see(&quick, 9 * MS);
+        feed(10);
+        assert_int_equal(state_of(&quick), HISTORY_NONE);
+    }
+    see(&quick, 12 * MS);
+    for (uint32_t i = 0; i < 3; i++)
+        feed(10);
+    see(&quick, 9 * MS);
+    for (uint32_t i = 0; i < 100; i++) {
+        feed(10);
+        assert_int_equal(state_of(&quick), HISTORY_STANDS);
+    }
+}
+
+static void noise_around_the_threshold_changes_the_list_once(void **state)
+{
+    uint64_t random = 88172645463325252u;
+    uint32_t changes = 0;
+    bool stood = false;
+
+    (void)state;
+    start_healthy();
+    for (uint32_t i = 0; i < 3600; i++) {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        see(&quick, 10 * MS + ((double)(random % 3000) - 1500) * 1000);
+        feed(7);
+        changes += stood != (state_of(&quick) == HISTORY_STANDS);
+        stood = state_of(&quick) == HISTORY_STANDS;
+    }
+    assert_int_equal(changes, 1);
+}
+
+/* The newest 100 steps show a mixture until all of them are without. */
+static void a_finding_that_goes_is_fixed_since_the_first_step_without_it(void **state)
+{
+    const struct history_entry *entry;
+    const int64_t fixed = 1020;
+
+    (void)state;
+    see(&quick, 20 * MS);
+    feed(20);
+    for (int64_t step = 30; step <= 1200; step += 10) {
+        double without = (double)(step - fixed + 1) / 100;
+
+        without = without < 0 ? 0 : without > 1 ? 1 : without;
+        see(&quick, (1 - without) * 20 * MS);
+        feed(10);
+    }
+    entry = history_find(&history, "quick");
+    assert_int_equal(entry->state, HISTORY_FIXED);
+    assert_in_range(entry->fixed_step, fixed - 10, fixed + 20);
+    assert_true(fabs(entry->ns_per_step - 20 * MS) < MS);
+    assert_int_equal(entry->since_step, 20);
+}
+
+static void a_pause_of_a_look_or_two_does_not_fix_it(void **state)
+{
+    (void)state;
+    see(&quick, 20 * MS);
+    feed(20);
+    for (uint32_t i = 0; i < 100; i++) {
+        see(&quick, 0);
+        feed(4);
+        feed(4);
+        assert_int_equal(state_of(&quick), HISTORY_STANDS);
+        see(&quick, 20 * MS);
+        feed(4);
+        assert_int_equal(state_of(&quick), HISTORY_STANDS);
+    }
+}
+
+static void fix_it(const struct finding_rule *rule)
+{
+    see(rule, 20 * MS);
+    feed(20);
+    see(rule, 0);
+    feed(10);
+    feed(10);
+    feed(10);
+    assert_int_equal(state_of(rule), HISTORY_FIXED);
+}
+
+static void fixed_is_told_for_ten_minutes_of_the_session(void **state)
+{
+    (void)state;
+    fix_it(&quick);
+    look.now_ns += HISTORY_FIXED_NS - 2 * S;
+    feed(10);
+    assert_int_equal(state_of(&quick), HISTORY_FIXED);
+    look.now_ns += 2 * S;
+    feed(10);
+    assert_int_equal(state_of(&quick), HISTORY_NONE);
+}
+
+static void what_comes_back_stands_again_under_its_id(void **state)
+{
+    (void)state;
+    fix_it(&quick);
+    see(&quick, 15 * MS);
+    feed(10);
+    feed(10);
+    feed(10);
+    assert_int_equal(state_of(&quick), HISTORY_STANDS);
+    assert_string_equal(history_find(&history, "quick")->id, "quick");
+}
+
+static void a_trend_is_judged_by_the_usual_window_alone(void **state)
+{
+    (void)state;
+    see(&trend, 20 * MS);
+    feed(20);
+    recent.count = recent_relaxed.count = 0;
+    for (uint32_t i = 0; i < 10; i++)
+        feed(10);
+    assert_int_equal(state_of(&trend), HISTORY_STANDS);
+    clear();
+    put(&recent, &trend, 20 * MS);
+    put(&recent_relaxed, &trend, 20 * MS);
+    feed(10);
+    feed(10);
+    feed(10);
+    assert_int_equal(state_of(&trend), HISTORY_FIXED);
+}
+
+static void without_recorded_steps_lately_the_usual_window_judges_ops(void **state)
+{
+    (void)state;
+    see(&sampled, 20 * MS);
+    feed(20);
+    recent.count = recent_relaxed.count = 0;
+    look.recent_is_recorded = false;
+    for (uint32_t i = 0; i < 10; i++)
+        feed(10);
+    assert_int_equal(state_of(&sampled), HISTORY_STANDS);
+    look.recent_is_recorded = true;
+    for (uint32_t i = 0; i < 3; i++)
+        feed(10);
+    assert_int_equal(state_of(&sampled), HISTORY_FIXED);
+}
+
+static void a_full_history_forgets_what_was_fixed_and_keeps_what_stands(void **state)
+{
+    static char ids[2 * HISTORY_MAX][16];
+
+    (void)state;
+    start_healthy();
+    for (uint32_t i = 0; i < 2 * HISTORY_MAX; i++) {
+        snprintf(ids[i], sizeof(ids[i]), "quick-%u", i);
+        see(&quick, 20 * MS);
+        recent.list[0].id = recent_relaxed.list[0].id = ids[i];
+        feed(10);
+        feed(10);
+        feed(10);
+        assert_int_equal(history_find(&history, ids[i])->state, HISTORY_STANDS);
+    }
+    assert_null(history_find(&history, ids[0]));
+    assert_non_null(history_find(&history, ids[2 * HISTORY_MAX - 2]));
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, begin)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_finding_appears_once_enough_steps_showed_it),
+        TEST(a_thousand_steps_in_one_look_are_not_enough),
+        TEST(what_was_there_before_the_first_look_stands_at_once),
+        TEST(a_price_that_is_not_sure_waits_for_more_steps),
+        TEST(between_the_thresholds_a_finding_neither_appears_nor_goes),
+        TEST(noise_around_the_threshold_changes_the_list_once),
+        TEST(a_finding_that_goes_is_fixed_since_the_first_step_without_it),
+        TEST(a_pause_of_a_look_or_two_does_not_fix_it),
+        TEST(fixed_is_told_for_ten_minutes_of_the_session),
+        TEST(what_comes_back_stands_again_under_its_id),
+        TEST(a_trend_is_judged_by_the_usual_window_alone),
+        TEST(without_recorded_steps_lately_the_usual_window_judges_ops),
+        TEST(a_full_history_forgets_what_was_fixed_and_keeps_what_stands),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
