@@ -117,6 +117,7 @@ static int load_files(struct serve *serve, char *reason)
     for (size_t i = 0; i < serve->options.file_count; i++) {
         const struct serve_file *file = &serve->options.files[i];
         struct file_request request = {.path = file->path,
+                                       .groups = FILE_GROUPS_ALL,
                                        .session = *file->session != '\0' ? file->session
                                                                          : NULL};
         struct file_result result;

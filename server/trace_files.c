@@ -219,10 +219,12 @@ int trace_files_add(struct trace_files *files, const char *name, int descriptor,
     struct entry entry = {.descriptor = descriptor};
     char path[40], session[16];
     uint64_t random = 0;
-    struct reading reading = {
-        .store = files->store,
-        .request = {.path = path, .session = session, .name = name},
-        .result = result};
+    struct reading reading = {.store = files->store,
+                              .request = {.path = path,
+                                          .session = session,
+                                          .name = name,
+                                          .groups = FILE_GROUPS_ALL},
+                              .result = result};
     struct stat status;
     int error;
 

@@ -19,6 +19,7 @@ reads, without a thought for speed. What both must agree on:
 import bisect
 import collections
 import decimal
+import functools
 import gzip
 import json
 import re
@@ -44,7 +45,7 @@ CAUSES = ("data", "sync", "launch", "copy", "alloc", "collective", "python", "un
 class Event:
     """One thing that takes part; times in ns."""
     __slots__ = ("name", "kind", "thread", "start", "duration", "correlation", "external",
-                 "device", "stream", "order", "parent", "self_ns", "inside_ns", "end")
+                 "device", "stream", "order", "parent", "self_ns", "inside_ns", "end", "args")
 
     def __init__(self, name, kind, thread, start, duration, args, order):
         self.name, self.kind, self.thread = name, kind, thread
@@ -53,6 +54,7 @@ class Event:
         self.correlation = int(args.get("correlation") or 0)
         self.external = int(args.get("External id", args.get("external id", 0)) or 0)
         self.parent, self.self_ns, self.inside_ns = None, duration, 0
+        self.args = args
         self.device = self.stream = None
 
 
@@ -72,6 +74,7 @@ class Trace:
         document = load(path)
         self.base_ns = int(document.get("baseTimeNanoseconds") or 0)
         self.events, self.memory = [], []
+        self.frames = collections.defaultdict(list)
         for order, item in enumerate(document["traceEvents"]):
             self.take(item, order)
         stamps = [event.start for event in self.events] + [m["time"] for m in self.memory]
@@ -93,6 +96,10 @@ class Trace:
         thread = (str(item.get("pid")), str(item.get("tid")))
         if phase == "X":
             kind = CATEGORIES.get(str(item.get("cat")).lower())
+            if item.get("cat") == "python_function":
+                self.frames[thread].append((to_ns(item["ts"]),
+                                            to_ns(item["ts"]) + to_ns(item["dur"]),
+                                            item["name"]))
             if kind is None or args.get("finished") is False or \
                     item.get("finished") is False:
                 return
@@ -216,6 +223,60 @@ class Trace:
             if step and not step[1] <= event.start < step[2]:
                 continue
             row = rows[event.name, event.kind]
+            row[0] += 1
+            row[1] += event.duration
+            row[2] += 0 if event.kind == "range" else \
+                max(0, event.self_ns - event.inside_ns)
+        return dict(rows)
+
+    def stack_of(self, event):
+        """Names of the Python frames around it, the innermost first."""
+        if event.thread not in self.frames:
+            stack = event.args.get("Call stack")
+            for outer in holders(event):  # inside of an op it is the same
+                if outer.kind == "op":
+                    stack = outer.args.get("Call stack")
+            return [frame for frame in (stack or "").split(";") if frame]
+        frames, starts, longest = self.sorted_frames(event.thread)
+        around, at = [], bisect.bisect_right(starts, event.start)
+        while at > 0 and longest[at - 1] > event.start:
+            at -= 1
+            if frames[at][1] > event.start and frames[at][1] + ROUNDING_NS >= event.end:
+                around.append(frames[at])
+        around.sort(key=lambda frame: (frame[1], -frame[0]))
+        return [name for _, _, name in around]
+
+    @functools.lru_cache(maxsize=None)
+    def sorted_frames(self, thread):
+        """Frames by start, their starts, and the latest end up to each."""
+        frames = sorted(self.frames[thread], key=lambda frame: (frame[0], -frame[1]))
+        latest, ends = 0, []
+        for frame in frames:
+            latest = max(latest, frame[1])
+            ends.append(latest)
+        return frames, [frame[0] for frame in frames], ends
+
+    def detail_of(self, event, by, frames):
+        """What tells an op or range from its namesakes; None nothing."""
+        if event.kind not in ("op", "range"):
+            return None
+        if by == "shape":
+            shapes = event.args.get("Input Dims", event.args.get("Input dims"))
+            return json.dumps(shapes, separators=(",", ":")) if shapes is not None else None
+        stack = self.stack_of(event)
+        if by == "stack":
+            return ";".join(stack[:frames]) or None
+        modules = [name[len("nn.Module: "):] for name in reversed(stack)
+                   if name.startswith("nn.Module: ")]
+        return event.args.get("Module Hierarchy") or ".".join(modules) or None
+
+    def groups(self, by, frames=5):
+        """name, kind, detail -> [count, total, self]."""
+        rows = collections.defaultdict(lambda: [0, 0, 0])
+        for event in self.events:
+            if event.kind in DEVICE_KINDS or event.name.startswith("ProfilerStep"):
+                continue
+            row = rows[event.name, event.kind, self.detail_of(event, by, frames)]
             row[0] += 1
             row[1] += event.duration
             row[2] += 0 if event.kind == "range" else \

@@ -39,7 +39,7 @@ static void fold_step(struct process *process, struct process_thread *thread,
     const struct step *step = steps_fold(&process->steps, event, process->whole);
 
     if (step != NULL)
-        ops_end(&process->ops, step);
+        process_end(process, step);
     if (process->gpu.on)
         gpu_settle(&process->gpu, (int64_t)event->time);
     nest_clear(&thread->nest);
@@ -68,7 +68,7 @@ static bool fold_rare(struct process *process, struct process_thread *thread,
     case EVENT_PHASE:
         steps_fold_phase(&process->steps, event);
         if (EVENT_AUX16(event->meta) == EVENT_PHASE_DATA)
-            ops_begin(&process->ops, (int64_t)event->time);
+            process_begin(process, (int64_t)event->time);
         return true;
     case EVENT_USER_RANGE:
         fold_cpu(process, thread, event,

@@ -54,6 +54,8 @@ void process_free(struct process *process)
     memory_free(&process->memory);
     gpu_free(&process->gpu);
     free(process->linked);
+    for (uint32_t by = 0; by < GROUPS; by++)
+        ops_group_free(process->groups[by]);
     series_free(&process->rss);
     texts_release(process->texts);
     free(process);
@@ -117,6 +119,22 @@ void process_lose(struct process *process, uint32_t thread, uint64_t count)
     of->group_count = 0;
 }
 
+void process_begin(struct process *process, int64_t start_ns)
+{
+    ops_begin(&process->ops, start_ns);
+    for (uint32_t by = 0; by < GROUPS; by++)
+        if (process->groups[by] != NULL)
+            ops_begin(&process->groups[by]->ops, start_ns);
+}
+
+void process_end(struct process *process, const struct step *step)
+{
+    ops_end(&process->ops, step);
+    for (uint32_t by = 0; by < GROUPS; by++)
+        if (process->groups[by] != NULL)
+            ops_end(&process->groups[by]->ops, step);
+}
+
 void process_finish(struct process *process, enum process_state state,
                     const char *reason)
 {
@@ -127,6 +145,9 @@ void process_finish(struct process *process, enum process_state state,
         history_seal(process->history, &process->threads[i]->open_block);
     }
     ops_settle(&process->ops);
+    for (uint32_t by = 0; by < GROUPS; by++)
+        if (process->groups[by] != NULL)
+            ops_settle(&process->groups[by]->ops);
     process->state = state;
     snprintf(process->reason, sizeof(process->reason), "%s", reason);
     process->rev++;

@@ -16,6 +16,7 @@
 #include "aggregate/memory.h"
 #include "aggregate/nest.h"
 #include "aggregate/ops.h"
+#include "aggregate/ops_group.h"
 #include "aggregate/steps.h"
 #include "aggregate/store.h"
 #include "aggregate/texts.h"
@@ -121,6 +122,7 @@ struct process {
     struct process_linked *linked; /* of a file, by text; NULL where not known */
     uint32_t linked_count;
     bool linked_devices, linked_memory; /* the file tells of them */
+    struct ops_group *groups[GROUPS];   /* of a file; NULL where not asked for */
     struct series rss;                  /* resident bytes, CPU share of one core */
     double rss_bytes, cpu_share;        /* NaN unknown */
     struct process_fact facts[WIRE_FACTS];
@@ -136,6 +138,10 @@ void process_free(struct process *process);
 
 /* Makes thread `index`; NULL when there are too many or memory is short. */
 struct process_thread *process_thread(struct process *process, uint32_t index);
+
+/* A step, or what lies outside of steps, began or ended: for every table of ops. */
+void process_begin(struct process *process, int64_t start_ns);
+void process_end(struct process *process, const struct step *step);
 
 /* Folds events of one thread in the order in which it published them. */
 void process_fold(struct process *process, uint32_t thread, const struct event *events,

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,8 @@ struct asking {
     const struct pick *pick;
     const struct ops_request *request;
     const struct ops *ops;
+    const struct texts *texts;
+    const struct ops_group *group; /* NULL: by name */
     struct digest_use *uses;
     uint32_t use_count, use_capacity;
     enum digest_class class; /* while collecting */
@@ -214,9 +217,13 @@ static void add_linked(const struct asking *asking, uint32_t text, struct op_row
 {
     const struct process *process = asking->pick->process;
 
-    if (!asking->whole || text >= process->linked_count)
+    const struct ops_group *group = asking->group;
+
+    if (!asking->whole ||
+        text >= (group != NULL ? group->linked_count : process->linked_count))
         return;
-    const struct process_linked *linked = &process->linked[text];
+    const struct process_linked *linked =
+        group != NULL ? &group->linked[text] : &process->linked[text];
 
     if (process->linked_devices) {
         row->device_total_ns = (double)linked->device_total_ns;
@@ -256,7 +263,7 @@ static void compact(struct asking *asking, struct ops_answer *answer)
 
     for (uint32_t i = 0; i < ops->row_count; i++) {
         struct row_sum *sum = &asking->rows[i];
-        const char *name = texts_get(asking->pick->process->texts, ops->rows[i].text);
+        const char *name = texts_get(asking->texts, ops->rows[i].text);
         bool overflow = i == OPS_OTHER_CPU || i == OPS_OTHER_ACCELERATOR;
 
         sum->row = i;
@@ -436,6 +443,19 @@ static void add_other(struct op_row *other, const struct op_row *row)
     other->recorded_total_ns += row->recorded_total_ns;
 }
 
+/* A group's text is two. */
+static void split_name(struct arena *arena, struct op_row *row)
+{
+    const char *mark = strstr(row->name, GROUP_MARK);
+    char name[TEXT_BYTES_MAX + 1];
+
+    row->detail = mark == NULL ? "" : arena_text(arena, mark + GROUP_MARK_BYTES);
+    (void)snprintf(name, sizeof(name), "%.*s",
+                   mark == NULL ? (int)TEXT_BYTES_MAX : (int)(mark - row->name),
+                   row->name);
+    row->name = arena_text(arena, name);
+}
+
 static int give(struct asking *asking, struct ops_answer *answer)
 {
     uint32_t k = asking->request->k == 0 ? K_DEFAULT : asking->request->k;
@@ -465,7 +485,7 @@ static int give(struct asking *asking, struct ops_answer *answer)
         return -ENOMEM;
     for (uint32_t i = 0; i < answer->row_count; i++) {
         answer->rows[i] = asking->rows[i].answer;
-        answer->rows[i].name = arena_text(&answer->head.arena, answer->rows[i].name);
+        split_name(&answer->head.arena, &answer->rows[i]);
     }
     for (uint32_t i = answer->row_count; i < asking->row_count; i++)
         add_other(&answer->other, &asking->rows[i].answer);
@@ -500,6 +520,13 @@ static void explain(const struct asking *asking, struct ops_answer *answer)
         answer->head.reason = "nothing was recorded in this window";
 }
 
+static int clear_other(struct ops_answer *answer)
+{
+    answer->other = (struct op_row){.name = "other", .kind = ""};
+    answer->step_ns = (double)NAN;
+    return 0;
+}
+
 int parts_ops(const struct pick *pick, const struct ops_request *request,
               const struct steps_summary *summary, struct ops_answer *answer)
 {
@@ -509,6 +536,18 @@ int parts_ops(const struct pick *pick, const struct ops_request *request,
                             .steps = summary->count};
     int error = 0;
 
+    asking.texts = pick->process->texts;
+    if (request->by != GROUP_NAME && request->device == OPS_CPU) {
+        asking.group = pick->process->groups[request->by];
+        if (asking.group == NULL) {
+            answer->head.reason = "shapes, stacks and modules are known of trace files "
+                                  "alone, and of deep windows";
+            return clear_other(answer);
+        }
+        answer->by = request->by;
+        asking.ops = &asking.group->ops;
+        asking.texts = asking.group->texts;
+    }
     asking.whole = pick->session->from_file &&
                    pick->head->window.from_ns <= pick->process->gpu.from_ns &&
                    pick->head->window.to_ns > pick->process->newest_ns;

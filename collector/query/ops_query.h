@@ -2,6 +2,7 @@
 #ifndef QUERY_OPS_QUERY_H
 #define QUERY_OPS_QUERY_H
 
+#include "aggregate/ops_group.h"
 #include "query/answer.h"
 
 #define OPS_K_MAX 1000u
@@ -31,6 +32,8 @@ enum ops_sort {
 
 struct op_row {
     const char *name; /* clean UTF-8, at most 4,096 bytes */
+    /* Shapes, stack (frames between ;, innermost first) or module; "" none. */
+    const char *detail;
     const char
         *kind; /* op, range, runtime, sync | kernel, memcpy, memset, collective */
     double count, total_ns, self_ns; /* for all steps of the window (scaled) */
@@ -56,6 +59,7 @@ struct ops_request {
     enum ops_sort sort;
     uint32_t k;        /* 0 = 10, at most OPS_K_MAX */
     const char *query; /* substring of the name, no case; NULL or "" = all */
+    enum group_by by;  /* of CPU ops of trace files; devices are grouped by name */
 };
 
 /* An op below this on average costs about as much to call as to run. */
@@ -68,6 +72,7 @@ struct ops_answer {
     uint32_t total_ops;  /* names that match */
     struct op_row other; /* matching names that are not in rows, together */
     uint32_t other_ops;
+    enum group_by by;       /* GROUP_NAME for devices */
     uint64_t overflowed;    /* events whose name found no row: counted in `other` */
     double step_ns;         /* summed step time of the window, NaN without steps */
     double scale_error_pct; /* of all self time together */

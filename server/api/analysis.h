@@ -13,6 +13,7 @@ struct store;
 struct analysis_request {
     uint32_t k; /* ops of each list, 0 = 10 */
     enum ops_sort sort;
+    enum group_by by;
     struct window window; /* WINDOW_DEFAULT: all of it */
     int32_t rank;         /* SELECT_ANY: as the file says */
 };

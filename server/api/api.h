@@ -115,7 +115,8 @@ void steps_means_json(cJSON *body, const struct step_mean *means, uint32_t count
 cJSON *ops_json(const struct ops_answer *answer, const char *sort, const char *device);
 cJSON *ops_list_json(const struct ops_answer *answer);
 cJSON *op_json(const struct op_row *row);
-int ops_sort_of(const char *name); /* enum ops_sort; -1 for no column */
+int ops_sort_of(const char *name);  /* enum ops_sort; -1 for no column */
+int ops_group_of(const char *name); /* enum group_by; -1 for none */
 cJSON *memory_json(const struct memory_answer *answer);
 /* For the stream: {"devices":[{device, points}], "host":{points}}, at most `max` points
  * of each; thins the answer's points. */

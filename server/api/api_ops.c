@@ -24,6 +24,20 @@ static const char *const sorts[] = {[OPS_BY_SELF] = "self",
                                     [OPS_BY_DEVICE_BYTES] = "self_device_memory",
                                     [OPS_SORTS] = NULL};
 
+static const char *const groups[] = {[GROUP_NAME] = "name",
+                                     [GROUP_SHAPE] = "shape",
+                                     [GROUP_STACK] = "stack",
+                                     [GROUP_MODULE] = "module",
+                                     [GROUPS] = NULL};
+
+int ops_group_of(const char *name)
+{
+    for (int i = 0; groups[i] != NULL; i++)
+        if (strcmp(groups[i], name) == 0)
+            return i;
+    return -1;
+}
+
 int ops_sort_of(const char *name)
 {
     for (int i = 0; sorts[i] != NULL; i++)
@@ -79,8 +93,15 @@ cJSON *ops_list_json(const struct ops_answer *answer)
 {
     cJSON *list = cJSON_CreateArray();
 
-    for (uint32_t i = 0; i < answer->row_count; i++)
-        cJSON_AddItemToArray(list, op_json(&answer->rows[i]));
+    for (uint32_t i = 0; i < answer->row_count; i++) {
+        const struct op_row *row = &answer->rows[i];
+        cJSON *op = op_json(row);
+
+        if (answer->by != GROUP_NAME)
+            json_text(op, groups[answer->by],
+                      *row->detail == '\0' ? NULL : row->detail);
+        cJSON_AddItemToArray(list, op);
+    }
     return list;
 }
 
@@ -90,6 +111,7 @@ cJSON *ops_json(const struct ops_answer *answer, const char *sort, const char *d
 
     cJSON_AddStringToObject(body, "device", device);
     cJSON_AddStringToObject(body, "sort", sort);
+    cJSON_AddStringToObject(body, "group", groups[answer->by]);
     json_count(body, "k", answer->row_count);
     json_count(body, "total_ops", answer->total_ops);
     json_count(body, "steps", answer->head.steps);
@@ -104,37 +126,25 @@ cJSON *ops_json(const struct ops_answer *answer, const char *sort, const char *d
     return body;
 }
 
-/* Shapes, stacks and modules are seen in deep windows alone, and there is none. */
-static void forget_rows(struct ops_answer *answer)
-{
-    answer->row_count = answer->total_ops = answer->other_ops = 0;
-    answer->other = (struct op_row){.name = "other", .kind = ""};
-    answer->head.reason =
-        "shapes, stacks and modules are recorded in deep windows only";
-}
-
 cJSON *api_ops(struct api_call *call)
 {
     static const char *const devices[] = {"cpu", "cuda", NULL};
-    static const char *const groups[] = {"name", "shape", "stack", "module", NULL};
     struct ops_request request = {0};
     struct ops_answer answer;
     int64_t k = 10;
     cJSON *body;
-    int error, group;
+    int error;
 
     request.device = (enum ops_device)query_choice(&call->query, "device", devices, 0);
     request.sort =
         (enum ops_sort)query_choice(&call->query, "sort", sorts, OPS_BY_SELF);
-    group = query_choice(&call->query, "group", groups, 0);
+    request.by = (enum group_by)query_choice(&call->query, "group", groups, 0);
     (void)query_number(&call->query, "k", 1, OPS_K_MAX, &k);
     request.query = query_text(&call->query, "q");
     if (!api_select(call))
         return api_refused(call);
     request.k = (uint32_t)k;
     error = ops_query(call->api->store, &call->selection, &request, &answer);
-    if (error == 0 && group != 0)
-        forget_rows(&answer);
     body = api_answers(call, error)
                ? api_finish(error, ops_json(&answer, sorts[request.sort],
                                             devices[request.device]))

@@ -240,7 +240,7 @@ class Command(unittest.TestCase):
     def test_wrong_flags_are_exit_code_2(self):
         path = self.write(self.events({"name": "a", "ts": 1, "dur": 1}))
         for flags in (["--top", "0"], ["--top", "x"], ["--sort", "colour"],
-                      ["--group", "shape"], ["--steps", "3"], ["--device", "tpu"],
+                      ["--group", "colour"], ["--steps", "3"], ["--device", "tpu"],
                       ["--rank", "-1"], ["--colour"]):
             analyze(path, *flags, code=2)
         analyze(code=2)

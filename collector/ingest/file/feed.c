@@ -2,6 +2,7 @@
  * then what began in it, then its phases and the step itself. */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,8 @@ struct feeding {
     struct store *store;
     struct file_texts texts;
     uint32_t work; /* device work before it is folded */
+    /* Of each group, texts + 1 of keys, and of names for what has none. */
+    uint32_t *of_key[GROUPS], *of_name[GROUPS];
 };
 
 uint32_t file_text(struct file_texts *texts, uint32_t name)
@@ -33,20 +36,70 @@ uint32_t file_text(struct file_texts *texts, uint32_t name)
     return texts->ids[name] - 1;
 }
 
+/* The text of an event in a group's table. */
+static uint32_t group_text(struct feeding *feeding, enum group_by by,
+                           const struct event *event)
+{
+    const struct file *file = feeding->file;
+    bool has_key = EVENT_KIND(event->meta) == EVENT_CPU_OP ||
+                   EVENT_KIND(event->meta) == EVENT_USER_RANGE;
+    uint32_t key = has_key ? (uint32_t)event->aux : 0, name = EVENT_NAME(event->meta);
+    uint32_t *known =
+        key != 0 ? &feeding->of_key[by][key] : &feeding->of_name[by][name];
+    char text[2 * TEXT_BYTES_MAX], detail[TEXT_BYTES_MAX] = "";
+
+    if (*known != 0)
+        return *known - 1;
+    if (key != 0)
+        file_details_text(file->details, key, by, detail);
+    int length =
+        snprintf(text, sizeof(text), "%s%s%s", trace_names_get(file->names, name, NULL),
+                 detail[0] != '\0' ? GROUP_MARK : "", detail);
+
+    *known =
+        texts_intern(feeding->texts.process->groups[by]->texts, text, (size_t)length) +
+        1;
+    return *known - 1;
+}
+
+/* The same events under a group's texts. */
+static void feed_group(struct feeding *feeding, enum group_by by, uint32_t thread,
+                       const uint32_t range[2])
+{
+    const struct event *events = feeding->file->threads[thread].events;
+    struct ops_group *group = feeding->texts.process->groups[by];
+    struct event chunk[CHUNK];
+    uint32_t count = 0;
+
+    for (uint32_t i = range[0]; i < range[1]; i++) {
+        chunk[count] = events[i];
+        chunk[count].meta = (events[i].meta & ~(uint64_t)UINT32_MAX) |
+                            group_text(feeding, by, &events[i]);
+        if (++count == CHUNK || i + 1 == range[1]) {
+            ops_group_fold(group, thread, chunk, count);
+            count = 0;
+        }
+    }
+}
+
 /* Events of one thread that began before `before_ns`; how many there were. */
 static uint64_t feed_thread(struct feeding *feeding, uint32_t index, int64_t before_ns)
 {
     struct file_thread *thread = &feeding->file->threads[index];
     uint32_t from = thread->fed, to = from;
 
-    for (; to < thread->count; to++) {
-        struct event *event = &thread->events[to];
+    while (to < thread->count && (int64_t)thread->events[to].time < before_ns)
+        to++;
+    for (uint32_t by = 0; by < GROUPS; by++)
+        if (feeding->texts.process->groups[by] != NULL)
+            feed_group(feeding, by, index, (const uint32_t[]){from, to});
+    for (uint32_t i = from; i < to; i++) {
+        struct event *event = &thread->events[i];
 
-        if ((int64_t)event->time >= before_ns)
-            break;
         event->meta = (event->meta & ~(uint64_t)UINT32_MAX) |
                       file_text(&feeding->texts, EVENT_NAME(event->meta));
-        if (EVENT_KIND(event->meta) == EVENT_CPU_OP)
+        if (EVENT_KIND(event->meta) == EVENT_CPU_OP ||
+            EVENT_KIND(event->meta) == EVENT_USER_RANGE)
             event->aux = 0; /* no sequence number */
     }
     if (to > from)
@@ -109,7 +162,7 @@ static void end_apart(struct feeding *feeding, int64_t from_ns, int64_t to_ns)
                          .flags = EVENT_STEP_VALIDATION,
                          .whole = true};
 
-    ops_end(&feeding->texts.process->ops, &apart);
+    process_end(feeding->texts.process, &apart);
 }
 
 /* Outside of steps, up to `to_ns`. */
@@ -122,7 +175,7 @@ static void feed_apart(struct feeding *feeding, int64_t from_ns, int64_t to_ns)
         int64_t until = to_ns - at > part ? at + part : to_ns;
 
         pthread_rwlock_wrlock(&feeding->store->lock);
-        ops_begin(&process->ops, at);
+        process_begin(process, at);
         feed_until(feeding, until);
         end_apart(feeding, at, until);
         if (process->gpu.on)
@@ -155,7 +208,7 @@ static void feed_step(struct feeding *feeding, const struct file_step *step,
                                      .meta = EVENT_META(0, EVENT_STEP, flags, known),
                                      .aux = step->number};
     pthread_rwlock_wrlock(&feeding->store->lock);
-    ops_begin(&process->ops, step->start_ns);
+    process_begin(process, step->start_ns);
     feed_until(feeding, step->end_ns);
     process_fold(process, file->trainer, events, count);
     pthread_rwlock_unlock(&feeding->store->lock);
@@ -254,6 +307,51 @@ static void give_linked(struct feeding *feeding)
     process->linked_memory = file->allocations.count > 0;
 }
 
+/* Keys to texts: several may be one. */
+static void give_group(struct feeding *feeding, enum group_by by)
+{
+    const struct file_details *details = feeding->file->details;
+    struct ops_group *group = feeding->texts.process->groups[by];
+    uint32_t texts = texts_count(group->texts);
+    struct process_linked *linked = calloc(texts, sizeof(*linked));
+
+    if (linked == NULL)
+        return;
+    for (uint32_t key = 1; key < details->key_count; key++) {
+        uint32_t text = feeding->of_key[by][key];
+
+        if (text > 1 && text - 1 < texts)
+            add_linked(&linked[text - 1], &details->keys[key].linked);
+    }
+    /* Calls have no keys: these are one row for each name. */
+    for (uint32_t name = 1; name < feeding->file->linked_count; name++) {
+        uint32_t text = feeding->of_name[by][name];
+
+        if (text > 1 && text - 1 < texts)
+            add_linked(&linked[text - 1], &feeding->file->linked[name]);
+    }
+    group->linked = linked;
+    group->linked_count = texts;
+}
+
+static int open_groups(struct feeding *feeding, uint32_t groups)
+{
+    struct process *process = feeding->texts.process;
+
+    for (uint32_t by = GROUP_NAME + 1; by < GROUPS; by++) {
+        if (!(groups >> by & 1))
+            continue;
+        feeding->of_key[by] =
+            calloc(feeding->file->details->key_count, sizeof(uint32_t));
+        feeding->of_name[by] = calloc(feeding->texts.count + 1, sizeof(uint32_t));
+        process->groups[by] = ops_group_new(0);
+        if (feeding->of_key[by] == NULL || feeding->of_name[by] == NULL ||
+            process->groups[by] == NULL)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
 int file_feed(struct file *file, struct store *store, struct process *process)
 {
     struct feeding feeding = {.file = file,
@@ -269,6 +367,8 @@ int file_feed(struct file *file, struct store *store, struct process *process)
         return -ENOMEM;
     pthread_rwlock_wrlock(&store->lock);
     error = name_threads(&feeding);
+    if (error == 0)
+        error = open_groups(&feeding, file->groups);
     gpu_begin(&process->gpu, file->from_ns);
     for (uint32_t i = 0; i < file->works.count; i++)
         (void)gpu_device(&process->gpu, works[i].device);
@@ -278,9 +378,16 @@ int file_feed(struct file *file, struct store *store, struct process *process)
         pthread_rwlock_wrlock(&store->lock);
         file_fold_memory(file, &feeding.texts);
         give_linked(&feeding);
+        for (uint32_t by = 0; by < GROUPS; by++)
+            if (process->groups[by] != NULL)
+                give_group(&feeding, by);
         if (process->gpu.on)
             gpu_finish(&process->gpu, file->to_ns);
         pthread_rwlock_unlock(&store->lock);
+    }
+    for (uint32_t by = 0; by < GROUPS; by++) {
+        free(feeding.of_key[by]);
+        free(feeding.of_name[by]);
     }
     free(feeding.texts.ids);
     return error;

@@ -16,10 +16,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "aggregate/ops_group.h"
 #include "ingest/trace/reader.h"
 #include "wire/attributes.h"
 
 struct store;
+struct file_paths;
+
+#define FILE_GROUPS_ALL   (1u << GROUP_SHAPE | 1u << GROUP_STACK | 1u << GROUP_MODULE)
+#define FILE_STACK_FRAMES 5u /* as torch's group_by_stack_n in its examples */
 
 #define FILE_EVENTS_MAX (UINT32_C(48) * 1024 * 1024) /* 1.5 GB */
 
@@ -56,7 +61,8 @@ struct file_result {
     uint64_t skipped[FILE_SKIPS], first_offset[FILE_SKIPS];
     bool inferred_steps; /* from the optimizer's updates */
     enum file_memory memory;
-    uint64_t unlinked; /* device work whose launch is not in the file */
+    uint64_t details_left_out; /* ops whose shapes, stack or module found no room */
+    uint64_t unlinked;         /* device work whose launch is not in the file */
 };
 
 struct file_request {
@@ -68,6 +74,12 @@ struct file_request {
     void (*on_start)(void *user, struct trace_reader *reader);
     void (*on_end)(void *user); /* the reader is about to go; NULL where on_start is */
     void *user;
+    /* Tables of ops by shapes, stack or module: bits of 1 << enum group_by; and how many
+     * frames of a stack tell one from another, 0 = FILE_STACK_FRAMES. */
+    uint32_t groups, stack_frames;
+    /* Gets the tree of calls when all was read; may be NULL. */
+    void (*on_paths)(void *paths_user, const struct file_paths *paths);
+    void *paths_user;
 };
 
 /* Reads one file into the store, which is locked for writing piece by piece. 0, or a

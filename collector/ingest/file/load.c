@@ -37,6 +37,7 @@ static void release(struct file *file)
     free(file->foreground.items);
     free(file->links);
     free(file->linked);
+    file_details_free(file->details);
     free(file);
 }
 
@@ -344,6 +345,11 @@ static int load(struct file *file, struct store *store, struct trace_reader *rea
         error = arrange(file);
     if (error == 0)
         error = file_feed(file, store, process);
+    if (file->details != NULL)
+        file->result->details_left_out =
+            file->details->left_out + file->details->paths.left_out;
+    if (error == 0 && request->on_paths != NULL)
+        request->on_paths(request->paths_user, &file->details->paths);
     if (error == 0)
         finish(file, store, reader, process);
     else
@@ -351,11 +357,25 @@ static int load(struct file *file, struct store *store, struct trace_reader *rea
     return error;
 }
 
+static bool wants_details(const struct file_request *request)
+{
+    return request->groups != 0 || request->on_paths != NULL;
+}
+
+static struct trace_reader *reader_for(const struct file_request *request)
+{
+    struct trace_options options = request->options;
+
+    options.shapes = options.shapes || wants_details(request);
+    options.stacks = options.stacks || wants_details(request);
+    return trace_reader_new(&options);
+}
+
 int file_load(struct store *store, const struct file_request *request,
               struct file_result *result)
 {
     struct file *file = calloc(1, sizeof(*file));
-    struct trace_reader *reader = trace_reader_new(&request->options);
+    struct trace_reader *reader = reader_for(request);
     int error = -ENOMEM;
 
     *result = (struct file_result){.rank = -1};
@@ -369,7 +389,13 @@ int file_load(struct store *store, const struct file_request *request,
         file->names = trace_reader_names(reader);
         file->from_ns = INT64_MAX;
         file->to_ns = INT64_MIN;
-        error = load(file, store, reader, request);
+        file->groups = request->groups;
+        if (wants_details(request))
+            file->details = file_details_new(file->names, request->stack_frames != 0
+                                                              ? request->stack_frames
+                                                              : FILE_STACK_FRAMES);
+        if (file->details != NULL || !wants_details(request))
+            error = load(file, store, reader, request);
     }
     if (error == -ENOMEM && result->error[0] == '\0')
         snprintf(result->error, sizeof(result->error), "out of memory");

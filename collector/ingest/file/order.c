@@ -12,92 +12,7 @@
 
 #include "ingest/file/parts.h"
 
-#define RUN_MIN   32u
 #define DEPTH_MAX 512u /* real ones have some 30; what is deeper nests no further */
-
-/* ---- sorting ------------------------------------------------------------------------ */
-
-/* Which of two with equal stamps began first: ids are given out at the start. */
-static bool precedes_equal(const struct event *a, const struct event *b)
-{
-    bool ops =
-        EVENT_KIND(a->meta) == EVENT_CPU_OP && EVENT_KIND(b->meta) == EVENT_CPU_OP;
-
-    return !ops || a->aux == 0 || b->aux == 0 || a->aux <= b->aux;
-}
-
-/* May a stand before b? */
-ALWAYS_INLINE bool in_order(const struct event *a, const struct event *b)
-{
-    int64_t left = (int64_t)a->time, right = (int64_t)b->time;
-
-    if (LIKELY(left != right))
-        return left < right;
-    if (a->value != b->value)
-        return a->value > b->value;
-    return precedes_equal(a, b);
-}
-
-/* A run from `from` on, lengthened to RUN_MIN by insertion; where it ends. */
-static uint32_t find_run(struct event *events, uint32_t from, uint32_t count)
-{
-    uint32_t to = from + 1;
-
-    while (to < count && in_order(&events[to - 1], &events[to]))
-        to++;
-    for (; to < count && to < from + RUN_MIN; to++) {
-        struct event moved = events[to];
-        uint32_t at = to;
-
-        for (; at > from && !in_order(&events[at - 1], &moved); at--)
-            events[at] = events[at - 1];
-        events[at] = moved;
-    }
-    return to;
-}
-
-/* [from, middle) and [middle, to) become one; `spare` has room for the first. */
-static void merge(struct event *events, const uint32_t run[3], struct event *spare)
-{
-    uint32_t count = run[1] - run[0], left = 0, right = run[1], out = run[0];
-
-    memcpy(spare, events + run[0], count * sizeof(*spare));
-    while (left < count && right < run[2])
-        events[out++] =
-            in_order(&spare[left], &events[right]) ? spare[left++] : events[right++];
-    memcpy(events + out, spare + left, (count - left) * sizeof(*spare));
-}
-
-/* Files are a few sorted sections behind one another, or locally out of order. */
-static int sort(struct event *events, uint32_t count)
-{
-    uint32_t runs = 0, *ends;
-    struct event *spare;
-
-    if (count < 2 || find_run(events, 0, count) == count)
-        return 0;
-    ends = malloc((count / RUN_MIN + 2) * sizeof(*ends));
-    spare = malloc(count * sizeof(*spare));
-    if (ends == NULL || spare == NULL) {
-        free(ends);
-        free(spare);
-        return -ENOMEM;
-    }
-    for (uint32_t at = 0; at < count; at = ends[runs++])
-        ends[runs] = find_run(events, at, count);
-    for (; runs > 1; runs = (runs + 1) / 2) {
-        for (uint32_t i = 0; i + 1 < runs; i += 2) {
-            uint32_t run[3] = {i == 0 ? 0 : ends[i - 1], ends[i], ends[i + 1]};
-
-            merge(events, run, spare);
-        }
-        for (uint32_t i = 0; i < runs; i += 2)
-            ends[i / 2] = i + 1 < runs ? ends[i + 1] : ends[i];
-    }
-    free(ends);
-    free(spare);
-    return 0;
-}
 
 /* ---- links --------------------------------------------------------------------------- */
 
@@ -143,6 +58,8 @@ struct open {
     struct event event;
     int64_t end_ns;    /* not after its parent's */
     int64_t device_ns; /* of what was launched in it */
+    int64_t inside_ns; /* of what lies directly in it; with details alone */
+    uint32_t path, key;
 };
 
 struct walk {
@@ -152,6 +69,7 @@ struct walk {
     struct open open[DEPTH_MAX]; /* the last ends first */
     uint32_t depth, ops;         /* open, and of them CPU ops */
     uint32_t plain;              /* of these, all but autograd's wrappers */
+    uint32_t root;               /* the thread's path */
     uint32_t out;                /* events in their final place */
     int64_t backward_end_ns;     /* of the newest outer backward op */
 };
@@ -167,22 +85,46 @@ static bool is_plain(const struct event *event)
     return is_op(event) && !(EVENT_FLAGS(event->meta) & EVENT_OP_BACKWARD);
 }
 
-static void add_device_time(struct walk *walk, const struct open *ended)
+static void add_device_time(struct walk *walk, const struct open *ended,
+                            struct open *parent)
 {
     struct file *file = walk->file;
     uint32_t name = EVENT_NAME(ended->event.meta);
 
     if (ended->device_ns == 0)
         return;
-    if (name < file->linked_count)
+    if (name < file->linked_count && EVENT_KIND(ended->event.meta) != FILE_EVENT_FRAME)
         file->linked[name].device_total_ns =
             file_sum(file->linked[name].device_total_ns, ended->device_ns);
-    for (uint32_t i = walk->depth; i-- > 0;) {
-        if (walk->open[i].event.time > ended->event.time)
-            continue; /* it began inside of this one, and outlasts it */
-        walk->open[i].device_ns = file_sum(walk->open[i].device_ns, ended->device_ns);
-        return;
+    if (ended->key != 0) {
+        struct process_linked *linked = &file->details->keys[ended->key].linked;
+
+        linked->device_total_ns = file_sum(linked->device_total_ns, ended->device_ns);
     }
+    if (parent != NULL)
+        parent->device_ns = file_sum(parent->device_ns, ended->device_ns);
+}
+
+/* What it took itself belongs to its path, all of it to its parent's inside. */
+static void add_path_time(struct walk *walk, const struct open *ended,
+                          struct open *parent)
+{
+    int64_t whole_ns = ended->end_ns - (int64_t)ended->event.time;
+    struct file_path *path = &walk->file->details->paths.list[ended->path];
+
+    if (whole_ns > ended->inside_ns)
+        path->self_ns = file_sum(path->self_ns, whole_ns - ended->inside_ns);
+    if (parent != NULL)
+        parent->inside_ns = file_sum(parent->inside_ns, whole_ns);
+}
+
+/* What it lies in; what began inside of it and outlasts it is passed over. */
+static struct open *parent_of(struct walk *walk, const struct open *ended)
+{
+    for (uint32_t i = walk->depth; i-- > 0;)
+        if (walk->open[i].event.time <= ended->event.time)
+            return &walk->open[i];
+    return NULL;
 }
 
 static void mark(struct walk *walk, const struct event *event, enum file_name kind)
@@ -197,6 +139,20 @@ static void mark(struct walk *walk, const struct event *event, enum file_name ki
                                     .kind = (uint8_t)kind};
 }
 
+/* In its final place; frames were only passing. */
+static void put_out(struct walk *walk, const struct event *event, uint32_t key)
+{
+    uint8_t kind = EVENT_KIND(event->meta);
+
+    if (kind == FILE_EVENT_FRAME)
+        return;
+    struct event *out = &walk->thread->events[walk->out++];
+
+    *out = *event;
+    if (kind == EVENT_CPU_OP || kind == EVENT_USER_RANGE)
+        out->aux = key;
+}
+
 /* The last of the stack ended. */
 static void close_last(struct walk *walk)
 {
@@ -204,8 +160,32 @@ static void close_last(struct walk *walk)
 
     walk->ops -= is_op(&ended->event);
     walk->plain -= is_plain(&ended->event);
-    add_device_time(walk, ended);
-    walk->thread->events[walk->out++] = ended->event;
+    struct open *parent = parent_of(walk, ended);
+
+    add_device_time(walk, ended, parent);
+    if (walk->file->details != NULL)
+        add_path_time(walk, ended, parent);
+    put_out(walk, &ended->event, ended->key);
+}
+
+static void add_path_device(struct file *file, uint32_t path, int64_t device_ns)
+{
+    struct file_path *of = &file->details->paths.list[path];
+
+    of->device_ns = file_sum(of->device_ns, device_ns);
+}
+
+static void add_device_self(struct file *file, const struct open *op, int64_t device_ns)
+{
+    struct process_linked *linked = &file->linked[EVENT_NAME(op->event.meta)];
+
+    linked->device_self_ns = file_sum(linked->device_self_ns, device_ns);
+    if (op->key != 0) {
+        linked = &file->details->keys[op->key].linked;
+        linked->device_self_ns = file_sum(linked->device_self_ns, device_ns);
+    }
+    if (file->details != NULL)
+        add_path_device(file, op->path, device_ns);
 }
 
 /* A call launched something: its time belongs to the innermost op. */
@@ -215,13 +195,9 @@ static int64_t launched(struct walk *walk, const struct event *call)
     int64_t device_ns = call->aux == 0 ? 0 : link_of(file, call->aux)->device_ns;
 
     for (uint32_t i = walk->depth; device_ns != 0 && i-- > 0;) {
-        const struct event *event = &walk->open[i].event;
-
-        if (!is_op(event))
+        if (!is_op(&walk->open[i].event))
             continue;
-        struct process_linked *linked = &file->linked[EVENT_NAME(event->meta)];
-
-        linked->device_self_ns = file_sum(linked->device_self_ns, device_ns);
+        add_device_self(file, &walk->open[i], device_ns);
         break;
     }
     return device_ns;
@@ -262,21 +238,58 @@ static void note_op(struct walk *walk, const struct event *event)
     }
 }
 
+static void add_bytes(struct process_linked *linked, const struct file_allocation *of)
+{
+    if (EVENT_DEVICE_TYPE(of->device) == 0)
+        linked->host_bytes = file_sum(linked->host_bytes, of->bytes);
+    else
+        linked->device_bytes = file_sum(linked->device_bytes, of->bytes);
+}
+
 /* What ran when memory was taken. */
 static void note_allocation(struct walk *walk, const struct event *event)
 {
     struct file_allocation *of =
         (struct file_allocation *)walk->file->allocations.items + event->aux;
 
-    for (uint32_t i = walk->depth; i-- > 0 && of->op == 0;)
-        if (is_op(&walk->open[i].event))
-            of->op = EVENT_NAME(walk->open[i].event.meta);
-    struct process_linked *linked = &walk->file->linked[of->op];
+    uint32_t key = 0;
 
-    if (EVENT_DEVICE_TYPE(of->device) == 0)
-        linked->host_bytes = file_sum(linked->host_bytes, of->bytes);
-    else
-        linked->device_bytes = file_sum(linked->device_bytes, of->bytes);
+    for (uint32_t i = walk->depth; i-- > 0 && of->op == 0;) {
+        if (!is_op(&walk->open[i].event))
+            continue;
+        of->op = EVENT_NAME(walk->open[i].event.meta);
+        key = walk->open[i].key;
+    }
+    add_bytes(&walk->file->linked[of->op], of);
+    if (key != 0)
+        add_bytes(&walk->file->details->keys[key].linked, of);
+}
+
+/* Its path and key: after its parents are known, which stand below `at`. */
+static void enter_path(struct walk *walk, struct open *opened, uint32_t at)
+{
+    static const uint8_t kinds[] = {[EVENT_CPU_OP] = FILE_PATH_OP,
+                                    [EVENT_USER_RANGE] = FILE_PATH_RANGE,
+                                    [FILE_EVENT_FRAME] = FILE_PATH_FRAME};
+    struct file_details *details = walk->file->details;
+    uint8_t event = EVENT_KIND(opened->event.meta);
+    enum file_path_kind kind = event < sizeof(kinds) && kinds[event] != 0
+                                   ? (enum file_path_kind)kinds[event]
+                                   : FILE_PATH_CALL;
+    uint32_t detail = kind == FILE_PATH_OP || kind == FILE_PATH_RANGE
+                          ? FILE_DETAIL(opened->event.aux)
+                          : 0;
+    uint32_t stack = details->details[detail].stack;
+    uint32_t path = at > 0 ? walk->open[at - 1].path : walk->root;
+
+    /* Old files have no frames and tell the stack of each op; inside of one it is the
+     * same. */
+    if (stack != 0 && walk->ops == 0)
+        path = file_paths_frames(&details->paths, walk->root, walk->file->names, stack);
+    opened->path =
+        file_paths_child(&details->paths, path, EVENT_NAME(opened->event.meta), kind);
+    if (kind == FILE_PATH_OP || kind == FILE_PATH_RANGE)
+        opened->key = file_details_key(details, opened->path, detail);
 }
 
 static void open_range(struct walk *walk, const struct event *event)
@@ -289,7 +302,7 @@ static void open_range(struct walk *walk, const struct event *event)
     if (kind == EVENT_RUNTIME || kind == EVENT_LAUNCH || kind == EVENT_SYNC)
         opened.device_ns = launched(walk, event);
     if (walk->depth == DEPTH_MAX) {
-        walk->thread->events[walk->out++] = *event;
+        put_out(walk, event, 0);
         return;
     }
     for (; at > 0 && walk->open[at - 1].end_ns < opened.end_ns; at--) {
@@ -301,6 +314,11 @@ static void open_range(struct walk *walk, const struct event *event)
     if (at < walk->depth)
         memmove(&walk->open[at + 1], &walk->open[at],
                 (walk->depth - at) * sizeof(walk->open[0]));
+    if (walk->file->details != NULL) {
+        enter_path(walk, &opened, at);
+        if (walk->ops == 0) /* launched by no op */
+            add_path_device(walk->file, opened.path, opened.device_ns);
+    }
     walk->open[at] = opened;
     walk->depth++;
     walk->ops += is_op(event);
@@ -330,20 +348,24 @@ static void walk_event(struct walk *walk, const struct event *event)
         note_allocation(walk, event);
         return;
     }
-    note_name(walk, event);
+    if (EVENT_KIND(event->meta) != FILE_EVENT_FRAME)
+        note_name(walk, event);
     open_range(walk, event);
 }
 
 int file_order(struct file *file, struct file_thread *thread)
 {
     struct walk *walk = calloc(1, sizeof(*walk));
-    int error = walk == NULL ? -ENOMEM : sort(thread->events, thread->count);
+    int error = walk == NULL ? -ENOMEM : file_sort(thread->events, thread->count);
 
     if (error == 0) {
         walk->file = file;
         walk->thread = thread;
         walk->trains = thread == &file->threads[file->trainer];
         walk->backward_end_ns = INT64_MIN;
+        if (file->details != NULL)
+            walk->root = file_paths_thread(
+                &file->details->paths, thread->name != 0 ? thread->name : thread->tid);
         /* In place: what is written never passes what is read. */
         for (uint32_t i = 0; i < thread->count; i++) {
             struct event event = thread->events[i];

@@ -4,6 +4,7 @@
 #define INGEST_FILE_PARTS_H
 
 #include "aggregate/process.h"
+#include "ingest/file/details.h"
 #include "ingest/file/file.h"
 #include "wire/event.h"
 
@@ -31,8 +32,12 @@ enum file_name {
     FILE_NAME_VALIDATION,
 };
 
-/* Events of one thread. In `events`, a name is the reader's id, aux the External id of
- * an op, the correlation of a call, the index of an allocation; stamps are the file's. */
+/* Frames of Python, among the events of a thread until these are nested. */
+#define FILE_EVENT_FRAME 62
+
+/* Events of one thread. In `events`, a name is the reader's id, stamps are the file's;
+ * aux of a call is its correlation, of an allocation its index, of an op or range its
+ * detail and External id (FILE_AUX), after nesting its key. */
 struct file_thread {
     uint32_t pid, tid; /* names */
     uint32_t name;     /* as metadata says; 0 without */
@@ -102,7 +107,9 @@ struct file {
     uint32_t link_mask;
     struct process_linked *linked; /* by name */
     uint32_t linked_count;
-    uint64_t held; /* events in memory */
+    struct file_details *details; /* NULL: not asked for */
+    uint32_t groups;              /* bits of 1 << enum group_by */
+    uint64_t held;                /* events in memory */
     int64_t from_ns, to_ns;
     bool out_of_memory;
 };
@@ -124,6 +131,7 @@ enum file_name file_name_kind(struct file *file, uint32_t name);
  * their ends, children first, and what only the nesting tells. */
 void file_choose_trainer(struct file *file);
 MUST_CHECK int file_link_works(struct file *file);
+MUST_CHECK int file_sort(struct event *events, uint32_t count);
 MUST_CHECK int file_order(struct file *file, struct file_thread *thread);
 
 /* Marks to steps; then the phases of one as events, at most `most`. */

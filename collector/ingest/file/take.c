@@ -182,7 +182,12 @@ static void take_cpu(struct file *file, const struct trace_event *event, uint8_t
         skip(file, event, FILE_SKIP_LIMIT);
         return;
     }
-    int64_t aux = kind == EVENT_RUNTIME ? event->correlation : event->external_id;
+    uint64_t aux = (uint64_t)event->correlation;
+
+    if (kind != EVENT_RUNTIME)
+        aux =
+            FILE_AUX(file->details == NULL ? 0 : file_details_add(file->details, event),
+                     event->external_id);
 
     if (kind == EVENT_RUNTIME && name == FILE_NAME_SYNC)
         kind = EVENT_SYNC;
@@ -201,9 +206,28 @@ static void take_cpu(struct file *file, const struct trace_event *event, uint8_t
     *kept = (struct event){.time = (uint64_t)event->time_ns,
                            .value = (uint64_t)event->duration_ns,
                            .meta = EVENT_META(event->name, kind, flags, 0),
-                           .aux = (uint64_t)aux};
+                           .aux = aux};
     file->result->taken++;
     stretch_span(file, event->time_ns, event->time_ns + event->duration_ns);
+}
+
+/* Only who asks for stacks needs them: they are no rows. */
+static void take_frame(struct file *file, const struct trace_event *event)
+{
+    struct file_thread *thread =
+        file->details == NULL ? NULL : find_thread(file, event->pid, event->tid);
+    struct event *kept;
+
+    if (thread == NULL)
+        return;
+    kept = file->held >= FILE_EVENTS_MAX ? NULL : add_event(file, thread);
+    if (kept == NULL) {
+        skip(file, event, FILE_SKIP_LIMIT);
+        return;
+    }
+    *kept = (struct event){.time = (uint64_t)event->time_ns,
+                           .value = (uint64_t)event->duration_ns,
+                           .meta = EVENT_META(event->name, FILE_EVENT_FRAME, 0, 0)};
 }
 
 static uint8_t device_type(const struct file *file, const struct trace_event *event)
@@ -334,11 +358,14 @@ static void take_range(struct file *file, const struct trace_event *event)
     case TRACE_MEMSET:
         take_work(file, event, EVENT_MEMSET);
         return;
+    case TRACE_PYTHON_FUNCTION:
+        take_frame(file, event);
+        return;
     case TRACE_NO_CATEGORY:
     case TRACE_OTHER:
         skip(file, event, FILE_SKIP_CATEGORY);
         return;
-    default: /* frames, copies of ranges, spans: known, and no rows */
+    default: /* copies of ranges, spans: known, and no rows */
         return;
     }
 }

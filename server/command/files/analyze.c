@@ -16,6 +16,8 @@
 #define INTERRUPTED 130 /* 128 + SIGINT, as a shell says it */
 #define TOP         10u
 
+#define STACK_FRAMES_MAX 64
+
 /* Nobody asks for the events again: the tables are enough. */
 #define HISTORY_BYTES ((uint64_t)1 << 20)
 
@@ -72,6 +74,29 @@ bool analyze_read_number(const char *flag, const char *text, int64_t low, int64_
     return refuse(flag, text, wanted);
 }
 
+/* "stack:3" tells as many frames apart. */
+static bool read_group(const char *group, struct analyze_options *options)
+{
+    char word[16] = "";
+    const char *colon = strchr(group, ':');
+    size_t length = strcspn(group, ":");
+    int64_t frames = FILE_STACK_FRAMES;
+    char *end = NULL;
+
+    if (length < sizeof(word))
+        memcpy(word, group, length);
+    int by = ops_group_of(word);
+
+    if (colon != NULL) {
+        frames = strtol(colon + 1, &end, 10);
+        if (by != GROUP_STACK || end == colon + 1 || *end != '\0')
+            return false;
+    }
+    options->request.by = by < 0 ? GROUP_NAME : (enum group_by)by;
+    options->stack_frames = (uint32_t)frames;
+    return by >= 0 && frames >= 1 && frames <= STACK_FRAMES_MAX;
+}
+
 static bool read_choice(const struct invocation *invocation,
                         struct analyze_options *options)
 {
@@ -83,8 +108,9 @@ static bool read_choice(const struct invocation *invocation,
     options->cuda = device == NULL || strcmp(device, "cuda") == 0;
     if (!options->cpu && !options->cuda)
         return refuse("--device", device, "cpu or cuda");
-    if (group != NULL && strcmp(group, "name") != 0)
-        return refuse("--group", group, "name: ops are grouped by name alone");
+    if (group != NULL && !read_group(group, options))
+        return refuse("--group", group,
+                      "name, shape, stack, stack:1 to stack:64, module");
     options->request.sort = OPS_BY_SELF;
     if (sort != NULL && sort_of(sort) < 0)
         return refuse("--sort", sort, "a column of the tables");
@@ -229,8 +255,9 @@ static int analyze_all(const struct analyze_files *files,
         struct store_limits limits = {.history_bytes = HISTORY_BYTES};
         struct store *store = store_new(&limits);
         struct file_result result = {0};
-        int error = store == NULL ? -ENOMEM
-                                  : analyze_files_load(store, &files->list[i], &result);
+        int error = store == NULL
+                        ? -ENOMEM
+                        : analyze_files_load(store, &files->list[i], options, &result);
 
         if (error == -ECANCELED)
             code = complain(&files->list[i], &result, error);

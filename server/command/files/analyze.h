@@ -12,7 +12,8 @@
 
 struct analyze_options {
     struct analysis_request request;
-    bool cpu, cuda; /* which ops are shown */
+    bool cpu, cuda;        /* which ops are shown */
+    uint32_t stack_frames; /* of --group stack:N */
     struct fail_on expressions[COMMAND_REPEATS];
     int expression_count;
 };
@@ -52,8 +53,10 @@ void analyze_watch_end(void *user);
 void analyze_watch_signal(int number);
 int analyze_watch_signalled(void); /* the number of one that came, else 0 */
 
-/* Loads with a line of progress on a terminal; Ctrl-C ends it with -ECANCELED. */
+/* Loads with a line of progress on a terminal; Ctrl-C ends it with -ECANCELED. Without
+ * `options` the tables by name alone. */
 int analyze_files_load(struct store *store, const struct analyze_file *file,
+                       const struct analyze_options *options,
                        struct file_result *result);
 
 /* A whole number in [low, high]; false after a line on stderr that names the flag. */

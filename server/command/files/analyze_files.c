@@ -203,6 +203,7 @@ int analyze_watch_signalled(void)
 }
 
 int analyze_files_load(struct store *store, const struct analyze_file *file,
+                       const struct analyze_options *options,
                        struct file_result *result)
 {
     struct analyze_watch watching = {.path = file->path};
@@ -214,6 +215,10 @@ int analyze_files_load(struct store *store, const struct analyze_file *file,
                                    .user = &watching};
     int error;
 
+    if (options != NULL && options->request.by != GROUP_NAME) {
+        request.groups = 1u << options->request.by;
+        request.stack_frames = options->stack_frames;
+    }
     analyze_watch_signal(SIGINT);
     error = file_load(store, &request, result);
     return interrupted ? -ECANCELED : error;

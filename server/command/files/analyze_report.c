@@ -129,6 +129,30 @@ static void print_device(const struct gpu_device *device, uint32_t columns)
 
 /* ---- ops, memory ----------------------------------------------------------------------------- */
 
+/* What tells the row from its namesakes; a stack is a frame a line. Of paths the end
+ * says more. */
+static void print_detail(const struct ops_answer *ops, const struct op_row *row,
+                         uint32_t columns)
+{
+    const char *at = row->detail;
+    size_t room = columns - 6;
+
+    while (ops->by != GROUP_NAME && *at != '\0') {
+        size_t length = ops->by == GROUP_STACK ? strcspn(at, ";") : strlen(at);
+        size_t from = ops->by != GROUP_SHAPE && length > room ? length - room + 2 : 0;
+        char line[512];
+
+        while (from > 0 && from < length && ((unsigned char)at[from] & 0xc0) == 0x80)
+            from++;
+        (void)snprintf(line, sizeof(line), "%s%.*s", from > 0 ? ".." : "",
+                       (int)(length - from), at + from);
+        printf("      ");
+        terminal_cell(line, (uint32_t)room);
+        putchar('\n');
+        at += length + (at[length] == ';');
+    }
+}
+
 static void print_ops(const struct ops_answer *ops, bool accelerator, uint32_t columns)
 {
     uint32_t name = columns - (accelerator ? 43 : 52);
@@ -163,6 +187,7 @@ static void print_ops(const struct ops_answer *ops, bool accelerator, uint32_t c
         printf(" ");
         terminal_ms(row->device_total_ns, 10);
         printf(" %5.1f%%\n", 100 * row->share);
+        print_detail(ops, row, columns);
     }
     if (ops->other_ops > 0) {
         printf("  and %u more: ", ops->other_ops);

@@ -1,0 +1,164 @@
+"""Ops by shape, stack and module against a plain reading of the same file and against
+torch's own key_averages()."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import harness  # noqa: E402
+import trace_reference  # noqa: E402
+from test_analyze import TRACES, TRAINING, US, analyze, clean  # noqa: E402
+
+
+class Agreement:
+    def agree(self, path, trace, by, frames=5):
+        truth = trace.groups(by, frames)
+        group = f"stack:{frames}" if by == "stack" else by
+        answer = json.loads(analyze(path, "--json", "--group", group).stdout)
+        self.assertEqual(answer["ops"]["total"]["cpu"], len(truth))
+        for row in answer["ops"]["cpu"]:
+            count, total, own = truth[row["name"], row["kind"], row[by]]
+            self.assertEqual(row["recorded_count"], count, row)
+            self.assertLessEqual(abs(row["recorded_total_ms"] - total / 1e6), US, row)
+            self.assertLessEqual(abs(row["self_ms"] - own / 1e6), US, row)
+        return answer
+
+
+@unittest.skipIf(TRACES is None, "no shared/traces beside the checkout")
+class RealTraces(unittest.TestCase, Agreement):
+    def test_every_real_trace_has_the_groups_of_a_plain_reading(self):
+        for path in sorted(TRACES.glob("*.json.gz")):
+            trace = trace_reference.Trace(str(path))
+            for by, frames in (("shape", 0), ("stack", 1), ("stack", 5), ("module", 0)):
+                with self.subTest(f"{path.name[:40]} {by} {frames}"):
+                    self.agree(path, trace, by, frames)
+
+    def test_device_time_and_memory_are_told_for_each_group_and_add_up(self):
+        path = next(TRACES.glob("*gaunernst*"))
+        plain = {row["name"]: row for row in json.loads(
+            analyze(path, "--json").stdout)["ops"]["cpu"]}
+        for by in ("shape", "stack", "module"):
+            sums = {}
+            for row in json.loads(analyze(path, "--json", "--group", by).stdout)["ops"]["cpu"]:
+                of = sums.setdefault(row["name"], [0, 0, 0])
+                of[0] += row["device_total_ms"]
+                of[1] += row["device_self_ms"]
+                of[2] += row["self_device_memory_bytes"]
+            for name in ("aten::linear", "aten::addmm", "aten::empty", "cudaLaunchKernel"):
+                self.assertAlmostEqual(sums[name][0], plain[name]["device_total_ms"], 5)
+                self.assertAlmostEqual(sums[name][1], plain[name]["device_self_ms"], 5)
+                self.assertEqual(sums[name][2], plain[name]["self_device_memory_bytes"])
+
+
+class TorchTraces(unittest.TestCase, Agreement):
+    def setUp(self):
+        self.python = os.environ.get("TORCH_PYTHON")
+        if not self.python:
+            self.skipTest("TORCH_PYTHON names no interpreter with PyTorch")
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def train(self, more=""):
+        path = pathlib.Path(self.folder.name) / "trace.json"
+        done = subprocess.run([self.python, "-c", TRAINING + more, str(path), "unmarked", "all"],
+                              capture_output=True, text=True, timeout=600)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return path, json.loads(done.stdout.splitlines()[-1])
+
+    def test_a_new_trace_agrees_with_a_plain_reading(self):
+        path, _ = self.train()
+        trace = trace_reference.Trace(str(path))
+        for by in ("shape", "stack", "module"):
+            answer = self.agree(path, trace, by)
+            linear = [row for row in answer["ops"]["cpu"] if row["name"] == "aten::linear"]
+            self.assertEqual(len(linear), 2, by)
+            self.assertTrue(all(row[by] for row in linear), by)
+
+    def test_torch_groups_by_shape_into_the_same_counts(self):
+        path, averages = self.train("""
+print(json.dumps([[row.key, str(row.input_shapes), row.count]
+                  for row in profiler.key_averages(group_by_input_shape=True)]))
+""")
+        rows = {(row["name"], row["shape"]): row["recorded_count"] for row in json.loads(
+            analyze(path, "--json", "--group", "shape").stdout)["ops"]["cpu"]}
+        compared = 0
+        for name, shapes, count in averages:
+            if not name.startswith("aten::"):
+                continue
+            if "[[],[]]" in (shapes := shapes.replace(" ", "")) or shapes == "[[]]":
+                continue  # a list of tensors, which torch forgets the shapes of
+            self.assertEqual(rows[name, shapes], count, name)
+            compared += 1
+        self.assertGreater(compared, 20)
+
+
+class Command(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def write(self, *events):
+        path = pathlib.Path(self.folder.name) / "trace.json"
+        path.write_text(json.dumps({"traceEvents": [
+            {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1, "args": {}, **event}
+            for event in events]}))
+        return path
+
+    EVENTS = [{"name": "f.py(1): main", "cat": "python_function", "ts": 0, "dur": 100},
+              {"name": "nn.Module: Net_0", "cat": "python_function", "ts": 5, "dur": 40},
+              {"name": "aten::mm", "ts": 10, "dur": 20, "args": {"Input Dims": [[2, 3], [3, 4]]}},
+              {"name": "aten::mm", "ts": 60, "dur": 10, "args": {"Input Dims": [[2, 3], [3, 4]]}},
+              {"name": "aten::mm", "ts": 80, "dur": 10, "args": {"Input Dims": [[9], []]}}]
+
+    def rows(self, *flags):
+        answer = json.loads(analyze(self.write(*self.EVENTS), "--json", *flags).stdout)
+        return answer["ops"]["cpu"]
+
+    def test_each_way_to_group_tells_other_ops_apart(self):
+        self.assertEqual([(row["shape"], row["count"]) for row in self.rows("--group", "shape")],
+                         [("[[2,3],[3,4]]", 2), ("[[9],[]]", 1)])
+        self.assertEqual([(row["module"], row["count"])
+                          for row in self.rows("--group", "module", "--sort", "count")],
+                         [(None, 2), ("Net_0", 1)])
+        self.assertEqual([(row["stack"], row["count"])
+                          for row in self.rows("--group", "stack", "--sort", "count")],
+                         [("f.py(1): main", 2), ("nn.Module: Net_0;f.py(1): main", 1)])
+        self.assertEqual({row["stack"]: row["count"]
+                          for row in self.rows("--group", "stack:1")},
+                         {"f.py(1): main": 2, "nn.Module: Net_0": 1})
+        self.assertNotIn("shape", self.rows("--group", "name")[0])
+
+    def test_the_report_shows_what_tells_the_rows_apart(self):
+        text = analyze(self.write(*self.EVENTS), "--group", "shape").stdout
+        self.assertIn("aten::mm", text)
+        self.assertIn("      [[2,3],[3,4]]", text)
+
+    def test_a_group_that_is_none_is_exit_code_2(self):
+        path = self.write(*self.EVENTS)
+        for group in ("colour", "stack:0", "stack:x", "stack:65", "shape:2", "stack:", ""):
+            analyze(path, "--group", group, code=2)
+
+
+class Serve(harness.TrainglassTest):
+    def test_a_served_file_has_its_groups_and_a_run_says_why_not(self):
+        path = self.folder / "trace.json"
+        path.write_text(json.dumps({"traceEvents": [
+            {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1, "args": {}, **event}
+            for event in Command.EVENTS]}))
+        self.serve(path)
+        answer = harness.get_json(self.port, "/api/ops?group=shape&sort=count")
+        self.assertEqual(answer["group"], "shape")
+        self.assertEqual([(row["shape"], row["count"]) for row in answer["ops"]],
+                         [("[[2,3],[3,4]]", 2), ("[[9],[]]", 1)])
+        self.assertEqual(answer["total_ops"], 2)
+        answer = harness.get_json(self.port, "/api/ops?group=module&q=net")
+        self.assertEqual([row["module"] for row in answer["ops"]], ["Net_0"])
+
+
+if __name__ == "__main__":
+    harness.main()
