@@ -17,3 +17,5 @@ unit_test(numbers LIBS query m)
 # bench.sh runs it.
 add_executable(bench_fold bench/bench_fold.c)
 target_link_libraries(bench_fold PRIVATE ingest project_warnings)
+add_executable(bench_findings bench/bench_findings.c)
+target_link_libraries(bench_findings PRIVATE findings project_warnings m)

@@ -14,6 +14,9 @@
 #define RECENT_NS    INT64_C(10000000000)
 #define RECENT_STEPS 30
 
+/* A look takes some 3 ms: more trainers wait for their turn, eight ranks 3 s. */
+#define LOOKS_PER_FEED 3u
+
 /* What stands is said also where the usual window holds a tenth of it: it began a few
  * seconds ago, or is about to be fixed. */
 #define STANDING 0.1
@@ -30,6 +33,7 @@ struct judge {
     pthread_mutex_t lock; /* guards all below */
     struct trainer trainers[JUDGE_TRAINERS];
     uint64_t feeds;
+    uint32_t next; /* the first trainer of the next feed; the keeper's alone */
 };
 
 struct judge *judge_new(void)
@@ -159,23 +163,43 @@ static void feed_trainer(struct judge *judge, struct store *store, const char *s
     bottlenecks_free(&recent);
 }
 
+static bool is_watched(const struct status_process *process)
+{
+    return process->role == WIRE_ROLE_TRAINER && process->state == PROCESS_RUNNING &&
+           process->steps > 0;
+}
+
+/* The trainers from number `first` on, at most LOOKS_PER_FEED of them. */
+static uint32_t feed_some(struct judge *judge, struct store *store,
+                          const struct status_answer *status, uint32_t first)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < status->session_count; i++)
+        for (uint32_t j = 0; j < status->sessions[i].process_count; j++) {
+            const struct status_process *process = &status->sessions[i].processes[j];
+
+            if (!is_watched(process) || count == JUDGE_TRAINERS)
+                continue;
+            if (count >= first && count < first + LOOKS_PER_FEED)
+                feed_trainer(judge, store, status->sessions[i].id, process->pid);
+            count++;
+        }
+    return count;
+}
+
 void judge_feed(struct judge *judge, struct store *store)
 {
     struct selection whose = {.rank = SELECT_ANY};
     struct status_answer status;
-    uint32_t count = 0;
 
     judge->feeds++;
-    if (status_query(store, &whose, &status) == 0)
-        for (uint32_t i = 0; i < status.session_count; i++) {
-            const struct status_session *session = &status.sessions[i];
+    if (status_query(store, &whose, &status) == 0) {
+        uint32_t count = feed_some(judge, store, &status, judge->next);
 
-            for (uint32_t j = 0; j < session->process_count; j++)
-                if (session->processes[j].role == WIRE_ROLE_TRAINER &&
-                    session->processes[j].state == PROCESS_RUNNING &&
-                    session->processes[j].steps > 0 && count++ < JUDGE_TRAINERS)
-                    feed_trainer(judge, store, session->id, session->processes[j].pid);
-        }
+        judge->next =
+            judge->next + LOOKS_PER_FEED < count ? judge->next + LOOKS_PER_FEED : 0;
+    }
     answer_free(&status.head);
 }
 
@@ -242,23 +266,33 @@ static void tell_fixed(const struct history *history, struct judgement *judgemen
     }
 }
 
-/* False when nothing is known of that process. */
+/* A copy of what is known of that process; false where nobody looks at it. One that will
+ * be looked at within a second has no finding that stands. */
+static bool copy_history(struct judge *judge, const struct answer *head,
+                         struct history *history)
+{
+    const struct trainer *trainer;
+    bool room = false;
+
+    pthread_mutex_lock(&judge->lock);
+    trainer = trainer_of(judge, head->session, head->pid);
+    for (uint32_t i = 0; i < JUDGE_TRAINERS; i++)
+        room = room || judge->trainers[i].fed == 0;
+    if (trainer != NULL)
+        *history = trainer->history;
+    else
+        *history = (struct history){.looks = 0};
+    pthread_mutex_unlock(&judge->lock);
+    return trainer != NULL || room;
+}
+
+/* False where findings are judged as they are. */
 static bool find_standing(struct judge *judge, const struct bottlenecks_answer *answer,
                           struct judgement *judgement)
 {
     struct history *history = malloc(sizeof(*history));
-    struct trainer *trainer;
-    bool known = false;
+    bool known = history != NULL && copy_history(judge, &answer->head, history);
 
-    if (history == NULL)
-        return false;
-    pthread_mutex_lock(&judge->lock);
-    trainer = trainer_of(judge, answer->head.session, answer->head.pid);
-    if (trainer != NULL && trainer->history.looks > 0) {
-        *history = trainer->history;
-        known = true;
-    }
-    pthread_mutex_unlock(&judge->lock);
     if (known) {
         struct findings_settings settings = standing_settings(history);
 

@@ -31,7 +31,7 @@ struct judgement {
 struct judge *judge_new(void);
 void judge_free(struct judge *judge);
 
-/* Looks at each trainer that runs and has a new step. */
+/* Looks at the trainers that run, a few at a time in turns. One thread at a time. */
 void judge_feed(struct judge *judge, struct store *store);
 
 /* The findings of an answer to `selection`. `judge` and `runs` may be NULL: then nothing
