@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "hardware_metrics.h"
 #include "judge/judge.h"
 #include "query/bottlenecks_query.h"
+#include "query/gpu_query.h"
 #include "query/status_query.h"
 
 #define LABEL_BYTES 160u
@@ -21,6 +23,7 @@ struct subject {
     struct bottlenecks_answer tables;
     struct judgement judgement;
     struct overhead_answer overhead;
+    double joules_per_step; /* of its devices; NaN unknown */
     bool known;
 };
 
@@ -193,6 +196,12 @@ static void write_ops(struct bytes *out, const struct family *family,
     write_device_ops(out, family, subject, &subject->tables.cuda, "cuda");
 }
 
+static void write_energy(struct bytes *out, const struct family *family,
+                         const struct subject *subject)
+{
+    sample(out, family, subject, "", subject->joules_per_step);
+}
+
 static void write_overhead(struct bytes *out, const struct family *family,
                            const struct subject *subject)
 {
@@ -260,11 +269,26 @@ static const struct family families[] = {
      write_findings},
     {"trainglass_avoidable_step_seconds", "gauge",
      "Of each step, all findings together, no instant twice.", write_avoidable},
+    {"trainglass_step_joules", "gauge",
+     "Energy that its GPUs used per step, last minute.", write_energy},
     {"trainglass_overhead_ratio", "gauge",
      "Measured share of the training's time that profiling costs.", write_overhead},
     {"trainglass_overhead_budget_ratio", "gauge", "Share that it may cost.",
      write_budget},
 };
+
+/* Of the last minute; whether GPU work is recorded does not matter. */
+static double energy_of(struct api *api, const struct selection *whose)
+{
+    struct gpu_request request = {.points = 1};
+    struct gpu_answer answer;
+    double joules = gpu_query(api->store, whose, &request, &answer) == 0
+                        ? answer.hardware.joules_per_step
+                        : (double)NAN;
+
+    answer_free(&answer.head);
+    return joules;
+}
 
 static void subject_open(struct api *api, struct subject *subject,
                          const struct status_session *session,
@@ -290,6 +314,7 @@ static void subject_open(struct api *api, struct subject *subject,
         overhead_query(api->store, &whose, &subject->overhead) == 0 && subject->known;
     judge_findings(api->judge, api->runs, &whose, &subject->tables,
                    &subject->judgement);
+    subject->joules_per_step = energy_of(api, &whose);
 }
 
 static void subject_close(struct subject *subject)
@@ -355,6 +380,7 @@ void metrics_write(struct api *api, struct bytes *out)
     if (status_query(api->store, &whose, &status) == 0)
         count = subjects_open(api, &status, subjects);
     write_families(out, subjects, count);
+    hardware_metrics_write(api->store, out);
     for (uint32_t i = 0; i < count; i++)
         subject_close(&subjects[i]);
     answer_free(&status.head);

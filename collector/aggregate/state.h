@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "aggregate/hardware.h"
 #include "aggregate/history.h"
 #include "aggregate/process.h"
 #include "aggregate/store.h"
@@ -74,6 +75,7 @@ struct store {
     uint32_t session_count;
     uint64_t sessions_dropped;
     struct host_state host;
+    struct hardware hardware; /* the machine's GPUs */
     struct watch_state watches[STATE_WATCHES];
     uint32_t watch_count;
 };

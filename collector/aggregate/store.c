@@ -41,6 +41,7 @@ void store_free(struct store *store)
     for (uint32_t i = 0; i < store->session_count; i++)
         session_free(store->sessions[i]);
     history_free(&store->history);
+    hardware_free(&store->hardware);
     pthread_rwlock_destroy(&store->lock);
     free(store);
 }

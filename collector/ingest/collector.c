@@ -420,6 +420,7 @@ void collector_stop(struct collector *collector)
     atomic_store_explicit(&collector->stopping, true, memory_order_relaxed);
     wake(collector);
     pthread_join(collector->thread, NULL);
+    host_close(&collector->host);
     for (uint32_t i = 0; i < collector->source_count; i++) {
         source_close(collector->sources[i]);
         free(collector->sources[i]);

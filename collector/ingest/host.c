@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ingest/nvml/nvml.h"
 #include "wire/clock.h"
 
 #define NS_PER_S 1e9
@@ -26,6 +27,12 @@ void host_open(struct host *host)
     *host = (struct host){0};
     group_open(&host->group, GROUP_ROOT,
                group_slurp("/proc/self/cgroup", text, sizeof(text)));
+}
+
+void host_close(struct host *host)
+{
+    nvml_stop(host->nvml);
+    host->nvml = NULL;
 }
 
 static double difference(uint64_t now, uint64_t before)
@@ -238,6 +245,27 @@ static void sample_process(struct host *host, const struct session *session,
     series_add(&process->rss, now_ns - session->zero_monotonic_ns, 0, values, 2);
 }
 
+/* The GPUs' meters are read while a job runs, so that no idle driver is kept awake. */
+static void sample_gpus(struct host *host, struct store *store)
+{
+    static struct hardware_reading reading; /* the collector's thread alone */
+
+    if (host->nvml == NULL)
+        host->nvml = nvml_start();
+    enum nvml_answer answer =
+        host->nvml != NULL ? nvml_ask(host->nvml, &reading) : NVML_NO_NEWS;
+
+    if (answer == NVML_NO_NEWS)
+        return;
+    pthread_rwlock_wrlock(&store->lock);
+    if (answer == NVML_NEWS)
+        hardware_take(&store->hardware, &reading);
+    else
+        hardware_silent(&store->hardware,
+                        "the NVIDIA driver has not answered for 5 s and more");
+    pthread_rwlock_unlock(&store->lock);
+}
+
 void host_sample(struct host *host, struct store *store, int64_t now_ns)
 {
     static struct host_state state; /* the collector's thread alone */
@@ -246,6 +274,7 @@ void host_sample(struct host *host, struct store *store, int64_t now_ns)
     double seconds = (double)(now_ns - host->sampled_ns) / NS_PER_S;
     bool first = host->sampled_ns == 0;
 
+    sample_gpus(host, store);
     read_cores(host, &now, &state);
     read_disks(&now);
     read_network(&now);

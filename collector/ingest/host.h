@@ -1,4 +1,5 @@
-/* The machine under the jobs: one sample of /proc and of the control group. */
+/* The machine under the jobs: one sample of /proc, of the control group and of what the
+ * GPUs say of themselves. */
 #ifndef INGEST_HOST_H
 #define INGEST_HOST_H
 
@@ -25,10 +26,12 @@ struct host {
     struct host_process_counters processes[256];
     uint32_t process_count;
     struct group group; /* our control group */
+    struct nvml *nvml;  /* NULL before the first sample, or where no thread starts */
 };
 
 /* Finds the control group. */
 void host_open(struct host *host);
+void host_close(struct host *host);
 
 /* Takes a sample into the store, with the CPU time and memory of every running process
  * whose pid means something here. Takes the lock for the result only. */

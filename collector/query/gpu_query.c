@@ -149,9 +149,13 @@ int gpu_query(struct store *store, const struct selection *selection,
     int error = pick_begin(&pick, store, selection, &answer->head);
 
     if (error != 0)
-        return error;
+        return hardware_query(store, &answer->head.arena, &answer->hardware) != 0
+                   ? -ENOMEM
+                   : error;
     pick_window(&pick, &selection->window);
     error = parts_gpu(&pick, points, answer);
+    if (error == 0)
+        error = parts_hardware(&pick, points, &answer->hardware);
     pick_end(&pick);
     return error;
 }

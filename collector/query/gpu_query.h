@@ -4,6 +4,7 @@
 
 #include "aggregate/gpu.h"
 #include "query/answer.h"
+#include "query/hardware_query.h"
 
 struct gpu_point {
     int64_t time_ns;
@@ -31,6 +32,7 @@ struct gpu_answer {
     struct answer head;
     struct gpu_device *devices;
     uint32_t device_count;
+    struct hardware_answer hardware; /* of gpu_query() alone */
 };
 
 MUST_CHECK int gpu_query(struct store *store, const struct selection *selection,

@@ -3,6 +3,7 @@
 #define QUERY_PARTS_H
 
 #include "query/gpu_query.h"
+#include "query/hardware_query.h"
 #include "query/memory_query.h"
 #include "query/ops_query.h"
 #include "query/pick.h"
@@ -39,6 +40,10 @@ MUST_CHECK int parts_memory(const struct pick *pick, uint32_t points,
 /* points 0: none. */
 MUST_CHECK int parts_gpu(const struct pick *pick, uint32_t points,
                          struct gpu_answer *answer);
+
+/* The head has its window. points 0: none. */
+MUST_CHECK int parts_hardware(const struct pick *pick, uint32_t points,
+                              struct hardware_answer *answer);
 
 MUST_CHECK int parts_facts(struct answer *head, const struct process *process,
                            struct status_fact **list, uint32_t *count);

@@ -12,7 +12,7 @@
 int parts_capabilities(struct answer *head, const struct process *process,
                        struct status_capability **list, uint32_t *count)
 {
-    *list = arena_new(&head->arena, WIRE_SOURCES, sizeof(**list));
+    *list = arena_new(&head->arena, WIRE_SOURCES + 1, sizeof(**list));
     if (*list == NULL)
         return -ENOMEM;
     for (uint32_t i = 0; i < WIRE_SOURCES; i++) {
@@ -247,6 +247,29 @@ static int fill_session(struct answer *head, const struct session *session,
     return error;
 }
 
+/* The GPUs' meters are the server's own source, the same for all jobs of the machine. */
+static void add_meters(struct answer *head, const struct hardware_reading *hardware,
+                       struct status_session *session)
+{
+    for (uint32_t i = 0; i < session->process_count; i++) {
+        struct status_process *process = &session->processes[i];
+
+        if (session->from_file || hardware->state == WIRE_STATE_UNKNOWN)
+            continue;
+        process->capabilities[process->capability_count++] = (struct status_capability){
+            .source = STATUS_SOURCE_NVML,
+            .state = hardware->state,
+            .reason = arena_text(&head->arena, hardware->reason),
+            .detail =
+                hardware->driver[0] == '\0'
+                    ? ""
+                    : arena_print(&head->arena, "driver %s, %u GPUs", hardware->driver,
+                                  hardware->device_count + hardware->devices_unseen),
+            .cost_ns = (double)NAN,
+            .events_per_s = (double)NAN};
+    }
+}
+
 static void sort_newest_first(struct status_session *sessions, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++) {
@@ -298,6 +321,8 @@ int status_query(struct store *store, const struct selection *selection,
         if (store->sessions[i]->process_count > 0)
             error = fill_session(&answer->head, store->sessions[i],
                                  &answer->sessions[answer->session_count++]);
+    for (uint32_t i = 0; i < answer->session_count && error == 0; i++)
+        add_meters(&answer->head, &store->hardware.now, &answer->sessions[i]);
     pthread_rwlock_unlock(&store->lock);
     sort_newest_first(answer->sessions, answer->session_count);
     return error;

@@ -14,8 +14,11 @@ struct status_fact {
     double number;    /* the others; a bool is 0 or 1 */
 };
 
+/* A source of the server's own, beside those of the process. */
+#define STATUS_SOURCE_NVML WIRE_SOURCES
+
 struct status_capability {
-    enum wire_source source;
+    uint32_t source; /* enum wire_source, or STATUS_SOURCE_NVML */
     enum wire_source_state state;
     const char *reason, *detail;
     uint64_t events, lost;

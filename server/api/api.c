@@ -181,7 +181,8 @@ const char *api_source_name(int wire_source)
                                         [WIRE_SOURCE_CUPTI] = "cupti",
                                         [WIRE_SOURCE_PYTHON] = "python",
                                         [WIRE_SOURCE_FRAMEWORK] = "framework",
-                                        [WIRE_SOURCE_STACKS] = "stacks"};
+                                        [WIRE_SOURCE_STACKS] = "stacks",
+                                        [STATUS_SOURCE_NVML] = "nvml"};
 
     return NAME_OF(names, wire_source);
 }

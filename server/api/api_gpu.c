@@ -1,5 +1,7 @@
-/* GET /api/gpu: each instant of a device once, by use or by what it waits for. */
+/* GET /api/gpu: each instant of a device once, by use or by what it waits for; and what
+ * the devices say of themselves. */
 #include "api/api.h"
+#include "api/hardware_json.h"
 #include "api/json.h"
 #include "query/gpu_query.h"
 #include "query/steps_query.h"
@@ -67,6 +69,8 @@ cJSON *gpu_json(const struct gpu_answer *answer)
     list = cJSON_AddArrayToObject(body, "devices");
     for (uint32_t i = 0; i < answer->device_count; i++)
         cJSON_AddItemToArray(list, device_json(&answer->devices[i]));
+    if (answer->hardware.driver != NULL) /* it was asked for */
+        hardware_json(body, &answer->hardware);
     return body;
 }
 

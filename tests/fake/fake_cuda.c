@@ -3,6 +3,7 @@
 #include "fake_cuda.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static _Atomic int initialized;
@@ -36,6 +37,22 @@ int cuDeviceGetCount(int *count)
     if (!initialized)
         return 3;
     *count = devices();
+    return 0;
+}
+
+int cuDeviceGet(int *device, int ordinal)
+{
+    *device = ordinal;
+    return ordinal >= 0 && ordinal < devices() ? 0 : 101;
+}
+
+/* The fake NVML's devices, from the one on that FAKE_CUDA_FIRST numbers. */
+int cuDeviceGetPCIBusId(char *place, int bytes, int device)
+{
+    const char *first = getenv("FAKE_CUDA_FIRST");
+    long bus = 0x3b + device + (first != NULL ? strtol(first, NULL, 10) : 0);
+
+    snprintf(place, (size_t)bytes, "0000:%02lX:00.0", bus);
     return 0;
 }
 

@@ -2,11 +2,13 @@
 
 #include "probe/cupti/state.h"
 #include "probe/probe.h"
+#include "wire/facts.h"
 
 #define POLL_MS       100u
 #define REST_MS       1000u
 #define SEGMENT_TRIES 600u
 #define LIBRARY_TRIES 60u
+#define PLACES_BYTES  512u /* of 36 devices */
 
 static bool wait_for_segment(const struct arrival *arrival)
 {
@@ -61,8 +63,13 @@ static bool wait_for_library(struct cupti_library *library,
 
 bool arrive(struct cupti_library *library, const struct arrival *arrival)
 {
-    return wait_for_segment(arrival) && wait_for_device(arrival) &&
-           wait_for_library(library, arrival);
+    char places[PLACES_BYTES];
+
+    if (!wait_for_segment(arrival) || !wait_for_device(arrival))
+        return false;
+    if (cupti_driver_places(places, sizeof(places)))
+        probe_fact_text(FACT_DEVICE_PCI, places);
+    return wait_for_library(library, arrival);
 }
 
 static void never_called(void *user, uint32_t domain, uint32_t call, const void *data)

@@ -53,6 +53,39 @@ enum cupti_driver cupti_driver_state(void)
                                                 : CUPTI_DRIVER_NO_GPU;
 }
 
+bool cupti_driver_places(char *text, size_t bytes)
+{
+    void *handle = driver();
+    int (*count)(int *) = atomic_load_explicit(&count_devices, memory_order_relaxed);
+    int (*get)(int *device, int ordinal) = NULL;
+    int (*get_place)(char *place, int bytes, int device) = NULL;
+    int devices = 0, device;
+    size_t used = 0;
+
+    text[0] = '\0';
+    if (handle == NULL || count == NULL || count(&devices) != CUDA_SUCCESS)
+        return false;
+    *(void **)&get = dlsym(handle, "cuDeviceGet");
+    *(void **)&get_place = dlsym(handle, "cuDeviceGetPCIBusId");
+    for (int i = 0; get != NULL && get_place != NULL && i < devices; i++) {
+        char place[32] = "";
+
+        if (get(&device, i) != CUDA_SUCCESS ||
+            get_place(place, sizeof(place), device) != CUDA_SUCCESS)
+            break;
+        size_t length = strnlen(place, sizeof(place));
+
+        if (length + 2 > bytes - used)
+            break;
+        if (used > 0)
+            text[used++] = ' ';
+        memcpy(text + used, place, length);
+        used += length;
+        text[used] = '\0';
+    }
+    return used > 0;
+}
+
 /* The newest CUDA that the driver can serve: 12, 13; 0 unknown. */
 static int driver_major(void)
 {

@@ -73,6 +73,10 @@ enum cupti_driver {
 /* Asks the driver, if it is mapped, how many devices it has. */
 enum cupti_driver cupti_driver_state(void);
 
+/* Where the devices sit on the PCI bus, in CUDA's order, with a blank between: as many as
+ * have room. The driver is ready. False when it does not tell. */
+MUST_CHECK bool cupti_driver_places(char *text, size_t bytes);
+
 /* Finds libcupti: mapped, else beside the CUDA runtime that is, else where the loader
  * looks, of the runtime's major version. 0, or -ENOENT and a sentence (static). The
  * driver is ready. */

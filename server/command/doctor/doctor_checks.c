@@ -11,12 +11,14 @@
 #include "command/live/holder.h"
 #include "command/live/launch.h"
 #include "command/live/limits.h"
+#include "ingest/nvml/nvml.h"
 #include "wire/clock.h"
 #include "wire/segment.h"
 
-#define MIB          (1024.0 * 1024)
-#define NFS_MAGIC    0x6969
-#define OLDEST_TORCH "2.2"
+#define MIB              (1024.0 * 1024)
+#define NFS_MAGIC        0x6969
+#define NVML_PATIENCE_MS 5000 /* an idle driver wakes up for it */
+#define OLDEST_TORCH     "2.2"
 #define NO_TORCH                                                                       \
     "Install PyTorch " OLDEST_TORCH                                                    \
     " or newer for this interpreter, or use trainglass.h"
@@ -233,6 +235,36 @@ static void look_gpu(const struct doctor *doctor, struct diagnosis *diagnosis)
                    "kernels, copies and waits, by the CUPTI that PyTorch brings");
 }
 
+/* The driver itself is asked, as the server would: it may be old, sick or shut out. */
+static void look_meters(const struct doctor *doctor, struct diagnosis *diagnosis)
+{
+    static struct hardware_reading reading;
+    struct nvml *nvml = nvml_start();
+    bool answered = nvml != NULL && nvml_wait(nvml, &reading, NVML_PATIENCE_MS);
+    bool mig = false;
+
+    (void)doctor;
+    nvml_stop(nvml);
+    if (!answered) {
+        doctor_say(diagnosis, DOCTOR_LIMITED, "Look for Xid in the kernel's log.",
+                   "the NVIDIA driver does not answer");
+        return;
+    }
+    for (uint32_t i = 0; i < reading.device_count; i++)
+        mig |= reading.devices[i].mig;
+    if (reading.state != WIRE_STATE_ACTIVE)
+        doctor_say(diagnosis, DOCTOR_LIMITED, "", "%s", reading.reason);
+    else if (mig)
+        doctor_say(
+            diagnosis, DOCTOR_LIMITED, "",
+            "%u GPUs, driver %s; MIG is on: power, clocks and memory are those of "
+            "whole GPUs, not of an instance",
+            reading.device_count, reading.driver);
+    else
+        doctor_say(diagnosis, DOCTOR_OK, "", "%u x %s, driver %s", reading.device_count,
+                   reading.devices[0].name, reading.driver);
+}
+
 static void look_stacks(const struct doctor *doctor, struct diagnosis *diagnosis)
 {
     if (doctor->interpreter[0] == '\0')
@@ -244,12 +276,20 @@ static void look_stacks(const struct doctor *doctor, struct diagnosis *diagnosis
 
 /* clang-format off: a table */
 const struct doctor_check doctor_checks[] = {
-    {"library", true, look_library},   {"shared memory", true, look_memory},
-    {"page", false, look_port},        {"earlier runs", false, look_state},
-    {"clock", false, look_clock},      {"limits", false, look_limits},
-    {"python", false, look_python},    {"steps, phases", false, look_steps},
-    {"cpu ops", false, look_ops},      {"cpu memory", false, look_ops},
-    {"nvtx ranges", false, look_nvtx}, {"gpu kernels", false, look_gpu},
-    {"stacks", false, look_stacks},    {NULL, false, NULL},
+    {"library", true, look_library},
+    {"shared memory", true, look_memory},
+    {"page", false, look_port},
+    {"earlier runs", false, look_state},
+    {"clock", false, look_clock},
+    {"limits", false, look_limits},
+    {"python", false, look_python},
+    {"steps, phases", false, look_steps},
+    {"cpu ops", false, look_ops},
+    {"cpu memory", false, look_ops},
+    {"nvtx ranges", false, look_nvtx},
+    {"gpu kernels", false, look_gpu},
+    {"gpu meters", false, look_meters},
+    {"stacks", false, look_stacks},
+    {NULL, false, NULL},
 };
 /* clang-format on */

@@ -1,0 +1,330 @@
+#include "ingest/nvml/read.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "wire/clock.h"
+
+#define RETRY_NS   INT64_C(30000000000) /* a driver may be loaded later */
+#define EVENTS_MAX 64                   /* in one look */
+#define UNKNOWN    ((double)NAN)
+
+static int64_t now_ns(void)
+{
+    return (int64_t)clock_ns(CLOCK_MONOTONIC);
+}
+
+/* ---- numbers ----------------------------------------------------------------------- */
+
+/* One device in one look: how it answered. */
+struct look {
+    const struct nvml_library *library;
+    struct nvml_device *handle;
+    struct hardware_device *device;
+    int lost; /* NVML_LOST or NVML_RESET_REQUIRED, when one of its calls said so */
+};
+
+static bool ok(struct look *look, int error)
+{
+    if (error == NVML_LOST || error == NVML_RESET_REQUIRED)
+        look->lost = error;
+    return error == NVML_OK;
+}
+
+static double ask(struct look *look, int (*call)(struct nvml_device *, uint32_t *),
+                  double scale)
+{
+    uint32_t value = 0;
+
+    return call != NULL && ok(look, call(look->handle, &value)) ? value * scale
+                                                                : UNKNOWN;
+}
+
+static double ask_of(struct look *look,
+                     int (*call)(struct nvml_device *, int, uint32_t *), int which,
+                     double scale)
+{
+    uint32_t value = 0;
+
+    return call != NULL && ok(look, call(look->handle, which, &value)) ? value * scale
+                                                                       : UNKNOWN;
+}
+
+static bool field_number(const struct nvml_field *field, uint64_t *number)
+{
+    switch (field->type) {
+    case 1:
+        *number = field->value.as_uint;
+        return true;
+    case 2:
+    case 3:
+        *number = field->value.as_u64;
+        return true;
+    case 4:
+        *number = field->value.as_i64 > 0 ? (uint64_t)field->value.as_i64 : 0;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---- what does not change ---------------------------------------------------------- */
+
+static void read_facts(struct look *look)
+{
+    const struct nvml_library *library = look->library;
+    struct hardware_device *device = look->device;
+    struct nvml_pci pci = {0};
+    uint32_t mig = 0, pending = 0;
+
+    if (library->name == NULL ||
+        !ok(look, library->name(look->handle, device->name, sizeof(device->name))))
+        device->name[0] = '\0';
+    if (library->uuid == NULL ||
+        !ok(look, library->uuid(look->handle, device->uuid, sizeof(device->uuid))))
+        device->uuid[0] = '\0';
+    device->name[sizeof(device->name) - 1] = '\0';
+    device->uuid[sizeof(device->uuid) - 1] = '\0';
+    device->place_known =
+        library->pci != NULL && ok(look, library->pci(look->handle, &pci));
+    /* Without a place of its own its number tells it from the others. */
+    device->place = device->place_known
+                        ? (struct hardware_place){pci.domain, pci.bus, pci.device}
+                        : (struct hardware_place){UINT32_MAX, device->index, 0};
+    device->mig = library->mig_mode != NULL &&
+                  ok(look, library->mig_mode(look->handle, &mig, &pending)) && mig == 1;
+    device->xids = UNKNOWN;
+}
+
+static void watch_xids(struct nvml_reader *reader, struct hardware_reading *reading)
+{
+    const struct nvml_library *library = &reader->library;
+
+    reader->events = NULL;
+    if (library->events_new == NULL || library->events_register == NULL ||
+        library->events_wait == NULL || library->events_new(&reader->events) != NVML_OK)
+        return;
+    for (uint32_t i = 0; i < reading->device_count; i++)
+        if (reader->handles[i] != NULL &&
+            library->events_register(reader->handles[i], NVML_EVENT_XID,
+                                     reader->events) == NVML_OK)
+            reading->devices[i].xids = 0;
+}
+
+static bool begin(struct nvml_reader *reader, struct hardware_reading *reading)
+{
+    const struct nvml_library *library = &reader->library;
+    uint32_t count = 0;
+
+    *reading = (struct hardware_reading){.state = WIRE_STATE_UNAVAILABLE};
+    if (nvml_library_open(&reader->library, reading->reason, sizeof(reading->reason)) !=
+        0)
+        return false;
+    int error = library->count(&count);
+
+    if (error != NVML_OK || count == 0) {
+        (void)snprintf(reading->reason, sizeof(reading->reason),
+                       error != NVML_OK ? "NVML cannot count the GPUs: error %d"
+                                        : "the NVIDIA driver sees no GPU",
+                       error);
+        nvml_library_close(&reader->library);
+        return false;
+    }
+    if (library->driver_version == NULL ||
+        library->driver_version(reading->driver, sizeof(reading->driver)) != NVML_OK)
+        reading->driver[0] = '\0';
+    reading->driver[sizeof(reading->driver) - 1] = '\0';
+    reading->device_count = count < HARDWARE_DEVICES ? count : HARDWARE_DEVICES;
+    reading->devices_unseen = count - reading->device_count;
+    memset(reader->link_ns, 0, sizeof(reader->link_ns));
+    for (uint32_t i = 0; i < reading->device_count; i++) {
+        struct look look = {library, NULL, &reading->devices[i], 0};
+
+        look.device->index = i;
+        reader->handles[i] = NULL;
+        if (ok(&look, library->handle(i, &reader->handles[i])))
+            look.handle = reader->handles[i];
+        else
+            reader->handles[i] = NULL;
+        if (look.handle != NULL)
+            read_facts(&look);
+        else
+            look.device->place = (struct hardware_place){UINT32_MAX, i, 0};
+    }
+    watch_xids(reader, reading);
+    reading->state = WIRE_STATE_ACTIVE;
+    return true;
+}
+
+/* ---- what does --------------------------------------------------------------------- */
+
+static void read_processes(struct look *look)
+{
+    /* Aligned for the records, and long enough for the longest known. */
+    static _Alignas(8) char room[HARDWARE_PROCESSES * NVML_PROCESS_LONGEST];
+    struct hardware_device *device = look->device;
+    uint32_t count = HARDWARE_PROCESSES;
+
+    device->process_count = 0;
+    device->processes_known =
+        look->library->processes != NULL &&
+        ok(look, look->library->processes(look->handle, &count, room)) &&
+        count <= HARDWARE_PROCESSES;
+    for (uint32_t i = 0; device->processes_known && i < count; i++) {
+        struct nvml_process one;
+
+        memcpy(&one, room + i * sizeof(one), sizeof(one));
+        device->processes[device->process_count++] = (struct hardware_process){
+            one.pid, one.bytes == UINT64_MAX ? UNKNOWN : (double)one.bytes};
+    }
+}
+
+static void read_memory(struct look *look)
+{
+    struct nvml_memory memory;
+    bool known = look->library->memory != NULL &&
+                 ok(look, look->library->memory(look->handle, &memory));
+
+    look->device->total_bytes = known ? (double)memory.total : UNKNOWN;
+    look->device->sample.used_bytes = known ? (double)memory.used : UNKNOWN;
+}
+
+static double read_ecc(struct look *look, int error)
+{
+    uint64_t count = 0;
+
+    return look->library->ecc != NULL &&
+                   ok(look,
+                      look->library->ecc(look->handle, error, NVML_VOLATILE, &count))
+               ? (double)count
+               : UNKNOWN;
+}
+
+/* Bytes per second since the look before; NaN at the first and where there is none. */
+static float link_rate(struct nvml_reader *reader, uint32_t index, uint32_t way,
+                       const struct nvml_field *field)
+{
+    int64_t now = now_ns(), before = reader->link_ns[index][way];
+    uint64_t old = reader->link_bytes[index][way], kib = 0;
+
+    if (field->error != NVML_OK || !field_number(field, &kib)) {
+        reader->link_ns[index][way] = 0;
+        return NAN;
+    }
+    reader->link_bytes[index][way] = kib * 1024;
+    reader->link_ns[index][way] = now;
+    if (before == 0 || now <= before || kib * 1024 < old)
+        return NAN;
+    return (float)((double)(kib * 1024 - old) * 1e9 / (double)(now - before));
+}
+
+static void read_links(struct nvml_reader *reader, struct look *look)
+{
+    struct hardware_sample *sample = &look->device->sample;
+    struct nvml_field fields[2] = {
+        {.id = NVML_FIELD_NVLINK_SENT, .scope = NVML_ALL_LINKS},
+        {.id = NVML_FIELD_NVLINK_RECEIVED, .scope = NVML_ALL_LINKS}};
+
+    sample->nvlink_sent = sample->nvlink_received = NAN;
+    if (look->library->fields == NULL ||
+        !ok(look, look->library->fields(look->handle, 2, fields)))
+        return;
+    sample->nvlink_sent = link_rate(reader, look->device->index, 0, &fields[0]);
+    sample->nvlink_received = link_rate(reader, look->device->index, 1, &fields[1]);
+}
+
+static void read_sample(struct look *look)
+{
+    const struct nvml_library *library = look->library;
+    struct hardware_sample *sample = &look->device->sample;
+    struct nvml_utilization used = {0, 0};
+    uint64_t energy = 0, slowed = 0;
+    bool known = library->utilization != NULL &&
+                 ok(look, library->utilization(look->handle, &used));
+
+    sample->busy_share = known ? (float)used.gpu / 100 : NAN;
+    sample->memory_busy_share = known ? (float)used.memory / 100 : NAN;
+    known = library->energy_mj != NULL &&
+            ok(look, library->energy_mj(look->handle, &energy));
+    sample->energy_j = known ? (double)energy / 1e3 : UNKNOWN;
+    sample->slowed_known =
+        library->slowed != NULL && ok(look, library->slowed(look->handle, &slowed));
+    sample->slowed = sample->slowed_known ? (uint32_t)slowed : 0;
+    sample->power_w = (float)ask(look, library->power_mw, 1e-3);
+    sample->temperature_c = (float)ask_of(look, library->temperature, NVML_DIE, 1);
+    sample->sm_mhz = (float)ask_of(look, library->clock_mhz, NVML_CLOCK_SM, 1);
+    sample->memory_mhz = (float)ask_of(look, library->clock_mhz, NVML_CLOCK_MEMORY, 1);
+    sample->pcie_sent =
+        (float)ask_of(look, library->pcie_kb_per_s, NVML_PCIE_SENT, 1e3);
+    sample->pcie_received =
+        (float)ask_of(look, library->pcie_kb_per_s, NVML_PCIE_RECEIVED, 1e3);
+}
+
+static void read_device(struct nvml_reader *reader, struct look *look)
+{
+    const struct nvml_library *library = look->library;
+    struct hardware_device *device = look->device;
+
+    read_sample(look);
+    read_memory(look);
+    read_links(reader, look);
+    read_processes(look);
+    device->power_limit_w = ask(look, library->power_limit_mw, 1e-3);
+    device->sm_max_mhz = ask_of(look, library->max_clock_mhz, NVML_CLOCK_SM, 1);
+    device->memory_max_mhz = ask_of(look, library->max_clock_mhz, NVML_CLOCK_MEMORY, 1);
+    device->pcie_generation = ask(look, library->pcie_generation, 1);
+    device->pcie_width = ask(look, library->pcie_width, 1);
+    device->ecc_corrected = read_ecc(look, NVML_CORRECTED);
+    device->ecc_uncorrected = read_ecc(look, NVML_UNCORRECTED);
+    device->sample.monotonic_ns = now_ns();
+    device->reason[0] = '\0';
+    if (look->lost != 0)
+        (void)snprintf(device->reason, sizeof(device->reason), "%s",
+                       look->lost == NVML_LOST
+                           ? "the GPU has fallen off the bus (NVML error 15)"
+                           : "the GPU must be reset before it works again (NVML error "
+                             "16)");
+}
+
+static void read_xids(struct nvml_reader *reader, struct hardware_reading *reading)
+{
+    struct nvml_event event;
+
+    for (int n = 0; reader->events != NULL && n < EVENTS_MAX; n++) {
+        memset(&event, 0, sizeof(event));
+        if (reader->library.events_wait(reader->events, &event, 0) != NVML_OK)
+            return;
+        for (uint32_t i = 0; i < reading->device_count; i++) {
+            struct hardware_device *device = &reading->devices[i];
+
+            if (event.type != NVML_EVENT_XID || reader->handles[i] != event.device)
+                continue;
+            device->xids++;
+            device->last_xid = (uint32_t)event.data;
+            device->last_xid_monotonic_ns = now_ns();
+        }
+    }
+}
+
+void nvml_read(struct nvml_reader *reader, struct hardware_reading *reading)
+{
+    if (!reader->library.open) {
+        if (now_ns() < reader->retry_ns)
+            return;
+        reader->retry_ns = now_ns() + RETRY_NS;
+        if (!begin(reader, reading))
+            return;
+    }
+    for (uint32_t i = 0; i < reading->device_count; i++) {
+        struct look look = {&reader->library, reader->handles[i], &reading->devices[i],
+                            0};
+
+        if (look.handle != NULL)
+            read_device(reader, &look);
+        else
+            (void)snprintf(look.device->reason, sizeof(look.device->reason),
+                           "the driver does not give access to this GPU");
+    }
+    read_xids(reader, reading);
+}

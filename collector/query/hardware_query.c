@@ -1,0 +1,387 @@
+#include "query/hardware_query.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "query/parts.h"
+#include "query/pick.h"
+#include "wire/clock.h"
+#include "wire/facts.h"
+
+#define UNKNOWN ((double)NAN)
+
+/* Idle clocks and clocks that somebody chose cost no speed that could be had. */
+#define COSTS_SPEED                                                                    \
+    (HARDWARE_SLOWED_POWER_CAP | HARDWARE_SLOWED_HARDWARE | HARDWARE_SLOWED_THERMAL |  \
+     HARDWARE_SLOWED_THERMAL_HARD | HARDWARE_SLOWED_POWER_BRAKE)
+
+static void sample_values(const struct hardware_sample *sample, double *values)
+{
+    const double all[HARDWARE_COLUMNS] = {
+        [HARDWARE_BUSY] = (double)sample->busy_share,
+        [HARDWARE_MEMORY_BUSY] = (double)sample->memory_busy_share,
+        [HARDWARE_USED_BYTES] = sample->used_bytes,
+        [HARDWARE_POWER_W] = (double)sample->power_w,
+        [HARDWARE_TEMPERATURE_C] = (double)sample->temperature_c,
+        [HARDWARE_SM_MHZ] = (double)sample->sm_mhz,
+        [HARDWARE_MEMORY_MHZ] = (double)sample->memory_mhz,
+        [HARDWARE_PCIE_SENT] = (double)sample->pcie_sent,
+        [HARDWARE_PCIE_RECEIVED] = (double)sample->pcie_received,
+        [HARDWARE_NVLINK_SENT] = (double)sample->nvlink_sent,
+        [HARDWARE_NVLINK_RECEIVED] = (double)sample->nvlink_received,
+        [HARDWARE_SLOWED] =
+            sample->slowed_known ? (sample->slowed & COSTS_SPEED) != 0 : UNKNOWN};
+
+    memcpy(values, all, sizeof(all));
+}
+
+/* ---- the machine ------------------------------------------------------------------- */
+
+static void fill_row(struct arena *arena, const struct hardware_device *device,
+                     struct hardware_row *row)
+{
+    int64_t age = (int64_t)clock_ns(CLOCK_MONOTONIC) - device->sample.monotonic_ns;
+    bool current = device->reason[0] == '\0' && age < HARDWARE_CURRENT_NS;
+
+    *row = (struct hardware_row){
+        .name = arena_text(arena, device->name),
+        .uuid = arena_text(arena, device->uuid),
+        .pci = device->place_known
+                   ? arena_print(arena, "%04x:%02x:%02x.0", device->place.domain,
+                                 device->place.bus, device->place.device)
+                   : NULL,
+        .index = device->index,
+        .mig = device->mig,
+        .reason = arena_text(arena, device->reason),
+        .total_bytes = device->total_bytes,
+        .power_limit_w = device->power_limit_w,
+        .sm_max_mhz = device->sm_max_mhz,
+        .memory_max_mhz = device->memory_max_mhz,
+        .pcie_generation = device->pcie_generation,
+        .pcie_width = device->pcie_width,
+        .ecc_corrected = device->ecc_corrected,
+        .ecc_uncorrected = device->ecc_uncorrected,
+        .xids = device->xids,
+        .last_xid =
+            device->last_xid_monotonic_ns == 0 ? NOT_KNOWN : (int64_t)device->last_xid,
+        .last_xid_ns = NOT_KNOWN,
+        .slowed = current ? device->sample.slowed : 0,
+        .slowed_known = current && device->sample.slowed_known,
+        .energy_total_j = current ? device->sample.energy_j : UNKNOWN,
+        .job_bytes = UNKNOWN,
+        .other_bytes = UNKNOWN,
+        .processes_reason = "",
+        .energy_j = UNKNOWN,
+        .energy_span_ns = UNKNOWN,
+        .joules_per_step = UNKNOWN,
+        .samples_per_joule = UNKNOWN};
+    for (uint32_t i = 0; i < HARDWARE_COLUMNS; i++)
+        row->now[i] = UNKNOWN;
+    if (current)
+        sample_values(&device->sample, row->now);
+}
+
+static int fill_rows(struct arena *arena, const struct hardware *hardware,
+                     struct hardware_answer *answer)
+{
+    const struct hardware_reading *now = &hardware->now;
+
+    *answer = (struct hardware_answer){.state = now->state,
+                                       .reason = arena_text(arena, now->reason),
+                                       .driver = arena_text(arena, now->driver),
+                                       .unseen = now->devices_unseen,
+                                       .joules_per_step = UNKNOWN,
+                                       .samples_per_joule = UNKNOWN};
+    if (now->state == WIRE_STATE_UNKNOWN)
+        answer->reason = "not asked yet: once a second while a process runs";
+    answer->rows = arena_new(arena, now->device_count, sizeof(*answer->rows));
+    if (answer->rows == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < now->device_count; i++)
+        fill_row(arena, &now->devices[i], &answer->rows[answer->row_count++]);
+    return 0;
+}
+
+int hardware_query(struct store *store, struct arena *arena,
+                   struct hardware_answer *answer)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    int error = fill_rows(arena, &store->hardware, answer);
+
+    pthread_rwlock_unlock(&store->lock);
+    return error;
+}
+
+/* ---- whose is it ------------------------------------------------------------------- */
+
+/* The fact lists the process's devices in CUDA's order: "0000:3b:00.0 0000:af:00.0". */
+static const char *process_places(const struct process *process)
+{
+    for (uint32_t i = 0; i < process->fact_count; i++)
+        if (strcmp(texts_get(process->texts, process->facts[i].key), FACT_DEVICE_PCI) ==
+            0)
+            return texts_get(process->texts, process->facts[i].text);
+    return "";
+}
+
+/* CUDA's number of a device in the process; -1: not its, or nobody knows. */
+static int cuda_index(const char *places, const struct hardware_device *device)
+{
+    int index = 0;
+
+    for (const char *at = places; device->place_known && *at != '\0'; index++) {
+        struct hardware_place place;
+
+        at += strspn(at, " ");
+        if (sscanf(at, "%8x:%2x:%2x", &place.domain, &place.bus, &place.device) == 3 &&
+            hardware_same_place(&place, &device->place))
+            return index;
+        at += strcspn(at, " ");
+    }
+    return -1;
+}
+
+static bool is_ours(const struct session *session, uint32_t pid)
+{
+    for (const struct process *process = session->processes; process != NULL;
+         process = process->next)
+        if (process->identity.pid == pid && process->identity.same_namespace &&
+            process->state == PROCESS_RUNNING)
+            return true;
+    return false;
+}
+
+static void share_memory(const struct pick *pick, const struct hardware_device *device,
+                         struct hardware_row *row)
+{
+    double ours = 0, others = 0;
+    bool found = false;
+
+    for (uint32_t i = 0; i < device->process_count; i++) {
+        bool own = is_ours(pick->session, device->processes[i].pid);
+
+        found |= own;
+        *(own ? &ours : &others) += device->processes[i].bytes;
+    }
+    if (!device->processes_known) {
+        row->processes_reason = "the driver does not tell which process uses what";
+    } else if (!found) {
+        row->processes_reason =
+            "the driver's list does not hold this job: it counts in "
+            "another PID namespace, or hides from this container";
+    } else {
+        row->job_bytes = ours;
+        row->other_bytes = others;
+        if (isnan(ours) || isnan(others))
+            row->processes_reason = "the driver does not tell how much each process "
+                                    "uses";
+    }
+}
+
+/* ---- energy ------------------------------------------------------------------------ */
+
+/* Training steps of a stretch, those at its edges by their part inside; and samples. */
+static void count_work(const struct pick *pick, const int64_t range[2], double *steps,
+                       double *samples)
+{
+    const struct steps *all = &pick->process->steps;
+
+    *steps = *samples = 0;
+    for (uint32_t i = steps_after(all, range[0]); i < steps_remembered(all); i++) {
+        const struct step *step = steps_at(all, i);
+        int64_t end = step->start_ns + step->duration_ns;
+        int64_t from = step->start_ns > range[0] ? step->start_ns : range[0];
+        int64_t to = end < range[1] ? end : range[1];
+
+        if (step->start_ns >= range[1])
+            break;
+        if ((step->flags & EVENT_STEP_VALIDATION) != 0 || to <= from)
+            continue;
+        double part = (double)(to - from) / (double)step->duration_ns;
+
+        *steps += part;
+        *samples += part * (double)step->samples;
+    }
+}
+
+/* By the device's own counter, else by its power between two samples. */
+static double energy_between(const struct hardware_sample *from,
+                             const struct hardware_sample *to)
+{
+    double seconds = (double)(to->monotonic_ns - from->monotonic_ns) / 1e9;
+
+    if (!isnan(from->energy_j) && !isnan(to->energy_j) &&
+        to->energy_j >= from->energy_j)
+        return to->energy_j - from->energy_j;
+    return ((double)from->power_w + (double)to->power_w) / 2 * seconds;
+}
+
+struct stretch {
+    const struct hardware *hardware;
+    const struct hardware_device *device;
+    uint32_t first, last; /* points of the window: [first, last) */
+    int64_t zero_ns;      /* of the session */
+};
+
+static struct stretch window_points(const struct pick *pick,
+                                    const struct hardware_device *device)
+{
+    const struct answer_window *window = &pick->head->window;
+    struct stretch stretch = {.hardware = &pick->store->hardware,
+                              .device = device,
+                              .zero_ns = pick->session->zero_monotonic_ns};
+    uint32_t count = hardware_points(stretch.hardware, device), at = 0;
+
+    while (at < count && hardware_point(stretch.hardware, device, at)->monotonic_ns -
+                                 stretch.zero_ns <
+                             window->from_ns)
+        at++;
+    stretch.first = at;
+    while (at < count && hardware_point(stretch.hardware, device, at)->monotonic_ns -
+                                 stretch.zero_ns <=
+                             window->to_ns)
+        at++;
+    stretch.last = at;
+    return stretch;
+}
+
+static void sum_energy(const struct pick *pick, const struct stretch *stretch,
+                       struct hardware_row *row)
+{
+    double energy = 0, steps, samples;
+    int64_t range[2];
+
+    if (stretch->last < stretch->first + 2)
+        return;
+    for (uint32_t i = stretch->first + 1; i < stretch->last; i++)
+        energy +=
+            energy_between(hardware_point(stretch->hardware, stretch->device, i - 1),
+                           hardware_point(stretch->hardware, stretch->device, i));
+    range[0] = hardware_point(stretch->hardware, stretch->device, stretch->first)
+                   ->monotonic_ns -
+               stretch->zero_ns;
+    range[1] = hardware_point(stretch->hardware, stretch->device, stretch->last - 1)
+                   ->monotonic_ns -
+               stretch->zero_ns;
+    row->energy_j = energy;
+    row->energy_span_ns = (double)(range[1] - range[0]);
+    count_work(pick, range, &steps, &samples);
+    if (steps > 0)
+        row->joules_per_step = energy / steps;
+    if (samples > 0 && energy > 0)
+        row->samples_per_joule = samples / energy;
+}
+
+/* ---- points ------------------------------------------------------------------------ */
+
+static void mean_point(const struct stretch *stretch, uint32_t first, uint32_t last,
+                       struct hardware_point *point)
+{
+    double counts[HARDWARE_COLUMNS] = {0}, values[HARDWARE_COLUMNS];
+
+    *point = (struct hardware_point){
+        .time_ns =
+            hardware_point(stretch->hardware, stretch->device, first)->monotonic_ns -
+            stretch->zero_ns};
+    for (uint32_t i = first; i < last; i++) {
+        sample_values(hardware_point(stretch->hardware, stretch->device, i), values);
+        for (uint32_t column = 0; column < HARDWARE_COLUMNS; column++)
+            if (!isnan(values[column])) {
+                point->values[column] += values[column];
+                counts[column]++;
+            }
+    }
+    for (uint32_t column = 0; column < HARDWARE_COLUMNS; column++)
+        point->values[column] =
+            counts[column] > 0 ? point->values[column] / counts[column] : UNKNOWN;
+}
+
+static int fill_points(struct arena *arena, const struct stretch *stretch,
+                       uint32_t most, struct hardware_row *row)
+{
+    uint32_t count = stretch->last - stretch->first;
+
+    most = most < HARDWARE_POINTS_MAX ? most : HARDWARE_POINTS_MAX;
+    row->points = arena_new(arena, most, sizeof(*row->points));
+    if (row->points == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0, group = most > 0 ? (count + most - 1) / most : 0; i < count;
+         i += group) {
+        uint32_t end = i + group < count ? i + group : count;
+
+        mean_point(stretch, stretch->first + i, stretch->first + end,
+                   &row->points[row->point_count++]);
+    }
+    return 0;
+}
+
+/* ---- all of it --------------------------------------------------------------------- */
+
+static int join_row(const struct pick *pick, const struct hardware_device *device,
+                    uint32_t points, struct hardware_row *row)
+{
+    const char *places = process_places(pick->process);
+    int index = cuda_index(places, device);
+    struct stretch stretch = window_points(pick, device);
+
+    /* Where nobody tells places, one GPU and one device are the same. */
+    if (places[0] == '\0' && pick->store->hardware.now.device_count == 1 &&
+        pick->process->gpu.table_count == 1)
+        index = 0;
+    if (index >= 0)
+        row->device = arena_print(&pick->head->arena, "cuda:%d", index);
+    if (device->last_xid_monotonic_ns != 0)
+        row->last_xid_ns = device->last_xid_monotonic_ns - stretch.zero_ns;
+    if (!pick->head->live) {
+        for (uint32_t i = 0; i < HARDWARE_COLUMNS; i++)
+            row->now[i] = UNKNOWN;
+        row->slowed_known = false;
+        row->processes_reason = "the process has ended";
+    } else {
+        share_memory(pick, device, row);
+    }
+    sum_energy(pick, &stretch, row);
+    return fill_points(&pick->head->arena, &stretch, points, row);
+}
+
+static void sum_rows(struct hardware_answer *answer)
+{
+    double joules = 0, samples = 0;
+    bool any = false;
+
+    for (uint32_t i = 0; i < answer->row_count; i++) {
+        const struct hardware_row *row = &answer->rows[i];
+
+        if (row->device == NULL)
+            continue;
+        any = true;
+        joules += row->joules_per_step;
+        samples += 1 / row->samples_per_joule;
+    }
+    answer->joules_per_step = any ? joules : UNKNOWN;
+    answer->samples_per_joule = any ? 1 / samples : UNKNOWN;
+}
+
+int parts_hardware(const struct pick *pick, uint32_t points,
+                   struct hardware_answer *answer)
+{
+    const struct hardware *hardware = &pick->store->hardware;
+    int error = 0;
+
+    if (pick->head->from_file) {
+        *answer = (struct hardware_answer){
+            .state = WIRE_STATE_UNAVAILABLE,
+            .reason = "a trace file says nothing of its machine",
+            .driver = "",
+            .joules_per_step = UNKNOWN,
+            .samples_per_joule = UNKNOWN};
+        return 0;
+    }
+    error = fill_rows(&pick->head->arena, hardware, answer);
+    for (uint32_t i = 0; i < answer->row_count && error == 0; i++)
+        error = join_row(pick, &hardware->now.devices[i], points, &answer->rows[i]);
+    sum_rows(answer);
+    return error;
+}

@@ -1,0 +1,70 @@
+/* What the GPUs of this machine say of themselves: power, clocks, memory, links, faults;
+ * and what a step costs in energy. */
+#ifndef QUERY_HARDWARE_QUERY_H
+#define QUERY_HARDWARE_QUERY_H
+
+#include "aggregate/hardware.h"
+#include "query/answer.h"
+
+#define HARDWARE_POINTS_MAX 600u /* of one device in an answer: means beyond */
+#define HARDWARE_CURRENT_NS INT64_C(5000000000) /* an older sample is not "now" */
+
+/* Of HARDWARE_COLUMNS: what a point has beside its time, in this order. */
+enum hardware_column {
+    HARDWARE_BUSY,
+    HARDWARE_MEMORY_BUSY,
+    HARDWARE_USED_BYTES,
+    HARDWARE_POWER_W,
+    HARDWARE_TEMPERATURE_C,
+    HARDWARE_SM_MHZ,
+    HARDWARE_MEMORY_MHZ,
+    HARDWARE_PCIE_SENT,
+    HARDWARE_PCIE_RECEIVED,
+    HARDWARE_NVLINK_SENT,
+    HARDWARE_NVLINK_RECEIVED,
+    HARDWARE_SLOWED, /* share of the samples with a reason that costs speed */
+    HARDWARE_COLUMNS,
+};
+
+struct hardware_point {
+    int64_t time_ns; /* on the session's axis; the first of those that it stands for */
+    double values[HARDWARE_COLUMNS];
+};
+
+struct hardware_row {
+    const char
+        *device; /* "cuda:0" in the selected process; NULL: not its, or unknown */
+    const char *name, *uuid, *pci;
+    uint32_t index; /* as nvidia-smi counts */
+    bool mig;
+    const char *reason; /* why it tells nothing; "" it does */
+    double total_bytes, power_limit_w, sm_max_mhz, memory_max_mhz;
+    double pcie_generation, pcie_width, ecc_corrected, ecc_uncorrected, xids;
+    int64_t last_xid, last_xid_ns; /* NOT_KNOWN none */
+    double now[HARDWARE_COLUMNS];  /* NaN where the newest sample is old */
+    uint32_t slowed;               /* HARDWARE_SLOWED_* of that sample */
+    bool slowed_known;
+    double energy_total_j; /* since the driver was loaded */
+    /* Of device memory: the selected session's, and that of other processes. */
+    double job_bytes, other_bytes;
+    const char *processes_reason; /* why these are not known; "" they are */
+    /* In the window, validation and pauses too. */
+    double energy_j, energy_span_ns, joules_per_step, samples_per_joule;
+    struct hardware_point *points;
+    uint32_t point_count;
+};
+
+struct hardware_answer {
+    enum wire_source_state state; /* UNKNOWN: nobody has looked yet */
+    const char *reason, *driver;
+    struct hardware_row *rows;
+    uint32_t row_count, unseen;
+    /* Over the process's devices together; NaN when one of them is not known. */
+    double joules_per_step, samples_per_joule;
+};
+
+/* The machine alone: rows without points, devices and energy. Everything is in `arena`. */
+MUST_CHECK int hardware_query(struct store *store, struct arena *arena,
+                              struct hardware_answer *answer);
+
+#endif
