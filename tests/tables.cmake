@@ -14,6 +14,10 @@ unit_test(owners LIBS findings m)
 unit_test(history LIBS findings m)
 unit_test(numbers LIBS query m)
 
+# bench_memory.py has the server read it.
+add_executable(hour bench/hour.c)
+target_link_libraries(hour PRIVATE wire project_warnings)
+
 # bench.sh runs it.
 add_executable(bench_fold bench/bench_fold.c)
 target_link_libraries(bench_fold PRIVATE ingest project_warnings)
