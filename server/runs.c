@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -39,6 +40,7 @@ struct folded {
     enum process_state state;
     uint64_t steps;
     int64_t at_ms;
+    bool final; /* whole since a server saw it end: what is left of its rings is less */
 };
 
 struct runs {
@@ -174,10 +176,11 @@ static bool write_row(struct runs *runs, const struct status_session *session,
     bind_text(statement, 2, session->name);
     bind_text(statement, 3, api_state_name((int)session->state));
     sqlite3_bind_int64(statement, 4, session->start_unix_ns / 1000000);
-    sqlite3_bind_int64(statement, 5,
-                       now_ms - (int64_t)(session->last_event_age_ns > 0
-                                              ? session->last_event_age_ns / 1e6
-                                              : 0));
+    if (!isnan(session->last_event_age_ns))
+        sqlite3_bind_int64(statement, 5,
+                           now_ms - (int64_t)(session->last_event_age_ns / 1e6));
+    else if (session->state == PROCESS_RUNNING)
+        sqlite3_bind_int64(statement, 5, now_ms);
     sqlite3_bind_int64(statement, 6, (sqlite3_int64)session->steps);
     sqlite3_bind_double(statement, 7, session->step_ns / 1e6); /* NaN becomes NULL */
     bind_text(statement, 8, texts->ending);
@@ -249,6 +252,36 @@ static struct folded *folded_of(struct runs *runs, const char *session)
     return oldest;
 }
 
+/* Did a server before us write how it ended, with a mean of its steps? */
+static bool is_kept(struct runs *runs, const struct status_session *session)
+{
+    sqlite3_stmt *row =
+        prepare(runs, "SELECT 1 FROM runs WHERE session=? AND state IN "
+                      "('ended','crashed') AND (step_ms IS NOT NULL OR steps=0)");
+    bool kept;
+
+    if (row == NULL)
+        return false;
+    bind_text(row, 1, session->id);
+    kept = sqlite3_step(row) == SQLITE_ROW;
+    sqlite3_finalize(row);
+    return kept;
+}
+
+/* Has the collector read what a row needs? A query for it asks the collector to. */
+static bool is_read(struct store *store, const struct status_session *session)
+{
+    struct selection whose = {.rank = SELECT_ANY};
+    struct status_brief brief;
+
+    if (!session->unread)
+        return true;
+    (void)snprintf(whose.session, sizeof(whose.session), "%s", session->id);
+    if (status_brief_query(store, &whose, &brief) == 0)
+        answer_free(&brief.head);
+    return false;
+}
+
 static void fold_session(struct runs *runs, struct store *store,
                          const struct status_session *session, bool all)
 {
@@ -260,7 +293,14 @@ static void fold_session(struct runs *runs, struct store *store,
     struct run_texts texts;
     bool kept;
 
-    if (session->from_file || !changed || !due)
+    if (session->from_file || !changed || !due || folded->final)
+        return;
+    if (ended && folded->at_ms == 0 && is_kept(runs, session)) {
+        folded->final = true;
+        mark_done(session);
+        return;
+    }
+    if (!is_read(store, session))
         return;
     folded->state = session->state;
     folded->steps = session->steps;
@@ -312,8 +352,11 @@ static cJSON *row_json(sqlite3_stmt *row, const char *host)
     json_text(run, "host", host);
     json_text(run, "state", (const char *)sqlite3_column_text(row, 2));
     json_integer(run, "start_unix_ms", sqlite3_column_int64(row, 3));
-    json_integer(run, "duration_ms",
-                 sqlite3_column_int64(row, 4) - sqlite3_column_int64(row, 3));
+    if (sqlite3_column_type(row, 4) == SQLITE_NULL) /* no event said when it ended */
+        cJSON_AddNullToObject(run, "duration_ms");
+    else
+        json_integer(run, "duration_ms",
+                     sqlite3_column_int64(row, 4) - sqlite3_column_int64(row, 3));
     json_integer(run, "steps", sqlite3_column_int64(row, 5));
     if (sqlite3_column_type(row, 6) == SQLITE_NULL)
         cJSON_AddNullToObject(run, "step_ms");

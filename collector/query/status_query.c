@@ -226,7 +226,8 @@ static int fill_session(struct answer *head, const struct session *session,
                                   .world_size = chosen->identity.world_size,
                                   .step_ns = (double)NAN,
                                   .rev = chosen->rev,
-                                  .from_file = session->from_file};
+                                  .from_file = session->from_file,
+                                  .unread = chosen->unread};
     if (chosen->steps.train != NULL && chosen->steps.train->count > 0)
         to->step_ns =
             chosen->steps.train->total_ns / (double)chosen->steps.train->count;

@@ -88,6 +88,7 @@ struct status_session {
     double step_ns; /* mean of the default process; NaN before there is one */
     uint64_t rev;
     bool from_file; /* a trace file */
+    bool unread;    /* ended, and the default process's events are not folded yet */
     struct status_end end;
     struct status_process *processes;
     uint32_t process_count;

@@ -158,6 +158,36 @@ class TablesTest(LiveTest):
         self.assertEqual([(r["steps"], r["state"]) for r in runs], [(20, "ended")])
         self.assertEqual(self.ask("/api/status")["sessions"], [])
 
+    def runs_when_folded(self, count):
+        """The rows of ended runs, when each of their segments is marked as safe."""
+        wait_for(lambda: len(list(self.directory.glob("*.done"))) == count, "every run's mark")
+        return self.ask("/api/runs")["runs"]
+
+    def test_runs_that_no_server_watched_are_told_whole(self):
+        walls = {}
+        for steps in (20, 30, 40):
+            began = time.monotonic()
+            self.job("--steps", steps, "--step-ms", 1).wait()
+            walls[steps] = (time.monotonic() - began) * 1000
+        self.serve()
+        runs = self.runs_when_folded(3)
+        self.assertEqual([r["steps"] for r in runs], [40, 30, 20])
+        for run in runs:
+            self.assertGreater(run["step_ms"], 0, run)
+            self.assertLess(run["duration_ms"], walls[run["steps"]] + 1, run)
+
+    def test_a_new_server_leaves_what_the_old_one_told_of_ended_runs(self):
+        server = self.serve()
+        for steps in (20, 30, 40):
+            self.job("--steps", steps, "--step-ms", 1).wait()
+        told = self.runs_when_folded(3)
+        server.terminate()
+        server.wait()
+        for mark in self.directory.glob("*.done"):
+            mark.unlink()
+        self.serve()
+        self.assertEqual(self.runs_when_folded(3), told)
+
     def test_a_damaged_run_store_is_switched_off_with_a_reason(self):
         folder = self.state_folder()
         folder.mkdir(parents=True)
