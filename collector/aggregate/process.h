@@ -89,6 +89,16 @@ struct process_linked {
     int64_t host_bytes, device_bytes;
 };
 
+/* What is sampled of a process once a second; rates are of the second before. */
+enum process_load {
+    PROCESS_LOAD_RSS,    /* bytes */
+    PROCESS_LOAD_CPU,    /* of one core */
+    PROCESS_LOAD_DELAY,  /* share of the time that its first thread waited for a core */
+    PROCESS_LOAD_FAULTS, /* pages a second that the kernel made anew */
+    PROCESS_LOADS,
+};
+_Static_assert(PROCESS_LOADS <= SERIES_CHANNELS, "a series holds them");
+
 struct process {
     struct process *next; /* of its session, in the order they came */
     uint32_t serial;      /* unique in the store */
@@ -123,7 +133,7 @@ struct process {
     uint32_t linked_count;
     bool linked_devices, linked_memory; /* the file tells of them */
     struct ops_group *groups[GROUPS];   /* of a file; NULL where not asked for */
-    struct series rss;                  /* resident bytes, CPU share of one core */
+    struct series rss;                  /* by enum process_load */
     double rss_bytes, cpu_share;        /* NaN unknown */
     struct process_fact facts[WIRE_FACTS];
     uint32_t fact_count;

@@ -187,9 +187,21 @@ static void rates(const struct host *host, const struct host_counters *now,
                     : NAN;
 }
 
-/* CPU ticks and resident pages of a process, if the pid is still its own. */
-static bool read_process(const struct process *process, uint64_t *ticks,
-                         uint64_t *pages)
+/* How long the first thread waited for a core; 0 where the kernel does not say. */
+static uint64_t read_delay(uint32_t pid)
+{
+    char path[64], text[128];
+    uint64_t delay_ns;
+
+    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/schedstat", pid);
+    if (sscanf(group_slurp(path, text, sizeof(text)), "%*u %" SCNu64, &delay_ns) != 1)
+        return 0;
+    return delay_ns;
+}
+
+/* Counters and resident pages of a process, if the pid is still its own. */
+static bool read_process(const struct process *process,
+                         struct host_process_counters *now, uint64_t *pages)
 {
     char path[64], text[1024];
     uint64_t user, kernel, start;
@@ -201,11 +213,12 @@ static bool read_process(const struct process *process, uint64_t *ticks,
 
     if (fields == NULL ||
         sscanf(fields + 1,
-               " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64
-               " %*d %*d %*d %*d %*d %*d %" SCNu64 " %*u %" SCNu64,
-               &user, &kernel, &start, pages) != 4)
+               " %*c %*d %*d %*d %*d %*d %*u %" SCNu64 " %*u %*u %*u %" SCNu64
+               " %" SCNu64 " %*d %*d %*d %*d %*d %*d %" SCNu64 " %*u %" SCNu64,
+               &now->faults, &user, &kernel, &start, pages) != 5)
         return false;
-    *ticks = user + kernel;
+    now->ticks = user + kernel;
+    now->delay_ns = read_delay(process->identity.pid);
     return process->identity.start_ticks == 0 || start == process->identity.start_ticks;
 }
 
@@ -225,24 +238,32 @@ static struct host_process_counters *counters_of(struct host *host, uint32_t ser
 static void sample_process(struct host *host, const struct session *session,
                            struct process *process, int64_t now_ns)
 {
-    uint64_t ticks, pages;
+    struct host_process_counters now = {.serial = process->serial, .seen_ns = now_ns};
+    uint64_t pages;
 
     if (process->state != PROCESS_RUNNING || !process->identity.same_namespace ||
-        !read_process(process, &ticks, &pages))
+        !read_process(process, &now, &pages))
         return;
-    struct host_process_counters *counters = counters_of(host, process->serial);
-    double share = (double)NAN;
+    struct host_process_counters *before = counters_of(host, process->serial);
+    double unknown = (double)NAN;
+    double values[PROCESS_LOADS] = {(double)pages * (double)sysconf(_SC_PAGESIZE),
+                                    unknown, unknown, unknown};
 
-    if (counters->seen_ns != 0 && now_ns > counters->seen_ns)
-        share = difference(ticks, counters->ticks) / (double)sysconf(_SC_CLK_TCK) /
-                ((double)(now_ns - counters->seen_ns) / NS_PER_S);
-    counters->ticks = ticks;
-    counters->seen_ns = now_ns;
-    process->rss_bytes = (double)pages * (double)sysconf(_SC_PAGESIZE);
-    process->cpu_share = share;
-    double values[SERIES_CHANNELS] = {process->rss_bytes, share};
+    if (before->seen_ns != 0 && now_ns > before->seen_ns) {
+        double seconds = (double)(now_ns - before->seen_ns) / NS_PER_S;
 
-    series_add(&process->rss, now_ns - session->zero_monotonic_ns, 0, values, 2);
+        values[PROCESS_LOAD_CPU] = difference(now.ticks, before->ticks) /
+                                   (double)sysconf(_SC_CLK_TCK) / seconds;
+        values[PROCESS_LOAD_FAULTS] = difference(now.faults, before->faults) / seconds;
+        if (now.delay_ns != 0)
+            values[PROCESS_LOAD_DELAY] =
+                difference(now.delay_ns, before->delay_ns) / NS_PER_S / seconds;
+    }
+    *before = now;
+    process->rss_bytes = values[PROCESS_LOAD_RSS];
+    process->cpu_share = values[PROCESS_LOAD_CPU];
+    series_add(&process->rss, now_ns - session->zero_monotonic_ns, 0, values,
+               PROCESS_LOADS);
 }
 
 /* The GPUs' meters are read while a job runs, so that no idle driver is kept awake. */

@@ -96,6 +96,9 @@ int bottlenecks_query(struct store *store, const struct selection *selection,
     if (error == 0)
         error = list_peaks(answer);
     if (error == 0)
+        error = parts_rhythm(&pick, &answer->rhythm);
+    parts_load(&pick, &answer->load);
+    if (error == 0)
         error = parts_facts(&answer->head, pick.process, &answer->facts,
                             &answer->fact_count);
     answer->dataloader_share = answer->steps.train.phase_share[EVENT_PHASE_DATA];

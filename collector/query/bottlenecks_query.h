@@ -4,8 +4,10 @@
 
 #include "query/answer.h"
 #include "query/gpu_query.h"
+#include "query/load.h"
 #include "query/memory_query.h"
 #include "query/ops_query.h"
+#include "query/rhythm.h"
 #include "query/status_query.h"
 #include "query/steps_query.h"
 
@@ -27,6 +29,8 @@ struct bottlenecks_answer {
     struct ops_answer cpu, cuda; /* by self time */
     struct memory_answer memory; /* points empty */
     struct gpu_answer gpu;       /* points empty */
+    struct rhythm rhythm;
+    struct load load;
     struct status_fact *facts;   /* of the selected process */
     uint32_t fact_count;
     double dataloader_share;   /* waiting for the next batch, of the summed step time */

@@ -4,9 +4,11 @@
 
 #include "query/gpu_query.h"
 #include "query/hardware_query.h"
+#include "query/load.h"
 #include "query/memory_query.h"
 #include "query/ops_query.h"
 #include "query/pick.h"
+#include "query/rhythm.h"
 #include "query/status_query.h"
 #include "query/steps_query.h"
 
@@ -24,6 +26,10 @@ MUST_CHECK int parts_slow(const struct pick *pick, struct steps_answer *answer);
 
 /* After the rows: means, where these are a reduction. */
 MUST_CHECK int parts_means(const struct pick *pick, struct steps_answer *answer);
+
+/* After pick_window(). */
+MUST_CHECK int parts_rhythm(const struct pick *pick, struct rhythm *rhythm);
+void parts_load(const struct pick *pick, struct load *load);
 
 /* Why there are no steps, if there are none. */
 void parts_explain_steps(const struct pick *pick, struct answer *head);

@@ -1,0 +1,21 @@
+/* What the trainer and its loader's workers took of the machine in a window. */
+#ifndef QUERY_LOAD_H
+#define QUERY_LOAD_H
+
+#include <stdint.h>
+
+/* Means of samples of one second each; NaN where none lies in the window. */
+struct load {
+    uint32_t samples;        /* of the trainer, in the window */
+    double cpu_share;        /* of one core */
+    double delay_share;      /* of the time its first thread waited for a core */
+    double delay_error;      /* half of the 95 % interval of delay_share */
+    double faults_per_s;     /* pages that the kernel made anew */
+    uint32_t workers;        /* that were sampled */
+    double worker_cpu_share; /* mean of a worker, of one core */
+    double job_cores;        /* used by all processes of the session */
+    double core_limit;       /* cores that the container may use; NaN unlimited */
+    double machine_share;    /* of all cores that are busy, 0 to 1 */
+};
+
+#endif

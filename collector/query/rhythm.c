@@ -1,0 +1,369 @@
+/* Extra time of some steps, each instant under one cause. */
+#include "query/rhythm.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "query/numbers.h"
+#include "query/parts.h"
+
+/* A median of fewer says nothing. */
+#define STEPS_NEEDED 20u
+
+/* The run's first steps, when the window still holds them. */
+#define WARM_UP_MOST 100u
+#define WARM_UP_CALM 5u /* so many usual steps end it */
+#define WARM_UP_SLOW 1.5
+
+/* A period shows in four steps at least; two gaps alike may be chance. */
+#define PERIOD_NEEDED 4u
+#define PERIOD_GAPS   0.8 /* share of the gaps that must be alike */
+
+/* Buckets for a trend: numbers_slope() takes no more. */
+#define DRIFT_POINTS 64u
+#define DRIFT_LEAST  0.1 /* of the first level: less is no trend worth a name */
+
+#define PARTS (EVENT_PHASES + 1u) /* the phases, then other */
+
+struct item {
+    const struct step *step;
+    double left; /* of its duration, not explained yet */
+};
+
+struct work {
+    struct item *items;
+    double *numbers; /* scratch, one for each item */
+    uint32_t count;
+    double median, medians[PARTS];
+};
+
+static double part_ns(const struct step *step, uint32_t part)
+{
+    return part < EVENT_PHASES ? step_phase_ns(step, part) : step_other_ns(step);
+}
+
+static double median_part(struct work *work, uint32_t part)
+{
+    uint32_t known = 0;
+
+    for (uint32_t i = 0; i < work->count; i++) {
+        double ns = part_ns(work->items[i].step, part);
+
+        if (!isnan(ns))
+            work->numbers[known++] = ns;
+    }
+    numbers_sort(work->numbers, known);
+    return numbers_quantile(work->numbers, known, 0.5);
+}
+
+static double median_left(struct work *work)
+{
+    for (uint32_t i = 0; i < work->count; i++)
+        work->numbers[i] = work->items[i].left;
+    numbers_sort(work->numbers, work->count);
+    return numbers_quantile(work->numbers, work->count, 0.5);
+}
+
+/* Sums for one cause. */
+struct sums {
+    double ns, squares, grown[PARTS];
+    struct rhythm_extra extra;
+};
+
+static void take(const struct work *work, struct sums *sums, uint32_t i, double ns)
+{
+    struct item *item = &work->items[i];
+
+    item->left -= ns;
+    sums->ns += ns;
+    sums->squares += ns * ns;
+    sums->extra.steps++;
+    if (sums->extra.steps == 1 || ns > sums->extra.worst_ns) {
+        sums->extra.worst_ns = ns;
+        sums->extra.worst_step = (int64_t)item->step->number;
+    }
+    for (uint32_t part = 0; part < PARTS; part++) {
+        double grown = part_ns(item->step, part) - work->medians[part];
+
+        sums->grown[part] += isnan(grown) ? 0 : grown;
+    }
+}
+
+static struct rhythm_extra finish(const struct work *work, struct sums *sums)
+{
+    double n = work->count, mean = sums->ns / n;
+    double variance = (sums->squares - n * mean * mean) / (n - 1);
+
+    sums->extra.ns_per_step = mean;
+    sums->extra.error_ns =
+        numbers_t95(work->count) * sqrt(variance > 0 ? variance : 0) / sqrt(n);
+    sums->extra.part = EVENT_PHASES;
+    for (uint32_t part = 0; part < PARTS; part++)
+        if (sums->grown[part] > sums->grown[sums->extra.part])
+            sums->extra.part = part;
+    return sums->extra;
+}
+
+static void find_gc(struct work *work, struct rhythm *rhythm)
+{
+    struct sums sums = {0};
+
+    for (uint32_t i = 0; i < work->count; i++)
+        if (work->items[i].step->gc_ns > 0)
+            take(work, &sums, i, (double)work->items[i].step->gc_ns);
+    if (sums.extra.steps > 0)
+        rhythm->gc = finish(work, &sums);
+}
+
+/* Over the median; what is below is nothing to win. */
+static double over_of(const struct work *work, uint32_t i)
+{
+    double over = work->items[i].left - work->median;
+
+    return over > 0 ? over : 0;
+}
+
+static void find_warm_up(struct work *work, struct rhythm *rhythm)
+{
+    uint32_t most = work->count / 4 < WARM_UP_MOST ? work->count / 4 : WARM_UP_MOST;
+    uint32_t end = 0, calm = 0;
+    struct sums sums = {0};
+
+    if (work->items[0].step->number >= WARM_UP_CALM)
+        return;
+    for (uint32_t i = 0; i < most && calm < WARM_UP_CALM; i++) {
+        bool slow = work->items[i].left > WARM_UP_SLOW * work->median;
+
+        calm = slow ? 0 : calm + 1;
+        end = slow ? i + 1 : end;
+    }
+    for (uint32_t i = 0; i < end; i++)
+        if (over_of(work, i) > 0)
+            take(work, &sums, i, over_of(work, i));
+    if (sums.extra.steps > 0)
+        rhythm->warm_up = finish(work, &sums);
+}
+
+/* Data time of first steps over that of the others. */
+static void find_epoch(struct work *work, struct rhythm *rhythm)
+{
+    double usual = work->medians[EVENT_PHASE_DATA];
+    struct sums sums = {0};
+    uint32_t starts = 0, first = 0, last = 0;
+
+    for (uint32_t i = 1; i < work->count; i++) {
+        const struct step *step = work->items[i].step;
+        double over = step_phase_ns(step, EVENT_PHASE_DATA) - usual;
+
+        if (step->epoch == work->items[i - 1].step->epoch)
+            continue;
+        first = starts == 0 ? i : first;
+        last = i;
+        starts++;
+        over = over < over_of(work, i) ? over : over_of(work, i);
+        if (over > 0)
+            take(work, &sums, i, over);
+    }
+    if (starts >= 2)
+        rhythm->steps_per_epoch = (double)(last - first) / (starts - 1);
+    if (starts >= 2 && sums.extra.steps == starts) {
+        rhythm->epoch = finish(work, &sums);
+        rhythm->epoch.part = EVENT_PHASE_DATA;
+    }
+}
+
+/* What makes a step one of the largest: half as much over as the third largest. */
+static double large_over(struct work *work)
+{
+    for (uint32_t i = 0; i < work->count; i++)
+        work->numbers[i] = over_of(work, i);
+    numbers_sort(work->numbers, work->count);
+    double third = work->numbers[work->count - 3];
+
+    return third > 0.2 * work->median ? third / 2 : (double)INFINITY;
+}
+
+/* The usual gap between the `found` large steps, 0 when they come at no fixed distance.
+ * `numbers` holds their indices. */
+static uint32_t common_gap(const struct work *work, uint32_t found)
+{
+    const double *at = work->numbers;
+    uint32_t best = 0, best_gap = 0;
+
+    for (uint32_t i = 1; i < found; i++) {
+        double gap = at[i] - at[i - 1];
+        uint32_t alike = 0;
+
+        for (uint32_t j = 1; j < found; j++)
+            alike += fabs(at[j] - at[j - 1] - gap) <= 0.02 * gap;
+        if (alike > best) {
+            best = alike;
+            best_gap = (uint32_t)gap;
+        }
+    }
+    return found >= PERIOD_NEEDED && best >= PERIOD_GAPS * (found - 1) && best_gap >= 3
+               ? best_gap
+               : 0;
+}
+
+static void find_period(struct work *work, struct rhythm *rhythm)
+{
+    double large = large_over(work);
+    struct sums sums = {0};
+    uint32_t found = 0;
+
+    for (uint32_t i = 0; i < work->count; i++)
+        if (over_of(work, i) >= large)
+            work->numbers[found++] = i;
+    rhythm->period_steps = common_gap(work, found);
+    if (rhythm->period_steps == 0)
+        return;
+    for (uint32_t i = 0; i < work->count; i++)
+        if (over_of(work, i) >= large)
+            take(work, &sums, i, over_of(work, i));
+    rhythm->period = finish(work, &sums);
+}
+
+/* Medians of neighbouring steps: `part` PARTS for what is left of whole steps. */
+static uint32_t levels(struct work *work, uint32_t part, double *times, double *values)
+{
+    uint32_t points = work->count < 4 * DRIFT_POINTS ? work->count / 4 : DRIFT_POINTS;
+
+    for (uint32_t p = 0; p < points; p++) {
+        uint32_t from = (uint32_t)((uint64_t)work->count * p / points);
+        uint32_t to = (uint32_t)((uint64_t)work->count * (p + 1) / points);
+
+        for (uint32_t i = from; i < to; i++) {
+            double ns = part == PARTS ? work->items[i].left
+                                      : part_ns(work->items[i].step, part);
+
+            work->numbers[i - from] = isnan(ns) ? 0 : ns;
+        }
+        numbers_sort(work->numbers, to - from);
+        times[p] = (from + to) / 2.0;
+        values[p] = numbers_quantile(work->numbers, to - from, 0.5);
+    }
+    return points;
+}
+
+/* Each quarter of the window is slower than the one before: noise of a machine that
+ * others use too rises and falls. */
+static bool quarters_rise(const double *values, uint32_t points)
+{
+    double before = 0, sorted[DRIFT_POINTS];
+
+    for (uint32_t q = 0; q < 4; q++) {
+        uint32_t from = points * q / 4, count = points * (q + 1) / 4 - from;
+
+        memcpy(sorted, values + from, count * sizeof(*sorted));
+        numbers_sort(sorted, count);
+        double level = numbers_quantile(sorted, count, 0.5);
+
+        if (!(level > before * (1 + DRIFT_LEAST / 4)))
+            return false;
+        before = level;
+    }
+    return true;
+}
+
+static void find_drift(struct work *work, struct rhythm *rhythm)
+{
+    double times[DRIFT_POINTS], values[DRIFT_POINTS], most = 0;
+    uint32_t points = levels(work, PARTS, times, values);
+    int sure = 0;
+    double slope = numbers_slope(times, values, points, &sure);
+    double rise = slope * work->count;
+
+    if (!sure || !(rise > 0) || !quarters_rise(values, points))
+        return;
+    double first = work->median - rise / 2;
+
+    first = first > 0 ? first : 0;
+    if (rise < DRIFT_LEAST * first)
+        return;
+    rhythm->first_ns = first;
+    rhythm->last_ns = first + rise;
+    rhythm->drift.ns_per_step = rise / 2;
+    rhythm->drift.steps = work->count;
+    rhythm->drift.error_ns = (double)NAN;
+    rhythm->drift.part = EVENT_PHASES;
+    rhythm->drift.worst_step = (int64_t)work->items[work->count - 1].step->number;
+    rhythm->drift.worst_ns = rise;
+    for (uint32_t part = 0; part < PARTS; part++) {
+        points = levels(work, part, times, values);
+        slope = numbers_slope(times, values, points, &sure);
+        if (sure && slope > most) {
+            most = slope;
+            rhythm->drift.part = part;
+        }
+    }
+}
+
+static void find_rest(struct work *work, struct rhythm *rhythm)
+{
+    double median = median_left(work);
+    struct sums sums = {0};
+
+    for (uint32_t i = 0; i < work->count; i++)
+        take(work, &sums, i, work->items[i].left - median);
+    if (sums.ns <= 0)
+        return;
+    rhythm->rest = finish(work, &sums);
+}
+
+static void collect(const struct pick *pick, struct work *work)
+{
+    const struct steps *steps = &pick->process->steps;
+    uint32_t count, first = pick_steps(pick, &count), kept = 0;
+
+    for (uint32_t i = first + count; i-- > first && kept < RHYTHM_STEPS;) {
+        const struct step *step = steps_at(steps, i);
+
+        if (step->flags & EVENT_STEP_VALIDATION)
+            continue;
+        work->items[kept++] =
+            (struct item){.step = step, .left = (double)step->duration_ns};
+    }
+    /* Newest first so far. */
+    for (uint32_t i = 0; i < kept / 2; i++) {
+        struct item swap = work->items[i];
+
+        work->items[i] = work->items[kept - 1 - i];
+        work->items[kept - 1 - i] = swap;
+    }
+    work->count = kept;
+}
+
+int parts_rhythm(const struct pick *pick, struct rhythm *rhythm)
+{
+    struct work work = {.items = calloc(RHYTHM_STEPS, sizeof(*work.items)),
+                        .numbers = calloc(RHYTHM_STEPS, sizeof(*work.numbers))};
+    double unknown = (double)NAN;
+    int error = work.items == NULL || work.numbers == NULL ? -ENOMEM : 0;
+
+    *rhythm = (struct rhythm){.median_ns = unknown,
+                              .median_other_ns = unknown,
+                              .steps_per_epoch = unknown,
+                              .first_ns = unknown,
+                              .last_ns = unknown};
+    if (error == 0)
+        collect(pick, &work);
+    if (error == 0 && work.count >= STEPS_NEEDED) {
+        rhythm->steps = work.count;
+        rhythm->median_ns = work.median = median_left(&work);
+        for (uint32_t part = 0; part < PARTS; part++)
+            work.medians[part] = median_part(&work, part);
+        rhythm->median_other_ns = work.medians[EVENT_PHASES];
+        find_gc(&work, rhythm);
+        find_warm_up(&work, rhythm);
+        find_epoch(&work, rhythm);
+        find_period(&work, rhythm);
+        find_drift(&work, rhythm);
+        find_rest(&work, rhythm);
+    }
+    free(work.items);
+    free(work.numbers);
+    return error;
+}

@@ -1,0 +1,37 @@
+/* What the steps of a window have in common beyond their mean: extra time of some steps,
+ * each instant of it under one cause.
+ *
+ * Causes are asked in this order, and what one takes the later ones do not see: garbage
+ * collections; the first steps of the run; the first step of each epoch; a fixed period;
+ * a trend. What is left is unsteadiness without a name.
+ */
+#ifndef QUERY_RHYTHM_H
+#define QUERY_RHYTHM_H
+
+#include <stdint.h>
+
+#include "wire/event.h"
+
+/* Of longer windows the newest steps alone are looked at. */
+#define RHYTHM_STEPS 2048u
+
+/* All zero: there is none. */
+struct rhythm_extra {
+    double ns_per_step; /* of the window */
+    double error_ns;    /* half of its 95 % interval; NaN unknown */
+    uint32_t steps;     /* that have it */
+    uint32_t part;      /* enum event_phase that grew most; EVENT_PHASES: other */
+    int64_t worst_step; /* meaningful where there are steps */
+    double worst_ns;    /* how much longer it was */
+};
+
+struct rhythm {
+    uint32_t steps;                    /* that were looked at; 0: nothing is known */
+    double median_ns, median_other_ns; /* NaN unknown */
+    struct rhythm_extra gc, warm_up, epoch, period, drift, rest;
+    double steps_per_epoch; /* NaN without two starts in the window */
+    uint32_t period_steps;
+    double first_ns, last_ns; /* level at both ends of the window; NaN without drift */
+};
+
+#endif
