@@ -11,6 +11,8 @@ unit_test(tables LIBS query)
 unit_test(collector LIBS ingest query m)
 unit_test(findings LIBS findings)
 unit_test(owners LIBS findings m)
+unit_test(rules LIBS findings m)
+unit_test(rhythm LIBS query m)
 unit_test(history LIBS findings m)
 unit_test(numbers LIBS query m)
 

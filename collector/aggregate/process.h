@@ -95,6 +95,7 @@ enum process_load {
     PROCESS_LOAD_CPU,    /* of one core */
     PROCESS_LOAD_DELAY,  /* share of the time that its first thread waited for a core */
     PROCESS_LOAD_FAULTS, /* pages a second that the kernel made anew */
+    PROCESS_LOAD_SYSTEM, /* of one core: in the kernel */
     PROCESS_LOADS,
 };
 _Static_assert(PROCESS_LOADS <= SERIES_CHANNELS, "a series holds them");

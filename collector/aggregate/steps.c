@@ -98,8 +98,6 @@ void steps_fold_mark(struct steps *steps, const struct event *event)
 {
     uint8_t kind = EVENT_FLAGS(event->meta);
 
-    if (kind == EVENT_MARK_GC)
-        steps->gc_pending_ns += (int64_t)event->value;
     if (steps->marks == NULL)
         steps->marks = calloc(STEPS_MARKERS, sizeof(*steps->marks));
     if (steps->marks == NULL)
@@ -213,6 +211,26 @@ static void count_epoch(struct steps *steps, const struct step *step)
     epoch->total_ns += step->duration_ns;
 }
 
+/* Collections that began in the step: those before the first one belong to none. */
+static float collections_ns(const struct steps *steps, int64_t start, int64_t end)
+{
+    uint64_t oldest =
+        steps->mark_count < STEPS_MARKERS ? 0 : steps->mark_count - STEPS_MARKERS;
+    int64_t sum = 0;
+
+    if (steps->marks == NULL)
+        return 0;
+    for (uint64_t i = steps->mark_count; i-- > oldest;) {
+        const struct step_mark *mark = &steps->marks[i % STEPS_MARKERS];
+
+        if (mark->time_ns < start)
+            break;
+        if (mark->kind == EVENT_MARK_GC && mark->time_ns < end)
+            sum += mark->duration_ns;
+    }
+    return (float)sum;
+}
+
 const struct step *steps_fold(struct steps *steps, const struct event *event,
                               bool whole)
 {
@@ -222,14 +240,13 @@ const struct step *steps_fold(struct steps *steps, const struct event *event,
                         .epoch = (uint16_t)EVENT_STEP_EPOCH(event->aux),
                         .flags = EVENT_FLAGS(event->meta),
                         .known = (uint8_t)(EVENT_AUX16(event->meta) & PHASES_KNOWN),
-                        .gc_ns = (float)steps->gc_pending_ns,
                         .samples = steps->samples_pending,
                         .whole = whole};
     int64_t end = step.start_ns + step.duration_ns;
     bool validation = (step.flags & EVENT_STEP_VALIDATION) != 0;
 
     take_phases(steps, &step);
-    steps->gc_pending_ns = 0;
+    step.gc_ns = collections_ns(steps, step.start_ns, end);
     steps->samples_pending = NAN;
     if (!make_room(steps))
         return NULL;

@@ -69,7 +69,6 @@ struct steps {
     uint64_t count; /* since the start, training and validation */
     struct phase_stretch pending[STEPS_PENDING];
     uint32_t pending_count;
-    int64_t gc_pending_ns;
     float samples_pending;
     struct step_mark *marks; /* ring of STEPS_MARKERS; NULL before the first */
     uint64_t mark_count;

@@ -10,6 +10,7 @@
 #define GIB       (1024.0 * 1024 * 1024)
 
 #define TWENTIETH "a twentieth of the run, as for the data loader"
+#define SMALLEST  "the smallest loss that tests/diseases asks to be found"
 
 struct rule_context {
     const struct bottlenecks_answer *summary;
@@ -28,8 +29,8 @@ struct rule {
     rule_function *find;
 };
 
-extern const struct rule rules_data[], rules_gpu[], rules_memory[], rules_ops[],
-    rules_steps[];
+extern const struct rule rules_data[], rules_gpu[], rules_host[], rules_memory[],
+    rules_ops[], rules_rhythm[], rules_steps[];
 
 /* The owners' order: first what is explained best, last what is only seen to vary.
  * Between them there is room. */

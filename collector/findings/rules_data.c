@@ -63,7 +63,10 @@ static double left_to_wait(double data, double compute, double workers, double w
 static void find_loading(struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
-    double data = train->phase_ns[EVENT_PHASE_DATA], step = train->mean_ns;
+    /* What first batches wait is a finding of its own. */
+    double data =
+        train->phase_ns[EVENT_PHASE_DATA] - context->summary->rhythm.epoch.ns_per_step;
+    double step = train->mean_ns;
 
     if (!(data / step >= context->threshold))
         return;

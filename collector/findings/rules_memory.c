@@ -85,6 +85,8 @@ static void add_growth(struct rule_context *context, const char *what, double sl
         slope / MIB);
     finding->wrong_if = "A cache that fills once and then stays.";
     rule_evidence(context, finding, "bytes_per_s", slope);
+    rule_evidence(context, finding, "bytes_per_step",
+                  slope / context->train->steps_per_s);
     rule_evidence(context, finding, "full_in_h", hours);
     rule_advise(finding, "Keep numbers, not tensors: `losses.append(loss.item())` "
                          "instead of `losses.append(loss)`");

@@ -51,11 +51,26 @@ static void advise_unsteady(struct finding *finding, const char *cause)
                              "batch to batch, pad or bucket them");
 }
 
+/* Mean less median, less what other rules name: collections, first steps, periods; and
+ * the wait for a core, which comes and goes with whoever has it. */
+static double unexplained(const struct rule_context *context)
+{
+    const struct steps_summary *train = context->train;
+    const struct rhythm *rhythm = &context->summary->rhythm;
+    double over = train->mean_ns - train->p50_ns;
+    double rest = rhythm->steps > 0 ? rhythm->rest.ns_per_step : over;
+    double waits = context->summary->load.delay_share * train->mean_ns;
+
+    rest = rest < over ? rest : over;
+    return rest - (waits > 0 ? waits : 0);
+}
+
 static void find_unsteady(struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
     const struct steps_answer *steps = &context->summary->steps;
-    double price = train->mean_ns - train->p50_ns;
+    double price = unexplained(context);
+    double known = train->mean_ns - train->p50_ns - price;
     uint32_t times;
 
     if (!(price / train->mean_ns >= context->threshold) || steps->slow_count == 0)
@@ -76,9 +91,13 @@ static void find_unsteady(struct rule_context *context)
         if (steps->slow[i].duration_ns > worst->duration_ns)
             worst = &steps->slow[i];
     finding->title = "Some steps take far longer than the others";
-    finding->formula = rule_print(
-        context, "mean %s - median %s = %s", rule_ms(context, train->mean_ns),
-        rule_ms(context, train->p50_ns), rule_ms(context, price));
+    finding->formula =
+        rule_print(context, "mean %s - median %s%s = %s",
+                   rule_ms(context, train->mean_ns), rule_ms(context, train->p50_ns),
+                   known > 0.01 * price ? rule_print(context, " - %s of known causes",
+                                                     rule_ms(context, known))
+                                        : "",
+                   rule_ms(context, price));
     finding->sentence = rule_print(
         context, "The worst of the slow steps, %lld, took %s (median %s); %s",
         (long long)worst->number, rule_ms(context, worst->duration_ns),
@@ -136,8 +155,8 @@ static void find_validation(struct rule_context *context)
 
 const struct rule rules_steps[] = {
     {{.id = "unsteady-steps",
-      .reads = "step times",
-      .formula = "mean - median",
+      .reads = "step times; waits for a core",
+      .formula = "mean - median - known causes",
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,

@@ -218,6 +218,7 @@ static bool read_process(const struct process *process,
                &now->faults, &user, &kernel, &start, pages) != 5)
         return false;
     now->ticks = user + kernel;
+    now->system = kernel;
     now->delay_ns = read_delay(process->identity.pid);
     return process->identity.start_ticks == 0 || start == process->identity.start_ticks;
 }
@@ -247,13 +248,15 @@ static void sample_process(struct host *host, const struct session *session,
     struct host_process_counters *before = counters_of(host, process->serial);
     double unknown = (double)NAN;
     double values[PROCESS_LOADS] = {(double)pages * (double)sysconf(_SC_PAGESIZE),
-                                    unknown, unknown, unknown};
+                                    unknown, unknown, unknown, unknown};
 
     if (before->seen_ns != 0 && now_ns > before->seen_ns) {
         double seconds = (double)(now_ns - before->seen_ns) / NS_PER_S;
 
         values[PROCESS_LOAD_CPU] = difference(now.ticks, before->ticks) /
                                    (double)sysconf(_SC_CLK_TCK) / seconds;
+        values[PROCESS_LOAD_SYSTEM] = difference(now.system, before->system) /
+                                      (double)sysconf(_SC_CLK_TCK) / seconds;
         values[PROCESS_LOAD_FAULTS] = difference(now.faults, before->faults) / seconds;
         if (now.delay_ns != 0)
             values[PROCESS_LOAD_DELAY] =

@@ -16,6 +16,7 @@ struct host_counters {
 struct host_process_counters {
     uint32_t serial;
     uint64_t ticks;    /* CPU time */
+    uint64_t system;   /* of it: ticks in the kernel */
     uint64_t faults;   /* pages that the kernel made, without a disk */
     uint64_t delay_ns; /* its first thread could run and had no core */
     int64_t seen_ns;

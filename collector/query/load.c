@@ -126,6 +126,7 @@ void parts_load(const struct pick *pick, struct load *load)
     }
     load->samples = means[PROCESS_LOAD_CPU].count;
     load->cpu_share = mean_of(&means[PROCESS_LOAD_CPU]);
+    load->system_share = mean_of(&means[PROCESS_LOAD_SYSTEM]);
     load->delay_share = mean_of(&means[PROCESS_LOAD_DELAY]);
     load->delay_error = mean_error(&means[PROCESS_LOAD_DELAY]);
     load->faults_per_s = mean_of(&means[PROCESS_LOAD_FAULTS]);

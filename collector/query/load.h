@@ -8,6 +8,7 @@
 struct load {
     uint32_t samples;        /* of the trainer, in the window */
     double cpu_share;        /* of one core */
+    double system_share;     /* of one core, in the kernel */
     double delay_share;      /* of the time its first thread waited for a core */
     double delay_error;      /* half of the 95 % interval of delay_share */
     double faults_per_s;     /* pages that the kernel made anew */

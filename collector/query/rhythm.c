@@ -17,9 +17,16 @@
 #define WARM_UP_CALM 5u /* so many usual steps end it */
 #define WARM_UP_SLOW 1.5
 
-/* A period shows in four steps at least; two gaps alike may be chance. */
-#define PERIOD_NEEDED 4u
-#define PERIOD_GAPS   0.8 /* share of the gaps that must be alike */
+/* Share of the epochs whose first batch must be late. */
+#define EPOCHS_SLOW 0.7
+
+/* A period shows in four steps at least; nearly all of its places must be slow. Strangers
+ * between two of them are passed over. */
+#define PERIOD_NEEDED    4u
+#define PERIOD_LEAST     3u
+#define PERIOD_TAKEN     0.8
+#define PERIOD_STRANGERS 4u
+#define PERIOD_LARGE     700u /* looked at: one in three of RHYTHM_STEPS */
 
 /* Buckets for a trend: numbers_slope() takes no more. */
 #define DRIFT_POINTS 64u
@@ -168,7 +175,7 @@ static void find_epoch(struct work *work, struct rhythm *rhythm)
     }
     if (starts >= 2)
         rhythm->steps_per_epoch = (double)(last - first) / (starts - 1);
-    if (starts >= 2 && sums.extra.steps == starts) {
+    if (starts >= 2 && sums.extra.steps >= EPOCHS_SLOW * starts) {
         rhythm->epoch = finish(work, &sums);
         rhythm->epoch.part = EVENT_PHASE_DATA;
     }
@@ -185,43 +192,57 @@ static double large_over(struct work *work)
     return third > 0.2 * work->median ? third / 2 : (double)INFINITY;
 }
 
-/* The usual gap between the `found` large steps, 0 when they come at no fixed distance.
- * `numbers` holds their indices. */
-static uint32_t common_gap(const struct work *work, uint32_t found)
+/* How many of the large steps lie at `from` and then at every `gap`-th. `numbers` holds
+ * their indices, ascending. */
+static uint32_t chained(const struct work *work, uint32_t found, uint32_t from,
+                        uint32_t gap)
 {
-    const double *at = work->numbers;
-    uint32_t best = 0, best_gap = 0;
+    uint32_t members = 0;
 
-    for (uint32_t i = 1; i < found; i++) {
-        double gap = at[i] - at[i - 1];
-        uint32_t alike = 0;
+    for (uint32_t i = 0; i < found; i++)
+        members += ((uint32_t)work->numbers[i]) % gap == from % gap;
+    return members;
+}
 
-        for (uint32_t j = 1; j < found; j++)
-            alike += fabs(at[j] - at[j - 1] - gap) <= 0.02 * gap;
-        if (alike > best) {
-            best = alike;
-            best_gap = (uint32_t)gap;
+/* The period with which large steps come, 0 when they come at no fixed distance: nearly
+ * each place of it is taken, and most of the large steps lie on one. */
+static uint32_t common_period(const struct work *work, uint32_t found, uint32_t *from)
+{
+    uint32_t best = 0, period = 0;
+
+    for (uint32_t i = 0; i + 1 < found; i++) {
+        for (uint32_t j = i + 1; j < found && j <= i + PERIOD_STRANGERS; j++) {
+            uint32_t at = (uint32_t)work->numbers[i];
+            uint32_t gap = (uint32_t)work->numbers[j] - at;
+            uint32_t places = (work->count - 1 - at % gap) / gap + 1;
+            uint32_t members = chained(work, found, at, gap);
+
+            if (gap < PERIOD_LEAST || members < PERIOD_NEEDED || members <= best ||
+                members < PERIOD_TAKEN * places || members < PERIOD_TAKEN / 2 * found)
+                continue;
+            best = members;
+            period = gap;
+            *from = at;
         }
     }
-    return found >= PERIOD_NEEDED && best >= PERIOD_GAPS * (found - 1) && best_gap >= 3
-               ? best_gap
-               : 0;
+    return period;
 }
 
 static void find_period(struct work *work, struct rhythm *rhythm)
 {
     double large = large_over(work);
+    uint32_t found = 0, from = 0;
     struct sums sums = {0};
-    uint32_t found = 0;
 
     for (uint32_t i = 0; i < work->count; i++)
-        if (over_of(work, i) >= large)
+        if (over_of(work, i) >= large && found < PERIOD_LARGE)
             work->numbers[found++] = i;
-    rhythm->period_steps = common_gap(work, found);
+    rhythm->period_steps = common_period(work, found, &from);
     if (rhythm->period_steps == 0)
         return;
     for (uint32_t i = 0; i < work->count; i++)
-        if (over_of(work, i) >= large)
+        if (over_of(work, i) >= large &&
+            i % rhythm->period_steps == from % rhythm->period_steps)
             take(work, &sums, i, over_of(work, i));
     rhythm->period = finish(work, &sums);
 }

@@ -1,0 +1,204 @@
+/* Rules over the host: cores that are taken, memory that is made anew, code around the
+ * training. */
+#include <math.h>
+
+#include "findings/rules.h"
+
+/* The most that the kernel takes for a page that it makes anew and gives back: fault,
+ * zeroing, unmapping. Beyond it kernel time has other reasons. */
+#define FAULT_NS 5000.0
+
+/* Fewer in a step are the noise of an interpreter: 16 MiB of pages. */
+#define FAULTS_NEEDED 4096.0
+
+/* A second of samples says little of a rate. */
+#define SAMPLES_NEEDED 1u
+
+/* Cores that this process may use: its affinity, and the container's quota. */
+static double cores_of(const struct rule_context *context)
+{
+    double cores = rule_number(context, FACT_CPU_COUNT);
+    double limit = context->summary->load.core_limit;
+
+    return isnan(cores) || limit < cores ? limit : cores;
+}
+
+/* Threads that compute at once in the trainer; NaN unknown. */
+static double threads_of(const struct rule_context *context)
+{
+    double threads = rule_number(context, FACT_THREADS_INTRA);
+
+    return isnan(threads) ? rule_number(context, FACT_THREADS_OMP) : threads;
+}
+
+static void advise_cores(struct rule_context *context, struct finding *finding,
+                         double threads, double cores)
+{
+    const struct load *load = &context->summary->load;
+    double workers = rule_number(context, FACT_DATALOADER_WORKERS);
+
+    if (threads > cores)
+        rule_advise(finding,
+                    rule_print(context,
+                               "`torch.set_num_threads(%.0f)` or `OMP_NUM_THREADS=%.0f`"
+                               ": one op has %.0f threads on %.0f cores",
+                               cores, cores, threads, cores));
+    else if (workers >= 1 && threads + workers > cores)
+        rule_advise(finding,
+                    rule_print(context,
+                               "%.0f threads of an op and %.0f loader workers "
+                               "share %.0f cores: "
+                               "`torch.set_num_threads(%.0f)`, or fewer workers",
+                               threads, workers, cores,
+                               cores > workers ? cores - workers : 1));
+    if (load->machine_share > 0.9 && !(load->job_cores > 0.8 * cores))
+        rule_advise(finding, "Other programs take the cores: give the job its own "
+                             "(`taskset`, `--cpuset-cpus`, the scheduler's request)");
+    rule_advise(finding, "Ask for more cores, or move work off the trainer's machine");
+}
+
+static void find_cpu_wait(struct rule_context *context)
+{
+    const struct load *load = &context->summary->load;
+    double step = context->train->mean_ns, price = load->delay_share * step;
+    double threads = threads_of(context), cores = cores_of(context);
+
+    if (load->samples < SAMPLES_NEEDED || !(load->delay_share >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, NULL, "other");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, price, load->delay_error * step);
+    rule_claim_model(context, finding, CLAIM_CALLS, price);
+    finding->title = threads > cores
+                         ? "More threads than cores: they wait for each other"
+                         : "The trainer waits for a core";
+    finding->formula = rule_print(
+        context, "%.3g %% of the time ready and without a core * %s = %s",
+        100 * load->delay_share, rule_ms(context, step), rule_ms(context, price));
+    finding->sentence = rule_print(
+        context, "For %s of a step the training thread could run and had no core",
+        rule_ms(context, price));
+    finding->wrong_if = "The machine is shared on purpose, and the others matter more.";
+    rule_evidence(context, finding, "delay_pct", 100 * load->delay_share);
+    rule_evidence(context, finding, "cores", cores);
+    rule_evidence(context, finding, "threads", threads);
+    rule_evidence(context, finding, "workers",
+                  rule_number(context, FACT_DATALOADER_WORKERS));
+    rule_evidence(context, finding, "job_cores", load->job_cores);
+    rule_evidence(context, finding, "machine_pct", 100 * load->machine_share);
+    advise_cores(context, finding, threads, cores);
+}
+
+static void find_churn(struct rule_context *context)
+{
+    const struct load *load = &context->summary->load;
+    double step = context->train->mean_ns;
+    double faults = load->faults_per_s * step / 1e9, most = faults * FAULT_NS;
+    double kernel = load->system_share * step, price = kernel < most ? kernel : most;
+
+    if (load->samples < SAMPLES_NEEDED || !(faults >= FAULTS_NEEDED) ||
+        !(price / step >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, NULL, "host");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, price, rule_error_of_step(context));
+    rule_price_between(finding, price / 2, price);
+    rule_claim_model(context, finding, CLAIM_ALLOC, price);
+    finding->title = "Host memory is taken from the system and given back in each step";
+    finding->formula =
+        rule_print(context, "%.0f pages * %.2g us in the kernel = %s", faults,
+                   price / faults / 1000, rule_ms(context, price));
+    finding->sentence =
+        rule_print(context, "The kernel makes %.3g MiB of fresh pages in each step",
+                   faults * 4096 / MIB);
+    finding->wrong_if = "Memory really grows: then the pages are needed, once.";
+    rule_evidence(context, finding, "pages_per_step", faults);
+    rule_evidence(context, finding, "kernel_ms", kernel / NS_PER_MS);
+    for (uint32_t i = 0; i < context->summary->memory.device_count; i++) {
+        const struct memory_device *device = &context->summary->memory.devices[i];
+
+        if (device->device[0] == 'c' && device->device[1] == 'p')
+            rule_evidence(context, finding, "allocated_bytes_per_step",
+                          device->bytes_per_step);
+    }
+    rule_advise(finding, "Keep large buffers: allocate once before the loop and write "
+                         "with `out=` or `copy_()`");
+    rule_advise(finding, "`MALLOC_MMAP_THRESHOLD_=1073741824 "
+                         "MALLOC_TRIM_THRESHOLD_=1073741824` in the environment, or "
+                         "`LD_PRELOAD=libjemalloc.so.2`: freed memory stays with the "
+                         "process");
+}
+
+static void find_between(struct rule_context *context)
+{
+    const struct steps_summary *train = context->train;
+    const struct rhythm *rhythm = &context->summary->rhythm;
+    double other = rhythm->steps > 0 ? rhythm->median_other_ns : train->other_ns;
+
+    /* Beside a device this is where the host waits for it. */
+    if (context->summary->gpu.device_count > 0 ||
+        rule_number(context, FACT_DEVICE_COUNT) > 0 ||
+        !(other / train->mean_ns >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, NULL, "other");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, other, train->other_error_ns);
+    rule_claim(finding, PART_OTHER, CLAIM_PYTHON, other);
+    finding->title = "Code between the update and the next batch takes time";
+    finding->formula =
+        rule_print(context, "%s (median) in no phase of %s", rule_ms(context, other),
+                   rule_ms(context, train->mean_ns));
+    finding->sentence = rule_print(
+        context,
+        "%s of each step are neither data, forward, backward nor optimizer: logging, "
+        "metrics, checkpoints, `zero_grad`",
+        rule_ms(context, other));
+    finding->wrong_if = "The loop does work there that belongs to the model.";
+    rule_evidence(context, finding, "other_ms", other / NS_PER_MS);
+    rule_evidence(context, finding, "mean_other_ms", train->other_ns / NS_PER_MS);
+    rule_advise(finding, "Log and save every n-th step: `if step % 50 == 0:`");
+    rule_advise(finding, "Collect numbers as tensors, and `.item()` them once per "
+                         "logging interval");
+}
+
+const struct rule rules_host[] = {
+    {{.id = "cpu-wait",
+      .reads = "/proc/PID/schedstat of the trainer; threads.*, cpu.count, its quota",
+      .formula = "share of the time without a core * step",
+      .threshold = 0.05,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .source = TWENTIETH,
+      .owner = OWNER_OPS + 50,
+      .trend = true},
+     find_cpu_wait},
+    {{.id = "memory-churn",
+      .reads = "page faults and kernel time of the trainer (/proc/PID/stat)",
+      .formula = "kernel time, at most 5 us for each page",
+      .threshold = 0.05,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .source = TWENTIETH,
+      .owner = OWNER_OPS + 10,
+      .trend = true},
+     find_churn},
+    {{.id = "between-steps",
+      .reads = "what is in no phase",
+      .formula = "median of step - data - forward - backward - optimizer",
+      .threshold = 0.08,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .source = "zero_grad and a loss that is read take a twentieth of a small step",
+      .owner = OWNER_STEPS - 30},
+     find_between},
+    {.find = NULL},
+};

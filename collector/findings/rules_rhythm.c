@@ -1,0 +1,241 @@
+/* Rules over the extra time of some steps (query/rhythm.h): each instant has one cause. */
+#include <math.h>
+
+#include "findings/rules.h"
+
+static const char *const parts[CLAIM_PARTS] = {"data", "forward", "backward",
+                                               "optimizer", "other"};
+_Static_assert((int)PART_OTHER == (int)EVENT_PHASES, "a rhythm's part is a claim's");
+
+/* The share that a price must have, and steps enough to see a rhythm in. */
+static bool is_dear(const struct rule_context *context,
+                    const struct rhythm_extra *extra)
+{
+    return context->summary->rhythm.steps > 0 && extra->steps > 0 &&
+           extra->ns_per_step / context->train->mean_ns >= context->threshold;
+}
+
+/* A finding with price, claim, and the worst of its steps. */
+static struct finding *add(struct rule_context *context,
+                           const struct rhythm_extra *extra, enum claim_kind kind)
+{
+    struct finding *finding = rule_add(context, NULL, parts[extra->part]);
+
+    if (finding == NULL)
+        return NULL;
+    rule_price(context, finding, extra->ns_per_step,
+               isnan(extra->error_ns) ? rule_error_of_step(context) : extra->error_ns);
+    rule_claim(finding, extra->part, extra->part == PART_DATA ? CLAIM_WAIT : kind,
+               extra->ns_per_step);
+    finding->worst_step = extra->worst_step;
+    rule_evidence(context, finding, "extra_ms", extra->ns_per_step / NS_PER_MS);
+    rule_evidence(context, finding, "slow_steps", extra->steps);
+    rule_evidence(context, finding, "of_steps", context->summary->rhythm.steps);
+    rule_evidence(context, finding, "worst_extra_ms", extra->worst_ns / NS_PER_MS);
+    rule_evidence_text(context, finding, "part", parts[extra->part]);
+    return finding;
+}
+
+/* "6 steps take 120 ms longer / 300 steps = 2.4 ms" */
+static const char *spread_over(struct rule_context *context,
+                               const struct rhythm_extra *extra)
+{
+    uint32_t steps = context->summary->rhythm.steps;
+    double each = extra->ns_per_step * steps / extra->steps;
+
+    return rule_print(context, "%u steps * %s longer / %u steps = %s", extra->steps,
+                      rule_ms(context, each), steps,
+                      rule_ms(context, extra->ns_per_step));
+}
+
+static void find_collections(struct rule_context *context)
+{
+    const struct rhythm_extra *gc = &context->summary->rhythm.gc;
+    struct finding *finding =
+        is_dear(context, gc) ? add(context, gc, CLAIM_PYTHON) : NULL;
+
+    if (finding == NULL)
+        return;
+    finding->title = "Python collects garbage in the middle of steps";
+    finding->formula = rule_print(context, "%u steps with collections, %s in each step",
+                                  gc->steps, rule_ms(context, gc->ns_per_step));
+    finding->sentence = rule_print(
+        context, "%s of each step are garbage collections; the longest took %s",
+        rule_ms(context, gc->ns_per_step), rule_ms(context, gc->worst_ns));
+    finding->wrong_if = "Reference cycles hold much memory: then it grows without the "
+                        "collections.";
+    rule_evidence(context, finding, "collections",
+                  rule_number(context, FACT_GC_COLLECTIONS));
+    rule_advise(finding, "`gc.collect(); gc.freeze()` after set-up: what lives for the "
+                         "whole run is not looked at again");
+    rule_advise(finding, "`gc.disable()` before the loop and `gc.collect()` between "
+                         "epochs, where all ranks wait anyway");
+}
+
+static void find_warm_up(struct rule_context *context)
+{
+    const struct rhythm_extra *extra = &context->summary->rhythm.warm_up;
+    struct finding *finding =
+        is_dear(context, extra) ? add(context, extra, CLAIM_CALLS) : NULL;
+
+    if (finding == NULL)
+        return;
+    finding->title = "The first steps are slow, and are still in the mean";
+    finding->formula = spread_over(context, extra);
+    finding->sentence = rule_print(
+        context, "The first steps took up to %s longer than the median of %s",
+        rule_ms(context, extra->worst_ns),
+        rule_ms(context, context->summary->rhythm.median_ns));
+    finding->wrong_if = "The run is as short as this: then its warm-up is a real cost.";
+    rule_advise(finding, "Compare runs by the median, or from step 100 on");
+    if (rule_number(context, FACT_COMPILE_USED) > 0)
+        rule_advise(finding, "Compilation is kept between runs: set "
+                             "`TORCHINDUCTOR_CACHE_DIR` to a folder that stays");
+}
+
+static void find_epoch_start(struct rule_context *context)
+{
+    const struct rhythm *rhythm = &context->summary->rhythm;
+    const struct rhythm_extra *extra = &rhythm->epoch;
+    double workers = rule_number(context, FACT_DATALOADER_WORKERS);
+    bool restart = workers >= 1 && rule_number(context, FACT_DATALOADER_PERSISTENT) < 1;
+    struct finding *finding =
+        is_dear(context, extra) ? add(context, extra, CLAIM_WAIT) : NULL;
+
+    if (finding == NULL)
+        return;
+    finding->title = restart ? "Loader workers are started anew for each epoch"
+                             : "The first batch of each epoch comes late";
+    finding->formula = spread_over(context, extra);
+    finding->sentence = rule_print(
+        context, "The first batch of each epoch, one in %.0f, comes %s late%s",
+        rhythm->steps_per_epoch,
+        rule_ms(context, extra->ns_per_step * rhythm->steps / extra->steps),
+        restart ? rule_print(context, ": %.0f workers start first", workers) : "");
+    finding->wrong_if = "The data set must be opened anew for each epoch.";
+    rule_evidence(context, finding, "steps_per_epoch", rhythm->steps_per_epoch);
+    rule_evidence(context, finding, "workers", workers);
+    if (restart)
+        rule_advise(finding, "`DataLoader(..., persistent_workers=True)`: workers live "
+                             "on between epochs");
+    rule_advise(finding, "Longer epochs: a sampler with replacement, or several passes "
+                         "over the data in one");
+}
+
+static void find_periodic(struct rule_context *context)
+{
+    const struct rhythm *rhythm = &context->summary->rhythm;
+    const struct rhythm_extra *extra = &rhythm->period;
+    struct finding *finding =
+        is_dear(context, extra) ? add(context, extra, CLAIM_PYTHON) : NULL;
+
+    if (finding == NULL)
+        return;
+    finding->title =
+        rule_print(context, "Every %u steps one is slow", rhythm->period_steps);
+    finding->formula = spread_over(context, extra);
+    finding->sentence = rule_print(
+        context, "One step in %u takes %s longer, in %s", rhythm->period_steps,
+        rule_ms(context, extra->ns_per_step * rhythm->steps / extra->steps),
+        parts[extra->part]);
+    finding->wrong_if = "What runs there is needed that often.";
+    rule_evidence(context, finding, "period_steps", rhythm->period_steps);
+    rule_advise(finding,
+                rule_print(context,
+                           "Look for `if step %% %u == 0:` (logging, checkpoints, "
+                           "images, validation): do it less often",
+                           rhythm->period_steps));
+    rule_advise(finding, "Save checkpoints beside the training: "
+                         "`torch.distributed.checkpoint.async_save`, or a thread that "
+                         "writes a copy");
+}
+
+/* Others that take the cores come and go: beside them a trend says nothing. */
+#define OTHERS_TAKE 0.15
+
+static void find_drift(struct rule_context *context)
+{
+    const struct rhythm *rhythm = &context->summary->rhythm;
+    const struct rhythm_extra *extra = &rhythm->drift;
+    bool shared = context->summary->load.delay_share >= OTHERS_TAKE;
+    struct finding *finding =
+        is_dear(context, extra) && !shared ? add(context, extra, CLAIM_PYTHON) : NULL;
+
+    if (finding == NULL)
+        return;
+    finding->title = "Steps become slower and slower";
+    finding->formula = rule_print(context, "(%s at the end - %s at the start) / 2 = %s",
+                                  rule_ms(context, rhythm->last_ns),
+                                  rule_ms(context, rhythm->first_ns),
+                                  rule_ms(context, extra->ns_per_step));
+    finding->sentence = rule_print(
+        context, "In %u steps their time grew from %s to %s, most of it in %s",
+        rhythm->steps, rule_ms(context, rhythm->first_ns),
+        rule_ms(context, rhythm->last_ns), parts[extra->part]);
+    finding->wrong_if = "Later batches are larger on purpose, such as longer texts.";
+    rule_evidence(context, finding, "first_ms", rhythm->first_ns / NS_PER_MS);
+    rule_evidence(context, finding, "last_ms", rhythm->last_ns / NS_PER_MS);
+    rule_advise(finding, "Look for lists that grow and are walked in each step: "
+                         "`sum(losses)`, metrics over all batches, hooks added again");
+    rule_advise(finding, "`loss.detach()` where a graph is kept from step to step; a "
+                         "GPU that became hot shows in its clocks");
+}
+
+const struct rule rules_rhythm[] = {
+    {{.id = "gc-pauses",
+      .reads = "garbage collections inside of steps",
+      .formula = "time of collections / steps",
+      .threshold = 0.03,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .source = SMALLEST,
+      .owner = OWNER_STEPS - 20,
+      .trend = true},
+     find_collections},
+    {{.id = "warm-up",
+      .reads = "step times from the first step on",
+      .formula = "sum of (step - median) over the first slow ones / steps",
+      .threshold = 0.10,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .source = "less does not mislead a comparison of means by a tenth",
+      .owner = OWNER_STEPS - 10,
+      .trend = true},
+     find_warm_up},
+    {{.id = "epoch-start",
+      .reads = "phase data of each epoch's first step; dataloader.*",
+      .formula = "sum of (data - median data) over first steps / steps",
+      .threshold = 0.03,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .source = SMALLEST,
+      .owner = OWNER_DATA - 10,
+      .trend = true},
+     find_epoch_start},
+    {{.id = "periodic-steps",
+      .reads = "step times; distance of the slow ones",
+      .formula = "sum of (step - median) over the slow ones / steps",
+      .threshold = 0.03,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .source = SMALLEST,
+      .owner = OWNER_STEPS - 5,
+      .trend = true},
+     find_periodic},
+    {{.id = "step-drift",
+      .reads = "step times; their trend (Theil-Sen, Mann-Kendall)",
+      .formula = "(last level - first level) / 2",
+      .threshold = 0.05,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .source = TWENTIETH,
+      .owner = OWNER_STEPS - 4,
+      .trend = true},
+     find_drift},
+    {.find = NULL},
+};

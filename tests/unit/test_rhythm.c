@@ -1,0 +1,217 @@
+/* Steps folded by hand: which of their extra time is found, and under which cause. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "aggregate/state.h"
+#include "query/bottlenecks_query.h"
+
+#define MS INT64_C(1000000)
+
+static struct store *store;
+static struct process *process;
+static struct bottlenecks_answer answer;
+static int64_t now;
+static uint32_t noise;
+
+static int begin(void **state)
+{
+    (void)state;
+    struct process_identity identity = {.pid = 7, .role = WIRE_ROLE_TRAINER};
+
+    store = store_new(NULL);
+    process = state_process(store, state_session(store, "hand"), &identity);
+    now = 0;
+    noise = 1;
+    return process == NULL ? -1 : 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    bottlenecks_free(&answer);
+    store_free(store);
+    return 0;
+}
+
+static void fold(uint64_t meta, int64_t start, int64_t value, uint64_t aux)
+{
+    struct event event = {
+        .time = (uint64_t)start, .value = (uint64_t)value, .meta = meta, .aux = aux};
+
+    process_fold(process, 0, &event, 1);
+}
+
+/* -0.5 to 0.5 ms, the same in every run. */
+static int64_t jitter(void)
+{
+    noise = noise * 1664525u + 1013904223u;
+    return (int64_t)(noise >> 8) * MS / (1 << 24) - MS / 2;
+}
+
+/* A step of 10 ms: 1 ms of data, then forward; `data` and `forward` come on top. */
+static void step(uint64_t number, uint64_t epoch, int64_t data, int64_t forward)
+{
+    int64_t start = now, data_end = start + MS + data;
+
+    now = data_end + 9 * MS + forward + jitter();
+    fold(EVENT_META(0, EVENT_PHASE, 0, EVENT_PHASE_DATA), start, data_end - start, 0);
+    fold(EVENT_META(0, EVENT_PHASE, 0, EVENT_PHASE_FORWARD), data_end, now - data_end,
+         0);
+    fold(EVENT_META(0, EVENT_STEP, 0, 0xf), start, now - start, number | epoch << 48);
+}
+
+static const struct rhythm *look(void)
+{
+    struct selection whose = {.rank = SELECT_ANY, .window = {.kind = WINDOW_RUN}};
+
+    assert_int_equal(
+        bottlenecks_query(store, &whose, &(struct bottlenecks_request){0}, &answer), 0);
+    return &answer.rhythm;
+}
+
+static bool near_ms(double ns, double ms)
+{
+    return fabs(ns - ms * (double)MS) < 0.1 * (double)MS + 0.02 * ms * (double)MS;
+}
+
+static void steady_steps_have_no_extra_time(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 400; i++)
+        step(100 + i, 1 + i / 50, 0, 0);
+    const struct rhythm *rhythm = look();
+
+    assert_int_equal(rhythm->steps, 400);
+    assert_int_equal(rhythm->gc.steps + rhythm->warm_up.steps + rhythm->period.steps +
+                         rhythm->drift.steps,
+                     0);
+    assert_true(rhythm->epoch.ns_per_step < 0.02 * (double)MS);
+    assert_true(near_ms(rhythm->rest.ns_per_step, 0));
+}
+
+static void too_few_steps_have_no_rhythm(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 19; i++)
+        step(100 + i, 1, 0, i % 4 == 0 ? 50 * MS : 0);
+    assert_int_equal(look()->steps, 0);
+}
+
+static void a_period_is_found_among_strangers(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 300; i++)
+        step(100 + i, 1, 0, i % 50 == 10 ? 40 * MS : i == 77 || i == 130 ? 30 * MS : 0);
+    const struct rhythm *rhythm = look();
+
+    assert_int_equal(rhythm->period_steps, 50);
+    assert_int_equal(rhythm->period.steps, 6);
+    assert_int_equal(rhythm->period.part, EVENT_PHASE_FORWARD);
+    assert_true(near_ms(rhythm->period.ns_per_step, 40.0 * 6 / 300));
+    assert_true(near_ms(rhythm->rest.ns_per_step, 30.0 * 2 / 300));
+}
+
+static void slow_steps_at_random_distances_have_no_period(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 300; i++)
+        step(100 + i, 1, 0,
+             i == 3 || i == 40 || i == 96 || i == 170 || i == 181 || i == 260 ? 40 * MS
+                                                                              : 0);
+    assert_int_equal(look()->period_steps, 0);
+    assert_true(near_ms(answer.rhythm.rest.ns_per_step, 40.0 * 6 / 300));
+}
+
+static void late_first_batches_are_the_epochs(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 200; i++)
+        step(100 + i, 1 + (i + 5) / 20, i % 20 == 15 ? 30 * MS : 0, 0);
+    const struct rhythm *rhythm = look();
+
+    assert_int_equal(rhythm->epoch.steps, 10);
+    assert_true(rhythm->steps_per_epoch == 20);
+    assert_true(near_ms(rhythm->epoch.ns_per_step, 1.5));
+    assert_int_equal(rhythm->period_steps, 0); /* it is told once */
+}
+
+static void slow_first_steps_are_those_of_the_run_alone(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 100; i++)
+        step(i, 1, 0, i < 6 ? 50 * MS : 0);
+    assert_int_equal(look()->warm_up.steps, 6);
+    assert_true(near_ms(answer.rhythm.warm_up.ns_per_step, 3));
+}
+
+static void the_same_later_is_no_warm_up(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 100; i++)
+        step(1000 + i, 1, 0, i < 6 ? 50 * MS : 0);
+    assert_int_equal(look()->warm_up.steps, 0);
+}
+
+static void collections_count_in_the_step_that_holds_them(void **state)
+{
+    (void)state;
+    /* One before the first step: importing made it. */
+    fold(EVENT_META(0, EVENT_MARK, EVENT_MARK_GC, 0), 0, 500 * MS, 2);
+    now = 600 * MS;
+    for (uint64_t i = 0; i < 100; i++) {
+        if (i % 10 == 5)
+            fold(EVENT_META(0, EVENT_MARK, EVENT_MARK_GC, 0), now + 2 * MS, 20 * MS, 2);
+        step(i, 1, 0, i % 10 == 5 ? 20 * MS : 0);
+    }
+    const struct rhythm *rhythm = look();
+
+    assert_int_equal(rhythm->gc.steps, 10);
+    assert_true(near_ms(rhythm->gc.ns_per_step, 2));
+    assert_int_equal(rhythm->period_steps, 0);
+}
+
+static void steps_that_grow_have_a_trend(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 200; i++)
+        step(100 + i, 1, 0, (int64_t)i * MS / 20);
+    const struct rhythm *rhythm = look();
+
+    assert_true(near_ms(rhythm->drift.ns_per_step, 5));
+    assert_true(near_ms(rhythm->first_ns, 10) && near_ms(rhythm->last_ns, 20));
+    assert_int_equal(rhythm->drift.part, EVENT_PHASE_FORWARD);
+}
+
+static void a_level_that_comes_and_goes_is_no_trend(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 200; i++)
+        step(100 + i, 1, 0, i >= 60 && i < 140 ? 10 * MS : 0);
+    assert_int_equal(look()->drift.steps, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(steady_steps_have_no_extra_time),
+        TEST(too_few_steps_have_no_rhythm),
+        TEST(a_period_is_found_among_strangers),
+        TEST(slow_steps_at_random_distances_have_no_period),
+        TEST(late_first_batches_are_the_epochs),
+        TEST(slow_first_steps_are_those_of_the_run_alone),
+        TEST(the_same_later_is_no_warm_up),
+        TEST(collections_count_in_the_step_that_holds_them),
+        TEST(steps_that_grow_have_a_trend),
+        TEST(a_level_that_comes_and_goes_is_no_trend),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,225 @@
+/* Rules over rhythm and load, each on numbers made by hand. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "findings/findings.h"
+#include "wire/facts.h"
+
+#define MS  1e6
+#define MIB (1024.0 * 1024)
+
+static struct bottlenecks_answer summary;
+static struct status_fact facts[16];
+static struct findings findings;
+
+/* 500 steady steps of 100 ms on a machine of 8 cores. */
+static int begin(void **state)
+{
+    (void)state;
+    struct steps_summary *train = &summary.steps.train;
+    double phases[EVENT_PHASES] = {1 * MS, 40 * MS, 50 * MS, 6 * MS};
+
+    memset(&summary, 0, sizeof(summary));
+    train->count = 500;
+    train->mean_ns = train->p50_ns = 100 * MS;
+    train->steps_per_s = 10;
+    train->other_ns = 3 * MS;
+    for (uint32_t i = 0; i < EVENT_PHASES; i++)
+        train->phase_ns[i] = phases[i];
+    summary.rhythm.steps = 500;
+    summary.rhythm.median_ns = 100 * MS;
+    summary.rhythm.median_other_ns = 3 * MS;
+    summary.load.samples = 50;
+    summary.load.core_limit = (double)NAN;
+    summary.steps.validation.mean_ns = (double)NAN;
+    summary.facts = facts;
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    findings_free(&findings);
+    return 0;
+}
+
+static void number(const char *key, double value)
+{
+    facts[summary.fact_count++] =
+        (struct status_fact){.key = key, .type = WIRE_FACT_NUMBER, .number = value};
+}
+
+static const struct finding *find(const char *id)
+{
+    static const struct finding none = {.id = "none", .advice = {""}};
+
+    findings_free(&findings);
+    findings_find(&summary, NULL, &findings);
+    for (uint32_t i = 0; i < findings.count; i++)
+        if (strncmp(findings.list[i].id, id, strlen(id)) == 0)
+            return &findings.list[i];
+    return &none;
+}
+
+static struct rhythm_extra extra(double ns, uint32_t steps, uint32_t part)
+{
+    return (struct rhythm_extra){.ns_per_step = ns,
+                                 .error_ns = ns / 10,
+                                 .steps = steps,
+                                 .part = part,
+                                 .worst_step = 77,
+                                 .worst_ns = 400 * MS};
+}
+
+static void steady_steps_on_a_free_machine_have_no_findings(void **state)
+{
+    (void)state;
+    assert_string_equal(find("")->id, "none");
+}
+
+static void collections_cost_what_they_took(void **state)
+{
+    (void)state;
+    summary.rhythm.gc = extra(8 * MS, 100, EVENT_PHASE_FORWARD);
+    const struct finding *finding = find("gc-pauses");
+
+    assert_true(fabs(finding->ns_per_step - 8 * MS) < 1);
+    assert_int_equal(finding->worst_step, 77);
+    assert_non_null(strstr(finding->advice[0], "gc.freeze()"));
+    assert_string_equal(finding->colour, "forward");
+}
+
+static void slow_first_steps_are_told_from_the_mean(void **state)
+{
+    (void)state;
+    summary.rhythm.warm_up = extra(20 * MS, 5, EVENT_PHASE_FORWARD);
+    assert_true(fabs(find("warm-up")->ns_per_step - 20 * MS) < 1);
+    assert_non_null(strstr(find("warm-up")->formula, "5 steps * 2 s"));
+}
+
+static void workers_that_start_anew_are_told_to_live_on(void **state)
+{
+    (void)state;
+    summary.rhythm.epoch = extra(5 * MS, 10, EVENT_PHASE_DATA);
+    summary.rhythm.steps_per_epoch = 50;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 6 * MS;
+    number(FACT_DATALOADER_WORKERS, 4);
+    number(FACT_DATALOADER_PERSISTENT, 0);
+    const struct finding *finding = find("epoch-start");
+
+    assert_true(fabs(finding->ns_per_step - 5 * MS) < 1);
+    assert_non_null(strstr(finding->advice[0], "persistent_workers=True"));
+    /* What is left of the wait is no finding: the same time has one owner. */
+    assert_string_equal(find("data-loading")->id, "none");
+    facts[1].number = 1;
+    assert_null(strstr(find("epoch-start")->advice[0], "persistent_workers"));
+}
+
+static void a_period_is_named_with_its_length(void **state)
+{
+    (void)state;
+    summary.rhythm.period = extra(4 * MS, 10, EVENT_PHASES);
+    summary.rhythm.period_steps = 50;
+    const struct finding *finding = find("periodic-steps");
+
+    assert_string_equal(finding->title, "Every 50 steps one is slow");
+    assert_non_null(strstr(finding->advice[0], "step % 50 == 0"));
+    assert_string_equal(finding->colour, "other");
+}
+
+static void a_trend_is_found_but_not_beside_others_that_take_the_cores(void **state)
+{
+    (void)state;
+    summary.rhythm.drift = extra(20 * MS, 500, EVENT_PHASE_FORWARD);
+    summary.rhythm.first_ns = 80 * MS;
+    summary.rhythm.last_ns = 120 * MS;
+    assert_true(fabs(find("step-drift")->ns_per_step - 20 * MS) < 1);
+    summary.load.delay_share = 0.3;
+    assert_string_equal(find("step-drift")->id, "none");
+}
+
+static void waits_for_a_core_name_the_threads_that_are_too_many(void **state)
+{
+    (void)state;
+    summary.load.delay_share = 0.2;
+    summary.load.delay_error = 0.02;
+    number(FACT_CPU_COUNT, 4);
+    number(FACT_THREADS_INTRA, 16);
+    const struct finding *finding = find("cpu-wait");
+
+    assert_true(fabs(finding->ns_per_step - 20 * MS) < 1);
+    assert_true(fabs(finding->high_ns - 22 * MS) < 1);
+    assert_non_null(strstr(finding->advice[0], "set_num_threads(4)"));
+    /* A quota of two cores is less than four that are there. */
+    summary.load.core_limit = 2;
+    assert_non_null(strstr(find("cpu-wait")->advice[0], "set_num_threads(2)"));
+}
+
+static void fresh_pages_cost_the_time_in_the_kernel(void **state)
+{
+    (void)state;
+    summary.load.faults_per_s = 200000; /* 20,000 in a step: 78 MiB */
+    summary.load.system_share = 0.15;
+    assert_true(fabs(find("memory-churn")->ns_per_step - 15 * MS) < 1);
+    /* Other time in the kernel is not theirs: 5 us a page at most. */
+    summary.load.faults_per_s = 50000;
+    summary.load.system_share = 0.9;
+    assert_true(fabs(find("memory-churn")->ns_per_step - 25 * MS) < 1);
+    summary.load.faults_per_s = 10000;
+    assert_string_equal(find("memory-churn")->id, "none");
+}
+
+static void time_in_no_phase_is_code_around_the_training(void **state)
+{
+    (void)state;
+    static struct gpu_device device = {.device = "cuda:0"};
+
+    summary.rhythm.median_other_ns = 12 * MS;
+    assert_true(fabs(find("between-steps")->ns_per_step - 12 * MS) < 1);
+    /* Beside a device the host waits there. */
+    summary.gpu.devices = &device;
+    summary.gpu.device_count = 1;
+    assert_string_equal(find("between-steps")->id, "none");
+}
+
+static void named_causes_are_no_unsteadiness(void **state)
+{
+    (void)state;
+    struct slow_step slow = {.number = 1, .duration_ns = 900 * MS, .cause = "unknown"};
+
+    summary.steps.slow = &slow;
+    summary.steps.slow_count = 1;
+    summary.steps.train.p50_ns = 80 * MS;
+    summary.rhythm.rest = extra(20 * MS, 500, EVENT_PHASE_FORWARD);
+    assert_true(fabs(find("unsteady-steps")->ns_per_step - 20 * MS) < 1);
+    summary.rhythm.rest.ns_per_step = 8 * MS;
+    assert_true(fabs(find("unsteady-steps")->ns_per_step - 8 * MS) < 1);
+    summary.load.delay_share = 0.05;
+    assert_string_equal(find("unsteady-steps")->id, "none");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(steady_steps_on_a_free_machine_have_no_findings),
+        TEST(collections_cost_what_they_took),
+        TEST(slow_first_steps_are_told_from_the_mean),
+        TEST(workers_that_start_anew_are_told_to_live_on),
+        TEST(a_period_is_named_with_its_length),
+        TEST(a_trend_is_found_but_not_beside_others_that_take_the_cores),
+        TEST(waits_for_a_core_name_the_threads_that_are_too_many),
+        TEST(fresh_pages_cost_the_time_in_the_kernel),
+        TEST(time_in_no_phase_is_code_around_the_training),
+        TEST(named_causes_are_no_unsteadiness),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
