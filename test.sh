@@ -3,6 +3,7 @@
 #   ./test.sh            all tests (about half an hour on two cores)
 #   ./test.sh --quick    without PyTorch, sanitizers and fuzzing: under 3 minutes once built
 #   ./test.sh --long     all, and the long modes: thousands of kills, an hour replayed
+#   ./test.sh --diseases the matrix of jobs that are ill, at all doses (about 20 minutes)
 #   ./test.sh STAGE...   some stages: build asan tsan fuzz cross tidy
 # What follows -- goes to ctest of the first stage: ./test.sh build -- -R e2e.run
 set -uo pipefail
@@ -10,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 . .ci/packages.sh
 . .ci/torch.sh
 
-case "${1:-}" in -h|--help) sed -n '2,7s/^# \{0,1\}//p' test.sh; exit 0 ;; esac
+case "${1:-}" in -h|--help) sed -n '2,8s/^# \{0,1\}//p' test.sh; exit 0 ;; esac
 
 all="build asan tsan fuzz cross tidy"
 stages="" mode=full
@@ -18,6 +19,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     --quick) mode=quick stages=build ;;
     --long) mode=long ;;
+    --diseases) mode=diseases stages=build ;;
     --) shift; break ;;
     -*) die "unknown flag $1; see ./test.sh --help" ;;
     *) case " $all " in *" $1 "*) stages="$stages $1" ;; *) die "no stage $1; there are: $all" ;; esac ;;
@@ -99,6 +101,11 @@ if has build; then
       grep -v '^TORCH_' "$torch_log"
       # shellcheck disable=SC1090 # two assignments
       . <(grep '^TORCH_' "$torch_log"); export TORCH_PYTHON TORCH_OLD_PYTHON LIGHTNING_PYTHON="${TORCH_LIGHTNING:-}"
+    fi
+    if [ "$mode" = diseases ]; then
+      stage diseases
+      if python3 -B tests/diseases/matrix.py "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)) broken+=("diseases"); fi
+    elif [ "$mode" != quick ]; then
       long=(); [ "$mode" = long ] || long=(-LE long)
       stage tests
       # A browser on two busy cores misses a deadline now and then: what fails twice has failed.

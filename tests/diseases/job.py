@@ -1,0 +1,88 @@
+"""A training job in blocks: with a disease, without it, in a random order.
+
+It prints one line of JSON per block, what it measured itself, and waits for a line before
+the next, so that somebody can ask about the block's steps meanwhile. The job knows
+nothing of trainglass; it only counts its updates, as anybody would.
+"""
+
+import json
+import random
+import sys
+import time
+
+import torch
+from torch import nn
+
+HEAD, TAIL = 2, 2  # steps of a block that are not measured: set-up, and what is not told yet
+
+
+def waited_ns():
+    """How long this thread could run and had no core, since it began; 0 unknown."""
+    try:
+        with open("/proc/thread-self/schedstat", encoding="ascii") as file:
+            return int(file.read().split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
+class Job:
+    def __init__(self, dose, seed):
+        self.dose = dose  # 1, 2 or 3
+        self.random = random.Random(seed)
+        self.steps = 0
+        self.last = None  # ns
+
+    def say(self, **line):
+        print(json.dumps(line), flush=True)
+        if not sys.stdin.readline():
+            sys.exit(3)  # nobody listens any more
+
+    def block(self, kind, updates, count, more, head=HEAD):
+        """`updates` yields after each update; `count` of them are measured."""
+        durations, waited = [], 0
+        for index in range(head + count + TAIL):
+            next(updates)
+            now = time.monotonic_ns()
+            if head <= index < head + count and self.last is not None:
+                durations.append(now - self.last)
+            if index == head - 1 or (index == 0 and head == 0):
+                waited = waited_ns()
+            if index == head + count - 1:
+                waited = waited_ns() - waited
+            self.last = now
+            self.steps += 1
+        first = self.steps - TAIL - count
+        updates.close()
+        self.say(kind=kind, first=first, last=first + count - 1, ns=durations,
+                 waited_ns=waited, **more())
+
+    def blocks(self, diseased, healthy, count, order=None, more=dict, head=HEAD):
+        """Pairs of blocks; which goes first is drawn."""
+        for letter in order or self.random.choice(("DHHD", "HDDH")):
+            kind, start = ("diseased", diseased) if letter == "D" else ("healthy", healthy)
+            self.block(kind, start(), count, more, head)
+
+
+def network(width=512, depth=2, inputs=64):
+    torch.manual_seed(1)
+    layers = [nn.Linear(inputs, width), nn.ReLU()]
+    for _ in range(depth - 1):
+        layers += [nn.Linear(width, width), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(width, 1))
+
+
+def update(model, optimizer, inputs, targets):
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(inputs), targets)
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+def batch(rows=256, inputs=64):
+    generator = torch.Generator().manual_seed(2)
+    return torch.randn(rows, inputs, generator=generator), torch.randn(rows, 1, generator=generator)
+
+
+def fused(model):
+    return torch.optim.SGD(model.parameters(), lr=1e-3, fused=True)

@@ -1,0 +1,304 @@
+"""Small real training jobs, each with one disease of known dose:
+
+    python jobs.py NAME DOSE SEED
+
+DOSE is 1, 2 or 3. The healthy blocks are the same job with the advice followed.
+"""
+
+import gc
+import io
+import sys
+import time
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+from job import Job, batch, fused, network, update
+
+
+class Samples(Dataset):
+    """Rows that wait `seconds` for their storage."""
+
+    def __init__(self, count=1 << 20, seconds=0.0):
+        self.count, self.seconds = count, seconds
+        self.inputs = torch.randn(64)
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        if self.seconds:
+            time.sleep(self.seconds)
+        return self.inputs, torch.ones(1)
+
+
+def forever(loader):
+    while True:
+        yield from loader
+
+
+class Trainer:
+    """The parts of a plain job; `updates` trains from a loader or on one fixed batch."""
+
+    def __init__(self, **shape):
+        self.model = network(**shape)
+        self.optimizer = fused(self.model)
+        self.inputs, self.targets = batch()
+
+    def updates(self, loader=None, before=None, after=None):
+        batches = forever(loader) if loader is not None else None
+        number = 0
+        while True:
+            inputs, targets = next(batches) if batches else (self.inputs, self.targets)
+            if before:
+                before(number)
+            update(self.model, self.optimizer, inputs, targets)
+            yield
+            if after:
+                after(number)
+            number += 1
+
+
+# ---- data ----------------------------------------------------------------------------
+
+
+def collate_sleep(job):
+    """The trainer itself loads; collating a batch takes 3, 6 or 12 ms."""
+    seconds = 0.003 * 2 ** (job.dose - 1)
+
+    def collate(rows):
+        time.sleep(seconds)
+        return torch.utils.data.default_collate(rows)
+
+    def loader(workers):
+        return DataLoader(Samples(), batch_size=64, collate_fn=collate, num_workers=workers,
+                          persistent_workers=workers > 0)
+
+    trainer = Trainer(width=1024)
+    job.blocks(lambda: trainer.updates(loader(0)), lambda: trainer.updates(loader(2)), 60)
+
+
+def few_workers(job):
+    """One worker that waits for its storage longer than a step computes."""
+    trainer = Trainer()
+    rows = 8
+    samples = Samples(seconds=0.010 * (1 + job.dose) / rows)
+
+    def loader(workers):
+        return DataLoader(samples, batch_size=rows, num_workers=workers,
+                          persistent_workers=True)
+
+    job.blocks(lambda: trainer.updates(loader(1)), lambda: trainer.updates(loader(2)), 60)
+
+
+def worker_restart(job):
+    """Workers are started anew for each short epoch."""
+    trainer = Trainer(width=1024)
+
+    def loader(keep):
+        return DataLoader(Samples(count=64 * 12), batch_size=64, num_workers=job.dose,
+                          persistent_workers=keep)
+
+    job.blocks(lambda: trainer.updates(loader(False)), lambda: trainer.updates(loader(True)), 72)
+
+
+# ---- host ----------------------------------------------------------------------------
+
+
+def tiny_ops(job):
+    """A loop over rows where one op on the whole tensor would do."""
+    trainer = Trainer()
+    count = 200 * 2 ** (job.dose - 1)
+    scale = torch.randn(count, 16)
+
+    def rows(_):
+        for row in scale:
+            row.mul(2.0).add(1.0)
+
+    def whole(_):
+        scale.mul(2.0).add(1.0)
+
+    job.blocks(lambda: trainer.updates(before=rows), lambda: trainer.updates(before=whole), 60)
+
+
+def optimizer_loop(job):
+    """Adam over many small tensors, one after the other."""
+    depth = 40 * job.dose
+    model = network(width=32, depth=depth)
+    inputs, targets = batch()
+
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-5)
+
+    def updates(is_fused):
+        optimizer.param_groups[0]["fused"] = is_fused
+        while True:
+            update(model, optimizer, inputs, targets)
+            yield
+
+    job.blocks(lambda: updates(None), lambda: updates(True), 60)
+
+
+def oversubscribed(job):
+    """More threads of one op than there are cores."""
+    threads = {1: 4, 2: 8, 3: 16}[job.dose]
+    torch.set_num_threads(threads)
+    trainer = Trainer(width=1024)
+
+    def updates(count):
+        torch.set_num_threads(count)
+        yield from trainer.updates()
+
+    # What the job says of its threads is read at updates 1, 10 and 100.
+    job.blocks(lambda: updates(threads), lambda: updates(1), 29, order="DHHD")
+
+
+def between_steps(job):
+    """A checkpoint and a line of text after each update."""
+    trainer = Trainer(width=1024)
+    large = torch.randn(job.dose << 19)
+    file = io.BytesIO()
+
+    def save(number):
+        file.seek(0)
+        torch.save(large, file)
+        print(number, file=sys.stderr)
+
+    loader = DataLoader(Samples(), batch_size=2)
+    job.blocks(lambda: trainer.updates(loader, after=save), lambda: trainer.updates(loader), 60)
+
+
+def collections(job):
+    """Garbage is collected by hand every few steps, beside a large heap."""
+    trainer = Trainer()
+    heap = [[index] for index in range(100_000 * job.dose)]
+
+    def collect(number):
+        if number % 4 == 0:
+            gc.collect()
+
+    job.blocks(lambda: trainer.updates(after=collect), trainer.updates, 60)
+    del heap
+
+
+# ---- memory --------------------------------------------------------------------------
+
+
+def leak(job):
+    """Each step keeps some MiB."""
+    trainer = Trainer()
+    kept = []
+
+    def keep(_):
+        kept.append(torch.zeros(job.dose << 18))
+
+    job.blocks(lambda: trainer.updates(after=keep), trainer.updates, 90,
+               more=lambda: {"leak_bytes_per_step": job.dose << 20})
+
+
+def churn(job):
+    """Large tensors are taken and given back in each step."""
+    trainer = Trainer()
+    size = 10 << 20
+    kept = [torch.empty(size) for _ in range(job.dose)]
+
+    def anew(_):
+        for _ in range(job.dose):
+            torch.empty(size).fill_(1)
+
+    def again(_):
+        for one in kept:
+            one.fill_(1)
+
+    job.blocks(lambda: trainer.updates(before=anew), lambda: trainer.updates(before=again), 100)
+
+
+# ---- steadiness ----------------------------------------------------------------------
+
+
+def periodic(job):
+    """A checkpoint in every 50th step."""
+    trainer = Trainer()
+
+    def every(number):
+        if number % 50 == 10:
+            time.sleep(0.1 * 2 ** (job.dose - 1))
+
+    job.blocks(lambda: trainer.updates(after=every), trainer.updates, 200)
+
+
+def drift(job):
+    """Each step looks at all earlier ones."""
+    trainer = Trainer()
+
+    def look(number):
+        end = time.perf_counter() + 0.0001 * job.dose * number
+        while time.perf_counter() < end:
+            pass
+
+    job.blocks(lambda: trainer.updates(before=look), trainer.updates, 100)
+
+
+def warm_up(job):
+    """The first steps of the run search for the fastest algorithm."""
+    trainer = Trainer()
+
+    def search(number):
+        if job.steps < 10:
+            time.sleep(0.05 * job.dose)
+
+    job.blocks(lambda: trainer.updates(before=search), trainer.updates, 100, order="DHHH",
+               head=0)
+
+
+def validation(job):
+    """A validation set that takes as long as the training between."""
+    trainer = Trainer(width=1024)
+    loader = DataLoader(Samples(count=4 * 20 * job.dose), batch_size=4)
+
+    def every(period):
+        def validate(number):
+            if number % period == period - 1:
+                with torch.no_grad():
+                    for inputs, targets in loader:
+                        nn.functional.mse_loss(trainer.model(inputs), targets)
+        return validate
+
+    training = DataLoader(Samples(), batch_size=4)
+    job.blocks(lambda: trainer.updates(training, after=every(10)),
+               lambda: trainer.updates(training, after=every(20)), 80)
+
+
+# ---- healthy -------------------------------------------------------------------------
+
+
+def healthy_plain(job):
+    trainer = Trainer()
+    job.blocks(trainer.updates, trainer.updates, 80)
+
+
+def healthy_loader(job):
+    trainer = Trainer(width=1024)
+    loader = DataLoader(Samples(), batch_size=64, num_workers=1, persistent_workers=True)
+    job.blocks(lambda: trainer.updates(loader), lambda: trainer.updates(loader), 80)
+
+
+def healthy_adam(job):
+    trainer = Trainer(width=1024)
+    trainer.optimizer = torch.optim.AdamW(trainer.model.parameters(), fused=True)
+    job.blocks(trainer.updates, trainer.updates, 80)
+
+
+JOBS = {name: one for name, one in globals().items()
+        if callable(one) and getattr(one, "__module__", "") == __name__
+        and not isinstance(one, type) and name not in ("forever",)}
+
+
+def main():
+    name, dose, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    torch.set_num_threads(1)
+    JOBS[name](Job(dose, seed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,282 @@
+"""The matrix of diseases: real jobs, each ill in a known way, and what is found of it.
+
+    python matrix.py [--doses 1,2,3] [--json FILE] [NAME...]
+
+For each job a table's row: the first finding of its ill blocks, the price that it names,
+the truth (ill steps less healthy steps of the same process, both timed by the job), their
+ratio, and whatever was found in healthy blocks. CTest judges one dose of each (--one);
+nothing is compared with a clock of another process.
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "e2e"))
+import harness  # noqa: E402
+
+PYTHON = os.environ.get("TORCH_PYTHON") or sys.executable
+ALLOWED = 0.20  # of the truth, or 1 % of the step
+ATTEMPTS = 3  # a machine that others use too: what fails three times has failed
+
+# What must be found first; None: nothing.
+EXPECTED = {
+    "collate_sleep": "data-loading",
+    "few_workers": "data-loading",
+    "worker_restart": "epoch-start",
+    "tiny_ops": "tiny-ops",
+    "optimizer_loop": "optimizer-loop",
+    "oversubscribed": "cpu-wait",
+    "between_steps": "between-steps",
+    "collections": "gc-pauses",
+    "leak": "memory-growth",
+    "churn": "memory-churn",
+    "periodic": "periodic-steps",
+    "drift": "step-drift",
+    "warm_up": "warm-up",
+    "validation": "validation-share",
+    "healthy_plain": None,
+    "healthy_loader": None,
+    "healthy_adam": None,
+}
+
+
+# These wait (for a disk, a clock), the others compute.
+WAITING = {"collate_sleep", "few_workers", "oversubscribed", "periodic", "warm_up"}
+
+# A block is short: what is drawn of its steps may hold none.
+LEVELS = {"tiny_ops": "ops", "optimizer_loop": "ops"}
+
+# A block whose thread was without a core for longer is no healthy one.
+BUSY = 0.03
+
+# With so much of the time without a core no price is judged, only what is found: a fix
+# does not bring what it would on cores of its own.
+TOO_BUSY = 0.15
+
+# What a cured job keeps: facts are read when an optimizer or a loader is seen first, and
+# half of the validation is still much.
+REMAINS = {"optimizer_loop": {"optimizer-loop"}, "validation": {"validation-share"}}
+
+
+class Block:
+    """One block of steps: what the job timed, and what was found of it."""
+
+    def __init__(self, told, answer):
+        self.told, self.ill = told, told["kind"] == "diseased"
+        self.mean_ms = statistics.fmean(told["ns"]) / 1e6
+        self.median_ms = statistics.median(told["ns"]) / 1e6
+        self.findings, self.answer = answer["findings"], answer
+        self.waited = told["waited_ns"] / max(1, sum(told["ns"]))
+
+    def ms(self, net):
+        """The mean step; `net` of the time without a core."""
+        return self.mean_ms * (1 - self.waited if net else 1)
+
+    def price_ms(self, expected, net):
+        """Of the expected finding; 0 where it was not found."""
+        price = next((f["ms_per_step"] for f in self.findings if f["id"].startswith(expected)), 0)
+        return price * (1 - self.waited if net else 1)
+
+
+class Result:
+    """All blocks of one job."""
+
+    def __init__(self, name, dose, blocks):
+        self.name, self.dose, self.blocks = name, dose, blocks
+        self.ill = [b for b in blocks if b.ill]
+        self.healthy = [b for b in blocks if not b.ill]
+
+    @property
+    def first(self):
+        """The first finding of most ill blocks; that others take the cores is no disease."""
+        others = "-" if EXPECTED[self.name] == "cpu-wait" else "cpu-wait"
+        ids = [next((f["id"] for f in b.findings if f["id"] != others), "nothing")
+               for b in self.ill]
+        return max(ids, key=ids.count)
+
+    @property
+    def net(self):
+        """A disease that computes is longer where others take the core; one that waits
+        is not. Both sides of a comparison are then net of that."""
+        return self.name not in WAITING
+
+    @property
+    def step_ms(self):
+        return statistics.fmean(b.ms(self.net) for b in self.ill)
+
+    @property
+    def truth_ms(self):
+        return self.step_ms - statistics.fmean(b.ms(self.net) for b in self.healthy)
+
+    @property
+    def noise_ms(self):
+        """How far blocks of one kind lie apart: what the truth is not sure of."""
+        apart = [max(b.ms(self.net) for b in kind) - min(b.ms(self.net) for b in kind)
+                 for kind in (self.ill, self.healthy)]
+        return math.hypot(*apart) / 2
+
+    @property
+    def waited(self):
+        """Share of the time that the job was without a core."""
+        return statistics.fmean(b.waited for b in self.blocks)
+
+    @property
+    def price_ms(self):
+        return statistics.fmean(b.price_ms(EXPECTED[self.name] or "-", self.net)
+                                for b in self.ill)
+
+    @property
+    def alarms(self):
+        """What was found where nothing is wrong. A block that others took the core from
+        says nothing: there something is."""
+        quiet = [b for b in self.blocks if b.waited < BUSY
+                 and (not b.ill or EXPECTED[self.name] is None)]
+        return sorted({f["id"] for b in quiet for f in b.findings}
+                      - REMAINS.get(self.name, set()))
+
+    def wrong(self):
+        """Why this is not right; "" when it is."""
+        expected = EXPECTED[self.name]
+        if self.alarms:
+            return f"found {self.alarms} where nothing is wrong"
+        if expected is None:
+            return ""
+        if not self.first.startswith(expected):
+            return f"found {self.first} first, not {expected}"
+        if expected == "memory-growth":
+            return self.wrong_growth()
+        if self.waited > TOO_BUSY:
+            return ""
+        allowed = max(ALLOWED * self.truth_ms, 0.01 * self.step_ms) + self.noise_ms
+        if abs(self.price_ms - self.truth_ms) > allowed:
+            return (f"price {self.price_ms:.2f} ms, truth {self.truth_ms:.2f} ms,"
+                    f" allowed {allowed:.2f} ms apart")
+        return ""
+
+    def wrong_growth(self):
+        told = [b.told["leak_bytes_per_step"] for b in self.ill]
+        found = [next(f["evidence"]["bytes_per_step"] for f in b.findings
+                      if f["id"].startswith("memory-growth")) for b in self.ill]
+        ratio = statistics.fmean(found) / statistics.fmean(told)
+        return "" if abs(ratio - 1) <= ALLOWED else f"growth is {ratio:.2f} of the truth"
+
+    def row(self):
+        ratio = self.price_ms / self.truth_ms if self.truth_ms > 0 else math.nan
+        return (f"{self.name:15} {self.dose:4} {self.first:22} {self.price_ms:8.2f} "
+                f"{self.truth_ms:8.2f} {self.noise_ms:6.2f} {ratio:6.2f} {self.step_ms:8.2f} "
+                f"{100 * self.waited:5.1f}  {' '.join(self.alarms)}")
+
+    HEADER = (f"{'disease':15} {'dose':>4} {'first finding':22} {'price ms':>8} {'truth ms':>8} "
+              f"{'+-':>6} {'ratio':>6} {'step ms':>8} {'wait%':>5}  found in healthy blocks")
+
+
+class Matrix(harness.TrainglassTest):
+    """Runs a job under `trainglass run`, and asks about each of its blocks."""
+
+    def ask(self, told):
+        """Findings of a block, once all its steps have arrived and were sampled twice."""
+        window = f"{told['first']}-{told['last']}"
+        wanted = told["last"] - told["first"] + 1
+
+        def answer():
+            found = harness.get_json(self.port, f"/api/bottlenecks?window={window}")
+            return found if found["steps"] >= wanted else None
+        answer = harness.wait_for(answer, f"steps {window}")
+        time.sleep(0.3)  # what is drained beside steps
+        return harness.get_json(self.port, f"/api/bottlenecks?window={window}") or answer
+
+    def run_job(self, name, dose, seed=1):
+        with open(self.folder / "errors", "w+") as errors:
+            process = self.start("run", "--linger", "0", "--level", LEVELS.get(name, "auto"),
+                                 "--", PYTHON, HERE / "jobs.py",
+                                 name, dose, seed, stdin=-1, stderr=errors)
+            blocks = []
+            for line in process.stdout:
+                told = json.loads(line)
+                blocks.append(Block(told, self.ask(told)))
+                process.stdin.write("\n")
+                process.stdin.flush()
+            code = process.wait(timeout=harness.PATIENCE_S)
+            errors.seek(0)
+            self.assertEqual(code, 0, errors.read()[-2000:])
+        return Result(name, dose, blocks)
+
+
+def judged(name, dose):
+    def test(self):
+        busy = 0
+        for attempt in range(ATTEMPTS):
+            result = self.run_job(name, dose, seed=attempt + 1)
+            print(Result.HEADER + "\n" + result.row(), flush=True)
+            wrong = result.wrong()
+            if not wrong:
+                return
+            busy += result.waited > TOO_BUSY
+        if busy > 0:
+            self.skipTest(f"{name}: others had the cores for much of the time; {wrong}")
+        self.fail(f"{name}, dose {dose}: {wrong}")
+    return test
+
+
+for job_name in EXPECTED:
+    setattr(Matrix, f"test_{job_name}", judged(job_name, 2))
+
+
+def table(arguments):
+    """All doses, one attempt each; 1 where something is wrong."""
+    results, failed = [], 0
+    print(Result.HEADER, flush=True)
+    for name in arguments.names or EXPECTED:
+        doses = arguments.doses if EXPECTED[name] else [1]
+        for dose in doses:
+            one = Matrix("run_job")
+            one.setUp()
+            try:
+                result = one.run_job(name, dose)
+            finally:
+                one.doCleanups()
+            wrong = result.wrong()
+            failed += wrong != ""
+            print(result.row(), ("  WRONG: " + wrong) if wrong else "", flush=True)
+            results.append({"name": name, "dose": dose, "wrong": wrong, "blocks": [
+                {"told": b.told, "answer": b.answer} for b in result.blocks]})
+    if arguments.json:
+        pathlib.Path(arguments.json).write_text(json.dumps(results))
+    print(f"{len(results) - failed} of {len(results)} right")
+    return 1 if failed else 0
+
+
+def has_torch():
+    return subprocess.run([PYTHON, "-c", "import torch"], stderr=subprocess.DEVNULL,
+                          check=False).returncode == 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--doses", type=lambda text: [int(d) for d in text.split(",")])
+    parser.add_argument("--json")
+    parser.add_argument("--one", metavar="NAME", help="judge one dose, as CTest does")
+    parser.add_argument("names", nargs="*")
+    arguments = parser.parse_args()
+    if not has_torch():
+        print("skipped: no torch; TORCH_PYTHON can name a Python that has it")
+        sys.exit(77)
+    if arguments.one:
+        suite = unittest.TestSuite([Matrix(f"test_{arguments.one}")])
+        result = unittest.TextTestRunner(verbosity=2).run(suite)
+        sys.exit(77 if result.skipped else not result.wasSuccessful())
+    arguments.doses = arguments.doses or [1, 2, 3]
+    sys.exit(table(arguments))
+
+
+if __name__ == "__main__":
+    main()
