@@ -2,6 +2,7 @@
 
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,6 +174,7 @@ static void keep(const struct gate *gate, const cJSON *report, const char *why)
 {
     int error = -ENODATA;
 
+    signal(SIGXFSZ, SIG_IGN); /* a file that may grow no more is an error, told so */
     if (report != NULL)
         error = report_write_file(report, gate->format, gate->path);
     if (error != 0)

@@ -331,7 +331,8 @@ class Command(unittest.TestCase):
     def test_an_interrupt_ends_it_with_one_line(self):
         reader, writer = os.pipe()
         process = subprocess.Popen([harness.PROGRAM, "analyze", "-"], stdin=reader,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         os.close(reader)
         os.write(writer, b'{"traceEvents": [')
 

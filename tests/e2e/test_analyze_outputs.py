@@ -1,11 +1,37 @@
-"""What `trainglass analyze` leaves beside its report: verdicts for continuous integration."""
+"""What `trainglass analyze` leaves beside its report: verdicts for continuous integration,
+stacks and flame graphs."""
+import collections
 import json
+import os
 import pathlib
+import resource
+import signal
+import subprocess
+import sys
 import tempfile
 import unittest
 
-import harness
-from test_analyze import analyze
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import harness  # noqa: E402
+import trace_reference  # noqa: E402
+from test_analyze import TRACES, analyze  # noqa: E402
+
+FORWARD = """
+import json, sys, torch
+from torch.profiler import ProfilerActivity, profile
+model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 8))
+torch.set_num_threads(1)
+with profile(activities=[ProfilerActivity.CPU], with_stack=True, experimental_config=
+             torch._C._profiler._ExperimentalConfig(verbose=True)) as profiler, torch.no_grad():
+    for _ in range(20):
+        model(torch.randn(8, 64))
+profiler.export_chrome_trace(sys.argv[1])
+table = str.maketrans(" ;\\t\\n", "____")
+print(json.dumps([[";".join(frame.translate(table) for frame in reversed(event.stack)),
+                   event.self_cpu_time_total] for event in profiler.events()
+                  if event.stack and event.name.startswith("aten::")]))
+"""
 
 
 def event(name, start, length, category="cpu_op", **arguments):
@@ -83,6 +109,179 @@ class FailOn(Outputs):
         found = [file["fail_on"][0] for file in json.loads(done.stdout)["files"]]
         self.assertEqual([verdict["found"] for verdict in found], [False, True])
         self.assertEqual(found[1]["expression"], "data > 20 %")
+
+
+def read_folded(path):
+    rows = [line.rsplit(" ", 1) for line in path.read_text().splitlines()]
+    assert len({stack for stack, _ in rows}) == len(rows)
+    return {stack: int(value) for stack, value in rows}
+
+
+FRAMES = [event("main.py(1): main; x", 0, 1000, "python_function"),
+          event("f.py(2): f", 100, 400, "python_function"),
+          event("aten::mm", 150, 300),
+          event("aten::empty", 200, 50),
+          event("cudaLaunchKernel", 300, 20, "cuda_runtime", correlation=7),
+          event("aten::relu", 600, 100),
+          {**event("gemm", 700, 90, "kernel", correlation=7, device=0, stream=7), "pid": 0,
+           "tid": 7}]
+
+
+class Stacks(Outputs):
+    def setUp(self):
+        super().setUp()
+        self.out = pathlib.Path(self.folder.name) / "stacks.txt"
+
+    def test_stacks_have_the_own_time_of_the_ops_below_in_whole_us(self):
+        analyze(self.write(FRAMES), "--stacks", self.out)
+        self.assertEqual(read_folded(self.out), {
+            "main.py(1):_main__x;f.py(2):_f": 300, "main.py(1):_main__x": 100})
+
+    def test_stacks_may_have_the_time_of_what_was_launched(self):
+        analyze(self.write(FRAMES), "--stacks", self.out, "--stacks-metric",
+                "self_cuda_time_total")
+        self.assertEqual(read_folded(self.out), {"main.py(1):_main__x;f.py(2):_f": 90})
+
+    def test_a_trace_without_stacks_is_exit_code_3_and_leaves_no_file(self):
+        done = analyze(self.write(FRAMES[2:]), "--stacks", self.out, code=3)
+        self.assertIn("with_stack=True", done.stderr)
+        self.assertEqual(sorted(os.listdir(self.folder.name)), ["trace.json"])
+
+    @unittest.skipIf(TRACES is None, "no shared/traces beside the checkout")
+    def test_stacks_of_real_traces_are_those_of_a_plain_reading(self):
+        for name in ("*gaunernst*", "*num_workers_4*"):
+            path = next(TRACES.glob(name))
+            truth = collections.Counter()
+            trace = trace_reference.Trace(str(path))
+            table = str.maketrans(" ;\t\n", "____")
+            for item in trace.events:
+                if item.kind == "op":
+                    stack = reversed(trace.stack_of(item))
+                    truth[";".join(frame.translate(table) for frame in stack)] += max(
+                        0, item.self_ns - item.inside_ns)
+            analyze(path, "--stacks", self.out)
+            found = read_folded(self.out)
+            for stack, ns in truth.items():
+                if stack and ns >= 1000:  # calls and ranges may add to it, nothing takes away
+                    self.assertGreaterEqual(found[stack] + 1, ns // 1000, stack)
+            self.assertLessEqual(set(found), set(truth) | {
+                ";".join(frame.translate(table) for frame in reversed(trace.stack_of(item)))
+                for item in trace.events})
+
+    def test_torch_gives_the_same_stacks_the_same_time(self):
+        python = os.environ.get("TORCH_PYTHON")
+        if not python:
+            self.skipTest("TORCH_PYTHON names no interpreter with PyTorch")
+        path = pathlib.Path(self.folder.name) / "trace.json"
+        done = subprocess.run([python, "-c", FORWARD, path], capture_output=True, text=True,
+                              timeout=600, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        truth = collections.Counter()
+        for stack, us in json.loads(done.stdout.splitlines()[-1]):
+            truth[stack] += us
+        analyze(path, "--stacks", self.out)
+        found = read_folded(self.out)
+        self.assertEqual(set(found), {stack for stack, us in truth.items() if us >= 1})
+        for stack, us in found.items():
+            self.assertLessEqual(abs(us - truth[stack]), 1, stack)
+
+
+class Flame(Outputs):
+    def flame(self, path):
+        out = pathlib.Path(self.folder.name) / "flame.json"
+        done = analyze(path, "--flame", out)
+        return json.loads(out.read_text()), done
+
+    def walk(self, document, profile):
+        """Own time of each path; fails where begins and ends do not match."""
+        names = [frame["name"] for frame in document["shared"]["frames"]]
+        open_frames, at, own = [], 0, collections.Counter()
+        for item in profile["events"]:
+            own[tuple(names[frame] for frame in open_frames)] += item["at"] - at
+            self.assertGreaterEqual(item["at"], at)
+            at = item["at"]
+            if item["type"] == "O":
+                open_frames.append(item["frame"])
+            else:
+                self.assertEqual(open_frames.pop(), item["frame"])
+        self.assertEqual((open_frames, at), ([], profile["endValue"]))
+        return {path: ns for path, ns in own.items() if ns > 0}
+
+    def test_every_call_has_its_own_time_and_kernels_stand_where_they_were_launched(self):
+        document, _ = self.flame(self.write(FRAMES))
+        thread, device = document["profiles"]
+        main, inner = "main.py(1): main; x", "f.py(2): f"
+        self.assertEqual(self.walk(document, thread), {
+            (main,): 500000, (main, inner): 100000, (main, inner, "aten::mm"): 230000,
+            (main, inner, "aten::mm", "aten::empty"): 50000,
+            (main, inner, "aten::mm", "cudaLaunchKernel"): 20000,
+            (main, "aten::relu"): 100000})
+        self.assertEqual(self.walk(document, device),
+                         {("1", main, inner, "aten::mm"): 90000})
+        self.assertEqual(thread["unit"], "nanoseconds")
+
+    def test_the_rarest_calls_are_left_out_beyond_the_limit_and_no_time_is_lost(self):
+        events = [event(f"op{i}", 10 * i, 2 + i % 7) for i in range(40000)]
+        document, done = self.flame(self.write(events))
+        self.assertIn("of the least time are left out", done.stderr)
+        (profile,) = document["profiles"]
+        self.assertLessEqual(len(profile["events"]), 50000)
+        self.assertEqual(profile["endValue"],
+                         1000 * sum(item["dur"] for item in events))
+
+    @unittest.skipIf(TRACES is None, "no shared/traces beside the checkout")
+    def test_a_real_trace_gives_each_thread_a_flame_graph(self):
+        document, _ = self.flame(next(TRACES.glob("*Qwen*")))
+        paths = self.walk(document, document["profiles"][0])
+        self.assertTrue(any("aten::linear" in path for path in paths))
+        self.assertIn("device time", document["profiles"][-1]["name"])
+
+    def test_of_several_files_there_is_no_flame_graph(self):
+        path = self.write(FRAMES)
+        analyze(path, path, "--flame", self.folder.name + "/f.json", code=2)
+
+
+class Trouble(Outputs):
+    """A disk that is full, a file that may not grow, a signal: nothing half written stays."""
+
+    def left(self):
+        return sorted(set(os.listdir(self.folder.name)) - {"trace.json"})
+
+    def test_a_file_that_may_grow_no_more_is_one_line_and_leaves_nothing(self):
+        path = self.write([event(f"some op {i}", i, 1) for i in range(4000)])
+        out = pathlib.Path(self.folder.name) / "out.json"
+        for words in (["analyze", path, "--flame", out],
+                      ["cut", path, "--cat", "cpu_op", "-o", out]):
+            done = subprocess.run(
+                [harness.PROGRAM, *map(str, words)], capture_output=True, text=True, check=False,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
+            self.assertEqual(done.returncode, 4, done.stderr)
+            self.assertEqual(done.stderr.count("cannot be written: File too large"), 1)
+            self.assertEqual(self.left(), [])
+
+    def test_an_output_that_cannot_be_is_exit_code_4(self):
+        done = analyze(self.write(FRAMES), "--flame", self.folder.name + "/none/f.json", code=4)
+        self.assertIn("cannot be written: No such file or directory", done.stderr)
+
+    def test_an_interrupt_that_is_ignored_stays_so(self):
+        reader, writer = os.pipe()
+        process = subprocess.Popen(
+            [harness.PROGRAM, "analyze", "-"], stdin=reader, stdout=subprocess.PIPE, text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+        os.close(reader)
+        text = json.dumps({"traceEvents": FRAMES}).encode()
+        os.write(writer, text[:100])
+
+        def reads():
+            with open(f"/proc/{process.pid}/fdinfo/0", encoding="ascii"):
+                return len(os.listdir(f"/proc/{process.pid}/task")) > 1
+        harness.wait_for(reads, "the reader")
+        process.send_signal(signal.SIGINT)
+        os.write(writer, text[100:])
+        os.close(writer)
+        out, _ = process.communicate(timeout=harness.PATIENCE_S)
+        self.assertEqual(process.returncode, 0)
+        self.assertIn("standard input", out)
 
 
 if __name__ == "__main__":

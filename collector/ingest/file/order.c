@@ -122,7 +122,7 @@ static void add_path_time(struct walk *walk, const struct open *ended,
 static struct open *parent_of(struct walk *walk, const struct open *ended)
 {
     for (uint32_t i = walk->depth; i-- > 0;)
-        if (walk->open[i].event.time <= ended->event.time)
+        if ((int64_t)walk->open[i].event.time <= (int64_t)ended->event.time)
             return &walk->open[i];
     return NULL;
 }

@@ -3,6 +3,7 @@
 
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,9 @@ enum flag {
     FLAG_DEVICE,
     FLAG_RANK,
     FLAG_FAIL_ON,
+    FLAG_STACKS,
+    FLAG_METRIC,
+    FLAG_FLAME,
 };
 
 /* What torch's key_averages().table() calls the columns. */
@@ -117,6 +121,22 @@ static bool read_choice(const struct invocation *invocation,
     if (sort != NULL)
         options->request.sort = (enum ops_sort)sort_of(sort);
     return true;
+}
+
+/* torch's names; cuda stands for every device, as there. */
+static bool read_keep(const struct invocation *invocation, struct analyze_keep *keep)
+{
+    const char *metric = invocation->flags[FLAG_METRIC];
+
+    *keep = (struct analyze_keep){.stacks = invocation->flags[FLAG_STACKS],
+                                  .flame = invocation->flags[FLAG_FLAME]};
+    if (metric == NULL || strcmp(metric, "self_cpu_time_total") == 0)
+        return true;
+    keep->metric = FLAME_DEVICE;
+    return strcmp(metric, "self_cuda_time_total") == 0 ||
+           strcmp(metric, "self_device_time_total") == 0 ||
+           refuse("--stacks-metric", metric,
+                  "self_cpu_time_total or self_cuda_time_total");
 }
 
 static bool read_flags(const struct invocation *invocation,
@@ -290,11 +310,13 @@ int command_analyze(const struct invocation *invocation)
 {
     struct analyze_options options;
     struct analyze_files files;
+    struct analyze_keep keep;
     const char *what = "";
     int code, printed;
 
-    if (!read_flags(invocation, &options))
+    if (!read_flags(invocation, &options) || !read_keep(invocation, &keep))
         return EXIT_USAGE;
+    options.keep = &keep;
     int error = analyze_files_find(&files, invocation->argv, invocation->argc, &what);
 
     if (error != 0) {
@@ -304,11 +326,25 @@ int command_analyze(const struct invocation *invocation)
         analyze_files_free(&files);
         return EXIT_UNREADABLE;
     }
+    if (files.count != 1 && analyze_keep_wants_paths(&keep)) {
+        command_complain("--stacks and --flame are of one file, not of %u",
+                         files.count);
+        analyze_files_free(&files);
+        return EXIT_USAGE;
+    }
+    if (analyze_keep_wants_paths(
+            &keep)) { /* before there is anything to leave behind */
+        analyze_watch_signal(SIGTERM);
+        analyze_watch_signal(SIGHUP);
+    }
+    keep.name = files.count > 0 ? name_of(files.list[0].path) : "";
+    signal(SIGXFSZ, SIG_IGN); /* a file that may grow no more is an error, told so */
     cJSON *documents = invocation->json ? cJSON_CreateArray() : NULL;
 
     code = analyze_all(&files, &options, documents);
     printed = documents != NULL ? print_documents(documents, files.count)
                                 : command_end_output();
     analyze_files_free(&files);
+    code = code != EXIT_DONE ? code : keep.code;
     return code != EXIT_DONE ? code : printed;
 }

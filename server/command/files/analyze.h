@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "analyze_keep.h"
 #include "api/analysis.h"
 #include "command/command.h"
 #include "report/fail_on.h"
@@ -16,6 +17,7 @@ struct analyze_options {
     uint32_t stack_frames; /* of --group stack:N */
     struct fail_on expressions[COMMAND_REPEATS];
     int expression_count;
+    struct analyze_keep *keep; /* what is written beside the report */
 };
 
 /* The files to be read: a folder stands for the traces in it, which share a session. */
@@ -48,8 +50,8 @@ struct analyze_watch {
 void analyze_watch_begin(void *user, struct trace_reader *reader);
 void analyze_watch_end(void *user);
 
-/* From now on the signal interrupts readers instead of ending the program; except for
- * SIGINT, one that is ignored stays so. */
+/* From now on the signal interrupts readers instead of ending the program; one that is
+ * ignored stays so. */
 void analyze_watch_signal(int number);
 int analyze_watch_signalled(void); /* the number of one that came, else 0 */
 

@@ -191,9 +191,8 @@ void analyze_watch_signal(int number)
 {
     struct sigaction action = {.sa_handler = on_interrupt}, before;
 
-    if (number != SIGINT && sigaction(number, NULL, &before) == 0 &&
-        before.sa_handler == SIG_IGN)
-        return; /* nohup wants it so */
+    if (sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_IGN)
+        return; /* nohup and shells want it so of what runs beside them */
     sigaction(number, &action, NULL);
 }
 
@@ -218,6 +217,10 @@ int analyze_files_load(struct store *store, const struct analyze_file *file,
     if (options != NULL && options->request.by != GROUP_NAME) {
         request.groups = 1u << options->request.by;
         request.stack_frames = options->stack_frames;
+    }
+    if (options != NULL && analyze_keep_wants_paths(options->keep)) {
+        request.on_paths = analyze_keep_paths;
+        request.paths_user = options->keep;
     }
     analyze_watch_signal(SIGINT);
     error = file_load(store, &request, result);

@@ -93,7 +93,8 @@ static cJSON *read_trace(const struct analyze_file *file,
     struct file_result result = {0};
     struct analysis analysis;
     cJSON *document = NULL;
-    int error = store == NULL ? -ENOMEM : analyze_files_load(store, file, NULL, &result);
+    int error =
+        store == NULL ? -ENOMEM : analyze_files_load(store, file, NULL, &result);
 
     if (error == 0) {
         error = analysis_make(store, &result, request, &analysis);

@@ -251,6 +251,7 @@ int command_cut(const struct invocation *invocation)
     analyze_watch_signal(SIGTERM);
     analyze_watch_signal(SIGHUP);
     signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error, told so */
+    signal(SIGXFSZ, SIG_IGN); /* and so is a file that may grow no more */
     error = cut_output_open(&output, path);
     code = error != 0 ? complain_output(path, error) : cut(&request, path, &output);
     cut_output_close(&output);

@@ -62,3 +62,18 @@ test("speedscope opens a downloaded trace and lists its ops", { skip }, async ()
   await shoot(page, "speedscope");
   await page.context().close();
 });
+
+test("speedscope opens a flame graph of analyze, and the heaviest call comes first", { skip }, async () => {
+  const frame = (name, ts, dur, cat = "python_function", args = {}) => ({ ph: "X", cat, name, ts, dur, pid: 1, tid: 1, args });
+  const events = [frame("train.py(1): main", 0, 1000), frame("model.py(7): forward", 100, 800), frame("aten::mm", 150, 600, "cpu_op"), frame("aten::relu", 800, 50, "cpu_op")];
+  writeFileSync(join(folder, "stacks.json"), JSON.stringify({ traceEvents: events }));
+  const done = spawnSync(join(PROGRAMS, "trainglass"), ["analyze", join(folder, "stacks.json"), "--flame", join(folder, "flame.json")]);
+  assert.equal(done.status, 0, String(done.stderr));
+  const page = await open(browser, `http://127.0.0.1:${pages.address().port}/`, { allow: () => true });
+  await page.locator("input[type=file]").first().setInputFiles(join(folder, "flame.json"));
+  await page.getByText("Sandwich").click();
+  for (const name of ["train.py(1): main", "model.py(7): forward", "aten::mm", "aten::relu"]) await page.getByText(name, { exact: true }).first().waitFor();
+  assert.match(await page.locator("tr", { hasText: "aten::mm" }).first().textContent(), /600/);
+  await shoot(page, "speedscope-flame");
+  await page.context().close();
+});

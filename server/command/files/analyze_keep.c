@@ -1,0 +1,70 @@
+#include "analyze_keep.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "command/command.h"
+
+bool analyze_keep_wants_paths(const struct analyze_keep *keep)
+{
+    return keep->stacks != NULL || keep->flame != NULL;
+}
+
+static void fail(struct analyze_keep *keep, const char *path, int error)
+{
+    bool empty = error == -ENODATA;
+
+    command_complain("%.300s: %s%s", path, empty ? "" : "cannot be written: ",
+                     empty ? "the trace has no stacks: record it with with_stack=True"
+                           : strerror(-error));
+    keep->code = empty ? EXIT_UNREADABLE : EXIT_CANNOT_START;
+}
+
+typedef int write_paths(struct analyze_keep *keep, const struct file_paths *paths,
+                        struct cut_output *output);
+
+static int write_stacks(struct analyze_keep *keep, const struct file_paths *paths,
+                        struct cut_output *output)
+{
+    return flame_write_folded(paths, keep->metric, output);
+}
+
+static int write_flame(struct analyze_keep *keep, const struct file_paths *paths,
+                       struct cut_output *output)
+{
+    uint32_t left_out;
+    int error = flame_write_speedscope(paths, keep->name, output, &left_out);
+
+    if (error == 0 && left_out > 0)
+        command_complain("%.300s: %u calls of the least time are left out: speedscope "
+                         "takes no more; their time is in who called them",
+                         keep->flame, left_out);
+    return error;
+}
+
+static void write_one(struct analyze_keep *keep, const struct file_paths *paths,
+                      const char *path, write_paths *write_to)
+{
+    struct cut_output output;
+    int error = cut_output_open(&output, path);
+
+    if (error == 0)
+        error = write_to(keep, paths, &output);
+    if (error == 0)
+        error = cut_output_finish(&output);
+    if (error == 0)
+        error = cut_output_keep(&output);
+    cut_output_close(&output);
+    if (error != 0)
+        fail(keep, path, error);
+}
+
+void analyze_keep_paths(void *user, const struct file_paths *paths)
+{
+    struct analyze_keep *keep = user;
+
+    if (keep->stacks != NULL)
+        write_one(keep, paths, keep->stacks, write_stacks);
+    if (keep->flame != NULL)
+        write_one(keep, paths, keep->flame, write_flame);
+}

@@ -1,0 +1,326 @@
+#include "trace/flame.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "http/bytes.h"
+
+#define NS_PER_US 1000
+
+/* ---- folded ----------------------------------------------------------------------------- */
+
+/* Every path to that of its frames alone: parents stand before children. */
+static bool fold(const struct file_paths *paths, enum flame_metric metric,
+                 struct file_paths *frames)
+{
+    uint32_t *to = calloc(paths->count, sizeof(*to));
+    bool made = to != NULL && file_paths_open(frames, paths->names);
+
+    for (uint32_t i = 1; made && i < paths->count; i++) {
+        const struct file_path *path = &paths->list[i];
+
+        to[i] = to[path->parent];
+        if (path->kind == FILE_PATH_FRAME) {
+            to[i] = file_paths_child(frames, to[i], path->name, FILE_PATH_FRAME);
+            continue;
+        }
+        frames->list[to[i]].self_ns +=
+            metric == FLAME_CPU ? path->self_ns : path->device_ns;
+    }
+    free(to);
+    return made;
+}
+
+/* What ends a frame or a line stands for itself nowhere. */
+static void put_frame(struct bytes *line, const struct file_paths *paths, uint32_t path)
+{
+    uint32_t length;
+    const char *name = trace_names_get(paths->names, paths->list[path].name, &length);
+    char *to = bytes_reserve(line, length + 1);
+
+    if (to == NULL)
+        return;
+    for (uint32_t i = 0; i < length; i++)
+        to[i] = memchr(" ;\t\n", name[i], 4) != NULL ? '_' : name[i];
+    line->size += length;
+}
+
+#define DEPTH_MAX 4096u
+
+static void put_line(struct bytes *line, const struct file_paths *frames, uint32_t path)
+{
+    uint32_t chain[DEPTH_MAX], depth = 0;
+
+    line->size = 0;
+    for (uint32_t at = path; at != 0 && depth < DEPTH_MAX; at = frames->list[at].parent)
+        chain[depth++] = at;
+    while (depth > 0) {
+        put_frame(line, frames, chain[--depth]);
+        bytes_text(line, depth > 0 ? ";" : " ");
+    }
+    bytes_format(line, "%lld\n", (long long)(frames->list[path].self_ns / NS_PER_US));
+}
+
+int flame_write_folded(const struct file_paths *paths, enum flame_metric metric,
+                       struct cut_output *output)
+{
+    struct file_paths frames = {0};
+    struct bytes line = {0};
+    int error = 0;
+
+    if (!paths->frames)
+        return -ENODATA;
+    if (!fold(paths, metric, &frames))
+        error = -ENOMEM;
+    for (uint32_t i = 1; error == 0 && i < frames.count; i++) {
+        if (frames.list[i].self_ns < NS_PER_US)
+            continue;
+        put_line(&line, &frames, i);
+        cut_output_write(output, line.data, line.size);
+        error = line.failed ? -ENOMEM : 0;
+    }
+    bytes_close(&line);
+    file_paths_close(&frames);
+    return error;
+}
+
+/* ---- speedscope ------------------------------------------------------------------------- */
+
+/* One weight of the tree: each path's own and all below it, and its children by that. */
+struct flame {
+    const struct file_paths *paths;
+    int64_t *total;         /* of a path and all below */
+    int64_t *sorted;        /* totals, the largest first */
+    int64_t *start;         /* where it was opened */
+    uint32_t *order;        /* paths by parent, the largest first */
+    uint32_t *first, *next; /* in `order`: of a path's children; behind the last */
+    uint32_t *frame_of;     /* by name: index of the frame + 1 */
+    int64_t least;          /* what has less is left out; at least 1 */
+    uint32_t left_out, profiles;
+    struct bytes text;
+    struct cut_output *output;
+};
+
+static void flame_close(struct flame *flame)
+{
+    free(flame->total);
+    free(flame->sorted);
+    free(flame->start);
+    free(flame->order);
+    free(flame->first);
+    free(flame->next);
+    free(flame->frame_of);
+    bytes_close(&flame->text);
+}
+
+static bool flame_open(struct flame *flame, const struct file_paths *paths,
+                       struct cut_output *output)
+{
+    uint32_t count = paths->count;
+
+    *flame = (struct flame){.paths = paths, .output = output};
+    flame->total = calloc(count, sizeof(*flame->total));
+    flame->sorted = calloc(count, sizeof(*flame->sorted));
+    flame->start = calloc(count, sizeof(*flame->start));
+    flame->order = calloc(count, sizeof(*flame->order));
+    flame->first = calloc((size_t)count + 1, sizeof(*flame->first));
+    flame->next = calloc(count, sizeof(*flame->next));
+    flame->frame_of = calloc(trace_names_count(paths->names), sizeof(uint32_t));
+    return flame->total != NULL && flame->sorted != NULL && flame->start != NULL &&
+           flame->order != NULL && flame->first != NULL && flame->next != NULL &&
+           flame->frame_of != NULL;
+}
+
+static int by_parent(const void *left, const void *right, void *user)
+{
+    const struct flame *flame = user;
+    const uint32_t *a = left, *b = right;
+    uint32_t pa = flame->paths->list[*a].parent, pb = flame->paths->list[*b].parent;
+
+    if (pa != pb)
+        return pa < pb ? -1 : 1;
+    if (flame->total[*a] != flame->total[*b])
+        return flame->total[*a] > flame->total[*b] ? -1 : 1;
+    return *a < *b ? -1 : *a > *b;
+}
+
+static int larger_first(const void *left, const void *right)
+{
+    const int64_t *a = left, *b = right;
+
+    return (*a < *b) - (*a > *b);
+}
+
+/* From what total on a path is one of the FLAME_PATHS_MAX largest. */
+static void set_least(struct flame *flame)
+{
+    uint32_t count = flame->paths->count;
+
+    flame->least = 1;
+    if (count > FLAME_PATHS_MAX) {
+        memcpy(flame->sorted, flame->total, count * sizeof(*flame->sorted));
+        qsort(flame->sorted, count, sizeof(*flame->sorted), larger_first);
+        if (flame->sorted[FLAME_PATHS_MAX] >= flame->least)
+            flame->least = flame->sorted[FLAME_PATHS_MAX] + 1;
+    }
+    for (uint32_t i = 1; i < count; i++)
+        flame->left_out += flame->total[i] > 0 && flame->total[i] < flame->least;
+}
+
+/* Totals and the order of children for one weight. */
+static void weigh(struct flame *flame, enum flame_metric metric)
+{
+    const struct file_path *list = flame->paths->list;
+    uint32_t count = flame->paths->count;
+
+    memset(flame->total, 0, count * sizeof(*flame->total));
+    memset(flame->first, 0, ((size_t)count + 1) * sizeof(*flame->first));
+    for (uint32_t i = count; i-- > 1;) {
+        int64_t own = metric == FLAME_CPU ? list[i].self_ns : list[i].device_ns;
+
+        flame->total[i] += own > 0 ? own : 0;
+        flame->total[list[i].parent] += flame->total[i];
+        flame->first[list[i].parent + 1]++;
+        flame->order[i - 1] = i;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        flame->first[i + 1] += flame->first[i];
+    qsort_r(flame->order, count - 1, sizeof(*flame->order), by_parent, flame);
+    memcpy(flame->next, flame->first, count * sizeof(*flame->next));
+    set_least(flame);
+}
+
+static void flush(struct flame *flame)
+{
+    cut_output_write(flame->output, flame->text.data, flame->text.size);
+    flame->text.size = 0;
+}
+
+static void put_event(struct flame *flame, char type, uint32_t path, int64_t at_ns)
+{
+    uint32_t frame = flame->frame_of[flame->paths->list[path].name] - 1;
+    bool first = flame->text.size > 0 && flame->text.data[flame->text.size - 1] == '[';
+
+    bytes_format(&flame->text, "%s{\"type\":\"%c\",\"frame\":%u,\"at\":%lld}",
+                 first ? "" : ",", type, frame, (long long)at_ns);
+    if (flame->text.size > CUT_OUTPUT_BYTES / 2)
+        flush(flame);
+}
+
+/* The next child that is worth its place; 0 none. The largest come first. */
+static uint32_t next_child(struct flame *flame, uint32_t path)
+{
+    uint32_t at = flame->next[path];
+
+    if (at >= flame->first[path + 1] || flame->total[flame->order[at]] < flame->least)
+        return 0;
+    return flame->order[flame->next[path]++];
+}
+
+/* Everything below `top` in the order of its weight, as if it had run so. */
+static void put_tree(struct flame *flame, uint32_t top)
+{
+    const struct file_path *list = flame->paths->list;
+    uint32_t path = top;
+    int64_t at_ns = 0;
+
+    flame->start[top] = 0;
+    while (true) {
+        uint32_t child = next_child(flame, path);
+
+        if (child != 0) {
+            put_event(flame, 'O', child, at_ns);
+            flame->start[child] = at_ns;
+            path = child;
+            continue;
+        }
+        if (path == top)
+            return;
+        at_ns = flame->start[path] + flame->total[path];
+        put_event(flame, 'C', path, at_ns);
+        path = list[path].parent;
+    }
+}
+
+static void put_profile(struct flame *flame, const char *name, uint32_t length,
+                        uint32_t top)
+{
+    bytes_text(&flame->text, flame->profiles++ > 0 ? ",\n" : "");
+    bytes_text(&flame->text, "{\"type\":\"evented\",\"name\":");
+    bytes_json(&flame->text, name, length, 256);
+    bytes_format(&flame->text,
+                 ",\"unit\":\"nanoseconds\",\"startValue\":0,\"endValue\":%lld,"
+                 "\"events\":[",
+                 (long long)flame->total[top]);
+    put_tree(flame, top);
+    bytes_text(&flame->text, "]}");
+}
+
+/* Frames of all profiles: each name once. */
+static void put_frames(struct flame *flame)
+{
+    const struct file_paths *paths = flame->paths;
+    uint32_t count = 0, length;
+
+    for (uint32_t i = 1; i < paths->count; i++) {
+        uint32_t *frame = &flame->frame_of[paths->list[i].name];
+
+        if (*frame != 0)
+            continue;
+        const char *name = trace_names_get(paths->names, paths->list[i].name, &length);
+
+        *frame = ++count;
+        bytes_text(&flame->text, count > 1 ? ",{\"name\":" : "{\"name\":");
+        bytes_json(&flame->text, name, length, TRACE_NAME_BYTES_MAX);
+        bytes_text(&flame->text, "}");
+        if (flame->text.size > CUT_OUTPUT_BYTES / 2)
+            flush(flame);
+    }
+}
+
+static void put_profiles(struct flame *flame)
+{
+    static const char device[] = "device time, by what launched it";
+    const struct file_paths *paths = flame->paths;
+    uint32_t length;
+
+    weigh(flame, FLAME_CPU);
+    /* The busiest thread first. */
+    for (uint32_t i = flame->first[0]; i < flame->first[1]; i++) {
+        uint32_t thread = flame->order[i];
+        const char *name =
+            trace_names_get(paths->names, paths->list[thread].name, &length);
+
+        if (flame->total[thread] > 0)
+            put_profile(flame, name, length, thread);
+    }
+    weigh(flame, FLAME_DEVICE);
+    if (flame->total[0] > 0)
+        put_profile(flame, device, sizeof(device) - 1, 0);
+}
+
+int flame_write_speedscope(const struct file_paths *paths, const char *name,
+                           struct cut_output *output, uint32_t *left_out)
+{
+    struct flame flame;
+    int error = flame_open(&flame, paths, output) ? 0 : -ENOMEM;
+
+    if (error == 0) {
+        bytes_text(
+            &flame.text,
+            "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\","
+            "\"exporter\":\"trainglass\",\"name\":");
+        bytes_json(&flame.text, name, strlen(name), 256);
+        bytes_text(&flame.text, ",\"activeProfileIndex\":0,\"shared\":{\"frames\":[\n");
+        put_frames(&flame);
+        bytes_text(&flame.text, "\n]},\"profiles\":[\n");
+        put_profiles(&flame);
+        bytes_text(&flame.text, "\n]}\n");
+        flush(&flame);
+        error = flame.text.failed ? -ENOMEM : 0;
+    }
+    *left_out = flame.left_out;
+    flame_close(&flame);
+    return error;
+}
