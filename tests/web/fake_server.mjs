@@ -19,14 +19,14 @@ const SCENARIOS = {
   live: {}, cpu: { gpu: false, ranks: 1 }, empty: { empty: true }, warming: { first: 0, last: 2, still: true }, first: { first: 0, last: -1, still: true },
   stale: { silent_ms: 14000, still: true, threads: true }, ended: { state: "ended", last: 19999, still: true }, crashed: { state: "crashed", last: 12847, crash: true, still: true, threads: true },
   lost: { state: "lost", still: true }, full: { full: true }, losses: { lost: 1204 }, hostile: { hostile: true, gpu: false }, two: { two: true }, taken: { taken: true }, refuses: { refuses: true, gpu: false, ranks: 1 },
-  three: { gpus: 3 }, hour: { first: 0, last: 17000 },
+  three: { gpus: 3 }, fixed: { fixed: true, risk: true }, hour: { first: 0, last: 17000 },
 };
 
 export class FakeServer {
   constructor(scenario = "live", { modules, now = () => Date.now(), frozen = false } = {}) {
     const told = SCENARIOS[scenario];
     if (!told) throw new Error(`no scenario ${scenario}`);
-    this.says = { gpu: true, ranks: 4, gpus: 1, state: "running", first: LAST - 2900, last: LAST, lost: 0, silent_ms: 200, ...told };
+    this.says = { verdicts: {}, gpu: true, ranks: 4, gpus: 1, state: "running", first: LAST - 2900, last: LAST, lost: 0, silent_ms: 200, ...told };
     this.modules = modules;
     this.now = now;
     this.frozen = frozen || this.says.still || this.says.state !== "running";
@@ -162,11 +162,19 @@ export class FakeServer {
     if (!path.startsWith("/api/")) return this.file(path, response);
     const name = path.slice(5);
     if (request.method === "POST" && name === "stacks") return this.json(response, 200, { pid: 41207, stacks: "Thread 0x7f (most recent call first):\n  File \"loader.py\", line 88 in __next__", truncated: false });
+    if (request.method === "POST" && name.startsWith("findings/") && !this.says.refuses) return this.judge(name.slice(9), request, response);
     if (request.method === "POST") return this.json(response, this.says.refuses ? 409 : 202, this.says.refuses ? { error: REFUSAL } : { id: "w1", state: "asked" });
     if (name === "trace") return this.json(response, 200, this.trace(url.searchParams));
     if (!this.answers[name]) return this.json(response, 404, { error: "no such endpoint" });
     if (url.searchParams.has("window") && this.window(url.searchParams) === null) return this.json(response, 400, { error: "window: expected 10s, 60s …", field: "window" });
     return this.json(response, 200, this.answers[name](url.searchParams));
+  }
+
+  async judge(id, request, response) {
+    let body = "";
+    for await (const part of request) body += part;
+    this.says.verdicts[id] = JSON.parse(body);
+    return this.json(response, 200, { id, ...this.says.verdicts[id] });
   }
 
   json(response, status, body) {
@@ -221,7 +229,7 @@ export class FakeServer {
     const { state, steps, last_event_age_ms, lost_events } = this.session(0);
     this.send("status", { state, steps, last_event_age_ms, lost_events, rev: this.ticks });
     const numbers = bottlenecks(this.window(new URLSearchParams("window=60s")), this.says);
-    if (numbers.steps > 0) this.send("bottlenecks", { ...numbers, findings: numbers.findings.slice(0, 5).map(({ evidence, ...rest }) => rest), rev: 1 });
+    if (numbers.steps > 0) this.send("bottlenecks", { ...numbers, findings: numbers.findings.slice(0, 5).map(({ evidence, ...rest }) => rest), dismissed: undefined, rev: 1 });
   }
 
   /** @returns {Promise<string>} the page's address */

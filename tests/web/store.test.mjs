@@ -95,6 +95,16 @@ test("numbers of the stream keep the evidence that was fetched", () => {
   assert.equal(state.bottlenecks.steps, 100);
 });
 
+test("a finding that the stream tells no more is gone, unless it tells the first five alone", () => {
+  const all = ["a", "b", "c", "d", "e", "f"].map((id) => ({ id, ms_per_step: 1 }));
+  const before = store.receive_answer(running(), "bottlenecks", { steps: 99, findings: all, dismissed: [{ id: "y" }] });
+  const tell = (findings, fixed = []) => store.receive_event(before, { type: "bottlenecks", data: { findings, fixed } }, 0).bottlenecks;
+  assert.deepEqual(tell(all.slice(0, 4)).findings.map((f) => f.id), ["a", "b", "c", "d"]);
+  assert.deepEqual(tell(all.slice(0, 5)).findings.map((f) => f.id), ["a", "b", "c", "d", "e", "f"]);
+  assert.deepEqual(tell(all.slice(0, 5), [{ id: "f" }]).findings.map((f) => f.id), ["a", "b", "c", "d", "e"]);
+  assert.deepEqual(tell([]).dismissed, [{ id: "y" }]);
+});
+
 test("numbers of the last minute do not enter a view of something else", () => {
   const state = store.set_window(running(), "run");
   const next = store.receive_event(state, { type: "bottlenecks", data: { steps: 7, findings: [] } }, 0);

@@ -96,6 +96,17 @@ export function make_actions(page) {
       actions.select_steps(finding.steps[0], finding.steps[1] ?? finding.steps[0]);
       return actions.reveal("lanes");
     },
+    /** Keeps what the reader says of a finding: open, dismissed or pinned. */
+    async judge_finding(id, finding_state, reason) {
+      try {
+        await post_json(address(`api/findings/${id}`, {}), { state: finding_state, reason });
+        set({ ...get(), refused: { ...get().refused, finding: null } });
+        announce(finding_state === "open" ? "Taken back" : finding_state === "pinned" ? "Pinned" : "Dismissed");
+        ask("bottlenecks");
+      } catch (error) {
+        set({ ...get(), refused: { ...get().refused, finding: error.message } });
+      }
+    },
     /** Marks the steps that hold the op in the step lane; once more takes the marks away. */
     async mark_op(name) {
       const before = get();

@@ -280,7 +280,7 @@ function draw_run(now) {
   }
   const ended = died_at(state);
   render_threads(state, { stale: condition.stale === true, when: ended === null ? "" : `at ${clock(ended)}`, actions });
-  if (changed("bottlenecks", "view", "session", "status")) render_findings(state, { actions, now });
+  if (changed("bottlenecks", "view", "session", "status", "refused")) render_findings(state, { actions, now });
   if (changed("ops", "bottlenecks", "view", "session", "marked")) render_ops(state, { actions });
   if (changed("host", "session")) render_host(state);
   if (changed("ranks", "session")) render_ranks(state);

@@ -247,6 +247,50 @@ test("j and k walk the findings, enter opens one", () => visit("live", async (pa
   await shoot(page, "finding-1440-light");
 }));
 
+test("prices carry their intervals, a risk has no price, what was fixed says since when", () => visit("fixed", async (page) => {
+  await page.locator("#finding-list li .range", { hasText: /^9\.8 to 11\.4 ms$/ }).waitFor();
+  await page.locator("#fixed-list li", { hasText: "Fixed since step 12,512" }).filter({ hasText: "6.13 ms" }).waitFor();
+  await page.locator("#more-findings").click();
+  await page.locator("#finding-list li", { hasText: "memory is nearly full" }).locator(".price", { hasText: "Risk" }).waitFor();
+}));
+
+test("a finding is dismissed with a reason by keys alone, and taken back", () => visit("fixed", async (page, server) => {
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  assert.match(await focused(page), /loss\.item/);
+  await page.keyboard.press("Enter");
+  for (let i = 0; i < 8 && await page.evaluate(() => document.activeElement.name !== "reason"); i++) await page.keyboard.press("Tab");
+  await page.keyboard.type("t is for a log line"); // no key of the page while typing
+  await page.keyboard.press("Enter");
+  await page.locator("#finding-list h3", { hasText: "loss.item" }).waitFor({ state: "detached" });
+  assert.deepEqual(server.says.verdicts["host-sync"], { state: "dismissed", reason: "t is for a log line" });
+  await page.locator("#dismissed summary", { hasText: "1 dismissed" }).focus();
+  await page.keyboard.press("Enter");
+  await page.locator("#dismissed-list", { hasText: "t is for a log line" }).waitFor();
+  await shoot(page, "verdicts-1440-light", { fullPage: true });
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await page.locator("#finding-list h3", { hasText: "loss.item" }).waitFor();
+  assert.equal(server.says.verdicts["host-sync"].state, "open");
+}));
+
+test("a pinned finding stands first", () => visit("live", async (page) => {
+  const row = page.locator("#finding-list li", { hasText: "The optimizer launches" });
+  await row.locator("h3 button").click();
+  await row.getByRole("button", { name: "Pin" }).click();
+  await row.getByRole("button", { name: "Unpin" }).waitFor();
+  await page.mouse.move(10, 10);
+  await page.evaluate(() => document.activeElement.blur());
+  await page.locator("#finding-list li").first().filter({ hasText: "★ The optimizer launches" }).waitFor();
+}));
+
+test("a verdict that cannot be kept says why", () => visit("refuses", async (page) => {
+  const row = page.locator("#finding-list li").first();
+  await row.locator("h3 button").click();
+  await row.getByRole("button", { name: "Dismiss" }).click();
+  await page.locator("#finding-refused", { hasText: "read-only" }).waitFor();
+}, { allow: (text) => text.includes("409") }));
+
 test("a slow step is selected by a click, and its trace is a link", () => visit("live", async (page) => {
   const row = page.locator("#slow tr", { hasText: "12,804" });
   assert.match(await row.getByText("Trace").getAttribute("href"), /^api\/trace\?.*step=12804/);

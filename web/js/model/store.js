@@ -5,6 +5,7 @@ import { first_at } from "./bins.js";
 import { DEFAULTS } from "./hash.js";
 import { add_gpu, add_memory, add_steps, keep_newer, newest, no_series, oldest, set_gpu, set_memory, set_steps } from "./series.js";
 
+const STREAM_FINDINGS = 5; // that the stream tells at most
 const YOUNG_MS = 10e3; // the least that a live axis shows
 export const WINDOW_MS = { "10s": 10e3, "60s": 60e3, "10min": 600e3, run: Infinity };
 
@@ -129,8 +130,9 @@ function receive_numbers(state, data) {
   if (state.view.selection || state.view.paused || window_of(state) !== "60s") return state;
   const known = new Map((state.bottlenecks?.findings ?? []).map((f) => [f.id, f]));
   const findings = (data.findings ?? []).map((f) => ({ ...known.get(f.id), ...f }));
-  const told = new Set(findings.map((f) => f.id));
-  const rest = (state.bottlenecks?.findings ?? []).filter((f) => !told.has(f.id)).slice(0, Math.max(0, known.size - findings.length));
+  /* Fewer than the stream's most are all that there are. */
+  const gone = new Set([...findings, ...(data.fixed ?? [])].map((f) => f.id));
+  const rest = findings.length < STREAM_FINDINGS ? [] : (state.bottlenecks?.findings ?? []).filter((f) => !gone.has(f.id)).slice(0, Math.max(0, known.size - findings.length));
   return { ...state, bottlenecks: { ...state.bottlenecks, ...data, findings: [...findings, ...rest] } };
 }
 

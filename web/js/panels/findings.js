@@ -4,6 +4,7 @@
 import { count, known, number, percent } from "../model/format.js";
 import { session_of } from "../model/store.js";
 import { $, el, keyed, set_hidden, set_text, with_code } from "../ui/dom.js";
+import { render_verdicts, update_verdict, verdict_form } from "./verdict.js";
 
 const SHOWN = 3, SHOWN_BESIDE_THREADS = 2;
 const LEAST_SHARE = 0.01;
@@ -19,15 +20,26 @@ export function share_of(finding, step_ms) {
   return known(finding.ms_per_step) && known(step_ms) && step_ms > 0 ? finding.ms_per_step / step_ms : 0;
 }
 
-/** Known findings keep their places until `may_move`; new ones go behind. */
+/** As the server has them: dearest first, grave risks where a fifth of a step would stand. Known findings keep their places until `may_move`; new ones go behind. */
 export function keep_order(before, findings, may_move) {
-  const ids = [...findings].sort((a, b) => (b.pinned === true) - (a.pinned === true) || (b.ms_per_step ?? 0) - (a.ms_per_step ?? 0)).map((f) => f.id);
+  const ids = [...findings].sort((a, b) => (b.pinned === true) - (a.pinned === true)).map((f) => f.id);
   if (may_move || before.length === 0) return ids;
   const kept = before.filter((id) => ids.includes(id));
   return [...kept, ...ids.filter((id) => !kept.includes(id))];
 }
 
 const sentence = (finding) => finding.evidence?.sentence ?? finding.evidence?.text ?? finding.evidence?.summary ?? "";
+
+/** "1.5 to 3.0 ms", as sure as the steps make it; "" where too few were seen. */
+export function interval_text(finding, places) {
+  const { ms_per_step_low: low, ms_per_step_high: high } = finding;
+  if (!known(low) || !known(high) || !(finding.ms_per_step > 0)) return "";
+  const from = number(low, places), to = number(high, places);
+  return from === to ? "" : `${from} to ${to} ms`;
+}
+
+/** A risk costs no time yet: it is shown whatever its share. */
+const is_risk = (finding) => finding.ms_per_step === 0;
 
 function evidence_rows(finding) {
   const skip = new Set(["sentence", "text", "summary", "trace"]);
@@ -37,6 +49,9 @@ function evidence_rows(finding) {
 function more_of(finding) {
   const rows = evidence_rows(finding).map(([key, value]) => [el("dt", {}, key.replaceAll("_", " ")), el("dd", {}, typeof value === "number" ? number(value) : String(value))]).flat();
   const parts = [];
+  const interval = interval_text(finding);
+  if (interval) parts.push(el("p", {}, el("span", { class: "dim" }, finding.confidence === "estimated" ? "Estimated: " : "Measured: "), interval, el("span", { class: "dim" }, finding.confidence === "estimated" ? ", for part of the price is a guess" : ", with 95 % certainty")));
+  if (known(finding.since_step)) parts.push(el("p", {}, el("span", { class: "dim" }, "Seen since step "), count(finding.since_step)));
   if (finding.formula) parts.push(el("p", {}, el("span", { class: "dim" }, "Price: "), el("code", {}, finding.formula)));
   if (rows.length > 0) parts.push(el("dl", { class: "evidence-rows" }, ...rows));
   const advice = (finding.advice ?? []).slice(1);
@@ -57,33 +72,39 @@ function toggle(node, id) {
 
 function create(finding, actions) {
   const node = el("li", {},
-    el("div", { class: "price" }, el("b", {}, el("span"), el("small", {}, " ms")), el("span", { class: "of" }), el("i")),
+    el("div", { class: "price" }, el("b", {}, el("span"), el("small", {}, " ms")), el("span", { class: "of" }), el("span", { class: "range" }), el("i")),
     el("div", { class: "what" }, el("h3", {}, el("button", { type: "button", "aria-expanded": "false" })), el("p", { class: "evidence" }),
       el("p", { class: "advice" }, el("span"), el("button", { type: "button", class: "show" }, "Show me")),
-      el("div", { class: "details", hidden: true })));
+      el("div", { class: "details", hidden: true }, el("div", { class: "told" }))));
+  node.querySelector(".details").append(verdict_form(node, actions));
   node.querySelector("h3 button").addEventListener("click", () => toggle(node, finding.id));
   node.querySelector(".show").addEventListener("click", () => actions.show_finding(node.finding));
   return node;
 }
 
+const parts_of = (f) => [f.advice, f.evidence, f.formula, f.ms_per_step_low, f.since_step];
+
 function update(node, finding, { step_ms, top, places }) {
   const ms = finding.ms_per_step, share = share_of(finding, step_ms);
   const [price, what] = node.children;
-  set_text(price.querySelector("b span"), number(ms, places));
-  set_text(price.querySelector(".of"), `${percent(100 * share, share < 0.095 ? 1 : 0)} of step`);
+  set_text(price.querySelector("b span"), is_risk(finding) ? "Risk" : number(ms, places));
+  set_hidden(price.querySelector("small"), is_risk(finding));
+  set_text(price.querySelector(".of"), is_risk(finding) ? "no time yet" : `${percent(100 * share, share < 0.095 ? 1 : 0)} of step`);
+  set_text(price.querySelector(".range"), interval_text(finding, places));
   const bar = price.lastElementChild;
   bar.style.width = `${Math.max(6, 72 * Math.min(1, ms / top))}px`;
   bar.style.background = `var(--${COLOURS.has(finding.colour) ? finding.colour : "other"})`;
-  set_text(what.querySelector("h3 button"), finding.title ?? finding.id);
+  set_text(what.querySelector("h3 button"), `${finding.pinned ? "★ " : ""}${finding.title ?? finding.id}`);
+  update_verdict(what.querySelector(".verdict"), finding);
   const facts = sentence(finding);
   set_hidden(what.querySelector(".evidence"), facts === "");
   set_text(what.querySelector(".evidence"), facts);
   set_hidden(what.querySelector(".show"), !Array.isArray(finding.steps) && !(finding.ops?.length > 0));
-  const same = node.finding && JSON.stringify([node.finding.advice, node.finding.evidence, node.finding.formula]) === JSON.stringify([finding.advice, finding.evidence, finding.formula]);
+  const same = node.finding && JSON.stringify(parts_of(node.finding)) === JSON.stringify(parts_of(finding));
   node.finding = finding;
   if (same) return;
   what.querySelector(".advice span").replaceChildren(...with_code(finding.advice?.[0] ?? ""));
-  what.querySelector(".details").replaceChildren(...more_of(finding));
+  what.querySelector(".told").replaceChildren(...more_of(finding));
 }
 
 function empty_text(state) {
@@ -93,10 +114,20 @@ function empty_text(state) {
   return state.bottlenecks.reason ?? "Nothing stands out: no cause costs 1 % of a step.";
 }
 
+/** "2 smaller findings, 4.6 ms", "1 more risk" */
+function rest_text(rest, places) {
+  const priced = rest.filter((f) => !is_risk(f)), risks = rest.length - priced.length;
+  const sum = priced.reduce((total, f) => total + (f.ms_per_step ?? 0), 0);
+  const parts = [];
+  if (priced.length > 0) parts.push(`${count(priced.length)} smaller ${priced.length === 1 ? "finding" : "findings"}, ${number(sum, places)} ms`);
+  if (risks > 0) parts.push(`${count(risks)} more ${risks === 1 ? "risk" : "risks"}`);
+  return parts.join("; ");
+}
+
 export function render_findings(state, { actions, now }) {
   const panel = $("findings"), list = $("finding-list");
   const step_ms = state.bottlenecks?.step_ms?.mean;
-  const findings = (state.bottlenecks?.findings ?? []).filter((f) => share_of(f, step_ms) >= LEAST_SHARE || f.pinned);
+  const findings = (state.bottlenecks?.findings ?? []).filter((f) => share_of(f, step_ms) >= LEAST_SHARE || f.pinned || is_risk(f));
   const busy = panel.matches(":hover") || panel.contains(document.activeElement);
   const may_move = !busy && now - ordered_at > ORDER_MS;
   if (may_move) ordered_at = now;
@@ -109,11 +140,11 @@ export function render_findings(state, { actions, now }) {
   set_hidden($("finding-empty"), shown.length > 0);
   set_text($("finding-empty"), empty_text(state));
   keyed(list, shown, (f) => f.id, (f) => create(f, actions), (node, f) => update(node, f, { step_ms, top, places }));
+  render_verdicts(state.bottlenecks, actions, state.refused?.finding);
   const rest = sorted.slice(most);
   const more = $("more-findings");
   set_hidden(more, rest.length === 0);
-  const sum = rest.reduce((total, f) => total + (f.ms_per_step ?? 0), 0);
-  set_text(more, all ? "Fewer findings" : `${count(rest.length)} smaller ${rest.length === 1 ? "finding" : "findings"}, ${number(sum, places)} ms`);
+  set_text(more, all ? "Fewer findings" : rest_text(rest, places));
   more.onclick = () => { all = !all; actions.redraw(); };
 }
 
