@@ -6,6 +6,8 @@ import io
 import os
 import pathlib
 import pickle
+import subprocess
+import sys
 import tempfile
 import unittest
 from importlib import import_module
@@ -231,6 +233,21 @@ class Watch(Fits):
             with self.subTest(context):
                 self.setUp()
                 self.check(1, context)
+
+    def test_a_rank_without_calls_spoils_no_mean(self):
+        """The mean of the ranks is that of their calls together."""
+        job = pathlib.Path(__file__).with_name("uneven_ranks.py")
+        done = subprocess.run([sys.executable, job, self.folder], capture_output=True, text=True,
+                              timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.folder / "metrics.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        for name in ("polygons_ms_mean", "polygons_ms_p95"):
+            (value,) = self.values(rows, name)
+            self.assertGreaterEqual(value, 1.94, name)  # each sleeps 2 ms; p95 within 3 %
+        self.assertEqual(self.values(rows, "polygons_calls"), [1])  # 2 of rank 1, 0 of rank 0
+        self.assertEqual(self.values(rows, "numbers_calls"), [0])
+        self.assertEqual(self.values(rows, "numbers_ms_mean"), [])
 
     def test_a_name_that_does_not_exist_is_said_and_training_goes_on(self):
         rows, out = self.fit(PerformanceProfilerCallback(watch=["watched.absent", "math.sqrt"]))

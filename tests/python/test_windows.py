@@ -7,6 +7,7 @@ import pathlib
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "collector" / "python"))
 
@@ -203,6 +204,16 @@ class Words(unittest.TestCase):
             analysis.analyze_trace("trace.json")
         with self.assertRaisesRegex(ValueError, "write 'total' or 'self'"):
             analysis.analyze_trace("trace.json", time="wall")
+
+    def test_a_program_that_hangs_is_stopped_and_said(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tool = pathlib.Path(folder, "trainglass")
+            tool.write_text("#!/bin/sh\nexec sleep 600\n")
+            tool.chmod(0o755)
+            with mock.patch.dict(os.environ, TRAINGLASS_PROGRAM=str(tool)), mock.patch.object(
+                analysis, "PATIENCE_SECONDS", 0.2
+            ), self.assertRaisesRegex(analysis.AnalysisError, "did not end within .* was stopped"):
+                analysis.analyze_trace("trace.json")
 
 
 class Parameters(unittest.TestCase):

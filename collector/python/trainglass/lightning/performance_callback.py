@@ -14,6 +14,7 @@ from typing import Any, Callable, Optional, Union
 from trainglass.lightning import figures
 from trainglass.lightning import parameters as p
 from trainglass.watch.loaders import Watching
+from trainglass.watch.tally import Counts
 from trainglass.windows import report
 
 
@@ -148,7 +149,7 @@ class PerformanceProfilerCallback:
             return
         stage.running = False
         metrics = self._stage_metrics(stage) if self.include_training else {}
-        metrics.update(self._watch_metrics(stage, "train_"))
+        metrics.update(self._watch_metrics(trainer, stage, "train_"))
         self._log_epoch(trainer, pl_module, metrics)
         if self.verbose and self.include_training:
             self._print(stage, metrics)
@@ -184,7 +185,7 @@ class PerformanceProfilerCallback:
             memory = self._memory("")
             metrics.update(memory)
             self._keep(memory)
-        metrics.update(self._watch_metrics(stage, ""))
+        metrics.update(self._watch_metrics(trainer, stage, ""))
         if self._train.running:
             self._train.leave_out(stage)
         self._log_epoch(trainer, pl_module, metrics)
@@ -236,7 +237,7 @@ class PerformanceProfilerCallback:
         if "cpu_memory_percent" in memory:
             self.cpu_memory_percent.append(memory["cpu_memory_percent"])
 
-    def _watch_metrics(self, stage: _Stage, before: str) -> dict[str, float]:
+    def _watch_metrics(self, trainer: Any, stage: _Stage, before: str) -> dict[str, float]:
         metrics: dict[str, float] = {}
         watching, took = self._watching, stage.took()
         if watching is None:
@@ -245,9 +246,10 @@ class PerformanceProfilerCallback:
             name = before + label
             metrics[f"{name}_calls"] = float(counts.calls)
             metrics[f"{name}_share"] = counts.total_ns / 1e9 / took if took > 0 else 0.0
-            if counts.calls or self._ranks > 1:  # all ranks log the same names
-                metrics[f"{name}_ms_mean"] = counts.mean_ms
-                metrics[f"{name}_ms_p95"] = counts.percentile_ms(95)
+            whole = _of_all_ranks(trainer, counts) if self._ranks > 1 else counts
+            if whole.calls:  # on every rank or on none: all log the same names
+                metrics[f"{name}_ms_mean"] = whole.mean_ms
+                metrics[f"{name}_ms_p95"] = whole.percentile_ms(95)
         return metrics
 
     def _log_epoch(self, trainer: Any, pl_module: Any, metrics: dict[str, float]) -> None:
@@ -279,6 +281,14 @@ def _stage_of(trainer: Any) -> str:
     """What Lightning does now: "train", "validate", "sanity_check" and so on."""
     stage = trainer.state.stage
     return str(getattr(stage, "value", ""))
+
+
+def _of_all_ranks(trainer: Any, counts: Counts) -> Counts:
+    """The calls of every rank together: one without calls has no mean to add."""
+    import torch
+
+    row = torch.tensor(counts.row, dtype=torch.int64, device=trainer.strategy.root_device)
+    return Counts(trainer.strategy.reduce(row, reduce_op="sum").tolist())
 
 
 def _log_batch(trainer: Any, metrics: dict[str, float], step: int) -> None:

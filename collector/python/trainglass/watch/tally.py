@@ -49,6 +49,11 @@ class Counts:
         self._bins = row[2:]
 
     @property
+    def row(self) -> list[int]:
+        """As it was given: calls, ns, bins."""
+        return [self.calls, self.total_ns, *self._bins]
+
+    @property
     def mean_ms(self) -> float:
         """Of a call; nan without calls."""
         return self.total_ns / self.calls / 1e6 if self.calls else math.nan

@@ -15,6 +15,9 @@ from typing import Any, Optional
 
 from trainglass import _library
 
+# 20 MB take 0.1 s; this is for a disk or a program that hangs, not for a large trace.
+PATIENCE_SECONDS = 300.0
+
 
 class AnalysisError(RuntimeError):
     """The trace could not be analyzed; the text says why."""
@@ -48,9 +51,19 @@ def _run(path: str) -> Any:
         )
     command = [tool, "analyze", "--json", os.fspath(path)]
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=PATIENCE_SECONDS,
+        )
     except OSError as error:
         raise AnalysisError(f"{tool} cannot be run: {error.strerror}") from error
+    except subprocess.TimeoutExpired as error:
+        raise AnalysisError(
+            f"{path}: {tool} did not end within {PATIENCE_SECONDS:.0f} s and was stopped"
+        ) from error
     try:
         answer = json.loads(done.stdout) if done.returncode in (0, 1) else None
     except ValueError:
