@@ -104,7 +104,7 @@ static bool grow_steps(struct gpu *gpu)
 /* While the ring grows it has never wrapped: places stay. */
 static void fold_step(struct gpu *gpu, const struct event *event)
 {
-    if (EVENT_FLAGS(event->meta) & EVENT_STEP_VALIDATION)
+    if (EVENT_FLAGS(event->meta) & (EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW))
         return;
     if (gpu->step_count == gpu->step_capacity && gpu->step_capacity < GPU_STEPS &&
         !grow_steps(gpu) && gpu->step_capacity == 0)

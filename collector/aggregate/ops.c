@@ -199,14 +199,15 @@ void ops_begin(struct ops *ops, int64_t start_ns)
 
 void ops_end(struct ops *ops, const struct step *step)
 {
-    bool validation = (step->flags & EVENT_STEP_VALIDATION) != 0;
+    /* torch.profiler lengthens every operator of a deep window. */
+    bool apart = (step->flags & (EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW)) != 0;
     bool ops_whole = (step->flags & EVENT_STEP_OPS) && step->whole;
     bool kernels_whole = (step->flags & EVENT_STEP_KERNELS) && step->whole;
-    enum digest_class class = validation                        ? DIGEST_APART
+    enum digest_class class = apart                             ? DIGEST_APART
                               : step->flags & EVENT_STEP_TAGGED ? DIGEST_TAGGED
                               : ops_whole || kernels_whole      ? DIGEST_DRAWN
                                                                 : DIGEST_BARE;
-    int64_t number = validation ? NO_STEP : (int64_t)step->number;
+    int64_t number = apart ? NO_STEP : (int64_t)step->number;
 
     ops_begin(ops, step->start_ns);
     close_running(ops, class,
@@ -214,11 +215,11 @@ void ops_end(struct ops *ops, const struct step *step)
                                         .to_ns = step->start_ns + step->duration_ns,
                                         .first_step = number,
                                         .last_step = number,
-                                        .steps = !validation,
-                                        .ops_steps = !validation && ops_whole,
-                                        .kernel_steps = !validation && kernels_whole,
-                                        .step_ns = validation ? 0 : step->duration_ns});
-    ops->between = validation;
+                                        .steps = !apart,
+                                        .ops_steps = !apart && ops_whole,
+                                        .kernel_steps = !apart && kernels_whole,
+                                        .step_ns = apart ? 0 : step->duration_ns});
+    ops->between = (step->flags & EVENT_STEP_VALIDATION) != 0;
 }
 
 void ops_settle(struct ops *ops)

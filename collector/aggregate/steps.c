@@ -21,6 +21,7 @@ void steps_free(struct steps *steps)
     free(steps->epochs);
     free(steps->train);
     free(steps->validation);
+    free(steps->windows);
     series_free(&steps->series);
 }
 
@@ -257,7 +258,10 @@ const struct step *steps_fold(struct steps *steps, const struct event *event,
     struct step *kept = &steps->ring[steps->count++ % steps->capacity];
 
     *kept = step;
-    total(validation ? &steps->validation : &steps->train, &step);
+    total(step.flags & EVENT_STEP_WINDOW ? &steps->windows
+          : validation                   ? &steps->validation
+                                         : &steps->train,
+          &step);
     if (!validation) {
         double values[SERIES_CHANNELS] = {(double)step.duration_ns};
 

@@ -75,7 +75,8 @@ struct steps {
     struct step_epoch *epochs; /* ring of STEPS_EPOCHS; NULL before the first */
     uint64_t epoch_count;
     struct step_totals *train, *validation; /* NULL before the first */
-    struct series series;                   /* training: duration, then the phases */
+    struct step_totals *windows;   /* of either kind, in a deep window: in neither */
+    struct series series;          /* training: duration, then the phases */
     int64_t first_ns, last_end_ns; /* of all steps; first INT64_MAX before one */
     int64_t outside_ns;            /* between them */
 };

@@ -15,6 +15,7 @@
 #include "probe/decide.h"
 #include "probe/probe.h"
 #include "probe/steps/steps.h"
+#include "probe/window.h"
 
 #define HOOKS_MAX           8u
 #define PAIR_INTERVAL_US    1000000u /* a clock pair a second: drift is below 1 us */
@@ -83,6 +84,7 @@ static void obey(const struct control *control)
         return;
     control_sequence = control->sequence;
     decide_request(control);
+    window_request(control);
     for (uint32_t i = 0; i < count && i < HOOKS_MAX; i++)
         if (hooks[i]->requested != NULL)
             hooks[i]->requested(control);
@@ -186,7 +188,7 @@ static void step_ended(const struct steps_output *output)
                               .recording = probe_recording()};
     uint32_t count = atomic_load_explicit(&hook_count, memory_order_acquire);
 
-    step.flags = (uint8_t)(output->flags | step.recording);
+    step.flags = (uint8_t)(output->flags | step.recording | window_flag());
     missed = 0;
     for (uint32_t i = 0; i < count && i < HOOKS_MAX; i++)
         if (hooks[i]->step_ending != NULL)
@@ -210,6 +212,7 @@ static void step_ended(const struct steps_output *output)
     obey_asked();
     if (!output->late) /* else the next step already runs, recorded as this one was */
         set_recording(decide_next(&step, steps.number, spent_ticks, spent_marks));
+    window_boundary(&step, steps.number);
 }
 
 /* A mark is over. In place, and not from a loop that calibrates: a mark that comes once
@@ -309,7 +312,10 @@ static bool owns(enum steps_mark_kind kind)
 
 void probe_step_mark(enum steps_mark_kind kind, uint32_t id)
 {
-    if (!probe_is_open())
+    bool profiler =
+        kind == STEPS_PROFILER_STEP_BEGIN || kind == STEPS_PROFILER_STEP_END;
+
+    if (!probe_is_open() || (profiler && window_is_ours()))
         return;
     /* Acquire: pairs with the release below, so that state moves between threads. */
     if (atomic_exchange_explicit(&busy, 1, memory_order_acquire) != 0) {
@@ -397,6 +403,7 @@ void probe_boundary_open(void)
     phases_said = false;
     begun = false;
     atomic_store_explicit(&asked, 0, memory_order_relaxed);
+    window_open();
     first_recording = decide_open();
     steps_init(&steps, FETCH_GAP_US * probe->ticks_per_us, clock_ticks(probe->tsc),
                emitted, NULL);

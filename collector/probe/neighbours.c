@@ -188,7 +188,8 @@ static int by_age(const void *a, const void *b)
 static void delete_segment(const struct neighbours *neighbours,
                            const struct neighbour *one)
 {
-    static const char *const suffixes[] = {".seg", ".ctl", ".stacks", ".done", NULL};
+    static const char *const suffixes[] = {".seg",  ".ctl", ".stacks",
+                                           ".done", ".win", NULL};
     int stem = (int)(strlen(one->file) - 4);
     char name[64];
 

@@ -20,11 +20,12 @@ static const struct trainglass_python *table;
 static PyObject *wake; /* called once before the first record of a sleeping process */
 static PyObject *decorate; /* decorate(annotation, function): see _annotate.py */
 
-/* A newer library has more than we know, an older one less. */
-#define HAS(member)                                                                    \
-    (table != NULL &&                                                                  \
-     table->bytes >= offsetof(struct trainglass_python, member) + sizeof(void *) &&    \
-     table->member != NULL)
+#define HAS(member) NATIVE_HAS(table, member)
+
+const struct trainglass_python *native_table(void)
+{
+    return table;
+}
 
 /* The process sleeps: a worker, a forked child. Who records something wakes it. */
 static void awaken(long mark)
@@ -185,6 +186,7 @@ static PyObject *mark(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     wake_for(kind);
     if (HAS(mark))
         table->mark((uint32_t)kind, count > 1 ? (uint32_t)integer(arguments[1]) : 0);
+    native_boundary();
     Py_RETURN_NONE;
 }
 
@@ -199,6 +201,7 @@ void native_mark(uint32_t kind, uint32_t id)
     }
     if (HAS(mark))
         table->mark(kind, id);
+    native_boundary();
 }
 
 static PyObject *step(PyObject *module, PyObject *const *arguments, Py_ssize_t count,
@@ -217,6 +220,7 @@ static PyObject *step(PyObject *module, PyObject *const *arguments, Py_ssize_t c
         table->samples((uint64_t)integer(arguments[0]));
     if (HAS(mark))
         table->mark(STEPS_STEP, 0);
+    native_boundary();
     Py_RETURN_NONE;
 }
 
@@ -528,7 +532,7 @@ PyMODINIT_FUNC PyInit__native(void)
     PyObject *module = PyModule_Create(&definition);
     PyObject *type = module != NULL ? PyType_FromSpec(&annotate_spec) : NULL;
 
-    if (type == NULL || wraps_add(module) != 0 ||
+    if (type == NULL || wraps_add(module) != 0 || boundary_add(module) != 0 ||
         PyModule_AddObject(module, "annotate", type) != 0) {
         Py_XDECREF(type);
         Py_XDECREF(module);

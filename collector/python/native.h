@@ -5,8 +5,19 @@
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030a0000
 #include <Python.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <structmember.h>
+
+struct trainglass_python;
+
+/* The library's table; NULL before load(). */
+const struct trainglass_python *native_table(void);
+/* A newer library has more than we know, an older one less. */
+#define NATIVE_HAS(table, member)                                                      \
+    ((table) != NULL &&                                                                \
+     (table)->bytes >= offsetof(struct trainglass_python, member) + sizeof(void *) &&  \
+     (table)->member != NULL)
 
 /* native.c: a mark of the calling thread; an exception that is set stays set. */
 void native_mark(uint32_t kind, uint32_t id);
@@ -15,5 +26,10 @@ void native_optimizer(uint32_t id);
 
 /* wraps.c: adds `around` and `update` to the module; -1 with an exception. */
 int wraps_add(PyObject *module);
+
+/* boundary.c: the same for `window_listen` and its like. */
+int boundary_add(PyObject *module);
+/* After a mark: makes the call that its boundary asked for. */
+void native_boundary(void);
 
 #endif

@@ -199,6 +199,8 @@ static void count_steps(struct pick *pick)
         if (head->window.first_step == NOT_KNOWN)
             head->window.first_step = (int64_t)step->number;
         head->window.last_step = (int64_t)step->number;
+        if (step->flags & EVENT_STEP_WINDOW)
+            continue;
         head->steps++;
         head->recorded_steps += step->flags & EVENT_STEP_OPS ? 1 : 0;
     }

@@ -41,7 +41,8 @@ static const struct step *find_step(struct ranked *rank, uint64_t number)
 
         if (step->flags & EVENT_STEP_VALIDATION || step->number < number)
             continue;
-        return step->number == number ? step : NULL;
+        return step->number == number && !(step->flags & EVENT_STEP_WINDOW) ? step
+                                                                            : NULL;
     }
     return NULL;
 }

@@ -21,6 +21,12 @@ static bool is_validation(const struct step *step)
     return (step->flags & EVENT_STEP_VALIDATION) != 0;
 }
 
+/* Neither typical nor slow: validation, and what torch.profiler lengthens. */
+static bool is_apart(const struct step *step)
+{
+    return (step->flags & (EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW)) != 0;
+}
+
 void parts_step_row(const struct step *step, double median_ns, struct step_row *row)
 {
     bool validation = is_validation(step);
@@ -32,8 +38,8 @@ void parts_step_row(const struct step *step, double median_ns, struct step_row *
                              .duration_ns = (double)step->duration_ns,
                              .other_ns = step_other_ns(step),
                              .samples = (double)step->samples,
-                             .slow = !validation && (double)step->duration_ns >
-                                                        SLOW_FACTOR * median_ns};
+                             .slow = !is_apart(step) && (double)step->duration_ns >
+                                                            SLOW_FACTOR * median_ns};
     for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
         row->phase_ns[phase] = step_phase_ns(step, phase);
 }
@@ -117,7 +123,7 @@ int parts_slow(const struct pick *pick, struct steps_answer *answer)
          i-- > first && answer->slow_count < STEPS_SLOW_MAX;) {
         const struct step *step = steps_at(steps, i);
 
-        if (is_validation(step) ||
+        if (is_apart(step) ||
             (double)step->duration_ns <= SLOW_FACTOR * answer->train.p50_ns)
             continue;
         struct slow_step *slow = &answer->slow[answer->slow_count++];
@@ -363,6 +369,7 @@ int steps_since(struct store *store, const struct selection *selection,
     *answer = (struct steps_answer){0};
     parts_clear_summary(&answer->train);
     parts_clear_summary(&answer->validation);
+    parts_clear_summary(&answer->windows);
     int error = pick_begin(&pick, store, selection, &answer->head);
 
     if (error != 0)

@@ -11,7 +11,7 @@
 struct step_row {
     int64_t number; /* NOT_KNOWN for a validation batch */
     uint32_t epoch; /* from 1; 0 unknown */
-    uint32_t flags; /* EVENT_STEP_*: VALIDATION, OPS, KERNELS, TAGGED */
+    uint32_t flags; /* EVENT_STEP_*: VALIDATION, OPS, KERNELS, TAGGED, WINDOW */
     int64_t start_ns;
     double duration_ns;
     double phase_ns[EVENT_PHASES]; /* by enum event_phase; NaN unknown */
@@ -81,6 +81,7 @@ struct steps_answer {
     struct step_mean *means; /* by time; where decimated, else none */
     uint32_t mean_count;
     struct steps_summary train, validation;
+    struct steps_summary windows; /* steps in deep windows: in neither of the two */
     double outside_ns;      /* between the first and the last step, in none of them */
     struct slow_step *slow; /* newest first */
     uint32_t slow_count;

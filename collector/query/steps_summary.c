@@ -14,9 +14,14 @@ static int64_t end_of(const struct step *step)
     return step->start_ns + step->duration_ns;
 }
 
-static bool is_validation(const struct step *step)
+/* Which summary a step is in. */
+enum part { TRAIN, VALIDATION, WINDOW };
+
+static enum part part_of(const struct step *step)
 {
-    return (step->flags & EVENT_STEP_VALIDATION) != 0;
+    if (step->flags & EVENT_STEP_WINDOW)
+        return WINDOW;
+    return step->flags & EVENT_STEP_VALIDATION ? VALIDATION : TRAIN;
 }
 
 void parts_clear_summary(struct steps_summary *summary)
@@ -110,7 +115,7 @@ static void known_add(struct numbers_series *series, double ns)
 
 /* How sure the means of steps and of their parts are. The spread comes from the steps
  * remembered, also where the means are of more. */
-static void add_part_errors(const struct pick *pick, bool validation, bool all,
+static void add_part_errors(const struct pick *pick, enum part part, bool all,
                             struct steps_summary *summary)
 {
     const struct steps *steps = &pick->process->steps;
@@ -120,7 +125,7 @@ static void add_part_errors(const struct pick *pick, bool validation, bool all,
     for (uint32_t i = first; i < first + count; i++) {
         const struct step *step = steps_at(steps, i);
 
-        if (is_validation(step) != validation)
+        if (part_of(step) != part)
             continue;
         for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
             known_add(&parts[phase], step_phase_ns(step, phase));
@@ -148,7 +153,7 @@ static bool p95_shares(uint64_t count, double *low, double *high)
     return *high < 1;
 }
 
-static int summarize(const struct pick *pick, bool validation,
+static int summarize(const struct pick *pick, enum part part,
                      struct steps_summary *summary)
 {
     const struct steps *steps = &pick->process->steps;
@@ -166,7 +171,7 @@ static int summarize(const struct pick *pick, bool validation,
     for (uint32_t i = first; i < first + count; i++) {
         const struct step *step = steps_at(steps, i);
 
-        if (is_validation(step) != validation)
+        if (part_of(step) != part)
             continue;
         durations[kept++] = (double)step->duration_ns;
         from = step->start_ns < from ? step->start_ns : from;
@@ -184,18 +189,20 @@ static int summarize(const struct pick *pick, bool validation,
         summary->p95_high_ns = numbers_quantile(durations, kept, high);
     }
     finish_summary(summary, sums, kept > 0 ? (double)(to - from) : 0);
-    add_part_errors(pick, validation, false, summary);
+    add_part_errors(pick, part, false, summary);
     free(durations);
     free(sums);
     return 0;
 }
 
 /* The whole run, older than what is remembered one by one. */
-static void summarize_run(const struct pick *pick, bool validation,
+static void summarize_run(const struct pick *pick, enum part part,
                           struct steps_summary *summary)
 {
     const struct steps *steps = &pick->process->steps;
-    const struct step_totals *totals = validation ? steps->validation : steps->train;
+    const struct step_totals *totals = part == WINDOW       ? steps->windows
+                                       : part == VALIDATION ? steps->validation
+                                                            : steps->train;
     double low, high;
 
     parts_clear_summary(summary);
@@ -209,7 +216,7 @@ static void summarize_run(const struct pick *pick, bool validation,
         summary->p95_high_ns = histogram_quantile(totals->cells, totals->count, high);
     }
     finish_summary(summary, totals, (double)(steps->last_end_ns - steps->first_ns));
-    add_part_errors(pick, validation, true, summary);
+    add_part_errors(pick, part, true, summary);
 }
 
 int parts_steps_summary(const struct pick *pick, bool whole_run,
@@ -218,18 +225,21 @@ int parts_steps_summary(const struct pick *pick, bool whole_run,
     const struct steps *steps = &pick->process->steps;
 
     if (whole_run && steps_remembered(steps) < steps->count) {
-        summarize_run(pick, false, &answer->train);
-        summarize_run(pick, true, &answer->validation);
+        summarize_run(pick, TRAIN, &answer->train);
+        summarize_run(pick, VALIDATION, &answer->validation);
+        summarize_run(pick, WINDOW, &answer->windows);
         answer->outside_ns = (double)steps->outside_ns;
         answer->head.steps = answer->train.count;
         answer->head.recorded_steps = answer->train.recorded;
         answer->head.window.complete = true;
         return 0;
     }
-    int error = summarize(pick, false, &answer->train);
+    int error = summarize(pick, TRAIN, &answer->train);
 
     if (error == 0)
-        error = summarize(pick, true, &answer->validation);
+        error = summarize(pick, VALIDATION, &answer->validation);
+    if (error == 0)
+        error = summarize(pick, WINDOW, &answer->windows);
     uint32_t count, first = pick_steps(pick, &count);
 
     answer->outside_ns = 0;

@@ -28,5 +28,7 @@ bool control_parse(const void *bytes, size_t size, struct control *control)
     memcpy(control, bytes, sizeof(*control));
     return control->magic == CONTROL_MAGIC && control->bytes >= sizeof(*control) &&
            control->checksum == checksum(control) && control->level < WIRE_LEVELS &&
-           control->budget_ppm <= 1000000 && control->burst_steps <= 1000;
+           control->budget_ppm <= 1000000 && control->burst_steps <= 1000 &&
+           control->window_steps <= CONTROL_WINDOW_STEPS_MAX &&
+           control->window_seconds <= CONTROL_WINDOW_SECONDS_MAX;
 }

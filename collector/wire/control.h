@@ -15,6 +15,9 @@
 
 #define CONTROL_MAGIC UINT64_C(0x4c54434c474e5254) /* "TRNGLCTL" */
 
+#define CONTROL_WINDOW_STEPS_MAX   1000u
+#define CONTROL_WINDOW_SECONDS_MAX 3600u
+
 enum control_window_flags {
     CONTROL_WINDOW_SHAPES = 1,
     CONTROL_WINDOW_STACKS = 2,
@@ -30,14 +33,15 @@ struct control {
     uint32_t level; /* enum wire_level */
     uint32_t budget_ppm; /* share of training time, parts per million; 0 to 1,000,000 */
     uint32_t burst_id;   /* a new number asks for burst_steps to be recorded in full */
-    uint32_t burst_steps; /* at most 1,000 */
-    uint32_t window_id;   /* a new number asks for a deep window; 0 none */
-    uint32_t window_steps;
-    uint32_t window_seconds;
-    uint32_t window_flags; /* enum control_window_flags */
-    uint64_t window_bytes;
-    uint64_t window_first_step; /* the same on all ranks; 0 = the next one */
-    uint64_t reserved[3];
+    uint32_t burst_steps;          /* at most 1,000 */
+    uint32_t window_id;            /* a new number asks for a deep window; 0 none */
+    uint32_t window_steps;         /* at most 1,000 */
+    uint32_t window_seconds;       /* it ends then, whatever it has; at most 3,600 */
+    uint32_t window_flags;         /* enum control_window_flags */
+    uint64_t window_bytes;         /* likewise; 0 no bound */
+    uint64_t window_first_step;    /* the same on all ranks; 0 = the next one */
+    uint64_t window_until_unix_ms; /* it is too late to begin then; 0 never */
+    uint64_t reserved[2];
     uint64_t checksum; /* FNV-1a of all bytes before it */
 };
 

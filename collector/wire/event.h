@@ -90,6 +90,7 @@ enum event_step_flags {
     EVENT_STEP_CONTROL = 16,   /* drawn for the control group: nothing was recorded */
     EVENT_STEP_MARKED = 32,    /* ended by step() or a framework, not inferred */
     EVENT_STEP_FIRST = 64,     /* first of a marked or inferred stretch */
+    EVENT_STEP_WINDOW = 128,   /* a deep window was open in it, or being written */
 };
 
 enum event_op_flags {

@@ -19,6 +19,7 @@
  *     <random>.seg      this segment, one per process, 0600, whole before it is named
  *     <random>.ctl      requests to that process (wire/control.h), by whoever asks
  *     <random>.stacks   Python stacks on request
+ *     <random>.win      what became of the deep windows of that process, as JSON
  *     <session>.end     how the command ended (wire/end_note.h)
  *     <random>.done     the server has folded the segment into the run store
  *

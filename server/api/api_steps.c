@@ -26,6 +26,8 @@ cJSON *step_json(const struct step_row *row)
     cJSON_AddStringToObject(step, "recorded", api_recorded_name(row->flags));
     if ((row->flags & EVENT_STEP_TAGGED) != 0)
         cJSON_AddTrueToObject(step, "tagged");
+    if ((row->flags & EVENT_STEP_WINDOW) != 0)
+        cJSON_AddTrueToObject(step, "window");
     if (row->slow)
         cJSON_AddTrueToObject(step, "slow");
     return step;
@@ -157,6 +159,8 @@ cJSON *steps_json(const struct steps_answer *answer)
     cJSON_AddItemToObject(summary, "train", steps_summary_json(&answer->train));
     cJSON_AddItemToObject(summary, "validation",
                           steps_summary_json(&answer->validation));
+    if (answer->windows.count > 0)
+        cJSON_AddItemToObject(summary, "windows", steps_summary_json(&answer->windows));
     json_ms(summary, "outside_ms", answer->outside_ns);
     list = cJSON_AddArrayToObject(body, "slow");
     for (uint32_t i = 0; i < answer->slow_count; i++)

@@ -111,7 +111,7 @@ static void sums_add(struct governor *governor, const struct governor_step *step
 {
     struct governor_sums *sums = &governor->sums;
     bool validation = (step->flags & EVENT_STEP_VALIDATION) != 0;
-    bool tagged = (step->flags & EVENT_STEP_TAGGED) != 0;
+    bool tagged = (step->flags & (EVENT_STEP_TAGGED | EVENT_STEP_WINDOW)) != 0;
     bool recorded = (step->flags & DETAIL) != 0 && !tagged && !validation;
 
     if (sums->steps >= SUM_STEPS) {
@@ -187,9 +187,10 @@ static void block_add(struct governor *governor, const struct governor_step *ste
                                                    : 0;
     uint32_t is = step->flags & (DETAIL | EVENT_STEP_TAGGED | EVENT_STEP_CONTROL);
 
-    /* FIRST: compilation, warm-up, or a boundary that was known too late. */
+    /* FIRST: compilation, warm-up, or a boundary that was known too late. WINDOW: what
+     * torch.profiler takes has nothing to do with us. */
     if (step->number / length != governor->block || is != due ||
-        (step->flags & EVENT_STEP_FIRST) != 0)
+        (step->flags & (EVENT_STEP_FIRST | EVENT_STEP_WINDOW)) != 0)
         governor->spoiled = true;
     if (position > 0 || length == 1) {
         governor->block_sum_ns += step->duration_ns;
@@ -225,7 +226,9 @@ void governor_step_end(struct governor *governor, const struct governor_step *st
                                      : max_of(step->detail_ns, 1);
     }
     governor->show_left_ns -= step->duration_ns;
-    if (!(step->flags & EVENT_STEP_FIRST) || governor->steps_seen == 0) {
+    /* What a deep window takes was asked for: it is neither slow nor typical. */
+    if (!(step->flags & EVENT_STEP_WINDOW) &&
+        (!(step->flags & EVENT_STEP_FIRST) || governor->steps_seen == 0)) {
         slow_step_check(governor, step->duration_ns);
         typical_add(governor, step->duration_ns);
     }

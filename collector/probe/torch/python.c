@@ -8,6 +8,7 @@
 #include "probe/probe.h"
 #include "probe/torch/attach.h"
 #include "probe/torch/observer.h"
+#include "probe/window.h"
 #include "wire/clock.h"
 #include "wire/facts.h"
 
@@ -159,6 +160,9 @@ static const struct trainglass_python table = {
     .torch_optimizer = optimizer,
     .ask = probe_ask,
     .gpu_yield = gpu_yield,
+    .window_listen = window_listen,
+    .window_word = window_word,
+    .window_state = window_state,
 };
 
 EXPORTED const struct trainglass_python *trainglass_python(void)

@@ -51,6 +51,11 @@ struct trainglass_python {
     void (*ask)(int32_t level, int32_t budget_ppm, uint32_t steps);
     /* Another profiler of the GPU begins (1), or has ended (0): cupti/session.h. */
     void (*gpu_yield)(int begins);
+    /* Deep windows at step boundaries: probe/window.h. */
+    void (*window_listen)(int (*schedule)(int (*call)(void *), void *),
+                          int (*call)(void *));
+    uint64_t (*window_word)(uint32_t which);
+    void (*window_state)(uint32_t state);
 };
 
 #define TRAINGLASS_PYTHON_MAJOR 1u

@@ -12,6 +12,7 @@ A script that wants to say more:
     trainglass.level("off")                 records less or more, see `--level`
     trainglass.budget(0.5)                  per cent of the time that `auto` may cost
     trainglass.record(10)                   the next 10 steps in full
+    trainglass.window(10, shapes=True)      the next 10 steps by torch.profiler
     trainglass.analyze_trace("trace.json")  what a trace of PyTorch tells
     with trainglass.profiling(config, dir)  windows of torch.profiler by a YAML section
     trainglass.url(), trainglass.show()     the page's address; the page in a notebook
@@ -43,6 +44,7 @@ __all__ = [
     "show",
     "step",
     "url",
+    "window",
 ]
 __version__ = "0.1.0"
 
@@ -55,6 +57,7 @@ _LATER = {
     "profiling": "trainglass.windows.profiling",
     "show": "trainglass._page",
     "url": "trainglass._page",
+    "window": "trainglass.windows.live",
 }
 
 

@@ -12,7 +12,7 @@ import os
 import sys
 import time
 
-from trainglass import _facts, _library, _roles, _stacks
+from trainglass import _deep, _facts, _library, _roles, _stacks
 from trainglass._constants import ACTIVE, SOURCE_PYTHON, TRAINER, WORKER
 
 
@@ -50,6 +50,7 @@ def _begin(role):
 
 def _end():
     if _State.pid == os.getpid():
+        _deep.finish()
         _library.calls.end(-1)
 
 

@@ -36,6 +36,9 @@ _TABLE = (
     ("torch_optimizer", None, _UINT),
     ("ask", None, ctypes.c_int32, ctypes.c_int32, _UINT),
     ("gpu_yield", None, _INT),
+    ("window_listen", None, ctypes.c_void_p, ctypes.c_void_p),
+    ("window_word", _U64, _UINT),
+    ("window_state", None, _UINT),
 )
 _MAJOR = 1
 _STEP = 14
@@ -184,6 +187,26 @@ class Calls:
 
     def gpu_yield(self, begins):
         self._table["gpu_yield"](begins)
+
+    def window_listen(self, function):
+        """On the main thread alone: only there are pending calls made."""
+        if self._table["window_listen"] is _nothing:
+            return False
+
+        def call(argument):
+            function()
+            return 0
+
+        self._listener = ctypes.PYFUNCTYPE(_INT, ctypes.c_void_p)(call)  # lives with us
+        schedule = ctypes.cast(ctypes.pythonapi.Py_AddPendingCall, ctypes.c_void_p)
+        self._table["window_listen"](schedule, ctypes.cast(self._listener, ctypes.c_void_p))
+        return True
+
+    def window_word(self, which):
+        return self._table["window_word"](which)
+
+    def window_state(self, state):
+        self._table["window_state"](state)
 
     def torch_begin(self, scopes):
         return self._table["torch_begin"](scopes)

@@ -33,6 +33,11 @@ def _ended():
         _library.calls.gpu_yield(0)
 
 
+def is_active():
+    """Is a profiler of torch's prepared, or does it record?"""
+    return _State.given
+
+
 def _around(original, before=None, after=None, text=None):
     """Calls `before`, the original, `after`; what ours raise stays here."""
 

@@ -15,7 +15,7 @@ import sys
 import time
 import weakref
 
-from trainglass import _compiled, _facts, _library, _profilers
+from trainglass import _compiled, _deep, _facts, _library, _profilers
 from trainglass import _constants as c
 
 
@@ -362,6 +362,7 @@ def install(torch):
 def observe(torch):
     """Registers the observer of operators and ranges, with its self-test."""
     calls = _library.calls
+    _deep.listen()
     _facts.versions(torch)
     try:
         scopes = len(torch._C._profiler.RecordScope.__members__)

@@ -57,7 +57,8 @@ static bool is_left_behind(const struct cleaning *cleaning, const char *name)
         return !is_alive(cleaning, session);
     }
     if (!segment_file_is(name, ".seg") && !segment_file_is(name, ".ctl") &&
-        !segment_file_is(name, ".stacks") && !segment_file_is(name, ".done"))
+        !segment_file_is(name, ".stacks") && !segment_file_is(name, ".done") &&
+        !segment_file_is(name, ".win"))
         return false;
     segment = segment_of(cleaning, name);
     return segment == NULL ||

@@ -17,11 +17,15 @@ from trainglass.lightning import parameters as p
 from trainglass.lightning.actions import Actions, BeforeFetch
 from trainglass.windows import analysis, files, report
 from trainglass.windows.export import Exporter, Wanted, too_large
-from trainglass.windows.recorder import Details, Recorder, Unavailable, activities, resident_bytes
+from trainglass.windows.recorder import (
+    MEMORY_PER_FILE,
+    Details,
+    Recorder,
+    Unavailable,
+    activities,
+    resident_bytes,
+)
 from trainglass.windows.schedule import Command, Machine
-
-# While it records, torch holds about this share of what the file will have, per event.
-MEMORY_PER_FILE = 0.5
 
 
 class _Run:

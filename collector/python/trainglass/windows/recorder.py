@@ -16,6 +16,8 @@ from typing import Any, Callable, Optional
 
 from trainglass.windows.schedule import Action, Schedule
 
+# While it records, torch holds about this share of what the file will have, per event.
+MEMORY_PER_FILE = 0.5
 _GUARDED = ("_prepare_profiler", "_enable_profiler")
 
 

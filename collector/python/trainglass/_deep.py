@@ -1,0 +1,28 @@
+"""Deep windows, until the first one is asked for: then trainglass.windows.live is loaded,
+on the training thread between two steps."""
+
+import sys
+
+from trainglass import _library
+
+
+def listen():
+    """The probe calls from now on when a window is requested."""
+    _library.calls.window_listen(_at_boundary)
+
+
+def _at_boundary():
+    try:
+        from trainglass.windows import live
+
+        here = live.here()
+    except Exception:  # a guest: the request stays unanswered
+        return
+    here.at_boundary()
+
+
+def finish():
+    """The process ends."""
+    live = sys.modules.get("trainglass.windows.live")
+    if live is not None:
+        live.finish()
