@@ -192,8 +192,8 @@ static void serve_api(struct http_call *call, void *context)
         cJSON_Delete(body);
         return;
     }
-    /* The list of files changes after the tables did. */
-    if (request->tag == TRACES || request->method == HTTP_HEAD || http_closes(call) ||
+    /* The lists of files and windows change after the tables did. */
+    if (request->tag == TRACES || request->tag == WINDOWS || request->method == HTTP_HEAD || http_closes(call) ||
         snprintf(key, sizeof(key), "%d%s?%s", request->accepts_gzip, request->path,
                  request->query != NULL ? request->query : "") >= (int)sizeof(key)) {
         answer_api(call, parts, NULL, NULL);

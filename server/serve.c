@@ -18,6 +18,7 @@
 #include "runs.h"
 #include "stream/stream.h"
 #include "trace_files.h"
+#include "windows.h"
 #include "wire/clock.h"
 
 /* Connections that are not streams: a browser opens six. */
@@ -101,6 +102,7 @@ static void *keeper_run(void *argument)
         weigh_cpu(api, &cpu_ns, &wall_ns);
         if (any_running(api->store))
             atomic_store_explicit(&serve->running_ms, now_ms(), memory_order_relaxed);
+        windows_look(api->windows);
         if (store_rev(api->store) == rev)
             continue;
         rev = store_rev(api->store);
@@ -151,6 +153,10 @@ static int start_collector(struct serve *serve, char *reason)
     serve->parts.api.files = trace_files_new(
         serve->parts.api.store, options->file_count, options->upload_bytes_max);
     if (serve->parts.api.files == NULL)
+        return -ENOMEM;
+    serve->parts.api.windows =
+        windows_new(serve->parts.api.store, serve->parts.api.files);
+    if (serve->parts.api.windows == NULL)
         return -ENOMEM;
     if (options->file_count > 0)
         error = load_files(serve, reason);
@@ -279,6 +285,7 @@ void serve_stop(struct serve *serve)
     hub_free(serve->parts.hub);
     cache_free(serve->parts.cache);
     runs_close(serve->parts.api.runs);
+    windows_free(serve->parts.api.windows);
     judge_free(serve->parts.api.judge);
     trace_files_free(serve->parts.api.files);
     if (serve->parts.api.store != NULL)

@@ -239,6 +239,7 @@ int trace_files_add(struct trace_files *files, const char *name, int descriptor,
     describe(&entry.file, result, name);
     entry.file.bytes = (uint64_t)status.st_size;
     entry.file.uploaded = true;
+    entry.file.is_window = added->is_window;
     keep(files, &entry);
     *added = entry.file;
     return 0;

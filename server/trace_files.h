@@ -28,7 +28,9 @@ struct trace_file {
     char session[64];
     char name[TRACE_FILES_NAME]; /* [A-Za-z0-9._-] */
     uint64_t bytes, events, skipped;
-    bool is_gzip, uploaded;
+    bool is_gzip;
+    bool uploaded;  /* or read for a deep window: held by its descriptor */
+    bool is_window; /* of a job's deep window */
 };
 
 /* Room for `served` files of the command line. NULL without memory. */
@@ -46,7 +48,7 @@ MUST_CHECK bool trace_files_begin(struct trace_files *files);
 void trace_files_end(struct trace_files *files);
 
 /* Reads what was uploaded to `descriptor`, on a thread of its own, into a new session,
- * one file after the other. 0 with *added, and the descriptor is the list's; or -errno,
+ * one file after the other. added->is_window is the caller's to say. 0 with *added, and the descriptor is the list's; or -errno,
  * the descriptor stays the caller's, and result->error says why. */
 MUST_CHECK int trace_files_add(struct trace_files *files, const char *name,
                                int descriptor, struct file_result *result,

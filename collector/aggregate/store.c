@@ -154,21 +154,24 @@ static bool has_step(const struct session *session)
     return false;
 }
 
+/* Runs before trace files: the window of a running job is newer than the job. */
+static bool is_before(const struct session *session, const struct session *other)
+{
+    bool steps = has_step(session), others = has_step(other);
+
+    if (steps != others)
+        return steps;
+    if (session->from_file != other->from_file)
+        return other->from_file;
+    return session->zero_realtime_ns >= other->zero_realtime_ns;
+}
+
 struct session *state_newest(const struct store *store)
 {
     struct session *newest = NULL;
-    bool stepped = false;
 
-    for (uint32_t i = 0; i < store->session_count; i++) {
-        struct session *session = store->sessions[i];
-        bool steps = has_step(session);
-
-        if (newest != NULL &&
-            (stepped > steps || (stepped == steps &&
-                                 newest->zero_realtime_ns > session->zero_realtime_ns)))
-            continue;
-        newest = session;
-        stepped = steps;
-    }
+    for (uint32_t i = 0; i < store->session_count; i++)
+        if (newest == NULL || is_before(store->sessions[i], newest))
+            newest = store->sessions[i];
     return newest;
 }

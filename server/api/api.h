@@ -25,6 +25,7 @@ struct judge;
 struct trace_files;
 struct runs;
 struct store;
+struct windows;
 
 /* What the handlers look at; made by serve_start(), lives as long as the server. */
 struct api {
@@ -33,6 +34,7 @@ struct api {
     struct runs *runs;                   /* never NULL; may be switched off */
     struct judge *judge;                 /* never NULL */
     struct trace_files *files;           /* never NULL */
+    struct windows *windows;             /* never NULL */
     const struct serve_options *options; /* borrowed */
     _Atomic uint32_t server_cpu_ppm;     /* of a core; written by the stream's thread */
     int64_t start_unix_ms;

@@ -36,7 +36,8 @@ static void add_files(cJSON *list, const struct trace_file *files, size_t count,
         json_count(row, "steps", session->steps);
         json_count(row, "events", file->events);
         json_count(row, "skipped", file->skipped);
-        cJSON_AddBoolToObject(row, "uploaded", file->uploaded);
+        cJSON_AddBoolToObject(row, "uploaded", file->uploaded && !file->is_window);
+        cJSON_AddBoolToObject(row, "window", file->is_window);
         cJSON_AddItemToArray(list, row);
     }
 }

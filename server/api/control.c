@@ -79,6 +79,15 @@ int control_write(const char *path, const struct control_change *change)
         control.burst_id++;
         control.burst_steps = change->burst_steps;
     }
+    if (change->window != NULL) {
+        control.window_id = change->window->id;
+        control.window_steps = change->window->steps;
+        control.window_seconds = change->window->seconds;
+        control.window_flags = change->window->flags;
+        control.window_bytes = change->window->bytes;
+        control.window_first_step = change->window->first_step;
+        control.window_until_unix_ms = change->window->until_unix_ms;
+    }
     control_seal(&control);
     if (snprintf(fresh, sizeof(fresh), "%s.%d.new", path, (int)gettid()) >=
         (int)sizeof(fresh))
@@ -132,10 +141,7 @@ static int ask_session(const struct status_session *session,
     return asked == 0 ? -ESRCH : asked;
 }
 
-/* Level and budget as the probe says them: from the environment, or as the job itself
- * asked. */
-static struct control control_in_force(struct store *store,
-                                       const struct selection *selection)
+struct control control_in_force(struct store *store, const struct selection *selection)
 {
     struct control control = {.level = WIRE_LEVEL_AUTO,
                               .budget_ppm = CONTROL_BUDGET_PPM};

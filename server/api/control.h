@@ -13,6 +13,12 @@ struct store;
 
 #define CONTROL_REASON_BYTES 256u
 
+/* A deep window, as struct control has it. */
+struct control_window {
+    uint32_t id, steps, seconds, flags;
+    uint64_t bytes, first_step, until_unix_ms;
+};
+
 /* What changes in a request; the rest stays as it was asked before. */
 struct control_change {
     int64_t level;        /* enum wire_level; -1 stays */
@@ -21,7 +27,12 @@ struct control_change {
     /* What stays where nobody asked before: the job's own settings (level and
      * budget_ppm are read); NULL: the probe's defaults. */
     const struct control *in_force;
+    const struct control_window *window; /* NULL: none is asked for */
 };
+
+/* Level and budget as the probe says them: from the environment, or as the job itself
+ * asked. */
+struct control control_in_force(struct store *store, const struct selection *selection);
 
 /* Asks every live trainer of the selected session. Returns how many were asked, or
  * -ENOENT, -EACCES, ... with a sentence in `reason` (CONTROL_REASON_BYTES). Any thread;

@@ -202,10 +202,6 @@ void arguments_help_command(const struct command *command)
     printf("trainglass %s%s%s%s\n\n", command->name,
            command->settings ? " [FLAG...]" : "", *command->arguments ? " " : "",
            command->arguments);
-    if (command->run == command_not_yet) {
-        printf("Needs %s, which is not in this version.\n", command->summary);
-        return;
-    }
     printf("%s\nFlags:\n", command->help);
     for (int i = 0; i < COMMAND_FLAGS && command->flags[i].name != NULL; i++)
         if (command->flags[i].help != NULL)
@@ -231,14 +227,9 @@ void arguments_help(void)
            "  trainglass run -- python train.py     then open http://localhost:8080\n\n"
            "Commands:\n");
     for (const struct command *command = commands; command->name != NULL; command++)
-        if (command->run != command_not_yet)
-            printf("  %-10s %s\n", command->name, command->summary);
-    printf("Not in this version:");
-    for (const struct command *command = commands; command->name != NULL; command++)
-        if (command->run == command_not_yet)
-            printf(" %s", command->name);
+        printf("  %-10s %s\n", command->name, command->summary);
     printf(
-        "\n\n"
+        "\n"
         "  trainglass COMMAND --help             what it does and every flag\n"
         "  trainglass --print-config             every setting with its range\n"
         "  trainglass --version\n\n"

@@ -41,12 +41,20 @@ static int connect_to(const struct client_question *question)
 static int send_request(int fd, const struct client_question *question)
 {
     char *request;
-    int length = asprintf(&request,
-                          "GET %s HTTP/1.1\r\nHost: localhost:%u\r\n"
-                          "Connection: close\r\n%s%s%s\r\n",
-                          question->path, question->port,
-                          *question->token ? "Authorization: Bearer " : "",
-                          question->token, *question->token ? "\r\n" : "");
+    const char *body = question->body != NULL ? question->body : "";
+    char head[96] = "";
+    int length;
+
+    if (question->body != NULL)
+        (void)snprintf(head, sizeof(head),
+                       "Content-Type: application/json\r\nContent-Length: %zu\r\n",
+                       strlen(body));
+    length = asprintf(&request,
+                      "%s %s HTTP/1.1\r\nHost: localhost:%u\r\n"
+                      "Connection: close\r\n%s%s%s%s\r\n%s",
+                      question->body != NULL ? "POST" : "GET", question->path,
+                      question->port, *question->token ? "Authorization: Bearer " : "",
+                      question->token, *question->token ? "\r\n" : "", head, body);
     ssize_t sent;
 
     if (length < 0)
@@ -100,7 +108,7 @@ static int split(struct client_answer *answer)
     return status >= 100 && status <= 599 ? 0 : -EPROTO;
 }
 
-int client_get(const struct client_question *question, struct client_answer *answer)
+int client_ask(const struct client_question *question, struct client_answer *answer)
 {
     int fd = connect_to(question);
     int error;

@@ -10,6 +10,7 @@
 struct client_question {
     uint16_t port;
     const char *path;  /* with its parameters, percent-encoded */
+    const char *body;  /* of a POST, JSON; NULL: a GET */
     const char *token; /* "" none */
     int patience_ms;   /* for the answer, and once more for its last piece */
     size_t bytes_max;  /* of the answer with its head */
@@ -23,7 +24,7 @@ struct client_answer {
 
 /* Returns 0 for any answer, whatever its status; -ECONNREFUSED when nobody listens,
  * -EMSGSIZE when it is too long, -EPROTO when it is not HTTP, else -errno. */
-MUST_CHECK int client_get(const struct client_question *question,
+MUST_CHECK int client_ask(const struct client_question *question,
                           struct client_answer *answer);
 
 #endif

@@ -62,7 +62,7 @@ int command_cut(const struct invocation *invocation);
 int command_compare(const struct invocation *invocation);
 int command_clean(const struct invocation *invocation);
 int command_analyze(const struct invocation *invocation);
-int command_not_yet(const struct invocation *invocation);
+int command_window(const struct invocation *invocation);
 
 /* "trainglass: " and a line on stderr, in one write. */
 PRINTF(1, 2) void command_complain(const char *format, ...);

@@ -197,17 +197,33 @@ const struct command commands[] = {
      .run = command_cut},
     {.name = "window",
      .arguments = "",
-     .summary = "windows of torch.profiler",
-     .max_arguments = 1 << 20,
-     .stops_at_argument = true,
-     .run = command_not_yet},
+     .summary = "record steps of a running job with torch.profiler, no code changed",
+     .help = "Asks the job for a deep window, waits for its trace and says where it "
+             "is; the "
+             "page lists\n"
+             "it as a session of its own. The server of the job must run.\n"
+             "\n"
+             "  trainglass window --steps 10 --shapes --stacks\n"
+             "  trainglass window --rank all --memory --json\n"
+             "\n"
+             "Exits 0 when every trace is there, 3 when a window failed, 4 when none "
+             "could be "
+             "asked for.\n",
+     .settings = SHARED | BIT(OPTION_PORT) | BIT(OPTION_TOKEN),
+     .flags = {{"--steps", "N", "steps to record: 1 to 1000, else 10", false},
+               {"--shapes", NULL, "with the shapes of operators' inputs", false},
+               {"--stacks", NULL, "with Python stacks", false},
+               {"--modules", NULL, "with the modules that operators ran for", false},
+               {"--memory", NULL, "with every allocation", false},
+               {"--session", "ID", "else the newest that has a step", false},
+               {"--rank", "N|all", "else the lowest; all: at the same step", false},
+               {"--seconds", "N", "ends it, whatever it has: 1 to 3600, else 60",
+                false},
+               {"--max-mb", "N", "likewise, at about that size: else 512; 0 never",
+                false},
+               {"--no-wait", NULL, "only ask", false}},
+     .max_arguments = 0,
+     .run = command_window},
     {.name = NULL},
 };
 /* clang-format on */
-
-int command_not_yet(const struct invocation *invocation)
-{
-    command_complain("%s needs %s, which is not in this version",
-                     invocation->command->name, invocation->command->summary);
-    return EXIT_CANNOT_START;
-}

@@ -62,7 +62,7 @@ static cJSON *ask(const struct gate_run *run, const char *path, char *why, size_
                                              .patience_ms = ANSWER_MS,
                                              .bytes_max = ANSWER_BYTES_MAX};
     struct client_answer answer;
-    int error = client_get(&question, &answer);
+    int error = client_ask(&question, &answer);
     cJSON *document;
 
     if (error != 0) {

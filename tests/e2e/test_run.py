@@ -228,17 +228,17 @@ class UsageTest(TrainglassTest):
         self.assertIn("trainglass run -- python train.py", ended.stdout)
 
     def test_every_command_has_help(self):
-        for name in ("run", "serve", "demo", "doctor", "dump", "clean", "analyze", "compare"):
+        for name in ("run", "serve", "demo", "doctor", "dump", "clean", "analyze", "compare",
+                     "window"):
             ended = self.trainglass(name, "--help")
             self.assertEqual(ended.returncode, 0)
             self.assertIn(f"trainglass {name}", ended.stdout)
 
-    def test_what_is_not_in_this_version_fails_in_one_sentence(self):
-        for name in ("window",):
-            ended = self.trainglass(name, "a", "b")
-            self.assertEqual(ended.returncode, 4)
-            self.assertIn("not in this version", ended.stderr)
-            self.assertEqual(ended.stdout, "")
+    def test_a_window_needs_a_server_and_says_so(self):
+        ended = self.trainglass("window", "--steps", "3")
+        self.assertEqual(ended.returncode, 4)
+        self.assertIn("no server of yours answers", ended.stderr)
+        self.assertEqual(self.trainglass("window", "--steps", "many").returncode, 2)
 
     def test_a_config_file_is_read_and_its_errors_have_file_and_line(self):
         config = self.folder / "my.conf"

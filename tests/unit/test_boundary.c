@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "probe/probe.h"
+#include "probe/window.h"
 #include "segments.h"
 #include "wire/control.h"
 
@@ -262,6 +263,86 @@ static void requests_are_obeyed_once_and_at_step_boundaries(void **state)
     assert_int_equal(segments_run(obey_requests), 0);
 }
 
+/* ---- deep windows ---------------------------------------------------------------------- */
+
+static uint32_t calls; /* that were scheduled */
+static bool is_full;   /* the interpreter takes no more calls */
+
+static int called(void *argument)
+{
+    (void)argument;
+    return 0;
+}
+
+static int schedule(int (*call)(void *), void *argument)
+{
+    calls += call == called && argument == NULL && !is_full;
+    return is_full ? -1 : 0;
+}
+
+static int follow_a_window(void)
+{
+    struct control control = {.sequence = 1,
+                              .level = WIRE_LEVEL_PHASES,
+                              .budget_ppm = 10000,
+                              .window_id = 77,
+                              .window_steps = 5,
+                              .window_first_step = 9};
+
+    if (probe_start(WIRE_ROLE_TRAINER) != 0)
+        return 1;
+    window_listen(schedule, called);
+    train_one_step();
+    is_full = true;
+    if (calls != 0 || !ask(control, sizeof(control)) || !train_until_obeyed(1))
+        return 2;
+    if (calls != 0 || window_word(WINDOW_ID) != 77 || window_word(WINDOW_STEPS) != 5)
+        return 3;
+    is_full = false;
+    train_one_step();
+    train_one_step();
+    if (calls != 1 || window_word(WINDOW_RUNNING_STEP) + 1 != probe_step_number() ||
+        window_word(WINDOW_THREAD) != (uint64_t)gettid())
+        return 4;
+    /* The same request again, beside another one. */
+    control.sequence = 2;
+    if (!ask(control, sizeof(control)) || !train_until_obeyed(2) || calls != 1)
+        return 5;
+    window_state(WINDOW_WATCH | WINDOW_FLAG);
+    train_one_step();
+    if (calls != 2 || window_flag() != EVENT_STEP_WINDOW)
+        return 6;
+    window_state(0);
+    train_one_step();
+    return calls == 2 && window_flag() == 0 && window_word(WINDOW_WORDS) == 0 ? 0 : 7;
+}
+
+static void a_window_is_told_once_and_followed_only_when_python_asks(void **state)
+{
+    (void)state;
+    assert_int_equal(segments_run(follow_a_window), 0);
+}
+
+static int profile_beside_the_job(void)
+{
+    if (probe_start(WIRE_ROLE_TRAINER) != 0)
+        return 1;
+    window_state(WINDOW_OURS);
+    mark(STEPS_PROFILER_STEP_BEGIN);
+    window_state(0);
+    train_one_step();
+    train_one_step();
+    window_state(WINDOW_OURS);
+    mark(STEPS_PROFILER_STEP_END);
+    return probe_step_number() == 2 ? 0 : 2;
+}
+
+static void steps_of_a_windows_own_profiler_end_none_of_the_jobs(void **state)
+{
+    (void)state;
+    assert_int_equal(segments_run(profile_beside_the_job), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +358,10 @@ int main(void)
         cmocka_unit_test_teardown(
             a_thread_that_trains_alone_takes_over_from_a_silent_one, segments_clear),
         cmocka_unit_test_teardown(requests_are_obeyed_once_and_at_step_boundaries,
+                                  segments_clear),
+        cmocka_unit_test_teardown(
+            a_window_is_told_once_and_followed_only_when_python_asks, segments_clear),
+        cmocka_unit_test_teardown(steps_of_a_windows_own_profiler_end_none_of_the_jobs,
                                   segments_clear),
     };
 

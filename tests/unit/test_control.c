@@ -58,6 +58,13 @@ static void values_out_of_range_are_refused_though_sealed(void **state)
     assert_false(control_parse(&level, sizeof(level), &seen));
     assert_false(control_parse(&budget, sizeof(budget), &seen));
     assert_false(control_parse(&burst, sizeof(burst), &seen));
+    struct control window = {.window_steps = CONTROL_WINDOW_STEPS_MAX + 1};
+
+    control_seal(&window);
+    assert_false(control_parse(&window, sizeof(window), &seen));
+    window = (struct control){.window_seconds = CONTROL_WINDOW_SECONDS_MAX + 1};
+    control_seal(&window);
+    assert_false(control_parse(&window, sizeof(window), &seen));
 }
 
 int main(void)

@@ -106,6 +106,23 @@ static void garbage_that_lies_there_is_replaced(void **state)
     assert_int_equal(read_back().budget_ppm, 5000);
 }
 
+static void a_window_stays_asked_beside_what_is_asked_later(void **state)
+{
+    struct control_window window = {.id = 7, .steps = 3, .seconds = 60, .flags = 5};
+    struct control_change first = {.level = -1, .budget_ppm = -1, .window = &window};
+    struct control_change second = {.level = WIRE_LEVEL_OPS, .budget_ppm = -1};
+    struct control control;
+
+    (void)state;
+    assert_int_equal(control_write(path, &first), 0);
+    assert_int_equal(control_write(path, &second), 0);
+    control = read_back();
+    assert_int_equal(control.window_id, 7);
+    assert_int_equal(control.window_steps, 3);
+    assert_int_equal(control.window_flags, 5);
+    assert_int_equal(control.level, WIRE_LEVEL_OPS);
+}
+
 static void a_folder_that_may_not_be_written_is_an_error(void **state)
 {
     struct control_change change = {.level = -1, .budget_ppm = 1};
@@ -137,6 +154,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(a_request_keeps_what_was_asked_before),
         IN_FOLDER(each_burst_has_a_number_of_its_own),
+        IN_FOLDER(a_window_stays_asked_beside_what_is_asked_later),
         IN_FOLDER(the_job_s_own_settings_stay_where_nobody_asked),
         IN_FOLDER(garbage_that_lies_there_is_replaced),
         IN_FOLDER(a_folder_that_may_not_be_written_is_an_error),

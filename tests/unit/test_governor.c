@@ -465,6 +465,30 @@ static void after_a_slow_step_the_next_ones_are_recorded_and_tagged(void **state
     assert_true(run.tagged >= 1 && run.tagged <= GOVERNOR_BURST_STEPS);
 }
 
+static void what_a_deep_window_takes_is_neither_slow_nor_an_experiment(void **state)
+{
+    (void)state;
+    struct run run = {
+        .step_ns = JOB_STEP_NS, .detail_ns = 0.1 * JOB_STEP_NS, .factor = 1};
+
+    run_open(&run, 0.01);
+    run_steps(&run, 3000);
+    double typical_ns = run.governor.typical_ns;
+
+    for (int i = 0; i < 50; i++) {
+        uint32_t flags = governor_next(&run.governor, run.number);
+
+        governor_step_end(&run.governor,
+                          &(struct governor_step){.number = run.number++,
+                                                  .flags = flags | EVENT_STEP_WINDOW,
+                                                  .duration_ns = 5 * JOB_STEP_NS});
+    }
+    assert_true(run.governor.typical_ns == typical_ns);
+    assert_int_equal(run.governor.burst_left, 0);
+    run_steps(&run, 100);
+    assert_true(run.tagged < 1);
+}
+
 static void steps_that_are_slow_by_design_do_not_eat_the_budget(void **state)
 {
     (void)state;
@@ -613,6 +637,7 @@ int main(void)
         cmocka_unit_test(a_validation_batch_is_paid_for_and_decides_nothing),
         cmocka_unit_test(ranks_share_their_control_steps_and_nest_their_recorded_ones),
         cmocka_unit_test(after_a_slow_step_the_next_ones_are_recorded_and_tagged),
+        cmocka_unit_test(what_a_deep_window_takes_is_neither_slow_nor_an_experiment),
         cmocka_unit_test(steps_that_are_slow_by_design_do_not_eat_the_budget),
         cmocka_unit_test(a_request_records_so_many_steps_and_no_control_step),
         cmocka_unit_test(a_fixed_level_records_every_step_and_has_no_control_group),

@@ -83,6 +83,16 @@ static void export(const char *name, const char *value, bool overwrite)
         command_complain("%s could not be set: %s", name, strerror(errno));
 }
 
+/* Where a job writes its windows, as the server has it; absolute, for jobs change their
+ * folder. */
+static void export_folder(const char *name, const char *folder)
+{
+    char path[PLACE_BYTES];
+
+    if (*folder != '\0' && place_absolute(folder, path))
+        export(name, path, true);
+}
+
 static void export_python(void)
 {
     const char *old = getenv("PYTHONPATH");
@@ -113,6 +123,8 @@ void contract_export(const struct contract *contract, const struct options *opti
     export("TRAINGLASS_BUDGET", options_text(options, OPTION_BUDGET), true);
     export("TRAINGLASS_LEVEL", options_text(options, OPTION_LEVEL), true);
     export("TRAINGLASS_SHARE", options_text(options, OPTION_SHARE), true);
+    export_folder("TRAINGLASS_WINDOW_DIR", options_text(options, OPTION_WINDOW_DIR));
+    export_folder("TRAINGLASS_STATE_DIR", options_text(options, OPTION_STATE_DIR));
     if (contract->directory[0] != '\0')
         export("TRAINGLASS_DIR", contract->directory, true);
     if (!place_library(library)) {

@@ -104,7 +104,7 @@ enum holder holder_ask(uint16_t port, const char *directory)
 
     if (is_free(port))
         return HOLDER_NONE;
-    if (!listener_is_ours(port) || client_get(&question, &answer) != 0)
+    if (!listener_is_ours(port) || client_ask(&question, &answer) != 0)
         return HOLDER_OTHER;
     ours = answer_is_ours(&answer, directory);
     free(answer.head);

@@ -171,7 +171,8 @@ class Live:
         with self._lock:
             self._asked, self._window = None, window
         with self._ours():
-            window.recorder.start(Schedule(warmup=WARMUP, active=request.steps), running)
+            schedule = Schedule(skip_first=running, warmup=WARMUP, active=request.steps)
+            window.recorder.start(schedule, running)
         window.start_ms = 1e3 * (time.perf_counter() - began)
         self._calls.happened(HAPPENED_WINDOW, "", 1)
         self._notes.tell(

@@ -1,0 +1,550 @@
+#include "windows.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/control.h"
+#include "api/json.h"
+#include "ingest/file/file.h"
+#include "query/status_query.h"
+#include "trace_files.h"
+#include "wire/clock.h"
+#include "wire/segment.h"
+
+#define NOTE_BYTES 65536u /* 16 windows of at most 4 KiB */
+#define PATH_BYTES 1024u
+#define LATE_MS    3000 /* an answer that is under way when the time is over */
+/* Ranks begin together when all know it before: a request is read every 50 ms or step,
+ * and our tables are up to 100 ms old. */
+#define LEAD_STEPS 3u
+#define LEAD_NS    4e8
+
+enum state { ASKED, RUNNING, DONE, FAILED };
+
+struct row {
+    char id[16], session[64], segment[PATH_BYTES];
+    uint32_t pid;
+    int32_t rank;
+    enum state state;
+    char reason[WINDOWS_REASON_BYTES], path[PATH_BYTES], trace[80], ended_by[64];
+    cJSON *numbers;    /* what the note says besides */
+    int64_t until_ms;  /* Unix time; 0: not asked for by us */
+    uint32_t seconds;  /* that it was to take at most */
+    uint64_t steps_at; /* of the process when it was asked */
+    enum { UNOPENED, OPENING, OPENED } trace_state; /* OPENED: or it never will be */
+};
+
+struct windows {
+    struct store *store;
+    struct trace_files *files;
+    pthread_mutex_t lock; /* guards the rows */
+    struct row rows[WINDOWS_MAX];
+    uint32_t count; /* oldest first */
+    bool looked;
+};
+
+static int64_t unix_ms(void)
+{
+    return (int64_t)(clock_ns(CLOCK_REALTIME) / 1000000);
+}
+
+struct windows *windows_new(struct store *store, struct trace_files *files)
+{
+    struct windows *windows = calloc(1, sizeof(*windows));
+
+    if (windows == NULL)
+        return NULL;
+    windows->store = store;
+    windows->files = files;
+    pthread_mutex_init(&windows->lock, NULL);
+    return windows;
+}
+
+void windows_free(struct windows *windows)
+{
+    if (windows == NULL)
+        return;
+    for (uint32_t i = 0; i < windows->count; i++)
+        cJSON_Delete(windows->rows[i].numbers);
+    pthread_mutex_destroy(&windows->lock);
+    free(windows);
+}
+
+/* ---- rows; the lock is held -------------------------------------------------------- */
+
+static struct row *find(struct windows *windows, const char *id, const char *segment)
+{
+    for (uint32_t i = 0; i < windows->count; i++) {
+        struct row *row = &windows->rows[i];
+
+        if (strcmp(row->id, id) == 0 && strcmp(row->segment, segment) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+static struct row *add(struct windows *windows, const char *id,
+                       const struct status_session *session,
+                       const struct status_process *process)
+{
+    struct row *row;
+
+    if (windows->count == WINDOWS_MAX) {
+        cJSON_Delete(windows->rows[0].numbers);
+        memmove(&windows->rows[0], &windows->rows[1],
+                (WINDOWS_MAX - 1) * sizeof(windows->rows[0]));
+        windows->count--;
+    }
+    row = &windows->rows[windows->count++];
+    *row = (struct row){.pid = process->pid, .rank = process->rank};
+    (void)snprintf(row->id, sizeof(row->id), "%s", id);
+    (void)snprintf(row->session, sizeof(row->session), "%s", session->id);
+    (void)snprintf(row->segment, sizeof(row->segment), "%s", process->segment_path);
+    return row;
+}
+
+static void fail(struct row *row, const char *reason)
+{
+    row->state = FAILED;
+    (void)snprintf(row->reason, sizeof(row->reason), "%s", reason);
+}
+
+/* ---- notes ----------------------------------------------------------------------------- */
+
+static const char *text_of(const cJSON *note, const char *key, size_t max)
+{
+    const char *text =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(note, key));
+
+    return text != NULL && strlen(text) < max ? text : "";
+}
+
+static bool is_id(const char *text)
+{
+    return strncmp(text, "w-", 2) == 0 && strlen(text) == 10 &&
+           strspn(text + 2, "0123456789abcdef") == 8;
+}
+
+/* The numbers of a note; what else stands there is nothing that we asked for. */
+static cJSON *numbers_of(const cJSON *note)
+{
+    static const char *const keys[] = {"steps",    "asked_steps", "first_step",
+                                       "bytes",    "seconds",     "validation_batches",
+                                       "start_ms", "stop_ms",     "export_ms"};
+    cJSON *numbers = cJSON_CreateObject();
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        const cJSON *item = cJSON_GetObjectItemCaseSensitive(note, keys[i]);
+
+        if (cJSON_IsNumber(item) && isfinite(item->valuedouble))
+            json_number(numbers, keys[i], item->valuedouble);
+    }
+    return numbers;
+}
+
+static void take_note(struct windows *windows, const cJSON *note,
+                      const struct status_session *session,
+                      const struct status_process *process)
+{
+    static const char *const states[] = {"asked", "running", "done", "failed"};
+    const char *id = text_of(note, "id", 16), *state = text_of(note, "state", 16);
+    struct row *row;
+
+    if (!is_id(id))
+        return;
+    row = find(windows, id, process->segment_path);
+    if (row == NULL)
+        row = add(windows, id, session, process);
+    if (row->state == DONE)
+        return;
+    for (int i = RUNNING; i <= FAILED; i++)
+        if (strcmp(state, states[i]) == 0)
+            row->state = (enum state)i;
+    (void)snprintf(row->reason, sizeof(row->reason), "%s",
+                   text_of(note, "reason", sizeof(row->reason)));
+    (void)snprintf(row->path, sizeof(row->path), "%s",
+                   text_of(note, "path", sizeof(row->path)));
+    (void)snprintf(row->ended_by, sizeof(row->ended_by), "%s",
+                   text_of(note, "ended_by", sizeof(row->ended_by)));
+    cJSON_Delete(row->numbers);
+    row->numbers = numbers_of(note);
+    /* Those of jobs that ended before us are listed; to open them all takes long. */
+    if (!windows->looked && process->state != PROCESS_RUNNING)
+        row->trace_state = OPENED;
+}
+
+/* "<dir>/<random>.seg" to "<dir>/<random>.win", opened; -1. */
+static int open_note(const char *segment)
+{
+    char path[PATH_BYTES];
+    int length = (int)strlen(segment) - 4;
+
+    if (length <= 0 || strcmp(segment + length, ".seg") != 0 ||
+        snprintf(path, sizeof(path), "%.*s.win", length, segment) >= (int)sizeof(path))
+        return -1;
+    return open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+}
+
+static cJSON *read_note(const char *segment, char *bytes)
+{
+    int file = open_note(segment);
+    struct stat status;
+    ssize_t size = -1;
+
+    if (file < 0)
+        return NULL;
+    if (fstat(file, &status) == 0 && S_ISREG(status.st_mode))
+        size = read(file, bytes, NOTE_BYTES);
+    close(file);
+    return size > 0 && size < (ssize_t)NOTE_BYTES
+               ? cJSON_ParseWithLength(bytes, (size_t)size)
+               : NULL;
+}
+
+static void read_notes(struct windows *windows, const struct status_session *session,
+                       char *bytes)
+{
+    for (uint32_t i = 0; i < session->process_count; i++) {
+        const struct status_process *process = &session->processes[i];
+        const cJSON *note;
+        cJSON *document;
+        uint32_t taken = 0;
+
+        if (process->segment_path == NULL ||
+            strlen(process->segment_path) >= PATH_BYTES)
+            continue;
+        document = read_note(process->segment_path, bytes);
+        if (document == NULL)
+            continue;
+        pthread_mutex_lock(&windows->lock);
+        cJSON_ArrayForEach(note, cJSON_GetObjectItemCaseSensitive(document, "windows"))
+        {
+            if (taken++ < 16)
+                take_note(windows, note, session, process);
+        }
+        pthread_mutex_unlock(&windows->lock);
+        cJSON_Delete(document);
+    }
+}
+
+/* ---- what no note says ----------------------------------------------------------------- */
+
+static const struct status_process *process_of(const struct status_answer *status,
+                                               const char *segment)
+{
+    for (uint32_t i = 0; i < status->session_count; i++) {
+        const struct status_session *session = &status->sessions[i];
+
+        for (uint32_t j = 0; j < session->process_count; j++) {
+            const char *path = session->processes[j].segment_path;
+
+            if (path != NULL && strcmp(path, segment) == 0)
+                return &session->processes[j];
+        }
+    }
+    return NULL;
+}
+
+static void judge(struct row *row, const struct status_process *process)
+{
+    char reason[WINDOWS_REASON_BYTES];
+    bool alive = process != NULL && process->state == PROCESS_RUNNING;
+
+    if (row->state > RUNNING)
+        return;
+    if (!alive) {
+        fail(row, row->state == RUNNING ? "the job ended inside the window"
+                                        : "the job ended before the window began");
+        return;
+    }
+    if (row->state != ASKED || row->until_ms == 0 ||
+        unix_ms() < row->until_ms + LATE_MS)
+        return;
+    (void)snprintf(reason, sizeof(reason),
+                   process->steps > row->steps_at
+                       ? "the job made steps and gave no answer within %u s"
+                       : "the job ended no step within %u s",
+                   row->seconds);
+    fail(row, reason);
+}
+
+static void judge_all(struct windows *windows, const struct status_answer *status)
+{
+    pthread_mutex_lock(&windows->lock);
+    for (uint32_t i = 0; i < windows->count; i++)
+        judge(&windows->rows[i], process_of(status, windows->rows[i].segment));
+    windows->looked = true;
+    pthread_mutex_unlock(&windows->lock);
+}
+
+/* ---- traces ------------------------------------------------------------------------------ */
+
+/* A regular file of the segment's owner, and no link; else -errno. */
+static int open_trace(const struct row *row)
+{
+    struct stat segment, trace;
+    int file;
+
+    if (row->path[0] != '/' || lstat(row->segment, &segment) != 0)
+        return -ENOENT;
+    file = open(row->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (file < 0)
+        return -errno;
+    if (fstat(file, &trace) == 0 && S_ISREG(trace.st_mode) &&
+        trace.st_uid == segment.st_uid)
+        return file;
+    close(file);
+    return -EPERM;
+}
+
+/* Without the lock: it may take long. Says in the row's copy what became of it. */
+static void load(struct windows *windows, struct row *row)
+{
+    const char *name = strrchr(row->path, '/');
+    struct trace_file added = {.is_window = true};
+    struct file_result result = {0};
+    int file = open_trace(row), error;
+
+    if (file < 0) {
+        (void)snprintf(row->reason, sizeof(row->reason),
+                       "this server cannot open the file: %s", strerror(-file));
+        return;
+    }
+    error = trace_files_add(windows->files, name + 1, file, &result, &added);
+    if (error == 0) {
+        (void)snprintf(row->trace, sizeof(row->trace), "%s", added.session);
+        return;
+    }
+    close(file);
+    (void)snprintf(row->reason, sizeof(row->reason), "the trace cannot be read: %.200s",
+                   *result.error != '\0' ? result.error : strerror(-error));
+}
+
+/* A copy of the oldest row whose trace is to be opened; false when there is none. */
+static bool next_trace(struct windows *windows, struct row *copy)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&windows->lock);
+    for (uint32_t i = 0; i < windows->count && !found; i++) {
+        struct row *row = &windows->rows[i];
+
+        found = row->state == DONE && row->trace_state == UNOPENED;
+        if (!found)
+            continue;
+        row->trace_state = OPENING;
+        *copy = *row;
+    }
+    pthread_mutex_unlock(&windows->lock);
+    return found;
+}
+
+static void open_traces(struct windows *windows)
+{
+    struct row copy;
+
+    while (next_trace(windows, &copy)) {
+        struct row *row;
+
+        load(windows, &copy);
+        pthread_mutex_lock(&windows->lock);
+        row = find(windows, copy.id, copy.segment);
+        if (row != NULL) {
+            memcpy(row->reason, copy.reason, sizeof(row->reason));
+            memcpy(row->trace, copy.trace, sizeof(row->trace));
+            row->trace_state = OPENED;
+        }
+        pthread_mutex_unlock(&windows->lock);
+    }
+}
+
+void windows_look(struct windows *windows)
+{
+    struct selection everybody = {.rank = SELECT_ANY};
+    char *bytes = malloc(NOTE_BYTES);
+    struct status_answer status;
+
+    if (bytes != NULL && status_query(windows->store, &everybody, &status) == 0) {
+        for (uint32_t i = 0; i < status.session_count; i++)
+            if (!status.sessions[i].from_file)
+                read_notes(windows, &status.sessions[i], bytes);
+        judge_all(windows, &status);
+        answer_free(&status.head);
+    }
+    free(bytes);
+    open_traces(windows);
+}
+
+/* ---- asking ------------------------------------------------------------------------------ */
+
+/* Why this process can have no window now; NULL: it can. The lock is held. */
+static const char *obstacle(struct windows *windows,
+                            const struct status_process *process)
+{
+    bool python = false;
+
+    if (process->state != PROCESS_RUNNING)
+        return "the process does not run";
+    for (uint32_t i = 0; i < process->capability_count; i++)
+        python |= process->capabilities[i].source == WIRE_SOURCE_PYTHON &&
+                  process->capabilities[i].state == WIRE_STATE_ACTIVE;
+    if (!python)
+        return "a window is made by torch.profiler, and no Python was seen in the "
+               "process so far";
+    for (uint32_t i = 0; i < windows->count; i++) {
+        const struct row *row = &windows->rows[i];
+
+        if (row->state <= RUNNING && strcmp(row->segment, process->segment_path) == 0)
+            return "another window of this process is not done";
+    }
+    return NULL;
+}
+
+static bool is_meant(const struct status_process *process, bool all_ranks)
+{
+    return process->segment_path != NULL &&
+           strlen(process->segment_path) < PATH_BYTES &&
+           (all_ranks ? process->role == WIRE_ROLE_TRAINER &&
+                            process->state == PROCESS_RUNNING
+                      : process->selected);
+}
+
+static uint64_t first_step_of(const struct status_session *session)
+{
+    double lead = session->step_ns > 0 ? ceil(LEAD_NS / session->step_ns) : 0;
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < session->process_count; i++)
+        most = session->processes[i].steps > most ? session->processes[i].steps : most;
+    return most + LEAD_STEPS + (lead > 0 && lead < 1e6 ? (uint64_t)lead : 0);
+}
+
+static int ask_process(struct windows *windows, const struct status_session *session,
+                       const struct status_process *process,
+                       const struct control_change *change, char *reason)
+{
+    const char *why = obstacle(windows, process);
+    char path[PATH_BYTES], id[16];
+    struct row *row;
+    int error;
+
+    if (why != NULL) {
+        (void)snprintf(reason, WINDOWS_REASON_BYTES, "%s", why);
+        return -EBUSY;
+    }
+    if (!control_path(process->segment_path, path, sizeof(path)))
+        return -EINVAL;
+    error = control_write(path, change);
+    if (error != 0) {
+        (void)snprintf(reason, WINDOWS_REASON_BYTES,
+                       "cannot write beside the job's segments: %s", strerror(-error));
+        return error;
+    }
+    (void)snprintf(id, sizeof(id), "w-%08x", change->window->id);
+    row = add(windows, id, session, process);
+    row->until_ms = (int64_t)change->window->until_unix_ms;
+    row->seconds = change->window->seconds;
+    row->steps_at = process->steps;
+    return 0;
+}
+
+static int ask_session(struct windows *windows, const struct status_session *session,
+                       const struct control_change *change, bool all_ranks,
+                       char *reason)
+{
+    int asked = 0, error = 0;
+
+    (void)snprintf(reason, WINDOWS_REASON_BYTES, "the session does not run");
+    for (uint32_t i = 0; i < session->process_count; i++) {
+        const struct status_process *process = &session->processes[i];
+        int result;
+
+        if (!is_meant(process, all_ranks))
+            continue;
+        result = ask_process(windows, session, process, change, reason);
+        asked += result == 0;
+        error = result != 0 ? result : error;
+    }
+    if (asked > 0)
+        return asked;
+    return error != 0 ? error : -ESRCH;
+}
+
+int windows_ask(struct windows *windows, const struct selection *selection,
+                const struct windows_wish *wish, char id[16],
+                char reason[WINDOWS_REASON_BYTES])
+{
+    struct control in_force = control_in_force(windows->store, selection);
+    struct control_window window = {.steps = wish->steps,
+                                    .seconds = wish->seconds,
+                                    .flags = wish->flags,
+                                    .bytes = wish->bytes,
+                                    .until_unix_ms = (uint64_t)unix_ms() +
+                                                     wish->seconds * UINT64_C(1000)};
+    struct control_change change = {
+        .level = -1, .budget_ppm = -1, .in_force = &in_force, .window = &window};
+    const struct status_session *session = NULL;
+    struct status_answer status;
+    int result = status_query(windows->store, selection, &status);
+
+    for (uint32_t i = 0; result == 0 && i < status.session_count; i++)
+        if (strcmp(status.sessions[i].id, status.head.session) == 0)
+            session = &status.sessions[i];
+    while (window.id == 0)
+        if (getrandom(&window.id, sizeof(window.id), 0) != sizeof(window.id))
+            window.id = (uint32_t)unix_ms() | 1u;
+    (void)snprintf(id, 16, "w-%08x", window.id);
+    if (session == NULL) {
+        (void)snprintf(reason, WINDOWS_REASON_BYTES, "no such session");
+        answer_free(&status.head);
+        return -ENOENT;
+    }
+    if (wish->all_ranks && session->process_count > 1)
+        window.first_step = first_step_of(session);
+    pthread_mutex_lock(&windows->lock);
+    result = ask_session(windows, session, &change, wish->all_ranks, reason);
+    pthread_mutex_unlock(&windows->lock);
+    answer_free(&status.head);
+    return result;
+}
+
+/* ---- listing ----------------------------------------------------------------------------- */
+
+static cJSON *row_json(const struct row *row)
+{
+    static const char *const states[] = {"asked", "running", "done", "failed"};
+    cJSON *document = row->numbers != NULL ? cJSON_Duplicate(row->numbers, true)
+                                           : cJSON_CreateObject();
+
+    json_text(document, "id", row->id);
+    json_text(document, "session", row->session);
+    json_integer(document, "rank", row->rank < 0 ? NOT_KNOWN : row->rank);
+    json_count(document, "pid", row->pid);
+    json_text(document, "state", states[row->state]);
+    json_text(document, "reason", *row->reason != '\0' ? row->reason : NULL);
+    json_text(document, "path", *row->path != '\0' ? row->path : NULL);
+    json_text(document, "trace", *row->trace != '\0' ? row->trace : NULL);
+    json_text(document, "ended_by", *row->ended_by != '\0' ? row->ended_by : NULL);
+    /* The file may still be on its way to a session. */
+    cJSON_AddBoolToObject(document, "settled",
+                          row->state == FAILED ||
+                              (row->state == DONE && row->trace_state == OPENED));
+    return document;
+}
+
+void windows_list(struct windows *windows, const char *session, cJSON *rows)
+{
+    pthread_mutex_lock(&windows->lock);
+    for (uint32_t i = windows->count; i-- > 0;)
+        if (*session == '\0' || strcmp(windows->rows[i].session, session) == 0)
+            cJSON_AddItemToArray(rows, row_json(&windows->rows[i]));
+    pthread_mutex_unlock(&windows->lock);
+}
