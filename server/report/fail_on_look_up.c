@@ -35,15 +35,6 @@ static int no_data(const struct look *look, const char *why)
     return -ENODATA;
 }
 
-static double half_of(const struct look *look, const char *part)
-{
-    const cJSON *ends = MEMBER(look->train, "ci95_ms", part);
-
-    return (members_number(cJSON_GetArrayItem(ends, 1)) -
-            members_number(cJSON_GetArrayItem(ends, 0))) /
-           2;
-}
-
 /* Times in ms to what was asked for. */
 static int scaled(const struct look *look)
 {
@@ -182,32 +173,29 @@ static bool is_of_rule(const char *id, const char *subject)
            (id[length] == '\0' || id[length] == '-');
 }
 
-/* A price follows the part of the step that it is taken from, and is as sure. */
+/* The dearest of its rule. A price that too few steps back may be nothing or twice. */
 static int look_up_finding(const struct look *look)
 {
     static const char *const lists[] = {"findings", "dismissed"};
     const cJSON *finding;
-    double value = 0, half = 0;
 
     /* The rules want some steps before they speak: without, nothing was looked for. */
     if (!(NUMBER(look->train, "count") >= 10))
         return no_data(look, "findings want at least 10 steps");
+    *look->measure = (struct fail_on_measure){0, 0, 0};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         cJSON_ArrayForEach(finding, MEMBER(look->report, "bottlenecks", lists[i]))
         {
             double ms = NUMBER(finding, "ms_per_step");
-            const char *colour = TEXT(finding, "colour");
+            double low = NUMBER(finding, "ms_per_step_low");
+            double high = NUMBER(finding, "ms_per_step_high");
 
-            if (!is_of_rule(TEXT(finding, "id"), look->expression->subject) ||
-                !(ms >= value))
-                continue;
-            value = ms;
-            half = half_of(look, colour);
-            half = isnan(half) ? half_of(look, "step") : half;
+            if (is_of_rule(TEXT(finding, "id"), look->expression->subject) &&
+                ms >= look->measure->value)
+                *look->measure = (struct fail_on_measure){ms, isnan(low) ? 0 : low,
+                                                          isnan(high) ? 2 * ms : high};
         }
     }
-    half = isnan(half) || half > value ? value : half;
-    *look->measure = (struct fail_on_measure){value, value - half, value + half};
     return scaled(look);
 }
 

@@ -231,10 +231,15 @@ static void put_finding(FILE *out, const cJSON *finding)
     double ms = NUMBER(finding, "ms_per_step");
 
     fputs("<h3>", out);
+    double low = NUMBER(finding, "ms_per_step_low");
+    double high = NUMBER(finding, "ms_per_step_high");
+
     if (ms > 0)
         fprintf(out, "<em>%s</em> ", TIME(ms));
     put_text(out, TEXT(finding, "title"));
     fputs("</h3><p>", out);
+    if (ms > 0 && high > low)
+        fprintf(out, "%s to %s per step. ", TIME(low), TIME(high));
     put_text(out, TEXT(finding, "evidence", "sentence"));
     fputs(". <span class=\"dim\">", out);
     put_text(out, TEXT(finding, "formula"));
@@ -250,6 +255,28 @@ static void put_finding(FILE *out, const cJSON *finding)
     fputs("</p>", out);
 }
 
+/* What is no longer on the list, and why. */
+static void put_former(FILE *out, const cJSON *report)
+{
+    const cJSON *one;
+
+    cJSON_ArrayForEach(one, MEMBER(report, "bottlenecks", "fixed"))
+    {
+        fprintf(out,
+                "<p class=\"dim\">Fixed since step %.0f: ", NUMBER(one, "fixed_step"));
+        put_text(out, TEXT(one, "title"));
+        fprintf(out, ", it cost %s per step</p>", TIME(NUMBER(one, "ms_per_step")));
+    }
+    cJSON_ArrayForEach(one, MEMBER(report, "bottlenecks", "dismissed"))
+    {
+        fputs("<p class=\"dim\">Dismissed: ", out);
+        put_text(out, TEXT(one, "title"));
+        fprintf(out, ", %s per step. ", TIME(NUMBER(one, "ms_per_step")));
+        put_text(out, TEXT(one, "reason"));
+        fputs("</p>", out);
+    }
+}
+
 static void put_findings(FILE *out, const cJSON *report)
 {
     const cJSON *list = MEMBER(report, "bottlenecks", "findings"), *one;
@@ -258,6 +285,7 @@ static void put_findings(FILE *out, const cJSON *report)
     if (cJSON_GetArraySize(list) == 0)
         fputs("<p>Nothing stands out.</p>", out);
     cJSON_ArrayForEach(one, list) put_finding(out, one);
+    put_former(out, report);
     fputs("</section>", out);
 }
 

@@ -119,6 +119,37 @@ static void put_phases(FILE *out, const cJSON *report)
     }
 }
 
+static void put_price(FILE *out, const cJSON *finding)
+{
+    double low = NUMBER(finding, "ms_per_step_low");
+    double high = NUMBER(finding, "ms_per_step_high");
+
+    fprintf(out, ": %s per step", TIME(NUMBER(finding, "ms_per_step")));
+    if (high > low)
+        fprintf(out, " (%s to %s)", TIME(low), TIME(high));
+}
+
+/* What is no longer on the list, and why. */
+static void put_former(FILE *out, const cJSON *report)
+{
+    const cJSON *one;
+
+    cJSON_ArrayForEach(one, MEMBER(report, "bottlenecks", "fixed"))
+    {
+        fprintf(out, "\nFixed since step %.0f: ", NUMBER(one, "fixed_step"));
+        put_text(out, TEXT(one, "title"));
+        fprintf(out, ", it cost %s per step.\n", TIME(NUMBER(one, "ms_per_step")));
+    }
+    cJSON_ArrayForEach(one, MEMBER(report, "bottlenecks", "dismissed"))
+    {
+        fputs("\nDismissed: ", out);
+        put_text(out, TEXT(one, "title"));
+        fprintf(out, ", %s per step. ", TIME(NUMBER(one, "ms_per_step")));
+        put_text(out, TEXT(one, "reason"));
+        fputc('\n', out);
+    }
+}
+
 static void put_findings(FILE *out, const cJSON *report)
 {
     const cJSON *list = MEMBER(report, "bottlenecks", "findings"), *one, *advice;
@@ -131,7 +162,7 @@ static void put_findings(FILE *out, const cJSON *report)
         fputs("\n### ", out);
         put_sentence(out, TEXT(one, "title"));
         if (NUMBER(one, "ms_per_step") > 0)
-            fprintf(out, ": %s per step", TIME(NUMBER(one, "ms_per_step")));
+            put_price(out, one);
         fputs("\n\n", out);
         put_text(out, TEXT(one, "evidence", "sentence"));
         fputs(" (", out);
@@ -147,6 +178,7 @@ static void put_findings(FILE *out, const cJSON *report)
         put_sentence(out, TEXT(one, "wrong_if"));
         fputc('\n', out);
     }
+    put_former(out, report);
 }
 
 static void put_ops(FILE *out, const char *title, const cJSON *list)

@@ -97,6 +97,17 @@ class VerdictTest(FindingTest):
 
 
 class TellingTest(FindingTest):
+    def test_reports_carry_the_interval_and_what_was_dismissed_with_its_reason(self):
+        self.live(*LATE)
+        self.found()
+        for form in ("md", "html"):
+            text = get(self.port, f"/api/report?format={form}")[1].decode()
+            self.assertRegex(text, r"[0-9.]+ ms to [0-9.]+ ms")
+        self.post("/api/findings/data-loading", {"state": "dismissed", "reason": "a <b> disk"})
+        text = get(self.port, "/api/report?format=html")[1].decode()
+        self.assertIn("Dismissed: ", text)
+        self.assertIn("a &lt;b&gt; disk", text)
+
     def price_in_metrics(self):
         lines = get(self.port, "/metrics")[1].decode().splitlines()
         return [float(line.rpartition(" ")[2]) for line in lines

@@ -140,8 +140,10 @@ static const char document[] =
     "\"data_ms\":50,\"other_ms\":null,\"ci95_ms\":{\"step\":[190,210],"
     "\"step.p95\":[null,null],\"data\":[40,60],\"other\":[null,null]}}}},"
     "\"bottlenecks\":{\"findings\":[{\"id\":\"data-loading\",\"ms_per_step\":30,"
-    "\"colour\":\"data\"},{\"id\":\"memory-growth-12345678\",\"ms_per_step\":0}],"
-    "\"dismissed\":[{\"id\":\"tiny-ops\",\"ms_per_step\":20,\"colour\":\"forward\"}]},"
+    "\"ms_per_step_low\":20,\"ms_per_step_high\":40},{\"id\":\"memory-growth-"
+    "12345678\",\"ms_per_step\":0}],"
+    "\"dismissed\":[{\"id\":\"tiny-ops\",\"ms_per_step\":20,\"ms_per_step_low\":"
+    "null,\"ms_per_step_high\":null}]},"
     "\"memory\":{\"devices\":[{\"device\":\"cpu\",\"peak_bytes\":9e9,\"total_bytes\":"
     "1e10},"
     "{\"device\":\"cuda:0\",\"peak_bytes\":4e9,\"total_bytes\":8e9}]},"
@@ -187,7 +189,7 @@ static void the_fullest_accelerator_and_the_idlest_gpu_answer(void **state)
     assert_float_equal(measure.value, 10, 1e-9);
 }
 
-static void a_finding_is_as_sure_as_the_time_it_is_taken_from(void **state)
+static void a_finding_is_as_sure_as_its_own_interval(void **state)
 {
     (void)state;
     assert_int_equal(look_up("finding.data-loading > 1 ms"), 0);
@@ -195,6 +197,7 @@ static void a_finding_is_as_sure_as_the_time_it_is_taken_from(void **state)
     assert_float_equal(measure.low, 20, 0);
     assert_int_equal(look_up("finding.tiny-ops > 1 ms"), 0);
     assert_float_equal(measure.value, 20, 0); /* sent away from the page, still there */
+    assert_float_equal(measure.low, 0, 0);
     assert_int_equal(look_up("finding.optimizer-loop > 0 ms"), 0);
     assert_float_equal(measure.value, 0, 0); /* looked for, not found */
     assert_false(fail_on_found(&expression, &measure));
@@ -232,7 +235,7 @@ int main(void)
         cmocka_unit_test(only_an_interval_that_lies_beyond_whole_counts),
         cmocka_unit_test(numbers_come_with_their_interval_and_in_the_unit_asked_for),
         cmocka_unit_test(the_fullest_accelerator_and_the_idlest_gpu_answer),
-        cmocka_unit_test(a_finding_is_as_sure_as_the_time_it_is_taken_from),
+        cmocka_unit_test(a_finding_is_as_sure_as_its_own_interval),
         cmocka_unit_test(what_was_not_seen_is_no_data),
     };
 

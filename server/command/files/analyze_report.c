@@ -234,7 +234,12 @@ static void print_findings(const struct analysis *analysis, uint32_t columns)
         char lead[16], title[512];
 
         snprintf(lead, sizeof(lead), "%u. ", i + 1);
-        if (finding->ns_per_step > 0)
+        if (finding->ns_per_step > 0 && finding->high_ns > finding->low_ns)
+            snprintf(title, sizeof(title),
+                     "%s: %.3g ms per step (%.0f %%), %.3g to %.3g ms", finding->title,
+                     finding->ns_per_step / MS, 100 * finding->share,
+                     finding->low_ns / MS, finding->high_ns / MS);
+        else if (finding->ns_per_step > 0)
             snprintf(title, sizeof(title), "%s: %.3g ms per step (%.0f %%)",
                      finding->title, finding->ns_per_step / MS, 100 * finding->share);
         else
