@@ -13,9 +13,9 @@
 #define STEPS_NEEDED_OF_FILE 1u
 
 /* In the order in which they are documented. */
-static const struct rule *const tables[] = {rules_data,  rules_steps, rules_rhythm,
-                                            rules_ops,   rules_host,  rules_gpu,
-                                            rules_memory};
+static const struct rule *const tables[] = {rules_data,   rules_steps, rules_rhythm,
+                                            rules_ops,    rules_host,  rules_gpu,
+                                            rules_device, rules_memory};
 
 #define TABLES (sizeof(tables) / sizeof(tables[0]))
 

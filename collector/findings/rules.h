@@ -29,8 +29,8 @@ struct rule {
     rule_function *find;
 };
 
-extern const struct rule rules_data[], rules_gpu[], rules_host[], rules_memory[],
-    rules_ops[], rules_rhythm[], rules_steps[];
+extern const struct rule rules_data[], rules_device[], rules_gpu[], rules_host[],
+    rules_memory[], rules_ops[], rules_rhythm[], rules_steps[];
 
 /* The owners' order: first what is explained best, last what is only seen to vary.
  * Between them there is room. */

@@ -6,12 +6,25 @@
 /* More loader processes than that seldom help, and each costs memory. */
 #define WORKERS_MAX 16.0
 
-/* How many workers the machine has cores for, beside the trainer. */
+/* Workers that use less of a core than this wait for their storage. */
+#define STORAGE_BOUND 0.5
+
+static bool waits_for_storage(const struct rule_context *context)
+{
+    const struct load *load = &context->summary->load;
+
+    return load->workers > 0 && load->worker_cpu_share < STORAGE_BOUND;
+}
+
+/* How many workers the machine has cores for, beside the trainer; those that wait for
+ * their storage share one. */
 static double workers_possible(const struct rule_context *context)
 {
     double cores = rule_number(context, FACT_CPU_COUNT);
     double possible = isnan(cores) ? 4 : cores - 1;
 
+    if (waits_for_storage(context))
+        return WORKERS_MAX;
     return possible < 1 ? 1 : possible > WORKERS_MAX ? WORKERS_MAX : possible;
 }
 
@@ -60,66 +73,113 @@ static double left_to_wait(double data, double compute, double workers, double w
     return left > 0 ? left : 0;
 }
 
-static void find_loading(struct rule_context *context)
+/* While the host waits, a device still works off what is queued: no more can be won than
+ * it idles for data. */
+static double most_to_win(const struct rule_context *context, double price)
+{
+    const struct gpu_answer *gpu = &context->summary->gpu;
+    double idle = -1;
+
+    for (uint32_t i = 0; i < gpu->device_count; i++)
+        if (gpu->devices[i].idle_ns[GPU_IDLE_DATA] > idle)
+            idle = gpu->devices[i].idle_ns[GPU_IDLE_DATA];
+    return idle >= 0 && idle < price ? idle : price;
+}
+
+struct loading {
+    double data, compute, now, wanted, left, price; /* times in ns per step */
+};
+
+static struct loading look_at(const struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
-    /* What first batches wait is a finding of its own. */
-    double data =
-        train->phase_ns[EVENT_PHASE_DATA] - context->summary->rhythm.epoch.ns_per_step;
-    double step = train->mean_ns;
-
-    if (!(data / step >= context->threshold))
-        return;
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
-    double possible = workers_possible(context), compute = step - data;
-    double now = isnan(workers) ? 0 : workers;
-    double wanted = now < 1 ? (possible < 4 ? possible : 4) : 2 * now;
+    double possible = workers_possible(context);
+    /* What first batches wait is a finding of its own. */
+    struct loading loading = {.data = train->phase_ns[EVENT_PHASE_DATA] -
+                                      context->summary->rhythm.epoch.ns_per_step,
+                              .now = isnan(workers) ? 0 : workers};
 
-    wanted = wanted > possible ? possible : wanted;
-    wanted = wanted < now ? now : wanted;
-    double left = left_to_wait(data, compute, now, wanted > 0 ? wanted : 1);
-    double price = wanted > now ? data - left : data / 2;
+    loading.compute = train->mean_ns - loading.data;
+    loading.wanted = loading.now < 1 ? (possible < 4 ? possible : 4) : 2 * loading.now;
+    loading.wanted = loading.wanted > possible ? possible : loading.wanted;
+    loading.wanted = loading.wanted < loading.now ? loading.now : loading.wanted;
+    loading.left = left_to_wait(loading.data, loading.compute, loading.now,
+                                loading.wanted > 0 ? loading.wanted : 1);
+    loading.price =
+        loading.wanted > loading.now ? loading.data - loading.left : loading.data / 2;
+    return loading;
+}
+
+static const char *formula_of(struct rule_context *context,
+                              const struct loading *loading, double price)
+{
+    const char *most = price < loading->price
+                           ? rule_print(context, ", of which the device idles %s",
+                                        rule_ms(context, price))
+                           : rule_print(context, " = %s", rule_ms(context, price));
+
+    return loading->wanted > loading->now
+               ? rule_print(context, "%s waiting - %s left with %.0f workers%s",
+                            rule_ms(context, loading->data),
+                            rule_ms(context, loading->left), loading->wanted, most)
+               : rule_print(context, "%s waiting / 2%s",
+                            rule_ms(context, loading->data), most);
+}
+
+static void describe(struct rule_context *context, struct finding *finding,
+                     const struct loading *loading)
+{
+    double step = context->train->mean_ns;
+    double workers = rule_number(context, FACT_DATALOADER_WORKERS);
+
+    finding->title = "Training waits for the next batch";
+    finding->sentence =
+        rule_print(context, "%s of %s of a step wait for data%s%s",
+                   rule_ms(context, loading->data), rule_ms(context, step),
+                   isnan(workers) ? ""
+                   : workers < 1  ? ", loaded by the trainer itself (num_workers=0)"
+                                  : rule_print(context, ", with %.0f workers", workers),
+                   waits_for_storage(context) ? " that wait for their storage" : "");
+    finding->wrong_if = "The wait is for a disk or a network that more workers do not "
+                        "make faster, or the cores are taken by something else.";
+    rule_evidence(context, finding, "data_ms", loading->data / NS_PER_MS);
+    rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
+    rule_evidence(context, finding, "share_pct", 100 * loading->data / step);
+    rule_evidence(context, finding, "workers", workers);
+    rule_evidence(context, finding, "worker_cpu_pct",
+                  100 * context->summary->load.worker_cpu_share);
+    rule_evidence(context, finding, "batch_size",
+                  rule_number(context, FACT_DATALOADER_BATCH_SIZE));
+    rule_evidence(context, finding, "cores", rule_number(context, FACT_CPU_COUNT));
+    advise_data(context, finding, workers, loading->wanted);
+}
+
+static void find_loading(struct rule_context *context)
+{
+    struct loading loading = look_at(context);
+
+    if (!(loading.data / context->train->mean_ns >= context->threshold))
+        return;
+    double price = most_to_win(context, loading.price);
+    double error = rule_error_of_phase(context, EVENT_PHASE_DATA);
     struct finding *finding = price > 0 ? rule_add(context, NULL, "data") : NULL;
 
     if (finding == NULL)
         return;
-    if (wanted > now)
-        rule_price(context, finding, price,
-                   rule_error_of_phase(context, EVENT_PHASE_DATA));
+    if (loading.wanted > loading.now || price < loading.price)
+        rule_price(context, finding, price, error);
     else
-        rule_price_half(context, finding, data,
-                        rule_error_of_phase(context, EVENT_PHASE_DATA));
+        rule_price_half(context, finding, loading.data, error);
     rule_claim(finding, PART_DATA, CLAIM_WAIT, price);
-    finding->title = "Training waits for the next batch";
-    finding->formula =
-        wanted > now
-            ? rule_print(context, "%s waiting - %s left with %.0f workers = %s",
-                         rule_ms(context, data), rule_ms(context, left), wanted,
-                         rule_ms(context, price))
-            : rule_print(context, "%s waiting / 2 = %s", rule_ms(context, data),
-                         rule_ms(context, price));
-    finding->sentence =
-        rule_print(context, "%s of %s of a step wait for data%s",
-                   rule_ms(context, data), rule_ms(context, step),
-                   isnan(workers) ? ""
-                   : workers < 1  ? ", loaded by the trainer itself (num_workers=0)"
-                                 : rule_print(context, ", with %.0f workers", workers));
-    finding->wrong_if = "The wait is for a disk or a network that more workers do not "
-                        "make faster, or the cores are taken by something else.";
-    rule_evidence(context, finding, "data_ms", data / NS_PER_MS);
-    rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
-    rule_evidence(context, finding, "share_pct", 100 * data / step);
-    rule_evidence(context, finding, "workers", workers);
-    rule_evidence(context, finding, "batch_size",
-                  rule_number(context, FACT_DATALOADER_BATCH_SIZE));
-    rule_evidence(context, finding, "cores", rule_number(context, FACT_CPU_COUNT));
-    advise_data(context, finding, workers, wanted);
+    finding->formula = formula_of(context, &loading, price);
+    describe(context, finding, &loading);
 }
 
 const struct rule rules_data[] = {
     {{.id = "data-loading",
-      .reads = "phase data; dataloader.*, cpu.count",
-      .formula = "data - max(0, loading / workers - compute)",
+      .reads = "phase data; dataloader.*, cpu.count; CPU time of workers; idle devices",
+      .formula = "data - max(0, loading / workers - compute), at most idle for data",
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,

@@ -254,6 +254,16 @@ static void add_short(const struct op_row *row, struct ops_answer *answer)
     answer->short_self_ns += row->per_step_ns;
 }
 
+static void add_family(const struct op_row *row, struct ops_answer *answer)
+{
+    if (strcmp(row->kind, "kernel") != 0 || isnan(row->per_step_ns))
+        return;
+    enum kernel_family family = kernel_family(row->name);
+
+    answer->family_ns[family] += row->per_step_ns;
+    answer->family_count[family] += row->per_step_count;
+}
+
 /* Rows with something in them, of the device and with the text asked for. */
 static void compact(struct asking *asking, struct ops_answer *answer)
 {
@@ -285,6 +295,7 @@ static void compact(struct asking *asking, struct ops_answer *answer)
             continue;
         }
         add_short(&sum->answer, answer);
+        add_family(&sum->answer, answer);
         asking->rows[asking->row_count++] = *sum;
     }
     answer->total_ops = asking->row_count;

@@ -4,6 +4,7 @@
 
 #include "aggregate/ops_group.h"
 #include "query/answer.h"
+#include "query/kernel_family.h"
 
 #define OPS_K_MAX 1000u
 
@@ -78,6 +79,8 @@ struct ops_answer {
     double scale_error_pct; /* of all self time together */
     /* Ops (no ranges) with less than OPS_SHORT_NS of self time a call, per step. */
     double short_count, short_self_ns;
+    /* Kernels, per step, and how many of them; 0 where there are none. */
+    double family_ns[KERNEL_FAMILIES], family_count[KERNEL_FAMILIES];
 };
 
 struct outer_row {

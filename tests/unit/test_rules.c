@@ -204,6 +204,119 @@ static void named_causes_are_no_unsteadiness(void **state)
     assert_string_equal(find("unsteady-steps")->id, "none");
 }
 
+/* A device that computes for 80 of 100 ms. */
+static struct gpu_device *busy_device(const char *name)
+{
+    static struct gpu_device device;
+
+    device = (struct gpu_device){.device = "cuda:0", .name = name};
+    device.use_ns[GPU_COMPUTE] = 80 * MS;
+    summary.gpu.devices = &device;
+    summary.gpu.device_count = 1;
+    return &device;
+}
+
+static void float32_products_are_found_where_tensor_cores_are(void **state)
+{
+    (void)state;
+    busy_device("NVIDIA A100-SXM4-80GB");
+    summary.cuda.family_ns[KERNEL_FLOAT32] = 50 * MS;
+    assert_true(fabs(find("float32-products")->ns_per_step - 20 * MS) < 1);
+    assert_non_null(strstr(find("float32-products")->advice[0], "bfloat16"));
+    busy_device("Tesla V100-SXM2-16GB");
+    assert_non_null(strstr(find("float32-products")->advice[0], "GradScaler"));
+    busy_device("Tesla P100-PCIE-16GB");
+    assert_string_equal(find("float32-products")->id, "none");
+}
+
+static void less_work_is_no_gain_where_the_device_idles(void **state)
+{
+    (void)state;
+    busy_device("NVIDIA H100")->use_ns[GPU_COMPUTE] = 40 * MS;
+    summary.cuda.family_ns[KERNEL_FLOAT32] = 30 * MS;
+    summary.cuda.family_ns[KERNEL_ELEMENTWISE] = 30 * MS;
+    summary.cuda.family_ns[KERNEL_LAYOUT] = 30 * MS;
+    assert_string_equal(find("")->id, "none");
+}
+
+static void elementwise_kernels_are_fused_by_compilation(void **state)
+{
+    (void)state;
+    busy_device("NVIDIA H100");
+    summary.cuda.family_ns[KERNEL_ELEMENTWISE] = 25 * MS;
+    assert_true(fabs(find("elementwise-kernels")->ns_per_step - 10 * MS) < 1);
+    number(FACT_COMPILE_USED, 1);
+    assert_string_equal(find("elementwise-kernels")->id, "none");
+}
+
+static void changes_of_layout_cost_their_time(void **state)
+{
+    (void)state;
+    busy_device("NVIDIA H100");
+    summary.cuda.family_ns[KERNEL_LAYOUT] = 10 * MS;
+    assert_true(fabs(find("layout-changes")->ns_per_step - 8 * MS) < 1);
+    assert_non_null(strstr(find("layout-changes")->advice[0], "channels_last"));
+}
+
+static void communication_and_copies_count_where_nothing_computes(void **state)
+{
+    (void)state;
+    struct gpu_device *device = busy_device("NVIDIA H100");
+
+    device->use_ns[GPU_COMMUNICATION] = 16 * MS;
+    device->use_ns[GPU_COPY] = 12 * MS;
+    assert_true(fabs(find("exposed-communication")->ns_per_step - 8 * MS) < 1);
+    assert_true(find("exposed-communication")->estimated);
+    assert_true(fabs(find("exposed-copies")->ns_per_step - 6 * MS) < 1);
+}
+
+static void waiting_for_data_costs_what_the_device_idles(void **state)
+{
+    (void)state;
+    struct gpu_device *device = busy_device("NVIDIA H100");
+
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 40 * MS;
+    device->idle_ns[GPU_IDLE_DATA] = 15 * MS;
+    number(FACT_DATALOADER_WORKERS, 0);
+    number(FACT_CPU_COUNT, 8);
+    assert_true(fabs(find("data-loading")->ns_per_step - 15 * MS) < 1);
+}
+
+static void workers_that_wait_for_storage_need_no_cores(void **state)
+{
+    (void)state;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 50 * MS;
+    number(FACT_DATALOADER_WORKERS, 2);
+    number(FACT_CPU_COUNT, 2);
+    assert_null(strstr(find("data-loading")->advice[0], "num_workers="));
+    summary.load.workers = 2;
+    summary.load.worker_cpu_share = 0.1;
+    /* 2 workers need 100 ms for each batch, together 200: 4 leave nothing to wait. */
+    assert_non_null(strstr(find("data-loading")->advice[0], "num_workers=4"));
+    assert_true(fabs(find("data-loading")->ns_per_step - 50 * MS) < 1);
+}
+
+static void kernels_are_told_apart_by_their_names(void **state)
+{
+    (void)state;
+    assert_int_equal(kernel_family("volta_sgemm_64x64_nt"), KERNEL_FLOAT32);
+    assert_int_equal(kernel_family("volta_scudnn_128x64_relu_small_nn_v1"),
+                     KERNEL_FLOAT32);
+    assert_int_equal(kernel_family("void cudnn::detail::dgrad_engine<float, 512, 6>"),
+                     KERNEL_FLOAT32);
+    assert_int_equal(kernel_family("cutlass_80_tensorop_s1688gemm_128x64_32x6"),
+                     KERNEL_OTHER);
+    assert_int_equal(kernel_family("sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n"),
+                     KERNEL_OTHER);
+    assert_int_equal(kernel_family("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n"),
+                     KERNEL_OTHER);
+    assert_int_equal(kernel_family("void at::native::vectorized_elementwise_kernel<4>"),
+                     KERNEL_ELEMENTWISE);
+    assert_int_equal(kernel_family("void cudnn::ops::nchwToNhwcKernel<float, float>"),
+                     KERNEL_LAYOUT);
+    assert_int_equal(kernel_family(""), KERNEL_OTHER);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -219,6 +332,14 @@ int main(void)
         TEST(fresh_pages_cost_the_time_in_the_kernel),
         TEST(time_in_no_phase_is_code_around_the_training),
         TEST(named_causes_are_no_unsteadiness),
+        TEST(float32_products_are_found_where_tensor_cores_are),
+        TEST(less_work_is_no_gain_where_the_device_idles),
+        TEST(elementwise_kernels_are_fused_by_compilation),
+        TEST(changes_of_layout_cost_their_time),
+        TEST(communication_and_copies_count_where_nothing_computes),
+        TEST(waiting_for_data_costs_what_the_device_idles),
+        TEST(workers_that_wait_for_storage_need_no_cores),
+        TEST(kernels_are_told_apart_by_their_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

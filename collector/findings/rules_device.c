@@ -1,0 +1,315 @@
+/* Rules over the device's own work: what a fix would make less of, or hide. */
+#include <math.h>
+#include <string.h>
+
+#include "findings/rules.h"
+
+/* Below this busy share the host is what a step waits for: less work gains nothing. */
+#define BUSY_NEEDED 0.5
+
+/* The device that works most per step; NULL without one that is the bottleneck. */
+static const struct gpu_device *busiest(const struct rule_context *context)
+{
+    const struct gpu_answer *gpu = &context->summary->gpu;
+    const struct gpu_device *most = NULL;
+    double work = 0;
+
+    for (uint32_t i = 0; i < gpu->device_count; i++) {
+        double own = 0;
+
+        for (uint32_t use = 0; use < GPU_USES; use++)
+            own += gpu->devices[i].use_ns[use];
+        if (own > work) {
+            work = own;
+            most = &gpu->devices[i];
+        }
+    }
+    return work / context->train->mean_ns >= BUSY_NEEDED ? most : NULL;
+}
+
+static double busy_share(const struct rule_context *context,
+                         const struct gpu_device *device)
+{
+    double own = 0;
+
+    for (uint32_t use = 0; use < GPU_USES; use++)
+        own += device->use_ns[use];
+    own /= context->train->mean_ns;
+    return own < 1 ? own : 1;
+}
+
+/* Some generations: tensor cores from Volta on, bfloat16 and TF32 from Ampere on. */
+static bool is_one_of(const char *name, const char *const *names)
+{
+    for (; *names != NULL; names++)
+        if (strstr(name, *names) != NULL)
+            return true;
+    return false;
+}
+
+static bool has_tensor_cores(const char *name)
+{
+    static const char *const names[] = {
+        "V100", "T4",    "A100",  "A10",  "A30", "A40", "A16",   "H100",
+        "H200", "H20",   "H800",  "A800", "L4",  "L40", "GH200", "B100",
+        "B200", "GB200", "GB300", "B300", "RTX", NULL};
+
+    return is_one_of(name, names);
+}
+
+static bool has_bfloat16(const char *name)
+{
+    static const char *const older[] = {"V100",       "T4",        "RTX 20",
+                                        "Quadro RTX", "TITAN RTX", NULL};
+
+    return has_tensor_cores(name) && !is_one_of(name, older);
+}
+
+/* What a finding about kernels of one family has in common: half of them can be saved,
+ * as far as the step waits for the device. */
+static struct finding *add_family(struct rule_context *context,
+                                  enum kernel_family family,
+                                  const struct gpu_device *device)
+{
+    const struct ops_answer *cuda = &context->summary->cuda;
+    double time = device == NULL ? 0 : cuda->family_ns[family];
+    double counts = device == NULL ? 0 : time * busy_share(context, device);
+
+    if (!(counts / 2 / context->train->mean_ns >= context->threshold))
+        return NULL;
+    struct finding *finding = rule_add(context, NULL, "forward");
+
+    if (finding == NULL)
+        return NULL;
+    rule_price_half(context, finding, counts,
+                    rule_error_of_recorded(context, counts, cuda->head.recorded_steps));
+    rule_claim_model(context, finding, CLAIM_WORK, counts / 2);
+    finding->formula = rule_print(
+        context, "%s of such kernels * %.0f %% busy / 2 = %s", rule_ms(context, time),
+        100 * busy_share(context, device), rule_ms(context, counts / 2));
+    rule_evidence_text(context, finding, "device", device->device);
+    rule_evidence_text(context, finding, "name", device->name);
+    rule_evidence(context, finding, "kernels_ms", time / NS_PER_MS);
+    rule_evidence(context, finding, "kernels_per_step", cuda->family_count[family]);
+    for (uint32_t i = 0; i < cuda->row_count && finding->op_count < FINDING_OPS; i++)
+        if (kernel_family(cuda->rows[i].name) == family)
+            finding->ops[finding->op_count++] =
+                arena_text(&context->findings->arena, cuda->rows[i].name);
+    return finding;
+}
+
+static void find_float32(struct rule_context *context)
+{
+    const struct gpu_device *device = busiest(context);
+
+    if (device == NULL || !has_tensor_cores(device->name) ||
+        rule_text(context, FACT_AMP_DTYPE)[0] != '\0')
+        return;
+    struct finding *finding = add_family(context, KERNEL_FLOAT32, device);
+
+    if (finding == NULL)
+        return;
+    finding->title = "Matrix products run in float32, without tensor cores";
+    finding->sentence = rule_print(
+        context, "%s of a step are float32 products on %s, which has tensor cores",
+        rule_ms(context, context->summary->cuda.family_ns[KERNEL_FLOAT32]),
+        device->name);
+    finding->wrong_if = "The model needs float32 throughout, or its matrices are so "
+                        "small that memory is what they wait for.";
+    if (has_bfloat16(device->name)) {
+        rule_advise(finding,
+                    "`with torch.autocast(\"cuda\", dtype=torch.bfloat16):` around "
+                    "the forward pass and the loss");
+        rule_advise(finding, "`torch.set_float32_matmul_precision(\"high\")` and "
+                             "`torch.backends.cudnn.allow_tf32 = True`: TF32, without "
+                             "a change of types");
+        return;
+    }
+    rule_advise(finding,
+                "`with torch.autocast(\"cuda\", dtype=torch.float16):` around the "
+                "forward pass, and `torch.amp.GradScaler()` for the update");
+    rule_advise(finding, "Dimensions that are multiples of 8: tensor cores need them");
+}
+
+static void find_elementwise(struct rule_context *context)
+{
+    struct finding *finding =
+        rule_number(context, FACT_COMPILE_USED) > 0
+            ? NULL
+            : add_family(context, KERNEL_ELEMENTWISE, busiest(context));
+
+    if (finding == NULL)
+        return;
+    finding->title =
+        "Kernels for one elementwise op each, where few fused ones would do";
+    finding->sentence = rule_print(
+        context,
+        "%.0f elementwise kernels take %s of a step: each reads and writes "
+        "whole tensors",
+        context->summary->cuda.family_count[KERNEL_ELEMENTWISE],
+        rule_ms(context, context->summary->cuda.family_ns[KERNEL_ELEMENTWISE]));
+    finding->wrong_if = "They stand alone between large kernels: then there is nothing "
+                        "to fuse them with.";
+    rule_advise(finding, "`model = torch.compile(model)` fuses chains of them");
+    rule_advise(finding, "Fused forms: `F.scaled_dot_product_attention`, "
+                         "`fused=True` in the optimizer, `inplace=True` activations");
+}
+
+static void find_layout(struct rule_context *context)
+{
+    const struct gpu_device *device = busiest(context);
+    const struct ops_answer *cuda = &context->summary->cuda;
+    double time = device == NULL ? 0 : cuda->family_ns[KERNEL_LAYOUT];
+    double price = device == NULL ? 0 : time * busy_share(context, device);
+
+    if (!(price / context->train->mean_ns >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, NULL, "forward");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, price,
+               rule_error_of_recorded(context, price, cuda->head.recorded_steps));
+    rule_claim_model(context, finding, CLAIM_WORK, price);
+    finding->title = "Images are turned from NCHW to NHWC and back in each step";
+    finding->formula = rule_print(
+        context, "%s of such kernels * %.0f %% busy = %s", rule_ms(context, time),
+        100 * busy_share(context, device), rule_ms(context, price));
+    finding->sentence =
+        rule_print(context, "%.0f kernels take %s of a step to change the layout",
+                   cuda->family_count[KERNEL_LAYOUT], rule_ms(context, time));
+    finding->wrong_if = "A layer in between works in the other layout only.";
+    rule_evidence(context, finding, "kernels_ms", time / NS_PER_MS);
+    rule_evidence(context, finding, "kernels_per_step",
+                  cuda->family_count[KERNEL_LAYOUT]);
+    rule_advise(finding,
+                "`model = model.to(memory_format=torch.channels_last)` and the "
+                "same for the batch");
+}
+
+/* A use of the device beside which nothing computes. */
+static struct finding *add_use(struct rule_context *context, enum gpu_use use,
+                               enum claim_kind kind)
+{
+    const struct gpu_answer *gpu = &context->summary->gpu;
+    const struct gpu_device *worst = NULL;
+
+    for (uint32_t i = 0; i < gpu->device_count; i++)
+        if (worst == NULL || gpu->devices[i].use_ns[use] > worst->use_ns[use])
+            worst = &gpu->devices[i];
+    double time = worst == NULL ? 0 : worst->use_ns[use],
+           step = context->train->mean_ns;
+
+    if (!(time / 2 / step >= context->threshold))
+        return NULL;
+    struct finding *finding = rule_add(context, NULL, "other");
+
+    if (finding == NULL)
+        return NULL;
+    rule_price_half(context, finding, time,
+                    rule_error_of_recorded(context, time, context->train->kernels));
+    rule_claim_model(context, finding, kind, time / 2);
+    finding->formula = rule_print(context, "%s beside which nothing computes / 2 = %s",
+                                  rule_ms(context, time), rule_ms(context, time / 2));
+    rule_evidence_text(context, finding, "device", worst->device);
+    rule_evidence(context, finding, "alone_ms", time / NS_PER_MS);
+    rule_evidence(context, finding, "overlap_all_ms", worst->overlap_ns / NS_PER_MS);
+    rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
+    finding->sentence =
+        rule_print(context, "%s of %s of a step on %s", rule_ms(context, time),
+                   rule_ms(context, step), worst->device);
+    return finding;
+}
+
+static void find_communication(struct rule_context *context)
+{
+    struct finding *finding = add_use(context, GPU_COMMUNICATION, CLAIM_WORK);
+
+    if (finding == NULL)
+        return;
+    finding->title = "Ranks communicate while nothing computes";
+    finding->wrong_if =
+        "The next layer needs the result at once, as in tensor or expert "
+        "parallel models; or a late rank makes it long.";
+    rule_advise(finding, "`DistributedDataParallel(..., gradient_as_bucket_view=True, "
+                         "bucket_cap_mb=50)`: buckets leave while backward goes on");
+    rule_advise(finding, "`with model.no_sync():` on all but the last micro-batch; or "
+                         "`register_comm_hook` with bf16 compression");
+}
+
+static void find_copies(struct rule_context *context)
+{
+    struct finding *finding = add_use(context, GPU_COPY, CLAIM_WORK);
+
+    if (finding == NULL)
+        return;
+    finding->title = "Copies run while nothing computes";
+    finding->wrong_if = "The copies are results that the next step needs.";
+    rule_advise(finding, "`pin_memory=True` and `batch.to(device, non_blocking=True)` "
+                         "for the next batch while this one trains");
+    rule_advise(finding,
+                "Copy less: `uint8` images, and cast and normalize on the GPU");
+}
+
+#define HALF_SAVED                                                                     \
+    "a twentieth of the run, as for the data loader; half of the kernels is an "       \
+    "estimate"
+
+const struct rule rules_device[] = {
+    {{.id = "float32-products",
+      .reads = "kernels by name; amp.dtype; the device's name",
+      .formula = "float32 products * busy share / 2",
+      .threshold = 0.05,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .sampled = true,
+      .source = HALF_SAVED,
+      .owner = OWNER_WORK},
+     find_float32},
+    {{.id = "elementwise-kernels",
+      .reads = "kernels by name; compile.used",
+      .formula = "elementwise kernels * busy share / 2",
+      .threshold = 0.05,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .sampled = true,
+      .source = HALF_SAVED,
+      .owner = OWNER_WORK + 1},
+     find_elementwise},
+    {{.id = "layout-changes",
+      .reads = "kernels by name",
+      .formula = "layout kernels * busy share",
+      .threshold = 0.03,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .sampled = true,
+      .source = SMALLEST,
+      .owner = OWNER_WORK + 2},
+     find_layout},
+    {{.id = "exposed-communication",
+      .reads = "GPU time by use",
+      .formula = "communication alone / 2",
+      .threshold = 0.05,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .sampled = true,
+      .source = HALF_SAVED,
+      .owner = OWNER_WORK + 3},
+     find_communication},
+    {{.id = "exposed-copies",
+      .reads = "GPU time by use",
+      .formula = "copies alone / 2",
+      .threshold = 0.05,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .sampled = true,
+      .source = HALF_SAVED,
+      .owner = OWNER_WORK + 4},
+     find_copies},
+    {.find = NULL},
+};

@@ -1,0 +1,87 @@
+"""What is found in real traces, each read by hand first: the finding, and why it is right.
+
+A price may move by a tenth when its formula becomes better; a finding that appears or
+goes is a decision, and belongs here with its reason."""
+import json
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import harness  # noqa: E402
+from test_analyze import TRACES, analyze  # noqa: E402
+
+# (part of the file's name): [(finding, ms per step, why)]
+EXPECTED = {
+    "resnet50_num_workers_0": [
+        ("data-loading", 59.6,
+         "69.3 of 174.8 ms wait for a loader without workers, but the GPU works off its "
+         "queue for 9.7 of them. The same job with 4 workers takes 139.7 ms; what it lost "
+         "less than promised shows there as launch-bound and host-copies"),
+        ("float32-products", 18.4,
+         "sgemm, scudnn and float convolutions on a V100: 65.6 ms of a step, no autocast"),
+        ("launch-bound", 16.3,
+         "an optimizer over 161 tensors one by one: 3,090 AddFunctor kernels in 6 steps"),
+    ],
+    "resnet50_num_workers_4": [
+        ("launch-bound", 26.9, "the same optimizer, and workers that take the trainer's cores"),
+        ("float32-products", 23.9, "as above; the GPU is busy for more of the shorter step"),
+        ("host-copies", 7.5,
+         "cudaMemcpyAsync holds the host for 9.4 ms a step: HtoD from pageable memory"),
+    ],
+    "Qwen_Qwen1.5-0.5B": [
+        ("elementwise-kernels", 11.4,
+         "1,048 elementwise kernels are 24.8 of 43 ms: rotary embeddings, norms and casts of "
+         "an eager model; the GPU is busy for 92 %, so nothing on the host matters"),
+    ],
+    "gaunernst_bert-small": [
+        ("launch-bound", 2.15, "a forward pass of 0.31 ms of kernels in 4.4 ms"),
+        ("python-between-ops", 1.81, "the modules' Python between them, recorded with stacks"),
+    ],
+    "timeline_analysis__sampled_rank-0": [
+        ("python-between-ops", 139.0,
+         "Shampoo.step and the start of it run Python without an op for 45 ms at a time; in "
+         "backward the file keeps a sample of the ops, so part of it is their absence"),
+        ("exposed-communication", 84.2,
+         "all-to-all of embeddings: 168 of 615 ms in ncclSendRecv while nothing computes"),
+        ("launch-bound", 46.2, "aten::_foreach_mul_ alone holds the host for 32 ms, the GPU idle"),
+    ],
+    "trace_filter__sampled_rank-1": [
+        ("python-between-ops", 121.8, "as on rank 0, its peer"),
+        ("exposed-communication", 75.9, "as on rank 0"),
+        ("launch-bound", 52.5, "as on rank 0"),
+        ("collective-wait", 32.4,
+         "a collective was queued, nothing else ran, and its kernel began later: peers"),
+    ],
+}
+
+
+@unittest.skipIf(TRACES is None, "no shared/traces beside the checkout")
+class RealTraces(unittest.TestCase):
+    def test_each_real_trace_has_the_findings_that_were_read_in_it(self):
+        for part, expected in EXPECTED.items():
+            (path,) = TRACES.glob(f"*{part}*")
+            found = json.loads(analyze(path, "--json").stdout)["findings"]
+            with self.subTest(part):
+                self.assertEqual([f["id"] for f in found], [e[0] for e in expected])
+                for finding, (_, ms, why) in zip(found, expected):
+                    self.assertLessEqual(abs(finding["ms_per_step"] / ms - 1), 0.1, why)
+
+    def test_no_real_trace_is_without_expectation(self):
+        names = [path.name for path in TRACES.glob("*.pt.trace.json.gz")]
+        names += [path.name for path in TRACES.glob("*__h100__*.json.gz")]
+        names += [path.name for path in TRACES.glob("*sampled*.json.gz")]
+        self.assertEqual([n for n in names if not any(part in n for part in EXPECTED)], [])
+
+    def test_nothing_is_found_to_be_avoidable_twice(self):
+        for part in EXPECTED:
+            (path,) = TRACES.glob(f"*{part}*")
+            answer = json.loads(analyze(path, "--json").stdout)
+            with self.subTest(part):
+                self.assertLessEqual(answer["avoidable_ms"], answer["step_ms"]["mean"])
+                self.assertLessEqual(answer["avoidable_ms"],
+                                     sum(f["ms_per_step"] for f in answer["findings"]) + 1e-6)
+
+
+if __name__ == "__main__":
+    harness.main()
