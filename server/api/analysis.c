@@ -153,8 +153,7 @@ static void add_steps(cJSON *body, const struct steps_answer *steps)
                           steps_summary_json(&steps->validation));
 }
 
-/* What a file says beyond what every session does. */
-static void add_file(cJSON *body, const struct analysis *analysis)
+void analysis_add_file(cJSON *body, const struct analysis *analysis)
 {
     static const char *const memories[] = {NULL, "totals", "deltas"};
     const struct file_result *file = analysis->file;
@@ -179,7 +178,7 @@ cJSON *analysis_json(const struct analysis *analysis)
     cJSON *body = bottlenecks_json(&analysis->summary), *gpu;
 
     if (analysis->file != NULL)
-        add_file(body, analysis);
+        analysis_add_file(body, analysis);
     gpu = gpu_json(&analysis->gpu);
     cJSON_AddItemToObject(body, "gpu", cJSON_DetachItemFromObject(gpu, "devices"));
     cJSON_Delete(gpu);

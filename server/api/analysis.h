@@ -48,6 +48,9 @@ cJSON *analysis_document(const struct analysis *analysis);
  * memory. */
 cJSON *analysis_report(const struct analysis *analysis, const char *name);
 
+/* What a file says beyond what every session does, added to `body`. */
+void analysis_add_file(cJSON *body, const struct analysis *analysis);
+
 /* "object" and the like: how the file is laid out. */
 const char *analysis_format(const struct file_result *file);
 

@@ -25,7 +25,7 @@ static void add_status(cJSON *body, const struct analysis *analysis, const char 
 
 cJSON *analysis_report(const struct analysis *analysis, const char *name)
 {
-    cJSON *body = cJSON_CreateObject(), *whole;
+    cJSON *body = cJSON_CreateObject(), *whole, *ops;
     char *text;
 
     json_text(body, "version", TRAINGLASS_VERSION);
@@ -35,6 +35,11 @@ cJSON *analysis_report(const struct analysis *analysis, const char *name)
     cJSON_AddItemToObject(body, "steps", steps_json(&analysis->steps));
     cJSON_AddItemToObject(body, "memory", memory_json(&analysis->memory));
     cJSON_AddItemToObject(body, "gpu", gpu_json(&analysis->gpu));
+    if (analysis->file != NULL)
+        analysis_add_file(cJSON_AddObjectToObject(body, "file"), analysis);
+    ops = cJSON_AddObjectToObject(body, "ops");
+    cJSON_AddItemToObject(ops, "cpu", ops_list_json(&analysis->cpu));
+    cJSON_AddItemToObject(ops, "cuda", ops_list_json(&analysis->cuda));
     json_text(cJSON_AddObjectToObject(body, "overhead"), "reason", no_cost);
     /* json_text() writes texts down at once: read again, they are items. */
     text = cJSON_PrintUnformatted(body);

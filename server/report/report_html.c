@@ -1,13 +1,14 @@
 /* The report as one HTML file: no script, nothing fetched, light and dark. */
-#include <stdlib.h>
+#include <stdbool.h>
+#include <string.h>
 
+#include "report/html.h"
 #include "report/members.h"
 #include "report/report.h"
 
-#define GIB     (1024.0 * 1024 * 1024)
-#define OPS_MAX 20
-#define CHART_W 960.0
-#define CHART_H 160.0
+#define NAME_BYTES 200u /* kernels have names of some thousand bytes */
+#define CHART_W    960.0
+#define CHART_H    160.0
 
 static const char style[] =
     ":root{color-scheme:light dark;--page:light-dark(#f4f5f7,#0e1218);"
@@ -17,7 +18,9 @@ static const char style[] =
     "--good:light-dark(#0e7449,#4cc38a);"
     "--data:light-dark(#e3962e,#f5ae45);--forward:light-dark(#93cbf5,#a7d8f9);"
     "--backward:light-dark(#3b68b9,#2477c9);--optimizer:light-dark(#4cb9a1,#5fafa6);"
-    "--other:light-dark(#6c7583,#5a606a)}"
+    "--other:light-dark(#6c7583,#5a606a);--comm:light-dark(#8a5cc4,#a888dd);"
+    "--sync:light-dark(#c9546c,#e17f93);--launch:light-dark(#d9c25b,#d6bf56);"
+    "--unknown:light-dark(#c3c9d2,#39414d);--curve:light-dark(#3b68b9,#5b9be3)}"
     "body{margin:24px auto;max-width:1008px;padding:0 24px;background:var(--page);"
     "color:var(--ink);font:13px/18px system-ui,sans-serif;"
     "font-variant-numeric:tabular-nums}"
@@ -27,8 +30,10 @@ static const char style[] =
     "color:var(--wait)}section{background:var(--surface);border:1px solid var(--line);"
     "border-radius:8px;padding:12px 16px;margin:16px 0}.dim{color:var(--dim)}"
     "table{border-collapse:collapse;width:100%}td,th{padding:4px 8px;text-align:right;"
-    "border-bottom:1px solid var(--line);font-weight:400}th{color:var(--dim)}"
-    "td:first-child,th:first-child{text-align:left;word-break:break-word}"
+    "border-bottom:1px solid "
+    "var(--line);font-weight:400;white-space:nowrap}th{color:var(--dim)}"
+    "td:first-child,th:first-child{text-align:left;white-space:normal;"
+    "word-break:break-word}"
     ".bar{display:flex;height:28px;gap:1px;border-radius:3px;overflow:hidden}"
     ".bar i{min-width:1px}.key i{display:inline-block;width:10px;height:10px;"
     "border-radius:2px;margin:0 4px 0 12px}svg{width:100%;height:auto;display:block}"
@@ -36,7 +41,22 @@ static const char style[] =
     "ui-monospace,monospace}.bad{color:var(--bad)}.good{color:var(--good)}"
     ".data{background:var(--data)}.forward{background:var(--forward)}"
     ".backward{background:var(--backward)}.optimizer{background:var(--optimizer)}"
-    ".other{background:var(--other)}";
+    ".other{background:var(--other)}"
+    ".compute{background:var(--backward)}.communication{background:var(--comm)}"
+    ".copy{background:var(--forward)}.idle-data{background:var(--data)}"
+    ".idle-sync{background:var(--sync)}.idle-launch{background:var(--launch)}"
+    ".idle-rest{background:var(--other)}.idle-unknown{background:var(--unknown)}"
+    ".key span{white-space:nowrap}td small{display:block;color:var(--dim);"
+    "font:11px/15px ui-monospace,monospace}td code{overflow-wrap:anywhere}"
+    "svg text{fill:var(--dim);font:11px system-ui,sans-serif}.curve{fill:none;"
+    "stroke:var(--curve);stroke-width:1.2}.reserved{stroke:var(--dim);"
+    "stroke-dasharray:3 3}"
+    "@media(max-width:840px){body{padding:0 12px}td,th{padding:4px}}"
+    "@media "
+    "print{:root{color-scheme:light}body{margin:0;max-width:none;background:#fff}"
+    "section{break-inside:avoid-page;border-color:#ccc}section.long{break-inside:auto}"
+    "tr,h3{break-inside:avoid}h2{break-after:avoid}"
+    "*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}";
 
 static void put_char(FILE *out, char c)
 {
@@ -61,10 +81,47 @@ static void put_char(FILE *out, char c)
     }
 }
 
-static void put_text(FILE *out, const char *text)
+void html_text(FILE *out, const char *text)
 {
     for (; *text != '\0'; text++)
         put_char(out, *text);
+}
+
+void html_bar(FILE *out, const struct html_part *parts, int count, double whole_ms)
+{
+    fputs("<div class=\"bar\">", out);
+    for (int i = 0; i < count; i++)
+        if (parts[i].ms > 0)
+            fprintf(out, "<i class=\"%s\" style=\"flex:%.6f\"></i>", parts[i].class,
+                    parts[i].ms / whole_ms);
+    fputs("</div><p class=\"key\">", out);
+    for (int i = 0; i < count; i++)
+        if (parts[i].ms > 0)
+            fprintf(out,
+                    "<span><i class=\"%s\"></i>%s %s <span class=\"dim\">%.1f "
+                    "%%</span></span> ",
+                    parts[i].class, parts[i].name, TIME(parts[i].ms),
+                    100 * parts[i].ms / whole_ms);
+    fputs("</p>", out);
+}
+
+void html_name(FILE *out, const char *text)
+{
+    size_t length = strlen(text), head = NAME_BYTES * 3 / 4, tail;
+
+    if (length <= NAME_BYTES) {
+        html_text(out, text);
+        return;
+    }
+    tail = length - NAME_BYTES / 4;
+    while (head > 0 && ((unsigned char)text[head] & 0xc0) == 0x80)
+        head--;
+    while (tail < length && ((unsigned char)text[tail] & 0xc0) == 0x80)
+        tail++;
+    for (size_t i = 0; i < head; i++)
+        put_char(out, text[i]);
+    fputs(" … ", out);
+    html_text(out, text + tail);
 }
 
 /* Code between backticks. */
@@ -84,7 +141,7 @@ static void put_sentence(FILE *out, const char *text)
         fputs("</code>", out);
 }
 
-static void put_cell(FILE *out, const char *unit, double value, int digits)
+void html_cell(FILE *out, const char *unit, double value, int digits)
 {
     if (isnan(value))
         fputs("<td>–</td>", out);
@@ -92,8 +149,7 @@ static void put_cell(FILE *out, const char *unit, double value, int digits)
         fprintf(out, "<td>%.*f%s%s</td>", digits, value, *unit ? " " : "", unit);
 }
 
-/* Three significant digits, but no more than three places. */
-static int places(double value)
+int html_places(double value)
 {
     return value >= 100 || isnan(value) ? 0 : value >= 10 ? 1 : value >= 1 ? 2 : 3;
 }
@@ -101,7 +157,7 @@ static int places(double value)
 static void put_head(FILE *out, const cJSON *report)
 {
     const cJSON *interval = MEMBER(report, "overhead", "ci95_pct");
-    const cJSON *session = members_session(report),
+    const cJSON *session = members_session(report), *file = MEMBER(report, "file"),
                 *found = MEMBER(report, "bottlenecks");
     double step = NUMBER(found, "step_ms", "mean"),
            avoid = NUMBER(found, "avoidable_ms");
@@ -111,7 +167,7 @@ static void put_head(FILE *out, const cJSON *report)
           "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
           "style-src 'unsafe-inline'\"><title>",
           out);
-    put_text(out, TEXT(session, "name"));
+    html_text(out, TEXT(session, "name"));
     fprintf(out, ": trainglass</title><style>%s</style><h1>", style);
     if (isnan(step))
         fputs("No step was seen.", out);
@@ -120,11 +176,18 @@ static void put_head(FILE *out, const cJSON *report)
     if (avoid > 0)
         fprintf(out, "Up to <em>%s</em> of it is avoidable.", TIME(avoid));
     fputs("</h1><p>", out);
-    put_text(out, TEXT(session, "name"));
-    fprintf(out, ", %.0f steps, ", NUMBER(found, "steps"));
-    put_text(out, TEXT(session, "state"));
+    html_text(out, TEXT(session, "name"));
+    fprintf(out, ", %.0f step%s, ", NUMBER(found, "steps"),
+            NUMBER(found, "steps") == 1 ? "" : "s");
+    if (file != NULL)
+        fprintf(out, "%.0f events in %s", NUMBER(file, "events"),
+                TIME(NUMBER(file, "span_ms")));
+    else
+        html_text(out, TEXT(session, "state"));
+    if (!isnan(NUMBER(session, "rank")))
+        fprintf(out, ", rank %.0f", NUMBER(session, "rank"));
     fputs(*TEXT(session, "end", "cause") != '\0' ? ": " : "", out);
-    put_text(out, TEXT(session, "end", "cause"));
+    html_text(out, TEXT(session, "end", "cause"));
     if (!isnan(step))
         fprintf(out, "; median %s, p95 %s", TIME(NUMBER(found, "step_ms", "p50")),
                 TIME(NUMBER(found, "step_ms", "p95")));
@@ -151,16 +214,28 @@ static void put_gate(FILE *out, const cJSON *report)
         bool known = MEMBER(one, "measured") != NULL;
 
         fputs("<tr><td><code>", out);
-        put_text(out, TEXT(one, "expression"));
+        html_text(out, TEXT(one, "expression"));
         fprintf(out, "</code></td><td class=\"%s\">%s</td><td>",
                 known && !found ? "good" : "bad",
                 !known  ? "■ no data"
                 : found ? "■ found"
                         : "● not found");
-        put_text(out, known ? TEXT(one, "measured") : TEXT(one, "reason"));
+        html_text(out, known ? TEXT(one, "measured") : TEXT(one, "reason"));
         fputs("</td></tr>", out);
     }
     fputs("</table></section>", out);
+}
+
+static bool any_known(const cJSON *shares)
+{
+    const cJSON *one;
+
+    cJSON_ArrayForEach(one, shares)
+    {
+        if (cJSON_IsNumber(one))
+            return true;
+    }
+    return false;
 }
 
 static void put_phases(FILE *out, const cJSON *report)
@@ -170,7 +245,7 @@ static void put_phases(FILE *out, const cJSON *report)
     const cJSON *shares = MEMBER(report, "bottlenecks", "phases");
     double step = NUMBER(report, "bottlenecks", "step_ms", "mean");
 
-    if (isnan(step))
+    if (isnan(step) || !any_known(shares))
         return;
     fputs("<section><h2>Where a step goes</h2><div class=\"bar\">", out);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -206,13 +281,12 @@ static void put_chart(FILE *out, const cJSON *report)
 
         top = ms > top ? ms : top;
     }
-    if (top <= 0 || !(to > from))
+    if (top <= 0 || !(to > from) || cJSON_GetArraySize(steps) < 2)
         return;
     fprintf(out,
             "<section><h2>Step time <span class=\"dim\">0 to %s, over %.4g s"
             "</span></h2><svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
-            "aria-label=\"time of every step\"><path fill=\"none\" stroke=\"#3b68b9\" "
-            "stroke-width=\"1.2\" d=\"",
+            "aria-label=\"time of every step\"><path class=\"curve\" d=\"",
             TIME(top), (to - from) / 1e3, CHART_W, CHART_H);
     cJSON_ArrayForEach(one, steps)
     {
@@ -236,13 +310,13 @@ static void put_finding(FILE *out, const cJSON *finding)
 
     if (ms > 0)
         fprintf(out, "<em>%s</em> ", TIME(ms));
-    put_text(out, TEXT(finding, "title"));
+    html_text(out, TEXT(finding, "title"));
     fputs("</h3><p>", out);
     if (ms > 0 && high > low)
         fprintf(out, "%s to %s per step. ", TIME(low), TIME(high));
-    put_text(out, TEXT(finding, "evidence", "sentence"));
+    html_text(out, TEXT(finding, "evidence", "sentence"));
     fputs(". <span class=\"dim\">", out);
-    put_text(out, TEXT(finding, "formula"));
+    html_text(out, TEXT(finding, "formula"));
     fputs("</span></p><ul>", out);
     cJSON_ArrayForEach(advice, MEMBER(finding, "advice"))
     {
@@ -264,15 +338,15 @@ static void put_former(FILE *out, const cJSON *report)
     {
         fprintf(out,
                 "<p class=\"dim\">Fixed since step %.0f: ", NUMBER(one, "fixed_step"));
-        put_text(out, TEXT(one, "title"));
+        html_text(out, TEXT(one, "title"));
         fprintf(out, ", it cost %s per step</p>", TIME(NUMBER(one, "ms_per_step")));
     }
     cJSON_ArrayForEach(one, MEMBER(report, "bottlenecks", "dismissed"))
     {
         fputs("<p class=\"dim\">Dismissed: ", out);
-        put_text(out, TEXT(one, "title"));
+        html_text(out, TEXT(one, "title"));
         fprintf(out, ", %s per step. ", TIME(NUMBER(one, "ms_per_step")));
-        put_text(out, TEXT(one, "reason"));
+        html_text(out, TEXT(one, "reason"));
         fputs("</p>", out);
     }
 }
@@ -289,54 +363,12 @@ static void put_findings(FILE *out, const cJSON *report)
     fputs("</section>", out);
 }
 
-static void put_ops(FILE *out, const char *title, const cJSON *list)
+/* Of a file as it was asked for, of a run the ops by their own time. */
+static const cJSON *tables_of(const cJSON *report, const char *device, const char *top)
 {
-    const cJSON *one;
-    int left = OPS_MAX;
+    const cJSON *asked = MEMBER(report, "ops", device);
 
-    if (cJSON_GetArraySize(list) == 0)
-        return;
-    fprintf(out,
-            "<section><h2>%s</h2><table><tr><th>Name<th>ms per step<th>calls per step"
-            "<th>mean<th>p95<th>of the step</tr>",
-            title);
-    cJSON_ArrayForEach(one, list)
-    {
-        double ms = NUMBER(one, "per_step_ms");
-
-        if (left-- == 0)
-            break;
-        fputs("<tr><td><code>", out);
-        put_text(out, TEXT(one, "name"));
-        fputs("</code></td>", out);
-        put_cell(out, "ms", ms, places(ms));
-        put_cell(out, "", NUMBER(one, "per_step_count"), 1);
-        put_cell(out, "µs", NUMBER(one, "mean_us"), 0);
-        put_cell(out, "µs", NUMBER(one, "p95_us"), 0);
-        put_cell(out, "%", 100 * NUMBER(one, "share"), 1);
-        fputs("</tr>", out);
-    }
-    fputs("</table></section>", out);
-}
-
-static void put_memory(FILE *out, const cJSON *report)
-{
-    const cJSON *host = MEMBER(report, "memory", "host"), *one;
-
-    fputs("<section><h2>Memory</h2><table><tr><th>Device<th>peak<th>of</tr>", out);
-    cJSON_ArrayForEach(one, MEMBER(report, "memory", "devices"))
-    {
-        fputs("<tr><td>", out);
-        put_text(out, TEXT(one, "device"));
-        fputs(" (allocator)</td>", out);
-        put_cell(out, "GiB", NUMBER(one, "peak_bytes") / GIB, 3);
-        put_cell(out, "GiB", NUMBER(one, "total_bytes") / GIB, 1);
-        fputs("</tr>", out);
-    }
-    fputs("<tr><td>process, resident</td>", out);
-    put_cell(out, "GiB", NUMBER(host, "rss_bytes") / GIB, 3);
-    put_cell(out, "GiB", NUMBER(host, "limit_bytes") / GIB, 1);
-    fputs("</tr></table></section>", out);
+    return asked != NULL ? asked : MEMBER(report, "bottlenecks", top);
 }
 
 void report_write_html(const cJSON *report, FILE *out)
@@ -346,10 +378,12 @@ void report_write_html(const cJSON *report, FILE *out)
     put_phases(out, report);
     put_chart(out, report);
     put_findings(out, report);
-    put_ops(out, "GPU", MEMBER(report, "bottlenecks", "top_cuda_ops"));
-    put_ops(out, "CPU", MEMBER(report, "bottlenecks", "top_cpu_ops"));
-    put_memory(out, report);
+    html_devices(out, report);
+    html_ops(out, "GPU", tables_of(report, "cuda", "top_cuda_ops"));
+    html_ops(out, "CPU", tables_of(report, "cpu", "top_cpu_ops"));
+    html_memory(out, report);
+    html_file(out, report);
     fprintf(out, "<p class=\"dim\">trainglass %s, session ", TEXT(report, "version"));
-    put_text(out, TEXT(report, "bottlenecks", "session"));
+    html_text(out, TEXT(report, "bottlenecks", "session"));
     fputs("</p></html>\n", out);
 }

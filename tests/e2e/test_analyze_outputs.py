@@ -1,6 +1,7 @@
 """What `trainglass analyze` leaves beside its report: verdicts for continuous integration,
 stacks and flame graphs."""
 import collections
+import html.parser
 import json
 import os
 import pathlib
@@ -239,6 +240,65 @@ class Flame(Outputs):
     def test_of_several_files_there_is_no_flame_graph(self):
         path = self.write(FRAMES)
         analyze(path, path, "--flame", self.folder.name + "/f.json", code=2)
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.text = [], ""
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+class Html(Outputs):
+    def page(self, path, *flags, code=0):
+        out = pathlib.Path(self.folder.name) / "report.html"
+        analyze(path, "--html", out, *flags, code=code)
+        page = Page()
+        page.feed(out.read_text())
+        return page, out
+
+    def test_the_page_says_what_the_terminal_does_and_stands_alone(self):
+        events = steps(12, 1000, 300) + [
+            {**event("gemm", 310, 200, "kernel", device=0, stream=7), "pid": 0, "tid": 7},
+            {"ph": "i", "s": "t", "name": "[memory]", "pid": 1, "tid": 1, "ts": 20,
+             "args": {"Device Type": 1, "Device Id": 0, "Bytes": 1 << 20,
+                      "Total Allocated": 2 << 30, "Total Reserved": 4 << 30}},
+            {**event("strange", 5, 5), "cat": "nobody knows"}]
+        page, out = self.page(self.write(events), "--fail-on", "data > 20 %", code=1)
+        for text in ("A step takes 1 ms", "Training waits for the next batch", "gemm",
+                     "aten::mm", "cuda:0", "2.000 GiB", "idle: launch-bound", "■ found",
+                     "a category that is not known"):
+            self.assertIn(text, page.text)
+        self.assertNotIn("script", {tag for tag, _ in page.tags})
+        for tag, attributes in page.tags:
+            self.assertFalse({"src", "href"} & set(attributes), (tag, attributes))
+        self.assertIn("svg", {tag for tag, _ in page.tags})
+        self.assertLess(out.stat().st_size, 3_000_000)
+
+    def test_no_name_of_a_trace_becomes_markup(self):
+        bad = "<script>alert(1)</script>&\"'"
+        path = self.write([event(bad, 0, 10, **{"Input Dims": bad}),
+                           {**event(bad, 2, 5, "kernel", device=0, stream=7), "pid": 0}],
+                          "<img src=x>.json")
+        for flags in ([], ["--group", "shape"]):
+            page, out = self.page(path, *flags)
+            self.assertNotIn("script", {tag for tag, _ in page.tags})
+            self.assertNotIn("img", {tag for tag, _ in page.tags})
+            self.assertIn(bad, page.text)
+            self.assertIn("<img src=x>.json", page.text)
+            self.assertNotIn("<script", out.read_text())
+
+    @unittest.skipIf(TRACES is None, "no shared/traces beside the checkout")
+    def test_every_real_trace_has_a_page_of_less_than_3_mb(self):
+        for path in TRACES.glob("*.json.gz"):
+            page, out = self.page(path, "--top", "1000", "--group", "stack")
+            self.assertLess(out.stat().st_size, 3_000_000)
+            self.assertIn("cuda:", page.text)
 
 
 class Trouble(Outputs):

@@ -17,6 +17,7 @@
 #define INTERRUPTED 130 /* 128 + SIGINT, as a shell says it */
 #define TOP         10u
 
+#define HTML_TOP         50u /* what report_write_html() shows */
 #define STACK_FRAMES_MAX 64
 
 /* Nobody asks for the events again: the tables are enough. */
@@ -33,6 +34,7 @@ enum flag {
     FLAG_STACKS,
     FLAG_METRIC,
     FLAG_FLAME,
+    FLAG_HTML,
 };
 
 /* What torch's key_averages().table() calls the columns. */
@@ -129,7 +131,8 @@ static bool read_keep(const struct invocation *invocation, struct analyze_keep *
     const char *metric = invocation->flags[FLAG_METRIC];
 
     *keep = (struct analyze_keep){.stacks = invocation->flags[FLAG_STACKS],
-                                  .flame = invocation->flags[FLAG_FLAME]};
+                                  .flame = invocation->flags[FLAG_FLAME],
+                                  .html = invocation->flags[FLAG_HTML]};
     if (metric == NULL || strcmp(metric, "self_cpu_time_total") == 0)
         return true;
     keep->metric = FLAME_DEVICE;
@@ -205,18 +208,36 @@ static int judge(const cJSON *report, const char *path,
     return code;
 }
 
-/* The verdicts, and the exit code that they come to. */
-static cJSON *pass_gate(const struct analysis *analysis,
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+}
+
+/* The report with the verdicts, to be kept where --html says; the verdicts, NULL without,
+ * and the exit code that all comes to. */
+static cJSON *pass_gate(struct store *store, const struct analysis *analysis,
                         const struct analyze_options *options, int *code)
 {
-    cJSON *report, *verdicts;
+    const char *name = last_part(name_of(analysis->path));
+    struct analysis_request more = options->request;
+    struct analysis larger = {0};
+    cJSON *report, *verdicts = cJSON_CreateArray();
 
-    if (options->expression_count == 0)
-        return NULL;
-    report = analysis_report(analysis, name_of(analysis->path));
-    verdicts = cJSON_CreateArray();
+    if (options->expression_count == 0 && options->keep->html == NULL)
+        return verdicts;
+    more.k = more.k < HTML_TOP ? HTML_TOP : more.k;
+    if (analysis_make(store, analysis->file, &more, &larger) == 0)
+        larger.path = analysis->path;
+    report = larger.path == NULL ? NULL : analysis_report(&larger, name);
     *code = judge(report, analysis->path, options, verdicts);
+    if (options->keep->html != NULL) {
+        cJSON_AddItemToObject(report, "fail_on", cJSON_Duplicate(verdicts, true));
+        analyze_keep_report(options->keep, report);
+    }
     cJSON_Delete(report);
+    analysis_free(&larger);
     return verdicts;
 }
 
@@ -232,13 +253,14 @@ static int show(struct store *store, const struct analyze_file *file,
 
     analysis.path = file->path;
     if (error == 0)
-        verdicts = pass_gate(&analysis, options, &code);
+        verdicts = pass_gate(store, &analysis, options, &code);
     if (error == 0 && documents != NULL) {
         document = analysis_json(&analysis);
-        if (verdicts != NULL)
+        if (options->expression_count > 0) {
             cJSON_AddItemToObject(document, "fail_on", verdicts);
+            verdicts = NULL;
+        }
         cJSON_AddItemToArray(documents, document);
-        verdicts = NULL;
     } else if (error == 0) {
         analyze_report(&analysis, options, terminal_columns());
     } else {

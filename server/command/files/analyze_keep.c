@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "command/command.h"
+#include "report/report.h"
 
 bool analyze_keep_wants_paths(const struct analyze_keep *keep)
 {
@@ -67,4 +68,13 @@ void analyze_keep_paths(void *user, const struct file_paths *paths)
         write_one(keep, paths, keep->stacks, write_stacks);
     if (keep->flame != NULL)
         write_one(keep, paths, keep->flame, write_flame);
+}
+
+void analyze_keep_report(struct analyze_keep *keep, const struct cJSON *report)
+{
+    int error =
+        report == NULL ? -ENOMEM : report_write_file(report, REPORT_HTML, keep->html);
+
+    if (error != 0)
+        fail(keep, keep->html, error);
 }
