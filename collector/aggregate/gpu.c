@@ -31,7 +31,12 @@ void gpu_free(struct gpu *gpu)
 
 void gpu_begin(struct gpu *gpu, int64_t from_ns)
 {
-    gpu->from_ns = from_ns < gpu->from_ns ? from_ns : gpu->from_ns;
+    /* Sums by time count from here: what was added keeps its place. */
+    if (gpu->accounted || from_ns >= gpu->from_ns)
+        return;
+    gpu->from_ns = from_ns;
+    for (uint32_t i = 0; i < gpu->table_count; i++)
+        gpu->tables[i]->cursor_ns = from_ns;
 }
 
 const struct gpu_table *gpu_find(const struct gpu *gpu, uint16_t device)
@@ -50,6 +55,7 @@ static struct gpu_table *table_new(const struct gpu *gpu, uint16_t device)
         return NULL;
     table->device = device;
     table->cursor_ns = gpu->from_ns;
+    table->gap_end_ns = INT64_MIN;
     table->buckets = calloc(GPU_BUCKETS, sizeof(*table->buckets));
     if (gpu->step_capacity > 0)
         table->steps = calloc(gpu->step_capacity, sizeof(*table->steps));
@@ -162,6 +168,7 @@ static void fold_work(struct gpu *gpu, const struct texts *texts,
         return;
     }
     table->works++;
+    table->late += item.start_ns < table->gap_end_ns;
     table->items[table->item_count++] = item;
 }
 

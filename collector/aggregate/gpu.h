@@ -86,7 +86,10 @@ struct gpu_table {
     struct gpu_cell *steps;   /* [step_capacity of the gpu], as gpu.steps */
     uint64_t step_at;         /* steps before it ended before the cursor */
     struct gpu_cell *buckets; /* [GPU_BUCKETS] */
-    uint64_t works, refused;
+    int64_t gap_end_ns; /* of the last gap that is final */
+    /* Of the work that came: in all; without memory; and of that which began in what was
+     * final as a gap already: its time before that gap's end counts as idle. */
+    uint64_t works, refused, late;
 };
 
 /* What the host did, by what an idle device would wait for. */
@@ -113,6 +116,7 @@ struct gpu_launch {
 struct gpu {
     bool on; /* a device is known: the host is worth looking at */
     bool any_host;
+    bool accounted;  /* something is final: the span's start stays */
     int64_t from_ns; /* start of the span; INT64_MAX before any event */
     struct gpu_table *tables[GPU_TABLES];
     uint32_t table_count;
@@ -131,7 +135,8 @@ struct gpu {
 void gpu_init(struct gpu *gpu);
 void gpu_free(struct gpu *gpu);
 
-/* The span begins here, and this device is in it although it has not worked yet. */
+/* The span begins here, unless a part of it is final already; and this device is in it
+ * although it has not worked yet. */
 void gpu_begin(struct gpu *gpu, int64_t from_ns);
 struct gpu_table *gpu_device(struct gpu *gpu, uint16_t device);
 

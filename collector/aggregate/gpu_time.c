@@ -81,6 +81,7 @@ static void account(struct gpu *gpu, struct gpu_table *table, size_t place,
 {
     int64_t origin = gpu->from_ns, to = span->end_ns;
 
+    gpu->accounted = true;
     add_ns(&table->run, place, to - span->start_ns);
     while ((to - 1 - origin) / gpu->bucket_ns >= GPU_BUCKETS)
         widen_buckets(gpu);
@@ -114,7 +115,7 @@ static void account_gap(struct gpu *gpu, struct gpu_table *table, int64_t to,
 
     account(gpu, table,
             offsetof(struct gpu_cell, idle_ns) + (size_t)cause * sizeof(int64_t), &gap);
-    table->cursor_ns = to;
+    table->cursor_ns = table->gap_end_ns = to;
 }
 
 /* What ran goes on until `to`, or until it ends: then a gap begins at the cursor. */

@@ -105,6 +105,8 @@ static int fill_device(const struct pick *pick, const struct gpu_table *table,
     device->busy_ns = (double)gpu_busy_ns(&sum);
     device->span_ns = device->busy_ns + (double)gpu_idle_ns(&sum);
     device->overlap_ns = (double)sum.overlap_ns;
+    device->works = table->works + table->refused;
+    device->uncounted = table->refused + table->late;
     for (uint32_t i = 0; i < GPU_USES; i++)
         device->all_use_ns[i] = (double)sum.use_ns[i];
     for (uint32_t i = 0; i < GPU_IDLES; i++)
@@ -123,6 +125,7 @@ int parts_gpu(const struct pick *pick, uint32_t points, struct gpu_answer *answe
     int error = 0;
 
     answer->devices = NULL;
+    answer->uncounted = gpu->refused;
     if (gpu->table_count == 0) {
         explain(pick, answer);
         return 0;

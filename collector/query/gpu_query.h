@@ -19,6 +19,8 @@ struct gpu_device {
     double overlap_ns;  /* compute beside communication */
     double all_use_ns[GPU_USES], all_idle_ns[GPU_IDLES]; /* in the window */
     double use_ns[GPU_USES], idle_ns[GPU_IDLES]; /* per step; NaN without steps */
+    uint64_t works;     /* kernels, copies and memsets of the whole run */
+    uint64_t uncounted; /* of them: without memory, or too late to be busy time */
     struct gpu_point *points;
     uint32_t point_count;
 };
@@ -32,6 +34,7 @@ struct gpu_answer {
     struct answer head;
     struct gpu_device *devices;
     uint32_t device_count;
+    uint64_t uncounted; /* work of devices beyond GPU_TABLES */
     struct hardware_answer hardware; /* of gpu_query() alone */
 };
 

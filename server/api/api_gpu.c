@@ -57,6 +57,8 @@ static cJSON *device_json(const struct gpu_device *device)
     idle = cJSON_AddObjectToObject(steps, "idle");
     for (int i = 0; i < GPU_IDLES; i++)
         json_ms(idle, idles[i], device->idle_ns[i]);
+    json_count(part, "work_count", device->works);
+    json_count(part, "uncounted_work", device->uncounted);
     add_points(part, device);
     return part;
 }
@@ -69,6 +71,7 @@ cJSON *gpu_json(const struct gpu_answer *answer)
     list = cJSON_AddArrayToObject(body, "devices");
     for (uint32_t i = 0; i < answer->device_count; i++)
         cJSON_AddItemToArray(list, device_json(&answer->devices[i]));
+    json_count(body, "uncounted_work", answer->uncounted);
     if (answer->hardware.driver != NULL) /* it was asked for */
         hardware_json(body, &answer->hardware);
     return body;

@@ -178,6 +178,56 @@ class RecordsTest(GpuTest):
         self.assertIn("cudaLaunchKernel", {e.name for e in segment.events(LAUNCH)})
         self.assertTrue(all(len(name) <= 4096 for name in names))
 
+    def test_names_are_read_where_reading_by_address_is_forbidden(self):
+        segment = self.job("train", 60, FAKE_JOB_FORBID="1")
+        self.assertEqual({e.name for e in segment.events(KERNEL)},
+                         {"void gemm_kernel<float>(float*)", "relu_kernel"})
+
+    def test_graphs_of_100000_nodes_are_told_or_counted(self):
+        segment = self.job("graphs", 100000)
+        state, _, _, events, lost = self.source(segment)
+        self.assertEqual(state, "active")
+        self.assertGreaterEqual(events + lost, 5 * 100000 + 22)
+        if lost == 0:
+            self.assertEqual(events, 5 * 100000 + 22)
+        nodes = [e for e in segment.events(KERNEL) if e.name == "node_kernel"]
+        self.assertTrue(nodes)
+        self.assertTrue(all(len(e.more) == 2 for e in nodes))
+
+    def test_eight_devices_are_eight_lanes(self):
+        self.assertEqual({e.aux16 for e in self.job("devices", 60).events(KERNEL)
+                          if e.name == "on_its_device"}, {0x100 + i for i in range(8)})
+        self.run_until("devices", self.gpu_devices_busy, "eight devices", 60)
+
+    def gpu_devices_busy(self):
+        try:
+            devices = get_json(self.port, "/api/gpu?window=run")["devices"]
+        except (OSError, AssertionError):
+            return None
+        busy = [d["device"] for d in devices if d["busy_ms"]]
+        return busy == [f"cuda:{i}" for i in range(8)]
+
+    def test_a_flood_of_launches_is_recorded_or_counted(self):
+        seconds = int(os.environ.get("TRAINGLASS_FLOOD_S", "2"))
+        process = self.start("run", "--linger", "forever", "--level", "kernels", "--", JOB,
+                             "flood", str(seconds), env={"FAKE_JOB_WATCHED": "kernels"})
+        out, err = process.communicate(timeout=60 + 5 * seconds)
+        self.assertEqual(process.returncode, 0, (out, err))
+        launched = int(re.search(r"flood: (\d+)", out)[1])
+
+        def told():
+            devices = get_json(self.port, "/api/gpu?window=run")["devices"]
+            session = get_json(self.port, "/api/status")["sessions"][0]
+            (source,) = [s for s in session["capabilities"] if s["source"] == "cupti"]
+            return devices and (devices[0]["work_count"], source["lost_events"],
+                                session["lost_events"])
+        told_of = launched + 22  # one ordinary step behind them
+        counts = wait_for(lambda: (t := told()) and sum(t) >= told_of and t, "all of them")
+        if counts[1:] == (0, 0):
+            self.assertEqual(counts[0], told_of)
+        print(f"flood: {launched} launches in {seconds} s; told, dropped, overwritten: "
+              f"{counts}", file=sys.stderr)
+
 
 class FaultsTest(GpuTest):
     def test_records_without_times_are_counted_as_lost(self):
@@ -236,6 +286,28 @@ class FaultsTest(GpuTest):
     def test_an_exit_inside_of_a_flush_ends_the_job_with_its_code(self):
         segment = self.job("train", 100000, code=7, output=None, FAKE_CUPTI_FAULT="exit=7")
         self.assertTrue(segment.ended)
+
+    def test_an_exit_between_two_buffers_ends_the_job_with_its_code(self):
+        segment = self.job("train", 100000, code=9, output=None,
+                           FAKE_CUPTI_FAULT="exit-late=9")
+        self.assertTrue(segment.ended)
+
+    def test_a_kill_in_a_flush_leaves_a_segment_that_is_read(self):
+        segment = self.job("train", 100000, code=-9, output=None, FAKE_CUPTI_FAULT="kill=1")
+        self.assertFalse(segment.ended)
+        self.assertEqual(self.source(segment)[0], "active")
+
+    def test_names_that_are_no_memory_any_more_end_nobody(self):
+        for forbid in (None, "1"):
+            with self.subTest(forbid=forbid):
+                for path in self.directory.iterdir():
+                    path.unlink()
+                segment = self.job("train", 60, FAKE_CUPTI_FAULT="stale=3",
+                                   FAKE_JOB_FORBID=forbid)
+                kernels = segment.events(KERNEL)
+                self.assertTrue(kernels)
+                for kernel in kernels:
+                    self.assertEqual("kernel" in kernel.name, kernel.aux % 3 != 0)
 
     def test_a_kernel_that_runs_for_minutes_does_not_hold_the_exit(self):
         segment = self.job("run-away", 60)

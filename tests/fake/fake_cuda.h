@@ -15,6 +15,8 @@ int cuDriverGetVersion(int *version);
  * correlation id. */
 uint32_t fake_launch(const char *name, uint32_t device, uint32_t stream,
                      uint64_t duration_ns);
+/* One launch of a graph of so many kernels. */
+void fake_graph(uint32_t graph, uint32_t nodes, uint64_t duration_ns);
 /* A copy to the device, and a memset. */
 uint32_t fake_copy(uint64_t bytes, int pageable, uint64_t duration_ns);
 uint32_t fake_memset(uint64_t bytes, uint64_t duration_ns);

@@ -10,7 +10,9 @@
  *   clock=1      another clock from now on                steal=1    others' callbacks
  *   steal-after=n  the same, after n launches
  *   hang=1       a flush never returns                    exit=n     a flush calls exit(n)
- *   starve=1     keeps every buffer
+ *   exit-late=n  a flush calls exit(n) when its first buffer is back
+ *   kill=1       a flush kills the process, by the same time
+ *   starve=1     keeps every buffer           stale=n  every n-th name is no memory
  *
  * FAKE_CUPTI_TOLD names a file for one line per kernel: its correlation, and by how many
  * ns its stamp of the start lies behind that of its launch.
@@ -18,6 +20,7 @@
 #include "fake_cupti.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +43,13 @@ enum kind {
     KERNEL = 10,
     OVERHEAD = 17
 };
-enum { LAUNCH_KERNEL = 211, MEMCPY_ASYNC = 41, MEMSET_ASYNC = 51, SYNCHRONIZE = 165 };
+enum {
+    LAUNCH_KERNEL = 211,
+    MEMCPY_ASYNC = 41,
+    MEMSET_ASYNC = 51,
+    SYNCHRONIZE = 165,
+    LAUNCH_GRAPH = 311
+};
 
 struct filled {
     uint8_t *bytes;
@@ -64,10 +73,10 @@ static int clock_now; /* 0: CLOCK_REALTIME, 1: the counter */
 static struct fault {
     const char *name;
     uint64_t value;
-} faults[] = {{"late", 0},       {"reverse", 0}, {"zero", 0},      {"drop", 0},
-              {"unknown", 0},    {"enable", 0},  {"subscribe", 0}, {"clock", 0},
-              {"steal", 0},      {"hang", 0},    {"exit", 0},      {"starve", 0},
-              {"steal-after", 0}};
+} faults[] = {{"late", 0},        {"reverse", 0},   {"zero", 0},      {"drop", 0},
+              {"unknown", 0},     {"enable", 0},    {"subscribe", 0}, {"clock", 0},
+              {"steal", 0},       {"hang", 0},      {"exit", 0},      {"starve", 0},
+              {"steal-after", 0}, {"exit-late", 0}, {"kill", 0},      {"stale", 0}};
 
 static void complain(const char *what)
 {
@@ -195,6 +204,15 @@ static void seal(void)
     memset(&current, 0, sizeof(current));
 }
 
+/* A guest without buffers gives the same one again and drops what comes in it. */
+static bool is_lent(const uint8_t *bytes)
+{
+    for (unsigned i = 0; i < full_count; i++)
+        if (full[i].bytes == bytes)
+            return true;
+    return false;
+}
+
 static bool ask_for_buffer(void)
 {
     size_t records = 0;
@@ -204,8 +222,9 @@ static bool ask_for_buffer(void)
     request(&current.bytes, &current.size, &records);
     if (current.bytes == NULL || (uintptr_t)current.bytes % 8 != 0)
         complain("a request for a buffer was answered with NULL or an odd place");
-    for (size_t i = 0; zeroed && !kineto && *fault("starve") == 0 && i < current.size;
-         i++)
+    bool check = zeroed && !kineto && *fault("starve") == 0 && !is_lent(current.bytes);
+
+    for (size_t i = 0; check && i < current.size; i++)
         if (current.bytes[i] != 0)
             complain("a buffer was not zeroed");
     current.request = request;
@@ -257,7 +276,8 @@ static void add_call(uint32_t call, uint64_t start, uint64_t end, uint32_t id)
 struct work {
     uint32_t kind, device, stream, call;
     const char *name;
-    uint64_t bytes, duration_ns;
+    uint64_t bytes, duration_ns, node;
+    uint32_t graph;
     uint8_t from;
 };
 
@@ -267,7 +287,10 @@ static void fill_kernel(uint8_t *record, const struct work *work, uint32_t id,
     const uint32_t grid[3] = {128, 2, 1}, block[3] = {256, 1, 1}, context = 1;
     const uint32_t shared = 4096;
     const uint16_t registers = 64;
+    const char *stale = (const char *)(uintptr_t)4096, *name = work->name;
 
+    if (*fault("stale") != 0 && id % *fault("stale") == 0)
+        name = stale;
     PUT(record, 6, registers);
     PUT(record, 16, times[0]);
     PUT(record, 24, times[1]);
@@ -278,7 +301,9 @@ static void fill_kernel(uint8_t *record, const struct work *work, uint32_t id,
     PUT(record, 64, block);
     PUT(record, 80, shared);
     PUT(record, 92, id);
-    PUT(record, 104, work->name);
+    PUT(record, 104, name);
+    PUT(record, 144, work->node);
+    PUT(record, 156, work->graph);
 }
 
 static void fill_move(uint8_t *record, const struct work *work, uint32_t id,
@@ -366,6 +391,28 @@ uint32_t fake_launch(const char *name, uint32_t device, uint32_t stream,
                                   .call = LAUNCH_KERNEL,
                                   .name = name,
                                   .duration_ns = duration_ns});
+}
+
+void fake_graph(uint32_t graph, uint32_t nodes, uint64_t duration_ns)
+{
+    pthread_mutex_lock(&lock);
+    uint64_t start = stamp(0), now = ns_of(CLOCK_MONOTONIC);
+    uint32_t id = ++correlation;
+
+    if (call_is_on(LAUNCH_GRAPH))
+        add_call(LAUNCH_GRAPH, start, stamp(0), id);
+    for (uint32_t i = 0; kinds[KERNEL] && i < nodes; i++) {
+        struct work node = {.kind = KERNEL,
+                            .stream = 7,
+                            .name = "node_kernel",
+                            .duration_ns = duration_ns,
+                            .graph = graph,
+                            .node = (uint64_t)graph << 32 | i};
+
+        add_work(&node, id, now + 1000 + duration_ns, start);
+    }
+    last_end_ns = ns_of(CLOCK_MONOTONIC) + 1000 + duration_ns;
+    pthread_mutex_unlock(&lock);
 }
 
 uint32_t fake_copy(uint64_t bytes, int pageable, uint64_t duration_ns)
@@ -505,6 +552,7 @@ int cuptiGetCallbackName(uint32_t domain, uint32_t call, const char **name)
                 {MEMCPY_ASYNC, "cudaMemcpyAsync_v3020"},
                 {MEMSET_ASYNC, "cudaMemsetAsync_v3020"},
                 {SYNCHRONIZE, "cudaDeviceSynchronize_v3020"},
+                {LAUNCH_GRAPH, "cudaGraphLaunch_v10000"},
                 {17, "cudaGetDevice_v3020"}};
 
     for (size_t i = 0; domain == 2 && i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -543,6 +591,10 @@ static void deliver(bool forced)
         struct filled *one = &given[*fault("reverse") ? count - 1 - i : i];
 
         one->complete(NULL, 0, one->bytes, one->size, one->used);
+        if (*fault("kill") != 0)
+            raise(SIGKILL);
+        if (*fault("exit-late") != 0)
+            exit((int)*fault("exit-late"));
     }
 }
 

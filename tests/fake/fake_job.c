@@ -2,10 +2,16 @@
  * FAKE_JOB_UNTIL names is there. FAKE_JOB_WATCHED lets it begin only when somebody has
  * taken CUPTI ("callbacks") or records ("kernels"). Prints what it did; that must not
  * depend on whether anybody records it. */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -146,6 +152,58 @@ static void names(void)
     }
 } /* the texts stay: their kernels may not have been told yet */
 
+/* At most 100,000 launches a second, for so many; how many there were. */
+static void flood(unsigned seconds)
+{
+    uint64_t start = now_ns(), count = 0;
+
+    while (now_ns() - start < seconds * UINT64_C(1000000000)) {
+        for (unsigned i = 0; i < 100; i++, count++)
+            (void)fake_launch("flood_kernel", 0, 7, 1000);
+        while (now_ns() - start < count * 10000)
+            ;
+        if (count % 10000 == 0)
+            trainglass_step();
+    }
+    fake_synchronize();
+    trainglass_step();
+    printf("flood: %llu\n", (unsigned long long)count);
+}
+
+static void graphs(unsigned nodes)
+{
+    for (uint32_t i = 1; i <= 5; i++) {
+        fake_graph(i, nodes, 100);
+        fake_synchronize();
+        trainglass_step();
+    }
+}
+
+static void devices(unsigned steps)
+{
+    for (unsigned i = 0; i < steps; i++) {
+        for (uint32_t device = 0; device < 8; device++)
+            (void)fake_launch("on_its_device", device, 7, 20000);
+        fake_synchronize();
+        trainglass_step();
+    }
+}
+
+/* Whatever the job starts from here on may not read memory by address. */
+static void forbid(void)
+{
+    struct sock_filter rows[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {sizeof(rows) / sizeof(rows[0]), rows};
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        _exit(77);
+}
+
 static int children(unsigned steps)
 {
     int status = 0;
@@ -183,6 +241,9 @@ int main(int count, char **words)
 {
     const char *scenario = count > 1 ? words[1] : "train";
     unsigned steps = count > 2 ? (unsigned)strtoul(words[2], NULL, 10) : 50;
+
+    if (getenv("FAKE_JOB_FORBID") != NULL)
+        forbid();
     int result = cuInit(0);
 
     printf("cuInit: %d\n", result);
@@ -196,6 +257,12 @@ int main(int count, char **words)
         result = window(steps, 0) == 39 ? 0 : 1;
     else if (strcmp(scenario, "threads") == 0)
         train(steps), threads();
+    else if (strcmp(scenario, "flood") == 0)
+        flood(steps), steps = 1;
+    else if (strcmp(scenario, "graphs") == 0)
+        graphs(steps), steps = 1;
+    else if (strcmp(scenario, "devices") == 0)
+        devices(steps);
     else if (strcmp(scenario, "names") == 0)
         train(steps), names();
     else if (strcmp(scenario, "fork") == 0)

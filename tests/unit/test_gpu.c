@@ -103,6 +103,40 @@ static void work_that_runs_into_the_next_of_its_stream_is_cut_there(void **state
     assert_int_equal(gpu_busy_ns(sums(bench)), 20 * US);
 }
 
+static void the_span_begins_with_the_earliest_work_while_nothing_is_final(void **state)
+{
+    struct bench *bench = *state;
+
+    gpu_free(&bench->gpu);
+    work(bench, "b", SPAN(100, 110), 1, 0);
+    work(bench, "a", SPAN(50, 60), 2, 0);
+    gpu_finish(&bench->gpu, 200 * US);
+    assert_int_equal(gpu_busy_ns(sums(bench)), 20 * US);
+    assert_int_equal(gpu_idle_ns(sums(bench)), 130 * US);
+    assert_int_equal(gpu_find(&bench->gpu, CUDA0)->late, 0);
+}
+
+static void what_is_final_keeps_its_place_and_late_work_is_counted(void **state)
+{
+    struct bench *bench = *state;
+    struct gpu_cell sum;
+    int64_t range[2] = {1000 * US, 2000 * US};
+
+    gpu_free(&bench->gpu);
+    work(bench, "a", SPAN(1000, 1100), 1, 0);
+    work(bench, "b", SPAN(1900, 2000), 1, 0);
+    gpu_settle(&bench->gpu, 2000 * US);
+    work(bench, "before all", SPAN(100, 200), 2, 0);
+    work(bench, "in the gap", SPAN(1500, 1950), 2, 0);
+    work(bench, "in time", SPAN(1950, 2100), 2, 0);
+    gpu_finish(&bench->gpu, 2100 * US);
+    gpu_sum_time(&bench->gpu, gpu_find(&bench->gpu, CUDA0), range, &sum);
+    assert_int_equal(gpu_busy_ns(&sum), 200 * US);
+    assert_int_equal(gpu_idle_ns(&sum), 800 * US);
+    assert_int_equal(gpu_find(&bench->gpu, CUDA0)->works, 5);
+    assert_int_equal(gpu_find(&bench->gpu, CUDA0)->late, 2);
+}
+
 static void gap_gets(struct bench *bench, enum gpu_idle cause)
 {
     /* Work until 100, then from 200 on with correlation 7. */
@@ -257,6 +291,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(each_instant_counts_once_compute_before_communication_before_copies),
         TEST(work_that_runs_into_the_next_of_its_stream_is_cut_there),
+        TEST(the_span_begins_with_the_earliest_work_while_nothing_is_final),
+        TEST(what_is_final_keeps_its_place_and_late_work_is_counted),
         TEST(a_gap_in_which_the_next_batch_was_awaited_is_data),
         TEST(a_gap_that_began_in_a_wait_for_the_device_is_sync),
         TEST(a_gap_filled_with_ops_is_launch),

@@ -69,6 +69,7 @@ void buffers_complete(void *context, uint32_t stream, uint8_t *buffer, size_t by
         return;
     if (index == BUFFERS_COUNT) {
         atomic_fetch_add_explicit(&scrapped, valid_bytes, memory_order_relaxed);
+        memset(buffer, 0, valid_bytes); /* promised, though nobody reads it */
         return;
     }
     if (atomic_load_explicit(&buffers[index].state, memory_order_relaxed) !=

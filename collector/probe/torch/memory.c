@@ -14,7 +14,7 @@ struct torch_device {
     int8_t type, index;
 };
 
-/* The host and up to 31 accelerators; more share the last entry's fate: not seen. */
+/* The host and up to 31 accelerators; the allocations of more are counted as lost. */
 #define DEVICES 32u
 
 /* Totals of one device. Any thread; relaxed, for each word stands for itself. */
@@ -160,6 +160,8 @@ static void counted_report_usage(void *block, int64_t bytes, size_t allocated,
             atomic_store_explicit(&totals->reserved, (int64_t)reserved,
                                   memory_order_relaxed);
             changed(totals, device, bytes, (int64_t)allocated);
+        } else {
+            probe_capability_lost(WIRE_SOURCE_DEVICE_MEMORY, 1);
         }
     }
     report_usage(block, bytes, allocated, reserved, torch_device);

@@ -1,0 +1,36 @@
+"""What takes a minute of GPU work: taking CUPTI back from who stole it. Label "slow"."""
+import time
+
+from harness import main
+from test_gpu import GpuTest
+
+# The probe keeps its hands off for a minute: no window of a profiler lasts longer.
+RETRY_S = 60
+
+
+class LongTest(GpuTest):
+    def test_cupti_is_taken_back_when_the_thief_must_be_done(self):
+        def taken_back():
+            stolen = self.cupti_is("stolen")
+            if stolen and not seen:
+                seen.append((time.monotonic(), stolen["events"]))
+            source = self.cupti_is("active") if seen else None
+            return source if source and source["events"] > seen[0][1] else None
+
+        def patient():
+            end = time.monotonic() + 3 * RETRY_S
+            while time.monotonic() < end:
+                found = taken_back()
+                if found:
+                    return found
+                time.sleep(0.2)
+            return None
+        seen = []
+        source = self.run_until("train", patient, "active again",
+                                FAKE_CUPTI_FAULT="steal-after=5000")
+        self.assertEqual(source["reason"], "")
+        self.assertGreater(time.monotonic() - seen[0][0], RETRY_S * 0.9)
+
+
+if __name__ == "__main__":
+    main()
