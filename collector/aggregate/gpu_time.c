@@ -95,6 +95,10 @@ static void account(struct gpu *gpu, struct gpu_table *table, size_t place,
     /* A device that rested long enough has steps behind it that the ring forgot. */
     if (table->step_at < oldest_step(gpu))
         table->step_at = oldest_step(gpu);
+    /* Spans of a table come in order: steps that ended before this one are done with. */
+    while (table->step_at < gpu->step_count &&
+           gpu->steps[table->step_at % gpu->step_capacity].end_ns <= span->start_ns)
+        table->step_at++;
     for (uint64_t i = table->step_at; i < gpu->step_count; i++) {
         const struct gpu_span *step = &gpu->steps[i % gpu->step_capacity];
         int64_t from = longer(step->start_ns, span->start_ns);

@@ -20,6 +20,7 @@ import { build_files } from "./panels/files.js";
 import { key_command, open_help } from "./panels/help.js";
 import { build_ops, render_ops, tab_of } from "./panels/ops.js";
 import { host_row, render_host } from "./panels/host.js";
+import { meters_row, render_meters } from "./panels/meters.js";
 import { render_slow } from "./panels/slow.js";
 import { render_start } from "./panels/start.js";
 import { render_summary } from "./panels/summary.js";
@@ -149,7 +150,7 @@ async function ask_status(signal) {
     return;
   }
   stream.watch(absolute(address("api/stream", { ...chosen(state), topics: TOPICS })));
-  if (first_status || before !== state.session) poll.now("steps", "memory", "gpu", "bottlenecks", "ops", "overhead", "ranks", "windows", "host");
+  if (first_status || before !== state.session) poll.now("steps", "memory", "gpu", "bottlenecks", "ops", "overhead", "ranks", "windows", "host", "hardware");
   else if (!(steps_before > 0) && session_of(state)?.steps > 0) poll.now("bottlenecks", "ops");
   first_status = false;
 }
@@ -175,6 +176,8 @@ const live = () => state.session !== null && !is_over(session_of(state));
 const still = () => state.view.paused !== null;
 const every = (live_ms, over_ms = null) => () => (still() ? null : live() ? live_ms : over_ms);
 const polling = () => state.connection.state === "polling";
+/** GPUs tell of themselves once a second, beside the stream; where none does, nobody asks. */
+const has_meters = () => session_of(state)?.capabilities?.some((c) => c.source === "nvml" && c.state === "active") ?? false;
 const slow_window = () => (window_of(state) === "run" ? 5000 : window_of(state) === "10min" ? 3000 : 1000);
 
 const poll = open_poll([
@@ -188,6 +191,7 @@ const poll = open_poll([
   { name: "ranks", every_ms: every(5000), ask: (signal) => ask_panel("ranks", signal, questions.ranks(state)) },
   { name: "slow", every_ms: every(5000), ask: ask_slow },
   { name: "host", every_ms: every(5000), ask: (signal) => ask_panel("host", signal, questions.host(state)) },
+  { name: "hardware", every_ms: () => (has_meters() ? every(5000)() : null), ask: (signal) => ask_panel("hardware", signal, questions.gpu(state, 2, window_of(state))) },
   { name: "windows", every_ms: every(30000), ask: (signal) => ask_panel("windows", signal, questions.windows(state)) },
   { name: "runs", every_ms: () => (state.status !== null && state.session === null ? 10000 : null), ask: (signal) => get_json("api/runs", { signal }).then((runs) => set({ ...state, runs })) },
 ]);
@@ -283,6 +287,7 @@ function draw_run(now) {
   if (changed("bottlenecks", "view", "session", "status", "refused")) render_findings(state, { actions, now });
   if (changed("ops", "bottlenecks", "view", "session", "marked")) render_ops(state, { actions });
   if (changed("host", "session")) render_host(state);
+  if (changed("hardware", "session")) render_meters(state);
   if (changed("ranks", "session")) render_ranks(state);
   if (changed("overhead", "status", "session", "refused", "asked", "windows")) render_cost_panel(state);
 }
@@ -297,7 +302,7 @@ async function show_file(id) {
 }
 
 function start() {
-  timeline = new Timeline($("lanes"), actions, host_row((open) => timeline.open_host(open)));
+  timeline = new Timeline($("lanes"), actions, el("div", {}, meters_row(), host_row((open) => timeline.open_host(open))));
   build_ops(actions, () => state);
   build_bars(() => state);
   build_cost(actions, () => state);

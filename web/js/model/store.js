@@ -14,7 +14,7 @@ export const initial = Object.freeze({
   status: null, runs: null,
   session: null, rank: null,
   series: no_series,
-  bottlenecks: null, ops: null, ranks: null, overhead: null, host: null,
+  bottlenecks: null, ops: null, ranks: null, overhead: null, host: null, hardware: null,
   lost: 0, heard_at: null, last_event_age_ms: null,
   view: Object.freeze({ ...DEFAULTS, paused: null, selection: null }),
 });
@@ -81,7 +81,7 @@ export function lost_events(session) {
 export function choose_session(state, session, rank = null) {
   if (session === state.session && rank === state.rank) return state;
   const next = {
-    ...state, session, rank, series: no_series, bottlenecks: null, ops: null, ranks: null, overhead: null, host: null, marked: null,
+    ...state, session, rank, series: no_series, bottlenecks: null, ops: null, ranks: null, overhead: null, host: null, hardware: null, marked: null,
     view: { ...state.view, session, rank, paused: null, selection: null, range: null, steps: null, pins: [] },
   };
   if (rank === null) next.rank = ranks_of(next)[0] ?? null;

@@ -11,7 +11,7 @@ const BUDGETS = [0.5, 1, 2, 5, 0];
 
 const LABELS = {
   steps: "Steps", phases: "Phases", cpu_ops: "CPU ops", ranges: "User ranges", nvtx: "NVTX", cpu_memory: "CPU memory", device_memory: "GPU memory",
-  cupti: "GPU kernels", python: "Python", framework: "Framework", stacks: "Shapes, stacks",
+  cupti: "GPU kernels", nvml: "GPU meters", python: "Python", framework: "Framework", stacks: "Shapes, stacks",
 };
 const STATES = { active: "on", yielded: "held", stolen: "taken", unavailable: "off", disabled: "off", unknown: "–" };
 

@@ -7,6 +7,7 @@ import { IDLE, PHASES } from "../model/series.js";
 import { died_at, session_of, shown_series } from "../model/store.js";
 import { IDLE_LABELS, IDLE_TOKENS, PHASE_LABELS, main_device } from "../timeline/lanes.js";
 import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
+import { energy_facts } from "./meters.js";
 
 // ------------------------------------------------------------ headline
 
@@ -106,6 +107,7 @@ function facts_of(state) {
   const series = shown_series(state);
   const busy = busy_pct(series.gpus[0]);
   if (known(busy)) out.push(["GPU busy", number(busy, 1), " %"]);
+  out.push(...energy_facts(state.hardware));
   const device = main_device(series);
   if (known(device?.peak_bytes)) {
     const [value, unit] = memory(device.peak_bytes);

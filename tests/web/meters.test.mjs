@@ -1,0 +1,39 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { energy_facts, meter_figures, meter_line, meter_name, meters_of, slowed_by } from "../../web/js/panels/meters.js";
+
+const device = (more = {}, now = {}) => ({
+  device: "cuda:0", index: 3, name: "Fake GPU", pci: "0000:3b:00.0", reason: "", mig: false, power_limit_w: 700, sm_max_mhz: 1980, total_bytes: 80 * 2 ** 30,
+  joules_per_step: 88.25, samples_per_joule: null, ecc_corrected: 0, ecc_uncorrected: 0, last_xid: null, xid_count: 0,
+  ...more, now: { power_w: 412, temperature_c: 71, sm_mhz: 1755, slowed_by: [], other_bytes: null, ...now },
+});
+
+test("the line names power, heat and clocks, and what holds them back", () => {
+  assert.equal(meter_line(device()), "412 of 700 W, 71 °C, 1,755 of 1,980 MHz, 88.3 J a step");
+  assert.match(meter_line(device({}, { slowed_by: ["power_cap", "idle", "thermal", "thermal_hardware"] })), /held back by its power limit and heat/);
+  assert.equal(slowed_by(device({}, { slowed_by: null })), "");
+});
+
+test("what is not known is left out, never 0", () => {
+  const names = meter_figures(device({}, { power_w: null })).map(([name]) => name);
+  assert.ok(!names.includes("power") && !names.includes("of other processes") && !names.includes("samples per joule"));
+  assert.deepEqual(energy_facts({ hardware: { devices: [device({}, { power_w: null })], joules_per_step: null } }), []);
+});
+
+test("a lost device, faults and MIG stand in the folded line", () => {
+  assert.equal(meter_line(device({ reason: "the GPU has fallen off the bus" })), "the GPU has fallen off the bus");
+  assert.match(meter_line(device({ last_xid: 79, xid_count: 1, ecc_uncorrected: 2, mig: true })), /2 memory errors not corrected, Xid 79 \(1 seen\), MIG/);
+});
+
+test("the job's own devices are shown, else those of the machine by their numbers there", () => {
+  const answer = { hardware: { devices: [device({ device: null, index: 0 }), device()] } };
+  assert.deepEqual(meters_of(answer).map(meter_name), ["GPU 0"]);
+  assert.deepEqual(meters_of({ hardware: { devices: [device({ device: null })] } }).map(meter_name), ["GPU 3 of the machine"]);
+  assert.deepEqual(meters_of(null), []);
+});
+
+test("the headline sums the devices of the job", () => {
+  const answer = { hardware: { devices: [device(), device({ device: "cuda:1" })], joules_per_step: 176.5, samples_per_joule: 1.45 } };
+  assert.deepEqual(energy_facts(answer), [["GPUs' power", "824", " of 1,400 W"], ["Energy", "177", " J/step, 1.45 samples/J"]]);
+});

@@ -1,0 +1,96 @@
+// What the job's GPUs say of themselves: one folded line below the lanes for each, opened with all figures.
+
+import { bytes, count, known, memory, number, percent } from "../model/format.js";
+import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
+
+const SLOWED = {
+  power_cap: "its power limit", hardware: "the board", thermal: "heat", thermal_hardware: "heat", power_brake: "the power supply",
+  sync_boost: "a slower GPU of its group", setting: "chosen clocks", display: "a display",
+};
+
+export function meters_row() {
+  return el("div", { id: "meters", hidden: true });
+}
+
+/** The job's own devices; all of the machine where nobody knows which are its. */
+export function meters_of(answer) {
+  const all = answer?.hardware?.devices ?? [];
+  const own = all.filter((device) => device.device !== null);
+  return own.length > 0 ? own : all;
+}
+
+export const meter_name = (device) => (device.device === null ? `GPU ${device.index} of the machine` : `GPU ${device.device.replace(/^\w+:/, "")}`);
+
+/** Why the clocks are not higher, in words; "" when nothing holds them back or nobody knows. */
+export function slowed_by(device) {
+  const reasons = (device.now?.slowed_by ?? []).map((reason) => SLOWED[reason]).filter(Boolean);
+  return [...new Set(reasons)].join(" and ");
+}
+
+const share = (value) => percent(100 * value, 0);
+const rate = (value) => `${bytes(value)}/s`;
+const of_total = (total, unit) => (known(total) ? ` of ${unit(total)}` : "");
+const size = (value) => memory(value).join(" ");
+
+/** All figures that are known, the most telling first: [name, text]. */
+export function meter_figures(device) {
+  const now = device.now ?? {}, out = [];
+  const push = (value, name, text) => { if (known(value)) out.push([name, text()]); };
+  push(now.power_w, "power", () => `${number(now.power_w)}${of_total(device.power_limit_w, number)} W`);
+  push(now.temperature_c, "temperature", () => `${number(now.temperature_c, 0)} °C`);
+  push(now.sm_mhz, "clock", () => `${number(now.sm_mhz, 0)}${of_total(device.sm_max_mhz, (mhz) => number(mhz, 0))} MHz`);
+  if (slowed_by(device)) out.push(["held back by", slowed_by(device)]);
+  push(now.busy_share, "a kernel runs", () => `${share(now.busy_share)} of the time`);
+  push(now.memory_busy_share, "memory moves", () => `${share(now.memory_busy_share)} of the time`);
+  push(now.used_bytes, "memory, all users", () => size(now.used_bytes) + of_total(device.total_bytes, size));
+  push(now.other_bytes, "of other processes", () => size(now.other_bytes));
+  push(device.joules_per_step, "energy per step", () => `${number(device.joules_per_step)} J`);
+  push(device.samples_per_joule, "samples per joule", () => number(device.samples_per_joule));
+  push(now.pcie_received_bytes_per_s, "PCIe in", () => rate(now.pcie_received_bytes_per_s));
+  push(now.pcie_sent_bytes_per_s, "PCIe out", () => rate(now.pcie_sent_bytes_per_s));
+  push(now.nvlink_received_bytes_per_s, "NVLink in", () => rate(now.nvlink_received_bytes_per_s));
+  push(now.nvlink_sent_bytes_per_s, "NVLink out", () => rate(now.nvlink_sent_bytes_per_s));
+  push(device.ecc_corrected, "memory errors corrected", () => count(device.ecc_corrected));
+  push(device.ecc_uncorrected, "not corrected", () => count(device.ecc_uncorrected));
+  push(device.last_xid, "last Xid", () => `${device.last_xid} (${count(device.xid_count)} seen)`);
+  if (device.pci) out.push(["PCI bus", device.pci]);
+  return out;
+}
+
+/** What is wrong stands in the folded line too. */
+export function meter_line(device) {
+  if (device.reason) return device.reason;
+  const figures = new Map(meter_figures(device));
+  const parts = ["power", "temperature", "clock"].filter((name) => figures.has(name)).map((name) => figures.get(name));
+  if (figures.has("held back by")) parts.push(`held back by ${figures.get("held back by")}`);
+  if (figures.has("energy per step")) parts.push(`${figures.get("energy per step")} a step`);
+  if (device.ecc_uncorrected > 0) parts.push(`${count(device.ecc_uncorrected)} memory errors not corrected`);
+  if (figures.has("last Xid")) parts.push(`Xid ${figures.get("last Xid")}`);
+  if (device.mig) parts.push("MIG: of the whole GPU, not of an instance");
+  return parts.join(", ");
+}
+
+/** Power and energy of all own devices for the headline's facts; nothing where one is not known. */
+export function energy_facts(answer) {
+  const own = (answer?.hardware?.devices ?? []).filter((device) => device.device !== null), out = [];
+  const sum = (value) => own.reduce((total, device) => total + (known(value(device)) ? value(device) : NaN), 0);
+  const power = sum((device) => device.now?.power_w), limit = sum((device) => device.power_limit_w);
+  if (own.length > 0 && known(power)) out.push([own.length > 1 ? "GPUs' power" : "GPU power", number(power), known(limit) ? ` of ${number(limit)} W` : " W"]);
+  const joules = answer?.hardware?.joules_per_step, samples = answer?.hardware?.samples_per_joule;
+  if (known(joules)) out.push(["Energy", number(joules), known(samples) ? ` J/step, ${number(samples)} samples/J` : " J/step"]);
+  return out;
+}
+
+export function render_meters(state) {
+  const devices = meters_of(state.hardware).filter((device) => meter_line(device) !== "");
+  set_hidden($("meters"), devices.length === 0);
+  keyed($("meters"), devices, (device) => device.index, () => el("details", { class: "host" }, el("summary", {}, el("b"), el("span", { class: "dim" })), el("dl")), (node, device) => {
+    const [summary, figures] = node.children;
+    set_text(summary.firstElementChild, meter_name(device));
+    set_text(summary.lastElementChild, meter_line(device));
+    keyed(figures, meter_figures(device), ([name]) => name, () => el("div", {}, el("dt"), el("dd")), (row, [name, text]) => {
+      set_text(row.firstElementChild, name);
+      set_text(row.lastElementChild, text);
+    });
+  });
+}
