@@ -243,7 +243,8 @@ static void sample_process(struct host *host, const struct session *session,
     uint64_t pages;
 
     if (process->state != PROCESS_RUNNING || !process->identity.same_namespace ||
-        !read_process(process, &now, &pages))
+        !read_process(process, &now, &pages) ||
+        pages == 0) /* dead, and not seen dead yet: its memory did not shrink to this */
         return;
     struct host_process_counters *before = counters_of(host, process->serial);
     double unknown = (double)NAN;
