@@ -80,6 +80,21 @@ test("without a GPU its lane and tab are absent and ops open on CPU", () => visi
   await shoot(page, "cpu-1440-light", { fullPage: true });
 }));
 
+test("one finding takes the width of its panel, at every size", () => visit("live", { width: 1024, height: 768 }, async (page) => {
+  for (const width of [1440, 1024, 640, 390]) {
+    await page.setViewportSize({ width, height: 768 });
+    await page.locator("#finding-list > li").nth(2).waitFor();
+    const [alone, list] = await page.evaluate(() => {
+      const items = document.querySelector("#finding-list").children, width_of = (node) => node.getBoundingClientRect().width;
+      for (const item of [...items].slice(1)) item.hidden = true; // drawn, looked at and undone in one go
+      const widths = [width_of(items[0]), width_of(items[0].parentElement)];
+      for (const item of items) item.hidden = false;
+      return widths;
+    });
+    assert.equal(Math.round(alone), Math.round(list), `${width} px`);
+  }
+}));
+
 test("before the first step the page waits for it", () => visit("first", {}, async (page) => {
   await page.locator("#verdict", { hasText: "Waiting for the first step." }).waitFor();
   await shoot(page, "first-1440-light");
