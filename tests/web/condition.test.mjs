@@ -60,6 +60,25 @@ test("what is over says how", () => {
   assert.deepEqual(words(badge(at({ state: "lost" }))), ["crashed", "Unreadable", "since 20:38:52"]);
 });
 
+test("an exit code is told as a failure", () => {
+  const failed = at({ state: "ended", steps: 60, end: { signal: null, exit_code: 1 } });
+  assert.deepEqual(words(badge(failed)), ["crashed", "Failed with exit code 1", "after 60 steps"]);
+  const head = verdict_of(store.receive_answer(failed, "bottlenecks", { steps: 60, step_ms: { mean: 206 } }));
+  assert.deepEqual(head, ["Failed with exit code 1. A step took 206 ms."]);
+});
+
+test("who stops a job has not crashed it", () => {
+  const by = (signal) => words(badge(at({ state: "crashed", steps: 9, end: { signal, exit_code: null } })));
+  assert.deepEqual(by(2), ["over", "Interrupted", "at step 9"]);
+  assert.deepEqual(by(15), ["over", "Terminated", "at step 9"]);
+  assert.deepEqual(by(9), ["crashed", "Crashed", "at step 9"]);
+});
+
+test("a run that ended before its first step says so", () => {
+  const failed = at({ state: "ended", steps: 0, end: { signal: null, exit_code: 2 } });
+  assert.deepEqual(verdict_of(store.receive_answer(failed, "bottlenecks", { steps: 0, step_ms: { mean: null } })), ["Failed with exit code 2 without a step."]);
+});
+
 const told = (more) => store.receive_answer(at(), "bottlenecks", { steps: 280, step_ms: { mean: 214.2 }, findings: [], ...more });
 
 test("the headline says what a step takes and what of it is avoidable", () => {

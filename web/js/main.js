@@ -2,7 +2,7 @@
 // a second.
 
 import { make_actions } from "./actions.js";
-import { page_of } from "./model/condition.js";
+import { outcome_of, page_of } from "./model/condition.js";
 import { clock, count } from "./model/format.js";
 import { parse_hash, print_hash } from "./model/hash.js";
 import { MOST_ROWS } from "./model/series.js";
@@ -247,7 +247,7 @@ function show_page() {
     for (const node of document.querySelectorAll("[data-when]")) set_hidden(node, !node.dataset.when.split(" ").includes(page));
   }
   const session = session_of(state), mean = state.bottlenecks?.step_ms?.mean;
-  const title = page !== "run" ? "trainglass" : session.state === "crashed" ? `Crashed, ${session_name(session)}` : typeof mean === "number" ? `${count(mean) === "0" ? mean.toFixed(2) : count(mean)} ms, ${session_name(session)}` : session_name(session);
+  const title = page !== "run" ? "trainglass" : session.state === "crashed" ? `${outcome_of(session)}, ${session_name(session)}` : typeof mean === "number" ? `${count(mean) === "0" ? mean.toFixed(2) : count(mean)} ms, ${session_name(session)}` : session_name(session);
   if (document.title !== title) document.title = title;
   return page;
 }

@@ -30,8 +30,19 @@ function connection_badge({ state, retry_at, reason }, now) {
   return null;
 }
 
+const STOPPED = { 1: "Hung up", 2: "Interrupted", 15: "Terminated" }; // signals by which somebody ends a job: no crash
+
+/** How a session or an earlier run ended, in a word or few: "Finished", "Failed with exit code 1", "Interrupted", "Crashed". */
+export function outcome_of({ state, end }) {
+  if (state === "ended") return end?.exit_code > 0 ? `Failed with exit code ${end.exit_code}` : "Finished";
+  if (state === "crashed") return STOPPED[end?.signal] ?? "Crashed";
+  return state === "lost" ? "Unreadable" : "Running";
+}
+
 function ended_badge(session) {
-  const steps = count(session.steps);
+  const steps = count(session.steps), title = outcome_of(session);
+  if (title.startsWith("Failed")) return { kind: "crashed", title, detail: `after ${steps} steps`, hint: "", action: "none" };
+  if (session.state === "crashed" && title !== "Crashed") return { kind: "over", title, detail: `at step ${steps}`, hint: session.reason ?? "", action: "none" };
   if (session.state === "ended") return { kind: "over", title: "Finished", detail: `${steps} steps`, hint: "", action: "none" };
   if (session.state === "crashed") return { kind: "crashed", title: "Crashed", detail: `at step ${steps}`, hint: session.reason ?? "", action: "none" };
   return { kind: "crashed", title: "Unreadable", detail: "", hint: session.reason ?? "", action: "none" };
@@ -76,8 +87,8 @@ export function verdict_of(state) {
   if (!over && !state.view.selection && steps < WARM_STEPS) {
     return steps === 0 ? ["Waiting for the first step."] : [`Warming up: ${steps === 1 ? "1 step" : `${steps} steps`}.`];
   }
-  if (typeof mean !== "number") return [state.bottlenecks === null ? " " : "No step in this window."];
-  const head = over ? `Finished. A step took ${duration_text(mean)}.` : `A step takes ${duration_text(mean)}.`;
+  if (typeof mean !== "number") return [state.bottlenecks === null ? " " : over && steps === 0 ? `${outcome_of(session)} without a step.` : "No step in this window."];
+  const head = over ? `${outcome_of(session)}. A step took ${duration_text(mean)}.` : `A step takes ${duration_text(mean)}.`;
   const avoidable = told.avoidable_ms ?? 0;
   if (!(avoidable >= 0.01 * mean)) return [over ? head : `${head} Nothing stands out.`];
   return [`${head} Up to `, { em: beside(avoidable, mean) }, over ? " of it was avoidable." : " of it is avoidable."];

@@ -1,5 +1,6 @@
 // The page before any run: the one command, other ways in, earlier runs.
 
+import { outcome_of } from "../model/condition.js";
 import { count, day, decimals, known, number, percent } from "../model/format.js";
 import { address } from "../net/api.js";
 import { $, copy_text, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
@@ -53,7 +54,6 @@ function render_watching(watching) {
   $("watching").replaceChildren(...(list.length > 0 ? ["Watching ", ...parts, "."] : []));
 }
 
-const OUTCOMES = { ended: "finished", crashed: "crashed", lost: "unreadable", running: "running" };
 const mean_of = (run) => run.step_ms?.mean ?? (known(run.step_ms) ? run.step_ms : null);
 
 /** What was kept of a run opens beside the page. */
@@ -79,6 +79,6 @@ export function render_start(state, now) {
     set_text(ms, number(mean, known(mean) && mean >= 10 ? 1 : decimals(mean)));
     set_hidden(busy, !gpu);
     set_text(busy, percent(run.gpu_busy_pct));
-    set_text(outcome, OUTCOMES[run.state] ?? run.state ?? "");
+    set_text(outcome, outcome_of(run).toLowerCase());
   });
 }
