@@ -229,6 +229,23 @@ class Trace:
                 max(0, event.self_ns - event.inside_ns)
         return dict(rows)
 
+    def kernels(self):
+        """name -> (grid and block of the longest, do they vary, occupancy)."""
+        found = collections.defaultdict(list)
+        for event in self.events:
+            if event.kind == "kernel" and "grid" in event.args:
+                found[event.name].append(event)
+        told = {}
+        for name, events in found.items():
+            longest = max(events, key=lambda event: (event.duration, -event.order))
+            shapes = {(*event.args["grid"], *event.args["block"]) for event in events}
+            known = [event for event in events if "est. achieved occupancy %" in event.args]
+            weight = sum(event.duration for event in known)
+            told[name] = (longest.args["grid"], longest.args["block"], len(shapes) > 1,
+                          float(sum(event.duration * event.args["est. achieved occupancy %"]
+                                    for event in known) / weight) if weight else None)
+        return told
+
     def stack_of(self, event):
         """Names of the Python frames around it, the innermost first."""
         if event.thread not in self.frames:

@@ -54,6 +54,7 @@ void process_free(struct process *process)
     memory_free(&process->memory);
     gpu_free(&process->gpu);
     free(process->linked);
+    free(process->kernels);
     for (uint32_t by = 0; by < GROUPS; by++)
         ops_group_free(process->groups[by]);
     series_free(&process->rss);

@@ -100,6 +100,18 @@ enum process_load {
 };
 _Static_assert(PROCESS_LOADS <= SERIES_CHANNELS, "a series holds them");
 
+/* How a kernel is launched, as a trace file says; by name. */
+struct process_kernel {
+    uint64_t count; /* launches that say it; 0 none */
+    bool varies;    /* grid or block; those here are of the longest */
+    uint32_t grid[3], block[3];
+    uint32_t registers, shared_bytes; /* most of any: per thread, per block */
+    int64_t longest_ns;
+    /* Achieved occupancy as Kineto estimates it: weighted by time. */
+    int64_t occupied_ns;
+    double occupancy_sum; /* per cent times ns */
+};
+
 struct process {
     struct process *next; /* of its session, in the order they came */
     uint32_t serial;      /* unique in the store */
@@ -133,9 +145,11 @@ struct process {
     struct process_linked *linked; /* of a file, by text; NULL where not known */
     uint32_t linked_count;
     bool linked_devices, linked_memory; /* the file tells of them */
-    struct ops_group *groups[GROUPS];   /* of a file; NULL where not asked for */
-    struct series rss;                  /* by enum process_load */
-    double rss_bytes, cpu_share;        /* NaN unknown */
+    struct process_kernel *kernels;     /* of a file, by text; NULL without */
+    uint32_t kernel_count;
+    struct ops_group *groups[GROUPS]; /* of a file; NULL where not asked for */
+    struct series rss;                /* by enum process_load */
+    double rss_bytes, cpu_share;      /* NaN unknown */
     struct process_fact facts[WIRE_FACTS];
     uint32_t fact_count;
     struct process_capability capabilities[WIRE_SOURCES];

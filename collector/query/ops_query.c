@@ -210,6 +210,7 @@ static void derive(const struct asking *asking, struct op_row *row)
     row->p50_ns = row->p95_ns = row->p99_ns = (double)NAN;
     row->device_total_ns = row->device_self_ns = (double)NAN;
     row->host_bytes = row->device_bytes = (double)NAN;
+    row->launch.occupancy_pct = (double)NAN;
 }
 
 /* Of the whole file: it is not kept step by step. */
@@ -233,6 +234,49 @@ static void add_linked(const struct asking *asking, uint32_t text, struct op_row
         row->host_bytes = (double)linked->host_bytes;
         row->device_bytes = (double)linked->device_bytes;
     }
+}
+
+/* What NVIDIA's libraries call kernels that run on tensor cores. */
+static bool uses_tensor_cores(const char *name)
+{
+    static const char *const marks[] = {"h884",        "s884",
+                                        "h1688",       "s1688",
+                                        "c1688",       "i8816",
+                                        "i16832",      "16816",
+                                        "16832",       "hmma",
+                                        "imma",        "wgmma",
+                                        "gmma",        "warpgroup",
+                                        "tensorop",    "_tcgen",
+                                        "xmma_gemm",   "xmma_implicit_gemm",
+                                        "xmma_sparse", "xmma_warp_specialized",
+                                        "flash_fwd",   "flash_bwd",
+                                        "fmha_"};
+
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+        if (strcasestr(name, marks[i]) != NULL)
+            return true;
+    return false;
+}
+
+static void add_launch(const struct asking *asking, uint32_t text, struct op_row *row)
+{
+    const struct process *process = asking->pick->process;
+    const struct process_kernel *kernel =
+        text < process->kernel_count ? &process->kernels[text] : NULL;
+
+    if (strcmp(row->kind, "kernel") != 0)
+        return;
+    row->tensor_cores = uses_tensor_cores(row->name);
+    if (kernel == NULL || kernel->count == 0)
+        return;
+    row->launch.known = true;
+    row->launch.varies = kernel->varies;
+    memcpy(row->launch.grid, kernel->grid, sizeof(kernel->grid));
+    memcpy(row->launch.block, kernel->block, sizeof(kernel->block));
+    row->launch.registers = kernel->registers;
+    row->launch.shared_bytes = kernel->shared_bytes;
+    if (kernel->occupied_ns > 0)
+        row->launch.occupancy_pct = kernel->occupancy_sum / (double)kernel->occupied_ns;
 }
 
 static const char *kind_name(enum ops_kind kind)
@@ -288,6 +332,8 @@ static void compact(struct asking *asking, struct ops_answer *answer)
         derive(asking, &sum->answer);
         if (!accelerator)
             add_linked(asking, ops->rows[i].text, &sum->answer);
+        else
+            add_launch(asking, ops->rows[i].text, &sum->answer);
         sum->answer.min_ns = (double)sum->min_ns;
         sum->answer.max_ns = (double)sum->max_ns;
         if (overflow) {

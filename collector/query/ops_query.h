@@ -31,6 +31,13 @@ enum ops_sort {
     OPS_SORTS,
 };
 
+/* Of a kernel: how it is launched. Not known is 0, occupancy_pct NaN. */
+struct op_launch {
+    bool known, varies; /* grid and block are those of the longest launch */
+    uint32_t grid[3], block[3], registers, shared_bytes;
+    double occupancy_pct;
+};
+
 struct op_row {
     const char *name; /* clean UTF-8, at most 4,096 bytes */
     /* Shapes, stack (frames between ;, innermost first) or module; "" none. */
@@ -53,6 +60,8 @@ struct op_row {
     double per_step_half_ns;
     uint64_t recorded_count;
     int64_t recorded_total_ns; /* exact */
+    struct op_launch launch;
+    bool tensor_cores; /* as far as a kernel's name tells */
 };
 
 struct ops_request {

@@ -60,6 +60,35 @@ static void add_interval(cJSON *op, const struct op_row *row)
     cJSON_AddItemToArray(ends, json_value_ms(row->per_step_ns + row->per_step_half_ns));
 }
 
+static void add_triple(cJSON *op, const char *key, const struct op_row *row,
+                       const uint32_t numbers[3])
+{
+    cJSON *list = row->launch.known ? cJSON_AddArrayToObject(op, key)
+                                    : cJSON_AddNullToObject(op, key);
+
+    for (int i = 0; row->launch.known && i < 3; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateNumber(numbers[i]));
+}
+
+/* Of kernels alone. */
+static void add_launch(cJSON *op, const struct op_row *row)
+{
+    const struct op_launch *launch = &row->launch;
+    double unknown = (double)NAN;
+
+    if (row->kind == NULL || strcmp(row->kind, "kernel") != 0)
+        return;
+    add_triple(op, "grid", row, launch->grid);
+    add_triple(op, "block", row, launch->block);
+    if (launch->known)
+        cJSON_AddBoolToObject(op, "launch_varies", launch->varies);
+    json_number(op, "registers", launch->known ? launch->registers : unknown);
+    json_number(op, "shared_memory_bytes",
+                launch->known ? launch->shared_bytes : unknown);
+    json_share(op, "occupancy_pct", launch->occupancy_pct);
+    cJSON_AddBoolToObject(op, "tensor_cores", row->tensor_cores);
+}
+
 cJSON *op_json(const struct op_row *row)
 {
     cJSON *op = cJSON_CreateObject();
@@ -86,6 +115,7 @@ cJSON *op_json(const struct op_row *row)
     json_share(op, "error_pct", row->error_pct);
     json_count(op, "recorded_count", row->recorded_count);
     json_ms(op, "recorded_total_ms", (double)row->recorded_total_ns);
+    add_launch(op, row);
     return op;
 }
 

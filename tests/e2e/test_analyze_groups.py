@@ -38,6 +38,29 @@ class RealTraces(unittest.TestCase, Agreement):
                 with self.subTest(f"{path.name[:40]} {by} {frames}"):
                     self.agree(path, trace, by, frames)
 
+    def test_kernels_have_the_launch_shapes_and_occupancy_of_a_plain_reading(self):
+        seen = 0
+        for path in sorted(TRACES.glob("*.json.gz")):
+            truth = trace_reference.Trace(str(path)).kernels()
+            rows = json.loads(analyze(path, "--json").stdout)["ops"]["cuda"]
+            for row in rows:
+                if row["kind"] != "kernel" or row["name"] not in truth:
+                    continue
+                grid, block, varies, occupancy = truth[row["name"]]
+                self.assertEqual((row["grid"], row["block"], row["launch_varies"]),
+                                 (grid, block, varies))
+                if occupancy is not None:
+                    self.assertAlmostEqual(row["occupancy_pct"], occupancy, 3)
+                seen += 1
+        self.assertGreater(seen, 100)
+
+    def test_a_gemm_of_the_h100_runs_on_tensor_cores_and_an_addition_does_not(self):
+        rows = json.loads(analyze(next(TRACES.glob("*Qwen*")), "--json").stdout)["ops"]["cuda"]
+        on = {row["name"]: row["tensor_cores"] for row in rows if row["kind"] == "kernel"}
+        self.assertTrue(all(flag for name, flag in on.items() if "xmma_gemm" in name))
+        self.assertFalse(any(flag for name, flag in on.items() if "elementwise" in name))
+        self.assertIn(True, on.values())
+
     def test_device_time_and_memory_are_told_for_each_group_and_add_up(self):
         path = next(TRACES.glob("*gaunernst*"))
         plain = {row["name"]: row for row in json.loads(
@@ -142,6 +165,33 @@ class Command(unittest.TestCase):
         path = self.write(*self.EVENTS)
         for group in ("colour", "stack:0", "stack:x", "stack:65", "shape:2", "stack:", ""):
             analyze(path, "--group", group, code=2)
+
+
+class Pairs(Command):
+    def read(self, *events):
+        return json.loads(analyze(self.write(*events), "--json").stdout)
+
+    def test_ranges_whose_begin_and_end_are_apart_are_ranges(self):
+        answer = self.read(
+            {"ph": "B", "name": "outer", "ts": 0}, {"ph": "B", "name": "inner", "ts": 10},
+            {"ph": "B", "name": "elsewhere", "ts": 11, "tid": 2},
+            {"ph": "E", "name": "inner", "ts": 30}, {"ph": "E", "ts": 100},
+            {"ph": "E", "ts": 14, "tid": 2})
+        self.assertEqual({row["name"]: (row["count"], row["total_ms"], row["self_ms"])
+                          for row in answer["ops"]["cpu"]},
+                         {"outer": (1, 0.1, 0.08), "inner": (1, 0.02, 0.02),
+                          "elsewhere": (1, 0.003, 0.003)})
+        self.assertEqual(answer["skipped"]["count"], 0)
+
+    def test_a_begin_or_an_end_alone_is_counted_with_its_place(self):
+        answer = self.read({"ph": "E", "name": "a", "ts": 1}, {"ph": "B", "name": "b", "ts": 2},
+                           {"name": "c", "ts": 3, "dur": 1}, {"ph": "B", "name": "d", "ts": 9},
+                           {"ph": "E", "name": "d", "ts": 5})
+        self.assertEqual([row["name"] for row in answer["ops"]["cpu"]], ["c"])
+        self.assertEqual({part["reason"]: part["count"]
+                          for part in answer["skipped"]["reasons"]},
+                         {"a begin without its end, or the other way round (B, E)": 2,
+                          "an impossible time or duration": 1})
 
 
 class Serve(harness.TrainglassTest):

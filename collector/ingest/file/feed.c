@@ -307,6 +307,27 @@ static void give_linked(struct feeding *feeding)
     process->linked_memory = file->allocations.count > 0;
 }
 
+static void give_kernels(struct feeding *feeding)
+{
+    struct file *file = feeding->file;
+    struct process *process = feeding->texts.process;
+    uint32_t texts = texts_count(process->texts);
+    struct process_kernel *kernels =
+        file->kernel_count == 0 ? NULL : calloc(texts, sizeof(*kernels));
+
+    if (kernels == NULL)
+        return;
+    for (uint32_t name = 1; name < file->kernel_count; name++) {
+        uint32_t text =
+            file->kernels[name].count == 0 ? 0 : file_text(&feeding->texts, name);
+
+        if (text != 0 && text < texts)
+            kernels[text] = file->kernels[name];
+    }
+    process->kernels = kernels;
+    process->kernel_count = texts;
+}
+
 /* Keys to texts: several may be one. */
 static void give_group(struct feeding *feeding, enum group_by by)
 {
@@ -378,6 +399,7 @@ int file_feed(struct file *file, struct store *store, struct process *process)
         pthread_rwlock_wrlock(&store->lock);
         file_fold_memory(file, &feeding.texts);
         give_linked(&feeding);
+        give_kernels(&feeding);
         for (uint32_t by = 0; by < GROUPS; by++)
             if (process->groups[by] != NULL)
                 give_group(&feeding, by);

@@ -33,7 +33,7 @@ enum file_skip {
     FILE_SKIP_UNFINISHED, /* "finished": false: its duration means nothing */
     FILE_SKIP_DURATION,   /* negative, or longer than eleven days */
     FILE_SKIP_CATEGORY,   /* a category that we do not know, or none */
-    FILE_SKIP_PAIRS,      /* B and E: begin and end apart */
+    FILE_SKIP_PAIRS,      /* a B without its E, an E without its B */
     FILE_SKIP_LIMIT,      /* beyond FILE_EVENTS_MAX, or of too many threads */
     FILE_SKIPS,
 };

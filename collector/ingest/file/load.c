@@ -16,7 +16,7 @@ const char *file_skip_text(enum file_skip skip)
         [FILE_SKIP_UNFINISHED] = "not finished when the recording ended",
         [FILE_SKIP_DURATION] = "an impossible time or duration",
         [FILE_SKIP_CATEGORY] = "a category that is not known",
-        [FILE_SKIP_PAIRS] = "begin and end apart (B, E)",
+        [FILE_SKIP_PAIRS] = "a begin without its end, or the other way round (B, E)",
         [FILE_SKIP_LIMIT] = "more events or threads than fit",
     };
 
@@ -37,6 +37,8 @@ static void release(struct file *file)
     free(file->foreground.items);
     free(file->links);
     free(file->linked);
+    free(file->kernels);
+    file_free_pairs(file);
     file_details_free(file->details);
     free(file);
 }
@@ -70,6 +72,7 @@ static int read_all(struct file *file, struct trace_reader *reader,
         if (request->on_start != NULL)
             request->on_end(request->user);
     }
+    file_end_pairs(file);
     note_report(reader, file->result);
     return file->out_of_memory ? -ENOMEM : error;
 }

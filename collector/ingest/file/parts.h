@@ -107,6 +107,9 @@ struct file {
     uint32_t link_mask;
     struct process_linked *linked; /* by name */
     uint32_t linked_count;
+    struct process_kernel *kernels; /* by name */
+    uint32_t kernel_count;
+    struct file_begins *begins;   /* of B without its E so far; NULL none */
     struct file_details *details; /* NULL: not asked for */
     uint32_t groups;              /* bits of 1 << enum group_by */
     uint64_t held;                /* events in memory */
@@ -122,6 +125,16 @@ ALWAYS_INLINE int64_t file_sum(int64_t a, int64_t b)
 
 /* Room for one more; NULL when out of memory (noted in the file). */
 void *file_list_add(struct file *file, struct file_list *list, size_t size);
+
+/* Launch shapes of a kernel, where the event tells them. */
+void file_take_kernel(struct file *file, const struct trace_event *event);
+
+/* Begin and end apart: true and *event is the whole range when this was an end. */
+bool file_take_pair(struct file *file, struct trace_event *event);
+void file_end_pairs(struct file *file); /* what never ended is counted */
+void file_free_pairs(struct file *file);
+
+void file_skip(struct file *file, uint64_t offset, enum file_skip reason);
 
 /* The callback of the reader. */
 bool file_take(void *user, struct trace_event *events, uint32_t count);

@@ -101,13 +101,18 @@ enum file_name file_name_kind(struct file *file, uint32_t name)
     return file->kinds[name];
 }
 
-static void skip(struct file *file, const struct trace_event *event,
-                 enum file_skip reason)
+void file_skip(struct file *file, uint64_t offset, enum file_skip reason)
 {
     struct file_result *result = file->result;
 
     if (result->skipped[reason]++ == 0)
-        result->first_offset[reason] = event->offset;
+        result->first_offset[reason] = offset;
+}
+
+static void skip(struct file *file, const struct trace_event *event,
+                 enum file_skip reason)
+{
+    file_skip(file, event->offset, reason);
 }
 
 /* NULL when there are too many. */
@@ -351,6 +356,7 @@ static void take_range(struct file *file, const struct trace_event *event)
         return;
     case TRACE_KERNEL:
         take_work(file, event, EVENT_KERNEL);
+        file_take_kernel(file, event);
         return;
     case TRACE_MEMCPY:
         take_work(file, event, EVENT_MEMCPY);
@@ -370,8 +376,11 @@ static void take_range(struct file *file, const struct trace_event *event)
     }
 }
 
-static void take(struct file *file, const struct trace_event *event)
+static void take(struct file *file, struct trace_event *event)
 {
+    if (UNLIKELY(event->phase == 'B' || event->phase == 'E') &&
+        !file_take_pair(file, event))
+        return;
     if (UNLIKELY(event->time_ns > FILE_TIME_MAX_NS ||
                  event->time_ns < -FILE_TIME_MAX_NS)) {
         skip(file, event, FILE_SKIP_DURATION);
@@ -388,8 +397,6 @@ static void take(struct file *file, const struct trace_event *event)
             take_allocation(file, event);
     } else if (event->phase == 'M') {
         take_metadata(file, event);
-    } else if (event->phase == 'B' || event->phase == 'E') {
-        skip(file, event, FILE_SKIP_PAIRS);
     }
 }
 

@@ -153,16 +153,26 @@ static void print_detail(const struct ops_answer *ops, const struct op_row *row,
     }
 }
 
+static bool any_launch(const struct ops_answer *ops)
+{
+    for (uint32_t i = 0; i < ops->row_count; i++)
+        if (ops->rows[i].launch.known)
+            return true;
+    return false;
+}
+
 static void print_ops(const struct ops_answer *ops, bool accelerator, uint32_t columns)
 {
-    uint32_t name = columns - (accelerator ? 43 : 52);
+    bool launches = any_launch(ops);
+    uint32_t name = columns - (accelerator ? 43 : 52) - (launches ? 9 : 0);
 
     if (ops->row_count == 0)
         return;
     printf("\n");
     terminal_cell(accelerator ? "Device ops" : "CPU ops", name + 2);
     if (accelerator)
-        printf("  %8s %11s %9s %6s\n", "calls", "total ms", "mean us", "share");
+        printf("  %8s %11s %9s %6s%s\n", "calls", "total ms", "mean us", "share",
+               launches ? "  occup." : "");
     else
         printf("  %8s %10s %10s %10s %6s\n", "calls", "self ms", "total ms",
                "device ms", "share");
@@ -180,7 +190,13 @@ static void print_ops(const struct ops_answer *ops, bool accelerator, uint32_t c
             terminal_ms(row->total_ns, 11);
         printf(" ");
         if (accelerator) {
-            printf("%9.1f %5.1f%%\n", row->mean_ns / 1000, 100 * row->share);
+            printf("%9.1f %5.1f%%", row->mean_ns / 1000, 100 * row->share);
+            if (!isnan(row->launch.occupancy_pct))
+                printf(" %4.0f %%%s", row->launch.occupancy_pct,
+                       row->tensor_cores ? " T" : "");
+            else if (row->tensor_cores && launches)
+                printf("        T");
+            putchar('\n');
             continue;
         }
         terminal_ms(row->total_ns, 10);
@@ -189,6 +205,8 @@ static void print_ops(const struct ops_answer *ops, bool accelerator, uint32_t c
         printf(" %5.1f%%\n", 100 * row->share);
         print_detail(ops, row, columns);
     }
+    if (launches)
+        puts("  T: on tensor cores, as far as the name tells");
     if (ops->other_ops > 0) {
         printf("  and %u more: ", ops->other_ops);
         terminal_ms(ops->other.self_ns, 0);
