@@ -199,6 +199,52 @@ static void delete_segment(const struct neighbours *neighbours,
     }
 }
 
+static bool has_segment(const struct neighbours *neighbours, const char *id)
+{
+    for (uint32_t i = 0; i < neighbours->count; i++)
+        if (neighbours->list[i].bytes > 0 &&
+            generation_of(neighbours->list[i].session, id) != 0)
+            return true;
+    return false;
+}
+
+/* How a command ended is told beside its segments. A note without them, of a session
+ * that went or of a command that never trained, is of no use to anybody. */
+static void drop_notes(const struct neighbours *neighbours)
+{
+    int directory = fcntl(neighbours->directory, F_DUPFD_CLOEXEC, 0);
+    DIR *stream = directory < 0 ? NULL : fdopendir(directory);
+    struct dirent *entry;
+
+    if (stream == NULL && directory >= 0)
+        close(directory);
+    if (stream == NULL || neighbours->count == NEIGHBOURS_MAX)
+        goto out; /* not all were seen */
+    rewinddir(stream);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours alone */
+    while ((entry = readdir(stream)) != NULL) {
+        char id[WIRE_TEXT];
+        struct stat status;
+        int fd;
+
+        if (!ends_with(entry->d_name, ".end") ||
+            strlen(entry->d_name) - 4 >= sizeof(id))
+            continue;
+        (void)snprintf(id, sizeof(id), "%.*s", (int)(strlen(entry->d_name) - 4),
+                       entry->d_name);
+        fd = has_segment(neighbours, id)
+                 ? -1
+                 : open_ours(neighbours->directory, entry->d_name, &status);
+        if (fd < 0)
+            continue;
+        (void)unlinkat(neighbours->directory, entry->d_name, 0);
+        close(fd);
+    }
+out:
+    if (stream != NULL)
+        closedir(stream);
+}
+
 static bool session_alive(const struct neighbours *neighbours, const char *session)
 {
     for (uint32_t i = 0; i < neighbours->count; i++)
@@ -269,5 +315,6 @@ uint32_t neighbours_clean(struct neighbours *neighbours, uint64_t bytes_max,
         unfolded += !one->folded;
         won += remove_one(neighbours, one);
     }
+    drop_notes(neighbours);
     return unfolded;
 }

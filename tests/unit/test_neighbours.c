@@ -176,6 +176,35 @@ static void of_many_ended_sessions_that_are_folded_four_stay(void **state)
     assert_int_equal(segments_count(segments_directory, ".done"), 4);
 }
 
+/* What `trainglass run` writes when its command has ended. */
+static void note(const char *session)
+{
+    char path[320];
+
+    (void)snprintf(path, sizeof(path), "%s/%s.end", segments_directory, session);
+    close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+}
+
+static void the_note_of_an_end_goes_with_its_session(void **state)
+{
+    (void)state;
+    char gone[WIRE_TEXT], stays[WIRE_TEXT], last[WIRE_TEXT];
+
+    (void)setenv("TRAINGLASS_SESSION", "first", 1);
+    live_and_end("0", gone);
+    (void)setenv("TRAINGLASS_SESSION", "second", 1);
+    live_and_end("0", stays);
+    live_and_end("0", last); /* its second generation */
+    (void)unsetenv("TRAINGLASS_SESSION");
+    note(gone);
+    note(stays);
+    note("never-trained");
+    assert_int_equal(clean_up(UINT64_MAX, 0), 0);
+    assert_int_equal(segments_count(segments_directory, ".end"), 2);
+    assert_int_equal(clean_up(UINT64_MAX, UINT64_MAX), 3);
+    assert_int_equal(segments_count(segments_directory, ".end"), 0);
+}
+
 static void when_space_is_short_unfolded_ones_go_and_are_counted(void **state)
 {
     (void)state;
@@ -290,6 +319,7 @@ int main(void)
         cmocka_unit_test_teardown(without_a_launcher_each_process_is_a_session, clean),
         cmocka_unit_test_teardown(of_many_ended_sessions_that_are_folded_four_stay,
                                   clean),
+        cmocka_unit_test_teardown(the_note_of_an_end_goes_with_its_session, clean),
         cmocka_unit_test_teardown(when_space_is_short_unfolded_ones_go_and_are_counted,
                                   clean),
         cmocka_unit_test_teardown(the_newest_ended_session_stays_whatever_it_takes,
