@@ -59,6 +59,8 @@ static cJSON *refused(struct api_call *call, const struct status_process *proces
     char remedy[64];
     cJSON *body = api_error(call, 409, NULL, reason);
 
+    if (process->state != PROCESS_RUNNING)
+        return body; /* nothing can be done, and its pid may be another's */
     (void)snprintf(remedy, sizeof(remedy), "py-spy dump --pid %u", process->pid);
     json_text(body, "remedy", remedy);
     return body;

@@ -73,7 +73,7 @@ class StacksTest(TrainglassTest):
         wait_for(lambda: get_json(self.port, "/api/status")["sessions"][0]["state"] != "running",
                  "the end to be seen")
         status, answer = self.post("/api/stacks")
-        self.assertEqual((status, answer["error"]), (409, "the process does not run"))
+        self.assertEqual((status, answer), (409, {"error": "the process does not run"}))
 
 
 if __name__ == "__main__":
