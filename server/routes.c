@@ -193,7 +193,8 @@ static void serve_api(struct http_call *call, void *context)
         return;
     }
     /* The lists of files and windows change after the tables did. */
-    if (request->tag == TRACES || request->tag == WINDOWS || request->method == HTTP_HEAD || http_closes(call) ||
+    if (request->tag == TRACES || request->tag == WINDOWS ||
+        request->method == HTTP_HEAD || http_closes(call) ||
         snprintf(key, sizeof(key), "%d%s?%s", request->accepts_gzip, request->path,
                  request->query != NULL ? request->query : "") >= (int)sizeof(key)) {
         answer_api(call, parts, NULL, NULL);
@@ -240,6 +241,18 @@ static void answer_report(struct http_call *call, const cJSON *report,
     free(text);
 }
 
+/* To be read instead of sent: json_text() writes foreign texts down at once, and cJSON
+ * gives none of those back. Takes `document`. */
+static cJSON *readable(cJSON *document)
+{
+    char *text = document == NULL ? NULL : cJSON_PrintUnformatted(document);
+    cJSON *whole = text == NULL ? NULL : cJSON_Parse(text);
+
+    cJSON_free(text);
+    cJSON_Delete(document);
+    return whole;
+}
+
 static void serve_report(struct http_call *call, void *context)
 {
     struct parts *parts = context;
@@ -253,7 +266,7 @@ static void serve_report(struct http_call *call, void *context)
         serve_api(call, context);
         return;
     }
-    report = api_report(&one);
+    report = readable(api_report(&one));
     if (report != NULL && one.status == 200)
         answer_report(call, report, format);
     else
