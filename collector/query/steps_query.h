@@ -29,6 +29,7 @@ struct steps_summary {
     double phase_share[EVENT_PHASES], other_share; /* of the summed step time */
     /* 95 % intervals; NaN where too few steps say nothing. Of a mean: half of it. */
     double phase_error_ns[EVENT_PHASES], other_error_ns;
+    double computing_error_ns; /* of the step without its wait for data */
     double p95_low_ns, p95_high_ns;
     double steps_per_s;   /* of the window's span */
     double samples_per_s; /* NaN where samples are not told */

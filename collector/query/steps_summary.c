@@ -39,6 +39,7 @@ void parts_clear_summary(struct steps_summary *summary)
                                       .other_ns = nan,
                                       .other_share = nan,
                                       .other_error_ns = nan,
+                                      .computing_error_ns = nan,
                                       .p95_low_ns = nan,
                                       .p95_high_ns = nan,
                                       .steps_per_s = nan,
@@ -119,7 +120,8 @@ static void add_part_errors(const struct pick *pick, enum part part, bool all,
                             struct steps_summary *summary)
 {
     const struct steps *steps = &pick->process->steps;
-    struct numbers_series parts[EVENT_PHASES] = {{0}}, other = {0}, whole = {0};
+    struct numbers_series parts[EVENT_PHASES] = {{0}}, other = {0}, whole = {0},
+                          computing = {0};
     uint32_t count, first = pick_steps(pick, &count);
 
     for (uint32_t i = first; i < first + count; i++) {
@@ -131,12 +133,16 @@ static void add_part_errors(const struct pick *pick, enum part part, bool all,
             known_add(&parts[phase], step_phase_ns(step, phase));
         known_add(&other, step_other_ns(step));
         known_add(&whole, (double)step->duration_ns);
+        known_add(&computing,
+                  (double)step->duration_ns - step_phase_ns(step, EVENT_PHASE_DATA));
     }
     for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
         summary->phase_error_ns[phase] = numbers_series_error(
             &parts[phase], all ? summary->count : parts[phase].count);
     summary->other_error_ns =
         numbers_series_error(&other, all ? summary->count : other.count);
+    summary->computing_error_ns =
+        numbers_series_error(&computing, all ? summary->count : computing.count);
     summary->error_pct =
         100 * numbers_series_error(&whole, all ? summary->count : whole.count) /
         summary->mean_ns;

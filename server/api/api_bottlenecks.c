@@ -3,6 +3,7 @@
 #include "api/json.h"
 #include "judge/judge.h"
 #include "query/bottlenecks_query.h"
+#include "query/what_if.h"
 
 static void add_step(cJSON *body, const struct steps_summary *train)
 {
@@ -42,6 +43,21 @@ static void add_peaks(cJSON *body, const struct bottlenecks_answer *answer)
     }
 }
 
+static void add_what_if(cJSON *body, const struct bottlenecks_answer *answer)
+{
+    cJSON *list = cJSON_AddArrayToObject(body, "what_if"), *one;
+    struct what_if hidden;
+
+    if (!what_if_data_hidden(answer, &hidden))
+        return;
+    one = cJSON_CreateObject();
+    json_text(one, "id", "data-hidden");
+    json_text(one, "title", "With data loading hidden");
+    json_ms(one, "step_ms_low", hidden.low_ns);
+    json_ms(one, "step_ms_high", hidden.high_ns);
+    cJSON_AddItemToArray(list, one);
+}
+
 cJSON *bottlenecks_judged_json(const struct bottlenecks_answer *answer,
                                const struct judgement *judgement)
 {
@@ -55,6 +71,7 @@ cJSON *bottlenecks_judged_json(const struct bottlenecks_answer *answer,
     add_phases(body, &answer->steps.train);
     json_percent(body, "dataloader_time_pct", answer->dataloader_share);
     add_findings_json(body, judgement, &answer->head);
+    add_what_if(body, answer);
     cJSON_AddItemToObject(body, "top_cpu_ops", ops_list_json(&answer->cpu));
     cJSON_AddItemToObject(body, "top_cuda_ops", ops_list_json(&answer->cuda));
     add_peaks(body, answer);

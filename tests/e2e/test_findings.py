@@ -1,4 +1,5 @@
 """Findings of a live job: they appear, are fixed, and are what the user says of them."""
+import statistics
 import unittest
 
 from harness import get, wait_for
@@ -49,6 +50,23 @@ class LifeTest(FindingTest):
         self.assertAlmostEqual(sum(f["avoidable_ms"] for f in answer["findings"]),
                                answer["avoidable_ms"], places=4)
         self.assertLessEqual(answer["avoidable_ms"], answer["step_ms"]["mean"])
+
+
+class WhatIfTest(FindingTest):
+    def test_the_steps_without_a_stall_take_what_was_said_of_all(self):
+        # Every second batch is late; the others are the truth, whatever the machine does.
+        self.live("--seconds", 120, "--step-ms", 0, "--stall-every", 2, "--stall-ms", 6)
+        wait_for(lambda: self.steps_so_far() >= 340, "steps with and without")
+        [hidden] = self.ask("/api/bottlenecks?window=20-319")["what_if"]
+        self.assertEqual(hidden["id"], "data-hidden")
+        rows = self.ask("/api/steps?window=20-319")["steps"]
+        calm = [row["duration_ms"] for row in rows
+                if not row["validation"] and row["number"] % 2 == 0]
+        self.assertGreater(len(calm), 140)
+        truth = statistics.mean(calm)
+        error = 3 * statistics.stdev(calm) / len(calm) ** 0.5
+        self.assertGreater(truth + error, hidden["step_ms_low"])
+        self.assertLess(truth - error, hidden["step_ms_high"])
 
 
 class VerdictTest(FindingTest):

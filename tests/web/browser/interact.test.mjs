@@ -250,6 +250,7 @@ test("j and k walk the findings, enter opens one", () => visit("live", async (pa
 test("prices carry their intervals, a risk has no price, what was fixed says since when", () => visit("fixed", async (page) => {
   await page.locator("#finding-list li .range", { hasText: /^9\.8 to 11\.4 ms$/ }).waitFor();
   await page.locator("#fixed-list li", { hasText: "Fixed since step 12,512" }).filter({ hasText: "6.13 ms" }).waitFor();
+  await page.locator("#what-if", { hasText: /^With data loading hidden, a step would take \d+ to \d+ ms\.$/ }).waitFor();
   await page.locator("#more-findings").click();
   await page.locator("#finding-list li", { hasText: "memory is nearly full" }).locator(".price", { hasText: "Risk" }).waitFor();
 }));

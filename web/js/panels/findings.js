@@ -1,7 +1,7 @@
 // What to fix first: each finding with its price, its evidence, one line of advice. They change
 // places at most every 5 s, and never under the pointer or the focus.
 
-import { count, known, number, percent } from "../model/format.js";
+import { count, decimals, known, number, percent } from "../model/format.js";
 import { session_of } from "../model/store.js";
 import { $, el, keyed, set_hidden, set_text, with_code } from "../ui/dom.js";
 import { render_verdicts, update_verdict, verdict_form } from "./verdict.js";
@@ -107,6 +107,14 @@ function update(node, finding, { step_ms, top, places }) {
   what.querySelector(".told").replaceChildren(...more_of(finding));
 }
 
+/** "With data loading hidden, a step would take 173 to 178 ms."; "" where nothing is known. */
+export function what_if_text(told) {
+  const { title, step_ms_low: low, step_ms_high: high } = told?.what_if?.[0] ?? {};
+  if (!title || !known(low) || !known(high)) return "";
+  const [from, to] = [number(low, decimals(high)), number(high)];
+  return `${title}, a step would take ${from === to ? to : `${from} to ${to}`} ms.`;
+}
+
 function empty_text(state) {
   if (state.bottlenecks === null) return " ";
   const steps = state.bottlenecks.steps ?? 0;
@@ -140,6 +148,9 @@ export function render_findings(state, { actions, now }) {
   set_hidden($("finding-empty"), shown.length > 0);
   set_text($("finding-empty"), empty_text(state));
   keyed(list, shown, (f) => f.id, (f) => create(f, actions), (node, f) => update(node, f, { step_ms, top, places }));
+  const hidden = what_if_text(state.bottlenecks);
+  set_hidden($("what-if"), hidden === "");
+  set_text($("what-if"), hidden);
   render_verdicts(state.bottlenecks, actions, state.refused?.finding);
   const rest = sorted.slice(most);
   const more = $("more-findings");

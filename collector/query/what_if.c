@@ -1,0 +1,37 @@
+#include "query/what_if.h"
+
+#include <math.h>
+
+static double busy_of(const struct gpu_device *device)
+{
+    double busy = 0;
+
+    for (uint32_t i = 0; i < GPU_USES; i++)
+        busy += device->use_ns[i];
+    return busy;
+}
+
+bool what_if_data_hidden(const struct bottlenecks_answer *summary,
+                         struct what_if *answer)
+{
+    const struct steps_summary *train = &summary->steps.train;
+    double data = train->phase_ns[EVENT_PHASE_DATA], step = train->mean_ns;
+    double low = step - data, won = data, error = train->computing_error_ns;
+
+    if (!(data / step >= WHAT_IF_SHARE) || isnan(error))
+        return false;
+    for (uint32_t i = 0; i < summary->gpu.device_count; i++) {
+        const struct gpu_device *device = &summary->gpu.devices[i];
+        double busy = busy_of(device), idle = device->idle_ns[GPU_IDLE_DATA];
+
+        if (isnan(busy) || isnan(idle))
+            continue;
+        low = busy > low ? busy : low;
+        won = idle < won ? idle : won;
+    }
+    low = low < step ? low : step;
+    answer->high_ns = step - won > low ? step - won : low;
+    answer->high_ns += error;
+    answer->low_ns = low - error > 0 ? low - error : 0;
+    return true;
+}

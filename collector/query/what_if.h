@@ -1,0 +1,32 @@
+/* What a step would take if something in it were gone.
+ *
+ * A step is as long as the longest of its chains: the host's, which waits for the next
+ * batch, calls and launches, and each device's, which works or idles. Without its wait
+ * for data the host's chain is shorter by all of it, a device's only by what that device
+ * idled for it: a queue that is still full hides the rest. So
+ *
+ *     at least   the host without its wait, and no less than a device is busy
+ *     at most    the step without what its devices idled for data
+ *
+ * Where no device is known the host's chain is all there is, and the two are one.
+ */
+#ifndef QUERY_WHAT_IF_H
+#define QUERY_WHAT_IF_H
+
+#include <stdbool.h>
+
+#include "query/bottlenecks_query.h"
+
+struct what_if {
+    double low_ns, high_ns; /* of the mean step, with the steps' own spread */
+};
+
+/* With data loading hidden. False where that says nothing: the wait is not known, is
+ * less than WHAT_IF_SHARE of a step, or the steps are too few for an interval. */
+MUST_CHECK bool what_if_data_hidden(const struct bottlenecks_answer *summary,
+                                    struct what_if *answer);
+
+/* Less is not worth a sentence. */
+#define WHAT_IF_SHARE 0.01
+
+#endif
