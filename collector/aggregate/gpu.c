@@ -169,6 +169,8 @@ static void fold_work(struct gpu *gpu, const struct texts *texts,
     }
     table->works++;
     table->late += item.start_ns < table->gap_end_ns;
+    if (!kernel)
+        gpu_work_move(&table->work, event, more);
     table->items[table->item_count++] = item;
 }
 

@@ -33,6 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "aggregate/gpu_work.h"
 #include "aggregate/texts.h"
 #include "wire/event.h"
 
@@ -69,6 +70,7 @@ struct gpu_item { /* a kernel, copy or memset */
     uint64_t correlation; /* 0 none */
     uint32_t stream;
     uint8_t use; /* enum gpu_use */
+    bool begun;  /* a part of it is final */
 };
 
 struct gpu_span {
@@ -86,10 +88,11 @@ struct gpu_table {
     struct gpu_cell *steps;   /* [step_capacity of the gpu], as gpu.steps */
     uint64_t step_at;         /* steps before it ended before the cursor */
     struct gpu_cell *buckets; /* [GPU_BUCKETS] */
-    int64_t gap_end_ns; /* of the last gap that is final */
+    int64_t gap_end_ns;       /* of the last gap that is final */
     /* Of the work that came: in all; without memory; and of that which began in what was
      * final as a gap already: its time before that gap's end counts as idle. */
     uint64_t works, refused, late;
+    struct gpu_work work;
 };
 
 /* What the host did, by what an idle device would wait for. */

@@ -190,18 +190,26 @@ void gpu_launch_add(struct gpu *gpu, uint64_t correlation, int64_t start_ns)
     ways[0] = (struct gpu_launch){.correlation = correlation, .start_ns = start_ns};
 }
 
+int64_t gpu_launched_ns(const struct gpu *gpu, uint64_t correlation)
+{
+    if (correlation == 0 || gpu->launches == NULL)
+        return INT64_MIN;
+    const struct gpu_launch *ways = ways_of(gpu, correlation);
+
+    for (uint32_t i = 0; i < WAYS; i++)
+        if (ways[i].correlation == correlation)
+            return ways[i].start_ns;
+    return INT64_MIN;
+}
+
 /* Was it queued before the gap began? */
 static bool was_queued(const struct gpu *gpu, const struct gpu_span *gap,
                        const struct gpu_item *next)
 {
-    if (next == NULL || next->correlation == 0 || gpu->launches == NULL)
-        return false;
-    const struct gpu_launch *ways = ways_of(gpu, next->correlation);
+    int64_t launched =
+        next != NULL ? gpu_launched_ns(gpu, next->correlation) : INT64_MIN;
 
-    for (uint32_t i = 0; i < WAYS; i++)
-        if (ways[i].correlation == next->correlation)
-            return ways[i].start_ns < gap->start_ns;
-    return false;
+    return launched != INT64_MIN && launched < gap->start_ns;
 }
 
 struct overlap {

@@ -21,6 +21,9 @@ void gpu_host_forget(struct gpu *gpu, int64_t before_ns);
 
 void gpu_launch_add(struct gpu *gpu, uint64_t correlation, int64_t start_ns);
 
+/* When the call began that launched it; INT64_MIN unknown. */
+int64_t gpu_launched_ns(const struct gpu *gpu, uint64_t correlation);
+
 /* The cause of a gap; `next` is the work that ends it, NULL at the end of the span. */
 enum gpu_idle gpu_cause(const struct gpu *gpu, const struct gpu_span *gap,
                         const struct gpu_item *next);

@@ -194,6 +194,9 @@ static void settle_table(struct gpu *gpu, struct gpu_table *table, int64_t until
             table->items[kept++] = item;
             continue;
         }
+        if (!item.begun)
+            gpu_work_begin(&table->work, &item, gpu_launched_ns(gpu, item.correlation));
+        item.begun = true;
         account_busy(gpu, table, item.start_ns);
         if (table->cursor_ns < item.start_ns)
             account_gap(gpu, table, item.start_ns, &item);

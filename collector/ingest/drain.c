@@ -139,6 +139,22 @@ static void count_losses(struct draining *draining, uint32_t slot)
     process_lose(draining->process, slot, lost);
 }
 
+/* A full staging area may end within a group: its head waits for the next reading, for
+ * what is folded is taken as whole. */
+static uint32_t hold_group(struct source_thread *thread, uint32_t got)
+{
+    uint32_t head = got;
+
+    if (got < SOURCE_STAGED)
+        return got;
+    while (--head > 0 && EVENT_KIND(thread->staged[head].meta) == EVENT_MORE)
+        ;
+    if (head == 0)
+        return got;
+    thread->ring.pos -= got - head;
+    return head;
+}
+
 /* Fills an empty staging area; how many events it holds now. */
 static uint32_t stage(struct draining *draining, uint32_t slot)
 {
@@ -160,8 +176,8 @@ static uint32_t stage(struct draining *draining, uint32_t slot)
         return 0;
     }
     count_losses(draining, slot);
-    convert(draining, thread, thread->staged, (uint32_t)got);
-    thread->staged_to = (uint32_t)got;
+    thread->staged_to = hold_group(thread, (uint32_t)got);
+    convert(draining, thread, thread->staged, thread->staged_to);
     return thread->staged_to;
 }
 

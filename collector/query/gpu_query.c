@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <math.h>
 
+#include "aggregate/histogram.h"
 #include "query/parts.h"
 #include "query/pick.h"
 
@@ -91,6 +92,82 @@ static void fill_points(const struct gpu *gpu, const struct gpu_table *table,
     }
 }
 
+static int fill_copies(const struct pick *pick, const struct gpu_work *work,
+                       struct gpu_run *run)
+{
+    run->copies =
+        arena_new(&pick->head->arena, sizeof(work->copies) / sizeof(struct gpu_moves),
+                  sizeof(*run->copies));
+    if (run->copies == NULL)
+        return -ENOMEM;
+    for (uint32_t way = 0; way < GPU_COPY_WAYS; way++)
+        for (uint32_t pageable = 0; pageable < 2; pageable++) {
+            const struct gpu_moves *from = &work->copies[way][pageable];
+
+            if (from->count == 0)
+                continue;
+            run->copies[run->copy_count++] = (struct gpu_run_copies){
+                .way = way,
+                .pageable = pageable == 1,
+                .count = from->count,
+                .bytes = from->bytes,
+                .ns = (double)from->ns,
+                .bytes_per_s = from->ns > 0
+                                   ? (double)from->bytes * 1e9 / (double)from->ns
+                                   : (double)NAN};
+        }
+    return 0;
+}
+
+static int fill_streams(const struct pick *pick, const struct gpu_work *work,
+                        struct gpu_run *run)
+{
+    run->streams =
+        arena_new(&pick->head->arena, work->stream_count, sizeof(*run->streams));
+    if (run->streams == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < work->stream_count; i++) {
+        const struct gpu_stream *from = &work->streams[i];
+        uint32_t at = run->stream_count++;
+
+        for (; at > 0 && run->streams[at - 1].busy_ns < (double)from->busy_ns; at--)
+            run->streams[at] = run->streams[at - 1];
+        run->streams[at] =
+            (struct gpu_run_stream){from->id, from->works, (double)from->busy_ns};
+    }
+    run->streams_not_shown_works = work->other_streams.works;
+    return 0;
+}
+
+static int fill_run(const struct pick *pick, const struct gpu_table *table,
+                    struct gpu_run *run)
+{
+    const struct gpu_work *work = &table->work;
+    double busy = (double)gpu_busy_ns(&table->run);
+    double span = busy + (double)gpu_idle_ns(&table->run);
+    double streams = (double)work->other_streams.busy_ns;
+    double n = work->delays > 0 ? (double)work->delays : (double)NAN;
+
+    for (uint32_t i = 0; i < work->stream_count; i++)
+        streams += (double)work->streams[i].busy_ns;
+    *run = (struct gpu_run){
+        .memset_count = work->memsets.count,
+        .memset_bytes = work->memsets.bytes,
+        .memset_ns = (double)work->memsets.ns,
+        .delays = work->delays,
+        .delay_mean_ns = (double)work->delay_ns / n,
+        .delay_p50_ns = histogram_quantile(work->delay_cells, work->delays, 0.50),
+        .delay_p95_ns = histogram_quantile(work->delay_cells, work->delays, 0.95),
+        .delay_p99_ns = histogram_quantile(work->delay_cells, work->delays, 0.99),
+        .delay_max_ns = work->delays > 0 ? (double)work->delay_max_ns : (double)NAN,
+        .queue_depth =
+            work->delays > 0 && span > 0 ? (double)work->delay_ns / span : (double)NAN,
+        .streams_busy = busy > 0 ? streams / busy : (double)NAN};
+    int error = fill_copies(pick, work, run);
+
+    return error != 0 ? error : fill_streams(pick, work, run);
+}
+
 static int fill_device(const struct pick *pick, const struct gpu_table *table,
                        uint32_t points, struct gpu_device *device)
 {
@@ -112,6 +189,8 @@ static int fill_device(const struct pick *pick, const struct gpu_table *table,
     for (uint32_t i = 0; i < GPU_IDLES; i++)
         device->all_idle_ns[i] = (double)sum.idle_ns[i];
     per_step(pick, table, device);
+    if (fill_run(pick, table, &device->run) != 0)
+        return -ENOMEM;
     device->points = arena_new(&pick->head->arena, points, sizeof(*device->points));
     if (device->points == NULL)
         return -ENOMEM;

@@ -11,6 +11,35 @@ struct gpu_point {
     double use_share[GPU_USES], idle_share[GPU_IDLES];
 };
 
+struct gpu_run_copies { /* of one direction */
+    uint32_t way;       /* enum event_copy; 0 not told */
+    bool pageable;
+    uint64_t count, bytes;
+    double ns, bytes_per_s;
+};
+
+struct gpu_run_stream {
+    uint32_t id;
+    uint64_t works;
+    double busy_ns;
+};
+
+/* What the device was given, of the whole run; NaN where nothing tells. */
+struct gpu_run {
+    struct gpu_run_copies *copies; /* those that there were */
+    uint32_t copy_count;
+    uint64_t memset_count, memset_bytes;
+    double memset_ns;
+    /* From the start of the launching call to the start of the work. */
+    uint64_t delays;
+    double delay_mean_ns, delay_p50_ns, delay_p95_ns, delay_p99_ns, delay_max_ns;
+    double queue_depth;             /* launched and not begun, mean over time */
+    struct gpu_run_stream *streams; /* busiest first */
+    uint32_t stream_count;
+    uint64_t streams_not_shown_works;
+    double streams_busy; /* while it is busy, mean */
+};
+
 struct gpu_device {
     const char *device; /* "cuda:0" */
     const char *name;   /* as the driver says, "" unknown */
@@ -21,6 +50,7 @@ struct gpu_device {
     double use_ns[GPU_USES], idle_ns[GPU_IDLES]; /* per step; NaN without steps */
     uint64_t works;     /* kernels, copies and memsets of the whole run */
     uint64_t uncounted; /* of them: without memory, or too late to be busy time */
+    struct gpu_run run;
     struct gpu_point *points;
     uint32_t point_count;
 };
@@ -34,7 +64,7 @@ struct gpu_answer {
     struct answer head;
     struct gpu_device *devices;
     uint32_t device_count;
-    uint64_t uncounted; /* work of devices beyond GPU_TABLES */
+    uint64_t uncounted;              /* work of devices beyond GPU_TABLES */
     struct hardware_answer hardware; /* of gpu_query() alone */
 };
 

@@ -36,6 +36,47 @@ static void add_points(cJSON *part, const struct gpu_device *device)
         cJSON_AddItemToArray(list, point_json(&device->points[i]));
 }
 
+/* Of the whole run, whatever the window is. */
+static void add_run(cJSON *part, const struct gpu_run *run)
+{
+    static const char *const ways[] = {"unknown", "h2d", "d2h", "d2d", "p2p", "h2h"};
+    cJSON *all = cJSON_AddObjectToObject(part, "run"), *list, *row;
+
+    list = cJSON_AddArrayToObject(all, "copies");
+    for (uint32_t i = 0; i < run->copy_count; i++) {
+        const struct gpu_run_copies *copies = &run->copies[i];
+
+        cJSON_AddItemToArray(list, row = cJSON_CreateObject());
+        json_text(row, "direction", ways[copies->way]);
+        cJSON_AddBoolToObject(row, "pageable", copies->pageable);
+        json_count(row, "count", copies->count);
+        json_count(row, "bytes", copies->bytes);
+        json_ms(row, "total_ms", copies->ns);
+        json_number(row, "bytes_per_s", copies->bytes_per_s);
+    }
+    row = cJSON_AddObjectToObject(all, "memsets");
+    json_count(row, "count", run->memset_count);
+    json_count(row, "bytes", run->memset_bytes);
+    json_ms(row, "total_ms", run->memset_ns);
+    row = cJSON_AddObjectToObject(all, "launch_delay");
+    json_count(row, "count", run->delays);
+    json_us(row, "mean_us", run->delay_mean_ns);
+    json_us(row, "p50_us", run->delay_p50_ns);
+    json_us(row, "p95_us", run->delay_p95_ns);
+    json_us(row, "p99_us", run->delay_p99_ns);
+    json_us(row, "max_us", run->delay_max_ns);
+    json_number(all, "queue_depth", run->queue_depth);
+    list = cJSON_AddArrayToObject(all, "streams");
+    for (uint32_t i = 0; i < run->stream_count; i++) {
+        cJSON_AddItemToArray(list, row = cJSON_CreateObject());
+        json_count(row, "stream", run->streams[i].id);
+        json_count(row, "work_count", run->streams[i].works);
+        json_ms(row, "busy_ms", run->streams[i].busy_ns);
+    }
+    json_count(all, "work_of_other_streams", run->streams_not_shown_works);
+    json_number(all, "streams_busy", run->streams_busy);
+}
+
 static cJSON *device_json(const struct gpu_device *device)
 {
     cJSON *part = cJSON_CreateObject(), *steps, *idle;
@@ -57,6 +98,7 @@ static cJSON *device_json(const struct gpu_device *device)
     idle = cJSON_AddObjectToObject(steps, "idle");
     for (int i = 0; i < GPU_IDLES; i++)
         json_ms(idle, idles[i], device->idle_ns[i]);
+    add_run(part, &device->run);
     json_count(part, "work_count", device->works);
     json_count(part, "uncounted_work", device->uncounted);
     add_points(part, device);

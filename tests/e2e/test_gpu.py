@@ -199,6 +199,24 @@ class RecordsTest(GpuTest):
                           if e.name == "on_its_device"}, {0x100 + i for i in range(8)})
         self.run_until("devices", self.gpu_devices_busy, "eight devices", 60)
 
+    def test_copies_launch_delays_and_streams_are_told_while_the_job_runs(self):
+        def told():
+            try:
+                (device,) = get_json(self.port, "/api/gpu?window=run")["devices"]
+            except (OSError, AssertionError, ValueError):
+                return None
+            return device["run"] if device["run"]["launch_delay"]["count"] > 1000 else None
+        run = self.run_until("train", told, "launch delays")
+        (copies,) = run["copies"]
+        self.assertEqual((copies["direction"], copies["pageable"]), ("h2d", True))
+        self.assertEqual(copies["bytes"], copies["count"] << 20)
+        self.assertAlmostEqual(copies["bytes_per_s"], (1 << 20) / 20e-6, delta=1e8)
+        self.assertEqual({s["stream"] for s in run["streams"]}, {7, 13})
+        self.assertGreaterEqual(run["streams_busy"], 1)
+        # The fake's kernels begin 1 us behind their launch: never sooner.
+        self.assertGreater(run["launch_delay"]["p50_us"], 0.9)
+        self.assertGreater(run["queue_depth"], 0)
+
     def gpu_devices_busy(self):
         try:
             devices = get_json(self.port, "/api/gpu?window=run")["devices"]

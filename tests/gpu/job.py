@@ -4,11 +4,15 @@ import argparse
 import json
 import math
 import os
+import pathlib
 import statistics
 import sys
 import time
 
 import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+import segment as wire  # noqa: E402
 
 try:
     import trainglass
@@ -22,6 +26,9 @@ ARGUMENTS.add_argument("--seconds", type=float, default=10)
 OPTIONS = ARGUMENTS.parse_args()
 DEVICE = OPTIONS.device
 SMALL = DEVICE == "cpu"  # a dry run: the same way through the code, a hundredth of the work
+WINDOW_STEPS = 10  # enough kernels to compare, few enough for torch.profiler to keep them all
+GRAPH_KERNELS = 10
+FLOOD_STEP = 5000  # launches: half a step more or less is below what the marks ask
 torch.set_num_threads(1 if SMALL else torch.get_num_threads())
 
 
@@ -168,13 +175,32 @@ def flood():
     values = torch.zeros(8, device=DEVICE)
     total, end = 0, time.monotonic() + OPTIONS.seconds
     while time.monotonic() < end:
-        for _ in range(5000):
+        for _ in range(FLOOD_STEP):
             values.add_(1)
-        total += 5000
+        total += FLOOD_STEP
         if trainglass is not None:
             trainglass.step()
     synchronize()
     return {"launches": total, "per_s": total / OPTIONS.seconds}
+
+
+def source_state():
+    """What the probe says of GPU work in its segment; None without a probe."""
+    folder = os.environ.get("TRAINGLASS_DIR")
+    for found in wire.read_all(pathlib.Path(folder)) if folder else ():
+        if "cupti" in found.capabilities:
+            return found.capabilities["cupti"][0]
+    return None
+
+
+def resume(step):
+    """Steps until the probe has CUPTI again, and as many of those that it records."""
+    end = time.monotonic() + OPTIONS.seconds
+    while source_state() == "yielded" and time.monotonic() < end:
+        step()
+    for _ in range(steps_of(60)):
+        step()
+    synchronize()
 
 
 def kineto():
@@ -187,7 +213,7 @@ def kineto():
     windows = []
     for _ in range(3):
         with torch.profiler.profile(activities=[activity.CPU, activity.CUDA]) as profile:
-            for _ in range(10):
+            for _ in range(WINDOW_STEPS):
                 step()
             synchronize()
         kernels = [event for event in profile.events()
@@ -195,11 +221,8 @@ def kineto():
                    and not getattr(event, "is_user_annotation", False)]
         windows.append({"kernels": len(kernels),
                         "us": sum(event.time_range.elapsed_us() for event in kernels)})
-        for _ in range(steps_of(60)):
-            step()
-        synchronize()
-        time.sleep(0.5)  # a resumed session has flushed a few times
-    return {"windows": windows, "steps_in_window": 10}
+        resume(step)
+    return {"windows": windows, "steps_in_window": WINDOW_STEPS}
 
 
 def memory():
@@ -224,37 +247,38 @@ def graphs():
     synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        for _ in range(10):
+        for _ in range(GRAPH_KERNELS):
             values.add_(1)
-    for _ in range(steps_of(200)):
+    replays = steps_of(200)
+    for _ in range(replays):
         graph.replay()
         if trainglass is not None:
             trainglass.step()
     synchronize()
-    time.sleep(0.5)
-    return {"replays": 200, "kernels": 10, "sum": values[0].item()}
+    return {"replays": replays, "kernels": GRAPH_KERNELS, "sum": values[0].item()}
 
 
 def streams():
     """Two streams at once, and a wait of the host that ends with the last kernel."""
     a = torch.randn(2048, 2048, device=DEVICE)
     streams_ = [torch.cuda.Stream() for _ in range(2)]
-    for _ in range(steps_of(100)):
+    steps = steps_of(100)
+    for _ in range(steps):
         for stream in streams_:
             with torch.cuda.stream(stream):
                 torch.mm(a, a)
         synchronize()
         if trainglass is not None:
             trainglass.step()
-    time.sleep(0.5)
-    return {"steps": 100}
+    return {"steps": steps}
 
 
 def plain():
     step = Training("cnn")
-    for _ in range(steps_of(100)):
+    steps = steps_of(100)
+    for _ in range(steps):
         step()
-    return {"steps": 100}
+    return {"steps": steps}
 
 
 def run_away():

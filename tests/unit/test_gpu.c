@@ -137,6 +137,49 @@ static void what_is_final_keeps_its_place_and_late_work_is_counted(void **state)
     assert_int_equal(gpu_find(&bench->gpu, CUDA0)->late, 2);
 }
 
+static void work_waits_from_its_launch_and_the_queue_is_as_deep_as_that(void **state)
+{
+    struct bench *bench = *state;
+    const struct gpu_work *done;
+
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(0, 1), 1);
+    host(bench, EVENT_LAUNCH, "cudaGraphLaunch", SPAN(5, 6), 2);
+    work(bench, "a", SPAN(10, 20), 7, 1);
+    work(bench, "first of the graph", SPAN(20, 30), 7, 2);
+    work(bench, "second of the graph", SPAN(30, 40), 7, 2);
+    work(bench, "of nobody knows whom", SPAN(35, 45), 8, 9);
+    gpu_finish(&bench->gpu, 50 * US);
+    done = &gpu_find(&bench->gpu, CUDA0)->work;
+    assert_int_equal(done->delays, 2);
+    assert_int_equal(done->delay_ns, (10 + 15) * US);
+    assert_int_equal(done->delay_max_ns, 15 * US);
+    assert_int_equal(done->stream_count, 2);
+    assert_int_equal(done->streams[0].busy_ns, 30 * US);
+    assert_int_equal(done->streams[1].works, 1);
+}
+
+static void copies_are_summed_by_direction_and_kind_of_memory(void **state)
+{
+    struct bench *bench = *state;
+    const struct gpu_work *done;
+
+    for (uint8_t i = 0; i < 3; i++) {
+        uint8_t flags = i == 2 ? EVENT_COPY_D2H : EVENT_COPY_H2D | EVENT_COPY_PAGEABLE;
+        struct event events[2] = {
+            {.time = (uint64_t)(i * 10 * US),
+             .value = 5 * US,
+             .meta = EVENT_META(text(bench, "Memcpy"), EVENT_MEMCPY, flags, CUDA0)},
+            {.time = 4096, .value = 7, .meta = EVENT_META(0, EVENT_MORE, 0, 1)}};
+
+        gpu_fold(&bench->gpu, bench->texts, events, 2);
+    }
+    done = &gpu_find(&bench->gpu, CUDA0)->work;
+    assert_int_equal(done->copies[EVENT_COPY_H2D][1].count, 2);
+    assert_int_equal(done->copies[EVENT_COPY_H2D][1].bytes, 8192);
+    assert_int_equal(done->copies[EVENT_COPY_H2D][1].ns, 10 * US);
+    assert_int_equal(done->copies[EVENT_COPY_D2H][0].count, 1);
+}
+
 static void gap_gets(struct bench *bench, enum gpu_idle cause)
 {
     /* Work until 100, then from 200 on with correlation 7. */
@@ -293,6 +336,8 @@ int main(void)
         TEST(work_that_runs_into_the_next_of_its_stream_is_cut_there),
         TEST(the_span_begins_with_the_earliest_work_while_nothing_is_final),
         TEST(what_is_final_keeps_its_place_and_late_work_is_counted),
+        TEST(work_waits_from_its_launch_and_the_queue_is_as_deep_as_that),
+        TEST(copies_are_summed_by_direction_and_kind_of_memory),
         TEST(a_gap_in_which_the_next_batch_was_awaited_is_data),
         TEST(a_gap_that_began_in_a_wait_for_the_device_is_sync),
         TEST(a_gap_filled_with_ops_is_launch),

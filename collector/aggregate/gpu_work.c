@@ -1,0 +1,56 @@
+#include "aggregate/gpu_work.h"
+
+#include "aggregate/gpu.h"
+
+static void add_moves(struct gpu_moves *moves, uint64_t bytes, int64_t ns)
+{
+    moves->count++;
+    moves->bytes += bytes;
+    moves->ns += ns;
+}
+
+void gpu_work_move(struct gpu_work *work, const struct event *event,
+                   const struct event *more)
+{
+    uint8_t flags = EVENT_FLAGS(event->meta);
+    uint32_t way = flags & (uint8_t)~EVENT_COPY_PAGEABLE;
+    uint64_t bytes = more != NULL ? more->time : 0;
+    int64_t ns = (int64_t)event->value;
+
+    if (EVENT_KIND(event->meta) == EVENT_MEMSET)
+        add_moves(&work->memsets, bytes, ns);
+    else
+        add_moves(&work->copies[way < GPU_COPY_WAYS ? way : 0]
+                               [(flags & EVENT_COPY_PAGEABLE) != 0],
+                  bytes, ns);
+}
+
+static struct gpu_stream *stream_of(struct gpu_work *work, uint32_t id)
+{
+    for (uint32_t i = 0; i < work->stream_count; i++)
+        if (work->streams[i].id == id)
+            return &work->streams[i];
+    if (work->stream_count == GPU_WORK_STREAMS)
+        return &work->other_streams;
+    work->streams[work->stream_count].id = id;
+    return &work->streams[work->stream_count++];
+}
+
+void gpu_work_begin(struct gpu_work *work, const struct gpu_item *item,
+                    int64_t launched_ns)
+{
+    struct gpu_stream *stream = stream_of(work, item->stream);
+    int64_t delay = item->start_ns - launched_ns;
+
+    stream->works++;
+    stream->busy_ns += item->end_ns - item->start_ns;
+    /* A delay below zero is two clocks' disagreement. */
+    if (launched_ns == INT64_MIN || item->correlation == work->last_correlation ||
+        delay < 0)
+        return;
+    work->last_correlation = item->correlation;
+    work->delays++;
+    work->delay_ns += delay;
+    work->delay_max_ns = delay > work->delay_max_ns ? delay : work->delay_max_ns;
+    work->delay_cells[histogram_cell(delay)]++;
+}

@@ -1,0 +1,50 @@
+/* What a device was given, over the whole run: copies by direction, how long work waited
+ * from its launch to its start, how busy each stream was. A part of gpu.c.
+ *
+ * The queue's mean depth is Little's law: waiting times summed, by the span's length.
+ */
+#ifndef AGGREGATE_GPU_WORK_H
+#define AGGREGATE_GPU_WORK_H
+
+#include <stdint.h>
+
+#include "aggregate/histogram.h"
+
+#define GPU_COPY_WAYS    6u  /* enum event_copy; 0: not told */
+#define GPU_WORK_STREAMS 64u /* one by one; the others together */
+
+struct gpu_moves {
+    uint64_t count, bytes;
+    int64_t ns;
+};
+
+struct gpu_stream {
+    uint32_t id;
+    uint64_t works;
+    int64_t busy_ns;
+};
+
+struct gpu_work {
+    struct gpu_moves copies[GPU_COPY_WAYS][2]; /* [way][pageable] */
+    struct gpu_moves memsets;
+    /* Of work whose launch is known; of a graph's nodes the first that begins. */
+    uint64_t delays;
+    int64_t delay_ns, delay_max_ns; /* from the start of the launching call */
+    uint64_t delay_cells[HISTOGRAM_CELLS];
+    uint64_t last_correlation;
+    struct gpu_stream streams[GPU_WORK_STREAMS], other_streams;
+    uint32_t stream_count;
+};
+
+struct event;
+struct gpu_item;
+
+/* A copy or memset, with the record behind it, NULL without. */
+void gpu_work_move(struct gpu_work *work, const struct event *event,
+                   const struct event *more);
+
+/* The item begins, as far as it is known now; INT64_MIN: its launch is not. */
+void gpu_work_begin(struct gpu_work *work, const struct gpu_item *item,
+                    int64_t launched_ns);
+
+#endif
