@@ -99,6 +99,10 @@ struct session *state_newest(const struct store *store);
 /* Drops a session and all that is known of it. */
 void state_drop(struct store *store, struct session *session);
 
+/* Drops one process of it, and the session with its last. */
+void state_drop_process(struct store *store, struct session *session,
+                        struct process *process);
+
 /* After a change, by the writer. */
 void state_changed(struct store *store);
 

@@ -79,6 +79,23 @@ void state_drop(struct store *store, struct session *session)
     }
 }
 
+void state_drop_process(struct store *store, struct session *session,
+                        struct process *process)
+{
+    struct process **at = &session->processes;
+
+    while (*at != NULL && *at != process)
+        at = &(*at)->next;
+    if (*at == NULL)
+        return;
+    *at = process->next;
+    process_free(process);
+    if (--session->process_count == 0)
+        state_drop(store, session);
+    else
+        state_changed(store);
+}
+
 static bool make_room(struct store *store)
 {
     if (store->session_count < STORE_SESSIONS_MAX)

@@ -242,6 +242,45 @@ class Flame(Outputs):
         analyze(path, path, "--flame", self.folder.name + "/f.json", code=2)
 
 
+class Ranks(Outputs):
+    def folder_of(self, *ranks, count=12):
+        folder = pathlib.Path(self.folder.name) / "ranks"
+        folder.mkdir()
+        for index, (rank, waiting) in enumerate(ranks):
+            more = {} if rank is None else {"distributedInfo": {
+                "backend": "nccl", "rank": rank, "world_size": len(ranks)}}
+            (folder / f"r{index}.json").write_text(json.dumps(
+                {"traceEvents": steps(count, 1000 + waiting, waiting), **more}))
+        return folder
+
+    def test_ranks_of_a_folder_stand_side_by_side_and_the_slowest_is_named(self):
+        folder = self.folder_of((0, 100), (1, 110), (2, 600))
+        answer = json.loads(analyze(folder, "--json").stdout)
+        self.assertEqual([file["rank"] for file in answer["files"]], [0, 1, 2])
+        ranks = answer["ranks"]
+        self.assertTrue(ranks["comparable"])
+        self.assertEqual([row["rank"] for row in ranks["ranks"]], [0, 1, 2])
+        for row, file in zip(ranks["ranks"], answer["files"]):
+            self.assertAlmostEqual(row["step_ms"], file["step_ms"]["mean"], 5)
+        self.assertEqual((ranks["slowest"]["rank"], ranks["slowest"]["cause"]), (2, "data"))
+        self.assertIn("rank 2 is the slowest in 100 % of the steps", analyze(folder).stdout)
+
+    def test_few_common_steps_are_not_comparable(self):
+        text = analyze(self.folder_of((0, 100), (1, 300), count=4)).stdout
+        self.assertIn("not comparable: fewer than 10 steps", text)
+
+    def test_files_that_do_not_say_their_rank_are_told_apart_all_the_same(self):
+        for ranks in (((None, 100), (None, 300)), ((0, 100), (0, 300))):
+            folder = self.folder_of(*ranks)
+            files = json.loads(analyze(folder, "--json").stdout)
+            self.assertNotIn("ranks", files)
+            data = [file["summary"]["train"]["data_ms"] for file in files["files"]]
+            self.assertEqual([round(ms, 3) for ms in data], [0.1, 0.3])
+            for path in folder.iterdir():
+                path.unlink()
+            folder.rmdir()
+
+
 class Page(html.parser.HTMLParser):
     def __init__(self):
         super().__init__()

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "aggregate/store.h"
+#include "aggregate/state.h"
 #include "ingest/file/file.h"
 #include "query/bottlenecks_query.h"
 
@@ -43,6 +43,22 @@ static int load_with(const char *head, const char *events)
 
     assert_true(fd >= 0);
     dprintf(fd, "{%s\"traceEvents\":[%s]}", head, events);
+    close(fd);
+    int error = file_load(store, &request, &result);
+
+    unlink(path);
+    return error;
+}
+
+/* As a rank of a folder. */
+static int load_rank(const char *events)
+{
+    char path[] = "/tmp/trainglass-test-XXXXXX";
+    int fd = mkstemp(path);
+    struct file_request request = {.path = path, .session = "t-folder"};
+
+    assert_true(fd >= 0);
+    dprintf(fd, "{\"traceEvents\":[%s]}", events);
     close(fd);
     int error = file_load(store, &request, &result);
 
@@ -291,6 +307,22 @@ a_base_time_that_leaves_the_range_of_stamps_is_left_out_and_said(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
+static void a_file_that_finds_no_room_leaves_the_ranks_before_it(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < STATE_PROCESSES; i++)
+        assert_int_equal(load_rank(OP("aten::mm", 1, 2)), 0);
+    assert_int_equal(load_rank(OP("aten::mm", 1, 2)), -ENOMEM);
+    assert_non_null(strstr(result.error, "ranks"));
+    assert_int_equal(store->session_count, 1);
+    assert_int_equal(store->sessions[0]->process_count, STATE_PROCESSES);
+    assert_int_not_equal(load_rank("{}"), 0);
+    assert_int_equal(store->sessions[0]->process_count, STATE_PROCESSES);
+    ask();
+    assert_int_equal(answer.cpu.row_count, 1);
+    bottlenecks_free(&answer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +336,7 @@ int main(void)
         TEST(memory_peaks_are_of_totals_where_there_are_any),
         TEST(memory_without_totals_is_summed_from_zero),
         TEST(a_file_without_events_leaves_no_session_behind),
+        TEST(a_file_that_finds_no_room_leaves_the_ranks_before_it),
         TEST(stamps_at_the_ends_of_time_are_skipped_and_counted),
         TEST(a_base_time_that_leaves_the_range_of_stamps_is_left_out_and_said),
     };

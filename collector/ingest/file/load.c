@@ -296,7 +296,14 @@ static int enter(struct file *file, struct store *store, struct trace_reader *re
     *made = session == NULL ? NULL : state_process(store, session, &identity);
     if (*made != NULL)
         shift(file, session->zero_realtime_ns - base_ns);
+    bool full = session != NULL && session->process_count == STATE_PROCESSES;
+
+    if (*made == NULL && session != NULL && session->process_count == 0)
+        state_drop(store, session);
     pthread_rwlock_unlock(&store->lock);
+    if (*made == NULL && full)
+        snprintf(file->result->error, sizeof(file->result->error),
+                 "a session has room for %u ranks", STATE_PROCESSES);
     file->result->pid = identity.pid;
     file->result->rank = identity.rank;
     return *made == NULL ? -ENOMEM : 0;
@@ -328,10 +335,21 @@ void file_forget(struct store *store, const char *session)
     pthread_rwlock_unlock(&store->lock);
 }
 
+/* Nothing half read is shown; ranks that were read before stay. */
+static void give_up(struct store *store, struct process *process)
+{
+    struct session *session;
+
+    pthread_rwlock_wrlock(&store->lock);
+    if (state_find(store, process->serial, &session) != NULL)
+        state_drop_process(store, session, process);
+    pthread_rwlock_unlock(&store->lock);
+}
+
 static int load(struct file *file, struct store *store, struct trace_reader *reader,
                 const struct file_request *request)
 {
-    struct process *process;
+    struct process *process = NULL;
     int error = read_all(file, reader, request);
 
     if (error != 0)
@@ -355,8 +373,8 @@ static int load(struct file *file, struct store *store, struct trace_reader *rea
         request->on_paths(request->paths_user, &file->details->paths);
     if (error == 0)
         finish(file, store, reader, process);
-    else
-        file_forget(store, file->result->session); /* nothing half read is shown */
+    else if (process != NULL)
+        give_up(store, process);
     return error;
 }
 

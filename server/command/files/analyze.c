@@ -13,11 +13,13 @@
 #include "command/command.h"
 #include "command/gate.h"
 #include "command/terminal.h"
+#include "query/ranks_query.h"
 
 #define INTERRUPTED 130 /* 128 + SIGINT, as a shell says it */
 #define TOP         10u
 
-#define HTML_TOP         50u /* what report_write_html() shows */
+#define RANKS_MAX        1024u /* as ranks_query() compares */
+#define HTML_TOP         50u   /* what report_write_html() shows */
 #define STACK_FRAMES_MAX 64
 
 /* Nobody asks for the events again: the tables are enough. */
@@ -288,42 +290,119 @@ static bool is_wanted(const struct file_result *result,
            result->rank == options->request.rank;
 }
 
-static int analyze_all(const struct analyze_files *files,
-                       const struct analyze_options *options, cJSON *documents)
+struct reading {
+    const struct analyze_options *options;
+    const struct analyze_files *files;
+    cJSON *documents, *ranks; /* NULL: printed */
+    struct store *store;      /* of one folder's ranks, or of one file */
+    uint32_t seen[RANKS_MAX]; /* ranks in the store */
+    uint32_t seen_count;
+};
+
+static struct store *new_store(void)
 {
+    struct store_limits limits = {.history_bytes = HISTORY_BYTES};
+
+    return store_new(&limits);
+}
+
+/* Does it say that it is a rank, and one that was not there before? */
+static bool is_new_rank(struct reading *reading, int32_t rank)
+{
+    for (uint32_t i = 0; i < reading->seen_count; i++)
+        if (reading->seen[i] == (uint32_t)rank)
+            return false;
+    if (rank < 0 || reading->seen_count == RANKS_MAX)
+        return false;
+    reading->seen[reading->seen_count++] = (uint32_t)rank;
+    return true;
+}
+
+static int read_into(struct reading *reading, struct store *store,
+                     const struct analyze_file *file)
+{
+    struct file_result result = {0};
+    int error = store == NULL
+                    ? -ENOMEM
+                    : analyze_files_load(store, file, reading->options, &result);
+
+    if (error != 0)
+        return complain(file, &result, error);
+    bool alone = store == reading->store && reading->seen_count > 0 &&
+                 !is_new_rank(reading, result.rank);
+
+    if (store == reading->store && reading->seen_count == 0)
+        (void)is_new_rank(reading, result.rank);
+    if (!is_wanted(&result, reading->options))
+        return EXIT_DONE;
+    if (!alone)
+        return show(store, file, &result, reading->options, reading->documents);
+    /* Not to be told apart from one before: it gets tables of its own. */
+    struct store *own = new_store();
+    int code = read_into(reading, own, file);
+
+    store_free(own);
+    return code;
+}
+
+static bool share_session(const struct analyze_files *files, uint32_t a, uint32_t b)
+{
+    return b < files->count && *files->list[a].session != '\0' &&
+           strcmp(files->list[a].session, files->list[b].session) == 0;
+}
+
+/* After the last file of a folder: its ranks side by side. */
+static void show_ranks(struct reading *reading, const char *session)
+{
+    struct selection whose = {.rank = SELECT_ANY};
+    struct ranks_answer answer;
+
+    (void)snprintf(whose.session, sizeof(whose.session), "%s", session);
+    if (ranks_query(reading->store, &whose, &answer) == 0 && answer.row_count > 1) {
+        if (reading->documents != NULL)
+            cJSON_AddItemToArray(reading->ranks, ranks_json(&answer));
+        else
+            analyze_report_ranks(&answer);
+    }
+    answer_free(&answer.head);
+}
+
+static int analyze_all(struct reading *reading)
+{
+    const struct analyze_files *files = reading->files;
     int code = EXIT_DONE;
 
     for (uint32_t i = 0; i < files->count && code != INTERRUPTED; i++) {
-        struct store_limits limits = {.history_bytes = HISTORY_BYTES};
-        struct store *store = store_new(&limits);
-        struct file_result result = {0};
-        int error = store == NULL
-                        ? -ENOMEM
-                        : analyze_files_load(store, &files->list[i], options, &result);
+        if (reading->store == NULL)
+            reading->store = new_store();
+        int one = read_into(reading, reading->store, &files->list[i]);
 
-        if (error == -ECANCELED)
-            code = complain(&files->list[i], &result, error);
-        else if (error != 0)
-            code = worse(code, complain(&files->list[i], &result, error));
-        else if (is_wanted(&result, options))
-            code =
-                worse(code, show(store, &files->list[i], &result, options, documents));
-        store_free(store);
+        code = one == INTERRUPTED ? one : worse(code, one);
+        if (code != INTERRUPTED && share_session(files, i, i + 1))
+            continue;
+        if (reading->seen_count > 1 && code != INTERRUPTED)
+            show_ranks(reading, files->list[i].session);
+        store_free(reading->store);
+        reading->store = NULL;
+        reading->seen_count = 0;
     }
     return code;
 }
 
 /* A lone file stands for itself, several are a list. */
-static int print_documents(cJSON *documents, uint32_t files)
+static int print_documents(struct reading *reading)
 {
-    cJSON *document;
+    cJSON *document, *ranks = cJSON_DetachItemFromArray(reading->ranks, 0);
 
-    if (files == 1) {
-        document = cJSON_DetachItemFromArray(documents, 0);
-        cJSON_Delete(documents);
+    cJSON_Delete(reading->ranks);
+    if (reading->files->count == 1) {
+        document = cJSON_DetachItemFromArray(reading->documents, 0);
+        cJSON_Delete(reading->documents);
     } else {
         document = cJSON_CreateObject();
-        cJSON_AddItemToObject(document, "files", documents);
+        cJSON_AddItemToObject(document, "files", reading->documents);
+        if (ranks != NULL)
+            cJSON_AddItemToObject(document, "ranks", ranks);
     }
     return document == NULL ? EXIT_DONE : command_print_json(document);
 }
@@ -361,11 +440,15 @@ int command_analyze(const struct invocation *invocation)
     }
     keep.name = files.count > 0 ? name_of(files.list[0].path) : "";
     signal(SIGXFSZ, SIG_IGN); /* a file that may grow no more is an error, told so */
-    cJSON *documents = invocation->json ? cJSON_CreateArray() : NULL;
+    struct reading reading = {
+        .options = &options,
+        .files = &files,
+        .documents = invocation->json ? cJSON_CreateArray() : NULL,
+        .ranks = invocation->json ? cJSON_CreateArray() : NULL,
+    };
 
-    code = analyze_all(&files, &options, documents);
-    printed = documents != NULL ? print_documents(documents, files.count)
-                                : command_end_output();
+    code = analyze_all(&reading);
+    printed = invocation->json ? print_documents(&reading) : command_end_output();
     analyze_files_free(&files);
     code = code != EXIT_DONE ? code : keep.code;
     return code != EXIT_DONE ? code : printed;

@@ -67,5 +67,7 @@ bool analyze_read_number(const char *flag, const char *text, int64_t low, int64_
 
 void analyze_report(const struct analysis *analysis,
                     const struct analyze_options *options, uint32_t columns);
+struct ranks_answer;
+void analyze_report_ranks(const struct ranks_answer *answer);
 
 #endif
