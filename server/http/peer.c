@@ -112,7 +112,7 @@ bool peer_uid(const char *client_address, uint16_t client_port, uint16_t server_
 /* Is this descriptor a connection between these two? */
 static bool connects(int descriptor, in_addr_t client, const uint16_t ports[2])
 {
-    struct sockaddr_in there, here;
+    struct sockaddr_in there = {0}, here = {0};
     socklen_t there_size = sizeof(there), here_size = sizeof(here);
 
     return getpeername(descriptor, (struct sockaddr *)&there, &there_size) == 0 &&

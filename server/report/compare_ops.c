@@ -77,7 +77,7 @@ static void family_of(const cJSON *row, char *family)
     for (; *name != '\0' && length + 1 < FAMILY_BYTES; name++) {
         depth += *name == '<' || *name == '(';
         if (depth == 0 && isalpha((unsigned char)*name))
-            family[length++] = (char)tolower((unsigned char)*name);
+            family[length++] = (char)(*name | 0x20); /* a lower-case letter */
         depth -= (*name == '>' || *name == ')') && depth > 0;
     }
     family[length] = '\0';
