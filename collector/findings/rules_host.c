@@ -96,7 +96,10 @@ static void find_churn(struct rule_context *context)
     const struct load *load = &context->summary->load;
     double step = context->train->mean_ns;
     double faults = load->faults_per_s * step / 1e9, most = faults * FAULT_NS;
-    double kernel = load->system_share * step, price = kernel < most ? kernel : most;
+    /* CPU time; on cores that are shared it takes longer by the clock. */
+    double runs = load->delay_share > 0 ? fmax(1 - load->delay_share, 0.1) : 1;
+    double kernel = load->system_share * step, cpu = kernel < most ? kernel : most;
+    double price = cpu / runs;
 
     if (load->samples < SAMPLES_NEEDED || !(faults >= FAULTS_NEEDED) ||
         !(price / step >= context->threshold))

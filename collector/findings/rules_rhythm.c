@@ -72,14 +72,21 @@ static void find_collections(struct rule_context *context)
                          "epochs, where all ranks wait anyway");
 }
 
+/* One slow step begins each run. */
+#define WARM_UP_STEPS 3u
+
 static void find_warm_up(struct rule_context *context)
 {
     const struct rhythm_extra *extra = &context->summary->rhythm.warm_up;
-    struct finding *finding =
-        is_dear(context, extra) ? add(context, extra, CLAIM_CALLS) : NULL;
+    struct finding *finding = is_dear(context, extra) && extra->steps >= WARM_UP_STEPS
+                                  ? add(context, extra, CLAIM_CALLS)
+                                  : NULL;
 
     if (finding == NULL)
         return;
+    /* The mean is wrong by so much; nothing of it is to be won. */
+    finding->severity = FINDING_LOW;
+    finding->claim_count = 0;
     finding->title = "The first steps are slow, and are still in the mean";
     finding->formula = spread_over(context, extra);
     finding->sentence = rule_print(
@@ -150,14 +157,13 @@ static void find_periodic(struct rule_context *context)
                          "writes a copy");
 }
 
-/* Others that take the cores come and go: beside them a trend says nothing. */
-#define OTHERS_TAKE 0.15
-
 static void find_drift(struct rule_context *context)
 {
     const struct rhythm *rhythm = &context->summary->rhythm;
     const struct rhythm_extra *extra = &rhythm->drift;
-    bool shared = context->summary->load.delay_share >= OTHERS_TAKE;
+    /* Others that take the cores come and go: what they can explain is no trend. */
+    bool shared = context->summary->load.delay_share * context->train->mean_ns >=
+                  extra->ns_per_step;
     struct finding *finding =
         is_dear(context, extra) && !shared ? add(context, extra, CLAIM_PYTHON) : NULL;
 

@@ -269,29 +269,176 @@ def validation(job):
                lambda: trainer.updates(training, after=every(20)), 80)
 
 
+# ---- two at once ---------------------------------------------------------------------
+
+
+def pair_collate_collections(job):
+    """A slow collate_fn, and garbage that is collected by hand."""
+    trainer = Trainer()
+    heap = [[index] for index in range(50_000 * job.dose)]
+
+    def collate(rows):
+        time.sleep(0.004 * job.dose)
+        return torch.utils.data.default_collate(rows)
+
+    def collect(number):
+        if number % 4 == 0:
+            gc.collect()
+
+    slow = DataLoader(Samples(), batch_size=2, collate_fn=collate)
+    job.blocks(lambda: trainer.updates(slow, after=collect),
+               lambda: trainer.updates(DataLoader(Samples(), batch_size=2)), 60)
+    del heap
+
+
+def pair_between_periodic(job):
+    """A checkpoint after each update, and a larger one in every 20th step."""
+    trainer = Trainer()
+    loader = DataLoader(Samples(), batch_size=2)
+
+    def save(number):
+        time.sleep(0.002 * job.dose + (0.1 * job.dose if number % 20 == 10 else 0))
+
+    job.blocks(lambda: trainer.updates(loader, after=save), lambda: trainer.updates(loader), 120)
+
+
 # ---- healthy -------------------------------------------------------------------------
 
 
+def twice(job, start, count=80):
+    """Both kinds of block are the same."""
+    job.blocks(start, start, count)
+
+
 def healthy_plain(job):
-    trainer = Trainer()
-    job.blocks(trainer.updates, trainer.updates, 80)
+    twice(job, Trainer().updates)
 
 
 def healthy_loader(job):
     trainer = Trainer(width=1024)
     loader = DataLoader(Samples(), batch_size=64, num_workers=1, persistent_workers=True)
-    job.blocks(lambda: trainer.updates(loader), lambda: trainer.updates(loader), 80)
+    twice(job, lambda: trainer.updates(loader))
 
 
 def healthy_adam(job):
     trainer = Trainer(width=1024)
     trainer.optimizer = torch.optim.AdamW(trainer.model.parameters(), fused=True)
-    job.blocks(trainer.updates, trainer.updates, 80)
+    twice(job, trainer.updates)
+
+
+def healthy_epochs(job):
+    """Short epochs whose workers live on."""
+    trainer = Trainer(width=1024)
+    loader = DataLoader(Samples(count=16 * 20), batch_size=16, num_workers=1,
+                        persistent_workers=True)
+    twice(job, lambda: trainer.updates(loader))
+
+
+def healthy_convolutions(job):
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 32, 3), nn.ReLU(),
+                          nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 1))
+    images, targets = torch.randn(16, 3, 32, 32), torch.randn(16, 1)
+    optimizer = fused(model)
+
+    def updates():
+        while True:
+            update(model, optimizer, images, targets)
+            yield
+
+    twice(job, updates)
+
+
+def healthy_transformer(job):
+    torch.manual_seed(1)
+    layer = nn.TransformerEncoderLayer(128, 4, 512, batch_first=True)
+    model = nn.Sequential(nn.TransformerEncoder(layer, 2), nn.Linear(128, 1))
+    tokens, targets = torch.randn(16, 64, 128), torch.randn(16, 64, 1)
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+
+    def updates():
+        while True:
+            update(model, optimizer, tokens, targets)
+            yield
+
+    twice(job, updates)
+
+
+def healthy_embeddings(job):
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.EmbeddingBag(10_000, 256), nn.Linear(256, 1024), nn.ReLU(),
+                          nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 1))
+    words, targets = torch.randint(10_000, (256, 50)), torch.randn(256, 1)
+    optimizer = fused(model)
+
+    def updates():
+        while True:
+            update(model, optimizer, words, targets)
+            yield
+
+    twice(job, updates)
+
+
+def healthy_accumulation(job):
+    """Four micro-batches per update."""
+    trainer = Trainer()
+
+    def updates():
+        while True:
+            trainer.optimizer.zero_grad()
+            for _ in range(4):
+                outputs = trainer.model(trainer.inputs)
+                (nn.functional.mse_loss(outputs, trainer.targets) / 4).backward()
+            trainer.optimizer.step()
+            yield
+
+    twice(job, updates, 60)
+
+
+def healthy_autocast(job):
+    trainer = Trainer(width=1024)
+
+    def updates():
+        while True:
+            trainer.optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = nn.functional.mse_loss(trainer.model(trainer.inputs), trainer.targets)
+            loss.backward()
+            trainer.optimizer.step()
+            yield
+
+    twice(job, updates)
+
+
+def healthy_logging(job):
+    """The loss is read and written now and then."""
+    trainer = Trainer(width=1024)
+
+    def log(number):
+        if number % 20 == 0:
+            print(number, file=sys.stderr)
+
+    twice(job, lambda: trainer.updates(after=log))
+
+
+def healthy_validation(job):
+    """A short validation now and then."""
+    trainer = Trainer(width=1024)
+    training = DataLoader(Samples(), batch_size=2)
+    loader = DataLoader(Samples(count=8), batch_size=2)
+
+    def validate(number):
+        if number % 20 == 19:
+            with torch.no_grad():
+                for inputs, targets in loader:
+                    nn.functional.mse_loss(trainer.model(inputs), targets)
+
+    twice(job, lambda: trainer.updates(training, after=validate))
 
 
 JOBS = {name: one for name, one in globals().items()
         if callable(one) and getattr(one, "__module__", "") == __name__
-        and not isinstance(one, type) and name not in ("forever",)}
+        and not isinstance(one, type) and name not in ("forever", "twice", "main")}
 
 
 def main():
