@@ -234,6 +234,17 @@ static int fill_device(const struct pick *pick, const struct memory_table *table
     return 0;
 }
 
+/* Of the run's first step, or its start when that is long forgotten; INT64_MIN before
+ * one. */
+static int64_t first_step_end(const struct steps *steps)
+{
+    if (steps->first_ns == INT64_MAX)
+        return INT64_MIN;
+    if (steps_remembered(steps) < steps->count)
+        return steps->first_ns;
+    return steps_at(steps, 0)->start_ns + steps_at(steps, 0)->duration_ns;
+}
+
 static int fill_host(const struct pick *pick, uint32_t points, struct memory_host *host)
 {
     const struct answer_window *window = &pick->head->window;
@@ -261,13 +272,19 @@ static int fill_host(const struct pick *pick, uint32_t points, struct memory_hos
         return -ENOMEM;
     if (ring->count > 0 && series_at(ring, 0)->start_ns > envelope.from_ns)
         envelope.from_ns = series_at(ring, 0)->start_ns;
+    /* Until its first step has ended a process loads libraries and data, and makes its
+     * model: all that grows, and none of it is a leak. */
+    int64_t warm_ns = first_step_end(&pick->process->steps);
+
+    envelope.from_ns = warm_ns > envelope.from_ns ? warm_ns : envelope.from_ns;
     for (uint32_t i = 0; i < ring->count; i++) {
         const struct series_bucket *bucket = series_at(ring, i);
 
         if (bucket->start_ns + width <= window->from_ns ||
             bucket->start_ns >= window->to_ns || bucket->counts[0] == 0)
             continue;
-        envelope_add(&envelope, bucket->start_ns, (double)bucket->min[0]);
+        if (bucket->start_ns >= envelope.from_ns)
+            envelope_add(&envelope, bucket->start_ns, (double)bucket->min[0]);
         if (host->point_count < points)
             host->points[host->point_count++] =
                 (struct memory_point){.time_ns = bucket->start_ns,

@@ -487,6 +487,46 @@ static void steady_memory_has_no_sure_slope(void **state)
     answer_free(&answer.head);
 }
 
+/* Resident memory once a second: `loading` MiB more each time before the first step, at
+ * 30 s, and `leaking` more after it. */
+static void resident(double loading, double leaking, struct memory_answer *answer)
+{
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    double bytes = 100.0 * 1024 * 1024;
+
+    for (int64_t second = 0; second < 60; second++) {
+        if (second >= 30)
+            step((uint64_t)second - 30, 0, second * 1000 * MS,
+                 (second + 1) * 1000 * MS);
+        series_add(&process->rss, second * 1000 * MS, 0, &bytes, 1);
+        bytes += (second < 30 ? loading : leaking) * 1024 * 1024;
+    }
+    assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, answer),
+                     0);
+}
+
+static void what_is_loaded_before_the_first_step_is_no_leak(void **state)
+{
+    (void)state;
+    struct memory_answer answer;
+
+    resident(50, 0, &answer);
+    assert_int_equal(answer.host.point_count, 60);
+    assert_false(answer.host.slope_sure);
+    answer_free(&answer.head);
+}
+
+static void what_grows_from_step_to_step_has_its_own_slope(void **state)
+{
+    (void)state;
+    struct memory_answer answer;
+
+    resident(50, 3, &answer);
+    assert_true(answer.host.slope_sure);
+    assert_true(fabs(answer.host.slope_bytes_per_s / 1024 / 1024 - 3) < 0.2);
+    answer_free(&answer.head);
+}
+
 static void stamps_that_run_back_end_no_query(void **state)
 {
     (void)state;
@@ -578,6 +618,8 @@ int main(void)
         TEST(the_stream_gives_each_step_once_and_tells_of_gaps),
         TEST(memory_has_peaks_with_their_op_and_a_leak_has_a_slope),
         TEST(steady_memory_has_no_sure_slope),
+        TEST(what_is_loaded_before_the_first_step_is_no_leak),
+        TEST(what_grows_from_step_to_step_has_its_own_slope),
         TEST(stamps_that_run_back_end_no_query),
         TEST(the_rank_that_others_wait_for_is_found_with_its_cause),
         TEST(a_summary_counts_everything_over_the_same_steps),
