@@ -1,5 +1,6 @@
 /* Events to tables: where each kind goes. The one loop that every event passes; what is
  * frequent stands first. */
+#include "aggregate/kernels.h"
 #include "aggregate/process.h"
 
 ALWAYS_INLINE int64_t end_of(const struct event *event)
@@ -135,6 +136,13 @@ static void keep(struct process *process, struct process_thread *thread, uint32_
         history_put(block, event, more ? INT64_MAX : (int64_t)event->time, end_ns);
 }
 
+static NEVER_INLINE void fold_device(struct process *process,
+                                     const struct event *events, uint32_t count)
+{
+    gpu_fold(&process->gpu, process->texts, events, count);
+    kernels_fold(process, events, count);
+}
+
 void process_fold(struct process *process, uint32_t thread, const struct event *events,
                   uint32_t count)
 {
@@ -174,7 +182,7 @@ void process_fold(struct process *process, uint32_t thread, const struct event *
         newest = end > newest ? end : newest;
     }
     if (UNLIKELY(process->gpu.on))
-        gpu_fold(&process->gpu, process->texts, events, count);
+        fold_device(process, events, count);
     if (process->ops.any_late)
         ops_refresh(&process->ops);
     process->newest_ns = newest;

@@ -100,7 +100,7 @@ enum process_load {
 };
 _Static_assert(PROCESS_LOADS <= SERIES_CHANNELS, "a series holds them");
 
-/* How a kernel is launched, as a trace file says; by name. */
+/* How a kernel is launched, as events say; by name. */
 struct process_kernel {
     uint64_t count; /* launches that say it; 0 none */
     bool varies;    /* grid or block; those here are of the longest */
@@ -145,7 +145,7 @@ struct process {
     struct process_linked *linked; /* of a file, by text; NULL where not known */
     uint32_t linked_count;
     bool linked_devices, linked_memory; /* the file tells of them */
-    struct process_kernel *kernels;     /* of a file, by text; NULL without */
+    struct process_kernel *kernels;     /* by text; NULL without */
     uint32_t kernel_count;
     struct ops_group *groups[GROUPS]; /* of a file; NULL where not asked for */
     struct series rss;                /* by enum process_load */

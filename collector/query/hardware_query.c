@@ -116,17 +116,16 @@ int hardware_query(struct store *store, struct arena *arena,
 
 /* ---- whose is it ------------------------------------------------------------------- */
 
-/* The fact lists the process's devices in CUDA's order: "0000:3b:00.0 0000:af:00.0". */
-static const char *process_places(const struct process *process)
+const char *parts_fact_text(const struct process *process, const char *key)
 {
     for (uint32_t i = 0; i < process->fact_count; i++)
-        if (strcmp(texts_get(process->texts, process->facts[i].key), FACT_DEVICE_PCI) ==
-            0)
+        if (process->facts[i].type == WIRE_FACT_TEXT &&
+            strcmp(texts_get(process->texts, process->facts[i].key), key) == 0)
             return texts_get(process->texts, process->facts[i].text);
     return "";
 }
 
-/* CUDA's number of a device in the process; -1: not its, or nobody knows. */
+/* `places` lists them in CUDA's order: "0000:3b:00.0 0000:af:00.0". CUDA's number of a device in the process; -1: not its, or nobody knows. */
 static int cuda_index(const char *places, const struct hardware_device *device)
 {
     int index = 0;
@@ -322,7 +321,7 @@ static int fill_points(struct arena *arena, const struct stretch *stretch,
 static int join_row(const struct pick *pick, const struct hardware_device *device,
                     uint32_t points, struct hardware_row *row)
 {
-    const char *places = process_places(pick->process);
+    const char *places = parts_fact_text(pick->process, FACT_DEVICE_PCI);
     int index = cuda_index(places, device);
     struct stretch stretch = window_points(pick, device);
 

@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/kernels.h"
 #include "query/numbers.h"
 #include "query/parts.h"
 #include "query/pick.h"
+#include "wire/facts.h"
 
 #define K_DEFAULT 10u
 
@@ -49,6 +51,7 @@ struct asking {
     bool failed;
     struct row_sum *rows; /* by row id, then compacted to those that match */
     uint32_t row_count;
+    struct kernels_device device;      /* 0 where the process does not tell */
     uint64_t steps;                    /* of the window */
     uint64_t recorded[DIGEST_CLASSES]; /* steps with the device's detail */
     uint64_t all_steps;                /* of the digests, for user ranges */
@@ -277,6 +280,8 @@ static void add_launch(const struct asking *asking, uint32_t text, struct op_row
     row->launch.shared_bytes = kernel->shared_bytes;
     if (kernel->occupied_ns > 0)
         row->launch.occupancy_pct = kernel->occupancy_sum / (double)kernel->occupied_ns;
+    else
+        row->launch.occupancy_pct = 100 * kernels_occupancy(kernel, &asking->device);
 }
 
 static const char *kind_name(enum ops_kind kind)
@@ -594,6 +599,8 @@ int parts_ops(const struct pick *pick, const struct ops_request *request,
     int error = 0;
 
     asking.texts = pick->process->texts;
+    asking.device = kernels_device_parse(
+        parts_fact_text(pick->process, FACT_DEVICE_MULTIPROCESSOR));
     if (request->by != GROUP_NAME && request->device == OPS_CPU) {
         asking.group = pick->process->groups[request->by];
         if (asking.group == NULL) {

@@ -47,6 +47,9 @@ MUST_CHECK int parts_memory(const struct pick *pick, uint32_t points,
 MUST_CHECK int parts_gpu(const struct pick *pick, uint32_t points,
                          struct gpu_answer *answer);
 
+/* A fact that is a text; "" where nobody told it. */
+const char *parts_fact_text(const struct process *process, const char *key);
+
 /* The head has its window. points 0: none. */
 MUST_CHECK int parts_hardware(const struct pick *pick, uint32_t points,
                               struct hardware_answer *answer);

@@ -217,6 +217,20 @@ class RecordsTest(GpuTest):
         self.assertGreater(run["launch_delay"]["p50_us"], 0.9)
         self.assertGreater(run["queue_depth"], 0)
 
+    def test_kernels_tell_their_launch_shape_and_occupancy_while_the_job_runs(self):
+        def told():
+            try:
+                rows = get_json(self.port, "/api/ops?device=cuda&window=run&q=gemm")["ops"]
+            except (OSError, AssertionError):
+                return None
+            return rows[0] if rows and rows[0]["occupancy_pct"] is not None else None
+        kernel = self.run_until("train", told, "a kernel's shape")
+        self.assertEqual((kernel["grid"], kernel["block"], kernel["launch_varies"]),
+                         ([128, 2, 1], [256, 1, 1], False))
+        self.assertEqual((kernel["registers"], kernel["shared_memory_bytes"]), (64, 4096))
+        # 256 blocks on 132 multiprocessors: fewer than the four that their registers allow.
+        self.assertAlmostEqual(kernel["occupancy_pct"], 100 * 256 / 132 * 256 / 2048, delta=0.1)
+
     def gpu_devices_busy(self):
         try:
             devices = get_json(self.port, "/api/gpu?window=run")["devices"]

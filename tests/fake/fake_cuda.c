@@ -46,6 +46,22 @@ int cuDeviceGet(int *device, int ordinal)
     return ordinal >= 0 && ordinal < devices() ? 0 : 101;
 }
 
+int cuDeviceGetAttribute(int *value, int attribute, int device)
+{
+    static const struct {
+        int attribute, value;
+    } rows[] = {{16, 132},    {39, 2048}, {82, 65536},
+                {81, 233472}, {106, 32},  {111, 1024}};
+
+    (void)device;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (rows[i].attribute == attribute) {
+            *value = rows[i].value;
+            return 0;
+        }
+    return 1;
+}
+
 /* The fake NVML's devices, from the one on that FAKE_CUDA_FIRST numbers. */
 int cuDeviceGetPCIBusId(char *place, int bytes, int device)
 {

@@ -9,6 +9,7 @@ int cuInit(unsigned flags);
 int cuDeviceGetCount(int *count);
 int cuDeviceGet(int *device, int ordinal);
 int cuDeviceGetPCIBusId(char *place, int bytes, int device);
+int cuDeviceGetAttribute(int *value, int attribute, int device);
 int cuDriverGetVersion(int *version);
 
 /* One launch: its call now, its kernel right behind it for `duration_ns`. Returns the

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,8 @@
 #include <cmocka.h>
 
 #include "aggregate/gpu.h"
+#include "aggregate/kernels.h"
+#include "aggregate/process.h"
 
 #define CUDA0 EVENT_DEVICE(1, 0)
 #define US    INT64_C(1000)
@@ -180,6 +183,26 @@ static void copies_are_summed_by_direction_and_kind_of_memory(void **state)
     assert_int_equal(done->copies[EVENT_COPY_D2H][0].count, 1);
 }
 
+static void occupancy_is_bound_by_registers_shared_memory_and_the_grid(void **state)
+{
+    /* An H100: 132 multiprocessors of 2,048 threads. */
+    struct kernels_device device =
+        kernels_device_parse("132 2048 65536 233472 32 1024");
+    struct process_kernel kernel = {
+        .count = 1, .grid = {100000, 1, 1}, .block = {256, 1, 1}, .registers = 32};
+
+    (void)state;
+    assert_true(fabs(kernels_occupancy(&kernel, &device) - 1) < 1e-9);
+    kernel.registers = 64; /* 2,048 of a warp: 32 warps, four blocks of eight */
+    assert_true(fabs(kernels_occupancy(&kernel, &device) - 0.5) < 1e-9);
+    kernel.shared_bytes = 100 * 1024; /* two blocks, with what is reserved */
+    assert_true(fabs(kernels_occupancy(&kernel, &device) - 0.25) < 1e-9);
+    kernel.grid[0] = 66; /* half of the multiprocessors have a block */
+    assert_true(fabs(kernels_occupancy(&kernel, &device) - 0.0625) < 1e-9);
+    device = kernels_device_parse("132 2048");
+    assert_true(isnan(kernels_occupancy(&kernel, &device)));
+}
+
 static void gap_gets(struct bench *bench, enum gpu_idle cause)
 {
     /* Work until 100, then from 200 on with correlation 7. */
@@ -338,6 +361,7 @@ int main(void)
         TEST(what_is_final_keeps_its_place_and_late_work_is_counted),
         TEST(work_waits_from_its_launch_and_the_queue_is_as_deep_as_that),
         TEST(copies_are_summed_by_direction_and_kind_of_memory),
+        TEST(occupancy_is_bound_by_registers_shared_memory_and_the_grid),
         TEST(a_gap_in_which_the_next_batch_was_awaited_is_data),
         TEST(a_gap_that_began_in_a_wait_for_the_device_is_sync),
         TEST(a_gap_filled_with_ops_is_launch),

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { energy_facts, meter_figures, meter_line, meter_name, meters_of, slowed_by } from "../../web/js/panels/meters.js";
+import { energy_facts, meter_figures, meter_line, meter_name, meters_of, run_sentences, slowed_by } from "../../web/js/panels/meters.js";
 
 const device = (more = {}, now = {}) => ({
   device: "cuda:0", index: 3, name: "Fake GPU", pci: "0000:3b:00.0", reason: "", mig: false, power_limit_w: 700, sm_max_mhz: 1980, total_bytes: 80 * 2 ** 30,
@@ -36,4 +36,16 @@ test("the job's own devices are shown, else those of the machine by their number
 test("the headline sums the devices of the job", () => {
   const answer = { hardware: { devices: [device(), device({ device: "cuda:1" })], joules_per_step: 176.5, samples_per_joule: 1.45 } };
   assert.deepEqual(energy_facts(answer), [["GPUs' power", "824", " of 1,400 W"], ["Energy", "177", " J/step, 1.45 samples/J"]]);
+});
+
+test("how work reaches the device is told in what is known, and nothing else", () => {
+  assert.deepEqual(run_sentences(undefined), []);
+  assert.deepEqual(run_sentences({ launch_delay: { p50_us: null }, queue_depth: null, streams: [{}], streams_busy: 1, copies: [] }), []);
+  assert.deepEqual(run_sentences({
+    launch_delay: { p50_us: 12.4, p95_us: 88 }, queue_depth: 3.42, streams: [{}, {}], streams_busy: 1.27,
+    copies: [{ direction: "h2d", pageable: true, bytes: 4e9, bytes_per_s: 12e9 }, { direction: "d2d", pageable: false, bytes: 2e6, bytes_per_s: 1e12 }],
+  }), [
+    "Work begins 12.4 µs after its launch (median; 95 % within 88.0 µs)", "3.42 in the queue on average", "1.27 of 2 streams at once while busy",
+    "copies to the device, pageable: 4.00 GB at 12.0 GB/s", "copies on the device: 2.00 MB at 1.00 TB/s",
+  ]);
 });

@@ -176,7 +176,7 @@ const live = () => state.session !== null && !is_over(session_of(state));
 const still = () => state.view.paused !== null;
 const every = (live_ms, over_ms = null) => () => (still() ? null : live() ? live_ms : over_ms);
 const polling = () => state.connection.state === "polling";
-/** GPUs tell of themselves once a second, beside the stream; where none does, nobody asks. */
+/** What GPUs say of themselves, and of the whole run, comes beside the stream; where there is none, nobody asks. */
 const has_meters = () => session_of(state)?.capabilities?.some((c) => c.source === "nvml" && c.state === "active") ?? false;
 const slow_window = () => (window_of(state) === "run" ? 5000 : window_of(state) === "10min" ? 3000 : 1000);
 
@@ -191,7 +191,7 @@ const poll = open_poll([
   { name: "ranks", every_ms: every(5000), ask: (signal) => ask_panel("ranks", signal, questions.ranks(state)) },
   { name: "slow", every_ms: every(5000), ask: ask_slow },
   { name: "host", every_ms: every(5000), ask: (signal) => ask_panel("host", signal, questions.host(state)) },
-  { name: "hardware", every_ms: () => (has_meters() ? every(5000)() : null), ask: (signal) => ask_panel("hardware", signal, questions.gpu(state, 2, window_of(state))) },
+  { name: "hardware", every_ms: () => (has_meters() || state.series.gpus.length > 0 ? every(5000)() : null), ask: (signal) => ask_panel("hardware", signal, questions.gpu(state, 2, window_of(state))) },
   { name: "windows", every_ms: every(30000), ask: (signal) => ask_panel("windows", signal, questions.windows(state)) },
   { name: "runs", every_ms: () => (state.status !== null && state.session === null ? 10000 : null), ask: (signal) => get_json("api/runs", { signal }).then((runs) => set({ ...state, runs })) },
 ]);

@@ -69,6 +69,8 @@ bool arrive(struct cupti_library *library, const struct arrival *arrival)
         return false;
     if (cupti_driver_places(places, sizeof(places)))
         probe_fact_text(FACT_DEVICE_PCI, places);
+    if (cupti_driver_multiprocessor(places, sizeof(places)))
+        probe_fact_text(FACT_DEVICE_MULTIPROCESSOR, places);
     return wait_for_library(library, arrival);
 }
 

@@ -86,6 +86,30 @@ bool cupti_driver_places(char *text, size_t bytes)
     return used > 0;
 }
 
+bool cupti_driver_multiprocessor(char *text, size_t bytes)
+{
+    /* CUdevice_attribute: how many; then of each one threads, registers, shared memory,
+     * blocks; and what the system takes of each block's shared memory. */
+    static const int attributes[6] = {16, 39, 82, 81, 106, 111};
+    void *handle = driver();
+    int (*get)(int *device, int ordinal) = NULL;
+    int (*get_attribute)(int *value, int attribute, int device) = NULL;
+    int device = 0, values[6] = {0};
+
+    if (handle == NULL)
+        return false;
+    *(void **)&get = dlsym(handle, "cuDeviceGet");
+    *(void **)&get_attribute = dlsym(handle, "cuDeviceGetAttribute");
+    if (get == NULL || get_attribute == NULL || get(&device, 0) != CUDA_SUCCESS)
+        return false;
+    for (int i = 0; i < 6; i++)
+        if (get_attribute(&values[i], attributes[i], device) != CUDA_SUCCESS)
+            values[i] = 0; /* an older driver lacks the last two */
+    (void)snprintf(text, bytes, "%d %d %d %d %d %d", values[0], values[1], values[2],
+                   values[3], values[4] > 0 ? values[4] : 16, values[5]);
+    return values[0] > 0 && values[1] > 0;
+}
+
 /* The newest CUDA that the driver can serve: 12, 13; 0 unknown. */
 static int driver_major(void)
 {

@@ -77,6 +77,10 @@ enum cupti_driver cupti_driver_state(void);
  * have room. The driver is ready. False when it does not tell. */
 MUST_CHECK bool cupti_driver_places(char *text, size_t bytes);
 
+/* The first device's multiprocessors, as the fact of that name has them. The driver is
+ * ready. False when it does not tell. */
+MUST_CHECK bool cupti_driver_multiprocessor(char *text, size_t bytes);
+
 /* Finds libcupti: mapped, else beside the CUDA runtime that is, else where the loader
  * looks, of the runtime's major version. 0, or -ENOENT and a sentence (static). The
  * driver is ready. */

@@ -7,6 +7,7 @@ import { IDLE_LABELS, IDLE_TOKENS } from "../timeline/lanes.js";
 import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
 import { address, questions } from "../net/api.js";
 import { panel_menu } from "../ui/menu.js";
+import { run_sentences } from "./meters.js";
 
 function bar_table(host, rows) {
   if (!host.firstElementChild) host.append(el("table", { class: "bars" }, el("tbody")));
@@ -51,6 +52,9 @@ export function render_idle(state) {
   set_text($("idle-title"), shown_series(state).gpus.length > 1 ? "Why GPU 0 idles" : "Why the GPU idles");
   set_text($("idle-total"), `${number(sum)} ms per step`);
   bar_table(document.querySelector("#idle .body"), rows);
+  const told = run_sentences(state.hardware?.devices?.[0]?.run);
+  set_hidden($("idle-foot"), told.length === 0);
+  set_text($("idle-foot"), told.length > 0 ? `Whole run: ${told.join("; ")}.` : "");
 }
 
 const CAUSE_TOKEN = { data: "data", "data loading": "data", sync: "sync", communication: "communication" };

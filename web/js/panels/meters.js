@@ -81,6 +81,21 @@ export function energy_facts(answer) {
   return out;
 }
 
+const DIRECTIONS = { h2d: "to the device", d2h: "from the device", d2d: "on the device", p2p: "between devices", h2h: "on the host", unknown: "somewhere" };
+
+/** How work reaches the device, over the whole run: delay from launch to start, queue, streams, copies. */
+export function run_sentences(run) {
+  const out = [], delay = run?.launch_delay;
+  if (known(delay?.p50_us)) out.push(`Work begins ${number(delay.p50_us)} µs after its launch (median; 95 % within ${number(delay.p95_us)} µs)`);
+  if (known(run?.queue_depth)) out.push(`${number(run.queue_depth)} in the queue on average`);
+  if (run?.streams?.length > 1 && known(run.streams_busy)) out.push(`${number(run.streams_busy)} of ${count(run.streams.length)} streams at once while busy`);
+  for (const copies of (run?.copies ?? []).filter((each) => each.bytes > 0)) {
+    const memory_kind = copies.direction === "h2d" || copies.direction === "d2h" ? (copies.pageable ? ", pageable" : ", pinned") : "";
+    out.push(`copies ${DIRECTIONS[copies.direction]}${memory_kind}: ${bytes(copies.bytes)} at ${bytes(copies.bytes_per_s)}/s`);
+  }
+  return out;
+}
+
 export function render_meters(state) {
   const devices = meters_of(state.hardware).filter((device) => meter_line(device) !== "");
   set_hidden($("meters"), devices.length === 0);
