@@ -1,4 +1,6 @@
 /* GET /api/bottlenecks: where a step goes, what of it is avoidable, and the evidence. */
+#include <string.h>
+
 #include "api/api.h"
 #include "api/json.h"
 #include "judge/judge.h"
@@ -43,12 +45,22 @@ static void add_peaks(cJSON *body, const struct bottlenecks_answer *answer)
     }
 }
 
-static void add_what_if(cJSON *body, const struct bottlenecks_answer *answer)
+/* Loading that was fixed within the window is hidden by now. */
+static bool is_fixed(const struct judgement *judgement)
+{
+    for (uint32_t i = 0; i < judgement->fixed_count; i++)
+        if (strcmp(judgement->fixed[i].id, "data-loading") == 0)
+            return true;
+    return false;
+}
+
+static void add_what_if(cJSON *body, const struct bottlenecks_answer *answer,
+                        const struct judgement *judgement)
 {
     cJSON *list = cJSON_AddArrayToObject(body, "what_if"), *one;
     struct what_if hidden;
 
-    if (!what_if_data_hidden(answer, &hidden))
+    if (is_fixed(judgement) || !what_if_data_hidden(answer, &hidden))
         return;
     one = cJSON_CreateObject();
     json_text(one, "id", "data-hidden");
@@ -71,7 +83,7 @@ cJSON *bottlenecks_judged_json(const struct bottlenecks_answer *answer,
     add_phases(body, &answer->steps.train);
     json_percent(body, "dataloader_time_pct", answer->dataloader_share);
     add_findings_json(body, judgement, &answer->head);
-    add_what_if(body, answer);
+    add_what_if(body, answer, judgement);
     cJSON_AddItemToObject(body, "top_cpu_ops", ops_list_json(&answer->cpu));
     cJSON_AddItemToObject(body, "top_cuda_ops", ops_list_json(&answer->cuda));
     add_peaks(body, answer);

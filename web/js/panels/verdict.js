@@ -48,7 +48,7 @@ function update_dismissed(node, finding) {
 function update_fixed(node, fixed) {
   set_text(node.querySelector("b"), `Fixed since step ${count(fixed.fixed_step)}`);
   set_text(node.querySelector(".what"), `${fixed.title ?? fixed.id}, it cost ${price_text(fixed)}`);
-  set_text(node.querySelector(".why"), typeof fixed.age_ms === "number" ? age(fixed.age_ms) : "");
+  set_text(node.querySelector(".why"), typeof fixed.age_ms === "number" ? `${age(fixed.age_ms)} ago` : "");
 }
 
 const fixed_row = () => el("li", {}, el("b", {}), el("span", { class: "what" }), el("span", { class: "dim why" }));
