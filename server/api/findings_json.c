@@ -18,6 +18,8 @@ static cJSON *evidence_json(const struct finding *finding, const struct answer *
         else
             json_number(part, at->key, at->number);
     }
+    if (finding->rule->sampled && head->lost_events > 0)
+        json_count(part, "lost_events", head->lost_events);
     if (finding->worst_step != NOT_KNOWN) {
         snprintf(trace, sizeof(trace), "/api/trace?session=%s&pid=%u&step=%lld",
                  head->session, head->pid, (long long)finding->worst_step);

@@ -12,6 +12,7 @@
 
 #include "api/api.h"
 #include "api/json.h"
+#include "judge/judge.h"
 #include "query/memory_query.h"
 #include "query/ops_query.h"
 #include "query/status_query.h"
@@ -33,7 +34,7 @@ static struct step_row step_of(int64_t number, double ms)
 {
     return (struct step_row){.number = number,
                              .epoch = 1,
-                             .start_ns = number * 1000000,
+                             .start_ns = number == NOT_KNOWN ? 0 : number * 1000000,
                              .duration_ns = ms * 1e6,
                              .phase_ns = {1e6, UNKNOWN, 0, 2e6},
                              .other_ns = UNKNOWN};
@@ -105,6 +106,55 @@ static void hostile_names_are_valid_json_and_cut(void **state)
     again = cJSON_Parse(text);
     assert_non_null(again);
     assert_int_equal(cJSON_GetArraySize(at(again, "ops")), 2);
+    cJSON_free(text);
+    cJSON_Delete(body);
+    cJSON_Delete(again);
+}
+
+static void
+a_finding_says_what_is_not_sure_and_a_dismissed_one_stands_apart(void **state)
+{
+    static const struct finding_rule rule = {.id = "rule", .owner = 1, .sampled = true};
+    static struct judgement judgement;
+    struct bottlenecks_answer answer = {.head = {.lost_events = 3}};
+    struct finding *away = &judgement.findings.list[1];
+    const cJSON *open, *dismissed, *fixed;
+    cJSON *body, *again;
+    char *text;
+
+    (void)state;
+    judgement.findings.count = 2;
+    judgement.findings.list[0] = (struct finding){.id = "first",
+                                                  .rule = &rule,
+                                                  .ns_per_step = 5e6,
+                                                  .low_ns = UNKNOWN,
+                                                  .high_ns = UNKNOWN,
+                                                  .reason = "",
+                                                  .worst_step = NOT_KNOWN,
+                                                  .since_step = NOT_KNOWN};
+    *away = judgement.findings.list[0];
+    away->id = "second";
+    away->dismissed = true;
+    away->reason = "</script>\xff";
+    away->since_step = 7;
+    judgement.fixed_count = 1;
+    judgement.fixed[0] = (struct history_entry){
+        .id = "third", .title = "\xc3", .fixed_step = 12, .ns_per_step = UNKNOWN};
+    body = bottlenecks_judged_json(&answer, &judgement);
+    text = cJSON_PrintUnformatted(body);
+    assert_null(strstr(text, "</script"));
+    again = cJSON_Parse(text);
+    assert_non_null(again);
+    open = cJSON_GetArrayItem(at(again, "findings"), 0);
+    dismissed = cJSON_GetArrayItem(at(again, "dismissed"), 0);
+    fixed = cJSON_GetArrayItem(at(again, "fixed"), 0);
+    assert_true(cJSON_IsNull(at(open, "ms_per_step_low")));
+    assert_false(cJSON_HasObjectItem(open, "reason"));
+    assert_true(at(at(open, "evidence"), "lost_events")->valuedouble == 3);
+    assert_string_equal(at(dismissed, "id")->valuestring, "second");
+    assert_true(at(dismissed, "since_step")->valuedouble == 7);
+    assert_true(at(fixed, "fixed_step")->valuedouble == 12);
+    assert_true(cJSON_IsNull(at(fixed, "ms_per_step")));
     cJSON_free(text);
     cJSON_Delete(body);
     cJSON_Delete(again);
@@ -193,6 +243,8 @@ int main(void)
         cmocka_unit_test(a_validation_batch_has_no_number),
         cmocka_unit_test(times_keep_their_nanoseconds),
         cmocka_unit_test(hostile_names_are_valid_json_and_cut),
+        cmocka_unit_test(
+            a_finding_says_what_is_not_sure_and_a_dismissed_one_stands_apart),
         cmocka_unit_test(without_a_session_what_has_a_unit_is_null_and_counts_are_zero),
         cmocka_unit_test(an_event_of_many_steps_keeps_the_spike),
         cmocka_unit_test(thinned_memory_keeps_its_peak),
