@@ -78,7 +78,7 @@ export class FakeServer {
     const capabilities = [
       { source: "steps", state: "active", reason: null, detail: "every step" }, { source: "phases", state: "active", reason: null, detail: "every step" }, { source: "cpu_ops", state: "active", reason: null, detail: "22 % of steps, drawn at random" },
       gpu && !taken ? { source: "cupti", state: "active", reason: null, detail: "22 % of steps; CUPTI 13.0" } : { source: "cupti", state: taken ? "yielded" : "unavailable", reason: taken ? "Kernels: held by torch.profiler (pid 41207) until its window ends. Steps, ops and memory go on." : "no device" },
-      { source: "cpu_memory", state: "active", reason: null, detail: "every step" }, { source: "stacks", state: "active", reason: null, detail: "signal 63" },
+      { source: "cpu_memory", state: "active", reason: null, detail: "every step" }, { source: "python", state: "active", reason: null, detail: "Python 3.12.4" }, { source: "stacks", state: "active", reason: null, detail: "signal 63" },
     ];
     const open = crash ? [["MainThread", [["step 12,847", 2020], ["data", 1940], ["DataLoader.__next__", 1940]]], ["pin_memory", [["aten::pin_memory", 410], ["cudaHostAlloc", 410]]], ["autograd 0", []]]
       : [["MainThread", [["step 12,842", 14000], ["data", 13900], ["DataLoader.__next__", 13900]]], ["autograd 0", []]];
@@ -139,9 +139,20 @@ export class FakeServer {
       now: { cpu_share: 0.63, steal_share: 0, iowait_share: 0.02, job_cores: 9.4, disk_read_bytes_per_s: 312e6, disk_write_bytes_per_s: 1.2e6, net_receive_bytes_per_s: 4.1e6, net_send_bytes_per_s: 3.9e6, throttled_share: 0.04, memory_used_bytes: 96 * GIB },
       core_share: new Array(16).fill(0.63), cpu_limit_cores: 12, memory_limit_bytes: 251 * GIB, columns: [], points: [],
     }),
-    windows: () => ({ windows: [] }),
+    windows: () => ({ windows: this.deep_windows() }),
     traces: () => ({ traces: [] }),
   };
+
+  /** Asked at the first question, running at the second, then done. */
+  deep_windows() {
+    this.windows_asked = (this.windows_asked ?? []).map((times) => times + 1);
+    const states = ["asked", "running", "done"];
+    return this.windows_asked.map((times, number) => {
+      const state = states[Math.min(times, 3) - 1], done = state === "done";
+      return { id: `w-0000000${number}`, pid: 41207, rank: null, state, settled: done, reason: null, asked_steps: 10, first_step: 700,
+        ...(done && { steps: 10, ended_by: "steps", bytes: 4.9e6, start_ms: 12, stop_ms: 88, export_ms: 20, trace: "t-00000000beef" }) };
+    }).reverse();
+  }
 
   trace(parameters) {
     const last = /^(\d+)s$/.exec(parameters.get("last") ?? "");
@@ -163,6 +174,7 @@ export class FakeServer {
     const name = path.slice(5);
     if (request.method === "POST" && name === "stacks") return this.json(response, 200, { pid: 41207, stacks: "Thread 0x7f (most recent call first):\n  File \"loader.py\", line 88 in __next__", truncated: false });
     if (request.method === "POST" && name.startsWith("findings/") && !this.says.refuses) return this.judge(name.slice(9), request, response);
+    if (request.method === "POST" && name === "windows" && !this.says.refuses) this.windows_asked = [...(this.windows_asked ?? []), 0];
     if (request.method === "POST") return this.json(response, this.says.refuses ? 409 : 202, this.says.refuses ? { error: REFUSAL } : { id: "w1", state: "asked" });
     if (name === "trace") return this.json(response, 200, this.trace(url.searchParams));
     if (!this.answers[name]) return this.json(response, 404, { error: "no such endpoint" });

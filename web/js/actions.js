@@ -156,7 +156,8 @@ export function make_actions(page) {
     async ask_window() {
       try {
         const told = await post_json(address("api/windows", chosen(get())), { steps: 10, shapes: true, stacks: true });
-        set({ ...get(), asked: { ...get().asked, window: told?.state ? `window ${told.state}` : "asked" } });
+        set({ ...get(), asked: { ...get().asked, window: `asked: window ${told.id}` }, refused: { ...get().refused, window: null } });
+        ask("windows");
       } catch (error) {
         set({ ...get(), refused: { ...get().refused, window: error.message } });
       }

@@ -192,7 +192,7 @@ const poll = open_poll([
   { name: "slow", every_ms: every(5000), ask: ask_slow },
   { name: "host", every_ms: every(5000), ask: (signal) => ask_panel("host", signal, questions.host(state)) },
   { name: "hardware", every_ms: () => (has_meters() || state.series.gpus.length > 0 ? every(5000)() : null), ask: (signal) => ask_panel("hardware", signal, questions.gpu(state, 2, window_of(state))) },
-  { name: "windows", every_ms: every(30000), ask: (signal) => ask_panel("windows", signal, questions.windows(state)) },
+  { name: "windows", every_ms: () => (state.windows?.windows?.some((row) => !row.settled) ? 1000 : live() ? 30000 : null), ask: (signal) => ask_panel("windows", signal, questions.windows(state)) },
   { name: "runs", every_ms: () => (state.status !== null && state.session === null ? 10000 : null), ask: (signal) => get_json("api/runs", { signal }).then((runs) => set({ ...state, runs })) },
 ]);
 

@@ -374,6 +374,14 @@ test("the budget is changed by a click, and a window of steps asked for", () => 
   await page.locator("#window-note", { hasText: "will be recorded in full" }).waitFor();
 }));
 
+test("a window of torch.profiler is asked for, followed and offered", () => visit("live", async (page) => {
+  await page.locator("#record-window").click();
+  const row = page.locator("#window-list li");
+  await row.filter({ hasText: "10 steps from step 700 on, 4.90 MB; took 100 ms to start and stop" }).waitFor();
+  assert.equal(await row.locator("a").getAttribute("href"), "api/traces/t-00000000beef");
+  assert.equal(await row.locator("button").textContent(), "Show");
+}));
+
 test("two tabs share one stream", () => visit("live", async (page, server) => {
   const other = await page.context().newPage();
   await other.goto(page.url());

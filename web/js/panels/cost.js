@@ -1,6 +1,6 @@
 // What the profiler costs and sees: the measured share against its budget, and each source.
 
-import { count, known, number } from "../model/format.js";
+import { bytes, count, known, number } from "../model/format.js";
 import { lost_events, session_of } from "../model/store.js";
 import { address, questions } from "../net/api.js";
 import { $, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
@@ -37,7 +37,12 @@ export function build_cost(actions, state_of) {
     el("div", { class: "foot window-row" },
       el("button", { type: "button", class: "plain", id: "record-steps", onclick: actions.record_steps }, "Record the next 10 steps in full"),
       el("button", { type: "button", class: "plain", id: "record-window", onclick: actions.ask_window }, "With shapes and stacks"),
-      el("span", { class: "dim", id: "window-note" })));
+      el("span", { class: "dim", id: "window-note" })),
+    el("ul", { class: "foot windows", id: "window-list", hidden: true }));
+  $("window-list").addEventListener("click", (event) => {
+    const trace = event.target.closest("button")?.dataset.trace;
+    if (trace) actions.choose_session(trace);
+  });
 }
 
 /** Sources of the status and their figures of the overhead, one row each. */
@@ -94,15 +99,49 @@ function lost_text(session) {
   return count(lost_events(session));
 }
 
+const WINDOWS_SHOWN = 4;
+
+/** What became of a window, in a sentence. */
+export function window_text(row) {
+  const name = known(row.rank) ? `Rank ${row.rank}` : "Window";
+  if (row.state === "asked") return `${name}: asked, begins at the next steps`;
+  if (row.state === "running") return `${name}: recording ${count(row.asked_steps)} steps from step ${count(row.first_step)} on`;
+  if (row.state === "failed") return `${name}: none, ${row.reason}`;
+  const early = row.ended_by === "steps" ? "" : `, ended by ${row.ended_by}`;
+  const cost = `took ${number(row.start_ms + row.stop_ms, 0)} ms to start and stop`;
+  return `${name}: ${count(row.steps)} steps from step ${count(row.first_step)} on${early}, ${bytes(row.bytes)}; ${cost}${row.reason ? `; ${row.reason}` : ""}`;
+}
+
+function render_windows(state) {
+  const rows = session_of(state)?.from_file ? [] : (state.windows?.windows ?? []).slice(0, WINDOWS_SHOWN);
+  set_hidden($("window-list"), rows.length === 0);
+  keyed($("window-list"), rows, (row) => `${row.id} ${row.pid}`, () => el("li", {}, el("span"), el("button", { type: "button", class: "plain" }, "Show"), el("a", { class: "plain" }, "Download")), (node, row) => {
+    const [text, show, save] = node.children;
+    set_text(text, window_text(row));
+    set_hidden(show, !row.trace);
+    set_hidden(save, !row.trace);
+    if (!row.trace) return;
+    show.dataset.trace = row.trace;
+    set_attribute(save, "href", `api/traces/${encodeURIComponent(row.trace)}`);
+    set_attribute(save, "download", "");
+  });
+}
+
+/** Why torch.profiler cannot record here; null where it can. */
+function no_profiler(session) {
+  const python = session?.capabilities?.find((one) => one.source === "python");
+  return !session?.capabilities || python?.state === "active" ? null : "torch.profiler makes them, and this process runs no Python that was seen";
+}
+
 /** Two requests; what cannot be had says why, in the server's words. */
-function render_requests(state, alive, why) {
-  document.querySelector(".window-row").hidden = !alive;
-  const steps = why ?? state.refused?.record ?? null, window = state.refused?.window ?? state.windows?.reason ?? why;
+function render_requests(state, session, why) {
+  document.querySelector(".window-row").hidden = session?.state !== "running";
+  const steps = why ?? state.refused?.record ?? null, window = why ?? no_profiler(session);
   $("record-steps").disabled = steps !== null;
   $("record-window").disabled = Boolean(window);
   set_attribute($("record-steps"), "title", steps);
   set_attribute($("record-window"), "title", window || null);
-  const note = state.asked?.window ?? state.asked?.record ?? (window && !why ? `Shapes and stacks: ${window}` : state.refused?.record ?? "");
+  const note = state.refused?.window ?? state.asked?.window ?? state.asked?.record ?? (window && !why ? `Shapes and stacks: ${window}` : state.refused?.record ?? "");
   set_text($("window-note"), note);
 }
 
@@ -132,5 +171,6 @@ export function render_cost_panel(state) {
   const lost = lost_events(session);
   set_hidden($("cost-lost"), !(lost > 0));
   if (lost > 0) set_text($("cost-lost"), `Events lost: ${lost_text(session)}. What is counted lost is missing from ops and traces.`);
-  render_requests(state, alive, why);
+  render_requests(state, session, why);
+  render_windows(state);
 }
