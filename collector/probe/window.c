@@ -1,6 +1,7 @@
 #include "probe/window.h"
 
 #include <stdatomic.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 typedef int schedule_function(int (*call)(void *), void *argument);
@@ -86,7 +87,7 @@ void window_boundary(const struct probe_step *ended, uint64_t running_step)
         return;
     put(WINDOW_RUNNING_STEP, running_step);
     put(WINDOW_VALIDATION, ended->number == STEPS_NO_NUMBER);
-    put(WINDOW_THREAD, (uint64_t)gettid());
+    put(WINDOW_THREAD, (uint64_t)syscall(SYS_gettid));
     /* A full queue of calls: the next boundary tries again. */
     if (at(atomic_load_explicit(&call, memory_order_relaxed), NULL) == 0)
         atomic_store_explicit(&due, false, memory_order_relaxed);

@@ -60,6 +60,7 @@ bool place_config(char *path)
 {
     static const char *const relative[] = {
         "../etc/trainglass/trainglass.conf",
+        "../../trainglass/trainglass.conf", /* in the Python package */
         TRAINGLASS_SOURCE_DIR "/config/trainglass.conf",
         NULL,
     };
@@ -71,6 +72,7 @@ bool place_library(char *path)
 {
     static const char *const relative[] = {
         "../lib/libtrainglass.so",
+        "../../trainglass/libtrainglass.so",
         NULL,
     };
 
@@ -81,6 +83,7 @@ bool place_python(char *path)
 {
     static const char *const relative[] = {
         "../share/trainglass/python/trainglass/site",
+        "../../trainglass/site",
         TRAINGLASS_SOURCE_DIR "/collector/python/trainglass/site",
         NULL,
     };

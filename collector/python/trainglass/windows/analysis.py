@@ -36,10 +36,17 @@ def program() -> Optional[str]:
         above = os.path.dirname(os.path.dirname(os.path.abspath(library)))
         places += [os.path.join(above, "bin", "trainglass")]
     places += [os.path.join(os.path.dirname(sys.executable), "trainglass")]
-    for path in places:
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    return shutil.which("trainglass")
+    places += [shutil.which("trainglass") or ""]
+    return next((path for path in places if _is_program(path)), None)
+
+
+def _is_program(path: str) -> bool:
+    """Not the script of the same name that pip installs, which would come back here."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) == b"\x7fELF" and os.access(path, os.X_OK)
+    except OSError:
+        return False
 
 
 def _run(path: str) -> Any:

@@ -1,0 +1,37 @@
+# What the wheel holds besides Python files: the library, the extension, and the program
+# where its libraries are. pip asks for the component "wheel" alone.
+#
+# The one rule: what cannot be built here costs one line, and the rest is installed.
+set(TESTS OFF)
+if(NOT PROBE_ONLY)
+  foreach(header civetweb.h cjson/cJSON.h ini.h sqlite3.h zlib.h xxhash.h)
+    string(MAKE_C_IDENTIFIER wheel_${header} found)
+    find_path(${found} ${header})
+    if(NOT ${found})
+      list(APPEND absent ${header})
+    endif()
+  endforeach()
+  find_program(WHEEL_NPM npm)
+  if(NOT WHEEL_NPM)
+    list(APPEND absent npm)
+  endif()
+  if(absent)
+    list(JOIN absent ", " absent)
+    message(WARNING "trainglass: the program is left out, for ${absent} is missing here; "
+      "jobs are recorded, and another installation's `trainglass serve` shows them")
+    set(PROBE_ONLY ON)
+  endif()
+endif()
+
+function(wheel_install)
+  install(TARGETS trainglass LIBRARY DESTINATION trainglass COMPONENT wheel)
+  if(TARGET python_native)
+    install(TARGETS python_native LIBRARY DESTINATION trainglass COMPONENT wheel)
+  endif()
+  foreach(each program train_mlp)
+    if(TARGET ${each})
+      install(TARGETS ${each} RUNTIME DESTINATION trainglass/bin COMPONENT wheel)
+    endif()
+  endforeach()
+  install(FILES ${CMAKE_SOURCE_DIR}/config/trainglass.conf DESTINATION trainglass COMPONENT wheel)
+endfunction()
