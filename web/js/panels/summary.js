@@ -133,11 +133,16 @@ function render_facts(state, hidden) {
 
 // ------------------------------------------------------------ ruler
 
-/** Parts of the average step in ms: [{key, label, token, ms}]. */
+const NO_NEWS = 0.005; // of a step: what rounding leaves
+
+/** Parts of the average step in ms: [{key, label, token, ms}]. Together they are the step that the headline names. */
 export function phase_parts(bottlenecks) {
   const mean = bottlenecks?.step_ms?.mean, phases = bottlenecks?.phases;
   if (!known(mean) || !phases) return [];
-  return PHASES.filter((key) => known(phases[key])).map((key) => ({ key, label: PHASE_LABELS[key], token: key, ms: (phases[key] * mean) / 100 }));
+  const parts = PHASES.filter((key) => known(phases[key])).map((key) => ({ key, label: PHASE_LABELS[key], token: key, ms: (phases[key] * mean) / 100 }));
+  const rest = mean - parts.reduce((sum, part) => sum + part.ms, 0);
+  if (parts.length > 0 && rest > NO_NEWS * mean) parts.push({ key: "unknown", label: "Not known", token: "other", ms: rest });
+  return parts;
 }
 
 /** Parts of a GPU's time in an average step: idle by its two largest causes, idle other, then work. */
