@@ -64,6 +64,12 @@ for (const theme of ["light", "dark"]) {
   }));
 }
 
+test("on the empty page a trace is opened beside its line, clear of the next one", () => visit("empty", {}, async (page) => {
+  const [button, lines, next] = await Promise.all([page.locator("#start .open button"), page.locator(".ways dd").last(), page.locator(".watch")].map((each) => each.boundingBox()));
+  assert.equal(Math.round(button.x), Math.round(lines.x));
+  assert.ok(next.y - (button.y + button.height) >= 8, `${next.y} below ${button.y + button.height}`);
+}));
+
 test("empty turns into live by itself when a run starts", () => visit("empty", {}, async (page, server) => {
   await badge(page, "Waiting for a run");
   server.says.empty = false;

@@ -31,7 +31,7 @@ function build() {
       el("h1", { id: "start-title" }, "No training run yet"),
       el("p", { class: "lede" }, "Start one like this. The page fills within a second of the first step, and your code stays as it is."),
       command_line(), el("dl", { class: "ways" }, ...ways),
-      el("p", {}, el("button", { type: "button", class: "plain", onclick: () => $("open-file").click() }, "Open a trace")),
+      el("p", { class: "open" }, el("button", { type: "button", class: "plain", onclick: () => $("open-file").click() }, "Open a trace")),
       el("p", { class: "watch" }, el("span", { class: "dim", id: "watching" }), " ", el("span", { class: "dim" }, "A run is going and nothing shows? "), el("code", {}, "trainglass doctor"), el("span", { class: "dim" }, " says why."))),
     el("section", { class: "panel", id: "runs", "aria-labelledby": "runs-title", hidden: true },
       el("header", { class: "head" }, el("h2", { id: "runs-title" }, "Earlier runs on this machine")),
