@@ -47,6 +47,10 @@ enum owner {
 double rule_number(const struct rule_context *context, const char *key);
 const char *rule_text(const struct rule_context *context, const char *key); /* "" */
 
+/* The period in the steps is that of loader workers: each brings its batches at once,
+ * and then all wait. */
+bool rule_is_loader_rhythm(const struct rule_context *context);
+
 /* A new finding of the rule that is looked at, with its id and colour, the window as its
  * stretch; NULL when there are too many. `subject` NULL: the rule itself. */
 struct finding *rule_add(struct rule_context *context, const char *subject,

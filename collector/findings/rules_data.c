@@ -90,14 +90,24 @@ struct loading {
     double data, compute, now, wanted, left, price; /* times in ns per step */
 };
 
+/* What the first batches of epochs wait, and those at a period, are findings of their
+ * own. */
+static double told_apart_ns(const struct rule_context *context)
+{
+    const struct rhythm *rhythm = &context->summary->rhythm;
+    bool period = rhythm->period.steps > 0 && rhythm->period.part == EVENT_PHASE_DATA &&
+                  !rule_is_loader_rhythm(context);
+
+    return rhythm->epoch.ns_per_step + (period ? rhythm->period.ns_per_step : 0);
+}
+
 static struct loading look_at(const struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
     double possible = workers_possible(context);
-    /* What first batches wait is a finding of its own. */
     struct loading loading = {.data = train->phase_ns[EVENT_PHASE_DATA] -
-                                      context->summary->rhythm.epoch.ns_per_step,
+                                      told_apart_ns(context),
                               .now = isnan(workers) ? 0 : workers};
 
     loading.compute = train->mean_ns - loading.data;

@@ -48,6 +48,16 @@ static const char *spread_over(struct rule_context *context,
                       rule_ms(context, extra->ns_per_step));
 }
 
+bool rule_is_loader_rhythm(const struct rule_context *context)
+{
+    const struct rhythm *rhythm = &context->summary->rhythm;
+    double workers = rule_number(context, FACT_DATALOADER_WORKERS);
+    double ahead = rule_number(context, FACT_DATALOADER_PREFETCH);
+
+    return rhythm->period.part == EVENT_PHASE_DATA && workers >= 1 &&
+           rhythm->period_steps <= workers * (ahead >= 1 ? ahead : 2);
+}
+
 static void find_collections(struct rule_context *context)
 {
     const struct rhythm_extra *gc = &context->summary->rhythm.gc;
@@ -100,10 +110,22 @@ static void find_warm_up(struct rule_context *context)
                              "`TORCHINDUCTOR_CACHE_DIR` to a folder that stays");
 }
 
+/* A period of late batches that is as long as the loader: its epochs, though nothing
+ * said so. */
+static bool is_epoch(const struct rule_context *context)
+{
+    const struct rhythm *rhythm = &context->summary->rhythm;
+
+    return rhythm->period.steps > 0 && rhythm->period.part == EVENT_PHASE_DATA &&
+           rule_number(context, FACT_DATALOADER_BATCHES) == rhythm->period_steps;
+}
+
 static void find_epoch_start(struct rule_context *context)
 {
     const struct rhythm *rhythm = &context->summary->rhythm;
-    const struct rhythm_extra *extra = &rhythm->epoch;
+    const struct rhythm_extra *extra =
+        is_epoch(context) ? &rhythm->period : &rhythm->epoch;
+    double length = is_epoch(context) ? rhythm->period_steps : rhythm->steps_per_epoch;
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
     bool restart = workers >= 1 && rule_number(context, FACT_DATALOADER_PERSISTENT) < 1;
     struct finding *finding =
@@ -115,12 +137,11 @@ static void find_epoch_start(struct rule_context *context)
                              : "The first batch of each epoch comes late";
     finding->formula = spread_over(context, extra);
     finding->sentence = rule_print(
-        context, "The first batch of each epoch, one in %.0f, comes %s late%s",
-        rhythm->steps_per_epoch,
+        context, "The first batch of each epoch, one in %.0f, comes %s late%s", length,
         rule_ms(context, extra->ns_per_step * rhythm->steps / extra->steps),
         restart ? rule_print(context, ": %.0f workers start first", workers) : "");
     finding->wrong_if = "The data set must be opened anew for each epoch.";
-    rule_evidence(context, finding, "steps_per_epoch", rhythm->steps_per_epoch);
+    rule_evidence(context, finding, "steps_per_epoch", length);
     rule_evidence(context, finding, "workers", workers);
     if (restart)
         rule_advise(finding, "`DataLoader(..., persistent_workers=True)`: workers live "
@@ -133,8 +154,9 @@ static void find_periodic(struct rule_context *context)
 {
     const struct rhythm *rhythm = &context->summary->rhythm;
     const struct rhythm_extra *extra = &rhythm->period;
+    bool loader = is_epoch(context) || rule_is_loader_rhythm(context);
     struct finding *finding =
-        is_dear(context, extra) ? add(context, extra, CLAIM_PYTHON) : NULL;
+        !loader && is_dear(context, extra) ? add(context, extra, CLAIM_PYTHON) : NULL;
 
     if (finding == NULL)
         return;

@@ -65,9 +65,13 @@ BUSY = 0.03
 # does not bring what it would on cores of its own.
 TOO_BUSY = 0.15
 
-# What a cured job keeps: facts are read when an optimizer or a loader is seen first, and
-# half of the validation is still much.
-REMAINS = {"optimizer_loop": {"optimizer-loop"}, "validation": {"validation-share"}}
+# What a cured job keeps: facts are read when an optimizer is seen first, half of the
+# validation is still much, two workers are better than one and not enough, and a batch
+# from a worker costs its way between processes.
+REMAINS = {"optimizer_loop": {"optimizer-loop"}, "validation": {"validation-share"},
+           "few_workers": {"data-loading", "unsteady-steps"},
+           "worker_restart": {"data-loading"}, "collate_sleep": {"data-loading"},
+           "oversubscribed": {"cpu-wait"}}
 
 
 class Block:

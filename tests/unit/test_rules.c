@@ -133,6 +133,24 @@ static void a_period_is_named_with_its_length(void **state)
     assert_string_equal(finding->colour, "other");
 }
 
+static void late_batches_at_the_loaders_length_are_its_epochs(void **state)
+{
+    (void)state;
+    summary.rhythm.period = extra(5 * MS, 10, EVENT_PHASE_DATA);
+    summary.rhythm.period_steps = 50;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 6 * MS;
+    number(FACT_DATALOADER_WORKERS, 4);
+    number(FACT_DATALOADER_BATCHES, 50);
+    assert_true(fabs(find("epoch-start")->ns_per_step - 5 * MS) < 1);
+    assert_string_equal(find("periodic-steps")->id, "none");
+    assert_string_equal(find("data-loading")->id, "none");
+    /* Eight batches are what four workers have ready at once. */
+    summary.rhythm.period_steps = 8;
+    assert_string_equal(find("epoch-start")->id, "none");
+    assert_string_equal(find("periodic-steps")->id, "none");
+    assert_string_equal(find("data-loading")->id, "data-loading");
+}
+
 static void a_trend_is_found_but_not_beside_others_that_take_the_cores(void **state)
 {
     (void)state;
@@ -329,6 +347,7 @@ int main(void)
         TEST(slow_first_steps_are_told_from_the_mean),
         TEST(workers_that_start_anew_are_told_to_live_on),
         TEST(a_period_is_named_with_its_length),
+        TEST(late_batches_at_the_loaders_length_are_its_epochs),
         TEST(a_trend_is_found_but_not_beside_others_that_take_the_cores),
         TEST(waits_for_a_core_name_the_threads_that_are_too_many),
         TEST(fresh_pages_cost_the_time_in_the_kernel),
