@@ -14,6 +14,7 @@ import { open_poll } from "./net/poll.js";
 import { open_stream } from "./net/stream.js";
 import { render_bar, session_name } from "./panels/bar.js";
 import { build_bars, render_idle, render_ranks } from "./panels/bars.js";
+import { build_compare, render_compare } from "./panels/compare.js";
 import { build_cost, render_cost_panel } from "./panels/cost.js";
 import { render_findings } from "./panels/findings.js";
 import { build_files } from "./panels/files.js";
@@ -289,6 +290,7 @@ function draw_run(now) {
   if (changed("host", "session")) render_host(state);
   if (changed("hardware", "session")) render_meters(state);
   if (changed("ranks", "session")) render_ranks(state);
+  if (changed("status")) render_compare(state);
   if (changed("overhead", "status", "session", "refused", "asked", "windows")) render_cost_panel(state);
 }
 
@@ -313,6 +315,7 @@ function start() {
   $("open-trace").addEventListener("click", () => actions.open_trace());
   $("open-help").addEventListener("click", open_help);
   build_files(show_file);
+  build_compare(() => state);
   $("badge").addEventListener("click", () => ({ pause: actions.toggle_pause, resume: actions.resume, now: stream.retry }[$("badge").dataset.action]?.()));
   document.addEventListener("keydown", (event) => {
     const command = key_command(event);

@@ -81,3 +81,29 @@ test("a file dropped on the empty page is shown, what is none is refused with it
   assert.deepEqual(page.faults, []);
   await page.context().close();
 });
+
+test("two files are compared side by side, what changed most comes first", { skip }, async () => {
+  const page = await open(browser, address);
+  const slow = make_trace().replaceAll('"dur":5000', '"dur":9000');
+  await drop(page, "base.json", make_trace());
+  await page.getByText("base.json").first().waitFor();
+  await drop(page, "slower.json", slow);
+  await page.locator("#open-compare").click();
+  const [base, other] = [page.getByLabel("Base"), page.getByLabel("Compared with it")];
+  await base.selectOption({ label: "base.json" });
+  await other.selectOption({ label: "slower.json" });
+  const op = page.locator("#compare tr.op", { hasText: "aten::linear" });
+  await page.waitForFunction(() => document.querySelector("#compare tr.op .worse") !== null);
+  assert.deepEqual(await op.locator("td").allTextContents(), ["5.00", "9.00", "+4.00", "+80.0 %"]);
+  assert.match(await page.locator("#compare tr.step td").first().textContent(), /9\.9/);
+  assert.match(await page.locator("#compare-verdict").textContent(), /takes the same/);
+  await shoot(page, "compare");
+  await page.getByRole("button", { name: "Swap" }).click();
+  await page.waitForFunction(() => document.querySelector("#compare tr.op .better") !== null);
+  await page.emulateMedia({ colorScheme: "dark" });
+  await page.setViewportSize({ width: 800, height: 900 });
+  await shoot(page, "compare-dark-800");
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+  assert.deepEqual(page.faults, []);
+  await page.context().close();
+});

@@ -2,7 +2,7 @@
 
 import { count, decimals, duration_text, known, number, percent } from "../model/format.js";
 import { SORTS } from "../model/hash.js";
-import { shown_series } from "../model/store.js";
+import { session_of, shown_series } from "../model/store.js";
 import { address, questions } from "../net/api.js";
 import { $, announce, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
 import { close_list, open_list, panel_menu } from "../ui/menu.js";
@@ -68,10 +68,10 @@ function choose_columns(button, actions) {
   open_list(button, el("div", { class: "list", role: "menu", "aria-label": "Columns" }, ...items));
 }
 
-function choice_button(label, names, read, pick, why = {}) {
+function choice_button(label, names, read, pick, why = () => ({})) {
   const button = el("button", { type: "button", class: "plain choice", "aria-haspopup": "listbox", "aria-expanded": "false" }, el("span", { class: "dim" }, `${label} `), el("span"));
   button.addEventListener("click", () => open_list(button, el("div", { class: "list", role: "listbox", "aria-label": label },
-    ...Object.entries(names).map(([value, text]) => el("button", { type: "button", role: "option", class: "option", "aria-selected": String(read() === value), disabled: why[value], title: why[value], onclick: () => { close_list(); pick(value); } }, el("b", {}, text))))));
+    ...Object.entries(names).map(([value, text]) => el("button", { type: "button", role: "option", class: "option", "aria-selected": String(read() === value), disabled: why()[value], title: why()[value], onclick: () => { close_list(); pick(value); } }, el("b", {}, text))))));
   return button;
 }
 
@@ -99,7 +99,7 @@ function build_head(actions, state_of) {
     other.focus();
     other.click();
   });
-  const group = choice_button("By", GROUP_LABELS, () => state_of().view.group, (value) => actions.set_view({ group: value }), { shape: NEEDS_WINDOW, stack: NEEDS_WINDOW, module: NEEDS_WINDOW });
+  const group = choice_button("By", GROUP_LABELS, () => state_of().view.group, (value) => actions.set_view({ group: value }), () => (session_of(state_of())?.from_file ? {} : { shape: NEEDS_WINDOW, stack: NEEDS_WINDOW, module: NEEDS_WINDOW }));
   group.id = "op-group";
   const rows = choice_button("Rows", { 10: "10", 25: "25", 100: "100" }, () => String(state_of().view.k), (value) => actions.set_view({ k: Number(value) }));
   rows.id = "op-rows";
@@ -158,10 +158,13 @@ function create_row(op, actions) {
     ? el("td", { class: "num", dataset: { key } })
     : el("td", { class: "share-cell" }, el("span", { class: "share" }, el("i", {}, el("u")), el("span")))));
   const name = el("button", { type: "button", class: "op-name", onclick: () => actions.mark_op(op.name) }, el("span", { class: "start" }), el("span", { class: "end" }));
-  return el("tr", {}, el("td", { class: "pin" }, pin), el("td", { class: "name" }, name), ...cells);
+  return el("tr", {}, el("td", { class: "pin" }, pin), el("td", { class: "name" }, name, el("div", { class: "dim detail", hidden: true })), ...cells);
 }
 
 const TAIL = 12;
+
+/** What tells an op from its namesakes, where ops are grouped by it. */
+const detail_of = (op) => op.shape ?? op.stack ?? op.module ?? "";
 
 function update_row(node, op, view) {
   const [pin, name, ...cells] = node.children;
@@ -174,6 +177,10 @@ function update_row(node, op, view) {
   set_text(button.firstElementChild, op.name.slice(0, cut));
   set_text(button.lastElementChild, op.name.slice(cut));
   set_attribute(button, "title", op.name);
+  const detail = name.lastElementChild, told = detail_of(op);
+  set_hidden(detail, told === "");
+  set_text(detail, told);
+  set_attribute(detail, "title", told.replaceAll(";", "\n"));
   set_attribute(button, "aria-pressed", String(view.marked === op.name));
   columns().forEach(([, , print], i) => {
     if (print) return set_text(cells[i], print(op, view));
@@ -236,7 +243,7 @@ export function render_ops(state, { actions }) {
     tab, step_ms, steps, marked: state.marked?.name ?? null, pins: new Set(state.view.pins), places: top >= 9.995 ? 1 : top >= 0.995 ? 2 : 3,
     top_share: Math.max(...rows.map((op) => op_share(op, { step_ms, steps })), 1e-9) * 1.08,
   };
-  keyed(table.querySelector("tbody"), rows, (op) => `${op.kind} ${op.name} ${op.shape ?? ""}`, (op) => create_row(op, actions), (node, op) => update_row(node, op, view));
+  keyed(table.querySelector("tbody"), rows, (op) => `${op.kind} ${op.name} ${detail_of(op)}`, (op) => create_row(op, actions), (node, op) => update_row(node, op, view));
   set_text($("op-foot"), foot_text(ops, rows.length));
   set_hidden($("op-foot"), rows.length === 0);
 }
