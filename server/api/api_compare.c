@@ -50,6 +50,16 @@ static cJSON *document_of(struct api_call *call, const struct selection *side,
     return document;
 }
 
+/* Does `side` name steps of which none is remembered? A comparison with nothing would
+ * look like one with what there is. */
+static bool is_forgotten(const struct selection *side, const cJSON *document)
+{
+    enum window_kind kind = side->window.kind;
+
+    return (kind == WINDOW_STEPS || kind == WINDOW_EPOCH) &&
+           cJSON_GetNumberValue(cJSON_GetObjectItem(document, "steps")) == 0;
+}
+
 static cJSON *nothing_to_compare(void)
 {
     static const char *const parts[] = {"base", "step_ms", "phases", "memory", "gpu"};
@@ -89,7 +99,12 @@ cJSON *api_compare(struct api_call *call)
                                     : api_error(call, 404, keys[i],
                                                 "no session of that name is in memory");
     }
-    if (error == 0)
+    for (int i = 0; i < 2 && body == NULL && error == 0; i++)
+        if (is_forgotten(&sides[i], documents[i]))
+            body =
+                api_error(call, 404, keys[i],
+                          "no step of this stretch is remembered, or there was none");
+    if (body == NULL && error == 0)
         body = compare_documents(documents[0], (const cJSON *const *)&documents[1], 1);
     cJSON_Delete(documents[0]);
     cJSON_Delete(documents[1]);

@@ -155,6 +155,14 @@ class Endpoint(harness.TrainglassTest):
         self.assertEqual((shown["base"]["steps"], shown["others"][0]["steps"]), (10, 10))
         self.assertFalse([op["name"] for op in shown["ops"] if op["changed"]])
 
+    def test_a_stretch_without_a_step_is_refused_and_named(self):
+        self.serve(trace(self.folder / "base.json"))
+        for query, field in (("a=@0-3&b=@epoch:77", "b"), ("a=@5000-5003&b=@0-3", "a")):
+            got, body = harness.get(self.port, f"/api/compare?{query}")
+            answer = json.loads(body)
+            self.assertEqual((got, answer["field"]), (404, field), query)
+            self.assertIn("no step", answer["error"])
+
     def test_what_is_not_there_is_named(self):
         self.serve(trace(self.folder / "base.json"))
         for query, status, field in (("a=none&b=none", 404, "a"), ("a=@0-3&b=@oops", 400, "b"),
