@@ -1,10 +1,13 @@
 """The server that `trainglass run` leaves beside a job: started, joined, leaving."""
+import json
 import os
 import pathlib
 import re
 import signal
 import socket
 import subprocess
+import threading
+import time
 
 from harness import PROGRAM, TrainglassTest, get, get_json, is_alive, main, wait_for
 
@@ -73,6 +76,29 @@ class RunServerTest(TrainglassTest):
         self.assertGreater(port, self.port)
         self.assertIn(f"port {self.port} is taken", ended.stderr)
         self.assertEqual(get(port, "/healthz")[0], 200)
+
+    def test_a_server_of_ours_that_answers_late_is_joined(self):
+        health = json.dumps({"name": "trainglass", "uid": os.getuid(), "layout_major": 1,
+                             "directory": str(self.directory)})
+
+        def answer_late(listener):
+            while True:
+                try:
+                    peer, _ = listener.accept()
+                except OSError:
+                    return  # the test is over
+                with peer:
+                    if peer.recv(4096):  # else only asked whether anybody listens
+                        time.sleep(0.8)
+                        peer.sendall(f"HTTP/1.1 200 OK\r\n\r\n{health}".encode())
+        with socket.create_server(("127.0.0.1", self.port)) as listener:
+            busy = threading.Thread(target=answer_late, args=(listener,))
+            busy.start()
+            ended = self.trainglass("run", "--", "true")
+            listener.shutdown(socket.SHUT_RDWR)
+            busy.join()
+        self.assertEqual(ended.stderr, f"trainglass: http://localhost:{self.port}\n")
+        self.assertEqual(self.servers(), [])
 
     def test_a_server_of_another_folder_is_not_joined(self):
         first, port = self.waiting_run()

@@ -15,7 +15,8 @@
 #include "wire/segment.h"
 
 #define ANSWER_BYTES 4096u
-#define ANSWER_MS    500
+#define CONNECT_MS   500
+#define ANSWER_MS    3000 /* ours too is late where jobs have taken every core */
 
 /* Is a socket of ours listening there? /proc/net/tcp: local address, state, uid. */
 static bool listener_is_ours(uint16_t port)
@@ -79,7 +80,7 @@ static bool is_free(uint16_t port)
         .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
     };
     /* One that accepts no more would hold us for minutes. */
-    struct timeval timeout = {.tv_usec = ANSWER_MS * 1000};
+    struct timeval timeout = {.tv_usec = CONNECT_MS * 1000};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool refused;
 
