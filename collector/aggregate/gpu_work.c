@@ -40,14 +40,15 @@ void gpu_work_begin(struct gpu_work *work, const struct gpu_item *item,
                     int64_t launched_ns)
 {
     struct gpu_stream *stream = stream_of(work, item->stream);
-    int64_t delay = item->start_ns - launched_ns;
 
     stream->works++;
     stream->busy_ns += item->end_ns - item->start_ns;
-    /* A delay below zero is two clocks' disagreement. */
-    if (launched_ns == INT64_MIN || item->correlation == work->last_correlation ||
-        delay < 0)
+    /* What began before its launch is two clocks' disagreement. */
+    if (launched_ns == INT64_MIN || item->start_ns < launched_ns ||
+        item->correlation == work->last_correlation)
         return;
+    int64_t delay = item->start_ns - launched_ns;
+
     work->last_correlation = item->correlation;
     work->delays++;
     work->delay_ns += delay;

@@ -210,7 +210,7 @@ class RecordsTest(GpuTest):
         (copies,) = run["copies"]
         self.assertEqual((copies["direction"], copies["pageable"]), ("h2d", True))
         self.assertEqual(copies["bytes"], copies["count"] << 20)
-        self.assertAlmostEqual(copies["bytes_per_s"], (1 << 20) / 20e-6, delta=1e8)
+        self.assertAlmostEqual(copies["bytes_per_s"], (1 << 20) / 20e-6, delta=2e9)
         self.assertEqual({s["stream"] for s in run["streams"]}, {7, 13})
         self.assertGreaterEqual(run["streams_busy"], 1)
         # The fake's kernels begin 1 us behind their launch: never sooner.
@@ -350,6 +350,8 @@ class FaultsTest(GpuTest):
         self.assertEqual(segment.events(KERNEL), [])
 
     def test_a_fork_is_quiet_and_changes_nothing(self):
+        # Begun when libcupti is loaded: ThreadSanitizer's dlopen() has a lock of its own,
+        # which a child that is born inside of it never gets.
         segment = self.job("fork", 60)
         self.assertTrue(segment.events(KERNEL))
 
