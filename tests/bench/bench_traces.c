@@ -1,5 +1,6 @@
 /* How fast trace files are read: a real trace, replicated with shifted stamps to a file
- * of 300 MB (TRAINGLASS_BENCH_TRACE names another one to replicate), against read() and
+ * of 300 MB (TRAINGLASS_BENCH_TRACE names another one to replicate, TRAINGLASS_BENCH_MB
+ * another size, such as 1000), against read() and
  * one look at each byte in the same run. For one thread time is the processor's; for two
  * the clock's, which means little on a busy machine: what the busier of both threads
  * takes of the processor says there what two idle cores would give.
@@ -8,15 +9,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 #include <zlib.h>
 
+#include "aggregate/store.h"
+#include "ingest/file/file.h"
 #include "ingest/trace/feed/inflater.h"
 #include "ingest/trace/reader.h"
 #include "ingest/trace/scan/scan.h"
 
-#define FILE_BYTES  ((size_t)300 * 1000 * 1000)
+#define FILE_MB     300
 #define ROUNDS      9
 #define BLOCK_BYTES ((size_t)256 * 1024)
 /* Any three real seconds: replicas do not overlap. */
@@ -221,7 +225,10 @@ static bool make_file(const char *from, const char *path)
 
     if (good)
         fputs("{\"schemaVersion\": 1, \"traceEvents\": [\n", file);
-    for (unsigned i = 0; good && (size_t)i * events.length < FILE_BYTES; i++) {
+    const char *wanted = getenv("TRAINGLASS_BENCH_MB");
+    size_t bytes = (wanted != NULL ? strtoull(wanted, NULL, 10) : FILE_MB) * 1000000;
+
+    for (unsigned i = 0; good && (size_t)i * events.length < bytes; i++) {
         if (i > 0)
             fputs(",\n", file);
         good = write_shifted(file, events, (unsigned long long)i * SHIFT_US);
@@ -261,7 +268,19 @@ static void remove_files(struct files *files)
     rmdir(files->folder);
 }
 
-enum figure { ONE, SCALAR, TWO, TWO_BUSIER, PACKED, PACKED_BUSIER, RATE, FIGURES };
+enum figure {
+    ONE,
+    SCALAR,
+    TWO,
+    TWO_BUSIER,
+    PACKED,
+    PACKED_BUSIER,
+    RATE,
+    WHOLE,
+    GROUPED,
+    RESIDENT,
+    FIGURES
+};
 
 static const struct {
     const char *name, *unit;
@@ -274,7 +293,36 @@ static const struct {
     [PACKED] = {"trace events from gzip", "MB/s", 1400},
     [PACKED_BUSIER] = {"trace events from gzip, the busier thread", "MB/s", 0},
     [RATE] = {"trace events, one thread", "MB/s", 0},
+    [WHOLE] = {"full analysis, one thread", "of read and look", 0.24},
+    [GROUPED] = {"full analysis with shapes, stacks and modules", "of read and look",
+                 0},
+    [RESIDENT] = {"memory after all of it", "MB", 0},
 };
+
+/* Processor's seconds from the file to its tables, in one thread. */
+static double analyze(const char *path, uint32_t groups)
+{
+    const struct store_limits limits = {.history_bytes = (uint64_t)1 << 20};
+    const struct file_request request = {
+        .path = path, .options = {.one_thread = true}, .groups = groups};
+    struct store *store = store_new(&limits);
+    struct file_result result;
+    double start = now_s(CLOCK_PROCESS_CPUTIME_ID), spent;
+
+    if (store == NULL || file_load(store, &request, &result) != 0)
+        exit(2);
+    spent = now_s(CLOCK_PROCESS_CPUTIME_ID) - start;
+    store_free(store);
+    return spent;
+}
+
+static double resident_mb(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)usage.ru_maxrss * 1024 / 1e6;
+}
 
 static void measure_round(const struct files *files, double values[FIGURES])
 {
@@ -294,6 +342,10 @@ static void measure_round(const struct files *files, double values[FIGURES])
     values[TWO_BUSIER] = one.parser / busier(two);
     values[PACKED] = packed.bytes / packed.clock / 1e6;
     values[PACKED_BUSIER] = packed.bytes / busier(packed) / 1e6;
+    values[WHOLE] = one.bytes / analyze(files->text, 0) / 1e6 / reference;
+    values[GROUPED] =
+        one.bytes / analyze(files->text, FILE_GROUPS_ALL) / 1e6 / reference;
+    values[RESIDENT] = resident_mb();
 }
 
 static int run(const struct files *files)
