@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static void *load(void)
@@ -66,7 +67,7 @@ static void find(struct nvml_library *library, void *handle)
 
         for (size_t j = 0; symbol == NULL && j < 3 && rows[i].names[j] != NULL; j++)
             symbol = dlsym(handle, rows[i].names[j]);
-        *(void **)((char *)library + rows[i].member) = symbol;
+        memcpy((char *)library + rows[i].member, &symbol, sizeof(symbol));
     }
 }
 
