@@ -358,6 +358,17 @@ class Trouble(Outputs):
             self.assertEqual(done.stderr.count("cannot be written: File too large"), 1)
             self.assertEqual(self.left(), [])
 
+    def test_a_trace_may_be_cut_onto_itself(self):
+        events = [event("a", 0, 5), {**event("k", 2, 5, "kernel"), "tid": 7}] * 20000
+        path = self.write(events)
+        done = subprocess.run([harness.PROGRAM, "cut", path, "--cat", "cpu_op", "-o", path],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        kept = json.loads(path.read_text())["traceEvents"]
+        self.assertEqual({item["name"] for item in kept}, {"a"})
+        self.assertEqual(len(kept), 20000)
+        self.assertEqual(self.left(), [])
+
     def test_an_output_that_cannot_be_is_exit_code_4(self):
         done = analyze(self.write(FRAMES), "--flame", self.folder.name + "/none/f.json", code=4)
         self.assertIn("cannot be written: No such file or directory", done.stderr)
