@@ -38,11 +38,11 @@ enum window_state {
     WINDOW_OURS = 4, /* torch.profiler's step() is called by a window, not by the job */
 };
 
-/* schedule(call, NULL) is to be called at boundaries; NULL: nobody listens. */
-void window_listen(int (*schedule)(int (*call)(void *), void *), int (*call)(void *));
+/* at(what, NULL) is to be called at boundaries; NULL: nobody listens. */
+void window_listen(int (*at)(int (*call)(void *), void *), int (*what)(void *));
 
 uint64_t window_word(uint32_t which); /* 0 beyond WINDOW_WORDS */
-void window_state(uint32_t state);    /* any thread */
+void window_state(uint32_t wanted);   /* any thread */
 
 /* boundary.c, on the training thread. */
 void window_open(void); /* a new segment: nothing was asked */
