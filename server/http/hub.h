@@ -58,7 +58,7 @@ void hub_leave(struct hub_client *client);
 
 /* While the client's thread waits in hub_take() the hub may write to this socket, never
  * waiting for it. Without (-1) every message comes through hub_take(). */
-void hub_lend(struct hub_client *client, int socket);
+void hub_lend(struct hub_client *client, int lent);
 
 /* Waits up to `timeout_ms` for messages, appends all that wait (at most about 64 KiB)
  * to *out. Returns how many, 0 on timeout, -ESHUTDOWN when the hub stops. */

@@ -32,6 +32,11 @@ static bool fold(const struct file_paths *paths, enum flame_metric metric,
     return made;
 }
 
+static bool ends_frame(char c)
+{
+    return c == ' ' || c == ';' || c == '\t' || c == '\n';
+}
+
 /* What ends a frame or a line stands for itself nowhere. */
 static void put_frame(struct bytes *line, const struct file_paths *paths, uint32_t path)
 {
@@ -42,7 +47,7 @@ static void put_frame(struct bytes *line, const struct file_paths *paths, uint32
     if (to == NULL)
         return;
     for (uint32_t i = 0; i < length; i++)
-        to[i] = memchr(" ;\t\n", name[i], 4) != NULL ? '_' : name[i];
+        to[i] = ends_frame(name[i]) ? '_' : name[i];
     line->size += length;
 }
 
