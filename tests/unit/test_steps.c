@@ -363,6 +363,21 @@ static void an_optimizer_that_steps_rarely_ends_no_step(void **state)
     assert_int_equal(log.steps, 400);
 }
 
+static void a_new_optimizer_in_the_place_of_another_loses_no_step(void **state)
+{
+    (void)state;
+    static struct log log;
+    struct steps steps;
+
+    for (uint32_t before = 2; before < 50; before++) {
+        begin(&steps, &log);
+        (void)steps_of(&steps, &log, "back@10-20 opt/1@30-40", 100, before);
+        (void)steps_of(&steps, &log, "back@10-20 opt/2@30-40", 100, 3);
+        (void)steps_of(&steps, &log, "fetch/1@0-5 back@10-20 opt/3@30-40", 100, 40);
+        assert_int_equal(log.steps, before + 43);
+    }
+}
+
 static void when_the_slow_optimizer_stops_the_other_ends_the_steps(void **state)
 {
     (void)state;
@@ -669,6 +684,7 @@ int main(void)
         cmocka_unit_test(a_gan_without_a_loader_is_understood_at_its_second_cycle),
         cmocka_unit_test(a_critic_that_runs_five_times_is_one_step_with_its_generator),
         cmocka_unit_test(an_optimizer_that_steps_rarely_ends_no_step),
+        cmocka_unit_test(a_new_optimizer_in_the_place_of_another_loses_no_step),
         cmocka_unit_test(when_the_slow_optimizer_stops_the_other_ends_the_steps),
         cmocka_unit_test(batches_without_an_update_are_validation_rows),
         cmocka_unit_test(a_validation_that_is_broken_off_has_all_its_rows),

@@ -63,23 +63,45 @@ static bool takes_over(const struct cadence *cadence, uint32_t id)
 
     if (cadence->count - cadence->anchor_at > UINT64_C(2) * CADENCE_PERIOD)
         return true;
+    /* The anchor ran alone, and now this one does: it came in its place. */
+    if (back == 1 && cadence->held)
+        return true;
     return back != 0 && back <= CADENCE_PERIOD &&
            times(cadence, cadence->anchor) > times(cadence, id) + 1;
 }
 
+/* Of one that is not the anchor. An unknown one's first update behind an anchor that ran
+ * alone is held: the next update tells whether it runs beside the anchor or in its place. */
+static enum cadence_answer other(struct cadence *cadence, uint32_t id)
+{
+    bool held = cadence->held;
+
+    if (takes_over(cadence, id)) {
+        settle(cadence, id, cadence->count);
+        return held ? CADENCE_BOTH : CADENCE_END;
+    }
+    cadence->held = distance(cadence) == 0 &&
+                    update_at(cadence, 1) == cadence->anchor &&
+                    update_at(cadence, 2) == cadence->anchor;
+    return cadence->held ? CADENCE_HELD : CADENCE_INSIDE;
+}
+
 enum cadence_answer cadence_update(struct cadence *cadence, uint32_t id)
 {
+    enum cadence_answer answer = CADENCE_END;
+
     cadence->history[cadence->count % CADENCE_HISTORY] = id;
     cadence->count++;
     cadence->moved = false;
     if (!cadence->known)
         return learn(cadence, id);
-    if (id != cadence->anchor && !takes_over(cadence, id))
-        return CADENCE_INSIDE;
     if (id != cadence->anchor)
-        settle(cadence, id, cadence->count);
-    cadence->anchor_at = cadence->count;
-    return CADENCE_END;
+        answer = other(cadence, id);
+    if (id == cadence->anchor) {
+        cadence->anchor_at = cadence->count;
+        cadence->held = false;
+    }
+    return answer;
 }
 
 bool cadence_confirm(struct cadence *cadence)

@@ -3,7 +3,8 @@
  * The anchor's update does: the slowest optimizer that runs at least once in
  * CADENCE_PERIOD updates and, among equals, the last of the cycle. A GAN's is its
  * generator, whether the critic ran once before it or five times. Until the cycle is
- * known the newest update is held: it may have been the end.
+ * known the newest update is held: it may have been the end. So is the first update of
+ * an optimizer that comes after one that ran alone: a new one in its place, or beside it.
  *
  * Pure and bounded: what it remembers is the last 32 updates.
  */
@@ -30,6 +31,7 @@ struct cadence {
     uint64_t anchor_at;                /* `count` at its newest update */
     uint32_t anchor;
     bool known; /* the anchor is */
+    bool held;  /* the newest update is, though it is */
     bool moved; /* by the newest update: a new stretch begins */
 };
 

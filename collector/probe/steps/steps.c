@@ -110,6 +110,7 @@ static void infer(struct steps *steps, uint32_t id, uint64_t now)
         step_out(steps, now, 0, false);
         break;
     case CADENCE_END:
+        forget_held(steps);
         step_out(steps, now, 0, false);
         steps->first |= steps->cadence.moved;
         break;
