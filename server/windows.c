@@ -268,8 +268,11 @@ static void judge(struct row *row, const struct status_process *process)
     if (row->state != ASKED || row->until_ms == 0 ||
         unix_ms() < row->until_ms + LATE_MS)
         return;
+    /* What had ended when it was asked may have been told only afterwards. */
+    bool silent = process->last_event_age_ns > 1e9 * row->seconds;
+
     (void)snprintf(reason, sizeof(reason),
-                   process->steps > row->steps_at
+                   process->steps > row->steps_at && !silent
                        ? "the job made steps and gave no answer within %u s"
                        : "the job ended no step within %u s",
                    row->seconds);

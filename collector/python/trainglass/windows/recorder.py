@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 import os
 import sys
 import warnings
@@ -99,6 +100,7 @@ class Recorder:
         self._profile: Any = None
         self._schedule = Schedule()
         self._first = 0
+        self._ahead = 0  # of the profiler's step_num
         self._ours = False
         self._originals: dict[str, Any] = {}
 
@@ -116,7 +118,7 @@ class Recorder:
         if not usable:
             wanted = ", ".join(self._details.activities)
             raise Unavailable(f"this torch can record none of {wanted}; write activities=['cpu']")
-        self._schedule, self._first = schedule, first
+        self._schedule, self._first, self._ahead = schedule, first, 0
         with self._own():
             profile = torch.profiler.profile(
                 activities=usable,
@@ -130,13 +132,15 @@ class Recorder:
             )
             profile.step_num = first  # ProfilerStep#N is batch N
             profile.start()
+            self._ahead = int(_names_late(torch))
+            profile.step_num += self._ahead
         self._profile = profile
         self._guard(torch.autograd.profiler)
 
     def _action(self, step: int) -> Any:
         """torch.profiler's question; it asks for step 0 before it knows our number."""
         torch = _torch()
-        offset = max(0, step - self._first)
+        offset = max(0, step - self._first - self._ahead)
         warm = self._schedule.action(self._first + offset) is Action.WARMUP
         actions = torch.profiler.ProfilerAction
         return actions.WARMUP if warm else actions.RECORD
@@ -240,6 +244,14 @@ def _torch() -> Any:
     if not torch.profiler.kineto_available():
         raise Unavailable("this torch was built without Kineto")
     return sys.modules["torch"]
+
+
+def _names_late(torch: Any) -> bool:
+    """Does step() name a step by the number of the one before, as older torch does?"""
+    try:
+        return "str(cur_step)" in inspect.getsource(torch.profiler.profile.step)
+    except (OSError, TypeError):
+        return False
 
 
 def _verbose(torch: Any, with_stack: bool) -> dict[str, Any]:
