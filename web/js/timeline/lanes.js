@@ -310,7 +310,7 @@ const memory = {
     if (device?.rows.some((r) => known(r.reserved))) push("reserved", "", "Reserved", row?.reserved);
     if (device && known(device.peak_bytes)) push("ink", "dot", "Peak allocated", device.peak_bytes);
     push("host", "rule", "Host RSS", host?.rss);
-    if (known(device?.oom_in_s)) rows.push(legend_row("crashed", "dot", "Full in", number(device.oom_in_s / (device.oom_in_s > 120 ? 60 : 1)), device.oom_in_s > 120 ? "min" : "s"));
+    if (view.live && known(device?.oom_in_s)) rows.push(legend_row("crashed", "dot", "Full in", number(device.oom_in_s / (device.oom_in_s > 120 ? 60 : 1)), device.oom_in_s > 120 ? "min" : "s"));
     return rows;
   },
 };

@@ -115,7 +115,7 @@ export class Timeline {
 
   view(lane) {
     const state = this.state;
-    return { series: shown_series(state), range: range_of(state), width: lane.chart.width, told: state.bottlenecks, marked: state.marked ?? null, old: lane.axis, unit: lane.unit, order: lane.order, host: lane.model.id.startsWith("host-") ? this.host_rows() : [] };
+    return { series: shown_series(state), range: range_of(state), width: lane.chart.width, told: state.bottlenecks, live: session_of(state)?.state === "running", marked: state.marked ?? null, old: lane.axis, unit: lane.unit, order: lane.order, host: lane.model.id.startsWith("host-") ? this.host_rows() : [] };
   }
 
   host_rows() {
