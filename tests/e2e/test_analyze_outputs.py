@@ -96,7 +96,7 @@ class FailOn(Outputs):
                        "args": {"Device Type": 1, "Device Id": 0, "Bytes": 1 << 20,
                                 "Total Allocated": 2 << 20, "Total Reserved": 4 << 20}})
         path = self.write(events)
-        for expression in ("memory > 1 MiB", "idle > 0.5 ms", "finding.data-loading > 20 %"):
+        for expression in ("memory > 1 MiB", "idle > 0.5 ms", "finding.launch-bound > 20 %"):
             analyze(path, "--fail-on", expression, code=1)
         for expression in ("memory > 3 MiB", "idle > 0.9 ms", "idle.alloc > 1 %"):
             analyze(path, "--fail-on", expression)
