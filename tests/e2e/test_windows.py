@@ -152,7 +152,7 @@ class Windows(TrainglassTest):
         for row in rows:
             self.check_trace(row, 5, "aten::addmm")
         out, _ = self.stop(process)
-        self.assertEqual(out.count("losses "), 2)  # they share a line where both write
+        self.assertEqual(out.count("losses"), 2)  # their words mix where both write
 
     def both(self):
         status, told = self.post({"steps": 5, "ranks": "all"})
