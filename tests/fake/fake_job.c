@@ -55,17 +55,22 @@ static void step(void)
     trainglass_step();
 }
 
-static void train(unsigned steps)
+static void repeat(unsigned steps, void (*one)(void))
 {
     const char *until = getenv("FAKE_JOB_UNTIL");
 
     if (until != NULL) {
         while (access(until, F_OK) != 0)
-            step();
+            one();
         return;
     }
     for (unsigned i = 0; i < steps; i++)
-        step();
+        one();
+}
+
+static void train(unsigned steps)
+{
+    repeat(steps, step);
 }
 
 static void gpu_yield(int begins)
@@ -179,14 +184,12 @@ static void graphs(unsigned nodes)
     }
 }
 
-static void devices(unsigned steps)
+static void step_on_devices(void)
 {
-    for (unsigned i = 0; i < steps; i++) {
-        for (uint32_t device = 0; device < 8; device++)
-            (void)fake_launch("on_its_device", device, 7, 20000);
-        fake_synchronize();
-        trainglass_step();
-    }
+    for (uint32_t device = 0; device < 8; device++)
+        (void)fake_launch("on_its_device", device, 7, 20000);
+    fake_synchronize();
+    trainglass_step();
 }
 
 /* Whatever the job starts from here on may not read memory by address. */
@@ -262,7 +265,7 @@ int main(int count, char **words)
     else if (strcmp(scenario, "graphs") == 0)
         graphs(steps), steps = 1;
     else if (strcmp(scenario, "devices") == 0)
-        devices(steps);
+        repeat(steps, step_on_devices);
     else if (strcmp(scenario, "names") == 0)
         train(steps), names();
     else if (strcmp(scenario, "fork") == 0)
