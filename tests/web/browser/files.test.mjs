@@ -89,7 +89,7 @@ test("two files are compared side by side, what changed most comes first", { ski
   await page.getByText("base.json").first().waitFor();
   await drop(page, "slower.json", slow);
   await page.locator("#open-compare").click();
-  const [base, other] = [page.getByLabel("Base"), page.getByLabel("Compared with it")];
+  const [base, other] = [page.getByLabel("Base", { exact: true }), page.getByLabel("Compared with it")];
   await base.selectOption({ label: "base.json" });
   await other.selectOption({ label: "slower.json" });
   const op = page.locator("#compare tr.op", { hasText: "aten::linear" });
