@@ -74,7 +74,7 @@ stage() { # NAME: a heading with the time
 }
 
 jobs=$(nproc)
-hosted='^e2e\.(stacks|trace_rules)$' # a Python that knows no sanitizer cannot host a library that has one
+hosted='^e2e\.(stacks|trace_rules|windows)$' # a Python that knows no sanitizer cannot host a library that has one
 export TRAINGLASS_TEST_MODE=$mode
 # shellcheck disable=SC2046,SC2086 # lists
 install_missing $BUILD_PACKAGES $TEST_PACKAGES $(npm_packages)
