@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { phase_parts } from "../../web/js/panels/summary.js";
+import { gpu_parts, phase_parts } from "../../web/js/panels/summary.js";
 
 const told = (phases) => phase_parts({ step_ms: { mean: 10 }, phases });
 const sum = (parts) => parts.reduce((total, part) => total + part.ms, 0);
@@ -17,4 +17,14 @@ test("what rounding leaves is no part of its own", () => {
 
 test("without any phase there is no ruler", () => {
   assert.deepEqual(told({ data: null, forward: null, backward: null, optimizer: null, other: null }), []);
+});
+
+test("the parts of a GPU's time have a colour each, whichever the two largest causes of idling are", () => {
+  const causes = ["data", "sync", "launch", "unknown", "alloc", "python"];
+  for (const first of causes) for (const second of causes.filter((cause) => cause !== first)) {
+    const parts = gpu_parts({ compute: 50, communication: 10, copy: 5, idle: { ...Object.fromEntries(causes.map((cause) => [cause, 1])), [first]: 9, [second]: 8 } });
+    assert.equal(new Set(parts.map((part) => part.token)).size, parts.length, `${first}, ${second}`);
+    assert.equal(sum(parts), 65 + 17 + 4);
+  }
+  assert.deepEqual(gpu_parts(null), []);
 });

@@ -185,3 +185,32 @@ test("a session that is told short keeps its details", () => {
   state = store.receive_status(state, status({ ...session("a"), facts: undefined, full: false, capabilities: undefined }), 1);
   assert.equal(store.session_of(state).full, false);
 });
+
+test("a GPU's use of a step is told about the window that is shown, never of another", () => {
+  const gpu = { devices: [{ device: "cuda:0", per_step_ms: { compute: 1 }, points: [] }] };
+  let state = store.receive_answer(running(), "gpu", gpu);
+  assert.deepEqual(store.gpu_uses(state, 0), { compute: 1 });
+  state = store.receive_answer(state, "hardware", { devices: [{ device: "cuda:0", per_step_ms: { compute: 2 } }] });
+  assert.deepEqual(store.gpu_uses(state, 0), { compute: 2 });
+  assert.equal(store.gpu_uses(store.receive_answer(state, "hardware", { reason: "no such step" }), 0), null);
+  assert.equal(store.gpu_uses(state, 1), null);
+});
+
+test("peaks and predictions follow the server while the points are the stream's", () => {
+  const device = { device: "cuda:0", columns: ["time_ms", "allocated"], points: [[100, 5]], peak_bytes: 7, oom_in_s: 30 };
+  let state = store.receive_answer(running(), "memory", { devices: [device], host: { limit_bytes: 64, points: [[100, 1]], columns: ["time_ms", "rss"] } });
+  state = store.receive_levels(state, { devices: [{ ...device, points: [[900, 1]], peak_bytes: 9, oom_in_s: null }], host: { limit_bytes: 64, points: [] } });
+  const [shown] = state.series.devices;
+  assert.deepEqual([shown.peak_bytes, shown.oom_in_s, shown.rows.length, shown.rows[0].t, state.series.host.points.length], [9, null, 1, 100, 1]);
+  state = store.receive_levels(store.pause(state, 0), { devices: [{ ...device, peak_bytes: 3 }] });
+  assert.deepEqual([store.shown_series(state).devices[0].peak_bytes, state.series.devices[0].peak_bytes], [3, 9]);
+});
+
+test("a page that pauses before all have answered is filled by those that come late", () => {
+  const told = { devices: [{ device: "cuda:0", columns: ["time_ms", "allocated"], points: [[100, 5]] }], host: {} };
+  let state = store.receive_event(running(), { type: "memory", data: { devices: [{ ...told.devices[0], points: [[99, 4]] }] } }, 0);
+  state = store.receive_answer(store.pause(state, 0), "memory", told);
+  assert.equal(store.shown_series(state).devices[0].rows.length, 1);
+  state = store.receive_answer(state, "memory", { devices: [{ ...told.devices[0], points: [[100, 5], [200, 6]] }], host: {} });
+  assert.deepEqual([store.shown_series(state).devices[0].rows.length, state.series.devices[0].rows.length], [1, 2]);
+});

@@ -9,7 +9,7 @@ import { open_help } from "./panels/help.js";
 import { focus_op } from "./panels/ops.js";
 import { open_trace } from "./panels/trace.js";
 
-const PANELS = ["bottlenecks", "ops", "ranks"];
+export const PANELS = ["bottlenecks", "ops", "ranks", "hardware", "levels"];
 const SERIES = ["steps", "memory", "gpu"];
 const PHASE_QUERY = { data: "DataLoader", backward: "Backward", optimizer: "Optimizer", copy: "Memcpy", communication: "nccl" };
 

@@ -1,13 +1,13 @@
 // The page: one state, changed by the stream, by answers and by the reader, drawn at most ten times
 // a second.
 
-import { make_actions } from "./actions.js";
+import { PANELS, make_actions } from "./actions.js";
 import { outcome_of, page_of } from "./model/condition.js";
 import { clock, count } from "./model/format.js";
 import { parse_hash, print_hash } from "./model/hash.js";
 import { MOST_ROWS } from "./model/series.js";
 import {
-  clear_selection, died_at, initial, is_over, receive_answer, receive_connection, receive_event, receive_status, select_steps, session_of, window_of,
+  clear_selection, died_at, initial, is_over, receive_answer, receive_connection, receive_event, receive_levels, receive_status, select_steps, session_of, window_of, window_parameter,
 } from "./model/store.js";
 import { absolute, address, chosen, get_json, questions } from "./net/api.js";
 import { open_poll } from "./net/poll.js";
@@ -80,7 +80,7 @@ function read_hash() {
   const there = state.status?.sessions?.some((s) => s.id === wanted.session);
   if (there && wanted.session !== state.session) actions.choose_session(wanted.session, wanted.rank);
   apply_range(wanted);
-  poll.now("ops", "bottlenecks");
+  poll.now(...PANELS);
   queue();
 }
 
@@ -111,7 +111,7 @@ async function ask_series(name, signal) {
     const wanted = pending;
     pending = null;
     apply_range(wanted);
-    poll.now("bottlenecks", "ops");
+    poll.now(...PANELS);
   }
 }
 
@@ -177,7 +177,7 @@ const live = () => state.session !== null && !is_over(session_of(state));
 const still = () => state.view.paused !== null;
 const every = (live_ms, over_ms = null) => () => (still() ? null : live() ? live_ms : over_ms);
 const polling = () => state.connection.state === "polling";
-/** What GPUs say of themselves, and of the whole run, comes beside the stream; where there is none, nobody asks. */
+/** What a step did on the GPUs, and what they say of themselves, comes beside the stream; where there is none, nobody asks. */
 const has_meters = () => session_of(state)?.capabilities?.some((c) => c.source === "nvml" && c.state === "active") ?? false;
 const slow_window = () => (window_of(state) === "run" ? 5000 : window_of(state) === "10min" ? 3000 : 1000);
 
@@ -191,8 +191,9 @@ const poll = open_poll([
   { name: "overhead", every_ms: every(5000), ask: (signal) => ask_panel("overhead", signal, questions.overhead(state)) },
   { name: "ranks", every_ms: every(5000), ask: (signal) => ask_panel("ranks", signal, questions.ranks(state)) },
   { name: "slow", every_ms: every(5000), ask: ask_slow },
+  { name: "levels", every_ms: every(5000), ask: ask_levels },
   { name: "host", every_ms: every(5000), ask: (signal) => ask_panel("host", signal, questions.host(state)) },
-  { name: "hardware", every_ms: () => (has_meters() || state.series.gpus.length > 0 ? every(5000)() : null), ask: (signal) => ask_panel("hardware", signal, questions.gpu(state, 2, window_of(state))) },
+  { name: "hardware", every_ms: () => (has_meters() || state.series.gpus.length > 0 ? every(Math.max(2000, slow_window()))() : null), ask: (signal) => ask_panel("hardware", signal, questions.gpu(state, 2, window_parameter(state))) },
   { name: "windows", every_ms: () => (state.windows?.windows?.some((row) => !row.settled) ? 1000 : live() ? 30000 : null), ask: (signal) => ask_panel("windows", signal, questions.windows(state)) },
   { name: "runs", every_ms: () => (state.status !== null && state.session === null ? 10000 : null), ask: (signal) => get_json("api/runs", { signal }).then((runs) => set({ ...state, runs })) },
 ]);
@@ -205,6 +206,14 @@ async function ask_slow(signal) {
   if (session !== state.session) return;
   slow_at = Date.now();
   set({ ...state, series: { ...state.series, slow: answer.slow ?? [], markers: answer.markers ?? state.series.markers, summary: answer.summary ?? state.series.summary } });
+}
+
+/** Peaks and how long the memory lasts; the stream carries the points alone. */
+async function ask_levels(signal) {
+  if (state.session === null) return;
+  const asked = state;
+  const answer = await get_json(address(...questions.memory(state, 2, window_parameter(state))), { signal });
+  if (asked.session === state.session && asked.rank === state.rank) set(receive_levels(state, answer));
 }
 
 // ------------------------------------------------------------ stream
@@ -275,7 +284,7 @@ function draw_run(now) {
   const session = session_of(state);
   set_attribute($("report"), "href", address("api/report", { ...chosen(state), window: "run", format: "html" }));
   set_hidden($("open-trace"), session.state === "crashed" || session.state === "lost");
-  const asked_anew = changed("view", "session", "rank", "bottlenecks", "marked");
+  const asked_anew = changed("view", "session", "rank", "bottlenecks", "hardware", "marked");
   if (asked_anew || (!still() && changed("series", "status", "lost")) || changed("host")) timeline.render(state);
   if (asked_anew || now - told_at >= TOLD_MS) {
     told_at = now;

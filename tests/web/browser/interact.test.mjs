@@ -226,6 +226,14 @@ test("a pasted link opens paused on its steps", () => visit("live", async (page)
   await page.locator("#ruler", { hasText: "of 21 steps" }).waitFor();
 }, { hash: "#w=60s&steps=12700-12720&tab=cpu" }));
 
+test("the GPU's row, its idle causes and its legend answer for the selection", () => visit("live", async (page) => {
+  await page.locator("#ruler", { hasText: "of 1 step" }).waitFor(); // step 12,804: a third of it waits for an allocation
+  await page.locator("#facts div", { hasText: "GPU busy" }).filter({ hasText: /2\d\.\d %/ }).waitFor();
+  await page.locator("[data-lane=gpu0] .gutter li", { hasText: "Compute" }).filter({ hasText: /2\d\.\d/ }).waitFor();
+  const [step, gpu] = await page.evaluate(() => ["phase-track", "gpu-track"].map((id) => document.getElementById(id).getBoundingClientRect().width));
+  assert.ok(Math.abs(step - gpu) < 2, `${step} and ${gpu}`);
+}, { hash: "#steps=12804-12804" }));
+
 test("a link to what is no longer remembered says so", () => visit("live", async (page) => {
   await page.locator(".notice-bar", { hasText: "no longer remembered" }).waitFor();
 }, { hash: "#steps=5-9" }));

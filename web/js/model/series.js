@@ -114,9 +114,20 @@ export function set_steps(series, answer) {
 export function set_memory(series, answer) {
   return { ...series, devices: (answer.devices ?? []).map(memory_device), host: host_memory(answer.host), memory_reason: answer.reason ?? null };
 }
+
+/** Peaks, limits and predictions as they are now; the points are the stream's. */
+export function set_levels(series, answer) {
+  const told = new Map((answer.devices ?? []).map((device) => [String(device.device), memory_device(device)]));
+  const devices = series.devices.map((device) => (told.has(device.device) ? { ...told.get(device.device), rows: device.rows } : device));
+  return { ...series, devices, host: { ...host_memory(answer.host), points: series.host.points } };
+}
+
 export function set_gpu(series, answer) {
   return { ...series, gpus: (answer.devices ?? []).map(gpu_device), gpu_reason: answer.reason ?? null };
 }
+
+/** Has the question for "steps", "memory" or "gpu" been answered? The stream alone tells what is new. */
+export const is_answered = (series, name) => (name === "steps" ? "reason" : `${name}_reason`) in series;
 
 /** Events of the stream go behind. */
 export function add_steps(series, event) {

@@ -3,7 +3,7 @@
 
 import { first_at } from "./bins.js";
 import { DEFAULTS } from "./hash.js";
-import { add_gpu, add_memory, add_steps, keep_newer, newest, no_series, oldest, set_gpu, set_memory, set_steps } from "./series.js";
+import { add_gpu, add_memory, add_steps, is_answered, keep_newer, newest, no_series, oldest, set_gpu, set_levels, set_memory, set_steps } from "./series.js";
 
 const STREAM_FINDINGS = 5; // that the stream tells at most
 const YOUNG_MS = 10e3; // the least that a live axis shows
@@ -142,8 +142,19 @@ export function receive_answer(state, name, answer) {
     const series = setters[name](state.view.paused.series, answer);
     return { ...state, view: { ...state.view, paused: { ...state.view.paused, series } } };
   }
+  if (setters[name] && state.view.paused && !is_answered(state.view.paused.series, name)) { // a pasted link pauses before all have answered
+    const series = setters[name](state.view.paused.series, answer);
+    return { ...state, series: keep_newer(setters[name](state.series, answer), state.series), view: { ...state.view, paused: { ...state.view.paused, series } } };
+  }
   if (setters[name]) return { ...state, series: keep_newer(setters[name](state.series, answer), state.series) };
   return { ...state, [name]: answer };
+}
+
+/** What the stream of memory does not carry, for what is shown now. */
+export function receive_levels(state, answer) {
+  const { paused } = state.view;
+  if (!paused) return { ...state, series: set_levels(state.series, answer) };
+  return { ...state, view: { ...state.view, paused: { ...paused, series: set_levels(paused.series, answer) } } };
 }
 
 export function receive_connection(state, connection) {
@@ -156,6 +167,14 @@ export function receive_connection(state, connection) {
 // ------------------------------------------------------------ view
 
 export const shown_series = (state) => state.view.paused?.series ?? state.series;
+
+/** What an average step of the window did on a device, in ms; null where that is not known. */
+export function gpu_uses(state, index) {
+  const gpu = shown_series(state).gpus[index];
+  if (!gpu || state.hardware === null) return gpu?.per_step_ms ?? null;
+  return state.hardware.devices?.find((told) => told.device === gpu.device)?.per_step_ms ?? null;
+}
+
 export const is_over = (session) => session !== null && session.state !== "running" && session.state !== undefined;
 
 /** The window that is asked for: as chosen, else what suits the session's state. */

@@ -2,7 +2,7 @@
 
 import { count, known, number, percent } from "../model/format.js";
 import { IDLE } from "../model/series.js";
-import { shown_series } from "../model/store.js";
+import { gpu_uses, shown_series } from "../model/store.js";
 import { IDLE_LABELS, IDLE_TOKENS } from "../timeline/lanes.js";
 import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
 import { address, questions } from "../net/api.js";
@@ -23,8 +23,8 @@ function bar_table(host, rows) {
 }
 
 /** Causes of idling, largest first; "unknown" is always listed. */
-export function idle_rows(gpu) {
-  const idle = gpu?.per_step_ms?.idle ?? {};
+export function idle_rows(uses) {
+  const idle = uses?.idle ?? {};
   const title = (cause) => IDLE_LABELS[cause][0].toUpperCase() + IDLE_LABELS[cause].slice(1);
   const rows = IDLE.filter((cause) => cause === "unknown" || idle[cause] > 0).map((cause) => ({ name: title(cause), ms: idle[cause] ?? null, token: IDLE_TOKENS[cause] }));
   return rows.sort((a, b) => (b.ms ?? -1) - (a.ms ?? -1));
@@ -33,7 +33,7 @@ export function idle_rows(gpu) {
 export function build_bars(state_of) {
   document.querySelector("#idle .head").append(el("span", { class: "grow" }), panel_menu({
     name: "Why the GPU idles",
-    table: () => ({ columns: ["cause", "ms_per_step"], rows: idle_rows(shown_series(state_of()).gpus[0]).map((row) => [row.name, row.ms]) }),
+    table: () => ({ columns: ["cause", "ms_per_step"], rows: idle_rows(gpu_uses(state_of(), 0)).map((row) => [row.name, row.ms]) }),
     question: () => address(...questions.gpu(state_of(), null, null)),
   }));
   document.querySelector("#ranks .head").append(el("span", { class: "grow" }), panel_menu({
@@ -44,10 +44,10 @@ export function build_bars(state_of) {
 }
 
 export function render_idle(state) {
-  const gpu = shown_series(state).gpus[0];
-  set_hidden($("idle"), !gpu?.per_step_ms);
-  if (!gpu?.per_step_ms) return;
-  const rows = idle_rows(gpu);
+  const uses = gpu_uses(state, 0);
+  set_hidden($("idle"), !uses);
+  if (!uses) return;
+  const rows = idle_rows(uses);
   const sum = rows.reduce((total, row) => total + (row.ms ?? 0), 0);
   set_text($("idle-title"), shown_series(state).gpus.length > 1 ? "Why GPU 0 idles" : "Why the GPU idles");
   set_text($("idle-total"), `${number(sum)} ms per step`);

@@ -4,8 +4,8 @@ import { verdict_of } from "../model/condition.js";
 import { ruler_ticks } from "../model/bins.js";
 import { age, clock, count, decimals, duration_text, known, memory, number, span, step_places, time_unit } from "../model/format.js";
 import { IDLE, PHASES } from "../model/series.js";
-import { died_at, session_of, shown_series } from "../model/store.js";
-import { IDLE_LABELS, IDLE_TOKENS, PHASE_LABELS, main_device } from "../timeline/lanes.js";
+import { died_at, gpu_uses, is_over, session_of, shown_series } from "../model/store.js";
+import { IDLE_LABELS, PHASE_LABELS, gpu_tokens, main_device } from "../timeline/lanes.js";
 import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
 import { energy_facts } from "./meters.js";
 
@@ -85,8 +85,7 @@ function throughput(state) {
 }
 
 /** GPU busy share of an average step from its uses, in percent; null without a device. */
-function busy_pct(gpu) {
-  const uses = gpu?.per_step_ms;
+function busy_pct(uses) {
   if (!uses) return null;
   const busy = (uses.compute ?? 0) + (uses.communication ?? 0) + (uses.copy ?? 0);
   const idle = Object.values(uses.idle ?? {}).reduce((sum, ms) => sum + (known(ms) ? ms : 0), 0);
@@ -105,7 +104,7 @@ function facts_of(state) {
   if (known(steps)) out.push(["Speed", number(steps), " steps/s"]);
   if (known(samples)) out.push(["Throughput", number(samples), " samples/s"]);
   const series = shown_series(state);
-  const busy = busy_pct(series.gpus[0]);
+  const busy = busy_pct(gpu_uses(state, 0));
   if (known(busy)) out.push(["GPU busy", number(busy, 1), " %"]);
   out.push(...energy_facts(state.hardware));
   const device = main_device(series);
@@ -146,13 +145,13 @@ export function phase_parts(bottlenecks) {
 }
 
 /** Parts of a GPU's time in an average step: idle by its two largest causes, idle other, then work. */
-export function gpu_parts(gpu) {
-  const uses = gpu?.per_step_ms;
+export function gpu_parts(uses) {
   if (!uses) return [];
   const idle = IDLE.map((cause) => [cause, uses.idle?.[cause] ?? 0]).sort((a, b) => b[1] - a[1]);
   const rest = idle.slice(2).reduce((sum, [, ms]) => sum + ms, 0);
-  const parts = idle.slice(0, 2).map(([cause, ms]) => ({ key: `idle_${cause}`, label: `Idle: ${IDLE_LABELS[cause]}`, token: IDLE_TOKENS[cause], ms }));
-  parts.push({ key: "idle", label: "Idle: other", token: parts.some((p) => p.token === "idle") ? "other" : "idle", ms: rest });
+  const tokens = gpu_tokens(idle.slice(0, 2).map(([cause]) => `idle_${cause}`));
+  const parts = idle.slice(0, 2).map(([cause, ms], i) => ({ key: `idle_${cause}`, label: `Idle: ${IDLE_LABELS[cause]}`, token: tokens[i], ms }));
+  parts.push({ key: "idle", label: "Idle: other", token: tokens[2], ms: rest });
   for (const [key, label] of [["copy", "Copies"], ["communication", "Communication"], ["compute", "Compute"]]) parts.push({ key, label, token: key, ms: uses[key] ?? 0 });
   return parts.filter((part) => part.ms > 0);
 }
@@ -167,6 +166,7 @@ function fill_track(id, title, note, parts, total, actions) {
   set_hidden(track, parts.length === 0);
   set_text(head.firstElementChild, title);
   set_text(head.lastElementChild, note);
+  track.style.width = `${Math.min(100, (100 * parts.reduce((sum, part) => sum + part.ms, 0)) / total)}%`;
   const { unit, scale } = time_unit(total);
   const places = Math.max(total * scale < 100 ? 2 : 1, decimals(total * scale)) - (total * scale >= 10 && total * scale < 100 ? 1 : 0);
   keyed(track, parts, (part) => part.key, (part) => el("button", { type: "button", onclick: () => actions.filter_phase(part.key) }, el("b"), el("span")), (node, part) => {
@@ -204,10 +204,13 @@ function render_ruler(state, hidden, actions) {
   const host = $("ruler");
   const parts = phase_parts(state.bottlenecks);
   if (host.children.length === 0) host.append(...ruler_row("phase", false), ...ruler_row("gpu", true), el("div", { class: "ticks" }));
-  host.classList.toggle("vacant", parts.length === 0);
-  set_hidden(host, hidden);
-  if (hidden) return;
-  const total = parts.reduce((sum, part) => sum + part.ms, 0);
+  const on_gpu = gpu_parts(gpu_uses(state, 0));
+  const empty = parts.length === 0 && on_gpu.length === 0;
+  const gone = hidden || (empty && state.bottlenecks !== null && is_over(session_of(state)));
+  host.classList.toggle("vacant", empty);
+  set_hidden(host, gone);
+  if (gone) return;
+  const total = parts.length > 0 ? parts.reduce((sum, part) => sum + part.ms, 0) : state.bottlenecks?.step_ms?.mean ?? 0;
   const steps = state.bottlenecks?.steps;
   fill_track("phase", "Average step", known(steps) ? `of ${count(steps)} steps` : "", parts, total, actions);
   const gpu = shown_series(state).gpus[0];
@@ -217,7 +220,7 @@ function render_ruler(state, hidden, actions) {
     set_text(node, tick.last ? duration_text(tick.ms) : number(tick.ms * time_unit(total).scale, step_places(time_unit(total).scale * ticks[1])));
     node.style.left = `${(100 * tick.ms) / total}%`;
   });
-  const now = `${document.body.clientWidth} ${parts.map((p) => p.ms.toFixed(2))} ${gpu_parts(gpu).map((p) => p.ms.toFixed(2))}`;
+  const now = `${document.body.clientWidth} ${parts.map((p) => p.ms.toFixed(2))} ${on_gpu.map((p) => p.ms.toFixed(2))}`;
   if (now !== fitted) fit_labels();
   fitted = now;
 }

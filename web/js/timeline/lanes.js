@@ -14,7 +14,7 @@ export const IDLE_LABELS = {
   data: "data loading", sync: "host sync", launch: "launch-bound", copy: "copies", alloc: "allocation",
   collective: "other ranks", python: "Python", unknown: "unknown",
 };
-export const IDLE_TOKENS = { data: "data", sync: "sync", launch: "idle", copy: "copy", alloc: "reserved", collective: "communication", python: "host", unknown: "other" };
+export const IDLE_TOKENS = { data: "data", sync: "sync", launch: "idle", copy: "copy", alloc: "allocated", collective: "communication", python: "host", unknown: "other" };
 const SLOW_FACTOR = 2;
 const MOST_DOTS = 24;
 const UNMARKED = new Set(["lost", "epoch", "validation", "gc"]); // drawn otherwise, or too many
@@ -197,6 +197,12 @@ function band_bins(bins, order) {
 
 /** Percent of each band in the server's own means; null where it told none. */
 function gpu_told(uses, [first, second]) {
+/** Colours of the bands, in the lane, its legend and the ruler; no two bands of idling have one. */
+export function gpu_tokens(order) {
+  const causes = order.map((key) => IDLE_TOKENS[key.slice(5)]);
+  return [...causes, causes.includes("idle") ? "rest" : "idle", "copy", "communication", "compute"];
+}
+
   if (!uses) return null;
   const row = { copy: uses.copy, communication: uses.communication, compute: uses.compute };
   for (const cause of IDLE) row[`idle_${cause}`] = uses.idle?.[cause] ?? 0;
@@ -215,27 +221,25 @@ function gpu_bands(row, [first, second]) {
 export function gpu_lane(device, index) {
   const rows_of = (view) => view.series.gpus[index]?.rows ?? [];
   return {
-    id: `gpu${index}`, title: `GPU ${index}`, note: device.name, weight: 1.42,
+    id: `gpu${index}`, title: `GPU ${index}`, note: device.name, device: index, weight: 1.42,
     styles: ["data", "sync", "idle", "copy", "communication", "compute"].map((token) => ({ token, fill: "stack", alpha: 1 })),
     draw(view) {
       const rows = within(rows_of(view), view.range);
       const all = mean_bins(rows_of(view), gpu_keys, { ...view.range, bins: Math.min(AREA_BINS, view.width / 4), gap: hole_ms(rows, view.range) });
       view.order = idle_order((key) => all.values[gpu_keys.indexOf(key)].reduce((sum, share) => sum + (share ?? 0), 0));
       const bins = band_bins(all, view.order);
-      const tokens = [...view.order.map((key) => IDLE_TOKENS[key.slice(5)]), "idle", "copy", "communication", "compute"];
-      if (tokens[0] === "idle" || tokens[1] === "idle") tokens[2] = "other";
-      return { lines: stack(bins, 100), tokens, axis: { top: 100, step: 50 }, unit: "%", marks: { reason: bins.x.length === 0 ? view.series.gpu_reason : null } };
+      return { lines: from_start(stack(bins, 100), view.series.steps, view.range), tokens: gpu_tokens(view.order), axis: { top: 100, step: 50 }, unit: "%", marks: { reason: bins.x.length === 0 ? view.series.gpu_reason : null } };
     },
     legend(view, time) {
       const order = view.order ?? idle_order(sum_over(within(rows_of(view), view.range)));
       const raw = time === null ? within(rows_of(view), view.range) : [nearest(rows_of(view), time)].filter(Boolean);
       const rows = raw.map((row) => gpu_bands(row, order));
-      const told = time === null ? gpu_told(view.series.gpus[index]?.per_step_ms, order) : null;
+      const told = time === null ? gpu_told(view.uses, order) : null;
       const mean = (key) => (told ? told[key] : rows.length === 0 ? null : (100 * rows.reduce((sum, row) => sum + row[key], 0)) / rows.length);
       const idle = (key) => `Idle: ${IDLE_LABELS[key.slice(5)]}`;
       const names = [idle(order[0]), idle(order[1]), "Idle: other", "Copies", "Communication", "Compute"];
-      const tokens = [...order.map((key) => IDLE_TOKENS[key.slice(5)]), "idle", "copy", "communication", "compute"];
-      return GPU_BANDS.map((key, i) => legend_row(tokens[i], "", names[i], known(mean(key)) ? number(mean(key), 1) : MISSING, "%"));
+      const tokens = gpu_tokens(order);
+      return GPU_BANDS.map((key, i) => legend_row(tokens[i], "", names[i], known(mean(key)) ? number(mean(key), 1) : MISSING, known(mean(key)) ? "%" : ""));
     },
   };
 }
