@@ -122,6 +122,9 @@ test("no step for 14 s is stale, with what every thread is in", () => visit("sta
 }));
 
 test("a finished run is told in the past, over its whole length", () => visit("ended", {}, async (page) => {
+  let told = 0;
+  await page.route(/api\/status/, (route) => (told++ < 2 ? route.continue() : undefined)); // nothing more that would draw again
+  for (const lane of ["steps", "phases", "gpu0", "memory"]) await page.locator(`[data-lane=${lane}] .gutter b`).first().filter({ hasNotText: "–" }).waitFor();
   await badge(page, "Finished 20,000 steps");
   await page.locator("#verdict", { hasText: "Finished. A step took" }).waitFor();
   assert.equal(await page.locator("#windows [aria-checked=true]").textContent(), "Run");

@@ -43,7 +43,8 @@ export class Timeline {
     this.lanes = [];
     this.names = null; // of what the lanes were built for
     this.time = null; // under the crosshair
-    this.legend_at = 0;
+    this.legend_at = -Infinity;
+    this.legend_timer = 0; // of numbers that wait for their turn
     this.state = null;
     this.host_open = false; // the host's lanes are folded into the footer
     this.brush = el("div", { class: "brush", hidden: true }, el("span"));
@@ -65,6 +66,7 @@ export class Timeline {
     this.sizes.observe(this.lanes.at(-1).plot); // gives way when the line below appears
   }
 
+    this.legend_at = -Infinity;
   build_lane(model, last) {
     const canvas = el("canvas", { role: "img", "aria-label": model.title });
     const plot = el("div", { class: "plot" }, canvas, el("p", { class: "reason", hidden: true }));
@@ -139,11 +141,8 @@ export class Timeline {
     }
     const range = range_of(state), zero = this.zero(state);
     for (const lane of this.lanes) this.draw_lane(lane, range, zero);
-    const now = performance.now();
-    if (now - this.legend_at > LEGEND_MS || this.time !== null || state.view.paused) {
-      this.legend_at = now;
-      this.legends();
-    }
+    if (performance.now() - this.legend_at > LEGEND_MS || this.time !== null || state.view.paused) this.legends();
+    else this.legend_timer ||= setTimeout(() => this.legends(), LEGEND_MS); // nothing may follow
     this.show_selection();
   }
 
@@ -168,6 +167,9 @@ export class Timeline {
       const rows = lane.model.legend(this.view(lane), this.time);
       fill_legend(lane.list, rows);
       set_attribute(lane.canvas, "aria-label", `${lane.model.title}: ${rows.map((r) => `${r.label} ${r.value} ${r.unit}`.trim()).join(", ")}`);
+    clearTimeout(this.legend_timer);
+    this.legend_timer = 0;
+    this.legend_at = performance.now();
     }
   }
 
