@@ -295,7 +295,7 @@ const memory = {
     const lines = [line(host.points, "rss"), line(device?.rows ?? [], "allocated"), line(device?.rows ?? [], "reserved")];
     const peak = memory_peak(device, view.range);
     const top = Math.max(view_top * scale, ...levels.map((level) => level.y), (peak?.y ?? 0) * scale);
-    const point = peak && peak.y * scale > top * 0.02 && { t: peak.t, y: peak.y * scale, text: `peak ${number(peak.y * scale)}${peak.op ? ` in ${peak.op}` : ""}` };
+    const point = peak && peak.y * scale > top * 0.02 && { t: peak.t, y: peak.y * scale, text: `peak ${memory_text(peak.y).join(" ")}${peak.op ? ` in ${peak.op}` : ""}` };
     const near = levels.some((level) => level.token === "crashed");
     return { lines, solid: near, axis: axis(top * 1.1, 3, view.old), unit, marks: { levels, point, reason: lines.every((l) => l.length === 0) ? view.series.memory_reason : null } };
   },

@@ -1,19 +1,29 @@
 // Marks on a lane that belong to a moment or a level: a Chart.js plugin.
 
+import { place_labels } from "../model/labels.js";
 import { colour, font } from "../ui/theme.js";
 
 const CRISP = 0.5; // half a pixel puts a 1 px line on one row of pixels
 
 const FEW_BANDS = 12, MOST_NAMED = 4;
 
-/** Text with a rim of the surface, readable over lines. */
+/** Text with a rim of the surface, readable over a chart. */
 function write(ctx, text, x, y, token) {
-  ctx.lineWidth = 3;
+  ctx.lineWidth = 4;
   ctx.lineJoin = "round";
   ctx.strokeStyle = colour("surface", 0.85);
   ctx.strokeText(text, x, y);
   ctx.fillStyle = colour(token);
   ctx.fillText(text, x, y);
+}
+
+/** Text on a patch of the surface, readable where a line would strike it through. */
+function write_over_lines(ctx, text, left, y, token) {
+  ctx.textAlign = "left";
+  ctx.fillStyle = colour("surface", 0.85);
+  ctx.fillRect(left - 3, y - 10, ctx.measureText(text).width + 6, 13);
+  ctx.fillStyle = colour(token);
+  ctx.fillText(text, left, y);
 }
 
 function draw_bands({ ctx, chartArea: a, scales: { x } }, bands) {
@@ -44,39 +54,34 @@ function draw_hatch({ ctx, chartArea: a, scales: { x } }, ranges) {
   }
 }
 
-/** Labels that would touch are left out: the first have the word. */
-function place_labels() {
-  const taken = [];
-  return (left, width, line) => {
-    if (taken.some((box) => box.line === line && left < box.right + 8 && left + width > box.left - 8)) return false;
-    taken.push({ left, right: left + width, line });
-    return true;
-  };
-}
+const DOT = 3.5;
 
 /** Dots, the tallest first; only the first few are named, where there is room. */
 function draw_dots({ ctx, chartArea: a, scales: { x, y } }, dots) {
-  const free = place_labels();
+  const seen = dots.map((dot) => ({ ...dot, at: x.getPixelForValue(dot.t), height: y.getPixelForValue(dot.y) })).filter(({ at }) => at >= a.left && at <= a.right);
+  ctx.fillStyle = colour("crashed");
+  ctx.strokeStyle = colour("surface");
+  ctx.lineWidth = 1;
+  for (const { at, height } of seen) {
+    ctx.beginPath();
+    ctx.arc(at, height, DOT, 0, 7);
+    ctx.fill();
+    ctx.stroke();
+  }
+  const boxes = seen.map(({ at, height }) => ({ left: at - DOT + 1, right: at + DOT - 1, top: height - DOT, bottom: a.bottom })); // with the spike below
+  const free = place_labels(boxes);
   let named = 0;
   ctx.font = font(11);
-  for (const dot of dots) {
-    const at = x.getPixelForValue(dot.t), height = y.getPixelForValue(dot.y);
-    if (at < a.left || at > a.right) continue;
-    ctx.beginPath();
-    ctx.arc(at, height, 3.5, 0, 7);
-    ctx.fillStyle = colour("crashed");
-    ctx.fill();
-    ctx.lineWidth = 1;
-    ctx.strokeStyle = colour("surface");
-    ctx.stroke();
-    if (named >= MOST_NAMED || dot.y < dots[0].y / 2) continue;
-    const width = ctx.measureText(dot.text).width;
-    const left = at + 8 + width > a.right ? at - 8 - width : at + 8;
-    if (left < a.left || !free(left, width, 0)) continue;
-    ctx.textAlign = "left";
+  ctx.textAlign = "left";
+  for (const { at, height, y: value, text } of seen) {
+    if (named >= MOST_NAMED || value < seen[0].y / 2) break;
+    const width = ctx.measureText(text).width;
+    const left = [at + 10, at - 10 - width].find((each) => each >= a.left && each + width <= a.right && free(each, width, height + 4));
+    if (left === undefined) continue;
     named++;
-    write(ctx, dot.text, left, height + 4, "ink-2");
+    write(ctx, text, left, height + 4, "ink-2");
   }
+  return free;
 }
 
 function draw_rug({ ctx, chartArea: a, scales: { x } }, times) {
@@ -91,21 +96,22 @@ function draw_marked({ ctx, chartArea: a, scales: { x } }, times) {
   for (const t of times) ctx.fillRect(Math.round(x.getPixelForValue(t)) - 0.75, a.top, 1.5, 6);
 }
 
-function draw_ticks({ ctx, chartArea: a, scales: { x } }, ticks) {
+/** Moments with a name; the line stands also where its name has no room beside a dot's. */
+function draw_ticks({ ctx, chartArea: a, scales: { x } }, ticks, beside_dots) {
   const free = place_labels();
   ctx.font = font(11);
   ctx.textAlign = "left";
   for (const tick of ticks) {
     const at = Math.round(x.getPixelForValue(tick.t)) + CRISP;
     const width = ctx.measureText(tick.text).width;
-    if (at < a.left || at > a.right || !free(at + 5, width, 1)) continue;
+    if (at < a.left || at > a.right || !free(at + 5, width, a.top + 9)) continue;
     ctx.strokeStyle = colour("line-strong");
     ctx.lineWidth = 1;
     ctx.beginPath();
     ctx.moveTo(at, a.top);
     ctx.lineTo(at, a.bottom);
     ctx.stroke();
-    if (at + 5 + width <= a.right) write(ctx, tick.text, at + 5, a.top + 9, "ink-3");
+    if (at + 5 + width <= a.right && beside_dots(at + 5, width, a.top + 9)) write(ctx, tick.text, at + 5, a.top + 9, "ink-3");
   }
 }
 
@@ -122,11 +128,11 @@ function draw_levels({ ctx, chartArea: a, scales: { y } }, levels) {
     ctx.lineTo(a.right, at);
     ctx.stroke();
     ctx.setLineDash([]);
-    write(ctx, level.text, a.left + 6, at - 5, level.token);
+    write_over_lines(ctx, level.text, a.left + 6, at < 14 ? at + 13 : at - 5, level.token);
   }
 }
 
-function draw_point({ ctx, chartArea: a, scales: { x, y } }, point) {
+function draw_point({ ctx, chartArea: a, scales: { x, y } }, point, levels) {
   const at = x.getPixelForValue(point.t), height = y.getPixelForValue(point.y);
   ctx.font = font(11);
   ctx.fillStyle = colour("ink");
@@ -137,9 +143,10 @@ function draw_point({ ctx, chartArea: a, scales: { x, y } }, point) {
   ctx.lineWidth = 1;
   ctx.stroke();
   const width = ctx.measureText(point.text).width;
-  const right = at - 8 - width < a.left;
-  ctx.textAlign = right ? "left" : "right";
-  write(ctx, point.text, right ? at + 8 : at - 8, Math.max(a.top + 9, height - 7), "ink");
+  const above = Math.max(a.top + 9, height - 7), below = height + 15;
+  const struck = levels.some((level) => Math.abs(y.getPixelForValue(level.y) - (above - 4)) < 8);
+  const left = at - 8 - width < a.left ? Math.min(at + 8, a.right - width) : at - 8 - width;
+  write_over_lines(ctx, point.text, left, struck && below < a.bottom ? below : above, "ink");
 }
 
 /** @param {() => object} marks of what is drawn now */
@@ -158,10 +165,10 @@ export function marks_plugin(marks) {
       chart.ctx.save();
       if (now.rug?.length) draw_rug(chart, now.rug);
       if (now.marked?.length) draw_marked(chart, now.marked);
-      if (now.ticks?.length) draw_ticks(chart, now.ticks);
       if (now.levels?.length) draw_levels(chart, now.levels);
-      if (now.dots?.length) draw_dots(chart, now.dots);
-      if (now.point) draw_point(chart, now.point);
+      const beside_dots = draw_dots(chart, now.dots ?? []);
+      if (now.ticks?.length) draw_ticks(chart, now.ticks, beside_dots);
+      if (now.point) draw_point(chart, now.point, now.levels ?? []);
       chart.ctx.restore();
     },
   };
