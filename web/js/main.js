@@ -299,7 +299,7 @@ function draw_run(now) {
   if (changed("host", "session")) render_host(state);
   if (changed("hardware", "session")) render_meters(state);
   if (changed("ranks", "session")) render_ranks(state);
-  if (changed("status")) render_compare(state);
+  if (changed("status", "session")) render_compare(state);
   if (changed("overhead", "status", "session", "refused", "asked", "windows")) render_cost_panel(state);
 }
 

@@ -1,30 +1,33 @@
-// The compare view: two runs or trace files side by side, what costs most of the difference first.
+// The compare view: two runs, trace files or stretches of one side by side, what costs most of the
+// difference first.
 
 import { MISSING, bytes, known, number, percent, plural, shorten } from "../model/format.js";
+import { first_sides, run_before, stretches } from "../model/sides.js";
+import { is_over, session_of } from "../model/store.js";
 import { address, get_json } from "../net/api.js";
-import { el, set_hidden, set_text } from "../ui/dom.js";
+import { $, el, set_attribute, set_hidden, set_text } from "../ui/dom.js";
+import { IDLE_LABELS } from "../timeline/lanes.js";
 import { session_name } from "./bar.js";
 
 const PHASES = { data: "Data loading", forward: "Forward", backward: "Backward", optimizer: "Optimizer", other: "Other" };
-const IDLE = { data: "data loading", sync: "host waits", launch: "launch-bound", copy: "copy", alloc: "allocation", collective: "collective", python: "Python", unknown: "unknown" };
 const MOST_OPS = 50;
 
-let dialog = null, sides = [], asked = 0;
+let dialog = null, sides = [], asked = 0, state = null;
 
-/** One side's part of the address of an answer, such as `t-12ab`. Pure. */
-export const compare_path = (a, b) => address("api/compare", { a, b });
+/** A side is {session, stretch}: "t-12ab@run", "41207@epoch:2". Pure. */
+export const compare_path = (a, b, rank = null) => address("api/compare", { a: `${a.session}@${a.stretch}`, b: `${b.session}@${b.stretch}`, rank });
 
 /** Rows of the table, each {name, kind, base, now, diff, percent, changed, state}, the largest change first within its kind. Pure. */
 export function compare_rows(answer) {
   const other = answer.others?.[0] ?? {};
-  const row = (kind, name, part, more = {}) => ({ kind, name, base: part?.base_ms ?? null, now: part?.ms ?? null, diff: part?.diff_ms ?? null, percent: part?.diff_pct ?? null, changed: part?.changed === true, state: "same", ...more });
+  const row = (kind, name, part, more = {}) => ({ kind, name, base: part?.base_ms ?? null, now: part?.ms ?? null, diff: part?.diff_ms ?? null, percent: part?.diff_pct ?? null, changed: part?.changed === true, interval: part?.ci95_ms ?? null, state: "same", ...more });
   const by_cost = (rows) => rows.sort((x, y) => Math.abs(y.diff ?? 0) - Math.abs(x.diff ?? 0));
   const known_parts = (rows) => rows.filter((one) => known(one.base) || known(one.now));
   const phases = known_parts(Object.entries(PHASES).map(([key, name]) => row("phase", name, other.phases?.[key])));
   const gpu = (other.gpu ?? []).flatMap((device) => [
     ...["compute", "communication", "copy"].map((use) => row("gpu", `${device.device} ${use}`, device[use])),
-    ...Object.entries(IDLE).map(([key, name]) => row("gpu", `${device.device} idle: ${name}`, device.idle?.[key]))]);
-  const ops = (other.ops ?? []).map((op) => ({ kind: "op", name: op.name, device: op.device, base: op.base_per_step_ms, now: op.per_step_ms, diff: op.diff_ms, percent: op.diff_pct, changed: op.changed === true, state: op.state }));
+    ...Object.entries(IDLE_LABELS).map(([key, name]) => row("gpu", `${device.device} idle: ${name}`, device.idle?.[key]))]);
+  const ops = (other.ops ?? []).map((op) => ({ kind: "op", name: op.name, device: op.device, base: op.base_per_step_ms, now: op.per_step_ms, diff: op.diff_ms, percent: op.diff_pct, changed: op.changed === true, interval: op.ci95_ms ?? null, state: op.state }));
   return [row("step", "Step", other.step_ms), ...by_cost(phases), ...by_cost(known_parts(gpu).filter((one) => one.base > 0 || one.now > 0)), ...by_cost(ops).slice(0, MOST_OPS)];
 }
 
@@ -39,6 +42,13 @@ function difference(row) {
   return signed(row.diff, number(Math.abs(row.diff)));
 }
 
+/** How sure the difference is, in words. */
+function certainty(row, sure) {
+  const between = Array.isArray(row.interval) ? `95 %: ${row.interval.map((end) => signed(end, number(Math.abs(end)))).join(" to ")} ms` : null;
+  const unsure = between ? "no larger than the steps' own spread" : "how much it varies is not known";
+  return [between, sure ? null : unsure].filter(Boolean).join("; ");
+}
+
 function row_node(row) {
   const sure = row.changed || row.state === "new" || row.state === "gone";
   const name = row.kind === "op" ? el("code", { title: row.name }, shorten(row.name, 60)) : row.name;
@@ -46,7 +56,7 @@ function row_node(row) {
   return el("tr", { class: row.kind },
     el("th", { scope: "row" }, name, row.state === "renamed" ? el("span", { class: "dim" }, " renamed") : null),
     el("td", { class: "num" }, ms(row.base)), el("td", { class: "num" }, ms(row.now)),
-    el("td", { class: `num ${tone}`, title: sure ? "" : "No larger than the steps' own spread" }, difference(row)),
+    el("td", { class: `num ${tone}`, title: certainty(row, sure) }, difference(row)),
     el("td", { class: `num ${tone}` }, known(row.percent) ? signed(row.percent, percent(Math.abs(row.percent))) : ""));
 }
 
@@ -63,34 +73,67 @@ function verdict(answer) {
   return `A step takes ${number(Math.abs(step.diff_ms))} ms ${step.diff_ms > 0 ? "more" : "less"} (${percent(Math.abs(step.diff_pct))}).`;
 }
 
+const chosen_side = ({ session, stretch }) => ({ session: session.value, stretch: stretch.value });
+
+/** "Base, 280 steps" over the columns: what the numbers are means of. */
+function name_columns(answer) {
+  const heads = dialog.querySelectorAll("thead th");
+  const steps = (side) => (known(side?.steps) && side.steps > 0 ? `, ${plural(side.steps, "step")}` : "");
+  set_text(heads[0], answer.others?.[0]?.per === "run" ? "ms in all" : "ms per step");
+  set_text(heads[1], `Base${steps(answer.base)}`);
+  set_text(heads[2], `This${steps(answer.others?.[0])}`);
+}
+
 async function refresh() {
-  const mine = ++asked, [a, b] = sides.map((side) => side.value);
+  const mine = ++asked, [a, b] = sides.map(chosen_side);
+  const rank = a.session === state.session && b.session === state.session ? state.rank : null;
   const status = dialog.querySelector("#compare-verdict"), body = dialog.querySelector("tbody"), foot = dialog.querySelector("#compare-foot");
   set_text(status, "Comparing");
   let answer;
   try {
-    answer = await get_json(compare_path(a, b));
+    answer = await get_json(compare_path(a, b, rank));
   } catch (error) {
     if (mine === asked) {
       set_text(status, error.message);
       body.replaceChildren();
+      set_text(foot, "");
     }
     return;
   }
   if (mine !== asked) return;
   const rows = compare_rows(answer), other = answer.others?.[0] ?? {};
   body.replaceChildren(...rows.map(row_node));
-  set_text(status, answer.reason ?? verdict(answer));
+  name_columns(answer);
+  set_text(status, answer.reason ?? other.reason ?? verdict(answer));
   const apart = [known(other.new_ops) && other.new_ops > 0 ? plural(other.new_ops, "new op") : null, known(other.gone_ops) && other.gone_ops > 0 ? `${plural(other.gone_ops, "op")} gone` : null];
   set_text(foot, [...apart.filter(Boolean).map((text) => `${text}.`), memory_text(answer)].filter(Boolean).join(" "));
 }
 
+function fill(select, options, value) {
+  select.replaceChildren(...options.map(([key, name]) => el("option", { value: key }, name)));
+  select.value = options.some(([key]) => key === value) ? value : options[0][0];
+}
+
+function make_side(label, stretch_label) {
+  const side = { session: el("select", { "aria-label": label }), stretch: el("select", { "aria-label": stretch_label, onchange: refresh }) };
+  side.session.addEventListener("change", () => {
+    fill(side.stretch, stretches(state, side.session.value), side.stretch.value);
+    refresh();
+  });
+  return side;
+}
+
+function show_side(side, wanted) {
+  const names = [...new Map((state.status?.sessions ?? []).map((one) => [one.id, shorten(session_name(one), 34)]))];
+  fill(side.session, names, wanted.session);
+  fill(side.stretch, stretches(state, side.session.value), wanted.stretch);
+}
+
 function build() {
-  const side = (label) => el("select", { "aria-label": label, onchange: refresh });
-  sides = [side("Base"), side("Compared with it")];
+  sides = [make_side("Base", "Stretch of the base"), make_side("Compared with it", "Stretch of the other")];
   dialog = el("dialog", { id: "compare", class: "wide", "aria-labelledby": "compare-title" },
     el("h2", { id: "compare-title" }, "Compare"),
-    el("div", { class: "actions" }, sides[0], el("span", { class: "dim" }, "to"), sides[1],
+    el("div", { class: "actions" }, el("span", { class: "side" }, sides[0].session, sides[0].stretch), el("span", { class: "dim" }, "to"), el("span", { class: "side" }, sides[1].session, sides[1].stretch),
       el("button", { type: "button", class: "plain", onclick: swap }, "Swap")),
     el("p", { id: "compare-verdict", role: "status" }),
     el("div", { class: "scroll" }, el("table", {},
@@ -102,28 +145,32 @@ function build() {
 }
 
 function swap() {
-  [sides[0].value, sides[1].value] = [sides[1].value, sides[0].value];
+  const [a, b] = sides.map(chosen_side);
+  show_side(sides[0], b);
+  show_side(sides[1], a);
   refresh();
 }
 
-function open_compare(state) {
+function open_compare(now) {
   if (dialog === null) build();
-  const sessions = state.status?.sessions ?? [];
-  const ids = [...new Map(sessions.map((one) => [one.id, session_name(one)]))];
-  for (const side of sides) side.replaceChildren(...ids.map(([id, name]) => el("option", { value: id }, name)));
-  sides[1].value = state.session;
-  sides[0].value = (ids.find(([id]) => id !== state.session) ?? ids[0])[0];
+  state = now;
+  first_sides(now).forEach((wanted, i) => show_side(sides[i], wanted));
   dialog.showModal();
   refresh();
 }
 
 /** @param {() => object} state_of */
 export function build_compare(state_of) {
-  document.getElementById("open-compare").addEventListener("click", () => open_compare(state_of()));
+  $("open-compare").addEventListener("click", () => open_compare(state_of()));
 }
 
-/** Two sessions make a comparison. */
-export function render_compare(state) {
-  const others = new Set((state.status?.sessions ?? []).map((one) => one.id));
-  set_hidden(document.getElementById("open-compare"), others.size < 2);
+/** A run has stretches to compare; one that is over offers the run before by name. */
+export function render_compare(now) {
+  const session = session_of(now), button = $("open-compare");
+  const before = is_over(session) ? run_before(now) : null;
+  set_hidden(button, !(session?.steps > 0) && !run_before(now));
+  button.classList.toggle("icon", before === null);
+  button.classList.toggle("plain", before !== null);
+  set_text(button.lastElementChild, before === null ? "" : `Compare with ${shorten(session_name(before), 24)}`);
+  set_attribute(button, "aria-label", button.textContent || "Compare");
 }
