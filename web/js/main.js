@@ -16,13 +16,13 @@ import { render_bar, session_name } from "./panels/bar.js";
 import { build_bars, render_idle, render_ranks } from "./panels/bars.js";
 import { build_compare, render_compare } from "./panels/compare.js";
 import { build_cost, render_cost_panel } from "./panels/cost.js";
-import { render_findings } from "./panels/findings.js";
+import { build_findings, render_findings } from "./panels/findings.js";
 import { build_files } from "./panels/files.js";
 import { key_command, open_help } from "./panels/help.js";
 import { build_ops, render_ops, tab_of } from "./panels/ops.js";
 import { host_row, render_host } from "./panels/host.js";
 import { meters_row, render_meters } from "./panels/meters.js";
-import { render_slow } from "./panels/slow.js";
+import { build_slow, render_slow } from "./panels/slow.js";
 import { render_start } from "./panels/start.js";
 import { render_summary } from "./panels/summary.js";
 import { render_threads } from "./panels/threads.js";
@@ -312,10 +312,29 @@ async function show_file(id) {
   actions.choose_session(id);
 }
 
+/** Within the page: the address holds the view, and is not for places. */
+function follow_link(event) {
+  const link = event.target.closest?.('a[href^="#"]');
+  if (!link) return;
+  event.preventDefault();
+  const panel = $(link.getAttribute("href").slice(1));
+  panel.scrollIntoView({ block: "start" });
+  panel.focus();
+}
+
+/** Where the headline has no room for the facts they stand below the timeline. */
+function place_facts(narrow) {
+  const place = () => (narrow.matches ? $("lanes").after($("facts")) : $("post-actions").before($("facts")));
+  narrow.addEventListener("change", place);
+  place();
+}
+
 function start() {
   timeline = new Timeline($("lanes"), actions, el("div", {}, meters_row(), host_row((open) => timeline.open_host(open))));
   build_ops(actions, () => state);
   build_bars(() => state);
+  build_findings(() => state);
+  build_slow(() => state);
   build_cost(actions, () => state);
   $("finding-list").after(el("p", { class: "foot dim", id: "finding-empty" }, " "));
   $("post-actions").append(
@@ -334,6 +353,7 @@ function start() {
   });
   addEventListener("popstate", read_hash);
   addEventListener("hashchange", read_hash);
+  document.addEventListener("click", follow_link);
   addEventListener("resize", () => actions.redraw());
   setInterval(queue, 1000);
   queue();

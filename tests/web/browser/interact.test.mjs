@@ -263,6 +263,15 @@ test("prices carry their intervals, a risk has no price, what was fixed says sin
   await page.locator("#finding-list li", { hasText: "memory is nearly full" }).locator(".price", { hasText: "Risk" }).waitFor();
 }));
 
+test("the cost chip leads to its panel and leaves the view as it is", () => visit("live", async (page) => {
+  await page.keyboard.press("3");
+  await page.locator("#windows [aria-checked=true]", { hasText: "10 min" }).waitFor();
+  await page.locator("#cost-chip").click();
+  await page.waitForFunction(() => document.activeElement.id === "cost" && document.querySelector("#cost").getBoundingClientRect().top < innerHeight);
+  assert.match(page.url(), /w=10min/);
+  assert.equal(await page.locator("#windows [aria-checked=true]").textContent(), "10 min");
+}));
+
 test("a finding is dismissed with a reason by keys alone, and taken back", () => visit("fixed", async (page, server) => {
   await page.keyboard.press("j");
   await page.keyboard.press("j");

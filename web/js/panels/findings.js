@@ -3,7 +3,9 @@
 
 import { count, decimals, known, number, percent } from "../model/format.js";
 import { session_of } from "../model/store.js";
-import { $, el, keyed, set_hidden, set_text, with_code } from "../ui/dom.js";
+import { address, questions } from "../net/api.js";
+import { $, announce, el, keyed, set_hidden, set_text, with_code } from "../ui/dom.js";
+import { panel_menu } from "../ui/menu.js";
 import { render_verdicts, update_verdict, verdict_form } from "./verdict.js";
 
 const SHOWN = 3, SHOWN_BESIDE_THREADS = 2;
@@ -132,6 +134,30 @@ function rest_text(rest, places) {
   return parts.join("; ");
 }
 
+let heard_of = { session: null, ids: new Set() };
+
+/** A finding that was not there before is said once; those that a session begins with are read anyway. */
+function tell_of_new(state, findings) {
+  if (state.bottlenecks === null || state.view.selection || state.view.paused) return;
+  const begins = heard_of.session !== state.session;
+  if (begins) heard_of = { session: state.session, ids: new Set() };
+  for (const { id, title } of findings) {
+    if (!begins && !heard_of.ids.has(id)) announce(`New finding: ${title ?? id}`);
+    heard_of.ids.add(id);
+  }
+}
+
+const COLUMNS = ["id", "title", "ms_per_step", "ms_per_step_low", "ms_per_step_high", "share", "severity", "confidence", "since_step"];
+
+/** @param {() => object} state_of */
+export function build_findings(state_of) {
+  document.querySelector("#findings .head").append(el("span", { class: "grow" }), panel_menu({
+    name: "What to fix first",
+    table: () => ({ columns: COLUMNS, rows: (state_of().bottlenecks?.findings ?? []).map((f) => COLUMNS.map((name) => f[name] ?? null)) }),
+    question: () => address(...questions.bottlenecks(state_of())),
+  }));
+}
+
 export function render_findings(state, { actions, now }) {
   const panel = $("findings"), list = $("finding-list");
   const step_ms = state.bottlenecks?.step_ms?.mean;
@@ -147,6 +173,7 @@ export function render_findings(state, { actions, now }) {
   const places = top >= 99.95 ? 0 : top >= 0.995 ? 1 : 3;
   set_hidden($("finding-empty"), shown.length > 0);
   set_text($("finding-empty"), empty_text(state));
+  tell_of_new(state, findings);
   keyed(list, shown, (f) => f.id, (f) => create(f, actions), (node, f) => update(node, f, { step_ms, top, places }));
   const hidden = what_if_text(state.bottlenecks);
   set_hidden($("what-if"), hidden === "");

@@ -1,9 +1,10 @@
 // The newest slow steps in the server's list, each with its cause and its trace.
 
 import { age, bytes, count, known, number, time_unit } from "../model/format.js";
-import { is_over, session_of, shown_series } from "../model/store.js";
-import { address, chosen } from "../net/api.js";
+import { is_over, session_of, shown_series, window_of } from "../model/store.js";
+import { address, chosen, questions } from "../net/api.js";
 import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
+import { panel_menu } from "../ui/menu.js";
 
 const MOST = 20;
 
@@ -16,6 +17,17 @@ function trace_cell(node, step, state) {
   const href = address("api/trace", { ...chosen(state), step: step.number });
   if (link?.getAttribute("href") === href) return undefined;
   return node.replaceChildren(el("a", { href, download: "", title: `Chrome trace, about ${bytes(step.trace_bytes)}` }, "Trace"));
+}
+
+const COLUMNS = ["number", "duration_ms", "cause", "age_ms", "recorded", "trace_bytes"];
+
+/** @param {() => object} state_of */
+export function build_slow(state_of) {
+  document.querySelector("#slow-steps .head").append(el("span", { class: "grow" }), panel_menu({
+    name: "Slow steps",
+    table: () => ({ columns: COLUMNS, rows: shown_series(state_of()).slow.map((step) => COLUMNS.map((name) => step[name] ?? null)) }),
+    question: () => address(...questions.steps(state_of(), 2, window_of(state_of()))),
+  }));
 }
 
 export function render_slow(state, { actions, received_ms }) {
