@@ -355,6 +355,7 @@ function start() {
   addEventListener("hashchange", read_hash);
   document.addEventListener("click", follow_link);
   addEventListener("resize", () => actions.redraw());
+  place_facts(matchMedia("(max-width: 1199px)"));
   setInterval(queue, 1000);
   queue();
 }
