@@ -99,3 +99,10 @@ test("a finished run is told in the past", () => {
   const state = store.receive_answer(at({ state: "ended" }), "bottlenecks", { steps: 20000, step_ms: { mean: 206 }, avoidable_ms: 53 });
   assert.deepEqual(verdict_of(state), ["Finished. A step took 206 ms. Up to ", { em: "53 ms" }, " of it was avoidable."]);
 });
+
+test("a trace file is called one, and its steps did not finish anything", () => {
+  const file = { state: "ended", from_file: true, steps: 20 };
+  assert.deepEqual(words(badge(at(file))), ["over", "Trace file", "20 steps"]);
+  const state = store.receive_answer(at(file), "bottlenecks", { steps: 20, step_ms: { mean: 206 }, avoidable_ms: 53 });
+  assert.deepEqual(verdict_of(state), ["A step took 206 ms. Up to ", { em: "53 ms" }, " of it was avoidable."]);
+});

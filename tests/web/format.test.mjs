@@ -48,6 +48,24 @@ test("ages and spans lose the digits that nobody reads", () => {
   assert.equal(format.span(86400e3 * 2 + 3600e3), "2 d 1 h");
 });
 
+test("what is not there has the unit of what is usual", () => {
+  assert.deepEqual([format.time_unit(0).unit, format.time_unit(0.4).unit, format.memory_unit(0).unit], ["ms", "µs", "GiB"]);
+});
+
+test("a moment is a clock time where its start has a date, else a length since then", () => {
+  const start = new Date(2026, 10, 21, 20, 41, 8).getTime();
+  assert.equal(format.moment(2000, start), "20:41:10");
+  assert.equal(format.moment(2250, start, true), "20:41:10.250");
+  assert.deepEqual([format.moment(120, 1000, true), format.moment(90e3, 1000)], ["0.120 s", "90 s"]);
+});
+
+test("a figure of the evidence has the unit that its key ends with", () => {
+  const shown = [["worst_extra_ms", 40.71], ["mean_us", 12.4], ["used_bytes", 3 * 2 ** 30], ["share_pct", 17.04], ["workers", 2], ["job_cores", 1.75],
+    ["kernels_per_step", 1184], ["allocated_bytes_per_step", 2 ** 21], ["bytes_per_s", 2 ** 20], ["batch", 3], ["op", "aten::mm"]].map(format.figure);
+  assert.deepEqual(shown, [["worst extra", "40.7 ms"], ["mean", "12.4 µs"], ["used", "3.00 GiB"], ["share", "17.0 %"], ["workers", "2"], ["job cores", "1.75"],
+    ["kernels", "1,184 per step"], ["allocated", "2.00 MiB per step"], ["size", "1.00 MiB per s"], ["batch", "3"], ["op", "aten::mm"]]);
+});
+
 test("a day is today with its time, yesterday, or a date", () => {
   const noon = new Date(2026, 10, 21, 12, 0).getTime();
   assert.equal(format.day(new Date(2026, 10, 21, 9, 5).getTime(), noon), "today 09:05");

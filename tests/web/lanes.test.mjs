@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 globalThis.document ??= {};
-const { cut, host_rows } = await import("../../web/js/timeline/lanes.js");
+const { cut, from_start, host_rows } = await import("../../web/js/timeline/lanes.js");
 
 const line = (...points) => points.map(([x, y]) => ({ x, y }));
 
@@ -32,4 +32,12 @@ test("samples of the host stand on the session's axis, in per cent of all cores"
   const rows = host_rows(host, 1000);
   assert.deepEqual(rows.map((row) => [row.t, row.cpu, row.job, row.read]), [[500, 50, 50, 1e6], [1500, null, null, null]]);
   assert.deepEqual(host_rows(null, 0), []);
+});
+
+test("the first of a few steps is drawn from its start on, and a line that scrolled on is left as it is", () => {
+  const steps = [{ start: 0, t: 180, ms: 180 }, { start: 180, t: 350, ms: 170 }], range = { from: 0, to: 400 };
+  const [drawn] = from_start([line([180, 180], [350, 170])], steps, range);
+  assert.deepEqual(drawn[0], { x: 0, y: 180 });
+  assert.equal(from_start([line([600, 180])], steps, range)[0].length, 1);
+  assert.deepEqual(from_start([[]], [], range), [[]]);
 });

@@ -128,7 +128,7 @@ function axis_step(least) {
   return 10 * power;
 }
 
-const TIME_STEPS_S = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
+const TIME_STEPS_S = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
 
 /** Times of round clock seconds within [from, to], at most `most`; `offset_ms` is time zero. */
 export function time_ticks(from, to, most, offset_ms = 0) {

@@ -1,6 +1,6 @@
 // Which of its states the page is in: badge, title and what is shown. Pure.
 
-import { age, count, decimals, duration_text, number, span } from "./format.js";
+import { age, count, decimals, duration_text, number, plural, span } from "./format.js";
 import { newest } from "./series.js";
 import { died_at, is_over, session_of } from "./store.js";
 
@@ -40,10 +40,11 @@ export function outcome_of({ state, end }) {
 }
 
 function ended_badge(session) {
-  const steps = count(session.steps), title = outcome_of(session);
-  if (title.startsWith("Failed")) return { kind: "crashed", title, detail: `after ${steps} steps`, hint: "", action: "none" };
+  const steps = count(session.steps), some = plural(session.steps, "step"), title = outcome_of(session);
+  if (session.from_file) return { kind: "over", title: "Trace file", detail: some, hint: "", action: "none" };
+  if (title.startsWith("Failed")) return { kind: "crashed", title, detail: `after ${some}`, hint: "", action: "none" };
   if (session.state === "crashed" && title !== "Crashed") return { kind: "over", title, detail: `at step ${steps}`, hint: session.reason ?? "", action: "none" };
-  if (session.state === "ended") return { kind: "over", title: "Finished", detail: `${steps} steps`, hint: "", action: "none" };
+  if (session.state === "ended") return { kind: "over", title: "Finished", detail: some, hint: "", action: "none" };
   if (session.state === "crashed") return { kind: "crashed", title: "Crashed", detail: `at step ${steps}`, hint: session.reason ?? "", action: "none" };
   return { kind: "crashed", title: "Unreadable", detail: "", hint: session.reason ?? "", action: "none" };
 }
@@ -85,10 +86,10 @@ export function verdict_of(state) {
   const over = session?.state === "ended" && !state.view.selection;
   const steps = told?.steps ?? session?.steps ?? 0;
   if (!over && !state.view.selection && steps < WARM_STEPS) {
-    return steps === 0 ? ["Waiting for the first step."] : [`Warming up: ${steps === 1 ? "1 step" : `${steps} steps`}.`];
+    return steps === 0 ? ["Waiting for the first step."] : [`Warming up: ${plural(steps, "step")}.`];
   }
-  if (typeof mean !== "number") return [state.bottlenecks === null ? " " : over && steps === 0 ? `${outcome_of(session)} without a step.` : "No step in this window."];
-  const head = over ? `${outcome_of(session)}. A step took ${duration_text(mean)}.` : `A step takes ${duration_text(mean)}.`;
+  if (typeof mean !== "number") return [state.bottlenecks === null ? " " : over && steps === 0 ? (session.from_file ? "A trace without steps." : `${outcome_of(session)} without a step.`) : "No step in this window."];
+  const head = over ? `${session.from_file ? "" : `${outcome_of(session)}. `}A step took ${duration_text(mean)}.` : `A step takes ${duration_text(mean)}.`;
   const avoidable = told.avoidable_ms ?? 0;
   if (!(avoidable >= 0.01 * mean)) return [over ? head : `${head} Nothing stands out.`];
   return [`${head} Up to `, { em: beside(avoidable, mean) }, over ? " of it was avoidable." : " of it is avoidable."];

@@ -97,12 +97,12 @@ export function memory(bytes) {
 /** The unit that fits a whole axis or column of lengths in ms: {unit, scale}. */
 export function time_unit(top_ms) {
   if (top_ms >= 999.5) return { unit: "s", scale: 1e-3 };
-  return top_ms < 0.9995 ? { unit: "µs", scale: 1e3 } : { unit: "ms", scale: 1 };
+  return top_ms > 0 && top_ms < 0.9995 ? { unit: "µs", scale: 1e3 } : { unit: "ms", scale: 1 };
 }
 
 /** The unit that fits a whole axis or column of bytes: {unit, scale} with value * scale in it. */
 export function memory_unit(top_bytes) {
-  if (top_bytes >= GIB) return { unit: "GiB", scale: 1 / GIB };
+  if (top_bytes >= GIB || !(top_bytes > 0)) return { unit: "GiB", scale: 1 / GIB };
   if (top_bytes >= 2 ** 20) return { unit: "MiB", scale: 2 ** -20 };
   return { unit: "KiB", scale: 2 ** -10 };
 }
@@ -132,6 +132,15 @@ export function clock(unix_ms, with_ms = false) {
   return with_ms ? `${text}.${String(date.getMilliseconds()).padStart(3, "0")}` : text;
 }
 
+const DATED_MS = Date.UTC(2000); // a start before it counts from somebody's boot
+export const is_dated = (unix_ms) => unix_ms >= DATED_MS;
+
+/** A moment on a session's axis as a clock time; where its start has no date, as a length since then. */
+export function moment(time_ms, start_unix_ms, with_ms = false) {
+  if (is_dated(start_unix_ms)) return clock(time_ms + start_unix_ms, with_ms);
+  return known(time_ms) ? `${number(time_ms / 1e3, with_ms ? 3 : 0)} s` : MISSING;
+}
+
 /** "today 19:02", "yesterday", "17 Nov" */
 export function day(unix_ms, now_unix_ms) {
   if (!known(unix_ms)) return MISSING;
@@ -150,3 +159,13 @@ export function shorten(name, most) {
 }
 
 export const plural = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;
+
+const UNITS = { ms: duration_text, us: (us) => duration_text(us / 1e3), pct: (pct) => percent(pct), h: (hours) => `${number(hours)} h`, bytes: (size) => memory(size).join(" ") };
+
+/** ["worst_extra_ms", 40.71] → ["worst extra", "40.7 ms"]: the end of a key is the unit of its number. */
+export function figure([key, value]) {
+  if (typeof value !== "number") return [key.replaceAll("_", " "), String(value)];
+  const [, name, unit, per] = /^(.*?)(?:(?:^|_)(ms|us|pct|h|bytes))?(?:_per_(step|s|epoch))?$/.exec(key);
+  const text = unit ? UNITS[unit](value) : Number.isInteger(value) ? count(value) : number(value);
+  return [name.replaceAll("_", " ") || "size", per ? `${text} per ${per}` : text];
+}

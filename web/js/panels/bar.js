@@ -1,7 +1,7 @@
 // The status bar: which session and rank, how it goes, which window, what the profiler costs.
 
 import { badge_of } from "../model/condition.js";
-import { age, clock, count, duration_text, known, number } from "../model/format.js";
+import { age, clock, count, duration_text, known, number, plural } from "../model/format.js";
 import { WINDOWS } from "../model/hash.js";
 import { ranks_of, session_of, window_of } from "../model/store.js";
 import { $, announce, el, set_attribute, set_hidden, set_text } from "../ui/dom.js";
@@ -18,9 +18,9 @@ export function session_rows(status) {
 }
 
 function session_option(session, chosen, choose) {
-  const parts = [`pid ${session.pid}`, session.state];
+  const parts = session.from_file ? ["trace file"] : [`pid ${session.pid}`, session.state];
   if (known(session.step_ms)) parts.push(`${duration_text(session.step_ms)} a step`);
-  else parts.push(`${count(session.steps ?? 0)} steps`);
+  else parts.push(plural(session.steps ?? 0, "step"));
   if (known(session.last_event_age_ms)) parts.push(`${age(session.last_event_age_ms)} ago`);
   return option(session_name(session), parts.join(" · "), chosen, choose, session.state);
 }
@@ -51,7 +51,7 @@ function render_pickers(state, actions) {
   const session = session_of(state);
   if (!session) return;
   const sessions = session_rows(state.status);
-  picker($("session-picker"), "Session", session_name(session), session.name && known(session.pid) ? `pid ${session.pid}` : "",
+  picker($("session-picker"), "Session", session_name(session), session.name && known(session.pid) && !session.from_file ? `pid ${session.pid}` : "",
     sessions.length < 2 ? null : () => sessions.map((s) => session_option(s, s.id === state.session, () => actions.choose_session(s.id))));
   const ranks = ranks_of(state);
   const world = session.world_size ?? ranks.length;

@@ -1,6 +1,6 @@
 // What the profiler costs and sees: the measured share against its budget, and each source.
 
-import { bytes, count, known, number } from "../model/format.js";
+import { bytes, count, known, number, plural } from "../model/format.js";
 import { lost_events, session_of } from "../model/store.js";
 import { address, questions } from "../net/api.js";
 import { $, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
@@ -65,6 +65,13 @@ export function source_note(row) {
   return parts.join("; ");
 }
 
+const MANY_STEPS = 100000;
+
+function steps_left(steps) {
+  if (!known(steps)) return "";
+  return steps > MANY_STEPS ? ": the steps differ too much from each other to tell soon" : `, about ${plural(steps, "more step")}`;
+}
+
 function measured_text(told, session) {
   const over = session?.state !== "running";
   if (!told) return "";
@@ -72,7 +79,7 @@ function measured_text(told, session) {
   if (over && !is_measured(told)) return "not measured: the run was too short";
   if (told.reason && !known(told.measured_pct)) return told.reason;
   if (told.state === "nothing_fits") return "nothing fits the budget: only steps and phases are recorded";
-  if (!is_measured(told)) return known(told.experiment_steps_needed) ? `measuring, about ${count(told.experiment_steps_needed)} more steps` : "measuring";
+  if (!is_measured(told)) return `measuring${steps_left(told.experiment_steps_needed)}`;
   const half = Array.isArray(told.ci95_pct) ? (told.ci95_pct[1] - told.ci95_pct[0]) / 2 : null;
   return `${number(told.measured_pct, 2)} %${half === null ? "" : ` ± ${number(half, 2)} %`}`;
 }

@@ -1,7 +1,7 @@
 // What to fix first: each finding with its price, its evidence, one line of advice. They change
 // places at most every 5 s, and never under the pointer or the focus.
 
-import { count, decimals, known, number, percent } from "../model/format.js";
+import { count, decimals, figure, known, number, percent } from "../model/format.js";
 import { session_of } from "../model/store.js";
 import { address, questions } from "../net/api.js";
 import { $, announce, el, keyed, set_hidden, set_text, with_code } from "../ui/dom.js";
@@ -36,7 +36,7 @@ const sentence = (finding) => finding.evidence?.sentence ?? finding.evidence?.te
 export function interval_text(finding, places) {
   const { ms_per_step_low: low, ms_per_step_high: high } = finding;
   if (!known(low) || !known(high) || !(finding.ms_per_step > 0)) return "";
-  const from = number(low, places), to = number(high, places);
+  const fit = Math.min(places ?? 3, decimals(high)), from = number(low, fit), to = number(high, fit);
   return from === to ? "" : `${from} to ${to} ms`;
 }
 
@@ -49,7 +49,7 @@ function evidence_rows(finding) {
 }
 
 function more_of(finding) {
-  const rows = evidence_rows(finding).map(([key, value]) => [el("dt", {}, key.replaceAll("_", " ")), el("dd", {}, typeof value === "number" ? number(value) : String(value))]).flat();
+  const rows = evidence_rows(finding).map(figure).flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]);
   const parts = [];
   const interval = interval_text(finding);
   if (interval) parts.push(el("p", {}, el("span", { class: "dim" }, finding.confidence === "estimated" ? "Estimated: " : "Measured: "), interval, el("span", { class: "dim" }, finding.confidence === "estimated" ? ", for part of the price is a guess" : ", with 95 % certainty")));
@@ -170,7 +170,7 @@ export function render_findings(state, { actions, now }) {
   const most = $("threads").hidden ? SHOWN : SHOWN_BESIDE_THREADS;
   const shown = all ? sorted : sorted.slice(0, most);
   const top = Math.max(...findings.map((f) => f.ms_per_step ?? 0), 1e-9);
-  const places = top >= 99.95 ? 0 : top >= 0.995 ? 1 : 3;
+  const places = decimals(top);
   set_hidden($("finding-empty"), shown.length > 0);
   set_text($("finding-empty"), empty_text(state));
   tell_of_new(state, findings);

@@ -1,6 +1,6 @@
 // What the job's GPUs say of themselves: one folded line below the lanes for each, opened with all figures.
 
-import { bytes, count, known, memory, number, percent } from "../model/format.js";
+import { bytes, count, duration_text, known, memory, number, percent } from "../model/format.js";
 import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
 
 const SLOWED = {
@@ -83,10 +83,12 @@ export function energy_facts(answer) {
 
 const DIRECTIONS = { h2d: "to the device", d2h: "from the device", d2d: "on the device", p2p: "between devices", h2h: "on the host", unknown: "somewhere" };
 
+const lag = (us) => duration_text(us / 1e3);
+
 /** How work reaches the device, over the whole run: delay from launch to start, queue, streams, copies. */
 export function run_sentences(run) {
   const out = [], delay = run?.launch_delay;
-  if (known(delay?.p50_us)) out.push(`Work begins ${number(delay.p50_us)} µs after its launch (median; 95 % within ${number(delay.p95_us)} µs)`);
+  if (known(delay?.p50_us)) out.push(`Work begins ${lag(delay.p50_us)} after its launch (median; 95 % within ${lag(delay.p95_us)})`);
   if (known(run?.queue_depth)) out.push(`${number(run.queue_depth)} in the queue on average`);
   if (run?.streams?.length > 1 && known(run.streams_busy)) out.push(`${number(run.streams_busy)} of ${count(run.streams.length)} streams at once while busy`);
   for (const copies of (run?.copies ?? []).filter((each) => each.bytes > 0)) {

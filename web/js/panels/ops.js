@@ -1,6 +1,6 @@
 // The ops table: GPU and CPU tabs, search, pins, sort, group, columns.
 
-import { count, decimals, duration_text, known, number, percent } from "../model/format.js";
+import { count, decimals, duration_text, known, number, percent, plural } from "../model/format.js";
 import { SORTS } from "../model/hash.js";
 import { session_of, shown_series } from "../model/store.js";
 import { address, questions } from "../net/api.js";
@@ -133,10 +133,10 @@ function render_head(state) {
 export function sampled_text(ops) {
   if (!known(ops?.recorded_steps) || !known(ops.steps) || ops.steps === 0) return "";
   if (ops.recorded_steps === 0) return (ops.ops ?? []).every((op) => op.kind === "range") ? "" : "no step recorded in full yet";
-  if (ops.recorded_steps >= ops.steps) return `all ${count(ops.steps)} steps recorded in full`;
+  if (ops.recorded_steps >= ops.steps) return ops.steps === 1 ? "the step was recorded in full" : `all ${count(ops.steps)} steps recorded in full`;
   const errors = (ops.ops ?? []).map((op) => op.error_pct).filter(known);
   const error = ops.error_pct ?? (errors.length > 0 ? errors[0] : null);
-  return `${count(ops.recorded_steps)} of ${count(ops.steps)} steps recorded in full; totals scaled${known(error) && error > 0 ? `, ±${number(error, 1)} %` : ""}`;
+  return `${count(ops.recorded_steps)} of ${plural(ops.steps, "step")} recorded in full; totals scaled${known(error) && error > 0 ? `, ±${number(error, 1)} %` : ""}`;
 }
 
 // ------------------------------------------------------------ table

@@ -2,7 +2,7 @@
 
 import { verdict_of } from "../model/condition.js";
 import { ruler_ticks } from "../model/bins.js";
-import { age, clock, count, decimals, duration_text, known, memory, number, span, step_places, time_unit } from "../model/format.js";
+import { age, clock, count, decimals, duration_text, known, memory, number, plural, span, step_places, time_unit } from "../model/format.js";
 import { IDLE, PHASES } from "../model/series.js";
 import { died_at, gpu_uses, is_over, session_of, shown_series } from "../model/store.js";
 import { IDLE_LABELS, PHASE_LABELS, gpu_tokens, main_device } from "../timeline/lanes.js";
@@ -212,9 +212,8 @@ function render_ruler(state, hidden, actions) {
   if (gone) return;
   const total = parts.length > 0 ? parts.reduce((sum, part) => sum + part.ms, 0) : state.bottlenecks?.step_ms?.mean ?? 0;
   const steps = state.bottlenecks?.steps;
-  fill_track("phase", "Average step", known(steps) ? `of ${count(steps)} steps` : "", parts, total, actions);
-  const gpu = shown_series(state).gpus[0];
-  fill_track("gpu", "GPU 0", "sums, same scale", gpu_parts(gpu), total, actions);
+  fill_track("phase", "Average step", known(steps) ? `of ${plural(steps, "step")}` : "", parts, total, actions);
+  fill_track("gpu", "GPU 0", "sums, same scale", on_gpu, total, actions);
   const ticks = total > 0 ? [...ruler_ticks(total, host.lastElementChild.clientWidth || 800), total] : [];
   keyed(host.lastElementChild, ticks.map((ms, i) => ({ ms, last: i === ticks.length - 1 })), (tick) => (tick.last ? "end" : tick.ms), () => el("span"), (node, tick) => {
     set_text(node, tick.last ? duration_text(tick.ms) : number(tick.ms * time_unit(total).scale, step_places(time_unit(total).scale * ticks[1])));

@@ -9,7 +9,7 @@ export const price_text = (finding) => (finding.ms_per_step > 0 ? `${number(find
 
 /** The form below a finding's details; `node.finding` is what it is about. */
 export function verdict_form(node, actions) {
-  const reason = el("input", { type: "text", name: "reason", maxlength: 500, placeholder: "Why? Kept with it", "aria-label": "Reason" });
+  const reason = el("input", { type: "text", name: "reason", maxlength: 500, placeholder: "Why (kept with it)", "aria-label": "Reason" });
   const pin = el("button", { type: "button", class: "pin-finding" }, "Pin");
   const form = el("form", { class: "verdict" }, reason, pin, el("button", { type: "submit" }, "Dismiss"));
   const say = (state) => actions.judge_finding(node.finding.id, state, reason.value.trim());

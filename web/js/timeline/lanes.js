@@ -46,6 +46,17 @@ export function cut(lines, holes) {
   if (at.size === 0) return lines;
   return lines.map((points) => points.flatMap((point, i) => (at.has(i) ? [{ x: points[i - 1].x, y: null }, point] : [point])));
 }
+/** Why a lane is empty: the server's reason, else that nothing came in this window. */
+const nothing = (view, reason) => reason ?? (view.asked ? "Nothing in this window" : null);
+const NEAR_START = 0.02; // of the axis: half a bin
+
+/** The first step that is known is drawn from its start on: of a few long ones it is a large part. */
+export function from_start(lines, [row], { from, to }) {
+  const [first] = lines[0], start = row?.start;
+  if (first === undefined || first.y === null || !(first.x > start) || first.x > row.t + row.ms + NEAR_START * (to - from)) return lines;
+  return lines.map((line) => [{ x: start, y: line[0].y }, ...line]);
+}
+
 const legend_row = (token, kind, label, value, unit) => ({ token, kind, label, value, unit });
 
 // ------------------------------------------------------------ step time
@@ -110,7 +121,7 @@ const steps = {
     const marks = step_marks(view, rows, median, scale);
     const headroom = marks.dots.length > 0 || marks.ticks.length > 0 ? 1.12 : 1.25;
     const pauses = bands(view.series, view.range);
-    return { lines: cut([line], pauses), axis: axis(top * scale * headroom, 4, view.old), unit, marks: { ...marks, bands: pauses, hatch: losses(view.series) } };
+    return { lines: cut(from_start([line], view.series.steps, view.range), pauses), axis: axis(top * scale * headroom, 4, view.old), unit, marks: { ...marks, bands: pauses, hatch: losses(view.series), reason: rows.length === 0 ? nothing(view, view.series.reason) : null } };
   },
   legend(view, time) {
     const unit = view.unit ?? time_unit(0);
@@ -132,10 +143,10 @@ const steps = {
     const slow = rows.filter((row) => row.ms > SLOW_FACTOR * median).length;
     const full = full_pct(view.told, rows);
     return [
-      legend_row(null, "", "Median", print(median), unit.unit),
-      legend_row(null, "", "p95", print(p95), unit.unit),
+      legend_row(null, "", "Median", print(median), known(median) ? unit.unit : ""),
+      legend_row(null, "", "p95", print(p95), known(p95) ? unit.unit : ""),
       legend_row("crashed", "dot", "Slow", rows.length === 0 ? MISSING : count(slow), ""),
-      legend_row("link", "tick", "Recorded in full", full === null ? MISSING : number(full, full < 9.95 && full > 0 ? 1 : 0), "%"),
+      legend_row("link", "tick", "Recorded in full", full === null ? MISSING : number(full, full < 9.95 && full > 0 ? 1 : 0), full === null ? "" : "%"),
       ...(view.marked ? [legend_row("paused", "tick", short_name(view.marked.name), count(view.marked.times.length), "steps")] : []),
     ];
   },
@@ -148,15 +159,16 @@ const phases = {
   styles: PHASES.map((token) => ({ token, fill: "stack", alpha: 1 })),
   draw(view) {
     const median = median_of(view);
-    const { means } = view.series;
-    const bins = mean_bins(means, PHASES, { ...view.range, bins: Math.min(AREA_BINS, view.width / 4), gap: hole_ms(within(means, view.range), view.range, median) });
+    const seen = within(view.series.means, view.range);
+    const told = seen.some((row) => PHASES.some((key) => row[key] !== null));
+    const bins = mean_bins(told ? view.series.means : [], PHASES, { ...view.range, bins: Math.min(AREA_BINS, view.width / 4), gap: hole_ms(seen, view.range, median) });
     let lines = stack(bins);
     const top = lines.at(-1).reduce((high, point) => Math.max(high, point.x >= view.range.from ? point.y ?? 0 : 0), 0);
     view.unit = time_unit(top);
     const { scale, unit } = view.unit;
     if (scale !== 1) lines = stack(bins, scale);
     const pauses = bands(view.series, view.range);
-    return { lines: cut(lines, pauses), axis: axis(top * scale, 3, view.old), unit, marks: { bands: pauses, reason: bins.x.length === 0 ? view.series.reason : null } };
+    return { lines: cut(from_start(lines, view.series.steps, view.range), pauses), axis: axis(top * scale, 3, view.old), unit, marks: { bands: pauses, reason: told ? null : seen.length > 0 ? "The phases of these steps are not known" : nothing(view, view.series.reason) } };
   },
   legend(view, time) {
     const { scale, unit } = view.unit ?? time_unit(0);
@@ -170,7 +182,7 @@ const phases = {
     };
     const values = PHASES.map(mean);
     const places = Math.min(2, decimals(Math.max(...values.map((v) => v ?? 0))));
-    return PHASES.map((key, i) => legend_row(key, "", PHASE_LABELS[key], known(values[i]) ? number(values[i], Math.max(1, places)) : MISSING, unit));
+    return PHASES.map((key, i) => legend_row(key, "", PHASE_LABELS[key], known(values[i]) ? number(values[i], Math.max(1, places)) : MISSING, known(values[i]) ? unit : ""));
   },
 };
 
@@ -185,6 +197,12 @@ function idle_order(sum_of) {
   return idle_keys.map((key) => [key, sum_of(key)]).sort((a, b) => b[1] - a[1]).slice(0, 2).map(([key]) => key);
 }
 
+/** Colours of the bands, in the lane, its legend and the ruler; no two bands of idling have one. */
+export function gpu_tokens(order) {
+  const causes = order.map((key) => IDLE_TOKENS[key.slice(5)]);
+  return [...causes, causes.includes("idle") ? "rest" : "idle", "copy", "communication", "compute"];
+}
+
 const sum_over = (rows) => (key) => rows.reduce((sum, row) => sum + (row[key] ?? 0), 0);
 
 /** Bins of all uses → bins of the six bands. */
@@ -197,12 +215,6 @@ function band_bins(bins, order) {
 
 /** Percent of each band in the server's own means; null where it told none. */
 function gpu_told(uses, [first, second]) {
-/** Colours of the bands, in the lane, its legend and the ruler; no two bands of idling have one. */
-export function gpu_tokens(order) {
-  const causes = order.map((key) => IDLE_TOKENS[key.slice(5)]);
-  return [...causes, causes.includes("idle") ? "rest" : "idle", "copy", "communication", "compute"];
-}
-
   if (!uses) return null;
   const row = { copy: uses.copy, communication: uses.communication, compute: uses.compute };
   for (const cause of IDLE) row[`idle_${cause}`] = uses.idle?.[cause] ?? 0;
@@ -306,14 +318,14 @@ const memory = {
     const row = at(device?.rows ?? []), host = at(view.series.host.points);
     const push = (token, kind, label, bytes) => {
       const tiny = known(bytes) && bytes > 0 && bytes * scale < 0.5; // beside something large: in a unit of its own
-      const [value, own] = tiny ? memory_text(bytes) : [known(bytes) ? number(bytes * scale, Math.max(1, decimals(bytes * scale))) : MISSING, unit];
+      const [value, own] = tiny ? memory_text(bytes) : [known(bytes) ? number(bytes * scale, Math.max(1, decimals(bytes * scale))) : MISSING, known(bytes) ? unit : ""];
       rows.push(legend_row(token, kind, label, value, own));
     };
     const rows = [];
     if (device) push("allocated", "", "Allocated", row?.allocated);
     if (device?.rows.some((r) => known(r.reserved))) push("reserved", "", "Reserved", row?.reserved);
     if (device && known(device.peak_bytes)) push("ink", "dot", "Peak allocated", device.peak_bytes);
-    push("host", "rule", "Host RSS", host?.rss);
+    if (host || !device) push("host", "rule", "Host RSS", host?.rss);
     if (view.live && known(device?.oom_in_s)) rows.push(legend_row("crashed", "dot", "Full in", number(device.oom_in_s / (device.oom_in_s > 120 ? 60 : 1)), device.oom_in_s > 120 ? "min" : "s"));
     return rows;
   },

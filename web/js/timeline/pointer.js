@@ -1,7 +1,7 @@
 // Crosshair, brush, pan and zoom of the timeline, by pointer and by keys. A finger scrolls the page.
 
 import { nearest } from "../model/bins.js";
-import { clock, count } from "../model/format.js";
+import { count, moment } from "../model/format.js";
 import { newest } from "../model/series.js";
 import { range_of, shown_series } from "../model/store.js";
 
@@ -15,7 +15,7 @@ export function attach_pointer(timeline, actions) {
   function show_cross(time) {
     const series = shown_series(timeline.state);
     const row = nearest(series.steps, time);
-    const at = clock(time + timeline.zero(timeline.state), true).slice(0, -2);
+    const at = moment(time, timeline.zero(timeline.state), true);
     timeline.point(time, row && row.number !== null ? `${at}   step ${count(row.number)}` : at);
   }
 

@@ -13,11 +13,15 @@ import { attach_pointer } from "./pointer.js";
 const LEGEND_MS = 500; // numbers that change faster cannot be read
 const GUTTER = 196;
 
-/** Why kernels are not seen although there is a device; null else. */
+/** Why kernels are not seen although the job uses a device; null else. */
 function gpu_reason(state) {
   const source = session_of(state)?.capabilities?.find((c) => c.source === "cupti");
-  return source && ["yielded", "stolen"].includes(source.state) ? source.reason : null;
+  if (!source || source.state === "active") return null;
+  const held = ["yielded", "stolen"].includes(source.state);
+  return held || shown_series(state).devices.some(({ device }) => device !== "cpu") ? source.reason : null;
 }
+
+const sentence = (text) => text[0].toUpperCase() + text.slice(1);
 
 function legend_item(row) {
   const key = el("i", { class: row.kind });
@@ -62,11 +66,11 @@ export class Timeline {
   build(lanes) {
     for (const lane of this.lanes) lane.chart.destroy();
     this.lanes = lanes.map((lane, i) => this.build_lane(lane, i === lanes.length - 1));
+    this.legend_at = -Infinity;
     this.host.replaceChildren(...this.lanes.map((lane) => lane.box), this.more, this.footer ?? "", this.brush, this.cross);
     this.sizes.observe(this.lanes.at(-1).plot); // gives way when the line below appears
   }
 
-    this.legend_at = -Infinity;
   build_lane(model, last) {
     const canvas = el("canvas", { role: "img", "aria-label": model.title });
     const plot = el("div", { class: "plot" }, canvas, el("p", { class: "reason", hidden: true }));
@@ -154,22 +158,22 @@ export class Timeline {
     lane.order = view.order;
     const reason = lane.plot.querySelector(".reason");
     set_hidden(reason, !drawing.marks.reason);
-    if (drawing.marks.reason) set_text(reason, drawing.marks.reason);
-    lane.chart.draw(drawing, range, zero, (ms) => clock(ms + zero, range.to - range.from < 5e3));
+    if (drawing.marks.reason) set_text(reason, sentence(drawing.marks.reason));
+    lane.chart.draw(drawing, range, is_dated(zero) ? zero : 0, (ms) => moment(ms, zero, range.to - range.from < 5e3));
     if (lane.model.id === "steps") {
       set_hidden(lane.lost, !(this.state.lost > 0));
-      if (this.state.lost > 0) set_text(lane.lost, `${this.state.lost.toLocaleString("en")} events lost`);
+      if (this.state.lost > 0) set_text(lane.lost, `${count(this.state.lost)} events lost`);
     }
   }
 
   legends() {
+    clearTimeout(this.legend_timer);
+    this.legend_timer = 0;
+    this.legend_at = performance.now();
     for (const lane of this.lanes) {
       const rows = lane.model.legend(this.view(lane), this.time);
       fill_legend(lane.list, rows);
       set_attribute(lane.canvas, "aria-label", `${lane.model.title}: ${rows.map((r) => `${r.label} ${r.value} ${r.unit}`.trim()).join(", ")}`);
-    clearTimeout(this.legend_timer);
-    this.legend_timer = 0;
-    this.legend_at = performance.now();
     }
   }
 
@@ -203,7 +207,7 @@ export class Timeline {
     const { selection } = this.state.view;
     if (this.dragging) return;
     if (!selection || selection.from === null) return set_hidden(this.brush, true);
-    this.place_brush(selection.from, selection.to, `${selection.steps.toLocaleString("en")} ${selection.steps === 1 ? "step" : "steps"}`);
+    this.place_brush(selection.from, selection.to, plural(selection.steps, "step"));
   }
 
   place_brush(from, to, text) {
