@@ -15,6 +15,7 @@ struct look {
     uint64_t heartbeat, steps, step_start;
     uint64_t threads_refused, nested_lost, names_refused;
     uint32_t level, recording, role;
+    uint32_t rank, local_rank, world_size; /* plus 1; 0 as they were */
     struct {
         uint32_t key, type;
         uint64_t value;
@@ -74,6 +75,9 @@ static void read_words(void *user)
     look->level = RELAXED(view->header->level);
     look->recording = RELAXED(view->header->recording);
     look->role = RELAXED(view->header->live_role);
+    look->rank = RELAXED(view->header->live_rank);
+    look->local_rank = RELAXED(view->header->live_local_rank);
+    look->world_size = RELAXED(view->header->live_world_size);
     for (uint32_t i = 0; i < WIRE_FACTS; i++) {
         /* Acquire: pairs with the release of `key` by whoever took the slot. */
         look->facts[i].key =
@@ -265,6 +269,11 @@ static void tell_words(struct source *source, struct process *process,
     process->recording = look->recording;
     if (look->role >= WIRE_ROLE_TRAINER && look->role <= WIRE_ROLE_WORKER)
         process->identity.role = look->role;
+    struct process_identity *who = &process->identity;
+
+    who->rank = wire_number(look->rank, who->rank);
+    who->local_rank = wire_number(look->local_rank, who->local_rank);
+    who->world_size = wire_number(look->world_size, who->world_size);
 }
 
 void source_look(struct source *source, struct store *store, int64_t now_ns)

@@ -257,6 +257,11 @@ uint32_t decide_open(void)
     return governor_level_flags(options.level);
 }
 
+void decide_ranks(void)
+{
+    governor.options.seed = seed_of_job();
+}
+
 uint32_t decide_begin(uint64_t number)
 {
     struct governor_step before = {.fixed_ns = 0};

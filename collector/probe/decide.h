@@ -29,6 +29,9 @@ uint32_t decide_begin(uint64_t number);
 uint32_t decide_next(const struct probe_step *ended, uint64_t next, uint64_t mark_ticks,
                      uint32_t marks);
 
+/* The process joined a group of ranks: from the next step on it draws as they do. */
+void decide_ranks(void);
+
 /* A request that was checked and not seen before; takes effect with the next step. */
 void decide_request(const struct control *control);
 /* The same from within the process; below 0, or no steps: as it is. */

@@ -83,6 +83,21 @@ void probe_role(uint32_t role)
         atomic_store_explicit(&probe->header->live_role, role, memory_order_relaxed);
 }
 
+static void say_number(_Atomic uint32_t *word, int32_t number)
+{
+    if (number >= 0)
+        atomic_store_explicit(word, (uint32_t)number + 1, memory_order_relaxed);
+}
+
+void probe_rank(int32_t rank, int32_t local_rank, int32_t world_size)
+{
+    if (!probe_is_open())
+        return;
+    say_number(&probe->header->live_rank, rank);
+    say_number(&probe->header->live_local_rank, local_rank);
+    say_number(&probe->header->live_world_size, world_size);
+}
+
 void probe_end(int code)
 {
     if (!probe_is_open())

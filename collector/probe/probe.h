@@ -40,6 +40,10 @@ const char *probe_path(void);
 /* A launcher begins to train, or the like: shown from now on. */
 void probe_role(uint32_t role);
 
+/* Which of how many the process is, where its environment did not say so when it
+ * began; below 0: not known, as it was. */
+void probe_rank(int32_t rank, int32_t local_rank, int32_t world_size);
+
 /* Says good-bye: the process ends on its own accord. `code` below 0: not known. */
 void probe_end(int code);
 

@@ -263,6 +263,17 @@ static PyObject *ask(PyObject *module, PyObject *const *arguments, Py_ssize_t co
     Py_RETURN_NONE;
 }
 
+static PyObject *rank(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module;
+    if (count < 3)
+        return arguments_missing();
+    if (HAS(rank))
+        table->rank((int32_t)integer(arguments[0]), (int32_t)integer(arguments[1]),
+                    (int32_t)integer(arguments[2]));
+    Py_RETURN_NONE;
+}
+
 /* May wait for a third of a second; others need not. */
 static PyObject *gpu_yield(PyObject *module, PyObject *begins)
 {
@@ -506,6 +517,7 @@ static PyMethodDef methods[] = {
         "metric", metric,
         "metric(name, value, /)\n--\n\nA number of the running step, shown beside it."),
     FAST("ask", ask, NULL),
+    FAST("rank", rank, NULL),
     {"gpu_yield", gpu_yield, METH_O, NULL},
     FAST("happened", happened, NULL),
     FAST("collecting", collecting, NULL),

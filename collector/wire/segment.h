@@ -44,7 +44,7 @@
 
 #define WIRE_MAGIC       UINT64_C(0x53534c474e525401) /* "\1TRNGLSS" */
 #define WIRE_MAJOR       1u /* another major is another format */
-#define WIRE_MINOR       0u /* a newer minor only appends */
+#define WIRE_MINOR       1u /* a newer minor only appends */
 #define WIRE_FACTS       128u
 #define WIRE_SOURCES     16u
 #define WIRE_CLOCK_PAIRS 64u
@@ -210,11 +210,20 @@ struct wire_header {
     _Atomic uint64_t threads_refused; /* threads that found no slot or ring */
     _Atomic uint64_t nested_lost;     /* events lost because a signal nested in one */
     _Atomic uint64_t ring_words_used; /* bytes given out of the pool of rings */
+    /* Since minor 1: what the process learned after its segment was made; each plus 1,
+     * 0 as it was at creation. */
+    _Atomic uint32_t live_rank, live_local_rank, live_world_size;
     _Alignas(64) struct wire_governor governor;
     _Alignas(64) _Atomic uint64_t clock_pairs_count; /* since the start; pairs wrap */
     _Alignas(64) struct wire_clock_pair clock_pairs[WIRE_CLOCK_PAIRS];
 };
 static_assert(sizeof(struct wire_header) <= 4096, "the header has its own page");
+
+/* rank, local_rank or world_size as it is now, of its live word and of what it was. */
+static inline int32_t wire_number(uint32_t live, int32_t before)
+{
+    return live != 0 && live <= INT32_MAX ? (int32_t)(live - 1) : before;
+}
 
 enum thread_state { THREAD_FREE = 0, THREAD_LIVE = 1, THREAD_ENDED = 2 };
 

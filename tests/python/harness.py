@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,12 @@ PYTHON = os.environ.get("TRAINGLASS_TEST_PYTHON", sys.executable)
 PACKAGES = ROOT / "collector" / "python"
 SITE = PACKAGES / "trainglass" / "site"
 SECONDS = 300  # for one job on a busy machine
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class Run:

@@ -38,7 +38,9 @@ class Segment:
         (self._threads, self._thread_count, self._rings) = self._read("<IIQ", 48)
         self.session, self.run_name = self._text(64), self._text(128)
         self.pid, self.parent, self.uid, role = self._read("<4I", 296)
-        self.rank, self.local_rank, self.world_size = self._read("<3i", 312)
+        began, live = self._read("<3i", 312), self._read("<3I", 464)
+        self.rank, self.local_rank, self.world_size = (
+            now - 1 if now else before for before, now in zip(began, live))
         self.steps_ended, = self._read("<Q", 392)
         live_role, self.epoch, self.phase, self.ended = self._read("<4I", 416)
         self.role = ROLES.get(live_role or role)

@@ -1,16 +1,9 @@
 """Processes of a job: their roles, and that helpers are no trouble to anyone."""
 
 import os
-import socket
 import unittest
 
 import harness
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Children(harness.TorchTest):
@@ -39,7 +32,7 @@ class Children(harness.TorchTest):
         self.assertEqual([one.role for one in run.segments], ["trainer"])
 
     def test_ranks_of_gloo_are_one_session(self):
-        port = str(free_port())
+        port = str(harness.free_port())
         words = [harness.HERE / "jobs.py", "ranks", "--steps", 20]
         ranks = [
             self.start(words, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2",
@@ -57,7 +50,7 @@ class Children(harness.TorchTest):
 
     def test_torchrun_is_the_launcher_of_its_ranks(self):
         run = self.run_python("-m", "torch.distributed.run", "--nproc-per-node", 2,
-                              "--master-port", free_port(),
+                              "--master-port", harness.free_port(),
                               harness.HERE / "jobs.py", "ranks", "--steps", 6)
         roles = sorted(one.role for one in run.segments)
         self.assertEqual(roles, ["launcher", "trainer", "trainer"])

@@ -1,5 +1,6 @@
 """Lightning under `trainglass run`: epochs, validation and checkpoints without any code."""
 
+import importlib.util
 import unittest
 
 import harness
@@ -9,7 +10,7 @@ import segment
 VALIDATION_MARK, EPOCH_MARK, CHECKPOINT_MARK = 2, 1, 7
 
 
-class ZeroCode(harness.TorchTest):
+class Fits(harness.TorchTest):
     def fit(self, *words, **more):
         return self.run_python(harness.HERE / "fit.py", self.directory / "root", *words, **more)
 
@@ -18,6 +19,8 @@ class ZeroCode(harness.TorchTest):
                         key=lambda event: event.start)
         return [(e.flags, e.aux, e.name) for e in events]
 
+
+class ZeroCode(Fits):
     def test_steps_epochs_and_validation_are_lightnings(self):
         run = self.fit(level="phases")
         trainer = run.trainer()
@@ -53,6 +56,44 @@ class ZeroCode(harness.TorchTest):
         self.assertIn("TrainglassMarks", said["callbacks"])
         self.assertEqual(said["own"], "False")
         self.assertNotIn("TrainglassMarks", bare.stdout)
+
+
+class Ranks(Fits):
+    """Two processes of gloo share the batches of the fit."""
+
+    def check(self, run):
+        ranks = sorted((one for one in run.segments if one.role == "trainer"),
+                       key=lambda one: one.rank)
+        self.assertEqual([(one.rank, one.local_rank, one.world_size) for one in ranks],
+                         [(0, 0, 2), (1, 1, 2)])
+        self.assertEqual(len({one.session for one in run.segments}), 1)
+        for one in ranks:
+            steps = one.steps()
+            self.assertEqual([s.number for s in steps], list(range(jobs.BATCHES)))
+            half = jobs.BATCHES // 2
+            self.assertEqual([s.epoch for s in steps], [1] * half + [2] * half)
+            self.assertTrue(all(s.flags & segment.STEP_MARKED for s in steps))
+            marks = self.marks(one)
+            self.assertEqual([aux for kind, aux, _ in marks if kind == VALIDATION_MARK], [1, 0] * 3)
+            self.assertEqual([aux for kind, aux, _ in marks if kind == EPOCH_MARK], [1, 2])
+            self.assertEqual(len([name for kind, _, name in marks if kind == CHECKPOINT_MARK]), 2)
+        self.assertEqual(len(run.losses()), 2)
+        self.assertEqual(len(set(run.losses())), 1)
+
+    def test_under_torchrun_each_rank_has_its_steps_epochs_and_validation(self):
+        run = self.run_python("-m", "torch.distributed.run", "--nproc-per-node", 2,
+                              "--master-port", harness.free_port(),
+                              harness.HERE / "fit.py", self.directory / "root", 1, 2,
+                              level="phases")
+        self.check(run)
+        self.assertEqual(sorted(one.role for one in run.segments),
+                         ["launcher", "trainer", "trainer"])
+
+    @unittest.skipUnless(importlib.util.find_spec("pytorch_lightning"), "no pytorch_lightning here")
+    def test_ranks_that_lightning_starts_itself_are_known_also_by_its_other_name(self):
+        run = self.fit(1, 2, level="phases", TRAINGLASS_TEST_LIGHTNING="pytorch_lightning")
+        self.check(run)
+        self.assertIn("TrainglassMarks", run.stdout)
 
 
 if __name__ == "__main__":

@@ -101,6 +101,30 @@ static void steps_and_phases_of_a_live_job_arrive(void **state)
     answer_free(&answer.head);
 }
 
+static void a_rank_that_is_learned_late_is_the_process_s_from_then_on(void **state)
+{
+    (void)state;
+    struct selection any = {.rank = SELECT_ANY}, third = {.rank = 3};
+    struct steps_answer answer;
+
+    open_fake();
+    train(0, 10);
+    assert_true(collector_settle(collector, SETTLE_MS));
+    assert_int_equal(
+        steps_query(store, &any, &(struct steps_request){.points = 100}, &answer), 0);
+    assert_int_not_equal(answer.head.rank, 3);
+    answer_free(&answer.head);
+    atomic_store(&fake.header->live_rank, 4);                /* each plus 1 */
+    atomic_store(&fake.header->live_world_size, UINT32_MAX); /* none of ours */
+    train(10, 10);
+    assert_true(collector_settle(collector, SETTLE_MS));
+    assert_int_equal(
+        steps_query(store, &third, &(struct steps_request){.points = 100}, &answer), 0);
+    assert_int_equal(answer.head.rank, 3);
+    assert_int_equal(answer.row_count, 20);
+    answer_free(&answer.head);
+}
+
 static const struct op_row *find_op(const struct ops_answer *answer, const char *name)
 {
     for (uint32_t i = 0; i < answer->row_count; i++)
@@ -489,6 +513,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(steps_and_phases_of_a_live_job_arrive, begin,
                                         end),
+        cmocka_unit_test_setup_teardown(
+            a_rank_that_is_learned_late_is_the_process_s_from_then_on, begin, end),
         cmocka_unit_test_setup_teardown(
             ops_of_all_threads_count_in_their_steps_with_their_self_time, begin, end),
         cmocka_unit_test_setup_teardown(

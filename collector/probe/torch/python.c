@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "probe/cupti/session.h"
+#include "probe/decide.h"
 #include "probe/probe.h"
 #include "probe/torch/attach.h"
 #include "probe/torch/observer.h"
@@ -131,6 +132,13 @@ static void gpu_yield(int begins)
     cupti_yield(begins != 0);
 }
 
+static void rank_is(int32_t rank, int32_t local_rank, int32_t world_size)
+{
+    probe_rank(rank, local_rank, world_size);
+    if (probe_is_open() && world_size > 1)
+        decide_ranks();
+}
+
 static const struct trainglass_python table = {
     .bytes = sizeof(table),
     .major = TRAINGLASS_PYTHON_MAJOR,
@@ -163,6 +171,7 @@ static const struct trainglass_python table = {
     .window_listen = window_listen,
     .window_word = window_word,
     .window_state = window_state,
+    .rank = rank_is,
 };
 
 EXPORTED const struct trainglass_python *trainglass_python(void)

@@ -56,6 +56,8 @@ struct trainglass_python {
                           int (*call)(void *));
     uint64_t (*window_word)(uint32_t which);
     void (*window_state)(uint32_t state);
+    /* What torch.distributed says: probe_rank(). On the training thread. */
+    void (*rank)(int32_t rank, int32_t local_rank, int32_t world_size);
 };
 
 #define TRAINGLASS_PYTHON_MAJOR 1u

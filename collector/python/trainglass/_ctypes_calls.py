@@ -4,12 +4,20 @@ The table is read as collector/probe/torch/python.h lays it out, and no further 
 library says that it reaches.
 """
 
+from __future__ import annotations
+
 import ctypes
+
+# Of the typing module nothing is imported where this runs.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 _INT, _UINT, _TEXT = ctypes.c_int, ctypes.c_uint32, ctypes.c_char_p
 _U64, _I64, _REAL = ctypes.c_uint64, ctypes.c_int64, ctypes.c_double
 
-_TABLE = (
+_TABLE: tuple[tuple[Any, ...], ...] = (
     ("start", _INT, _UINT),
     ("is_open", _INT),
     ("reason", _TEXT),
@@ -39,26 +47,27 @@ _TABLE = (
     ("window_listen", None, ctypes.c_void_p, ctypes.c_void_p),
     ("window_word", _U64, _UINT),
     ("window_state", None, _UINT),
+    ("rank", None, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32),
 )
 _MAJOR = 1
 _STEP = 14
 
 
-def _bytes(text):
+def _bytes(text: Any) -> bytes:
     return text.encode("utf-8", "replace") if isinstance(text, str) else b""
 
 
-def _nothing(*arguments):
+def _nothing(*arguments: Any) -> int:
     return 0
 
 
 class Calls:
     """See native.c for what each function takes."""
 
-    def __init__(self):
-        self._wake = None
-        self._decorate = None
-        self._table = {row[0]: _nothing for row in _TABLE}
+    def __init__(self) -> None:
+        self._wake: Any = None
+        self._decorate: Any = None
+        self._table: dict[str, Any] = {row[0]: _nothing for row in _TABLE}
 
         calls = self
 
@@ -68,91 +77,91 @@ class Calls:
 
             __slots__ = ("_name",)
 
-            def __init__(self, name):
+            def __init__(self, name: str) -> None:
                 if not isinstance(name, str):
                     raise TypeError("annotate() needs a text")
                 self._name = name
 
-            def __enter__(self):
+            def __enter__(self) -> Any:
                 calls.range_push(self._name)
                 return self
 
-            def __exit__(self, *error):
+            def __exit__(self, *error: Any) -> None:
                 calls.range_pop()
 
-            def __call__(self, function):
+            def __call__(self, function: Callable[..., Any]) -> Any:
                 return calls._decorate(self, function)
 
         self.annotate = annotate
 
-    def load(self, path):
+    def load(self, path: str) -> bool:
         entry = ctypes.PyDLL(path).trainglass_python
         entry.restype = ctypes.c_void_p
-        address = entry()
+        address: int = entry()
         reach, major = (ctypes.c_uint32 * 2).from_address(address)
         if major != _MAJOR:
             raise OSError("library and package have different versions")
-        pointers = (ctypes.c_void_p * len(_TABLE)).from_address(address + 8)
+        pointers: Any = (ctypes.c_void_p * len(_TABLE)).from_address(address + 8)
         for index, (name, result, *arguments) in enumerate(_TABLE):
             if 8 + 8 * (index + 1) <= reach and pointers[index]:
                 self._table[name] = ctypes.PYFUNCTYPE(result, *arguments)(pointers[index])
         return True
 
-    def _awake(self, mark):
+    def _awake(self, mark: int) -> None:
         wake, self._wake = self._wake, None
         try:
             wake(mark)
         except Exception:  # a guest: training goes on without us
             pass
 
-    def set_wake(self, callable):
+    def set_wake(self, callable: Callable[..., Any]) -> None:
         self._wake = callable
 
-    def set_decorate(self, callable):
+    def set_decorate(self, callable: Callable[..., Any]) -> None:
         self._decorate = callable
 
-    def start(self, role):
-        return self._table["start"](role)
+    def start(self, role: int) -> int:
+        return int(self._table["start"](role))
 
-    def is_open(self):
+    def is_open(self) -> bool:
         return bool(self._table["is_open"]())
 
-    def reason(self):
+    def reason(self) -> str:
         return (self._table["reason"]() or b"").decode("utf-8", "replace")
 
-    def session(self):
+    def session(self) -> str:
         return (self._table["session"]() or b"").decode("utf-8", "replace")
 
-    def path(self):
+    def path(self) -> str:
         return (self._table["path"]() or b"").decode("utf-8", "replace")
 
-    def role(self, role):
+    def role(self, role: int) -> None:
         self._table["role"](role)
 
-    def end(self, code):
+    def end(self, code: int) -> None:
         self._table["end"](code)
 
-    def mark(self, kind, id=0):
+    def mark(self, kind: int, id: int = 0) -> None:
         if self._wake is not None:
             self._awake(kind)
         self._table["mark"](kind, id)
 
-    def step(self, samples=None):
+    def step(self, samples: int | None = None) -> None:
         if self._wake is not None:
             self._awake(_STEP)
         if samples is not None:
             self._table["samples"](int(samples))
         self._table["mark"](_STEP, 0)
 
-    def range_push(self, name):
+    def range_push(self, name: str) -> None:
         if self._wake is not None:
             self._awake(-1)
         self._table["range_push"](_bytes(name))
 
-    def range_pop(self):
+    def range_pop(self) -> None:
         self._table["range_pop"]()
 
-    def metric(self, name, value):
+    def metric(self, name: str, value: Any) -> None:
         if self._wake is not None:
             self._awake(-1)
         try:
@@ -160,16 +169,16 @@ class Calls:
         except (TypeError, ValueError):
             pass
 
-    def happened(self, mark, name, argument):
+    def happened(self, mark: int, name: str, argument: int) -> None:
         self._table["happened"](mark, _bytes(name), argument)
 
-    def collecting(self, phase, info):
+    def collecting(self, phase: str, info: dict[str, Any]) -> None:
         if phase == "start":
             self._table["gc_begin"]()
         else:
             self._table["gc_end"](info.get("generation", 0))
 
-    def fact(self, key, value):
+    def fact(self, key: str, value: Any) -> None:
         kinds = ((bool, "fact_bool"), (int, "fact_number"), (float, "fact_real"))
         for kind, name in kinds:
             if isinstance(value, kind):
@@ -178,22 +187,25 @@ class Calls:
         if isinstance(value, str):
             self._table["fact_text"](_bytes(key), _bytes(value))
 
-    def capability(self, source, state, reason, detail):
+    def capability(self, source: int, state: int, reason: str | None, detail: str | None) -> None:
         texts = (None if text is None else _bytes(text) for text in (reason, detail))
         self._table["capability"](source, state, *texts)
 
-    def ask(self, level, budget_ppm, steps):
+    def ask(self, level: int, budget_ppm: int, steps: int) -> None:
         self._table["ask"](level, budget_ppm, steps)
 
-    def gpu_yield(self, begins):
+    def rank(self, rank: int, local_rank: int, world_size: int) -> None:
+        self._table["rank"](rank, local_rank, world_size)
+
+    def gpu_yield(self, begins: int) -> None:
         self._table["gpu_yield"](begins)
 
-    def window_listen(self, function):
+    def window_listen(self, function: Callable[..., Any]) -> bool:
         """On the main thread alone: only there are pending calls made."""
         if self._table["window_listen"] is _nothing:
             return False
 
-        def call(argument):
+        def call(argument: Any) -> int:
             function()
             return 0
 
@@ -202,20 +214,20 @@ class Calls:
         self._table["window_listen"](schedule, ctypes.cast(self._listener, ctypes.c_void_p))
         return True
 
-    def window_word(self, which):
-        return self._table["window_word"](which)
+    def window_word(self, which: int) -> int:
+        return int(self._table["window_word"](which))
 
-    def window_state(self, state):
+    def window_state(self, state: int) -> None:
         self._table["window_state"](state)
 
-    def torch_begin(self, scopes):
-        return self._table["torch_begin"](scopes)
+    def torch_begin(self, scopes: int) -> int:
+        return int(self._table["torch_begin"](scopes))
 
-    def torch_end(self):
-        return self._table["torch_end"]()
+    def torch_end(self) -> int:
+        return int(self._table["torch_end"]())
 
-    def torch_fetching(self, begins):
+    def torch_fetching(self, begins: int) -> None:
         self._table["torch_fetching"](begins)
 
-    def torch_optimizer(self, id):
+    def torch_optimizer(self, id: int) -> None:
         self._table["torch_optimizer"](id)

@@ -5,6 +5,8 @@ steps 1, 10, 100 and then every 1,000 (refresh()). A fact that cannot be read is
 written: not known is not the same as 0.
 """
 
+from __future__ import annotations
+
 import gc
 import os
 import shlex
@@ -12,32 +14,37 @@ import sys
 
 from trainglass import _library, _roles
 
+# Of the typing module nothing is imported where this runs.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-def say(key, value):
+
+def say(key: str, value: Any) -> None:
     if value is not None:
         _library.calls.fact(key, value)
 
 
-def _whole(value):
+def _whole(value: Any) -> int | None:
     """`value` as a plain int; None for what is none (None, True, "32")."""
     return int(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _length(thing):
+def _length(thing: Any) -> int | None:
     try:
         return len(thing)
     except Exception:  # an iterable data set has none, and may say so in any way
         return None
 
 
-def _cores():
+def _cores() -> int | None:
     try:
         return len(os.sched_getaffinity(0))
     except (AttributeError, OSError):
         return os.cpu_count()
 
 
-def interpreter():
+def interpreter() -> None:
     """What is known without torch."""
     say("version.python", sys.version.split()[0])
     say("command", shlex.join(_roles.command_line()))
@@ -52,12 +59,12 @@ def interpreter():
     say("gc.enabled", gc.isenabled())
 
 
-def _script():
+def _script() -> str | None:
     words = sys.argv[:1]
     return words[0] if words and words[0] not in ("", "-c", "-m") else None
 
 
-def versions(torch):
+def versions(torch: Any) -> None:
     say("version.torch", str(torch.__version__))
     say("version.cuda", getattr(torch.version, "cuda", None))
 
@@ -65,7 +72,7 @@ def versions(torch):
 # ---- what the job is made of ---------------------------------------------------------
 
 
-def loader(loader, number):
+def loader(loader: Any, number: int) -> None:
     """The training loader, a torch.utils.data.DataLoader; `number`: loaders so far."""
     samplers = type(getattr(loader, "sampler", None)).__name__
     context = getattr(loader, "multiprocessing_context", None)
@@ -85,7 +92,7 @@ def loader(loader, number):
         say("dataloader.start_method", _start_method(context))
 
 
-def _start_method(context):
+def _start_method(context: Any) -> str | None:
     import multiprocessing
 
     try:
@@ -94,7 +101,7 @@ def _start_method(context):
         return None
 
 
-def optimizer(optimizer, number):
+def optimizer(optimizer: Any, number: int) -> None:
     """A torch.optim.Optimizer at its first step; `number`: optimizers so far."""
     defaults = getattr(optimizer, "defaults", {})
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
@@ -110,9 +117,11 @@ def optimizer(optimizer, number):
         say("optimizer.dtype", str(parameters[0].dtype).removeprefix("torch."))
 
 
-def autocast(torch):
+def autocast(torch: Any) -> bool:
     """Inside an autocast region: its dtype. True when it was seen."""
     get = getattr(torch, "get_autocast_dtype", None)
+    enabled: Any
+    dtype: Any
     for device, enabled, dtype in (
         ("cuda", torch.is_autocast_enabled, getattr(torch, "get_autocast_gpu_dtype", None)),
         (
@@ -131,7 +140,7 @@ def autocast(torch):
 # ---- what may change -----------------------------------------------------------------
 
 
-def _cuda(torch):
+def _cuda(torch: Any) -> None:
     if not torch.cuda.is_initialized():
         return
     device = torch.cuda.current_device()
@@ -154,7 +163,7 @@ def _cuda(torch):
     say("version.cudnn", str(version) if version else None)
 
 
-def _compile():
+def _compile() -> None:
     frames = sys.modules.get("torch._dynamo.convert_frame")
     utils = sys.modules.get("torch._dynamo.utils")
     counts = list(getattr(frames, "FRAME_COMPILE_COUNTER", {}).values())
@@ -171,15 +180,22 @@ def _compile():
             break
 
 
-def _distributed(torch):
+def _distributed(torch: Any) -> None:
     distributed = getattr(torch, "distributed", None)
     if distributed is None or not distributed.is_available():
         return
     if distributed.is_initialized():
         say("distributed.backend", str(distributed.get_backend()))
+        # Who starts its own ranks (Lightning, mp.spawn) does so after we attached.
+        local = os.environ.get("LOCAL_RANK", "")
+        _library.calls.rank(
+            distributed.get_rank(),
+            int(local) if local.isdigit() else -1,
+            distributed.get_world_size(),
+        )
 
 
-def _frameworks():
+def _frameworks() -> None:
     for name in ("lightning", "pytorch_lightning"):
         module = sys.modules.get(name)
         if module is not None:
@@ -187,7 +203,7 @@ def _frameworks():
             return
 
 
-def refresh(torch):
+def refresh(torch: Any) -> None:
     """Reads again what the job may have changed; about 50 us."""
     try:
         say("threads.intra_op", torch.get_num_threads())

@@ -101,9 +101,14 @@ static void add_header(cJSON *process, const struct wire_view *view)
     add_number(object, "parent_pid", header->parent_pid);
     add_number(object, "uid", header->uid);
     add_number(object, "role", RELAXED(header->live_role));
-    cJSON_AddNumberToObject(object, "rank", header->rank);
-    cJSON_AddNumberToObject(object, "local_rank", header->local_rank);
-    cJSON_AddNumberToObject(object, "world_size", header->world_size);
+    cJSON_AddNumberToObject(object, "rank",
+                            wire_number(RELAXED(header->live_rank), header->rank));
+    cJSON_AddNumberToObject(
+        object, "local_rank",
+        wire_number(RELAXED(header->live_local_rank), header->local_rank));
+    cJSON_AddNumberToObject(
+        object, "world_size",
+        wire_number(RELAXED(header->live_world_size), header->world_size));
     add_number(object, "restart_count", header->restart_count);
     cJSON_AddStringToObject(object, "clock",
                             header->clock == WIRE_CLOCK_TSC ? "tsc" : "monotonic");

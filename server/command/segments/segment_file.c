@@ -65,7 +65,8 @@ static void read_entry(int folder, const char *name, struct segment_entry *entry
         copy_text(entry->run_name, header.run_name);
         entry->pid = header.pid;
         entry->role = header.role;
-        entry->rank = header.rank;
+        entry->rank = wire_number(
+            atomic_load_explicit(&header.live_rank, memory_order_relaxed), header.rank);
         entry->steps = atomic_load_explicit(&header.steps, memory_order_relaxed);
         entry->zero_realtime_ns = header.zero_realtime_ns;
     }
