@@ -24,8 +24,26 @@ Every call is cheap, may be made at any time and from any thread, and does nothi
 process that is not recorded.
 """
 
+from __future__ import annotations
+
 from trainglass import _annotate, _library
 from trainglass._constants import EPOCH, LEVELS, PHASES
+
+# Of the typing module nothing is imported where this runs.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    from trainglass._attach import attach
+    from trainglass._page import show, url
+    from trainglass.windows.analysis import analyze_trace
+    from trainglass.windows.live import window
+    from trainglass.windows.measure import memory_profile, profile_impl
+    from trainglass.windows.profiling import profiling
+    from trainglass.windows.section import take_flags as profiling_flags
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
 
 __all__ = [
     "analyze_trace",
@@ -61,7 +79,7 @@ _LATER = {
 }
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name == "profiling_flags":
@@ -74,9 +92,26 @@ def __getattr__(name):
 
 
 _library.calls.set_decorate(_annotate.decorate)
-annotate = _library.calls.annotate
-metric = _library.calls.metric
-step = _library.calls.step
+if TYPE_CHECKING:
+
+    class annotate:
+        """A named range around a block, or around every call of a function."""
+
+        def __init__(self, name: str) -> None: ...
+        def __enter__(self) -> annotate: ...
+        def __exit__(self, *error: object) -> None: ...
+        def __call__(self, function: Function) -> Function: ...
+
+    def metric(name: str, value: float, /) -> None:
+        """A number of the running step, shown beside it."""
+
+    def step(samples: int | None = None) -> None:
+        """Ends the running step and begins the next. `samples`: how many it saw."""
+
+else:
+    annotate = _library.calls.annotate
+    metric = _library.calls.metric
+    step = _library.calls.step
 
 
 class phase:
@@ -85,25 +120,25 @@ class phase:
 
     __slots__ = ("_begin", "_end")
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         if name not in PHASES:
             raise ValueError(f"phase {name!r} is none of {', '.join(PHASES)}")
         self._begin, self._end = PHASES[name]
 
-    def __enter__(self):
+    def __enter__(self) -> phase:
         _library.calls.mark(self._begin)
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: Any) -> None:
         _library.calls.mark(self._end)
 
 
-def epoch(number):
+def epoch(number: int) -> None:
     """An epoch begins; counted from 1 on the page, also where `number` starts at 0."""
     _library.calls.mark(EPOCH, int(number))
 
 
-def level(name):
+def level(name: str) -> None:
     """What is recorded from the next step on: "auto" keeps to the budget; "off",
     "phases", "ops", "kernels" and "all" hold for every step."""
     if name not in LEVELS:
@@ -111,14 +146,14 @@ def level(name):
     _library.calls.ask(LEVELS.index(name), -1, 0)
 
 
-def budget(percent):
+def budget(percent: float) -> None:
     """The share of the training's time that "auto" may cost, 0 to 100 per cent."""
     if not 0 <= percent <= 100:
         raise ValueError(f"budget {percent!r} is not within 0 to 100")
     _library.calls.ask(-1, round(percent * 1e4), 0)
 
 
-def record(steps):
+def record(steps: int) -> None:
     """The next `steps` steps in full, at most 1,000, whatever the level."""
     if not 0 <= steps <= 1000:
         raise ValueError(f"{steps!r} steps are not within 0 to 1000")

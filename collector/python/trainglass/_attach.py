@@ -6,6 +6,8 @@
 The one rule: whatever fails, the program goes on as if we were not there.
 """
 
+from __future__ import annotations
+
 import atexit
 import gc
 import os
@@ -24,14 +26,14 @@ class _State:
     registered = False
 
 
-def _say(reason):
+def _say(reason: str) -> None:
     """Once per process, on stderr: somebody asked for a recording and gets none."""
     if not _State.said:
         _State.said = True
         print(f"trainglass: this process is not recorded: {reason}", file=sys.stderr)
 
 
-def _begin(role):
+def _begin(role: int) -> bool:
     """Opens the segment and writes what is known without torch."""
     _State.pid = os.getpid()
     if _library.calls.start(role) < 0:
@@ -48,19 +50,19 @@ def _begin(role):
     return True
 
 
-def _end():
+def _end() -> None:
     if _State.pid == os.getpid():
         _deep.finish()
         _library.calls.end(-1)
 
 
-def _forked():
+def _forked() -> None:
     """In a forked child: quiet until it does what a trainer does."""
     _State.seconds = _State.cpu_seconds = 0.0
     _library.calls.set_wake(_wake)
 
 
-def _wake(mark):
+def _wake(mark: int) -> None:
     """The first record of a sleeping process; `mark` below 0: a range or a metric."""
     started = time.perf_counter(), time.thread_time()
     torch = sys.modules.get("torch")
@@ -72,19 +74,19 @@ def _wake(mark):
     _spent(started)
 
 
-def _loads_data():
+def _loads_data() -> bool:
     """Is this a worker process of a DataLoader?"""
     worker = sys.modules.get("torch.utils.data._utils.worker")
     return getattr(worker, "_worker_info", None) is not None
 
 
-def _spent(started):
+def _spent(started: tuple[float, float]) -> None:
     _State.seconds += time.perf_counter() - started[0]
     _State.cpu_seconds += time.thread_time() - started[1]
     _library.calls.fact("trainglass.attach_ms", 1000 * _State.seconds)
 
 
-def _with_torch(awake):
+def _with_torch(awake: bool) -> None:
     """Wraps what torch calls; observes it at once where the process is awake."""
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "autograd"):  # absent, or half imported
@@ -99,7 +101,7 @@ def _with_torch(awake):
         _torch.observe(torch)
 
 
-def attach(automatic=False):
+def attach(automatic: bool = False) -> bool:
     """Records this process from now on; True when it is. Once is enough, any time is
     fine, and `trainglass run` does it by itself where torch is imported."""
     started = time.perf_counter(), time.thread_time()
@@ -118,4 +120,4 @@ def attach(automatic=False):
     except Exception as error:  # a guest: training goes on without us
         _say(f"{type(error).__name__}: {error}")
     _spent(started)
-    return _library.calls.is_open()
+    return bool(_library.calls.is_open())

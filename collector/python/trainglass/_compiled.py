@@ -10,11 +10,19 @@ updates is traced too and calls noted() for real: from then on the whole compile
 counts as the update.
 """
 
+from __future__ import annotations
+
 import functools
 import types
 
 from trainglass import _constants as c
 from trainglass import _library
+
+# Of the typing module nothing is imported where this runs.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
 
 _COMPILED = 1 << 30  # ids of updates whose optimizer is not known
 
@@ -24,35 +32,37 @@ class _State:
     compiled = 0  # functions that were
 
 
-_updating = set()  # code that is known to update
+_updating: set[Any] = set()  # code that is known to update
 
 
-def noted():
+def noted() -> bool:
     """Called by the hook of updates while torch.compile traces it."""
     _State.noted += 1
     return True
 
 
-noted._dynamo_marked_constant = True  # run it now, and never again
+# Run it now, and never again.
+noted._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
-def _subclasses(cls):
+def _subclasses(cls: type) -> Iterator[type]:
+    one: type
     for one in cls.__subclasses__():
         yield one
         yield from _subclasses(one)
 
 
-def _bare(step):
+def _bare(step: Any) -> bool:
     """Was this step's range taken off? (The range's wrapper is called `wrapper`.)"""
     code = getattr(step, "__code__", None)
     return getattr(step, "hooked", False) and code is not None and code.co_name != "wrapper"
 
 
-def _marked(step, before_step, skip):
+def _marked(step: Any, before_step: Callable[..., int], skip: Callable[[Any], Any]) -> Any:
     mark = _library.calls.mark
 
     @functools.wraps(step)
-    def wrapper(self, *arguments, **words):
+    def wrapper(self: Any, *arguments: Any, **words: Any) -> Any:
         number = before_step(self)
         mark(c.OPTIMIZER_BEGIN, number)
         try:
@@ -63,18 +73,18 @@ def _marked(step, before_step, skip):
     return skip(wrapper)
 
 
-def _code(function):
+def _code(function: Any) -> Any:
     return getattr(getattr(function, "__func__", function), "__code__", None)
 
 
-def _counted(compiled, function, number, skip):
+def _counted(compiled: Any, function: Any, number: int, skip: Callable[[Any], Any]) -> Any:
     """`compiled`, with marks as soon as it is known to update."""
     mark, code = _library.calls.mark, _code(function)
     if number < _COMPILED:
         _updating.add(code)
 
     @functools.wraps(compiled)
-    def wrapper(*arguments, **words):
+    def wrapper(*arguments: Any, **words: Any) -> Any:
         before, updates = _State.noted, code in _updating
         if updates:
             mark(c.OPTIMIZER_BEGIN, number)
@@ -91,7 +101,7 @@ def _counted(compiled, function, number, skip):
     return skip(wrapper)
 
 
-def _number(torch, function, before_step):
+def _number(torch: Any, function: Any, before_step: Callable[..., int]) -> int:
     """Of the update that is compiled: the optimizer's, where it is its own step."""
     owner = getattr(function, "__self__", None)
     if isinstance(owner, torch.optim.Optimizer):
@@ -100,18 +110,24 @@ def _number(torch, function, before_step):
     return _COMPILED + _State.compiled
 
 
-def wrap(torch, before_step, careful, skip):
+def wrap(
+    torch: Any,
+    before_step: Callable[..., int],
+    careful: Callable[[], None],
+    skip: Callable[[Any], Any],
+) -> None:
     """`before_step(optimizer)` returns the optimizer's number; `careful()` is called
     before anything is compiled; `skip` keeps torch.compile off the wrappers."""
     original = torch.compile
 
     @functools.wraps(original)
-    def compile(*arguments, **words):
+    def compile(*arguments: Any, **words: Any) -> Any:
         careful()
         function = arguments[0] if arguments else words.get("model")
         try:
             compiled = original(*arguments, **words)
         finally:
+            cls: Any
             for cls in set(_subclasses(torch.optim.Optimizer)):
                 step = cls.__dict__.get("step")
                 if _bare(step):

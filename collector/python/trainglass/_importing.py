@@ -7,12 +7,17 @@ import nothing that the interpreter has not loaded already.
 import os
 import sys
 
+# Of the typing module nothing is imported where this runs.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class Finder:
     """First on sys.meta_path until torch is found; then last, for `trainglass`."""
 
     @classmethod
-    def find_spec(cls, name, path=None, target=None):
+    def find_spec(cls, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         if name == "torch":
             return cls._torch(name, path, target)
         if name == "trainglass":
@@ -20,7 +25,7 @@ class Finder:
         return None
 
     @classmethod
-    def _torch(cls, name, path, target):
+    def _torch(cls, name: str, path: "Any", target: "Any") -> "Any":
         spec = cls._others(name, path, target)
         if spec is not None:
             sys.meta_path.remove(cls)
@@ -29,7 +34,7 @@ class Finder:
         return spec
 
     @classmethod
-    def _others(cls, name, path, target):
+    def _others(cls, name: str, path: "Any", target: "Any") -> "Any":
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)
             spec = find(name, path, target) if find is not None and finder is not cls else None
@@ -38,7 +43,7 @@ class Finder:
         return None
 
 
-def _package():
+def _package() -> "Any":
     """This package, where none is installed; its folder does not join sys.path, which
     would show whatever else lies there."""
     from importlib.util import spec_from_file_location
@@ -49,12 +54,12 @@ def _package():
     )
 
 
-def _follow(loader):
+def _follow(loader: "Any") -> None:
     """Attaches after the loader ran the module. Only this one instance is changed, and
     only until it has run: who looks at torch's loader later finds it as it was."""
-    run = getattr(loader, "exec_module", None)
+    run: Any = getattr(loader, "exec_module", None)
 
-    def exec_module(module):
+    def exec_module(module: "Any") -> None:
         del loader.exec_module
         run(module)
         _attach()
@@ -66,7 +71,7 @@ def _follow(loader):
         pass
 
 
-def _attach():
+def _attach() -> None:
     try:
         from trainglass import _attach as attaching
 
@@ -75,7 +80,7 @@ def _attach():
         pass
 
 
-def watch():
+def watch() -> None:
     """Attaches now if torch is there, else as soon as it is."""
     if "torch" in sys.modules:
         _attach()

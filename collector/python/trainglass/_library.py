@@ -5,11 +5,18 @@ is built for this interpreter, else the same names through ctypes. No call of it
 and before load() every call does nothing.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 
+# Of the typing module nothing is imported where this runs.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-def find() -> "str | None":
+
+def find() -> str | None:
     """The path of libtrainglass.so: as asked for, installed with the package, or built
     beside it; None when there is none."""
     here = os.path.dirname(os.path.abspath(__file__))
@@ -29,7 +36,7 @@ def find() -> "str | None":
     return None
 
 
-def _extension():
+def _extension() -> Any:
     """Installed with the package, else beside the library, where it was built."""
     package, path = sys.modules[__package__], find()
     if path is not None and os.path.dirname(path) not in package.__path__:
@@ -39,7 +46,7 @@ def _extension():
     return _native
 
 
-def _calls():
+def _calls() -> Any:
     try:
         return _extension()
     except (ImportError, OSError):
@@ -53,7 +60,7 @@ _loaded = False
 _why = ""
 
 
-def load():
+def load() -> bool:
     """Loads the library, once. True when it is there; else why() says why not."""
     global _loaded, _why
     if _loaded:
@@ -69,6 +76,6 @@ def load():
     return _loaded
 
 
-def why():
+def why() -> str:
     """One sentence why there is no library; "" when there is one."""
     return _why

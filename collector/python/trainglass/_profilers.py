@@ -9,11 +9,19 @@ the rest of the process if it finds CUPTI held then. torch 2.15's second backend
 subscription of its own that outlives its windows: it gets CUPTI for good.
 """
 
+from __future__ import annotations
+
 import contextlib
 import functools
 
 from trainglass import _constants as c
 from trainglass import _library
+
+# Of the typing module nothing is imported where this runs.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
 class _State:
@@ -21,28 +29,33 @@ class _State:
     given_for_good = False
 
 
-def _begins():
+def _begins() -> None:
     if not _State.given:
         _State.given = True
         _library.calls.gpu_yield(1)
 
 
-def _ended():
+def _ended() -> None:
     if _State.given:
         _State.given = False
         _library.calls.gpu_yield(0)
 
 
-def is_active():
+def is_active() -> bool:
     """Is a profiler of torch's prepared, or does it record?"""
     return _State.given
 
 
-def _around(original, before=None, after=None, text=None):
+def _around(
+    original: Callable[..., Any],
+    before: Callable[[], None] | None = None,
+    after: Callable[[], None] | None = None,
+    text: str | None = None,
+) -> Callable[..., Any]:
     """Calls `before`, the original, `after`; what ours raise stays here."""
 
     @functools.wraps(original)
-    def wrapper(*arguments, **words):
+    def wrapper(*arguments: Any, **words: Any) -> Any:
         try:
             if text is not None:
                 _library.calls.happened(c.HAPPENED_USER, text, 0)
@@ -60,7 +73,7 @@ def _around(original, before=None, after=None, text=None):
     return wrapper
 
 
-def _wrap_names(owner, skip):
+def _wrap_names(owner: Any, skip: Callable[..., Any]) -> None:
     """The names of torch.autograd.profiler, or those that Lightning calls."""
     for name, before, after, text in (
         ("_prepare_profiler", _begins, None, None),
@@ -72,11 +85,11 @@ def _wrap_names(owner, skip):
             setattr(owner, name, skip(_around(original, before, after, text)))
 
 
-def _wrap_second_backend(profile, skip):
+def _wrap_second_backend(profile: Any, skip: Callable[..., Any]) -> None:
     original = profile.__init__
 
     @functools.wraps(original)
-    def __init__(self, *arguments, **words):
+    def __init__(self: Any, *arguments: Any, **words: Any) -> None:
         original(self, *arguments, **words)
         if getattr(self, "_use_cuspy", False) and not _State.given_for_good:
             _State.given_for_good = True
@@ -85,7 +98,7 @@ def _wrap_second_backend(profile, skip):
     profile.__init__ = skip(__init__)
 
 
-def wrap(torch, skip):
+def wrap(torch: Any, skip: Callable[..., Any]) -> None:
     """`skip` keeps a wrapper out of torch.compile."""
     _wrap_names(torch.autograd.profiler, skip)
     _wrap_names(torch.autograd, skip)

@@ -1,5 +1,7 @@
 """What this process is to the job, from how it was started."""
 
+from __future__ import annotations
+
 import os
 import sys
 
@@ -15,7 +17,7 @@ _LAUNCHER_MODULES = {
 }
 
 
-def command_line():
+def command_line() -> list[str]:
     """The words that started this process, the interpreter first."""
     words = getattr(sys, "orig_argv", None)  # Python 3.10
     if words is None:
@@ -27,12 +29,12 @@ def command_line():
     return list(words)
 
 
-def _module(words):
+def _module(words: list[str]) -> str:
     """The module of `python -m module`; "" without one."""
     return words[words.index("-m") + 1] if "-m" in words[:-1] else ""
 
 
-def role():
+def role() -> int:
     """TRAINER, LAUNCHER, or WORKER: a child of multiprocessing or of the compiler, which
     may still turn out to train."""
     words = command_line()

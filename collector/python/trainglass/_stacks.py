@@ -5,6 +5,8 @@ GIL, so a hang can be looked at. Who may send the signal is the kernel's to deci
 number is in the capability.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 
@@ -14,7 +16,7 @@ from trainglass._constants import ACTIVE, SOURCE_STACKS, UNAVAILABLE
 _SHARED_MODES = {"group": 0o640, "all": 0o644}
 
 
-def _taken():
+def _taken() -> int:
     """Signals that somebody handles, ignores or blocks, as a bit mask."""
     mask = 0
     with open("/proc/self/status") as file:
@@ -24,7 +26,7 @@ def _taken():
     return mask
 
 
-def _free_signal():
+def _free_signal() -> int | None:
     taken = _taken()
     for number in range(signal.SIGRTMAX - 1, signal.SIGRTMIN, -1):
         if not taken >> (number - 1) & 1:
@@ -32,7 +34,7 @@ def _free_signal():
     return None
 
 
-def _register():
+def _register() -> str | None:
     import faulthandler
 
     segment = _library.calls.path()
@@ -41,13 +43,13 @@ def _register():
         return "no real-time signal is free"
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     file = os.open(segment[:-4] + ".stacks", flags, 0o600)
-    os.fchmod(file, _SHARED_MODES.get(os.environ.get("TRAINGLASS_SHARE"), 0o600))
+    os.fchmod(file, _SHARED_MODES.get(os.environ.get("TRAINGLASS_SHARE", ""), 0o600))
     faulthandler.register(number, file=file, all_threads=True, chain=False)
     _library.calls.capability(SOURCE_STACKS, ACTIVE, None, f"signal {number}")
     return None
 
 
-def register():
+def register() -> None:
     """Once per process that trains; the file stays open as long as it runs."""
     try:
         reason = _register()

@@ -10,6 +10,8 @@ exceptions through. The frames of the wrappers are left out by torch.compile, as
 own are.
 """
 
+from __future__ import annotations
+
 import functools
 import sys
 import time
@@ -17,6 +19,12 @@ import weakref
 
 from trainglass import _compiled, _deep, _facts, _library, _profilers
 from trainglass import _constants as c
+
+# Of the typing module nothing is imported where this runs.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
 class _State:
@@ -35,20 +43,20 @@ class _Loading:
 
     __slots__ = ("collate", "next")
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.collate = self.next = 0.0
 
 
-_optimizers = weakref.WeakKeyDictionary()  # optimizer: number, from 1
-_loaders = weakref.WeakValueDictionary()  # number: loader
-_loading = weakref.WeakKeyDictionary()  # loader: _Loading, where the trainer loads by itself
+_optimizers: Any = weakref.WeakKeyDictionary()  # optimizer: number, from 1
+_loaders: Any = weakref.WeakValueDictionary()  # number: loader
+_loading: Any = weakref.WeakKeyDictionary()  # loader: _Loading, where the trainer loads by itself
 
 
-def _quietly(function):
+def _quietly(function: Callable[..., Any]) -> Callable[..., Any]:
     """Facts are extras: what fails in them stays here."""
 
     @functools.wraps(function)
-    def wrapper(*arguments):
+    def wrapper(*arguments: Any) -> Any:
         try:
             return function(*arguments)
         except Exception:  # a guest: training goes on without us
@@ -57,7 +65,7 @@ def _quietly(function):
     return wrapper
 
 
-def _skip(function):
+def _skip(function: Callable[..., Any]) -> Callable[..., Any]:
     """torch.compile runs this frame as it is."""
     frames = sys.modules.get("torch._C._dynamo.eval_frame")
     skip_code = getattr(frames, "skip_code", None)
@@ -66,7 +74,7 @@ def _skip(function):
     return function
 
 
-def _compiling(torch):
+def _compiling(torch: Any) -> Any:
     """A function that tells whether torch.compile traces the caller just now."""
     for module, name in (
         (getattr(torch, "compiler", None), "is_compiling"),
@@ -81,7 +89,7 @@ def _compiling(torch):
 
 
 @_quietly
-def _at_step(number):
+def _at_step(number: int) -> None:
     """At updates, or batches where nothing trains: `number` of them so far."""
     _State.steps = number
     if _State.loader != _State.loader_said and _State.optimizers > 0:
@@ -101,7 +109,9 @@ def _at_step(number):
 # ---- backward ------------------------------------------------------------------------
 
 
-def _around(original, begin, end, method=False):
+def _around(
+    original: Callable[..., Any], begin: int, end: int, method: bool = False
+) -> Callable[..., Any]:
     """`original` between two marks; without a frame of Python where that can be."""
     native = getattr(_library.calls, "around", None)
     if native is not None and not method:
@@ -109,7 +119,7 @@ def _around(original, begin, end, method=False):
     mark = _library.calls.mark
 
     @functools.wraps(original)
-    def wrapper(*arguments, **words):
+    def wrapper(*arguments: Any, **words: Any) -> Any:
         mark(begin)
         try:
             return original(*arguments, **words)
@@ -119,7 +129,7 @@ def _around(original, begin, end, method=False):
     return _skip(wrapper)
 
 
-def _wrap_backward(autograd):
+def _wrap_backward(autograd: Any) -> None:
     for name in ("backward", "grad"):
         original = getattr(autograd, name)
         setattr(autograd, name, _around(original, c.BACKWARD_BEGIN, c.BACKWARD_END))
@@ -128,8 +138,8 @@ def _wrap_backward(autograd):
 # ---- data ----------------------------------------------------------------------------
 
 
-def _number_of(loader):
-    number = loader.__dict__.get("_trainglass_number", 0)
+def _number_of(loader: Any) -> int:
+    number: int = loader.__dict__.get("_trainglass_number", 0)
     if number == 0 or _loaders.get(number) is not loader:
         number = _State.loaders = _State.loaders + 1
         loader.__dict__["_trainglass_number"] = number
@@ -138,16 +148,16 @@ def _number_of(loader):
 
 
 @_quietly
-def _time_collate(loader, iterator):
+def _time_collate(loader: Any, iterator: Any) -> None:
     """Workers collate where we do not look; the trainer's own fetcher is ours to time."""
-    fetcher = getattr(iterator, "_dataset_fetcher", None)
+    fetcher: Any = getattr(iterator, "_dataset_fetcher", None)
     original = getattr(fetcher, "collate_fn", None)
     if original is None:
         return
     loading = iterator._trainglass_loading = _loading.setdefault(loader, _Loading())
     now = time.perf_counter
 
-    def collate(samples):
+    def collate(samples: Any) -> Any:
         start = now()
         try:
             return original(samples)
@@ -157,12 +167,12 @@ def _time_collate(loader, iterator):
     fetcher.collate_fn = _skip(collate)
 
 
-def _wrap_iter(loader_class, iterator_class):
+def _wrap_iter(loader_class: Any, iterator_class: Any) -> None:
     original = loader_class.__iter__
     mark = _library.calls.mark
 
     @functools.wraps(original)
-    def __iter__(self):
+    def __iter__(self: Any) -> Any:
         number = _number_of(self)
         mark(c.ITERATOR_BEGIN, number)
         try:
@@ -177,13 +187,13 @@ def _wrap_iter(loader_class, iterator_class):
     loader_class.__iter__ = _skip(__iter__)
 
 
-def _wrap_next(iterator_class):
+def _wrap_next(iterator_class: Any) -> None:
     original = iterator_class.__next__
     mark, fetching = _library.calls.mark, _library.calls.torch_fetching
     now = time.perf_counter
 
     @functools.wraps(original)
-    def __next__(self):
+    def __next__(self: Any) -> Any:
         number = getattr(self, "_trainglass_number", 0)
         if number != _State.loader:
             _State.loader = number
@@ -209,7 +219,7 @@ def _wrap_next(iterator_class):
     iterator_class.__next__ = _skip(__next__)
 
 
-def _wrap_shutdown(iterator_class):
+def _wrap_shutdown(iterator_class: Any) -> None:
     """An iterator that is dropped before its end waits for its workers to go."""
     original = getattr(iterator_class, "_shutdown_workers", None)
     if original is not None:
@@ -218,7 +228,7 @@ def _wrap_shutdown(iterator_class):
         )
 
 
-def _wrap_data(torch):
+def _wrap_data(torch: Any) -> None:
     dataloader = sys.modules.get("torch.utils.data.dataloader")
     if dataloader is None:
         return
@@ -230,8 +240,8 @@ def _wrap_data(torch):
 # ---- updates -------------------------------------------------------------------------
 
 
-def _number_optimizer(optimizer):
-    number = _optimizers.get(optimizer)
+def _number_optimizer(optimizer: Any) -> int:
+    number: int | None = _optimizers.get(optimizer)
     if number is None:
         number = _State.optimizers = _State.optimizers + 1
         _optimizers[optimizer] = number
@@ -240,7 +250,7 @@ def _number_optimizer(optimizer):
     return number
 
 
-def _updates_slowly(due):
+def _updates_slowly(due: int) -> None:
     """From update `due` on, Python looks again; in between the extension's update() is
     enough, where there is one."""
     native = getattr(_library.calls, "update_slowly", None)
@@ -248,26 +258,26 @@ def _updates_slowly(due):
         native(_updated, due)
 
 
-def _updated(optimizer, updates):
+def _updated(optimizer: Any, updates: int) -> int:
     number = _number_optimizer(optimizer)
     _at_step(updates)
     _updates_slowly(_State.refresh_at)
     return number
 
 
-def _hook_updates(torch, update):
+def _hook_updates(torch: Any, update: Any) -> Callable[[], None]:
     """The extension's update() is a hook as it is. Where torch.compile may trace an
     optimizer's step() it must not be seen: a hook in Python asks first."""
     register = sys.modules["torch.optim.optimizer"].register_optimizer_step_pre_hook
     compiling = _compiling(torch)
 
-    def before_step(optimizer, arguments, words):
+    def before_step(optimizer: Any, arguments: Any, words: Any) -> None:
         if compiling():
             _compiled.noted()
         else:
             update(optimizer, arguments, words)
 
-    def careful():
+    def careful() -> None:
         if hooks[0] is not before_step:
             hooks[1].remove()
             hooks[:] = before_step, register(before_step)
@@ -277,17 +287,17 @@ def _hook_updates(torch, update):
     return careful
 
 
-def _wrap_optimizer(torch):
+def _wrap_optimizer(torch: Any) -> None:
     mark, in_step = _library.calls.mark, _library.calls.torch_optimizer
-    optimizers = sys.modules.get("torch.optim.optimizer")
+    optimizers: Any = sys.modules.get("torch.optim.optimizer")
     original = optimizers.Optimizer.__init__
 
     @functools.wraps(original)
-    def __init__(self, *arguments, **words):
+    def __init__(self: Any, *arguments: Any, **words: Any) -> None:
         original(self, *arguments, **words)
         mark(c.OPTIMIZER_BUILT)
 
-    def update(optimizer, arguments, words):
+    def update(optimizer: Any, arguments: Any, words: Any) -> None:
         in_step(_updated(optimizer, _State.steps + 1))
 
     optimizers.Optimizer.__init__ = _skip(__init__)
@@ -299,12 +309,12 @@ def _wrap_optimizer(torch):
 # ---- facts that show themselves once -------------------------------------------------
 
 
-def _wrap_autocast(torch):
+def _wrap_autocast(torch: Any) -> None:
     """Every autocast region counts its nesting; the first ones are looked at, then
     torch gets its own function back."""
     original = torch.autocast_increment_nesting
 
-    def autocast_increment_nesting():
+    def autocast_increment_nesting() -> Any:
         if _quietly(_facts.autocast)(torch) and torch.autocast_increment_nesting is counting:
             torch.autocast_increment_nesting = original
         return original()
@@ -313,19 +323,19 @@ def _wrap_autocast(torch):
     torch.autocast_increment_nesting = counting
 
 
-def _wrap_built(owner, key, value_of):
+def _wrap_built(owner: Any, key: str, value_of: Any) -> None:
     """A fact that holds as soon as an object of the class is built."""
     original = owner.__init__
 
     @functools.wraps(original)
-    def __init__(self, *arguments, **words):
+    def __init__(self: Any, *arguments: Any, **words: Any) -> None:
         original(self, *arguments, **words)
         _quietly(_facts.say)(key, value_of(self))
 
     owner.__init__ = _skip(__init__)
 
 
-def _wrap_facts(torch):
+def _wrap_facts(torch: Any) -> None:
     scaler = getattr(getattr(torch, "amp", None), "GradScaler", None) or torch.cuda.amp.GradScaler
     _wrap_built(scaler, "amp.grad_scaler", lambda self: bool(getattr(self, "_enabled", True)))
     parallel = sys.modules.get("torch.nn.parallel.distributed")
@@ -333,7 +343,7 @@ def _wrap_facts(torch):
         _wrap_built(parallel.DistributedDataParallel, "distributed.wrapper", lambda self: "DDP")
 
 
-def _wrap_profilers(torch):
+def _wrap_profilers(torch: Any) -> None:
     """Other profilers in the same process get CUPTI while they record."""
     _profilers.wrap(torch, _skip)
 
@@ -341,7 +351,7 @@ def _wrap_profilers(torch):
 # ---- attaching -----------------------------------------------------------------------
 
 
-def install(torch):
+def install(torch: Any) -> None:
     """Wraps, once per process and its forked children. What one torch lacks is left
     out; the others still work."""
     if _State.installed:
@@ -359,7 +369,7 @@ def install(torch):
         _quietly(wrap)(subject)
 
 
-def observe(torch):
+def observe(torch: Any) -> None:
     """Registers the observer of operators and ranges, with its self-test."""
     calls = _library.calls
     _deep.listen()

@@ -25,17 +25,18 @@ import os
 import sys
 
 
-def _load(name, path):
+def _load(name: str, path: str) -> None:
     """The module `name` from the file `path`, in sys.modules while it runs."""
     import importlib.util
 
     spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
 
 
-def _hidden(folder):
+def _hidden(folder: str) -> "str | None":
     """The file of the next sitecustomize on the path; None when there is none."""
     for entry in sys.path:
         path = os.path.join(entry or ".", "sitecustomize.py")
@@ -44,11 +45,11 @@ def _hidden(folder):
     return None
 
 
-def _wait_for_torch(folder):
+def _wait_for_torch(folder: str) -> None:
     _load("trainglass_importing", os.path.join(os.path.dirname(folder), "_importing.py"))
 
 
-def _main():
+def _main() -> None:
     folder = os.path.dirname(os.path.realpath(__file__))
     if os.environ.get("TRAINGLASS_LIBRARY") and os.environ.get("TRAINGLASS_LEVEL") != "off":
         try:

@@ -164,7 +164,7 @@ class Live:
             raise Unavailable(f"no step began within the {request.seconds:g} s of the request")
         if request.first_step and running < request.first_step - WARMUP:
             return
-        if _profilers.is_active():  # type: ignore[no-untyped-call]
+        if _profilers.is_active():
             raise Unavailable("another torch.profiler is at work; it is left alone")
         began = time.perf_counter()
         window = _Window(request, Recorder(request.details(), self._taken), running)
