@@ -1,18 +1,22 @@
 """Hugging Face's Trainer, or a loop of Accelerate; they know nothing of trainglass.
 
-    python huggingface_job.py trainer|accelerate FOLDER
+    python huggingface_job.py trainer|evaluating|accelerate FOLDER
 """
 
 import sys
 
 import torch
 
-STEPS, ACCUMULATE = 12, 2
+STEPS, ACCUMULATE = 12, 2  # updates of an epoch; batches of an update
+EVALUATED = 3  # batches of an evaluation
 
 
 class Rows(torch.utils.data.Dataset):
+    def __init__(self, batches=STEPS * ACCUMULATE):
+        self.batches = batches
+
     def __len__(self):
-        return 8 * STEPS * ACCUMULATE
+        return 8 * self.batches
 
     def __getitem__(self, index):
         return {"x": torch.full((4,), index / 100), "labels": torch.tensor([1.0])}
@@ -28,14 +32,20 @@ class Net(torch.nn.Module):
         return {"loss": torch.nn.functional.mse_loss(out, labels), "logits": out}
 
 
-def trainer(folder):
+def trainer(folder, **more):
     import transformers
 
+    words = {"num_train_epochs": 1, **more}
     arguments = transformers.TrainingArguments(
-        output_dir=folder, per_device_train_batch_size=8, gradient_accumulation_steps=ACCUMULATE,
-        num_train_epochs=1, report_to=[], disable_tqdm=True, save_strategy="no", use_cpu=True,
-        logging_strategy="no", seed=1)
-    transformers.Trainer(Net(), arguments, train_dataset=Rows()).train()
+        output_dir=folder, per_device_train_batch_size=8, per_device_eval_batch_size=8,
+        gradient_accumulation_steps=ACCUMULATE, report_to=[], disable_tqdm=True,
+        save_strategy="no", use_cpu=True, logging_strategy="no", seed=1, **words)
+    transformers.Trainer(Net(), arguments, train_dataset=Rows(),
+                         eval_dataset=Rows(EVALUATED)).train()
+
+
+def evaluating(folder):
+    trainer(folder, num_train_epochs=2, eval_strategy="epoch")
 
 
 def accelerate(folder):

@@ -12,14 +12,28 @@ def has(name):
 
 
 class HuggingFace(harness.TorchTest):
-    def steps(self, kind):
+    def trainer(self, kind):
         run = self.run_python(harness.HERE / "huggingface_job.py", kind, self.directory / "out",
                               level="phases")
-        return run.trainer().steps()
+        return run.trainer()
+
+    def steps(self, kind):
+        return self.trainer(kind).steps()
 
     @unittest.skipUnless(has("transformers") and has("accelerate"), "no transformers here")
     def test_a_step_of_the_trainer_is_an_update_with_all_its_micro_batches(self):
         self.assertEqual([s.number for s in self.steps("trainer")], list(range(job.STEPS)))
+
+    @unittest.skipUnless(has("transformers") and has("accelerate"), "no transformers here")
+    def test_epochs_count_from_1_and_the_batches_of_an_evaluation_are_rows_of_their_own(self):
+        trainer = self.trainer("evaluating")
+        steps = trainer.steps()
+        self.assertEqual([s.number for s in steps], list(range(2 * job.STEPS)))
+        self.assertEqual([s.epoch for s in steps], [1] * job.STEPS + [2] * job.STEPS)
+        rows = trainer.steps(validation=True)
+        self.assertEqual(len(rows), 2 * job.EVALUATED)
+        self.assertLessEqual(steps[job.STEPS - 1].end, rows[0].start)
+        self.assertLessEqual(rows[job.EVALUATED - 1].end, steps[job.STEPS].start)
 
     @unittest.skipUnless(has("accelerate"), "no accelerate here")
     def test_a_step_of_accelerate_is_an_update_with_all_its_micro_batches(self):

@@ -1,7 +1,9 @@
 """The package itself, without torch: what a script may say, and that it costs nothing."""
 
 import importlib.util
+import json
 import os
+import subprocess
 import sys
 import textwrap
 import unittest
@@ -160,6 +162,68 @@ class Package(harness.TorchTest):
         marks = [e for e in run.trainer().events(segment.MARK) if e.flags == 5 and e.aux == 2]
         self.assertGreaterEqual(len(marks), 2)
         self.assertTrue(all(mark.value > 0 for mark in marks))
+
+
+class AsModule(harness.TorchTest):
+    """`python -m trainglass`, with the program and where it is missing."""
+
+    SHOW = ("import json, os; print(json.dumps({k: v for k, v in os.environ.items() "
+            "if k.startswith(('TRAINGLASS', 'PYTHON', 'NVTX', 'CUDA'))}))")
+
+    def module(self, *words, **more):
+        values = harness.environment(self.directory, PYTHONPATH=str(harness.PACKAGES), **more)
+        values.setdefault("TRAINGLASS_PROGRAM", "/nowhere/trainglass")
+        command = [harness.PYTHON, "-m", "trainglass", *map(str, words)]
+        return subprocess.run(command, env=values, capture_output=True, text=True, check=False,
+                              timeout=harness.SECONDS, cwd=self.directory)
+
+    def tool(self, text):
+        path = self.directory / "program"
+        path.write_text(text)
+        path.chmod(0o755)
+        return str(path)
+
+    def test_without_the_program_run_records_its_command_and_says_it_in_one_line(self):
+        ended = self.module("run", "--no-server", "--name", "mine", "--level=ops", "--budget", "2",
+                            "--", harness.PYTHON, "-c", self.SHOW)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertEqual(ended.stderr.count("trainglass:"), 1)
+        seen = json.loads(ended.stdout)
+        for name, value in (("TRAINGLASS_RUN_NAME", "mine"), ("TRAINGLASS_LEVEL", "ops"),
+                            ("TRAINGLASS_BUDGET", "2"),
+                            ("TRAINGLASS_LIBRARY", str(harness.LIBRARY)),
+                            ("NVTX_INJECTION64_PATH", str(harness.LIBRARY)),
+                            ("PYTHONPATH", f"{harness.SITE}{os.pathsep}{harness.PACKAGES}")):
+            self.assertEqual(seen[name], value)
+
+    def test_without_the_library_the_command_runs_and_that_is_said_too(self):
+        ended = self.module("run", harness.PYTHON, "-c", "print('trained')",
+                            TRAINGLASS_LIBRARY="/nowhere/libtrainglass.so")
+        self.assertEqual((ended.returncode, ended.stdout), (0, "trained\n"))
+        self.assertIn("nothing is recorded", ended.stderr)
+
+    def test_what_needs_the_program_or_cannot_be_meant_ends_with_a_sentence(self):
+        for words, code, sentence in (
+            (["run", "--report", "x.html", "--", "true"], 2, "--report needs the trainglass program"),
+            (["run", "--name"], 2, "--name needs a value"),
+            (["run", "--"], 2, "run needs a command"),
+            (["run", "/nowhere/at/all"], 127, "command not found"),
+            (["run", "/"], 126, "Permission denied"),
+            (["serve"], 4, "not installed here"),
+        ):
+            ended = self.module(*words)
+            self.assertEqual(ended.returncode, code, ended.stderr)
+            self.assertIn(sentence, ended.stderr)
+
+    def test_with_the_program_every_word_goes_to_it(self):
+        tool = self.tool('#!/bin/sh\necho "$@"\nexit 5\n')
+        ended = self.module("analyze", "a b.json", "--json", TRAINGLASS_PROGRAM=tool)
+        self.assertEqual((ended.returncode, ended.stdout), (5, "analyze a b.json --json\n"))
+
+    def test_a_program_that_cannot_be_run_is_said_and_run_goes_on_without_it(self):
+        ended = self.module("run", "--", "true", TRAINGLASS_PROGRAM=self.tool("no program\n"))
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertIn("cannot be run", ended.stderr)
 
 
 class Numbers(unittest.TestCase):

@@ -9,6 +9,7 @@ import pathlib
 import socketserver
 import tempfile
 import threading
+import types
 import unittest
 from unittest import mock
 
@@ -122,6 +123,27 @@ class OneFunction(unittest.TestCase):
         with self.assertRaises(ZeroDivisionError):
             trainglass.profile_impl("bad", lambda: 1 / 0)
 
+    def test_with_a_gpu_the_devices_times_are_those_between_two_events(self):
+        class Event:
+            made = []
+
+            def __init__(self, enable_timing):
+                self.made.append(self)
+
+            def record(self):
+                self.at = self.made.index(self)
+
+            def elapsed_time(self, other):
+                return 2.0 * (other.at - self.at)
+
+        fake = {"is_available": lambda: True, "synchronize": lambda: None, "Event": Event}
+        with mock.patch.multiple(torch.cuda, **fake):
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                got = trainglass.profile_impl("mm", lambda: None, iterations=3)
+        self.assertEqual({**got["device_ms"], "std": 0.0},
+                         {"mean": 2.0, "std": 0.0, "median": 2.0, "min": 2.0, "max": 2.0})
+        self.assertIn(", device 2.000ms +- 0.000 (3 calls)", out.getvalue())
+
     def test_memory_profile_says_the_peak_and_returns_what_the_function_does(self):
         @trainglass.memory_profile
         def work(count):
@@ -144,9 +166,11 @@ class OneFunction(unittest.TestCase):
 
 class Health(http.server.BaseHTTPRequestHandler):
     directory = ""
+    policy = "default-src 'self'; frame-ancestors 'none'"
 
     def do_GET(self):
         self.send_response(200)
+        self.send_header("Content-Security-Policy", self.policy)
         self.end_headers()
         answer = {"uid": os.getuid(), "directory": self.directory}
         self.wfile.write(json.dumps(answer).encode())
@@ -162,12 +186,47 @@ class OtherLanguage(socketserver.BaseRequestHandler):
 
 
 class Page(unittest.TestCase):
-    def test_the_address_is_that_of_a_server_that_watches_our_folder(self):
+    def server(self):
+        """The port of one that watches /ours when Health says so."""
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Health)
         self.addCleanup(server.server_close)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self.addCleanup(server.shutdown)
-        port = str(server.server_port)
+        return str(server.server_port)
+
+    def show(self, policy):
+        """(the address, what a notebook displayed)."""
+        shown = []
+        display = types.ModuleType("IPython.display")
+        display.IFrame = lambda address, **size: ("frame", address, size["height"])
+        display.HTML = lambda text: ("link", text)
+        display.display = shown.append
+        modules = {"IPython": types.ModuleType("IPython"), "IPython.display": display}
+        port = self.server()
+        with mock.patch.dict("os.environ", TRAINGLASS_PORT=port, TRAINGLASS_DIR="/ours"):
+            with mock.patch.multiple(Health, directory="/ours", policy=policy):
+                with mock.patch.dict("sys.modules", modules):
+                    return trainglass.show(height=300), shown
+
+    def test_a_notebook_shows_the_page_where_its_server_allows_a_frame(self):
+        address, shown = self.show("frame-ancestors 'self' https://lab.example")
+        self.assertEqual(shown, [("frame", address, 300)])
+
+    def test_else_it_shows_the_link(self):
+        for policy in ("frame-ancestors 'none'", "frame-ancestors 'self'"):
+            address, ((kind, text),) = self.show(policy)
+            self.assertEqual(kind, "link")
+            self.assertIn(f'href="{address}"', text)
+
+    def test_elsewhere_show_prints_the_address(self):
+        with mock.patch.dict("os.environ", TRAINGLASS_PORT=self.server(), TRAINGLASS_DIR="/ours"):
+            with mock.patch.object(Health, "directory", "/ours"):
+                with contextlib.redirect_stdout(io.StringIO()) as out:
+                    address = trainglass.show()
+        self.assertEqual(out.getvalue(), f"{address}\n")
+
+    def test_the_address_is_that_of_a_server_that_watches_our_folder(self):
+        port = self.server()
         with mock.patch.dict("os.environ", TRAINGLASS_PORT=port, TRAINGLASS_DIR="/ours"):
             with mock.patch.object(Health, "directory", "/ours"):
                 self.assertEqual(trainglass.url(), f"http://localhost:{port}")
