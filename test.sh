@@ -4,6 +4,9 @@
 #   ./test.sh --quick    without PyTorch, sanitizers and fuzzing: under 3 minutes once built
 #   ./test.sh --long     all, and the long modes: thousands of kills, an hour replayed
 #   ./test.sh --diseases the matrix of jobs that are ill, at all doses (about 20 minutes)
+#   ./test.sh --matrix   every pair of Python, PyTorch and Lightning that can be had here
+#                        (about two hours; tens of GB in the cache folder; -- 3.9 3.12/2.5: some)
+#   ./test.sh --coverage which lines of the Python package its tests run (10 minutes)
 #   ./test.sh STAGE...   some stages: build asan tsan fuzz cross tidy
 # What follows -- goes to ctest of the first stage: ./test.sh build -- -R e2e.run
 set -uo pipefail
@@ -11,7 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 . .ci/packages.sh
 . .ci/torch.sh
 
-case "${1:-}" in -h|--help) sed -n '2,8s/^# \{0,1\}//p' test.sh; exit 0 ;; esac
+case "${1:-}" in -h|--help) sed -n '2,11s/^# \{0,1\}//p' test.sh; exit 0 ;; esac
 
 all="build asan tsan fuzz cross tidy"
 stages="" mode=full
@@ -20,6 +23,8 @@ while [ $# -gt 0 ]; do
     --quick) mode=quick stages=build ;;
     --long) mode=long ;;
     --diseases) mode=diseases stages=build ;;
+    --matrix) mode=matrix stages=build ;;
+    --coverage) mode=coverage stages=build ;;
     --) shift; break ;;
     -*) die "unknown flag $1; see ./test.sh --help" ;;
     *) case " $all " in *" $1 "*) stages="$stages $1" ;; *) die "no stage $1; there are: $all" ;; esac ;;
@@ -102,9 +107,15 @@ if has build; then
       # shellcheck disable=SC1090 # two assignments
       . <(grep '^TORCH_' "$torch_log"); export TORCH_PYTHON TORCH_OLD_PYTHON LIGHTNING_PYTHON="${TORCH_LIGHTNING:-}"
     fi
-    if [ "$mode" = diseases ]; then
-      stage diseases
-      if python3 -B tests/diseases/matrix.py "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)) broken+=("diseases"); fi
+    case $mode in
+      diseases) program=tests/diseases/matrix.py ;;
+      matrix) program=tests/python/matrix.py ;;
+      coverage) program=tests/python/covered.py ;;
+      *) program= ;;
+    esac
+    if [ -n "$program" ]; then
+      stage "$mode"
+      if python3 -B "$program" "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)) broken+=("$mode"); fi
     elif [ "$mode" != quick ]; then
       long=(); [ "$mode" = long ] || long=(-LE long)
       stage tests
