@@ -141,6 +141,15 @@ double rule_error_of_recorded(const struct rule_context *context, double ns,
            numbers_t95(recorded) / numbers_t95(train->count);
 }
 
+double rule_taken_by_others(const struct rule_context *context)
+{
+    const struct load *load = &context->summary->load;
+    double waits = load->delay_most > 0 ? load->delay_most : 0;
+    double stolen = load->stolen_share > 0 ? load->stolen_share : 0;
+
+    return (waits + stolen) * context->train->mean_ns;
+}
+
 void rule_claim(struct finding *finding, enum claim_part part, enum claim_kind kind,
                 double ns)
 {

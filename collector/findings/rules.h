@@ -29,8 +29,8 @@ struct rule {
     rule_function *find;
 };
 
-extern const struct rule rules_data[], rules_device[], rules_gpu[], rules_host[],
-    rules_memory[], rules_ops[], rules_rhythm[], rules_steps[];
+extern const struct rule rules_data[], rules_device[], rules_gpu[],
+    rules_host[], rules_memory[], rules_ops[], rules_rhythm[], rules_steps[];
 
 /* The owners' order: first what is explained best, last what is only seen to vary.
  * Between them there is room. */
@@ -75,6 +75,10 @@ double rule_error_of_phase(const struct rule_context *context, enum event_phase 
 double rule_error_of_step(const struct rule_context *context);
 double rule_error_of_recorded(const struct rule_context *context, double ns,
                               uint64_t recorded);
+
+/* At most so much of the mean step others took: the wait for a core, which comes and goes
+ * with whoever has it, and what a hypervisor took from under the system. 0 unknown. */
+double rule_taken_by_others(const struct rule_context *context);
 
 /* `ns` per step of that part would be given back. */
 void rule_claim(struct finding *finding, enum claim_part part, enum claim_kind kind,

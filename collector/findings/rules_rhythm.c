@@ -184,8 +184,7 @@ static void find_drift(struct rule_context *context)
     const struct rhythm *rhythm = &context->summary->rhythm;
     const struct rhythm_extra *extra = &rhythm->drift;
     /* Others that take the cores come and go: what they can explain is no trend. */
-    bool shared = context->summary->load.delay_share * context->train->mean_ns >=
-                  extra->ns_per_step;
+    bool shared = rule_taken_by_others(context) >= extra->ns_per_step;
     struct finding *finding =
         is_dear(context, extra) && !shared ? add(context, extra, CLAIM_PYTHON) : NULL;
 

@@ -52,44 +52,36 @@ static void advise_unsteady(struct finding *finding, const char *cause)
 }
 
 /* Mean less median, less what other rules name: collections, first steps, periods; and
- * the wait for a core, which comes and goes with whoever has it. */
+ * what others took. */
 static double unexplained(const struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
     const struct rhythm *rhythm = &context->summary->rhythm;
     double over = train->mean_ns - train->p50_ns;
     double rest = rhythm->steps > 0 ? rhythm->rest.ns_per_step : over;
-    double waits = context->summary->load.delay_share * train->mean_ns;
 
     rest = rest < over ? rest : over;
-    return rest - (waits > 0 ? waits : 0);
+    return rest - rule_taken_by_others(context);
 }
 
-static void find_unsteady(struct rule_context *context)
+static const struct slow_step *worst_of(const struct steps_answer *steps)
 {
-    const struct steps_summary *train = context->train;
-    const struct steps_answer *steps = &context->summary->steps;
-    double price = unexplained(context);
-    double known = train->mean_ns - train->p50_ns - price;
-    uint32_t times;
-
-    if (!(price / train->mean_ns >= context->threshold) || steps->slow_count == 0)
-        return;
-    const char *cause = common_cause(steps, &times);
-    bool phase = strcmp(cause, "unknown") != 0 && strcmp(cause, "gc") != 0;
-    struct finding *finding = rule_add(context, NULL, phase ? cause : "other");
-
-    if (finding == NULL)
-        return;
-    rule_price(context, finding, price, rule_error_of_step(context));
-    enum claim_part part = part_of(cause);
-
-    rule_claim(finding, part, part == PART_DATA ? CLAIM_WAIT : CLAIM_CALLS, price);
     const struct slow_step *worst = &steps->slow[0];
 
     for (uint32_t i = 1; i < steps->slow_count; i++)
         if (steps->slow[i].duration_ns > worst->duration_ns)
             worst = &steps->slow[i];
+    return worst;
+}
+
+static void describe_unsteady(struct rule_context *context, struct finding *finding,
+                              const char *cause, uint32_t times)
+{
+    const struct steps_summary *train = context->train;
+    const struct steps_answer *steps = &context->summary->steps;
+    const struct slow_step *worst = worst_of(steps);
+    double price = finding->ns_per_step, known = train->mean_ns - train->p50_ns - price;
+
     finding->title = "Some steps take far longer than the others";
     finding->formula =
         rule_print(context, "mean %s - median %s%s = %s",
@@ -113,8 +105,34 @@ static void find_unsteady(struct rule_context *context)
     rule_evidence(context, finding, "mean_ms", train->mean_ns / NS_PER_MS);
     rule_evidence(context, finding, "p99_ms", train->p99_ns / NS_PER_MS);
     rule_evidence(context, finding, "slow_steps", steps->slow_count);
+    rule_evidence(context, finding, "taken_ms",
+                  rule_taken_by_others(context) / NS_PER_MS);
     rule_evidence_text(context, finding, "cause", cause);
     advise_unsteady(finding, cause);
+}
+
+/* Every job's steps scatter upwards: its lower end must cost the threshold. */
+static void find_unsteady(struct rule_context *context)
+{
+    const struct steps_answer *steps = &context->summary->steps;
+    double price = unexplained(context), error = rule_error_of_step(context);
+    double least = isnan(error) ? price : price - error;
+    uint32_t times;
+
+    if (!(least / context->train->mean_ns >= context->threshold) ||
+        steps->slow_count == 0)
+        return;
+    const char *cause = common_cause(steps, &times);
+    bool phase = strcmp(cause, "unknown") != 0 && strcmp(cause, "gc") != 0;
+    struct finding *finding = rule_add(context, NULL, phase ? cause : "other");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, price, error);
+    enum claim_part part = part_of(cause);
+
+    rule_claim(finding, part, part == PART_DATA ? CLAIM_WAIT : CLAIM_CALLS, price);
+    describe_unsteady(context, finding, cause, times);
 }
 
 static void find_validation(struct rule_context *context)
@@ -155,8 +173,8 @@ static void find_validation(struct rule_context *context)
 
 const struct rule rules_steps[] = {
     {{.id = "unsteady-steps",
-      .reads = "step times; waits for a core",
-      .formula = "mean - median - known causes",
+      .reads = "step times; waits for a core, stolen time",
+      .formula = "mean - median - known causes, its interval's lower end",
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,

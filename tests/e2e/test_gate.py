@@ -5,6 +5,7 @@ import json
 from harness import BUILD, TrainglassTest, get, get_json, main, wait_for
 
 MLP = str(BUILD / "bin" / "train_mlp")
+LATE = (MLP, "--stall-every", "1", "--stall-ms", "2")  # every batch
 
 
 class Page(html.parser.HTMLParser):
@@ -96,7 +97,8 @@ class Gate(TrainglassTest):
     def test_a_finding_begins_where_the_settings_say(self):
         for threshold, found in (("0.000001", True), ("1", False)):
             report = self.folder / "run.json"
-            ended = self.run_gate("--report", report, env={"TRAINGLASS_FINDING_DATA_LOADING": threshold})
+            ended = self.run_gate("--report", report, command=(*LATE, "--steps", "150"),
+                                  env={"TRAINGLASS_FINDING_DATA_LOADING": threshold})
             self.assertEqual(ended.returncode, 0, ended.stderr)
             rules = [f["id"] for f in json.loads(report.read_text())["bottlenecks"]["findings"]]
             self.assertEqual("data-loading" in rules, found, rules)

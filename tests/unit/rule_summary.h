@@ -1,0 +1,85 @@
+/* What rules see, made by hand: a steady job on a free machine, and its findings. */
+#ifndef RULE_SUMMARY_H
+#define RULE_SUMMARY_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "findings/findings.h"
+#include "wire/facts.h"
+
+#define MS  1e6
+#define MIB (1024.0 * 1024)
+
+static struct bottlenecks_answer summary;
+static struct status_fact facts[16];
+static struct findings findings;
+
+/* 500 steady steps of 100 ms on a machine of 8 cores. */
+static inline int begin(void **state)
+{
+    (void)state;
+    struct steps_summary *train = &summary.steps.train;
+    double phases[EVENT_PHASES] = {1 * MS, 40 * MS, 50 * MS, 6 * MS};
+
+    memset(&summary, 0, sizeof(summary));
+    train->count = 500;
+    train->mean_ns = train->p50_ns = 100 * MS;
+    train->steps_per_s = 10;
+    train->other_ns = 3 * MS;
+    for (uint32_t i = 0; i < EVENT_PHASES; i++)
+        train->phase_ns[i] = phases[i];
+    summary.rhythm.steps = 500;
+    summary.rhythm.median_ns = 100 * MS;
+    summary.rhythm.median_other_ns = 3 * MS;
+    summary.load.samples = 50;
+    summary.load.core_limit = (double)NAN;
+    summary.steps.validation.mean_ns = (double)NAN;
+    summary.facts = facts;
+    return 0;
+}
+
+static inline int end(void **state)
+{
+    (void)state;
+    findings_free(&findings);
+    return 0;
+}
+
+static inline void number(const char *key, double value)
+{
+    facts[summary.fact_count++] =
+        (struct status_fact){.key = key, .type = WIRE_FACT_NUMBER, .number = value};
+}
+
+static inline const struct finding *find(const char *id)
+{
+    static const struct finding none = {.id = "none", .advice = {""}};
+
+    findings_free(&findings);
+    findings_find(&summary, NULL, &findings);
+    for (uint32_t i = 0; i < findings.count; i++)
+        if (strncmp(findings.list[i].id, id, strlen(id)) == 0)
+            return &findings.list[i];
+    return &none;
+}
+
+static inline struct rhythm_extra extra(double ns, uint32_t steps, uint32_t part)
+{
+    return (struct rhythm_extra){.ns_per_step = ns,
+                                 .error_ns = ns / 10,
+                                 .steps = steps,
+                                 .part = part,
+                                 .worst_step = 77,
+                                 .worst_ns = 400 * MS};
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+#endif

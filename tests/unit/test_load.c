@@ -1,0 +1,178 @@
+/* What samples of one second say of a window, also of one that is shorter. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "aggregate/state.h"
+#include "query/bottlenecks_query.h"
+
+#define MS INT64_C(1000000)
+#define S  INT64_C(1000000000)
+
+static struct store *store;
+static struct session *session;
+static struct process *trainer;
+static struct bottlenecks_answer answer;
+
+/* A minute of steps of 100 ms. */
+static int begin(void **state)
+{
+    (void)state;
+    struct process_identity identity = {.pid = 7, .role = WIRE_ROLE_TRAINER};
+
+    store = store_new(NULL);
+    session = state_session(store, "hand");
+    trainer = state_process(store, session, &identity);
+    if (trainer == NULL)
+        return -1;
+    for (uint64_t i = 0; i < 600; i++) {
+        struct event event = {.time = i * 100 * (uint64_t)MS,
+                              .value = 100 * (uint64_t)MS,
+                              .meta = EVENT_META(0, EVENT_STEP, 0, 0xf),
+                              .aux = i};
+
+        process_fold(trainer, 0, &event, 1);
+    }
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    bottlenecks_free(&answer);
+    store_free(store);
+    return 0;
+}
+
+/* A sample of the second before it. */
+static void sample(struct process *process, int64_t second, double cpu, double delay)
+{
+    double values[PROCESS_LOADS] = {
+        [PROCESS_LOAD_RSS] = 1, [PROCESS_LOAD_CPU] = cpu, [PROCESS_LOAD_DELAY] = delay};
+
+    series_add(&process->rss, second * S, 0, values, PROCESS_LOADS);
+}
+
+static void sample_machine(int64_t second, float busy, float steal)
+{
+    store->host.points[store->host.count++] = (struct host_sample){
+        .unix_ns = second * S, .cpu_share = busy, .steal_share = steal};
+}
+
+/* Steps of the window, ten a second. */
+static const struct load *look(int64_t first, int64_t last)
+{
+    struct selection whose = {.rank = SELECT_ANY,
+                              .window = {WINDOW_STEPS, first, last}};
+
+    bottlenecks_free(&answer);
+    assert_int_equal(
+        bottlenecks_query(store, &whose, &(struct bottlenecks_request){0}, &answer), 0);
+    return &answer.load;
+}
+
+static bool near(double value, double expected)
+{
+    return fabs(value - expected) < 0.001;
+}
+
+static void many_samples_say_at_most_the_end_of_their_interval(void **state)
+{
+    (void)state;
+    for (int64_t i = 0; i < 61; i++)
+        sample(trainer, i, 1, i % 2 == 0 ? 0.2 : 0.1);
+    const struct load *load = look(0, 599);
+
+    assert_true(near(load->delay_share, 0.15));
+    assert_true(near(load->delay_most, load->delay_share + load->delay_error));
+    assert_in_range(1000 * load->delay_most, 155, 170);
+}
+
+static void half_a_second_may_have_all_that_its_second_waited(void **state)
+{
+    (void)state;
+    for (int64_t i = 0; i < 61; i++)
+        sample(trainer, i, 1, i == 31 ? 0.1 : 0);
+    assert_true(near(look(302, 306)->delay_most, 0.2));
+    assert_true(near(look(402, 406)->delay_most, 0));
+}
+
+static void a_window_that_no_sample_reaches_may_have_waited_throughout(void **state)
+{
+    (void)state;
+    for (int64_t i = 0; i < 50; i++)
+        sample(trainer, i, 1, 0);
+    assert_true(near(look(550, 559)->delay_most, 1));
+}
+
+static void of_a_process_that_is_not_sampled_nothing_is_known(void **state)
+{
+    (void)state;
+    const struct load *load = look(0, 599);
+
+    assert_true(isnan(load->delay_most));
+    assert_true(isnan(load->others_share));
+    assert_true(isnan(load->stolen_share));
+}
+
+static void what_the_job_does_not_use_of_busy_cores_others_do(void **state)
+{
+    (void)state;
+    store->host.core_count = 4;
+    for (int64_t i = 0; i < 61; i++) {
+        sample(trainer, i, 1, 0);
+        sample_machine(i, 0.5F, 0);
+    }
+    assert_true(near(look(0, 599)->others_share, 0.5));
+    assert_true(near(look(0, 599)->stolen_share, 0));
+}
+
+static void stolen_time_counts_against_what_cores_were_busy(void **state)
+{
+    (void)state;
+    store->host.core_count = 4;
+    for (int64_t i = 0; i < 61; i++)
+        sample_machine(i, 0.3F, 0.1F);
+    assert_true(near(look(0, 599)->stolen_share, 0.25));
+}
+
+static void the_busiest_worker_is_told_beside_the_mean_of_all(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        struct process_identity identity = {
+            .pid = 20 + i, .parent_pid = 7, .role = WIRE_ROLE_WORKER};
+        struct process *worker = state_process(store, session, &identity);
+
+        for (int64_t second = 0; second < 61; second++)
+            sample(worker, second, i == 2 ? 0.9 : 0.1, 0.2);
+    }
+    const struct load *load = look(0, 599);
+
+    assert_int_equal(load->workers, 4);
+    assert_true(near(load->worker_cpu_most, 0.9));
+    assert_true(near(load->worker_cpu_share, 0.3));
+    assert_true(near(load->worker_delay, 0.2));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(many_samples_say_at_most_the_end_of_their_interval),
+        TEST(half_a_second_may_have_all_that_its_second_waited),
+        TEST(a_window_that_no_sample_reaches_may_have_waited_throughout),
+        TEST(of_a_process_that_is_not_sampled_nothing_is_known),
+        TEST(what_the_job_does_not_use_of_busy_cores_others_do),
+        TEST(stolen_time_counts_against_what_cores_were_busy),
+        TEST(the_busiest_worker_is_told_beside_the_mean_of_all),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

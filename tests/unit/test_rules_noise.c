@@ -1,0 +1,200 @@
+/* What a machine that others use too does to steps is no finding of the job. */
+#include "query/numbers.h"
+#include "rule_summary.h"
+#include "simulated_job.h"
+
+static struct slow_step slow = {
+    .number = 1, .duration_ns = 900 * MS, .cause = "unknown"};
+
+static void put_steps(double *durations, uint32_t count)
+{
+    struct steps_summary *train = &summary.steps.train;
+    struct numbers_series series = {0};
+    double sum = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        numbers_series_add(&series, durations[i]);
+        sum += durations[i];
+    }
+    train->count = count;
+    train->mean_ns = sum / count;
+    train->error_pct = 100 * numbers_series_error(&series, count) / train->mean_ns;
+    numbers_sort(durations, count);
+    train->p50_ns = numbers_quantile(durations, count, 0.5);
+    summary.rhythm.steps = 0;
+    summary.steps.slow = &slow;
+    summary.steps.slow_count = 1;
+}
+
+/* Steps of 100 ms that only ever become longer: by some per cent, and one in `seldom` by
+ * another step. */
+static void scatter(struct job *job, uint32_t count, uint32_t seldom)
+{
+    static double durations[2000];
+
+    for (uint32_t i = 0; i < count; i++) {
+        durations[i] = 100 * MS * (1 + 0.03 * fabs(job_normal(job)));
+        if (job_uniform(job) < 1.0 / seldom)
+            durations[i] += 100 * MS * job_uniform(job);
+    }
+    put_steps(durations, count);
+}
+
+static bool is_unsteady(void)
+{
+    return strcmp(find("unsteady-steps")->id, "none") != 0;
+}
+
+static void a_few_late_steps_of_a_short_window_are_not_unsteadiness(void **state)
+{
+    struct job job = {.random = 1};
+    uint32_t alarms = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < 1000; i++) {
+        scatter(&job, 80, 20);
+        alarms += is_unsteady();
+    }
+    assert_int_equal(alarms, 0);
+}
+
+static void steps_that_are_often_late_are_unsteady_once_enough_were_seen(void **state)
+{
+    struct job job = {.random = 2};
+
+    (void)state;
+    scatter(&job, 2000, 5);
+    assert_true(is_unsteady());
+    assert_true(find("unsteady-steps")->low_ns > 0.05 * summary.steps.train.mean_ns);
+}
+
+/* Mean 100 ms, median 80 ms. */
+static void be_unsteady(void)
+{
+    summary.steps.slow = &slow;
+    summary.steps.slow_count = 1;
+    summary.steps.train.p50_ns = 80 * MS;
+    summary.rhythm.rest = extra(20 * MS, 500, EVENT_PHASE_FORWARD);
+}
+
+static void the_wait_for_a_core_is_no_unsteadiness(void **state)
+{
+    (void)state;
+    be_unsteady();
+    summary.load.delay_most = 0.08;
+    assert_true(fabs(find("unsteady-steps")->ns_per_step - 12 * MS) < 1);
+    summary.load.delay_most = 0.16;
+    assert_false(is_unsteady());
+    summary.load.delay_most = (double)NAN; /* nobody knows */
+    assert_true(is_unsteady());
+}
+
+static void stolen_time_is_no_unsteadiness(void **state)
+{
+    (void)state;
+    be_unsteady();
+    summary.load.stolen_share = 0.16;
+    assert_false(is_unsteady());
+    summary.load.stolen_share = 0.08;
+    assert_true(fabs(find("unsteady-steps")->ns_per_step - 12 * MS) < 1);
+}
+
+static void
+an_interval_that_reaches_below_the_threshold_is_no_unsteadiness(void **state)
+{
+    (void)state;
+    be_unsteady();
+    summary.steps.train.error_pct = 16;
+    assert_false(is_unsteady());
+    summary.steps.train.error_pct = 14;
+    assert_true(is_unsteady());
+    /* What stands needs less. */
+    struct findings_settings relaxed = findings_configured();
+
+    relaxed.relaxed = true;
+    summary.steps.train.error_pct = 15.5;
+    findings_free(&findings);
+    findings_find(&summary, &relaxed, &findings);
+    assert_int_equal(findings.count, 1);
+}
+
+/* One worker that has each batch ready in time, on steps of 6 ms. */
+static void load_in_time(double waited)
+{
+    struct steps_summary *train = &summary.steps.train;
+
+    train->mean_ns = train->p50_ns = 6 * MS;
+    train->phase_ns[EVENT_PHASE_DATA] = waited;
+    summary.rhythm.median_other_ns = 0.1 * MS;
+    number(FACT_DATALOADER_WORKERS, 1);
+    number(FACT_CPU_COUNT, 2);
+    summary.load.workers = 1;
+    summary.load.worker_cpu_share = 0.2;
+}
+
+static void batches_that_are_ready_are_no_finding(void **state)
+{
+    (void)state;
+    load_in_time(0.4 * MS);
+    assert_string_equal(find("data-loading")->id, "none");
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 2.4 * MS;
+    assert_true(fabs(find("data-loading")->ns_per_step - 2 * MS) < 1);
+    assert_non_null(strstr(find("data-loading")->formula, "that no loader saves"));
+}
+
+static void a_loader_that_others_keep_from_its_core_is_no_finding(void **state)
+{
+    (void)state;
+    load_in_time(1.6 * MS);
+    assert_string_equal(find("data-loading")->id, "data-loading");
+    summary.load.worker_delay = 0.25;
+    summary.load.others_share = 0.8;
+    assert_string_equal(find("data-loading")->id, "none");
+    /* Its own brothers and the trainer: these are too many. */
+    summary.load.others_share = 0.05;
+    assert_string_equal(find("data-loading")->id, "data-loading");
+    /* A worker that nobody sees fares as the trainer does. */
+    summary.load.worker_delay = (double)NAN;
+    summary.load.others_share = 0.8;
+    summary.load.delay_share = 0.25;
+    assert_string_equal(find("data-loading")->id, "none");
+}
+
+static void a_few_late_batches_are_no_finding(void **state)
+{
+    (void)state;
+    load_in_time(1.4 * MS);
+    summary.steps.train.phase_error_ns[EVENT_PHASE_DATA] = 0.8 * MS;
+    assert_string_equal(find("data-loading")->id, "none");
+    summary.steps.train.phase_error_ns[EVENT_PHASE_DATA] = 0.5 * MS;
+    assert_string_equal(find("data-loading")->id, "data-loading");
+}
+
+static void
+a_wait_of_which_less_than_the_threshold_can_be_won_is_no_finding(void **state)
+{
+    (void)state;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 8 * MS;
+    number(FACT_DATALOADER_WORKERS, 7);
+    number(FACT_CPU_COUNT, 8);
+    assert_string_equal(find("data-loading")->id, "none"); /* all cores load: a half */
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 12 * MS;
+    assert_string_equal(find("data-loading")->id, "data-loading");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_few_late_steps_of_a_short_window_are_not_unsteadiness),
+        TEST(steps_that_are_often_late_are_unsteady_once_enough_were_seen),
+        TEST(the_wait_for_a_core_is_no_unsteadiness),
+        TEST(stolen_time_is_no_unsteadiness),
+        TEST(an_interval_that_reaches_below_the_threshold_is_no_unsteadiness),
+        TEST(batches_that_are_ready_are_no_finding),
+        TEST(a_loader_that_others_keep_from_its_core_is_no_finding),
+        TEST(a_few_late_batches_are_no_finding),
+        TEST(a_wait_of_which_less_than_the_threshold_can_be_won_is_no_finding),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
