@@ -13,9 +13,9 @@
 #define STEPS_NEEDED_OF_FILE 1u
 
 /* In the order in which they are documented. */
-static const struct rule *const tables[] = {rules_data,   rules_steps, rules_rhythm,
-                                            rules_ops,    rules_host,  rules_gpu,
-                                            rules_device, rules_memory};
+static const struct rule *const tables[] = {rules_data,   rules_steps,    rules_rhythm,
+                                            rules_ops,    rules_host,     rules_gpu,
+                                            rules_device, rules_hardware, rules_memory};
 
 #define TABLES (sizeof(tables) / sizeof(tables[0]))
 
@@ -131,6 +131,7 @@ void findings_find(const struct bottlenecks_answer *summary,
     findings->arena = (struct arena){0};
     findings->count = 0;
     findings->avoidable_ns = 0;
+    findings->verdict = "";
     if (summary->steps.train.count < needed)
         return;
     ask_rules(&context, settings != NULL ? settings : &own);

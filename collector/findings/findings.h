@@ -105,6 +105,8 @@ struct findings {
     struct finding list[FINDINGS_MAX]; /* dearest first, risks before what is cheap */
     uint32_t count;
     double avoidable_ns; /* per step, no instant twice: the sum of owned_ns */
+    const char
+        *verdict; /* a sentence where there is nothing to gain, else "" or NULL */
 };
 
 /* A rule as it is documented and configured. */
@@ -153,8 +155,14 @@ void findings_find(const struct bottlenecks_answer *summary,
                    const struct findings_settings *settings, struct findings *findings);
 void findings_free(struct findings *findings);
 
-/* Who owns what, anew: after a finding was dismissed. findings_find() did it once. */
+/* Who owns what, anew, and the verdict: after a finding was dismissed. findings_find()
+ * did it once. */
 void findings_settle(const struct bottlenecks_answer *summary,
                      struct findings *findings);
+
+/* The sentence for what was settled: that the device computes nearly all the time and no
+ * finding gives much back; "" where that is not so. */
+const char *findings_verdict(const struct bottlenecks_answer *summary,
+                             struct findings *findings);
 
 #endif

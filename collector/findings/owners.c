@@ -92,4 +92,5 @@ void findings_settle(const struct bottlenecks_answer *summary,
             finding->owned_ns += take(&ledger, &finding->claims[j]);
         findings->avoidable_ns += finding->owned_ns;
     }
+    findings->verdict = findings_verdict(summary, findings);
 }

@@ -29,7 +29,7 @@ struct rule {
     rule_function *find;
 };
 
-extern const struct rule rules_data[], rules_device[], rules_gpu[],
+extern const struct rule rules_data[], rules_device[], rules_gpu[], rules_hardware[],
     rules_host[], rules_memory[], rules_ops[], rules_rhythm[], rules_steps[];
 
 /* The owners' order: first what is explained best, last what is only seen to vary.

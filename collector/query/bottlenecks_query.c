@@ -50,6 +50,8 @@ static int fill_parts(struct pick *pick, const struct bottlenecks_request *reque
     part = part_pick(pick, &answer->gpu.head);
     if (error == 0)
         error = parts_gpu(&part, 0, &answer->gpu);
+    if (error == 0)
+        error = parts_hardware(&part, 0, &answer->hardware);
     return error;
 }
 

@@ -25,13 +25,14 @@ struct bottlenecks_request {
 /* One look: all parts were taken under the same lock, over the same window. */
 struct bottlenecks_answer {
     struct answer head;
-    struct steps_answer steps;   /* rows empty; summary, slow, outside */
-    struct ops_answer cpu, cuda; /* by self time */
-    struct memory_answer memory; /* points empty */
-    struct gpu_answer gpu;       /* points empty */
+    struct steps_answer steps;       /* rows empty; summary, slow, outside */
+    struct ops_answer cpu, cuda;     /* by self time */
+    struct memory_answer memory;     /* points empty */
+    struct gpu_answer gpu;           /* points empty */
+    struct hardware_answer hardware; /* points empty */
     struct rhythm rhythm;
     struct load load;
-    struct status_fact *facts;   /* of the selected process */
+    struct status_fact *facts; /* of the selected process */
     uint32_t fact_count;
     double dataloader_share;   /* waiting for the next batch, of the summed step time */
     struct memory_peak *peaks; /* one per device, of the window */

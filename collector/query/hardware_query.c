@@ -13,9 +13,10 @@
 #define UNKNOWN ((double)NAN)
 
 /* Idle clocks and clocks that somebody chose cost no speed that could be had. */
-#define COSTS_SPEED                                                                    \
-    (HARDWARE_SLOWED_POWER_CAP | HARDWARE_SLOWED_HARDWARE | HARDWARE_SLOWED_THERMAL |  \
-     HARDWARE_SLOWED_THERMAL_HARD | HARDWARE_SLOWED_POWER_BRAKE)
+#define BY_POWER (HARDWARE_SLOWED_POWER_CAP | HARDWARE_SLOWED_POWER_BRAKE)
+#define BY_HEAT                                                                        \
+    (HARDWARE_SLOWED_HARDWARE | HARDWARE_SLOWED_THERMAL | HARDWARE_SLOWED_THERMAL_HARD)
+#define COSTS_SPEED (BY_POWER | BY_HEAT)
 
 static void sample_values(const struct hardware_sample *sample, double *values)
 {
@@ -76,9 +77,14 @@ static void fill_row(struct arena *arena, const struct hardware_device *device,
         .energy_j = UNKNOWN,
         .energy_span_ns = UNKNOWN,
         .joules_per_step = UNKNOWN,
-        .samples_per_joule = UNKNOWN};
+        .samples_per_joule = UNKNOWN,
+        .power_share = UNKNOWN,
+        .heat_share = UNKNOWN,
+        .power_mhz = UNKNOWN,
+        .heat_mhz = UNKNOWN,
+        .free_mhz = UNKNOWN};
     for (uint32_t i = 0; i < HARDWARE_COLUMNS; i++)
-        row->now[i] = UNKNOWN;
+        row->now[i] = row->mean[i] = UNKNOWN;
     if (current)
         sample_values(&device->sample, row->now);
 }
@@ -302,18 +308,75 @@ static int fill_points(struct arena *arena, const struct stretch *stretch,
 {
     uint32_t count = stretch->last - stretch->first;
 
+    if (most == 0)
+        return 0;
     most = most < HARDWARE_POINTS_MAX ? most : HARDWARE_POINTS_MAX;
     row->points = arena_new(arena, most, sizeof(*row->points));
     if (row->points == NULL)
         return -ENOMEM;
-    for (uint32_t i = 0, group = most > 0 ? (count + most - 1) / most : 0; i < count;
-         i += group) {
+    for (uint32_t i = 0, group = (count + most - 1) / most; i < count; i += group) {
         uint32_t end = i + group < count ? i + group : count;
 
         mean_point(stretch, stretch->first + i, stretch->first + end,
                    &row->points[row->point_count++]);
     }
     return 0;
+}
+
+static void sum_means(const struct stretch *stretch, struct hardware_row *row)
+{
+    struct hardware_point point;
+
+    if (stretch->first == stretch->last)
+        return;
+    mean_point(stretch, stretch->first, stretch->last, &point);
+    memcpy(row->mean, point.values, sizeof(row->mean));
+}
+
+struct clocks {
+    double mhz;
+    uint32_t samples, told; /* told: with a clock */
+};
+
+static void add_clock(struct clocks *clocks, const struct hardware_sample *sample)
+{
+    clocks->samples++;
+    if (isnan(sample->sm_mhz))
+        return;
+    clocks->mhz += (double)sample->sm_mhz;
+    clocks->told++;
+}
+
+static double mean_clock(const struct clocks *clocks)
+{
+    return clocks->told > 0 ? clocks->mhz / clocks->told : UNKNOWN;
+}
+
+/* What held the clocks back in the window; heat is the graver reason where both did. */
+static void sum_slowed(const struct stretch *stretch, struct hardware_row *row)
+{
+    struct clocks power = {0}, heat = {0}, rest = {0};
+
+    for (uint32_t i = stretch->first; i < stretch->last; i++) {
+        const struct hardware_sample *sample =
+            hardware_point(stretch->hardware, stretch->device, i);
+
+        if (!sample->slowed_known)
+            continue;
+        add_clock((sample->slowed & BY_HEAT) != 0    ? &heat
+                  : (sample->slowed & BY_POWER) != 0 ? &power
+                                                     : &rest,
+                  sample);
+    }
+    double all = power.samples + heat.samples + rest.samples;
+
+    if (!(all > 0))
+        return;
+    row->power_share = power.samples / all;
+    row->heat_share = heat.samples / all;
+    row->power_mhz = mean_clock(&power);
+    row->heat_mhz = mean_clock(&heat);
+    row->free_mhz = mean_clock(&rest);
 }
 
 /* ---- all of it --------------------------------------------------------------------- */
@@ -342,6 +405,8 @@ static int join_row(const struct pick *pick, const struct hardware_device *devic
         share_memory(pick, device, row);
     }
     sum_energy(pick, &stretch, row);
+    sum_slowed(&stretch, row);
+    sum_means(&stretch, row);
     return fill_points(&pick->head->arena, &stretch, points, row);
 }
 

@@ -42,7 +42,11 @@ struct hardware_row {
     double pcie_generation, pcie_width, ecc_corrected, ecc_uncorrected, xids;
     int64_t last_xid, last_xid_ns; /* NOT_KNOWN none */
     double now[HARDWARE_COLUMNS];  /* NaN where the newest sample is old */
-    uint32_t slowed;               /* HARDWARE_SLOWED_* of that sample */
+    double mean[HARDWARE_COLUMNS]; /* of the window; NaN unknown */
+    /* Shares of the window's samples: held back by power, by heat; and the mean clock of
+     * these and of all others. NaN unknown. */
+    double power_share, heat_share, power_mhz, heat_mhz, free_mhz;
+    uint32_t slowed; /* HARDWARE_SLOWED_* of that sample */
     bool slowed_known;
     double energy_total_j; /* since the driver was loaded */
     /* Of device memory: the selected session's, and that of other processes. */

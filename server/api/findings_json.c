@@ -93,6 +93,8 @@ void add_findings_json(cJSON *body, const struct judgement *judgement,
     cJSON *open, *away, *fixed;
 
     json_ms(body, "avoidable_ms", findings->avoidable_ns);
+    if (findings->verdict != NULL && findings->verdict[0] != '\0')
+        json_text(body, "verdict", findings->verdict);
     open = cJSON_AddArrayToObject(body, "findings");
     away = cJSON_AddArrayToObject(body, "dismissed");
     fixed = cJSON_AddArrayToObject(body, "fixed");

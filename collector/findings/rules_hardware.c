@@ -1,0 +1,181 @@
+/* Rules over what the GPUs say of themselves: clocks that are held back, memory that
+ * others hold. */
+#include <math.h>
+#include <string.h>
+
+#include "findings/rules.h"
+
+/* The accelerator's own table of that device; NULL without one. */
+static const struct gpu_device *device_of(const struct rule_context *context,
+                                          const struct hardware_row *row)
+{
+    const struct gpu_answer *gpu = &context->summary->gpu;
+
+    for (uint32_t i = 0; i < gpu->device_count; i++)
+        if (row->device != NULL && strcmp(gpu->devices[i].device, row->device) == 0)
+            return &gpu->devices[i];
+    return NULL;
+}
+
+struct held {
+    const char *by;
+    double share, mhz, full_mhz, whole_ns; /* whole: if all work followed the clock */
+    const struct hardware_row *row;
+};
+
+/* What compute would take less with the clock that it has otherwise; without such a time
+ * in the window, with the highest that the device has. */
+static struct held hold_back(const struct rule_context *context,
+                             const struct hardware_row *row, bool heat)
+{
+    const struct gpu_device *device = device_of(context, row);
+    struct held held = {.by = heat ? "heat" : "power",
+                        .share = heat ? row->heat_share : row->power_share,
+                        .mhz = heat ? row->heat_mhz : row->power_mhz,
+                        .full_mhz =
+                            isnan(row->free_mhz) ? row->sm_max_mhz : row->free_mhz,
+                        .row = row};
+    double lost = 1 - held.mhz / held.full_mhz;
+
+    if (device != NULL && lost > 0)
+        held.whole_ns = device->use_ns[GPU_COMPUTE] * held.share * lost;
+    return held;
+}
+
+static void add_held(struct rule_context *context, const struct held *held)
+{
+    struct finding *finding = rule_add(context, held->row->device, "forward");
+    double lost = 1 - held->mhz / held->full_mhz, step = context->train->mean_ns;
+
+    if (finding == NULL)
+        return;
+    rule_price_half(
+        context, finding, held->whole_ns,
+        rule_error_of_recorded(context, held->whole_ns, context->train->kernels));
+    rule_claim_model(context, finding, CLAIM_WORK, held->whole_ns / 2);
+    finding->title =
+        rule_print(context, "%s is slowed down by %s", held->row->device, held->by);
+    finding->formula = rule_print(
+        context, "%s compute * (1 - %.0f / %.0f MHz) for %.0f %% of the time / 2 = %s",
+        rule_ms(context, held->whole_ns / held->share / lost), held->mhz,
+        held->full_mhz, 100 * held->share, rule_ms(context, held->whole_ns / 2));
+    finding->sentence = rule_print(
+        context, "For %.0f %% of the time %s held its clock at %.0f MHz, of %.0f",
+        100 * held->share, held->by, held->mhz, held->full_mhz);
+    finding->wrong_if = "Its kernels wait for memory: they lose little with the clock.";
+    rule_evidence_text(context, finding, "device", held->row->device);
+    rule_evidence(context, finding, "held_pct", 100 * held->share);
+    rule_evidence(context, finding, "clock_mhz", held->mhz);
+    rule_evidence(context, finding, "full_clock_mhz", held->full_mhz);
+    rule_evidence(context, finding, "power_w", held->row->mean[HARDWARE_POWER_W]);
+    rule_evidence(context, finding, "power_limit_w", held->row->power_limit_w);
+    rule_evidence(context, finding, "temperature_c",
+                  held->row->mean[HARDWARE_TEMPERATURE_C]);
+    rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
+}
+
+static void find_held(struct rule_context *context, bool heat)
+{
+    const struct hardware_answer *hardware = &context->summary->hardware;
+    uint32_t before = context->findings->count;
+
+    for (uint32_t i = 0; i < hardware->row_count; i++) {
+        struct held held = hold_back(context, &hardware->rows[i], heat);
+
+        if (held.whole_ns / 2 / context->train->mean_ns >= context->threshold)
+            add_held(context, &held);
+    }
+    for (uint32_t i = before; i < context->findings->count; i++) {
+        struct finding *finding = &context->findings->list[i];
+
+        rule_advise(finding,
+                    heat ? "Look at fans, airflow and the neighbours in the rack: "
+                           "`nvidia-smi -q -d TEMPERATURE,PERFORMANCE`"
+                         : "A higher limit, where the board and your site allow it: "
+                           "`nvidia-smi -q -d POWER`, `nvidia-smi -pl WATTS`");
+        rule_advise(finding, "Work that needs less: bfloat16 or TF32 instead of "
+                             "float32, fused kernels");
+    }
+}
+
+static void find_power(struct rule_context *context)
+{
+    find_held(context, false);
+}
+
+static void find_heat(struct rule_context *context)
+{
+    find_held(context, true);
+}
+
+static void find_others(struct rule_context *context)
+{
+    const struct hardware_answer *hardware = &context->summary->hardware;
+
+    for (uint32_t i = 0; i < hardware->row_count; i++) {
+        const struct hardware_row *row = &hardware->rows[i];
+        struct finding *finding;
+
+        if (row->device == NULL ||
+            !(row->other_bytes / row->total_bytes >= context->threshold))
+            continue;
+        finding = rule_add(context, row->device, "reserved");
+        if (finding == NULL)
+            return;
+        rule_price(context, finding, 0, 0);
+        finding->severity = FINDING_MEDIUM;
+        finding->title =
+            rule_print(context, "%s is shared with another process", row->device);
+        finding->formula = rule_print(context, "%.3g GiB of %.3g GiB are others'",
+                                      row->other_bytes / GIB, row->total_bytes / GIB);
+        finding->sentence = rule_print(
+            context, "Processes that are not of this job hold %.3g GiB on %s",
+            row->other_bytes / GIB, row->device);
+        finding->wrong_if = "They hold memory and compute nothing, as a notebook that "
+                            "was left open does.";
+        rule_evidence_text(context, finding, "device", row->device);
+        rule_evidence(context, finding, "other_bytes", row->other_bytes);
+        rule_evidence(context, finding, "job_bytes", row->job_bytes);
+        rule_evidence(context, finding, "busy_pct", 100 * row->mean[HARDWARE_BUSY]);
+        rule_advise(finding, "`nvidia-smi` names them: end what is not needed, or take "
+                             "another device with `CUDA_VISIBLE_DEVICES`");
+    }
+}
+
+const struct rule rules_hardware[] = {
+    {{.id = "power-limit",
+      .reads = "NVML: clocks and what holds them back; GPU time by use",
+      .formula = "compute * share of the time held * (1 - clock / full clock) / 2",
+      .threshold = 0.10,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .source =
+          "boards are built to reach their limit under full load; a tenth is more",
+      .owner = OWNER_WORK + 50,
+      .trend = true},
+     find_power},
+    {{.id = "thermal-limit",
+      .reads = "NVML: clocks and what holds them back; GPU time by use",
+      .formula = "compute * share of the time held * (1 - clock / full clock) / 2",
+      .threshold = 0.03,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .source = SMALLEST,
+      .owner = OWNER_WORK + 49,
+      .trend = true},
+     find_heat},
+    {{.id = "device-shared",
+      .reads = "NVML: memory of processes that are not of the job",
+      .formula = "0: a risk",
+      .threshold = 0.05,
+      .unit = "share of the device's memory",
+      .min = 0,
+      .max = 1,
+      .source = "a desktop takes a hundredth or two",
+      .owner = OWNER_RISK,
+      .trend = true},
+     find_others},
+    {.find = NULL},
+};

@@ -1,0 +1,160 @@
+/* Rules over what GPUs and workers say of themselves, each on numbers made by hand. */
+#include "rule_summary.h"
+
+#define GIB (1024.0 * 1024 * 1024)
+
+static struct gpu_device device;
+static struct hardware_row row;
+
+/* A device that computes for 80 of 100 ms, at its full clock and all for this job. */
+static void put_device(void)
+{
+    device = (struct gpu_device){.device = "cuda:0", .name = "NVIDIA H100"};
+    device.use_ns[GPU_COMPUTE] = 80 * MS;
+    summary.steps.train.kernels = 500;
+    summary.steps.train.error_pct = 1;
+    summary.gpu.devices = &device;
+    summary.gpu.device_count = 1;
+    row = (struct hardware_row){.device = "cuda:0",
+                                .sm_max_mhz = 2000,
+                                .free_mhz = (double)NAN,
+                                .power_mhz = (double)NAN,
+                                .heat_mhz = (double)NAN,
+                                .total_bytes = 80 * GIB,
+                                .job_bytes = 40 * GIB};
+    summary.hardware.rows = &row;
+    summary.hardware.row_count = 1;
+}
+
+static void a_device_at_its_full_clock_is_no_finding(void **state)
+{
+    (void)state;
+    put_device();
+    assert_string_equal(find("")->id, "none");
+}
+
+static void clocks_that_heat_holds_back_cost_their_share_of_the_compute(void **state)
+{
+    (void)state;
+    put_device();
+    row.heat_share = 0.5;
+    row.heat_mhz = 1200;
+    const struct finding *finding = find("thermal-limit-");
+
+    /* 80 ms, half of the time at 0.6 of the clock; half of it is the device's to give. */
+    assert_true(fabs(finding->ns_per_step - 8 * MS) < 1);
+    assert_true(finding->estimated && finding->low_ns > 0);
+    assert_non_null(strstr(finding->title, "cuda:0 is slowed down by heat"));
+    /* Where it also ran free, that is its full clock. */
+    row.free_mhz = 1600;
+    assert_true(fabs(find("thermal-limit-")->ns_per_step - 5 * MS) < 1);
+    row.heat_mhz = 1590;
+    assert_string_equal(find("thermal-limit-")->id, "none");
+}
+
+static void boards_at_their_power_limit_are_as_they_are_built(void **state)
+{
+    (void)state;
+    put_device();
+    row.power_share = 1;
+    row.power_mhz = 1700; /* 15 % below: usual under full load */
+    assert_string_equal(find("")->id, "none");
+    row.power_mhz = 1000;
+    assert_true(fabs(find("power-limit-")->ns_per_step - 20 * MS) < 1);
+    assert_non_null(strstr(find("power-limit-")->advice[0], "nvidia-smi -pl"));
+}
+
+static void a_clock_that_nobody_tells_is_no_finding(void **state)
+{
+    (void)state;
+    put_device();
+    row.heat_share = 1;
+    assert_string_equal(find("")->id, "none");
+    row.heat_mhz = 1000;
+    row.device = NULL; /* not a device of this process */
+    assert_string_equal(find("")->id, "none");
+}
+
+static void memory_of_other_processes_is_a_risk_of_that_device(void **state)
+{
+    (void)state;
+    put_device();
+    row.other_bytes = 1 * GIB; /* a desktop */
+    assert_string_equal(find("")->id, "none");
+    row.other_bytes = 10 * GIB;
+    const struct finding *finding = find("device-shared-");
+
+    assert_non_null(strstr(finding->title, "cuda:0 is shared with another process"));
+    assert_true(finding->ns_per_step == 0 && findings.avoidable_ns == 0);
+    row.other_bytes = (double)NAN;
+    assert_string_equal(find("")->id, "none");
+}
+
+/* Four workers; one of them loads for as long as a step takes. */
+static void put_workers(double busiest, double mean)
+{
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 60 * MS;
+    summary.steps.train.phase_error_ns[EVENT_PHASE_DATA] = 2 * MS;
+    summary.load.workers = 4;
+    summary.load.worker_cpu_most = busiest;
+    summary.load.worker_cpu_share = mean;
+    number(FACT_DATALOADER_WORKERS, 4);
+    number(FACT_CPU_COUNT, 16);
+}
+
+static void one_slow_worker_is_told_apart_from_slow_loading(void **state)
+{
+    (void)state;
+    put_workers(1, 0.4); /* the others 0.2 */
+    const struct finding *finding = find("slow-worker");
+
+    /* Dealt evenly, the workers need 40 ms for what takes 100. */
+    assert_true(fabs(finding->ns_per_step - 60 * MS) < 1);
+    assert_non_null(strstr(finding->advice[0], "get_worker_info().id"));
+    /* The same wait has one owner. */
+    assert_string_equal(find("data-loading")->id, "none");
+    assert_true(fabs(findings.avoidable_ns - 60 * MS) < 1);
+}
+
+static void workers_that_are_all_busy_are_too_few_and_none_is_slow(void **state)
+{
+    (void)state;
+    put_workers(1, 0.9);
+    assert_string_equal(find("slow-worker")->id, "none");
+    /* 8 workers bring a batch every 50 ms. */
+    assert_true(fabs(find("data-loading")->ns_per_step - 50 * MS) < 1);
+    for (uint32_t i = 0; i < find("data-loading")->evidence_count; i++)
+        if (strcmp(find("data-loading")->evidence[i].key, "bound_by") == 0)
+            assert_string_equal(find("data-loading")->evidence[i].text, "cores");
+}
+
+static void a_device_that_only_computes_has_a_verdict_and_no_finding(void **state)
+{
+    (void)state;
+    put_device();
+    assert_string_equal(find("")->id, "none");
+    assert_string_equal(findings.verdict, "");
+    device.use_ns[GPU_COMPUTE] = 96 * MS;
+    assert_string_equal(find("")->id, "none");
+    assert_non_null(strstr(findings.verdict, "cuda:0 computes for 96 %"));
+    /* Where something is to be won it is no verdict. */
+    summary.cuda.family_ns[KERNEL_ELEMENTWISE] = 30 * MS;
+    assert_string_equal(find("")->id, "elementwise-kernels");
+    assert_string_equal(findings.verdict, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_device_at_its_full_clock_is_no_finding),
+        TEST(clocks_that_heat_holds_back_cost_their_share_of_the_compute),
+        TEST(boards_at_their_power_limit_are_as_they_are_built),
+        TEST(a_clock_that_nobody_tells_is_no_finding),
+        TEST(memory_of_other_processes_is_a_risk_of_that_device),
+        TEST(one_slow_worker_is_told_apart_from_slow_loading),
+        TEST(workers_that_are_all_busy_are_too_few_and_none_is_slow),
+        TEST(a_device_that_only_computes_has_a_verdict_and_no_finding),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
