@@ -155,6 +155,31 @@ class RecordsTest(GpuTest):
         self.assertTrue(all(k.aux in correlations for k in kernels))
         self.assertNotIn(0, by_thread)
 
+    def test_the_libcupti_that_torch_is_linked_to_is_taken_among_two(self):
+        other = BUILD / "fake" / "other"
+        segment = self.job("train", 30, FAKE_JOB_LOADS=f"{other / 'libtorch_cpu.so'}:"
+                                                       f"{other / 'libcupti.so.14'}")
+        detail = self.source(segment)[2]
+        self.assertTrue(detail.startswith("libcupti.so.13 (another one is loaded too), "), detail)
+        self.assertTrue(segment.events(KERNEL))
+
+    def test_a_child_that_was_forked_before_cuda_has_its_own_gpu_work(self):
+        done = subprocess.run(
+            [JOB, "fork-first", "60"], capture_output=True, text=True, timeout=120,
+            env=self.environment(TRAINGLASS_LEVEL="kernels", TRAINGLASS_LIBRARY=LIBRARY,
+                                 CUDA_INJECTION64_PATH=LIBRARY, FAKE_JOB_WATCHED="kernels"))
+        self.assertEqual((done.returncode, NOT_OURS.sub("", done.stderr)), (0, ""))
+        child, = [s for s in wire.read_all(self.directory) if s.events(KERNEL)]
+        self.assertEqual(self.source(child)[0], "active")
+        self.assertEqual({e.name for e in child.events(KERNEL)},
+                         {"void gemm_kernel<float>(float*)", "relu_kernel"})
+
+    def test_gpu_work_is_told_when_python_ends_and_not_after(self):
+        # The job itself sees that CUPTI is off before it leaves.
+        segment = self.job("outlive-python", 60, output="cuInit: 0\n")
+        self.assertEqual(len(segment.events(KERNEL)), 20 * sum(
+            bool(s.flags & STEP_KERNELS) for s in segment.steps()))
+
     def test_level_phases_leaves_cupti_off(self):
         segment = self.job("train", 30, level="phases", watched="callbacks")
         self.assertEqual(segment.events(KERNEL, LAUNCH, MEMCPY), [])
@@ -374,6 +399,28 @@ class NeighboursTest(GpuTest):
         recorded = [s.number for s in segment.steps() if s.flags & STEP_KERNELS]
         self.assertTrue(any(n < 100 for n in recorded) and any(n >= 120 for n in recorded))
         self.assertFalse([n for n in recorded if 100 <= n < 120])
+
+    def test_after_a_window_each_kernel_has_its_launch_again(self):
+        segment = self.job("window", 100, output=None)
+        launches = {e.aux for e in segment.events(LAUNCH)}
+        after = next(s.start for s in segment.steps()
+                     if s.number >= 120 and s.flags & STEP_KERNELS)
+        kernels = [k for k in segment.events(KERNEL) if k.start >= after]
+        self.assertTrue(kernels)
+        self.assertLessEqual({k.aux for k in kernels}, launches)
+
+    def test_a_window_that_begins_while_we_ask_for_cupti_gets_it(self):
+        self.job("early-window", 60, output=None, FAKE_CUPTI_FAULT="slow-subscribe=50")
+        self.assertIn(self.output, ("cuInit: 0\nearly: free\n", "cuInit: 0\nearly: waited in vain\n"))
+
+    def test_windows_over_running_kernels_do_not_end_the_recording(self):
+        segment = self.job("busy-windows", 5)
+        self.assertEqual(self.source(segment)[0], "active")
+        launches = {e.aux for e in segment.events(LAUNCH)}
+        (*_, last) = [s for s in segment.steps() if s.flags & STEP_KERNELS]
+        inside = [k for k in segment.events(KERNEL) if last.start <= k.start < last.end]
+        self.assertEqual(len(inside), 20)
+        self.assertLessEqual({k.aux for k in inside}, launches)
 
     def test_stolen_callbacks_are_said_and_nothing_of_the_thief_is_touched(self):
         source = self.run_until("train", lambda: self.cupti_is("stolen"), "stolen",

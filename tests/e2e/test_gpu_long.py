@@ -1,4 +1,5 @@
-"""What takes a minute of GPU work: taking CUPTI back from who stole it. Label "slow"."""
+"""What takes long: taking CUPTI back from who stole it, and buffers from who dropped them.
+Label "slow"."""
 import time
 
 from harness import main
@@ -6,6 +7,8 @@ from test_gpu import GpuTest
 
 # The probe keeps its hands off for a minute: no window of a profiler lasts longer.
 RETRY_S = 60
+# More than 64 buffers that are lent once can hold.
+EVENTS = 100000
 
 
 class LongTest(GpuTest):
@@ -30,6 +33,15 @@ class LongTest(GpuTest):
                                 FAKE_CUPTI_FAULT="steal-after=5000")
         self.assertEqual(source["reason"], "")
         self.assertGreater(time.monotonic() - seen[0][0], RETRY_S * 0.9)
+
+    def test_buffers_that_windows_have_swallowed_are_taken_back(self):
+        def recorded():
+            source = self.cupti_is("active")
+            return source if source and source["events"] > EVENTS else None
+        # More windows than there are buffers, each of which swallows one.
+        source = self.run_until("busy-windows", recorded, "GPU work again", 70,
+                                FAKE_JOB_WATCHED="kernels")
+        self.assertGreater(source["lost_events"], 0)
 
 
 if __name__ == "__main__":

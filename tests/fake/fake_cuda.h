@@ -23,6 +23,8 @@ uint32_t fake_copy(uint64_t bytes, int pageable, uint64_t duration_ns);
 uint32_t fake_memset(uint64_t bytes, uint64_t duration_ns);
 /* The host waits until all that was launched is done. */
 void fake_synchronize(void);
+/* Nobody waits for what runs now. */
+void fake_forget(void);
 
 /* Misbehaviour: see the list in fake_cupti.c. */
 void fake_fault(const char *name, uint64_t value);
@@ -34,6 +36,9 @@ uint64_t fake_kineto_end(void);
 
 /* Somebody's callbacks are registered; and kernels and their launches are on. */
 int fake_is_watched(int kernels);
+
+/* Somebody holds the subscription, or has held it. */
+int fake_was_subscribed(void);
 
 /* Kernels that were recorded while our callbacks were registered. */
 uint64_t fake_recorded(void);

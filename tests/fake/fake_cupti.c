@@ -13,6 +13,7 @@
  *   exit-late=n  a flush calls exit(n) when its first buffer is back
  *   kill=1       a flush kills the process, by the same time
  *   starve=1     keeps every buffer           stale=n  every n-th name is no memory
+ *   slow-subscribe=n  a guest's cuptiSubscribe takes n ms
  *
  * FAKE_CUPTI_TOLD names a file for one line per kernel: its correlation, and by how many
  * ns its stamp of the start lies behind that of its launch.
@@ -21,6 +22,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,28 +57,31 @@ struct filled {
     uint8_t *bytes;
     size_t size, used;
     uint64_t ready_ns; /* CLOCK_MONOTONIC: its last record is complete then */
-    request_function *request;
-    complete_function *complete;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct filled current, full[BUFFERS];
-static unsigned full_count, flushes;
+static unsigned full_count;
+static _Atomic unsigned flushes;
 static request_function *request;
 static complete_function *complete;
-static bool kinds[64], calls_on[CALLS], subscribed, zeroed, system_threads, kineto;
+static bool kinds[64], calls_off[CALLS];
 static uint32_t correlation;
 static size_t dropped;
-static uint64_t last_end_ns, recorded, kineto_kernels;
-static int clock_now; /* 0: CLOCK_REALTIME, 1: the counter */
+static uint64_t kineto_kernels;
+/* What is asked for without the lock; the rest is under it. */
+static _Atomic bool subscribed, was_subscribed, zeroed, system_threads, kineto;
+static _Atomic uint64_t last_end_ns, recorded;
+static _Atomic int clock_now; /* 0: CLOCK_REALTIME, 1: the counter */
 
 static struct fault {
     const char *name;
-    uint64_t value;
-} faults[] = {{"late", 0},        {"reverse", 0},   {"zero", 0},      {"drop", 0},
-              {"unknown", 0},     {"enable", 0},    {"subscribe", 0}, {"clock", 0},
-              {"steal", 0},       {"hang", 0},      {"exit", 0},      {"starve", 0},
-              {"steal-after", 0}, {"exit-late", 0}, {"kill", 0},      {"stale", 0}};
+    _Atomic uint64_t value;
+} faults[] = {{"late", 0},          {"reverse", 0},   {"zero", 0},      {"drop", 0},
+              {"unknown", 0},       {"enable", 0},    {"subscribe", 0}, {"clock", 0},
+              {"steal", 0},         {"hang", 0},      {"exit", 0},      {"starve", 0},
+              {"steal-after", 0},   {"exit-late", 0}, {"kill", 0},      {"stale", 0},
+              {"slow-subscribe", 0}};
 
 static void complain(const char *what)
 {
@@ -86,7 +91,7 @@ static void complain(const char *what)
 
 /* ---- faults ------------------------------------------------------------------------ */
 
-static uint64_t *fault(const char *name)
+static _Atomic uint64_t *fault(const char *name)
 {
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
         if (strcmp(faults[i].name, name) == 0)
@@ -95,10 +100,23 @@ static uint64_t *fault(const char *name)
     return NULL;
 }
 
+static uint8_t *others[BUFFERS]; /* buffers of who is not our guest */
+
+static uint8_t **place_of(const uint8_t *buffer)
+{
+    for (unsigned i = 0; i < BUFFERS; i++)
+        if (others[i] == buffer)
+            return &others[i];
+    return NULL;
+}
+
 static void nobody_requests(uint8_t **buffer, size_t *size, size_t *records)
 {
-    *buffer = aligned_alloc(8, 65536);
-    memset(*buffer, 0, 65536);
+    uint8_t **place = place_of(NULL);
+
+    if (place == NULL)
+        complain("nobody has so many buffers");
+    *buffer = *place = calloc(1, 65536);
     *size = 65536;
     *records = 0;
 }
@@ -106,7 +124,12 @@ static void nobody_requests(uint8_t **buffer, size_t *size, size_t *records)
 static void nobody_completes(void *context, uint32_t stream, uint8_t *buffer,
                              size_t size, size_t valid)
 {
+    uint8_t **place = place_of(buffer);
+
     (void)context, (void)stream, (void)size;
+    if (place == NULL)
+        return; /* as Kineto: what it did not give is dropped, and not given back */
+    *place = NULL;
     for (size_t at = 0; at < valid;) {
         uint32_t kind;
 
@@ -227,8 +250,6 @@ static bool ask_for_buffer(void)
     for (size_t i = 0; check && i < current.size; i++)
         if (current.bytes[i] != 0)
             complain("a buffer was not zeroed");
-    current.request = request;
-    current.complete = complete;
     return true;
 }
 
@@ -251,9 +272,10 @@ static void append(const uint8_t *record, uint32_t kind, uint64_t ready_ns)
 
 #define PUT(record, offset, value) memcpy((record) + (offset), &(value), sizeof(value))
 
+/* A call that was put in alone, after there was a context, records nothing. */
 static bool call_is_on(uint32_t call)
 {
-    return kinds[RUNTIME] || (call < CALLS && calls_on[call]);
+    return kinds[RUNTIME] && !(call < CALLS && calls_off[call]);
 }
 
 static void add_call(uint32_t call, uint64_t start, uint64_t end, uint32_t id)
@@ -355,6 +377,8 @@ static void add_work(const struct work *work, uint32_t id, uint64_t ready_ns,
         times[0] = times[1] = 0;
     if (kind == KERNEL && unknown != 0 && id % unknown == 0)
         kind = 55;
+    if (!kinds[RUNTIME] && !kinds[DRIVER])
+        id = 0; /* no call is recorded that it could correlate with */
     PUT(record, 0, kind);
     if (work->kind == KERNEL)
         fill_kernel(record, work, id, times);
@@ -446,6 +470,11 @@ void fake_synchronize(void)
     pthread_mutex_unlock(&lock);
 }
 
+void fake_forget(void)
+{
+    last_end_ns = 0;
+}
+
 int fake_is_watched(int kernels)
 {
     pthread_mutex_lock(&lock);
@@ -454,6 +483,11 @@ int fake_is_watched(int kernels)
 
     pthread_mutex_unlock(&lock);
     return watched;
+}
+
+int fake_was_subscribed(void)
+{
+    return was_subscribed;
 }
 
 uint64_t fake_recorded(void)
@@ -508,6 +542,8 @@ static int switch_kind(uint32_t kind, bool on)
     pthread_mutex_lock(&lock);
     if (kind < 64)
         kinds[kind] = on;
+    if (kind == RUNTIME)
+        memset(calls_off, 0, sizeof(calls_off)); /* forgotten with each turn */
     pthread_mutex_unlock(&lock);
     return 0;
 }
@@ -523,7 +559,11 @@ int cuptiActivityEnable(uint32_t kind)
 int cuptiActivityDisable(uint32_t kind)
 {
     check_thread("cuptiActivityDisable");
-    if (request == nobody_requests && !kineto)
+    pthread_mutex_lock(&lock);
+    bool foreign = request == nobody_requests && !kineto;
+
+    pthread_mutex_unlock(&lock);
+    if (foreign)
         complain("somebody else's kinds were turned off");
     return switch_kind(kind, false);
 }
@@ -532,7 +572,7 @@ int cuptiActivityEnableRuntimeApi(uint32_t call, uint8_t on)
 {
     pthread_mutex_lock(&lock);
     if (call < CALLS)
-        calls_on[call] = on != 0;
+        calls_off[call] = on == 0;
     pthread_mutex_unlock(&lock);
     return 0;
 }
@@ -590,7 +630,9 @@ static void deliver(bool forced)
     for (unsigned i = 0; i < count; i++) {
         struct filled *one = &given[*fault("reverse") ? count - 1 - i : i];
 
-        one->complete(NULL, 0, one->bytes, one->size, one->used);
+        /* Whoever is registered now, not who gave it. */
+        if (complete != NULL)
+            complete(NULL, 0, one->bytes, one->size, one->used);
         if (*fault("kill") != 0)
             raise(SIGKILL);
         if (*fault("exit-late") != 0)
@@ -616,13 +658,17 @@ int cuptiActivityFlushAll(uint32_t flags)
 
 int cuptiSubscribe(void **subscriber, void *callback, void *user)
 {
+    static char handle;
+
     (void)callback, (void)user;
     if (*fault("subscribe") != 0)
         return (int)*fault("subscribe");
-    if (subscribed)
+    if (atomic_exchange(&subscribed, true))
         return 39;
-    subscribed = true;
-    *subscriber = &subscribed;
+    was_subscribed = true;
+    if (!kineto)
+        usleep((useconds_t)*fault("slow-subscribe") * 1000);
+    *subscriber = (void *)&handle;
     return 0;
 }
 
@@ -637,10 +683,12 @@ int cuptiUnsubscribe(void *subscriber)
 
 int fake_kineto_begin(void)
 {
+    static int error = -1; /* it subscribes once, and keeps what it got */
     void *subscriber;
-    int error = cuptiSubscribe(&subscriber, NULL, NULL);
 
     kineto = true;
+    if (error != 0)
+        error = cuptiSubscribe(&subscriber, NULL, NULL);
     kineto_kernels = 0;
     fake_fault("clock", 1);
     (void)cuptiActivityRegisterCallbacks(nobody_requests, nobody_completes);

@@ -1,7 +1,8 @@
 /* A training job on the fake GPU: fake_job SCENARIO [STEPS], or until the file that
  * FAKE_JOB_UNTIL names is there. FAKE_JOB_WATCHED lets it begin only when somebody has
- * taken CUPTI ("callbacks") or records ("kernels"). Prints what it did; that must not
- * depend on whether anybody records it. */
+ * taken CUPTI ("callbacks") or records ("kernels"). FAKE_JOB_LOADS names libraries, with
+ * a colon between, that it loads before CUDA. Prints what it did; that must not depend on
+ * whether anybody records it. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -73,7 +74,7 @@ static void train(unsigned steps)
     repeat(steps, step);
 }
 
-static void gpu_yield(int begins)
+static const struct trainglass_python *python(void)
 {
     void *library = dlopen("libtrainglass.so", RTLD_NOLOAD | RTLD_LAZY);
     const char *path = getenv("TRAINGLASS_LIBRARY");
@@ -83,8 +84,22 @@ static void gpu_yield(int begins)
         library = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
     if (library != NULL)
         *(void **)&get = dlsym(library, "trainglass_python");
-    if (get != NULL && get()->gpu_yield != NULL)
-        get()->gpu_yield(begins);
+    return get != NULL ? get() : NULL;
+}
+
+static void gpu_yield(int begins)
+{
+    if (python() != NULL)
+        python()->gpu_yield(begins);
+}
+
+/* How soon a guest is ready is not his host's to promise. */
+static void wait_for_guest(void)
+{
+    const char *until = getenv("FAKE_JOB_WATCHED");
+
+    while (until != NULL && fake_is_watched(strcmp(until, "kernels") == 0) == 0)
+        usleep(1000);
 }
 
 /* A window of torch.profiler in the middle, announced or not. */
@@ -106,6 +121,53 @@ static int window(unsigned steps, int announced)
         gpu_yield(0);
     train(steps);
     return error;
+}
+
+/* A window that begins while somebody asks whether CUPTI is free: whether he had let it
+ * go, or was waited for as long as anybody waits. */
+static int early_window(unsigned steps)
+{
+    while (fake_was_subscribed() == 0)
+        ;
+    uint64_t start = now_ns();
+
+    gpu_yield(1);
+    uint64_t waited_ns = now_ns() - start;
+    int error = fake_kineto_begin();
+
+    printf("early: %s\n", error == 0                        ? "free"
+                          : waited_ns > UINT64_C(250000000) ? "waited in vain"
+                                                            : "taken");
+    (void)fake_kineto_end();
+    gpu_yield(0);
+    wait_for_guest();
+    train(steps);
+    return 0;
+}
+
+/* Windows that begin while a kernel runs that will not end before them. */
+static void busy_windows(unsigned windows)
+{
+    for (unsigned i = 0; i < windows; i++) {
+        wait_for_guest();
+        (void)fake_launch("runs_for_minutes", 0, 7, UINT64_C(120000000000));
+        gpu_yield(1);
+        (void)fake_kineto_begin();
+        (void)fake_kineto_end();
+        gpu_yield(0);
+    }
+    fake_forget();
+    wait_for_guest();
+}
+
+/* Python has ended, the process has not. */
+static int outlive_python(unsigned steps)
+{
+    train(steps);
+    python()->end(-1);
+    while (fake_is_watched(1) != 0)
+        usleep(1000);
+    return 0;
 }
 
 /* All of them live at once: a place among the threads is taken again after its owner. */
@@ -225,13 +287,40 @@ static int children(unsigned steps)
     return WIFEXITED(status) && WEXITSTATUS(status) == 3 ? 0 : 1;
 }
 
-/* How soon a guest is ready is not his host's to promise. */
-static void wait_for_guest(void)
+/* The parent is recorded and never uses CUDA, its child does. */
+static int fork_first(unsigned steps)
 {
-    const char *until = getenv("FAKE_JOB_WATCHED");
+    int status = 0;
 
-    while (until != NULL && fake_is_watched(strcmp(until, "kernels") == 0) == 0)
-        usleep(1000);
+    trainglass_attach();
+    if (python() == NULL)
+        return 1;
+    (void)python()->torch_end(); /* there is no torch; what else it attaches is */
+    pid_t child = fork();
+
+    if (child == 0) {
+        if (cuInit(0) != 0)
+            exit(1);
+        trainglass_attach();
+        wait_for_guest();
+        train(steps);
+        exit(0);
+    }
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+static void load(const char *paths)
+{
+    char copy[1024], *save = NULL;
+
+    snprintf(copy, sizeof(copy), "%s", paths);
+    for (char *path = strtok_r(copy, ":", &save); path != NULL;
+         path = strtok_r(NULL, ":", &save))
+        if (dlopen(path, RTLD_NOW | RTLD_LOCAL) == NULL) {
+            fprintf(stderr, "%s\n", dlerror());
+            exit(98);
+        }
 }
 
 /* One kernel that runs for minutes, and the job leaves without waiting for it. */
@@ -240,25 +329,19 @@ static void run_away(void)
     (void)fake_launch("runs_for_minutes", 0, 7, UINT64_C(120000000000));
 }
 
-int main(int count, char **words)
+static int run(const char *scenario, unsigned steps)
 {
-    const char *scenario = count > 1 ? words[1] : "train";
-    unsigned steps = count > 2 ? (unsigned)strtoul(words[2], NULL, 10) : 50;
-
-    if (getenv("FAKE_JOB_FORBID") != NULL)
-        forbid();
-    int result = cuInit(0);
-
-    printf("cuInit: %d\n", result);
-    if (result != 0)
-        return 5;
-    trainglass_attach();
-    wait_for_guest();
     if (strcmp(scenario, "window") == 0)
-        result = window(steps, 1);
-    else if (strcmp(scenario, "stolen") == 0)
-        result = window(steps, 0) == 39 ? 0 : 1;
-    else if (strcmp(scenario, "threads") == 0)
+        return window(steps, 1);
+    if (strcmp(scenario, "stolen") == 0)
+        return window(steps, 0) == 39 ? 0 : 1;
+    if (strcmp(scenario, "early-window") == 0)
+        return early_window(steps);
+    if (strcmp(scenario, "outlive-python") == 0)
+        return outlive_python(steps);
+    int result = 0;
+
+    if (strcmp(scenario, "threads") == 0)
         train(steps), threads();
     else if (strcmp(scenario, "flood") == 0)
         flood(steps), steps = 1;
@@ -270,10 +353,33 @@ int main(int count, char **words)
         train(steps), names();
     else if (strcmp(scenario, "fork") == 0)
         result = children(steps);
+    else if (strcmp(scenario, "busy-windows") == 0)
+        busy_windows(steps);
     train(steps);
     if (strcmp(scenario, "run-away") == 0)
         run_away();
-    if (strcmp(scenario, "window") != 0 && strcmp(scenario, "stolen") != 0)
-        printf("launched\n");
+    printf("launched\n");
     return result;
+}
+
+int main(int count, char **words)
+{
+    const char *scenario = count > 1 ? words[1] : "train";
+    unsigned steps = count > 2 ? (unsigned)strtoul(words[2], NULL, 10) : 50;
+
+    if (getenv("FAKE_JOB_FORBID") != NULL)
+        forbid();
+    if (getenv("FAKE_JOB_LOADS") != NULL)
+        load(getenv("FAKE_JOB_LOADS"));
+    if (strcmp(scenario, "fork-first") == 0)
+        return fork_first(steps);
+    int result = cuInit(0);
+
+    printf("cuInit: %d\n", result);
+    if (result != 0)
+        return 5;
+    trainglass_attach();
+    if (strcmp(scenario, "early-window") != 0)
+        wait_for_guest();
+    return run(scenario, steps);
 }

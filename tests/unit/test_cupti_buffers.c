@@ -87,6 +87,9 @@ static void when_all_are_lent_a_scrap_is_given_and_its_bytes_are_counted(void **
     assert_int_equal(buffers_lent(), BUFFERS_COUNT);
     scrap = borrow();
     assert_ptr_equal(borrow(), scrap);
+    scrap[100] = 1;
+    buffers_registered();
+    assert_int_equal(scrap[100], 0);
     for (unsigned i = 0; i < BUFFERS_COUNT; i++)
         assert_ptr_not_equal(scrap, all[i]);
     (void)buffers_scrapped();
@@ -116,6 +119,65 @@ static void what_is_not_ours_or_comes_back_twice_changes_nothing(void **state)
     buffers_give_back(&lent);
     buffers_complete(NULL, 0, buffer, BUFFER_BYTES, 8);
     assert_false(buffers_take(&lent));
+}
+
+static void
+what_another_profiler_swallowed_is_reclaimed_and_lent_elsewhere(void **state)
+{
+    (void)state;
+    uint8_t *swallowed = borrow(), *ours;
+    struct buffer_lent lent, none;
+
+    swallowed[0] = 7;
+    assert_false(buffers_reclaim(&lent));
+    buffers_registered();
+    ours = borrow();
+    assert_true(buffers_reclaim(&lent));
+    assert_ptr_equal(lent.bytes, swallowed);
+    assert_int_equal(lent.bytes[0], 7);
+    assert_int_equal(lent.valid_bytes, BUFFER_BYTES);
+    assert_false(buffers_reclaim(&none));
+    buffers_give_back(&lent);
+
+    /* Too late: its bytes are counted, and nothing of it is read. */
+    (void)buffers_scrapped();
+    buffers_complete(NULL, 0, swallowed, BUFFER_BYTES, 300);
+    assert_int_equal(buffers_scrapped(), 300);
+    assert_false(buffers_take(&none));
+    for (unsigned i = 0; i < BUFFERS_COUNT - 1; i++) {
+        uint8_t *next = borrow();
+
+        assert_ptr_not_equal(next, swallowed);
+        assert_int_equal(next[0], 0);
+        buffers_complete(NULL, 0, next, BUFFER_BYTES, 0);
+    }
+    buffers_complete(NULL, 0, ours, BUFFER_BYTES, 0);
+    assert_int_equal(buffers_lent(), 0);
+}
+
+static void all_of_them_may_be_swallowed_again_and_again(void **state)
+{
+    (void)state;
+    struct buffer_lent lent;
+
+    for (unsigned round = 0; round < 3 * BUFFER_PLACES; round++) {
+        for (unsigned i = 0; i < BUFFERS_COUNT; i++)
+            memset(borrow(), 0xff, BUFFER_BYTES);
+        buffers_registered();
+        for (unsigned i = 0; i < BUFFERS_COUNT; i++) {
+            assert_true(buffers_reclaim(&lent));
+            buffers_give_back(&lent);
+        }
+        for (unsigned i = 0; i < BUFFERS_COUNT; i++) {
+            uint8_t *next = borrow();
+
+            for (size_t at = 0; at < BUFFER_BYTES; at += 4096)
+                assert_int_equal(next[at], 0);
+            buffers_complete(NULL, 0, next, BUFFER_BYTES, 0);
+        }
+        while (buffers_take(&lent))
+            buffers_give_back(&lent);
+    }
 }
 
 static void *borrow_and_return(void *argument)
@@ -174,6 +236,9 @@ int main(void)
             when_all_are_lent_a_scrap_is_given_and_its_bytes_are_counted, open_pool),
         cmocka_unit_test_setup(what_is_not_ours_or_comes_back_twice_changes_nothing,
                                open_pool),
+        cmocka_unit_test_setup(
+            what_another_profiler_swallowed_is_reclaimed_and_lent_elsewhere, open_pool),
+        cmocka_unit_test_setup(all_of_them_may_be_swallowed_again_and_again, open_pool),
         cmocka_unit_test_setup(threads_never_share_a_buffer_that_is_read, open_pool),
     };
 

@@ -5,15 +5,30 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum buffer_state { BUFFER_FREE = 0, BUFFER_LENT = 1, BUFFER_FULL = 2 };
+#define PLACES ((size_t)BUFFERS_COUNT * BUFFER_PLACES)
+
+enum buffer_state {
+    BUFFER_FREE = 0,
+    BUFFER_LENT = 1,
+    BUFFER_BACK = 2, /* for a moment: whoever made it so is alone with it */
+    BUFFER_FULL = 3,
+    BUFFER_RECLAIMED = 4,
+};
+
+#define STATE_BITS 8u
+#define STATE_MASK 0xffu
 
 struct buffer {
-    _Atomic uint32_t state; /* enum buffer_state */
-    size_t valid_bytes;     /* holds in a full one */
-    uint64_t order;         /* likewise: when it came back */
+    _Atomic uint32_t state; /* enum buffer_state; a lent one's with its registration */
+    _Atomic uint32_t
+        place;          /* which of its places; our thread's, while it is not lent */
+    size_t valid_bytes; /* holds in a full one */
+    uint64_t order;     /* likewise: when it came back */
 };
 static struct buffer buffers[BUFFERS_COUNT];
-static uint8_t *memory; /* of all, then the scrap; written once, before any request */
+/* The places of all, then the scrap; written once, before any request. */
+static uint8_t *memory;
+static _Atomic uint32_t registration; /* counts; relaxed: kinds are off when it grows */
 static _Atomic uint64_t completed;
 static _Atomic uint64_t scrapped;
 static _Atomic uint32_t hint; /* where the next free one may be */
@@ -22,14 +37,31 @@ int buffers_open(void)
 {
     if (memory != NULL)
         return 0;
-    void *mapped =
-        mmap(NULL, (BUFFERS_COUNT + 1) * BUFFER_BYTES, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *mapped = mmap(NULL, (PLACES + 1) * BUFFER_BYTES, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (mapped == MAP_FAILED)
         return -ENOMEM;
     memory = mapped;
     return 0;
+}
+
+static uint32_t lent_now(void)
+{
+    return BUFFER_LENT | atomic_load_explicit(&registration, memory_order_relaxed)
+                             << STATE_BITS;
+}
+
+static bool is_lent(uint32_t state)
+{
+    return (state & STATE_MASK) == BUFFER_LENT;
+}
+
+static uint8_t *bytes_of(uint32_t index)
+{
+    uint32_t place = atomic_load_explicit(&buffers[index].place, memory_order_relaxed);
+
+    return memory + ((size_t)place * BUFFERS_COUNT + index) * BUFFER_BYTES;
 }
 
 void buffers_request(uint8_t **buffer, size_t *bytes, size_t *records_max)
@@ -44,14 +76,14 @@ void buffers_request(uint8_t **buffer, size_t *bytes, size_t *records_max)
         /* Acquire: pairs with the release in buffers_give_back(); the zeroes are there.
          */
         if (!atomic_compare_exchange_strong_explicit(&buffers[index].state, &state,
-                                                     BUFFER_LENT, memory_order_acquire,
+                                                     lent_now(), memory_order_acquire,
                                                      memory_order_relaxed))
             continue;
         atomic_store_explicit(&hint, index + 1, memory_order_relaxed);
-        *buffer = memory + index * BUFFER_BYTES;
+        *buffer = bytes_of(index);
         return;
     }
-    *buffer = memory + BUFFERS_COUNT * BUFFER_BYTES;
+    *buffer = memory + PLACES * BUFFER_BYTES;
 }
 
 /* Several may have it at once, and nobody reads it: whole words, whoever writes beside. */
@@ -67,22 +99,27 @@ void buffers_complete(void *context, uint32_t stream, uint8_t *buffer, size_t by
                       size_t valid_bytes)
 {
     /* Unsigned: what is not ours is far away. */
-    size_t at = (uintptr_t)buffer - (uintptr_t)memory, index = at / BUFFER_BYTES;
+    size_t at = (uintptr_t)buffer - (uintptr_t)memory, place = at / BUFFER_BYTES;
+    uint32_t index = (uint32_t)(place % BUFFERS_COUNT), state;
 
     (void)context, (void)stream, (void)bytes;
     uint64_t order = atomic_fetch_add_explicit(&completed, 1, memory_order_relaxed);
 
     if (valid_bytes > BUFFER_BYTES)
         valid_bytes = BUFFER_BYTES;
-    if (buffer == NULL || at % BUFFER_BYTES != 0 || index > BUFFERS_COUNT)
+    if (buffer == NULL || at % BUFFER_BYTES != 0 || place > PLACES)
         return;
-    if (index == BUFFERS_COUNT) {
+    if (place == PLACES || buffer != bytes_of(index)) {
         atomic_fetch_add_explicit(&scrapped, valid_bytes, memory_order_relaxed);
-        zero_scrap(buffer, valid_bytes); /* promised */
-        return;
+        if (place == PLACES)
+            zero_scrap(buffer, valid_bytes); /* promised */
+        return; /* else it was reclaimed, and comes too late */
     }
-    if (atomic_load_explicit(&buffers[index].state, memory_order_relaxed) !=
-        BUFFER_LENT)
+    /* Relaxed: what it holds is ordered by the next store. */
+    state = atomic_load_explicit(&buffers[index].state, memory_order_relaxed);
+    if (!is_lent(state) || !atomic_compare_exchange_strong_explicit(
+                               &buffers[index].state, &state, BUFFER_BACK,
+                               memory_order_relaxed, memory_order_relaxed))
         return; /* given back twice */
     buffers[index].valid_bytes = valid_bytes;
     buffers[index].order = order;
@@ -103,17 +140,55 @@ bool buffers_take(struct buffer_lent *lent)
     }
     if (found == BUFFERS_COUNT)
         return false;
-    *lent = (struct buffer_lent){found, memory + found * BUFFER_BYTES,
-                                 buffers[found].valid_bytes};
+    *lent = (struct buffer_lent){found, bytes_of(found), buffers[found].valid_bytes};
     return true;
+}
+
+/* The place that CUPTI may still write to loses its pages; the next one is zero. */
+static void move_on(const struct buffer_lent *lent)
+{
+    struct buffer *buffer = &buffers[lent->index];
+    uint32_t place = atomic_load_explicit(&buffer->place, memory_order_relaxed);
+
+    (void)madvise(lent->bytes, BUFFER_BYTES, MADV_DONTNEED);
+    atomic_store_explicit(&buffer->place, (place + 1) % BUFFER_PLACES,
+                          memory_order_relaxed);
 }
 
 void buffers_give_back(const struct buffer_lent *lent)
 {
-    memset(lent->bytes, 0, BUFFER_BYTES);
+    if (atomic_load_explicit(&buffers[lent->index].state, memory_order_relaxed) ==
+        BUFFER_RECLAIMED)
+        move_on(lent);
+    memset(bytes_of(lent->index), 0, BUFFER_BYTES);
     /* Release: pairs with the acquire in buffers_request(). */
     atomic_store_explicit(&buffers[lent->index].state, BUFFER_FREE,
                           memory_order_release);
+}
+
+void buffers_registered(void)
+{
+    /* Another profiler that was given it did not zero it. */
+    zero_scrap(memory + PLACES * BUFFER_BYTES, BUFFER_BYTES);
+    atomic_fetch_add_explicit(&registration, 1, memory_order_relaxed);
+}
+
+bool buffers_reclaim(struct buffer_lent *lent)
+{
+    for (uint32_t i = 0; i < BUFFERS_COUNT; i++) {
+        uint32_t state = atomic_load_explicit(&buffers[i].state, memory_order_relaxed);
+
+        /* Relaxed: who completes it at this moment finds it reclaimed, or we find it
+         * back. What is in it was written in calls that ended long ago. */
+        if (!is_lent(state) || state == lent_now() ||
+            !atomic_compare_exchange_strong_explicit(
+                &buffers[i].state, &state, BUFFER_RECLAIMED, memory_order_relaxed,
+                memory_order_relaxed))
+            continue;
+        *lent = (struct buffer_lent){i, bytes_of(i), BUFFER_BYTES};
+        return true;
+    }
+    return false;
 }
 
 uint64_t buffers_completed(void)
@@ -126,8 +201,7 @@ uint32_t buffers_lent(void)
     uint32_t lent = 0;
 
     for (uint32_t i = 0; i < BUFFERS_COUNT; i++)
-        lent += atomic_load_explicit(&buffers[i].state, memory_order_relaxed) ==
-                BUFFER_LENT;
+        lent += is_lent(atomic_load_explicit(&buffers[i].state, memory_order_relaxed));
     return lent;
 }
 

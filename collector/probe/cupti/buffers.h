@@ -7,6 +7,11 @@
  * The one rule: both callbacks run in somebody's CUDA call. They take no lock, allocate
  * nothing and answer at once. A request never gets NULL, which crashes CUPTI before
  * 12.9: when all are lent it gets a scrap buffer, whose content is counted and dropped.
+ *
+ * CUPTI gives a buffer to who is registered when it is complete: what it holds when
+ * another profiler registers goes to him, and he drops what he does not know. So what was
+ * lent before is taken back by ourselves, a while after we have registered again. CUPTI
+ * may hold it all the same: its place is then left alone, and the buffer gets a new one.
  */
 #ifndef PROBE_CUPTI_BUFFERS_H
 #define PROBE_CUPTI_BUFFERS_H
@@ -19,7 +24,8 @@
 
 #define BUFFERS_COUNT 64u
 /* One running kernel holds a whole buffer back, so they are small: 600 kernels. */
-#define BUFFER_BYTES ((size_t)128 * 1024)
+#define BUFFER_BYTES  ((size_t)128 * 1024)
+#define BUFFER_PLACES 4u /* of one buffer, in turn */
 
 struct buffer_lent {
     uint32_t index;
@@ -27,7 +33,7 @@ struct buffer_lent {
     size_t valid_bytes;
 };
 
-/* Maps the memory, once; 8 MiB that is touched as it is used. */
+/* Maps the memory, once; 8 MiB of it at a time are touched, as they are used. */
 MUST_CHECK int buffers_open(void);
 
 /* For cuptiActivityRegisterCallbacks. */
@@ -38,6 +44,12 @@ void buffers_complete(void *context, uint32_t stream, uint8_t *buffer, size_t by
 /* Our thread: the full buffer that was completed first; false when there is none. */
 bool buffers_take(struct buffer_lent *lent);
 void buffers_give_back(const struct buffer_lent *lent);
+
+/* Our thread: what is lent so far was lent before we registered (again). */
+void buffers_registered(void);
+/* Our thread: a buffer that was lent before buffers_registered() and never came back, to
+ * be read as a full one whose end nobody told; false when there is none. */
+bool buffers_reclaim(struct buffer_lent *lent);
 
 /* Buffers that came back since the start: a sign of life. */
 uint64_t buffers_completed(void);

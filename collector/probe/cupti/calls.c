@@ -118,19 +118,13 @@ int calls_enable(const struct calls *calls, const struct cupti_library *library,
     int first = CUPTI_OK;
 
     for (uint32_t row = 0; row < 2; row++) {
-        if (one[row] == NULL || library->callback_name == NULL) {
-            int error = (enable ? library->enable : library->disable)(kinds[row]);
+        int error = (enable ? library->enable : library->disable)(kinds[row]);
+        bool choose = enable && error == CUPTI_OK && one[row] != NULL;
 
-            first = first != CUPTI_OK ? first : error;
-            continue;
-        }
-        for (uint32_t call = 1; call < CALLS_MAX; call++) {
-            int error = CUPTI_OK;
-
-            if (calls->classes[row][call] > CALL_OTHER)
-                error = one[row](call, enable);
-            first = first != CUPTI_OK ? first : error;
-        }
+        first = first != CUPTI_OK ? first : error;
+        for (uint32_t call = 1; choose && call < CALLS_MAX; call++)
+            if (calls->classes[row][call] == CALL_OTHER)
+                (void)one[row](call, 0); /* recorded all the same, it is passed over */
     }
     return first;
 }

@@ -3,6 +3,11 @@
  * A training loop asks for the current device a hundred times a step; only calls that
  * launch, copy, wait, allocate or free are kept (the reduced set). From CUDA 12.5 on
  * the library is told so; before, it records all and we drop the rest.
+ *
+ * The one rule: the whole kind is turned on, then the rest is taken out, never the kept
+ * ones put in. Single calls that are put in record nothing once anybody has turned their
+ * kind off, as every profiler does at its end, or where a context was there before; and
+ * without a call's record its kernels have no correlation.
  */
 #ifndef PROBE_CUPTI_CALLS_H
 #define PROBE_CUPTI_CALLS_H
@@ -39,7 +44,7 @@ enum call_class calls_class(const struct calls *calls, uint32_t domain, uint32_t
 uint32_t calls_name(struct calls *calls, const struct cupti_library *library,
                     uint32_t domain, uint32_t call);
 
-/* Turns the kept calls' records on or off. Returns the first error. */
+/* Turns the kept calls' records on, or all of them off. Returns the first error. */
 int calls_enable(const struct calls *calls, const struct cupti_library *library,
                  bool enable);
 

@@ -47,7 +47,7 @@ unsigned drain_buffers(struct drain *drain, bool (*pause)(unsigned ms))
     unsigned buffers = 0;
     bool waits = true;
 
-    while (buffers_take(&lent)) {
+    while (buffers_take(&lent) || (drain->reclaims && buffers_reclaim(&lent))) {
         struct cupti_reader reader;
         struct cupti_record record;
 
@@ -65,6 +65,7 @@ unsigned drain_buffers(struct drain *drain, bool (*pause)(unsigned ms))
         buffers_give_back(&lent);
         buffers++;
     }
+    drain->reclaims = false;
     return buffers;
 }
 

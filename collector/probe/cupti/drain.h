@@ -14,6 +14,7 @@ struct drain {
     struct writer writer;
     struct cupti_skipped skipped; /* sums */
     uint64_t lost;                /* of any cause, told so far */
+    bool reclaims; /* the next time also what another profiler was given */
 };
 
 /* Learns the strides of the library, which answers. */

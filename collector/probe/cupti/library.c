@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define CUPTI_OLDEST 11
+#define CUPTI_NEWEST 14 /* one ahead of what there is */
+
 #define CUDA_SUCCESS         0
 #define CUDA_NOT_INITIALIZED 3
 
@@ -158,17 +161,15 @@ static int runtime_major(char *folder, size_t bytes)
 }
 
 /* Where packages and the toolkit put it, seen from the folder of the CUDA runtime. */
-static void *open_beside_runtime(char *path, size_t bytes, int *major)
+static void *open_beside_runtime(const char *runtime, int major, char *path,
+                                 size_t bytes)
 {
     static const char *const folders[] = {"", "../../cuda_cupti/lib/",
                                           "../extras/CUPTI/lib64/",
                                           "../../../extras/CUPTI/lib64/"};
-    char runtime[512], file[32];
+    char file[32];
 
-    *major = runtime_major(runtime, sizeof(runtime));
-    if (*major == 0)
-        return NULL;
-    file_name(*major, file, sizeof(file));
+    file_name(major, file, sizeof(file));
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
         int length = snprintf(path, bytes, "%s%s%s", runtime, folders[i], file);
         void *handle =
@@ -180,30 +181,55 @@ static void *open_beside_runtime(char *path, size_t bytes, int *major)
     return NULL;
 }
 
-static void *open_mapped(char *path, size_t bytes)
+/* The one that torch's Kineto calls: whatever else is mapped, with it we must share. */
+static void *open_of_torch(char *path, size_t bytes)
 {
-    static const char *const names[] = {"libcupti.so.14", "libcupti.so.13",
-                                        "libcupti.so.12", "libcupti.so.11.8"};
-    void *handle = NULL;
+    static const char *const names[] = {"libtorch_cpu.so", "libtorch_cuda.so"};
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && handle == NULL; i++)
-        handle = mapped(names[i], path, bytes);
-    return handle;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        void *torch = mapped(names[i], NULL, 0);
+        void *symbol = torch != NULL ? dlsym(torch, "cuptiActivityEnable") : NULL;
+        Dl_info info;
+
+        if (symbol != NULL && dladdr(symbol, &info) != 0 && info.dli_fname != NULL)
+            return mapped(info.dli_fname, path, bytes);
+    }
+    return NULL;
 }
 
-static void *open_any(char *path, size_t bytes)
+/* Of those that are mapped: the CUDA runtime's version, else the newest. */
+static void *open_mapped(int major, char *path, size_t bytes, unsigned *count)
 {
-    int major = 0;
+    char file[32];
+    int best = 0;
 
-    void *handle = open_mapped(path, bytes);
+    *count = 0;
+    for (int next = CUPTI_OLDEST; next <= CUPTI_NEWEST; next++) {
+        file_name(next, file, sizeof(file));
+        if (mapped(file, NULL, 0) == NULL)
+            continue;
+        ++*count;
+        best = best == major && best != 0 ? best : next;
+    }
+    file_name(best, file, sizeof(file));
+    return best != 0 ? mapped(file, path, bytes) : NULL;
+}
+
+static void *open_any(char *path, size_t bytes, unsigned *count)
+{
+    char runtime[512];
+    int major = runtime_major(runtime, sizeof(runtime));
+    void *known = open_mapped(major, path, bytes, count);
+    void *handle = open_of_torch(path, bytes);
 
     if (handle == NULL)
-        handle = open_beside_runtime(path, bytes, &major);
-
+        handle = known;
+    if (handle == NULL && major != 0)
+        handle = open_beside_runtime(runtime, major, path, bytes);
     if (handle != NULL)
         return handle;
     /* A CUPTI that is newer than its driver does not work; an older one does. */
-    for (int next = major != 0 ? major : driver_major(); next >= 11; next--) {
+    for (int next = major != 0 ? major : driver_major(); next >= CUPTI_OLDEST; next--) {
         file_name(next, path, bytes);
         handle = dlopen(path, RTLD_LAZY);
         if (handle != NULL || major != 0)
@@ -215,7 +241,7 @@ static void *open_any(char *path, size_t bytes)
 int cupti_library_open(struct cupti_library *library, const char **reason)
 {
     memset(library, 0, sizeof(*library));
-    void *handle = open_any(library->path, sizeof(library->path));
+    void *handle = open_any(library->path, sizeof(library->path), &library->copies);
     const struct {
         const char *symbol;
         void *to;

@@ -41,6 +41,7 @@ typedef void (*cupti_complete)(void *context, uint32_t stream, uint8_t *buffer,
 
 struct cupti_library {
     char path[512];
+    unsigned copies;  /* of any version that are mapped */
     uint32_t version; /* CUPTI_API_VERSION: 18 is 11.8, 130001 is 13.0 */
     /* All return enum cupti_result. */
     int (*get_version)(uint32_t *version);
@@ -81,9 +82,9 @@ MUST_CHECK bool cupti_driver_places(char *text, size_t bytes);
  * ready. False when it does not tell. */
 MUST_CHECK bool cupti_driver_multiprocessor(char *text, size_t bytes);
 
-/* Finds libcupti: mapped, else beside the CUDA runtime that is, else where the loader
- * looks, of the runtime's major version. 0, or -ENOENT and a sentence (static). The
- * driver is ready. */
+/* Finds libcupti: torch's, else one that is mapped, the CUDA runtime's version first,
+ * else beside that runtime, else where the loader looks, of its version. 0, or -ENOENT and
+ * a sentence (static). The driver is ready. */
 MUST_CHECK int cupti_library_open(struct cupti_library *library, const char **reason);
 
 #endif

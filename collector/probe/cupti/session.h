@@ -16,8 +16,8 @@
 
 #include <stdbool.h>
 
-/* The driver is being initialised, or may have been: starts the thread, once a process.
- * Any thread; returns at once. */
+/* The driver is being initialised: starts the thread, once a process; in a forked child
+ * too, where CUDA was not up before. Any thread; returns at once. */
 void cupti_start(void);
 
 /* The same where the driver may have been initialised before us, or will be without
@@ -28,5 +28,12 @@ void cupti_attach(void);
  * overlap. At the first one waits until CUPTI is let go, a third of a second at most;
  * the caller is about to start a profiler, not to train. Any thread. */
 void cupti_yield(bool begins);
+
+/* While CUDA is alive: what is in its buffers is told, at most half a second long; then
+ * no call of ours is in CUPTI any more. Twice is fine; at exit it comes by itself. */
+void cupti_leave(void);
+
+/* The thread: host.c starts it. */
+void *session_run(void *unused);
 
 #endif

@@ -62,7 +62,8 @@ void state_detail(const struct cupti_library *library, unsigned kinds_known,
 {
     const char *slash = strrchr(library->path, '/');
 
-    (void)snprintf(text, bytes, "%.80s, API %u, %u kinds known, stamps by %s",
-                   slash != NULL ? slash + 1 : library->path, library->version,
-                   kinds_known, clock);
+    (void)snprintf(text, bytes, "%.80s%s, API %u, %u kinds known, stamps by %s",
+                   slash != NULL ? slash + 1 : library->path,
+                   library->copies > 1 ? " (another one is loaded too)" : "",
+                   library->version, kinds_known, clock);
 }

@@ -139,6 +139,13 @@ static void rank_is(int32_t rank, int32_t local_rank, int32_t world_size)
         decide_ranks();
 }
 
+/* Python's exit comes before that of C, where CUDA may be half gone. */
+static void end(int code)
+{
+    cupti_leave();
+    probe_end(code);
+}
+
 static const struct trainglass_python table = {
     .bytes = sizeof(table),
     .major = TRAINGLASS_PYTHON_MAJOR,
@@ -148,7 +155,7 @@ static const struct trainglass_python table = {
     .session = probe_session,
     .path = probe_path,
     .role = probe_role,
-    .end = probe_end,
+    .end = end,
     .mark = mark,
     .range_push = range_push,
     .range_pop = range_pop,

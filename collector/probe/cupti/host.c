@@ -1,0 +1,116 @@
+/* The application's side of the CUPTI thread: what runs on threads that are not ours. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "probe/cupti/library.h"
+#include "probe/cupti/session.h"
+#include "probe/cupti/state.h"
+#include "probe/cupti/words.h"
+
+#define YIELD_WAIT_MS 300u
+#define LEAVE_WAIT_MS 500u
+#define HURRIES       400u
+
+static _Atomic uint32_t tried; /* pid of who last started a thread; 0 nobody */
+static pthread_t thread;
+
+static bool has_thread(void)
+{
+    uint32_t pid = atomic_load_explicit(&cupti_words.owner, memory_order_relaxed);
+
+    return pid != 0 && pid == (uint32_t)getpid(); /* a forked child has none */
+}
+
+void cupti_leave(void)
+{
+    static _Atomic uint32_t left; /* pid of who has waited for it */
+    int saved_errno = errno;
+
+    if (has_thread() && !pthread_equal(pthread_self(), thread) &&
+        atomic_exchange_explicit(&left, (uint32_t)getpid(), memory_order_relaxed) !=
+            (uint32_t)getpid()) {
+        atomic_store_explicit(&cupti_words.leaving, 1, memory_order_relaxed);
+        atomic_store_explicit(&cupti_words.let_go, 0, memory_order_relaxed);
+        words_wish();
+        words_wait_let_go(LEAVE_WAIT_MS);
+    }
+    errno = saved_errno;
+}
+
+static void start_thread(void)
+{
+    pthread_attr_t attributes;
+    sigset_t all, before;
+
+    atomic_store_explicit(&cupti_words.owner, (uint32_t)getpid(), memory_order_relaxed);
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are not for us */
+    (void)pthread_attr_init(&attributes);
+    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &attributes, session_run, NULL) != 0) {
+        atomic_store_explicit(&cupti_words.owner, 0, memory_order_relaxed);
+        state_say(WIRE_STATE_UNAVAILABLE, "no thread could be started for it", NULL);
+    } else {
+        (void)atexit(cupti_leave);
+    }
+    (void)pthread_attr_destroy(&attributes);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void cupti_start(void)
+{
+    int saved_errno = errno;
+    uint32_t pid = (uint32_t)getpid();
+
+    atomic_store_explicit(&cupti_words.hurry, HURRIES, memory_order_relaxed);
+    uint32_t before = atomic_exchange_explicit(&tried, pid, memory_order_relaxed);
+
+    /* A child that was forked before CUDA was up has no thread, and may use CUDA. One
+     * that was forked later cannot, and must not touch CUPTI. */
+    if (before == pid ||
+        (before != 0 &&
+         atomic_load_explicit(&cupti_words.arrived, memory_order_relaxed) != 0))
+        words_wish();
+    else
+        start_thread();
+    errno = saved_errno;
+}
+
+void cupti_attach(void)
+{
+    int saved_errno = errno;
+
+    if (atomic_load_explicit(&tried, memory_order_relaxed) == 0 &&
+        (cupti_driver_state() != CUPTI_DRIVER_ABSENT ||
+         access("/dev/nvidiactl", F_OK) == 0))
+        cupti_start();
+    errno = saved_errno;
+}
+
+void cupti_yield(bool begins)
+{
+    int saved_errno = errno;
+
+    if (begins) {
+        atomic_store_explicit(&cupti_words.yielded, 1, memory_order_relaxed);
+        atomic_fetch_add(&cupti_words.yields, 1); /* pairs with words_go_in() */
+        if (has_thread()) {
+            words_wish();
+            words_wait_let_go(YIELD_WAIT_MS);
+        }
+    } else {
+        uint32_t before =
+            atomic_load_explicit(&cupti_words.yields, memory_order_relaxed);
+
+        while (before > 0 && !atomic_compare_exchange_weak_explicit(
+                                 &cupti_words.yields, &before, before - 1,
+                                 memory_order_acq_rel, memory_order_relaxed))
+            ;
+        words_wish();
+    }
+    errno = saved_errno;
+}
