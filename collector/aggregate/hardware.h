@@ -15,6 +15,7 @@
 
 #define HARDWARE_DEVICES   32u   /* more are counted */
 #define HARDWARE_POINTS    3600u /* an hour: 350 KB a device */
+#define HARDWARE_INSTANCES 8u    /* of one device; NVML has 7 at most */
 #define HARDWARE_PROCESSES 64u   /* of one device; with more none is told apart */
 
 /* Why the clocks are not higher: the bits are NVML's own, nvmlClocksEventReason* in nvml.h
@@ -51,6 +52,13 @@ struct hardware_process {
     double bytes; /* NaN unknown */
 };
 
+/* A part of a GPU under MIG: a device of its own for who computes, but not for who asks for
+ * power, clocks and use, which only the whole has. */
+struct hardware_instance {
+    char name[96], uuid[96];
+    double total_bytes, used_bytes; /* NaN unknown */
+};
+
 struct hardware_device {
     struct hardware_place place;
     bool place_known, mig;
@@ -66,6 +74,8 @@ struct hardware_device {
     struct hardware_process processes[HARDWARE_PROCESSES];
     uint32_t process_count;
     bool processes_known;
+    struct hardware_instance instances[HARDWARE_INSTANCES];
+    uint32_t instance_count;       /* 0 without MIG */
     struct hardware_sample sample; /* the newest */
 };
 

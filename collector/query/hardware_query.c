@@ -87,6 +87,12 @@ static void fill_row(struct arena *arena, const struct hardware_device *device,
         row->now[i] = row->mean[i] = UNKNOWN;
     if (current)
         sample_values(&device->sample, row->now);
+    row->instances = arena_new(arena, device->instance_count, sizeof(*row->instances));
+    if (row->instances == NULL)
+        return;
+    row->instance_count = device->instance_count;
+    memcpy(row->instances, device->instances,
+           device->instance_count * sizeof(*row->instances));
 }
 
 static int fill_rows(struct arena *arena, const struct hardware *hardware,
@@ -272,6 +278,8 @@ static void sum_energy(const struct pick *pick, const struct stretch *stretch,
                stretch->zero_ns;
     row->energy_j = energy;
     row->energy_span_ns = (double)(range[1] - range[0]);
+    if (stretch->device->mig)
+        return;
     count_work(pick, range, &steps, &samples);
     if (steps > 0)
         row->joules_per_step = energy / steps;

@@ -35,8 +35,8 @@ struct hardware_row {
     const char
         *device; /* "cuda:0" in the selected process; NULL: not its, or unknown */
     const char *name, *uuid, *pci;
-    uint32_t index; /* as nvidia-smi counts */
-    bool mig;
+    uint32_t index;     /* as nvidia-smi counts */
+    bool mig;           /* the figures are of the whole GPU, not of an instance */
     const char *reason; /* why it tells nothing; "" it does */
     double total_bytes, power_limit_w, sm_max_mhz, memory_max_mhz;
     double pcie_generation, pcie_width, ecc_corrected, ecc_uncorrected, xids;
@@ -52,10 +52,13 @@ struct hardware_row {
     /* Of device memory: the selected session's, and that of other processes. */
     double job_bytes, other_bytes;
     const char *processes_reason; /* why these are not known; "" they are */
-    /* In the window, validation and pauses too. */
+    /* In the window, validation and pauses too. Nothing by step where others may have a
+     * part of the same GPU. */
     double energy_j, energy_span_ns, joules_per_step, samples_per_joule;
     struct hardware_point *points;
     uint32_t point_count;
+    struct hardware_instance *instances; /* under MIG */
+    uint32_t instance_count;
 };
 
 struct hardware_answer {

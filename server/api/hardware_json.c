@@ -77,6 +77,21 @@ static void add_faults(cJSON *part, const struct hardware_row *row)
     json_stamp(part, "last_xid_ms", row->last_xid_ns);
 }
 
+static void add_instances(cJSON *part, const struct hardware_row *row)
+{
+    cJSON *list = cJSON_AddArrayToObject(part, "instances");
+
+    for (uint32_t i = 0; i < row->instance_count; i++) {
+        cJSON *one = cJSON_CreateObject();
+
+        json_text(one, "name", row->instances[i].name);
+        json_text(one, "uuid", row->instances[i].uuid);
+        json_number(one, "total_bytes", row->instances[i].total_bytes);
+        json_number(one, "used_bytes", row->instances[i].used_bytes);
+        cJSON_AddItemToArray(list, one);
+    }
+}
+
 static cJSON *row_json(const struct hardware_row *row)
 {
     cJSON *part = cJSON_CreateObject(), *list;
@@ -87,6 +102,7 @@ static cJSON *row_json(const struct hardware_row *row)
     json_text(part, "uuid", row->uuid);
     json_text(part, "pci", row->pci);
     cJSON_AddBoolToObject(part, "mig", row->mig);
+    add_instances(part, row);
     json_text(part, "reason", row->reason);
     add_limits(part, row);
     add_now(part, row);

@@ -164,13 +164,39 @@ class MetersTest(TrainglassTest):
             self.assertIsNone(device[key], key)
         self.end()
 
-    def test_mig_is_said(self):
-        self.tell(mig=1)
+    def test_mig_is_said_and_its_instances_are_told_apart(self):
+        self.tell(mig=2)
         self.job()
-        device = self.first(lambda d: d["points"], "a sample")
+        device = self.first(lambda d: d["energy_j"] and d["now"]["power_w"], "two samples")
         self.assertTrue(device["mig"])
         self.assertIsNone(device["now"]["busy_share"])
         self.assertEqual(device["now"]["power_w"], 412)
+        self.assertEqual(
+            [(one["name"], one["uuid"], one["used_bytes"], one["total_bytes"])
+             for one in device["instances"]],
+            [("Fake GPU MIG 1g.10gb", f"MIG-fake-0-{n}", 2 * GIB, 10 * GIB) for n in (1, 3)])
+        # Others may have a part of the same GPU: its power is nobody's alone.
+        self.assertIsNone(device["joules_per_step"])
+        self.assertIsNone(self.hardware()["joules_per_step"])
+        self.end()
+
+    def test_doctor_tells_mig_instances(self):
+        self.tell(devices=2, mig=3)
+        told = self.trainglass("doctor", env=self.library()).stdout
+        self.assertIn("MIG is on on 2, with 6 instances", told)
+
+    def test_one_of_eight_devices_that_is_lost_leaves_seven(self):
+        self.tell(devices=8)
+        self.job(FAKE_CUDA_DEVICES="8")
+        self.until_hardware(lambda t: sum(bool(d["points"]) for d in t["devices"]) == 8,
+                            "eight devices")
+        self.tell(devices=8, lost=1, xid=79)
+        device = self.first(lambda d: d["reason"] and d["xid_count"], "the loss")
+        self.assertIn("fallen off the bus", device["reason"])
+        self.assertEqual((device["device"], device["last_xid"]), ("cuda:0", 79))
+        others = self.hardware()["devices"][1:]
+        self.assertEqual([d["now"]["power_w"] for d in others], 7 * [412])
+        self.assertEqual([d["device"] for d in others], [f"cuda:{n}" for n in range(1, 8)])
         self.end()
 
     def test_a_device_that_is_lost_says_so_and_keeps_its_past(self):

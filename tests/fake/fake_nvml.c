@@ -4,7 +4,7 @@
  *
  *   devices=n      GPUs (1)                      init=n        nvmlInit_v2 returns n
  *   unsupported=1  no optional call works        hang=1        calls do not return
- *   lost=n         GPU n - 1 is off the bus      mig=1         MIG is on
+ *   lost=n         GPU n - 1 is off the bus      mig=n         MIG is on, n instances
  *   slowed=n       reasons of the clocks         xid=n         one event of Xid n
  *   pid=n          a process with 30 GiB, beside pid 1 with 5
  */
@@ -37,11 +37,24 @@ static uint64_t told(const char *name, uint64_t otherwise)
     return value;
 }
 
-static char places[DEVICES];
+#define PARTS 8 /* the device itself, and then its instances */
+
+static char places[DEVICES][PARTS];
+
+static uint32_t at(struct nvml_device *device)
+{
+    return (uint32_t)((char *)device - &places[0][0]);
+}
 
 static uint32_t number(struct nvml_device *device)
 {
-    return (uint32_t)((char *)device - places);
+    return at(device) / PARTS;
+}
+
+/* 1 for the first instance; 0 for a device. */
+static uint32_t part(struct nvml_device *device)
+{
+    return at(device) % PARTS;
 }
 
 /* What each call to a device begins with. */
@@ -76,6 +89,10 @@ EXPORT int nvmlDeviceGetUUID(struct nvml_device *device, char *text, uint32_t by
 EXPORT int nvmlDeviceGetPciInfo_v3(struct nvml_device *device, struct nvml_pci *pci);
 EXPORT int nvmlDeviceGetMigMode(struct nvml_device *device, uint32_t *now,
                                 uint32_t *then);
+EXPORT int nvmlDeviceGetMaxMigDeviceCount(struct nvml_device *device, uint32_t *most);
+EXPORT int nvmlDeviceGetMigDeviceHandleByIndex(struct nvml_device *device,
+                                               uint32_t index,
+                                               struct nvml_device **instance);
 EXPORT int nvmlDeviceGetUtilizationRates(struct nvml_device *device,
                                          struct nvml_utilization *used);
 EXPORT int nvmlDeviceGetMemoryInfo(struct nvml_device *device,
@@ -139,19 +156,22 @@ int nvmlDeviceGetCount_v2(uint32_t *count)
 
 int nvmlDeviceGetHandleByIndex_v2(uint32_t index, struct nvml_device **device)
 {
-    *device = (struct nvml_device *)(void *)&places[index % DEVICES];
+    *device = (struct nvml_device *)(void *)places[index % DEVICES];
     return NVML_OK;
 }
 
 int nvmlDeviceGetName(struct nvml_device *device, char *text, uint32_t bytes)
 {
-    snprintf(text, bytes, "Fake GPU");
+    snprintf(text, bytes, part(device) != 0 ? "Fake GPU MIG 1g.10gb" : "Fake GPU");
     return enter(device, 0);
 }
 
 int nvmlDeviceGetUUID(struct nvml_device *device, char *text, uint32_t bytes)
 {
-    snprintf(text, bytes, "GPU-fake-%u", number(device));
+    if (part(device) != 0)
+        snprintf(text, bytes, "MIG-fake-%u-%u", number(device), part(device));
+    else
+        snprintf(text, bytes, "GPU-fake-%u", number(device));
     return enter(device, 0);
 }
 
@@ -164,8 +184,26 @@ int nvmlDeviceGetPciInfo_v3(struct nvml_device *device, struct nvml_pci *pci)
 
 int nvmlDeviceGetMigMode(struct nvml_device *device, uint32_t *now, uint32_t *then)
 {
-    *now = *then = (uint32_t)told("mig", 0);
+    *now = *then = told("mig", 0) != 0;
     return enter(device, 1);
+}
+
+int nvmlDeviceGetMaxMigDeviceCount(struct nvml_device *device, uint32_t *most)
+{
+    *most = PARTS - 1;
+    return enter(device, 1);
+}
+
+/* The second place is free: instances come and go. */
+int nvmlDeviceGetMigDeviceHandleByIndex(struct nvml_device *device, uint32_t index,
+                                        struct nvml_device **instance)
+{
+    uint64_t there = told("mig", 0);
+
+    if (index >= PARTS - 1 || index == 1 || index >= there + (index > 1))
+        return NVML_NOT_FOUND;
+    *instance = (struct nvml_device *)(void *)&places[number(device)][1 + index];
+    return NVML_OK;
 }
 
 int nvmlDeviceGetUtilizationRates(struct nvml_device *device,
@@ -177,7 +215,10 @@ int nvmlDeviceGetUtilizationRates(struct nvml_device *device,
 
 int nvmlDeviceGetMemoryInfo(struct nvml_device *device, struct nvml_memory *memory)
 {
-    *memory = (struct nvml_memory){80 * GIB, 44 * GIB, 36 * GIB};
+    if (part(device) != 0)
+        *memory = (struct nvml_memory){10 * GIB, 8 * GIB, 2 * GIB};
+    else
+        *memory = (struct nvml_memory){80 * GIB, 44 * GIB, 36 * GIB};
     return enter(device, 1);
 }
 

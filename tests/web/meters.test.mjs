@@ -26,6 +26,14 @@ test("a lost device, faults and MIG stand in the folded line", () => {
   assert.match(meter_line(device({ last_xid: 79, xid_count: 1, ecc_uncorrected: 2, mig: true })), /2 memory errors not corrected, Xid 79 \(1 seen\), MIG/);
 });
 
+test("under MIG the instances are told apart, and the whole GPU's power is not the job's", () => {
+  const shared = device({ mig: true, joules_per_step: null, instances: [
+    { name: "Fake GPU MIG 1g.10gb", uuid: "MIG-1", used_bytes: 2 * 2 ** 30, total_bytes: 10 * 2 ** 30 }, { name: "", uuid: "MIG-3", used_bytes: null, total_bytes: null }] });
+  assert.match(meter_line(shared), /MIG: of the whole GPU, not of one of its 2 instances$/);
+  assert.deepEqual(meter_figures(shared).filter(([name]) => name.includes("MIG")), [["Fake GPU MIG 1g.10gb", "2.00 GiB of 10.0 GiB"]]);
+  assert.deepEqual(energy_facts({ hardware: { devices: [shared], joules_per_step: null } }), []);
+});
+
 test("the job's own devices are shown, else those of the machine by their numbers there", () => {
   const answer = { hardware: { devices: [device({ device: null, index: 0 }), device()] } };
   assert.deepEqual(meters_of(answer).map(meter_name), ["GPU 0"]);

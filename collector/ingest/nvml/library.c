@@ -35,6 +35,8 @@ static const struct {
     {MEMBER(uuid), {"nvmlDeviceGetUUID"}},
     {MEMBER(pci), {"nvmlDeviceGetPciInfo_v3"}},
     {MEMBER(mig_mode), {"nvmlDeviceGetMigMode"}},
+    {MEMBER(instances), {"nvmlDeviceGetMaxMigDeviceCount"}},
+    {MEMBER(instance), {"nvmlDeviceGetMigDeviceHandleByIndex"}},
     {MEMBER(utilization), {"nvmlDeviceGetUtilizationRates"}},
     {MEMBER(memory), {"nvmlDeviceGetMemoryInfo"}},
     {MEMBER(processes),

@@ -21,6 +21,9 @@ struct nvml_library {
     int (*uuid)(struct nvml_device *, char *text, uint32_t bytes);
     int (*pci)(struct nvml_device *, struct nvml_pci *pci);
     int (*mig_mode)(struct nvml_device *, uint32_t *current, uint32_t *pending);
+    int (*instances)(struct nvml_device *, uint32_t *most);
+    int (*instance)(struct nvml_device *, uint32_t index,
+                    struct nvml_device **instance);
     int (*utilization)(struct nvml_device *, struct nvml_utilization *percent);
     int (*memory)(struct nvml_device *, struct nvml_memory *bytes);
     int (*processes)(struct nvml_device *, uint32_t *count, void *processes);

@@ -71,6 +71,18 @@ static bool field_number(const struct nvml_field *field, uint64_t *number)
 
 /* ---- what does not change ---------------------------------------------------------- */
 
+/* Name and UUID of a device or an instance; "" unknown. */
+static void read_names(struct look *look, char *name, char *uuid, uint32_t bytes)
+{
+    const struct nvml_library *library = look->library;
+
+    if (library->name == NULL || !ok(look, library->name(look->handle, name, bytes)))
+        name[0] = '\0';
+    if (library->uuid == NULL || !ok(look, library->uuid(look->handle, uuid, bytes)))
+        uuid[0] = '\0';
+    name[bytes - 1] = uuid[bytes - 1] = '\0';
+}
+
 static void read_facts(struct look *look)
 {
     const struct nvml_library *library = look->library;
@@ -78,14 +90,7 @@ static void read_facts(struct look *look)
     struct nvml_pci pci = {0};
     uint32_t mig = 0, pending = 0;
 
-    if (library->name == NULL ||
-        !ok(look, library->name(look->handle, device->name, sizeof(device->name))))
-        device->name[0] = '\0';
-    if (library->uuid == NULL ||
-        !ok(look, library->uuid(look->handle, device->uuid, sizeof(device->uuid))))
-        device->uuid[0] = '\0';
-    device->name[sizeof(device->name) - 1] = '\0';
-    device->uuid[sizeof(device->uuid) - 1] = '\0';
+    read_names(look, device->name, device->uuid, sizeof(device->name));
     device->place_known =
         library->pci != NULL && ok(look, library->pci(look->handle, &pci));
     /* Without a place of its own its number tells it from the others. */
@@ -190,6 +195,34 @@ static void read_memory(struct look *look)
     look->device->sample.used_bytes = known ? (double)memory.used : UNKNOWN;
 }
 
+/* Made and destroyed while we look: their places have gaps. */
+static void read_instances(struct look *look)
+{
+    const struct nvml_library *library = look->library;
+    struct hardware_device *device = look->device;
+    uint32_t most = 0;
+
+    device->instance_count = 0;
+    if (!device->mig || library->instances == NULL || library->instance == NULL ||
+        !ok(look, library->instances(look->handle, &most)))
+        return;
+    for (uint32_t i = 0; i < most && device->instance_count < HARDWARE_INSTANCES; i++) {
+        struct hardware_instance *one = &device->instances[device->instance_count];
+        struct look part = {library, NULL, device, 0};
+        struct nvml_memory memory;
+
+        if (library->instance(look->handle, i, &part.handle) != NVML_OK)
+            continue;
+        read_names(&part, one->name, one->uuid, sizeof(one->name));
+        bool known =
+            library->memory != NULL && library->memory(part.handle, &memory) == NVML_OK;
+
+        one->total_bytes = known ? (double)memory.total : UNKNOWN;
+        one->used_bytes = known ? (double)memory.used : UNKNOWN;
+        device->instance_count++;
+    }
+}
+
 static double read_ecc(struct look *look, int error)
 {
     uint64_t count = 0;
@@ -270,6 +303,7 @@ static void read_device(struct nvml_reader *reader, struct look *look)
     read_memory(look);
     read_links(reader, look);
     read_processes(look);
+    read_instances(look);
     device->power_limit_w = ask(look, library->power_limit_mw, 1e-3);
     device->sm_max_mhz = ask_of(look, library->max_clock_mhz, NVML_CLOCK_SM, 1);
     device->memory_max_mhz = ask_of(look, library->max_clock_mhz, NVML_CLOCK_MEMORY, 1);

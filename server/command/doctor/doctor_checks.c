@@ -241,7 +241,7 @@ static void look_meters(const struct doctor *doctor, struct diagnosis *diagnosis
     static struct hardware_reading reading;
     struct nvml *nvml = nvml_start();
     bool answered = nvml != NULL && nvml_wait(nvml, &reading, NVML_PATIENCE_MS);
-    bool mig = false;
+    uint32_t mig = 0, instances = 0;
 
     (void)doctor;
     nvml_stop(nvml);
@@ -250,16 +250,19 @@ static void look_meters(const struct doctor *doctor, struct diagnosis *diagnosis
                    "the NVIDIA driver does not answer");
         return;
     }
-    for (uint32_t i = 0; i < reading.device_count; i++)
-        mig |= reading.devices[i].mig;
+    for (uint32_t i = 0; i < reading.device_count; i++) {
+        mig += reading.devices[i].mig;
+        instances += reading.devices[i].instance_count;
+    }
     if (reading.state != WIRE_STATE_ACTIVE)
         doctor_say(diagnosis, DOCTOR_LIMITED, "", "%s", reading.reason);
-    else if (mig)
+    else if (mig > 0)
         doctor_say(
             diagnosis, DOCTOR_LIMITED, "",
-            "%u GPUs, driver %s; MIG is on: power, clocks and memory are those of "
-            "whole GPUs, not of an instance",
-            reading.device_count, reading.driver);
+            "%u x %s, driver %s; MIG is on on %u, with %u instances: an instance tells "
+            "its memory, power and clocks are those of the whole GPU",
+            reading.device_count, reading.devices[0].name, reading.driver, mig,
+            instances);
     else
         doctor_say(diagnosis, DOCTOR_OK, "", "%u x %s, driver %s", reading.device_count,
                    reading.devices[0].name, reading.driver);

@@ -54,6 +54,7 @@ export function meter_figures(device) {
   push(device.ecc_uncorrected, "not corrected", () => count(device.ecc_uncorrected));
   push(device.last_xid, "last Xid", () => `${device.last_xid} (${count(device.xid_count)} seen)`);
   if (device.pci) out.push(["PCI bus", device.pci]);
+  for (const one of device.instances ?? []) push(one.used_bytes, one.name || one.uuid, () => size(one.used_bytes) + of_total(one.total_bytes, size));
   return out;
 }
 
@@ -66,13 +67,14 @@ export function meter_line(device) {
   if (figures.has("energy per step")) parts.push(`${figures.get("energy per step")} a step`);
   if (device.ecc_uncorrected > 0) parts.push(`${count(device.ecc_uncorrected)} memory errors not corrected`);
   if (figures.has("last Xid")) parts.push(`Xid ${figures.get("last Xid")}`);
-  if (device.mig) parts.push("MIG: of the whole GPU, not of an instance");
+  if (device.mig) parts.push(`MIG: of the whole GPU, not of ${device.instances?.length > 1 ? `one of its ${count(device.instances.length)} instances` : "an instance"}`);
   return parts.join(", ");
 }
 
 /** Power and energy of all own devices for the headline's facts; nothing where one is not known. */
 export function energy_facts(answer) {
   const own = (answer?.hardware?.devices ?? []).filter((device) => device.device !== null), out = [];
+  if (own.some((device) => device.mig)) return out; // what is told is of others too
   const sum = (value) => own.reduce((total, device) => total + (known(value(device)) ? value(device) : NaN), 0);
   const power = sum((device) => device.now?.power_w), limit = sum((device) => device.power_limit_w);
   if (own.length > 0 && known(power)) out.push([own.length > 1 ? "GPUs' power" : "GPU power", number(power), known(limit) ? ` of ${number(limit)} W` : " W"]);
