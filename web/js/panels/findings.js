@@ -1,7 +1,7 @@
 // What to fix first: each finding with its price, its evidence, one line of advice. They change
 // places at most every 5 s, and never under the pointer or the focus.
 
-import { count, decimals, figure, known, number, percent } from "../model/format.js";
+import { count, decimals, figure, known, number, percent, time_unit } from "../model/format.js";
 import { session_of } from "../model/store.js";
 import { address, questions } from "../net/api.js";
 import { $, announce, el, keyed, set_hidden, set_text, with_code } from "../ui/dom.js";
@@ -113,8 +113,9 @@ function update(node, finding, { step_ms, top, places }) {
 export function what_if_text(told) {
   const { title, step_ms_low: low, step_ms_high: high } = told?.what_if?.[0] ?? {};
   if (!title || !known(low) || !known(high)) return "";
-  const [from, to] = [number(low, decimals(high)), number(high)];
-  return `${title}, a step would take ${from === to ? to : `${from} to ${to}`} ms.`;
+  const { unit, scale } = time_unit(high), places = decimals(high * scale);
+  const [from, to] = [low, high].map((ms) => number(ms * scale, places));
+  return `${title}, a step would take ${from === to ? to : `${from} to ${to}`} ${unit}.`;
 }
 
 function empty_text(state) {

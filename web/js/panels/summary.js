@@ -55,7 +55,8 @@ function lede_parts(state, session, now_unix_ms) {
   if (known(at)) parts.push(`${parts.length > 0 ? " at" : "At"} ${clock(at)}, ${age(now_unix_ms - at)} ago`);
   if (parts.length > 0) parts.push(". ");
   const unseen = session.state === "crashed" && !end; // the reason says no more than the headline
-  const cause = end?.cause || (unseen ? "How it ended was not seen: nothing that watched it outlived it." : session.reason);
+  const told = known(end?.signal) || known(end?.exit_code); // then the reason says no more either
+  const cause = end?.cause || (unseen ? "How it ended was not seen: nothing that watched it outlived it." : told ? "" : session.reason);
   if (cause) parts.push(end?.cause && end.certain === false && !/likely/i.test(cause) ? `Most likely: ${cause}` : cause);
   return parts;
 }
@@ -216,7 +217,7 @@ function render_ruler(state, hidden, actions) {
   fill_track("gpu", "GPU 0", "sums, same scale", on_gpu, total, actions);
   const ticks = total > 0 ? [...ruler_ticks(total, host.lastElementChild.clientWidth || 800), total] : [];
   keyed(host.lastElementChild, ticks.map((ms, i) => ({ ms, last: i === ticks.length - 1 })), (tick) => (tick.last ? "end" : tick.ms), () => el("span"), (node, tick) => {
-    set_text(node, tick.last ? duration_text(tick.ms) : number(tick.ms * time_unit(total).scale, step_places(time_unit(total).scale * ticks[1])));
+    set_text(node, tick.last ? duration_text(tick.ms) : tick.ms === 0 ? "0" : number(tick.ms * time_unit(total).scale, step_places(time_unit(total).scale * ticks[1])));
     node.style.left = `${(100 * tick.ms) / total}%`;
   });
   const now = `${document.body.clientWidth} ${parts.map((p) => p.ms.toFixed(2))} ${on_gpu.map((p) => p.ms.toFixed(2))}`;

@@ -64,7 +64,7 @@ function options(shared) {
 }
 
 function label(shared, value, last) {
-  const text = number(value, step_places(shared.axis.step));
+  const text = value === 0 ? "0" : number(value, step_places(shared.axis.step));
   return last ? `${text} ${shared.unit}` : text;
 }
 

@@ -17,6 +17,7 @@ export const IDLE_LABELS = {
 export const IDLE_TOKENS = { data: "data", sync: "sync", launch: "idle", copy: "copy", alloc: "allocated", collective: "communication", python: "host", unknown: "other" };
 const SLOW_FACTOR = 2;
 const MOST_DOTS = 24;
+const SPARSE_PIXELS = 12; // a step; wider, the line itself passes beside its dots
 const UNMARKED = new Set(["lost", "epoch", "validation", "gc"]); // drawn otherwise, or too many
 const AREA_BINS = 120; // calm to the eye; the step lane keeps every spike
 
@@ -80,7 +81,7 @@ function step_marks(view, rows, median, scale) {
   }
   const rug = rows.filter((row) => row.full).map((row) => row.t);
   const marked = (view.marked?.times ?? []).filter((t) => t >= view.range.from && t <= view.range.to);
-  return { dots, ticks, rug, marked, slow: slow.length };
+  return { dots, ticks, rug, marked, sparse: rows.length < view.width / SPARSE_PIXELS };
 }
 
 const time_unit_of = (view) => view.unit.unit;
@@ -237,7 +238,7 @@ export function gpu_lane(device, index) {
     styles: ["data", "sync", "idle", "copy", "communication", "compute"].map((token) => ({ token, fill: "stack", alpha: 1 })),
     draw(view) {
       const rows = within(rows_of(view), view.range);
-      const all = mean_bins(rows_of(view), gpu_keys, { ...view.range, bins: Math.min(AREA_BINS, view.width / 4), gap: hole_ms(rows, view.range) });
+      const all = mean_bins(rows_of(view), gpu_keys, { ...view.range, bins: Math.min(AREA_BINS, view.width / 4), gap: hole_ms(rows, view.range, median_of(view)) });
       view.order = idle_order((key) => all.values[gpu_keys.indexOf(key)].reduce((sum, share) => sum + (share ?? 0), 0));
       const bins = band_bins(all, view.order);
       return { lines: from_start(stack(bins, 100), view.series.steps, view.range), tokens: gpu_tokens(view.order), axis: { top: 100, step: 50 }, unit: "%", marks: { reason: bins.x.length === 0 ? view.series.gpu_reason : null } };
@@ -296,7 +297,7 @@ const memory = {
     view.unit = memory_unit(view_top);
     const levels = memory_levels(device, host, host_top, view_top, view.unit);
     const { unit, scale } = view.unit;
-    const options = { ...view.range, width: view.width / 4, gap: hole_ms(seen.length > host_seen.length ? seen : host_seen, view.range) };
+    const options = { ...view.range, width: view.width / 4, gap: hole_ms(seen.length > host_seen.length ? seen : host_seen, view.range, median_of(view)) };
     const line = (rows, key) => {
       const start = Math.max(0, first_at(rows, view.range.from) - 1), end = first_at(rows, view.range.to + 1e-6) + 1;
       const present = rows.slice(start, end).filter((row) => known(row[key]));

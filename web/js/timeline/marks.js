@@ -57,7 +57,7 @@ function draw_hatch({ ctx, chartArea: a, scales: { x } }, ranges) {
 const DOT = 3.5;
 
 /** Dots, the tallest first; only the first few are named, where there is room. */
-function draw_dots({ ctx, chartArea: a, scales: { x, y } }, dots) {
+function draw_dots({ ctx, chartArea: a, scales: { x, y } }, dots, sparse) {
   const seen = dots.map((dot) => ({ ...dot, at: x.getPixelForValue(dot.t), height: y.getPixelForValue(dot.y) })).filter(({ at }) => at >= a.left && at <= a.right);
   ctx.fillStyle = colour("crashed");
   ctx.strokeStyle = colour("surface");
@@ -76,10 +76,11 @@ function draw_dots({ ctx, chartArea: a, scales: { x, y } }, dots) {
   for (const { at, height, y: value, text } of seen) {
     if (named >= MOST_NAMED || value < seen[0].y / 2) break;
     const width = ctx.measureText(text).width;
-    const left = [at + 10, at - 10 - width].find((each) => each >= a.left && each + width <= a.right && free(each, width, height + 4));
+    const beside = sparse ? [at - width / 2] : [at + 10, at - 10 - width], baseline = sparse ? height - 8 : height + 4;
+    const left = beside.find((each) => each >= a.left && each + width <= a.right && free(each, width, baseline));
     if (left === undefined) continue;
     named++;
-    write(ctx, text, left, height + 4, "ink-2");
+    write(ctx, text, left, baseline, "ink-2");
   }
   return free;
 }
@@ -166,7 +167,7 @@ export function marks_plugin(marks) {
       if (now.rug?.length) draw_rug(chart, now.rug);
       if (now.marked?.length) draw_marked(chart, now.marked);
       if (now.levels?.length) draw_levels(chart, now.levels);
-      const beside_dots = draw_dots(chart, now.dots ?? []);
+      const beside_dots = draw_dots(chart, now.dots ?? [], now.sparse);
       if (now.ticks?.length) draw_ticks(chart, now.ticks, beside_dots);
       if (now.point) draw_point(chart, now.point, now.levels ?? []);
       chart.ctx.restore();
