@@ -214,3 +214,13 @@ test("a page that pauses before all have answered is filled by those that come l
   state = store.receive_answer(state, "memory", { devices: [{ ...told.devices[0], points: [[100, 5], [200, 6]] }], host: {} });
   assert.deepEqual([store.shown_series(state).devices[0].rows.length, state.series.devices[0].rows.length], [1, 2]);
 });
+
+test("the lanes of a job without steps for long end with the last of them", () => {
+  const rss = (t) => ({ type: "memory", data: { host: { columns: ["time_ms", "rss"], points: [[t, 1]] } } });
+  let state = store.receive_event(running(), rss(14000), 0);
+  assert.equal(store.range_of(state).to, 14000);
+  state = store.receive_event(state, rss(16000), 0);
+  assert.deepEqual(store.range_of(state), { from: 0, to: 10000 });
+  const slow = store.receive_answer(state, "bottlenecks", { step_ms: { p50: 2000 } });
+  assert.equal(store.range_of(slow).to, 16000);
+});

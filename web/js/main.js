@@ -2,7 +2,7 @@
 // a second.
 
 import { PANELS, make_actions } from "./actions.js";
-import { outcome_of, page_of } from "./model/condition.js";
+import { event_age_ms, outcome_of, page_of } from "./model/condition.js";
 import { clock, count } from "./model/format.js";
 import { parse_hash, print_hash } from "./model/hash.js";
 import { MOST_ROWS } from "./model/series.js";
@@ -289,7 +289,7 @@ function draw_run(now) {
   if (asked_anew || now - told_at >= TOLD_MS) {
     told_at = now;
     render_summary(state, { actions, now });
-    render_slow(state, { actions, received_ms: is_over(session) ? 0 : now - slow_at });
+    render_slow(state, { actions, received_ms: is_over(session) ? 0 : Math.max(now - slow_at, event_age_ms(state, now) ?? 0) });
     render_idle(state);
   }
   const ended = died_at(state);

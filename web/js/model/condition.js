@@ -2,12 +2,7 @@
 
 import { age, count, decimals, duration_text, number, plural, span } from "./format.js";
 import { newest } from "./series.js";
-import { died_at, is_over, session_of } from "./store.js";
-
-/** After this long without a step a running job is called stale (ms). */
-export function stale_after_ms(median_ms) {
-  return Math.max(5000, 5 * (median_ms ?? 0));
-}
+import { died_at, is_over, session_of, stale_after_ms } from "./store.js";
 
 /** "empty" without a session, "loading" before the first answer, else "run". */
 export function page_of(state) {

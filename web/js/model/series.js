@@ -203,7 +203,7 @@ export function newest(series) {
 /** The oldest time of any series; null when nothing is known. */
 export function oldest(series) {
   const starts = [series.steps, series.validation, series.host.points, ...series.devices.map((d) => d.rows)]
-    .map((rows) => rows[0]?.t ?? Infinity);
+    .map((rows) => rows[0]?.start ?? rows[0]?.t ?? Infinity);
   const first = Math.min(...starts);
   return first === Infinity ? null : first;
 }

@@ -185,6 +185,17 @@ export function window_of(state) {
   return is_over(session) || session?.from_file ? "run" : "60s";
 }
 
+/** After this long without a step a running job is called stale (ms). */
+export const stale_after_ms = (median_ms) => Math.max(5000, 5 * (median_ms ?? 0));
+
+/** The newest moment; of a job without steps for long, the last of them: what the lanes end with. */
+function end_of(state) {
+  const { series } = state, last = newest(series) ?? 0;
+  const step = Math.max(series.steps.at(-1)?.t ?? -Infinity, series.validation.at(-1)?.t ?? -Infinity);
+  const stale = !is_over(session_of(state)) && step > -Infinity && last - step > stale_after_ms(state.bottlenecks?.step_ms?.p50);
+  return stale ? step : last;
+}
+
 /**
  * What all lanes show: {from, to} in ms of the session's axis. A young run fills it from the left,
  * until the window is full; one that is over is shown as long as it was.
@@ -192,7 +203,7 @@ export function window_of(state) {
 export function range_of(state) {
   if (state.view.paused) return state.view.paused;
   const length = WINDOW_MS[window_of(state)];
-  const first = oldest(state.series) ?? 0, last = newest(state.series) ?? 0;
+  const first = oldest(state.series) ?? 0, last = end_of(state);
   if (last - first >= length) return { from: last - length, to: last };
   const least = is_over(session_of(state)) ? 1 : Math.min(length, YOUNG_MS);
   return { from: first, to: Math.max(last, first + least) };

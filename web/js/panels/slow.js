@@ -30,6 +30,7 @@ export function build_slow(state_of) {
   }));
 }
 
+/** `received_ms`: how long ago the newest event of the list's time was. */
 export function render_slow(state, { actions, received_ms }) {
   const host = $("slow"), series = shown_series(state);
   const rows = series.slow.slice(0, MOST);

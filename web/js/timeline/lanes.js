@@ -373,7 +373,7 @@ function host_lane(id, title, note, keys, fixed) {
       return keys.map(([key, token, , label]) => {
         const told = rows.filter((row) => known(row[key]));
         const mean = told.length === 0 ? null : told.reduce((sum, row) => sum + row[key], 0) / told.length;
-        return legend_row(token, "rule", label, known(mean) ? number(mean * scale, Math.min(2, decimals(mean * scale))) : MISSING, unit);
+        return legend_row(token, "rule", label, known(mean) ? number(mean * scale, Math.min(2, decimals(mean * scale))) : MISSING, known(mean) ? unit : "");
       });
     },
   };
