@@ -133,6 +133,16 @@ static void take(struct http_call *call, struct api *api, const char *name,
         close(descriptor);
 }
 
+/* The reader's sentences follow a name and a colon: some say of it that it "is empty". */
+static void refuse_content(struct http_call *call, const char *sentence)
+{
+    char text[sizeof(((struct file_result *)NULL)->error) + 16];
+
+    (void)snprintf(text, sizeof(text), "%s%s",
+                   strncmp(sentence, "is ", 3) == 0 ? "the file " : "", sentence);
+    http_refuse(call, 422, NULL, text);
+}
+
 static void tell(struct http_call *call, const struct outcome *outcome)
 {
     if (outcome->received != 0)
@@ -142,9 +152,8 @@ static void tell(struct http_call *call, const struct outcome *outcome)
     else if (outcome->read == -ENOMEM || outcome->read == -EAGAIN)
         http_refuse(call, 503, NULL, "out of memory");
     else
-        http_refuse(call, 422, NULL,
-                    *outcome->result.error != '\0' ? outcome->result.error
-                                                   : strerror(-outcome->read));
+        refuse_content(call, *outcome->result.error != '\0' ? outcome->result.error
+                                                            : strerror(-outcome->read));
 }
 
 void upload_serve(struct http_call *call, struct api *api)
