@@ -71,6 +71,43 @@ static int take_setting(struct parsing *parsing, const char *word)
     return 0;
 }
 
+/* One value, or several where the flag repeats: none takes the place of another. */
+static int keep_flag(struct parsing *parsing, int flag, const char *value)
+{
+    struct invocation *invocation = parsing->invocation;
+    const struct command_flag *row = &invocation->command->flags[flag];
+    const char *before = invocation->flags[flag];
+
+    if (value == NULL)
+        return refuse(parsing, row->name, "wants a value");
+    if (before != NULL && !row->repeats && strcmp(before, value) != 0) {
+        snprintf(invocation->options.error, sizeof(invocation->options.error),
+                 "%s: %s '%.80s' and %s '%.80s': which of the two?",
+                 invocation->command->name, row->name, before, row->name, value);
+        return -EINVAL;
+    }
+    invocation->flags[flag] = value;
+    if (!row->repeats)
+        return 0;
+    if (invocation->repeated_count == COMMAND_REPEATS)
+        return refuse(parsing, row->name, "is one flag too many: 16 may repeat");
+    invocation->repeated[invocation->repeated_count].flag = flag;
+    invocation->repeated[invocation->repeated_count++].value = value;
+    return 0;
+}
+
+int command_values(const struct invocation *invocation, const char *name,
+                   const char *values[COMMAND_REPEATS])
+{
+    const struct command_flag *flags = invocation->command->flags;
+    int count = 0;
+
+    for (int i = 0; i < invocation->repeated_count; i++)
+        if (strcmp(flags[invocation->repeated[i].flag].name, name) == 0)
+            values[count++] = invocation->repeated[i].value;
+    return count;
+}
+
 static int take_flag(struct parsing *parsing, const char *word)
 {
     struct invocation *invocation = parsing->invocation;
@@ -85,15 +122,7 @@ static int take_flag(struct parsing *parsing, const char *word)
             continue;
         if (flags[i].argument == NULL && strchr(word, '=') != NULL)
             return refuse(parsing, word, "takes no value");
-        invocation->flags[i] = flags[i].argument ? take_value(parsing) : "";
-        if (invocation->flags[i] == NULL)
-            return refuse(parsing, word, "wants a value");
-        if (!flags[i].repeats)
-            return 0;
-        if (invocation->repeated_count == COMMAND_REPEATS)
-            return refuse(parsing, word, "is there more than 16 times");
-        invocation->repeated[invocation->repeated_count++] = invocation->flags[i];
-        return 0;
+        return keep_flag(parsing, i, flags[i].argument ? take_value(parsing) : "");
     }
     return take_setting(parsing, word);
 }

@@ -16,7 +16,7 @@ enum exit_code {
     EXIT_CANNOT_START = 4, /* something that the command needs is missing or taken */
 };
 
-#define COMMAND_FLAGS   12
+#define COMMAND_FLAGS   14
 #define COMMAND_REPEATS 16
 
 /* A flag of one command alone; settings are flags of the table in options.h. */
@@ -31,8 +31,11 @@ struct invocation {
     const struct command *command;
     struct options options;
     const char *flags[COMMAND_FLAGS]; /* as command->flags; NULL absent, "" set */
-    /* Values of the one flag that repeats, in their order. */
-    const char *repeated[COMMAND_REPEATS];
+    /* Values of the flags that repeat, in their order: read with command_values(). */
+    struct {
+        int flag; /* index in command->flags */
+        const char *value;
+    } repeated[COMMAND_REPEATS];
     int repeated_count;
     bool json;
     int argc;    /* what is no flag */
@@ -63,6 +66,10 @@ int command_compare(const struct invocation *invocation);
 int command_clean(const struct invocation *invocation);
 int command_analyze(const struct invocation *invocation);
 int command_window(const struct invocation *invocation);
+
+/* The values of the flag of that name, which repeats; how many. */
+int command_values(const struct invocation *invocation, const char *name,
+                   const char *values[COMMAND_REPEATS]);
 
 /* "trainglass: " and a line on stderr, in one write. */
 PRINTF(1, 2) void command_complain(const char *format, ...);

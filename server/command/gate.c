@@ -19,12 +19,14 @@
 #define LOOK_NS   100000000
 
 bool gate_read(const struct invocation *invocation, enum fail_on_scale scale,
-               struct fail_on expressions[COMMAND_REPEATS])
+               struct fail_on expressions[COMMAND_REPEATS], int *count)
 {
+    const char *texts[COMMAND_REPEATS];
     struct fail_on_error error;
 
-    for (int i = 0; i < invocation->repeated_count; i++) {
-        const char *text = invocation->repeated[i];
+    *count = command_values(invocation, "--fail-on", texts);
+    for (int i = 0; i < *count; i++) {
+        const char *text = texts[i];
 
         if (fail_on_parse(text, scale, &expressions[i], &error) != 0) {
             command_complain("--fail-on '%.120s', at character %zu: %s", text,
@@ -35,22 +37,25 @@ bool gate_read(const struct invocation *invocation, enum fail_on_scale scale,
     return true;
 }
 
-bool gate_open(struct gate *gate, const struct invocation *invocation, const char *path)
+bool gate_open(struct gate *gate, const struct invocation *invocation)
 {
-    *gate = (struct gate){.path = path, .count = invocation->repeated_count};
-    if (!gate_read(invocation, FAIL_ON_ONE_RUN, gate->expressions))
+    *gate = (struct gate){.count = 0};
+    if (!gate_read(invocation, FAIL_ON_ONE_RUN, gate->expressions, &gate->count))
         return false;
-    if (path != NULL && !report_format_of(path, &gate->format)) {
-        command_complain("--report '%.400s': the name ends in .html, .md or .json",
-                         path);
-        return false;
+    gate->path_count = command_values(invocation, "--report", gate->paths);
+    for (int i = 0; i < gate->path_count; i++) {
+        if (!report_format_of(gate->paths[i], &gate->formats[i])) {
+            command_complain("--report '%.400s': the name ends in .html, .md or .json",
+                             gate->paths[i]);
+            return false;
+        }
     }
     return true;
 }
 
 bool gate_is_asked(const struct gate *gate)
 {
-    return gate->count > 0 || gate->path != NULL;
+    return gate->count > 0 || gate->path_count > 0;
 }
 
 /* A document of the server; NULL with its refusal, or the reason why there is none. */
@@ -172,14 +177,16 @@ static bool judge(const struct fail_on *expression, const cJSON *report,
 
 static void keep(const struct gate *gate, const cJSON *report, const char *why)
 {
-    int error = -ENODATA;
-
     signal(SIGXFSZ, SIG_IGN); /* a file that may grow no more is an error, told so */
-    if (report != NULL)
-        error = report_write_file(report, gate->format, gate->path);
-    if (error != 0)
-        command_complain("no report in %s: %s", gate->path,
-                         report == NULL ? why : strerror(-error));
+    for (int i = 0; i < gate->path_count; i++) {
+        int error = -ENODATA;
+
+        if (report != NULL)
+            error = report_write_file(report, gate->formats[i], gate->paths[i]);
+        if (error != 0)
+            command_complain("no report in %s: %s", gate->paths[i],
+                             report == NULL ? why : strerror(-error));
+    }
 }
 
 int gate_close(const struct gate *gate, const struct gate_run *run)
@@ -198,8 +205,7 @@ int gate_close(const struct gate *gate, const struct gate_run *run)
         cJSON_AddItemToObject(report, "fail_on", verdicts);
     else
         cJSON_Delete(verdicts);
-    if (gate->path != NULL)
-        keep(gate, report, why);
+    keep(gate, report, why);
     cJSON_Delete(report);
     return run->code == EXIT_DONE && found ? EXIT_FOUND : run->code;
 }

@@ -1,4 +1,4 @@
-/* What `run` does when its command has ended: the report, and the verdict of --fail-on.
+/* What `run` does when its command has ended: the reports, and the verdict of --fail-on.
  *
  * The numbers are the server's own, asked for over HTTP. The command's exit code stands:
  * only a 0 becomes 1. */
@@ -15,8 +15,9 @@
 struct gate {
     struct fail_on expressions[COMMAND_REPEATS];
     int count;
-    const char *path; /* of the report; NULL none */
-    enum report_format format;
+    const char *paths[COMMAND_REPEATS]; /* of the reports */
+    enum report_format formats[COMMAND_REPEATS];
+    int path_count;
 };
 
 struct gate_run {
@@ -25,19 +26,18 @@ struct gate_run {
     int code; /* of the command */
 };
 
-/* The expressions of the command line; false after a line on stderr that says which is
- * wrong and where. */
+/* The expressions of the command line, how many in *count; false after a line on stderr
+ * that says which is wrong and where. */
 MUST_CHECK bool gate_read(const struct invocation *invocation, enum fail_on_scale scale,
-                          struct fail_on expressions[COMMAND_REPEATS]);
+                          struct fail_on expressions[COMMAND_REPEATS], int *count);
 
-/* Reads the expressions and the report's name; false after a line on stderr that says
+/* Reads the expressions and the reports' names; false after a line on stderr that says
  * what is wrong and where. */
-MUST_CHECK bool gate_open(struct gate *gate, const struct invocation *invocation,
-                          const char *path);
+MUST_CHECK bool gate_open(struct gate *gate, const struct invocation *invocation);
 
 bool gate_is_asked(const struct gate *gate);
 
-/* Waits until the server has seen the session's end, writes the report, says on stderr
+/* Waits until the server has seen the session's end, writes the reports, says on stderr
  * what each expression came to. Returns the exit code. */
 int gate_close(const struct gate *gate, const struct gate_run *run);
 

@@ -94,6 +94,15 @@ class Gate(TrainglassTest):
         self.assertIn("**A step takes", text.read_text())
         self.assertEqual(sorted(p.name for p in self.folder.glob("run*")), ["run.html", "run.md"])
 
+    def test_several_reports_are_all_written(self):
+        reports = [self.folder / name for name in ("a.html", "b.md", "c.json")]
+        words = [word for report in reports for word in ("--report", report)]
+        ended = self.run_gate("--fail-on", "step > 1000000 ms", *words)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertIn("A step takes", reports[0].read_text())
+        self.assertIn("**A step takes", reports[1].read_text())
+        self.assertEqual(json.loads(reports[2].read_text())["bottlenecks"]["steps"], 150)
+
     def test_a_finding_begins_where_the_settings_say(self):
         for threshold, found in (("0.000001", True), ("1", False)):
             report = self.folder / "run.json"

@@ -96,6 +96,25 @@ static void a_setting_that_a_command_does_not_heed_is_refused(void **state)
     assert_int_equal(PARSE("serve", "--budget", "2"), -EINVAL);
 }
 
+static void
+a_flag_with_two_values_is_asked_back_and_one_that_repeats_keeps_all(void **state)
+{
+    const char *values[COMMAND_REPEATS];
+
+    (void)state;
+    assert_int_equal(PARSE("run", "--name", "a", "--name", "b", "x"), -EINVAL);
+    assert_non_null(strstr(invocation.options.error, "--name 'a' and --name 'b'"));
+    assert_int_equal(PARSE("run", "--name", "a", "--name=a", "x"), 0);
+    assert_int_equal(PARSE("run", "--report", "a.md", "--fail-on", "step > 1 ms",
+                           "--report", "b.json", "x"),
+                     0);
+    assert_int_equal(command_values(&invocation, "--report", values), 2);
+    assert_string_equal(values[0], "a.md");
+    assert_string_equal(values[1], "b.json");
+    assert_int_equal(command_values(&invocation, "--fail-on", values), 1);
+    assert_string_equal(values[0], "step > 1 ms");
+}
+
 static void a_config_file_that_is_not_there_is_an_error(void **state)
 {
     (void)state;
@@ -112,6 +131,8 @@ int main(void)
         cmocka_unit_test(help_is_answered_before_anything_is_checked),
         cmocka_unit_test(usage_errors_say_what_and_where),
         cmocka_unit_test(a_setting_that_a_command_does_not_heed_is_refused),
+        cmocka_unit_test(
+            a_flag_with_two_values_is_asked_back_and_one_that_repeats_keeps_all),
         cmocka_unit_test(a_config_file_that_is_not_there_is_an_error),
     };
 

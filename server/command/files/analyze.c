@@ -163,8 +163,8 @@ static bool read_flags(const struct invocation *invocation,
     if (steps != NULL && (window_parse(steps, &options->request.window, &reason) != 0 ||
                           options->request.window.kind != WINDOW_STEPS))
         return refuse("--steps", steps, "a range of step numbers, such as 5-10");
-    options->expression_count = invocation->repeated_count;
-    return gate_read(invocation, FAIL_ON_ONE_RUN, options->expressions) &&
+    return gate_read(invocation, FAIL_ON_ONE_RUN, options->expressions,
+                     &options->expression_count) &&
            read_choice(invocation, options);
 }
 

@@ -224,9 +224,9 @@ int command_compare(const struct invocation *invocation)
     struct fail_on expressions[COMMAND_REPEATS];
     struct compare_options options;
     cJSON *documents[1 + COMPARE_MAX] = {NULL}, *comparison;
-    int count = invocation->argc, code = EXIT_DONE;
+    int count = invocation->argc, code = EXIT_DONE, expression_count;
 
-    if (!gate_read(invocation, FAIL_ON_CHANGE, expressions) ||
+    if (!gate_read(invocation, FAIL_ON_CHANGE, expressions, &expression_count) ||
         !read_request(invocation, &options))
         return EXIT_USAGE;
     if (count > 1 + (int)COMPARE_MAX) {
@@ -240,7 +240,7 @@ int command_compare(const struct invocation *invocation)
     if (code == EXIT_DONE) {
         comparison = compare_documents(
             documents[0], (const cJSON *const *)&documents[1], (unsigned)count - 1);
-        code = judge(comparison, expressions, invocation->repeated_count);
+        code = judge(comparison, expressions, expression_count);
         if (invocation->json) {
             int printed = command_print_json(comparison);
 

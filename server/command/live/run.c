@@ -79,7 +79,7 @@ int run_command(const struct run_request *request)
     return gate_close(request->gate, &run);
 }
 
-enum flag { FLAG_NAME, FLAG_NO_SERVER, FLAG_FAIL_ON, FLAG_REPORT };
+enum flag { FLAG_NAME, FLAG_NO_SERVER };
 
 int command_run(const struct invocation *invocation)
 {
@@ -90,7 +90,7 @@ int command_run(const struct invocation *invocation)
                                         .gate = &gate,
                                         .argv = invocation->argv};
 
-    if (!gate_open(&gate, invocation, invocation->flags[FLAG_REPORT]))
+    if (!gate_open(&gate, invocation))
         return EXIT_USAGE;
     if (gate_is_asked(&gate) && !request.server) {
         command_complain("run: --fail-on and --report ask the server that --no-server "
