@@ -36,6 +36,7 @@ enum {
     OVERHEAD,
     BOTTLENECKS,
     RUNS,
+    RUN,
     REPORT,
     LEVEL,
     TRACES,
@@ -54,6 +55,7 @@ static api_handler *const handlers[] = {
     [RUNS] = api_runs,       [REPORT] = api_report,     [LEVEL] = api_level,
     [TRACES] = api_traces,   [WINDOWS] = api_windows,   [WINDOWS_ASK] = api_windows_ask,
     [FINDING] = api_finding, [COMPARE] = api_compare,   [STACKS] = api_stacks,
+    [RUN] = api_run,
 };
 
 const struct http_route routes[] = {
@@ -72,6 +74,7 @@ const struct http_route routes[] = {
     {HTTP_GET, "/api/overhead", serve_api, OVERHEAD, HTTP_USUAL},
     {HTTP_GET, "/api/host", serve_api, HOST, HTTP_USUAL},
     {HTTP_GET, "/api/runs", serve_api, RUNS, HTTP_USUAL},
+    {HTTP_GET, "/api/runs/*", serve_api, RUN, HTTP_USUAL},
     {HTTP_GET, "/api/report", serve_report, REPORT, HTTP_USUAL},
     {HTTP_GET, "/api/traces", serve_api, TRACES, HTTP_USUAL},
     {HTTP_POST, "/api/traces", serve_upload, 0, HTTP_UPLOAD},

@@ -15,7 +15,7 @@
 #include "judge/judge.h"
 #include "query/status_query.h"
 #include "routes.h"
-#include "runs.h"
+#include "runs/runs.h"
 #include "stream/stream.h"
 #include "trace_files.h"
 #include "windows.h"

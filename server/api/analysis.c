@@ -11,7 +11,8 @@ int analysis_ask(struct store *store, const struct selection *whose,
     struct bottlenecks_request summary = {.k = request->k};
     struct ops_request ops = {
         .device = OPS_CPU, .sort = request->sort, .by = request->by, .k = request->k};
-    struct steps_request steps = {.points = STEPS_POINTS_MAX};
+    struct steps_request steps = {.points = request->points > 0 ? request->points
+                                                                : STEPS_POINTS_MAX};
     struct memory_request memory = {0};
     struct gpu_request gpu = {0};
     int error;

@@ -16,6 +16,7 @@ struct analysis_request {
     enum group_by by;
     struct window window; /* WINDOW_DEFAULT: all of it */
     int32_t rank;         /* SELECT_ANY: as the file says */
+    uint32_t points;      /* rows of steps: 2 or more, 0 = as many as there may be */
 };
 
 struct analysis {

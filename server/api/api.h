@@ -86,7 +86,7 @@ cJSON *api_failed(struct api_call *call, int error, const struct answer *head);
 api_handler api_status, api_steps, api_ops, api_memory, api_gpu, api_ranks;
 api_handler api_overhead, api_host, api_bottlenecks, api_report, api_runs;
 api_handler api_traces, api_windows, api_windows_ask, api_level, api_finding,
-    api_compare, api_stacks;
+    api_compare, api_run, api_stacks;
 
 /* `text` of the parameter `format`; NULL is JSON. False when it is none of ours. */
 bool api_report_format(const char *text, enum report_format *format);

@@ -7,7 +7,7 @@
 
 #include "api/api.h"
 #include "api/json.h"
-#include "runs.h"
+#include "runs/runs.h"
 
 #define FINDING_LENGTH 64u
 #define REASON_LENGTH  500u

@@ -6,7 +6,7 @@
 #include "api/api.h"
 #include "api/json.h"
 #include "report/report.h"
-#include "runs.h"
+#include "runs/runs.h"
 
 static const struct {
     const char *key;

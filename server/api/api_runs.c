@@ -1,7 +1,7 @@
 /* GET /api/runs: earlier runs. */
 #include "api/api.h"
 #include "api/json.h"
-#include "runs.h"
+#include "runs/runs.h"
 
 #define RUNS_K_MAX 1000
 

@@ -152,15 +152,26 @@ const struct command commands[] = {
      .run = command_analyze},
     {.name = "compare",
      .arguments = "BASE OTHER...",
-     .summary = "what became slower or faster from one trace to others",
+     .summary = "what became slower or faster from one trace or run to others",
      .help =
-         "Each is a trace file, a folder of ranks, or a result of `analyze --json`; "
-         "the first is\n"
-         "the base. A change is called one when it is larger than the spread of the "
-         "steps explains.\n"
+         "Each is a trace file, a folder of ranks, a result of `analyze --json`, or a "
+         "run: its\n"
+         "id (the first characters are enough) or its name. The first is the base. "
+         "@WINDOW behind\n"
+         "it means a stretch: steps a-b, or epoch:n. A change is called one when it is "
+         "larger than\n"
+         "the spread of the steps explains.\n"
          "\n"
          "  trainglass compare before.json.gz after.json.gz\n"
          "  trainglass compare main.json branch.json --fail-on 'step>5%'\n"
+         "  trainglass compare baseline larger-batch          (runs by their names)\n"
+         "  trainglass compare 7f3a91@epoch:1 7f3a91@epoch:5\n"
+         "\n"
+         "A run is read from the server that has it in memory, else from the run "
+         "store, which\n"
+         "keeps of a run its steps, phases, memory peaks, devices and top ops, and of "
+         "its epochs\n"
+         "the steps; what it did not keep is said. Ids stand in /api/runs.\n"
          "\n"
          "--fail-on looks at changes: step, data, forward, backward, optimizer, other, "
          "idle[.cause],\n"
@@ -170,6 +181,8 @@ const struct command commands[] = {
                {"--steps", "A-B", "of these steps alone, by their numbers", false},
                {"--fail-on", "EXPR",
                 "exit 1 when it holds, as in 'step>5%' (repeatable)", true}},
+     .settings =
+         BIT(OPTION_DIR) | BIT(OPTION_PORT) | BIT(OPTION_TOKEN) | BIT(OPTION_STATE_DIR),
      .min_arguments = 2,
      .max_arguments = 1 << 20,
      .run = command_compare},

@@ -8,7 +8,7 @@
 
 #include "query/bottlenecks_query.h"
 #include "query/status_query.h"
-#include "runs.h"
+#include "runs/runs.h"
 
 #define USUAL_NS     INT64_C(60000000000)
 #define RECENT_NS    INT64_C(10000000000)

@@ -1,5 +1,5 @@
 /* What is said of findings beside the rules: which of a live session's stand and which
- * were fixed (findings/history.h), and what the user said of them (runs.h).
+ * were fixed (findings/history.h), and what the user said of them (runs/runs.h).
  *
  * The keeper's thread feeds it once a second; any thread may ask. A selection, a file and
  * a run that is over are judged as they are.

@@ -122,6 +122,9 @@ static void add_memory(cJSON *object, const cJSON *base, const cJSON *other)
     cJSON *list = cJSON_AddArrayToObject(object, "memory");
     const cJSON *peak;
 
+    if (!cJSON_IsArray(MEMBER(base, "memory_peaks")) ||
+        !cJSON_IsArray(MEMBER(other, "memory_peaks")))
+        return; /* not kept is not the same as none */
     cJSON_ArrayForEach(peak, MEMBER(base, "memory_peaks"))
     {
         const char *device = TEXT(peak, "device");
@@ -191,7 +194,8 @@ static void add_devices(cJSON *object, const cJSON *base, const cJSON *other)
 /* Who it is: enough to find it again. */
 static void add_who(cJSON *object, const cJSON *document)
 {
-    static const char *const texts[] = {"name", "session", "file"};
+    static const char *const texts[] = {"name", "session", "file",
+                                        "host", "state",   "from"};
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         if (*TEXT(document, texts[i]) != '\0')
@@ -200,6 +204,9 @@ static void add_who(cJSON *object, const cJSON *document)
     compare_put(object, "steps", NUMBER(document, "steps"));
     compare_put(object, "recorded_steps", NUMBER(document, "recorded_steps"));
     compare_put(object, "lost_events", NUMBER(document, "lost_events"));
+    if (cJSON_IsArray(MEMBER(document, "lacks")))
+        cJSON_AddItemToObject(object, "lacks",
+                              cJSON_Duplicate(MEMBER(document, "lacks"), true));
 }
 
 static cJSON *compare_one(const cJSON *base, const cJSON *other)

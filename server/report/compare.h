@@ -25,6 +25,9 @@
 /* Rows of two runs of one job on one machine differ by about this. */
 #define COMPARE_OPS_FLOOR 0.02
 
+/* What compare_documents() reads of a document, and nothing else: to keep. */
+cJSON *compare_extract(const cJSON *document);
+
 /* {base, others: [{name, session, steps, step_ms, phases, memory, ops, ...}]}, and the
  * parts of the first other at the top too. NULL when out of memory. */
 MUST_CHECK cJSON *compare_documents(const cJSON *base, const cJSON *const *others,

@@ -246,7 +246,9 @@ void compare_add_ops(cJSON *object, const cJSON *base, const cJSON *other,
     pair->key = per_step ? "per_step_ms" : "total_ms";
     for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
         pair->device = devices[i];
-        add_device(pair, base, other);
+        if (cJSON_IsArray(MEMBER(base, "ops", devices[i])) &&
+            cJSON_IsArray(MEMBER(other, "ops", devices[i])))
+            add_device(pair, base, other); /* not kept is not the same as gone */
     }
     cJSON_AddItemToObject(object, "ops", sorted(pair->list));
     cJSON_AddNumberToObject(object, "new_ops", pair->new);

@@ -171,5 +171,139 @@ class Endpoint(harness.TrainglassTest):
             self.assertEqual((got, json.loads(body)["field"]), (status, field), query)
 
 
+class Runs(harness.TrainglassTest):
+    """Runs by their ids and names: of a server that has them in memory, or as they were kept."""
+    MLP = str(harness.BUILD / "bin" / "train_mlp")
+
+    def train(self, name, steps=120):
+        done = self.trainglass("run", "--linger", "0", "--name", name, "--", self.MLP,
+                               "--steps", steps, "--epoch-steps", 40, "--quiet")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        harness.wait_for(lambda: not self.servers(), "the server to leave")
+
+    def forget(self):
+        """Nothing is in memory any more: what is left is on disk."""
+        self.assertEqual(self.trainglass("clean").returncode, 0)
+
+    def about(self, found, expected):
+        for one, other in zip(*(value if isinstance(value, list) else [value]
+                                for value in (found, expected)), strict=True):
+            if other is None:
+                self.assertIsNone(one)
+            else:
+                self.assertAlmostEqual(one, other, delta=1e-3 * abs(other) + 1e-6)
+
+    def compared(self, *words, code=0):
+        done = self.trainglass("compare", *words, "--json")
+        self.assertEqual(done.returncode, code, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_what_was_kept_of_a_run_says_what_it_said_while_it_was_in_memory(self):
+        self.train("first")
+        server = self.serve()
+        session = harness.wait_for(
+            lambda: [one for one in harness.get_json(self.port, "/api/status")["sessions"]
+                     if one["steps"] == 120], "the session")[0]["id"]
+        live = harness.get_json(self.port, f"/api/compare?a={session}&b={session}")
+        self.assertNotIn("from", live["base"])
+        self.end(server)
+        self.forget()
+        kept = self.compared("first", session[:6])
+        self.assertEqual((kept["base"]["from"], kept["base"]["session"]), ("run store", session))
+        self.assertNotIn("lacks", kept["base"])
+        # Two servers align the same clocks anew: a few millionths apart.
+        self.about(kept["step_ms"]["ms"], live["step_ms"]["ms"])
+        self.about(kept["step_ms"]["ms_ci95_ms"], live["step_ms"]["ms_ci95_ms"])
+        for phase, part in live["phases"].items():
+            self.about(kept["phases"][phase]["ms"], part["ms"])
+        self.assertEqual([row["device"] for row in kept["memory"]],
+                         [row["device"] for row in live["memory"]])
+        ops = {op["name"]: op for op in kept["ops"]}
+        self.assertEqual(set(ops), {op["name"] for op in live["ops"]})
+        for op in live["ops"]:
+            self.about(ops[op["name"]]["per_step_ms"], op["per_step_ms"])
+            self.assertEqual(ops[op["name"]]["count"], op["count"], op["name"])
+        self.assertTrue(kept["ops"])
+
+    def test_epochs_of_an_earlier_run_have_steps_and_say_that_their_ops_are_not_kept(self):
+        self.train("epochs")
+        self.forget()
+        for compared in (self.compared("epochs@epoch:1", "epochs@epoch:3"),
+                         self.served("epochs@epoch:1", "epochs@epoch:3")):
+            self.assertEqual((compared["base"]["steps"], compared["others"][0]["steps"]), (40, 40))
+            self.assertGreater(compared["step_ms"]["ms"], 0)
+            self.assertEqual((compared["ops"], compared["memory"]), ([], []))
+            self.assertIn("no ops", compared["base"]["lacks"][0])
+        shown = self.trainglass("compare", "epochs@epoch:1", "epochs@epoch:3")
+        self.assertIn("epochs@epoch:1", shown.stdout)
+        self.assertLessEqual(max(map(len, shown.stdout.splitlines())), 80)
+        for stretch, says in (("epoch:9", "epoch 9"), ("3-5", "no other stretch")):
+            done = self.trainglass("compare", "epochs", f"epochs@{stretch}")
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(says, done.stderr)
+
+    def served(self, a, b):
+        """By a server that was started after the runs had ended."""
+        server = self.serve()
+        answer = harness.get_json(self.port, f"/api/compare?a={a}&b={b}")
+        self.end(server)
+        return answer
+
+    def end(self, server):
+        server.terminate()
+        server.wait(timeout=harness.PATIENCE_S)
+
+    def test_a_name_that_two_runs_have_is_asked_back_with_their_ids(self):
+        self.train("same")
+        self.train("same")
+        ids = [run["session"] for run in self.listed()]
+        done = self.trainglass("compare", "same", ids[0])
+        self.assertEqual(done.returncode, 3, done.stderr)
+        for session in ids:
+            self.assertIn(session, done.stderr)
+        found = self.compared(*ids)
+        self.assertEqual([found["base"]["session"], found["others"][0]["session"]], ids)
+        done = self.trainglass("compare", "nobody", ids[0])
+        self.assertEqual(done.returncode, 3)
+        self.assertRegex(done.stderr, f"nobody: no such file, and no run .*{ids[0]}")
+
+    def listed(self):
+        server = self.serve()
+        runs = harness.get_json(self.port, "/api/runs")["runs"]
+        self.end(server)
+        return runs
+
+    def test_a_run_is_compared_with_a_trace_and_with_what_was_saved_of_one(self):
+        self.train("mine")
+        self.serve()
+        saved = self.folder / "saved.json"
+        status, body = harness.get(self.port, "/api/runs/mine")
+        self.assertEqual(status, 200, body)
+        saved.write_bytes(body)
+        file = trace(self.folder / "base.json")
+        against = self.compared(file, "mine")
+        self.assertEqual(against["others"][0]["name"], "mine")
+        self.assertEqual(self.compared(file, saved)["step_ms"], against["step_ms"])
+        for path in ("/api/runs/none", "/api/compare?a=mine&b=none"):
+            self.assertEqual(harness.get(self.port, path)[0], 404)
+
+    def test_a_gate_takes_runs_and_is_no_success_where_the_number_was_not_kept(self):
+        self.train("gated")
+        self.forget()
+        done = self.trainglass("compare", "gated", "gated", "--fail-on", "step>5%")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.trainglass("compare", "gated@epoch:1", "gated@epoch:2", "--fail-on",
+                               "memory>5%")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("no memory peak is known", done.stderr)
+
+    def test_steps_of_a_trace_are_named_behind_it(self):
+        file = trace(self.folder / "base.json")
+        found = self.compared(f"{file}@0-9", f"{file}@10-19")
+        self.assertEqual((found["base"]["name"], found["base"]["steps"]), ("base.json@0-9", 10))
+        done = self.trainglass("compare", f"{file}@oops", file)
+        self.assertEqual(done.returncode, 3, done.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()

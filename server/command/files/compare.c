@@ -1,4 +1,4 @@
-/* trainglass compare: two or more traces, or results of `analyze --json`, side by side. */
+/* trainglass compare: two or more traces, results of `analyze --json` or runs, side by side. */
 #include "command/files/compare.h"
 
 #include <cjson/cJSON.h>
@@ -117,22 +117,14 @@ static const char *last_part(const char *path)
     return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
-/* One word of the command line to the document that stands for it: of a folder of ranks
- * the rank that was asked for, else the first file. */
-static cJSON *read_one(char *word, const struct analysis_request *request)
+/* Of a folder of ranks the rank that was asked for, else the first file. */
+static cJSON *read_files(char *word, const struct analysis_request *request)
 {
     struct analyze_files files;
     cJSON *document = NULL;
     const char *what;
-    int error;
+    int error = analyze_files_find(&files, &word, 1, &what);
 
-    if (is_result(word)) {
-        document = read_result(word);
-        if (document == NULL)
-            command_complain("%.300s: no result of `trainglass analyze --json`", word);
-        goto named;
-    }
-    error = analyze_files_find(&files, &word, 1, &what);
     if (error != 0)
         command_complain("%.300s: %s", word,
                          error == -ENOENT ? "no such file, or a folder without traces"
@@ -148,12 +140,112 @@ static cJSON *read_one(char *word, const struct analysis_request *request)
     if (error == 0 && files.count > 1 && document == NULL)
         command_complain("%.300s: no trace of rank %d in it", word, request->rank);
     analyze_files_free(&files);
-named:
-    if (document != NULL && *TEXT(document, "name") == '\0') {
-        cJSON *name = cJSON_AddStringToObject(document, "name", last_part(word));
+    return document;
+}
 
-        terminal_clean(name == NULL ? NULL : name->valuestring);
+static cJSON *read_kept(const char *word, const struct analysis_request *request)
+{
+    cJSON *document = NULL;
+
+    if (request->window.kind != WINDOW_DEFAULT)
+        command_complain("%.300s: a result of `trainglass analyze --json` is compared "
+                         "as it is, not a stretch of it",
+                         word);
+    else if ((document = read_result(word)) == NULL)
+        command_complain("%.300s: no result of `trainglass analyze --json`", word);
+    return document;
+}
+
+static bool is_there(const char *path)
+{
+    struct stat status;
+
+    return strcmp(path, "-") == 0 || stat(path, &status) == 0;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), with = strlen(end);
+
+    return length >= with && strcmp(text + length - with, end) == 0;
+}
+
+/* Nobody gives a run such a name. */
+static bool looks_like_a_file(const char *word)
+{
+    return strchr(word, '/') != NULL || ends_with(word, ".json") ||
+           ends_with(word, ".gz");
+}
+
+static cJSON *read_run(const struct invocation *invocation, const char *word,
+                       const struct analysis_request *request)
+{
+    char why[RUNS_WHY_BYTES] = "";
+    cJSON *document = compare_read_run(&invocation->options, word, request, why);
+
+    terminal_clean(why);
+    if (document == NULL)
+        command_complain("%.100s: no such file, and %s", word, why);
+    clean(document);
+    return document;
+}
+
+/* "WORD@WINDOW" to its two parts, where nothing has the whole for its name; false when the
+ * second is none, after a line. */
+static bool split_window(char *word, struct analysis_request *request,
+                         const char **window)
+{
+    char *at = strrchr(word, '@');
+    const char *reason;
+
+    *window = NULL;
+    if (at == NULL || is_there(word))
+        return true;
+    if (request->window.kind != WINDOW_DEFAULT) {
+        command_complain("%.300s: --steps and @ are two ways to say the same", word);
+        return false;
     }
+    if (window_parse(at + 1, &request->window, &reason) != 0) {
+        command_complain("%.300s: %s", word, reason);
+        return false;
+    }
+    *at = '\0';
+    *window = at + 1;
+    return true;
+}
+
+/* What it is called in the answer: as it says, else as it was called here. */
+static void name_document(cJSON *document, const char *word, const char *window)
+{
+    const char *own = TEXT(document, "name");
+    char name[300];
+
+    (void)snprintf(name, sizeof(name), "%.200s%s%.60s",
+                   *own != '\0' ? own : last_part(word), window != NULL ? "@" : "",
+                   window != NULL ? window : "");
+    terminal_clean(name);
+    cJSON_DeleteItemFromObject(document, "name");
+    cJSON_AddStringToObject(document, "name", name);
+}
+
+/* One word of the command line to the document that stands for it. */
+static cJSON *read_one(const struct invocation *invocation, char *word,
+                       const struct analysis_request *shared)
+{
+    struct analysis_request request = *shared;
+    cJSON *document = NULL;
+    const char *window;
+
+    if (!split_window(word, &request, &window))
+        return NULL;
+    if (is_result(word))
+        document = read_kept(word, &request);
+    else if (is_there(word) || looks_like_a_file(word))
+        document = read_files(word, &request);
+    else
+        document = read_run(invocation, word, &request);
+    if (document != NULL)
+        name_document(document, word, window);
     return document;
 }
 
@@ -234,7 +326,7 @@ int command_compare(const struct invocation *invocation)
         return EXIT_USAGE;
     }
     for (int i = 0; i < count && code == EXIT_DONE; i++) {
-        documents[i] = read_one(invocation->argv[i], &options.request);
+        documents[i] = read_one(invocation, invocation->argv[i], &options.request);
         code = documents[i] == NULL ? EXIT_UNREADABLE : EXIT_DONE;
     }
     if (code == EXIT_DONE) {

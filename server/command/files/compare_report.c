@@ -148,12 +148,19 @@ static void print_ops(const cJSON *other, uint32_t top, uint32_t columns)
         printf("  and %u more\n", changed - shown);
 }
 
-static void print_who(const char *what, const cJSON *who)
+static void print_who(const char *what, const cJSON *who, uint32_t columns)
 {
-    printf("%-8s%s", what, TEXT(who, "name"));
+    const cJSON *sentence;
+
+    printf("%-8s%.60s", what, TEXT(who, "name"));
     if (NUMBER(who, "rank") >= 0)
         printf(", rank %.0f", NUMBER(who, "rank"));
     printf(", %.0f steps\n", NUMBER(who, "steps"));
+    if (strcmp(TEXT(who, "from"), "run store") == 0)
+        printf("        run %.40s of %.24s, as it was kept\n", TEXT(who, "session"),
+               TEXT(who, "host"));
+    cJSON_ArrayForEach(sentence, MEMBER(who, "lacks"))
+        terminal_wrapped("", members_text(sentence), 8, columns);
 }
 
 void compare_report(const cJSON *comparison, const struct compare_options *options)
@@ -161,10 +168,10 @@ void compare_report(const cJSON *comparison, const struct compare_options *optio
     uint32_t columns = terminal_columns();
     const cJSON *other;
 
-    print_who("base", MEMBER(comparison, "base"));
+    print_who("base", MEMBER(comparison, "base"), columns);
     cJSON_ArrayForEach(other, MEMBER(comparison, "others"))
     {
-        print_who("against", other);
+        print_who("against", other, columns);
         if (*TEXT(other, "reason") != '\0')
             terminal_wrapped("", TEXT(other, "reason"), 2, columns);
         putchar('\n');

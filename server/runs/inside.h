@@ -1,0 +1,54 @@
+/* The run store between its own files. */
+#ifndef SERVER_RUNS_INSIDE_H
+#define SERVER_RUNS_INSIDE_H
+
+#include <cjson/cJSON.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sqlite3.h>
+
+#include "aggregate/store.h"
+#include "query/status_query.h"
+#include "runs/runs.h"
+
+struct folded {
+    char session[64];
+    enum process_state state;
+    uint64_t steps;
+    int64_t at_ms;
+    bool final; /* whole since a server saw it end: what is left of its rings is less */
+};
+
+struct runs {
+    pthread_mutex_t lock; /* guards all below */
+    sqlite3 *database;    /* NULL: switched off */
+    char reason[160];     /* why it is off */
+    char folder[PATH_MAX], host[HOST_NAME_MAX + 1];
+    uint32_t runs_max;
+    bool reads_only;
+    struct folded folded[STORE_SESSIONS_MAX];
+    uint32_t folded_count;
+    cJSON *verdicts; /* what stands in the file's table; an object */
+};
+
+/* What a document has in it (runs_keep.c); a reader knows its own and none before it. */
+#define RUNS_DOCUMENT_VERSION 1
+
+/* All with the lock held. */
+void runs_switch_off(struct runs *runs, const char *why);
+/* NULL, and the store is off, when it is not understood. */
+sqlite3_stmt *runs_prepare(struct runs *runs, const char *sql);
+void runs_bind_text(sqlite3_stmt *statement, int column, const char *text);
+/* Runs a statement that returns no rows. */
+MUST_CHECK bool runs_finish(struct runs *runs, sqlite3_stmt *statement);
+
+void runs_load_verdicts(struct runs *runs);
+
+/* Calls `look` with the files of other hosts until it returns true; whether one did. */
+typedef bool runs_look(void *user, sqlite3 *database, const char *host);
+bool runs_each_other(const struct runs *runs, runs_look *look, void *user);
+
+/* Writes down what a comparison needs of the session (runs_document()). */
+MUST_CHECK bool runs_keep(struct runs *runs, struct store *store, const char *session);
+
+#endif
