@@ -125,6 +125,14 @@ const struct command commands[] = {
          "  trainglass analyze rank0.json rank1.json --json\n"
          "  trainglass analyze trace.json.gz --fail-on 'data > 20 %'\n"
          "\n"
+         "--stacks, --flame and --group stack show the backward where it ran: on "
+         "autograd's\n"
+         "thread, or below loss.backward(). With --link-backward each of its ops "
+         "stands under the\n"
+         "forward op of its sequence number, that is under the code that made it, and "
+         "the time\n"
+         "of the other thread counts there; torch's export_stacks does not do that.\n"
+         "\n"
          "--fail-on has the grammar of `run --help`: exit 1 when the whole 95 % "
          "interval lies\n"
          "beyond, 3 when the trace does not tell.\n",
@@ -146,6 +154,9 @@ const struct command commands[] = {
            false},
           {"--flame", "FILE", "write a flame graph for speedscope", false},
           {"--html", "FILE", "write a report that stands alone, to keep or attach",
+           false},
+          {"--link-backward", NULL,
+           "stacks of the backward are those of the forward ops that it belongs to",
            false}},
      .min_arguments = 1,
      .max_arguments = 1 << 20,

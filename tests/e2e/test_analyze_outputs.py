@@ -128,6 +128,27 @@ FRAMES = [event("main.py(1): main; x", 0, 1000, "python_function"),
            "tid": 7}]
 
 
+def numbered(name, start, length, number, tid=1, forward=0):
+    made = event(name, start, length, **{"Sequence number": number, "Fwd thread id": forward})
+    return {**made, "tid": tid}
+
+
+# aten::t has the number of the node that aten::addmm makes; autograd's thread has no frames.
+BACKWARD = [event("train.py(1): step", 0, 1000, "python_function"),
+            event("model.py(2): forward", 100, 400, "python_function"),
+            numbered("aten::linear", 150, 300, 7),
+            numbered("aten::t", 160, 40, 7),
+            numbered("aten::addmm", 210, 100, 7),
+            event("train.py(3): backward", 520, 400, "python_function"),
+            numbered("autograd::engine::evaluate_function: AddmmBackward0", 540, 200, 7, 2, 1),
+            numbered("AddmmBackward0", 550, 150, 7, 2, 1),
+            numbered("aten::mm", 560, 100, 9, 2),
+            {**event("cudaLaunchKernel", 570, 20, "cuda_runtime", correlation=7), "tid": 2},
+            numbered("autograd::engine::evaluate_function: Lost", 750, 50, 8, 2, 1),
+            {**event("gemm", 600, 90, "kernel", correlation=7, device=0, stream=7), "pid": 0,
+             "tid": 7}]
+
+
 class Stacks(Outputs):
     def setUp(self):
         super().setUp()
@@ -147,6 +168,34 @@ class Stacks(Outputs):
         done = analyze(self.write(FRAMES[2:]), "--stacks", self.out, code=3)
         self.assertIn("with_stack=True", done.stderr)
         self.assertEqual(sorted(os.listdir(self.folder.name)), ["trace.json"])
+
+    def test_the_backward_may_stand_under_its_forward_op_and_without_the_flag_does_not(self):
+        path = self.write(BACKWARD)
+        forward = "train.py(1):_step;model.py(2):_forward"
+        analyze(path, "--stacks", self.out)
+        self.assertEqual(read_folded(self.out), {forward: 300})
+        analyze(path, "--stacks", self.out, "--link-backward")
+        self.assertEqual(read_folded(self.out), {forward: 500})
+        analyze(path, "--stacks", self.out, "--link-backward", "--stacks-metric",
+                "self_cuda_time_total")
+        self.assertEqual(read_folded(self.out), {forward: 90})
+
+    def test_a_number_that_ops_of_two_threads_have_links_nothing(self):
+        path = self.write([*BACKWARD, numbered("aten::relu", 600, 50, 7, 3)])
+        analyze(path, "--stacks", self.out, "--link-backward")
+        self.assertEqual(set(read_folded(self.out).values()), {300})
+
+    @unittest.skipIf(TRACES is None, "no shared/traces beside the checkout")
+    def test_linking_the_backward_of_real_traces_moves_time_and_makes_none(self):
+        for path in TRACES.glob("*.json.gz"):
+            tables, totals = [], []
+            for flags in ([], ["--link-backward"]):
+                out = pathlib.Path(self.folder.name) / "flame.json"
+                tables.append(analyze(path, "--json", "--flame", out, *flags).stdout)
+                profiles = json.loads(out.read_text())["profiles"]
+                totals.append(sum(profile["endValue"] for profile in profiles))
+            self.assertEqual(*tables)
+            self.assertEqual(*totals, path.name)
 
     @unittest.skipIf(TRACES is None, "no shared/traces beside the checkout")
     def test_stacks_of_real_traces_are_those_of_a_plain_reading(self):
@@ -220,6 +269,19 @@ class Flame(Outputs):
         self.assertEqual(self.walk(document, device),
                          {("1", main, inner, "aten::mm"): 90000})
         self.assertEqual(thread["unit"], "nanoseconds")
+
+    def test_the_backward_under_its_forward_op_carries_all_that_it_calls(self):
+        out = pathlib.Path(self.folder.name) / "flame.json"
+        analyze(self.write(BACKWARD), "--flame", out, "--link-backward")
+        document = json.loads(out.read_text())
+        found = {}
+        for profile in document["profiles"]:
+            found.update(self.walk(document, profile))
+        node = "autograd::engine::evaluate_function: AddmmBackward0"
+        under = ("train.py(1): step", "model.py(2): forward", "aten::linear", "aten::addmm", node)
+        self.assertEqual(found[under], 50000)
+        self.assertEqual(found[(*under, "AddmmBackward0", "aten::mm")], 80000)
+        self.assertEqual(found[("autograd::engine::evaluate_function: Lost",)], 50000)
 
     def test_the_rarest_calls_are_left_out_beyond_the_limit_and_no_time_is_lost(self):
         events = [event(f"op{i}", 10 * i, 2 + i % 7) for i in range(40000)]

@@ -77,6 +77,8 @@ struct file_request {
     /* Tables of ops by shapes, stack or module: bits of 1 << enum group_by; and how many
      * frames of a stack tell one from another, 0 = FILE_STACK_FRAMES. */
     uint32_t groups, stack_frames;
+    /* Stacks of backward ops are those of the forward ops that they belong to. */
+    bool link_backward;
     /* Gets the tree of calls when all was read; may be NULL. */
     void (*on_paths)(void *paths_user, const struct file_paths *paths);
     void *paths_user;

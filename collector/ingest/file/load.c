@@ -40,6 +40,7 @@ static void release(struct file *file)
     free(file->kernels);
     file_free_pairs(file);
     file_details_free(file->details);
+    file_sequences_free(file->sequences);
     free(file);
 }
 
@@ -270,13 +271,30 @@ static void sort_works(struct file *file)
     }
 }
 
-static int arrange(struct file *file)
+static int order_threads(struct file *file)
+{
+    int error = 0;
+
+    for (uint32_t turn = 0; turn < FILE_SEQUENCES_TURNS; turn++) {
+        for (uint32_t i = 0; i < file->thread_count && error == 0; i++) {
+            uint32_t own = file->sequences == NULL ? 0 : file_sequences_turn(file, i);
+
+            if (own == turn)
+                error = file_order(file, &file->threads[i]);
+        }
+    }
+    return error;
+}
+
+static int arrange(struct file *file, int64_t zero_ns)
 {
     int error = file_link_works(file);
 
     sort_works(file);
-    for (uint32_t i = 0; i < file->thread_count && error == 0; i++)
-        error = file_order(file, &file->threads[i]);
+    if (error == 0 && file->sequences != NULL)
+        error = file_sequences_index(file->sequences, zero_ns);
+    if (error == 0)
+        error = order_threads(file);
     return error == 0 ? file_find_steps(file) : error;
 }
 
@@ -351,6 +369,7 @@ static int load(struct file *file, struct store *store, struct trace_reader *rea
 {
     struct process *process = NULL;
     int error = read_all(file, reader, request);
+    int64_t from_ns = file->from_ns;
 
     if (error != 0)
         return error;
@@ -362,8 +381,8 @@ static int load(struct file *file, struct store *store, struct trace_reader *rea
     file->result->span_ns = file->to_ns - file->from_ns;
     file_choose_trainer(file);
     error = enter(file, store, reader, request, &process);
-    if (error == 0)
-        error = arrange(file);
+    if (error == 0) /* entering shifted all stamps */
+        error = arrange(file, from_ns - file->from_ns);
     if (error == 0)
         error = file_feed(file, store, process);
     if (file->details != NULL)
@@ -415,7 +434,10 @@ int file_load(struct store *store, const struct file_request *request,
             file->details = file_details_new(file->names, request->stack_frames != 0
                                                               ? request->stack_frames
                                                               : FILE_STACK_FRAMES);
-        if (file->details != NULL || !wants_details(request))
+        if (request->link_backward && file->details != NULL)
+            file->sequences = file_sequences_new();
+        if ((file->details != NULL || !wants_details(request)) &&
+            (file->sequences != NULL || !request->link_backward))
             error = load(file, store, reader, request);
     }
     if (error == -ENOMEM && result->error[0] == '\0')

@@ -60,6 +60,7 @@ struct open {
     int64_t device_ns; /* of what was launched in it */
     int64_t inside_ns; /* of what lies directly in it; with details alone */
     uint32_t path, key;
+    bool linked; /* it, or what it lies in, stands under its forward op */
 };
 
 struct walk {
@@ -69,7 +70,8 @@ struct walk {
     struct open open[DEPTH_MAX]; /* the last ends first */
     uint32_t depth, ops;         /* open, and of them CPU ops */
     uint32_t plain;              /* of these, all but autograd's wrappers */
-    uint32_t root;               /* the thread's path */
+    uint32_t backward;           /* open autograd's wrappers and nodes */
+    uint32_t root, index;        /* the thread's path, and its own number */
     uint32_t out;                /* events in their final place */
     int64_t backward_end_ns;     /* of the newest outer backward op */
 };
@@ -83,6 +85,11 @@ static bool is_op(const struct event *event)
 static bool is_plain(const struct event *event)
 {
     return is_op(event) && !(EVENT_FLAGS(event->meta) & EVENT_OP_BACKWARD);
+}
+
+static bool is_backward(const struct event *event)
+{
+    return is_op(event) && !is_plain(event);
 }
 
 static void add_device_time(struct walk *walk, const struct open *ended,
@@ -160,6 +167,7 @@ static void close_last(struct walk *walk)
 
     walk->ops -= is_op(&ended->event);
     walk->plain -= is_plain(&ended->event);
+    walk->backward -= is_backward(&ended->event);
     struct open *parent = parent_of(walk, ended);
 
     add_device_time(walk, ended, parent);
@@ -265,6 +273,18 @@ static void note_allocation(struct walk *walk, const struct event *event)
         add_bytes(&walk->file->details->keys[key].linked, of);
 }
 
+/* The outermost of a backward goes under its forward op, with all that it calls. */
+static uint32_t origin_of(struct walk *walk, struct open *opened, uint32_t path)
+{
+    uint32_t origin = 0;
+
+    if (!opened->linked)
+        origin =
+            file_sequences_origin(walk->file->sequences, &opened->event, walk->index);
+    opened->linked = opened->linked || origin != 0;
+    return origin != 0 ? origin : path;
+}
+
 /* Its path and key: after its parents are known, which stand below `at`. */
 static void enter_path(struct walk *walk, struct open *opened, uint32_t at)
 {
@@ -286,8 +306,14 @@ static void enter_path(struct walk *walk, struct open *opened, uint32_t at)
      * same. */
     if (stack != 0 && walk->ops == 0)
         path = file_paths_frames(&details->paths, walk->root, walk->file->names, stack);
+    opened->linked = at > 0 && walk->open[at - 1].linked;
+    if (walk->file->sequences != NULL && kind == FILE_PATH_OP)
+        path = origin_of(walk, opened, path);
     opened->path =
         file_paths_child(&details->paths, path, EVENT_NAME(opened->event.meta), kind);
+    if (walk->file->sequences != NULL && kind == FILE_PATH_OP && walk->backward == 0)
+        file_sequences_note(walk->file->sequences, &opened->event, walk->index,
+                            opened->path);
     if (kind == FILE_PATH_OP || kind == FILE_PATH_RANGE)
         opened->key = file_details_key(details, opened->path, detail);
 }
@@ -323,6 +349,7 @@ static void open_range(struct walk *walk, const struct event *event)
     walk->depth++;
     walk->ops += is_op(event);
     walk->plain += is_plain(event);
+    walk->backward += is_backward(event);
 }
 
 static void note_name(struct walk *walk, const struct event *event)
@@ -361,6 +388,7 @@ int file_order(struct file *file, struct file_thread *thread)
     if (error == 0) {
         walk->file = file;
         walk->thread = thread;
+        walk->index = (uint32_t)(thread - file->threads);
         walk->trains = thread == &file->threads[file->trainer];
         walk->backward_end_ns = INT64_MIN;
         if (file->details != NULL)

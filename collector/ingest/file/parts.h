@@ -109,10 +109,11 @@ struct file {
     uint32_t linked_count;
     struct process_kernel *kernels; /* by name */
     uint32_t kernel_count;
-    struct file_begins *begins;   /* of B without its E so far; NULL none */
-    struct file_details *details; /* NULL: not asked for */
-    uint32_t groups;              /* bits of 1 << enum group_by */
-    uint64_t held;                /* events in memory */
+    struct file_begins *begins;       /* of B without its E so far; NULL none */
+    struct file_details *details;     /* NULL: not asked for */
+    struct file_sequences *sequences; /* likewise; never without details */
+    uint32_t groups;                  /* bits of 1 << enum group_by */
+    uint64_t held;                    /* events in memory */
     int64_t from_ns, to_ns;
     bool out_of_memory;
 };
@@ -133,6 +134,24 @@ void file_take_kernel(struct file *file, const struct trace_event *event);
 bool file_take_pair(struct file *file, struct trace_event *event);
 void file_end_pairs(struct file *file); /* what never ended is counted */
 void file_free_pairs(struct file *file);
+
+/* The forward op of a backward one, by sequence number (sequences.c). */
+struct file_sequences *file_sequences_new(void); /* NULL when out of memory */
+void file_sequences_free(struct file_sequences *sequences);
+void file_sequences_take(struct file *file, const struct trace_event *event,
+                         uint32_t thread);
+/* When all were taken; `zero_ns` is what the threads' stamps lost meanwhile. */
+MUST_CHECK int file_sequences_index(struct file_sequences *sequences, int64_t zero_ns);
+/* Threads are ordered in turns, that forward ops are known before the backward ones: who
+ * calls no backward, the one that trains, who does both, the rest. */
+#define FILE_SEQUENCES_TURNS 4u
+uint32_t file_sequences_turn(const struct file *file, uint32_t thread);
+/* The path of the forward op of a backward one; 0 where none is known. */
+uint32_t file_sequences_origin(const struct file_sequences *sequences,
+                               const struct event *event, uint32_t thread);
+/* An op outside of any backward began; in the order of their starts. */
+void file_sequences_note(struct file_sequences *sequences, const struct event *event,
+                         uint32_t thread, uint32_t path);
 
 void file_skip(struct file *file, uint64_t offset, enum file_skip reason);
 

@@ -208,6 +208,8 @@ static void take_cpu(struct file *file, const struct trace_event *event, uint8_t
     thread->updates += name == FILE_NAME_OPTIMIZER;
     thread->loads += name == FILE_NAME_DATA;
     thread->ops += kind == EVENT_CPU_OP;
+    if (file->sequences != NULL && kind == EVENT_CPU_OP)
+        file_sequences_take(file, event, (uint32_t)(thread - file->threads));
     *kept = (struct event){.time = (uint64_t)event->time_ns,
                            .value = (uint64_t)event->duration_ns,
                            .meta = EVENT_META(event->name, kind, flags, 0),

@@ -37,6 +37,7 @@ enum flag {
     FLAG_METRIC,
     FLAG_FLAME,
     FLAG_HTML,
+    FLAG_LINK_BACKWARD,
 };
 
 /* What torch's key_averages().table() calls the columns. */
@@ -160,6 +161,7 @@ static bool read_flags(const struct invocation *invocation,
         return false;
     if (rank != NULL)
         options->request.rank = (int32_t)number;
+    options->link_backward = invocation->flags[FLAG_LINK_BACKWARD] != NULL;
     if (steps != NULL && (window_parse(steps, &options->request.window, &reason) != 0 ||
                           options->request.window.kind != WINDOW_STEPS))
         return refuse("--steps", steps, "a range of step numbers, such as 5-10");

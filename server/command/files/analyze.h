@@ -15,6 +15,7 @@ struct analyze_options {
     struct analysis_request request;
     bool cpu, cuda;        /* which ops are shown */
     uint32_t stack_frames; /* of --group stack:N */
+    bool link_backward;    /* stacks of the backward are those of its forward */
     struct fail_on expressions[COMMAND_REPEATS];
     int expression_count;
     struct analyze_keep *keep; /* what is written beside the report */

@@ -222,6 +222,9 @@ int analyze_files_load(struct store *store, const struct analyze_file *file,
         request.on_paths = analyze_keep_paths;
         request.paths_user = options->keep;
     }
+    /* Only with paths or groups is there anything to link. */
+    request.link_backward = options != NULL && options->link_backward &&
+                            (request.on_paths != NULL || request.groups != 0);
     analyze_watch_signal(SIGINT);
     error = file_load(store, &request, result);
     return interrupted ? -ECANCELED : error;
