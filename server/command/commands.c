@@ -153,7 +153,9 @@ const struct command commands[] = {
            "of the stacks: self_cpu_time_total (default) or self_cuda_time_total",
            false},
           {"--flame", "FILE", "write a flame graph for speedscope", false},
-          {"--html", "FILE", "write a report that stands alone, to keep or attach",
+          {"--html", "FILE",
+           "write a report that stands alone, to keep or attach; of several files one "
+           "page",
            false},
           {"--link-backward", NULL,
            "stacks of the backward are those of the forward ops that it belongs to",

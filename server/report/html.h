@@ -28,6 +28,7 @@ void html_bar(FILE *out, const struct html_part *parts, int count, double whole_
 void html_devices(FILE *out, const cJSON *report);
 void html_memory(FILE *out, const cJSON *report);
 void html_file(FILE *out, const cJSON *report);
+void html_ranks(FILE *out, const cJSON *ranks); /* of /api/ranks */
 void html_ops(FILE *out, const char *title, const cJSON *list);
 
 #endif

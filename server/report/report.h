@@ -20,7 +20,10 @@ bool report_format_of(const char *path, enum report_format *format);
 MUST_CHECK int report_write_file(const struct cJSON *report, enum report_format format,
                                  const char *path);
 
-/* To an open stream, whose errors the caller looks at. */
+/* To an open stream, whose errors the caller looks at. HTML takes several reports as well:
+ * {"reports": [...], "ranks": [of /api/ranks ...]}; what goes beyond REPORT_HTML_BYTES is
+ * left out, and said. */
+#define REPORT_HTML_BYTES 2500000L
 void report_write_markdown(const struct cJSON *report, FILE *out);
 void report_write_html(const struct cJSON *report, FILE *out);
 

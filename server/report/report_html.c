@@ -26,7 +26,9 @@ static const char style[] =
     "font-variant-numeric:tabular-nums}"
     "h1{font-size:22px;line-height:28px;margin:0 0 4px}h2{font-size:13px;margin:0 0 "
     "8px}"
-    "h3{font-size:14px;margin:12px 0 2px}p{margin:4px 0}em{font-style:normal;"
+    "article{border-top:2px solid var(--line);margin-top:32px;padding-top:16px;"
+    "break-before:page}h3{font-size:14px;margin:12px 0 2px}p{margin:4px "
+    "0}em{font-style:normal;"
     "color:var(--wait)}section{background:var(--surface);border:1px solid var(--line);"
     "border-radius:8px;padding:12px 16px;margin:16px 0}.dim{color:var(--dim)}"
     "table{border-collapse:collapse;width:100%}td,th{padding:4px 8px;text-align:right;"
@@ -154,6 +156,17 @@ int html_places(double value)
     return value >= 100 || isnan(value) ? 0 : value >= 10 ? 1 : value >= 1 ? 2 : 3;
 }
 
+static void begin_page(FILE *out, const char *title)
+{
+    fputs("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta "
+          "name=\"viewport\" content=\"width=device-width\"><meta "
+          "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+          "style-src 'unsafe-inline'\"><title>",
+          out);
+    html_text(out, title);
+    fprintf(out, ": trainglass</title><style>%s</style>", style);
+}
+
 static void put_head(FILE *out, const cJSON *report)
 {
     const cJSON *interval = MEMBER(report, "overhead", "ci95_pct");
@@ -162,13 +175,7 @@ static void put_head(FILE *out, const cJSON *report)
     double step = NUMBER(found, "step_ms", "mean"),
            avoid = NUMBER(found, "avoidable_ms");
 
-    fputs("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta "
-          "name=\"viewport\" content=\"width=device-width\"><meta "
-          "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-          "style-src 'unsafe-inline'\"><title>",
-          out);
-    html_text(out, TEXT(session, "name"));
-    fprintf(out, ": trainglass</title><style>%s</style><h1>", style);
+    fputs("<h1>", out);
     if (isnan(step))
         fputs("No step was seen.", out);
     else
@@ -371,7 +378,7 @@ static const cJSON *tables_of(const cJSON *report, const char *device, const cha
     return asked != NULL ? asked : MEMBER(report, "bottlenecks", top);
 }
 
-void report_write_html(const cJSON *report, FILE *out)
+static void put_report(FILE *out, const cJSON *report)
 {
     put_head(out, report);
     put_gate(out, report);
@@ -385,5 +392,45 @@ void report_write_html(const cJSON *report, FILE *out)
     html_file(out, report);
     fprintf(out, "<p class=\"dim\">trainglass %s, session ", TEXT(report, "version"));
     html_text(out, TEXT(report, "bottlenecks", "session"));
-    fputs("</p></html>\n", out);
+    fputs("</p>", out);
+}
+
+static void write_several(const cJSON *reports, const cJSON *ranks, FILE *out)
+{
+    int count = cJSON_GetArraySize(reports), left = count;
+    char title[48];
+    const cJSON *one;
+
+    (void)snprintf(title, sizeof(title), "%d traces", count);
+    begin_page(out, title);
+    fprintf(out, "<h1>%s</h1>", title);
+    cJSON_ArrayForEach(one, ranks) html_ranks(out, one);
+    cJSON_ArrayForEach(one, reports)
+    {
+        if (ftell(out) > REPORT_HTML_BYTES || !cJSON_IsObject(one))
+            break;
+        fputs("<article>", out);
+        put_report(out, one);
+        fputs("</article>", out);
+        left--;
+    }
+    if (left > 0)
+        fprintf(out,
+                "<p><em>%d more traces are left out: this page would be too large to "
+                "be read or sent.</em> Each has a page of its own with "
+                "<code>trainglass analyze FILE --html</code>.</p>",
+                left);
+}
+
+void report_write_html(const cJSON *report, FILE *out)
+{
+    const cJSON *several = MEMBER(report, "reports");
+
+    if (several != NULL) {
+        write_several(several, MEMBER(report, "ranks"), out);
+    } else {
+        begin_page(out, TEXT(members_session(report), "name"));
+        put_report(out, report);
+    }
+    fputs("</html>\n", out);
 }

@@ -59,6 +59,49 @@ void html_devices(FILE *out, const cJSON *report)
         put_device(out, device);
 }
 
+/* ---- ranks ------------------------------------------------------------------------------ */
+
+static void put_time(FILE *out, double ms)
+{
+    fprintf(out, "<td>%s</td>", TIME(ms));
+}
+
+void html_ranks(FILE *out, const cJSON *ranks)
+{
+    const cJSON *rank;
+
+    fputs("<section><h2>Ranks</h2><table><tr><th>Rank<th>step<th>own<th>waits<th>data"
+          "<th>forward<th>backward<th>optimizer</tr>",
+          out);
+    cJSON_ArrayForEach(rank, MEMBER(ranks, "ranks"))
+    {
+        fprintf(out, "<tr><td>%.0f</td>", NUMBER(rank, "rank"));
+        put_time(out, NUMBER(rank, "step_ms"));
+        put_time(out, NUMBER(rank, "own_ms"));
+        put_time(out, NUMBER(rank, "wait_ms"));
+        put_time(out, NUMBER(rank, "phases", "data"));
+        put_time(out, NUMBER(rank, "phases", "forward"));
+        put_time(out, NUMBER(rank, "phases", "backward"));
+        put_time(out, NUMBER(rank, "phases", "optimizer"));
+        fputs("</tr>", out);
+    }
+    fputs("</table><p>", out);
+    if (!cJSON_IsTrue(MEMBER(ranks, "comparable"))) {
+        fputs("Not comparable: ", out);
+        html_text(out, TEXT(ranks, "reason"));
+    } else if (cJSON_IsObject(MEMBER(ranks, "slowest"))) {
+        fprintf(out, "Rank %.0f is the slowest in %.0f %% of the steps, by %s (",
+                NUMBER(ranks, "slowest", "rank"),
+                100 * NUMBER(ranks, "slowest", "share"),
+                TIME(NUMBER(ranks, "slowest", "by_ms")));
+        html_text(out, TEXT(ranks, "slowest", "cause"));
+        fputs(")", out);
+    } else {
+        fputs("No rank stands out", out);
+    }
+    fputs(".</p></section>", out);
+}
+
 /* ---- ops -------------------------------------------------------------------------------- */
 
 /* What tells an op from its namesakes, under its name. */

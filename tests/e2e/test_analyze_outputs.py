@@ -301,7 +301,9 @@ class Flame(Outputs):
 
     def test_of_several_files_there_is_no_flame_graph(self):
         path = self.write(FRAMES)
-        analyze(path, path, "--flame", self.folder.name + "/f.json", code=2)
+        done = analyze(path, path, "--flame", self.folder.name + "/f.json", code=2)
+        self.assertIn(f"not of 2: the calls of several processes are no one program's; name "
+                      f"one, such as {path}", done.stderr)
 
 
 class Ranks(Outputs):
@@ -330,6 +332,32 @@ class Ranks(Outputs):
     def test_few_common_steps_are_not_comparable(self):
         text = analyze(self.folder_of((0, 100), (1, 300), count=4)).stdout
         self.assertIn("not comparable: fewer than 10 steps", text)
+
+    def test_one_page_holds_all_ranks_and_who_of_them_is_slowest(self):
+        folder = self.folder_of((0, 100), (1, 110), (2, 600))
+        out = pathlib.Path(self.folder.name) / "report.html"
+        analyze(folder, "--html", out, "--fail-on", "data > 20 %", code=1)
+        page = Page()
+        page.feed(out.read_text())
+        self.assertIn("3 traces", page.text)
+        self.assertIn("Rank 2 is the slowest in 100 % of the steps", page.text)
+        for text in ("r0.json", "r1.json", "r2.json", "rank 2"):
+            self.assertIn(text, page.text)
+        tags = [tag for tag, _ in page.tags]
+        self.assertEqual((tags.count("html"), tags.count("article")), (1, 3))
+        self.assertEqual(page.text.count("■ found"), 1)
+        self.assertFalse({"src", "href"} & {name for _, some in page.tags for name in some})
+
+    def test_a_page_of_many_ranks_stays_small_and_says_how_many_it_leaves_out(self):
+        folder = self.folder_of(*((rank, 100) for rank in range(70)))
+        out = pathlib.Path(self.folder.name) / "report.html"
+        analyze(folder, "--html", out)
+        page = Page()
+        page.feed(out.read_text())
+        self.assertIn("70 traces", page.text)
+        shown = [tag for tag, _ in page.tags].count("article")
+        self.assertIn(f"{70 - shown} more traces are left out", page.text)
+        self.assertLess(out.stat().st_size, 3_000_000)
 
     def test_files_that_do_not_say_their_rank_are_told_apart_all_the_same(self):
         for ranks in (((None, 100), (None, 300)), ((0, 100), (0, 300))):

@@ -365,6 +365,8 @@ static void show_ranks(struct reading *reading, const char *session)
             cJSON_AddItemToArray(reading->ranks, ranks_json(&answer));
         else
             analyze_report_ranks(&answer);
+        if (reading->options->keep->several != NULL)
+            analyze_keep_ranks(reading->options->keep, ranks_json(&answer));
     }
     answer_free(&answer.head);
 }
@@ -430,8 +432,11 @@ int command_analyze(const struct invocation *invocation)
         return EXIT_UNREADABLE;
     }
     if (files.count != 1 && analyze_keep_wants_paths(&keep)) {
-        command_complain("--stacks and --flame are of one file, not of %u",
-                         files.count);
+        command_complain(
+            "--stacks and --flame are of one file, not of %u: the calls of "
+            "several processes are no one program's; name one, such as "
+            "%.200s",
+            files.count, files.count > 0 ? files.list[0].path : "");
         analyze_files_free(&files);
         return EXIT_USAGE;
     }
@@ -439,6 +444,11 @@ int command_analyze(const struct invocation *invocation)
             &keep)) { /* before there is anything to leave behind */
         analyze_watch_signal(SIGTERM);
         analyze_watch_signal(SIGHUP);
+    }
+    if (files.count > 1 && keep.html != NULL) {
+        keep.several = cJSON_CreateObject();
+        cJSON_AddArrayToObject(keep.several, "reports");
+        cJSON_AddArrayToObject(keep.several, "ranks");
     }
     keep.name = files.count > 0 ? name_of(files.list[0].path) : "";
     signal(SIGXFSZ, SIG_IGN); /* a file that may grow no more is an error, told so */
@@ -450,6 +460,7 @@ int command_analyze(const struct invocation *invocation)
     };
 
     code = analyze_all(&reading);
+    analyze_keep_finish(&keep, code != INTERRUPTED);
     printed = invocation->json ? print_documents(&reading) : command_end_output();
     analyze_files_free(&files);
     code = code != EXIT_DONE ? code : keep.code;

@@ -1,10 +1,13 @@
 #include "analyze_keep.h"
 
+#include <cjson/cJSON.h>
 #include <errno.h>
 #include <string.h>
 
 #include "command/command.h"
 #include "report/report.h"
+
+#define REPORTS_MAX 64 /* in memory, some 200 KB each; the page holds fewer */
 
 bool analyze_keep_wants_paths(const struct analyze_keep *keep)
 {
@@ -72,9 +75,41 @@ void analyze_keep_paths(void *user, const struct file_paths *paths)
 
 void analyze_keep_report(struct analyze_keep *keep, const struct cJSON *report)
 {
-    int error =
-        report == NULL ? -ENOMEM : report_write_file(report, REPORT_HTML, keep->html);
+    cJSON *list = cJSON_GetObjectItem(keep->several, "reports");
+    int error = report == NULL ? -ENOMEM : 0;
 
+    if (error == 0 && list == NULL)
+        error = report_write_file(report, REPORT_HTML, keep->html);
+    else if (error == 0 && cJSON_GetArraySize(list) < REPORTS_MAX)
+        cJSON_AddItemToArray(list, cJSON_Duplicate(report, true));
+    else if (error == 0) /* counted by the page as left out */
+        cJSON_AddItemToArray(list, cJSON_CreateNull());
     if (error != 0)
         fail(keep, keep->html, error);
+}
+
+void analyze_keep_ranks(struct analyze_keep *keep, cJSON *ranks)
+{
+    cJSON *list = cJSON_GetObjectItem(keep->several, "ranks");
+    char *text = list == NULL ? NULL : cJSON_PrintUnformatted(ranks);
+
+    /* json_text() writes texts down at once: read again, they are items. */
+    if (text != NULL)
+        cJSON_AddItemToArray(list, cJSON_Parse(text));
+    cJSON_free(text);
+    cJSON_Delete(ranks);
+}
+
+void analyze_keep_finish(struct analyze_keep *keep, bool whole)
+{
+    int error = 0;
+
+    if (keep->several == NULL)
+        return;
+    if (whole && cJSON_GetArraySize(cJSON_GetObjectItem(keep->several, "reports")) > 0)
+        error = report_write_file(keep->several, REPORT_HTML, keep->html);
+    if (error != 0)
+        fail(keep, keep->html, error);
+    cJSON_Delete(keep->several);
+    keep->several = NULL;
 }
