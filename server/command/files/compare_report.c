@@ -7,9 +7,10 @@
 #include "command/terminal.h"
 #include "report/members.h"
 
-#define MS   1e6
-#define WIDE 96u /* room for the interval behind a change */
-#define GIB  (1024.0 * 1024 * 1024)
+#define MS      1e6
+#define NUMBERS 32u /* columns beside a name: what it is, its rank and steps */
+#define WIDE    96u /* room for the interval behind a change */
+#define GIB     (1024.0 * 1024 * 1024)
 
 /* "+12.3 ms"; the sign always, for it is the answer. */
 static void print_difference(double ms, int width)
@@ -150,9 +151,14 @@ static void print_ops(const cJSON *other, uint32_t top, uint32_t columns)
 
 static void print_who(const char *what, const cJSON *who, uint32_t columns)
 {
+    const char *name = TEXT(who, "name");
     const cJSON *sentence;
 
-    printf("%-8s%.60s", what, TEXT(who, "name"));
+    printf("%-8s", what);
+    if (strlen(name) > columns - NUMBERS)
+        terminal_cell(name, columns - NUMBERS);
+    else
+        fputs(name, stdout);
     if (NUMBER(who, "rank") >= 0)
         printf(", rank %.0f", NUMBER(who, "rank"));
     printf(", %.0f steps\n", NUMBER(who, "steps"));
