@@ -10,9 +10,10 @@ import { IDLE_LABELS } from "../timeline/lanes.js";
 import { session_name } from "./bar.js";
 
 const PHASES = { data: "Data loading", forward: "Forward", backward: "Backward", optimizer: "Optimizer", other: "Other" };
-const MOST_OPS = 50;
+const MOST_OPS = 50, MOST_RUNS = 50;
 
 let dialog = null, sides = [], asked = 0, state = null;
+let earlier = []; // runs that are in memory no more, as the server kept them
 
 /** A side is {session, stretch}: "t-12ab@run", "41207@epoch:2". Pure. */
 export const compare_path = (a, b, rank = null) => address("api/compare", { a: `${a.session}@${a.stretch}`, b: `${b.session}@${b.stretch}`, rank });
@@ -106,7 +107,17 @@ async function refresh() {
   name_columns(answer);
   set_text(status, answer.reason ?? other.reason ?? verdict(answer));
   const apart = [known(other.new_ops) && other.new_ops > 0 ? plural(other.new_ops, "new op") : null, known(other.gone_ops) && other.gone_ops > 0 ? `${plural(other.gone_ops, "op")} gone` : null];
-  set_text(foot, [...apart.filter(Boolean).map((text) => `${text}.`), memory_text(answer)].filter(Boolean).join(" "));
+  const lacks = [...(answer.base?.lacks ?? []).map((text) => `Base: ${text}.`), ...(other.lacks ?? []).map((text) => `This: ${text}.`)];
+  set_text(foot, [...apart.filter(Boolean).map((text) => `${text}.`), memory_text(answer), ...lacks].filter(Boolean).join(" "));
+}
+
+const day = (unix_ms) => (known(unix_ms) ? new Date(unix_ms).toLocaleString(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }) : "");
+
+/** Runs that are in memory no more, as [id, name with its day]. Pure. */
+export function earlier_names(runs, sessions) {
+  const there = new Set(sessions.map((one) => one.id));
+  return runs.filter((run) => !there.has(run.session)).slice(0, MOST_RUNS)
+    .map((run) => [run.session, [shorten(run.name || run.session, 24), day(run.start_unix_ms)].filter(Boolean).join(", ")]);
 }
 
 function fill(select, options, value) {
@@ -125,7 +136,7 @@ function make_side(label, stretch_label) {
 
 function show_side(side, wanted) {
   const names = [...new Map((state.status?.sessions ?? []).map((one) => [one.id, shorten(session_name(one), 34)]))];
-  fill(side.session, names, wanted.session);
+  fill(side.session, [...names, ...earlier_names(earlier, state.status?.sessions ?? [])], wanted.session);
   fill(side.stretch, stretches(state, side.session.value), wanted.stretch);
 }
 
@@ -157,6 +168,10 @@ function open_compare(now) {
   first_sides(now).forEach((wanted, i) => show_side(sides[i], wanted));
   dialog.showModal();
   refresh();
+  get_json("api/runs").then((answer) => {
+    earlier = answer.runs ?? [];
+    for (const side of sides) show_side(side, chosen_side(side));
+  }).catch(() => { /* what is in memory is enough to compare */ });
 }
 
 /** @param {() => object} state_of */
