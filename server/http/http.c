@@ -19,6 +19,7 @@
 #include "http/head.h"
 #include "http/peer.h"
 #include "http/router.h"
+#include "http/seats.h"
 #include "wire/clock.h"
 
 /* Slow heads and single reads of a body end after this, CivetWeb's side. */
@@ -31,11 +32,13 @@
 struct http_server {
     struct mg_context *context;
     struct http_options options;
+    struct seats seats;
     _Atomic int64_t last_viewer_ms; /* written by every thread, read by http_idle_ms */
 };
 
-/* What is known of a connection after its first request. */
+/* One connection; who it is, is known after its first request. */
 struct http_peer {
+    struct seat seat;
     bool asked, known;
     uid_t uid;
 };
@@ -408,7 +411,11 @@ static int begin_request(struct mg_connection *connection)
     call.request.if_none_match = header_or_empty(&request, "If-None-Match");
     call.request.last_event_id = header_or_empty(&request, "Last-Event-ID");
     call.request.host = header_or_empty(&request, "Host");
+    if (peer != NULL)
+        seats_serve(&call.server->seats, &peer->seat, (uint16_t)info->remote_port);
     route_request(&call, &request);
+    if (peer != NULL)
+        seats_wait(&call.server->seats, &peer->seat);
     return call.status != 0 ? call.status : 500;
 }
 
@@ -426,15 +433,24 @@ static int refuse_malformed(struct mg_connection *connection, int status,
 
 static int open_peer(const struct mg_connection *connection, void **data)
 {
-    (void)connection;
-    *data = calloc(1, sizeof(struct http_peer));
+    struct http_server *server = mg_get_user_data(mg_get_context(connection));
+    struct http_peer *peer = calloc(1, sizeof(*peer));
+
+    *data = peer;
+    if (peer != NULL)
+        seats_take(&server->seats, &peer->seat, server->options.policy.port);
     return 0;
 }
 
 /* As CivetWeb's connection_close: at connection_closed it has forgotten our data. */
 static void close_peer(const struct mg_connection *connection)
 {
-    free(mg_get_user_connection_data(connection));
+    struct http_server *server = mg_get_user_data(mg_get_context(connection));
+    struct http_peer *peer = mg_get_user_connection_data(connection);
+
+    if (peer != NULL)
+        seats_leave(&server->seats, &peer->seat);
+    free(peer);
     mg_set_user_connection_data(connection, NULL);
 }
 
@@ -529,6 +545,7 @@ int http_start(struct http_server **out, const struct http_options *options,
     if (server == NULL)
         return -ENOMEM;
     server->options = *options;
+    seats_open(&server->seats, options->threads);
     atomic_init(&server->last_viewer_ms, now_ms());
     error = security_policy_check(&options->policy, &why);
     if (error != 0) {
@@ -559,6 +576,7 @@ void http_stop(struct http_server *server)
         return;
     if (server->context != NULL)
         mg_stop(server->context);
+    seats_close(&server->seats);
     free(server);
 }
 

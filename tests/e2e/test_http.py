@@ -13,6 +13,7 @@ from harness import ROOT, TrainglassTest, wait_for
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 NOBODY = 65534
+HEAD_TIMEOUT_S = 5  # of a connection, where threads are free
 
 
 class HttpTest(TrainglassTest):
@@ -155,6 +156,15 @@ class AbuseTest(HttpTest):
                                 b"Content-Type: application/json\r\n"
                                 b"Content-Length: 100\r\n\r\n{", timeout=20)
         self.assertEqual(status, 408)
+
+    def test_half_open_connections_keep_nobody_out(self):
+        for _ in range(150):
+            half = socket.create_connection(("127.0.0.1", self.port), timeout=20)
+            self.addCleanup(half.close)
+            half.sendall(b"GET / HTTP/1.1\r\nHost: loc")
+        begun = time.monotonic()
+        self.assert_alive()
+        self.assertLess(time.monotonic() - begun, HEAD_TIMEOUT_S, "waited for none of them")
 
     def test_a_body_that_trickles_is_ended(self):
         begun = time.monotonic()
