@@ -47,6 +47,10 @@ enum owner {
 double rule_number(const struct rule_context *context, const char *key);
 const char *rule_text(const struct rule_context *context, const char *key); /* "" */
 
+/* Cores that the job may use: those of its affinity, else of the machine, and no more than
+ * the container's quota; NaN unknown. */
+double rule_cores(const struct rule_context *context);
+
 /* The period in the steps is that of loader workers: each brings its batches at once,
  * and then all wait. */
 bool rule_is_loader_rhythm(const struct rule_context *context);

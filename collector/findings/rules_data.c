@@ -24,8 +24,8 @@ static bool waits_for_storage(const struct rule_context *context)
  * their storage share one. */
 static double workers_possible(const struct rule_context *context)
 {
-    double cores = rule_number(context, FACT_CPU_COUNT);
-    double possible = isnan(cores) ? 4 : cores - 1;
+    double cores = rule_cores(context);
+    double possible = isnan(cores) ? 4 : floor(cores) - 1;
 
     if (waits_for_storage(context))
         return WORKERS_MAX;
@@ -38,8 +38,11 @@ static void advise_data(struct rule_context *context, struct finding *finding,
     double collate = rule_number(context, FACT_DATALOADER_COLLATE_SHARE);
 
     if (isnan(workers))
-        rule_advise(finding, "Prepare the next batch while this one trains: a loader "
-                             "with worker processes, `num_workers=4`");
+        rule_advise(finding,
+                    rule_print(context,
+                               "Prepare the next batch while this one trains: a loader "
+                               "with worker processes, `num_workers=%.0f`",
+                               wanted));
     else if (workers < 1)
         rule_advise(finding,
                     rule_print(context,
@@ -257,7 +260,7 @@ static void describe(struct rule_context *context, struct finding *finding,
                            waits_for_storage(context) ? "storage" : "cores");
     rule_evidence(context, finding, "batch_size",
                   rule_number(context, FACT_DATALOADER_BATCH_SIZE));
-    rule_evidence(context, finding, "cores", rule_number(context, FACT_CPU_COUNT));
+    rule_evidence(context, finding, "cores", rule_cores(context));
     advise_data(context, finding, workers, loading->wanted);
 }
 
@@ -289,7 +292,9 @@ static void find_loading(struct rule_context *context)
 
 const struct rule rules_data[] = {
     {{.id = "data-loading",
-      .reads = "phase data; dataloader.*, cpu.count; CPU time of workers; idle devices",
+      .reads =
+          "phase data; dataloader.*, cpu.count, its quota; CPU time of workers; idle "
+          "devices",
       .formula = "data - ready batches - cores that others took - max(0, loading / "
                  "workers - compute), at most idle for data",
       .threshold = 0.05,

@@ -14,15 +14,6 @@
 /* A second of samples says little of a rate. */
 #define SAMPLES_NEEDED 1u
 
-/* Cores that this process may use: its affinity, and the container's quota. */
-static double cores_of(const struct rule_context *context)
-{
-    double cores = rule_number(context, FACT_CPU_COUNT);
-    double limit = context->summary->load.core_limit;
-
-    return isnan(cores) || limit < cores ? limit : cores;
-}
-
 /* Threads that compute at once in the trainer; NaN unknown. */
 static double threads_of(const struct rule_context *context)
 {
@@ -61,7 +52,7 @@ static void find_cpu_wait(struct rule_context *context)
 {
     const struct load *load = &context->summary->load;
     double step = context->train->mean_ns, price = load->delay_share * step;
-    double threads = threads_of(context), cores = cores_of(context);
+    double threads = threads_of(context), cores = rule_cores(context);
 
     if (load->samples < SAMPLES_NEEDED || !(load->delay_share >= context->threshold))
         return;

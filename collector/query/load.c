@@ -168,13 +168,16 @@ void parts_load(const struct pick *pick, struct load *load)
                           .core_limit = unknown,
                           .machine_share = unknown,
                           .others_share = unknown,
-                          .stolen_share = unknown};
+                          .stolen_share = unknown,
+                          .machine_cores = unknown};
     if (!pick->head->from_file) {
         add_process(pick, pick->process, means);
         add_workers(pick, load);
         add_machine(pick, load);
         load->delay_most = most_of(pick, pick->process, &means[PROCESS_LOAD_DELAY],
                                    PROCESS_LOAD_DELAY);
+        if (pick->store->host.core_count > 0)
+            load->machine_cores = pick->store->host.core_count;
     }
     load->samples = means[PROCESS_LOAD_CPU].count;
     load->cpu_share = mean_of(&means[PROCESS_LOAD_CPU]);

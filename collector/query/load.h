@@ -24,6 +24,7 @@ struct load {
     double machine_share;    /* of all cores that are busy, 0 to 1 */
     double others_share;     /* of the busy cores' time: not of this job, 0 to 1 */
     double stolen_share;     /* of a busy core's time: the hypervisor took it, 0 to 1 */
+    double machine_cores;    /* that there are; NaN unknown */
 };
 
 #endif

@@ -198,6 +198,30 @@ static void more_workers_are_advised_only_where_cores_are_left(void **state)
     assert_true(fabs(find("data-loading")->ns_per_step - 30 * MS) < 1);
 }
 
+static void advice_of_workers_knows_the_machine_and_its_quota(void **state)
+{
+    (void)state;
+    set_phases(60 * MS, 50 * MS, 80 * MS, 10 * MS);
+    number(FACT_DATALOADER_WORKERS, 0);
+    /* A job in C says nothing of its cores: those of the machine. */
+    summary.load.machine_cores = 2;
+    look();
+    assert_non_null(strstr(find("data-loading")->advice[0], "num_workers=1,"));
+    findings_free(&findings);
+    number(FACT_CPU_COUNT, 64);
+    look();
+    assert_non_null(strstr(find("data-loading")->advice[0], "num_workers=4,"));
+    findings_free(&findings);
+    summary.load.core_limit = 3.5;
+    look();
+    assert_non_null(strstr(find("data-loading")->advice[0], "num_workers=2,"));
+    findings_free(&findings);
+    /* A loader that is not torch's. */
+    facts[0].key = FACT_DATALOADER_SAMPLES;
+    look();
+    assert_non_null(strstr(find("data-loading")->advice[0], "num_workers=2`"));
+}
+
 static void unsteady_steps_name_the_worst_and_the_common_cause(void **state)
 {
     (void)state;
@@ -399,6 +423,7 @@ int main(void)
         TEST(a_price_that_is_half_a_guess_says_so),
         TEST(a_relaxed_look_keeps_what_lies_little_below_its_threshold),
         TEST(more_workers_are_advised_only_where_cores_are_left),
+        TEST(advice_of_workers_knows_the_machine_and_its_quota),
         TEST(unsteady_steps_name_the_worst_and_the_common_cause),
         TEST(claims_on_the_same_time_count_once),
         TEST(a_looping_optimizer_is_found_and_a_fused_one_is_not),
