@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/sum.h"
+
 /* Eight into one: each event is merged once per level, so few levels cost little. */
 #define FAN 8u
 
@@ -71,7 +73,7 @@ static void span_add(struct digest_span *to, const struct digest_span *from)
     to->steps += from->steps;
     to->ops_steps += from->ops_steps;
     to->kernel_steps += from->kernel_steps;
-    to->step_ns += from->step_ns;
+    to->step_ns = sum_ns(to->step_ns, from->step_ns);
 }
 
 static uint32_t rows_needed(const struct digest *digest)

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/sum.h"
+
 /* Without a device that settles, the newest are enough: nobody asks for the others. */
 #define SPANS_MAX (1u << 20)
 
@@ -228,7 +230,7 @@ static struct overlap overlap(const struct gpu_host_list *list,
         int64_t from = span->start_ns > gap->start_ns ? span->start_ns : gap->start_ns;
         int64_t to = span->end_ns < gap->end_ns ? span->end_ns : gap->end_ns;
 
-        found.ns += to - from;
+        found.ns = sum_ns(found.ns, to - from);
         found.at_start |= span->start_ns < gap->start_ns;
     }
     return found;

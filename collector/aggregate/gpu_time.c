@@ -4,16 +4,17 @@
 
 #include "aggregate/gpu.h"
 #include "aggregate/gpu_host.h"
+#include "aggregate/sum.h"
 
 /* ---- where time goes ------------------------------------------------------------------ */
 
 void gpu_cell_add(struct gpu_cell *to, const struct gpu_cell *from)
 {
     for (uint32_t i = 0; i < GPU_USES; i++)
-        to->use_ns[i] += from->use_ns[i];
+        to->use_ns[i] = sum_ns(to->use_ns[i], from->use_ns[i]);
     for (uint32_t i = 0; i < GPU_IDLES; i++)
-        to->idle_ns[i] += from->idle_ns[i];
-    to->overlap_ns += from->overlap_ns;
+        to->idle_ns[i] = sum_ns(to->idle_ns[i], from->idle_ns[i]);
+    to->overlap_ns = sum_ns(to->overlap_ns, from->overlap_ns);
 }
 
 int64_t gpu_busy_ns(const struct gpu_cell *cell)
@@ -21,7 +22,7 @@ int64_t gpu_busy_ns(const struct gpu_cell *cell)
     int64_t sum = 0;
 
     for (uint32_t i = 0; i < GPU_USES; i++)
-        sum += cell->use_ns[i];
+        sum = sum_ns(sum, cell->use_ns[i]);
     return sum;
 }
 
@@ -30,7 +31,7 @@ int64_t gpu_idle_ns(const struct gpu_cell *cell)
     int64_t sum = 0;
 
     for (uint32_t i = 0; i < GPU_IDLES; i++)
-        sum += cell->idle_ns[i];
+        sum = sum_ns(sum, cell->idle_ns[i]);
     return sum;
 }
 
@@ -66,7 +67,7 @@ static void add_ns(struct gpu_cell *cell, size_t place, int64_t ns)
 {
     int64_t *sum = (int64_t *)(void *)((char *)cell + place);
 
-    *sum += ns;
+    *sum = sum_ns(*sum, ns);
 }
 
 /* The first step that the ring still holds. */

@@ -1,12 +1,13 @@
 #include "aggregate/gpu_work.h"
 
 #include "aggregate/gpu.h"
+#include "aggregate/sum.h"
 
 static void add_moves(struct gpu_moves *moves, uint64_t bytes, int64_t ns)
 {
     moves->count++;
     moves->bytes += bytes;
-    moves->ns += ns;
+    moves->ns = sum_ns(moves->ns, ns);
 }
 
 void gpu_work_move(struct gpu_work *work, const struct event *event,
@@ -42,7 +43,7 @@ void gpu_work_begin(struct gpu_work *work, const struct gpu_item *item,
     struct gpu_stream *stream = stream_of(work, item->stream);
 
     stream->works++;
-    stream->busy_ns += item->end_ns - item->start_ns;
+    stream->busy_ns = sum_ns(stream->busy_ns, item->end_ns - item->start_ns);
     /* What began before its launch is two clocks' disagreement. */
     if (launched_ns == INT64_MIN || item->start_ns < launched_ns ||
         item->correlation == work->last_correlation)
@@ -51,7 +52,7 @@ void gpu_work_begin(struct gpu_work *work, const struct gpu_item *item,
 
     work->last_correlation = item->correlation;
     work->delays++;
-    work->delay_ns += delay;
+    work->delay_ns = sum_ns(work->delay_ns, delay);
     work->delay_max_ns = delay > work->delay_max_ns ? delay : work->delay_max_ns;
     work->delay_cells[histogram_cell(delay)]++;
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/sum.h"
+
 #define PHASES_KNOWN ((1u << EVENT_PHASES) - 1)
 
 void steps_init(struct steps *steps)
@@ -85,7 +87,7 @@ void steps_fold_phase(struct steps *steps, const struct event *event)
     for (uint32_t i = STEPS_PENDING; i-- > 0;) {
         if (steps->pending[i].phase != phase)
             continue;
-        steps->pending[i].end_ns += end - start;
+        steps->pending[i].end_ns = sum_ns(steps->pending[i].end_ns, end - start);
         return;
     }
 }
@@ -209,7 +211,7 @@ static void count_epoch(struct steps *steps, const struct step *step)
     }
     epoch->steps++;
     epoch->end_ns = end;
-    epoch->total_ns += step->duration_ns;
+    epoch->total_ns = sum_ns(epoch->total_ns, step->duration_ns);
 }
 
 /* Collections that began in the step: those before the first one belong to none. */
@@ -227,7 +229,7 @@ static float collections_ns(const struct steps *steps, int64_t start, int64_t en
         if (mark->time_ns < start)
             break;
         if (mark->kind == EVENT_MARK_GC && mark->time_ns < end)
-            sum += mark->duration_ns;
+            sum = sum_ns(sum, mark->duration_ns);
     }
     return (float)sum;
 }
@@ -252,7 +254,8 @@ const struct step *steps_fold(struct steps *steps, const struct event *event,
     if (!make_room(steps))
         return NULL;
     if (steps->last_end_ns != INT64_MIN && step.start_ns > steps->last_end_ns)
-        steps->outside_ns += step.start_ns - steps->last_end_ns;
+        steps->outside_ns =
+            sum_ns(steps->outside_ns, step.start_ns - steps->last_end_ns);
     steps->first_ns = step.start_ns < steps->first_ns ? step.start_ns : steps->first_ns;
     steps->last_end_ns = end > steps->last_end_ns ? end : steps->last_end_ns;
     struct step *kept = &steps->ring[steps->count++ % steps->capacity];

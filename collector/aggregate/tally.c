@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/sum.h"
+
 #define BLOCKS_FIRST 64u
 /* 33 MiB, which only a hostile job reaches: 16,384 rows of 8 octaves each. */
 #define BLOCKS_MAX (1u << 17)
@@ -60,6 +62,20 @@ ALWAYS_INLINE uint32_t *cell_at(struct tally *tally, uint32_t row, uint32_t cell
     return &tally->counts[block * HISTOGRAM_OCTAVE_CELLS + at];
 }
 
+/* From the limit of sums, 2^60, so many journals and one that is begun lead to less than
+ * 2^63, at 2^50 ns an event. */
+#define JOURNALS_UNCHECKED 4u
+
+static void limit_sums(const struct tally *tally)
+{
+    for (uint32_t i = 0; i < tally->touched_count; i++) {
+        struct tally_row *row = &tally->rows[tally->touched[i]];
+
+        row->total_ns = sum_ns(row->total_ns, 0);
+        row->self_ns = sum_ns(row->self_ns, 0);
+    }
+}
+
 void tally_count(struct tally *tally)
 {
     for (uint32_t i = 0; i < tally->journal_count; i++) {
@@ -71,6 +87,8 @@ void tally_count(struct tally *tally)
     }
     tally->journal_count = 0;
     tally->counted = true;
+    if (++tally->journals % JOURNALS_UNCHECKED == 0)
+        limit_sums(tally);
 }
 
 static void blocks_forget(struct tally *tally)
@@ -149,8 +167,8 @@ void tally_add_digest(struct tally *tally, const struct digest *digest)
         if (to->count == 0)
             tally_touch(tally, from->row);
         to->count += from->count;
-        to->total_ns += from->total_ns;
-        to->self_ns += from->self_ns;
+        to->total_ns = sum_ns(to->total_ns, from->total_ns);
+        to->self_ns = sum_ns(to->self_ns, from->self_ns);
         to->self_squares += from->self_squares;
         to->min_ns = from->min_ns < to->min_ns ? from->min_ns : to->min_ns;
         to->max_ns = from->max_ns > to->max_ns ? from->max_ns : to->max_ns;
@@ -265,8 +283,8 @@ static void fill_row(struct digest_row *to, const struct tally_row *row, bool sq
 
     *to =
         (struct digest_row){.count = row->count,
-                            .total_ns = row->total_ns,
-                            .self_ns = row->self_ns,
+                            .total_ns = sum_ns(row->total_ns, 0),
+                            .self_ns = sum_ns(row->self_ns, 0),
                             .min_ns = row->min_ns,
                             .max_ns = row->max_ns,
                             .self_squares = squares ? self * self : row->self_squares};

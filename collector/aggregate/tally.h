@@ -48,8 +48,9 @@ struct tally {
      * and needs no blocks. */
     uint32_t journal[TALLY_JOURNAL];
     uint32_t journal_count;
-    bool counted;     /* blocks count something */
-    uint64_t refused; /* events that memory was too short for */
+    uint32_t journals; /* counted so far */
+    bool counted;      /* blocks count something */
+    uint64_t refused;  /* events that memory was too short for */
 };
 
 /* What a digest stands for. */
@@ -100,7 +101,8 @@ void tally_add_digest(struct tally *tally, const struct digest *digest);
 struct digest *tally_seal(struct tally *tally, const struct digest_span *span,
                           bool squares, uint32_t cells_max);
 
-/* `row` below what was reserved. */
+/* `row` below what was reserved; lengths below 2^50 ns, which is what readers hand on:
+ * tally_count() sees to it that no sum of them overflows. */
 ALWAYS_INLINE void tally_add(struct tally *tally, uint32_t row, int64_t duration_ns,
                              int64_t self_ns)
 {

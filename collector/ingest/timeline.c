@@ -27,10 +27,14 @@ static bool rate_between(uint64_t ticks, int64_t ns, double *rate)
 
 void timeline_pair(struct timeline *timeline, uint64_t ticks, int64_t monotonic_ns)
 {
-    /* Whatever bits a segment holds: sums must stay in range. */
-    if (monotonic_ns < 0 || monotonic_ns > (int64_t)1 << 61)
+    /* Whatever bits a segment holds: 18 years from its zero, so that no difference of
+     * stamps overflows. */
+    if (monotonic_ns < 0)
         return;
     int64_t ns = monotonic_ns - timeline->zero_ns;
+
+    if (ns < -TIMELINE_PAIR_MAX_NS || ns > TIMELINE_PAIR_MAX_NS)
+        return;
     double rate = 1;
 
     if (timeline->count == 0) {
@@ -87,7 +91,7 @@ int64_t timeline_ns_before(const struct timeline *timeline, uint64_t ticks)
     }
     double ns =
         (double)line->ns + (double)(int64_t)(ticks - line->ticks) * line->ns_per_tick;
-    double limit = 0x1p61;
+    double limit = 2.0 * (double)TIMELINE_PAIR_MAX_NS;
 
     return (int64_t)(ns > limit ? limit : ns < -limit ? -limit : ns);
 }

@@ -12,8 +12,9 @@
 
 #include "wire/attributes.h"
 
-#define TIMELINE_LINES   128u
-#define TIMELINE_JUMP_NS INT64_C(10000000)
+#define TIMELINE_LINES       128u
+#define TIMELINE_JUMP_NS     INT64_C(10000000)
+#define TIMELINE_PAIR_MAX_NS ((int64_t)1 << 59)
 
 struct timeline_line {
     uint64_t ticks; /* from here on */
@@ -48,7 +49,7 @@ ALWAYS_INLINE void timeline_seen(struct timeline *timeline, uint64_t ticks)
 int64_t timeline_ns_before(const struct timeline *timeline, uint64_t ticks);
 
 /* ns since zero; 0 before the first pair. Any bits may come in: the result stays within
- * +-2^62. */
+ * +-2^61, and any two have a difference. */
 ALWAYS_INLINE int64_t timeline_ns(const struct timeline *timeline, uint64_t ticks)
 {
     if (UNLIKELY(timeline->count == 0))
@@ -56,7 +57,8 @@ ALWAYS_INLINE int64_t timeline_ns(const struct timeline *timeline, uint64_t tick
     const struct timeline_line *line = &timeline->lines[timeline->count - 1];
     int64_t delta = (int64_t)(ticks - line->ticks);
 
-    if (UNLIKELY(delta < 0 || delta > ((int64_t)1 << 52)))
+    /* 2^49 ticks are two days without a pair, and at most 2^59 ns. */
+    if (UNLIKELY(delta < 0 || delta > ((int64_t)1 << 49)))
         return timeline_ns_before(timeline, ticks);
     return line->ns + (int64_t)((double)delta * line->ns_per_tick);
 }

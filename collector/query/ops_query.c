@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "aggregate/kernels.h"
+#include "aggregate/sum.h"
 #include "query/numbers.h"
 #include "query/parts.h"
 #include "query/pick.h"
@@ -189,7 +190,9 @@ static void scale(const struct asking *asking, const struct row_sum *sum,
         row->total_ns += factor[class] * part->total_ns;
         row->self_ns += factor[class] * part->self_ns;
         row->recorded_count += part->count;
-        row->recorded_total_ns += (int64_t)part->total_ns;
+        row->recorded_total_ns = sum_ns(
+            row->recorded_total_ns,
+            part->total_ns < (double)SUM_MAX_NS ? (int64_t)part->total_ns : SUM_MAX_NS);
     }
     row->error_pct = row->self_ns > 0 ? 100 * numbers_t95((uint64_t)n) *
                                             sqrt(self_variance) / row->self_ns
@@ -502,7 +505,7 @@ static void add_other(struct op_row *other, const struct op_row *row)
     other->total_ns += row->total_ns;
     other->self_ns += row->self_ns;
     other->recorded_count += row->recorded_count;
-    other->recorded_total_ns += row->recorded_total_ns;
+    other->recorded_total_ns = sum_ns(other->recorded_total_ns, row->recorded_total_ns);
 }
 
 /* A group's text is two. */

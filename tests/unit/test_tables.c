@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "aggregate/state.h"
+#include "aggregate/sum.h"
 #include "query/bottlenecks_query.h"
 #include "query/memory_query.h"
 #include "query/ops_query.h"
@@ -546,6 +547,40 @@ static void stamps_that_run_back_end_no_query(void **state)
     }
 }
 
+/* The longest that a reader hands on, and the stamps farthest apart. */
+static void lengths_that_cannot_be_add_up_to_their_limit(void **state)
+{
+    (void)state;
+    const int64_t longest = ((int64_t)1 << 50) - 1, farthest = (int64_t)1 << 60;
+    struct bottlenecks_answer answer;
+    struct steps_answer steps;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+
+    for (int64_t n = 0; n < 6; n++) {
+        int64_t t = n % 2 == 0 ? -farthest : farthest;
+
+        for (uint32_t i = 0; i < 1000; i++)
+            phase(EVENT_PHASE_DATA, t, t + longest);
+        for (int64_t i = 0; i < 70000; i++)
+            op(0, "aten::add", t + i, t + i + longest);
+        step((uint64_t)n, FULL, t, t + longest);
+    }
+    struct ops_answer ops = ask_ops(run);
+
+    assert_int_equal(find(&ops, "aten::add")->recorded_count, 6 * 70000);
+    assert_int_equal(find(&ops, "aten::add")->recorded_total_ns, SUM_MAX_NS);
+    assert_true(find(&ops, "aten::add")->self_ns >= (double)SUM_MAX_NS);
+    answer_free(&ops.head);
+    assert_int_equal(
+        steps_query(store, &whose, &(struct steps_request){.points = 100}, &steps), 0);
+    assert_int_equal(steps.train.count, 6);
+    assert_true(steps.train.mean_ns > 0);
+    answer_free(&steps.head);
+    assert_int_equal(
+        bottlenecks_query(store, &whose, &(struct bottlenecks_request){0}, &answer), 0);
+    bottlenecks_free(&answer);
+}
+
 static void the_rank_that_others_wait_for_is_found_with_its_cause(void **state)
 {
     (void)state;
@@ -621,6 +656,7 @@ int main(void)
         TEST(what_is_loaded_before_the_first_step_is_no_leak),
         TEST(what_grows_from_step_to_step_has_its_own_slope),
         TEST(stamps_that_run_back_end_no_query),
+        TEST(lengths_that_cannot_be_add_up_to_their_limit),
         TEST(the_rank_that_others_wait_for_is_found_with_its_cause),
         TEST(a_summary_counts_everything_over_the_same_steps),
     };

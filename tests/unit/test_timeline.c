@@ -117,7 +117,7 @@ static void any_bits_stay_in_range(void **state)
         timeline_seen(&timeline, bits >> (i % 7));
         int64_t ns = timeline_ns(&timeline, bits ^ i);
 
-        assert_true(ns < (int64_t)1 << 62 && ns > -((int64_t)1 << 62));
+        assert_true(ns < (int64_t)1 << 61 && ns > -((int64_t)1 << 61));
         assert_true(timeline_length_ns(&timeline, bits) <= (int64_t)1 << 47);
         assert_true(timeline_range_ns(&timeline, bits, timeline_ns(&timeline, bits),
                                       bits >> (i % 64)) <= (int64_t)1 << 47);
