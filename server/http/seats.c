@@ -84,14 +84,15 @@ static bool end_waiting(const struct seats *seats, uint16_t server_port)
     return ended;
 }
 
-/* With the lock held: until a thread is free, or about to be. */
+/* With the lock held: until a thread is free, or about to be. The last look comes when
+ * whoever waited before us has waited long enough. */
 static void make_room(struct seats *seats, uint16_t server_port)
 {
     uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
-    uint64_t end_ns = now_ns + (SEATS_PATIENCE_MS + LOOK_AGAIN_MS) * UINT64_C(1000000);
+    uint64_t last_ns = now_ns + (SEATS_PATIENCE_MS + LOOK_AGAIN_MS) * UINT64_C(1000000);
 
-    while (seats->count >= seats->threads && now_ns < end_ns &&
-           !end_waiting(seats, server_port)) {
+    while (seats->count >= seats->threads && !end_waiting(seats, server_port) &&
+           now_ns < last_ns) {
         uint64_t again_ns = now_ns + LOOK_AGAIN_MS * UINT64_C(1000000);
         struct timespec again = {.tv_sec = (time_t)(again_ns / 1000000000),
                                  .tv_nsec = (long)(again_ns % 1000000000)};
