@@ -17,7 +17,7 @@ unit_test(rules_noise LIBS findings query m)
 unit_test(rules_hardware LIBS findings m)
 unit_test(load LIBS query m)
 unit_test(rhythm LIBS query m)
-unit_test(history LIBS findings m)
+unit_test(standing LIBS findings m)
 unit_test(numbers LIBS query m)
 
 # bench_memory.py has the server read it.

@@ -2,8 +2,6 @@
 #include "findings/rules.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "query/numbers.h"
@@ -38,17 +36,6 @@ const char *rule_text(const struct rule_context *context, const char *key)
             return fact->text;
     }
     return "";
-}
-
-const char *rule_print(struct rule_context *context, const char *format, ...)
-{
-    va_list arguments;
-    char text[512];
-
-    va_start(arguments, format);
-    int length = vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    return length < 0 ? "" : arena_text(&context->findings->arena, text);
 }
 
 const char *rule_ms(struct rule_context *context, double ns)

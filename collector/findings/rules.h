@@ -102,7 +102,6 @@ void rule_advise(struct finding *finding, const char *advice);
 const char *rule_ms(struct rule_context *context, double ns);
 
 /* Text of the findings' arena. */
-const char *rule_print(struct rule_context *context, const char *format, ...)
-    PRINTF(2, 3);
+#define rule_print(context, ...) arena_print(&(context)->findings->arena, __VA_ARGS__)
 
 #endif

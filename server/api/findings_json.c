@@ -73,7 +73,7 @@ static cJSON *finding_json(const struct finding *finding, const struct answer *h
     return part;
 }
 
-static cJSON *fixed_json(const struct history_entry *fixed, const struct answer *head)
+static cJSON *fixed_json(const struct standing_entry *fixed, const struct answer *head)
 {
     cJSON *part = cJSON_CreateObject();
 

@@ -26,7 +26,7 @@ struct trainer {
     uint32_t pid;
     int64_t last_step;
     uint64_t fed; /* when, in feeds; 0: the place is free */
-    struct history history;
+    struct standing standing;
 };
 
 struct judge {
@@ -115,21 +115,21 @@ static bool is_recorded(const struct bottlenecks_answer *answer)
     const struct steps_summary *train = &answer->steps.train;
     uint64_t recorded = answer->gpu.device_count > 0 ? train->kernels : train->recorded;
 
-    return recorded >= HISTORY_STEPS;
+    return recorded >= STANDING_STEPS;
 }
 
-static void feed_history(struct judge *judge, const struct bottlenecks_answer *usual,
-                         const struct bottlenecks_answer *recent)
+static void feed_standing(struct judge *judge, const struct bottlenecks_answer *usual,
+                          const struct bottlenecks_answer *recent)
 {
     struct findings_settings strict = findings_configured(), relaxed = strict;
     struct findings found[4];
-    struct history_look look = {.usual = &found[0],
-                                .usual_relaxed = &found[1],
-                                .recent = &found[2],
-                                .recent_relaxed = &found[3],
-                                .recent_is_recorded = is_recorded(recent),
-                                .last_step = recent->head.window.last_step,
-                                .now_ns = recent->head.now_ns};
+    struct standing_look look = {.usual = &found[0],
+                                 .usual_relaxed = &found[1],
+                                 .recent = &found[2],
+                                 .recent_relaxed = &found[3],
+                                 .recent_is_recorded = is_recorded(recent),
+                                 .last_step = recent->head.window.last_step,
+                                 .now_ns = recent->head.now_ns};
 
     relaxed.relaxed = true;
     findings_find(usual, &strict, &found[0]);
@@ -140,7 +140,7 @@ static void feed_history(struct judge *judge, const struct bottlenecks_answer *u
     struct trainer *trainer = place_for(judge, &recent->head);
 
     if (look.last_step != NOT_KNOWN && look.last_step != trainer->last_step)
-        history_feed(&trainer->history, &look);
+        standing_feed(&trainer->standing, &look);
     trainer->last_step = look.last_step;
     pthread_mutex_unlock(&judge->lock);
     for (int i = 0; i < 4; i++)
@@ -157,7 +157,7 @@ static void feed_trainer(struct judge *judge, struct store *store, const char *s
     if (ask_recent(store, &whose, &recent) == 0) {
         if (ask(store, &whose, (struct window){WINDOW_LAST_NS, USUAL_NS, 0}, &usual) ==
             0)
-            feed_history(judge, &usual, &recent);
+            feed_standing(judge, &usual, &recent);
         bottlenecks_free(&usual);
     }
     bottlenecks_free(&recent);
@@ -214,7 +214,7 @@ static bool is_usual(const struct selection *selection, const struct answer *hea
 }
 
 /* Finds also what stands without costing its threshold over the usual window. */
-static struct findings_settings standing_settings(const struct history *history)
+static struct findings_settings standing_settings(const struct standing *standing)
 {
     struct findings_settings settings = findings_configured();
     const struct finding_rule *rule;
@@ -224,22 +224,23 @@ static struct findings_settings standing_settings(const struct history *history)
             isnan(settings.thresholds[i]) ? rule->threshold : settings.thresholds[i];
         double stays = rule->stays > 0 ? rule->stays : FINDING_STAYS;
 
-        for (uint32_t j = 0; j < HISTORY_MAX; j++)
-            if (history->entries[j].state == HISTORY_STANDS &&
-                strncmp(history->entries[j].id, rule->id, strlen(rule->id)) == 0)
+        for (uint32_t j = 0; j < STANDING_MAX; j++)
+            if (standing->entries[j].state == STANDING_STANDS &&
+                strncmp(standing->entries[j].id, rule->id, strlen(rule->id)) == 0)
                 settings.thresholds[i] = threshold * (rule->trend ? stays : STANDING);
     }
     return settings;
 }
 
-static void keep_standing(const struct history *history, struct findings *findings)
+static void keep_standing(const struct standing *standing, struct findings *findings)
 {
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < findings->count; i++) {
-        const struct history_entry *entry = history_find(history, findings->list[i].id);
+        const struct standing_entry *entry =
+            standing_find(standing, findings->list[i].id);
 
-        if (entry == NULL || entry->state != HISTORY_STANDS)
+        if (entry == NULL || entry->state != STANDING_STANDS)
             continue;
         findings->list[kept] = findings->list[i];
         findings->list[kept++].since_step = entry->since_step;
@@ -247,13 +248,13 @@ static void keep_standing(const struct history *history, struct findings *findin
     findings->count = kept;
 }
 
-static void tell_fixed(const struct history *history, struct judgement *judgement)
+static void tell_fixed(const struct standing *standing, struct judgement *judgement)
 {
-    for (uint32_t i = 0; i < HISTORY_MAX; i++) {
-        const struct history_entry *entry = &history->entries[i];
+    for (uint32_t i = 0; i < STANDING_MAX; i++) {
+        const struct standing_entry *entry = &standing->entries[i];
         uint32_t at = judgement->fixed_count;
 
-        if (entry->state != HISTORY_FIXED)
+        if (entry->state != STANDING_FIXED)
             continue;
         while (at > 0 && judgement->fixed[at - 1].fixed_ns < entry->fixed_ns) {
             if (at < JUDGE_FIXED)
@@ -268,8 +269,8 @@ static void tell_fixed(const struct history *history, struct judgement *judgemen
 
 /* A copy of what is known of that process; false where nobody looks at it. One that will
  * be looked at within a second has no finding that stands. */
-static bool copy_history(struct judge *judge, const struct answer *head,
-                         struct history *history)
+static bool copy_standing(struct judge *judge, const struct answer *head,
+                          struct standing *standing)
 {
     const struct trainer *trainer;
     bool room = false;
@@ -279,9 +280,9 @@ static bool copy_history(struct judge *judge, const struct answer *head,
     for (uint32_t i = 0; i < JUDGE_TRAINERS; i++)
         room = room || judge->trainers[i].fed == 0;
     if (trainer != NULL)
-        *history = trainer->history;
+        *standing = trainer->standing;
     else
-        *history = (struct history){.looks = 0};
+        *standing = (struct standing){.looks = 0};
     pthread_mutex_unlock(&judge->lock);
     return trainer != NULL || room;
 }
@@ -290,17 +291,17 @@ static bool copy_history(struct judge *judge, const struct answer *head,
 static bool find_standing(struct judge *judge, const struct bottlenecks_answer *answer,
                           struct judgement *judgement)
 {
-    struct history *history = malloc(sizeof(*history));
-    bool known = history != NULL && copy_history(judge, &answer->head, history);
+    struct standing *standing = malloc(sizeof(*standing));
+    bool known = standing != NULL && copy_standing(judge, &answer->head, standing);
 
     if (known) {
-        struct findings_settings settings = standing_settings(history);
+        struct findings_settings settings = standing_settings(standing);
 
         findings_find(answer, &settings, &judgement->findings);
-        keep_standing(history, &judgement->findings);
-        tell_fixed(history, judgement);
+        keep_standing(standing, &judgement->findings);
+        tell_fixed(standing, judgement);
     }
-    free(history);
+    free(standing);
     return known;
 }
 

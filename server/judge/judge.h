@@ -1,5 +1,5 @@
 /* What is said of findings beside the rules: which of a live session's stand and which
- * were fixed (findings/history.h), and what the user said of them (runs/runs.h).
+ * were fixed (findings/standing.h), and what the user said of them (runs/runs.h).
  *
  * The keeper's thread feeds it once a second; any thread may ask. A selection, a file and
  * a run that is over are judged as they are.
@@ -8,7 +8,7 @@
 #define JUDGE_JUDGE_H
 
 #include "findings/findings.h"
-#include "findings/history.h"
+#include "findings/standing.h"
 #include "query/answer.h"
 
 #define JUDGE_TRAINERS 64u /* newest that are watched; others are judged as they are */
@@ -23,7 +23,7 @@ struct store;
 
 struct judgement {
     struct findings findings; /* with what the user said; pinned ones first */
-    struct history_entry fixed[JUDGE_FIXED];
+    struct standing_entry fixed[JUDGE_FIXED];
     uint32_t fixed_count;
 };
 

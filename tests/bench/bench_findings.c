@@ -1,5 +1,5 @@
 /* What all rules cost on one snapshot of a job that everything is wrong with, and what the
- * judgement of a live session costs each second: four looks and the history.
+ * judgement of a live session costs each second: four looks and what stands.
  *
  * Prints one JSON line per figure: the median of many rounds of this thread's own time,
  * with the order statistics that hold it with 95 %.
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "findings/findings.h"
-#include "findings/history.h"
+#include "findings/standing.h"
 #include "wire/clock.h"
 #include "wire/facts.h"
 
@@ -25,7 +25,7 @@
 
 static struct bottlenecks_answer summary;
 static struct findings found[4];
-static struct history history;
+static struct standing standing;
 static int64_t step;
 
 static void sick_steps(void)
@@ -125,8 +125,8 @@ static void judge_once(void)
     relaxed.relaxed = true;
     for (int i = 0; i < 4; i++)
         findings_find(&summary, i % 2 == 0 ? &strict : &relaxed, &found[i]);
-    history_feed(&history, &(struct history_look){&found[0], &found[1], &found[2],
-                                                  &found[3], true, step += 10, 0});
+    standing_feed(&standing, &(struct standing_look){&found[0], &found[1], &found[2],
+                                                     &found[3], true, step += 10, 0});
     for (int i = 0; i < 4; i++)
         findings_free(&found[i]);
 }
@@ -173,6 +173,6 @@ int main(void)
     }
     findings_free(&found[0]);
     report("all rules on one snapshot", look_once);
-    report("a live session's judgement, four looks and its history", judge_once);
+    report("a live session's judgement, four looks and what stands", judge_once);
     return 0;
 }

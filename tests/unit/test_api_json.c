@@ -138,7 +138,7 @@ a_finding_says_what_is_not_sure_and_a_dismissed_one_stands_apart(void **state)
     away->reason = "</script>\xff";
     away->since_step = 7;
     judgement.fixed_count = 1;
-    judgement.fixed[0] = (struct history_entry){
+    judgement.fixed[0] = (struct standing_entry){
         .id = "third", .title = "\xc3", .fixed_step = 12, .ns_per_step = UNKNOWN};
     body = bottlenecks_judged_json(&answer, &judgement);
     text = cJSON_PrintUnformatted(body);

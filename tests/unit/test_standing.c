@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "findings/history.h"
+#include "findings/standing.h"
 
 #define MS 1e6
 #define S  INT64_C(1000000000)
@@ -17,15 +17,15 @@ static const struct finding_rule quick = {.id = "quick", .owner = 1};
 static const struct finding_rule trend = {.id = "trend", .owner = 1, .trend = true};
 static const struct finding_rule sampled = {.id = "ops", .owner = 1, .sampled = true};
 
-static struct history history;
+static struct standing standing;
 static struct findings usual, usual_relaxed, recent, recent_relaxed;
-static struct history_look look;
+static struct standing_look look;
 
 static int begin(void **state)
 {
     (void)state;
-    history = (struct history){.looks = 0};
-    look = (struct history_look){
+    standing = (struct standing){.looks = 0};
+    look = (struct standing_look){
         &usual, &usual_relaxed, &recent, &recent_relaxed, true, 0, 0};
     return 0;
 }
@@ -50,7 +50,7 @@ static void feed(int64_t steps)
 {
     look.last_step += steps;
     look.now_ns += S;
-    history_feed(&history, &look);
+    standing_feed(&standing, &look);
 }
 
 /* `ns` is what the newest steps show, over a threshold of 10 ms that lets stay from 8. */
@@ -65,11 +65,11 @@ static void see(const struct finding_rule *rule, double ns)
     usual_relaxed = recent_relaxed;
 }
 
-static enum history_state state_of(const struct finding_rule *rule)
+static enum standing_state state_of(const struct finding_rule *rule)
 {
-    const struct history_entry *entry = history_find(&history, rule->id);
+    const struct standing_entry *entry = standing_find(&standing, rule->id);
 
-    return entry == NULL ? HISTORY_NONE : entry->state;
+    return entry == NULL ? STANDING_NONE : entry->state;
 }
 
 /* Past the first look, which takes what it meets. */
@@ -85,13 +85,13 @@ static void a_finding_appears_once_enough_steps_showed_it(void **state)
     start_healthy();
     see(&quick, 20 * MS);
     feed(4); /* step 24 */
-    assert_int_equal(state_of(&quick), HISTORY_SEEN);
+    assert_int_equal(state_of(&quick), STANDING_SEEN);
     feed(4);
-    assert_int_equal(state_of(&quick), HISTORY_SEEN);
+    assert_int_equal(state_of(&quick), STANDING_SEEN);
     feed(6);
-    assert_int_equal(state_of(&quick), HISTORY_STANDS);
-    assert_int_equal(history_find(&history, "quick")->since_step, 24);
-    assert_string_equal(history_find(&history, "quick")->title, "A title");
+    assert_int_equal(state_of(&quick), STANDING_STANDS);
+    assert_int_equal(standing_find(&standing, "quick")->since_step, 24);
+    assert_string_equal(standing_find(&standing, "quick")->title, "A title");
 }
 
 static void a_thousand_steps_in_one_look_are_not_enough(void **state)
@@ -100,10 +100,10 @@ static void a_thousand_steps_in_one_look_are_not_enough(void **state)
     start_healthy();
     see(&quick, 20 * MS);
     feed(1000);
-    assert_int_equal(state_of(&quick), HISTORY_SEEN);
+    assert_int_equal(state_of(&quick), STANDING_SEEN);
     see(&quick, 0);
     feed(1000);
-    assert_int_equal(state_of(&quick), HISTORY_NONE);
+    assert_int_equal(state_of(&quick), STANDING_NONE);
 }
 
 static void what_was_there_before_the_first_look_stands_at_once(void **state)
@@ -111,7 +111,7 @@ static void what_was_there_before_the_first_look_stands_at_once(void **state)
     (void)state;
     see(&quick, 20 * MS);
     feed(5000);
-    assert_int_equal(state_of(&quick), HISTORY_STANDS);
+    assert_int_equal(state_of(&quick), STANDING_STANDS);
 }
 
 static void a_price_that_is_not_sure_waits_for_more_steps(void **state)
@@ -122,11 +122,11 @@ static void a_price_that_is_not_sure_waits_for_more_steps(void **state)
         see(&quick, 20 * MS);
         recent.list[0].error_ns = i % 2 == 0 ? (double)NAN : 11 * MS;
         feed(10);
-        assert_int_equal(state_of(&quick), HISTORY_SEEN);
+        assert_int_equal(state_of(&quick), STANDING_SEEN);
     }
     see(&quick, 20 * MS);
     feed(10);
-    assert_int_equal(state_of(&quick), HISTORY_STANDS);
+    assert_int_equal(state_of(&quick), STANDING_STANDS);
 }
 
 static void between_the_thresholds_a_finding_neither_appears_nor_goes(void **state)
@@ -136,7 +136,7 @@ static void between_the_thresholds_a_finding_neither_appears_nor_goes(void **sta
     for (uint32_t i = 0; i < 100; i++) {
         see(&quick, 9 * MS);
         feed(10);
-        assert_int_equal(state_of(&quick), HISTORY_NONE);
+        assert_int_equal(state_of(&quick), STANDING_NONE);
     }
     see(&quick, 12 * MS);
     for (uint32_t i = 0; i < 3; i++)
@@ -144,7 +144,7 @@ static void between_the_thresholds_a_finding_neither_appears_nor_goes(void **sta
     see(&quick, 9 * MS);
     for (uint32_t i = 0; i < 100; i++) {
         feed(10);
-        assert_int_equal(state_of(&quick), HISTORY_STANDS);
+        assert_int_equal(state_of(&quick), STANDING_STANDS);
     }
 }
 
@@ -162,8 +162,8 @@ static void noise_around_the_threshold_changes_the_list_once(void **state)
         random ^= random << 17;
         see(&quick, 10 * MS + ((double)(random % 3000) - 1500) * 1000);
         feed(7);
-        changes += stood != (state_of(&quick) == HISTORY_STANDS);
-        stood = state_of(&quick) == HISTORY_STANDS;
+        changes += stood != (state_of(&quick) == STANDING_STANDS);
+        stood = state_of(&quick) == STANDING_STANDS;
     }
     assert_int_equal(changes, 1);
 }
@@ -171,7 +171,7 @@ static void noise_around_the_threshold_changes_the_list_once(void **state)
 /* The newest 100 steps show a mixture until all of them are without. */
 static void a_finding_that_goes_is_fixed_since_the_first_step_without_it(void **state)
 {
-    const struct history_entry *entry;
+    const struct standing_entry *entry;
     const int64_t fixed = 1020;
 
     (void)state;
@@ -184,8 +184,8 @@ static void a_finding_that_goes_is_fixed_since_the_first_step_without_it(void **
         see(&quick, (1 - without) * 20 * MS);
         feed(10);
     }
-    entry = history_find(&history, "quick");
-    assert_int_equal(entry->state, HISTORY_FIXED);
+    entry = standing_find(&standing, "quick");
+    assert_int_equal(entry->state, STANDING_FIXED);
     assert_in_range(entry->fixed_step, fixed - 10, fixed + 20);
     assert_true(fabs(entry->ns_per_step - 20 * MS) < MS);
     assert_int_equal(entry->since_step, 20);
@@ -200,10 +200,10 @@ static void a_pause_of_a_look_or_two_does_not_fix_it(void **state)
         see(&quick, 0);
         feed(4);
         feed(4);
-        assert_int_equal(state_of(&quick), HISTORY_STANDS);
+        assert_int_equal(state_of(&quick), STANDING_STANDS);
         see(&quick, 20 * MS);
         feed(4);
-        assert_int_equal(state_of(&quick), HISTORY_STANDS);
+        assert_int_equal(state_of(&quick), STANDING_STANDS);
     }
 }
 
@@ -215,19 +215,19 @@ static void fix_it(const struct finding_rule *rule)
     feed(10);
     feed(10);
     feed(10);
-    assert_int_equal(state_of(rule), HISTORY_FIXED);
+    assert_int_equal(state_of(rule), STANDING_FIXED);
 }
 
 static void fixed_is_told_for_ten_minutes_of_the_session(void **state)
 {
     (void)state;
     fix_it(&quick);
-    look.now_ns += HISTORY_FIXED_NS - 2 * S;
+    look.now_ns += STANDING_FIXED_NS - 2 * S;
     feed(10);
-    assert_int_equal(state_of(&quick), HISTORY_FIXED);
+    assert_int_equal(state_of(&quick), STANDING_FIXED);
     look.now_ns += 2 * S;
     feed(10);
-    assert_int_equal(state_of(&quick), HISTORY_NONE);
+    assert_int_equal(state_of(&quick), STANDING_NONE);
 }
 
 static void what_comes_back_stands_again_under_its_id(void **state)
@@ -238,8 +238,8 @@ static void what_comes_back_stands_again_under_its_id(void **state)
     feed(10);
     feed(10);
     feed(10);
-    assert_int_equal(state_of(&quick), HISTORY_STANDS);
-    assert_string_equal(history_find(&history, "quick")->id, "quick");
+    assert_int_equal(state_of(&quick), STANDING_STANDS);
+    assert_string_equal(standing_find(&standing, "quick")->id, "quick");
 }
 
 static void a_trend_is_judged_by_the_usual_window_alone(void **state)
@@ -250,14 +250,14 @@ static void a_trend_is_judged_by_the_usual_window_alone(void **state)
     recent.count = recent_relaxed.count = 0;
     for (uint32_t i = 0; i < 10; i++)
         feed(10);
-    assert_int_equal(state_of(&trend), HISTORY_STANDS);
+    assert_int_equal(state_of(&trend), STANDING_STANDS);
     clear();
     put(&recent, &trend, 20 * MS);
     put(&recent_relaxed, &trend, 20 * MS);
     feed(10);
     feed(10);
     feed(10);
-    assert_int_equal(state_of(&trend), HISTORY_FIXED);
+    assert_int_equal(state_of(&trend), STANDING_FIXED);
 }
 
 static void without_recorded_steps_lately_the_usual_window_judges_ops(void **state)
@@ -269,30 +269,30 @@ static void without_recorded_steps_lately_the_usual_window_judges_ops(void **sta
     look.recent_is_recorded = false;
     for (uint32_t i = 0; i < 10; i++)
         feed(10);
-    assert_int_equal(state_of(&sampled), HISTORY_STANDS);
+    assert_int_equal(state_of(&sampled), STANDING_STANDS);
     look.recent_is_recorded = true;
     for (uint32_t i = 0; i < 3; i++)
         feed(10);
-    assert_int_equal(state_of(&sampled), HISTORY_FIXED);
+    assert_int_equal(state_of(&sampled), STANDING_FIXED);
 }
 
-static void a_full_history_forgets_what_was_fixed_and_keeps_what_stands(void **state)
+static void a_full_table_forgets_what_was_fixed_and_keeps_what_stands(void **state)
 {
-    static char ids[2 * HISTORY_MAX][16];
+    static char ids[2 * STANDING_MAX][16];
 
     (void)state;
     start_healthy();
-    for (uint32_t i = 0; i < 2 * HISTORY_MAX; i++) {
+    for (uint32_t i = 0; i < 2 * STANDING_MAX; i++) {
         snprintf(ids[i], sizeof(ids[i]), "quick-%u", i);
         see(&quick, 20 * MS);
         recent.list[0].id = recent_relaxed.list[0].id = ids[i];
         feed(10);
         feed(10);
         feed(10);
-        assert_int_equal(history_find(&history, ids[i])->state, HISTORY_STANDS);
+        assert_int_equal(standing_find(&standing, ids[i])->state, STANDING_STANDS);
     }
-    assert_null(history_find(&history, ids[0]));
-    assert_non_null(history_find(&history, ids[2 * HISTORY_MAX - 2]));
+    assert_null(standing_find(&standing, ids[0]));
+    assert_non_null(standing_find(&standing, ids[2 * STANDING_MAX - 2]));
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, begin)
@@ -312,7 +312,7 @@ int main(void)
         TEST(what_comes_back_stands_again_under_its_id),
         TEST(a_trend_is_judged_by_the_usual_window_alone),
         TEST(without_recorded_steps_lately_the_usual_window_judges_ops),
-        TEST(a_full_history_forgets_what_was_fixed_and_keeps_what_stands),
+        TEST(a_full_table_forgets_what_was_fixed_and_keeps_what_stands),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

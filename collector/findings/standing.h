@@ -2,38 +2,38 @@
  *
  * Pure: it is fed with what two looks at the tables found, and with the steps and the
  * stamp that they ended at; it knows no clock. A finding
- *   appears  when every look of HISTORY_STEPS steps found it and its interval says
+ *   appears  when every look of STANDING_STEPS steps found it and its interval says
  *            enough: half of it is at most half of the price;
  *   stays    while a relaxed look (findings_settings.relaxed) finds it;
- *   goes     when no relaxed look of HISTORY_STEPS steps did: then it is fixed, and is
- *            told so for HISTORY_FIXED_NS of the session's time.
+ *   goes     when no relaxed look of STANDING_STEPS steps did: then it is fixed, and is
+ *            told so for STANDING_FIXED_NS of the session's time.
  * What changes within seconds is judged by the recent steps alone, so that a fix shows
  * before the usual window has forgotten what was; trends are judged by the usual window.
  */
-#ifndef FINDINGS_HISTORY_H
-#define FINDINGS_HISTORY_H
+#ifndef FINDINGS_STANDING_H
+#define FINDINGS_STANDING_H
 
 #include "findings/findings.h"
 
-#define HISTORY_MAX      48u
-#define HISTORY_STEPS    10
-#define HISTORY_LOOKS    2u
-#define HISTORY_FIXED_NS INT64_C(600000000000)
-#define HISTORY_ID       64u
-#define HISTORY_TITLE    120u
+#define STANDING_MAX      48u
+#define STANDING_STEPS    10
+#define STANDING_LOOKS    2u
+#define STANDING_FIXED_NS INT64_C(600000000000)
+#define STANDING_ID       64u
+#define STANDING_TITLE    120u
 
-enum history_state {
-    HISTORY_NONE,
-    HISTORY_SEEN, /* not yet long enough */
-    HISTORY_STANDS,
-    HISTORY_FIXED,
+enum standing_state {
+    STANDING_NONE,
+    STANDING_SEEN, /* not yet long enough */
+    STANDING_STANDS,
+    STANDING_FIXED,
 };
 
-struct history_entry {
+struct standing_entry {
     const struct finding_rule *rule;
-    char id[HISTORY_ID];
-    char title[HISTORY_TITLE];
-    enum history_state state;
+    char id[STANDING_ID];
+    char title[STANDING_TITLE];
+    enum standing_state state;
     int64_t since_step;  /* the first step at which it was found */
     int64_t missed_step; /* the first at which it was not; NOT_KNOWN */
     int64_t fixed_step;  /* the first without it */
@@ -43,13 +43,13 @@ struct history_entry {
     uint32_t looks;      /* in a row that found it, or that missed it */
 };
 
-struct history {
-    struct history_entry entries[HISTORY_MAX];
+struct standing {
+    struct standing_entry entries[STANDING_MAX];
     uint64_t looks;
 };
 
 /* The same process at one moment. The relaxed lists hold the others. */
-struct history_look {
+struct standing_look {
     const struct findings *usual, *usual_relaxed;   /* over the usual window */
     const struct findings *recent, *recent_relaxed; /* over the newest steps */
     bool recent_is_recorded; /* enough of the newest steps in full, for such rules */
@@ -57,9 +57,10 @@ struct history_look {
     int64_t now_ns;          /* the session's newest stamp */
 };
 
-void history_feed(struct history *history, const struct history_look *look);
+void standing_feed(struct standing *standing, const struct standing_look *look);
 
 /* NULL when nothing is known of it. */
-const struct history_entry *history_find(const struct history *history, const char *id);
+const struct standing_entry *standing_find(const struct standing *standing,
+                                           const char *id);
 
 #endif
