@@ -18,7 +18,7 @@
 #include "runs/runs.h"
 #include "stream/stream.h"
 #include "trace_files.h"
-#include "windows.h"
+#include "windows/windows.h"
 #include "wire/clock.h"
 
 /* Connections that are not streams: a browser opens six. */

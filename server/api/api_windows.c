@@ -5,7 +5,7 @@
 #include "api/api.h"
 #include "api/json.h"
 #include "query/status_query.h"
-#include "windows.h"
+#include "windows/windows.h"
 #include "wire/control.h"
 
 #define STEPS_DEFAULT   10u
