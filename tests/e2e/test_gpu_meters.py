@@ -23,14 +23,14 @@ class MetersTest(TrainglassTest):
         new.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
         new.rename(self.faults)
 
-    def library(self, age="nvml"):
+    def driver(self, age="nvml"):
         return {"LD_LIBRARY_PATH": str(BUILD / "fake" / age), "FAKE_NVML": str(self.faults)}
 
     def job(self, age="nvml", **environment):
         """A job and its server, until end()."""
         self.process = self.start(
             "run", "--linger", "forever", "--level", "kernels", "--", JOB, "train",
-            env={"FAKE_JOB_UNTIL": str(self.until), **self.library(age), **environment})
+            env={"FAKE_JOB_UNTIL": str(self.until), **self.driver(age), **environment})
         return self.process
 
     def end(self):
@@ -227,9 +227,9 @@ class MetersTest(TrainglassTest):
 
     def test_a_server_ends_while_its_driver_hangs(self):
         self.tell(hang=1)
-        server = self.serve(env=self.library())
+        server = self.serve(env=self.driver())
         job = self.start("run", "--", JOB, "train",
-                         env={"FAKE_JOB_UNTIL": str(self.until), **self.library()})
+                         env={"FAKE_JOB_UNTIL": str(self.until), **self.driver()})
         self.until_hardware(lambda t: t["state"] != "active", "the silence")
         self.until.touch()
         job.communicate(timeout=PATIENCE_S)
@@ -241,7 +241,7 @@ class MetersTest(TrainglassTest):
                             (999, "error 999")):
             with self.subTest(code=code):
                 self.tell(init=code)
-                told = self.trainglass("doctor", "--json", env=self.library())
+                told = self.trainglass("doctor", "--json", env=self.driver())
                 (row,) = [r for r in json.loads(told.stdout)["sources"]
                           if r["source"] == "gpu meters"]
                 self.assertEqual(row["state"], "limited")
@@ -255,7 +255,7 @@ class MetersTest(TrainglassTest):
         self.end()
 
     def test_doctor_names_the_devices(self):
-        told = self.trainglass("doctor", env=self.library())
+        told = self.trainglass("doctor", env=self.driver())
         self.assertIn("1 x Fake GPU, driver 580.00-fake", told.stdout)
 
     def test_the_metrics_have_them_under_the_labels_of_other_exporters(self):

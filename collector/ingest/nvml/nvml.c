@@ -50,7 +50,7 @@ static void *run(void *user)
         pthread_cond_broadcast(&nvml->answered);
     }
     pthread_mutex_unlock(&nvml->lock);
-    nvml_library_close(&nvml->reader.library);
+    nvml_library_close(&nvml->reader.nvml);
     pthread_mutex_lock(&nvml->lock);
     nvml->ended = true;
     pthread_cond_broadcast(&nvml->answered);

@@ -19,7 +19,7 @@ static int64_t now_ns(void)
 
 /* One device in one look: how it answered. */
 struct look {
-    const struct nvml_library *library;
+    const struct nvml_library *nvml;
     struct nvml_device *handle;
     struct hardware_device *device;
     int lost; /* NVML_LOST or NVML_RESET_REQUIRED, when one of its calls said so */
@@ -74,70 +74,68 @@ static bool field_number(const struct nvml_field *field, uint64_t *number)
 /* Name and UUID of a device or an instance; "" unknown. */
 static void read_names(struct look *look, char *name, char *uuid, uint32_t bytes)
 {
-    const struct nvml_library *library = look->library;
+    const struct nvml_library *nvml = look->nvml;
 
-    if (library->name == NULL || !ok(look, library->name(look->handle, name, bytes)))
+    if (nvml->name == NULL || !ok(look, nvml->name(look->handle, name, bytes)))
         name[0] = '\0';
-    if (library->uuid == NULL || !ok(look, library->uuid(look->handle, uuid, bytes)))
+    if (nvml->uuid == NULL || !ok(look, nvml->uuid(look->handle, uuid, bytes)))
         uuid[0] = '\0';
     name[bytes - 1] = uuid[bytes - 1] = '\0';
 }
 
 static void read_facts(struct look *look)
 {
-    const struct nvml_library *library = look->library;
+    const struct nvml_library *nvml = look->nvml;
     struct hardware_device *device = look->device;
     struct nvml_pci pci = {0};
     uint32_t mig = 0, pending = 0;
 
     read_names(look, device->name, device->uuid, sizeof(device->name));
-    device->place_known =
-        library->pci != NULL && ok(look, library->pci(look->handle, &pci));
+    device->place_known = nvml->pci != NULL && ok(look, nvml->pci(look->handle, &pci));
     /* Without a place of its own its number tells it from the others. */
     device->place = device->place_known
                         ? (struct hardware_place){pci.domain, pci.bus, pci.device}
                         : (struct hardware_place){UINT32_MAX, device->index, 0};
-    device->mig = library->mig_mode != NULL &&
-                  ok(look, library->mig_mode(look->handle, &mig, &pending)) && mig == 1;
+    device->mig = nvml->mig_mode != NULL &&
+                  ok(look, nvml->mig_mode(look->handle, &mig, &pending)) && mig == 1;
     device->xids = UNKNOWN;
 }
 
 static void watch_xids(struct nvml_reader *reader, struct hardware_reading *reading)
 {
-    const struct nvml_library *library = &reader->library;
+    const struct nvml_library *nvml = &reader->nvml;
 
     reader->events = NULL;
-    if (library->events_new == NULL || library->events_register == NULL ||
-        library->events_wait == NULL || library->events_new(&reader->events) != NVML_OK)
+    if (nvml->events_new == NULL || nvml->events_register == NULL ||
+        nvml->events_wait == NULL || nvml->events_new(&reader->events) != NVML_OK)
         return;
     for (uint32_t i = 0; i < reading->device_count; i++)
         if (reader->handles[i] != NULL &&
-            library->events_register(reader->handles[i], NVML_EVENT_XID,
-                                     reader->events) == NVML_OK)
+            nvml->events_register(reader->handles[i], NVML_EVENT_XID, reader->events) ==
+                NVML_OK)
             reading->devices[i].xids = 0;
 }
 
 static bool begin(struct nvml_reader *reader, struct hardware_reading *reading)
 {
-    const struct nvml_library *library = &reader->library;
+    const struct nvml_library *nvml = &reader->nvml;
     uint32_t count = 0;
 
     *reading = (struct hardware_reading){.state = WIRE_STATE_UNAVAILABLE};
-    if (nvml_library_open(&reader->library, reading->reason, sizeof(reading->reason)) !=
-        0)
+    if (nvml_library_open(&reader->nvml, reading->reason, sizeof(reading->reason)) != 0)
         return false;
-    int error = library->count(&count);
+    int error = nvml->count(&count);
 
     if (error != NVML_OK || count == 0) {
         (void)snprintf(reading->reason, sizeof(reading->reason),
                        error != NVML_OK ? "NVML cannot count the GPUs: error %d"
                                         : "the NVIDIA driver sees no GPU",
                        error);
-        nvml_library_close(&reader->library);
+        nvml_library_close(&reader->nvml);
         return false;
     }
-    if (library->driver_version == NULL ||
-        library->driver_version(reading->driver, sizeof(reading->driver)) != NVML_OK)
+    if (nvml->driver_version == NULL ||
+        nvml->driver_version(reading->driver, sizeof(reading->driver)) != NVML_OK)
         reading->driver[0] = '\0';
     reading->driver[sizeof(reading->driver) - 1] = '\0';
     reading->device_count = count < HARDWARE_DEVICES ? count : HARDWARE_DEVICES;
@@ -148,7 +146,7 @@ static bool begin(struct nvml_reader *reader, struct hardware_reading *reading)
 
         look.device->index = i;
         reader->handles[i] = NULL;
-        if (ok(&look, library->handle(i, &reader->handles[i])))
+        if (ok(&look, nvml->handle(i, &reader->handles[i])))
             look.handle = reader->handles[i];
         else
             reader->handles[i] = NULL;
@@ -173,8 +171,8 @@ static void read_processes(struct look *look)
 
     device->process_count = 0;
     device->processes_known =
-        look->library->processes != NULL &&
-        ok(look, look->library->processes(look->handle, &count, room)) &&
+        look->nvml->processes != NULL &&
+        ok(look, look->nvml->processes(look->handle, &count, room)) &&
         count <= HARDWARE_PROCESSES;
     for (uint32_t i = 0; device->processes_known && i < count; i++) {
         struct nvml_process one;
@@ -188,8 +186,8 @@ static void read_processes(struct look *look)
 static void read_memory(struct look *look)
 {
     struct nvml_memory memory;
-    bool known = look->library->memory != NULL &&
-                 ok(look, look->library->memory(look->handle, &memory));
+    bool known = look->nvml->memory != NULL &&
+                 ok(look, look->nvml->memory(look->handle, &memory));
 
     look->device->total_bytes = known ? (double)memory.total : UNKNOWN;
     look->device->sample.used_bytes = known ? (double)memory.used : UNKNOWN;
@@ -198,24 +196,24 @@ static void read_memory(struct look *look)
 /* Made and destroyed while we look: their places have gaps. */
 static void read_instances(struct look *look)
 {
-    const struct nvml_library *library = look->library;
+    const struct nvml_library *nvml = look->nvml;
     struct hardware_device *device = look->device;
     uint32_t most = 0;
 
     device->instance_count = 0;
-    if (!device->mig || library->instances == NULL || library->instance == NULL ||
-        !ok(look, library->instances(look->handle, &most)))
+    if (!device->mig || nvml->instances == NULL || nvml->instance == NULL ||
+        !ok(look, nvml->instances(look->handle, &most)))
         return;
     for (uint32_t i = 0; i < most && device->instance_count < HARDWARE_INSTANCES; i++) {
         struct hardware_instance *one = &device->instances[device->instance_count];
         struct look part = {library, NULL, device, 0};
         struct nvml_memory memory;
 
-        if (library->instance(look->handle, i, &part.handle) != NVML_OK)
+        if (nvml->instance(look->handle, i, &part.handle) != NVML_OK)
             continue;
         read_names(&part, one->name, one->uuid, sizeof(one->name));
         bool known =
-            library->memory != NULL && library->memory(part.handle, &memory) == NVML_OK;
+            nvml->memory != NULL && nvml->memory(part.handle, &memory) == NVML_OK;
 
         one->total_bytes = known ? (double)memory.total : UNKNOWN;
         one->used_bytes = known ? (double)memory.used : UNKNOWN;
@@ -227,9 +225,8 @@ static double read_ecc(struct look *look, int error)
 {
     uint64_t count = 0;
 
-    return look->library->ecc != NULL &&
-                   ok(look,
-                      look->library->ecc(look->handle, error, NVML_VOLATILE, &count))
+    return look->nvml->ecc != NULL &&
+                   ok(look, look->nvml->ecc(look->handle, error, NVML_VOLATILE, &count))
                ? (double)count
                : UNKNOWN;
 }
@@ -260,8 +257,8 @@ static void read_links(struct nvml_reader *reader, struct look *look)
         {.id = NVML_FIELD_NVLINK_RECEIVED, .scope = NVML_ALL_LINKS}};
 
     sample->nvlink_sent = sample->nvlink_received = NAN;
-    if (look->library->fields == NULL ||
-        !ok(look, look->library->fields(look->handle, 2, fields)))
+    if (look->nvml->fields == NULL ||
+        !ok(look, look->nvml->fields(look->handle, 2, fields)))
         return;
     sample->nvlink_sent = link_rate(reader, look->device->index, 0, &fields[0]);
     sample->nvlink_received = link_rate(reader, look->device->index, 1, &fields[1]);
@@ -269,34 +266,32 @@ static void read_links(struct nvml_reader *reader, struct look *look)
 
 static void read_sample(struct look *look)
 {
-    const struct nvml_library *library = look->library;
+    const struct nvml_library *nvml = look->nvml;
     struct hardware_sample *sample = &look->device->sample;
     struct nvml_utilization used = {0, 0};
     uint64_t energy = 0, slowed = 0;
-    bool known = library->utilization != NULL &&
-                 ok(look, library->utilization(look->handle, &used));
+    bool known =
+        nvml->utilization != NULL && ok(look, nvml->utilization(look->handle, &used));
 
     sample->busy_share = known ? (float)used.gpu / 100 : NAN;
     sample->memory_busy_share = known ? (float)used.memory / 100 : NAN;
-    known = library->energy_mj != NULL &&
-            ok(look, library->energy_mj(look->handle, &energy));
+    known = nvml->energy_mj != NULL && ok(look, nvml->energy_mj(look->handle, &energy));
     sample->energy_j = known ? (double)energy / 1e3 : UNKNOWN;
     sample->slowed_known =
-        library->slowed != NULL && ok(look, library->slowed(look->handle, &slowed));
+        nvml->slowed != NULL && ok(look, nvml->slowed(look->handle, &slowed));
     sample->slowed = sample->slowed_known ? (uint32_t)slowed : 0;
-    sample->power_w = (float)ask(look, library->power_mw, 1e-3);
-    sample->temperature_c = (float)ask_of(look, library->temperature, NVML_DIE, 1);
-    sample->sm_mhz = (float)ask_of(look, library->clock_mhz, NVML_CLOCK_SM, 1);
-    sample->memory_mhz = (float)ask_of(look, library->clock_mhz, NVML_CLOCK_MEMORY, 1);
-    sample->pcie_sent =
-        (float)ask_of(look, library->pcie_kb_per_s, NVML_PCIE_SENT, 1e3);
+    sample->power_w = (float)ask(look, nvml->power_mw, 1e-3);
+    sample->temperature_c = (float)ask_of(look, nvml->temperature, NVML_DIE, 1);
+    sample->sm_mhz = (float)ask_of(look, nvml->clock_mhz, NVML_CLOCK_SM, 1);
+    sample->memory_mhz = (float)ask_of(look, nvml->clock_mhz, NVML_CLOCK_MEMORY, 1);
+    sample->pcie_sent = (float)ask_of(look, nvml->pcie_kb_per_s, NVML_PCIE_SENT, 1e3);
     sample->pcie_received =
-        (float)ask_of(look, library->pcie_kb_per_s, NVML_PCIE_RECEIVED, 1e3);
+        (float)ask_of(look, nvml->pcie_kb_per_s, NVML_PCIE_RECEIVED, 1e3);
 }
 
 static void read_device(struct nvml_reader *reader, struct look *look)
 {
-    const struct nvml_library *library = look->library;
+    const struct nvml_library *nvml = look->nvml;
     struct hardware_device *device = look->device;
 
     read_sample(look);
@@ -304,11 +299,11 @@ static void read_device(struct nvml_reader *reader, struct look *look)
     read_links(reader, look);
     read_processes(look);
     read_instances(look);
-    device->power_limit_w = ask(look, library->power_limit_mw, 1e-3);
-    device->sm_max_mhz = ask_of(look, library->max_clock_mhz, NVML_CLOCK_SM, 1);
-    device->memory_max_mhz = ask_of(look, library->max_clock_mhz, NVML_CLOCK_MEMORY, 1);
-    device->pcie_generation = ask(look, library->pcie_generation, 1);
-    device->pcie_width = ask(look, library->pcie_width, 1);
+    device->power_limit_w = ask(look, nvml->power_limit_mw, 1e-3);
+    device->sm_max_mhz = ask_of(look, nvml->max_clock_mhz, NVML_CLOCK_SM, 1);
+    device->memory_max_mhz = ask_of(look, nvml->max_clock_mhz, NVML_CLOCK_MEMORY, 1);
+    device->pcie_generation = ask(look, nvml->pcie_generation, 1);
+    device->pcie_width = ask(look, nvml->pcie_width, 1);
     device->ecc_corrected = read_ecc(look, NVML_CORRECTED);
     device->ecc_uncorrected = read_ecc(look, NVML_UNCORRECTED);
     device->sample.monotonic_ns = now_ns();
@@ -327,7 +322,7 @@ static void read_xids(struct nvml_reader *reader, struct hardware_reading *readi
 
     for (int n = 0; reader->events != NULL && n < EVENTS_MAX; n++) {
         memset(&event, 0, sizeof(event));
-        if (reader->library.events_wait(reader->events, &event, 0) != NVML_OK)
+        if (reader->nvml.events_wait(reader->events, &event, 0) != NVML_OK)
             return;
         for (uint32_t i = 0; i < reading->device_count; i++) {
             struct hardware_device *device = &reading->devices[i];
@@ -343,7 +338,7 @@ static void read_xids(struct nvml_reader *reader, struct hardware_reading *readi
 
 void nvml_read(struct nvml_reader *reader, struct hardware_reading *reading)
 {
-    if (!reader->library.open) {
+    if (!reader->nvml.open) {
         if (now_ns() < reader->retry_ns)
             return;
         reader->retry_ns = now_ns() + RETRY_NS;
@@ -351,8 +346,7 @@ void nvml_read(struct nvml_reader *reader, struct hardware_reading *reading)
             return;
     }
     for (uint32_t i = 0; i < reading->device_count; i++) {
-        struct look look = {&reader->library, reader->handles[i], &reading->devices[i],
-                            0};
+        struct look look = {&reader->nvml, reader->handles[i], &reading->devices[i], 0};
 
         if (look.handle != NULL)
             read_device(reader, &look);

@@ -6,7 +6,7 @@
 #include "ingest/nvml/library.h"
 
 struct nvml_reader {
-    struct nvml_library library;
+    struct nvml_library nvml;
     int64_t retry_ns; /* not opened before */
     struct nvml_device *handles[HARDWARE_DEVICES];
     struct nvml_events *events;               /* NULL: Xids are not told */
