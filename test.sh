@@ -15,7 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 . .ci/packages.sh
 . .ci/torch.sh
 
-case "${1:-}" in -h|--help) sed -n '2,11s/^# \{0,1\}//p' test.sh; exit 0 ;; esac
+case "${1:-}" in -h|--help) sed -n '2,12s/^# \{0,1\}//p' test.sh; exit 0 ;; esac
 
 all="build asan tsan fuzz cross tidy"
 stages="" mode=full
