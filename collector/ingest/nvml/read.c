@@ -142,7 +142,7 @@ static bool begin(struct nvml_reader *reader, struct hardware_reading *reading)
     reading->devices_unseen = count - reading->device_count;
     memset(reader->link_ns, 0, sizeof(reader->link_ns));
     for (uint32_t i = 0; i < reading->device_count; i++) {
-        struct look look = {library, NULL, &reading->devices[i], 0};
+        struct look look = {nvml, NULL, &reading->devices[i], 0};
 
         look.device->index = i;
         reader->handles[i] = NULL;
@@ -206,7 +206,7 @@ static void read_instances(struct look *look)
         return;
     for (uint32_t i = 0; i < most && device->instance_count < HARDWARE_INSTANCES; i++) {
         struct hardware_instance *one = &device->instances[device->instance_count];
-        struct look part = {library, NULL, device, 0};
+        struct look part = {nvml, NULL, device, 0};
         struct nvml_memory memory;
 
         if (nvml->instance(look->handle, i, &part.handle) != NVML_OK)
