@@ -1,6 +1,15 @@
 /* How CUPTI behaves where its manual is silent, one question a process:
  *
- *     coexist LIBCUPTI never|running|disabled|held|toggle|calls
+ *     coexist LIBCUPTI QUESTION
+ *
+ *   never, running, disabled  does cuptiSubscribe succeed beside a session without one that
+ *                             never was, runs, or is turned off
+ *   held                      do kinds turn on while somebody else is subscribed
+ *   calls-alone, calls-again  is one call recorded that is put in after the context was
+ *                             made; and after its kind was on and off again
+ *   calls-but                 the kind on, all other calls taken out; and what that takes
+ *   buffers                   who gets a buffer that another one gave; do empty ones come
+ *   toggle                    what turning kinds on and off costs
  *
  * prints one line of JSON. Needs a GPU; libcuda and libcupti come by dlopen. */
 #include <dlfcn.h>
@@ -9,18 +18,38 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MEMSET = 2, RUNTIME = 5, DRIVER = 4, KERNEL = 10 };
 
 static int (*next_record)(uint8_t *, size_t, void **);
-static unsigned records, with_correlation, buffers;
-static uint32_t kinds_seen[64];
+static unsigned records, with_correlation, buffers, requested, of_the_call;
+static unsigned foreign, foreign_given_back;
+static uint32_t kinds_seen[64], memset_call;
 
 static void request(uint8_t **buffer, size_t *size, size_t *count)
 {
+    requested++;
     *buffer = calloc(1, 131072);
     *size = 131072;
     *count = 0;
+}
+
+/* Another one's: told apart by their size. */
+static void request_other(uint8_t **buffer, size_t *size, size_t *count)
+{
+    *buffer = calloc(1, 65536);
+    *size = 65536;
+    *count = 0;
+}
+
+static void complete_other(void *context, uint32_t stream, uint8_t *buffer, size_t size,
+                           size_t valid)
+{
+    (void)context, (void)stream, (void)valid;
+    foreign_given_back += size == 131072;
+    foreign++;
+    free(buffer);
 }
 
 static void complete(void *context, uint32_t stream, uint8_t *buffer, size_t size,
@@ -36,8 +65,11 @@ static void complete(void *context, uint32_t stream, uint8_t *buffer, size_t siz
         memcpy(&kind, record, 4);
         if (kind == MEMSET)
             memcpy(&correlation, (uint8_t *)record + 44, 4);
-        records++;
         with_correlation += correlation != 0;
+        records++;
+        if (kind == DRIVER)
+            memcpy(&correlation, (uint8_t *)record + 4, 4);
+        of_the_call += kind == DRIVER && correlation == memset_call;
         kinds_seen[kind % 64]++;
     }
     free(buffer);
@@ -56,7 +88,8 @@ static void *symbol(void *library, const char *name)
 
     if (found == NULL) {
         printf("{\"error\": \"no %s\"}\n", name);
-        exit(1);
+        fflush(stdout);
+        _exit(1);
     }
     return found;
 }
@@ -74,11 +107,16 @@ static double now_us(void)
 
 static uint64_t memory;
 
-static void work(int launches)
+static void launch(int launches, size_t words)
 {
     for (int i = 0; i < launches; i++)
         CALL(cuda, "cuMemsetD32Async", (uint64_t, unsigned, size_t, void *), memory, 1,
-             1024, NULL);
+             words, NULL);
+}
+
+static void work(int launches)
+{
+    launch(launches, 1024);
     CALL(cuda, "cuCtxSynchronize", (void), );
 }
 
@@ -135,26 +173,109 @@ static void toggle(void)
         on / 200, flush / 200, off / 200);
 }
 
+static const char *call_name(uint32_t call)
+{
+    const char *name = NULL;
+
+    return CALL(cupti, "cuptiGetCallbackName", (uint32_t, uint32_t, const char **), 1,
+                call, &name) == 0
+               ? name
+               : NULL;
+}
+
+static int put(uint32_t call, int in)
+{
+    return CALL(cupti, "cuptiActivityEnableDriverApi", (uint32_t, uint8_t), call,
+                (uint8_t)in);
+}
+
+static void forget(void)
+{
+    CALL(cupti, "cuptiActivityFlushAll", (uint32_t), 0);
+    records = with_correlation = of_the_call = buffers = 0;
+    memset(kinds_seen, 0, sizeof(kinds_seen));
+}
+
+static void calls(const char *question)
+{
+    unsigned switched = 0;
+    int error = start();
+    double from = now_us();
+
+    for (uint32_t call = 1; call < 1280; call++)
+        if (call_name(call) != NULL && strcmp(call_name(call), "cuMemsetD32Async") == 0)
+            memset_call = call;
+    double names_us = now_us() - from;
+
+    if (strcmp(question, "calls-alone") != 0)
+        error |= enable(DRIVER);
+    work(10);
+    if (strcmp(question, "calls-again") == 0)
+        error |= CALL(cupti, "cuptiActivityDisable", (uint32_t), DRIVER);
+    forget();
+    from = now_us();
+    if (strcmp(question, "calls-but") != 0)
+        error |= put(memset_call, 1);
+    for (uint32_t call = 1; strcmp(question, "calls-but") == 0 && call < 1280; call++)
+        if (call != memset_call && call_name(call) != NULL) {
+            error |= put(call, 0);
+            switched++;
+        }
+    double switch_us = now_us() - from;
+
+    work(1000);
+    CALL(cupti, "cuptiActivityFlushAll", (uint32_t), 1);
+    printf("{\"error\": %d, \"memsets\": %u, \"with_correlation\": %u, \"calls\": %u, "
+           "\"of_the_call\": %u, \"switched\": %u, \"switch_us\": %.1f, "
+           "\"names_us\": %.1f}\n",
+           error, kinds_seen[MEMSET], with_correlation, kinds_seen[DRIVER], of_the_call,
+           switched, switch_us, names_us);
+}
+
+static void give_and_take(void)
+{
+    size_t words = (size_t)64 << 20;
+    int error = CALL(cuda, "cuMemAlloc_v2", (uint64_t *, size_t), &memory, 4 * words);
+
+    error |= start() | enable(DRIVER);
+    work(1000);
+    CALL(cupti, "cuptiActivityFlushAll", (uint32_t), 0);
+    unsigned kept = requested - buffers;
+
+    launch(200, words); /* still at it below */
+    error |= CALL(cupti, "cuptiActivityRegisterCallbacks", (void *, void *),
+                  (void *)request_other, (void *)complete_other);
+    unsigned before = buffers;
+
+    CALL(cuda, "cuCtxSynchronize", (void), );
+    CALL(cupti, "cuptiActivityFlushAll", (uint32_t), 1);
+    printf("{\"error\": %d, \"requested\": %u, \"kept_after_a_flush_of_the_idle\": %u, "
+           "\"given_back_to_us_after\": %u, \"given_to_the_other\": %u, "
+           "\"of_them_ours\": %u}\n",
+           error, requested, kept, buffers - before, foreign, foreign_given_back);
+}
+
 static void answer(const char *question)
 {
     void *handle = NULL;
-    int begun = -1, subscribed = -1, fine = -1;
+    int begun = -1, subscribed = -1;
 
     if (strcmp(question, "toggle") == 0) {
         toggle();
+        return;
+    }
+    if (strcmp(question, "buffers") == 0) {
+        give_and_take();
+        return;
+    }
+    if (strncmp(question, "calls-", 6) == 0) {
+        calls(question);
         return;
     }
     if (strcmp(question, "held") == 0)
         subscribed = subscribe(&handle);
     if (strcmp(question, "never") != 0)
         begun = start();
-    if (strcmp(question, "calls") == 0) {
-        fine = 0;
-        for (uint32_t call = 200; call < 300;
-             call++) /* cuMemsetD32Async and its like */
-            fine |= CALL(cupti, "cuptiActivityEnableDriverApi", (uint32_t, uint8_t),
-                         call, 1);
-    }
     work(1000);
     if (strcmp(question, "disabled") == 0)
         stop();
@@ -162,10 +283,9 @@ static void answer(const char *question)
         subscribed = subscribe(&handle);
     work(1000);
     CALL(cupti, "cuptiActivityFlushAll", (uint32_t), 1);
-    printf("{\"start\": %d, \"subscribe\": %d, \"enable_calls\": %d, \"records\": %u, "
-           "\"with_correlation\": %u, \"calls\": %u, \"buffers\": %u}\n",
-           begun, subscribed, fine, records, with_correlation,
-           kinds_seen[DRIVER] + kinds_seen[RUNTIME], buffers);
+    printf("{\"start\": %d, \"subscribe\": %d, \"records\": %u, "
+           "\"with_correlation\": %u, \"buffers\": %u}\n",
+           begun, subscribed, records, with_correlation, buffers);
 }
 
 int main(int count, char **words)
@@ -194,5 +314,6 @@ int main(int count, char **words)
     }
     *(void **)&next_record = symbol(cupti, "cuptiActivityGetNextRecord");
     answer(words[2]);
+    fflush(stdout); /* whatever happens at exit */
     return 0;
 }

@@ -184,6 +184,30 @@ def flood():
     return {"launches": total, "per_s": total / OPTIONS.seconds}
 
 
+def steady():
+    """So many launches a second; how many there were by when, for live.py. Waits at its end
+    until the page must know them all."""
+    values = torch.zeros(8, device=DEVICE)
+    rate, rows, count = float(os.environ["STEADY_RATE"]), [], 0
+    for _ in range(5):  # what is done once is done
+        values.add_(1)
+    synchronize()
+    start = time.monotonic()
+    while time.monotonic() - start < OPTIONS.seconds:
+        for _ in range(max(int(rate / 100), 1)):
+            values.add_(1)
+            count += 1
+        rows.append([time.monotonic(), count])
+        if trainglass is not None:
+            trainglass.step()
+        while time.monotonic() - start < count / rate:
+            pass
+    synchronize()
+    pathlib.Path(os.environ["STEADY_NOTES"]).write_text(json.dumps(rows))
+    time.sleep(0 if SMALL else 3)
+    return {"launches": count}
+
+
 def source_state():
     """What the probe says of GPU work in its segment; None without a probe."""
     folder = os.environ.get("TRAINGLASS_DIR")
@@ -313,7 +337,7 @@ def bad_address():
 
 MODES = {"cost-auto": lambda: cost("auto"), "cost-kernels": lambda: cost("kernels"),
          "cost-all": lambda: cost("all"), "torch-profiler": torch_profiler,
-         "launches": launches, "flood": flood, "kineto": kineto, "memory": memory,
+         "launches": launches, "flood": flood, "kineto": kineto, "memory": memory, "steady": steady,
          "graphs": graphs, "streams": streams, "plain": plain, "run-away": run_away,
          "fork": fork, "bad-address": bad_address}
 print(json.dumps(MODES[OPTIONS.mode]()), flush=True)

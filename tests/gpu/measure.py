@@ -1,87 +1,22 @@
 """Asks a real GPU the questions that a fake one cannot answer, in their order, and writes
-what came out. Every question is a process with a limit of its own; one that fails is written
-down as failed, and the next is asked. Nothing here knows an expected answer but the marks."""
+what came out after each of them. Every question is a process with a limit of its own; one
+that fails or hangs is written down with its reason, and the next is asked. Nothing here knows
+an expected answer but the marks."""
 import argparse
+import contextlib
 import datetime
 import json
-import os
 import pathlib
-import platform
-import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from bisect import bisect_right
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "python"))
-import segment as wire  # noqa: E402
+import live
+from asking import Failed, Session, run, wire
 
-BUDGET_S = 520
 KERNEL, MEMCPY, MEMSET, SYNC, LAUNCH = 5, 6, 7, 8, 10
 STEP_KERNELS = 4
-
-
-class Session:
-    def __init__(self, options):
-        self.options = options
-        self.started = time.monotonic()
-        self.lines, self.raw = [], {}
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trainglass-gpu-"))
-
-    def left_s(self):
-        return BUDGET_S - (time.monotonic() - self.started)
-
-    def environment(self, level):
-        kept = {k: v for k, v in os.environ.items()
-                if not k.startswith(("TRAINGLASS", "CUDA_INJ", "NVTX_INJ", "PYTHONPATH"))}
-        if level is None:
-            return kept
-        shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="trainglass-gpu-", dir=shared))
-        site = ROOT / "collector" / "python" / "trainglass" / "site"
-        library = str(self.options.probe)
-        kept.update(TRAINGLASS_DIR=str(self.directory), TRAINGLASS_SESSION="gpu",
-                    TRAINGLASS_LIBRARY=library, TRAINGLASS_LEVEL=level,
-                    CUDA_INJECTION64_PATH=library, NVTX_INJECTION64_PATH=library,
-                    PYTHONPATH=f"{site}:{ROOT / 'collector' / 'python'}")
-        return kept
-
-    def job(self, mode, level, limit_s=60, code=0, seconds=None, **more):
-        """(what the job printed, its segment or None)."""
-        words = [sys.executable, "-B", str(HERE / "job.py"), mode,
-                 "--device", "cpu" if self.options.dry_run else "cuda"]
-        if seconds is not None:
-            words += ["--seconds", str(0.2 if self.options.dry_run else seconds)]
-        limit = min(limit_s, self.left_s())
-        if limit < 5:
-            raise RuntimeError("no time is left")
-        done = subprocess.run(words, env={**self.environment(level), **more}, text=True,
-                              capture_output=True, timeout=limit, check=False)
-        self.last = done
-        if code is not None and done.returncode != code:
-            raise RuntimeError(f"exit code {done.returncode}: {done.stderr.strip()[-400:]}")
-        printed = [line for line in done.stdout.splitlines() if line.startswith("{")]
-        found = None
-        if level is not None:
-            segments = [s for s in wire.read_all(self.directory) if s.role == "trainer"]
-            found = segments[0] if segments else None
-            shutil.rmtree(self.directory, ignore_errors=True)
-        return (json.loads(printed[-1]) if printed else {}), found
-
-    def ask(self, title, question):
-        started = time.monotonic()
-        try:
-            lines, raw = question(self)
-        except Exception as error:  # written down; the next question is asked
-            lines, raw = [f"- failed: {type(error).__name__}: {error}"], None
-        took = time.monotonic() - started
-        self.lines += ["", f"## {title}", "", *lines, "", f"({took:.0f} s)"]
-        self.raw[title] = raw
-        print(f"{title}: {took:.0f} s", *lines, sep="\n  ", flush=True)
 
 
 def verdict(hit):
@@ -93,31 +28,60 @@ def source(found):
     return {"state": state, "reason": reason, "detail": detail, "events": events, "lost": lost}
 
 
-def libcupti():
+def kernels_of(found):
+    kernels = found.events(KERNEL)
+    if not kernels:
+        raise Failed(f"no kernel was recorded: `{json.dumps(source(found))}`")
+    return kernels
+
+
+def libcupti(session):
+    """The one that torch brings."""
     code = "import torch, re; torch.cuda.is_available();" \
            "print(next((l.split()[-1] for l in open('/proc/self/maps') if 'libcupti' in l), ''))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                          timeout=60, check=False)
-    return done.stdout.strip() or "libcupti.so.13"
+    with contextlib.suppress(Failed):
+        done = run([session.options.python, "-c", code], session.limit_s(90))
+        if done.stdout.strip():
+            return done.stdout.strip()
+    return "libcupti.so.13"
 
 
 # ---- the open questions, in their order ------------------------------------------------
 
 
+def answers(session, questions):
+    """What coexist says to each: {question: {"exit": code, ...}}."""
+    library, rows = libcupti(session), {}
+    print(f"libcupti: {library}", flush=True)
+    for question in questions:
+        try:
+            done = run([session.options.coexist, library, question], session.limit_s(30))
+            line = done.stdout.strip().splitlines()[-1:] or ["{}"]
+            rows[question] = {"exit": done.code, **json.loads(line[0])}
+        except (Failed, OSError, ValueError) as error:
+            rows[question] = {"error": str(error)}
+    return rows
+
+
+def lines_of(rows):
+    return [f"- {name}: `{json.dumps(row)}`" for name, row in rows.items()]
+
+
 def coexistence(session):
-    library, rows = libcupti(), {}
-    for question in ("never", "running", "disabled", "held", "calls", "toggle"):
-        done = subprocess.run([str(session.options.coexist), library, question], text=True,
-                              capture_output=True, timeout=30, check=False)
-        line = done.stdout.strip().splitlines()[-1:] or ["{}"]
-        rows[question] = {"exit": done.returncode, **json.loads(line[0])}
-    lines = [f"libcupti: `{library}`; 0 is success, 39 is \"multiple subscribers\".", ""]
-    lines += [f"- {name}: `{json.dumps(row)}`" for name, row in rows.items()]
+    rows = answers(session, ("never", "running", "disabled", "held"))
     running = rows["running"].get("subscribe")
-    if running is not None:
-        lines.append(f"- an unsubscribed session that runs lets cuptiSubscribe "
-                     f"{'succeed' if running == 0 else f'fail with {running}'}")
-    return lines, rows
+    return [*lines_of(rows), "- 0 is success, 39 is \"multiple subscribers\"; an unsubscribed "
+            "session that runs lets cuptiSubscribe " +
+            ("give no answer" if running is None else "succeed" if running == 0
+             else f"fail with {running}")], rows
+
+
+def api_calls(session):
+    rows = answers(session, ("calls-alone", "calls-again", "calls-but", "buffers", "toggle"))
+    kept = rows["calls-but"]
+    correlated = kept.get("with_correlation")
+    return [*lines_of(rows), "- all calls but one taken out: every memset has its correlation: "
+            f"{verdict(bool(correlated) and correlated == kept.get('memsets'))}"], rows
 
 
 def per_step(found):
@@ -140,13 +104,15 @@ def per_step(found):
 def windows(session):
     told, found = session.job("kineto", "kernels", limit_s=90)
     rows = per_step(found)
+    if len(rows) < 3 or not any(w["kernels"] for w in told["windows"]):
+        raise Failed(f"of ours {len(rows)} steps, of torch.profiler's windows "
+                     f"{[w['kernels'] for w in told['windows']]}: `{json.dumps(source(found))}`")
     ours = [count for _, count, _ in rows[2:]]
     ours_ns = [ns for _, _, ns in rows[2:]]
     theirs = [w["kernels"] / told["steps_in_window"] for w in told["windows"]]
     theirs_us = [w["us"] / told["steps_in_window"] for w in told["windows"]]
-    mode = statistics.mode(ours) if ours else 0
-    ratio = (statistics.median(ours_ns) / 1e3 / statistics.median(theirs_us)
-             if ours_ns and statistics.median(theirs_us) > 0 else float("nan"))
+    mode = statistics.mode(ours)
+    ratio = statistics.median(ours_ns) / 1e3 / max(statistics.median(theirs_us), 1e-9)
     lines = [f"- torch.profiler's windows: {theirs} kernels, copies and memsets a step",
              f"- ours around them: {mode} a step in {ours.count(mode)} of {len(ours)} steps",
              f"- equal counts: {verdict(mode > 0 and all(t == mode for t in theirs))}",
@@ -159,15 +125,20 @@ def windows(session):
 def allocator(session):
     lines, raw = [], {}
     for config in ("", "expandable_segments:True", "backend:cudaMallocAsync"):
-        told, found = session.job("memory", "phases", limit_s=45,
-                                  PYTORCH_CUDA_ALLOC_CONF=config)
+        try:
+            told, found = session.job("memory", "phases", limit_s=45,
+                                      PYTORCH_CUDA_ALLOC_CONF=config)
+        except Failed as error:
+            lines.append(f"- `{config or 'default'}`: failed: {error}")
+            continue
         ours = [(e.value, e.aux) for e in found.events(wire.MEMORY) if e.aux16 == 0x100]
         # memory_stats is asked right after the update; our sample is of its end.
-        pairs = list(zip(told["rows"], ours))
-        equal = sum(tuple(theirs) == mine for theirs, mine in pairs)
-        lines.append(f"- `{config or 'default'}`: {equal} of {len(told['rows'])} steps equal, "
-                     f"{len(ours)} samples: "
-                     f"{verdict(len(pairs) > 0 and equal == len(told['rows']))}")
+        rows = [tuple(row) for row in told["rows"]]
+        # Ours may have one more, of before the first step.
+        equal, ahead = max((sum(a == b for a, b in zip(rows, ours[n:])), -n) for n in range(3))
+        lines.append(f"- `{config or 'default'}`: {equal} of {len(rows)} steps equal, "
+                     f"{len(ours)} samples, the first {-ahead} passed over: "
+                     f"{verdict(bool(rows) and equal == len(rows))}")
         raw[config] = {"theirs": told["rows"], "ours": ours}
     return lines, raw
 
@@ -175,7 +146,9 @@ def allocator(session):
 def clocks(session):
     _, found = session.job("streams", "kernels", limit_s=60)
     launches = {e.aux: e for e in found.events(LAUNCH)}
-    kernels = [k for k in found.events(KERNEL) if k.aux in launches]
+    kernels = [k for k in kernels_of(found) if k.aux in launches]
+    if not kernels:
+        raise Failed(f"no kernel has a launch: `{json.dumps(source(found))}`")
     delays = sorted(k.start - launches[k.aux].start for k in kernels)
     ends = sorted(k.end for k in kernels)
     waits = []
@@ -185,7 +158,7 @@ def clocks(session):
             waits.append(wait.end - ends[at])
     early = sum(d < -5000 for d in delays)
     lines = [f"- {len(kernels)} kernels with their launch, {len(launches)} launches; threads "
-             f"known: {sum(l.aux16 != 0 for l in launches.values())}",
+             f"known: {sum(launch.aux16 != 0 for launch in launches.values())}",
              f"- launch to start: least {delays[0] / 1e3:.1f} us, median "
              f"{statistics.median(delays) / 1e3:.1f} us",
              f"- kernels more than 5 us before their launch: {early}: {verdict(early == 0)}"]
@@ -200,7 +173,7 @@ def clocks(session):
 
 def graphs(session):
     told, found = session.job("graphs", "kernels", limit_s=60)
-    kernels = found.events(KERNEL)
+    kernels = kernels_of(found)
     with_node = sum(len(k.more) > 1 for k in kernels)
     return [f"- {told['replays']} replays of {told['kernels']} kernels: {len(kernels)} seen, "
             f"{with_node} with their graph and node",
@@ -213,11 +186,14 @@ def ends(session):
         results = []
         for level in (None, "kernels"):
             started = time.monotonic()
-            session.job(mode, level, code=code, limit_s=45)
-            last = session.last
-            error = last.stderr.strip().splitlines()[-1:] or [""]
-            results.append([last.returncode, error[0], round(time.monotonic() - started, 1)])
-        same = results[0][:2] == results[1][:2]
+            try:
+                session.job(mode, level, code=code, limit_s=45)
+            except Failed as failure:
+                results.append([None, str(failure), 45])
+                continue
+            error = session.last.stderr.strip().splitlines()[-1:] or [""]
+            results.append([session.last.code, error[0], round(time.monotonic() - started, 1)])
+        same = results[0][:2] == results[1][:2] and results[0][0] is not None
         lines.append(f"- {mode}: without us {results[0]}, with us {results[1]}: "
                      f"{verdict(same)}")
         raw[mode] = results
@@ -273,8 +249,26 @@ def flood(session):
         {**told, "source": seen}
 
 
+def latency(session):
+    """From the end of kernels to /api/gpu, with the program that was carried along."""
+    program = session.options.program
+    if program is None:
+        raise Failed("no program was carried along (GPU_CARRY): it needs libraries that are "
+                     "not here")
+    lines, raw = [], {}
+    for rate in (1000, 10000):
+        row = live.latency(session, program, rate)
+        mark = f" (mark: ≤ 500 ms: {verdict(row['p50_ms'] <= 500)})" if rate >= 10000 else ""
+        lines.append(f"- {rate} launches a second: p50 {row['p50_ms']:.0f} ms, p95 "
+                     f"{row['p95_ms']:.0f} ms, {row['answers']} answers{mark}")
+        raw[str(rate)] = row
+    lines += [f"- the driver's own numbers: `{json.dumps(row['hardware'])}`"]
+    return lines, raw
+
+
 QUESTIONS = (
-    ("Does an unsubscribed session disturb a subscriber, and what do its calls cost", coexistence),
+    ("Does an unsubscribed session disturb a subscriber", coexistence),
+    ("Which calls are recorded, whose buffers come back, what switching costs", api_calls),
     ("Windows of torch.profiler in the middle; kernels against its own", windows),
     ("Allocator against memory_stats", allocator),
     ("Clocks, streams, threads", clocks),
@@ -285,45 +279,61 @@ QUESTIONS = (
     ("torch.profiler on the same jobs", against_torch),
     ("Cost of a launch", launch_rates),
     ("A flood of launches", flood),
+    ("Kernels on the page, and the driver's meters", latency),
 )
+NEEDS_TORCH = {question for _, question in QUESTIONS} - {coexistence, api_calls}
 
 
-def machine():
-    import torch
+MACHINE = """
+import os, platform, torch
+print(f"torch {torch.__version__}, CUDA {torch.version.cuda}; Python "
+      f"{platform.python_version()}, Linux {platform.release()}, {os.cpu_count()} cores; "
+      f"{torch.cuda.device_count()} devices: " + ", ".join(
+          torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())))
+"""
+
+
+def machine(session):
+    """(one line about it, PyTorch sees a GPU)."""
+    words = [f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC"]
     query = "name,driver_version,memory.total,mig.mode.current"
-    done = subprocess.run(["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"],
-                          capture_output=True, text=True, check=False)
-    return (f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC; "
-            f"{done.stdout.strip()}; torch {torch.__version__}, CUDA {torch.version.cuda}; "
-            f"Python {platform.python_version()}, Linux {platform.release()}, "
-            f"{os.cpu_count()} cores")
+    with contextlib.suppress(Failed, OSError):
+        words.append(run(["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"],
+                         20).stdout.strip())
+    try:
+        told = run([session.options.python, "-c", MACHINE], session.limit_s(120))
+    except (Failed, OSError) as error:
+        return "; ".join([*words, f"PyTorch: {error}"]), False
+    words.append(told.stdout.strip() or "PyTorch: " + told.stderr.strip()[-200:])
+    return "; ".join(words), " devices: " in told.stdout and " 0 devices" not in told.stdout
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--probe", type=pathlib.Path, required=True)
     parser.add_argument("--coexist", type=pathlib.Path, required=True)
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--program", type=pathlib.Path)
+    parser.add_argument("--budget", type=float, default=500, help="seconds for all")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--dry-run", action="store_true")
-    options = parser.parse_args()
-    import torch
-    if not options.dry_run and not torch.cuda.is_available():
-        print("PyTorch sees no GPU: nothing was measured", file=sys.stderr)
-        return 77
-    session = Session(options)
+    parser.add_argument("--only", help="questions whose title has this word")
+    session = Session(parser.parse_args())
+    session.machine, has_torch = machine(session)
+    print(session.machine, flush=True)
+    session.write()
     for title, question in QUESTIONS:
-        if session.left_s() < 10:
-            session.lines += ["", f"## {title}", "", "- not asked: no time was left"]
+        if session.options.only and session.options.only not in title:
             continue
-        session.ask(title, question)
-    shutil.rmtree(session.folder, ignore_errors=True)
-    if options.dry_run:
+        if question in NEEDS_TORCH and not has_torch and not session.options.dry_run:
+            session.lines += ["", f"## {title}", "", "- not asked: PyTorch sees no GPU here"]
+        elif session.left_s() < 10:
+            session.lines += ["", f"## {title}", "", "- not asked: no time was left"]
+        else:
+            session.ask(title, question)
+        session.write()
+    if session.options.dry_run:
         print("dry run: nothing was written")
-        return 0
-    text = "\n".join(["# What a real GPU said", "", machine(), *session.lines, "",
-                      "## Raw numbers", "", "```json", json.dumps(session.raw), "```", ""])
-    for folder in filter(None, (HERE, options.out)):
-        (folder / "RESULTS.md").write_text(text)
     return 0
 
 

@@ -3,26 +3,70 @@
 #
 #     tests/gpu/run.sh [OUT_DIRECTORY]
 #
-# Needs an NVIDIA GPU, CMake, a C compiler and a python3 (or $TORCH_PYTHON) with a CUDA build
-# of PyTorch; no CivetWeb. Writes RESULTS.md beside itself, and to OUT_DIRECTORY when one is
-# given. Without a GPU it exits 77 and writes nothing. `--dry-run` does what can be done
-# without one, prints, and writes nothing either.
-set -euo pipefail
+# Needs an NVIDIA GPU and a python3 (or $TORCH_PYTHON) with a CUDA build of PyTorch; a C
+# compiler, with or without CMake; no CivetWeb. What cannot be built there may be carried
+# along: GPU_CARRY names a folder that `tests/gpu/carry.sh FOLDER` filled elsewhere. Writes
+# RESULTS.md beside itself, and to OUT_DIRECTORY when one is given, after each question: what
+# fails, hangs or is missing costs no other its answer. Without a GPU it exits 77 and writes
+# nothing. GPU_ONLY=WORD asks only the questions whose title has it. `--dry-run` does what can
+# be done without one, prints, and writes nothing either.
+set -uo pipefail
+budget_s=${GPU_BUDGET_S:-525} # for all of it
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-python=${TORCH_PYTHON:-python3}
-dry=
-if [ "${1:-}" = --dry-run ]; then dry=--dry-run; shift; fi
-if [ -z "$dry" ] && ! nvidia-smi -L 2>/dev/null | grep -q GPU; then
+dry=()
+if [ "${1:-}" = --dry-run ]; then dry=(--dry-run); shift; fi
+if [ ${#dry[@]} = 0 ] && [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ] \
+    && ! timeout 20 nvidia-smi -L 2>/dev/null | grep -q GPU; then
     echo "no NVIDIA GPU here: nothing was measured" >&2
     exit 77
 fi
+
+# The first Python that has a torch; without one, any: some questions need none.
+python=
+for name in "${TORCH_PYTHON:-}" python3 python /opt/conda/bin/python3 /usr/bin/python3; do
+    [ -n "$name" ] && command -v "$name" >/dev/null 2>&1 || continue
+    python=${python:-$name}
+    if timeout 60 "$name" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' \
+        2>/dev/null; then python=$name; break; fi
+done
+[ -n "$python" ] || { echo "no python3 here" >&2; exit 1; }
+
 build=${GPU_BUILD:-$root/build-gpu}
-# The probe alone: libc and the loader.
-cmake -S "$root" -B "$build" -DPROBE_ONLY=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo >"$build.log" 2>&1 \
-    || { tail -20 "$build.log" >&2; exit 1; }
-cmake --build "$build" --target trainglass >>"$build.log" 2>&1 \
-    || { tail -20 "$build.log" >&2; exit 1; }
-"${CC:-cc}" -std=gnu11 -O1 -o "$build/coexist" "$here/coexist.c" -ldl
-exec "$python" -B "$here/measure.py" $dry --probe "$build/lib/libtrainglass.so" \
-    --coexist "$build/coexist" ${1:+--out "$1"}
+mkdir -p "$build" "${1:-$build}"
+cc=$(command -v "${CC:-cc}" || command -v gcc || command -v clang || true)
+generator=(); command -v ninja >/dev/null 2>&1 && generator=(-G Ninja)
+
+# The probe alone needs libc and the loader. By CMake, else by the compiler, else as carried.
+by_cmake() {
+    timeout 60 cmake -S "$root" -B "$build" "${generator[@]}" -DPROBE_ONLY=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+        && timeout 120 cmake --build "$build" --target trainglass && [ -f "$build/lib/libtrainglass.so" ]
+}
+by_compiler() {
+    [ -n "$cc" ] && mkdir -p "$build/lib" || return 1
+    # shellcheck disable=SC2046 # a list of files without blanks
+    timeout 120 "$cc" -std=gnu11 -O2 -fPIC -fexceptions -fvisibility=hidden -shared -pthread -D_GNU_SOURCE \
+        -I"$root/collector" -Wl,--version-script="$root/collector/probe/probe.map" -Wl,-z,nodelete \
+        -o "$build/lib/libtrainglass.so" $(find "$root/collector/probe" "$root/collector/wire" -name '*.c') -ldl
+}
+probe=$build/lib/libtrainglass.so
+rm -f "$probe"
+if ! by_cmake >"$build.log" 2>&1 && ! by_compiler >>"$build.log" 2>&1; then
+    echo "the probe was not built: the carried one is used, if there is one" >&2
+    tail -5 "$build.log" >&2
+    probe=${GPU_CARRY:-$build}/lib/libtrainglass.so
+fi
+coexist=$build/coexist
+rm -f "$coexist"
+if ! { [ -n "$cc" ] && timeout 60 "$cc" -std=gnu11 -O1 -o "$coexist" "$here/coexist.c" -ldl; }; then
+    coexist=${GPU_CARRY:-$build}/bin/coexist
+fi
+program=()
+[ -x "${GPU_CARRY:-}/trainglass" ] && program=(--program "$GPU_CARRY/trainglass")
+
+left_s=$((budget_s - SECONDS))
+timeout -k 5 "$left_s" "$python" -B "$here/measure.py" "${dry[@]}" --probe "$probe" --coexist "$coexist" \
+    --budget $((left_s - 10)) "${program[@]}" ${1:+--out "$1"} ${GPU_ONLY:+--only "$GPU_ONLY"}
+code=$?
+[ "$code" != 124 ] || echo "the time is over: what was written until then stands" >&2
+exit "$code"

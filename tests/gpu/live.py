@@ -1,0 +1,86 @@
+"""How long after its end a kernel is at /api/gpu: a job that launches steadily and notes how
+many it has launched, a server, and somebody who asks it all the time."""
+import contextlib
+import json
+import os
+import socket
+import statistics
+import subprocess
+import time
+import urllib.request
+from bisect import bisect_left
+
+SECONDS = 12
+
+
+def _free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _ask(port, path):
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        return json.loads(answer.read())
+
+
+def _watch(port, job, limit_s):
+    """[(CLOCK_MONOTONIC, kernels that the page knows)], one for each new number; and what
+    the driver's meters say."""
+    seen, hardware, end = [], {}, time.monotonic() + limit_s
+    while time.monotonic() < end and job.poll() is None:
+        with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
+            told = _ask(port, "/api/gpu?window=run")
+            now, count = time.monotonic(), told["devices"][0]["work_count"]
+            if not seen or count > seen[-1][1]:
+                seen.append((now, count))
+            if told["hardware"]["devices"]:
+                device = told["hardware"]["devices"][0]
+                hardware = {key: device[key] for key in ("name", "device", "pci", "mig", "now",
+                                                         "joules_per_step", "reason")}
+        time.sleep(0.005)
+    return seen, hardware
+
+
+def _delays_ms(launched, seen):
+    """When a number was known, less when as many had been launched. What ran before the
+    first note, and after it beside the launches, is the same all the time."""
+    counts = [count for _, count in launched]
+    other = seen[-1][1] - counts[-1]
+    delays = []
+    for known_at, count in seen:
+        at = bisect_left(counts, count - other)
+        if 0 < at < len(counts):
+            delays.append(1e3 * (known_at - launched[at][0]))
+    return sorted(delays)
+
+
+def latency(session, program, rate):
+    """{"p50_ms", "p95_ms", "answers", "hardware"} at `rate` launches a second."""
+    port, environment = _free_port(), session.environment("kernels")
+    notes = session.directory / "launched"
+    environment.update(TRAINGLASS_PORT=str(port), STEADY_RATE=str(rate),
+                       TRAINGLASS_STATE_DIR=str(session.directory / "state"),
+                       STEADY_NOTES=str(notes))
+    seconds = 0.5 if session.options.dry_run else SECONDS
+    processes = []
+    try:
+        with open(os.devnull, "w") as nobody:
+            for words in ([program, "serve"], session.job_words("steady", seconds)):
+                processes.append(subprocess.Popen(
+                    list(map(str, words)), env=environment, stdin=subprocess.DEVNULL,
+                    stdout=nobody, stderr=nobody, start_new_session=True))
+        seen, hardware = _watch(port, processes[1], session.limit_s(seconds + 45))
+        launched = [tuple(row) for row in json.loads(notes.read_text())]
+    finally:
+        for process in processes:
+            process.kill()
+        for process in processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=5)
+    delays = _delays_ms(launched, seen) if seen else []
+    if len(delays) < 10:
+        raise RuntimeError(f"only {len(delays)} answers to judge by, of {len(seen)}")
+    return {"p50_ms": statistics.median(delays), "p95_ms": delays[int(0.95 * len(delays))],
+            "answers": len(delays), "hardware": hardware}
