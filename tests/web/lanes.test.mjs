@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 globalThis.document ??= {};
-const { cut, from_start, host_rows } = await import("../../web/js/timeline/lanes.js");
+const { cut, from_start, host_rows, lanes_for } = await import("../../web/js/timeline/lanes.js");
 
 const line = (...points) => points.map(([x, y]) => ({ x, y }));
 
@@ -40,4 +40,9 @@ test("the first of a few steps is drawn from its start on, and a line that scrol
   assert.deepEqual(drawn[0], { x: 0, y: 180 });
   assert.equal(from_start([line([600, 180])], steps, range)[0].length, 1);
   assert.deepEqual(from_start([[]], [], range), [[]]);
+});
+
+test("more GPUs than one lane has lines for are counted in its title", () => {
+  const gpus = (n) => lanes_for({ gpus: Array.from({ length: n }, (_, i) => ({ device: `cuda:${i}`, name: "", rows: [] })) }, null).find((lane) => lane.id === "gpus");
+  assert.deepEqual([gpus(2), gpus(8).note, gpus(16).note], [undefined, "busy", "busy, 8 of 16"]);
 });

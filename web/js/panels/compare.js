@@ -179,10 +179,20 @@ export function build_compare(state_of) {
   $("open-compare").addEventListener("click", () => open_compare(state_of()));
 }
 
+/** What came or went while the view is open can be chosen, or cannot; the sides stay. */
+function follow(now) {
+  const ids = (of) => (of.status?.sessions ?? []).map((one) => one.id).join();
+  if (ids(now) === ids(state)) return;
+  const shown = sides.map(chosen_side);
+  state = now;
+  sides.forEach((side, i) => show_side(side, shown[i]));
+}
+
 /** A run has stretches to compare; one that is over offers the run before by name. */
 export function render_compare(now) {
   const session = session_of(now), button = $("open-compare");
   const before = is_over(session) ? run_before(now) : null;
+  if (dialog?.open) follow(now);
   set_hidden(button, !(session?.steps > 0) && !run_before(now));
   button.classList.toggle("icon", before === null);
   button.classList.toggle("plain", before !== null);

@@ -387,10 +387,10 @@ export const HOST_LANES = [
 export const MOST_GPU_LANES = 2;
 
 /** More devices than lanes: one line of busy % for each. */
-function folded_gpus() {
+function folded_gpus(count_of) {
   const tokens = ["compute", "communication", "copy", "sync", "data", "optimizer", "host", "other"];
   return {
-    id: "gpus", title: "GPUs", note: "busy", weight: 1.42,
+    id: "gpus", title: "GPUs", note: count_of > tokens.length ? `busy, ${tokens.length} of ${count_of}` : "busy", weight: 1.42,
     styles: tokens.map((token) => ({ token, width: 1.25, fill: false, alpha: 0 })),
     draw(view) {
       const options = { ...view.range, width: view.width, gap: 5000 };
@@ -423,7 +423,7 @@ function blocked_gpu(reason) {
 export function lanes_for(series, gpu_off, host_open = false) {
   const { gpus } = series;
   let middle = [];
-  if (gpus.length > MOST_GPU_LANES) middle = [folded_gpus()];
+  if (gpus.length > MOST_GPU_LANES) middle = [folded_gpus(gpus.length)];
   else if (gpus.length > 0) middle = gpus.map(gpu_lane);
   else if (gpu_off) middle = [blocked_gpu(gpu_off)];
   return [steps, phases, ...middle, memory, ...(host_open ? HOST_LANES : [])];

@@ -1,11 +1,12 @@
 // Crosshair, brush, pan and zoom of the timeline, by pointer and by keys. A finger scrolls the page.
 
 import { nearest } from "../model/bins.js";
-import { count, moment } from "../model/format.js";
+import { count, is_dated, moment } from "../model/format.js";
 import { newest } from "../model/series.js";
 import { range_of, shown_series } from "../model/store.js";
 
 const CLICK_PIXELS = 4;
+const FINE_MS = 5000;
 
 export function attach_pointer(timeline, actions) {
   const { host } = timeline;
@@ -15,7 +16,8 @@ export function attach_pointer(timeline, actions) {
   function show_cross(time) {
     const series = shown_series(timeline.state);
     const row = nearest(series.steps, time);
-    const at = moment(time, timeline.zero(timeline.state), true);
+    const { from, to } = range_of(timeline.state), zero = timeline.zero(timeline.state), fine = to - from < FINE_MS;
+    const at = moment(time, zero, true).slice(0, fine || !is_dated(zero) ? undefined : -2); // tenths, where a pixel is more than a ms
     timeline.point(time, row && row.number !== null ? `${at}   step ${count(row.number)}` : at);
   }
 
