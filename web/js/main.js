@@ -25,7 +25,7 @@ import { meters_row, render_meters } from "./panels/meters.js";
 import { build_slow, render_slow } from "./panels/slow.js";
 import { render_start } from "./panels/start.js";
 import { render_summary } from "./panels/summary.js";
-import { render_threads } from "./panels/threads.js";
+import { build_threads, render_threads } from "./panels/threads.js";
 import { Timeline } from "./timeline/timeline.js";
 import { $, el, set_attribute, set_hidden } from "./ui/dom.js";
 import { notice } from "./ui/notices.js";
@@ -335,6 +335,7 @@ function start() {
   build_bars(() => state);
   build_findings(() => state);
   build_slow(() => state);
+  build_threads(() => state);
   build_cost(actions, () => state);
   $("finding-list").after(el("p", { class: "foot dim", id: "finding-empty" }, " "));
   $("post-actions").append(

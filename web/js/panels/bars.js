@@ -2,7 +2,7 @@
 
 import { count, known, number, percent } from "../model/format.js";
 import { IDLE } from "../model/series.js";
-import { gpu_uses, shown_series } from "../model/store.js";
+import { gpu_uses, shown_series, window_parameter } from "../model/store.js";
 import { IDLE_LABELS, IDLE_TOKENS } from "../timeline/lanes.js";
 import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
 import { address, questions } from "../net/api.js";
@@ -34,7 +34,7 @@ export function build_bars(state_of) {
   document.querySelector("#idle .head").append(el("span", { class: "grow" }), panel_menu({
     name: "Why the GPU idles",
     table: () => ({ columns: ["cause", "ms_per_step"], rows: idle_rows(gpu_uses(state_of(), 0)).map((row) => [row.name, row.ms]) }),
-    question: () => address(...questions.gpu(state_of(), null, null)),
+    question: () => address(...questions.gpu(state_of(), 2, window_parameter(state_of()))),
   }));
   document.querySelector("#ranks .head").append(el("span", { class: "grow" }), panel_menu({
     name: "Ranks",

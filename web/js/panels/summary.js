@@ -2,11 +2,11 @@
 
 import { verdict_of } from "../model/condition.js";
 import { ruler_ticks } from "../model/bins.js";
-import { age, clock, count, decimals, duration_text, known, memory, number, plural, span, step_places, time_unit } from "../model/format.js";
+import { age, bytes, clock, count, decimals, duration_text, known, memory, number, plural, span, step_places, time_unit } from "../model/format.js";
 import { IDLE, PHASES } from "../model/series.js";
 import { died_at, gpu_uses, is_over, session_of, shown_series } from "../model/store.js";
 import { IDLE_LABELS, PHASE_LABELS, gpu_tokens, main_device } from "../timeline/lanes.js";
-import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
+import { $, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
 import { energy_facts } from "./meters.js";
 
 // ------------------------------------------------------------ headline
@@ -114,7 +114,7 @@ function facts_of(state) {
     const [total_value, total_unit] = memory(device.total_bytes);
     const own_unit = !known(device.total_bytes) || unit !== total_unit ? ` ${unit}` : "";
     const total = own_unit + (known(device.total_bytes) ? ` of ${total_value} ${total_unit}` : "");
-    out.push([device.device === "cpu" ? "Memory peak" : "GPU memory peak", value, total]);
+    out.push([device.device === "cpu" ? "Memory peak" : "GPU memory peak", value, total, bytes(device.peak_bytes)]);
   }
   const last = series.steps.at(-1);
   if (last && last.number !== null) out.push([last.epoch === null ? "Step" : `Epoch ${last.epoch}, step`, count(last.number), ""]);
@@ -124,7 +124,8 @@ function facts_of(state) {
 function render_facts(state, hidden) {
   set_hidden($("facts"), hidden);
   if (hidden) return;
-  keyed($("facts"), facts_of(state), (fact) => fact[0].replace(/\d+/, "n"), () => el("div", {}, el("dt"), el("dd", {}, el("b"), el("span"))), (node, [name, value, unit]) => {
+  keyed($("facts"), facts_of(state), (fact) => fact[0].replace(/\d+/, "n"), () => el("div", {}, el("dt"), el("dd", {}, el("b"), el("span"))), (node, [name, value, unit, title]) => {
+    set_attribute(node, "title", title ?? null);
     set_text(node.firstElementChild, name);
     set_text(node.lastElementChild.firstElementChild, value);
     set_text(node.lastElementChild.lastElementChild, unit);

@@ -2,11 +2,22 @@
 
 import { duration_text, known } from "../model/format.js";
 import { session_of } from "../model/store.js";
+import { address, questions } from "../net/api.js";
 import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
+import { panel_menu } from "../ui/menu.js";
 
 /** "step 12,847 › data › DataLoader.__next__", outermost first. */
 export function open_path(thread) {
   return (thread.open ?? []).map((range) => range.name).join(" › ");
+}
+
+/** @param {() => object} state_of */
+export function build_threads(state_of) {
+  document.querySelector("#threads .head").append(el("span", { class: "grow" }), panel_menu({
+    name: "What every thread is in",
+    table: () => ({ columns: ["thread", "open", "open_for_ms", "idle_for_ms"], rows: (session_of(state_of())?.threads ?? []).map((thread) => [thread.name, open_path(thread), thread.open?.at(-1)?.open_for_ms ?? null, thread.idle_for_ms ?? null]) }),
+    question: () => address(...questions.status(state_of())),
+  }));
 }
 
 /** Asking a hanging trainer for its Python stacks; the answer, or why not and what to type instead. */

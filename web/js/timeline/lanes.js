@@ -6,7 +6,7 @@
 // a list of points {x, y}.
 
 import { axis, first_at, mean_bins, min_max, nearest, quantile, stack } from "../model/bins.js";
-import { MISSING, count, decimals, known, memory as memory_text, memory_unit, number, rate_unit, time_unit } from "../model/format.js";
+import { MISSING, bytes as bytes_text, count, decimals, known, memory as memory_text, memory_unit, number, rate_unit, time_unit } from "../model/format.js";
 import { IDLE, PHASES } from "../model/series.js";
 
 export const PHASE_LABELS = { data: "Data loading", forward: "Forward", backward: "Backward", optimizer: "Optimizer", other: "Other" };
@@ -58,7 +58,7 @@ export function from_start(lines, [row], { from, to }) {
   return lines.map((line) => [{ x: start, y: line[0].y }, ...line]);
 }
 
-const legend_row = (token, kind, label, value, unit) => ({ token, kind, label, value, unit });
+const legend_row = (token, kind, label, value, unit, title = null) => ({ token, kind, label, value, unit, title });
 
 // ------------------------------------------------------------ step time
 
@@ -320,7 +320,7 @@ const memory = {
     const push = (token, kind, label, bytes) => {
       const tiny = known(bytes) && bytes > 0 && bytes * scale < 0.5; // beside something large: in a unit of its own
       const [value, own] = tiny ? memory_text(bytes) : [known(bytes) ? number(bytes * scale, Math.max(1, decimals(bytes * scale))) : MISSING, known(bytes) ? unit : ""];
-      rows.push(legend_row(token, kind, label, value, own));
+      rows.push(legend_row(token, kind, label, value, own, known(bytes) ? bytes_text(bytes) : null));
     };
     const rows = [];
     if (device) push("allocated", "", "Allocated", row?.allocated);

@@ -35,6 +35,7 @@ function fill_legend(list, rows) {
     set_text(label, row.label);
     set_text(value, row.value);
     set_text(unit, row.unit);
+    set_attribute(node, "title", row.title);
   });
 }
 

@@ -25,7 +25,7 @@ export function set_text(node, text) {
 }
 
 export function set_attribute(node, name, value) {
-  if (value === null || value === false) node.removeAttribute(name);
+  if (value === null || value === false || value === undefined) node.removeAttribute(name);
   else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
 }
 
