@@ -4,7 +4,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 globalThis.document ??= {};
-const { cut, from_start, host_rows, lanes_for } = await import("../../web/js/timeline/lanes.js");
+const { lanes_for } = await import("../../web/js/timeline/lanes.js");
+const { cut, from_start } = await import("../../web/js/timeline/parts.js");
+const { host_rows } = await import("../../web/js/timeline/host_lanes.js");
 
 const line = (...points) => points.map(([x, y]) => ({ x, y }));
 

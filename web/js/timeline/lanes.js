@@ -6,8 +6,10 @@
 // a list of points {x, y}.
 
 import { axis, first_at, mean_bins, min_max, nearest, quantile, stack } from "../model/bins.js";
-import { MISSING, bytes as bytes_text, count, decimals, known, memory as memory_text, memory_unit, number, rate_unit, time_unit } from "../model/format.js";
+import { MISSING, bytes as bytes_text, count, decimals, known, memory as memory_text, memory_unit, number, time_unit } from "../model/format.js";
 import { IDLE, PHASES } from "../model/series.js";
+import { HOST_LANES } from "./host_lanes.js";
+import { cut, from_start, highest, hole_ms, legend_row, nothing, within } from "./parts.js";
 
 export const PHASE_LABELS = { data: "Data loading", forward: "Forward", backward: "Backward", optimizer: "Optimizer", other: "Other" };
 export const IDLE_LABELS = {
@@ -20,45 +22,6 @@ const MOST_DOTS = 24;
 const SPARSE_PIXELS = 12; // a step; wider, the line itself passes beside its dots
 const UNMARKED = new Set(["lost", "epoch", "validation", "gc"]); // drawn otherwise, or too many
 const AREA_BINS = 120; // calm to the eye; the step lane keeps every spike
-
-/** Rows of [from, to]; one look-up instead of a filter. */
-export function within(rows, { from, to }) {
-  return rows.slice(first_at(rows, from), first_at(rows, to + 1e-6));
-}
-
-/** Longer than this without a row is a hole (ms); rows may be a reduction, far apart. */
-function hole_ms(rows, { from, to }, median = 0) {
-  return Math.max(5000, 5 * (median ?? 0), rows.length > 1 ? (6 * (to - from)) / rows.length : 0);
-}
-/** A jump of this many usual distances over a hole is no line (the steps on both sides are far apart). */
-const HOLE_JUMP = 3;
-
-/** Lines broken where training stood still for validation; all lines have the same x. */
-export function cut(lines, holes) {
-  const line = lines[0], first = line[0], last = line.at(-1);
-  if (holes.length === 0 || line.length < 3) return lines;
-  const usual = (last.x - first.x) / (line.length - 1);
-  const inside = (a, b) => holes.reduce((sum, hole) => sum + Math.max(0, Math.min(b.x, hole.to) - Math.max(a.x, hole.from)), 0);
-  const at = new Set();
-  for (let i = 1; i < line.length; i++) {
-    const a = line[i - 1], b = line[i];
-    if (a.y !== null && b.y !== null && b.x - a.x > HOLE_JUMP * usual && inside(a, b) > 0.5 * (b.x - a.x)) at.add(i);
-  }
-  if (at.size === 0) return lines;
-  return lines.map((points) => points.flatMap((point, i) => (at.has(i) ? [{ x: points[i - 1].x, y: null }, point] : [point])));
-}
-/** Why a lane is empty: the server's reason, else that nothing came in this window. */
-const nothing = (view, reason) => reason ?? (view.asked ? "Nothing in this window" : null);
-const NEAR_START = 0.02; // of the axis: half a bin
-
-/** The first step that is known is drawn from its start on: of a few long ones it is a large part. */
-export function from_start(lines, [row], { from, to }) {
-  const [first] = lines[0], start = row?.start;
-  if (first === undefined || first.y === null || !(first.x > start) || first.x > row.t + row.ms + NEAR_START * (to - from)) return lines;
-  return lines.map((line) => [{ x: start, y: line[0].y }, ...line]);
-}
-
-const legend_row = (token, kind, label, value, unit, title = null) => ({ token, kind, label, value, unit, title });
 
 // ------------------------------------------------------------ step time
 
@@ -278,8 +241,6 @@ function memory_levels(device, host, host_top, top, { unit, scale }) {
   return levels;
 }
 
-const highest = (rows, key) => rows.reduce((top, row) => Math.max(top, row[key] ?? 0), 0);
-
 const memory = {
   id: "memory", title: "Memory", weight: 1.42,
   styles: [
@@ -331,58 +292,6 @@ const memory = {
     return rows;
   },
 };
-
-// ------------------------------------------------------------ host
-
-/** Rows of /api/host on the session's axis: shares in percent, rates in bytes a second. */
-export function host_rows(host, zero_ms) {
-  const names = host?.columns ?? [];
-  return (host?.points ?? []).map((point) => {
-    const row = Object.fromEntries(names.map((name, i) => [name, point[i] ?? null]));
-    const pct = (value) => (known(value) ? 100 * value : null);
-    return {
-      t: row.unix_ms - zero_ms, cpu: pct(row.cpu_share), job: known(row.job_cores) && host.core_share?.length > 0 ? (100 * row.job_cores) / host.core_share.length : null,
-      iowait: pct(row.iowait_share), read: row.disk_read_bytes_per_s, write: row.disk_write_bytes_per_s,
-      receive: row.net_receive_bytes_per_s, send: row.net_send_bytes_per_s,
-    };
-  });
-}
-
-/** One lane of several lines of the host; `fixed` is the top of its axis, else the highest value. */
-function host_lane(id, title, note, keys, fixed) {
-  const line = ([, token, width], i) => ({ token, width: width ?? 1.25, fill: i === 0 && fixed ? "origin" : false, fill_token: token, alpha: 0.1 });
-  const unit_of = (top) => (fixed ? { unit: "%", scale: 1 } : rate_unit(top));
-  return {
-    id, title, note, weight: 0.9, styles: keys.map(line),
-    draw(view) {
-      const rows = view.host, seen = within(rows, view.range);
-      const top = fixed ?? Math.max(1024, ...keys.map(([key]) => highest(seen, key)));
-      view.unit = unit_of(top);
-      const lines = keys.map(([key]) => {
-        const present = rows.filter((row) => known(row[key]));
-        const points = min_max(present, key, { ...view.range, width: view.width / 2, gap: hole_ms(seen, view.range) });
-        for (const point of points) if (point.y !== null) point.y *= view.unit.scale;
-        return points;
-      });
-      const reason = lines.every((points) => points.length === 0) ? "No sample of the host in this window" : null;
-      return { lines, axis: fixed ? { top: fixed, step: fixed / 2 } : axis(top * view.unit.scale * 1.1, 2, view.old), unit: view.unit.unit, marks: { reason } };
-    },
-    legend(view, time) {
-      const { scale, unit } = view.unit ?? unit_of(1024);
-      const rows = time === null ? within(view.host, view.range) : [nearest(view.host, time)].filter(Boolean);
-      return keys.map(([key, token, , label]) => {
-        const told = rows.filter((row) => known(row[key]));
-        const mean = told.length === 0 ? null : told.reduce((sum, row) => sum + row[key], 0) / told.length;
-        return legend_row(token, "rule", label, known(mean) ? number(mean * scale, Math.min(2, decimals(mean * scale))) : MISSING, known(mean) ? unit : "");
-      });
-    },
-  };
-}
-
-export const HOST_LANES = [
-  host_lane("host-cpu", "Host CPU", "", [["cpu", "host", 1.25, "All cores"], ["job", "compute", 1.25, "This job"], ["iowait", "sync", 1.25, "Waiting for disk"]], 100),
-  host_lane("host-io", "Disk and network", "", [["read", "data", 1.25, "Disk read"], ["write", "optimizer", 1.25, "Disk write"], ["receive", "communication", 1.25, "Network in"], ["send", "copy", 1.25, "Network out"]], null),
-];
 
 export const MOST_GPU_LANES = 2;
 

@@ -6,7 +6,8 @@ import { el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
 import { colour, on_scheme } from "../ui/theme.js";
 import { panel_menu } from "../ui/menu.js";
 import { Y_WIDTH, lane_chart } from "./chart.js";
-import { host_rows, lanes_for } from "./lanes.js";
+import { host_rows } from "./host_lanes.js";
+import { lanes_for } from "./lanes.js";
 import { lane_table } from "./twins.js";
 import { attach_pointer } from "./pointer.js";
 

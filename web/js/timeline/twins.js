@@ -1,7 +1,8 @@
 // The table twin of each lane: the same rows that the lane draws, as numbers. Pure.
 
 import { PHASES } from "../model/series.js";
-import { MOST_GPU_LANES, main_device, within } from "./lanes.js";
+import { MOST_GPU_LANES, main_device } from "./lanes.js";
+import { within } from "./parts.js";
 
 const round = (value, digits = 3) => (typeof value === "number" ? Number(value.toFixed(digits)) : null);
 
