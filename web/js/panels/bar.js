@@ -1,7 +1,7 @@
 // The status bar: which session and rank, how it goes, which window, what the profiler costs.
 
 import { badge_of } from "../model/condition.js";
-import { age, clock, count, duration_text, known, number, plural } from "../model/format.js";
+import { age, clock, duration_text, known, number, plural } from "../model/format.js";
 import { WINDOWS } from "../model/hash.js";
 import { ranks_of, session_of, window_of } from "../model/store.js";
 import { $, announce, el, set_attribute, set_hidden, set_text } from "../ui/dom.js";
