@@ -106,10 +106,11 @@ static void *keeper_run(void *argument)
         if (store_rev(api->store) == rev)
             continue;
         rev = store_rev(api->store);
-        judge_feed(api->judge, api->store);
+        judge_feed(api->judge, api->store, api->runs);
         runs_fold(api->runs, api->store, false);
     }
     runs_fold(serve->parts.api.runs, serve->parts.api.store, true);
+    judge_keep(serve->parts.api.judge, serve->parts.api.runs, true);
     return NULL;
 }
 

@@ -61,8 +61,16 @@ static bool is_sure(const struct finding *finding)
     return finding->ns_per_step <= 0 || finding->error_ns <= finding->ns_per_step / 2;
 }
 
+/* What one look says of a finding. */
+struct sight {
+    const struct finding *over; /* it costs its threshold; NULL */
+    const struct finding *near; /* at least what lets it stay; NULL */
+    const struct gone_level *level;
+};
+
 static void meet(struct standing_entry *entry, const struct finding *finding,
-                 const struct standing_look *look, bool first_look)
+                 const struct gone_level *level, const struct standing_look *look,
+                 bool first_look)
 {
     *entry = (struct standing_entry){.rule = finding->rule,
                                      .state = STANDING_SEEN,
@@ -74,6 +82,7 @@ static void meet(struct standing_entry *entry, const struct finding *finding,
                                      .looks = 1};
     snprintf(entry->id, sizeof(entry->id), "%s", finding->id);
     snprintf(entry->title, sizeof(entry->title), "%s", finding->title);
+    gone_follow(&entry->former, finding, level, true);
     /* It was there before anybody looked. */
     if (first_look && is_sure(finding)) {
         entry->state = STANDING_STANDS;
@@ -81,51 +90,69 @@ static void meet(struct standing_entry *entry, const struct finding *finding,
     }
 }
 
-static void follow_price(struct standing_entry *entry, const struct finding *finding,
-                         int64_t last_step)
+static void follow(struct standing_entry *entry, const struct sight *sight,
+                   int64_t last_step)
 {
-    if (finding->ns_per_step < WHOLE * entry->ns_per_step)
+    double off = sight->near->ns_per_step - entry->ns_per_step;
+
+    if (sight->near->ns_per_step < WHOLE * entry->ns_per_step)
         return;
     entry->whole_step = last_step;
-    double off = finding->ns_per_step - entry->ns_per_step;
-
     entry->ns_per_step += (off > 0 ? FOLLOW_UP : FOLLOW_DOWN) * off;
+    gone_follow(&entry->former, sight->near, sight->level, false);
 }
 
-/* `over`: it costs its threshold; `near`: at least what lets it stay. Each may be NULL. */
-static void judge(struct standing_entry *entry, const struct finding *over,
-                  const struct finding *near, const struct standing_look *look)
+static void wait_to_stand(struct standing_entry *entry, const struct sight *sight,
+                          const struct standing_look *look)
 {
-    bool here = entry->state == STANDING_STANDS ? near != NULL : over != NULL;
-
-    if (near != NULL)
-        follow_price(entry, near, look->last_step);
-    if (entry->state == STANDING_SEEN && !here) {
+    if (sight->over == NULL) {
         entry->state = STANDING_NONE;
         return;
     }
-    if (entry->state == STANDING_SEEN) {
-        entry->looks++;
-        if (entry->looks >= STANDING_LOOKS && is_sure(over) &&
-            look->last_step - entry->since_step >= STANDING_STEPS) {
-            entry->state = STANDING_STANDS;
-            entry->looks = 0;
-        }
-        return;
-    }
-    if (here) {
-        entry->missed_step = NOT_KNOWN;
-        entry->looks = 0;
-        return;
-    }
-    if (entry->missed_step == NOT_KNOWN)
-        entry->missed_step = look->last_step;
     entry->looks++;
-    if (entry->looks >= STANDING_LOOKS &&
-        look->last_step - entry->missed_step >= STANDING_STEPS) {
+    if (entry->looks >= STANDING_LOOKS && is_sure(sight->over) &&
+        look->last_step - entry->since_step >= STANDING_STEPS) {
+        entry->state = STANDING_STANDS;
+        entry->looks = 0;
+    }
+}
+
+/* It was not found. One of which nobody can say that it was fixed goes in silence, and so
+ * does one that stays unproven. */
+static void miss(struct standing_entry *entry, const struct gone_level *level,
+                 const struct standing_look *look)
+{
+    if (entry->missed_step == NOT_KNOWN) {
+        entry->missed_step = look->last_step;
+        entry->missed_ns = look->now_ns;
+    }
+    entry->looks++;
+    if (entry->looks < STANDING_LOOKS ||
+        look->last_step - entry->missed_step < STANDING_STEPS)
+        return;
+    if (!gone_is_tellable(&entry->former) ||
+        look->now_ns - entry->missed_ns > STANDING_FIXED_NS) {
+        entry->state = STANDING_NONE;
+    } else if (level->first_step > entry->whole_step &&
+               gone_is_sure(&entry->former, entry->ns_per_step, level)) {
         entry->state = STANDING_FIXED;
         entry->fixed_step = entry->whole_step + 1;
         entry->fixed_ns = look->now_ns;
+    }
+}
+
+static void judge(struct standing_entry *entry, const struct sight *sight,
+                  const struct standing_look *look)
+{
+    if (sight->near != NULL)
+        follow(entry, sight, look->last_step);
+    if (entry->state == STANDING_SEEN) {
+        wait_to_stand(entry, sight, look);
+    } else if (sight->near == NULL) {
+        miss(entry, sight->level, look);
+    } else {
+        entry->missed_step = NOT_KNOWN;
+        entry->looks = 0;
     }
 }
 
@@ -134,21 +161,24 @@ static bool is_slow(const struct finding_rule *rule, const struct standing_look 
     return rule->trend || (rule->sampled && !look->recent_is_recorded);
 }
 
-/* What those looks say of it. A trend has only the usual window, and so has what needs
- * steps that were recorded in full where few of the recent ones were. */
-static void look_at(const struct standing_look *look,
-                    const struct standing_entry *entry, const struct finding **over,
-                    const struct finding **near)
+/* A trend has only the usual window, and so has what needs steps that were recorded in
+ * full where few of the recent ones were. */
+static struct sight look_at(const struct standing_look *look,
+                            const struct standing_entry *entry)
 {
     bool slow = is_slow(entry->rule, look);
 
-    *over = in_list(slow ? look->usual : look->recent, entry->id);
-    *near = in_list(slow ? look->usual_relaxed : look->recent_relaxed, entry->id);
+    return (struct sight){
+        .over = in_list(slow ? look->usual : look->recent, entry->id),
+        .near = in_list(slow ? look->usual_relaxed : look->recent_relaxed, entry->id),
+        .level = slow ? &look->usual_level : &look->recent_level};
 }
 
-static void meet_all(struct standing *standing, const struct findings *list, bool slow,
-                     const struct standing_look *look)
+static void meet_all(struct standing *standing, const struct standing_look *look,
+                     bool slow)
 {
+    const struct findings *list = slow ? look->usual : look->recent;
+
     for (uint32_t i = 0; i < list->count; i++) {
         const struct finding *finding = &list->list[i];
         uint32_t at = place_of(standing, finding->id);
@@ -157,7 +187,8 @@ static void meet_all(struct standing *standing, const struct findings *list, boo
         bool known = at < STANDING_MAX && entry->state != STANDING_FIXED;
 
         if (entry != NULL && !known && is_slow(finding->rule, look) == slow)
-            meet(entry, finding, look, standing->looks == 0);
+            meet(entry, finding, slow ? &look->usual_level : &look->recent_level, look,
+                 standing->looks == 0);
     }
 }
 
@@ -165,17 +196,17 @@ void standing_feed(struct standing *standing, const struct standing_look *look)
 {
     for (uint32_t i = 0; i < STANDING_MAX; i++) {
         struct standing_entry *entry = &standing->entries[i];
-        const struct finding *over, *near;
 
         if (entry->state == STANDING_FIXED &&
             look->now_ns - entry->fixed_ns > STANDING_FIXED_NS)
             entry->state = STANDING_NONE;
         if (entry->state != STANDING_SEEN && entry->state != STANDING_STANDS)
             continue;
-        look_at(look, entry, &over, &near);
-        judge(entry, over, near, look);
+        struct sight sight = look_at(look, entry);
+
+        judge(entry, &sight, look);
     }
-    meet_all(standing, look->recent, false, look);
-    meet_all(standing, look->usual, true, look);
+    meet_all(standing, look, false);
+    meet_all(standing, look, true);
     standing->looks++;
 }

@@ -5,8 +5,10 @@
  *   appears  when every look of STANDING_STEPS steps found it and its interval says
  *            enough: half of it is at most half of the price;
  *   stays    while a relaxed look (findings_settings.relaxed) finds it;
- *   goes     when no relaxed look of STANDING_STEPS steps did: then it is fixed, and is
- *            told so for STANDING_FIXED_NS of the session's time.
+ *   goes     when no relaxed look of STANDING_STEPS steps did. It is fixed once a full
+ *            window after the change says so (findings/gone.h), and is told so for
+ *            STANDING_FIXED_NS of the session's time. Until then it stands unseen, and is
+ *            the same finding when it comes back; after as long it is forgotten.
  * What changes within seconds is judged by the recent steps alone, so that a fix shows
  * before the usual window has forgotten what was; trends are judged by the usual window.
  */
@@ -14,6 +16,7 @@
 #define FINDINGS_STANDING_H
 
 #include "findings/findings.h"
+#include "findings/gone.h"
 
 #define STANDING_MAX      48u
 #define STANDING_STEPS    10
@@ -36,11 +39,13 @@ struct standing_entry {
     enum standing_state state;
     int64_t since_step;  /* the first step at which it was found */
     int64_t missed_step; /* the first at which it was not; NOT_KNOWN */
+    int64_t missed_ns;   /* when that was */
     int64_t fixed_step;  /* the first without it */
     int64_t fixed_ns;    /* when that was known */
     int64_t whole_step;  /* the newest with its whole price */
     double ns_per_step;  /* its usual price while it stood */
     uint32_t looks;      /* in a row that found it, or that missed it */
+    struct gone_former former;
 };
 
 struct standing {
@@ -52,6 +57,7 @@ struct standing {
 struct standing_look {
     const struct findings *usual, *usual_relaxed;   /* over the usual window */
     const struct findings *recent, *recent_relaxed; /* over the newest steps */
+    struct gone_level usual_level, recent_level;
     bool recent_is_recorded; /* enough of the newest steps in full, for such rules */
     int64_t last_step;       /* the newest */
     int64_t now_ns;          /* the session's newest stamp */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "judge/said.h"
 #include "query/bottlenecks_query.h"
 #include "query/status_query.h"
 #include "runs/runs.h"
@@ -13,6 +14,12 @@
 #define USUAL_NS     INT64_C(60000000000)
 #define RECENT_NS    INT64_C(10000000000)
 #define RECENT_STEPS 30
+
+/* Steps do not end where a window does. */
+#define FULL 0.9
+
+/* What stands is written down when it changes, and as often: feeds come once a second. */
+#define KEEP_FEEDS 60u
 
 /* A look takes some 3 ms: more trainers wait for their turn, eight ranks 3 s. */
 #define LOOKS_PER_FEED 3u
@@ -25,7 +32,9 @@ struct trainer {
     char session[64];
     uint32_t pid;
     int64_t last_step;
-    uint64_t fed; /* when, in feeds; 0: the place is free */
+    uint64_t fed;  /* when, in feeds; 0: the place is free */
+    uint64_t kept; /* the same, of what was written down */
+    uint32_t kept_sum;
     struct standing standing;
 };
 
@@ -118,6 +127,79 @@ static bool is_recorded(const struct bottlenecks_answer *answer)
     return recorded >= STANDING_STEPS;
 }
 
+/* What a server before us said of it, where this one never looked. */
+static void recall(struct judge *judge, struct runs *runs, const struct answer *head)
+{
+    char *said;
+    bool known;
+
+    pthread_mutex_lock(&judge->lock);
+    known = trainer_of(judge, head->session, head->pid) != NULL;
+    pthread_mutex_unlock(&judge->lock);
+    said = known || runs == NULL ? NULL : runs_said(runs, head->session, head->pid);
+    if (said == NULL)
+        return;
+    pthread_mutex_lock(&judge->lock);
+    /* Half a text is none: then it begins anew. */
+    if (!said_read(said, &place_for(judge, head)->standing))
+        place_for(judge, head)->standing = (struct standing){.looks = 0};
+    pthread_mutex_unlock(&judge->lock);
+    free(said);
+}
+
+/* Changes when a finding comes or goes (FNV-1a). */
+static uint32_t sum_of(const struct standing *standing)
+{
+    uint32_t sum = 0x811c9dc5u;
+
+    for (uint32_t i = 0; i < STANDING_MAX; i++) {
+        const struct standing_entry *entry = &standing->entries[i];
+
+        if (entry->state != STANDING_STANDS && entry->state != STANDING_FIXED)
+            continue;
+        for (const char *c = entry->id; *c != '\0'; c++)
+            sum = (sum ^ (unsigned char)*c) * 0x01000193u;
+        sum = (sum ^ (uint32_t)entry->state) * 0x01000193u;
+    }
+    return sum;
+}
+
+/* Writes down what is said of that trainer. */
+static void keep(struct judge *judge, struct runs *runs, const struct trainer *trainer)
+{
+    char session[sizeof(trainer->session)], *said;
+    uint32_t pid;
+
+    pthread_mutex_lock(&judge->lock);
+    memcpy(session, trainer->session, sizeof(session));
+    pid = trainer->pid;
+    said = said_print(&trainer->standing);
+    pthread_mutex_unlock(&judge->lock);
+    if (said != NULL)
+        (void)runs_keep_said(runs, session, pid, said); /* the store says why not */
+    cJSON_free(said);
+}
+
+void judge_keep(struct judge *judge, struct runs *runs, bool all)
+{
+    for (uint32_t i = 0; i < JUDGE_TRAINERS; i++) {
+        struct trainer *trainer = &judge->trainers[i];
+        bool due;
+
+        pthread_mutex_lock(&judge->lock);
+        uint32_t sum = sum_of(&trainer->standing);
+
+        due = trainer->fed != 0 && trainer->fed > trainer->kept &&
+              (all || sum != trainer->kept_sum ||
+               trainer->fed - trainer->kept >= KEEP_FEEDS);
+        trainer->kept = due ? trainer->fed : trainer->kept;
+        trainer->kept_sum = sum;
+        pthread_mutex_unlock(&judge->lock);
+        if (due)
+            keep(judge, runs, trainer);
+    }
+}
+
 static void feed_standing(struct judge *judge, const struct bottlenecks_answer *usual,
                           const struct bottlenecks_answer *recent)
 {
@@ -127,6 +209,9 @@ static void feed_standing(struct judge *judge, const struct bottlenecks_answer *
                                  .usual_relaxed = &found[1],
                                  .recent = &found[2],
                                  .recent_relaxed = &found[3],
+                                 .usual_level = gone_level_of(usual, FULL * USUAL_NS),
+                                 .recent_level =
+                                     gone_level_of(recent, FULL * RECENT_NS),
                                  .recent_is_recorded = is_recorded(recent),
                                  .last_step = recent->head.window.last_step,
                                  .now_ns = recent->head.now_ns};
@@ -147,17 +232,23 @@ static void feed_standing(struct judge *judge, const struct bottlenecks_answer *
         findings_free(&found[i]);
 }
 
-static void feed_trainer(struct judge *judge, struct store *store, const char *session,
-                         uint32_t pid)
+struct feed {
+    struct judge *judge;
+    struct store *store;
+    struct runs *runs;
+};
+
+static void feed_trainer(const struct feed *feed, const char *session, uint32_t pid)
 {
     struct selection whose = {.rank = SELECT_ANY, .pid = pid};
     struct bottlenecks_answer usual, recent;
 
     memcpy(whose.session, session, strnlen(session, sizeof(whose.session) - 1));
-    if (ask_recent(store, &whose, &recent) == 0) {
-        if (ask(store, &whose, (struct window){WINDOW_LAST_NS, USUAL_NS, 0}, &usual) ==
-            0)
-            feed_standing(judge, &usual, &recent);
+    if (ask_recent(feed->store, &whose, &recent) == 0) {
+        recall(feed->judge, feed->runs, &recent.head);
+        if (ask(feed->store, &whose, (struct window){WINDOW_LAST_NS, USUAL_NS, 0},
+                &usual) == 0)
+            feed_standing(feed->judge, &usual, &recent);
         bottlenecks_free(&usual);
     }
     bottlenecks_free(&recent);
@@ -170,8 +261,8 @@ static bool is_watched(const struct status_process *process)
 }
 
 /* The trainers from number `first` on, at most LOOKS_PER_FEED of them. */
-static uint32_t feed_some(struct judge *judge, struct store *store,
-                          const struct status_answer *status, uint32_t first)
+static uint32_t feed_some(const struct feed *feed, const struct status_answer *status,
+                          uint32_t first)
 {
     uint32_t count = 0;
 
@@ -182,25 +273,28 @@ static uint32_t feed_some(struct judge *judge, struct store *store,
             if (!is_watched(process) || count == JUDGE_TRAINERS)
                 continue;
             if (count >= first && count < first + LOOKS_PER_FEED)
-                feed_trainer(judge, store, status->sessions[i].id, process->pid);
+                feed_trainer(feed, status->sessions[i].id, process->pid);
             count++;
         }
     return count;
 }
 
-void judge_feed(struct judge *judge, struct store *store)
+void judge_feed(struct judge *judge, struct store *store, struct runs *runs)
 {
+    struct feed feed = {judge, store, runs};
     struct selection whose = {.rank = SELECT_ANY};
     struct status_answer status;
 
     judge->feeds++;
     if (status_query(store, &whose, &status) == 0) {
-        uint32_t count = feed_some(judge, store, &status, judge->next);
+        uint32_t count = feed_some(&feed, &status, judge->next);
 
         judge->next =
             judge->next + LOOKS_PER_FEED < count ? judge->next + LOOKS_PER_FEED : 0;
     }
     answer_free(&status.head);
+    if (runs != NULL)
+        judge_keep(judge, runs, false);
 }
 
 /* Over the usual window of what runs. */
@@ -232,7 +326,16 @@ static struct findings_settings standing_settings(const struct standing *standin
     return settings;
 }
 
-static void keep_standing(const struct standing *standing, struct findings *findings)
+/* What the newest steps do not show any more is about to be fixed while the usual window
+ * still holds some of it; later on nobody sees it. */
+static bool is_seen(const struct standing_entry *entry, int64_t now_ns)
+{
+    return entry->state == STANDING_STANDS &&
+           (entry->missed_step == NOT_KNOWN || now_ns - entry->missed_ns <= USUAL_NS);
+}
+
+static void keep_standing(const struct standing *standing, int64_t now_ns,
+                          struct findings *findings)
 {
     uint32_t kept = 0;
 
@@ -240,7 +343,7 @@ static void keep_standing(const struct standing *standing, struct findings *find
         const struct standing_entry *entry =
             standing_find(standing, findings->list[i].id);
 
-        if (entry == NULL || entry->state != STANDING_STANDS)
+        if (entry == NULL || !is_seen(entry, now_ns))
             continue;
         findings->list[kept] = findings->list[i];
         findings->list[kept++].since_step = entry->since_step;
@@ -298,7 +401,7 @@ static bool find_standing(struct judge *judge, const struct bottlenecks_answer *
         struct findings_settings settings = standing_settings(standing);
 
         findings_find(answer, &settings, &judgement->findings);
-        keep_standing(standing, &judgement->findings);
+        keep_standing(standing, answer->head.now_ns, &judgement->findings);
         tell_fixed(standing, judgement);
     }
     free(standing);

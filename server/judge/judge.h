@@ -31,8 +31,13 @@ struct judgement {
 struct judge *judge_new(void);
 void judge_free(struct judge *judge);
 
-/* Looks at the trainers that run, a few at a time in turns. One thread at a time. */
-void judge_feed(struct judge *judge, struct store *store);
+/* Looks at the trainers that run, a few at a time in turns, and writes down what is said
+ * of them, so that a server that comes after says the same. `runs` may be NULL. One thread
+ * at a time. */
+void judge_feed(struct judge *judge, struct store *store, struct runs *runs);
+
+/* Writes it down; `all`: also what changed in numbers alone. That thread. */
+void judge_keep(struct judge *judge, struct runs *runs, bool all);
 
 /* The findings of an answer to `selection`. `judge` and `runs` may be NULL: then nothing
  * is known of earlier looks, or of the user. judgement_free() is owed. */

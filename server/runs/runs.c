@@ -25,7 +25,9 @@ static const char schema[] =
     "CREATE TABLE IF NOT EXISTS verdicts(finding TEXT PRIMARY KEY, dismissed INTEGER,"
     " pinned INTEGER, reason TEXT, unix_ms INTEGER);"
     "CREATE TABLE IF NOT EXISTS documents(session TEXT PRIMARY KEY, version INTEGER,"
-    " steps INTEGER, document TEXT);";
+    " steps INTEGER, document TEXT);"
+    "CREATE TABLE IF NOT EXISTS said(session TEXT, pid INTEGER, unix_ms INTEGER,"
+    " said TEXT, PRIMARY KEY(session, pid));";
 
 void runs_switch_off(struct runs *runs, const char *why)
 {
@@ -178,6 +180,8 @@ static void prune(struct runs *runs)
     sqlite3_bind_int64(statement, 1, runs->runs_max);
     if (runs_finish(runs, statement))
         (void)execute(runs, "DELETE FROM documents WHERE session NOT IN "
+                            "(SELECT session FROM runs);"
+                            "DELETE FROM said WHERE session NOT IN "
                             "(SELECT session FROM runs)");
 }
 

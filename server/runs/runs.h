@@ -66,4 +66,10 @@ MUST_CHECK bool runs_judge(struct runs *runs, const struct runs_verdict *verdict
 /* {finding: {"dismissed", "pinned", "reason"}}; at most 1,000. */
 cJSON *runs_verdicts(struct runs *runs);
 
+/* What was said of the findings of a process over time (judge/said.h); it goes with its
+ * run. False when it cannot be kept. free() is owed; NULL when nothing was. */
+bool runs_keep_said(struct runs *runs, const char *session, uint32_t pid,
+                    const char *said);
+char *runs_said(struct runs *runs, const char *session, uint32_t pid);
+
 #endif

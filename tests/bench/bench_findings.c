@@ -125,8 +125,12 @@ static void judge_once(void)
     relaxed.relaxed = true;
     for (int i = 0; i < 4; i++)
         findings_find(&summary, i % 2 == 0 ? &strict : &relaxed, &found[i]);
-    standing_feed(&standing, &(struct standing_look){&found[0], &found[1], &found[2],
-                                                     &found[3], true, step += 10, 0});
+    standing_feed(&standing, &(struct standing_look){.usual = &found[0],
+                                                     .usual_relaxed = &found[1],
+                                                     .recent = &found[2],
+                                                     .recent_relaxed = &found[3],
+                                                     .recent_is_recorded = true,
+                                                     .last_step = step += 10});
     for (int i = 0; i < 4; i++)
         findings_free(&found[i]);
 }

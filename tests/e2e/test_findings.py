@@ -38,6 +38,24 @@ class LifeTest(FindingTest):
         self.assertLess(fixed["fixed_step"], told_at)
         self.assertGreater(fixed["ms_per_step"], 0)
 
+    def restart(self, server):
+        server.terminate()
+        server.wait()
+        return self.serve()
+
+    def test_what_is_said_over_time_outlives_the_server(self):
+        server = self.serve()
+        self.job("--seconds", 120, *STALLS, "--stall-from", SICK, "--stall-until", CURED)
+        since = self.found()["since_step"]
+        server = self.restart(server)
+        self.assertEqual(self.found()["since_step"], since)
+        fixed = self.found("fixed")
+        self.restart(server)
+        again = self.found("fixed")
+        for key in ("since_step", "fixed_step", "ms_per_step", "title"):
+            self.assertEqual(again[key], fixed[key], key)
+        self.assertNotIn("data-loading", self.findings())
+
     def test_a_selection_is_judged_as_it_is(self):
         self.live(*LATE)
         wait_for(lambda: self.steps_so_far() >= 60, "sixty steps")

@@ -20,13 +20,18 @@ static const struct finding_rule sampled = {.id = "ops", .owner = 1, .sampled = 
 static struct standing standing;
 static struct findings usual, usual_relaxed, recent, recent_relaxed;
 static struct standing_look look;
+static int64_t window; /* steps of both */
 
 static int begin(void **state)
 {
     (void)state;
     standing = (struct standing){.looks = 0};
-    look = (struct standing_look){
-        &usual, &usual_relaxed, &recent, &recent_relaxed, true, 0, 0};
+    look = (struct standing_look){.usual = &usual,
+                                  .usual_relaxed = &usual_relaxed,
+                                  .recent = &recent,
+                                  .recent_relaxed = &recent_relaxed,
+                                  .recent_is_recorded = true};
+    window = 10;
     return 0;
 }
 
@@ -37,7 +42,9 @@ static void put(struct findings *list, const struct finding_rule *rule, double n
                                      .rule = rule,
                                      .title = "A title",
                                      .ns_per_step = ns,
-                                     .error_ns = ns / 10};
+                                     .error_ns = ns / 10,
+                                     .claim_count = 1,
+                                     .claims = {{.part = PART_DATA, .ns = ns}}};
 }
 
 static void clear(void)
@@ -50,7 +57,20 @@ static void feed(int64_t steps)
 {
     look.last_step += steps;
     look.now_ns += S;
+    look.usual_level.first_step = look.recent_level.first_step =
+        look.last_step - window + 1;
     standing_feed(&standing, &look);
+}
+
+/* The wait for data of the looks' steps. */
+static struct gone_level level_of(double ns, double error)
+{
+    struct gone_level level = {.full = true,
+                               .ns = {[PART_DATA] = ns, [CLAIM_PARTS] = 100 * MS + ns}};
+
+    for (uint32_t i = 0; i <= CLAIM_PARTS; i++)
+        level.error_ns[i] = error;
+    return level;
 }
 
 /* `ns` is what the newest steps show, over a threshold of 10 ms that lets stay from 8. */
@@ -63,6 +83,7 @@ static void see(const struct finding_rule *rule, double ns)
         put(&recent_relaxed, rule, ns);
     usual = recent;
     usual_relaxed = recent_relaxed;
+    look.usual_level = look.recent_level = level_of(ns, ns / 10);
 }
 
 static enum standing_state state_of(const struct finding_rule *rule)
@@ -175,6 +196,7 @@ static void a_finding_that_goes_is_fixed_since_the_first_step_without_it(void **
     const int64_t fixed = 1020;
 
     (void)state;
+    window = 100;
     see(&quick, 20 * MS);
     feed(20);
     for (int64_t step = 30; step <= 1200; step += 10) {
@@ -230,6 +252,119 @@ static void fixed_is_told_for_ten_minutes_of_the_session(void **state)
     assert_int_equal(state_of(&quick), STANDING_NONE);
 }
 
+/* Nothing is found any more, and the steps are as they were. */
+static void hide(double level)
+{
+    clear();
+    look.usual_level = look.recent_level = level_of(level, MS);
+}
+
+static void what_is_not_found_while_steps_stay_as_slow_is_not_fixed(void **state)
+{
+    (void)state;
+    see(&quick, 20 * MS);
+    feed(20);
+    for (uint32_t i = 0; i < 300; i++) {
+        hide(20 * MS);
+        feed(10);
+        assert_int_equal(state_of(&quick), STANDING_STANDS);
+    }
+    see(&quick, 20 * MS);
+    feed(10);
+    assert_int_equal(state_of(&quick), STANDING_STANDS);
+    assert_int_equal(standing_find(&standing, "quick")->since_step, 20);
+}
+
+static void it_is_fixed_when_half_of_its_price_has_surely_gone(void **state)
+{
+    (void)state;
+    see(&quick, 20 * MS);
+    feed(20);
+    for (uint32_t i = 0; i < 9; i++) {
+        hide((20 - i) * MS); /* 8 ms less, give or take 1 */
+        feed(10);
+        assert_int_equal(state_of(&quick), STANDING_STANDS);
+    }
+    hide(8.5 * MS);
+    feed(10);
+    assert_int_equal(state_of(&quick), STANDING_FIXED);
+}
+
+static void what_stays_unproven_is_forgotten_and_not_called_fixed(void **state)
+{
+    (void)state;
+    see(&quick, 20 * MS);
+    feed(20);
+    for (int64_t s = 0; s < STANDING_FIXED_NS / S; s++) {
+        hide(20 * MS);
+        feed(10);
+        assert_int_equal(state_of(&quick), STANDING_STANDS);
+    }
+    hide(20 * MS);
+    feed(10);
+    feed(10);
+    assert_int_equal(state_of(&quick), STANDING_NONE);
+}
+
+static void a_window_that_began_before_the_change_proves_nothing(void **state)
+{
+    (void)state;
+    window = 1000;
+    see(&quick, 20 * MS);
+    feed(20);
+    for (uint32_t i = 0; i < 99; i++) {
+        see(&quick, 0);
+        feed(10);
+        assert_int_equal(state_of(&quick), STANDING_STANDS);
+    }
+    feed(20);
+    assert_int_equal(state_of(&quick), STANDING_FIXED);
+}
+
+static void a_window_that_is_not_full_proves_nothing(void **state)
+{
+    (void)state;
+    see(&quick, 20 * MS);
+    feed(20);
+    for (uint32_t i = 0; i < 20; i++) {
+        see(&quick, 0);
+        look.recent_level.full = false;
+        feed(10);
+        assert_int_equal(state_of(&quick), STANDING_STANDS);
+    }
+    look.recent_level.full = true;
+    feed(10);
+    assert_int_equal(state_of(&quick), STANDING_FIXED);
+}
+
+static void a_price_that_is_no_part_of_the_steps_goes_in_silence(void **state)
+{
+    (void)state;
+    see(&quick, 20 * MS);
+    recent.list[0].claim_count = recent_relaxed.list[0].claim_count = 0;
+    feed(20);
+    assert_int_equal(state_of(&quick), STANDING_STANDS);
+    see(&quick, 0);
+    feed(10);
+    feed(10);
+    assert_int_equal(state_of(&quick), STANDING_NONE);
+}
+
+static void a_risk_without_a_price_is_gone_when_a_window_does_not_show_it(void **state)
+{
+    (void)state;
+    clear();
+    put(&recent, &quick, 0);
+    put(&recent_relaxed, &quick, 0);
+    recent.list[0].claim_count = recent_relaxed.list[0].claim_count = 0;
+    feed(20);
+    assert_int_equal(state_of(&quick), STANDING_STANDS);
+    hide(0);
+    feed(10);
+    feed(10);
+    assert_int_equal(state_of(&quick), STANDING_FIXED);
+}
+
 static void what_comes_back_stands_again_under_its_id(void **state)
 {
     (void)state;
@@ -254,6 +389,7 @@ static void a_trend_is_judged_by_the_usual_window_alone(void **state)
     clear();
     put(&recent, &trend, 20 * MS);
     put(&recent_relaxed, &trend, 20 * MS);
+    look.usual_level = level_of(0, MS);
     feed(10);
     feed(10);
     feed(10);
@@ -271,6 +407,7 @@ static void without_recorded_steps_lately_the_usual_window_judges_ops(void **sta
         feed(10);
     assert_int_equal(state_of(&sampled), STANDING_STANDS);
     look.recent_is_recorded = true;
+    look.recent_level = level_of(0, MS);
     for (uint32_t i = 0; i < 3; i++)
         feed(10);
     assert_int_equal(state_of(&sampled), STANDING_FIXED);
@@ -290,6 +427,9 @@ static void a_full_table_forgets_what_was_fixed_and_keeps_what_stands(void **sta
         feed(10);
         feed(10);
         assert_int_equal(standing_find(&standing, ids[i])->state, STANDING_STANDS);
+        see(&quick, 0);
+        feed(10);
+        feed(10);
     }
     assert_null(standing_find(&standing, ids[0]));
     assert_non_null(standing_find(&standing, ids[2 * STANDING_MAX - 2]));
@@ -309,6 +449,13 @@ int main(void)
         TEST(a_finding_that_goes_is_fixed_since_the_first_step_without_it),
         TEST(a_pause_of_a_look_or_two_does_not_fix_it),
         TEST(fixed_is_told_for_ten_minutes_of_the_session),
+        TEST(what_is_not_found_while_steps_stay_as_slow_is_not_fixed),
+        TEST(it_is_fixed_when_half_of_its_price_has_surely_gone),
+        TEST(what_stays_unproven_is_forgotten_and_not_called_fixed),
+        TEST(a_window_that_began_before_the_change_proves_nothing),
+        TEST(a_window_that_is_not_full_proves_nothing),
+        TEST(a_price_that_is_no_part_of_the_steps_goes_in_silence),
+        TEST(a_risk_without_a_price_is_gone_when_a_window_does_not_show_it),
         TEST(what_comes_back_stands_again_under_its_id),
         TEST(a_trend_is_judged_by_the_usual_window_alone),
         TEST(without_recorded_steps_lately_the_usual_window_judges_ops),
