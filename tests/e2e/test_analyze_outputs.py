@@ -399,7 +399,7 @@ class Html(Outputs):
                       "Total Allocated": 2 << 30, "Total Reserved": 4 << 30}},
             {**event("strange", 5, 5), "cat": "nobody knows"}]
         page, out = self.page(self.write(events), "--fail-on", "data > 20 %", code=1)
-        for text in ("A step takes 1 ms", "Training waits for the next batch", "gemm",
+        for text in ("A step takes 1 ms", "The GPU waits for the CPU to launch", "gemm",
                      "aten::mm", "cuda:0", "2.000 GiB", "idle: launch-bound", "■ found",
                      "a category that is not known"):
             self.assertIn(text, page.text)
@@ -458,6 +458,30 @@ class Trouble(Outputs):
         self.assertEqual({item["name"] for item in kept}, {"a"})
         self.assertEqual(len(kept), 20000)
         self.assertEqual(self.left(), [])
+
+    def test_a_page_goes_into_a_pipe_or_a_device_and_takes_the_place_of_neither(self):
+        path = self.write(FRAMES)
+        pipe = pathlib.Path(self.folder.name) / "pipe"
+        os.mkfifo(pipe)
+        reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(reader.wait)
+        self.addCleanup(reader.kill)
+        analyze(path, "--html", pipe)
+        page, _ = reader.communicate(timeout=harness.PATIENCE_S)
+        self.assertTrue(page.endswith("</html>\n"))
+        self.assertTrue(pipe.is_fifo())
+        pipe.unlink()
+        link = pathlib.Path(self.folder.name) / "link.html"
+        link.symlink_to("page.html")
+        analyze(path, "--html", link)
+        analyze(path, "--html", link)
+        self.assertEqual(self.left(), ["link.html"])  # it led nowhere: it is the page now
+        full = pathlib.Path(self.folder.name) / "full"
+        full.symlink_to("/dev/full")
+        done = analyze(path, "--html", full, code=4)
+        self.assertIn("cannot be written: No space left on device", done.stderr)
+        self.assertTrue(full.is_symlink())
+        self.assertTrue(pathlib.Path("/dev/full").is_char_device())
 
     def test_an_output_that_cannot_be_is_exit_code_4(self):
         done = analyze(self.write(FRAMES), "--flame", self.folder.name + "/none/f.json", code=4)
