@@ -90,6 +90,10 @@ static void open_database(struct runs *runs)
                                       ? SQLITE_OPEN_READONLY
                                       : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE),
                              NULL);
+    if (result != SQLITE_OK && runs->reads_only && access(path, F_OK) != 0) {
+        runs_switch_off(runs, "no run was ever kept here");
+        return;
+    }
     if (result != SQLITE_OK) {
         runs_switch_off(runs, sqlite3_errstr(result));
         return;

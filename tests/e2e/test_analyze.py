@@ -1,5 +1,6 @@
 """`trainglass analyze` against a plain reading of the same file (tests/trace_reference.py):
 counts exactly, times to a microsecond."""
+import gzip
 import json
 import os
 import pathlib
@@ -297,6 +298,35 @@ class Command(unittest.TestCase):
         self.assertEqual([file["rank"] for file in answer["files"]], [0, 1])
         answer = json.loads(analyze(self.folder.name, "--json", "--rank", "1").stdout)
         self.assertEqual([file["rank"] for file in answer["files"]], [1])
+
+    def test_folders_and_pipes_in_a_folder_are_not_its_traces(self):
+        ranks = pathlib.Path(self.folder.name) / "ranks"
+        (ranks / "sub.json").mkdir(parents=True)
+        os.mkfifo(ranks / "pipe.json")
+        analyze(ranks, code=3)
+        (ranks / "a.json").write_text(self.events({"name": "a", "ts": 1, "dur": 1}))
+        (ranks / "b.json").symlink_to("a.json")
+        files = json.loads(analyze(ranks, "--json").stdout)["files"]
+        self.assertEqual([os.path.basename(file["file"]) for file in files], ["a.json", "b.json"])
+
+    def test_marks_line_ends_and_garbage_around_a_trace_take_nothing_from_it(self):
+        text = json.dumps(json.loads(self.events({"name": "a", "ts": 1, "dur": 5},
+                                                 {"name": "b", "ts": 2, "dur": 1})), indent=1)
+        plain = json.loads(analyze(self.write(text), "--json").stdout)
+        strange = {"mark": b"\xef\xbb\xbf" + text.encode(),
+                   "windows": text.replace("\n", "\r\n").encode(),
+                   "behind.gz": gzip.compress(text.encode()) + b"no gzip",
+                   "zeros.gz": gzip.compress(text.encode()) + bytes(5000),
+                   "members.gz": gzip.compress(text[:50].encode()) + gzip.compress(b"")
+                   + gzip.compress(text[50:].encode())}
+        for name, data in strange.items():
+            found = json.loads(analyze(self.write(data, name), "--json").stdout)
+            self.assertEqual(found["ops"], plain["ops"], name)
+            self.assertEqual(found["skipped"]["count"], 0, name)
+            self.assertEqual(found["error"] is not None, name == "behind.gz", name)
+        for name, data in (("u16", text.encode("utf-16")), ("u16be", text.encode("utf-16-be")),
+                           ("u16.gz", gzip.compress(text.encode("utf-16-le")))):
+            self.assertIn("is UTF-16", analyze(self.write(data, name), code=3).stderr)
 
     def test_an_answer_that_cannot_be_written_is_one_line_and_exit_code_4(self):
         path = self.write(self.events({"name": "a", "ts": 1, "dur": 1}))

@@ -303,6 +303,11 @@ class Runs(harness.TrainglassTest):
         self.assertEqual((found["base"]["name"], found["base"]["steps"]), ("base.json@0-9", 10))
         done = self.trainglass("compare", f"{file}@oops", file)
         self.assertEqual(done.returncode, 3, done.stderr)
+        for words in ((f"{file}@70-80", file), (file, f"{file}@epoch:3"),
+                      (file, file, "--steps", "70-80")):
+            done = self.trainglass("compare", *words)
+            self.assertEqual((done.returncode, done.stdout), (3, ""), done.stderr)
+            self.assertRegex(done.stderr, r"base\.json: no step of \S+ is in it")
 
 
 if __name__ == "__main__":

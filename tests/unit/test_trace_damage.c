@@ -611,6 +611,34 @@ static void a_file_that_shrinks_while_it_is_read_is_cut(void **state)
     unlink(path);
 }
 
+static bool lengthen(void *user, struct trace_event *events, uint32_t count)
+{
+    (void)events;
+    (void)count;
+    return write(*(int *)user, OP("later", "1") ",", sizeof(OP("later", "1"))) > 0;
+}
+
+/* The job that writes it may go on for hours. */
+static void a_file_that_grows_while_it_is_read_ends_where_it_did(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/trainglass-grows-XXXXXX";
+    int descriptor = mkstemp(path);
+    struct trace_reader *reader = trace_reader_new(&options);
+
+    assert_true(descriptor >= 0);
+    assert_int_equal(write(descriptor, "[", 1), 1);
+    for (int i = 0; i < 20000; i++)
+        assert_true(write(descriptor, OP("a", "1") ",", sizeof(OP("a", "1"))) > 0);
+    assert_int_equal(trace_reader_open(reader, path), 0);
+    assert_int_equal(trace_reader_run(reader, lengthen, &descriptor), 0);
+    assert_int_equal(trace_reader_report(reader)->events, 20000);
+    assert_true(trace_reader_report(reader)->is_cut);
+    trace_reader_free(reader);
+    close(descriptor);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -638,6 +666,7 @@ int main(void)
         cmocka_unit_test(a_pipe_is_read_as_its_bytes_come),
         cmocka_unit_test(waiting_for_a_fifo_can_be_cancelled),
         cmocka_unit_test(a_file_that_shrinks_while_it_is_read_is_cut),
+        cmocka_unit_test(a_file_that_grows_while_it_is_read_ends_where_it_did),
     };
 
     int failed = cmocka_run_group_tests_name("with a thread", tests, NULL, NULL);

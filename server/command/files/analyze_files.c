@@ -54,24 +54,33 @@ static int is_trace(const struct dirent *entry)
            (ends_with(entry->d_name, ".json") || ends_with(entry->d_name, ".json.gz"));
 }
 
+/* Folders and pipes in a folder are not its traces, whatever they are called: a pipe that
+ * nobody fills would hold us for ever. */
+static bool is_apart(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
+}
+
 static int add_folder(struct analyze_files *files, const char *folder, int number)
 {
     struct dirent **entries;
     int count = scandir(folder, &entries, is_trace, versionsort);
     char path[4096], session[64];
-    int error = count < 0 ? -errno : count == 0 ? -ENOENT : 0;
+    uint32_t before = files->count;
+    int error = count < 0 ? -errno : 0;
 
     snprintf(session, sizeof(session), "t-folder-%d", number);
     for (int i = 0; i < count; i++) {
-        if (error == 0) {
-            snprintf(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
+        snprintf(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
+        if (error == 0 && !is_apart(path))
             error = add_file(files, path, session);
-        }
         free(entries[i]);
     }
     if (count >= 0)
         free(entries);
-    return error;
+    return error == 0 && files->count == before ? -ENOENT : error;
 }
 
 int analyze_files_find(struct analyze_files *files, char **words, int count,

@@ -123,6 +123,7 @@ static cJSON *read_files(char *word, const struct analysis_request *request)
     struct analyze_files files;
     cJSON *document = NULL;
     const char *what;
+    char window[80];
     int error = analyze_files_find(&files, &word, 1, &what);
 
     if (error != 0)
@@ -140,7 +141,14 @@ static cJSON *read_files(char *word, const struct analysis_request *request)
     if (error == 0 && files.count > 1 && document == NULL)
         command_complain("%.300s: no trace of rank %d in it", word, request->rank);
     analyze_files_free(&files);
-    return document;
+    if (document == NULL || request->window.kind == WINDOW_DEFAULT ||
+        request->window.kind == WINDOW_RUN || NUMBER(document, "steps") > 0)
+        return document;
+    /* Nothing would be compared, and look like no change. */
+    window_print(&request->window, window, sizeof(window));
+    command_complain("%.300s: no step of %s is in it", word, window);
+    cJSON_Delete(document);
+    return NULL;
 }
 
 static cJSON *read_kept(const char *word, const struct analysis_request *request)

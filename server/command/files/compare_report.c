@@ -161,7 +161,8 @@ static void print_who(const char *what, const cJSON *who, uint32_t columns)
         fputs(name, stdout);
     if (NUMBER(who, "rank") >= 0)
         printf(", rank %.0f", NUMBER(who, "rank"));
-    printf(", %.0f steps\n", NUMBER(who, "steps"));
+    printf(", %.0f step%s\n", NUMBER(who, "steps"),
+           NUMBER(who, "steps") == 1 ? "" : "s");
     if (strcmp(TEXT(who, "from"), "run store") == 0)
         printf("        run %.40s of %.24s, as it was kept\n", TEXT(who, "session"),
                TEXT(who, "host"));
