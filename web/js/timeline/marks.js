@@ -97,9 +97,9 @@ function draw_marked({ ctx, chartArea: a, scales: { x } }, times) {
   for (const t of times) ctx.fillRect(Math.round(x.getPixelForValue(t)) - 0.75, a.top, 1.5, 6);
 }
 
-/** Moments with a name; the line stands also where its name has no room beside a dot's. */
-function draw_ticks({ ctx, chartArea: a, scales: { x } }, ticks, beside_dots) {
-  const free = place_labels();
+/** Lines of moments with a name, those whose names would touch left out; returns the names. */
+function draw_ticks({ ctx, chartArea: a, scales: { x } }, ticks) {
+  const free = place_labels(), names = [];
   ctx.font = font(11);
   ctx.textAlign = "left";
   for (const tick of ticks) {
@@ -112,8 +112,15 @@ function draw_ticks({ ctx, chartArea: a, scales: { x } }, ticks, beside_dots) {
     ctx.moveTo(at, a.top);
     ctx.lineTo(at, a.bottom);
     ctx.stroke();
-    if (at + 5 + width <= a.right && beside_dots(at + 5, width, a.top + 9)) write(ctx, tick.text, at + 5, a.top + 9, "ink-3");
+    if (at + 5 + width <= a.right) names.push({ text: tick.text, left: at + 5, width });
   }
+  return names;
+}
+
+/** A line stands also where its name has no room beside a dot's. */
+function name_ticks({ ctx, chartArea: a }, names, beside_dots) {
+  ctx.textAlign = "left";
+  for (const { text, left, width } of names) if (beside_dots(left, width, a.top + 9)) write(ctx, text, left, a.top + 9, "ink-3");
 }
 
 function draw_levels({ ctx, chartArea: a, scales: { y } }, levels) {
@@ -167,8 +174,8 @@ export function marks_plugin(marks) {
       if (now.rug?.length) draw_rug(chart, now.rug);
       if (now.marked?.length) draw_marked(chart, now.marked);
       if (now.levels?.length) draw_levels(chart, now.levels);
-      const beside_dots = draw_dots(chart, now.dots ?? [], now.sparse);
-      if (now.ticks?.length) draw_ticks(chart, now.ticks, beside_dots);
+      const names = draw_ticks(chart, now.ticks ?? []);
+      name_ticks(chart, names, draw_dots(chart, now.dots ?? [], now.sparse));
       if (now.point) draw_point(chart, now.point, now.levels ?? []);
       chart.ctx.restore();
     },
