@@ -82,6 +82,25 @@ test("a file dropped on the empty page is shown, what is none is refused with it
   await page.context().close();
 });
 
+/** What a path and all that it names take on the wire, into `sizes`. */
+async function weigh(path, sizes) {
+  if (sizes.has(path)) return;
+  const response = await fetch(new URL(path, address), { headers: { "Accept-Encoding": "gzip" } });
+  assert.equal(response.status, 200, path);
+  sizes.set(path, Number(response.headers.get("content-length")));
+  const text = await response.text();
+  const named = path === "" ? /(?:src|href)="([^"#:]+\.(?:js|css))"/g : /(?:from |import |new URL\()"(\.{0,2}[/\w]+\.js)"/g;
+  for (const [, next] of path.startsWith("vendor/") ? [] : text.matchAll(named)) await weigh(new URL(next, `http://page/${path}`).pathname.slice(1), sizes);
+}
+
+test("the page and its library take at most 220 of 300 KB on the wire, the rest is for the first answers", { skip }, async () => {
+  const sizes = new Map();
+  await weigh("", sizes);
+  for (const path of ["vendor/chart.js", "style.css", "js/net/worker.js", "js/model/sides.js"]) assert.ok(sizes.get(path) > 0, path);
+  const total = [...sizes.values()].reduce((sum, size) => sum + size, 0);
+  assert.ok(total > 100e3 && total <= 220e3, String(total));
+});
+
 test("two files are compared side by side, what changed most comes first", { skip }, async () => {
   const page = await open(browser, address);
   const slow = make_trace().replaceAll('"dur":5000', '"dur":9000');
