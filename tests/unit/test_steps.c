@@ -249,6 +249,22 @@ static void a_batch_fetched_ahead_counts_where_the_thread_waited_for_it(void **s
            "step1@450-750+first");
 }
 
+static void
+batches_fetched_ahead_of_the_loaders_end_train_and_are_no_validation(void **state)
+{
+    (void)state;
+
+    expect("iter/1@90-95 fetch/1@100-110 fetch/1@120-130 back@200-300 opt@310-350 "
+           "fetch/1@400-410 nomore/1@420-430 back@500-550 back@560-600 opt@610-650 "
+           "fetch/2@700-710 fetch/2@720-730 nomore/2@740-750",
+           "by:optimizer data0@90-95 data0@100-110 data0@120-130 epoch1 "
+           "forward0@130-200 backward0@200-300 optimizer0@310-350 step0@90-350+first "
+           "data1@400-410 data1@420-430 forward1@430-500 backward1@500-550 "
+           "forward1@550-560 backward1@560-600 optimizer1@610-650 step1@350-650+first "
+           "data@700-710 forward@710-720 row@700-720 data@720-730 forward@730-740 "
+           "row@720-740");
+}
+
 static void two_loaders_asked_together_are_one_batch(void **state)
 {
     (void)state;
@@ -675,6 +691,8 @@ int main(void)
         cmocka_unit_test(a_job_that_never_fetches_has_forward_from_the_update_before),
         cmocka_unit_test(building_an_iterator_is_data_time),
         cmocka_unit_test(a_batch_fetched_ahead_counts_where_the_thread_waited_for_it),
+        cmocka_unit_test(
+            batches_fetched_ahead_of_the_loaders_end_train_and_are_no_validation),
         cmocka_unit_test(two_loaders_asked_together_are_one_batch),
         cmocka_unit_test(a_closure_is_split_into_forward_backward_and_update),
         cmocka_unit_test(a_closure_called_many_times_is_one_step),

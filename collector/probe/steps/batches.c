@@ -163,9 +163,12 @@ void steps_fetch_end(struct steps *steps, bool exhausted, uint64_t now)
         return;
     }
     batch->fetched = 0; /* its data time goes to whoever fetches next */
-    if (batch->loader != 0 && batch->loader == steps->training_loader)
-        steps->training_exhausted = true;
-    steps_held_out(steps, now);
+    bool trains = batch->loader != 0 && batch->loader == steps->training_loader;
+
+    steps->training_exhausted |= trains;
+    /* An iteration that trained does so to its end: what is held was fetched ahead. */
+    if (!trains || steps->training_batches == 0 || steps->evaluating)
+        steps_held_out(steps, now);
     steps->evaluating = false;
 }
 
