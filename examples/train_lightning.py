@@ -132,6 +132,8 @@ def make_loader(data, count, seed, shuffle):
 def make_logger(name):
     if name == "none":
         return False
+    if name not in LOGGERS:
+        raise ValueError(f"logger={name}: write none, {', '.join(LOGGERS)}")
     kind = getattr(L.pytorch.loggers, LOGGERS[name])
     return kind() if name == "mlflow" else kind(save_dir="outputs")
 

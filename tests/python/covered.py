@@ -56,7 +56,7 @@ def main():
                 [*coverage, "run", f"--rcfile={settings}", "-m", "unittest", f"test_{name}"],
                 cwd=place, env=values, capture_output=True, text=True, check=False)
             told = [line for line in done.stderr.splitlines()
-                    if line.startswith(("OK", "FAIL", "ERROR"))]
+                    if line.startswith(("OK", "FAIL: ", "FAILED", "ERROR: "))]
             print(f"{place.name}/test_{name}: {'; '.join(told) or 'no end'}", flush=True)
         rcfile = f"--rcfile={settings}"
         subprocess.run([*coverage, "combine", "-q", rcfile], cwd=folder, env=values, check=True)
