@@ -17,10 +17,11 @@ import os
 import sys
 import threading
 import time
+import warnings
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 
 class Job:
@@ -117,6 +118,35 @@ def workers(job):
     model = network()
     loader = DataLoader(samples(64), batch_size=8, num_workers=2, persistent_workers=True,
                         prefetch_factor=3, shuffle=True, generator=torch.Generator().manual_seed(3))
+    train(job, model, loader, torch.optim.SGD(model.parameters(), lr=0.01))
+
+
+def passing(job):
+    """Each epoch has a loader of its own, which nobody keeps."""
+    def batches():
+        while True:
+            yield from DataLoader(samples(64), batch_size=8)
+
+    model = network()
+    train(job, model, batches(), torch.optim.SGD(model.parameters(), lr=0.01))
+
+
+class Stream(IterableDataset):
+    """Yields more than it says."""
+
+    def __len__(self):
+        return 2
+
+    def __iter__(self):
+        inputs, targets = samples(8).tensors
+        return iter([(inputs, targets)] * 8)
+
+
+def streams(job):
+    """A warning that torch would not give without us ends it."""
+    warnings.simplefilter("error")
+    model = network()
+    loader = DataLoader(Stream(), batch_size=None)
     train(job, model, loader, torch.optim.SGD(model.parameters(), lr=0.01))
 
 
@@ -345,7 +375,7 @@ JOBS = {
     job.__name__: job
     for job in (plain, heavy, workers, tensors, accumulate, gan, closure, evaluate, validate,
                 amp, compiled, compiled_updates, threads, forked, spawned, forkserver, ranks, slow_iterators, memory,
-                collates)
+                collates, passing, streams)
 }
 
 

@@ -30,6 +30,15 @@ class Facts(harness.TorchTest):
         }
         self.assertEqual({key: facts.get(key) for key in expected}, expected)
 
+    def test_a_loader_that_nobody_keeps_is_described_too(self):
+        facts = self.recorded("passing").trainer().facts
+        self.assertEqual((facts["dataloader.workers"], facts["dataloader.samples"]), (0, 64))
+        self.assertIn("dataloader.collate_share", facts)
+
+    def test_asking_a_stream_for_its_length_makes_torch_warn_of_nothing(self):
+        facts = self.recorded("streams").trainer().facts
+        self.assertEqual((facts["dataloader.samples"], facts["dataloader.batches"]), (2, 2))
+
     def test_the_share_of_collating_is_told_where_the_trainer_loads_by_itself(self):
         share = self.recorded("collates").trainer().facts["dataloader.collate_share"]
         self.assertGreater(share, 0.5)

@@ -72,24 +72,43 @@ def versions(torch: Any) -> None:
 # ---- what the job is made of ---------------------------------------------------------
 
 
-def loader(loader: Any, number: int) -> None:
-    """The training loader, a torch.utils.data.DataLoader; `number`: loaders so far."""
+def loader(loader: Any) -> dict[str, Any]:
+    """What there is to say of a torch.utils.data.DataLoader."""
     samplers = type(getattr(loader, "sampler", None)).__name__
     context = getattr(loader, "multiprocessing_context", None)
     workers = _whole(loader.num_workers)
-    say("dataloader.workers", workers)
-    say("dataloader.batch_size", _whole(getattr(loader, "batch_size", None)))
-    say("dataloader.samples", _length(getattr(loader, "dataset", None)))
-    say("dataloader.batches", _length(loader))
-    say("dataloader.pin_memory", bool(loader.pin_memory))
-    say("dataloader.prefetch_factor", _whole(getattr(loader, "prefetch_factor", None)))
-    say("dataloader.persistent_workers", bool(getattr(loader, "persistent_workers", False)))
-    say("dataloader.shuffle", {"RandomSampler": True, "SequentialSampler": False}.get(samplers))
-    say("dataloader.drop_last", bool(getattr(loader, "drop_last", False)))
-    say("dataloader.dataset", type(getattr(loader, "dataset", None)).__name__)
+    return {
+        "dataloader.workers": workers,
+        "dataloader.batch_size": _whole(getattr(loader, "batch_size", None)),
+        "dataloader.samples": _length(getattr(loader, "dataset", None)),
+        "dataloader.batches": _batches(loader),
+        "dataloader.pin_memory": bool(loader.pin_memory),
+        "dataloader.prefetch_factor": _whole(getattr(loader, "prefetch_factor", None)),
+        "dataloader.persistent_workers": bool(getattr(loader, "persistent_workers", False)),
+        "dataloader.shuffle": {"RandomSampler": True, "SequentialSampler": False}.get(samplers),
+        "dataloader.drop_last": bool(getattr(loader, "drop_last", False)),
+        "dataloader.dataset": type(getattr(loader, "dataset", None)).__name__,
+        "dataloader.start_method": _start_method(context) if workers else None,
+    }
+
+
+def say_loader(facts: dict[str, Any], number: int) -> None:
+    """Of the training loader; `number`: loaders so far."""
+    for key, value in facts.items():
+        say(key, value)
     say("dataloader.loaders", number)
-    if workers:
-        say("dataloader.start_method", _start_method(context))
+
+
+def _batches(loader: Any) -> int | None:
+    """Once asked for its length, a loader of an iterable data set warns of every batch
+    beyond it: it forgets that it was asked."""
+    asked = "_IterableDataset_len_called"
+    before = loader.__dict__.get(asked)
+    try:
+        return _length(loader)
+    finally:
+        if asked in loader.__dict__:
+            loader.__dict__[asked] = before
 
 
 def _start_method(context: Any) -> str | None:

@@ -39,17 +39,21 @@ class _State:
 
 
 class _Loading:
-    """Seconds of one loader of the trainer's own: in collate_fn, in __next__ together."""
+    """What outlives a loader, which is often gone when its iterator begins: its facts, and
+    the trainer's own seconds in collate_fn and in __next__ together."""
 
-    __slots__ = ("collate", "next")
+    __slots__ = ("collate", "facts", "next")
 
-    def __init__(self) -> None:
+    def __init__(self, facts: dict[str, Any]) -> None:
+        self.facts = facts
         self.collate = self.next = 0.0
 
 
+_MOST_LOADINGS = 16  # a new loader each epoch, beside those that stay
+
 _optimizers: Any = weakref.WeakKeyDictionary()  # optimizer: number, from 1
 _loaders: Any = weakref.WeakValueDictionary()  # number: loader
-_loading: Any = weakref.WeakKeyDictionary()  # loader: _Loading, where the trainer loads by itself
+_loadings: dict[int, _Loading] = {}  # number: the newest
 
 
 def _quietly(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -94,14 +98,13 @@ def _at_step(number: int) -> None:
     _State.steps = number
     if _State.loader != _State.loader_said and _State.optimizers > 0:
         _State.loader_said = _State.loader
-        loader = _loaders.get(_State.loader)
-        if loader is not None:
-            _facts.loader(loader, _State.loaders)
+        loading = _loadings.get(_State.loader)
+        if loading is not None:
+            _facts.say_loader(loading.facts, _State.loaders)
     if _State.steps >= _State.refresh_at:
         _State.refresh_at = min(_State.refresh_at * 10, _State.refresh_at + 1000)
         _facts.refresh(_State.torch)
-        loader = _loaders.get(_State.loader_said)
-        loading = _loading.get(loader) if loader is not None else None
+        loading = _loadings.get(_State.loader_said)
         if loading is not None and loading.next > 0:
             _facts.say("dataloader.collate_share", min(1.0, loading.collate / loading.next))
 
@@ -148,13 +151,22 @@ def _number_of(loader: Any) -> int:
 
 
 @_quietly
-def _time_collate(loader: Any, iterator: Any) -> None:
+def _describe(loader: Any, number: int) -> None:
+    if number in _loadings:
+        return
+    while len(_loadings) >= _MOST_LOADINGS:
+        del _loadings[next(iter(_loadings))]
+    _loadings[number] = _Loading(_facts.loader(loader))
+
+
+@_quietly
+def _time_collate(number: int, iterator: Any) -> None:
     """Workers collate where we do not look; the trainer's own fetcher is ours to time."""
     fetcher: Any = getattr(iterator, "_dataset_fetcher", None)
     original = getattr(fetcher, "collate_fn", None)
     if original is None:
         return
-    loading = iterator._trainglass_loading = _loading.setdefault(loader, _Loading())
+    loading = iterator._trainglass_loading = _loadings[number]
     now = time.perf_counter
 
     def collate(samples: Any) -> Any:
@@ -174,6 +186,7 @@ def _wrap_iter(loader_class: Any, iterator_class: Any) -> None:
     @functools.wraps(original)
     def __iter__(self: Any) -> Any:
         number = _number_of(self)
+        _describe(self, number)
         mark(c.ITERATOR_BEGIN, number)
         try:
             iterator = original(self)
@@ -181,7 +194,7 @@ def _wrap_iter(loader_class: Any, iterator_class: Any) -> None:
             mark(c.ITERATOR_END, number)
         if isinstance(iterator, iterator_class):
             iterator._trainglass_number = number
-            _time_collate(self, iterator)
+            _time_collate(number, iterator)
         return iterator
 
     loader_class.__iter__ = _skip(__iter__)
