@@ -33,14 +33,25 @@ static void pin_short_ops(const struct rule_context *context, struct finding *fi
 #define FUSED_SHARE      0.2
 #define FUSED_ELEMENT_NS 1.0
 
-/* Nothing says that the optimizer updates its tensors together. */
+/* Torch's optimizers with a fused form. What has none is not known to be better off. */
+static bool has_fused(const char *class)
+{
+    static const char *const classes[] = {"Adagrad", "Adam", "AdamW", "SGD"};
+
+    for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+        if (strcmp(class, classes[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Nothing says that the optimizer updates its tensors together, and it could. */
 static bool is_loop(const struct rule_context *context)
 {
     double foreach = rule_number(context, FACT_OPTIMIZER_FOREACH);
     bool host = strncmp(rule_text(context, FACT_OPTIMIZER_DEVICE), "cpu", 3) == 0;
 
     /* Left to torch, accelerators get foreach and the CPU gets the loop. */
-    return rule_text(context, FACT_OPTIMIZER_CLASS)[0] != '\0' &&
+    return has_fused(rule_text(context, FACT_OPTIMIZER_CLASS)) &&
            rule_number(context, FACT_OPTIMIZER_FUSED) != 1 &&
            (foreach == 0 || (isnan(foreach) && host));
 }
@@ -141,7 +152,7 @@ static void find_loop(struct rule_context *context)
     rule_advise(finding, rule_print(context, "`%s(..., fused=True)`%s", class,
                                     host ? " (on the CPU from torch 2.4 on)" : ""));
     rule_advise(finding, rule_print(context,
-                                    "`%s(..., foreach=True)` where there is no "
+                                    "`%s(..., foreach=True)` where your torch has no "
                                     "fused form",
                                     class));
 }

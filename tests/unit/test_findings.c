@@ -282,6 +282,10 @@ static void a_looping_optimizer_is_found_and_a_fused_one_is_not(void **state)
     look();
     assert_true(fabs(find("optimizer-loop")->ns_per_step - 30 * MS) < 1);
     findings_free(&findings);
+    facts[0].text = "LBFGS"; /* has neither form */
+    look();
+    assert_string_equal(find("optimizer-loop")->id, "none");
+    facts[0].text = "AdamW";
     number(FACT_OPTIMIZER_FUSED, 1);
     look();
     assert_int_equal(findings.count, 0);
