@@ -40,7 +40,7 @@ export function make_actions(page) {
       const next = choose_session(get(), session, rank);
       if (next === get()) return;
       set(next);
-      ask("status", ...SERIES, ...PANELS, "overhead");
+      ask("status", ...SERIES, ...PANELS, "overhead", "traces");
     },
     set_window(window) {
       set(set_window(get(), window));

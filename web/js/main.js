@@ -151,7 +151,7 @@ async function ask_status(signal) {
     return;
   }
   stream.watch(absolute(address("api/stream", { ...chosen(state), topics: TOPICS })));
-  if (first_status || before !== state.session) poll.now("steps", "memory", "gpu", "bottlenecks", "ops", "overhead", "ranks", "windows", "host", "hardware");
+  if (first_status || before !== state.session) poll.now("steps", "memory", "gpu", "bottlenecks", "ops", "overhead", "ranks", "windows", "host", "hardware", "traces");
   else if (!(steps_before > 0) && session_of(state)?.steps > 0) poll.now("bottlenecks", "ops");
   first_status = false;
 }
@@ -195,6 +195,7 @@ const poll = open_poll([
   { name: "host", every_ms: every(5000), ask: (signal) => ask_panel("host", signal, questions.host(state)) },
   { name: "hardware", every_ms: () => (has_meters() || state.series.gpus.length > 0 ? every(Math.max(2000, slow_window()))() : null), ask: (signal) => ask_panel("hardware", signal, questions.gpu(state, 2, window_parameter(state))) },
   { name: "windows", every_ms: () => (state.windows?.windows?.some((row) => !row.settled) ? 1000 : live() ? 30000 : null), ask: (signal) => ask_panel("windows", signal, questions.windows(state)) },
+  { name: "traces", every_ms: () => null, ask: async (signal) => (session_of(state)?.from_file ? ask_panel("traces", signal, questions.traces()) : undefined) },
   { name: "runs", every_ms: () => (state.status !== null && state.session === null ? 10000 : null), ask: (signal) => get_json("api/runs", { signal }).then((runs) => set({ ...state, runs })) },
 ]);
 
@@ -284,7 +285,7 @@ function draw_run(now) {
   const session = session_of(state);
   set_attribute($("report"), "href", address("api/report", { ...chosen(state), window: "run", format: "html" }));
   set_hidden($("open-trace"), session.state === "crashed" || session.state === "lost");
-  const asked_anew = changed("view", "session", "rank", "bottlenecks", "hardware", "marked");
+  const asked_anew = changed("view", "session", "rank", "bottlenecks", "hardware", "traces", "marked");
   if (asked_anew || (!still() && changed("series", "status", "lost")) || changed("host")) timeline.render(state);
   if (asked_anew || now - told_at >= TOLD_MS) {
     told_at = now;
@@ -300,7 +301,7 @@ function draw_run(now) {
   if (changed("hardware", "session")) render_meters(state);
   if (changed("ranks", "session")) render_ranks(state);
   if (changed("status", "session")) render_compare(state);
-  if (changed("overhead", "status", "session", "refused", "asked", "windows")) render_cost_panel(state);
+  if (changed("overhead", "status", "session", "refused", "asked", "windows", "traces")) render_cost_panel(state);
 }
 
 /** The session of a file that was opened here: chosen, so not announced as new. */

@@ -14,7 +14,7 @@ export const initial = Object.freeze({
   status: null, runs: null,
   session: null, rank: null,
   series: no_series,
-  bottlenecks: null, ops: null, ranks: null, overhead: null, host: null, hardware: null,
+  bottlenecks: null, ops: null, ranks: null, overhead: null, host: null, hardware: null, traces: null,
   lost: 0, heard_at: null, last_event_age_ms: null,
   view: Object.freeze({ ...DEFAULTS, paused: null, selection: null }),
 });
@@ -38,6 +38,9 @@ export function default_session({ sessions, session }) {
 export function session_of(state) {
   return state.status?.sessions?.find((s) => s.id === state.session) ?? null;
 }
+
+/** The file that the chosen session was read from; null where there is none, or nobody told yet. */
+export const file_of = (state) => state.traces?.traces?.find((file) => file.session === state.session) ?? null;
 
 /** Ranks of the chosen session, ascending. */
 export function ranks_of(state) {

@@ -36,6 +36,7 @@ export const questions = {
   status: (state) => ["api/status", chosen(state)],
   host: (state) => ["api/host", chosen(state)],
   runs: () => ["api/runs", {}],
+  traces: () => ["api/traces", {}],
   windows: (state) => ["api/windows", { session: state.session }],
 };
 

@@ -1,7 +1,7 @@
 // What the profiler costs and sees: the measured share against its budget, and each source.
 
 import { bytes, count, known, number, plural } from "../model/format.js";
-import { lost_events, session_of } from "../model/store.js";
+import { file_of, lost_events, session_of } from "../model/store.js";
 import { address, questions } from "../net/api.js";
 import { $, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
 import { panel_menu } from "../ui/menu.js";
@@ -72,10 +72,10 @@ function steps_left(steps) {
   return steps > MANY_STEPS ? ": the steps differ too much from each other to tell soon" : `, about ${plural(steps, "more step")}`;
 }
 
-function measured_text(told, session) {
+function measured_text(told, session, file) {
   const over = session?.state !== "running";
   if (!told) return "";
-  if (session?.from_file) return "a trace file: nothing is spent on it";
+  if (session?.from_file) return file === null ? "a trace file: nothing is spent on it" : `a trace file of ${bytes(file.bytes)}, ${plural(file.events, "event")}: nothing is spent on it`;
   if (over && !is_measured(told)) return "not measured: the run was too short";
   if (told.reason && !known(told.measured_pct)) return told.reason;
   if (told.state === "nothing_fits") return "nothing fits the budget: only steps and phases are recorded";
@@ -155,7 +155,8 @@ function render_requests(state, session, why) {
 export function render_cost_panel(state) {
   const session = session_of(state), told = state.overhead;
   const alive = session?.state === "running";
-  set_text($("cost-note"), measured_text(told, session));
+  const file = file_of(state);
+  set_text($("cost-note"), measured_text(told, session, file));
   set_hidden($("budget-row"), !alive);
   const why = refused_level(state);
   for (const button of $("budgets").children) {
@@ -176,8 +177,9 @@ export function render_cost_panel(state) {
     set_text(note, source_note(row));
   });
   const lost = lost_events(session);
-  set_hidden($("cost-lost"), !(lost > 0));
-  if (lost > 0) set_text($("cost-lost"), `Events lost: ${lost_text(session)}. What is counted lost is missing from ops and traces.`);
+  set_hidden($("cost-lost"), !(lost > 0 || file?.skipped > 0));
+  if (file?.skipped > 0) set_text($("cost-lost"), `${plural(file.skipped, "event")} of the file could not be read, and ${file.skipped === 1 ? "is" : "are"} missing from all that is shown.`);
+  else if (lost > 0) set_text($("cost-lost"), `Events lost: ${lost_text(session)}. What is counted lost is missing from ops and traces.`);
   render_requests(state, session, why);
   render_windows(state);
 }

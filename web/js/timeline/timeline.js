@@ -1,7 +1,7 @@
 // The timeline panel: lanes over one time axis, their legends, table twins and reasons.
 
-import { gpu_uses, range_of, session_of, shown_series } from "../model/store.js";
-import { count, is_dated, moment, plural } from "../model/format.js";
+import { file_of, gpu_uses, range_of, session_of, shown_series } from "../model/store.js";
+import { is_dated, moment, plural } from "../model/format.js";
 import { el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
 import { colour, on_scheme } from "../ui/theme.js";
 import { panel_menu } from "../ui/menu.js";
@@ -20,6 +20,13 @@ function gpu_reason(state) {
   if (!source || source.state === "active") return null;
   const held = ["yielded", "stolen"].includes(source.state);
   return held || shown_series(state).devices.some(({ device }) => device !== "cpu") ? source.reason : null;
+}
+
+/** Events that are in no table: lost on their way, or unreadable in their file. */
+function missing_text(state) {
+  if (state.lost > 0) return `${plural(state.lost, "event")} lost`;
+  const skipped = file_of(state)?.skipped;
+  return skipped > 0 ? `${plural(skipped, "event")} unreadable` : "";
 }
 
 const sentence = (text) => text[0].toUpperCase() + text.slice(1);
@@ -163,8 +170,9 @@ export class Timeline {
     if (drawing.marks.reason) set_text(reason, sentence(drawing.marks.reason));
     lane.chart.draw(drawing, range, is_dated(zero) ? zero : 0, (ms) => moment(ms, zero, range.to - range.from < 5e3));
     if (lane.model.id === "steps") {
-      set_hidden(lane.lost, !(this.state.lost > 0));
-      if (this.state.lost > 0) set_text(lane.lost, `${count(this.state.lost)} events lost`);
+      const missing = missing_text(this.state);
+      set_hidden(lane.lost, missing === "");
+      set_text(lane.lost, missing);
     }
   }
 
