@@ -129,6 +129,8 @@ static void print_ops(const cJSON *other, uint32_t top, uint32_t columns)
     uint32_t width = columns - 53, shown = 0, changed = 0;
     const cJSON *row;
 
+    if (cJSON_GetArraySize(MEMBER(other, "ops")) == 0)
+        return; /* none on both sides, or not kept: that was said */
     cJSON_ArrayForEach(
         row, MEMBER(other, "ops")) if (cJSON_IsTrue(MEMBER(row, "changed"))) changed++;
     printf("\nOps: %u changed, %.0f new, %.0f gone\n", changed,
