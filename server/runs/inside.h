@@ -26,6 +26,7 @@ struct runs {
     char folder[PATH_MAX], host[HOST_NAME_MAX + 1];
     uint32_t runs_max;
     bool reads_only;
+    int64_t asked_unix_ms; /* when the sessions to be folded told their ages */
     struct folded folded[STORE_SESSIONS_MAX];
     uint32_t folded_count;
     cJSON *verdicts; /* what stands in the file's table; an object */

@@ -152,7 +152,7 @@ static bool write_row(struct runs *runs, const struct status_session *session,
 {
     sqlite3_stmt *statement =
         runs_prepare(runs, "INSERT OR REPLACE INTO runs VALUES(?,?,?,?,?,?,?,?,?,?)");
-    int64_t now_ms = (int64_t)(clock_ns(CLOCK_REALTIME) / 1000000);
+    int64_t now_ms = runs->asked_unix_ms;
 
     if (statement == NULL)
         return false;
@@ -313,6 +313,7 @@ void runs_fold(struct runs *runs, struct store *store, bool all)
 
     pthread_mutex_lock(&runs->lock);
     if (runs->database != NULL) {
+        runs->asked_unix_ms = (int64_t)(clock_ns(CLOCK_REALTIME) / 1000000);
         if (status_query(store, &whose, &status) == 0) {
             for (uint32_t i = 0; i < status.session_count && runs->database != NULL;
                  i++)
