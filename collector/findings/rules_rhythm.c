@@ -184,7 +184,10 @@ static void find_drift(struct rule_context *context)
     const struct rhythm *rhythm = &context->summary->rhythm;
     const struct rhythm_extra *extra = &rhythm->drift;
     /* Others that take the cores come and go: what they can explain is no trend. */
-    bool shared = rule_taken_by_others(context) >= extra->ns_per_step;
+    const struct load *load = &context->summary->load;
+    double stolen = load->stolen_share > 0 ? load->stolen_share : 0;
+    bool shared =
+        (load->delay_share + stolen) * context->train->mean_ns >= extra->ns_per_step;
     struct finding *finding =
         is_dear(context, extra) && !shared ? add(context, extra, CLAIM_PYTHON) : NULL;
 

@@ -82,9 +82,9 @@ static void a_trend_is_found_but_not_beside_others_that_take_the_cores(void **st
     summary.rhythm.first_ns = 80 * MS;
     summary.rhythm.last_ns = 120 * MS;
     assert_true(fabs(find("step-drift")->ns_per_step - 20 * MS) < 1);
-    summary.load.delay_most = 0.1;
+    summary.load.delay_share = 0.1;
     assert_string_equal(find("step-drift")->id, "step-drift");
-    summary.load.delay_most = 0.3;
+    summary.load.delay_share = 0.3;
     assert_string_equal(find("step-drift")->id, "none");
 }
 
