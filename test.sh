@@ -141,7 +141,7 @@ if has tsan; then
     # A weakened memory order shows in one run of two to four.
     tests "tsan, the format 20 times" build-tsan -R '^unit\.(ring|names|segment|probe)$' --repeat until-fail:20
     # Threads of ours are in the server and the probe; kills and whole jobs ran above.
-    tests tsan build-tsan -R '^(unit\.|e2e\.(http|run_server|program)$)' -E "^unit\.(ring|names|segment|probe|survival|experiment|governor)$"
+    tests tsan build-tsan -R '^(unit\.|e2e\.(gpu|http|run_server|program)$)' -E "^unit\.(ring|names|segment|probe|survival|experiment|governor)$"
     unset TSAN_OPTIONS
   fi
 fi

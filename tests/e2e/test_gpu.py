@@ -167,7 +167,9 @@ class RecordsTest(GpuTest):
         done = subprocess.run(
             [JOB, "fork-first", "60"], capture_output=True, text=True, timeout=120,
             env=self.environment(TRAINGLASS_LEVEL="kernels", TRAINGLASS_LIBRARY=LIBRARY,
-                                 CUDA_INJECTION64_PATH=LIBRARY, FAKE_JOB_WATCHED="kernels"))
+                                 CUDA_INJECTION64_PATH=LIBRARY, FAKE_JOB_WATCHED="kernels",
+                                 TSAN_OPTIONS=os.environ.get("TSAN_OPTIONS", "") +
+                                 ":die_after_fork=0"))
         self.assertEqual((done.returncode, NOT_OURS.sub("", done.stderr)), (0, ""))
         child, = [s for s in wire.read_all(self.directory) if s.events(KERNEL)]
         self.assertEqual(self.source(child)[0], "active")

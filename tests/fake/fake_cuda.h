@@ -37,6 +37,9 @@ uint64_t fake_kineto_end(void);
 /* Somebody's callbacks are registered; and kernels and their launches are on. */
 int fake_is_watched(int kernels);
 
+/* Flushes that have begun: the guest reads what one brought before he begins the next. */
+unsigned fake_flushes(void);
+
 /* Somebody holds the subscription, or has held it. */
 int fake_was_subscribed(void);
 

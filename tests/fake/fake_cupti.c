@@ -62,7 +62,7 @@ struct filled {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct filled current, full[BUFFERS];
 static unsigned full_count;
-static _Atomic unsigned flushes;
+static _Atomic unsigned flushes, flushes_begun;
 static request_function *request;
 static complete_function *complete;
 static bool kinds[64], calls_off[CALLS];
@@ -485,6 +485,11 @@ int fake_is_watched(int kernels)
     return watched;
 }
 
+unsigned fake_flushes(void)
+{
+    return flushes_begun;
+}
+
 int fake_was_subscribed(void)
 {
     return was_subscribed;
@@ -643,6 +648,7 @@ static void deliver(bool forced)
 int cuptiActivityFlushAll(uint32_t flags)
 {
     check_thread("cuptiActivityFlushAll");
+    flushes_begun++;
     while (*fault("hang") != 0)
         pause();
     if (*fault("exit") != 0)
