@@ -116,8 +116,8 @@ test("two files are compared side by side, what changed most comes first", { ski
   const page = await open(browser, address);
   const slow = make_trace().replaceAll('"dur":5000', '"dur":9000');
   await drop(page, "base.json", make_trace());
-  await page.getByText("base.json").first().waitFor();
-  await drop(page, "slower.json", slow);
+  await drop(page, "slower.json", slow); // before the first one is there
+  await page.locator("#session-picker", { hasText: "slower.json" }).waitFor();
   await page.locator("#open-compare").click();
   const [base, other] = [page.getByLabel("Base", { exact: true }), page.getByLabel("Compared with it")];
   await base.selectOption({ label: "base.json" });

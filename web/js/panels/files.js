@@ -10,6 +10,7 @@ const TOLD_MS = 200; // a share that changes faster cannot be read
 const MIB = 2 ** 20;
 
 let sending = false;
+const waiting = []; // files to send
 
 /** Sends the bytes as they are; resolves with the server's answer. */
 function send(file, on_share, on_start) {
@@ -54,11 +55,12 @@ async function open_file(file, show) {
   if (told.reason) notice(KEY, `${told.name}: ${told.reason}`);
 }
 
-/** One after the other; the last one stays in view. */
+/** One after the other, those that come meanwhile too; the last one stays in view. */
 async function open_files(files, show) {
+  waiting.push(...files);
   if (sending) return;
   sending = true;
-  for (const file of files) {
+  for (let file = waiting.shift(); file; file = waiting.shift()) {
     try {
       await open_file(file, show);
     } catch (error) {
