@@ -1,5 +1,6 @@
 """Steps and phases of unchanged scripts: counted exactly, and to 2 % of the step."""
 
+import os
 import unittest
 
 import harness
@@ -67,6 +68,19 @@ class Steps(harness.TorchTest):
         for level in ("phases", "auto", "all"):
             with self.subTest(level):
                 self.numbers("plain", 50, level=level)
+
+    def test_without_the_extension_ctypes_sees_the_same(self):
+        hidden = self.directory / "sitecustomize.py"
+        hidden.write_text("import sys\nsys.modules['trainglass._native'] = None\n")
+        path = os.pathsep.join([str(harness.SITE), str(self.directory)])
+        trainer = self.run_job("plain", level="phases", PYTHONPATH=path).trainer()
+        rows = trainer.steps()
+        self.assertEqual([row.number for row in rows], list(range(20)))
+        self.assertEqual([row.epoch for row in rows], [1] * 8 + [2] * 8 + [3] * 4)
+        for row in rows:
+            for phase in segment.PHASES:
+                self.assertGreater(row.phases[phase], 0, phase)
+        self.assertEqual(trainer.facts["dataloader.batch_size"], 8)
 
     def test_torch_profiler_may_say_what_a_step_is(self):
         run = self.run_python(harness.HERE / "windows.py")

@@ -46,6 +46,27 @@ EVERYTHING = """
     async def collect():
         return [number async for number in numbers()]
 
+    @trainglass.annotate("kept")
+    def keeps():
+        try:
+            yield 1
+        except KeyError:
+            yield 2
+
+    @trainglass.annotate("answers")
+    async def answers():
+        got = yield 1
+        try:
+            yield got
+        except KeyError:
+            yield 3
+
+    async def converse():
+        one = answers()
+        said = [await one.asend(None), await one.asend(2), await one.athrow(KeyError())]
+        await one.aclose()
+        return said
+
     def fails():
         with trainglass.annotate("failing"):
             raise KeyError("through")
@@ -59,6 +80,10 @@ EVERYTHING = """
         assert stop.value == 3
     assert asyncio.run(coroutine()) == 4
     assert asyncio.run(collect()) == [0, 1, 2]
+    one = keeps()
+    assert (next(one), one.throw(KeyError())) == (1, 2)
+    one.close()
+    assert asyncio.run(converse()) == [1, 2, 3]
     try:
         fails()
     except KeyError:
@@ -96,6 +121,8 @@ class Package(harness.TorchTest):
                             ("awaited", 1), ("failing", 1)):
             self.assertEqual(names.count(name), count, name)
         self.assertGreaterEqual(names.count("async generator"), 4)
+        self.assertGreaterEqual(names.count("kept"), 3)
+        self.assertGreaterEqual(names.count("answers"), 4)
         self.assertEqual([row.number for row in trainer.steps()], [0, 1, 2])
         self.assertEqual([row.epoch for row in trainer.steps()], [1, 2, 3])
         self.assertTrue(all(row.flags & segment.STEP_MARKED for row in trainer.steps()))

@@ -94,6 +94,28 @@ class Flags(unittest.TestCase):
         self.assertEqual(words, ["--profiling.wiat", "1"])
 
 
+class Wishes(unittest.TestCase):
+    def test_a_wish_that_cannot_be_meant_says_what_may_be(self):
+        for wish, sentence in (
+            (lambda: trainglass.level("loud"), "none of auto, off, phases"),
+            (lambda: trainglass.budget(101), "not within 0 to 100"),
+            (lambda: trainglass.record(1001), "not within 0 to 1000"),
+            (lambda: trainglass.window(0), "write 1 to 1000"),
+            (lambda: trainglass.window(1, max_seconds=0), "write more than 0"),
+            (lambda: trainglass.window(1, max_mb=-1), "write 0 or more"),
+        ):
+            with self.assertRaisesRegex(ValueError, sentence):
+                wish()
+        with self.assertRaisesRegex(AttributeError, "no attribute 'steps'"):
+            trainglass.steps()
+
+    def test_a_process_that_is_not_recorded_takes_wishes_and_does_nothing(self):
+        trainglass.level("off")
+        trainglass.budget(0.5)
+        trainglass.record(10)
+        self.assertIsNone(trainglass.window(10))
+
+
 class Cost(unittest.TestCase):
     def test_the_package_imports_neither_torch_nor_lightning(self):
         for name in trainglass.__all__:

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import os
 import pathlib
 import sys
@@ -12,7 +13,7 @@ from unittest import mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "collector" / "python"))
 
 from trainglass.lightning import parameters
-from trainglass.windows import analysis, files, report
+from trainglass.windows import analysis, files, notes, places, report
 from trainglass.windows.schedule import Action, Command, Machine, Schedule
 
 SCHEDULES = [
@@ -107,6 +108,76 @@ class Names(unittest.TestCase):
         self.assertEqual(os.listdir(new), [".gitignore"])
         files.make_folder(self.folder)
         self.assertEqual(os.listdir(self.folder), ["a"])
+
+
+    def test_a_second_name_is_a_copy_where_links_do_not_work(self):
+        path, other = (os.path.join(self.folder, name) for name in ("a.json", "b.pt.trace.json"))
+        pathlib.Path(path).write_text("the trace")
+        with mock.patch.object(os, "link", side_effect=OSError):
+            files.same_file(path, other)
+        self.assertEqual(pathlib.Path(other).read_text(), "the trace")
+
+
+class WhereWindowsGo(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.folder = pathlib.Path(directory.name)
+
+    def test_the_folder_is_the_one_asked_for_else_the_servers_state_folder(self):
+        for more, folder in (
+            ({"TRAINGLASS_WINDOW_DIR": "/a/b"}, "/a/b"),
+            ({"TRAINGLASS_STATE_DIR": "/state"}, "/state/windows"),
+            ({"XDG_STATE_HOME": "/xdg"}, "/xdg/trainglass/windows"),
+            ({"XDG_STATE_HOME": "not/absolute"}, "/home/x/.local/state/trainglass/windows"),
+        ):
+            with mock.patch.dict(os.environ, {"HOME": "/home/x", **more}, clear=True):
+                self.assertEqual(places.folder(), folder)
+
+    def test_a_name_holds_session_window_and_rank_and_nothing_strange(self):
+        self.assertEqual(places.name("a/../b c", "w-1", -1), "window-a____b_c-w-1.pt.trace.json")
+        self.assertEqual(places.name("s", "w-1", 2), "window-s-w-1-rank2.pt.trace.json")
+
+    def test_the_oldest_of_our_files_go_and_no_other(self):
+        for number in range(places.FILES_KEPT + 3):
+            path = self.folder / places.name("s", f"w-{number}", -1)
+            path.write_text("x")
+            os.utime(path, (number, number))
+        (self.folder / "mine.json").write_text("the user's")
+        oldest = self.folder / places.name("s", "w-0", -1)
+        places.clean(str(self.folder), str(oldest))
+        left = {path.name for path in self.folder.iterdir()}
+        self.assertEqual(len(left), places.FILES_KEPT + 2)
+        self.assertLessEqual({"mine.json", oldest.name}, left)
+        self.assertNotIn(places.name("s", "w-1", -1), left)
+
+    def test_large_files_go_sooner(self):
+        for number in range(3):
+            path = self.folder / places.name("s", f"w-{number}", -1)
+            path.write_bytes(b"x" * 10)
+            os.utime(path, (number, number))
+        with mock.patch.object(places, "BYTES_KEPT", 25):
+            places.clean(str(self.folder), "")
+        self.assertEqual(len(list(self.folder.iterdir())), 2)
+
+    def test_the_newest_windows_are_told_beside_the_segment_to_who_may_read_it(self):
+        segment = self.folder / "abc.seg"
+        segment.touch(mode=0o600)
+        segment.chmod(0o640)
+        told = notes.Notes(str(segment))
+        for number in range(notes.KEPT + 1):
+            told.tell(f"w-{number}", state="asked")
+        told.tell("w-1", state="done", steps=3)
+        path = self.folder / "abc.win"
+        rows = json.loads(path.read_text())["windows"]
+        self.assertEqual([row["id"] for row in rows], [f"w-{n}" for n in range(1, notes.KEPT + 1)])
+        self.assertEqual(rows[0], {"id": "w-1", "state": "done", "steps": 3})
+        self.assertEqual(path.stat().st_mode & 0o777, 0o640)
+
+    def test_what_cannot_be_written_is_no_error(self):
+        notes.Notes(str(self.folder / "gone" / "abc.seg")).tell("w-1", state="asked")
+        notes.Notes("").tell("w-1", state="asked")
+        self.assertEqual(list(self.folder.iterdir()), [])
 
 
 FULL = {
@@ -204,6 +275,20 @@ class Words(unittest.TestCase):
             analysis.analyze_trace("trace.json")
         with self.assertRaisesRegex(ValueError, "write 'total' or 'self'"):
             analysis.analyze_trace("trace.json", time="wall")
+
+    def test_what_the_program_says_of_a_bad_trace_is_the_sentence(self):
+        for text, sentence in (
+            ("echo first >&2; echo 'no trace: it is empty' >&2; exit 3", "x.json: no trace: it is"),
+            ("echo '[1, 2]'", "ended with 0"),
+            ("echo 'no JSON'", "ended with 0"),
+        ):
+            with tempfile.TemporaryDirectory() as folder:
+                tool = pathlib.Path(folder, "trainglass")
+                tool.write_text(f"#!/bin/sh\n{text}\n")
+                tool.chmod(0o755)
+                with mock.patch.dict(os.environ, TRAINGLASS_PROGRAM=str(tool)):
+                    with self.assertRaisesRegex(analysis.AnalysisError, sentence):
+                        analysis.analyze_trace("x.json")
 
     def test_a_program_that_hangs_is_stopped_and_said(self):
         with tempfile.TemporaryDirectory() as folder:
