@@ -19,8 +19,7 @@ ROOT = HERE.parent.parent
 PACKAGE = ROOT / "collector" / "python" / "trainglass"
 MODULES = ("package", "section", "watch", "windows", "profiler_callback",
            "performance_callback", "profiling", "train_lightning", "zero_code", "operators", "loops",
-           "children", "facts", "losses", "profilers")
-END_TO_END = ("windows", "stacks")
+           "children", "facts", "losses", "profilers", "e2e/windows", "e2e/stacks")
 SETTINGS = """
 [run]
 source = {package}
@@ -49,9 +48,9 @@ def main():
                   "TRAINGLASS_BUILD": str(pathlib.Path(library).parent.parent),
                   "TORCH_PYTHON": python, "LIGHTNING_PYTHON": python}
         coverage = [python, "-B", "-m", "coverage"]
-        wanted = [(HERE, name) for name in options.modules or MODULES]
-        wanted += [(ROOT / "tests" / "e2e", name) for name in END_TO_END if not options.modules]
-        for place, name in wanted:
+        for module in options.modules or MODULES:
+            place = HERE if "/" not in module else HERE.parent / "e2e"
+            name = module.rpartition("/")[2]
             done = subprocess.run(
                 [*coverage, "run", f"--rcfile={settings}", "-m", "unittest", f"test_{name}"],
                 cwd=place, env=values, capture_output=True, text=True, check=False)
