@@ -193,7 +193,7 @@ static cJSON *read_run(const struct invocation *invocation, const char *word,
 
     terminal_clean(why);
     if (document == NULL)
-        command_complain("%.100s: no such file, and %s", word, why);
+        command_complain("%.100s: %s", word, why);
     clean(document);
     return document;
 }

@@ -70,8 +70,9 @@ static cJSON *ask_server(const struct options *options, const char *word,
     return document;
 }
 
+/* *known: there is a run of that name, whatever is kept of it. */
 static cJSON *ask_store(const struct options *options, const char *word,
-                        const struct analysis_request *request,
+                        const struct analysis_request *request, bool *known,
                         char why[RUNS_WHY_BYTES])
 {
     char state[PLACE_BYTES];
@@ -83,7 +84,8 @@ static cJSON *ask_store(const struct options *options, const char *word,
         (void)snprintf(why, RUNS_WHY_BYTES, "there is no state folder with runs");
         return NULL;
     }
-    if (runs_resolve(runs, word, &name, why))
+    *known = runs_resolve(runs, word, &name, why);
+    if (*known)
         document = runs_document(runs, &name, &request->window, why);
     runs_close(runs);
     if (document == NULL || request->rank == SELECT_ANY ||
@@ -101,10 +103,15 @@ cJSON *compare_read_run(const struct options *options, const char *word,
 {
     char told[RUNS_WHY_BYTES] = "";
     cJSON *document = ask_server(options, word, request, told);
+    bool known = false;
 
     if (document == NULL)
-        document = ask_store(options, word, request, why);
+        document = ask_store(options, word, request, &known, why);
     if (document == NULL && *told != '\0') /* it knows more: what is in memory too */
         memcpy(why, told, sizeof(told));
+    if (document == NULL && !known) {
+        (void)snprintf(told, sizeof(told), "no such file, and %.500s", why);
+        memcpy(why, told, sizeof(told));
+    }
     return document;
 }
