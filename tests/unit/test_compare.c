@@ -156,6 +156,42 @@ static void a_gate_looks_at_changes_in_per_cent_and_else_at_the_other(void **sta
     assert_true(isnan(change("overhead>1%")));
 }
 
+static void what_is_kept_of_a_document_compares_as_the_whole_of_it(void **state)
+{
+    (void)state;
+    cJSON *base = document(100, 20, 1, KERNEL("volta_sgemm_64x64_nt", 5, 12));
+    cJSON *kept = compare_extract(base), *other = document(110, 24, 1, "");
+    cJSON *whole = compare(base, cJSON_Duplicate(other, true));
+    cJSON *less = compare(kept, other);
+    static const char *const parts[] = {"step_ms", "phases", "memory", "gpu", "ops"};
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        assert_true(
+            cJSON_Compare(MEMBER(whole, parts[i]), MEMBER(less, parts[i]), true));
+    cJSON_Delete(whole);
+    cJSON_Delete(less);
+}
+
+static void what_one_side_did_not_keep_is_neither_new_nor_gone(void **state)
+{
+    (void)state;
+    cJSON *base = document(100, 20, 1, ""), *made;
+
+    cJSON_DeleteItemFromObject(base, "ops");
+    cJSON_DeleteItemFromObject(base, "memory_peaks");
+    cJSON_DeleteItemFromObject(base, "gpu");
+    cJSON_AddItemToArray(cJSON_AddArrayToObject(base, "lacks"),
+                         cJSON_CreateString("no ops"));
+    made = compare(base, document(110, 24, 1, ""));
+    assert_float_equal(NUMBER(made, "step_ms", "diff_ms"), 10, 1e-9);
+    assert_int_equal(cJSON_GetArraySize(MEMBER(made, "ops")), 0);
+    assert_int_equal(cJSON_GetArraySize(MEMBER(made, "memory")), 0);
+    assert_int_equal(cJSON_GetArraySize(MEMBER(made, "gpu")), 0);
+    assert_true(NUMBER(made->child->next->child, "new_ops") == 0);
+    assert_string_equal(members_text(MEMBER(made, "base", "lacks")->child), "no ops");
+    cJSON_Delete(made);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +201,8 @@ int main(void)
         cmocka_unit_test(two_candidates_for_a_name_are_new_and_gone),
         cmocka_unit_test(a_document_without_anything_compares_to_nulls),
         cmocka_unit_test(a_gate_looks_at_changes_in_per_cent_and_else_at_the_other),
+        cmocka_unit_test(what_is_kept_of_a_document_compares_as_the_whole_of_it),
+        cmocka_unit_test(what_one_side_did_not_keep_is_neither_new_nor_gone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
