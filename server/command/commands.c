@@ -69,11 +69,15 @@ const struct command commands[] = {
      .max_arguments = 1 << 20,
      .run = command_serve},
     {.name = "demo",
-     .arguments = "[ARG...]",
+     .arguments = "[-- ARG...]",
      .summary = "a small real training to look at",
      .help = "Trains a small network in C, instrumented through trainglass.h, and "
-             "shows its page.\n"
-             "Arguments go to examples/train_mlp.c; --seconds N ends it.\n",
+             "shows its page,\n"
+             "until it is interrupted. What stands behind -- goes to "
+             "examples/train_mlp.c.\n"
+             "\n"
+             "  trainglass demo --port 9000\n"
+             "  trainglass demo -- --seconds 60     (ends by itself)\n",
      .settings = SHARED | PROBE | SERVER,
      .flags = {{"--no-server", NULL, "record only: something else serves the page",
                 false}},

@@ -299,8 +299,10 @@ void launch_server(struct launched *launched, const struct options *options,
         if (!try_port(launched, options, directory, (uint16_t)port))
             continue;
         if (launched->port != 0 && port != first)
-            snprintf(launched->reason, sizeof(launched->reason),
-                     "port %u is taken by another program", (unsigned)first);
+            snprintf(
+                launched->reason, sizeof(launched->reason),
+                "port %u is taken by another program, or a server for another folder",
+                (unsigned)first);
         return;
     }
     snprintf(launched->reason, sizeof(launched->reason),
