@@ -26,6 +26,9 @@
 #define REQUEST_TIMEOUT_MS "5000"
 /* A whole body: with one last read of the timeout above still under 10 s. */
 #define BODY_DEADLINE_NS INT64_C(4000000000)
+/* Half of the threads that are kept for requests: readers that stop reading hold one
+ * each, and leave the rest to everybody else. */
+#define LONG_AT_ONCE 8u
 /* An idle connection holds a thread; a page asks again within a second. */
 #define KEEP_ALIVE_MS "1000"
 
@@ -33,6 +36,7 @@ struct http_server {
     struct mg_context *context;
     struct http_options options;
     struct seats seats;
+    _Atomic uint32_t long_answers;  /* that are being read now */
     _Atomic int64_t last_viewer_ms; /* written by every thread, read by http_idle_ms */
 };
 
@@ -320,6 +324,18 @@ static void dispatch(struct http_call *call, const struct router_match *match)
     bytes_close(&body);
 }
 
+static void dispatch_long(struct http_call *call, const struct router_match *match)
+{
+    _Atomic uint32_t *count = &call->server->long_answers;
+
+    /* Relaxed: a number, and nothing that it stands for. */
+    if (atomic_fetch_add_explicit(count, 1, memory_order_relaxed) < LONG_AT_ONCE)
+        dispatch(call, match);
+    else
+        http_refuse(call, 503, NULL, "too many traces are being read: try again");
+    atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
+}
+
 /* A request that is refused leaves its body unread: the connection ends with it. */
 static void refuse_request(struct http_call *call,
                            const struct security_verdict *verdict)
@@ -370,6 +386,8 @@ static void route_request(struct http_call *call,
             dispatch_upload(
                 call, &match,
                 strcasecmp(header_or_empty(request, "Expect"), "100-continue") == 0);
+        else if (match.route->manner == HTTP_LONG)
+            dispatch_long(call, &match);
         else
             dispatch(call, &match);
     }
@@ -547,6 +565,7 @@ int http_start(struct http_server **out, const struct http_options *options,
     server->options = *options;
     seats_open(&server->seats, options->threads);
     atomic_init(&server->last_viewer_ms, now_ms());
+    atomic_init(&server->long_answers, 0);
     error = security_policy_check(&options->policy, &why);
     if (error != 0) {
         (void)snprintf(reason, reason_bytes, "%s", why);

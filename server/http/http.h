@@ -27,6 +27,7 @@ enum http_manner {
     HTTP_USUAL,       /* judged, the body whole and small */
     HTTP_OPEN_TO_ALL, /* no token, no uid: liveness */
     HTTP_UPLOAD,      /* judged; the handler reads a large body by http_body_read() */
+    HTTP_LONG,        /* judged; takes as long as its reader: a few at once, else 503 */
 };
 
 struct http_route {

@@ -446,6 +446,30 @@ class TraceTest(LiveTest):
         self.assertEqual(max(numbers), 799)
 
 
+class DeafReadersTest(LiveTest):
+    """Readers of traces that stop reading: each holds a thread until it is given up."""
+
+    def read_a_little(self):
+        """The head of an answer whose body is too much for the sockets between."""
+        deaf = socket.socket()
+        self.addCleanup(deaf.close)
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.settimeout(60)
+        deaf.connect(("127.0.0.1", self.port))
+        deaf.sendall(b"GET /api/trace?window=run HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return deaf.recv(1024)
+
+    def test_deaf_readers_of_traces_leave_threads_to_everybody_else(self):
+        self.level = "ops"
+        self.live("--steps", 6000, "--step-ms", 0).wait()
+        wait_for(lambda: self.job_state() == "ended", "the end")
+        refused = wait_for(lambda: next((head for head in [self.read_a_little()]
+                                         if head.startswith(b"HTTP/1.1 503")), None),
+                           "one reader too many")
+        self.assertIn(b"Retry-After: ", refused)
+        self.assertEqual(get(self.port, "/api/status")[0], 200)
+
+
 class MetricsTest(LiveTest):
     def check(self):
         status, text = get(self.port, "/metrics")
