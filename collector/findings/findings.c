@@ -111,6 +111,7 @@ static void ask_rules(struct rule_context *context,
 {
     uint32_t index = 0;
 
+    context->by_price = settings->relaxed || settings->by_price;
     for (size_t i = 0; i < TABLES; i++)
         for (const struct rule *rule = tables[i]; rule->find != NULL; rule++) {
             context->rule = &rule->told;

@@ -135,6 +135,7 @@ const struct finding_rule *findings_rule(uint32_t index);
 struct findings_settings {
     double thresholds[RULES_MAX];
     bool relaxed; /* also what only stays: below the threshold, but not below `stays` */
+    bool by_price; /* as for what stands: the lower end of an interval may lie below */
 };
 
 void findings_settings_init(struct findings_settings *settings);

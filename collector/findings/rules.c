@@ -138,6 +138,11 @@ double rule_error_of_recorded(const struct rule_context *context, double ns,
            numbers_t95(recorded) / numbers_t95(train->count);
 }
 
+double rule_least(const struct rule_context *context, double ns, double error_ns)
+{
+    return context->by_price || isnan(error_ns) ? ns : ns - error_ns;
+}
+
 double rule_taken_by_others(const struct rule_context *context)
 {
     const struct load *load = &context->summary->load;

@@ -17,6 +17,7 @@ struct rule_context {
     const struct steps_summary *train;
     const struct finding_rule *rule; /* the row that is looked at */
     double threshold;                /* its own, or as configured */
+    bool by_price;                   /* not by the lower end of an interval */
     struct findings *findings;
 };
 
@@ -79,6 +80,10 @@ double rule_error_of_phase(const struct rule_context *context, enum event_phase 
 double rule_error_of_step(const struct rule_context *context);
 double rule_error_of_recorded(const struct rule_context *context, double ns,
                               uint64_t recorded);
+
+/* What counts against the threshold: to appear, a price that scatters must cost it at the
+ * lower end of its interval; to stay, the price itself is enough. `error_ns` may be NaN. */
+double rule_least(const struct rule_context *context, double ns, double error_ns);
 
 /* At most so much of the mean step others took: the wait for a core, which comes and goes
  * with whoever has it, and what a hypervisor took from under the system. 0 unknown. */

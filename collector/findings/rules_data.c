@@ -273,8 +273,9 @@ static void find_loading(struct rule_context *context)
     bool whole = loading.wanted > loading.now;
     double price = most_to_win(context, loading.price);
     double error = rule_error_of_phase(context, EVENT_PHASE_DATA);
-    bool unsure = !context->summary->head.from_file && error > 0;
-    double least = price - (unsure ? (whole ? error : error / 2) : 0);
+    double least = context->summary->head.from_file
+                       ? price
+                       : rule_least(context, price, whole ? error : error / 2);
 
     if (!(least / context->train->mean_ns >= context->threshold))
         return;

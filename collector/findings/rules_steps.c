@@ -116,7 +116,7 @@ static void find_unsteady(struct rule_context *context)
 {
     const struct steps_answer *steps = &context->summary->steps;
     double price = unexplained(context), error = rule_error_of_step(context);
-    double least = isnan(error) ? price : price - error;
+    double least = rule_least(context, price, error);
     uint32_t times;
 
     if (!(least / context->train->mean_ns >= context->threshold) ||

@@ -313,6 +313,8 @@ static struct findings_settings standing_settings(const struct standing *standin
     struct findings_settings settings = findings_configured();
     const struct finding_rule *rule;
 
+    settings.by_price = true;
+
     for (uint32_t i = 0; (rule = findings_rule(i)) != NULL; i++) {
         double threshold =
             isnan(settings.thresholds[i]) ? rule->threshold : settings.thresholds[i];
