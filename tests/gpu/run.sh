@@ -51,9 +51,9 @@ by_compiler() {
 }
 probe=$build/lib/libtrainglass.so
 rm -f "$probe"
-if ! by_cmake >"$build.log" 2>&1 && ! by_compiler >>"$build.log" 2>&1; then
+if ! by_cmake >"$build/probe.log" 2>&1 && ! by_compiler >>"$build/probe.log" 2>&1; then
     echo "the probe was not built: the carried one is used, if there is one" >&2
-    tail -5 "$build.log" >&2
+    tail -5 "$build/probe.log" >&2
     probe=${GPU_CARRY:-$build}/lib/libtrainglass.so
 fi
 coexist=$build/coexist
