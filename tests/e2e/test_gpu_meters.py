@@ -182,7 +182,7 @@ class MetersTest(TrainglassTest):
 
     def test_doctor_tells_mig_instances(self):
         self.tell(devices=2, mig=3)
-        told = self.trainglass("doctor", env=self.library()).stdout
+        told = self.trainglass("doctor", env=self.driver()).stdout
         self.assertIn("MIG is on on 2, with 6 instances", told)
 
     def test_one_of_eight_devices_that_is_lost_leaves_seven(self):
