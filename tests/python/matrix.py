@@ -167,6 +167,8 @@ def run_tests(python, modules):
             failed += names or [module]
             print(done.stderr[-4000:], flush=True)
         left = int(left.group(1)) if left else 0
+        said = done.stderr.strip().splitlines() or ["it said nothing"]
+        print(f"  {module}: {said[-1]}", flush=True)
         skipped += left
         passed += max(0, int(count.group(1) if count else 0) - left - len(names))
     return passed, skipped, failed
