@@ -122,7 +122,7 @@ function empty_text(state) {
   if (state.bottlenecks === null) return " ";
   const steps = state.bottlenecks.steps ?? 0;
   if (steps < 10 && !state.view.selection && session_of(state)?.state === "running") return "After 10 steps.";
-  return state.bottlenecks.reason ?? "Nothing stands out: no cause costs 1 % of a step.";
+  return state.bottlenecks.reason ?? state.bottlenecks.verdict ?? "Nothing stands out: no cause costs 1 % of a step.";
 }
 
 /** "2 smaller findings, 4.6 ms", "1 more risk" */
