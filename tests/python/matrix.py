@@ -140,7 +140,8 @@ def fill_lightning(version, torch_python):
     def fill(python):
         (site_of(python) / "torch.pth").write_text(f"{site_of(torch_python)}\n")
         exact = f"=={version}" if version else ""
-        pip(python, f"lightning{exact}", f"pytorch-lightning{exact}", "hydra-core", "setuptools<81")
+        pip(python, f"lightning{exact}", f"pytorch-lightning{exact}", "hydra-core",
+            "wandb", "tensorboard", "torch_tb_profiler", "setuptools<81")
         ask(python, "import lightning.pytorch, pytorch_lightning")
 
     return fill

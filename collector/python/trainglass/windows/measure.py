@@ -88,11 +88,17 @@ def _torch() -> Any:
     return torch
 
 
+def _start_ns(event: Any) -> int:
+    """Older torch tells microseconds."""
+    start = getattr(event, "start_ns", None)
+    return int(start()) if start is not None else 1000 * int(event.start_us())
+
+
 def _peaks(profile: Any, before: dict[str, int]) -> dict[str, int]:
     """The highest totals, in bytes, by device, of the allocations that were recorded."""
     now, peaks = dict(before), dict(before)
     found = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
-    for event in sorted(found, key=lambda e: int(e.start_ns())):
+    for event in sorted(found, key=_start_ns):
         kind = str(event.device_type()).rpartition(".")[2].lower()
         device = kind if kind == "cpu" else f"{kind}:{event.device_index()}"
         now[device] = now.get(device, 0) + int(event.nbytes())
