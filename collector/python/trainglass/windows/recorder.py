@@ -147,7 +147,7 @@ class Recorder:
 
     def step(self) -> None:
         """The next batch begins."""
-        with self._own():
+        with self._own(self._profile):
             self._profile.step()
 
     def stop(self) -> Optional[Recording]:
@@ -157,7 +157,7 @@ class Recorder:
         if profile is None:
             return None
         warm = profile.current_action == _torch().profiler.ProfilerAction.WARMUP
-        with self._own():
+        with self._own(profile):
             profile.stop()
         return None if warm else Recording(profile, self._details)
 
@@ -188,7 +188,7 @@ class Recorder:
         return True
 
     @contextlib.contextmanager
-    def _own(self) -> Iterator[None]:
+    def _own(self, profile: Any = None) -> Iterator[None]:
         self._ours = True
         try:
             with warnings.catch_warnings():
@@ -197,14 +197,17 @@ class Recorder:
         except Exception as error:
             self._profile = None
             self._unguard()
-            self._switch_off()
+            self._switch_off(profile)
             raise Unavailable(f"torch.profiler failed: {_text(error)}") from error
         finally:
             self._ours = False
 
-    def _switch_off(self) -> None:
+    def _switch_off(self, profile: Any) -> None:
         """Nothing of ours goes on recording after torch failed half-way."""
         autograd = _torch().autograd
+        if profile is not None and not autograd._profiler_enabled():
+            with contextlib.suppress(Exception):  # older torch prepares nothing else until
+                profile.profiler._start_trace()  # what it prepared was started
         if autograd._profiler_enabled():
             with contextlib.suppress(Exception):
                 autograd._disable_profiler()
