@@ -6,7 +6,6 @@ import unittest
 
 import harness
 import segment
-from test_children import free_port
 
 
 class Budget(harness.TorchTest):
@@ -39,7 +38,7 @@ class Budget(harness.TorchTest):
 
     def test_ranks_leave_the_same_steps_alone(self):
         words = [harness.HERE / "jobs.py", "ranks", "--steps", 90]
-        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(harness.free_port())}
         ranks = [self.start(words, level="auto", RANK=str(rank), LOCAL_RANK=str(rank),
                             WORLD_SIZE="2", **address) for rank in range(2)]
         runs = [self.finish(rank) for rank in ranks]
