@@ -76,6 +76,7 @@ test("from an empty page through a live run to its crash", { skip }, async () =>
   const trace = await page.request.get(new URL(await page.locator("#trace-download").getAttribute("href"), address).href);
   assert.equal(trace.status(), 200);
   await page.keyboard.press("Escape");
+  await page.locator("#trace").waitFor({ state: "hidden" });
 
   await page.keyboard.press("4");
   await page.locator("#windows [aria-checked=true]", { hasText: "Run" }).waitFor();
