@@ -590,22 +590,32 @@ static bool shorten(void *user, struct trace_event *events, uint32_t count)
     return ftruncate(*(int *)user, 10) == 0;
 }
 
+#define OPS_WRITTEN 20000
+
+/* A new file, open for writing, that holds the beginning of a list of so many ops. */
+static int write_ops(char *path)
+{
+    int descriptor = mkstemp(path);
+
+    assert_true(descriptor >= 0);
+    assert_int_equal(write(descriptor, "[", 1), 1);
+    for (int i = 0; i < OPS_WRITTEN; i++)
+        assert_true(write(descriptor, OP("a", "1") ",", sizeof(OP("a", "1"))) > 0);
+    return descriptor;
+}
+
 static void a_file_that_shrinks_while_it_is_read_is_cut(void **state)
 {
     (void)state;
     char path[] = "/tmp/trainglass-shrinks-XXXXXX";
-    int descriptor = mkstemp(path);
     struct trace_reader *reader = trace_reader_new(&options);
+    int descriptor = write_ops(path);
 
-    assert_true(descriptor >= 0);
-    assert_int_equal(write(descriptor, "[", 1), 1);
-    for (int i = 0; i < 20000; i++)
-        assert_true(write(descriptor, OP("a", "1") ",", sizeof(OP("a", "1"))) > 0);
     assert_int_equal(trace_reader_open(reader, path), 0);
     assert_int_equal(trace_reader_run(reader, shorten, &descriptor), 0);
     assert_true(trace_reader_report(reader)->is_cut);
     assert_non_null(strstr(trace_reader_report(reader)->error, "shorter"));
-    assert_true(trace_reader_report(reader)->events < 20000);
+    assert_true(trace_reader_report(reader)->events < OPS_WRITTEN);
     trace_reader_free(reader);
     close(descriptor);
     unlink(path);
@@ -623,16 +633,12 @@ static void a_file_that_grows_while_it_is_read_ends_where_it_did(void **state)
 {
     (void)state;
     char path[] = "/tmp/trainglass-grows-XXXXXX";
-    int descriptor = mkstemp(path);
     struct trace_reader *reader = trace_reader_new(&options);
+    int descriptor = write_ops(path);
 
-    assert_true(descriptor >= 0);
-    assert_int_equal(write(descriptor, "[", 1), 1);
-    for (int i = 0; i < 20000; i++)
-        assert_true(write(descriptor, OP("a", "1") ",", sizeof(OP("a", "1"))) > 0);
     assert_int_equal(trace_reader_open(reader, path), 0);
     assert_int_equal(trace_reader_run(reader, lengthen, &descriptor), 0);
-    assert_int_equal(trace_reader_report(reader)->events, 20000);
+    assert_int_equal(trace_reader_report(reader)->events, OPS_WRITTEN);
     assert_true(trace_reader_report(reader)->is_cut);
     trace_reader_free(reader);
     close(descriptor);
