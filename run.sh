@@ -13,17 +13,27 @@ case "${1:-}" in
   -h|--help) sed -n '2,6s/^# \{0,1\}//p' "$here/run.sh"; exit 0 ;;
 esac
 
-# shellcheck disable=SC2046,SC2086 # lists
-install_missing $BUILD_PACKAGES $(npm_packages)
-
 build=${TRAINGLASS_BUILD:-$here/build}
 mkdir -p "$build"
 options=()
 [ -e "$build/CMakeCache.txt" ] || options=(-G Ninja -DTESTS=OFF) # test.sh switches them on
-if ! { cmake -S . -B "$build" "${options[@]}" && cmake --build "$build"; } >"$build/run.log" 2>&1; then
+
+# compile [TARGET...]
+compile() {
+  { cmake -S . -B "$build" "${options[@]}" && cmake --build "$build" ${1:+--target "$@"}; } >"$build/run.log" 2>&1 && return
   tail -40 "$build/run.log" >&2
   die "the build failed; all of it is in $build/run.log"
+}
+
+# shellcheck disable=SC2086 # a list
+install_missing $BUILD_PACKAGES
+read -ra npm < <(npm_packages) || true
+if [ ${#npm[@]} -gt 0 ]; then # some hundred packages: most of the program is compiled meanwhile
+  compile without_page &
+  install_missing "${npm[@]}"
+  wait $!
 fi
+compile
 say "built $build/bin/trainglass"
 
 cd "$OLDPWD"

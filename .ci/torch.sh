@@ -1,7 +1,8 @@
 # Sourced by test.sh: a Python with the newest PyTorch, and one with the oldest from 2.2 on
 # that has a wheel for this machine's Python. Made once, kept in the cache folder; or
 # TORCH_PYTHON and TORCH_OLD_PYTHON name interpreters that have it. LIGHTNING_PYTHON is one
-# with Lightning and its company over the newest PyTorch.
+# with Lightning and its company over the newest PyTorch, HUGGINGFACE_PYTHON one with
+# transformers and accelerate.
 
 torch_cache=${XDG_CACHE_HOME:-$HOME/.cache}/trainglass
 
@@ -23,23 +24,23 @@ make_torch() {
   [ -x "$folder/bin/python" ]
 }
 
-# The company shares the PyTorch of torch-newest: one path file instead of some GB again.
-make_lightning() { # PYTHON that has torch
-  local folder=$torch_cache/lightning made=$torch_cache/lightning.new site
+# Company shares the PyTorch of torch-newest: one path file instead of some GB again.
+make_beside() { # NAME, PYTHON that has torch, what to install
+  local folder=$torch_cache/$1 made=$torch_cache/$1.new python=$2 site; shift 2
   [ -x "$folder/bin/python" ] && return
-  say "installing Lightning, Hydra, Weights & Biases and TensorBoard into $folder (once)"
+  say "installing $* into $folder (once)"
   rm -rf "$made"; mkdir -p "$torch_cache"
-  site=$("$1" -c 'import torch, os; print(os.path.dirname(os.path.dirname(torch.__file__)))') || return
-  "$1" -m venv "$made" && echo "$site" >"$("$made/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/torch.pth" &&
-    "$made/bin/python" -m pip install -q --disable-pip-version-check lightning pytorch-lightning hydra-core wandb tensorboard \
-      torch_tb_profiler psutil mypy ruff coverage || return
+  site=$("$python" -c 'import torch, os; print(os.path.dirname(os.path.dirname(torch.__file__)))') || return
+  "$python" -m venv "$made" && echo "$site" >"$("$made/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/torch.pth" &&
+    "$made/bin/python" -m pip install -q --disable-pip-version-check "$@" || return
   mv "$made" "$folder" && sed -i "s|$made|$folder|g" "$folder"/bin/* "$folder/pyvenv.cfg" 2>/dev/null
   [ -x "$folder/bin/python" ]
 }
 
 torch_works() { [ -n "$1" ] && "$1" -c 'import torch' 2>/dev/null; }
 
-# Sets and exports TORCH_PYTHON, TORCH_OLD_PYTHON and LIGHTNING_PYTHON; fails with a sentence.
+# Sets and exports TORCH_PYTHON, TORCH_OLD_PYTHON, LIGHTNING_PYTHON and HUGGINGFACE_PYTHON; fails
+# with a sentence, but goes on without the last.
 provide_torch() {
   local oldest numpy=numpy
   if [ -z "${TORCH_PYTHON:-}" ]; then
@@ -54,9 +55,15 @@ provide_torch() {
     TORCH_OLD_PYTHON=$torch_cache/torch-$oldest/bin/python
   fi
   if [ -z "${LIGHTNING_PYTHON:-}" ]; then
-    make_lightning "$TORCH_PYTHON" || { say "Lightning could not be installed"; return 1; }
+    make_beside lightning "$TORCH_PYTHON" lightning pytorch-lightning hydra-core wandb tensorboard \
+      torch_tb_profiler psutil "jsonargparse[signatures]" mypy ruff coverage || { say "Lightning could not be installed"; return 1; }
     LIGHTNING_PYTHON=$torch_cache/lightning/bin/python
   fi
-  export TORCH_PYTHON TORCH_OLD_PYTHON LIGHTNING_PYTHON
+  if [ -z "${HUGGINGFACE_PYTHON:-}" ]; then
+    if make_beside huggingface "$TORCH_PYTHON" transformers accelerate; then HUGGINGFACE_PYTHON=$torch_cache/huggingface/bin/python
+    else say "Hugging Face's libraries could not be installed: their tests are skipped"
+    fi
+  fi
+  export TORCH_PYTHON TORCH_OLD_PYTHON LIGHTNING_PYTHON HUGGINGFACE_PYTHON
   torch_works "$TORCH_PYTHON" && torch_works "$TORCH_OLD_PYTHON" || { say "PyTorch cannot be imported"; return 1; }
 }

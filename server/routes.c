@@ -45,6 +45,7 @@ enum {
     FINDING,
     COMPARE,
     STACKS,
+    CRITICAL,
 };
 
 /* What stands behind /api/...; a route's tag is an index here. */
@@ -55,7 +56,7 @@ static api_handler *const handlers[] = {
     [RUNS] = api_runs,       [REPORT] = api_report,     [LEVEL] = api_level,
     [TRACES] = api_traces,   [WINDOWS] = api_windows,   [WINDOWS_ASK] = api_windows_ask,
     [FINDING] = api_finding, [COMPARE] = api_compare,   [STACKS] = api_stacks,
-    [RUN] = api_run,
+    [RUN] = api_run,         [CRITICAL] = api_critical,
 };
 
 const struct http_route routes[] = {
@@ -73,6 +74,7 @@ const struct http_route routes[] = {
     {HTTP_GET, "/api/ranks", serve_api, RANKS, HTTP_USUAL},
     {HTTP_GET, "/api/overhead", serve_api, OVERHEAD, HTTP_USUAL},
     {HTTP_GET, "/api/host", serve_api, HOST, HTTP_USUAL},
+    {HTTP_GET, "/api/critical_path", serve_api, CRITICAL, HTTP_USUAL},
     {HTTP_GET, "/api/runs", serve_api, RUNS, HTTP_USUAL},
     {HTTP_GET, "/api/runs/*", serve_api, RUN, HTTP_USUAL},
     {HTTP_GET, "/api/report", serve_report, REPORT, HTTP_USUAL},

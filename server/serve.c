@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "aggregate/store.h"
+#include "api/replays.h"
 #include "ingest/collector.h"
 #include "ingest/file/file.h"
 #include "judge/judge.h"
@@ -24,6 +26,8 @@
 /* Connections that are not streams: a browser opens six. */
 #define REST_THREADS 16u
 #define KEEPER_MS    1000
+/* 2,048 segments hold one each; connections, files and directories need few more. */
+#define DESCRIPTORS 4096u
 
 struct serve {
     struct serve_options options;
@@ -137,6 +141,17 @@ static int load_files(struct serve *serve, char *reason)
     return 0;
 }
 
+/* The usual limit of 1,024 would end in connections that nobody accepts. */
+static void want_descriptors(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= DESCRIPTORS)
+        return;
+    limit.rlim_cur = limit.rlim_max < DESCRIPTORS ? limit.rlim_max : DESCRIPTORS;
+    (void)setrlimit(RLIMIT_NOFILE, &limit); /* with fewer it sees fewer segments */
+}
+
 static int start_collector(struct serve *serve, char *reason)
 {
     const struct serve_options *options = &serve->options;
@@ -212,9 +227,10 @@ static int start_parts(struct serve *serve, char *reason)
     serve->parts.api.runs =
         runs_open(serve->options.state_dir, serve->options.runs_max);
     serve->parts.api.judge = judge_new();
+    serve->parts.api.replays = replays_new();
     serve->parts.cache = cache_new();
     if (serve->parts.api.runs == NULL || serve->parts.api.judge == NULL ||
-        serve->parts.cache == NULL)
+        serve->parts.api.replays == NULL || serve->parts.cache == NULL)
         return -ENOMEM;
     error = start_collector(serve, reason);
     if (error != 0)
@@ -252,6 +268,7 @@ int serve_start(struct serve **out, const struct serve_options *options, char *r
     serve->options.allow_frame = text_or_empty(options->allow_frame);
     serve->options.state_dir = text_or_empty(options->state_dir);
     serve->parts.api.options = &serve->options;
+    want_descriptors();
     serve->parts.api.start_unix_ms = (int64_t)(clock_ns(CLOCK_REALTIME) / 1000000);
     atomic_init(&serve->running_ms, now_ms());
     pthread_mutex_init(&serve->lock, NULL);
@@ -288,6 +305,7 @@ void serve_stop(struct serve *serve)
     runs_close(serve->parts.api.runs);
     windows_free(serve->parts.api.windows);
     judge_free(serve->parts.api.judge);
+    replays_free(serve->parts.api.replays);
     trace_files_free(serve->parts.api.files);
     if (serve->parts.api.store != NULL)
         store_free(serve->parts.api.store);

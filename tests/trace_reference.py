@@ -59,7 +59,9 @@ class Event:
 
 
 def to_ns(number):
-    return int(decimal.Decimal(str(number)) * 1000)
+    """Of us as json read them: an int, an exact Decimal, or text."""
+    return int((number if isinstance(number, (int, decimal.Decimal)) else
+                decimal.Decimal(number)) * 1000)
 
 
 def load(path):
@@ -73,7 +75,7 @@ class Trace:
     def __init__(self, path):
         document = load(path)
         self.base_ns = int(document.get("baseTimeNanoseconds") or 0)
-        self.events, self.memory = [], []
+        self.events, self.memory, self.stacks = [], [], {}
         self.frames = collections.defaultdict(list)
         for order, item in enumerate(document["traceEvents"]):
             self.take(item, order)
@@ -248,6 +250,11 @@ class Trace:
 
     def stack_of(self, event):
         """Names of the Python frames around it, the innermost first."""
+        if event not in self.stacks:
+            self.stacks[event] = self.find_stack(event)
+        return self.stacks[event]
+
+    def find_stack(self, event):
         if event.thread not in self.frames:
             stack = event.args.get("Call stack")
             for outer in holders(event):  # inside of an op it is the same
@@ -363,6 +370,7 @@ class Trace:
 
     # ---- devices ------------------------------------------------------------------------
 
+    @functools.cached_property
     def devices(self):
         """device -> [(start, end, use, correlation)] cut per stream, by start."""
         found = collections.defaultdict(list)
@@ -383,7 +391,7 @@ class Trace:
 
     def device_uses(self, device):
         """Each instant of the span once: ns by use, idle by cause."""
-        works = self.devices()[device]
+        works = self.devices[device]
         edges = sorted({self.zero, self.last, *(w[0] for w in works), *(w[1] for w in works)})
         index = {edge: i for i, edge in enumerate(edges)}
         active = [[0] * (len(edges) + 1) for _ in range(3)]
@@ -559,7 +567,7 @@ def main():
     for step in trace.steps:
         print("step", step[0], (step[2] - step[1]) / 1e6, {
             key: None if ns is None else ns / 1e6 for key, ns in trace.phases(step).items()})
-    for device in trace.devices():
+    for device in trace.devices:
         print("device", device, {k: v / 1e6 for k, v in trace.device_uses(device).items()})
     for kind in ("cpu", "cuda"):
         rows = sorted(trace.rows(kind).items(), key=lambda row: -row[1][2])[:8]

@@ -4,6 +4,10 @@
 if(EXISTS ${TARGET}/installed AND ${TARGET}/installed IS_NEWER_THAN ${SOURCE}/package-lock.json)
   return()
 endif()
+if(NOT NPM)
+  message(FATAL_ERROR "The page needs npm to install Chart.js and speedscope: "
+    "apt-get install npm (or build the probe alone with -DPROBE_ONLY=ON)")
+endif()
 file(MAKE_DIRECTORY ${TARGET})
 file(COPY ${SOURCE}/package.json ${SOURCE}/package-lock.json DESTINATION ${TARGET})
 execute_process(

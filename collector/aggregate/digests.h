@@ -17,10 +17,11 @@
 #define DIGESTS_LEVELS        24u
 
 enum digest_class {
-    DIGEST_DRAWN,  /* training steps whose recording was drawn or fixed */
-    DIGEST_TAGGED, /* training steps recorded on demand or after a slow one */
-    DIGEST_BARE,   /* training steps without detail: user ranges alone */
-    DIGEST_APART,  /* validation batches, and what lies outside of steps */
+    DIGEST_DRAWN,      /* training steps whose recording was drawn or fixed */
+    DIGEST_TAGGED,     /* training steps recorded on demand or after a slow one */
+    DIGEST_BARE,       /* training steps without detail: user ranges alone */
+    DIGEST_VALIDATION, /* validation batches */
+    DIGEST_APART,      /* what lies outside of steps, and deep windows */
     DIGEST_CLASSES,
 };
 

@@ -102,6 +102,9 @@ static bool fold_rare(struct process *process, struct process_thread *thread,
     case EVENT_SAMPLES:
         steps_fold_samples(&process->steps, event);
         return false;
+    case EVENT_WAITED:
+        steps_fold_waited(&process->steps, event);
+        return false;
     case EVENT_ALLOC:
         memory_fold_alloc(&process->memory, event);
         return false;

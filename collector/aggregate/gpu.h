@@ -17,7 +17,8 @@
  *     launch      at least half of it the host was inside ops or launches: they come
  *                 too slowly
  *     python      the host was in none of these: it ran code between the ops
- *     unknown     nothing is known of the host at that time
+ *     unknown     nothing is known of the host at that time, or the source ended early and
+ *                 no work came after
  *
  * Work is a kernel, copy or memset; the host is all threads of the process together. A
  * piece of work that runs into the next one of its stream is cut there. Busy and idle
@@ -119,7 +120,9 @@ struct gpu_launch {
 struct gpu {
     bool on; /* a device is known: the host is worth looking at */
     bool any_host;
-    bool accounted;  /* something is final: the span's start stays */
+    bool accounted; /* something is final: the span's start stays */
+    /* The source was cut: what ran behind the last work is not known. */
+    bool ends_early;
     int64_t from_ns; /* start of the span; INT64_MAX before any event */
     struct gpu_table *tables[GPU_TABLES];
     uint32_t table_count;

@@ -18,7 +18,7 @@ static bool has(const char *text, const char *const *parts)
     return false;
 }
 
-static uint8_t classify(const char *text)
+uint8_t gpu_name_classify(const char *text)
 {
     static const char *const communication[] = {"nccl", "rccl",        "oneccl",
                                                 "hccl", "mscclKernel", NULL};
@@ -53,13 +53,13 @@ uint8_t gpu_name_use(struct gpu *gpu, const struct texts *texts, uint32_t text)
         uint8_t *uses = realloc(gpu->name_uses, count);
 
         if (uses == NULL)
-            return classify(texts_get(texts, text));
+            return gpu_name_classify(texts_get(texts, text));
         memset(uses + gpu->name_count, 0, count - gpu->name_count);
         gpu->name_uses = uses;
         gpu->name_count = count;
     }
     if (gpu->name_uses[text] == 0)
-        gpu->name_uses[text] = classify(texts_get(texts, text));
+        gpu->name_uses[text] = gpu_name_classify(texts_get(texts, text));
     return gpu->name_uses[text];
 }
 
@@ -188,7 +188,8 @@ void gpu_launch_add(struct gpu *gpu, uint64_t correlation, int64_t start_ns)
         return;
     struct gpu_launch *ways = ways_of(gpu, correlation);
 
-    memmove(ways + 1, ways, (WAYS - 1) * sizeof(*ways));
+    for (uint32_t i = WAYS - 1; i > 0; i--)
+        ways[i] = ways[i - 1];
     ways[0] = (struct gpu_launch){.correlation = correlation, .start_ns = start_ns};
 }
 

@@ -9,6 +9,8 @@
 #define GPU_NAME_COMMUNICATION 64u        /* of a kernel */
 #define GPU_NAME_HOST(use)     ((use)&7u) /* enum gpu_host of a call or op */
 
+/* With GPU_NAME_KNOWN, by the name alone; any thread. */
+uint8_t gpu_name_classify(const char *text);
 uint8_t gpu_name_use(struct gpu *gpu, const struct texts *texts, uint32_t text);
 
 /* The host was in `kind` for that time. */

@@ -116,7 +116,8 @@ static void account_gap(struct gpu *gpu, struct gpu_table *table, int64_t to,
                         const struct gpu_item *next)
 {
     struct gpu_span gap = {.start_ns = table->cursor_ns, .end_ns = to};
-    enum gpu_idle cause = gpu_cause(gpu, &gap, next);
+    enum gpu_idle cause =
+        next == NULL && gpu->ends_early ? GPU_IDLE_UNKNOWN : gpu_cause(gpu, &gap, next);
 
     account(gpu, table,
             offsetof(struct gpu_cell, idle_ns) + (size_t)cause * sizeof(int64_t), &gap);

@@ -135,6 +135,15 @@ void memory_fold(struct memory *memory, const struct event *events, uint32_t mor
 
     if (table == NULL || !make_room(table))
         return;
+    /* Threads deliver in turns and a damaged segment says anything; memory_after() needs
+     * samples that never run back. */
+    if (table->count > 0) {
+        const struct memory_sample *newest =
+            &table->ring[(table->count - 1) % table->capacity];
+
+        if (sample.time_ns < newest->time_ns)
+            sample.time_ns = newest->time_ns;
+    }
     read_more(&sample, events, more);
     if (table->pending_peak > sample.peak) {
         sample.peak = table->pending_peak;

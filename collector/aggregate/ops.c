@@ -203,10 +203,11 @@ void ops_end(struct ops *ops, const struct step *step)
     bool apart = (step->flags & (EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW)) != 0;
     bool ops_whole = (step->flags & EVENT_STEP_OPS) && step->whole;
     bool kernels_whole = (step->flags & EVENT_STEP_KERNELS) && step->whole;
-    enum digest_class class = apart                             ? DIGEST_APART
-                              : step->flags & EVENT_STEP_TAGGED ? DIGEST_TAGGED
-                              : ops_whole || kernels_whole      ? DIGEST_DRAWN
-                                                                : DIGEST_BARE;
+    enum digest_class class = step->flags & EVENT_STEP_WINDOW       ? DIGEST_APART
+                              : step->flags & EVENT_STEP_VALIDATION ? DIGEST_VALIDATION
+                              : step->flags & EVENT_STEP_TAGGED     ? DIGEST_TAGGED
+                              : ops_whole || kernels_whole          ? DIGEST_DRAWN
+                                                                    : DIGEST_BARE;
     int64_t number = apart ? NO_STEP : (int64_t)step->number;
 
     ops_begin(ops, step->start_ns);

@@ -17,9 +17,11 @@ struct process *process_new(const struct process_identity *identity, uint32_t se
     process->history = history;
     process->newest_ns = INT64_MIN;
     process->alive_ns = INT64_MIN;
+    process->step_start_ns = process->phase_start_ns = INT64_MIN;
     process->whole = true;
     process->rss_bytes = (double)NAN;
     process->cpu_share = (double)NAN;
+    process->shared_bytes = process->shared_used_bytes = (double)NAN;
     for (uint32_t i = 0; i < WIRE_SOURCES; i++) {
         process->capabilities[i].cost_ns = (double)NAN;
         process->capabilities[i].events_per_s = (double)NAN;
@@ -58,6 +60,8 @@ void process_free(struct process *process)
     for (uint32_t by = 0; by < GROUPS; by++)
         ops_group_free(process->groups[by]);
     series_free(&process->rss);
+    series_free(&process->asleep.shares);
+    free(process->loaders);
     texts_release(process->texts);
     free(process);
 }

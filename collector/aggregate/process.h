@@ -23,6 +23,7 @@
 #include "wire/segment.h"
 
 #define PROCESS_THREADS 512u
+#define PROCESS_REASON  160u /* bytes of a sentence */
 
 struct process_range { /* an open one */
     int64_t start_ns;
@@ -96,9 +97,30 @@ enum process_load {
     PROCESS_LOAD_DELAY,  /* share of the time that its first thread waited for a core */
     PROCESS_LOAD_FAULTS, /* pages a second that the kernel made anew */
     PROCESS_LOAD_SYSTEM, /* of one core: in the kernel */
+    PROCESS_LOAD_RUN,    /* share of the time that its first thread had a core */
+    PROCESS_LOAD_OWN, /* bytes of the resident that no file gives back and nobody shares */
     PROCESS_LOADS,
 };
 _Static_assert(PROCESS_LOADS <= SERIES_CHANNELS, "a series holds them");
+
+#define PROCESS_LOADERS       16u  /* workers of one trainer */
+#define PROCESS_LOADER_POINTS 128u /* newest samples: twice the usual window */
+
+struct process_loader_point {
+    int64_t time_ns; /* it tells of the second before */
+    float cpu;       /* of one core */
+    float delay;     /* share of the time without a core; NaN unknown */
+};
+
+/* A loader's worker without a segment, sampled once a second. */
+struct process_loader {
+    uint32_t pid; /* 0: the place is free */
+    bool known;   /* the counters are those of `seen_ns` */
+    uint64_t ticks, delay_ns;
+    int64_t seen_ns;
+    uint64_t count; /* of samples since the start */
+    struct process_loader_point points[PROCESS_LOADER_POINTS];
+};
 
 /* How a kernel is launched, as events say; by name. */
 struct process_kernel {
@@ -112,15 +134,31 @@ struct process_kernel {
     double occupancy_sum; /* per cent times ns */
 };
 
+/* Where in the kernel a thread slept (/proc/PID/wchan), and how often it was seen there. */
+#define PROCESS_PLACES 4u
+struct process_place {
+    char name[32]; /* [a-z0-9_]; "" the kernel does not say */
+    uint64_t count;
+};
+
+/* The training thread off the CPU with no op open, in steps whose ops are recorded. Each
+ * look adds 1 to the phase in which it was found so (EVENT_PHASES: in none that is known),
+ * and 0 to the others: means are shares of the steps' time. */
+struct process_asleep {
+    struct series shares;
+    struct process_place places[EVENT_PHASES + 1][PROCESS_PLACES];
+};
+_Static_assert(EVENT_PHASES + 1 <= SERIES_CHANNELS, "a series holds them");
+
 struct process {
     struct process *next; /* of its session, in the order they came */
     uint32_t serial;      /* unique in the store */
     struct process_identity identity;
     enum process_state state;
-    char reason[160];  /* of crashed and lost */
-    int64_t start_ns;  /* of its segment */
-    int64_t newest_ns; /* newest event's end; INT64_MIN before one */
-    int64_t alive_ns;  /* newest sign of life: event, heartbeat, lock held */
+    char reason[PROCESS_REASON]; /* of crashed and lost */
+    int64_t start_ns;            /* of its segment */
+    int64_t newest_ns;           /* newest event's end; INT64_MIN before one */
+    int64_t alive_ns;            /* newest sign of life: event, heartbeat, lock held */
     uint32_t exit_code;
     bool said_goodbye;   /* exit handlers ran */
     bool unread;         /* dead, and its events are not folded yet */
@@ -132,7 +170,9 @@ struct process {
     uint64_t told_steps; /* as the segment's header counts them */
     enum wire_level level;
     uint32_t recording; /* EVENT_STEP_* of the running step */
-    bool whole;         /* nothing of the running step was lost so far */
+    uint32_t phase;     /* enum event_phase + 1 of the training thread; 0 none known */
+    int64_t step_start_ns, phase_start_ns; /* of those that run; INT64_MIN unknown */
+    bool whole; /* nothing of the running step was lost so far */
 
     struct history *history; /* the store's; borrowed */
     struct texts *texts;     /* own reference */
@@ -150,6 +190,9 @@ struct process {
     struct ops_group *groups[GROUPS]; /* of a file; NULL where not asked for */
     struct series rss;                /* by enum process_load */
     double rss_bytes, cpu_share;      /* NaN unknown */
+    struct process_asleep asleep;
+    double shared_bytes, shared_used_bytes; /* of its /dev/shm, by all; NaN unknown */
+    struct process_loader *loaders; /* [PROCESS_LOADERS]; NULL before the first */
     struct process_fact facts[WIRE_FACTS];
     uint32_t fact_count;
     struct process_capability capabilities[WIRE_SOURCES];

@@ -16,6 +16,7 @@
 #define STATE_HOST_POINTS 3600u /* an hour */
 #define STATE_CORES       512u
 #define STATE_WATCHES     64u
+#define STATE_COMMANDS    32u
 #define STATE_PROCESSES   1024u /* per session */
 
 /* Note of `trainglass run` about its command (wire/segment.h). */
@@ -64,6 +65,14 @@ struct watch_state {
     uint32_t segments;
 };
 
+/* A command of `trainglass run` that runs (wire/run_note.h). */
+struct command_state {
+    char session[WIRE_TEXT];
+    char command[200];
+    uint32_t pid;
+    int64_t realtime_ns; /* of its start */
+};
+
 struct store {
     pthread_rwlock_t lock; /* writer: the collector's thread */
     _Atomic uint64_t rev;  /* relaxed: a hint to look again */
@@ -78,6 +87,8 @@ struct store {
     struct hardware hardware; /* the machine's GPUs */
     struct watch_state watches[STATE_WATCHES];
     uint32_t watch_count;
+    struct command_state commands[STATE_COMMANDS];
+    uint32_t command_count;
 };
 
 /* The session with this id, made when there is none; the oldest without a running
@@ -92,8 +103,8 @@ struct process *state_process(struct store *store, struct session *session,
 struct process *state_find(struct store *store, uint32_t serial,
                            struct session **session);
 
-/* The session that is shown when nobody chose: the newest with a step, else the newest;
- * NULL when there is none. */
+/* The session that is shown when nobody chose: with a step before without one, then one
+ * that runs, then the newest; NULL when there is none. */
 struct session *state_newest(const struct store *store);
 
 /* Drops a session and all that is known of it. */

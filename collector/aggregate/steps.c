@@ -97,6 +97,20 @@ void steps_fold_samples(struct steps *steps, const struct event *event)
     steps->samples_pending = (float)event->value;
 }
 
+void steps_fold_waited(struct steps *steps, const struct event *event)
+{
+    int64_t ns = event->value < SUM_MAX_NS ? (int64_t)event->value : SUM_MAX_NS;
+
+    if (steps->wait_count == STEPS_WAITS) {
+        struct step_wait *last = &steps->waits[STEPS_WAITS - 1];
+
+        last->ns = sum_ns(last->ns, ns);
+        return;
+    }
+    steps->waits[steps->wait_count++] =
+        (struct step_wait){.time_ns = (int64_t)event->time, .ns = ns};
+}
+
 void steps_fold_mark(struct steps *steps, const struct event *event)
 {
     uint8_t kind = EVENT_FLAGS(event->meta);
@@ -234,6 +248,24 @@ static float collections_ns(const struct steps *steps, int64_t start, int64_t en
     return (float)sum;
 }
 
+/* Waits of fetches that ended in the step; those of later ones stay. */
+static float take_waits(struct steps *steps, int64_t start, int64_t end)
+{
+    int64_t sum = -1;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < steps->wait_count; i++) {
+        struct step_wait wait = steps->waits[i];
+
+        if (wait.time_ns >= end)
+            steps->waits[kept++] = wait;
+        else if (wait.time_ns >= start)
+            sum = sum_ns(sum < 0 ? 0 : sum, wait.ns);
+    }
+    steps->wait_count = kept;
+    return sum < 0 ? NAN : (float)sum;
+}
+
 const struct step *steps_fold(struct steps *steps, const struct event *event,
                               bool whole)
 {
@@ -250,6 +282,7 @@ const struct step *steps_fold(struct steps *steps, const struct event *event,
 
     take_phases(steps, &step);
     step.gc_ns = collections_ns(steps, step.start_ns, end);
+    step.waited_ns = take_waits(steps, step.start_ns, end);
     steps->samples_pending = NAN;
     if (!make_room(steps))
         return NULL;

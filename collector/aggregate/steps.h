@@ -17,6 +17,7 @@
 #define STEPS_PENDING                                                                  \
     256u /* stretches of phases in one step; later ones count in                       \
             the last */
+#define STEPS_WAITS   16u /* of fetches whose step did not end yet; as above */
 #define STEPS_MARKERS 1024u
 #define STEPS_EPOCHS  1024u
 
@@ -25,11 +26,12 @@ struct step {
     float phase_ns[EVENT_PHASES]; /* meaningful where `known` has the phase's bit */
     float gc_ns;                  /* garbage collections inside */
     float samples;                /* NaN unknown */
-    uint64_t number : 48;         /* meaningless for validation */
+    float waited_ns; /* of data: no worker's batch was there; NaN unknown */
+    uint8_t flags;   /* EVENT_STEP_* */
+    uint8_t known;   /* bit 1 << phase */
+    bool whole;      /* false: events of it were lost, so its ops are not complete */
+    uint64_t number : 48; /* meaningless for validation */
     uint64_t epoch : 16;
-    uint8_t flags; /* EVENT_STEP_* */
-    uint8_t known; /* bit 1 << phase */
-    bool whole;    /* false: events of it were lost, so its ops are not complete */
 };
 
 struct step_mark {
@@ -63,12 +65,18 @@ struct phase_stretch {
     uint8_t phase;
 };
 
+struct step_wait {
+    int64_t time_ns, ns; /* a fetch ended, and had waited for so long */
+};
+
 struct steps {
     struct step *ring; /* [capacity], grows to STEPS_MAX */
     uint32_t capacity;
     uint64_t count; /* since the start, training and validation */
     struct phase_stretch pending[STEPS_PENDING];
     uint32_t pending_count;
+    struct step_wait waits[STEPS_WAITS];
+    uint32_t wait_count;
     float samples_pending;
     struct step_mark *marks; /* ring of STEPS_MARKERS; NULL before the first */
     uint64_t mark_count;
@@ -86,6 +94,7 @@ void steps_free(struct steps *steps);
 
 void steps_fold_phase(struct steps *steps, const struct event *event);
 void steps_fold_samples(struct steps *steps, const struct event *event);
+void steps_fold_waited(struct steps *steps, const struct event *event);
 void steps_fold_mark(struct steps *steps, const struct event *event);
 
 /* The step that the event tells of, in the ring; NULL when out of memory. */

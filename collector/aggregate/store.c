@@ -171,7 +171,8 @@ static bool has_step(const struct session *session)
     return false;
 }
 
-/* Runs before trace files: the window of a running job is newer than the job. */
+/* Runs before trace files: the window of a running job is newer than the job. Jobs that
+ * run before those that are over: one may have come and gone beside it. */
 static bool is_before(const struct session *session, const struct session *other)
 {
     bool steps = has_step(session), others = has_step(other);
@@ -180,6 +181,8 @@ static bool is_before(const struct session *session, const struct session *other
         return steps;
     if (session->from_file != other->from_file)
         return other->from_file;
+    if (runs(session) != runs(other))
+        return runs(session);
     return session->zero_realtime_ns >= other->zero_realtime_ns;
 }
 

@@ -13,9 +13,10 @@
 #define STEPS_NEEDED_OF_FILE 1u
 
 /* In the order in which they are documented. */
-static const struct rule *const tables[] = {rules_data,   rules_steps,    rules_rhythm,
-                                            rules_ops,    rules_host,     rules_gpu,
-                                            rules_device, rules_hardware, rules_memory};
+static const struct rule *const tables[] = {
+    rules_data,  rules_steps, rules_rhythm, rules_run,     rules_ops,      rules_host,
+    rules_calls, rules_gpu,   rules_device, rules_kernels, rules_hardware, rules_memory,
+    rules_room,  rules_torch, rules_ranks,  rules_watch,   rules_asleep};
 
 #define TABLES (sizeof(tables) / sizeof(tables[0]))
 
@@ -36,6 +37,22 @@ const struct finding_rule *findings_rule(uint32_t index)
     const struct rule *rule = index < RULES_MAX ? rule_at(index) : NULL;
 
     return rule == NULL ? NULL : &rule->told;
+}
+
+const struct finding_rule *findings_rule_of(const char *id)
+{
+    const struct finding_rule *rule;
+
+    for (uint32_t i = 0; (rule = findings_rule(i)) != NULL; i++) {
+        size_t length = strlen(rule->id);
+
+        if (strncmp(id, rule->id, length) != 0)
+            continue;
+        if (id[length] == '\0' || (id[length] == '-' && strlen(id) == length + 9 &&
+                                   strspn(id + length + 1, "0123456789abcdef") == 8))
+            return rule;
+    }
+    return NULL;
 }
 
 /* Written once, before threads; NaN: the table's. */

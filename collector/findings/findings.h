@@ -131,6 +131,10 @@ struct finding_rule {
 /* The tables' rows: a pointer for each, then NULL. */
 const struct finding_rule *findings_rule(uint32_t index);
 
+/* The rule of a finding's id: its own, or followed by - and 8 hex digits of a subject.
+ * NULL: no rule has findings of that id. */
+const struct finding_rule *findings_rule_of(const char *id);
+
 /* Thresholds in the table's order; NaN keeps the table's own. */
 struct findings_settings {
     double thresholds[RULES_MAX];

@@ -126,6 +126,11 @@ double rule_error_of_step(const struct rule_context *context)
     return context->train->mean_ns * context->train->error_pct / 100;
 }
 
+bool rule_run_has_less(double run_part, double run_rest, double part, double rest)
+{
+    return run_rest > 0 && run_part / run_rest < part / rest;
+}
+
 double rule_error_of_recorded(const struct rule_context *context, double ns,
                               uint64_t recorded)
 {
@@ -188,6 +193,15 @@ void rule_evidence_text(struct rule_context *context, struct finding *finding,
         return;
     finding->evidence[finding->evidence_count++] = (struct finding_evidence){
         .key = key, .text = arena_text(&context->findings->arena, text)};
+}
+
+void rule_advise_in(const struct rule_context *context, struct finding *finding,
+                    const char *torch, const char *native)
+{
+    const char *advice = context->summary->native ? native : torch;
+
+    if (advice != NULL)
+        rule_advise(finding, advice);
 }
 
 void rule_advise(struct finding *finding, const char *advice)

@@ -30,8 +30,10 @@ struct rule {
     rule_function *find;
 };
 
-extern const struct rule rules_data[], rules_device[], rules_gpu[], rules_hardware[],
-    rules_host[], rules_memory[], rules_ops[], rules_rhythm[], rules_steps[];
+extern const struct rule rules_asleep[], rules_calls[], rules_data[], rules_device[],
+    rules_gpu[], rules_hardware[], rules_host[], rules_kernels[], rules_memory[],
+    rules_ops[], rules_ranks[], rules_rhythm[], rules_room[], rules_run[],
+    rules_steps[], rules_torch[], rules_watch[];
 
 /* The owners' order: first what is explained best, last what is only seen to vary.
  * Between them there is room. */
@@ -51,6 +53,26 @@ const char *rule_text(const struct rule_context *context, const char *key); /* "
 /* Cores that the job may use: those of its affinity, else of the machine, and no more than
  * the container's quota; NaN unknown. */
 double rule_cores(const struct rule_context *context);
+
+/* The device that works most per step; NULL where none is what the steps wait for. */
+const struct gpu_device *rule_busiest(const struct rule_context *context);
+
+/* Share of a step for which the device works, at most 1. */
+double rule_busy_share(const struct rule_context *context,
+                       const struct gpu_device *device);
+
+/* The device that waits longest for causes of these bits (1 << enum gpu_idle), and how
+ * long; NULL and 0 without one. */
+const struct gpu_device *rule_waits_for(const struct rule_context *context,
+                                        uint32_t causes, double *ns);
+
+/* What a finding about kernels of one family has in common: half of them can be saved, as
+ * far as the step waits for the device, which may be NULL. */
+struct finding *rule_add_family(struct rule_context *context, enum kernel_family family,
+                                const struct gpu_device *device);
+
+/* How much of the wait for data loading faster would end, ns per step. */
+double rule_loading_ns(const struct rule_context *context);
 
 /* The period in the steps is that of loader workers: each brings its batches at once,
  * and then all wait. */
@@ -81,6 +103,10 @@ double rule_error_of_step(const struct rule_context *context);
 double rule_error_of_recorded(const struct rule_context *context, double ns,
                               uint64_t recorded);
 
+/* Is `run_part` less of the run's `run_rest` than `part` is of the window's `rest`? What
+ * comes once in an epoch is. False where the run is not known. */
+bool rule_run_has_less(double run_part, double run_rest, double part, double rest);
+
 /* What counts against the threshold: to appear, a price that scatters must cost it at the
  * lower end of its interval; to stay, the price itself is enough. `error_ns` may be NaN. */
 double rule_least(const struct rule_context *context, double ns, double error_ns);
@@ -102,6 +128,10 @@ void rule_evidence(struct rule_context *context, struct finding *finding,
 void rule_evidence_text(struct rule_context *context, struct finding *finding,
                         const char *key, const char *text);
 void rule_advise(struct finding *finding, const char *advice);
+
+/* In torch's words, or for a job without Python in those of its own loop; NULL: none. */
+void rule_advise_in(const struct rule_context *context, struct finding *finding,
+                    const char *torch, const char *native);
 
 /* ns as people read it: "631 us", "14.3 ms", "1.32 s". */
 const char *rule_ms(struct rule_context *context, double ns);

@@ -16,10 +16,26 @@ static bool waits_for_storage(const struct rule_context *context)
     return load->workers > 0 && load->worker_cpu_share < STORAGE_BOUND;
 }
 
-/* What a batch that is ready costs the trainer: it is told of, mapped and wrapped anew, and
- * no worker makes that less. Two tensors took 1.5 to 2.5 ms of CPU time on cores with a
- * load of ten each; of the least of that a quarter, so that a guess acquits no loader. */
-#define READY_NS 400000.0
+/* What it takes to take a batch over from a worker, ready or not: each tensor's memory is
+ * asked for in a talk of several turns between the processes, opened and mapped. No worker
+ * makes that less; the thread that pins memory does it beside the training. A job with
+ * workers tells itself how long it waited for them (EVENT_WAITED). Of a job without any it
+ * is a guess: 2.0 ms for two tensors of a kB or a MB, 6.8 ms for eight, of it half CPU time
+ * (medians; torch 2.6 on a virtual core of 2.5 GHz). Other machines are faster than that
+ * rather than slower. */
+#define TENSOR_NS     1000000.0
+#define TENSORS_USUAL 2.0 /* inputs and targets */
+#define TENSOR_LEAST  0.2 /* of it, on the fastest machine */
+#define TENSOR_MOST   1.5
+
+static double taking_over_ns(const struct rule_context *context)
+{
+    double tensors = rule_number(context, FACT_DATALOADER_TENSORS);
+
+    if (rule_number(context, FACT_DEVICE_COUNT) > 0)
+        return 0; /* as advised, they are pinned */
+    return TENSOR_NS * (isnan(tensors) ? TENSORS_USUAL : fmin(tensors, 100));
+}
 
 /* How many workers the machine has cores for, beside the trainer; those that wait for
  * their storage share one. */
@@ -38,12 +54,19 @@ static void advise_data(struct rule_context *context, struct finding *finding,
 {
     double collate = rule_number(context, FACT_DATALOADER_COLLATE_SHARE);
 
-    if (isnan(workers))
+    if (context->summary->native)
         rule_advise(finding,
-                    rule_print(context,
-                               "Prepare the next batch while this one trains: a loader "
-                               "with worker processes, `num_workers=%.0f`",
-                               wanted));
+                    "Fill the next batch in a thread of its own while this one trains: "
+                    "two buffers in turns, `trainglass_phase_begin(TRAINGLASS_DATA)` "
+                    "around the wait for it");
+    else if (isnan(workers))
+        rule_advise(
+            finding,
+            rule_print(context,
+                       "Prepare the next batch while this one trains: a loader "
+                       "with worker processes, or with more of them than it has, "
+                       "such as `num_workers=%.0f`",
+                       wanted));
     else if (workers < 1)
         rule_advise(finding,
                     rule_print(context,
@@ -101,6 +124,7 @@ static double most_to_win(const struct rule_context *context, double price)
 struct loading {
     double waited; /* in all; `data` is the part that loading faster would end */
     double data, compute, now, wanted, left, price; /* times in ns per step */
+    double guess; /* in `data`: what is taken over; 0 where the job tells itself */
 };
 
 /* A worker that others keep from its core loads no batch meanwhile; where nobody sees the
@@ -183,6 +207,30 @@ static double told_apart_ns(const struct rule_context *context)
            slow_worker_ns(context);
 }
 
+/* What faster workers would end: the wait until a batch was there. Where nobody tells of it
+ * no more than the trainer sleeps, for to take a batch over needs a core too. */
+static double waits_for_workers(const struct rule_context *context, double waited)
+{
+    double told = context->train->waited_ns - told_apart_ns(context);
+    double asleep = context->summary->load.asleep_share * context->train->mean_ns;
+
+    if (isnan(told))
+        told = fmin(waited - TENSOR_LEAST * taking_over_ns(context),
+                    isnan(asleep) ? (double)INFINITY : asleep);
+    return fmin(told, waited) - kept_from_cores(context);
+}
+
+/* A job that only evaluates does not describe its loader, but tells of its waits. */
+static double workers_now(const struct rule_context *context)
+{
+    double workers = rule_number(context, FACT_DATALOADER_WORKERS);
+    bool told = !isnan(context->train->waited_ns);
+
+    return !isnan(workers) ? workers
+           : told          ? fmax(context->summary->load.workers, 1)
+                           : 0;
+}
+
 static struct loading look_at(const struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
@@ -190,12 +238,17 @@ static struct loading look_at(const struct rule_context *context)
     double possible = workers_possible(context);
     struct loading loading = {.waited = train->phase_ns[EVENT_PHASE_DATA] -
                                         told_apart_ns(context),
-                              .now = isnan(workers) ? 0 : workers};
+                              .now = workers_now(context)};
 
-    loading.data = loading.waited;
-    if (loading.now >= 1)
-        loading.data -= READY_NS + kept_from_cores(context);
+    /* Also what no worker loads yet will cost its way between processes. */
+    if (workers < 1)
+        loading.guess = taking_over_ns(context) *
+                        (context->summary->head.from_file ? TENSOR_LEAST : 1);
+    loading.data = loading.now >= 1 ? waits_for_workers(context, loading.waited)
+                                    : loading.waited - loading.guess;
     loading.compute = train->mean_ns - loading.data;
+    if (context->summary->native)
+        possible = 1; /* a thread beside the trainer's */
     loading.wanted = loading.now < 1 ? (possible < 4 ? possible : 4) : 2 * loading.now;
     loading.wanted = loading.wanted > possible ? possible : loading.wanted;
     loading.wanted = loading.wanted < loading.now ? loading.now : loading.wanted;
@@ -206,11 +259,22 @@ static struct loading look_at(const struct rule_context *context)
     return loading;
 }
 
-/* "12 ms waiting - 400 us for ready batches" where that is not all of it. */
+double rule_loading_ns(const struct rule_context *context)
+{
+    double ns = look_at(context).data;
+
+    return ns > 0 ? ns : 0;
+}
+
+/* "12 ms waiting - 2 ms that no loader saves" where that is not all of it. */
 static const char *wait_of(struct rule_context *context, const struct loading *loading)
 {
     double rest = loading->waited - loading->data;
 
+    if (loading->guess > 0)
+        return rule_print(context, "%s loading - about %s to take a batch over",
+                          rule_ms(context, loading->waited),
+                          rule_ms(context, loading->guess));
     return rest > 0
                ? rule_print(context, "%s waiting - %s that no loader saves",
                             rule_ms(context, loading->waited), rule_ms(context, rest))
@@ -226,6 +290,9 @@ static const char *formula_of(struct rule_context *context,
                                         rule_ms(context, price))
                            : rule_print(context, " = %s", rule_ms(context, price));
 
+    if (context->summary->native)
+        return rule_print(context, "%s - %s left with a thread that loads ahead%s",
+                          wait, rule_ms(context, loading->left), most);
     if (loading->wanted > loading->now)
         return rule_print(context, "%s - %s left with %.0f workers%s", wait,
                           rule_ms(context, loading->left), loading->wanted, most);
@@ -248,11 +315,16 @@ static void describe(struct rule_context *context, struct finding *finding,
                    : workers < 1  ? ", loaded by the trainer itself (num_workers=0)"
                                   : rule_print(context, ", with %.0f workers", workers),
                    waits_for_storage(context) ? " that wait for their storage" : "");
-    finding->wrong_if = "The wait is for a disk or a network that more workers do not "
-                        "make faster, or the cores are taken by something else.";
+    finding->wrong_if =
+        context->summary->native
+            ? "The next batch depends on the update before it, or no core is free."
+            : "The wait is for a disk or a network that more workers do not make "
+              "faster, or the cores are taken by something else.";
     rule_evidence(context, finding, "data_ms", loading->waited / NS_PER_MS);
     rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
     rule_evidence(context, finding, "share_pct", 100 * loading->waited / step);
+    rule_evidence(context, finding, "no_batch_ready_ms",
+                  context->train->waited_ns / NS_PER_MS);
     rule_evidence(context, finding, "workers", workers);
     rule_evidence(context, finding, "worker_cpu_pct",
                   100 * context->summary->load.worker_cpu_share);
@@ -272,7 +344,9 @@ static void find_loading(struct rule_context *context)
     struct loading loading = look_at(context);
     bool whole = loading.wanted > loading.now;
     double price = most_to_win(context, loading.price);
-    double error = rule_error_of_phase(context, EVENT_PHASE_DATA);
+    double error = loading.now >= 1 && !isnan(context->train->waited_ns)
+                       ? context->train->waited_error_ns
+                       : rule_error_of_phase(context, EVENT_PHASE_DATA);
     double least = context->summary->head.from_file
                        ? price
                        : rule_least(context, price, whole ? error : error / 2);
@@ -287,6 +361,9 @@ static void find_loading(struct rule_context *context)
         rule_price(context, finding, price, error);
     else
         rule_price_half(context, finding, loading.data, error);
+    if (loading.guess > 0)
+        rule_price_between(finding, price - (TENSOR_MOST - 1) * loading.guess,
+                           price + (1 - TENSOR_LEAST) * loading.guess);
     rule_claim(finding, PART_DATA, CLAIM_WAIT, price);
     finding->formula = formula_of(context, &loading, price);
     describe(context, finding, &loading);
@@ -294,11 +371,11 @@ static void find_loading(struct rule_context *context)
 
 const struct rule rules_data[] = {
     {{.id = "data-loading",
-      .reads =
-          "phase data; dataloader.*, cpu.count, its quota; CPU time of workers; idle "
-          "devices",
-      .formula = "data - ready batches - cores that others took - max(0, loading / "
-                 "workers - compute), at most idle for data",
+      .reads = "phase data, of it without a ready batch; dataloader.*, cpu.count, its "
+               "quota; "
+               "CPU time of workers; idle devices",
+      .formula = "data - taking batches over - cores that others took - max(0, loading "
+                 "/ workers - compute), at most idle for data",
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,

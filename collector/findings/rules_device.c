@@ -1,42 +1,9 @@
 /* Rules over the device's own work: what a fix would make less of, or hide. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "findings/rules.h"
-
-/* Below this busy share the host is what a step waits for: less work gains nothing. */
-#define BUSY_NEEDED 0.5
-
-/* The device that works most per step; NULL without one that is the bottleneck. */
-static const struct gpu_device *busiest(const struct rule_context *context)
-{
-    const struct gpu_answer *gpu = &context->summary->gpu;
-    const struct gpu_device *most = NULL;
-    double work = 0;
-
-    for (uint32_t i = 0; i < gpu->device_count; i++) {
-        double own = 0;
-
-        for (uint32_t use = 0; use < GPU_USES; use++)
-            own += gpu->devices[i].use_ns[use];
-        if (own > work) {
-            work = own;
-            most = &gpu->devices[i];
-        }
-    }
-    return work / context->train->mean_ns >= BUSY_NEEDED ? most : NULL;
-}
-
-static double busy_share(const struct rule_context *context,
-                         const struct gpu_device *device)
-{
-    double own = 0;
-
-    for (uint32_t use = 0; use < GPU_USES; use++)
-        own += device->use_ns[use];
-    own /= context->train->mean_ns;
-    return own < 1 ? own : 1;
-}
 
 /* Some generations: tensor cores from Volta on, bfloat16 and TF32 from Ampere on. */
 static bool is_one_of(const char *name, const char *const *names)
@@ -65,47 +32,14 @@ static bool has_bfloat16(const char *name)
     return has_tensor_cores(name) && !is_one_of(name, older);
 }
 
-/* What a finding about kernels of one family has in common: half of them can be saved,
- * as far as the step waits for the device. */
-static struct finding *add_family(struct rule_context *context,
-                                  enum kernel_family family,
-                                  const struct gpu_device *device)
-{
-    const struct ops_answer *cuda = &context->summary->cuda;
-    double time = device == NULL ? 0 : cuda->family_ns[family];
-    double counts = device == NULL ? 0 : time * busy_share(context, device);
-
-    if (!(counts / 2 / context->train->mean_ns >= context->threshold))
-        return NULL;
-    struct finding *finding = rule_add(context, NULL, "forward");
-
-    if (finding == NULL)
-        return NULL;
-    rule_price_half(context, finding, counts,
-                    rule_error_of_recorded(context, counts, cuda->head.recorded_steps));
-    rule_claim_model(context, finding, CLAIM_WORK, counts / 2);
-    finding->formula = rule_print(
-        context, "%s of such kernels * %.0f %% busy / 2 = %s", rule_ms(context, time),
-        100 * busy_share(context, device), rule_ms(context, counts / 2));
-    rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence_text(context, finding, "name", device->name);
-    rule_evidence(context, finding, "kernels_ms", time / NS_PER_MS);
-    rule_evidence(context, finding, "kernels_per_step", cuda->family_count[family]);
-    for (uint32_t i = 0; i < cuda->row_count && finding->op_count < FINDING_OPS; i++)
-        if (kernel_family(cuda->rows[i].name) == family)
-            finding->ops[finding->op_count++] =
-                arena_text(&context->findings->arena, cuda->rows[i].name);
-    return finding;
-}
-
 static void find_float32(struct rule_context *context)
 {
-    const struct gpu_device *device = busiest(context);
+    const struct gpu_device *device = rule_busiest(context);
 
     if (device == NULL || !has_tensor_cores(device->name) ||
         rule_text(context, FACT_AMP_DTYPE)[0] != '\0')
         return;
-    struct finding *finding = add_family(context, KERNEL_FLOAT32, device);
+    struct finding *finding = rule_add_family(context, KERNEL_FLOAT32, device);
 
     if (finding == NULL)
         return;
@@ -131,12 +65,30 @@ static void find_float32(struct rule_context *context)
     rule_advise(finding, "Dimensions that are multiples of 8: tensor cores need them");
 }
 
+static void find_unaligned(struct rule_context *context)
+{
+    struct finding *finding =
+        rule_add_family(context, KERNEL_UNALIGNED, rule_busiest(context));
+
+    if (finding == NULL)
+        return;
+    finding->title = "Matrix products have odd dimensions: tensor cores load in bits";
+    finding->sentence = rule_print(
+        context,
+        "%s of a step are products that read one or two numbers at once, for "
+        "their rows do not begin at multiples of 16 bytes",
+        rule_ms(context, context->summary->cuda.family_ns[KERNEL_UNALIGNED]));
+    finding->wrong_if = "The products are so small that padding adds as much work.";
+    rule_advise(finding, "Sizes that are multiples of 8 (of 64 where they are large): "
+                         "vocabulary, classes, features, channels; pad what is not");
+}
+
 static void find_elementwise(struct rule_context *context)
 {
     struct finding *finding =
         rule_number(context, FACT_COMPILE_USED) > 0
             ? NULL
-            : add_family(context, KERNEL_ELEMENTWISE, busiest(context));
+            : rule_add_family(context, KERNEL_ELEMENTWISE, rule_busiest(context));
 
     if (finding == NULL)
         return;
@@ -155,12 +107,75 @@ static void find_elementwise(struct rule_context *context)
                          "`fused=True` in the optimizer, `inplace=True` activations");
 }
 
+/* A grid of fewer blocks than the device has multiprocessors leaves some without work. */
+static bool is_small(const struct op_row *row, double multiprocessors)
+{
+    const uint32_t *grid = row->launch.grid;
+    double blocks = (double)grid[0] * grid[1] * grid[2];
+
+    return row->launch.known && blocks > 0 && blocks < multiprocessors &&
+           row->per_step_ns > 0;
+}
+
+static void find_small_grids(struct rule_context *context)
+{
+    const struct ops_answer *cuda = &context->summary->cuda;
+    const struct gpu_device *device = rule_busiest(context);
+    double places = strtod(rule_text(context, FACT_DEVICE_MULTIPROCESSOR), NULL);
+    double unused = 0, time = 0;
+
+    /* Of a kernel on n of N multiprocessors, (N - n) / N of the device idles. */
+    for (uint32_t i = 0; device != NULL && i < cuda->row_count; i++) {
+        const struct op_row *row = &cuda->rows[i];
+
+        if (!is_small(row, places))
+            continue;
+        double blocks =
+            (double)row->launch.grid[0] * row->launch.grid[1] * row->launch.grid[2];
+
+        time += row->per_step_ns;
+        unused += row->per_step_ns * (1 - blocks / places);
+    }
+    double counts = device == NULL ? 0 : unused * rule_busy_share(context, device);
+
+    if (!(counts / 2 / context->train->mean_ns >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, NULL, "forward");
+
+    if (finding == NULL)
+        return;
+    rule_price_half(context, finding, counts,
+                    rule_error_of_recorded(context, counts, cuda->head.recorded_steps));
+    rule_claim_model(context, finding, CLAIM_WORK, counts / 2);
+    finding->title = "Kernels are too small to fill the device";
+    finding->formula = rule_print(
+        context, "%s of the device unused beside such kernels * %.0f %% busy / 2 = %s",
+        rule_ms(context, unused), 100 * rule_busy_share(context, device),
+        rule_ms(context, counts / 2));
+    finding->sentence =
+        rule_print(context,
+                   "For %s of a step kernels have fewer blocks than %s has "
+                   "multiprocessors, %.0f",
+                   rule_ms(context, time), device->device, places);
+    finding->wrong_if = "The model is as small as that: then a smaller device does.";
+    rule_evidence_text(context, finding, "device", device->device);
+    rule_evidence(context, finding, "multiprocessors", places);
+    rule_evidence(context, finding, "kernels_ms", time / NS_PER_MS);
+    rule_advise(finding, "A larger batch: the same kernels then have more blocks");
+    rule_advise(finding, "Products of many small matrices as one: `torch.bmm`, "
+                         "`nn.MultiheadAttention`, `torch.func.vmap`");
+    for (uint32_t i = 0; i < cuda->row_count && finding->op_count < FINDING_OPS; i++)
+        if (is_small(&cuda->rows[i], places))
+            finding->ops[finding->op_count++] =
+                arena_text(&context->findings->arena, cuda->rows[i].name);
+}
+
 static void find_layout(struct rule_context *context)
 {
-    const struct gpu_device *device = busiest(context);
+    const struct gpu_device *device = rule_busiest(context);
     const struct ops_answer *cuda = &context->summary->cuda;
     double time = device == NULL ? 0 : cuda->family_ns[KERNEL_LAYOUT];
-    double price = device == NULL ? 0 : time * busy_share(context, device);
+    double price = device == NULL ? 0 : time * rule_busy_share(context, device);
 
     if (!(price / context->train->mean_ns >= context->threshold))
         return;
@@ -174,7 +189,7 @@ static void find_layout(struct rule_context *context)
     finding->title = "Images are turned from NCHW to NHWC and back in each step";
     finding->formula = rule_print(
         context, "%s of such kernels * %.0f %% busy = %s", rule_ms(context, time),
-        100 * busy_share(context, device), rule_ms(context, price));
+        100 * rule_busy_share(context, device), rule_ms(context, price));
     finding->sentence =
         rule_print(context, "%.0f kernels take %s of a step to change the layout",
                    cuda->family_count[KERNEL_LAYOUT], rule_ms(context, time));
@@ -256,6 +271,28 @@ static void find_copies(struct rule_context *context)
     "estimate"
 
 const struct rule rules_device[] = {
+    {{.id = "unaligned-products",
+      .reads = "kernels by name",
+      .formula = "products that read one or two numbers at once * busy share / 2",
+      .threshold = 0.05,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .sampled = true,
+      .source = HALF_SAVED,
+      .owner = OWNER_WORK + 5},
+     find_unaligned},
+    {{.id = "small-grids",
+      .reads = "kernels with their grids; device.multiprocessor",
+      .formula = "kernels * (1 - blocks / multiprocessors) * busy share / 2",
+      .threshold = 0.05,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .sampled = true,
+      .source = HALF_SAVED,
+      .owner = OWNER_WORK + 6},
+     find_small_grids},
     {{.id = "float32-products",
       .reads = "kernels by name; amp.dtype; the device's name",
       .formula = "float32 products * busy share / 2",

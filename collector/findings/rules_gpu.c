@@ -9,6 +9,7 @@ struct idle_rule {
     enum claim_kind kind;
     const char *title, *because, *wrong_if;
     const char *advice[3];
+    const char *named[2]; /* findings that name a part of it, asked before */
 };
 
 /* The device that idles longest for it; NULL when none does. */
@@ -24,18 +25,32 @@ static const struct gpu_device *worst_device(const struct gpu_answer *gpu,
     return worst;
 }
 
-static void find_idle(struct rule_context *context, const struct idle_rule *rule)
+/* What findings that stand already say of the same wait, and why it is. */
+static double named_ns(const struct rule_context *context, const struct idle_rule *rule)
+{
+    const struct findings *findings = context->findings;
+    double ns = 0;
+
+    for (uint32_t i = 0; i < findings->count; i++)
+        for (uint32_t j = 0; j < 2 && rule->named[j] != NULL; j++)
+            if (strcmp(findings->list[i].id, rule->named[j]) == 0)
+                ns += findings->list[i].ns_per_step;
+    return ns;
+}
+
+static struct finding *find_idle(struct rule_context *context,
+                                 const struct idle_rule *rule)
 {
     const struct gpu_device *device = worst_device(&context->summary->gpu, rule->cause);
-    double step = context->train->mean_ns;
-    double price = device == NULL ? 0 : device->idle_ns[rule->cause], idle = 0;
+    double step = context->train->mean_ns, named = named_ns(context, rule);
+    double price = device == NULL ? 0 : device->idle_ns[rule->cause] - named, idle = 0;
 
     if (!(price / step >= context->threshold))
-        return;
+        return NULL;
     struct finding *finding = rule_add(context, NULL, "other");
 
     if (finding == NULL)
-        return;
+        return NULL;
     for (uint32_t i = 0; i < GPU_IDLES; i++)
         idle += device->idle_ns[i];
     rule_price(context, finding, price,
@@ -44,8 +59,12 @@ static void find_idle(struct rule_context *context, const struct idle_rule *rule
     rule_claim_model(context, finding, rule->kind, price);
     finding->title = rule->title;
     finding->formula =
-        rule_print(context, "%.3g ms idle for this cause of %.3g ms idle",
-                   price / NS_PER_MS, idle / NS_PER_MS);
+        rule_print(context, "%.3g ms idle for this cause%s of %.3g ms idle",
+                   (price + named) / NS_PER_MS,
+                   named > 0 ? rule_print(context, " - %.3g ms that others name",
+                                          named / NS_PER_MS)
+                             : "",
+                   idle / NS_PER_MS);
     finding->sentence =
         rule_print(context, "%s is idle for %.3g of %.3g ms of a step because %s",
                    device->device, price / NS_PER_MS, step / NS_PER_MS, rule->because);
@@ -56,12 +75,55 @@ static void find_idle(struct rule_context *context, const struct idle_rule *rule
     rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
     for (uint32_t i = 0; i < 3 && rule->advice[i] != NULL; i++)
         rule_advise(finding, rule->advice[i]);
+    return finding;
+}
+
+/* Ops that bring a number to the host, and so wait until it is computed. */
+static bool reads_device(const char *name)
+{
+    static const char *const names[] = {
+        "aten::_local_scalar_dense", "aten::item",
+        "aten::is_nonzero",          "aten::nonzero",
+        "aten::masked_select",       "aten::equal",
+        "aten::unique_consecutive",  "aten::repeat_interleave"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Which ops wait, and how often: those of them that stand high enough to be listed. */
+static void name_syncs(struct rule_context *context, struct finding *finding)
+{
+    const struct ops_answer *cpu = &context->summary->cpu;
+    const char *dearest = "";
+    double calls = 0;
+
+    for (uint32_t i = 0; i < cpu->row_count; i++) {
+        const struct op_row *row = &cpu->rows[i];
+
+        if (!reads_device(row->name) || isnan(row->per_step_count))
+            continue;
+        dearest = dearest[0] == '\0' ? row->name : dearest;
+        calls = row->per_step_count > calls ? row->per_step_count : calls;
+        if (finding->op_count < FINDING_OPS)
+            finding->ops[finding->op_count++] =
+                arena_text(&context->findings->arena, row->name);
+    }
+    if (calls > 0) {
+        rule_evidence_text(context, finding, "op", dearest);
+        rule_evidence(context, finding, "op_calls_per_step", calls);
+        finding->sentence = rule_print(context, "%s; %s waits %.3g times a step",
+                                       finding->sentence, dearest, calls);
+    }
 }
 
 static void find_launch_bound(struct rule_context *context)
 {
     static const struct idle_rule rule = {
         .cause = GPU_IDLE_LAUNCH,
+        .named = {"slow-launches", "sync-memset"},
         .kind = CLAIM_CALLS,
         .title = "The GPU waits for the CPU to launch its work",
         .because = "the host is still inside ops when the kernel before has ended",
@@ -74,7 +136,7 @@ static void find_launch_bound(struct rule_context *context)
                    "`fused=True` or `foreach=True` in the optimizer, "
                    "`zero_grad(set_to_none=True)`"}};
 
-    find_idle(context, &rule);
+    (void)find_idle(context, &rule);
 }
 
 static void find_device_sync(struct rule_context *context)
@@ -90,8 +152,10 @@ static void find_device_sync(struct rule_context *context)
             "log every n-th step",
             "Remove `torch.cuda.synchronize()`; copy results with "
             "`non_blocking=True`"}};
+    struct finding *finding = find_idle(context, &rule);
 
-    find_idle(context, &rule);
+    if (finding != NULL)
+        name_syncs(context, finding);
 }
 
 static void find_host_copies(struct rule_context *context)
@@ -106,13 +170,14 @@ static void find_host_copies(struct rule_context *context)
                    "`batch.to(device, non_blocking=True)`",
                    "Move the next batch while this one trains"}};
 
-    find_idle(context, &rule);
+    (void)find_idle(context, &rule);
 }
 
 static void find_device_alloc(struct rule_context *context)
 {
     static const struct idle_rule rule = {
         .cause = GPU_IDLE_ALLOC,
+        .named = {"pinned-allocations"},
         .kind = CLAIM_ALLOC,
         .title = "The GPU waits while memory is allocated",
         .because = "the host was in cudaMalloc, cudaFree or their like",
@@ -121,7 +186,7 @@ static void find_device_alloc(struct rule_context *context)
                    "`torch.cuda.empty_cache()` in the loop",
                    "Leave room: an allocator near the limit frees and allocates anew"}};
 
-    find_idle(context, &rule);
+    (void)find_idle(context, &rule);
 }
 
 static void find_collective_wait(struct rule_context *context)
@@ -136,7 +201,7 @@ static void find_collective_wait(struct rule_context *context)
             "Give all ranks the same work: equal batches, lengths and data speed",
             "Communicate less often: `no_sync()` with gradient accumulation"}};
 
-    find_idle(context, &rule);
+    (void)find_idle(context, &rule);
 }
 
 static void find_python_between_ops(struct rule_context *context)
@@ -152,7 +217,113 @@ static void find_python_between_ops(struct rule_context *context)
             "n-th step",
             "`torch.compile` takes the Python out of the model"}};
 
-    find_idle(context, &rule);
+    (void)find_idle(context, &rule);
+}
+
+/* Time of all copies to the device and of those that staged pageable memory first, and
+ * what a byte of the others takes. */
+struct to_device {
+    double all_ns, pageable_ns, pageable_bytes, pinned_ns, pinned_bytes;
+};
+
+static struct to_device copies_of(const struct gpu_device *device)
+{
+    struct to_device sum = {0};
+
+    for (uint32_t i = 0; i < device->run.copy_count; i++) {
+        const struct gpu_run_copies *copies = &device->run.copies[i];
+
+        sum.all_ns += copies->ns;
+        if (copies->way != EVENT_COPY_H2D)
+            continue;
+        if (copies->pageable) {
+            sum.pageable_ns += copies->ns;
+            sum.pageable_bytes += (double)copies->bytes;
+        } else {
+            sum.pinned_ns += copies->ns;
+            sum.pinned_bytes += (double)copies->bytes;
+        }
+    }
+    return sum;
+}
+
+/* Pageable memory crosses at half the rate or less, and the host waits for it. What the
+ * job's own pinned copies say of their rate is better than that guess. */
+#define PINNED_SAVES 0.5
+
+static double pinned_saves(const struct to_device *copies)
+{
+    double pinned = copies->pinned_ns / copies->pinned_bytes;
+    double saved = 1 - pinned * copies->pageable_bytes / copies->pageable_ns;
+
+    return copies->pinned_bytes >= copies->pageable_bytes / 10 && saved > 0
+               ? saved
+               : PINNED_SAVES;
+}
+
+/* The device that waits longest for copies: beside which nothing computes, or which the
+ * host prepares. */
+static const struct gpu_device *worst_copied(const struct gpu_answer *gpu, double *ns)
+{
+    const struct gpu_device *worst = NULL;
+
+    *ns = 0;
+    for (uint32_t i = 0; i < gpu->device_count; i++) {
+        const struct gpu_device *device = &gpu->devices[i];
+        double own = device->use_ns[GPU_COPY] + device->idle_ns[GPU_IDLE_COPY];
+
+        if (own > *ns) {
+            *ns = own;
+            worst = device;
+        }
+    }
+    return worst;
+}
+
+static void find_pageable(struct rule_context *context)
+{
+    double waits;
+    const struct gpu_device *device = worst_copied(&context->summary->gpu, &waits);
+
+    if (device == NULL)
+        return;
+    struct to_device copies = copies_of(device);
+    double share = copies.pageable_ns / copies.all_ns, saves = pinned_saves(&copies);
+    double price = waits * share * saves;
+
+    if (!(price / context->train->mean_ns >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, NULL, "data");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, price,
+               rule_error_of_recorded(context, price, context->train->kernels));
+    rule_price_between(finding, price / 2, waits * share);
+    rule_claim_model(context, finding, CLAIM_COPY,
+                     device->idle_ns[GPU_IDLE_COPY] * share * saves);
+    rule_claim_model(context, finding, CLAIM_WORK,
+                     device->use_ns[GPU_COPY] * share * saves);
+    finding->title = "Batches are copied from memory that is not pinned";
+    finding->formula = rule_print(
+        context, "%s waiting for copies * %.0f %% pageable * %.0f %% saved = %s",
+        rule_ms(context, waits), 100 * share, 100 * saves, rule_ms(context, price));
+    finding->sentence = rule_print(
+        context,
+        "%.0f %% of the time of copies is from pageable memory: staged first, "
+        "at %.3g GB/s, while the host waits",
+        100 * share, copies.pageable_bytes / copies.pageable_ns);
+    finding->wrong_if = "The copies are a few large ones at the start of the run.";
+    rule_evidence_text(context, finding, "device", device->device);
+    rule_evidence(context, finding, "pageable_pct", 100 * share);
+    rule_evidence(context, finding, "pageable_gb_per_s",
+                  copies.pageable_bytes / copies.pageable_ns);
+    rule_evidence(context, finding, "pinned_gb_per_s",
+                  copies.pinned_bytes / copies.pinned_ns);
+    rule_advise(finding, "`DataLoader(..., pin_memory=True)` and "
+                         "`batch.to(device, non_blocking=True)`");
+    rule_advise(finding, "Tensors of your own: `tensor.pin_memory()` once, then "
+                         "`copy_(..., non_blocking=True)` into it");
 }
 
 #define IDLE_RULE                                                                      \
@@ -169,5 +340,17 @@ const struct rule rules_gpu[] = {
      find_collective_wait},
     {{.id = "python-between-ops", IDLE_RULE, .owner = OWNER_DEVICE + 5},
      find_python_between_ops},
+    {{.id = "pageable-copies",
+      .reads = "copies by direction and memory; GPU time by use, idle by cause",
+      .formula = "waiting for copies * pageable share * (1 - pinned / pageable time, "
+                 "else half)",
+      .threshold = 0.03,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .sampled = true,
+      .source = SMALLEST,
+      .owner = OWNER_DEVICE - 1},
+     find_pageable},
     {.find = NULL},
 };

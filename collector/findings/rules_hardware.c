@@ -5,6 +5,10 @@
 
 #include "findings/rules.h"
 
+/* A link that is full costs something where copies hold a device up by so much of the step:
+ * the smallest loss that tests/diseases asks to be found. */
+#define LINK_WAITS 0.03
+
 /* The accelerator's own table of that device; NULL without one. */
 static const struct gpu_device *device_of(const struct rule_context *context,
                                           const struct hardware_row *row)
@@ -142,6 +146,72 @@ static void find_others(struct rule_context *context)
     }
 }
 
+/* Bytes a second and lane of each generation, each way, after its encoding and without the
+ * headers of packets (PCI Express base specifications). */
+static double lane_bytes_per_s(double generation)
+{
+    static const double of[] = {0, 0.25e9, 0.5e9, 0.985e9, 1.97e9, 3.94e9, 7.56e9};
+
+    return generation >= 1 && generation < sizeof(of) / sizeof(of[0])
+               ? of[(uint32_t)generation]
+               : (double)NAN;
+}
+
+/* Half of what copies make the device wait: half of the bytes, as with bfloat16 or uint8
+ * instead of float32, take half of the time. */
+static void find_link(struct rule_context *context)
+{
+    const struct hardware_answer *hardware = &context->summary->hardware;
+
+    for (uint32_t i = 0; i < hardware->row_count; i++) {
+        const struct hardware_row *row = &hardware->rows[i];
+        const struct gpu_device *device = device_of(context, row);
+        double most = lane_bytes_per_s(row->pcie_generation) * row->pcie_width;
+        double rate =
+            fmax(row->mean[HARDWARE_PCIE_SENT], row->mean[HARDWARE_PCIE_RECEIVED]);
+        double waits = device == NULL
+                           ? 0
+                           : device->use_ns[GPU_COPY] + device->idle_ns[GPU_IDLE_COPY];
+        struct finding *finding;
+
+        if (!(rate / most >= context->threshold) ||
+            !(waits / 2 / context->train->mean_ns >= LINK_WAITS))
+            continue;
+        finding = rule_add(context, row->device, "other");
+        if (finding == NULL)
+            return;
+        rule_price_half(
+            context, finding, waits,
+            rule_error_of_recorded(context, waits, context->train->kernels));
+        rule_claim_model(context, finding, CLAIM_COPY,
+                         device->idle_ns[GPU_IDLE_COPY] / 2);
+        rule_claim_model(context, finding, CLAIM_WORK, device->use_ns[GPU_COPY] / 2);
+        finding->title = rule_print(context, "The link to %s is full", row->device);
+        finding->formula =
+            rule_print(context, "%s waiting for copies / 2 = %s; %.3g of %.3g GB/s",
+                       rule_ms(context, waits), rule_ms(context, waits / 2), rate / 1e9,
+                       most / 1e9);
+        finding->sentence = rule_print(
+            context,
+            "%.3g GB/s pass a link of %.0f lanes of generation %.0f, %.0f %% of "
+            "what it can",
+            rate / 1e9, row->pcie_width, row->pcie_generation, 100 * rate / most);
+        finding->wrong_if =
+            "The link is narrower than the board's: then another slot is "
+            "the fix.";
+        rule_evidence_text(context, finding, "device", row->device);
+        rule_evidence(context, finding, "gb_per_s", rate / 1e9);
+        rule_evidence(context, finding, "most_gb_per_s", most / 1e9);
+        rule_evidence(context, finding, "waits_ms", waits / NS_PER_MS);
+        rule_advise(finding,
+                    "Copy less: `uint8` images and `int32` indices, cast and "
+                    "normalized on the GPU; half precision instead of float32");
+        rule_advise(finding,
+                    "Keep on the device what is used again, instead of offloading "
+                    "it: weights, optimizer state, small data sets");
+    }
+}
+
 const struct rule rules_hardware[] = {
     {{.id = "power-limit",
       .reads = "NVML: clocks and what holds them back; GPU time by use",
@@ -177,5 +247,18 @@ const struct rule rules_hardware[] = {
       .owner = OWNER_RISK,
       .trend = true},
      find_others},
+    {{.id = "link-full",
+      .reads =
+          "NVML: bytes over PCIe, its generation and lanes; GPU time by use and cause",
+      .formula = "waiting for copies / 2",
+      .threshold = 0.60,
+      .unit = "share of what the link can",
+      .min = 0,
+      .max = 1,
+      .source =
+          "headers and turns take a tenth to a quarter: in a mean more is seldom seen",
+      .owner = OWNER_DEVICE - 6,
+      .trend = true},
+     find_link},
     {.find = NULL},
 };

@@ -22,11 +22,33 @@ static double threads_of(const struct rule_context *context)
     return isnan(threads) ? rule_number(context, FACT_THREADS_OMP) : threads;
 }
 
+/* Threads of an op and loader workers that share too few cores. */
+static void advise_fewer(struct rule_context *context, struct finding *finding,
+                         double threads, double left)
+{
+    double workers = rule_number(context, FACT_DATALOADER_WORKERS);
+    const char *remedy =
+        left < threads
+            ? rule_print(context, "`torch.set_num_threads(%.0f)`, or fewer workers",
+                         left)
+            : "fewer workers";
+
+    rule_advise(finding,
+                rule_print(context,
+                           "%.0f thread%s of an op and %.0f loader worker%s "
+                           "share %.0f cores: %s",
+                           threads, threads == 1 ? "" : "s", workers,
+                           workers == 1 ? "" : "s", rule_cores(context), remedy));
+}
+
 static void advise_cores(struct rule_context *context, struct finding *finding,
                          double threads, double cores)
 {
     const struct load *load = &context->summary->load;
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
+    double left = cores > workers ? cores - workers : 1; /* beside the workers */
+    bool busy = load->machine_share > 0.9,
+         by_others = busy && load->job_cores < 0.5 * cores;
 
     if (threads > cores)
         rule_advise(finding,
@@ -34,15 +56,9 @@ static void advise_cores(struct rule_context *context, struct finding *finding,
                                "`torch.set_num_threads(%.0f)` or `OMP_NUM_THREADS=%.0f`"
                                ": one op has %.0f threads on %.0f cores",
                                cores, cores, threads, cores));
-    else if (workers >= 1 && threads + workers > cores)
-        rule_advise(finding,
-                    rule_print(context,
-                               "%.0f threads of an op and %.0f loader workers "
-                               "share %.0f cores: "
-                               "`torch.set_num_threads(%.0f)`, or fewer workers",
-                               threads, workers, cores,
-                               cores > workers ? cores - workers : 1));
-    if (load->machine_share > 0.9 && !(load->job_cores > 0.8 * cores))
+    else if (workers >= 1 && threads + workers > cores && !by_others)
+        advise_fewer(context, finding, threads, left);
+    if (busy && !(load->job_cores > 0.8 * cores))
         rule_advise(finding, "Other programs take the cores: give the job its own "
                              "(`taskset`, `--cpuset-cpus`, the scheduler's request)");
     rule_advise(finding, "Ask for more cores, or move work off the trainer's machine");
@@ -54,7 +70,9 @@ static void find_cpu_wait(struct rule_context *context)
     double step = context->train->mean_ns, price = load->delay_share * step;
     double threads = threads_of(context), cores = rule_cores(context);
 
-    if (load->samples < SAMPLES_NEEDED || !(load->delay_share >= context->threshold))
+    double sure = context->by_price ? load->delay_share : load->delay_least;
+
+    if (load->samples < SAMPLES_NEEDED || !(sure >= context->threshold))
         return;
     struct finding *finding = rule_add(context, NULL, "other");
 
@@ -119,8 +137,10 @@ static void find_churn(struct rule_context *context)
             rule_evidence(context, finding, "allocated_bytes_per_step",
                           device->bytes_per_step);
     }
-    rule_advise(finding, "Keep large buffers: allocate once before the loop and write "
-                         "with `out=` or `copy_()`");
+    rule_advise_in(context, finding,
+                   "Keep large buffers: allocate once before the loop and write with "
+                   "`out=` or `copy_()`",
+                   "Keep large buffers: allocate once before the loop");
     rule_advise(finding, "`MALLOC_MMAP_THRESHOLD_=1073741824 "
                          "MALLOC_TRIM_THRESHOLD_=1073741824` in the environment, or "
                          "`LD_PRELOAD=libjemalloc.so.2`: freed memory stays with the "
@@ -156,9 +176,14 @@ static void find_between(struct rule_context *context)
     finding->wrong_if = "The loop does work there that belongs to the model.";
     rule_evidence(context, finding, "other_ms", other / NS_PER_MS);
     rule_evidence(context, finding, "mean_other_ms", train->other_ns / NS_PER_MS);
-    rule_advise(finding, "Log and save every n-th step: `if step % 50 == 0:`");
-    rule_advise(finding, "Collect numbers as tensors, and `.item()` them once per "
-                         "logging interval");
+    rule_advise_in(context, finding,
+                   "Log and save every n-th step: `if step % 50 == 0:`",
+                   "Log and save every n-th step: `if (step % 50 == 0)`");
+    rule_advise_in(
+        context, finding,
+        "Collect numbers as tensors, and `.item()` them once per logging "
+        "interval",
+        "What is the model's own work: say so with `trainglass_phase_begin`");
 }
 
 const struct rule rules_host[] = {

@@ -8,6 +8,9 @@
 
 #define S_PER_HOUR 3600.0
 
+/* Below that the allocator has no reason to look for a better place. */
+#define NEARLY_FULL 0.8
+
 static void add_full(struct rule_context *context, const char *device, double used,
                      double limit)
 {
@@ -30,11 +33,15 @@ static void add_full(struct rule_context *context, const char *device, double us
     rule_evidence(context, finding, "used_bytes", used);
     rule_evidence(context, finding, "limit_bytes", limit);
     if (host) {
-        rule_advise(finding,
-                    "Fewer loader workers or a smaller `prefetch_factor`: each "
-                    "holds batches of its own");
-        rule_advise(finding, "Map large data sets (`numpy.memmap`) instead of reading "
-                             "them whole");
+        rule_advise_in(
+            context, finding,
+            "Fewer loader workers or a smaller `prefetch_factor`: each holds "
+            "batches of its own",
+            "Fewer batches ahead: each holds memory of its own");
+        rule_advise_in(context, finding,
+                       "Map large data sets (`numpy.memmap`) instead of reading them "
+                       "whole",
+                       "Map large data sets (`mmap`) instead of reading them whole");
         return;
     }
     rule_advise(finding, "A smaller batch with gradient accumulation, or "
@@ -63,6 +70,51 @@ static void find_full(struct rule_context *context)
         add_full(context, "cpu", host->used_bytes, host->limit_bytes);
 }
 
+/* What is reserved and held no tensor even at the peak, while little is left. */
+static void find_fragments(struct rule_context *context)
+{
+    const struct memory_answer *memory = &context->summary->memory;
+
+    for (uint32_t i = 0; i < memory->device_count; i++) {
+        const struct memory_device *device = &memory->devices[i];
+        double unused = device->reserved_bytes - device->peak_bytes;
+        struct finding *finding;
+
+        if (strcmp(device->device, "cpu") == 0 ||
+            !(device->reserved_bytes / device->total_bytes >= NEARLY_FULL) ||
+            !(unused / device->reserved_bytes >= context->threshold))
+            continue;
+        finding = rule_add(context, device->device, "reserved");
+        if (finding == NULL)
+            return;
+        rule_price(context, finding, 0, 0);
+        finding->severity = FINDING_MEDIUM;
+        finding->title = rule_print(context,
+                                    "Memory of %s is reserved in pieces that "
+                                    "do not fit",
+                                    device->device);
+        finding->formula = rule_print(
+            context, "(%.3g GiB reserved - %.3g GiB at the peak) / %.3g GiB = %.0f %%",
+            device->reserved_bytes / GIB, device->peak_bytes / GIB,
+            device->reserved_bytes / GIB, 100 * unused / device->reserved_bytes);
+        finding->sentence =
+            rule_print(context,
+                       "%.3g GiB are reserved and held no tensor even at the "
+                       "peak; the device has %.3g GiB",
+                       unused / GIB, device->total_bytes / GIB);
+        finding->wrong_if = "The peak lies before this window: an evaluation, or the "
+                            "first steps.";
+        rule_evidence_text(context, finding, "device", device->device);
+        rule_evidence(context, finding, "reserved_bytes", device->reserved_bytes);
+        rule_evidence(context, finding, "peak_bytes", device->peak_bytes);
+        rule_evidence(context, finding, "total_bytes", device->total_bytes);
+        rule_advise(finding, "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`: "
+                             "segments grow instead of being joined");
+        rule_advise(finding, "Batches of one shape, or padded to few: each new size "
+                             "cuts the segments anew");
+    }
+}
+
 static void add_growth(struct rule_context *context, const char *what, double slope,
                        double full_in_s)
 {
@@ -88,9 +140,14 @@ static void add_growth(struct rule_context *context, const char *what, double sl
     rule_evidence(context, finding, "bytes_per_step",
                   slope / context->train->steps_per_s);
     rule_evidence(context, finding, "full_in_h", hours);
-    rule_advise(finding, "Keep numbers, not tensors: `losses.append(loss.item())` "
-                         "instead of `losses.append(loss)`");
-    rule_advise(finding, "`loss.detach()` in everything that outlives a step");
+    rule_advise_in(context, finding,
+                   "Keep numbers, not tensors: `losses.append(loss.item())` instead of "
+                   "`losses.append(loss)`",
+                   "Give back what a step allocates before the next one: `valgrind "
+                   "--leak-check=full` or `-fsanitize=leak` name what nobody frees");
+    rule_advise_in(context, finding,
+                   "`loss.detach()` in everything that outlives a step",
+                   "Bound lists and caches that grow with the steps");
 }
 
 static void find_growth(struct rule_context *context)
@@ -141,5 +198,16 @@ const struct rule rules_memory[] = {
       .stays = 1,
       .trend = true},
      find_growth},
+    {{.id = "fragmentation",
+      .reads = "reserved and peak of each device, its memory",
+      .formula = "0: a risk",
+      .threshold = 0.20,
+      .unit = "share of what is reserved",
+      .min = 0,
+      .max = 1,
+      .source = "torch rounds blocks up by a tenth or so; a fifth is more",
+      .owner = OWNER_RISK,
+      .trend = true},
+     find_fragments},
     {.find = NULL},
 };

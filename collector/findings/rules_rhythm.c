@@ -7,6 +7,16 @@ static const char *const parts[CLAIM_PARTS] = {"data", "forward", "backward",
                                                "optimizer", "other"};
 _Static_assert((int)PART_OTHER == (int)EVENT_PHASES, "a rhythm's part is a claim's");
 
+/* The part in a sentence; what is in no phase is only known where phases are. */
+static const char *where(const struct rule_context *context, uint32_t part)
+{
+    static const char *const texts[CLAIM_PARTS] = {"in data loading", "in forward",
+                                                   "in backward", "in the optimizer",
+                                                   "between its phases"};
+
+    return part == PART_OTHER && isnan(context->train->other_ns) ? "" : texts[part];
+}
+
 /* The share that a price must have, and steps enough to see a rhythm in. */
 static bool is_dear(const struct rule_context *context,
                     const struct rhythm_extra *extra)
@@ -146,8 +156,60 @@ static void find_epoch_start(struct rule_context *context)
     if (restart)
         rule_advise(finding, "`DataLoader(..., persistent_workers=True)`: workers live "
                              "on between epochs");
-    rule_advise(finding, "Longer epochs: a sampler with replacement, or several passes "
-                         "over the data in one");
+    rule_advise_in(
+        context, finding,
+        "Longer epochs: a sampler with replacement, or several passes over "
+        "the data in one",
+        "Longer epochs, or the first batch of the next one loaded before this "
+        "one ends");
+}
+
+/* What runs every `period` steps, by where the slow ones have their extra time. */
+static void advise_periodic(struct rule_context *context, struct finding *finding,
+                            uint32_t part, uint32_t period)
+{
+    bool native = context->summary->native, known = !isnan(context->train->other_ns);
+
+    switch ((enum claim_part)part) {
+    case PART_DATA:
+        rule_advise(
+            finding,
+            rule_print(context,
+                       "Look for what the loader does every %u batches: a file "
+                       "or shard that is opened, a buffer that is filled again; "
+                       "do it ahead, in a thread or worker",
+                       period));
+        return;
+    case PART_FORWARD:
+    case PART_BACKWARD:
+    case PART_OPTIMIZER:
+        rule_advise(finding, rule_print(context,
+                                        "The extra time lies in %s: look there for "
+                                        "`step %% %u == 0`%s, and do it less often",
+                                        parts[part], period,
+                                        part == PART_FORWARD
+                                            ? " (images, statistics, a second model)"
+                                        : part == PART_BACKWARD
+                                            ? " (norms of gradients, histograms)"
+                                            : " (averages of weights, a schedule)"));
+        return;
+    case PART_OTHER:
+    default:
+        rule_advise(finding,
+                    rule_print(context,
+                               "%sook for `step %% %u == 0` (logging, "
+                               "checkpoints, images, validation)%s: do it less "
+                               "often",
+                               known ? "The extra time lies in no phase: l" : "L",
+                               period,
+                               known ? " between the update and the next batch" : ""));
+        rule_advise(finding,
+                    native ? "Save checkpoints beside the training: a thread that "
+                             "writes a copy"
+                           : "Save checkpoints beside the training: "
+                             "`torch.distributed.checkpoint.async_save`, or a "
+                             "thread that writes a copy");
+    }
 }
 
 static void find_periodic(struct rule_context *context)
@@ -160,23 +222,19 @@ static void find_periodic(struct rule_context *context)
 
     if (finding == NULL)
         return;
-    finding->title =
-        rule_print(context, "Every %u steps one is slow", rhythm->period_steps);
+    const char *place = where(context, extra->part);
+    const char *comma = place[0] == '\0' ? "" : ", ";
+
+    finding->title = rule_print(context, "Every %u steps one is slow%s%s",
+                                rhythm->period_steps, comma, place);
     finding->formula = spread_over(context, extra);
-    finding->sentence = rule_print(
-        context, "One step in %u takes %s longer, in %s", rhythm->period_steps,
-        rule_ms(context, extra->ns_per_step * rhythm->steps / extra->steps),
-        parts[extra->part]);
+    finding->sentence =
+        rule_print(context, "One step in %u takes %s longer%s%s", rhythm->period_steps,
+                   rule_ms(context, extra->ns_per_step * rhythm->steps / extra->steps),
+                   comma, place);
     finding->wrong_if = "What runs there is needed that often.";
     rule_evidence(context, finding, "period_steps", rhythm->period_steps);
-    rule_advise(finding,
-                rule_print(context,
-                           "Look for `if step %% %u == 0:` (logging, checkpoints, "
-                           "images, validation): do it less often",
-                           rhythm->period_steps));
-    rule_advise(finding, "Save checkpoints beside the training: "
-                         "`torch.distributed.checkpoint.async_save`, or a thread that "
-                         "writes a copy");
+    advise_periodic(context, finding, extra->part, rhythm->period_steps);
 }
 
 static void find_drift(struct rule_context *context)
@@ -188,27 +246,39 @@ static void find_drift(struct rule_context *context)
     double stolen = load->stolen_share > 0 ? load->stolen_share : 0;
     bool shared =
         (load->delay_share + stolen) * context->train->mean_ns >= extra->ns_per_step;
-    struct finding *finding =
-        is_dear(context, extra) && !shared ? add(context, extra, CLAIM_PYTHON) : NULL;
+    /* A level that wanders rises for a while too: what is told surely costs so much. */
+    bool sure = rule_least(context, extra->ns_per_step, extra->error_ns) >=
+                context->threshold * context->train->mean_ns;
+    struct finding *finding = is_dear(context, extra) && sure && !shared
+                                  ? add(context, extra, CLAIM_PYTHON)
+                                  : NULL;
 
     if (finding == NULL)
         return;
+    const char *place = where(context, extra->part);
+
     finding->title = "Steps become slower and slower";
     finding->formula = rule_print(context, "(%s at the end - %s at the start) / 2 = %s",
                                   rule_ms(context, rhythm->last_ns),
                                   rule_ms(context, rhythm->first_ns),
                                   rule_ms(context, extra->ns_per_step));
     finding->sentence = rule_print(
-        context, "In %u steps their time grew from %s to %s, most of it in %s",
-        rhythm->steps, rule_ms(context, rhythm->first_ns),
-        rule_ms(context, rhythm->last_ns), parts[extra->part]);
+        context, "In %u steps their time grew from %s to %s%s%s", rhythm->steps,
+        rule_ms(context, rhythm->first_ns), rule_ms(context, rhythm->last_ns),
+        place[0] == '\0' ? "" : ", most of it ", place);
     finding->wrong_if = "Later batches are larger on purpose, such as longer texts.";
     rule_evidence(context, finding, "first_ms", rhythm->first_ns / NS_PER_MS);
     rule_evidence(context, finding, "last_ms", rhythm->last_ns / NS_PER_MS);
-    rule_advise(finding, "Look for lists that grow and are walked in each step: "
-                         "`sum(losses)`, metrics over all batches, hooks added again");
-    rule_advise(finding, "`loss.detach()` where a graph is kept from step to step; a "
-                         "GPU that became hot shows in its clocks");
+    rule_advise_in(
+        context, finding,
+        "Look for lists that grow and are walked in each step: `sum(losses)`, "
+        "metrics over all batches, hooks added again",
+        "Look for lists that grow and are walked in each step");
+    rule_advise_in(
+        context, finding,
+        "`loss.detach()` where a graph is kept from step to step; a GPU that "
+        "became hot shows in its clocks",
+        NULL);
 }
 
 const struct rule rules_rhythm[] = {

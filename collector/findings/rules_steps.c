@@ -34,11 +34,45 @@ static enum claim_part part_of(const char *cause)
     return PART_OTHER;
 }
 
-static void advise_unsteady(struct finding *finding, const char *cause)
+/* More batches ahead than that cost more memory than they are worth. */
+#define PREFETCH_MOST 16.0
+
+/* A batch that is late by so much is hidden while the others that are ready last: one less
+ * than workers * prefetch_factor, a step each. */
+static bool advise_prefetch(struct rule_context *context, struct finding *finding)
 {
-    if (strcmp(cause, "data") == 0)
-        rule_advise(finding, "A few batches load slowly: more `prefetch_factor` hides "
-                             "single ones, look for large samples");
+    double workers = rule_number(context, FACT_DATALOADER_WORKERS);
+    double ahead = rule_number(context, FACT_DATALOADER_PREFETCH);
+    double late = context->summary->rhythm.rest.worst_ns / context->train->p50_ns;
+    double wanted = ceil((late + 1) / workers);
+
+    if (!(workers >= 1) || !(wanted > ahead) || !(wanted <= PREFETCH_MOST))
+        return false;
+    rule_advise(finding,
+                rule_print(context,
+                           "`prefetch_factor=%.0f` instead of %.0f: with %.0f workers "
+                           "batches for %.0f steps are ready, and the latest was %.0f "
+                           "steps late",
+                           wanted, ahead, workers, wanted * workers - 1, ceil(late)));
+    return true;
+}
+
+static void advise_unsteady(struct rule_context *context, struct finding *finding,
+                            const char *cause)
+{
+    if (context->summary->native)
+        rule_advise(finding,
+                    strcmp(cause, "data") == 0
+                        ? "A few batches load slowly: a thread that loads several "
+                          "ahead hides single ones; look for large samples"
+                        : "Look at the trace of a slow step: files that are written, "
+                          "memory that is allocated anew, larger batches");
+    else if (strcmp(cause, "data") == 0 && advise_prefetch(context, finding))
+        rule_advise(finding, "Look for samples that are far larger than the others");
+    else if (strcmp(cause, "data") == 0)
+        rule_advise(finding,
+                    "A few batches load slowly: look for large samples, and for "
+                    "what else uses the storage");
     else if (strcmp(cause, "gc") == 0)
         rule_advise(finding,
                     "Python collects garbage in the middle of steps: "
@@ -108,7 +142,7 @@ static void describe_unsteady(struct rule_context *context, struct finding *find
     rule_evidence(context, finding, "taken_ms",
                   rule_taken_by_others(context) / NS_PER_MS);
     rule_evidence_text(context, finding, "cause", cause);
-    advise_unsteady(finding, cause);
+    advise_unsteady(context, finding, cause);
 }
 
 /* Every job's steps scatter upwards: its lower end must cost the threshold. */
@@ -139,13 +173,21 @@ static void find_validation(struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
     const struct steps_summary *validation = &context->summary->steps.validation;
+    const struct steps_answer *steps = &context->summary->steps;
     double spent = validation->mean_ns * (double)validation->count;
     double trained = train->mean_ns * (double)train->count;
+    bool of_run = rule_run_has_less(steps->run_validation_ns, steps->run_train_ns,
+                                    spent, trained);
+
+    if (of_run) {
+        spent = steps->run_validation_ns;
+        trained = steps->run_train_ns;
+    }
     double share = spent / (spent + trained);
 
-    if (!(share >= context->threshold))
+    if (!(validation->count > 0 && share >= context->threshold))
         return;
-    double per_step = spent / (double)train->count;
+    double per_step = spent / trained * train->mean_ns;
     struct finding *finding = rule_add(context, NULL, "other");
 
     if (finding == NULL)
@@ -153,22 +195,27 @@ static void find_validation(struct rule_context *context)
     /* It lies outside of training steps: a price, but no part of their time. */
     rule_price_half(context, finding, per_step, per_step * validation->error_pct / 100);
     finding->title = "Validation takes much of the run";
-    finding->formula = rule_print(
-        context, "%llu batches * %s / %llu training steps / 2 = %s",
-        (unsigned long long)validation->count, rule_ms(context, validation->mean_ns),
-        (unsigned long long)train->count, rule_ms(context, per_step / 2));
+    finding->formula =
+        rule_print(context, "%s of validation / %s of training * %s a step / 2 = %s",
+                   rule_ms(context, spent), rule_ms(context, trained),
+                   rule_ms(context, train->mean_ns), rule_ms(context, per_step / 2));
     finding->sentence =
-        rule_print(context, "%.0f %% of the time goes to %llu validation batches",
-                   100 * share, (unsigned long long)validation->count);
+        rule_print(context, "%.0f %% of the time%s goes to validation batches",
+                   100 * share, of_run ? " of the whole run" : "");
     finding->wrong_if = "Validating this often is what you want.";
     rule_evidence(context, finding, "share_pct", 100 * share);
     rule_evidence(context, finding, "validation_batches", (double)validation->count);
     rule_evidence(context, finding, "batch_ms", validation->mean_ns / NS_PER_MS);
-    rule_advise(finding, "Validate half as often, or on a fixed part of the set; with "
-                         "Lightning `Trainer(check_val_every_n_epoch=2)` or "
-                         "`limit_val_batches=0.5`");
-    rule_advise(finding, "Larger batches and `torch.inference_mode()` for validation: "
-                         "it keeps no gradients");
+    rule_advise_in(context, finding,
+                   "Validate half as often, or on a fixed part of the set; with "
+                   "Lightning `Trainer(check_val_every_n_epoch=2)` or "
+                   "`limit_val_batches=0.5`",
+                   "Validate half as often, or on a fixed part of the set");
+    rule_advise_in(
+        context, finding,
+        "Larger batches and `torch.inference_mode()` for validation: it keeps "
+        "no gradients",
+        "Larger batches for validation: it keeps no gradients");
 }
 
 const struct rule rules_steps[] = {

@@ -11,12 +11,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "ingest/asleep.h"
 #include "ingest/guard.h"
 #include "ingest/host.h"
+#include "ingest/notes.h"
 #include "ingest/source.h"
 #include "ingest/watch.h"
 #include "wire/clock.h"
-#include "wire/end_note.h"
 
 #define NS_PER_MS INT64_C(1000000)
 
@@ -36,6 +37,7 @@
 #define SLOTS_NS  (50 * NS_PER_MS)
 #define ALIVE_NS  (100 * NS_PER_MS)
 #define HOST_NS   (1000 * NS_PER_MS)
+#define LATE_NS   (50 * NS_PER_MS)
 
 #define SOURCES_MAX 2048u
 /* One source may not keep the others waiting: 64 Ki events take a few milliseconds. */
@@ -50,6 +52,8 @@ struct collector {
     struct source **sources;
     uint32_t source_count;
     int64_t scanned_ns;
+    int64_t asleep_ns; /* when to look next at who sleeps */
+    uint64_t random;   /* by which that is drawn */
     bool rescan;
     bool settling; /* this pass answers a settle: nothing waits for its time */
     _Atomic bool stopping;
@@ -63,6 +67,13 @@ struct collector {
 static int64_t now_ns(void)
 {
     return (int64_t)clock_ns(CLOCK_MONOTONIC);
+}
+
+/* Not whole yet, gone again, or no room for it now: the next scan tries again. */
+static bool is_worth_another_try(int error)
+{
+    return error == -EAGAIN || error == -ENOENT || error == -EMFILE ||
+           error == -ENFILE || error == -ENOMEM;
 }
 
 static void add_file(void *user, const struct watch_file *file)
@@ -87,65 +98,21 @@ static void add_file(void *user, const struct watch_file *file)
         return;
     int error = source_open(source, collector->store, file->path);
 
-    if (error == -EAGAIN || error == -ENOENT) {
-        /* Not whole yet, or gone again: the kernel tells of the next change. */
+    if (is_worth_another_try(error)) {
         free(source);
         return;
     }
     source->seen_ns = collector->scanned_ns;
     source->device = file->device;
     source->inode = file->inode;
-    source->state = error != 0            ? SOURCE_LOST
-                    : source_died(source) ? SOURCE_WAITING
-                                          : SOURCE_LIVE;
-    if (source->state == SOURCE_WAITING) {
+    source->state = error != 0 ? SOURCE_LOST : SOURCE_LIVE;
+    if (error == 0 && source_died(source)) {
         /* Once more: it may have gone on between being opened and its death. */
         source_look(source, collector->store, now_ns());
-    }
-    if (source->state == SOURCE_WAITING) {
-        pthread_rwlock_wrlock(&collector->store->lock);
-        struct process *process = source_process(source, collector->store);
-
-        if (process != NULL) {
-            process->unread = true;
-            process->state = PROCESS_ENDED;
-        }
-        pthread_rwlock_unlock(&collector->store->lock);
+        if (source->state != SOURCE_LOST)
+            source_put_off(source, collector->store);
     }
     collector->sources[collector->source_count++] = source;
-}
-
-static void add_note(void *user, const struct watch_file *file)
-{
-    struct collector *collector = user;
-    struct store *store = collector->store;
-    char id[WIRE_TEXT], text[END_NOTE_BYTES_MAX];
-    struct end_note note;
-    int length = (int)strlen(file->name) - (int)strlen(".end");
-
-    snprintf(id, sizeof(id), "%.*s", length, file->name);
-    int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text));
-
-    if (fd >= 0)
-        close(fd);
-    if (got <= 0 || !end_note_parse(text, (size_t)got, &note))
-        return;
-    pthread_rwlock_wrlock(&store->lock);
-    for (uint32_t i = 0; i < store->session_count; i++) {
-        struct session *session = store->sessions[i];
-
-        if (strcmp(session->id, id) != 0 || session->end.known)
-            continue;
-        session->end = (struct state_end){
-            .known = true,
-            .exit_code = note.signal != 0 ? -1 : (int)(note.exit_code & 0xff),
-            .signal = (int)(note.signal & 0x7f),
-            .oom = note.oom_kills > 0,
-            .realtime_ns = (int64_t)(note.realtime_ns & INT64_MAX)};
-        state_changed(store);
-    }
-    pthread_rwlock_unlock(&store->lock);
 }
 
 static void tell_watches(struct collector *collector)
@@ -188,10 +155,11 @@ static void scan(struct collector *collector, int64_t now)
 {
     collector->rescan = false;
     collector->scanned_ns = now;
-    watch_scan(&collector->watch, ".end", add_note, collector);
+    notes_tell_commands(&collector->watch, collector->store);
+    watch_scan(&collector->watch, ".end", notes_add_end, collector->store);
     watch_scan(&collector->watch, ".seg", add_file, collector);
     /* Again: a note's session may have come with this scan. */
-    watch_scan(&collector->watch, ".end", add_note, collector);
+    watch_scan(&collector->watch, ".end", notes_add_end, collector->store);
     watch_scan(&collector->watch, ".seg", add_file, collector);
     tell_watches(collector);
     forget_gone(collector);
@@ -202,10 +170,14 @@ static void read_dead(struct collector *collector, struct source *source)
 {
     source_pair(source, false);
     source_find_rings(source, collector->store);
-    while (source->state < SOURCE_DONE &&
-           !atomic_load_explicit(&collector->stopping, memory_order_relaxed) &&
-           source_drain(source, collector->store, BUDGET) > 0)
-        ;
+    /* What goes on writing without its lock is not waited for. */
+    uint64_t left = source_events_max(source), got = 1;
+
+    while (source->state < SOURCE_DONE && got > 0 && left > 0 &&
+           !atomic_load_explicit(&collector->stopping, memory_order_relaxed)) {
+        got = source_drain(source, collector->store, BUDGET);
+        left -= got < left ? got : left;
+    }
     if (source->state < SOURCE_DONE)
         source_look(source, collector->store, now_ns());
     if (source->state < SOURCE_DONE)
@@ -319,6 +291,30 @@ static void wait_for_news(struct collector *collector, int timeout_ms)
         collector->rescan |= watch_told(&collector->watch);
 }
 
+/* In time, or not at all: whoever comes late has waited for a core, and would see other
+ * threads asleep more often than they are. */
+static void sample_asleep(struct collector *collector)
+{
+    int64_t now = now_ns();
+    bool late = now - collector->asleep_ns > LATE_NS;
+
+    for (uint32_t i = 0; i < collector->source_count && !late; i++)
+        if (collector->sources[i]->state == SOURCE_LIVE)
+            asleep_sample(collector->sources[i], collector->store, now);
+    collector->asleep_ns = asleep_next(now, &collector->random);
+}
+
+/* The wait, but no longer than to the next look at who sleeps: its moment must not depend
+ * on what else is to be done. */
+static int until_sample(const struct collector *collector, int timeout_ms)
+{
+    int64_t left = (collector->asleep_ns - now_ns() + NS_PER_MS - 1) / NS_PER_MS;
+
+    if (left < 0)
+        return 0;
+    return left < timeout_ms ? (int)left : timeout_ms;
+}
+
 /* A settle is answered when a pass that began after it was asked found nothing. */
 static void *run(void *user)
 {
@@ -340,6 +336,8 @@ static void *run(void *user)
             busy_ns = now;
         else if (settling)
             answer_settled(collector, asked);
+        if (alive > 0 && now >= collector->asleep_ns)
+            sample_asleep(collector);
         if (alive > 0 && now - collector->host.sampled_ns >= HOST_NS)
             host_sample(&collector->host, collector->store, now);
         atomic_store_explicit(&collector->cpu_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID),
@@ -351,6 +349,8 @@ static void *run(void *user)
                       : quiet_ms < 1000    ? FEW_MS
                                            : IDLE_MS;
 
+        if (alive > 0)
+            timeout = until_sample(collector, timeout);
         if (!settling || folded == 0)
             wait_for_news(collector, settling ? 0 : timeout);
     }

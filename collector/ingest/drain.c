@@ -23,6 +23,9 @@ struct draining {
     struct process *process;
     const char *failed; /* why the source cannot go on; NULL while it can */
     uint64_t folded;
+    /* What may still be folded of the other threads in this chunk: one that writes
+     * without a pause must not keep the lock. */
+    uint64_t left;
 };
 
 struct name_copy {
@@ -187,7 +190,8 @@ static void fold_until(struct draining *draining, uint32_t slot, int64_t before_
 {
     struct source_thread *thread = &draining->source->threads[slot];
 
-    while (draining->failed == NULL && stage(draining, slot) > 0) {
+    while (draining->left > 0 && draining->failed == NULL &&
+           stage(draining, slot) > 0) {
         uint32_t from = thread->staged_from, to = from;
         /* The staged events are those right before the reader's position. */
         uint64_t first = thread->ring.pos - thread->staged_to;
@@ -199,6 +203,7 @@ static void fold_until(struct draining *draining, uint32_t slot, int64_t before_
         process_fold(draining->process, slot, thread->staged + from, to - from);
         thread->staged_from = to;
         draining->folded += to - from;
+        draining->left -= to - from < draining->left ? to - from : draining->left;
         if (to < thread->staged_to)
             return;
         process_fold_whole(draining->process, slot);
@@ -319,6 +324,7 @@ static void drain_chunk(struct draining *draining, const uint64_t *limits)
         draining->failed = "forgotten";
         return;
     }
+    draining->left = source_events_max(draining->source);
     if (draining->source->main_thread == UINT32_MAX)
         drain_without_main(draining, limits);
     else
@@ -329,6 +335,12 @@ static void drain_chunk(struct draining *draining, const uint64_t *limits)
         draining->process->alive_ns = newest;
     if (draining->folded > 0)
         state_changed(draining->store);
+}
+
+uint64_t source_events_max(const struct source *source)
+{
+    return source->bytes / sizeof(struct event) +
+           (uint64_t)SOURCE_STAGED * source->ring_slots;
 }
 
 uint64_t source_drain(struct source *source, struct store *store, uint64_t budget)

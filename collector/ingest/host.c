@@ -5,9 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "ingest/loaders.h"
 #include "ingest/nvml/nvml.h"
+#include "ingest/proc_counters.h"
 #include "wire/clock.h"
 
 #define NS_PER_S 1e9
@@ -187,40 +190,19 @@ static void rates(const struct host *host, const struct host_counters *now,
                     : NAN;
 }
 
-/* How long the first thread waited for a core; 0 where the kernel does not say. */
-static uint64_t read_delay(uint32_t pid)
-{
-    char path[64], text[128];
-    uint64_t delay_ns;
-
-    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/schedstat", pid);
-    if (sscanf(group_slurp(path, text, sizeof(text)), "%*u %" SCNu64, &delay_ns) != 1)
-        return 0;
-    return delay_ns;
-}
-
-/* Counters and resident pages of a process, if the pid is still its own. */
+/* Counters and pages of a process, if the pid is still its own. */
 static bool read_process(const struct process *process,
-                         struct host_process_counters *now, uint64_t *pages)
+                         struct host_process_counters *now, struct proc_counters *seen)
 {
-    char path[64], text[1024];
-    uint64_t user, kernel, start;
-
-    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/stat", process->identity.pid);
-    group_slurp(path, text, sizeof(text));
-    /* The command's name may hold anything: fields are counted from its end. */
-    const char *fields = strrchr(text, ')');
-
-    if (fields == NULL ||
-        sscanf(fields + 1,
-               " %*c %*d %*d %*d %*d %*d %*u %" SCNu64 " %*u %*u %*u %" SCNu64
-               " %" SCNu64 " %*d %*d %*d %*d %*d %*d %" SCNu64 " %*u %" SCNu64,
-               &now->faults, &user, &kernel, &start, pages) != 5)
+    if (!proc_counters_read(process->identity.pid, seen))
         return false;
-    now->ticks = user + kernel;
-    now->system = kernel;
-    now->delay_ns = read_delay(process->identity.pid);
-    return process->identity.start_ticks == 0 || start == process->identity.start_ticks;
+    now->faults = seen->faults;
+    now->ticks = seen->user + seen->kernel;
+    now->system = seen->kernel;
+    now->run_ns = seen->run_ns;
+    now->delay_ns = seen->delay_ns;
+    return process->identity.start_ticks == 0 ||
+           seen->start == process->identity.start_ticks;
 }
 
 static struct host_process_counters *counters_of(struct host *host, uint32_t serial)
@@ -236,21 +218,41 @@ static struct host_process_counters *counters_of(struct host *host, uint32_t ser
     return &host->processes[at];
 }
 
+/* The file system that its segment shares with its loader's batches; a segment that lies
+ * elsewhere says nothing of it. */
+static void sample_shared(struct process *process)
+{
+    static const char shared[] = "/dev/shm/";
+    struct statvfs space;
+
+    if (strncmp(process->identity.path, shared, sizeof(shared) - 1) != 0 ||
+        statvfs(process->identity.path, &space) != 0 || space.f_blocks == 0)
+        return;
+    double block = (double)space.f_frsize;
+
+    process->shared_bytes = (double)space.f_blocks * block;
+    process->shared_used_bytes = difference(space.f_blocks, space.f_bavail) * block;
+}
+
 static void sample_process(struct host *host, const struct session *session,
                            struct process *process, int64_t now_ns)
 {
     struct host_process_counters now = {.serial = process->serial, .seen_ns = now_ns};
-    uint64_t pages;
+    struct proc_counters seen;
 
     if (process->state != PROCESS_RUNNING || !process->identity.same_namespace ||
-        !read_process(process, &now, &pages) ||
-        pages == 0) /* dead, and not seen dead yet: its memory did not shrink to this */
+        !read_process(process, &now, &seen) ||
+        seen.pages ==
+            0) /* dead, and not seen dead yet: its memory did not shrink to this */
         return;
     struct host_process_counters *before = counters_of(host, process->serial);
-    double unknown = (double)NAN;
-    double values[PROCESS_LOADS] = {(double)pages * (double)sysconf(_SC_PAGESIZE),
-                                    unknown, unknown, unknown, unknown};
+    double values[PROCESS_LOADS], page = (double)sysconf(_SC_PAGESIZE);
 
+    for (uint32_t load = 0; load < PROCESS_LOADS; load++)
+        values[load] = (double)NAN;
+    values[PROCESS_LOAD_RSS] = (double)seen.pages * page;
+    if (seen.own_pages > 0)
+        values[PROCESS_LOAD_OWN] = (double)seen.own_pages * page;
     if (before->seen_ns != 0 && now_ns > before->seen_ns) {
         double seconds = (double)(now_ns - before->seen_ns) / NS_PER_S;
 
@@ -262,12 +264,19 @@ static void sample_process(struct host *host, const struct session *session,
         if (now.delay_ns != 0)
             values[PROCESS_LOAD_DELAY] =
                 difference(now.delay_ns, before->delay_ns) / NS_PER_S / seconds;
+        if (now.run_ns != 0)
+            values[PROCESS_LOAD_RUN] =
+                difference(now.run_ns, before->run_ns) / NS_PER_S / seconds;
     }
     *before = now;
     process->rss_bytes = values[PROCESS_LOAD_RSS];
     process->cpu_share = values[PROCESS_LOAD_CPU];
     series_add(&process->rss, now_ns - session->zero_monotonic_ns, 0, values,
                PROCESS_LOADS);
+    if (process->identity.role != WIRE_ROLE_TRAINER)
+        return;
+    loaders_sample(process, now_ns - session->zero_monotonic_ns);
+    sample_shared(process);
 }
 
 /* The GPUs' meters are read while a job runs, so that no idle driver is kept awake. */

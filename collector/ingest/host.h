@@ -18,7 +18,8 @@ struct host_process_counters {
     uint64_t ticks;    /* CPU time */
     uint64_t system;   /* of it: ticks in the kernel */
     uint64_t faults;   /* pages that the kernel made, without a disk */
-    uint64_t delay_ns; /* its first thread could run and had no core */
+    uint64_t run_ns;   /* its first thread had a core */
+    uint64_t delay_ns; /* it could run and had none */
     int64_t seen_ns;
 };
 

@@ -12,9 +12,9 @@
 /* One segment's slow words, private. */
 struct look {
     const struct source *source;
-    uint64_t heartbeat, steps, step_start;
+    uint64_t heartbeat, steps, step_start, phase_start;
     uint64_t threads_refused, nested_lost, names_refused;
-    uint32_t level, recording, role;
+    uint32_t level, recording, role, phase;
     uint32_t rank, local_rank, world_size; /* plus 1; 0 as they were */
     struct {
         uint32_t key, type;
@@ -69,6 +69,9 @@ static void read_words(void *user)
     look->heartbeat = RELAXED(view->header->heartbeat_ticks);
     look->steps = RELAXED(view->header->steps);
     look->step_start = RELAXED(view->header->step_start);
+    /* Acquire: pairs with the release after the start of the phase was written. */
+    look->phase = atomic_load_explicit(&view->header->phase, memory_order_acquire);
+    look->phase_start = RELAXED(view->header->phase_start);
     look->threads_refused = RELAXED(view->header->threads_refused);
     look->nested_lost = RELAXED(view->header->nested_lost);
     look->names_refused = names_refused(&view->names);
@@ -248,6 +251,12 @@ static bool look_at_threads(struct source *source, struct process *process)
     return true;
 }
 
+/* A word that holds raw ticks, 0 where it says nothing. */
+static int64_t stamp_of(const struct source *source, uint64_t ticks)
+{
+    return ticks == 0 ? INT64_MIN : timeline_ns(&source->timeline, ticks);
+}
+
 static void tell_words(struct source *source, struct process *process,
                        const struct look *look)
 {
@@ -267,6 +276,9 @@ static void tell_words(struct source *source, struct process *process,
     process->nested_lost = look->nested_lost;
     process->level = look->level < WIRE_LEVELS ? look->level : WIRE_LEVEL_AUTO;
     process->recording = look->recording;
+    process->step_start_ns = stamp_of(source, look->step_start);
+    process->phase_start_ns = stamp_of(source, look->phase_start);
+    process->phase = look->phase <= EVENT_PHASES ? look->phase : 0;
     if (look->role >= WIRE_ROLE_TRAINER && look->role <= WIRE_ROLE_WORKER)
         process->identity.role = look->role;
     struct process_identity *who = &process->identity;

@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "ingest/guard.h"
@@ -128,6 +129,7 @@ static struct process *join_session(struct source *source, struct store *store,
 
     take_session(id, header->session);
     identify(source, header, &identity);
+    source->pid = identity.same_namespace ? identity.pid : 0;
     struct session *session = state_session(store, id);
 
     if (session == NULL)
@@ -207,8 +209,10 @@ int source_open(struct source *source, struct store *store, const char *path)
         goto fail;
     source_pair(source, !source_died(source));
     pthread_rwlock_wrlock(&store->lock);
-    process->start_ns = timeline_ns(&source->timeline, opening.header.created_ticks);
-    process->alive_ns = process->start_ns;
+    process = source_process(source, store);
+    if (process != NULL)
+        process->start_ns = process->alive_ns =
+            timeline_ns(&source->timeline, opening.header.created_ticks);
     pthread_rwlock_unlock(&store->lock);
     return 0;
 fail:
@@ -234,12 +238,39 @@ void source_close(struct source *source)
     source->fd = -1;
 }
 
+/* A job that closes all descriptors closes the lock's too, until it takes it again at a
+ * step's end: it lives as long as the file is in its memory. */
+static bool is_mapped(const struct source *source)
+{
+    char path[32], line[512], access[5];
+    bool found = false;
+
+    if (source->pid == 0)
+        return false;
+    snprintf(path, sizeof(path), "/proc/%u/maps", source->pid);
+    FILE *maps = fopen(path, "re");
+
+    while (maps != NULL && !found && fgets(line, sizeof(line), maps) != NULL) {
+        unsigned major_number, minor_number;
+        unsigned long long inode;
+
+        found = sscanf(line, "%*s %4s %*s %x:%x %llu", access, &major_number,
+                       &minor_number, &inode) == 4 &&
+                access[1] == 'w' && /* a reader's is not */
+                inode == source->inode &&
+                makedev(major_number, minor_number) == source->device;
+    }
+    if (maps != NULL)
+        fclose(maps);
+    return found;
+}
+
 bool source_died(const struct source *source)
 {
     if (flock(source->fd, LOCK_SH | LOCK_NB) != 0)
         return errno != EWOULDBLOCK && errno != EINTR;
     flock(source->fd, LOCK_UN);
-    return true;
+    return !is_mapped(source);
 }
 
 struct process *source_process(const struct source *source, struct store *store)
@@ -280,10 +311,28 @@ static void read_goodbye(void *user)
     goodbye->steps = atomic_load_explicit(&header->steps, memory_order_relaxed);
 }
 
-void source_finish(struct source *source, struct store *store)
+/* How it ended, by its own word: gone without a good-bye is crashed, however young. */
+static enum process_state tell_end(struct process *process,
+                                   const struct goodbye *goodbye,
+                                   char reason[PROCESS_REASON])
+{
+    bool clean = goodbye->ended == 1;
+
+    process->said_goodbye = clean;
+    process->exit_code = goodbye->exit_code;
+    process->told_steps = goodbye->steps;
+    reason[0] = '\0';
+    if (!clean && goodbye->steps > 0)
+        snprintf(reason, PROCESS_REASON, "crashed at step %llu",
+                 (unsigned long long)goodbye->steps);
+    else if (!clean)
+        snprintf(reason, PROCESS_REASON, "crashed before its first step ended");
+    return clean ? PROCESS_ENDED : PROCESS_CRASHED;
+}
+
+void source_put_off(struct source *source, struct store *store)
 {
     struct goodbye goodbye = {.header = source->view.header};
-    char reason[160] = "";
 
     if (!guard_run(read_goodbye, &goodbye)) {
         source_lose(source, store, "the file was cut short while it was read");
@@ -293,18 +342,32 @@ void source_finish(struct source *source, struct store *store)
     struct process *process = source_process(source, store);
 
     if (process != NULL) {
-        bool clean = goodbye.ended == 1;
+        process->unread = true;
+        process->state = tell_end(process, &goodbye, process->reason);
+        process->rev++;
+    }
+    state_changed(store);
+    pthread_rwlock_unlock(&store->lock);
+    source->state = SOURCE_WAITING;
+}
+
+void source_finish(struct source *source, struct store *store)
+{
+    struct goodbye goodbye = {.header = source->view.header};
+
+    if (!guard_run(read_goodbye, &goodbye)) {
+        source_lose(source, store, "the file was cut short while it was read");
+        return;
+    }
+    pthread_rwlock_wrlock(&store->lock);
+    struct process *process = source_process(source, store);
+
+    if (process != NULL) {
+        char reason[sizeof(process->reason)];
+        enum process_state state = tell_end(process, &goodbye, reason);
 
         process->unread = false;
-        process->said_goodbye = clean;
-        process->exit_code = goodbye.exit_code;
-        process->told_steps = goodbye.steps;
-        if (!clean && goodbye.steps > 0)
-            snprintf(reason, sizeof(reason), "crashed at step %llu",
-                     (unsigned long long)goodbye.steps);
-        else if (!clean)
-            snprintf(reason, sizeof(reason), "crashed before its first step ended");
-        process_finish(process, clean ? PROCESS_ENDED : PROCESS_CRASHED, reason);
+        process_finish(process, state, reason);
     }
     state_changed(store);
     pthread_rwlock_unlock(&store->lock);

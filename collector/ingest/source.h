@@ -37,6 +37,7 @@ enum source_state {
 struct source {
     char path[256];
     uint64_t device, inode; /* of the file: the same name may come again */
+    uint32_t pid;           /* of its process; 0 in another namespace than ours */
     int fd;                 /* read-only: mapping and liveness */
     void *base;
     uint64_t bytes;
@@ -66,6 +67,9 @@ void source_close(struct source *source);
  * returns how many events were folded in at most `budget`. */
 uint64_t source_drain(struct source *source, struct store *store, uint64_t budget);
 
+/* More events than its rings hold at any moment, with those that were read already. */
+uint64_t source_events_max(const struct source *source);
+
 /* Copies the words that change slowly: facts, capabilities, governor, open ranges. */
 void source_look(struct source *source, struct store *store, int64_t now_ns);
 
@@ -75,10 +79,15 @@ void source_pair(struct source *source, bool live);
 /* Opens readers on rings that appeared. */
 void source_find_rings(struct source *source, struct store *store);
 
-/* Nobody holds the segment's lock any more, or the file cannot be asked. */
+/* Nobody holds the segment's lock any more or has it in memory, or the file cannot be
+ * asked. */
 bool source_died(const struct source *source);
 
-/* Its process ends in the store, for the reason found in the segment. */
+/* Dead and not read yet: the store learns how its process ended, by what the segment
+ * says; its events wait until somebody asks for them. */
+void source_put_off(struct source *source, struct store *store);
+
+/* Read to its end: its process ends in the store, for the reason found in the segment. */
 void source_finish(struct source *source, struct store *store);
 
 /* Unreadable: closed, its process lost for `reason`. */

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "probe/core.h"
 #include "probe/probe.h"
 #include "probe/reported.h"
 #include "probe/trainglass.h"
@@ -10,21 +11,6 @@
 #define OWN_RANGE ((uint16_t)(EVENT_USER_RANGE | EVENT_RANGE_API << 8))
 
 const struct trainglass_verbs *trainglass_verbs(void);
-
-/* A forked child that records something opens a segment of its own here. */
-static NEVER_INLINE struct probe_thread *start_and_enter(void)
-{
-    if (probe_is_open() || probe_start(0) != 0)
-        return NULL;
-    return probe_enter();
-}
-
-ALWAYS_INLINE struct probe_thread *enter(void)
-{
-    struct probe_thread *self = probe_enter();
-
-    return LIKELY(self != NULL) ? self : start_and_enter();
-}
 
 static int attach(void)
 {
@@ -36,7 +22,7 @@ static int attach(void)
 
 static void range_push(const char *name)
 {
-    struct probe_thread *self = enter();
+    struct probe_thread *self = probe_enter_or_start();
 
     if (self == NULL)
         return;

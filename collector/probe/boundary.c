@@ -31,8 +31,8 @@ static _Atomic uint32_t busy; /* 1: a thread is inside; a try-lock, never waited
 static const void *_Atomic owner;
 static bool owner_trains;      /* it did more than fetch */
 static uint32_t foreign_marks; /* of others that train, since its last one */
-static const struct probe_hooks *hooks[HOOKS_MAX];
-static _Atomic uint32_t hook_count;
+/* Release of who adds pairs with the acquire of who calls. */
+static const struct probe_hooks *_Atomic hooks[HOOKS_MAX];
 static uint64_t last_pair, last_control;
 static uint64_t mark_ticks;  /* what the marks took since the last end of a step */
 static uint64_t spent_ticks; /* what those of the step before it took, clipped */
@@ -76,18 +76,24 @@ static void keep_clock(uint64_t now)
         probe_clock_pair();
 }
 
+/* The hooks in the order in which they came, then NULL. */
+static const struct probe_hooks *hook_at(uint32_t i)
+{
+    return i < HOOKS_MAX ? atomic_load_explicit(&hooks[i], memory_order_acquire) : NULL;
+}
+
 static void obey(const struct control *control)
 {
-    uint32_t count = atomic_load_explicit(&hook_count, memory_order_acquire);
+    const struct probe_hooks *one;
 
     if (control->sequence == control_sequence)
         return;
     control_sequence = control->sequence;
     decide_request(control);
     window_request(control);
-    for (uint32_t i = 0; i < count && i < HOOKS_MAX; i++)
-        if (hooks[i]->requested != NULL)
-            hooks[i]->requested(control);
+    for (uint32_t i = 0; (one = hook_at(i)) != NULL; i++)
+        if (one->requested != NULL)
+            one->requested(control);
     atomic_store_explicit(&probe->header->control_seen, control->sequence,
                           memory_order_relaxed);
 }
@@ -134,6 +140,8 @@ static void read_control(uint64_t now)
         return;
     last_control = now;
     int saved_errno = errno;
+
+    probe_core_hold();
     int fd = open(control_path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
     if (fd >= 0) {
@@ -162,16 +170,15 @@ static void count_sources(uint64_t now)
 /* The next step records this: tells who switches. */
 static void set_recording(uint32_t recording)
 {
-    uint32_t count;
+    const struct probe_hooks *one;
 
     if (recording == probe_recording())
         return;
     atomic_store_explicit(&probe->recording, recording, memory_order_relaxed);
     atomic_store_explicit(&probe->header->recording, recording, memory_order_relaxed);
-    count = atomic_load_explicit(&hook_count, memory_order_acquire);
-    for (uint32_t i = 0; i < count && i < HOOKS_MAX; i++)
-        if (hooks[i]->recording_changed != NULL)
-            hooks[i]->recording_changed(recording);
+    for (uint32_t i = 0; (one = hook_at(i)) != NULL; i++)
+        if (one->recording_changed != NULL)
+            one->recording_changed(recording);
 }
 
 void probe_step_missed(uint32_t flags)
@@ -186,13 +193,13 @@ static void step_ended(const struct steps_output *output)
                               .start = output->start,
                               .end = output->end,
                               .recording = probe_recording()};
-    uint32_t count = atomic_load_explicit(&hook_count, memory_order_acquire);
+    const struct probe_hooks *one;
 
     step.flags = (uint8_t)(output->flags | step.recording | window_flag());
     missed = 0;
-    for (uint32_t i = 0; i < count && i < HOOKS_MAX; i++)
-        if (hooks[i]->step_ending != NULL)
-            hooks[i]->step_ending(&step);
+    for (uint32_t i = 0; (one = hook_at(i)) != NULL; i++)
+        if (one->step_ending != NULL)
+            one->step_ending(&step);
     step.flags &= (uint8_t)~missed;
     probe_event((struct event){output->start, output->end - output->start,
                                EVENT_META(0, EVENT_STEP, step.flags, output->known),
@@ -310,6 +317,19 @@ static bool owns(enum steps_mark_kind kind)
     return true;
 }
 
+/* What the thread is in from now on, for whoever looks at it while nothing ends. */
+static void say_phase(uint64_t now)
+{
+    struct wire_header *header = probe->header;
+    uint32_t phase = steps_phase(&steps);
+
+    if (phase == atomic_load_explicit(&header->phase, memory_order_relaxed))
+        return;
+    atomic_store_explicit(&header->phase_start, now, memory_order_relaxed);
+    /* Release: pairs with the acquire of `phase` by readers, who see its start too. */
+    atomic_store_explicit(&header->phase, phase, memory_order_release);
+}
+
 void probe_step_mark(enum steps_mark_kind kind, uint32_t id)
 {
     bool profiler =
@@ -333,8 +353,7 @@ void probe_step_mark(enum steps_mark_kind kind, uint32_t id)
         }
         atomic_store_explicit(&probe->header->step_start, steps_begun(&steps),
                               memory_order_relaxed);
-        atomic_store_explicit(&probe->header->phase, steps_phase(&steps),
-                              memory_order_relaxed);
+        say_phase(mark.time);
         mark_took(clock_ticks(probe->tsc) - mark.time, steps.number != number);
     }
     atomic_store_explicit(&busy, 0, memory_order_release);
@@ -360,14 +379,16 @@ uint64_t probe_step_number(void)
 
 bool probe_hooks_add(const struct probe_hooks *more)
 {
-    uint32_t count = atomic_load_explicit(&hook_count, memory_order_relaxed);
+    /* Torch, CUPTI's thread and the program's own may come at the same moment. */
+    for (uint32_t i = 0; i < HOOKS_MAX; i++) {
+        const struct probe_hooks *free_place = NULL;
 
-    if (count >= HOOKS_MAX)
-        return false;
-    hooks[count] = more;
-    /* Release: pairs with the acquire loads above. */
-    atomic_store_explicit(&hook_count, count + 1, memory_order_release);
-    return true;
+        if (atomic_compare_exchange_strong_explicit(&hooks[i], &free_place, more,
+                                                    memory_order_release,
+                                                    memory_order_relaxed))
+            return true;
+    }
+    return false;
 }
 
 /* Ticks in a microsecond from two pairs about 200 us apart: good to a per mille. */
@@ -420,7 +441,8 @@ void probe_boundary_begin(void)
 void probe_boundary_close(void)
 {
     /* Hooks belong to sources that watch the parent; a child that records adds none. */
-    atomic_store_explicit(&hook_count, 0, memory_order_relaxed);
+    for (uint32_t i = 0; i < HOOKS_MAX; i++)
+        atomic_store_explicit(&hooks[i], NULL, memory_order_relaxed);
     atomic_store_explicit(&busy, 0, memory_order_relaxed);
     owner = NULL;
 }

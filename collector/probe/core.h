@@ -8,6 +8,17 @@
 #include "probe/probe.h"
 
 /* thread.c */
+/* A forked child, or a program that nobody attached, opens a segment of its own with what
+ * it records first. */
+NEVER_INLINE struct probe_thread *probe_start_and_enter(void);
+
+ALWAYS_INLINE struct probe_thread *probe_enter_or_start(void)
+{
+    struct probe_thread *self = probe_enter();
+
+    return LIKELY(self != NULL) ? self : probe_start_and_enter();
+}
+
 void probe_threads_prepare(void); /* once, before the first event */
 void probe_threads_forget(void);  /* in a forked child: the one thread starts anew */
 uint64_t probe_main_ring_capacity(uint64_t pool_bytes);
@@ -16,6 +27,8 @@ uint64_t probe_main_ring_capacity(uint64_t pool_bytes);
 const char *probe_core_path(void);
 /* Makes a part of the segment safe to write; false when there is no room. */
 bool probe_core_allocate(uint64_t offset, uint64_t bytes);
+/* At a step's end now and then: who reads must see that the process lives. */
+void probe_core_hold(void);
 
 /* facts.c: what every source says before it is attached. */
 void probe_capabilities_begin(void);

@@ -130,7 +130,7 @@ static void time_zero(struct identity *identity)
     identity->zero_realtime_ns = realtime - (monotonic - zero);
 }
 
-static uint32_t decide_role(const struct identity *identity)
+static uint32_t decide_role(void)
 {
     const char *asked = environment("TRAINGLASS_ROLE");
 
@@ -138,7 +138,6 @@ static uint32_t decide_role(const struct identity *identity)
         return WIRE_ROLE_LAUNCHER;
     if (strcmp(asked, "worker") == 0)
         return WIRE_ROLE_WORKER;
-    (void)identity;
     return WIRE_ROLE_TRAINER;
 }
 
@@ -173,7 +172,7 @@ void identity_read(struct identity *identity, uint32_t role)
         identity_clean(identity->host, sizeof(identity->host), system.nodename);
     (void)snprintf(identity->run_name, sizeof(identity->run_name), "%s",
                    environment("TRAINGLASS_RUN_NAME"));
-    identity->role = role != 0 ? role : decide_role(identity);
+    identity->role = role != 0 ? role : decide_role();
     session_id(identity);
     time_zero(identity);
 }

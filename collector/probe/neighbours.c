@@ -14,7 +14,9 @@
 
 #define KEEP_SESSIONS   4u
 #define KEEP_SECONDS    (INT64_C(24) * 3600)
-#define TEMPORARY_GRACE 60 /* seconds: nobody takes so long to make a segment */
+#define KEEP_WORKERS    64u /* 16 MiB; as many live at once on a large machine */
+#define WORKER_SECONDS  60  /* a server reads within one */
+#define TEMPORARY_GRACE 60  /* seconds: nobody takes so long to make a segment */
 
 static bool ends_with(const char *name, const char *suffix)
 {
@@ -185,18 +187,38 @@ static int by_age(const void *a, const void *b)
            (left->modified_s > right->modified_s);
 }
 
+/* What lies beside <random>.seg, and goes with it. */
+static const char *const companions[] = {".ctl", ".stacks", ".done", ".win", NULL};
+
 static void delete_segment(const struct neighbours *neighbours,
                            const struct neighbour *one)
 {
-    static const char *const suffixes[] = {".seg",  ".ctl", ".stacks",
-                                           ".done", ".win", NULL};
     int stem = (int)(strlen(one->file) - 4);
     char name[64];
 
-    for (int i = 0; suffixes[i] != NULL; i++) {
-        (void)snprintf(name, sizeof(name), "%.*s%s", stem, one->file, suffixes[i]);
+    (void)unlinkat(neighbours->directory, one->file, 0);
+    for (int i = 0; companions[i] != NULL; i++) {
+        (void)snprintf(name, sizeof(name), "%.*s%s", stem, one->file, companions[i]);
         (void)unlinkat(neighbours->directory, name, 0);
     }
+}
+
+/* A server that had read a segment may have marked it after it went. Asked of the folder,
+ * not of our list: others come meanwhile, and each names its segment first. */
+static bool is_stray(const struct neighbours *neighbours, const char *name)
+{
+    char segment[64];
+
+    for (int i = 0; companions[i] != NULL; i++) {
+        if (!ends_with(name, companions[i]) || strlen(name) + 5 > sizeof(segment))
+            continue;
+        (void)snprintf(segment, sizeof(segment), "%.*s.seg",
+                       (int)(strlen(name) - strlen(companions[i])), name);
+        return faccessat(neighbours->directory, segment, F_OK, AT_SYMLINK_NOFOLLOW) !=
+                   0 &&
+               errno == ENOENT;
+    }
+    return false;
 }
 
 static bool has_segment(const struct neighbours *neighbours, const char *id)
@@ -210,39 +232,43 @@ static bool has_segment(const struct neighbours *neighbours, const char *id)
 
 /* How a command ended is told beside its segments. A note without them, of a session
  * that went or of a command that never trained, is of no use to anybody. */
+static bool is_idle_note(const struct neighbours *neighbours, const char *name)
+{
+    char id[WIRE_TEXT];
+
+    if (neighbours->count == NEIGHBOURS_MAX /* not all were seen */ ||
+        !ends_with(name, ".end") || strlen(name) - 4 >= sizeof(id))
+        return false;
+    (void)snprintf(id, sizeof(id), "%.*s", (int)(strlen(name) - 4), name);
+    return !has_segment(neighbours, id);
+}
+
 static void drop_notes(const struct neighbours *neighbours)
 {
     int directory = fcntl(neighbours->directory, F_DUPFD_CLOEXEC, 0);
     DIR *stream = directory < 0 ? NULL : fdopendir(directory);
     struct dirent *entry;
 
-    if (stream == NULL && directory >= 0)
-        close(directory);
-    if (stream == NULL || neighbours->count == NEIGHBOURS_MAX)
-        goto out; /* not all were seen */
+    if (stream == NULL) {
+        if (directory >= 0)
+            close(directory);
+        return;
+    }
     rewinddir(stream);
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours alone */
     while ((entry = readdir(stream)) != NULL) {
-        char id[WIRE_TEXT];
         struct stat status;
-        int fd;
+        int fd = is_idle_note(neighbours, entry->d_name) ||
+                         is_stray(neighbours, entry->d_name)
+                     ? open_ours(neighbours->directory, entry->d_name, &status)
+                     : -1;
 
-        if (!ends_with(entry->d_name, ".end") ||
-            strlen(entry->d_name) - 4 >= sizeof(id))
-            continue;
-        (void)snprintf(id, sizeof(id), "%.*s", (int)(strlen(entry->d_name) - 4),
-                       entry->d_name);
-        fd = has_segment(neighbours, id)
-                 ? -1
-                 : open_ours(neighbours->directory, entry->d_name, &status);
         if (fd < 0)
             continue;
         (void)unlinkat(neighbours->directory, entry->d_name, 0);
         close(fd);
     }
-out:
-    if (stream != NULL)
-        closedir(stream);
+    closedir(stream);
 }
 
 static bool session_alive(const struct neighbours *neighbours, const char *session)
@@ -284,15 +310,34 @@ static uint64_t remove_one(const struct neighbours *neighbours, struct neighbour
     return bytes;
 }
 
+/* Loaders start workers anew for each epoch. Of those that ended in a session that lives
+ * the newest stay. */
+static uint64_t drop_workers(struct neighbours *neighbours, int64_t now_s)
+{
+    uint64_t won = 0;
+    uint32_t ended = 0;
+
+    for (uint32_t i = 0; i < neighbours->count; i++) {
+        struct neighbour *one = &neighbours->list[i];
+
+        if (!one->ours || one->age != 0 || one->alive || one->role != WIRE_ROLE_WORKER)
+            continue;
+        if (++ended > KEEP_WORKERS && now_s - one->modified_s > WORKER_SECONDS)
+            won += remove_one(neighbours, one);
+    }
+    return won;
+}
+
 uint32_t neighbours_clean(struct neighbours *neighbours, uint64_t bytes_max,
                           uint64_t bytes_needed)
 {
     int64_t now_s = (int64_t)(clock_ns(CLOCK_REALTIME) / 1000000000u);
-    uint64_t kept = 0, won = 0;
+    uint64_t kept = 0, won;
     uint32_t unfolded = 0;
 
     qsort(neighbours->list, neighbours->count, sizeof(neighbours->list[0]), by_age);
     number_sessions(neighbours);
+    won = drop_workers(neighbours, now_s);
     for (uint32_t i = 0; i < neighbours->count; i++) {
         struct neighbour *one = &neighbours->list[i];
 

@@ -51,7 +51,8 @@ uint64_t neighbours_job_bytes(const struct neighbours *neighbours, const char *s
 /* Deletes ended sessions: the newest ended one stays; of the others, those that are
  * folded go when they are beyond the 4 newest, beyond `bytes_max` together or older
  * than a day; then the oldest of what is left, folded or not, until `bytes_needed` are
- * won (0: none). With a session goes the note of how it ended. Returns how many
+ * won (0: none). Of a session that lives the workers go that ended a minute ago or
+ * earlier, but for the 64 newest. With a session goes the note of how it ended. Returns how many
  * segments went that were not folded. */
 uint32_t neighbours_clean(struct neighbours *neighbours, uint64_t bytes_max,
                           uint64_t bytes_needed);

@@ -105,25 +105,11 @@ static const char *message_of(const struct nvtx_attributes *event, char *text)
 
 /* ---- ranges --------------------------------------------------------------------------- */
 
-static NEVER_INLINE struct probe_thread *start_and_enter(void)
-{
-    if (probe_is_open() || probe_start(0) != 0)
-        return NULL;
-    return probe_enter();
-}
-
-ALWAYS_INLINE struct probe_thread *enter(void)
-{
-    struct probe_thread *self = probe_enter();
-
-    return LIKELY(self != NULL) ? self : start_and_enter();
-}
-
 /* Any push; `self` NULL: not entered yet. */
 static __attribute__((noinline)) int push_any(struct probe_thread *self,
                                               const char *text, bool record)
 {
-    self = self != NULL ? self : enter();
+    self = self != NULL ? self : probe_enter_or_start();
     if (UNLIKELY(self == NULL))
         return -1;
     uint32_t id = probe_name_cached(self, text != NULL ? text : "");
@@ -196,7 +182,7 @@ static bool library_wanted(const void *domain)
 
 static void mark(const char *text)
 {
-    struct probe_thread *self = enter();
+    struct probe_thread *self = probe_enter_or_start();
 
     if (self == NULL)
         return;
@@ -211,7 +197,7 @@ static void mark(const char *text)
 /* RangeStart and RangeEnd may happen on two threads: a small table of their own. */
 static uint64_t start(const char *text)
 {
-    struct probe_thread *self = enter();
+    struct probe_thread *self = probe_enter_or_start();
 
     if (self == NULL)
         return 0;

@@ -33,6 +33,7 @@ static bool handlers_set;
 static const char *reason = "not started";
 static struct storage storage = {.lock_fd = -1};
 static struct identity identity;
+static uint32_t told_parent; /* of the next segment's process; 0: who forked it */
 static char session[WIRE_TEXT];
 static size_t private_bytes; /* of the mapping behind `probe`; 0 before the first */
 
@@ -67,6 +68,11 @@ bool probe_core_allocate(uint64_t offset, uint64_t bytes)
     return storage_allocate(&storage, offset, bytes);
 }
 
+void probe_core_hold(void)
+{
+    storage_hold(&storage);
+}
+
 uint64_t probe_ticks(void)
 {
     return probe_is_open() ? clock_ticks(probe->tsc) : 0;
@@ -81,6 +87,11 @@ void probe_role(uint32_t role)
 {
     if (probe_is_open())
         atomic_store_explicit(&probe->header->live_role, role, memory_order_relaxed);
+}
+
+void probe_parent(uint32_t pid)
+{
+    told_parent = pid;
 }
 
 static void say_number(_Atomic uint32_t *word, int32_t number)
@@ -214,7 +225,7 @@ static void write_identity(struct wire_header *header)
     header->pid_namespace = identity.pid_namespace;
     header->start_ticks = identity.start_ticks;
     header->pid = identity.pid;
-    header->parent_pid = identity.parent_pid;
+    header->parent_pid = told_parent != 0 ? told_parent : identity.parent_pid;
     header->uid = identity.uid;
     header->role = identity.role;
     header->rank = identity.rank;
@@ -265,13 +276,12 @@ static int fill_segment(void)
 }
 
 /* Looks at the neighbours: which session is ours, what may go, how much is left. */
-static uint64_t settle_in(enum storage_share share)
+static uint64_t settle_in(void)
 {
     struct neighbours *neighbours = calloc(1, sizeof(*neighbours));
     bool worker = identity.role == WIRE_ROLE_WORKER;
     uint64_t wanted = worker ? WIRE_BYTES_SMALL : WIRE_BYTES_MAX, room;
 
-    (void)share;
     memcpy(session, identity.session, sizeof(session));
     if (neighbours == NULL || neighbours_open(neighbours, storage.directory) != 0) {
         free(neighbours);
@@ -306,9 +316,11 @@ static int open_segment(uint32_t role)
     error = storage_open_directory(&storage, share, &reason);
     if (error != 0)
         return error;
-    uint64_t room = settle_in(share);
+    uint64_t settled = settle_in(), room = storage_limited(settled);
 
-    reason = "too little shared memory is free";
+    reason = room < settled
+                 ? "files of this process may not be large enough (ulimit -f)"
+                 : "too little shared memory is free";
     error = -ENOSPC;
     /* Somebody else may take what was free a moment ago: try with less. */
     for (; room >= WIRE_BYTES_MIN && error == -ENOSPC;

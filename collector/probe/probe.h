@@ -44,6 +44,10 @@ void probe_role(uint32_t role);
  * began; below 0: not known, as it was. */
 void probe_rank(int32_t rank, int32_t local_rank, int32_t world_size);
 
+/* Whose child the next segment's process is, where that is not who forked it: a fork
+ * server's children are their trainer's. 0: who forked it. */
+void probe_parent(uint32_t pid);
+
 /* Says good-bye: the process ends on its own accord. `code` below 0: not known. */
 void probe_end(int code);
 

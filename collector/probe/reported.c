@@ -12,20 +12,23 @@ struct totals {
     _Atomic int64_t allocated, peak;      /* bytes; the peak since the last sample */
     _Atomic uint64_t reserved, peak_time;
     _Atomic uint64_t allocations, frees, bytes; /* since the last sample */
+    _Atomic uint32_t told_pid; /* the process whose page knows of the device */
 };
 
 static struct totals devices[DEVICES];
-static _Atomic uint32_t hooked_pid; /* a forked child starts without hooks */
+/* A forked child starts without hooks, and its page with no source. */
+static _Atomic uint32_t hooked_pid;
 
 static struct totals *totals_of(uint16_t device)
 {
     for (uint32_t i = 0; i < DEVICES; i++) {
-        uint32_t known = 0;
+        uint32_t known = atomic_load_explicit(&devices[i].device, memory_order_relaxed);
 
-        if (atomic_compare_exchange_strong_explicit(&devices[i].device, &known,
-                                                    device + 1u, memory_order_relaxed,
-                                                    memory_order_relaxed) ||
-            known == device + 1u)
+        if (known == 0 && atomic_compare_exchange_strong_explicit(
+                              &devices[i].device, &known, device + 1u,
+                              memory_order_relaxed, memory_order_relaxed))
+            return &devices[i];
+        if (known == device + 1u)
             return &devices[i];
     }
     return NULL;
@@ -69,10 +72,11 @@ static void step_ending(const struct probe_step *step)
 
 static const struct probe_hooks hooks = {.step_ending = step_ending};
 
-static void hook(uint16_t device)
+static NEVER_INLINE void tell(struct totals *totals, uint16_t device)
 {
     uint32_t pid = probe->pid;
 
+    atomic_store_explicit(&totals->told_pid, pid, memory_order_relaxed);
     if (atomic_exchange_explicit(&hooked_pid, pid, memory_order_relaxed) != pid)
         (void)probe_hooks_add(&hooks);
     probe_capability(EVENT_DEVICE_TYPE(device) == 0 ? WIRE_SOURCE_CPU_MEMORY
@@ -112,6 +116,6 @@ leave:
     if (self != NULL)
         probe_leave(self);
     if (totals != NULL &&
-        atomic_load_explicit(&hooked_pid, memory_order_relaxed) != probe->pid)
-        hook(device);
+        atomic_load_explicit(&totals->told_pid, memory_order_relaxed) != probe->pid)
+        tell(totals, device);
 }

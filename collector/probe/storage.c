@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -116,6 +117,16 @@ uint64_t storage_room(const struct storage *storage, uint64_t wanted,
     return room < WIRE_BYTES_MIN ? 0 : room;
 }
 
+uint64_t storage_limited(uint64_t room)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= room)
+        return room;
+    room = limit.rlim_cur / SIZE_UNIT * SIZE_UNIT;
+    return room < WIRE_BYTES_MIN ? 0 : room;
+}
+
 uint64_t storage_capacity(const struct storage *storage)
 {
     struct statvfs system;
@@ -138,23 +149,34 @@ static uint64_t random_word(void)
            (uint64_t)getpid() << 20;
 }
 
-/* The lock's descriptor is a second one, so that no mapping ever holds it. */
-static int take_lock(struct storage *storage, int file)
+/* Is `fd` open on the segment's file? The job may have closed ours, and have got its
+ * number for a file of its own. */
+static bool is_ours(const struct storage *storage, int fd)
 {
-    struct stat mapped, locked;
-    int fd = open(storage->temporary, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat status;
+
+    return fd >= 0 && fstat(fd, &status) == 0 && status.st_ino == storage->lock_inode &&
+           status.st_dev == storage->lock_device;
+}
+
+/* The lock's descriptor is a second one, so that no mapping ever holds it. */
+static int take_lock(const struct storage *storage, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 
     if (fd < 0)
         return -1;
-    if (fstat(file, &mapped) != 0 || fstat(fd, &locked) != 0 ||
-        mapped.st_ino != locked.st_ino || mapped.st_dev != locked.st_dev ||
-        flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (!is_ours(storage, fd) || flock(fd, LOCK_EX | LOCK_NB) != 0) {
         close(fd);
         return -1;
     }
-    storage->lock_device = locked.st_dev;
-    storage->lock_inode = locked.st_ino;
     return fd;
+}
+
+void storage_hold(struct storage *storage)
+{
+    if (!is_ours(storage, storage->lock_fd))
+        storage->lock_fd = take_lock(storage, storage->path);
 }
 
 bool storage_allocate(const struct storage *storage, uint64_t offset, uint64_t bytes)
@@ -186,6 +208,7 @@ int storage_create(struct storage *storage, uint64_t bytes, uint64_t allocated,
 {
     uint64_t name = random_word();
     void *base = MAP_FAILED;
+    struct stat status;
 
     storage->lock_fd = -1;
     storage->bytes = bytes;
@@ -200,7 +223,11 @@ int storage_create(struct storage *storage, uint64_t bytes, uint64_t allocated,
         return refuse("no file can be made in the directory for shared memory", reason);
     (void)fchmod(fd, file_mode(share)); /* whatever the umask says */
     *reason = "the file system does not lock files";
-    storage->lock_fd = take_lock(storage, fd);
+    if (fstat(fd, &status) != 0)
+        goto fail;
+    storage->lock_device = status.st_dev;
+    storage->lock_inode = status.st_ino;
+    storage->lock_fd = take_lock(storage, storage->temporary);
     if (storage->lock_fd < 0)
         goto fail;
     *reason = "shared memory is full";
@@ -253,10 +280,7 @@ void storage_discard(struct storage *storage)
 
 void storage_forget(struct storage *storage)
 {
-    struct stat status;
-
-    if (storage->lock_fd >= 0 && fstat(storage->lock_fd, &status) == 0 &&
-        status.st_ino == storage->lock_inode && status.st_dev == storage->lock_device)
+    if (is_ours(storage, storage->lock_fd))
         close(storage->lock_fd);
     storage->lock_fd = -1;
     storage->base = NULL; /* not mapped here: MADV_DONTFORK */

@@ -39,6 +39,10 @@ MUST_CHECK int storage_open_directory(struct storage *storage, enum storage_shar
 uint64_t storage_room(const struct storage *storage, uint64_t wanted,
                       uint64_t job_bytes);
 
+/* `room`, or what this process's files may have (`ulimit -f`): for one byte more the
+ * kernel ends the process with SIGXFSZ. 0 when WIRE_BYTES_MIN is too much. */
+uint64_t storage_limited(uint64_t room);
+
 /* Bytes of the whole file system; 0 unknown. */
 uint64_t storage_capacity(const struct storage *storage);
 
@@ -55,6 +59,9 @@ MUST_CHECK bool storage_allocate(const struct storage *storage, uint64_t offset,
 
 /* Gives it its name: from now on readers find it. */
 MUST_CHECK int storage_publish(struct storage *storage, const char **reason);
+
+/* Takes the lock again when the job has closed all descriptors, ours among them. */
+void storage_hold(struct storage *storage);
 
 /* Undoes storage_create(); idempotent. */
 void storage_discard(struct storage *storage);

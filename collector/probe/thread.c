@@ -220,6 +220,13 @@ struct probe_thread *probe_enter_slow(void)
     return self;
 }
 
+struct probe_thread *probe_start_and_enter(void)
+{
+    if (probe_is_open() || probe_start(0) != 0)
+        return NULL;
+    return probe_enter();
+}
+
 static void move_range(struct open_range *to, const struct open_range *from)
 {
     atomic_store_explicit(&to->start,

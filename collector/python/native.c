@@ -18,7 +18,6 @@
 
 static const struct trainglass_python *table;
 static PyObject *wake; /* called once before the first record of a sleeping process */
-static PyObject *decorate; /* decorate(annotation, function): see _annotate.py */
 
 #define HAS(member) NATIVE_HAS(table, member)
 
@@ -41,14 +40,13 @@ static void awaken(long mark)
     Py_DECREF(call);
 }
 
-static void wake_for(long mark)
+void native_wake_for(long mark)
 {
     if (wake != NULL)
         awaken(mark);
 }
 
-/* Valid as long as `text`, "" for what is no text. Never raises. */
-static const char *utf8(PyObject *text)
+const char *native_utf8(PyObject *text)
 {
     const char *bytes =
         PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
@@ -58,22 +56,33 @@ static const char *utf8(PyObject *text)
     return bytes != NULL ? bytes : "";
 }
 
-static long integer(PyObject *value)
+/* Python's own whole numbers, and NumPy's. False for anything else. Never raises. */
+static bool whole(PyObject *value, long *number)
 {
-    long number = PyLong_Check(value) ? PyLong_AsLong(value) : 0;
+    PyObject *index = PyNumber_Index(value);
 
-    if (number == -1 && PyErr_Occurred())
-        PyErr_Clear();
-    return number;
+    *number = index != NULL ? PyLong_AsLong(index) : -1;
+    Py_XDECREF(index);
+    if (*number != -1 || !PyErr_Occurred())
+        return true;
+    PyErr_Clear();
+    return false;
 }
 
-static double real(PyObject *value)
+static long integer(PyObject *value)
 {
-    double number = PyFloat_AsDouble(value);
+    long number;
 
-    if (PyErr_Occurred())
-        PyErr_Clear();
-    return number;
+    return whole(value, &number) ? number : 0;
+}
+
+static bool real(PyObject *value, double *number)
+{
+    *number = PyFloat_AsDouble(value);
+    if (*number != -1 || !PyErr_Occurred()) /* exactly -1 is the sign of an error */
+        return true;
+    PyErr_Clear();
+    return false;
 }
 
 static PyObject *arguments_missing(void)
@@ -88,7 +97,7 @@ static PyObject *arguments_missing(void)
 static PyObject *load(PyObject *module, PyObject *path)
 {
     const struct trainglass_python *(*entry)(void);
-    void *library = dlopen(utf8(path), RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(native_utf8(path), RTLD_NOW | RTLD_LOCAL);
     void *symbol = library != NULL ? dlsym(library, "trainglass_python") : NULL;
 
     (void)module;
@@ -183,7 +192,7 @@ static PyObject *mark(PyObject *module, PyObject *const *arguments, Py_ssize_t c
         return arguments_missing();
     long kind = integer(arguments[0]);
 
-    wake_for(kind);
+    native_wake_for(kind);
     if (HAS(mark))
         table->mark((uint32_t)kind, count > 1 ? (uint32_t)integer(arguments[1]) : 0);
     native_boundary();
@@ -208,16 +217,19 @@ static PyObject *step(PyObject *module, PyObject *const *arguments, Py_ssize_t c
                       PyObject *words)
 {
     Py_ssize_t named = words != NULL ? PyTuple_Size(words) : 0;
+    long samples;
 
     (void)module;
     if (count + named > 1 ||
-        (named == 1 && strcmp(utf8(PyTuple_GetItem(words, 0)), "samples") != 0)) {
+        (named == 1 &&
+         strcmp(native_utf8(PyTuple_GetItem(words, 0)), "samples") != 0)) {
         PyErr_SetString(PyExc_TypeError, "step() takes samples and nothing else");
         return NULL;
     }
-    wake_for(STEPS_STEP);
-    if (count + named > 0 && arguments[0] != Py_None && HAS(samples))
-        table->samples((uint64_t)integer(arguments[0]));
+    native_wake_for(STEPS_STEP);
+    if (count + named > 0 && arguments[0] != Py_None && HAS(samples) &&
+        whole(arguments[0], &samples) && samples >= 0)
+        table->samples((uint64_t)samples);
     if (HAS(mark))
         table->mark(STEPS_STEP, 0);
     native_boundary();
@@ -227,9 +239,9 @@ static PyObject *step(PyObject *module, PyObject *const *arguments, Py_ssize_t c
 static PyObject *range_push(PyObject *module, PyObject *name)
 {
     (void)module;
-    wake_for(-1);
+    native_wake_for(-1);
     if (HAS(range_push))
-        table->range_push(utf8(name));
+        table->range_push(native_utf8(name));
     Py_RETURN_NONE;
 }
 
@@ -243,12 +255,14 @@ static PyObject *range_pop(PyObject *module, PyObject *none)
 
 static PyObject *metric(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
+    double value;
+
     (void)module;
     if (count < 2)
         return arguments_missing();
-    wake_for(-1);
-    if (HAS(metric))
-        table->metric(utf8(arguments[0]), real(arguments[1]));
+    native_wake_for(-1);
+    if (HAS(metric) && real(arguments[1], &value))
+        table->metric(native_utf8(arguments[0]), value);
     Py_RETURN_NONE;
 }
 
@@ -274,6 +288,14 @@ static PyObject *rank(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     Py_RETURN_NONE;
 }
 
+static PyObject *parent(PyObject *module, PyObject *pid)
+{
+    (void)module;
+    if (HAS(parent))
+        table->parent((uint32_t)integer(pid));
+    Py_RETURN_NONE;
+}
+
 /* May wait for a third of a second; others need not. */
 static PyObject *gpu_yield(PyObject *module, PyObject *begins)
 {
@@ -295,7 +317,7 @@ static PyObject *happened(PyObject *module, PyObject *const *arguments,
     if (count < 3)
         return arguments_missing();
     if (HAS(happened))
-        table->happened((uint32_t)integer(arguments[0]), utf8(arguments[1]),
+        table->happened((uint32_t)integer(arguments[0]), native_utf8(arguments[1]),
                         (uint64_t)integer(arguments[2]));
     Py_RETURN_NONE;
 }
@@ -307,7 +329,7 @@ static PyObject *collecting(PyObject *module, PyObject *const *arguments,
     (void)module;
     if (count < 2 || !HAS(gc_end))
         Py_RETURN_NONE;
-    if (utf8(arguments[0])[0] == 's' && utf8(arguments[0])[2] == 'a') {
+    if (native_utf8(arguments[0])[0] == 's' && native_utf8(arguments[0])[2] == 'a') {
         table->gc_begin();
         Py_RETURN_NONE;
     }
@@ -327,17 +349,19 @@ static PyObject *fact(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     (void)module;
     if (count < 2)
         return arguments_missing();
-    const char *key = utf8(arguments[0]);
+    const char *key = native_utf8(arguments[0]);
     PyObject *value = arguments[1];
+    long number;
+    double fraction;
 
     if (PyBool_Check(value) && HAS(fact_bool))
         table->fact_bool(key, value == Py_True);
-    else if (PyLong_Check(value) && HAS(fact_number))
-        table->fact_number(key, integer(value));
-    else if (PyFloat_Check(value) && HAS(fact_real))
-        table->fact_real(key, real(value));
+    else if (PyLong_Check(value) && HAS(fact_number) && whole(value, &number))
+        table->fact_number(key, number);
+    else if (PyFloat_Check(value) && HAS(fact_real) && real(value, &fraction))
+        table->fact_real(key, fraction);
     else if (PyUnicode_Check(value) && HAS(fact_text))
-        table->fact_text(key, utf8(value));
+        table->fact_text(key, native_utf8(value));
     Py_RETURN_NONE;
 }
 
@@ -350,8 +374,8 @@ static PyObject *capability(PyObject *module, PyObject *const *arguments,
     if (HAS(capability))
         table->capability((uint32_t)integer(arguments[0]),
                           (uint32_t)integer(arguments[1]),
-                          arguments[2] != Py_None ? utf8(arguments[2]) : NULL,
-                          arguments[3] != Py_None ? utf8(arguments[3]) : NULL);
+                          arguments[2] != Py_None ? native_utf8(arguments[2]) : NULL,
+                          arguments[3] != Py_None ? native_utf8(arguments[3]) : NULL);
     Py_RETURN_NONE;
 }
 
@@ -379,6 +403,14 @@ static PyObject *torch_fetching(PyObject *module, PyObject *begins)
     Py_RETURN_NONE;
 }
 
+static PyObject *waited(PyObject *module, PyObject *ns)
+{
+    (void)module;
+    if (HAS(waited))
+        table->waited((uint64_t)integer(ns));
+    Py_RETURN_NONE;
+}
+
 static PyObject *torch_optimizer(PyObject *module, PyObject *id)
 {
     (void)module;
@@ -393,109 +425,6 @@ void native_optimizer(uint32_t id)
         table->torch_optimizer(id);
 }
 
-/* ---- annotate
- * ------------------------------------------------------------------------ */
-
-struct annotation {
-    PyObject_HEAD PyObject *name; /* text; its UTF-8 lives as long */
-};
-
-static PyObject *annotate_new(PyTypeObject *type, PyObject *arguments, PyObject *words)
-{
-    static char name_word[] = "name", *names[] = {name_word, NULL};
-    PyObject *name;
-
-    if (!PyArg_ParseTupleAndKeywords(arguments, words, "U:annotate", names, &name))
-        return NULL;
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    struct annotation *self = (struct annotation *)allocate(type, 0);
-
-    if (self != NULL) {
-        Py_INCREF(name);
-        self->name = name;
-    }
-    return (PyObject *)self;
-}
-
-static void annotate_free(PyObject *object)
-{
-    PyTypeObject *type = Py_TYPE(object);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-
-    Py_XDECREF(((struct annotation *)object)->name);
-    release(object);
-    Py_DECREF(type);
-}
-
-static PyObject *annotate_enter(PyObject *object, PyObject *none)
-{
-    (void)none;
-    wake_for(-1);
-    if (HAS(range_push))
-        table->range_push(utf8(((struct annotation *)object)->name));
-    Py_INCREF(object);
-    return object;
-}
-
-static PyObject *annotate_exit(PyObject *object, PyObject *const *arguments,
-                               Py_ssize_t count)
-{
-    (void)object, (void)arguments, (void)count;
-    if (HAS(range_pop))
-        table->range_pop();
-    Py_RETURN_NONE;
-}
-
-static PyObject *annotate_call(PyObject *object, PyObject *arguments, PyObject *words)
-{
-    PyObject *function;
-
-    (void)words;
-    if (!PyArg_ParseTuple(arguments, "O:annotate", &function))
-        return NULL;
-    return PyObject_CallFunctionObjArgs(decorate, object, function, NULL);
-}
-
-static PyObject *set_decorate(PyObject *module, PyObject *callable)
-{
-    (void)module;
-    Py_XDECREF(decorate);
-    Py_INCREF(callable);
-    decorate = callable;
-    Py_RETURN_NONE;
-}
-
-#define FAST(name, function, text)                                                     \
-    {                                                                                  \
-        name, (PyCFunction)(void (*)(void))function, METH_FASTCALL, text               \
-    }
-
-static PyMethodDef annotate_methods[] = {
-    {"__enter__", annotate_enter, METH_NOARGS, NULL},
-    FAST("__exit__", annotate_exit, NULL),
-    {NULL, NULL, 0, NULL},
-};
-
-static const char annotate_text[] =
-    "annotate(name)\n--\n\nA named range around a block, or around every call of a "
-    "function, each\nresumption of a generator or coroutine.";
-
-static PyType_Slot annotate_slots[] = {
-    {Py_tp_new, annotate_new},
-    {Py_tp_dealloc, annotate_free},
-    {Py_tp_call, annotate_call},
-    {Py_tp_methods, annotate_methods},
-    {Py_tp_doc, (void *)(uintptr_t)annotate_text},
-    {0, NULL},
-};
-
-static PyType_Spec annotate_spec = {
-    .name = "trainglass.annotate",
-    .basicsize = sizeof(struct annotation),
-    .flags = Py_TPFLAGS_DEFAULT,
-    .slots = annotate_slots,
-};
-
 static PyMethodDef methods[] = {
     {"load", load, METH_O, "Loads libtrainglass.so from a path; raises OSError."},
     {"start", start, METH_O, NULL},
@@ -506,27 +435,28 @@ static PyMethodDef methods[] = {
     {"role", role, METH_O, NULL},
     {"end", end, METH_O, NULL},
     {"set_wake", set_wake, METH_O, NULL},
-    {"set_decorate", set_decorate, METH_O, NULL},
-    FAST("mark", mark, NULL),
+    NATIVE_FAST("mark", mark, NULL),
     {"step", (PyCFunction)(void (*)(void))step, METH_FASTCALL | METH_KEYWORDS,
      "step(samples=None)\n--\n\nEnds the running step and begins the next. "
      "`samples`: how many it saw."},
     {"range_push", range_push, METH_O, NULL},
     {"range_pop", range_pop, METH_NOARGS, NULL},
-    FAST(
+    NATIVE_FAST(
         "metric", metric,
         "metric(name, value, /)\n--\n\nA number of the running step, shown beside it."),
-    FAST("ask", ask, NULL),
-    FAST("rank", rank, NULL),
+    NATIVE_FAST("ask", ask, NULL),
+    NATIVE_FAST("rank", rank, NULL),
+    {"parent", parent, METH_O, NULL},
     {"gpu_yield", gpu_yield, METH_O, NULL},
-    FAST("happened", happened, NULL),
-    FAST("collecting", collecting, NULL),
-    FAST("fact", fact, NULL),
-    FAST("capability", capability, NULL),
+    NATIVE_FAST("happened", happened, NULL),
+    NATIVE_FAST("collecting", collecting, NULL),
+    NATIVE_FAST("fact", fact, NULL),
+    NATIVE_FAST("capability", capability, NULL),
     {"torch_begin", torch_begin, METH_O, NULL},
     {"torch_end", torch_end, METH_NOARGS, NULL},
     {"torch_fetching", torch_fetching, METH_O, NULL},
     {"torch_optimizer", torch_optimizer, METH_O, NULL},
+    {"waited", waited, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -542,13 +472,10 @@ PyMODINIT_FUNC PyInit__native(void);
 PyMODINIT_FUNC PyInit__native(void)
 {
     PyObject *module = PyModule_Create(&definition);
-    PyObject *type = module != NULL ? PyType_FromSpec(&annotate_spec) : NULL;
 
-    if (type == NULL || wraps_add(module) != 0 || boundary_add(module) != 0 ||
-        PyModule_AddObject(module, "annotate", type) != 0) {
-        Py_XDECREF(type);
-        Py_XDECREF(module);
-        return NULL;
-    }
-    return module;
+    if (module != NULL && wraps_add(module) == 0 && boundary_add(module) == 0 &&
+        annotate_add(module) == 0)
+        return module;
+    Py_XDECREF(module);
+    return NULL;
 }

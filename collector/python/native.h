@@ -19,13 +19,27 @@ const struct trainglass_python *native_table(void);
      (table)->bytes >= offsetof(struct trainglass_python, member) + sizeof(void *) &&  \
      (table)->member != NULL)
 
-/* native.c: a mark of the calling thread; an exception that is set stays set. */
+/* A row of a table of methods whose arguments come as an array. */
+#define NATIVE_FAST(name, function, text)                                              \
+    {                                                                                  \
+        name, (PyCFunction)(void (*)(void))function, METH_FASTCALL, text               \
+    }
+
+/* native.c: who records something wakes a process that sleeps, a worker or a forked child;
+ * `mark` is what is recorded, -1 for what is none. */
+void native_wake_for(long mark);
+/* Valid as long as `text`, "" for what is no text. */
+const char *native_utf8(PyObject *text);
+/* A mark of the calling thread; an exception that is set stays set. */
 void native_mark(uint32_t kind, uint32_t id);
 /* The calling thread is in the step() of this optimizer. */
 void native_optimizer(uint32_t id);
 
 /* wraps.c: adds `around` and `update` to the module; -1 with an exception. */
 int wraps_add(PyObject *module);
+
+/* annotate.c: the same for the type `annotate` and what makes a decorator of it. */
+int annotate_add(PyObject *module);
 
 /* boundary.c: the same for `window_listen` and its like. */
 int boundary_add(PyObject *module);

@@ -139,7 +139,7 @@ static PyObject *update_slowly(PyObject *module, PyObject *arguments)
 }
 
 static PyMethodDef functions[] = {
-    {"update", (PyCFunction)(void (*)(void))update, METH_FASTCALL, NULL},
+    NATIVE_FAST("update", update, NULL),
     {"update_slowly", update_slowly, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -6,6 +6,7 @@
 
 #include "query/parts.h"
 #include "query/pick.h"
+#include "wire/facts.h"
 
 /* The same head for a part, with an arena of its own. */
 static void copy_head(const struct answer *from, struct answer *to)
@@ -40,10 +41,10 @@ static int fill_parts(struct pick *pick, const struct bottlenecks_request *reque
         error = parts_slow(&part, &answer->steps);
     part = part_pick(pick, &answer->cpu.head);
     if (error == 0)
-        error = parts_ops(&part, &cpu, &answer->steps.train, &answer->cpu);
+        error = parts_ops(&part, &cpu, &answer->steps, &answer->cpu);
     part = part_pick(pick, &answer->cuda.head);
     if (error == 0)
-        error = parts_ops(&part, &cuda, &answer->steps.train, &answer->cuda);
+        error = parts_ops(&part, &cuda, &answer->steps, &answer->cuda);
     part = part_pick(pick, &answer->memory.head);
     if (error == 0)
         error = parts_memory(&part, 0, &answer->memory);
@@ -52,6 +53,9 @@ static int fill_parts(struct pick *pick, const struct bottlenecks_request *reque
         error = parts_gpu(&part, 0, &answer->gpu);
     if (error == 0)
         error = parts_hardware(&part, 0, &answer->hardware);
+    part = part_pick(pick, &answer->ranks.head);
+    if (error == 0)
+        error = parts_ranks(&part, &answer->ranks);
     return error;
 }
 
@@ -77,6 +81,14 @@ static int list_peaks(struct bottlenecks_answer *answer)
     return 0;
 }
 
+static bool has_no_python(const struct bottlenecks_answer *answer)
+{
+    for (uint32_t i = 0; i < answer->fact_count; i++)
+        if (strcmp(answer->facts[i].key, FACT_VERSION_PYTHON) == 0)
+            return false;
+    return true;
+}
+
 int bottlenecks_query(struct store *store, const struct selection *selection,
                       const struct bottlenecks_request *request,
                       struct bottlenecks_answer *answer)
@@ -91,8 +103,7 @@ int bottlenecks_query(struct store *store, const struct selection *selection,
     if (error != 0)
         return error;
     pick_window(&pick, &selection->window);
-    bool run = selection->window.kind == WINDOW_RUN ||
-               (selection->window.kind == WINDOW_DEFAULT && !answer->head.live);
+    bool run = pick_is_run(&pick, &selection->window);
 
     error = fill_parts(&pick, request, run, answer);
     if (error == 0)
@@ -100,9 +111,11 @@ int bottlenecks_query(struct store *store, const struct selection *selection,
     if (error == 0)
         error = parts_rhythm(&pick, &answer->rhythm);
     parts_load(&pick, &answer->load);
+    parts_asleep(&pick, &answer->asleep);
     if (error == 0)
         error = parts_facts(&answer->head, pick.process, &answer->facts,
                             &answer->fact_count);
+    answer->native = !answer->head.from_file && has_no_python(answer);
     answer->dataloader_share = answer->steps.train.phase_share[EVENT_PHASE_DATA];
     parts_explain_steps(&pick, &answer->head);
     pick_end(&pick);
@@ -116,5 +129,6 @@ void bottlenecks_free(struct bottlenecks_answer *answer)
     answer_free(&answer->cuda.head);
     answer_free(&answer->memory.head);
     answer_free(&answer->gpu.head);
+    answer_free(&answer->ranks.head);
     answer_free(&answer->head);
 }

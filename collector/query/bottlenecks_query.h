@@ -3,10 +3,13 @@
 #define QUERY_BOTTLENECKS_QUERY_H
 
 #include "query/answer.h"
+#include "query/asleep.h"
 #include "query/gpu_query.h"
 #include "query/load.h"
 #include "query/memory_query.h"
 #include "query/ops_query.h"
+#include "query/ranks_query.h"
+#include "query/replay_query.h"
 #include "query/rhythm.h"
 #include "query/status_query.h"
 #include "query/steps_query.h"
@@ -30,13 +33,17 @@ struct bottlenecks_answer {
     struct memory_answer memory;     /* points empty */
     struct gpu_answer gpu;           /* points empty */
     struct hardware_answer hardware; /* points empty */
+    struct ranks_answer ranks;       /* of the session, over the same window */
     struct rhythm rhythm;
     struct load load;
+    struct asleep asleep;
     struct status_fact *facts; /* of the selected process */
     uint32_t fact_count;
+    bool native; /* live, and no Python: advice in torch's words says nothing to it */
     double dataloader_share;   /* waiting for the next batch, of the summed step time */
     struct memory_peak *peaks; /* one per device, of the window */
     uint32_t peak_count;
+    struct replay_table replay; /* filled by who has it; all zero: nothing replayed */
 };
 
 MUST_CHECK int bottlenecks_query(struct store *store, const struct selection *selection,

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "aggregate/histogram.h"
+#include "query/gpu_drift.h"
 #include "query/parts.h"
 #include "query/pick.h"
 
@@ -189,6 +190,7 @@ static int fill_device(const struct pick *pick, const struct gpu_table *table,
     for (uint32_t i = 0; i < GPU_IDLES; i++)
         device->all_idle_ns[i] = (double)sum.idle_ns[i];
     per_step(pick, table, device);
+    gpu_drift(&pick->process->gpu, table, range, device);
     if (fill_run(pick, table, &device->run) != 0)
         return -ENOMEM;
     device->points = arena_new(&pick->head->arena, points, sizeof(*device->points));

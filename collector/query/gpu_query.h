@@ -48,6 +48,8 @@ struct gpu_device {
     double overlap_ns;  /* compute beside communication */
     double all_use_ns[GPU_USES], all_idle_ns[GPU_IDLES]; /* in the window */
     double use_ns[GPU_USES], idle_ns[GPU_IDLES]; /* per step; NaN without steps */
+    /* Compute per step at both ends of the window, where it surely grew; else NaN. */
+    double compute_first_ns, compute_last_ns;
     uint64_t works;     /* kernels, copies and memsets of the whole run */
     uint64_t uncounted; /* of them: without memory, or too late to be busy time */
     struct gpu_run run;

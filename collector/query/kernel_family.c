@@ -1,30 +1,95 @@
 #include "query/kernel_family.h"
 
-#include <stdbool.h>
 #include <string.h>
+
+static bool has_one(const char *name, const char *const *parts)
+{
+    for (; *parts != NULL; parts++)
+        if (strstr(name, *parts) != NULL)
+            return true;
+    return false;
+}
 
 /* Products: those on tensor cores are called tensorop, hmma, tf32, or by their types. */
 static bool is_float32(const char *name)
 {
-    static const char *const names[] = {"sgemm", "scudnn", "engine<float,",
-                                        "f32f32_f32f32", "fprop_implicit_gemm_f32f32"};
+    static const char *const names[] = {"sgemm",
+                                        "scudnn",
+                                        "engine<float,",
+                                        "f32f32_f32f32",
+                                        "fprop_implicit_gemm_f32f32",
+                                        NULL};
 
     if (strstr(name, "tensorop") != NULL || strstr(name, "tf32") != NULL)
         return false;
     if (strstr(name, "winograd") != NULL && strstr(name, "<float") != NULL)
         return true;
-    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strstr(name, names[i]) != NULL)
-            return true;
-    return false;
+    return has_one(name, names);
+}
+
+/* Products say so, and torch's functors name the type of what they read first; a double
+ * elsewhere is a constant, such as the learning rate of a fused optimizer. */
+static bool is_float64(const char *name)
+{
+    static const char *const names[] = {
+        "dgemm",           "f64f64_f64",     "_d884gemm",
+        "engine<double,",  "Functor<double", "Functor_add<double",
+        "ReduceOp<double", "kernel<double,", NULL};
+
+    return has_one(name, names);
+}
+
+bool kernel_is_convolution(const char *name)
+{
+    static const char *const names[] = {"fprop",    "dgrad",  "wgrad",   "convolve",
+                                        "winograd", "scudnn", "conv2d_", NULL};
+
+    return has_one(name, names);
+}
+
+/* CUTLASS names its kernels by how many numbers they read at once: 8 of two bytes fill a
+ * load, 1 and 2 are what odd dimensions leave. */
+static bool is_unaligned(const char *name)
+{
+    const char *align = strstr(name, "_align");
+
+    return align != NULL && (align[6] == '1' || align[6] == '2') &&
+           (align[7] < '0' || align[7] > '9') && strstr(name, "tensorop") != NULL;
 }
 
 enum kernel_family kernel_family(const char *name)
 {
     if (strstr(name, "nchwToNhwc") != NULL || strstr(name, "nhwcToNchw") != NULL)
         return KERNEL_LAYOUT;
+    if (strncmp(name, "nccl", 4) == 0 || strncmp(name, "mscclKernel", 11) == 0)
+        return KERNEL_COLLECTIVE;
+    if (is_float64(name))
+        return KERNEL_FLOAT64;
     if (is_float32(name))
         return KERNEL_FLOAT32;
+    if (is_unaligned(name))
+        return KERNEL_UNALIGNED;
     return strstr(name, "elementwise_kernel") != NULL ? KERNEL_ELEMENTWISE
                                                       : KERNEL_OTHER;
+}
+
+bool kernel_uses_tensor_cores(const char *name)
+{
+    static const char *const marks[] = {"h884",        "s884",
+                                        "h1688",       "s1688",
+                                        "c1688",       "i8816",
+                                        "i16832",      "16816",
+                                        "16832",       "hmma",
+                                        "imma",        "wgmma",
+                                        "gmma",        "warpgroup",
+                                        "tensorop",    "_tcgen",
+                                        "xmma_gemm",   "xmma_implicit_gemm",
+                                        "xmma_sparse", "xmma_warp_specialized",
+                                        "flash_fwd",   "flash_bwd",
+                                        "fmha_"};
+
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+        if (strcasestr(name, marks[i]) != NULL)
+            return true;
+    return false;
 }

@@ -2,14 +2,26 @@
 #ifndef QUERY_KERNEL_FAMILY_H
 #define QUERY_KERNEL_FAMILY_H
 
+#include <stdbool.h>
+
 enum kernel_family {
+    KERNEL_OTHER,       /* also what is no kernel */
     KERNEL_FLOAT32,     /* matrix products and convolutions without tensor cores */
     KERNEL_ELEMENTWISE, /* one op of torch on each element */
     KERNEL_LAYOUT,      /* NCHW to NHWC and back */
-    KERNEL_OTHER,
+    KERNEL_UNALIGNED, /* products on tensor cores that read one or two numbers at once */
+    KERNEL_FLOAT64,   /* on numbers of eight bytes */
+    KERNEL_COLLECTIVE, /* what ranks do together */
     KERNEL_FAMILIES,
 };
 
+/* Two dozen searches of the name: ask once where a row is made, and keep the answer. */
 enum kernel_family kernel_family(const char *name);
+
+/* A convolution, forward or backward, of any family. */
+bool kernel_is_convolution(const char *name);
+
+/* What NVIDIA's libraries call kernels that run on tensor cores. */
+bool kernel_uses_tensor_cores(const char *name);
 
 #endif

@@ -9,7 +9,7 @@
 #define NS_PER_S INT64_C(1000000000)
 
 struct mean {
-    double sum, squares;
+    double sum, squares, least;
     uint32_t count;
 };
 
@@ -17,6 +17,7 @@ static void mean_add(struct mean *mean, double value)
 {
     if (isnan(value))
         return;
+    mean->least = mean->count == 0 ? value : fmin(value, mean->least);
     mean->sum += value;
     mean->squares += value * value;
     mean->count++;
@@ -94,6 +95,81 @@ static double most_of(const struct pick *pick, const struct process *process,
     return fmin((ns + fmax(unseen, 0)) / span, 1);
 }
 
+double parts_delay(const struct pick *pick, const struct process *process)
+{
+    struct mean means[PROCESS_LOADS] = {{0}};
+
+    add_process(pick, process, means);
+    return mean_of(&means[PROCESS_LOAD_DELAY]);
+}
+
+/* The least that it surely was: every sample that tells of the window saw so much, or their
+ * interval begins there. */
+static double least_of(const struct mean *mean)
+{
+    double low = mean_of(mean) - mean_error(mean);
+
+    return mean->count == 0 ? (double)NAN : fmax(mean->least, low);
+}
+
+/* One of them; of a window that is longer than its samples, what they tell. */
+static void add_loader(const struct answer_window *window,
+                       const struct process_loader *loader, struct mean *cpu,
+                       struct mean *delay)
+{
+    uint64_t kept =
+        loader->count < PROCESS_LOADER_POINTS ? loader->count : PROCESS_LOADER_POINTS;
+
+    for (uint64_t i = loader->count - kept; i < loader->count; i++) {
+        const struct process_loader_point *point =
+            &loader->points[i % PROCESS_LOADER_POINTS];
+
+        if (point->time_ns <= window->from_ns ||
+            point->time_ns - NS_PER_S >= window->to_ns)
+            continue;
+        mean_add(cpu, (double)point->cpu);
+        mean_add(delay, (double)point->delay);
+    }
+}
+
+static void count_worker(struct load *load, struct mean *workers, double share)
+{
+    mean_add(workers, share);
+    load->worker_cpu_most =
+        workers->count == 1 ? share : fmax(share, load->worker_cpu_most);
+}
+
+/* Of an epoch that is over others may have been sampled: the newest are the loader's. */
+static int64_t newest_look(const struct process_loader *loaders)
+{
+    int64_t newest = 0;
+
+    for (uint32_t i = 0; i < PROCESS_LOADERS; i++)
+        newest = loaders[i].seen_ns > newest ? loaders[i].seen_ns : newest;
+    return newest;
+}
+
+/* Workers without a segment. */
+static void add_loaders(const struct pick *pick, struct load *load,
+                        struct mean *workers, struct mean *delays, double *cores)
+{
+    const struct process_loader *loaders = pick->process->loaders;
+
+    for (uint32_t i = 0; loaders != NULL && i < PROCESS_LOADERS; i++) {
+        struct mean cpu = {0}, delay = {0};
+
+        if (loaders[i].pid != 0 && loaders[i].seen_ns == newest_look(loaders))
+            add_loader(&pick->head->window, &loaders[i], &cpu, &delay);
+        if (cpu.count == 0)
+            continue;
+        count_worker(load, workers, mean_of(&cpu));
+        mean_add(delays, delay.count >= 3
+                             ? fmin(mean_of(&delay) + mean_error(&delay), 1)
+                             : mean_of(&delay));
+        *cores += mean_of(&cpu);
+    }
+}
+
 static void add_workers(const struct pick *pick, struct load *load)
 {
     struct mean workers = {0}, delays = {0}, job = {0};
@@ -113,12 +189,12 @@ static void add_workers(const struct pick *pick, struct load *load)
         if (process->identity.role != WIRE_ROLE_WORKER ||
             process->identity.parent_pid != pick->process->identity.pid)
             continue;
-        mean_add(&workers, share);
-        load->worker_cpu_most =
-            workers.count == 1 ? share : fmax(share, load->worker_cpu_most);
+        count_worker(load, &workers, share);
         mean_add(&delays, most_of(pick, process, &means[PROCESS_LOAD_DELAY],
                                   PROCESS_LOAD_DELAY));
     }
+    if (workers.count == 0)
+        add_loaders(pick, load, &workers, &delays, &cores);
     load->workers = workers.count;
     load->worker_cpu_share = mean_of(&workers);
     load->worker_delay = mean_of(&delays);
@@ -155,12 +231,36 @@ static void add_machine(const struct pick *pick, struct load *load)
         load->others_share = fmax(1 - load->job_cores / cores, 0);
 }
 
-void parts_load(const struct pick *pick, struct load *load)
+/* The window from its first step to its last one: what a process took while it imported
+ * its packages, or after training, is no share of a step. */
+static void narrow_to_steps(const struct pick *pick, struct answer_window *window)
 {
+    const struct steps *steps = &pick->process->steps;
+    uint32_t count, first = pick_steps(pick, &count);
+
+    if (count == 0)
+        return;
+    const struct step *begin = steps_at(steps, first);
+    const struct step *end = steps_at(steps, first + count - 1);
+    bool forgot = first == 0 && steps_remembered(steps) < steps->count;
+
+    if (!forgot && begin->start_ns > window->from_ns)
+        window->from_ns = begin->start_ns;
+    window->to_ns = end->start_ns + end->duration_ns;
+}
+
+void parts_load(const struct pick *whole, struct load *load)
+{
+    struct answer head = *whole->head;
+    struct pick trained = *whole, *pick = &trained;
     struct mean means[PROCESS_LOADS] = {{0}};
     double unknown = (double)NAN;
 
+    narrow_to_steps(whole, &head.window);
+    trained.head = &head;
+
     *load = (struct load){.delay_most = unknown,
+                          .asleep_share = unknown,
                           .worker_cpu_share = unknown,
                           .worker_cpu_most = unknown,
                           .worker_delay = unknown,
@@ -184,5 +284,10 @@ void parts_load(const struct pick *pick, struct load *load)
     load->system_share = mean_of(&means[PROCESS_LOAD_SYSTEM]);
     load->delay_share = mean_of(&means[PROCESS_LOAD_DELAY]);
     load->delay_error = mean_error(&means[PROCESS_LOAD_DELAY]);
+    load->delay_least = least_of(&means[PROCESS_LOAD_DELAY]);
+    /* Of a window that is shorter than a few samples they tell too little. */
+    if (means[PROCESS_LOAD_RUN].count >= 3)
+        load->asleep_share =
+            fmax(1 - load->delay_share - mean_of(&means[PROCESS_LOAD_RUN]), 0);
     load->faults_per_s = mean_of(&means[PROCESS_LOAD_FAULTS]);
 }

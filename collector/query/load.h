@@ -4,18 +4,21 @@
 
 #include <stdint.h>
 
-/* Means of samples of one second each; NaN where none lies in the window. A window that
- * is shorter than two samples may have all of what those beside it saw: `most` is so
- * much, and all of the time where no sample came yet. */
+/* Means of samples of one second each, from the window's first step to its last one where
+ * it has steps; NaN where none lies in it. A window that is shorter than two samples may
+ * have all of what those beside it saw: `most` is so much, and all of the time where no
+ * sample came yet. */
 struct load {
-    uint32_t samples;        /* of the trainer, in the window */
-    double cpu_share;        /* of one core */
-    double system_share;     /* of one core, in the kernel */
-    double delay_share;      /* of the time its first thread waited for a core */
-    double delay_error;      /* half of the 95 % interval of delay_share */
-    double delay_most;       /* what it may have been in the window itself, 0 to 1 */
-    double faults_per_s;     /* pages that the kernel made anew */
-    uint32_t workers;        /* that were sampled */
+    uint32_t samples;    /* of the trainer, in the window */
+    double cpu_share;    /* of one core */
+    double system_share; /* of one core, in the kernel */
+    double delay_share;  /* of the time its first thread waited for a core */
+    double delay_error;  /* half of the 95 % interval of delay_share */
+    double delay_most;   /* what it may have been in the window itself, 0 to 1 */
+    double delay_least;  /* what it surely was there; NaN as delay_share */
+    double asleep_share; /* of the time it neither had nor wanted one; NaN unknown */
+    double faults_per_s; /* pages that the kernel made anew */
+    uint32_t workers;    /* that were sampled */
     double worker_cpu_share; /* mean of a worker, of one core */
     double worker_cpu_most;  /* of the busiest worker */
     double worker_delay;     /* mean of a worker: delay_most of its first thread */

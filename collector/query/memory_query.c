@@ -75,7 +75,9 @@ static void points_from_ring(const struct memory_table *table, const uint32_t ra
         uint32_t to = range[0] + (uint32_t)((uint64_t)count * (b + 1) / buckets);
         struct memory_point *point = &device->points[device->point_count++];
 
-        *point = (struct memory_point){.allocated = -1, .reserved = (double)NAN};
+        /* Totals since attach are below zero where what was there before is freed. */
+        *point = (struct memory_point){.allocated = -(double)INFINITY,
+                                       .reserved = (double)NAN};
         for (uint32_t i = from; i < to; i++) {
             const struct memory_sample *sample = memory_at(table, i);
             double reserved = (double)sample->reserved;
@@ -132,6 +134,43 @@ static void find_peak(const struct pick *pick, const struct memory_table *table,
     device->peak_time_ns = peak->peak_time_ns;
     device->peak_op =
         arena_text(&pick->head->arena, texts_get(pick->process->texts, peak->peak_op));
+}
+
+/* Of long windows an even choice of steps; the highest is known from all of them. */
+#define PEAKS_MOST 1024u
+
+/* What stays between steps. A file of another program has samples within steps too: it
+ * tells of no single step's peak. */
+static void find_peaks(const struct pick *pick, const struct memory_table *table,
+                       const uint32_t range[2], struct memory_device *device)
+{
+    bool by_step = !pick->session->from_file || pick->session->own_file;
+    uint32_t count = range[1] - range[0];
+    uint32_t kept = count < PEAKS_MOST ? count : PEAKS_MOST;
+    double peaks[PEAKS_MOST], floor = (double)INFINITY;
+
+    device->usual_peak_bytes = device->least_peak_bytes = device->floor_bytes =
+        (double)NAN;
+    device->peaks = device->high_peaks = 0;
+    if (count < MEMORY_PEAKS_LEAST)
+        return;
+    for (uint32_t i = range[0]; i < range[1]; i++)
+        floor = fmin(floor, (double)memory_at(table, i)->allocated);
+    device->floor_bytes = floor;
+    if (!by_step)
+        return;
+    for (uint32_t i = 0; i < kept; i++) {
+        uint32_t at = range[0] + (uint32_t)((uint64_t)count * i / kept);
+
+        peaks[i] = (double)memory_at(table, at)->peak;
+    }
+    numbers_sort(peaks, kept);
+    device->usual_peak_bytes = numbers_quantile(peaks, kept, 0.5);
+    device->least_peak_bytes = peaks[0];
+    device->peaks = count;
+    for (uint32_t i = range[0]; i < range[1]; i++)
+        device->high_peaks += (double)memory_at(table, i)->peak >
+                              MEMORY_PEAK_HIGH * device->usual_peak_bytes;
 }
 
 static void find_rates(const struct pick *pick, const struct memory_table *table,
@@ -210,8 +249,6 @@ static int fill_device(const struct pick *pick, const struct memory_table *table
     uint32_t remembered = memory_remembered(table);
     uint32_t range[2] = {memory_after(table, window->from_ns),
                          memory_after(table, window->to_ns)};
-    /* Stamps that run back are possible in a damaged segment. */
-    range[1] = range[1] < range[0] ? range[0] : range[1];
     const struct memory_sample *newest =
         remembered > 0 ? memory_at(table, remembered - 1) : NULL;
 
@@ -221,6 +258,7 @@ static int fill_device(const struct pick *pick, const struct memory_table *table
         newest == NULL || newest->reserved < 0 ? (double)NAN : (double)newest->reserved;
     device->total_bytes = total_of(pick, table);
     find_peak(pick, table, range, device);
+    find_peaks(pick, table, range, device);
     find_rates(pick, table, range, device);
     find_slope(pick, table, range, device);
     device->points = arena_new(&pick->head->arena, points, sizeof(*device->points));
@@ -256,6 +294,10 @@ static int fill_host(const struct pick *pick, uint32_t points, struct memory_hos
     struct envelope envelope = {.from_ns = window->from_ns, .to_ns = window->to_ns};
 
     host->rss_bytes = pick->process->rss_bytes;
+    bool runs = pick->process->state == PROCESS_RUNNING;
+
+    host->shared_bytes = runs ? pick->process->shared_bytes : (double)NAN;
+    host->shared_used_bytes = pick->process->shared_used_bytes;
     host->job_bytes = (double)NAN;
     for (const struct process *process = pick->session->processes; process != NULL;
          process = process->next)
@@ -283,8 +325,12 @@ static int fill_host(const struct pick *pick, uint32_t points, struct memory_hos
         if (bucket->start_ns + width <= window->from_ns ||
             bucket->start_ns >= window->to_ns || bucket->counts[0] == 0)
             continue;
+        /* Pages of files that it maps and reads are the kernel's to take back. */
         if (bucket->start_ns >= envelope.from_ns)
-            envelope_add(&envelope, bucket->start_ns, (double)bucket->min[0]);
+            envelope_add(&envelope, bucket->start_ns,
+                         (double)bucket->min[bucket->counts[PROCESS_LOAD_OWN] > 0
+                                                 ? PROCESS_LOAD_OWN
+                                                 : PROCESS_LOAD_RSS]);
         if (host->point_count < points)
             host->points[host->point_count++] =
                 (struct memory_point){.time_ns = bucket->start_ns,

@@ -4,6 +4,9 @@
 
 #include "query/answer.h"
 
+#define MEMORY_PEAKS_LEAST 20u
+#define MEMORY_PEAK_HIGH   1.2
+
 struct memory_point {
     int64_t time_ns;
     double allocated, reserved; /* bytes; highest of the point's stretch; NaN unknown */
@@ -14,7 +17,12 @@ struct memory_device {
     double allocated_bytes, reserved_bytes; /* newest; NaN unknown */
     double peak_bytes;                      /* in the window */
     int64_t peak_time_ns;
-    const char *peak_op;                                /* "" unknown */
+    const char *peak_op; /* "" unknown */
+    /* Of the peaks of single steps: their median and the lowest, and how many lie over the
+     * median by a fifth; what stayed allocated at the emptiest end of a step. NaN with
+     * fewer than MEMORY_PEAKS_LEAST steps. */
+    double usual_peak_bytes, least_peak_bytes, floor_bytes;
+    uint32_t peaks, high_peaks;
     double total_bytes;                                 /* of the device; NaN unknown */
     double allocations_per_s, frees_per_s, bytes_per_s; /* in the window; NaN unknown */
     double allocations_per_step, bytes_per_step;
@@ -31,6 +39,7 @@ struct memory_host {
     double limit_bytes;     /* container's or machine's, whichever is lower */
     double used_bytes;      /* against that limit */
     const char *limit_name; /* "container" or "machine" */
+    double shared_bytes, shared_used_bytes; /* of /dev/shm, live; NaN unknown */
     double slope_bytes_per_s;
     bool slope_sure;
     double full_in_s;

@@ -2,8 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
-
-#define SLOPE_POINTS 64u
+#include <string.h>
 
 static int ascending(const void *left, const void *right)
 {
@@ -27,15 +26,18 @@ double numbers_quantile(const double *sorted, uint32_t count, double share)
     return sorted[index < count ? index : count - 1];
 }
 
-double numbers_slope(const double *times, const double *values, uint32_t count,
-                     int *sure)
+#define SURE 2.576 /* deviations: one trend of noise in a hundred, either way */
+
+/* `deviations`: how far the count of rises lies from that of falls. */
+static double slope_of(const double *times, const double *values, uint32_t count,
+                       double *deviations)
 {
-    double slopes[SLOPE_POINTS * (SLOPE_POINTS - 1) / 2];
+    double slopes[NUMBERS_SLOPE_MAX * (NUMBERS_SLOPE_MAX - 1) / 2];
     uint32_t pairs = 0;
     int balance = 0;
 
-    *sure = 0;
-    if (count < 8 || count > SLOPE_POINTS)
+    *deviations = 0;
+    if (count < 8 || count > NUMBERS_SLOPE_MAX)
         return (double)NAN;
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t j = i + 1; j < count; j++) {
@@ -48,9 +50,84 @@ double numbers_slope(const double *times, const double *values, uint32_t count,
     }
     double n = count, deviation = sqrt(n * (n - 1) * (2 * n + 5) / 18);
 
-    *sure = fabs((double)balance) / deviation > 2.576;
+    *deviations = fabs((double)balance) / deviation;
     numbers_sort(slopes, pairs);
     return pairs == 0 ? (double)NAN : slopes[pairs / 2];
+}
+
+double numbers_slope(const double *times, const double *values, uint32_t count,
+                     int *sure)
+{
+    double deviations, slope = slope_of(times, values, count, &deviations);
+
+    *sure = deviations > SURE;
+    return slope;
+}
+
+/* What lies beside a line: its squares, and how much alike neighbours are. */
+struct beside {
+    double squares, alike;
+};
+
+static struct beside beside_line(const double *times, const double *values,
+                                 uint32_t count, double slope)
+{
+    double n = count, mean = 0, before = 0, products = 0;
+    struct beside beside = {0, 0};
+
+    for (uint32_t i = 0; i < count; i++)
+        mean += (values[i] - slope * times[i]) / n;
+    for (uint32_t i = 0; i < count; i++) {
+        double off = values[i] - slope * times[i] - mean;
+
+        beside.squares += off * off;
+        products += off * before;
+        before = off;
+    }
+    double r = beside.squares > 0 ? products / beside.squares : 0;
+
+    beside.alike = fmin(fmax((n * r + 2) / (n - 4), 0), 0.99);
+    return beside;
+}
+
+struct numbers_trend numbers_trend(const double *times, const double *values,
+                                   uint32_t count)
+{
+    double n = count, middle = 0, width = 0, deviations;
+    struct numbers_trend trend = {.error = (double)NAN};
+
+    trend.slope = slope_of(times, values, count, &deviations);
+    if (isnan(trend.slope))
+        return trend;
+    struct beside beside = beside_line(times, values, count, trend.slope);
+    double stretch = sqrt((1 + beside.alike) / (1 - beside.alike));
+
+    for (uint32_t i = 0; i < count; i++)
+        middle += times[i] / n;
+    for (uint32_t i = 0; i < count; i++)
+        width += (times[i] - middle) * (times[i] - middle);
+    trend.sure = deviations / stretch > SURE;
+    trend.error = numbers_t95((uint64_t)fmax(2, n / (stretch * stretch))) * stretch *
+                  sqrt(beside.squares / (n - 2) / width);
+    return trend;
+}
+
+bool numbers_rises(const double *values, uint32_t count, double least)
+{
+    double before = 0, sorted[NUMBERS_SLOPE_MAX];
+
+    for (uint32_t q = 0; q < 4 && count <= NUMBERS_SLOPE_MAX; q++) {
+        uint32_t from = count * q / 4, part = count * (q + 1) / 4 - from;
+
+        memcpy(sorted, values + from, part * sizeof(*sorted));
+        numbers_sort(sorted, part);
+        double level = numbers_quantile(sorted, part, 0.5);
+
+        if (!(level > before * (1 + least)))
+            return false;
+        before = level;
+    }
+    return count >= 4 && count <= NUMBERS_SLOPE_MAX;
 }
 
 double numbers_t95(uint64_t count)

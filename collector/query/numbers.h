@@ -2,7 +2,10 @@
 #ifndef QUERY_NUMBERS_H
 #define QUERY_NUMBERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#define NUMBERS_SLOPE_MAX 64u
 
 /* Sorts ascending; no NaN. */
 void numbers_sort(double *values, uint32_t count);
@@ -12,9 +15,25 @@ void numbers_sort(double *values, uint32_t count);
 double numbers_quantile(const double *sorted, uint32_t count, double share);
 
 /* Theil-Sen slope of values over times, and whether the trend is beyond noise (Mann-
- * Kendall, two-sided 1 %). At most 64 points; NaN and false below 8. */
+ * Kendall, two-sided 1 %). At most NUMBERS_SLOPE_MAX points; NaN and false below 8. */
 double numbers_slope(const double *times, const double *values, uint32_t count,
                      int *sure);
+
+/* Each quarter of the values lies by that share above the one before: noise of a machine
+ * that others use too rises and falls. At most NUMBERS_SLOPE_MAX of them. */
+bool numbers_rises(const double *values, uint32_t count, double least);
+
+/* The same of a series whose noise wanders: what lies beside the line is alike from one
+ * value to the next. With r their correlation, corrected for what fitting a line takes of
+ * it (Marriott and Pope 1954), n values count as n * (1 - r) / (1 + r), for the test
+ * (Hamed and Rao 1998) and for the error, which is half of the slope's 95 % interval. */
+struct numbers_trend {
+    double slope, error; /* per unit of time; NaN below 8 points */
+    int sure;
+};
+
+struct numbers_trend numbers_trend(const double *times, const double *values,
+                                   uint32_t count);
 
 /* Factor of the standard error for half a 95 % interval with `count` samples. */
 double numbers_t95(uint64_t count);

@@ -61,7 +61,16 @@ struct op_row {
     uint64_t recorded_count;
     int64_t recorded_total_ns; /* exact */
     struct op_launch launch;
-    bool tensor_cores; /* as far as a kernel's name tells */
+    /* As far as a kernel's name tells. */
+    enum kernel_family family;
+    bool tensor_cores;
+    /* Of ranges: in how many workers of the loader, 0 = in this process; one that the
+     * user watches, as all in workers: its total time is what it is sorted by. */
+    uint32_t workers;
+    bool watched;
+    /* Of ranges, in validation: a batch, and of the summed time of its batches; NaN
+     * without one. */
+    double validation_batch_ns, validation_share;
 };
 
 struct ops_request {
@@ -72,8 +81,17 @@ struct ops_request {
     enum group_by by;  /* of CPU ops of trace files; devices are grouped by name */
 };
 
+/* Calls of an accelerator's runtime that the host should make rarely, or in another way. */
+enum ops_call {
+    OPS_CALL_PIN, /* host memory that devices reach by themselves is made or given back */
+    OPS_CALL_FILL, /* memory is set, and the call may wait until it is */
+    OPS_CALLS,
+};
+
 /* An op below this on average costs about as much to call as to run. */
 #define OPS_SHORT_NS 10000.0
+
+#define OPS_WATCHED 8u
 
 struct ops_answer {
     struct answer head; /* window: what the digests reach, may be wider than asked */
@@ -88,8 +106,17 @@ struct ops_answer {
     double scale_error_pct; /* of all self time together */
     /* Ops (no ranges) with less than OPS_SHORT_NS of self time a call, per step. */
     double short_count, short_self_ns;
+    /* Watched ranges, the longest of them. */
+    struct op_row watched[OPS_WATCHED];
+    uint32_t watched_count;
+    /* Per step: ops that write zeros; an optimizer's zero_grad; 0 where there is none. */
+    double zeros_ns, zero_grad_ns;
     /* Kernels, per step, and how many of them; 0 where there are none. */
     double family_ns[KERNEL_FAMILIES], family_count[KERNEL_FAMILIES];
+    double convolution_ns;
+    /* Likewise: ops that only move data; ranges in which a checkpoint is saved. */
+    double moved_ns, moved_count, saving_ns, saving_count;
+    double call_ns[OPS_CALLS], call_count[OPS_CALLS];
 };
 
 struct outer_row {

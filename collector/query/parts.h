@@ -2,12 +2,14 @@
 #ifndef QUERY_PARTS_H
 #define QUERY_PARTS_H
 
+#include "query/asleep.h"
 #include "query/gpu_query.h"
 #include "query/hardware_query.h"
 #include "query/load.h"
 #include "query/memory_query.h"
 #include "query/ops_query.h"
 #include "query/pick.h"
+#include "query/ranks_query.h"
 #include "query/rhythm.h"
 #include "query/status_query.h"
 #include "query/steps_query.h"
@@ -29,15 +31,41 @@ MUST_CHECK int parts_means(const struct pick *pick, struct steps_answer *answer)
 
 /* After pick_window(). */
 MUST_CHECK int parts_rhythm(const struct pick *pick, struct rhythm *rhythm);
-void parts_load(const struct pick *pick, struct load *load);
+void parts_load(const struct pick *whole, struct load *load);
+
+/* After pick_window(). */
+void parts_asleep(const struct pick *pick, struct asleep *asleep);
+
+/* Share of the window that the process's first thread waited for a core; NaN unknown. */
+double parts_delay(const struct pick *pick, const struct process *process);
+
+/* After pick_window(). Of one rank there is nothing to compare, and the reason. */
+MUST_CHECK int parts_ranks(const struct pick *pick, struct ranks_answer *answer);
 
 /* Why there are no steps, if there are none. */
 void parts_explain_steps(const struct pick *pick, struct answer *head);
 
-/* The table; answer->head has its window. `summary` is of the same window. */
+/* The table; answer->head has its window. `steps` are of the same window. */
 MUST_CHECK int parts_ops(const struct pick *pick, const struct ops_request *request,
-                         const struct steps_summary *summary,
-                         struct ops_answer *answer);
+                         const struct steps_answer *steps, struct ops_answer *answer);
+
+/* Names of ranges in workers that are told; calls of more are counted. */
+#define PARTS_WORKER_RANGES 64u
+
+/* A range in the workers of a trainer's loaders, all of them together. */
+struct parts_worker_range {
+    const char *name; /* of the store */
+    uint32_t workers;
+    double count, total_ns; /* in the window, but for validation */
+    double validation_ns;   /* by loaders that feed validation */
+    uint64_t recorded_count;
+    double recorded_total_ns, p50_ns, p95_ns, p99_ns; /* NaN without a call */
+    int64_t min_ns, max_ns;
+};
+
+/* Fills up to PARTS_WORKER_RANGES; returns calls whose name found no room. */
+uint64_t parts_worker_ranges(const struct pick *pick, const char *query,
+                             struct parts_worker_range *ranges, uint32_t *found);
 
 /* points 0: none. */
 MUST_CHECK int parts_memory(const struct pick *pick, uint32_t points,
@@ -59,5 +87,10 @@ MUST_CHECK int parts_facts(struct answer *head, const struct process *process,
 
 MUST_CHECK int parts_capabilities(struct answer *head, const struct process *process,
                                   struct status_capability **list, uint32_t *count);
+
+/* What each thread is in until `until_ns`; of the training thread also its step and
+ * phase. */
+MUST_CHECK int parts_threads(struct answer *head, const struct process *process,
+                             int64_t until_ns, struct status_process *to);
 
 #endif

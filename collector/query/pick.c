@@ -105,6 +105,12 @@ int pick_begin(struct pick *pick, struct store *store,
     return 0;
 }
 
+bool pick_is_run(const struct pick *pick, const struct window *asked)
+{
+    return asked->kind == WINDOW_RUN ||
+           (asked->kind == WINDOW_DEFAULT && !pick->head->live);
+}
+
 void pick_end(struct pick *pick)
 {
     pthread_rwlock_unlock(&pick->store->lock);
@@ -206,6 +212,28 @@ static void count_steps(struct pick *pick)
     }
 }
 
+/* `length_ns` back from the newest event. What a run leaves behind after a hang or a long
+ * end has no steps in it, and nobody asks for that: then back from the end of the last
+ * step, and as far beyond it. */
+static void find_last(const struct pick *pick, int64_t length_ns,
+                      struct answer_window *window)
+{
+    const struct steps *steps = &pick->process->steps;
+    uint32_t remembered = steps_remembered(steps);
+    int64_t now = pick->head->now_ns;
+
+    window->from_ns = now > length_ns ? now - length_ns : 0;
+    if (pick->head->live || remembered == 0)
+        return;
+    int64_t ended = end_of(steps_at(steps, remembered - 1));
+
+    if (ended > window->from_ns)
+        return;
+    window->from_ns = ended > length_ns ? ended - length_ns : 0;
+    if (now - ended > length_ns)
+        window->to_ns = ended + length_ns + 1;
+}
+
 void pick_window(struct pick *pick, const struct window *asked)
 {
     const struct steps *steps = &pick->process->steps;
@@ -223,7 +251,7 @@ void pick_window(struct pick *pick, const struct window *asked)
     window->to_ns = now + 1;
     switch (kind) {
     case WINDOW_LAST_NS:
-        window->from_ns = now > a ? now - a : 0;
+        find_last(pick, a, window);
         break;
     case WINDOW_LAST_STEPS:
         window->from_ns = start_of_last(steps, a, &window->complete);
@@ -248,6 +276,9 @@ void pick_window(struct pick *pick, const struct window *asked)
     }
     if (kind != WINDOW_STEPS && kind != WINDOW_LAST_STEPS)
         window->complete = !forgot || window->from_ns >= oldest;
+    /* What a damaged segment says of its steps may end before it begins. */
+    if (window->to_ns < window->from_ns)
+        window->to_ns = window->from_ns;
     window->reach_ns = oldest;
     window->span_ns = (double)(window->to_ns - window->from_ns);
     count_steps(pick);

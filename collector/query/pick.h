@@ -21,6 +21,9 @@ MUST_CHECK int pick_begin(struct pick *pick, struct store *store,
 /* Resolves the window against the process's steps; head->steps and recorded_steps. */
 void pick_window(struct pick *pick, const struct window *asked);
 
+/* Is all of the run asked for? Its sums hold also what is no longer remembered. */
+bool pick_is_run(const struct pick *pick, const struct window *asked);
+
 void pick_end(struct pick *pick);
 
 /* Remembered steps in the head's window: index of the first, and how many. */

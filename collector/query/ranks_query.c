@@ -7,6 +7,7 @@
 #include "query/numbers.h"
 #include "query/parts.h"
 #include "query/pick.h"
+#include "wire/facts.h"
 
 #define RANKS_MAX 1024u
 /* Compared one by one: the newest common steps of the window. */
@@ -15,12 +16,15 @@
 /* The slowest stands out when it is so in more than its share, by more than noise. */
 #define BY_SHARE 0.02
 
+/* Phases, and what lies in none. */
+#define PARTS (EVENT_PHASES + 1)
+
 struct ranked {
     const struct process *process;
     struct rank_row *row;
     uint32_t next; /* index of the step under the hand */
     uint64_t slowest_in;
-    double phase_ns[EVENT_PHASES];
+    double part_ns[PARTS];
     double own_ns, wait_ns, step_ns;
 };
 
@@ -28,7 +32,12 @@ struct comparing {
     struct ranked *ranks;
     uint32_t count;
     uint64_t steps;
+    bool anywhere;               /* they may wait in every phase but data */
+    uint32_t slowest;            /* the second time */
+    struct numbers_series ahead; /* by how much it comes later than the last other */
 };
+
+typedef void compare_function(struct comparing *comparing, const struct step **steps);
 
 /* The training step `number`, which is at or after the hand; NULL when it is not there.
  */
@@ -52,28 +61,43 @@ static double known(double value)
     return isnan(value) ? 0 : value;
 }
 
-/* Gradients are exchanged in backward: whoever comes first waits there longest. What a
- * rank spends in backward beyond the shortest of all is waiting. */
+/* Gradients are exchanged in backward: whoever comes first waits there longest. Sharded
+ * weights are gathered in forward, and loops of one's own exchange where they like; but
+ * nobody waits for another rank while he fetches his batch. */
+static double may_wait_ns(const struct comparing *comparing, const struct step *step)
+{
+    if (comparing->anywhere)
+        return (double)step->duration_ns - known(step_phase_ns(step, EVENT_PHASE_DATA));
+    return known(step_phase_ns(step, EVENT_PHASE_BACKWARD));
+}
+
+/* What a rank spends there beyond the shortest of all is waiting. */
+static double shortest_wait(const struct comparing *comparing,
+                            const struct step **steps)
+{
+    double shortest = (double)INFINITY;
+
+    for (uint32_t i = 0; i < comparing->count; i++)
+        shortest = fmin(may_wait_ns(comparing, steps[i]), shortest);
+    return shortest;
+}
+
 static void compare_step(struct comparing *comparing, const struct step **steps)
 {
-    double shortest = (double)INFINITY, most = -1;
+    double shortest = shortest_wait(comparing, steps), most = -1;
     uint32_t slowest = 0;
 
     for (uint32_t i = 0; i < comparing->count; i++) {
-        double backward = known(step_phase_ns(steps[i], EVENT_PHASE_BACKWARD));
-
-        shortest = backward < shortest ? backward : shortest;
-    }
-    for (uint32_t i = 0; i < comparing->count; i++) {
         struct ranked *rank = &comparing->ranks[i];
-        double wait = known(step_phase_ns(steps[i], EVENT_PHASE_BACKWARD)) - shortest;
+        double wait = may_wait_ns(comparing, steps[i]) - shortest;
         double own = (double)steps[i]->duration_ns - wait;
 
         rank->step_ns += (double)steps[i]->duration_ns;
         rank->wait_ns += wait;
         rank->own_ns += own;
         for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
-            rank->phase_ns[phase] += step_phase_ns(steps[i], phase);
+            rank->part_ns[phase] += step_phase_ns(steps[i], phase);
+        rank->part_ns[EVENT_PHASES] += step_other_ns(steps[i]);
         slowest = own > most ? i : slowest;
         most = own > most ? own : most;
     }
@@ -81,7 +105,26 @@ static void compare_step(struct comparing *comparing, const struct step **steps)
     comparing->steps++;
 }
 
-static void compare(struct comparing *comparing, const struct pick *pick)
+/* The second time: by how much the slowest comes later than the last of the others. Signed,
+ * for where it is sooner others wait no less. */
+static void lead_step(struct comparing *comparing, const struct step **steps)
+{
+    double shortest = shortest_wait(comparing, steps), mine = 0, others = 0;
+
+    for (uint32_t i = 0; i < comparing->count; i++) {
+        double wait = may_wait_ns(comparing, steps[i]) - shortest;
+        double own = (double)steps[i]->duration_ns - wait;
+
+        if (i == comparing->slowest)
+            mine = own;
+        else
+            others = fmax(own, others);
+    }
+    numbers_series_add(&comparing->ahead, mine - others);
+}
+
+static void compare(struct comparing *comparing, const struct pick *pick,
+                    compare_function *each)
 {
     const struct steps *mine = &pick->process->steps;
     const struct step *common[RANKS_MAX];
@@ -91,6 +134,8 @@ static void compare(struct comparing *comparing, const struct pick *pick)
         first += count - STEPS_COMPARED;
         count = STEPS_COMPARED;
     }
+    for (uint32_t i = 0; i < comparing->count; i++)
+        comparing->ranks[i].next = 0;
     for (uint32_t s = first; s < first + count; s++) {
         const struct step *step = steps_at(mine, s);
         bool all = !(step->flags & EVENT_STEP_VALIDATION);
@@ -100,45 +145,91 @@ static void compare(struct comparing *comparing, const struct pick *pick)
             all = common[i] != NULL;
         }
         if (all)
-            compare_step(comparing, common);
+            each(comparing, common);
     }
 }
 
-static void find_slowest(const struct comparing *comparing, struct ranks_answer *answer)
+/* Where the slowest spends more than the others do. */
+static void find_cause(const struct comparing *comparing, struct ranks_answer *answer)
 {
-    static const char *const names[] = {"data", "forward", "backward", "optimizer"};
-    double own[RANKS_MAX];
-    const struct ranked *slowest = &comparing->ranks[0];
+    static const char *const names[PARTS] = {"data", "forward", "backward", "optimizer",
+                                             "other"};
+    const struct ranked *slowest = &comparing->ranks[comparing->slowest];
     double n = (double)comparing->steps, most = 0;
 
-    for (uint32_t i = 0; i < comparing->count; i++) {
-        own[i] = comparing->ranks[i].own_ns / n;
-        if (comparing->ranks[i].own_ns > slowest->own_ns)
-            slowest = &comparing->ranks[i];
-    }
-    numbers_sort(own, comparing->count);
-    double median = numbers_quantile(own, comparing->count - 1, 0.5);
-
-    answer->slowest_by_ns = slowest->own_ns / n - median;
-    answer->slowest_share = (double)slowest->slowest_in / n;
-    answer->slowest_cause = "unknown";
-    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++) {
-        double others = 0;
+    for (uint32_t part = 0; part < PARTS; part++) {
+        double others = 0, mine = slowest->part_ns[part];
 
         for (uint32_t i = 0; i < comparing->count; i++)
-            others += comparing->ranks[i].phase_ns[phase];
-        double mine = slowest->phase_ns[phase];
+            others += comparing->ranks[i].part_ns[part];
         double grew = mine - (others - mine) / (double)(comparing->count - 1);
 
-        /* Waiting lies in backward, and its own share of it cannot be told apart. */
-        if (phase != EVENT_PHASE_BACKWARD && grew > most) {
-            most = grew;
-            answer->slowest_cause = names[phase];
-        }
+        /* Where they wait, a share of its own cannot be told apart. */
+        if ((comparing->anywhere ? part != EVENT_PHASE_DATA
+                                 : part == EVENT_PHASE_BACKWARD) ||
+            !(grew > most))
+            continue;
+        most = grew;
+        answer->slowest_cause = names[part];
+        answer->slowest_cause_ns = grew / n;
     }
-    if (answer->slowest_by_ns > BY_SHARE * slowest->step_ns / n &&
+}
+
+static void find_slowest(struct comparing *comparing, struct ranks_answer *answer)
+{
+    double own[RANKS_MAX], n = (double)comparing->steps;
+    uint32_t slowest = 0, others = 0;
+
+    for (uint32_t i = 1; i < comparing->count; i++)
+        if (comparing->ranks[i].own_ns > comparing->ranks[slowest].own_ns)
+            slowest = i;
+    for (uint32_t i = 0; i < comparing->count; i++)
+        if (i != slowest)
+            own[others++] = comparing->ranks[i].own_ns / n;
+    numbers_sort(own, others);
+    comparing->slowest = slowest;
+    answer->slowest_by_ns =
+        comparing->ranks[slowest].own_ns / n - numbers_quantile(own, others, 0.5);
+    answer->slowest_share = (double)comparing->ranks[slowest].slowest_in / n;
+    find_cause(comparing, answer);
+    if (answer->slowest_by_ns > BY_SHARE * comparing->ranks[slowest].step_ns / n &&
         answer->slowest_share > 1.0 / (double)comparing->count)
-        answer->slowest = slowest->row->rank;
+        answer->slowest = comparing->ranks[slowest].row->rank;
+}
+
+/* After the second time. Ranks that do not exchange anything have no one to wait for:
+ * then none waits more in backward than the slowest does. */
+static void price_slowest(const struct comparing *comparing,
+                          struct ranks_answer *answer)
+{
+    const struct ranked *slowest = &comparing->ranks[comparing->slowest];
+    const struct numbers_series *ahead = &comparing->ahead;
+    double n = (double)comparing->steps, waits = (double)INFINITY;
+
+    for (uint32_t i = 0; i < comparing->count; i++)
+        if (i != comparing->slowest)
+            waits = fmin(comparing->ranks[i].wait_ns - slowest->wait_ns, waits);
+    answer->slowest_price_ns = fmax(fmin(ahead->first + ahead->sum / n, waits / n), 0);
+    answer->slowest_error_ns = numbers_series_error(ahead, comparing->steps);
+}
+
+/* Where the others spend more than the slowest does. */
+static uint32_t find_wait(const struct comparing *comparing)
+{
+    const struct ranked *slowest = &comparing->ranks[comparing->slowest];
+    uint32_t where = EVENT_PHASE_BACKWARD;
+    double most = 0;
+
+    for (uint32_t part = EVENT_PHASE_DATA + 1; part < PARTS && comparing->anywhere;
+         part++) {
+        double more = 0;
+
+        for (uint32_t i = 0; i < comparing->count; i++)
+            more += comparing->ranks[i].part_ns[part] - slowest->part_ns[part];
+        where = more > most ? part : where;
+        most = more > most ? more : most;
+    }
+    return where;
 }
 
 static void fill_rows(const struct comparing *comparing)
@@ -152,20 +243,23 @@ static void fill_rows(const struct comparing *comparing)
         rank->row->own_ns = rank->own_ns / n;
         rank->row->wait_ns = rank->wait_ns / n;
         for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
-            rank->row->phase_ns[phase] = rank->phase_ns[phase] / n;
+            rank->row->phase_ns[phase] = rank->part_ns[phase] / n;
+        rank->row->other_ns = rank->part_ns[EVENT_PHASES] / n;
     }
 }
 
 static int list_ranks(const struct pick *pick, struct comparing *comparing,
                       struct ranks_answer *answer)
 {
-    comparing->ranks =
-        arena_new(&answer->head.arena, RANKS_MAX, sizeof(*comparing->ranks));
-    answer->rows = arena_new(&answer->head.arena, RANKS_MAX, sizeof(*answer->rows));
+    uint32_t most = pick->session->process_count;
+
+    comparing->ranks = arena_new(&answer->head.arena, most, sizeof(*comparing->ranks));
+    answer->rows = arena_new(&answer->head.arena, most, sizeof(*answer->rows));
     if (comparing->ranks == NULL || answer->rows == NULL)
         return -ENOMEM;
     for (const struct process *process = pick->session->processes;
-         process != NULL && comparing->count < RANKS_MAX; process = process->next) {
+         process != NULL && comparing->count < RANKS_MAX && comparing->count < most;
+         process = process->next) {
         const struct process_identity *who = &process->identity;
 
         if (who->role == WIRE_ROLE_WORKER || who->rank < 0)
@@ -177,7 +271,9 @@ static int list_ranks(const struct pick *pick, struct comparing *comparing,
                                  .host = arena_text(&answer->head.arena, who->host),
                                  .step_ns = (double)NAN,
                                  .own_ns = (double)NAN,
-                                 .wait_ns = (double)NAN};
+                                 .wait_ns = (double)NAN,
+                                 .other_ns = (double)NAN,
+                                 .delay_share = parts_delay(pick, process)};
         for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
             row->phase_ns[phase] = (double)NAN;
         comparing->ranks[comparing->count++] =
@@ -198,33 +294,95 @@ static void sort_by_rank(struct ranks_answer *answer)
     }
 }
 
-int ranks_query(struct store *store, const struct selection *selection,
-                struct ranks_answer *answer)
+/* DDP exchanges in backward alone, something else where it likes. */
+static bool may_wait_anywhere(const struct pick *pick)
 {
-    struct pick pick;
+    const struct process *process = pick->process;
+
+    return !pick->session->from_file &&
+           *parts_fact_text(process, FACT_DISTRIBUTED_BACKEND) != '\0' &&
+           strcmp(parts_fact_text(process, FACT_DISTRIBUTED_WRAPPER), "DDP") != 0;
+}
+
+static void judge(struct comparing *comparing, const struct pick *pick,
+                  struct ranks_answer *answer)
+{
+    find_slowest(comparing, answer);
+    if (answer->slowest < 0)
+        return;
+    compare(comparing, pick, lead_step);
+    price_slowest(comparing, answer);
+    answer->waits_in = find_wait(comparing);
+}
+
+/* A rank whose batches are late, wherever the others wait for it: they must really do, and
+ * longer than for whom backward speaks against. */
+static void judge_anywhere(struct comparing *comparing, const struct pick *pick,
+                           struct ranks_answer *answer)
+{
+    struct ranks_answer late = *answer;
+
+    late.slowest = -1;
+    late.slowest_cause = "unknown";
+    comparing->anywhere = true;
+    comparing->steps = 0;
+    comparing->ahead = (struct numbers_series){0};
+    for (uint32_t i = 0; i < comparing->count; i++)
+        comparing->ranks[i] = (struct ranked){.process = comparing->ranks[i].process,
+                                              .row = comparing->ranks[i].row};
+    compare(comparing, pick, compare_step);
+    judge(comparing, pick, &late);
+    double step_ns =
+        comparing->ranks[comparing->slowest].step_ns / (double)comparing->steps;
+
+    if (late.slowest < 0 ||
+        !(late.slowest_price_ns > fmax(BY_SHARE * step_ns, answer->slowest_price_ns)))
+        return;
+    *answer = late;
+    fill_rows(comparing);
+}
+
+int parts_ranks(const struct pick *pick, struct ranks_answer *answer)
+{
     struct comparing comparing = {0};
 
-    *answer = (struct ranks_answer){.slowest = -1, .slowest_cause = "unknown"};
-    answer->slowest_share = answer->slowest_by_ns = (double)NAN;
-    int error = pick_begin(&pick, store, selection, &answer->head);
+    answer->slowest = -1;
+    answer->waits_in = EVENT_PHASE_BACKWARD;
+    answer->slowest_cause = "unknown";
+    answer->slowest_share = answer->slowest_by_ns = answer->slowest_cause_ns =
+        answer->slowest_price_ns = answer->slowest_error_ns = (double)NAN;
+    int error = list_ranks(pick, &comparing, answer);
 
-    if (error != 0)
-        return error;
-    pick_window(&pick, &selection->window);
-    error = list_ranks(&pick, &comparing, answer);
     if (error == 0 && comparing.count >= 2)
-        compare(&comparing, &pick);
+        compare(&comparing, pick, compare_step);
     if (error == 0 && comparing.steps > 0) {
         fill_rows(&comparing);
         answer->comparable = comparing.steps >= STEPS_NEEDED;
     }
     if (answer->comparable)
-        find_slowest(&comparing, answer);
+        judge(&comparing, pick, answer);
     else if (answer->head.reason[0] == '\0')
         answer->head.reason = comparing.count < 2
                                   ? "the session has one rank here"
                                   : "fewer than 10 steps that all ranks have";
-    pick_end(&pick);
+    if (answer->comparable && may_wait_anywhere(pick))
+        judge_anywhere(&comparing, pick, answer);
     sort_by_rank(answer);
+    return error;
+}
+
+int ranks_query(struct store *store, const struct selection *selection,
+                struct ranks_answer *answer)
+{
+    struct pick pick;
+
+    *answer = (struct ranks_answer){.slowest = -1, .slowest_cause = "unknown"};
+    int error = pick_begin(&pick, store, selection, &answer->head);
+
+    if (error != 0)
+        return error;
+    pick_window(&pick, &selection->window);
+    error = parts_ranks(&pick, answer);
+    pick_end(&pick);
     return error;
 }

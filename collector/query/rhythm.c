@@ -27,9 +27,11 @@
 #define PERIOD_TAKEN     0.8
 #define PERIOD_STRANGERS 4u
 #define PERIOD_LARGE     700u /* looked at: one in three of RHYTHM_STEPS */
+#define PERIOD_OVER      0.2 /* of the median: the third largest is larger, or none is */
+#define PERIOD_HALVINGS  3u  /* hiccups of eight times its length do not hide it */
 
-/* Buckets for a trend: numbers_slope() takes no more. */
-#define DRIFT_POINTS 64u
+/* Buckets for a trend. */
+#define DRIFT_POINTS NUMBERS_SLOPE_MAX
 #define DRIFT_LEAST  0.1 /* of the first level: less is no trend worth a name */
 
 #define PARTS (EVENT_PHASES + 1u) /* the phases, then other */
@@ -181,7 +183,7 @@ static void find_epoch(struct work *work, struct rhythm *rhythm)
     }
 }
 
-/* What makes a step one of the largest: half as much over as the third largest. */
+/* What makes a step one of the largest at first: half as much over as the third largest. */
 static double large_over(struct work *work)
 {
     for (uint32_t i = 0; i < work->count; i++)
@@ -189,7 +191,7 @@ static double large_over(struct work *work)
     numbers_sort(work->numbers, work->count);
     double third = work->numbers[work->count - 3];
 
-    return third > 0.2 * work->median ? third / 2 : (double)INFINITY;
+    return third > PERIOD_OVER * work->median ? third / 2 : (double)INFINITY;
 }
 
 /* How many of the large steps lie at `from` and then at every `gap`-th. `numbers` holds
@@ -228,16 +230,34 @@ static uint32_t common_period(const struct work *work, uint32_t found, uint32_t 
     return period;
 }
 
-static void find_period(struct work *work, struct rhythm *rhythm)
+/* Indices of the steps that are over by `large`, to `numbers`; how many. */
+static uint32_t collect_large(struct work *work, double large)
 {
-    double large = large_over(work);
-    uint32_t found = 0, from = 0;
-    struct sums sums = {0};
+    uint32_t found = 0;
 
     for (uint32_t i = 0; i < work->count; i++)
         if (over_of(work, i) >= large && found < PERIOD_LARGE)
             work->numbers[found++] = i;
+    return found;
+}
+
+/* Where a few hiccups of the machine are more than twice as long as what comes at a
+ * period, that is not among the largest: looked for again, among more steps. */
+static void find_period(struct work *work, struct rhythm *rhythm)
+{
+    double large = large_over(work), least = PERIOD_OVER * work->median / 2;
+    uint32_t found = collect_large(work, large), from = 0;
+    struct sums sums = {0};
+
     rhythm->period_steps = common_period(work, found, &from);
+    for (uint32_t i = 0; i < PERIOD_HALVINGS && rhythm->period_steps == 0 &&
+                         large / 2 >= least && found < PERIOD_LARGE && !isinf(large);
+         i++) {
+        large /= 2;
+        found = collect_large(work, large);
+        rhythm->period_steps =
+            found < PERIOD_LARGE ? common_period(work, found, &from) : 0;
+    }
     if (rhythm->period_steps == 0)
         return;
     for (uint32_t i = 0; i < work->count; i++)
@@ -269,35 +289,14 @@ static uint32_t levels(struct work *work, uint32_t part, double *times, double *
     return points;
 }
 
-/* Each quarter of the window is slower than the one before: noise of a machine that
- * others use too rises and falls. */
-static bool quarters_rise(const double *values, uint32_t points)
-{
-    double before = 0, sorted[DRIFT_POINTS];
-
-    for (uint32_t q = 0; q < 4; q++) {
-        uint32_t from = points * q / 4, count = points * (q + 1) / 4 - from;
-
-        memcpy(sorted, values + from, count * sizeof(*sorted));
-        numbers_sort(sorted, count);
-        double level = numbers_quantile(sorted, count, 0.5);
-
-        if (!(level > before * (1 + DRIFT_LEAST / 4)))
-            return false;
-        before = level;
-    }
-    return true;
-}
-
 static void find_drift(struct work *work, struct rhythm *rhythm)
 {
     double times[DRIFT_POINTS], values[DRIFT_POINTS], most = 0;
     uint32_t points = levels(work, PARTS, times, values);
-    int sure = 0;
-    double slope = numbers_slope(times, values, points, &sure);
-    double rise = slope * work->count;
+    struct numbers_trend trend = numbers_trend(times, values, points);
+    double rise = trend.slope * work->count;
 
-    if (!sure || !(rise > 0) || !quarters_rise(values, points))
+    if (!trend.sure || !(rise > 0) || !numbers_rises(values, points, DRIFT_LEAST / 4))
         return;
     double first = work->median - rise / 2;
 
@@ -308,13 +307,15 @@ static void find_drift(struct work *work, struct rhythm *rhythm)
     rhythm->last_ns = first + rise;
     rhythm->drift.ns_per_step = rise / 2;
     rhythm->drift.steps = work->count;
-    rhythm->drift.error_ns = (double)NAN;
+    rhythm->drift.error_ns = trend.error * work->count / 2;
     rhythm->drift.part = EVENT_PHASES;
     rhythm->drift.worst_step = (int64_t)work->items[work->count - 1].step->number;
     rhythm->drift.worst_ns = rise;
     for (uint32_t part = 0; part < PARTS; part++) {
+        int sure = 0;
+
         points = levels(work, part, times, values);
-        slope = numbers_slope(times, values, points, &sure);
+        double slope = numbers_slope(times, values, points, &sure);
         if (sure && slope > most) {
             most = slope;
             rhythm->drift.part = part;

@@ -51,49 +51,6 @@ int parts_facts(struct answer *head, const struct process *process,
     return 0;
 }
 
-/* Since when a dead process's ranges are open: until its last sign of life. */
-static int list_ranges(struct answer *head, const struct process *process,
-                       const struct process_thread *thread, int64_t until_ns,
-                       struct status_thread *to)
-{
-    to->open = arena_new(&head->arena, thread->range_count, sizeof(*to->open));
-    if (to->open == NULL)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < thread->range_count; i++) {
-        const struct process_range *from = &thread->ranges[i];
-        double open_for = (double)(until_ns - from->start_ns);
-
-        to->open[to->open_count++] = (struct status_range){
-            .name = arena_text(&head->arena, texts_get(process->texts, from->text)),
-            .kind = from->kind,
-            .open_for_ns = open_for > 0 ? open_for : 0};
-    }
-    return 0;
-}
-
-static int list_threads(struct answer *head, const struct process *process,
-                        int64_t until_ns, struct status_process *to)
-{
-    int error = 0;
-
-    to->threads = arena_new(&head->arena, process->thread_count, sizeof(*to->threads));
-    if (to->threads == NULL)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < process->thread_count && error == 0; i++) {
-        const struct process_thread *thread = process->threads[i];
-
-        if (thread == NULL || (thread->range_count == 0 && thread->name == 0))
-            continue;
-        struct status_thread *at = &to->threads[to->thread_count++];
-
-        at->tid = thread->tid;
-        at->name = arena_text(&head->arena, texts_get(process->texts, thread->name));
-        at->depth = thread->depth;
-        error = list_ranges(head, process, thread, until_ns, at);
-    }
-    return error;
-}
-
 /* On the session's axis, by the collector's clock. */
 static int64_t session_now(const struct session *session)
 {
@@ -149,8 +106,8 @@ static int fill_process(struct answer *head, const struct session *session,
         error =
             parts_capabilities(head, process, &to->capabilities, &to->capability_count);
     if (error == 0)
-        error = list_threads(head, process,
-                             runs || !alive_known ? now : process->alive_ns, to);
+        error = parts_threads(head, process,
+                              runs || !alive_known ? now : process->alive_ns, to);
     return error;
 }
 
@@ -301,6 +258,36 @@ static int fill_watches(const struct store *store, struct status_answer *answer)
     return 0;
 }
 
+static bool was_seen(const struct store *store, const char *session)
+{
+    for (uint32_t i = 0; i < store->session_count; i++)
+        if (store->sessions[i]->process_count > 0 &&
+            strcmp(store->sessions[i]->id, session) == 0)
+            return true;
+    return false;
+}
+
+static int fill_commands(const struct store *store, struct status_answer *answer)
+{
+    struct arena *arena = &answer->head.arena;
+
+    answer->commands =
+        arena_new(arena, store->command_count, sizeof(*answer->commands));
+    if (answer->commands == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < store->command_count; i++) {
+        const struct command_state *from = &store->commands[i];
+
+        if (!was_seen(store, from->session))
+            answer->commands[answer->command_count++] =
+                (struct status_command){.session = arena_text(arena, from->session),
+                                        .command = arena_text(arena, from->command),
+                                        .pid = from->pid,
+                                        .start_unix_ns = from->realtime_ns};
+    }
+    return 0;
+}
+
 int status_query(struct store *store, const struct selection *selection,
                  struct status_answer *answer)
 {
@@ -313,6 +300,8 @@ int status_query(struct store *store, const struct selection *selection,
         pthread_rwlock_rdlock(&store->lock);
     int error = fill_watches(store, answer);
 
+    if (error == 0)
+        error = fill_commands(store, answer);
     answer->sessions_dropped = store->sessions_dropped;
     answer->sessions =
         arena_new(&answer->head.arena, store->session_count, sizeof(*answer->sessions));

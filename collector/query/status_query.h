@@ -28,8 +28,9 @@ struct status_capability {
 
 struct status_range {
     const char *name;
-    enum event_kind kind;
-    double open_for_ns; /* until now; until the last sign of life when it is dead */
+    enum event_kind kind; /* EVENT_STEP and EVENT_PHASE: of the training thread */
+    double open_for_ns;   /* until now; until the last sign of life when it is dead; NaN
+                           unknown */
 };
 
 struct status_thread {
@@ -101,12 +102,21 @@ struct status_watch {
     uint32_t segments;
 };
 
+/* A command of `trainglass run` that runs, and of which nothing was seen so far. */
+struct status_command {
+    const char *session, *command;
+    uint32_t pid;
+    int64_t start_unix_ns; /* 0 unknown */
+};
+
 struct status_answer {
     struct answer head;
     struct status_session *sessions; /* newest first */
     uint32_t session_count;
     struct status_watch *watching;
     uint32_t watching_count;
+    struct status_command *commands;
+    uint32_t command_count;
     uint64_t sessions_dropped; /* beyond the limit of 256 */
 };
 

@@ -38,6 +38,7 @@ void parts_step_row(const struct step *step, double median_ns, struct step_row *
                              .duration_ns = (double)step->duration_ns,
                              .other_ns = step_other_ns(step),
                              .samples = (double)step->samples,
+                             .whole = step->whole,
                              .slow = !is_apart(step) && (double)step->duration_ns >
                                                             SLOW_FACTOR * median_ns};
     for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
@@ -337,8 +338,7 @@ int steps_query(struct store *store, const struct selection *selection,
     if (error != 0)
         return error;
     pick_window(&pick, &selection->window);
-    bool run = selection->window.kind == WINDOW_RUN ||
-               (selection->window.kind == WINDOW_DEFAULT && !answer->head.live);
+    bool run = pick_is_run(&pick, &selection->window);
 
     error = parts_steps_summary(&pick, run, answer);
     answer->head.window.complete =

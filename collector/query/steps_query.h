@@ -18,6 +18,7 @@ struct step_row {
     double other_ns;               /* NaN when any phase is unknown */
     double samples;                /* NaN unknown */
     bool slow;                     /* over twice the window's median */
+    bool whole;                    /* no event of it was lost */
 };
 
 struct steps_summary {
@@ -30,6 +31,9 @@ struct steps_summary {
     /* 95 % intervals; NaN where too few steps say nothing. Of a mean: half of it. */
     double phase_error_ns[EVENT_PHASES], other_error_ns;
     double computing_error_ns; /* of the step without its wait for data */
+    /* Of the data phase: no batch of a worker was there. Over the steps remembered; NaN
+     * where nobody tells. */
+    double waited_ns, waited_error_ns;
     double p95_low_ns, p95_high_ns;
     double steps_per_s;   /* of the window's span */
     double samples_per_s; /* NaN where samples are not told */
@@ -84,6 +88,9 @@ struct steps_answer {
     struct steps_summary train, validation;
     struct steps_summary windows; /* steps in deep windows: in neither of the two */
     double outside_ns;      /* between the first and the last step, in none of them */
+    /* Of the whole run so far. What comes once in an epoch is judged by these: right
+     * after a validation the last minute is nearly all validation. 0 without steps. */
+    double run_train_ns, run_validation_ns, run_outside_ns;
     struct slow_step *slow; /* newest first */
     uint32_t slow_count;
     struct step_marker *markers; /* newest 200 of the window, by time */

@@ -40,6 +40,8 @@ void parts_clear_summary(struct steps_summary *summary)
                                       .other_share = nan,
                                       .other_error_ns = nan,
                                       .computing_error_ns = nan,
+                                      .waited_ns = nan,
+                                      .waited_error_ns = nan,
                                       .p95_low_ns = nan,
                                       .p95_high_ns = nan,
                                       .steps_per_s = nan,
@@ -114,6 +116,15 @@ static void known_add(struct numbers_series *series, double ns)
         numbers_series_add(series, ns);
 }
 
+/* What a step without a fetch waited is known too. */
+static double waited_ns(const struct step *step)
+{
+    double data = step_phase_ns(step, EVENT_PHASE_DATA);
+
+    return isnan(step->waited_ns) ? (data == 0 ? 0 : (double)NAN)
+                                  : fmin((double)step->waited_ns, data);
+}
+
 /* How sure the means of steps and of their parts are. The spread comes from the steps
  * remembered, also where the means are of more. */
 static void add_part_errors(const struct pick *pick, enum part part, bool all,
@@ -121,7 +132,8 @@ static void add_part_errors(const struct pick *pick, enum part part, bool all,
 {
     const struct steps *steps = &pick->process->steps;
     struct numbers_series parts[EVENT_PHASES] = {{0}}, other = {0}, whole = {0},
-                          computing = {0};
+                          computing = {0}, waited = {0};
+    bool told = false;
     uint32_t count, first = pick_steps(pick, &count);
 
     for (uint32_t i = first; i < first + count; i++) {
@@ -133,6 +145,8 @@ static void add_part_errors(const struct pick *pick, enum part part, bool all,
             known_add(&parts[phase], step_phase_ns(step, phase));
         known_add(&other, step_other_ns(step));
         known_add(&whole, (double)step->duration_ns);
+        known_add(&waited, waited_ns(step));
+        told = told || !isnan(step->waited_ns);
         known_add(&computing,
                   (double)step->duration_ns - step_phase_ns(step, EVENT_PHASE_DATA));
     }
@@ -143,6 +157,11 @@ static void add_part_errors(const struct pick *pick, enum part part, bool all,
         numbers_series_error(&other, all ? summary->count : other.count);
     summary->computing_error_ns =
         numbers_series_error(&computing, all ? summary->count : computing.count);
+    if (told && waited.count > 0) {
+        summary->waited_ns = waited.first + waited.sum / (double)waited.count;
+        summary->waited_error_ns =
+            numbers_series_error(&waited, all ? summary->count : waited.count);
+    }
     summary->error_pct =
         100 * numbers_series_error(&whole, all ? summary->count : whole.count) /
         summary->mean_ns;
@@ -230,6 +249,10 @@ int parts_steps_summary(const struct pick *pick, bool whole_run,
 {
     const struct steps *steps = &pick->process->steps;
 
+    answer->run_train_ns = steps->train == NULL ? 0 : steps->train->total_ns;
+    answer->run_validation_ns =
+        steps->validation == NULL ? 0 : steps->validation->total_ns;
+    answer->run_outside_ns = (double)steps->outside_ns;
     if (whole_run && steps_remembered(steps) < steps->count) {
         summarize_run(pick, TRAIN, &answer->train);
         summarize_run(pick, VALIDATION, &answer->validation);

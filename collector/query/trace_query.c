@@ -130,6 +130,7 @@ static int take_process(const struct pick *pick, const struct process *process,
         uint32_t name = thread == NULL ? 0 : thread->name;
 
         to->threads[i].tid = thread == NULL ? 0 : thread->tid;
+        to->threads[i].tells_steps = thread != NULL && thread->tells_steps;
         to->threads[i].name = arena_text(arena, texts_get(process->texts, name));
     }
     int error = take_blocks(pick, process, to);
@@ -151,6 +152,7 @@ int trace_query(struct store *store, const struct selection *selection,
     answer->processes = arena_new(&answer->head.arena, pick.session->process_count,
                                   sizeof(*answer->processes));
     error = answer->processes == NULL ? -ENOMEM : 0;
+    answer->forgot = pick.store->history.dropped_blocks > 0;
     for (const struct process *process = pick.session->processes;
          process != NULL && error == 0; process = process->next) {
         if (!is_wanted(&pick, process, request))

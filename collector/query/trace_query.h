@@ -26,6 +26,7 @@ struct trace_block {
 struct trace_thread {
     uint32_t tid;
     const char *name;
+    bool tells_steps; /* it trains */
 };
 
 struct trace_process {
@@ -53,6 +54,7 @@ struct trace_answer {
     struct trace_process *processes;
     uint32_t process_count;
     uint64_t events; /* at most: blocks are cut at the window by the writer */
+    bool forgot;     /* older events, of any process, are remembered no more */
 };
 
 MUST_CHECK int trace_query(struct store *store, const struct selection *selection,

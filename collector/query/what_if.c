@@ -35,3 +35,26 @@ bool what_if_data_hidden(const struct bottlenecks_answer *summary,
     answer->low_ns = low - error > 0 ? low - error : 0;
     return true;
 }
+
+bool what_if_is_replayed(const struct bottlenecks_answer *summary,
+                         enum replay_what_if what_if)
+{
+    const struct replay_table *table = &summary->replay;
+
+    return table->what_ifs[what_if].known &&
+           (what_if != REPLAY_DATA_HIDDEN || table->devices);
+}
+
+bool what_if_replayed(const struct bottlenecks_answer *summary,
+                      enum replay_what_if what_if, struct what_if *answer)
+{
+    const struct replay_what_if_row *row = &summary->replay.what_ifs[what_if];
+    double won = summary->replay.step_ns - row->mean_ns;
+
+    if (!what_if_is_replayed(summary, what_if) ||
+        !(won >= WHAT_IF_SHARE * summary->replay.step_ns))
+        return false;
+    answer->low_ns = row->low_ns;
+    answer->high_ns = row->high_ns;
+    return true;
+}

@@ -26,6 +26,15 @@ struct what_if {
 MUST_CHECK bool what_if_data_hidden(const struct bottlenecks_answer *summary,
                                     struct what_if *answer);
 
+/* Do replayed steps (aggregate/replay.h) tell it, who know what waited for what? Of data
+ * loading not where no device worked: then the phases of all steps say the same, surer. */
+bool what_if_is_replayed(const struct bottlenecks_answer *summary,
+                         enum replay_what_if what_if);
+
+/* The same from them; false also where it is not worth a sentence. */
+MUST_CHECK bool what_if_replayed(const struct bottlenecks_answer *summary,
+                                 enum replay_what_if what_if, struct what_if *answer);
+
 /* Less is not worth a sentence. */
 #define WHAT_IF_SHARE 0.01
 

@@ -9,7 +9,8 @@
 
 enum window_kind {
     WINDOW_DEFAULT,    /* 60 s while it runs, else the run */
-    WINDOW_LAST_NS,    /* a: ns before the newest event */
+    WINDOW_LAST_NS,    /* a: ns before the newest event; of a run that is over and has
+                          no step there, as long before and after its last step's end */
     WINDOW_LAST_STEPS, /* a: how many training steps */
     WINDOW_STEPS,      /* a, b: step numbers, inclusive */
     WINDOW_TIME,       /* a, b: ns since the session's zero */

@@ -71,7 +71,10 @@ enum event_kind {
     EVENT_FACT = 18,       /* name: key; value, aux: as in struct wire_fact */
     EVENT_THREAD = 19,     /* first record of a thread in this ring; value: tid */
     EVENT_SAMPLES = 20,    /* value: samples in the step; aux: step number */
-    EVENT_MORE = 63,       /* words 0, 1 and 3 are the head's; aux16: index from 1 */
+    /* A fetch from loader workers ends (instant). value: ns of it in which no batch was
+     * there; the rest is the trainer's own work to take one over. */
+    EVENT_WAITED = 21,
+    EVENT_MORE = 63, /* words 0, 1 and 3 are the head's; aux16: index from 1 */
 };
 
 enum event_phase {

@@ -60,7 +60,7 @@
     FACT(DEVICE_MULTIPROCESSOR, "device.multiprocessor", TEXT, "of CUDA's first device: how many, then each one's threads, registers, bytes of shared memory, blocks, bytes reserved of each block") \
     FACT(DEVICE_MEMORY, "device.memory_bytes", NUMBER, "its memory") \
     FACT(DISTRIBUTED_BACKEND, "distributed.backend", TEXT, "gloo, nccl, ...") \
-    FACT(DISTRIBUTED_WRAPPER, "distributed.wrapper", TEXT, "DDP, FSDP, ...") \
+    FACT(DISTRIBUTED_WRAPPER, "distributed.wrapper", TEXT, "DDP, FSDP, DataParallel, ...") \
     /* The interpreter. */ \
     FACT(GC_COLLECTIONS, "gc.collections", NUMBER, "garbage collections of the oldest generation") \
     FACT(GC_SECONDS, "gc.seconds", REAL, "wall time spent in all of them") \
@@ -75,7 +75,10 @@
     FACT(DIRECTORY, "directory", TEXT, "the working directory at the start") \
     FACT(SCRIPT, "script", TEXT, "the file that runs as __main__") \
     FACT(PYTHON_ATTACH_MS, "trainglass.attach_ms", REAL, "time that attaching took in this process") \
-    FACT(DATALOADER_COLLATE_SHARE, "dataloader.collate_share", REAL, "of loading, 0 to 1; only where the trainer loads by itself")
+    FACT(DATALOADER_COLLATE_SHARE, "dataloader.collate_share", REAL, "of loading, 0 to 1; only where the trainer loads by itself") \
+    FACT(DATALOADER_TENSORS, "dataloader.tensors", NUMBER, "of the first batch; only where the trainer loads by itself") \
+    FACT(WATCH_FUNCTIONS, "watch.functions", TEXT, "ranges of functions that the user watches, with a comma between them") \
+    FACT(LOADER_STAGE, "loader.stage", TEXT, "of a worker: what its loader feeds: train, validate, ...")
 /* clang-format on */
 
 #define WIRE_FACT_CONSTANT(constant, key, type, text)                                  \

@@ -44,7 +44,7 @@
 
 #define WIRE_MAGIC       UINT64_C(0x53534c474e525401) /* "\1TRNGLSS" */
 #define WIRE_MAJOR       1u /* another major is another format */
-#define WIRE_MINOR       1u /* a newer minor only appends */
+#define WIRE_MINOR       2u /* a newer minor only appends */
 #define WIRE_FACTS       128u
 #define WIRE_SOURCES     16u
 #define WIRE_CLOCK_PAIRS 64u
@@ -213,6 +213,7 @@ struct wire_header {
     /* Since minor 1: what the process learned after its segment was made; each plus 1,
      * 0 as it was at creation. */
     _Atomic uint32_t live_rank, live_local_rank, live_world_size;
+    _Atomic uint64_t phase_start; /* since minor 2; raw clock: start of `phase` */
     _Alignas(64) struct wire_governor governor;
     _Alignas(64) _Atomic uint64_t clock_pairs_count; /* since the start; pairs wrap */
     _Alignas(64) struct wire_clock_pair clock_pairs[WIRE_CLOCK_PAIRS];

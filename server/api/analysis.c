@@ -17,7 +17,7 @@ int analysis_ask(struct store *store, const struct selection *whose,
     struct gpu_request gpu = {0};
     int error;
 
-    *analysis = (struct analysis){0};
+    *analysis = (struct analysis){.replay = {.number = NOT_KNOWN}};
     error = bottlenecks_query(store, whose, &summary, &analysis->summary);
     if (error == 0)
         error = ops_query(store, whose, &ops, &analysis->cpu);
@@ -35,20 +35,38 @@ int analysis_ask(struct store *store, const struct selection *whose,
     return error;
 }
 
-int analysis_make(struct store *store, const struct file_result *file,
-                  const struct analysis_request *request, struct analysis *analysis)
+/* Whose numbers a file's are. */
+static struct selection whose_of(const struct file_result *file,
+                                 const struct analysis_request *request)
 {
     struct selection whose = {.rank = request->rank, .window = request->window};
-    int error;
 
     memcpy(whose.session, file->session, sizeof(whose.session));
     if (whose.rank == SELECT_ANY && file->rank >= 0)
         whose.rank = file->rank;
     else if (whose.rank == SELECT_ANY)
         whose.pid = file->pid;
+    return whose;
+}
+
+int analysis_make(struct store *store, const struct file_result *file,
+                  const struct analysis_request *request, struct analysis *analysis)
+{
+    struct selection whose = whose_of(file, request);
+    int error;
+
     error = analysis_ask(store, &whose, request, analysis);
     analysis->file = file;
     return error;
+}
+
+void analysis_replay(struct store *store, const struct analysis_request *request,
+                     struct analysis *analysis)
+{
+    struct selection whose = whose_of(analysis->file, request);
+
+    if (replay_query(store, &whose, &analysis->replay) == 0)
+        analysis->summary.replay = analysis->replay.table;
 }
 
 void analysis_free(struct analysis *analysis)
@@ -60,6 +78,7 @@ void analysis_free(struct analysis *analysis)
     answer_free(&analysis->steps.head);
     answer_free(&analysis->gpu.head);
     answer_free(&analysis->memory.head);
+    answer_free(&analysis->replay.head);
 }
 
 const char *analysis_format(const struct file_result *file)
@@ -186,6 +205,9 @@ cJSON *analysis_json(const struct analysis *analysis)
     add_steps(body, &analysis->steps);
     add_ops(body, analysis);
     add_outermost(body, &analysis->outer);
+    if (analysis->replay.table.steps > 0)
+        add_critical_path_json(cJSON_AddObjectToObject(body, "critical_path"),
+                               &analysis->replay);
     return body;
 }
 

@@ -7,6 +7,7 @@
 
 #include "ingest/file/file.h"
 #include "query/bottlenecks_query.h"
+#include "query/replay_query.h"
 
 struct store;
 
@@ -28,6 +29,7 @@ struct analysis {
     struct steps_answer steps;
     struct gpu_answer gpu;
     struct memory_answer memory;
+    struct replay_answer replay; /* number NOT_KNOWN: not asked, or none */
 };
 
 /* -errno of the queries (query/answer.h); analysis_free() is owed in any case. */
@@ -37,6 +39,9 @@ MUST_CHECK int analysis_make(struct store *store, const struct file_result *file
 MUST_CHECK int analysis_ask(struct store *store, const struct selection *whose,
                             const struct analysis_request *request,
                             struct analysis *analysis);
+/* Its steps replayed, as far as their events are remembered; after the others. */
+void analysis_replay(struct store *store, const struct analysis_request *request,
+                     struct analysis *analysis);
 void analysis_free(struct analysis *analysis);
 
 cJSON *analysis_json(const struct analysis *analysis);

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "aggregate/replay.h"
 #include "http/query.h"
 #include "query/answer.h"
 #include "report/report.h"
@@ -22,6 +23,7 @@
 
 struct collector;
 struct judge;
+struct replays;
 struct trace_files;
 struct runs;
 struct store;
@@ -33,6 +35,7 @@ struct api {
     struct collector *collector;         /* NULL: files alone */
     struct runs *runs;                   /* never NULL; may be switched off */
     struct judge *judge;                 /* never NULL */
+    struct replays *replays;             /* NULL: each question replays anew */
     struct trace_files *files;           /* never NULL */
     struct windows *windows;             /* never NULL */
     const struct serve_options *options; /* borrowed */
@@ -86,7 +89,7 @@ cJSON *api_failed(struct api_call *call, int error, const struct answer *head);
 api_handler api_status, api_steps, api_ops, api_memory, api_gpu, api_ranks;
 api_handler api_overhead, api_host, api_bottlenecks, api_report, api_runs;
 api_handler api_traces, api_windows, api_windows_ask, api_level, api_finding,
-    api_compare, api_run, api_stacks;
+    api_compare, api_run, api_stacks, api_critical;
 
 /* `text` of the parameter `format`; NULL is JSON. False when it is none of ours. */
 bool api_report_format(const char *text, enum report_format *format);
@@ -106,6 +109,7 @@ struct overhead_answer;
 struct host_answer;
 struct bottlenecks_answer;
 struct judgement;
+struct replay_answer;
 
 cJSON *status_json(const struct status_answer *answer);
 cJSON *status_facts_json(const struct status_session *session);
@@ -135,6 +139,11 @@ cJSON *bottlenecks_judged_json(const struct bottlenecks_answer *answer,
 /* "avoidable_ms", "findings", "dismissed" and "fixed". */
 void add_findings_json(cJSON *body, const struct judgement *judgement,
                        const struct answer *head);
+
+/* "replayed_steps", "step", "kinds", "path", "shares", "other_ms" and "what_if". */
+void add_critical_path_json(cJSON *body, const struct replay_answer *answer);
+/* A sentence's beginning: "..., a step would take". */
+const char *what_if_title(enum replay_what_if what_if);
 
 /* The names that the wire's numbers have in JSON. */
 const char *api_state_name(int process_state);

@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "api/json.h"
+#include "api/replays.h"
 #include "judge/judge.h"
 #include "query/bottlenecks_query.h"
 #include "query/what_if.h"
@@ -54,20 +55,38 @@ static bool is_fixed(const struct judgement *judgement)
     return false;
 }
 
+static void add_one(cJSON *list, enum replay_what_if what_if,
+                    const struct what_if *answer, uint32_t replayed)
+{
+    cJSON *one = cJSON_CreateObject();
+
+    json_text(one, "id", replay_what_if_name(what_if));
+    json_text(one, "title", what_if_title(what_if));
+    json_ms(one, "step_ms_low", answer->low_ns);
+    json_ms(one, "step_ms_high", answer->high_ns);
+    json_text(one, "from", replayed > 0 ? "replay" : "phases");
+    json_count(one, "replayed_steps", replayed);
+    cJSON_AddItemToArray(list, one);
+}
+
 static void add_what_if(cJSON *body, const struct bottlenecks_answer *answer,
                         const struct judgement *judgement)
 {
-    cJSON *list = cJSON_AddArrayToObject(body, "what_if"), *one;
-    struct what_if hidden;
+    cJSON *list = cJSON_AddArrayToObject(body, "what_if");
+    struct what_if told;
 
-    if (is_fixed(judgement) || !what_if_data_hidden(answer, &hidden))
-        return;
-    one = cJSON_CreateObject();
-    json_text(one, "id", "data-hidden");
-    json_text(one, "title", "With data loading hidden");
-    json_ms(one, "step_ms_low", hidden.low_ns);
-    json_ms(one, "step_ms_high", hidden.high_ns);
-    cJSON_AddItemToArray(list, one);
+    for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++) {
+        enum replay_what_if what_if = (enum replay_what_if)i;
+        bool data = what_if == REPLAY_DATA_HIDDEN;
+
+        if (data && is_fixed(judgement))
+            continue;
+        if (what_if_replayed(answer, what_if, &told))
+            add_one(list, what_if, &told, answer->replay.steps);
+        else if (data && !what_if_is_replayed(answer, what_if) &&
+                 what_if_data_hidden(answer, &told))
+            add_one(list, what_if, &told, 0);
+    }
 }
 
 cJSON *bottlenecks_judged_json(const struct bottlenecks_answer *answer,
@@ -140,6 +159,9 @@ cJSON *api_bottlenecks(struct api_call *call)
         return api_refused(call);
     request.k = k < JUDGE_OPS ? JUDGE_OPS : (uint32_t)k;
     error = bottlenecks_query(call->api->store, &call->selection, &request, &answer);
+    if (error == 0)
+        replays_table(call->api->replays, call->api->store, &call->selection,
+                      &answer.head, &answer.replay);
     body = api_answers(call, error) ? api_finish(error, judged(call, &answer))
                                     : api_failed(call, error, &answer.head);
     bottlenecks_free(&answer);

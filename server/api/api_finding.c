@@ -7,6 +7,7 @@
 
 #include "api/api.h"
 #include "api/json.h"
+#include "findings/findings.h"
 #include "runs/runs.h"
 
 #define FINDING_LENGTH 64u
@@ -92,6 +93,8 @@ cJSON *api_finding(struct api_call *call)
     if (!is_finding(call->tail))
         return api_error(call, 400, "id",
                          "a finding's id is made of a-z, 0-9, _ and -");
+    if (findings_rule_of(call->tail) == NULL)
+        return api_error(call, 404, "id", "no rule has findings of that id");
     if (call->body->child == NULL)
         return api_error(call, 400, "state", "expected state, and maybe a reason");
     for (const cJSON *item = call->body->child; item != NULL; item = item->next) {

@@ -89,6 +89,17 @@ static void add_launch(cJSON *op, const struct op_row *row)
     cJSON_AddBoolToObject(op, "tensor_cores", row->tensor_cores);
 }
 
+/* Of ranges alone. */
+static void add_range(cJSON *op, const struct op_row *row)
+{
+    if (row->kind == NULL || strcmp(row->kind, "range") != 0)
+        return;
+    json_count(op, "workers", row->workers);
+    cJSON_AddBoolToObject(op, "watched", row->watched);
+    json_ms(op, "validation_batch_ms", row->validation_batch_ns);
+    json_share(op, "validation_share", row->validation_share);
+}
+
 cJSON *op_json(const struct op_row *row)
 {
     cJSON *op = cJSON_CreateObject();
@@ -116,6 +127,7 @@ cJSON *op_json(const struct op_row *row)
     json_count(op, "recorded_count", row->recorded_count);
     json_ms(op, "recorded_total_ms", (double)row->recorded_total_ns);
     add_launch(op, row);
+    add_range(op, row);
     return op;
 }
 

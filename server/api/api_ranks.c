@@ -39,6 +39,8 @@ cJSON *ranks_json(const struct ranks_answer *answer)
     json_share(slowest, "share", answer->slowest_share);
     json_ms(slowest, "by_ms", answer->slowest_by_ns);
     json_text(slowest, "cause", answer->slowest_cause);
+    json_ms(slowest, "cause_ms", answer->slowest_cause_ns);
+    json_ms(slowest, "price_ms", answer->slowest_price_ns);
     return body;
 }
 

@@ -45,6 +45,20 @@ static void add_capabilities(cJSON *object, const struct status_process *process
     }
 }
 
+static const char *kind_name(enum event_kind kind)
+{
+    switch (kind) {
+    case EVENT_STEP:
+        return "step";
+    case EVENT_PHASE:
+        return "phase";
+    case EVENT_CPU_OP:
+        return "op";
+    default:
+        return "range";
+    }
+}
+
 static cJSON *thread_json(const struct status_thread *thread)
 {
     cJSON *part = cJSON_CreateObject(), *open;
@@ -57,6 +71,7 @@ static cJSON *thread_json(const struct status_thread *thread)
         cJSON *range = cJSON_CreateObject();
 
         json_text(range, "name", thread->open[i].name);
+        cJSON_AddStringToObject(range, "kind", kind_name(thread->open[i].kind));
         json_ms(range, "open_for_ms", thread->open[i].open_for_ns);
         cJSON_AddItemToArray(open, range);
     }
@@ -178,6 +193,19 @@ static cJSON *watch_json(const struct status_watch *watch)
     return part;
 }
 
+static cJSON *command_json(const struct status_command *command)
+{
+    cJSON *part = cJSON_CreateObject();
+
+    json_text(part, "session", command->session);
+    json_text(part, "command", command->command);
+    json_count(part, "pid", command->pid);
+    json_ms(part, "start_unix_ms", (double)command->start_unix_ns);
+    json_text(part, "reason",
+              "no PyTorch was seen in it so far, and no call of trainglass.h");
+    return part;
+}
+
 cJSON *status_json(const struct status_answer *answer)
 {
     cJSON *body = cJSON_CreateObject(), *list;
@@ -196,6 +224,9 @@ cJSON *status_json(const struct status_answer *answer)
     list = cJSON_AddArrayToObject(body, "watching");
     for (uint32_t i = 0; i < answer->watching_count; i++)
         cJSON_AddItemToArray(list, watch_json(&answer->watching[i]));
+    list = cJSON_AddArrayToObject(body, "commands");
+    for (uint32_t i = 0; i < answer->command_count; i++)
+        cJSON_AddItemToArray(list, command_json(&answer->commands[i]));
     return body;
 }
 

@@ -129,13 +129,16 @@ const struct command commands[] = {
          "  trainglass analyze rank0.json rank1.json --json\n"
          "  trainglass analyze trace.json.gz --fail-on 'data > 20 %'\n"
          "\n"
-         "--stacks, --flame and --group stack show the backward where it ran: on "
+         "--stacks has the backward in the stacks of the forward ops that it belongs "
+         "to, "
+         "as torch's\n"
+         "export_stacks has it. --flame and --group stack show it where it ran: on "
          "autograd's\n"
          "thread, or below loss.backward(). With --link-backward each of its ops "
-         "stands under the\n"
-         "forward op of its sequence number, that is under the code that made it, and "
-         "the time\n"
-         "of the other thread counts there; torch's export_stacks does not do that.\n"
+         "stands "
+         "under the\n"
+         "forward op of its sequence number there too, with what autograd calls around "
+         "it.\n"
          "\n"
          "--fail-on has the grammar of `run --help`: exit 1 when the whole 95 % "
          "interval lies\n"
@@ -147,7 +150,8 @@ const struct command commands[] = {
            false},
           {"--group", "BY", "CPU ops by name, shape, module, stack or stack:N (frames)",
            false},
-          {"--steps", "A-B", "of these steps alone, by their numbers", false},
+          {"--steps", "A-B", "of these steps (or this one) alone, by their numbers",
+           false},
           {"--device", "cpu|cuda", "ops of that side alone", false},
           {"--rank", "N", "this rank of a folder alone", false},
           {"--fail-on", "EXPR",
@@ -162,7 +166,7 @@ const struct command commands[] = {
            "page",
            false},
           {"--link-backward", NULL,
-           "stacks of the backward are those of the forward ops that it belongs to",
+           "the backward stands under the forward ops that it belongs to, everywhere",
            false}},
      .min_arguments = 1,
      .max_arguments = 1 << 20,
@@ -195,7 +199,8 @@ const struct command commands[] = {
          "memory. Exit code 1 when the whole 95 % interval of one lies beyond.\n",
      .flags = {{"--top", "K", "changed ops that are listed: 1 to 1000, else 10", false},
                {"--rank", "N", "of a folder this rank, else the first", false},
-               {"--steps", "A-B", "of these steps alone, by their numbers", false},
+               {"--steps", "A-B",
+                "of these steps (or this one) alone, by their numbers", false},
                {"--fail-on", "EXPR",
                 "exit 1 when it holds, as in 'step>5%' (repeatable)", true}},
      .settings =
@@ -217,7 +222,7 @@ const struct command commands[] = {
          "  trainglass cut trace.json --from 1200 --to 1450 -o stall.json\n"
          "  trainglass cut trace.json.gz --max 50MB -o ticket.json.gz\n"
          "  zcat trace.json.gz | trainglass cut - --cat kernel,cpu_op -o small.json\n",
-     .flags = {{"--steps", "A-B", "these steps, by their numbers", false},
+     .flags = {{"--steps", "A-B", "these steps, or one, by their numbers", false},
                {"--from", "MS", "from there on, in ms since the first event", false},
                {"--to", "MS", "up to there", false},
                {"--cat", "LIST", "these categories alone: kernel, cpu_op ...", false},

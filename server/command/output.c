@@ -26,24 +26,33 @@ void command_complain(const char *format, ...)
         return; /* nobody listens: nothing else to tell them on */
 }
 
-int command_print_json(struct cJSON *document)
-{
-    char *text = document ? cJSON_Print(document) : NULL;
-
-    if (text != NULL)
-        (void)puts(text); /* what went wrong is asked below */
-    else
-        command_complain("out of memory for the answer");
-    cJSON_free(text);
-    cJSON_Delete(document);
-    return text == NULL ? EXIT_CANNOT_START : command_end_output();
-}
-
-int command_end_output(void)
+static int end_output(int error)
 {
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return EXIT_DONE;
-    command_complain("cannot write the answer: %s", strerror(errno ? errno : EIO));
+    error = errno != 0 ? errno : error;
+    command_complain("cannot write the answer: %s", strerror(error != 0 ? error : EIO));
     return EXIT_CANNOT_START;
+}
+
+int command_print_json(struct cJSON *document)
+{
+    char *text = document ? cJSON_Print(document) : NULL;
+    int error = 0;
+
+    if (text != NULL && puts(text) == EOF)
+        error = errno; /* a long text is not held: flushing would not know why */
+    if (text == NULL)
+        command_complain("out of memory for the answer");
+    bool printed = text != NULL;
+
+    cJSON_free(text);
+    cJSON_Delete(document);
+    return printed ? end_output(error) : EXIT_CANNOT_START;
+}
+
+int command_end_output(void)
+{
+    return end_output(0);
 }

@@ -1,12 +1,15 @@
 #include "command/places.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "command/command.h"
 
 PRINTF(2, 3) static bool format(char *path, const char *text, ...)
 {
@@ -145,5 +148,57 @@ int place_make(const char *path)
             return -errno;
         *slash = '/';
     }
-    return mkdir(folder, 0700) == 0 || errno == EEXIST ? 0 : -errno;
+    struct stat status;
+
+    if (mkdir(folder, 0700) == 0)
+        return 0;
+    if (errno != EEXIST)
+        return -errno;
+    return stat(folder, &status) == 0 && S_ISDIR(status.st_mode) ? 0 : -ENOTDIR;
+}
+
+void place_warn_of_directory(const char *directory)
+{
+    struct stat status;
+    const char *why = NULL;
+    int error = place_make(directory);
+
+    if (error != 0 || lstat(directory, &status) != 0)
+        why = strerror(error != 0 ? -error : errno);
+    else if (!S_ISDIR(status.st_mode))
+        why = "it is a link";
+    else if (status.st_uid != geteuid())
+        why = "it belongs to another user";
+    else if ((status.st_mode & 0022) != 0)
+        why = "others can write there";
+    else if (faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS) != 0)
+        why = strerror(errno);
+    if (why != NULL)
+        command_complain("nothing is recorded: the folder %.500s cannot be used (%s); "
+                         "--dir names another",
+                         directory, why);
+}
+
+void place_warn_of_state(const struct options *options)
+{
+    bool windows = *options_text(options, OPTION_WINDOW_DIR) == '\0';
+    char state[PLACE_BYTES];
+    const char *why = NULL;
+
+    if (!place_state(options, state)) {
+        snprintf(state, sizeof(state), "~/.local/state/trainglass");
+        why = "HOME is not set";
+    } else {
+        int error = place_make(state);
+
+        if (error == 0 && faccessat(AT_FDCWD, state, W_OK | X_OK, AT_EACCESS) != 0)
+            error = -errno;
+        why = error == 0 ? NULL : strerror(-error);
+    }
+    if (why != NULL)
+        command_complain(
+            "the state folder %.500s cannot be written (%s): earlier runs, "
+            "uploaded traces%s and the server's log are not kept; "
+            "--state-dir names another",
+            state, why, windows ? ", windows" : "");
 }

@@ -1,5 +1,4 @@
-/* HTTP for the rest of the server: routes in, answers out. Only http.c and body.c
- * know CivetWeb.
+/* HTTP for the rest of the server: routes in, answers out. Nobody else knows CivetWeb.
  *
  * Each connection has a thread of its own for as long as it lasts; a handler runs on it
  * and may block. Before a handler sees a request it was judged (http/security.h) and

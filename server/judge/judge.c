@@ -2,24 +2,21 @@
 
 #include <cjson/cJSON.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "judge/said.h"
+#include "judge/keep.h"
+#include "judge/trainers.h"
 #include "query/bottlenecks_query.h"
 #include "query/status_query.h"
 #include "runs/runs.h"
 
 #define USUAL_NS     INT64_C(60000000000)
 #define RECENT_NS    INT64_C(10000000000)
-#define RECENT_STEPS 30
+#define RECENT_STEPS 20
 
 /* Steps do not end where a window does. */
 #define FULL 0.9
-
-/* What stands is written down when it changes, and as often: feeds come once a second. */
-#define KEEP_FEEDS 60u
 
 /* A look takes some 3 ms: more trainers wait for their turn, eight ranks 3 s. */
 #define LOOKS_PER_FEED 3u
@@ -27,23 +24,6 @@
 /* What stands is said also where the usual window holds a tenth of it: it began a few
  * seconds ago, or is about to be fixed. */
 #define STANDING 0.1
-
-struct trainer {
-    char session[64];
-    uint32_t pid;
-    int64_t last_step;
-    uint64_t fed;  /* when, in feeds; 0: the place is free */
-    uint64_t kept; /* the same, of what was written down */
-    uint32_t kept_sum;
-    struct standing standing;
-};
-
-struct judge {
-    pthread_mutex_t lock; /* guards all below */
-    struct trainer trainers[JUDGE_TRAINERS];
-    uint64_t feeds;
-    uint32_t next; /* the first trainer of the next feed; the keeper's alone */
-};
 
 struct judge *judge_new(void)
 {
@@ -60,39 +40,6 @@ void judge_free(struct judge *judge)
         return;
     pthread_mutex_destroy(&judge->lock);
     free(judge);
-}
-
-/* NULL when it was never fed. */
-static struct trainer *trainer_of(struct judge *judge, const char *session,
-                                  uint32_t pid)
-{
-    for (uint32_t i = 0; i < JUDGE_TRAINERS; i++)
-        if (judge->trainers[i].fed != 0 && judge->trainers[i].pid == pid &&
-            strcmp(judge->trainers[i].session, session) == 0)
-            return &judge->trainers[i];
-    return NULL;
-}
-
-/* A place for it: its own, a free one, else that of the trainer that is longest gone. */
-static struct trainer *place_for(struct judge *judge, const struct answer *head)
-{
-    struct trainer *place = trainer_of(judge, head->session, head->pid);
-
-    for (uint32_t i = 0; place == NULL && i < JUDGE_TRAINERS; i++)
-        place = judge->trainers[i].fed == 0 ? &judge->trainers[i] : NULL;
-    if (place == NULL) {
-        place = &judge->trainers[0];
-        for (uint32_t i = 1; i < JUDGE_TRAINERS; i++)
-            if (judge->trainers[i].fed < place->fed)
-                place = &judge->trainers[i];
-        place->fed = 0;
-    }
-    if (place->fed == 0) {
-        *place = (struct trainer){.pid = head->pid, .last_step = NOT_KNOWN};
-        memcpy(place->session, head->session, sizeof(place->session));
-    }
-    place->fed = judge->feeds;
-    return place;
 }
 
 static int ask(struct store *store, const struct selection *whose, struct window window,
@@ -127,79 +74,6 @@ static bool is_recorded(const struct bottlenecks_answer *answer)
     return recorded >= STANDING_STEPS;
 }
 
-/* What a server before us said of it, where this one never looked. */
-static void recall(struct judge *judge, struct runs *runs, const struct answer *head)
-{
-    char *said;
-    bool known;
-
-    pthread_mutex_lock(&judge->lock);
-    known = trainer_of(judge, head->session, head->pid) != NULL;
-    pthread_mutex_unlock(&judge->lock);
-    said = known || runs == NULL ? NULL : runs_said(runs, head->session, head->pid);
-    if (said == NULL)
-        return;
-    pthread_mutex_lock(&judge->lock);
-    /* Half a text is none: then it begins anew. */
-    if (!said_read(said, &place_for(judge, head)->standing))
-        place_for(judge, head)->standing = (struct standing){.looks = 0};
-    pthread_mutex_unlock(&judge->lock);
-    free(said);
-}
-
-/* Changes when a finding comes or goes (FNV-1a). */
-static uint32_t sum_of(const struct standing *standing)
-{
-    uint32_t sum = 0x811c9dc5u;
-
-    for (uint32_t i = 0; i < STANDING_MAX; i++) {
-        const struct standing_entry *entry = &standing->entries[i];
-
-        if (entry->state != STANDING_STANDS && entry->state != STANDING_FIXED)
-            continue;
-        for (const char *c = entry->id; *c != '\0'; c++)
-            sum = (sum ^ (unsigned char)*c) * 0x01000193u;
-        sum = (sum ^ (uint32_t)entry->state) * 0x01000193u;
-    }
-    return sum;
-}
-
-/* Writes down what is said of that trainer. */
-static void keep(struct judge *judge, struct runs *runs, const struct trainer *trainer)
-{
-    char session[sizeof(trainer->session)], *said;
-    uint32_t pid;
-
-    pthread_mutex_lock(&judge->lock);
-    memcpy(session, trainer->session, sizeof(session));
-    pid = trainer->pid;
-    said = said_print(&trainer->standing);
-    pthread_mutex_unlock(&judge->lock);
-    if (said != NULL)
-        (void)runs_keep_said(runs, session, pid, said); /* the store says why not */
-    cJSON_free(said);
-}
-
-void judge_keep(struct judge *judge, struct runs *runs, bool all)
-{
-    for (uint32_t i = 0; i < JUDGE_TRAINERS; i++) {
-        struct trainer *trainer = &judge->trainers[i];
-        bool due;
-
-        pthread_mutex_lock(&judge->lock);
-        uint32_t sum = sum_of(&trainer->standing);
-
-        due = trainer->fed != 0 && trainer->fed > trainer->kept &&
-              (all || sum != trainer->kept_sum ||
-               trainer->fed - trainer->kept >= KEEP_FEEDS);
-        trainer->kept = due ? trainer->fed : trainer->kept;
-        trainer->kept_sum = sum;
-        pthread_mutex_unlock(&judge->lock);
-        if (due)
-            keep(judge, runs, trainer);
-    }
-}
-
 static void feed_standing(struct judge *judge, const struct bottlenecks_answer *usual,
                           const struct bottlenecks_answer *recent)
 {
@@ -222,7 +96,7 @@ static void feed_standing(struct judge *judge, const struct bottlenecks_answer *
     findings_find(recent, &strict, &found[2]);
     findings_find(recent, &relaxed, &found[3]);
     pthread_mutex_lock(&judge->lock);
-    struct trainer *trainer = place_for(judge, &recent->head);
+    struct trainer *trainer = trainer_place(judge, &recent->head);
 
     if (look.last_step != NOT_KNOWN && look.last_step != trainer->last_step)
         standing_feed(&trainer->standing, &look);
@@ -245,7 +119,7 @@ static void feed_trainer(const struct feed *feed, const char *session, uint32_t 
 
     memcpy(whose.session, session, strnlen(session, sizeof(whose.session) - 1));
     if (ask_recent(feed->store, &whose, &recent) == 0) {
-        recall(feed->judge, feed->runs, &recent.head);
+        judge_recall(feed->judge, feed->runs, &recent.head);
         if (ask(feed->store, &whose, (struct window){WINDOW_LAST_NS, USUAL_NS, 0},
                 &usual) == 0)
             feed_standing(feed->judge, &usual, &recent);
@@ -381,7 +255,7 @@ static bool copy_standing(struct judge *judge, const struct answer *head,
     bool room = false;
 
     pthread_mutex_lock(&judge->lock);
-    trainer = trainer_of(judge, head->session, head->pid);
+    trainer = trainer_find(judge, head->session, head->pid);
     for (uint32_t i = 0; i < JUDGE_TRAINERS; i++)
         room = room || judge->trainers[i].fed == 0;
     if (trainer != NULL)
@@ -408,6 +282,33 @@ static bool find_standing(struct judge *judge, const struct bottlenecks_answer *
     }
     free(standing);
     return known;
+}
+
+/* Of a run that is over, as a whole: what stood when it ended stood since then, and what
+ * had been fixed stays told. */
+static void tell_ended(struct judge *judge, const struct answer *head,
+                       struct judgement *judgement)
+{
+    struct standing *standing = malloc(sizeof(*standing));
+    bool known = standing != NULL && copy_standing(judge, head, standing);
+
+    for (uint32_t i = 0; known && i < judgement->findings.count; i++) {
+        struct finding *finding = &judgement->findings.list[i];
+        const struct standing_entry *entry = standing_find(standing, finding->id);
+
+        if (entry != NULL && entry->state == STANDING_STANDS)
+            finding->since_step = entry->since_step;
+    }
+    if (known)
+        tell_fixed(standing, judgement);
+    free(standing);
+}
+
+static bool is_ended_run(const struct selection *selection, const struct answer *head)
+{
+    return !head->live && !head->from_file &&
+           (selection->window.kind == WINDOW_DEFAULT ||
+            selection->window.kind == WINDOW_RUN);
 }
 
 static bool said(const cJSON *verdict, const char *what)
@@ -457,6 +358,8 @@ void judge_findings(struct judge *judge, struct runs *runs,
     if (judge == NULL || !is_usual(selection, &answer->head) ||
         !find_standing(judge, answer, judgement))
         findings_find(answer, NULL, &judgement->findings);
+    if (judge != NULL && is_ended_run(selection, &answer->head))
+        tell_ended(judge, &answer->head, judgement);
     if (runs != NULL)
         hear_user(runs, &judgement->findings);
     findings_settle(answer, &judgement->findings);

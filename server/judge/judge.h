@@ -2,7 +2,8 @@
  * were fixed (findings/standing.h), and what the user said of them (runs/runs.h).
  *
  * The keeper's thread feeds it once a second; any thread may ask. A selection, a file and
- * a run that is over are judged as they are.
+ * a run that is over are judged as they are; of the run is told what stood when it ended
+ * and what was fixed.
  */
 #ifndef JUDGE_JUDGE_H
 #define JUDGE_JUDGE_H

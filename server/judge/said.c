@@ -2,46 +2,74 @@
 
 #include <cjson/cJSON.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "api/json.h"
 
 #define VERSION 1
 
 /* Step numbers and stamps: what a double holds exactly. */
 #define WHOLE_MOST 9007199254740992.0
 
-static const char hexes[] = "0123456789abcdef";
+/* What an entry says in numbers, beside its part; the rest is named where it is read. */
+#define AT(member) offsetof(struct standing_entry, member)
 
-static void add_real(cJSON *part, const char *key, double value)
+static const struct member {
+    const char *key;
+    enum { IS_WHOLE, IS_REAL, IS_FLAG } kind; /* int64_t or NOT_KNOWN, double, bool */
+    size_t offset;
+} members[] = {
+    {"since_step", IS_WHOLE, AT(since_step)},
+    {"missed_step", IS_WHOLE, AT(missed_step)},
+    {"missed_ns", IS_WHOLE, AT(missed_ns)},
+    {"fixed_step", IS_WHOLE, AT(fixed_step)},
+    {"fixed_ns", IS_WHOLE, AT(fixed_ns)},
+    {"whole_step", IS_WHOLE, AT(whole_step)},
+    {"ns_per_step", IS_REAL, AT(ns_per_step)},
+    {"risk", IS_FLAG, AT(former.risk)},
+    {"claims", IS_FLAG, AT(former.claims)},
+    {"estimated", IS_FLAG, AT(former.estimated)},
+    {"price_error_ns", IS_REAL, AT(former.price_error_ns)},
+    {"part_ns", IS_REAL, AT(former.part_ns)},
+    {"part_error_ns", IS_REAL, AT(former.part_error_ns)},
+    {"step_ns", IS_REAL, AT(former.step_ns)},
+    {"step_error_ns", IS_REAL, AT(former.step_error_ns)},
+};
+
+#define MEMBERS (sizeof(members) / sizeof(members[0]))
+
+static void print_member(cJSON *part, const struct member *member,
+                         const struct standing_entry *entry)
 {
-    if (isfinite(value))
-        cJSON_AddNumberToObject(part, key, value);
+    const void *from = (const char *)entry + member->offset;
+    int64_t whole;
+    double real;
+    bool flag;
+
+    if (member->kind == IS_WHOLE) {
+        memcpy(&whole, from, sizeof(whole));
+        json_integer(part, member->key, whole);
+    } else if (member->kind == IS_REAL) {
+        memcpy(&real, from, sizeof(real));
+        json_number(part, member->key, real);
+    } else {
+        memcpy(&flag, from, sizeof(flag));
+        cJSON_AddBoolToObject(part, member->key, flag);
+    }
 }
 
 static cJSON *print_entry(const struct standing_entry *entry)
 {
-    const struct gone_former *former = &entry->former;
     cJSON *part = cJSON_CreateObject();
 
     cJSON_AddStringToObject(part, "id", entry->id);
     cJSON_AddStringToObject(part, "title", entry->title);
     cJSON_AddBoolToObject(part, "fixed", entry->state == STANDING_FIXED);
-    add_real(part, "since_step", (double)entry->since_step);
-    add_real(part, "missed_step", (double)entry->missed_step);
-    add_real(part, "missed_ns", (double)entry->missed_ns);
-    add_real(part, "fixed_step", (double)entry->fixed_step);
-    add_real(part, "fixed_ns", (double)entry->fixed_ns);
-    add_real(part, "whole_step", (double)entry->whole_step);
-    add_real(part, "ns_per_step", entry->ns_per_step);
-    cJSON_AddNumberToObject(part, "part", former->part);
-    cJSON_AddBoolToObject(part, "risk", former->risk);
-    cJSON_AddBoolToObject(part, "claims", former->claims);
-    cJSON_AddBoolToObject(part, "estimated", former->estimated);
-    add_real(part, "price_error_ns", former->price_error_ns);
-    add_real(part, "part_ns", former->part_ns);
-    add_real(part, "part_error_ns", former->part_error_ns);
-    add_real(part, "step_ns", former->step_ns);
-    add_real(part, "step_error_ns", former->step_error_ns);
+    json_count(part, "part", entry->former.part);
+    for (size_t i = 0; i < MEMBERS; i++)
+        print_member(part, &members[i], entry);
     return part;
 }
 
@@ -81,21 +109,20 @@ static bool is_true(const cJSON *part, const char *key)
     return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(part, key));
 }
 
-/* The rule of an id: its own, or followed by 8 hex digits of a subject. */
-static const struct finding_rule *rule_of(const char *id)
+static void read_member(const cJSON *part, const struct member *member,
+                        struct standing_entry *entry)
 {
-    const struct finding_rule *rule;
+    void *to = (char *)entry + member->offset;
+    int64_t whole = whole_of(part, member->key);
+    double real = real_of(part, member->key);
+    bool flag = is_true(part, member->key);
 
-    for (uint32_t i = 0; (rule = findings_rule(i)) != NULL; i++) {
-        size_t length = strlen(rule->id);
-
-        if (strncmp(id, rule->id, length) != 0)
-            continue;
-        if (id[length] == '\0' || (id[length] == '-' && strlen(id) == length + 9 &&
-                                   strspn(id + length + 1, hexes) == 8))
-            return rule;
-    }
-    return NULL;
+    if (member->kind == IS_WHOLE)
+        memcpy(to, &whole, sizeof(whole));
+    else if (member->kind == IS_REAL)
+        memcpy(to, &real, sizeof(real));
+    else
+        memcpy(to, &flag, sizeof(flag));
 }
 
 static bool read_entry(const cJSON *part, struct standing_entry *entry)
@@ -105,27 +132,14 @@ static bool read_entry(const cJSON *part, struct standing_entry *entry)
     double claimed = real_of(part, "part");
 
     if (id == NULL || title == NULL || strlen(id) >= STANDING_ID ||
-        !(claimed >= 0 && claimed <= CLAIM_PARTS))
+        !(claimed >= 0 && claimed <= (double)CLAIM_PARTS))
         return false;
-    *entry = (struct standing_entry){
-        .rule = rule_of(id),
-        .state = is_true(part, "fixed") ? STANDING_FIXED : STANDING_STANDS,
-        .since_step = whole_of(part, "since_step"),
-        .missed_step = whole_of(part, "missed_step"),
-        .missed_ns = whole_of(part, "missed_ns"),
-        .fixed_step = whole_of(part, "fixed_step"),
-        .fixed_ns = whole_of(part, "fixed_ns"),
-        .whole_step = whole_of(part, "whole_step"),
-        .ns_per_step = real_of(part, "ns_per_step"),
-        .former = {.part = (uint32_t)claimed,
-                   .risk = is_true(part, "risk"),
-                   .claims = is_true(part, "claims"),
-                   .estimated = is_true(part, "estimated"),
-                   .price_error_ns = real_of(part, "price_error_ns"),
-                   .part_ns = real_of(part, "part_ns"),
-                   .part_error_ns = real_of(part, "part_error_ns"),
-                   .step_ns = real_of(part, "step_ns"),
-                   .step_error_ns = real_of(part, "step_error_ns")}};
+    *entry = (struct standing_entry){.rule = findings_rule_of(id),
+                                     .state = is_true(part, "fixed") ? STANDING_FIXED
+                                                                     : STANDING_STANDS,
+                                     .former = {.part = (uint32_t)claimed}};
+    for (size_t i = 0; i < MEMBERS; i++)
+        read_member(part, &members[i], entry);
     if (entry->missed_ns == NOT_KNOWN)
         entry->missed_step = NOT_KNOWN; /* nobody knows for how long */
     snprintf(entry->id, sizeof(entry->id), "%s", id);

@@ -7,7 +7,6 @@
 #include <stdbool.h>
 
 #include "findings/standing.h"
-#include "wire/attributes.h"
 
 #define SAID_BYTES 65536u /* of a text; a longer one is not read */
 
@@ -15,6 +14,6 @@
 char *said_print(const struct standing *standing);
 
 /* False when it is no such text; then `standing` is empty. */
-MUST_CHECK bool said_read(const char *text, struct standing *standing);
+bool said_read(const char *text, struct standing *standing);
 
 #endif

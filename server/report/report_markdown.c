@@ -8,17 +8,21 @@
 #define OPS_MAX  10
 #define SLOW_MAX 5
 
+static void put_character(FILE *out, char c)
+{
+    if (c == '<')
+        fputs("&lt;", out);
+    else if (strchr("\\|*_[]#", c) != NULL)
+        fprintf(out, "\\%c", c);
+    else
+        fputc((unsigned char)c < 0x20 ? ' ' : c, out);
+}
+
 /* Foreign text: nothing in it may end a cell, a line or begin a tag. */
 static void put_text(FILE *out, const char *text)
 {
-    for (const char *c = text; *c != '\0'; c++) {
-        if (*c == '<')
-            fputs("&lt;", out);
-        else if (strchr("\\|*_[]#", *c) != NULL)
-            fprintf(out, "\\%c", *c);
-        else
-            fputc((unsigned char)*c < 0x20 ? ' ' : *c, out);
-    }
+    for (const char *c = text; *c != '\0'; c++)
+        put_character(out, *c);
 }
 
 /* Ours: sentences with code between backticks. */
@@ -29,6 +33,35 @@ static void put_sentence(FILE *out, const char *text)
             fputs("&lt;", out);
         else
             fputc((unsigned char)*c < 0x20 || *c == '|' ? ' ' : *c, out);
+    }
+}
+
+/* The backtick that ends the code which begins here; NULL: it is none, or not surely, as
+ * where several stand side by side. */
+static const char *end_of_code(const char *text, const char *c)
+{
+    const char *end = *c == '`' ? strchr(c + 1, '`') : NULL;
+
+    return end != NULL && end > c + 1 && end[1] != '`' && (c == text || c[-1] != '`')
+               ? end
+               : NULL;
+}
+
+/* Ours, with foreign names in it: as foreign text, but code as it is. */
+static void put_evidence(FILE *out, const char *text)
+{
+    for (const char *c = text; *c != '\0'; c++) {
+        const char *end = end_of_code(text, c);
+
+        for (; end != NULL && c < end; c++)
+            if (*c == '<')
+                fputs("&lt;", out);
+            else
+                fputc((unsigned char)*c < 0x20 ? ' ' : *c, out);
+        if (end != NULL)
+            fputc('`', out);
+        else
+            put_character(out, *c);
     }
 }
 
@@ -164,7 +197,7 @@ static void put_findings(FILE *out, const cJSON *report)
         if (NUMBER(one, "ms_per_step") > 0)
             put_price(out, one);
         fputs("\n\n", out);
-        put_text(out, TEXT(one, "evidence", "sentence"));
+        put_evidence(out, TEXT(one, "evidence", "sentence"));
         fputs(" (", out);
         put_text(out, TEXT(one, "formula"));
         fputs(").\n\n", out);

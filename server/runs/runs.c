@@ -213,7 +213,7 @@ static void mark_done(const struct status_session *session)
         int file;
 
         if (length < 5 || length + 2 > sizeof(path) ||
-            strcmp(segment + length - 4, ".seg") != 0)
+            strcmp(segment + length - 4, ".seg") != 0 || access(segment, F_OK) != 0)
             continue;
         memcpy(path, segment, length - 4);
         memcpy(path + length - 4, ".done", 6);

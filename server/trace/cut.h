@@ -4,6 +4,10 @@
  *     file ──▶ weigh, where the size is bounded       ──▶ an earlier end of the range
  *     file ──▶ copy: every event of the range as it stood, metadata, top-level keys
  *
+ * A range needs the first reading: sections of a file stand in any order, times count from
+ * the earliest event, which may be the last one, and a kernel goes with its launch, which may
+ * stand on either side of it. Categories alone need none.
+ *
  * What begins in the range belongs to it, and so does device work that was launched in
  * it, the later end of a flow that began in it, and a Python frame that reaches into it.
  */

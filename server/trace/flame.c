@@ -10,7 +10,27 @@
 
 /* ---- folded ----------------------------------------------------------------------------- */
 
-/* Every path to that of its frames alone: parents stand before children. */
+/* Frames that torch leaves out of its stacks. */
+static bool is_hidden(const struct file_paths *paths, uint32_t name)
+{
+    static const struct {
+        const char *file, *function;
+    } hidden[] = {{"autograd/__init__", "_make_grads"},
+                  {"autograd/__init__", "backward"},
+                  {"torch/tensor", "backward"},
+                  {"_internal/common_utils", "prof_"}};
+    uint32_t length;
+    const char *text = trace_names_get(paths->names, name, &length);
+
+    for (size_t i = 0; i < sizeof(hidden) / sizeof(hidden[0]); i++)
+        if (strstr(text, hidden[i].file) != NULL &&
+            strstr(text, hidden[i].function) != NULL)
+            return true;
+    return false;
+}
+
+/* Every path to that of its frames alone, a node of the backward to those of the op that
+ * made it. Parents and origins stand before who has them. */
 static bool fold(const struct file_paths *paths, enum flame_metric metric,
                  struct file_paths *frames)
 {
@@ -20,7 +40,9 @@ static bool fold(const struct file_paths *paths, enum flame_metric metric,
     for (uint32_t i = 1; made && i < paths->count; i++) {
         const struct file_path *path = &paths->list[i];
 
-        to[i] = to[path->parent];
+        to[i] = to[path->origin != 0 ? path->origin : path->parent];
+        if (path->kind == FILE_PATH_FRAME && is_hidden(paths, path->name))
+            continue;
         if (path->kind == FILE_PATH_FRAME) {
             to[i] = file_paths_child(frames, to[i], path->name, FILE_PATH_FRAME);
             continue;

@@ -15,7 +15,8 @@
 enum flame_metric { FLAME_CPU, FLAME_DEVICE };
 
 /* Stacks of Python frames with the time of the ops below, in whole us, as torch counts
- * them. -ENODATA when the file has no frames, -ENOMEM; else what went wrong with the
+ * them: a node of the backward in the stack of the op that made it, where the paths know
+ * their origins. -ENODATA when the file has no frames, -ENOMEM; else what went wrong with the
  * output is in it. */
 MUST_CHECK int flame_write_folded(const struct file_paths *paths,
                                   enum flame_metric metric, struct cut_output *output);

@@ -19,7 +19,7 @@
 #define ESTIMATE_BLOCKS 64u
 
 struct trace_parameters {
-    bool all_ranks, estimate, gzip;
+    bool all_ranks, estimate, gzip, critical;
     int64_t max_bytes;
     const char *window; /* as it was asked for; part of the file's name */
 };
@@ -67,6 +67,7 @@ static bool read_parameters(struct api_call *call, struct trace_parameters *para
     *parameters = (struct trace_parameters){.max_bytes = TRACE_BYTES_DEFAULT};
     parameters->estimate = query_flag(&call->query, "estimate");
     parameters->gzip = query_flag(&call->query, "gzip");
+    parameters->critical = query_flag(&call->query, "critical");
     (void)query_number(&call->query, "max_bytes", TRACE_BYTES_MIN, TRACE_BYTES_MAX,
                        &parameters->max_bytes);
     call->selection.window = (struct window){.kind = WINDOW_DEFAULT};
@@ -276,6 +277,7 @@ static void serve_answer(struct http_call *call, struct api_call *one,
     struct trace_limits limits = {.from_ns = answer->head.window.from_ns,
                                   .to_ns = answer->head.window.to_ns,
                                   .max_bytes = (uint64_t)parameters->max_bytes};
+    struct replay_marks marks = {0};
     char *facts;
 
     if (limits.to_ns == answer->head.now_ns)
@@ -290,9 +292,18 @@ static void serve_answer(struct http_call *call, struct api_call *one,
     }
     if (parameters->max_bytes != TRACE_BYTES_DEFAULT)
         shorten(answer, &limits);
+    if (parameters->critical) {
+        if (replay_marks(answer, &marks) != 0) {
+            http_refuse(call, 503, NULL, "out of memory");
+            replay_marks_free(&marks);
+            return;
+        }
+        limits.critical = &marks;
+    }
     facts = facts_text(one->api, &one->selection);
     answer_trace(call, answer, parameters, &limits, facts != NULL ? facts : "{}");
     cJSON_free(facts);
+    replay_marks_free(&marks);
 }
 
 void trace_serve(struct http_call *call, struct api *api)

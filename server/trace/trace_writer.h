@@ -5,7 +5,9 @@
  * Every reader of PyTorch's traces takes it, and our own finds the same tables in it:
  * steps are `ProfilerStep#N` with their phases as arguments, recorded or not; phases
  * carry args.trainglass and are never rows. Times are microseconds since the session's
- * zero, to the nanosecond, in decimal digits: no double ever holds a stamp.
+ * zero, to the nanosecond, in decimal digits: no double ever holds a stamp. Events on the
+ * critical path have `"critical": 1` among their arguments, as HolisticTraceAnalysis marks
+ * them, where that was asked for.
  */
 #ifndef TRACE_TRACE_WRITER_H
 #define TRACE_TRACE_WRITER_H
@@ -14,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "query/replay_query.h"
 #include "query/trace_query.h"
 #include "wire/attributes.h"
 
@@ -29,6 +32,7 @@ struct trace_limits {
     int64_t from_ns, to_ns; /* events whose range touches [from, to) */
     uint64_t max_bytes;     /* stops before an event would pass it; 0 = none */
     uint32_t one_in;        /* writes one block in so many: estimates; 0 = all */
+    const struct replay_marks *critical; /* get args.critical = 1; NULL none */
 };
 
 struct trace_totals {

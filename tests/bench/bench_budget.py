@@ -17,6 +17,10 @@ of a core and frequency, while a cost makes every step longer that carries it. R
 steps and the others are compared apart and weighed by their share. The job has a core of
 its own and, where that is allowed, a priority that keeps others off it: who is interrupted
 finds its caches empty, and that is no cost of ours.
+
+What keeps tiny above its mark: every step carries about 13 us before anything is recorded.
+5.4 of them are spent inside the library, as timers there tell; the rest is not attributed:
+torch and Python call it around each named range, backward and the update.
 """
 
 import argparse

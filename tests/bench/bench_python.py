@@ -33,6 +33,7 @@ MARKS = {
     "callback_disabled": 1.0,
     "callback_outside": 20.0,
     "performance_callback": 50.0,
+    "performance_epoch": 100.0,
     "import": 10.0,
     "annotate": 250.0,
     "report_20mb": 1.0,
@@ -73,8 +74,8 @@ import sys, time
 sys.path.insert(0, sys.argv[1])
 import trainglass
 assert trainglass.attach()
-one, count = trainglass.annotate("name"), 100000
-for _ in range(11):
+one, count = trainglass.annotate("name"), 20000
+for _ in range(55):
     began = time.thread_time_ns()
     for _ in range(count):
         with one:
@@ -214,7 +215,32 @@ def callbacks(job, quick):
     performance = PerformanceProfilerCallback(profile_memory=False)
     performance.on_validation_epoch_start(trainer, None)
     times = [hooks(performance, "validation", trainer) for _ in range(11)]
-    return say("performance_callback", "us", times) or missed
+    missed |= say("performance_callback", "us", times)
+    return say("performance_epoch", "ms", [performance_epoch() for _ in range(11)]) or missed
+
+
+def performance_epoch(batches=1000):
+    """ms of what an epoch of validation has beside its batches, with memory and a watch."""
+    from trainglass.lightning import PerformanceProfilerCallback
+
+    trainer = types.SimpleNamespace(
+        sanity_checking=False, world_size=1, global_rank=0, global_step=1, loggers=[],
+        is_global_zero=True, state=types.SimpleNamespace(stage="validate"),
+    )
+    module = types.SimpleNamespace(log_dict=lambda *_, **__: None)
+    callback = PerformanceProfilerCallback(watch=["json.dumps"])
+    callback.setup(trainer, module, "fit")
+    began = time.thread_time()
+    callback.on_validation_epoch_start(trainer, module)
+    took = time.thread_time() - began
+    for number in range(batches):
+        callback.on_validation_batch_start()
+        callback.on_validation_batch_end(trainer, module, None, None, number)
+    began = time.thread_time()
+    callback.on_validation_epoch_end(trainer, module)
+    took += time.thread_time() - began
+    callback.teardown(trainer, module, "fit")
+    return 1e3 * took
 
 
 def by_hand(job, path):
@@ -262,6 +288,43 @@ def windows(job, quick):
     return ratio.say("window_by_hand", [100 * v for v in hand], MARKS["window_by_hand"]) or missed
 
 
+DETAILS = {
+    "plain": {},
+    "shapes": {"record_shapes": True},
+    "memory": {"profile_memory": True},
+    "stacks": {"with_stack": True},
+}
+
+
+def window_steps(job, quick):
+    """What a recorded step costs more, by what is recorded; there is no mark for it."""
+    torch, model = job.torch, job.module(512).layers
+    optimizer, batch = torch.optim.SGD(model.parameters(), lr=0.01), torch.zeros(1, 512)
+
+    def run(count=50):
+        began = time.thread_time()
+        for _ in range(count):
+            optimizer.zero_grad()
+            model(batch).square().mean().backward()
+            optimizer.step()
+        return 1e6 * (time.thread_time() - began) / count
+
+    def recorded(words):
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], **words):
+            return run()
+
+    run(), [recorded(words) for words in DETAILS.values()]
+    rows = {name: [] for name in DETAILS}
+    for _ in range(5 if quick else 11):
+        for name, words in DETAILS.items():
+            rows[name].append(recorded(words) - run())
+    for name, values in rows.items():
+        ordered = sorted(values)
+        print(json.dumps({"name": f"window_step_{name}", "us": round(statistics.median(ordered), 1),
+                          "from": round(ordered[0], 1), "to": round(ordered[-1], 1)}), flush=True)
+    return False
+
+
 def report(job, quick):
     """s from a trace of 20 MB to its printed report."""
     from trainglass.windows import analysis
@@ -293,7 +356,7 @@ def main():
     sys.path.insert(0, str(PACKAGE))
     missed = package(quick)
     job = Job()
-    for measure in (callbacks, report, windows):
+    for measure in (callbacks, report, window_steps, windows):
         missed = measure(job, quick) or missed
     return int(missed)
 

@@ -4,8 +4,8 @@
  *     bench_server bare 272   CivetWeb alone: a thread per client that sleeps and writes
  *
  * Each message begins with CLOCK_MONOTONIC ns, so that the client knows its age. GET /4k
- * answers 4 KB the way the server's own endpoints do: from the cache. Prints its port,
- * lives until its standard input ends. */
+ * answers 4 KB: ours the way the server's own endpoints do, from the cache; CivetWeb alone
+ * with one constant text. Prints its port, lives until its standard input ends. */
 #include <civetweb.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -152,17 +152,50 @@ static int bare_stream(struct mg_connection *connection, void *context)
     return 200;
 }
 
+static struct {
+    char data[4096 + 128];
+    size_t size;
+} bare_answer;
+
+static void write_bare_answer(void)
+{
+    static const char head[] = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
+                               "Content-Length: 4096\r\n\r\n";
+
+    memcpy(bare_answer.data, head, sizeof(head) - 1);
+    memset(bare_answer.data + sizeof(head) - 1, 'x', 4096);
+    bare_answer.size = sizeof(head) - 1 + 4096;
+}
+
+static int bare_4k(struct mg_connection *connection, void *context)
+{
+    (void)context;
+    (void)mg_write(connection, bare_answer.data, bare_answer.size);
+    return 200;
+}
+
 static int run_bare(const char *threads)
 {
-    const char *options[] = {"listening_ports", "127.0.0.1:0", "num_threads", threads,
-                             "tcp_nodelay",     "1",           NULL};
+    const char *options[] = {"listening_ports",
+                             "127.0.0.1:0",
+                             "num_threads",
+                             threads,
+                             "tcp_nodelay",
+                             "1",
+                             "enable_keep_alive",
+                             "yes",
+                             "keep_alive_timeout_ms",
+                             "1000",
+                             NULL};
     struct mg_callbacks callbacks = {0};
     struct mg_context *context = mg_start(&callbacks, NULL, options);
     struct mg_server_port port[1];
 
     if (context == NULL || mg_get_server_ports(context, 1, port) != 1)
         return 1;
+    write_bare_answer();
     mg_set_request_handler(context, "/stream", bare_stream, NULL);
+    mg_set_request_handler(context, "/4k", bare_4k, NULL);
     wait_for_the_end((uint16_t)port[0].port);
     return 0; /* the threads end with the process */
 }

@@ -50,7 +50,7 @@ static struct event *make_events(void)
 int main(void)
 {
     struct event *events = make_events();
-    struct trace_thread thread = {4242, "main"};
+    struct trace_thread thread = {.tid = 4242, .name = "main"};
     struct trace_block block = {NULL, events, EVENTS, 0};
     struct trace_process process = {.pid = 4242,
                                     .threads = &thread,

@@ -12,6 +12,7 @@ import time
 
 import torch
 from torch import nn
+from torch.utils.data import Dataset
 
 HEAD, TAIL = 2, 2  # steps of a block that are not measured: set-up, and what is not told yet
 
@@ -31,15 +32,22 @@ class Job:
         self.random = random.Random(seed)
         self.steps = 0
         self.last = None  # ns
+        self.dosed_ns = 0  # what the disease took of the block, where the job times it
 
     def say(self, **line):
         print(json.dumps(line), flush=True)
         if not sys.stdin.readline():
             sys.exit(3)  # nobody listens any more
 
+    def dose_s(self, seconds):
+        """The disease itself: a wait, timed."""
+        start = time.monotonic_ns()
+        time.sleep(seconds)
+        self.dosed_ns += time.monotonic_ns() - start
+
     def block(self, kind, updates, count, more, head=HEAD):
         """`updates` yields after each update; `count` of them are measured."""
-        durations, waited = [], 0
+        durations, waited, self.dosed_ns = [], 0, 0
         for index in range(head + count + TAIL):
             next(updates)
             now = time.monotonic_ns()
@@ -54,7 +62,7 @@ class Job:
         first = self.steps - TAIL - count
         updates.close()
         self.say(kind=kind, first=first, last=first + count - 1, ns=durations,
-                 waited_ns=waited, **more())
+                 waited_ns=waited, dosed_ns=self.dosed_ns, **more())
 
     def blocks(self, diseased, healthy, count, order=None, more=dict, head=HEAD):
         """Pairs of blocks; which goes first is drawn."""
@@ -86,3 +94,46 @@ def batch(rows=256, inputs=64):
 
 def fused(model):
     return torch.optim.SGD(model.parameters(), lr=1e-3, fused=True)
+
+
+class Samples(Dataset):
+    """Rows that wait `seconds` for their storage."""
+
+    def __init__(self, count=1 << 20, seconds=0.0):
+        self.count, self.seconds = count, seconds
+        self.inputs = torch.randn(64)
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        if self.seconds:
+            time.sleep(self.seconds)
+        return self.inputs, torch.ones(1)
+
+
+def forever(loader):
+    while True:
+        yield from loader
+
+
+class Trainer:
+    """The parts of a plain job; `updates` trains from a loader or on one fixed batch."""
+
+    def __init__(self, **shape):
+        self.model = network(**shape)
+        self.optimizer = fused(self.model)
+        self.inputs, self.targets = batch()
+
+    def updates(self, loader=None, before=None, after=None):
+        batches = forever(loader) if loader is not None else None
+        number = 0
+        while True:
+            inputs, targets = next(batches) if batches else (self.inputs, self.targets)
+            if before:
+                before(number)
+            update(self.model, self.optimizer, inputs, targets)
+            yield
+            if after:
+                after(number)
+            number += 1

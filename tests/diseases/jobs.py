@@ -7,57 +7,20 @@ DOSE is 1, 2 or 3. The healthy blocks are the same job with the advice followed.
 
 import gc
 import io
+import os
 import sys
 import time
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
-from job import Job, batch, fused, network, update
-
-
-class Samples(Dataset):
-    """Rows that wait `seconds` for their storage."""
-
-    def __init__(self, count=1 << 20, seconds=0.0):
-        self.count, self.seconds = count, seconds
-        self.inputs = torch.randn(64)
-
-    def __len__(self):
-        return self.count
-
-    def __getitem__(self, index):
-        if self.seconds:
-            time.sleep(self.seconds)
-        return self.inputs, torch.ones(1)
+import healthy
+from job import Job, Samples, Trainer, batch, network, update
 
 
-def forever(loader):
-    while True:
-        yield from loader
-
-
-class Trainer:
-    """The parts of a plain job; `updates` trains from a loader or on one fixed batch."""
-
-    def __init__(self, **shape):
-        self.model = network(**shape)
-        self.optimizer = fused(self.model)
-        self.inputs, self.targets = batch()
-
-    def updates(self, loader=None, before=None, after=None):
-        batches = forever(loader) if loader is not None else None
-        number = 0
-        while True:
-            inputs, targets = next(batches) if batches else (self.inputs, self.targets)
-            if before:
-                before(number)
-            update(self.model, self.optimizer, inputs, targets)
-            yield
-            if after:
-                after(number)
-            number += 1
+def cores():
+    return len(os.sched_getaffinity(0))
 
 
 # ---- data ----------------------------------------------------------------------------
@@ -76,7 +39,9 @@ def collate_sleep(job):
                           persistent_workers=workers > 0)
 
     trainer = Trainer(width=1024)
-    job.blocks(lambda: trainer.updates(loader(0)), lambda: trainer.updates(loader(2)), 60)
+    workers = max(1, cores() - 1)  # as advised
+    alone, beside = loader(0), loader(min(4, workers))  # workers start once, as in a long run
+    job.blocks(lambda: trainer.updates(alone), lambda: trainer.updates(beside), 60)
 
 
 def few_workers(job):
@@ -149,8 +114,9 @@ def oversubscribed(job):
         torch.set_num_threads(count)
         yield from trainer.updates()
 
-    # What the job says of its threads is read at updates 1, 10 and 100.
-    job.blocks(lambda: updates(threads), lambda: updates(1), 29, order="DHHD")
+    # What the job says of its threads is read at updates 1, 10 and 100, and a block must
+    # hold a few seconds of what is sampled once in each.
+    job.blocks(lambda: updates(threads), lambda: updates(cores()), 100, order="DHHD")
 
 
 def between_steps(job):
@@ -164,8 +130,13 @@ def between_steps(job):
         torch.save(large, file)
         print(number, file=sys.stderr)
 
+    def seldom(number):
+        if number % 50 == 0:
+            save(number)
+
     loader = DataLoader(Samples(), batch_size=2)
-    job.blocks(lambda: trainer.updates(loader, after=save), lambda: trainer.updates(loader), 60)
+    job.blocks(lambda: trainer.updates(loader, after=save),
+               lambda: trainer.updates(loader, after=seldom), 60)
 
 
 def collections(job):
@@ -245,7 +216,7 @@ def warm_up(job):
 
     def search(number):
         if job.steps < 10:
-            time.sleep(0.05 * job.dose)
+            job.dose_s(0.05 * job.dose)
 
     job.blocks(lambda: trainer.updates(before=search), trainer.updates, 100, order="DHHH",
                head=0)
@@ -302,143 +273,9 @@ def pair_between_periodic(job):
     job.blocks(lambda: trainer.updates(loader, after=save), lambda: trainer.updates(loader), 120)
 
 
-# ---- healthy -------------------------------------------------------------------------
-
-
-def twice(job, start, count=80):
-    """Both kinds of block are the same."""
-    job.blocks(start, start, count)
-
-
-def healthy_plain(job):
-    twice(job, Trainer().updates)
-
-
-def healthy_loader(job):
-    trainer = Trainer(width=1024)
-    loader = DataLoader(Samples(), batch_size=64, num_workers=1, persistent_workers=True)
-    twice(job, lambda: trainer.updates(loader))
-
-
-def healthy_adam(job):
-    trainer = Trainer(width=1024)
-    trainer.optimizer = torch.optim.AdamW(trainer.model.parameters(), fused=True)
-    twice(job, trainer.updates)
-
-
-def healthy_epochs(job):
-    """Short epochs whose workers live on."""
-    trainer = Trainer(width=1024)
-    loader = DataLoader(Samples(count=16 * 20), batch_size=16, num_workers=1,
-                        persistent_workers=True)
-    twice(job, lambda: trainer.updates(loader))
-
-
-def healthy_convolutions(job):
-    torch.manual_seed(1)
-    model = nn.Sequential(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 32, 3), nn.ReLU(),
-                          nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 1))
-    images, targets = torch.randn(16, 3, 32, 32), torch.randn(16, 1)
-    optimizer = fused(model)
-
-    def updates():
-        while True:
-            update(model, optimizer, images, targets)
-            yield
-
-    twice(job, updates)
-
-
-def healthy_transformer(job):
-    torch.manual_seed(1)
-    layer = nn.TransformerEncoderLayer(128, 4, 512, batch_first=True)
-    model = nn.Sequential(nn.TransformerEncoder(layer, 2), nn.Linear(128, 1))
-    tokens, targets = torch.randn(16, 64, 128), torch.randn(16, 64, 1)
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-
-    def updates():
-        while True:
-            update(model, optimizer, tokens, targets)
-            yield
-
-    twice(job, updates)
-
-
-def healthy_embeddings(job):
-    torch.manual_seed(1)
-    model = nn.Sequential(nn.EmbeddingBag(10_000, 256), nn.Linear(256, 1024), nn.ReLU(),
-                          nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 1))
-    words, targets = torch.randint(10_000, (256, 50)), torch.randn(256, 1)
-    optimizer = fused(model)
-
-    def updates():
-        while True:
-            update(model, optimizer, words, targets)
-            yield
-
-    twice(job, updates)
-
-
-def healthy_accumulation(job):
-    """Four micro-batches per update."""
-    trainer = Trainer()
-
-    def updates():
-        while True:
-            trainer.optimizer.zero_grad()
-            for _ in range(4):
-                outputs = trainer.model(trainer.inputs)
-                (nn.functional.mse_loss(outputs, trainer.targets) / 4).backward()
-            trainer.optimizer.step()
-            yield
-
-    twice(job, updates, 60)
-
-
-def healthy_autocast(job):
-    trainer = Trainer(width=1024)
-
-    def updates():
-        while True:
-            trainer.optimizer.zero_grad()
-            with torch.autocast("cpu", dtype=torch.bfloat16):
-                loss = nn.functional.mse_loss(trainer.model(trainer.inputs), trainer.targets)
-            loss.backward()
-            trainer.optimizer.step()
-            yield
-
-    twice(job, updates)
-
-
-def healthy_logging(job):
-    """The loss is read and written now and then."""
-    trainer = Trainer(width=1024)
-
-    def log(number):
-        if number % 20 == 0:
-            print(number, file=sys.stderr)
-
-    twice(job, lambda: trainer.updates(after=log))
-
-
-def healthy_validation(job):
-    """A short validation now and then."""
-    trainer = Trainer(width=1024)
-    training = DataLoader(Samples(), batch_size=2)
-    loader = DataLoader(Samples(count=8), batch_size=2)
-
-    def validate(number):
-        if number % 20 == 19:
-            with torch.no_grad():
-                for inputs, targets in loader:
-                    nn.functional.mse_loss(trainer.model(inputs), targets)
-
-    twice(job, lambda: trainer.updates(training, after=validate))
-
-
 JOBS = {name: one for name, one in globals().items()
         if callable(one) and getattr(one, "__module__", "") == __name__
-        and not isinstance(one, type) and name not in ("forever", "twice", "main")}
+        and not isinstance(one, type) and name not in ("cores", "main")} | healthy.JOBS
 
 
 def main():

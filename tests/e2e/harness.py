@@ -35,15 +35,15 @@ def main():
         sys.exit(77)
 
 
-def wait_for(condition, what):
-    """The first true value of `condition()`; fails after PATIENCE_S."""
-    end = time.monotonic() + PATIENCE_S
+def wait_for(condition, what, patience_s=PATIENCE_S):
+    """The first true value of `condition()`; fails after patience_s."""
+    end = time.monotonic() + patience_s
     while time.monotonic() < end:
         value = condition()
         if value:
             return value
         time.sleep(0.01)
-    raise AssertionError(f"waited {PATIENCE_S} s for {what}")
+    raise AssertionError(f"waited {patience_s} s for {what}")
 
 
 def free_port():

@@ -91,7 +91,7 @@ class Agreement:
     def agree_in_device_time(self, rows, truth):
         times = truth.device_time()
         for row in rows:
-            if row["kind"] in ("runtime", "sync") or not truth.devices():
+            if row["kind"] in ("runtime", "sync") or not truth.devices:
                 continue
             total, own = times.get(row["name"], (0, 0))
             self.near(row["device_total_ms"], total, row["name"])
@@ -111,8 +111,8 @@ class Agreement:
 
     def agree_in_devices(self, devices, truth):
         found = {device["device"]: device for device in devices}
-        self.assertEqual(set(found), {f"cuda:{device}" for device in truth.devices()})
-        for number in truth.devices():
+        self.assertEqual(set(found), {f"cuda:{device}" for device in truth.devices})
+        for number in truth.devices:
             device, sums = found[f"cuda:{number}"], truth.device_uses(number)
             for use in ("compute", "communication", "copy"):
                 self.near(device["use_ms"][use], sums[use], use)
@@ -241,10 +241,41 @@ class Command(unittest.TestCase):
     def test_wrong_flags_are_exit_code_2(self):
         path = self.write(self.events({"name": "a", "ts": 1, "dur": 1}))
         for flags in (["--top", "0"], ["--top", "x"], ["--sort", "colour"],
-                      ["--group", "colour"], ["--steps", "3"], ["--device", "tpu"],
+                      ["--group", "colour"], ["--steps", "3-"], ["--device", "tpu"],
                       ["--rank", "-1"], ["--colour"]):
             analyze(path, *flags, code=2)
         analyze(code=2)
+
+    def test_steps_are_a_range_or_one_and_what_has_none_says_which_there_are(self):
+        path = self.write(self.events(*(
+            {"name": f"ProfilerStep#{number}", "cat": "user_annotation", "ts": 100 * number,
+             "dur": 90} for number in range(5, 9))))
+        for flag, first, last in (("6", 6, 6), ("6-7", 6, 7)):
+            window = json.loads(analyze(path, "--steps", flag, "--json").stdout)["window"]
+            self.assertEqual((window["first_step"], window["last_step"]), (first, last))
+        done = analyze(path, "--steps", "90", code=3)
+        self.assertEqual(done.stdout, "")
+        self.assertIn("no step of 90-90 is in it: its steps are 5 to 8", done.stderr)
+        bare = self.write(self.events({"name": "a", "ts": 1, "dur": 1}), "bare.json")
+        self.assertIn("it has none", analyze(bare, "--steps", "1-2", code=3).stderr)
+
+    def test_a_rank_that_is_not_there_is_said_to_be_missing(self):
+        text = json.loads(self.events({"name": "a", "ts": 1, "dur": 1}))
+        bare = self.write(json.dumps(text), "bare.json")
+        first = self.write(json.dumps({**text, "distributedInfo": {"rank": 0}}), "rank0.json")
+        self.assertEqual(json.loads(analyze(first, "--rank", "0", "--json").stdout)["rank"], 0)
+        for path in (bare, first):
+            self.assertIn("no trace of rank 7", analyze(path, "--rank", "7", code=3).stderr)
+            done = subprocess.run([harness.PROGRAM, "compare", path, path, "--rank", "7"],
+                                  capture_output=True, text=True, timeout=harness.PATIENCE_S,
+                                  check=False)
+            self.assertEqual(done.returncode, 3)
+            self.assertIn("no trace of rank 7", done.stderr)
+            self.assertNotIn("No such file", done.stderr)
+
+    def test_a_column_that_is_none_is_refused_with_those_that_are(self):
+        path = self.write(self.events({"name": "a", "ts": 1, "dur": 1}))
+        self.assertIn("self_device_memory", analyze(path, "--sort", "colour", code=2).stderr)
 
     def test_a_file_that_was_cut_says_so_and_counts_the_rest(self):
         text = self.events({"name": "a", "ts": 1, "dur": 1}, {"name": "b", "ts": 3, "dur": 1})
@@ -252,6 +283,15 @@ class Command(unittest.TestCase):
         self.assertTrue(answer["cut"])
         self.assertEqual([row["name"] for row in answer["ops"]["cpu"]], ["a"])
         self.assertEqual(answer["skipped"]["count"], 1)
+
+    def test_a_file_that_ends_between_two_events_says_so_before_all_else(self):
+        text = self.events({"name": "a", "ts": 1, "dur": 1}, {"name": "b", "ts": 3, "dur": 1})
+        path = self.write(text[:text.index("}, {") + 2])
+        lines = analyze(path).stdout.splitlines()
+        self.assertIn("the file ends early", lines[2])
+        document = json.loads(analyze(path, "--json").stdout)
+        self.assertTrue(document["cut"])
+        self.assertIn("the file ends early", document["error"])
 
     def test_unfinished_and_impossible_events_are_skipped_with_their_reason(self):
         path = self.write(self.events(
@@ -329,8 +369,10 @@ class Command(unittest.TestCase):
             self.assertIn("is UTF-16", analyze(self.write(data, name), code=3).stderr)
 
     def test_an_answer_that_cannot_be_written_is_one_line_and_exit_code_4(self):
-        path = self.write(self.events({"name": "a", "ts": 1, "dur": 1}))
-        for flags in ([], ["--json"]):
+        short = self.write(self.events({"name": "a", "ts": 1, "dur": 1}))
+        long = self.write(self.events(*({"name": f"op{i}", "ts": i, "dur": 1}
+                                        for i in range(500))), "long.json")
+        for path, *flags in ([short], [short, "--json"], [long, "--json"]):
             with open("/dev/full", "w", encoding="ascii") as full:
                 done = subprocess.run([harness.PROGRAM, "analyze", path, *flags], text=True,
                                       stdout=full, stderr=subprocess.PIPE, check=False)

@@ -1,5 +1,6 @@
 """Ops by shape, stack and module against a plain reading of the same file and against
 torch's own key_averages()."""
+import functools
 import json
 import os
 import pathlib
@@ -13,6 +14,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness  # noqa: E402
 import trace_reference  # noqa: E402
 from test_analyze import TRACES, TRAINING, US, analyze, clean  # noqa: E402
+
+
+@functools.lru_cache(maxsize=None)
+def reading(path):
+    return trace_reference.Trace(str(path))
 
 
 class Agreement:
@@ -33,7 +39,7 @@ class Agreement:
 class RealTraces(unittest.TestCase, Agreement):
     def test_every_real_trace_has_the_groups_of_a_plain_reading(self):
         for path in sorted(TRACES.glob("*.json.gz")):
-            trace = trace_reference.Trace(str(path))
+            trace = reading(path)
             for by, frames in (("shape", 0), ("stack", 1), ("stack", 5), ("module", 0)):
                 with self.subTest(f"{path.name[:40]} {by} {frames}"):
                     self.agree(path, trace, by, frames)
@@ -41,7 +47,7 @@ class RealTraces(unittest.TestCase, Agreement):
     def test_kernels_have_the_launch_shapes_and_occupancy_of_a_plain_reading(self):
         seen = 0
         for path in sorted(TRACES.glob("*.json.gz")):
-            truth = trace_reference.Trace(str(path)).kernels()
+            truth = reading(path).kernels()
             rows = json.loads(analyze(path, "--json").stdout)["ops"]["cuda"]
             for row in rows:
                 if row["kind"] != "kernel" or row["name"] not in truth:
@@ -79,38 +85,37 @@ class RealTraces(unittest.TestCase, Agreement):
 
 
 class TorchTraces(unittest.TestCase, Agreement):
-    def setUp(self):
-        self.python = os.environ.get("TORCH_PYTHON")
-        if not self.python:
-            self.skipTest("TORCH_PYTHON names no interpreter with PyTorch")
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
-    def train(self, more=""):
-        path = pathlib.Path(self.folder.name) / "trace.json"
-        done = subprocess.run([self.python, "-c", TRAINING + more, str(path), "unmarked", "all"],
+    @classmethod
+    def setUpClass(cls):
+        """One training for all: its trace, and torch's counts by shape."""
+        python = os.environ.get("TORCH_PYTHON")
+        if not python:
+            raise unittest.SkipTest("TORCH_PYTHON names no interpreter with PyTorch")
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.path = pathlib.Path(folder.name) / "trace.json"
+        more = """
+print(json.dumps([[row.key, str(row.input_shapes), row.count]
+                  for row in profiler.key_averages(group_by_input_shape=True)]))
+"""
+        done = subprocess.run([python, "-c", TRAINING + more, str(cls.path), "unmarked", "all"],
                               capture_output=True, text=True, timeout=600)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return path, json.loads(done.stdout.splitlines()[-1])
+        assert done.returncode == 0, done.stderr
+        cls.averages = json.loads(done.stdout.splitlines()[-1])
 
     def test_a_new_trace_agrees_with_a_plain_reading(self):
-        path, _ = self.train()
-        trace = trace_reference.Trace(str(path))
+        trace = reading(self.path)
         for by in ("shape", "stack", "module"):
-            answer = self.agree(path, trace, by)
+            answer = self.agree(self.path, trace, by)
             linear = [row for row in answer["ops"]["cpu"] if row["name"] == "aten::linear"]
             self.assertEqual(len(linear), 2, by)
             self.assertTrue(all(row[by] for row in linear), by)
 
     def test_torch_groups_by_shape_into_the_same_counts(self):
-        path, averages = self.train("""
-print(json.dumps([[row.key, str(row.input_shapes), row.count]
-                  for row in profiler.key_averages(group_by_input_shape=True)]))
-""")
         rows = {(row["name"], row["shape"]): row["recorded_count"] for row in json.loads(
-            analyze(path, "--json", "--group", "shape").stdout)["ops"]["cpu"]}
+            analyze(self.path, "--json", "--group", "shape").stdout)["ops"]["cpu"]}
         compared = 0
-        for name, shapes, count in averages:
+        for name, shapes, count in self.averages:
             if not name.startswith("aten::"):
                 continue
             if "[[],[]]" in (shapes := shapes.replace(" ", "")) or shapes == "[[]]":

@@ -35,6 +35,28 @@ print(json.dumps([[";".join(frame.translate(table) for frame in reversed(event.s
 """
 
 
+# The same with a backward and no range: what it calls stands in torch's own stacks under
+# the code that made it. What only gathers gradients has none with torch.
+TRAINING = """
+import json, sys, torch
+from torch.profiler import ProfilerActivity, profile
+model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 8))
+torch.set_num_threads(1)
+def train():
+    model(torch.randn(8, 64)).sum().backward()
+train()
+with profile(activities=[ProfilerActivity.CPU], with_stack=True, experimental_config=
+             torch._C._profiler._ExperimentalConfig(verbose=True)) as profiler:
+    for _ in range(20):
+        train()
+profiler.export_chrome_trace(sys.argv[1])
+table = str.maketrans(" ;\\t\\n", "____")
+print(json.dumps([[";".join(frame.translate(table) for frame in reversed(event.stack)),
+                   event.self_cpu_time_total] for event in profiler.events()
+                  if event.stack and not getattr(event, "is_python_function", False)]))
+"""
+
+
 def event(name, start, length, category="cpu_op", **arguments):
     return {"ph": "X", "cat": category, "pid": 1, "tid": 1, "name": name, "ts": start,
             "dur": length, "args": arguments}
@@ -149,6 +171,44 @@ BACKWARD = [event("train.py(1): step", 0, 1000, "python_function"),
              "tid": 7}]
 
 
+HIDDEN = (("autograd/__init__", "_make_grads"), ("autograd/__init__", "backward"),
+          ("torch/tensor", "backward"))
+
+
+class Folded:
+    """Stacks of a plain reading, with the backward where its forward was written."""
+
+    def __init__(self, trace):
+        self.trace, self.forwards = trace, {}
+        for item in trace.events:
+            number = self.number(item)
+            if number is None or self.is_backward(item) or any(
+                    trace_reference.is_backward(outer.name) for outer in
+                    (item, *trace_reference.holders(item))):
+                continue
+            there = self.forwards.get(number, item)
+            newest = max(there, item, key=lambda op: op.start) if there else None
+            self.forwards[number] = newest if newest and there.thread == item.thread else None
+
+    @staticmethod
+    def number(item):
+        number = item.args.get("Sequence number")
+        return None if item.kind not in ("op", "range") or number is None else int(number)
+
+    @staticmethod
+    def is_backward(item):
+        return int(item.args.get("Fwd thread id") or 0) != 0
+
+    def stack(self, item):
+        made = item
+        for outer in (item, *trace_reference.holders(item)):  # the outermost comes last
+            if self.is_backward(outer) and not outer.name.startswith("autograd::engine::"):
+                made = self.forwards.get(self.number(outer)) or made
+        frames = [frame for frame in reversed(self.trace.stack_of(made))
+                  if not any(file in frame and name in frame for file, name in HIDDEN)]
+        return ";".join(frame.translate(str.maketrans(" ;\t\n", "____")) for frame in frames)
+
+
 class Stacks(Outputs):
     def setUp(self):
         super().setUp()
@@ -169,11 +229,13 @@ class Stacks(Outputs):
         self.assertIn("with_stack=True", done.stderr)
         self.assertEqual(sorted(os.listdir(self.folder.name)), ["trace.json"])
 
-    def test_the_backward_may_stand_under_its_forward_op_and_without_the_flag_does_not(self):
+    def test_the_backward_stands_under_its_forward_op_with_the_flag_all_of_it(self):
         path = self.write(BACKWARD)
         forward = "train.py(1):_step;model.py(2):_forward"
         analyze(path, "--stacks", self.out)
-        self.assertEqual(read_folded(self.out), {forward: 300})
+        self.assertEqual(read_folded(self.out), {forward: 450})
+        analyze(path, "--stacks", self.out, "--stacks-metric", "self_cuda_time_total")
+        self.assertEqual(read_folded(self.out), {forward: 90})
         analyze(path, "--stacks", self.out, "--link-backward")
         self.assertEqual(read_folded(self.out), {forward: 500})
         analyze(path, "--stacks", self.out, "--link-backward", "--stacks-metric",
@@ -184,6 +246,27 @@ class Stacks(Outputs):
         path = self.write([*BACKWARD, numbered("aten::relu", 600, 50, 7, 3)])
         analyze(path, "--stacks", self.out, "--link-backward")
         self.assertEqual(set(read_folded(self.out).values()), {300})
+
+    def test_a_compiled_backward_is_a_node_too(self):
+        path = self.write([
+            event("model.py(2): forward", 100, 400, "python_function"),
+            numbered("CompiledFunction", 150, 300, 7),
+            numbered("autograd::engine::evaluate_function: CompiledFunctionBackward", 540, 200,
+                     7, 2, 1),
+            numbered("CompiledFunctionBackward", 550, 150, 7, 2, 1),
+            numbered("triton_poi_fused_0", 560, 100, 9, 2)])
+        analyze(path, "--stacks", self.out)
+        self.assertEqual(read_folded(self.out), {"model.py(2):_forward": 450})
+
+    def test_asking_for_stacks_changes_neither_the_tables_nor_the_flame_graph(self):
+        path = self.write(BACKWARD)
+        answers = []
+        for flags in ([], ["--stacks", self.out]):
+            flame = pathlib.Path(self.folder.name) / "flame.json"
+            done = analyze(path, "--json", "--group", "stack", "--flame", flame, *flags)
+            graphs = json.loads(flame.read_text())["profiles"]
+            answers.append((done.stdout, [graph["endValue"] for graph in graphs]))
+        self.assertEqual(*answers)
 
     @unittest.skipIf(TRACES is None, "no shared/traces beside the checkout")
     def test_linking_the_backward_of_real_traces_moves_time_and_makes_none(self):
@@ -203,34 +286,46 @@ class Stacks(Outputs):
             path = next(TRACES.glob(name))
             truth = collections.Counter()
             trace = trace_reference.Trace(str(path))
-            table = str.maketrans(" ;\t\n", "____")
+            folded = Folded(trace)
             for item in trace.events:
                 if item.kind == "op":
-                    stack = reversed(trace.stack_of(item))
-                    truth[";".join(frame.translate(table) for frame in stack)] += max(
-                        0, item.self_ns - item.inside_ns)
+                    truth[folded.stack(item)] += max(0, item.self_ns - item.inside_ns)
             analyze(path, "--stacks", self.out)
             found = read_folded(self.out)
             for stack, ns in truth.items():
                 if stack and ns >= 1000:  # calls and ranges may add to it, nothing takes away
                     self.assertGreaterEqual(found[stack] + 1, ns // 1000, stack)
-            self.assertLessEqual(set(found), set(truth) | {
-                ";".join(frame.translate(table) for frame in reversed(trace.stack_of(item)))
-                for item in trace.events})
+            self.assertLessEqual(set(found),
+                                 set(truth) | {folded.stack(item) for item in trace.events})
 
-    def test_torch_gives_the_same_stacks_the_same_time(self):
+    def both(self, program):
+        """Stacks by torch and by us of one run."""
         python = os.environ.get("TORCH_PYTHON")
         if not python:
             self.skipTest("TORCH_PYTHON names no interpreter with PyTorch")
         path = pathlib.Path(self.folder.name) / "trace.json"
-        done = subprocess.run([python, "-c", FORWARD, path], capture_output=True, text=True,
+        done = subprocess.run([python, "-c", program, path], capture_output=True, text=True,
                               timeout=600, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         truth = collections.Counter()
         for stack, us in json.loads(done.stdout.splitlines()[-1]):
             truth[stack] += us
         analyze(path, "--stacks", self.out)
-        found = read_folded(self.out)
+        return truth, read_folded(self.out)
+
+    def test_torch_has_the_backward_in_the_same_stacks_too(self):
+        truth, found = self.both(TRAINING)
+        engine = [stack for stack in found if "run_backward" in stack]
+        self.assertEqual(len(engine), 1)
+        # Ours has there what gathers gradients too, which torch leaves out.
+        self.assertGreaterEqual(found.pop(engine[0]) + 1, truth.pop(engine[0]))
+        self.assertEqual(set(found), {stack for stack, us in truth.items() if us >= 1})
+        for stack, us in found.items():
+            self.assertLessEqual(abs(us - truth[stack]), 1, stack)
+        self.assertGreater(len(found), 4)
+
+    def test_torch_gives_the_same_stacks_the_same_time(self):
+        truth, found = self.both(FORWARD)
         self.assertEqual(set(found), {stack for stack, us in truth.items() if us >= 1})
         for stack, us in found.items():
             self.assertLessEqual(abs(us - truth[stack]), 1, stack)

@@ -193,6 +193,10 @@ class Runs(harness.TrainglassTest):
             else:
                 self.assertAlmostEqual(one, other, delta=1e-3 * abs(other) + 1e-6)
 
+    def step_is(self, found, expected):
+        self.about(found["ms"], expected["ms"])
+        self.about(found["ms_ci95_ms"], expected["ms_ci95_ms"])
+
     def compared(self, *words, code=0):
         done = self.trainglass("compare", *words, "--json")
         self.assertEqual(done.returncode, code, done.stderr)
@@ -212,8 +216,7 @@ class Runs(harness.TrainglassTest):
         self.assertEqual((kept["base"]["from"], kept["base"]["session"]), ("run store", session))
         self.assertNotIn("lacks", kept["base"])
         # Two servers align the same clocks anew: a few millionths apart.
-        self.about(kept["step_ms"]["ms"], live["step_ms"]["ms"])
-        self.about(kept["step_ms"]["ms_ci95_ms"], live["step_ms"]["ms_ci95_ms"])
+        self.step_is(kept["step_ms"], live["step_ms"])
         for phase, part in live["phases"].items():
             self.about(kept["phases"][phase]["ms"], part["ms"])
         self.assertEqual([row["device"] for row in kept["memory"]],
@@ -267,6 +270,20 @@ class Runs(harness.TrainglassTest):
         self.assertEqual(done.returncode, 3)
         self.assertRegex(done.stderr, f"nobody: no such file, and no run .*{ids[0]}")
 
+    def test_a_run_that_is_called_after_its_script_is_found_beside_the_script(self):
+        (self.folder / "train.py").write_text("import torch\n")
+        (self.folder / "alone.py").write_text("import torch\n")
+        self.train("train.py")
+        here = {"cwd": self.folder}
+        done = self.trainglass("compare", "train.py", "train.py", "--json", **here)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["base"]["steps"], 120)
+        done = self.trainglass("compare", "train.py", "alone.py", **here)
+        self.assertEqual(done.returncode, 3)
+        self.assertRegex(done.stderr, "alone.py: the file is no trace, and no run of that")
+        done = self.trainglass("compare", "train.py", "./train.py", **here)
+        self.assertRegex(done.stderr, r"\./train\.py: is no trace")
+
     def listed(self):
         server = self.serve()
         runs = harness.get_json(self.port, "/api/runs")["runs"]
@@ -283,7 +300,11 @@ class Runs(harness.TrainglassTest):
         file = trace(self.folder / "base.json")
         against = self.compared(file, "mine")
         self.assertEqual(against["others"][0]["name"], "mine")
-        self.assertEqual(self.compared(file, saved)["step_ms"], against["step_ms"])
+        again = self.compared(file, saved)
+        self.assertEqual(again["base"], against["base"])
+        self.assertEqual(set(again["step_ms"]), set(against["step_ms"]))
+        # The server aligned the same clocks anew.
+        self.step_is(again["step_ms"], against["step_ms"])
         for path in ("/api/runs/none", "/api/compare?a=mine&b=none"):
             self.assertEqual(harness.get(self.port, path)[0], 404)
 

@@ -196,7 +196,7 @@ class TablesTest(LiveTest):
         answer = self.ask("/api/runs")
         self.assertEqual(answer["runs"], [])
         self.assertIn("off", answer["reason"])
-        status, answer = self.post("/api/findings/slow_data", {"dismissed": True})
+        status, answer = self.post("/api/findings/data-loading", {"dismissed": True})
         self.assertEqual(status, 409)
 
     def state_folder(self):

@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 
-from harness import PROGRAM, TrainglassTest, is_alive, main, wait_for
+from harness import PROGRAM, TrainglassTest, children_of, is_alive, main, wait_for
 
 
 class RunTest(TrainglassTest):
@@ -106,6 +106,23 @@ class RunTest(TrainglassTest):
         process.stdin.close()
         self.assertEqual(process.wait(), 0)
 
+    def test_a_terminal_that_hangs_up_ends_the_command(self):
+        marker = self.folder / "up"
+        code = f"open({str(marker)!r}, 'w').close()\nimport signal\nsignal.pause()"
+        child, terminal = pty.fork()
+        if child == 0:  # leads the session of its terminal
+            os.execve(PROGRAM, [PROGRAM, "run", "--no-server", "--", sys.executable, "-c", code],
+                      self.environment())
+        wait_for(marker.exists, "the command")
+        command = children_of(child)[0]
+        for pid in (child, command):  # gone already, unless the test fails
+            self.addCleanup(lambda pid=pid: is_alive(pid) and os.kill(pid, signal.SIGKILL))
+        os.close(terminal)
+        ended = wait_for(lambda: [status for pid, status in [os.waitpid(child, os.WNOHANG)] if pid],
+                         "the end of both")
+        self.assertEqual(os.waitstatus_to_exitcode(ended[0]), 128 + signal.SIGHUP)
+        self.assertFalse(is_alive(command))
+
     def test_ctrl_c_reaches_the_command_once(self):
         code = ("import signal, time\ncount = 0\n"
                 "def note(n, f):\n global count\n count += 1\n"
@@ -166,8 +183,26 @@ class RunTest(TrainglassTest):
         script.write_text("import os; print(os.environ['TRAINGLASS_RUN_NAME'])")
         named = self.run_command(sys.executable, "-u", str(script), "--lr", "1")
         self.assertEqual(named.stdout, "train_me.py\n")
+        script = self.folder / "two.sh"
+        script.write_text("echo $TRAINGLASS_RUN_NAME")
+        self.assertEqual(self.run_command("sh", str(script)).stdout, "two.sh\n")
         named = self.run_command("sh", "-c", "echo $TRAINGLASS_RUN_NAME")
         self.assertEqual(named.stdout, "sh\n")
+
+    def test_clean_leaves_what_a_run_that_lives_holds_and_nothing_else(self):
+        def left():
+            return sorted(path.name for path in self.directory.iterdir())
+
+        lock = self.directory / f"port-{self.port}.lock"
+        (self.directory / "port-1.lock").touch()  # its runs have ended
+        process = self.start("run", "--", "cat", stdin=subprocess.PIPE)
+        wait_for(lambda: list(self.directory.glob("*.run")), "the note of the run")
+        note = left()[0]
+        self.assertEqual(self.trainglass("clean").returncode, 0)
+        self.assertEqual(left(), sorted([note, lock.name]))
+        process.communicate("")
+        self.assertEqual(self.trainglass("clean").returncode, 0)
+        self.assertEqual(left(), [])
 
     def test_a_folder_that_cannot_be_made_stops_nothing(self):
         blocker = self.folder / "file"
@@ -216,7 +251,8 @@ class RunTest(TrainglassTest):
 class UsageTest(TrainglassTest):
     def test_usage_errors_are_2_and_say_where_to_look(self):
         for words in (["run"], ["run", "--no-such-flag", "x"], ["fly"],
-                      ["serve", "--port", "http"], ["dump", "--events", "many"]):
+                      ["serve", "--port", "http"], ["dump", "--events", "many"],
+                      ["demo", "python", "train.py"]):
             ended = self.trainglass(*words)
             self.assertEqual(ended.returncode, 2, words)
             self.assertTrue(ended.stderr.startswith("trainglass: "), ended.stderr)
@@ -226,6 +262,11 @@ class UsageTest(TrainglassTest):
         ended = self.trainglass()
         self.assertEqual(ended.returncode, 2)
         self.assertIn("trainglass run -- python train.py", ended.stdout)
+
+    def test_a_command_given_to_the_demo_is_not_taken_for_its_flags(self):
+        ended = self.trainglass("demo", "python", "train.py")
+        self.assertIn("`trainglass run -- python ...`", ended.stderr)
+        self.assertEqual(self.servers(), [])
 
     def test_every_command_has_help(self):
         for name in ("run", "serve", "demo", "doctor", "dump", "clean", "analyze", "compare",

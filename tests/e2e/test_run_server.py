@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 
-from harness import PROGRAM, TrainglassTest, get, get_json, is_alive, main, wait_for
+from harness import PROGRAM, TrainglassTest, children_of, get, get_json, is_alive, main, wait_for
 
 ADDRESS = re.compile(r"trainglass: http://localhost:(\d+)")
 
@@ -38,6 +38,29 @@ class RunServerTest(TrainglassTest):
         self.assertEqual(health["directory"], str(self.directory))
         self.end(process)
         self.assertEqual(get_json(port, "/healthz")["pid"], health["pid"])
+
+    def test_a_command_of_which_nothing_is_seen_is_named_while_it_runs(self):
+        process, port = self.waiting_run()
+        told = wait_for(lambda: get_json(port, "/api/status")["commands"], "the command")
+        self.assertEqual([(one["command"], one["pid"]) for one in told],
+                         [("cat", children_of(process.pid)[0])])
+        self.assertIn("no PyTorch", told[0]["reason"])
+        self.assertGreater(told[0]["start_unix_ms"], 1e12)
+        self.end(process)
+        wait_for(lambda: not get_json(port, "/api/status")["commands"], "it to be gone")
+        self.assertEqual(list(self.directory.glob("*.run")), [])
+
+    def test_a_run_that_was_killed_is_named_no_more_and_its_note_goes_with_the_next(self):
+        process, port = self.waiting_run()
+        wait_for(lambda: get_json(port, "/api/status")["commands"], "the command")
+        process.kill()
+        process.wait()
+        second, _ = self.waiting_run()
+        [pid] = wait_for(lambda: children_of(second.pid), "its command")
+        wait_for(lambda: [one["pid"] for one in get_json(port, "/api/status")["commands"]]
+                 == [pid], "the second alone")
+        self.assertEqual(len(list(self.directory.glob("*.run"))), 1)
+        self.end(second)
 
     def test_the_address_is_the_one_line_on_stderr_before_the_command(self):
         ended = self.trainglass("run", "--", "sh", "-c", "echo mine >&2")
@@ -144,13 +167,32 @@ class RunServerTest(TrainglassTest):
         self.assertNotIn(f"PPid:\t{process.pid}\n", status)
         self.end(process)
 
-    def test_a_state_folder_that_cannot_be_made_costs_only_the_log(self):
+    def blocked_state(self):
+        """A state folder that nobody can make, root neither."""
         blocker = self.folder / "file"
         blocker.write_text("")
+        return str(blocker / "state")
+
+    def test_a_state_folder_that_cannot_be_made_is_said_in_one_line_and_costs_no_run(self):
+        state = self.blocked_state()
         ended = self.trainglass("run", "--", "sh", "-c", "exit 3", env={
-            "TRAINGLASS_STATE_DIR": str(blocker / "state")})
+            "TRAINGLASS_STATE_DIR": state})
         self.assertEqual(ended.returncode, 3)
         self.assertEqual(get(self.address(ended.stderr), "/healthz")[0], 200)
+        address, warning = ended.stderr.splitlines()
+        for words in (state, "Not a directory", "earlier runs", "windows", "--state-dir"):
+            self.assertIn(words, warning)
+
+    def test_serve_says_what_it_cannot_keep_and_serves(self):
+        state = self.blocked_state()
+        server = self.serve(env={"TRAINGLASS_STATE_DIR": state})
+        self.assertEqual(get(self.port, "/healthz")[0], 200)
+        server.terminate()
+        server.wait()
+        warning = server.stderr.read()
+        self.assertIn(state, warning)
+        self.assertIn("earlier runs", warning)
+        self.assertEqual(warning.count("\n"), 1)
 
     def test_linger_0_ends_the_server_with_the_command(self):
         process, port = self.waiting_run("--linger", "0")
@@ -212,7 +254,17 @@ class RunServerTest(TrainglassTest):
         pid = get_json(self.address(line), "/healthz")["pid"]
         words = pathlib.Path(f"/proc/{pid}/cmdline").read_text()
         self.assertNotIn(token[1], words)
+        for log in self.state.glob("*.log"):
+            self.assertNotIn(token[1], log.read_text())
         self.end(process)
+
+    def test_a_second_run_beyond_loopback_has_the_token_of_the_server_that_it_joins(self):
+        first = self.start("run", "--bind", "0.0.0.0", "--", "cat", stdin=subprocess.PIPE)
+        line = first.stderr.readline()
+        self.assertIn("?token=", line)
+        second = self.trainglass("run", "--bind", "0.0.0.0", "--", "true")
+        self.assertEqual(second.stderr, line)
+        self.end(first)
 
 
 if __name__ == "__main__":

@@ -22,12 +22,17 @@ EXPECTED = {
          "sgemm, scudnn and float convolutions on a V100: 65.6 ms of a step, no autocast"),
         ("launch-bound", 16.3,
          "an optimizer over 161 tensors one by one: 3,090 AddFunctor kernels in 6 steps"),
+        ("zero-grad", 6.0,
+         "torch 1.8 zeroed gradients by default: 161 aten::zero_ a step, the GPU idle beside"),
     ],
     "resnet50_num_workers_4": [
         ("launch-bound", 26.9, "the same optimizer, and workers that take the trainer's cores"),
         ("float32-products", 23.9, "as above; the GPU is busy for more of the shorter step"),
         ("host-copies", 7.5,
          "cudaMemcpyAsync holds the host for 9.4 ms a step: HtoD from pageable memory"),
+        ("zero-grad", 6.5, "as above"),
+        ("pageable-copies", 5.4,
+         "10.8 ms a step wait for copies, all of them from pageable memory at 6.1 GB/s"),
     ],
     "Qwen_Qwen1.5-0.5B": [
         ("elementwise-kernels", 11.4,
@@ -37,6 +42,9 @@ EXPECTED = {
     "gaunernst_bert-small": [
         ("launch-bound", 2.15, "a forward pass of 0.31 ms of kernels in 4.4 ms"),
         ("python-between-ops", 1.81, "the modules' Python between them, recorded with stacks"),
+        ("larger-batch", 1.11,
+         "the GPU works for 0.31 of 4.43 ms and 0.09 of its 79 GiB are used: as many launches "
+         "for twice the samples take half as long for each"),
     ],
     "timeline_analysis__sampled_rank-0": [
         ("python-between-ops", 139.0,

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import unittest
 import urllib.error
@@ -16,7 +17,7 @@ JOB = pathlib.Path(__file__).with_name("window_job.py")
 @unittest.skipUnless(PYTHON and subprocess.run([PYTHON, "-c", "import torch"], check=False,
                                                capture_output=True).returncode == 0,
                      "TORCH_PYTHON names no Python with torch")
-class Windows(TrainglassTest):
+class JobTest(TrainglassTest):
     def job(self, kind, *words, launcher=(), level="phases"):
         """The job under `run`; it ends when stop() is called."""
         self.stop_file = self.folder / "stop"
@@ -103,6 +104,8 @@ class Windows(TrainglassTest):
         self.assertEqual(answer["summary"]["train"]["count"], steps)
         return json.loads(body)["traceEvents"]
 
+
+class WindowTest(JobTest):
     # ---- what works ------------------------------------------------------------------------
 
     def test_a_plain_loop_is_recorded_and_its_losses_stay_the_same_to_the_bit(self):
@@ -176,33 +179,7 @@ class Windows(TrainglassTest):
         self.assertEqual(said[1:], [row["id"], "None"])
         self.check_trace(row, 5, "aten::addmm")
 
-    def test_the_command_waits_and_says_where_the_trace_is(self):
-        process = self.live("plain")
-        ended = self.trainglass("window", "--steps", 3, "--shapes", "--json", timeout=120)
-        self.assertEqual(ended.returncode, 0, ended.stderr)
-        (row,) = json.loads(ended.stdout)["windows"]
-        self.check_trace(row, 3, "aten::addmm")
-        ended = self.trainglass("window", "--steps", 2, timeout=120)
-        self.assertEqual(ended.returncode, 0, ended.stderr)
-        self.assertIn("2 of 2 steps", ended.stdout)
-        self.assertIn("on the page as session t-", ended.stdout)
-        self.stop(process)
-
     # ---- what ends early, or never begins ---------------------------------------------------
-
-    def test_a_bound_in_seconds_ends_it_and_is_named(self):
-        process = self.live("plain")
-        (row,) = self.window(steps=1000, max_seconds=1)
-        self.assertEqual((row["state"], row["ended_by"]), ("done", "seconds"))
-        self.assertLess(row["steps"], 1000)
-        self.stop(process)
-
-    def test_a_bound_in_bytes_ends_it_and_is_named(self):
-        process = self.live("plain")
-        (row,) = self.window(steps=1000, max_bytes=1 << 20, stacks=True, shapes=True)
-        self.assertEqual((row["state"], row["ended_by"]), ("done", "bytes"))
-        self.assertLess(row["steps"], 1000)
-        self.stop(process)
 
     def test_a_profiler_of_the_jobs_own_is_left_alone(self):
         process = self.live("profiles")
@@ -223,6 +200,32 @@ class Windows(TrainglassTest):
         self.assertGreater(row["steps"], 0)
         self.assertTrue(row["trace"])
 
+    def interrupted(self, number):
+        """The row of a window in which the job got the signal."""
+        process = self.live("plain")
+        status, told = self.post({"steps": 1000})
+        self.assertEqual(status, 202)
+        wait_for(lambda: [r for r in self.ask("/api/windows")["windows"]
+                          if r["state"] == "running"], "the window to begin")
+        process.send_signal(number)
+        process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 128 + number)
+        (row,) = self.settled(told["id"])
+        return row
+
+    def test_ctrl_c_inside_a_window_ends_the_job_as_it_would_and_keeps_what_there_is(self):
+        row = self.interrupted(signal.SIGINT)
+        if row["state"] == "done":
+            self.assertEqual(row["ended_by"], "the end of the job")
+            self.assertTrue(row["trace"])
+        else:  # it came while torch.profiler itself was at work
+            self.assertTrue(row["reason"])
+
+    def test_a_job_that_is_terminated_inside_a_window_says_so(self):
+        row = self.interrupted(signal.SIGTERM)
+        self.assertEqual((row["state"], row["reason"]),
+                         ("failed", "the job ended inside the window"))
+
     def test_a_job_that_never_steps_says_so_after_the_bound(self):
         process = self.live("waits", "--steps", "60")
         self.assertEqual(process.stdout.readline(), "waiting\n")
@@ -231,9 +234,47 @@ class Windows(TrainglassTest):
                          ("failed", "the job ended no step within 1 s"))
         self.stop(process)
 
+
+class OneJobTest(JobTest):
+    """Windows one after the other of one plain loop, which goes on all the time."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.loop = JobTest("live")
+        cls.loop.setUp()
+        cls.addClassCleanup(cls.loop.doCleanups)
+        cls.process = cls.loop.live("plain")
+
+    def setUp(self):
+        for name in ("folder", "directory", "state", "port"):
+            setattr(self, name, getattr(self.loop, name))
+
+    def tearDown(self):
+        self.assertIsNone(self.process.poll(), "the job goes on")
+
+    def test_the_command_waits_and_says_where_the_trace_is(self):
+        ended = self.trainglass("window", "--steps", 3, "--shapes", "--json", timeout=120)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        (row,) = json.loads(ended.stdout)["windows"]
+        self.check_trace(row, 3, "aten::addmm")
+        ended = self.trainglass("window", "--steps", 2, timeout=120)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertIn("2 of 2 steps", ended.stdout)
+        self.assertIn("on the page as session t-", ended.stdout)
+
+    def test_a_bound_in_seconds_ends_it_and_is_named(self):
+        (row,) = self.window(steps=1000, max_seconds=1)
+        self.assertEqual((row["state"], row["ended_by"]), ("done", "seconds"))
+        self.assertLess(row["steps"], 1000)
+
+    def test_a_bound_in_bytes_ends_it_and_is_named(self):
+        (row,) = self.window(steps=1000, max_bytes=1 << 20, stacks=True, shapes=True)
+        self.assertEqual((row["state"], row["ended_by"]), ("done", "bytes"))
+        self.assertLess(row["steps"], 1000)
+
     def test_one_window_at_a_time_and_wrong_wishes_are_refused(self):
-        process = self.live("plain")
-        self.assertEqual(self.post({"steps": 1000})[0], 202)
+        status, first = self.post({"steps": 1000})
+        self.assertEqual(status, 202)
         status, told = self.post({"steps": 2})
         self.assertEqual(status, 409)
         self.assertIn("not done", told["error"])
@@ -241,7 +282,7 @@ class Windows(TrainglassTest):
                      {"ranks": [0]}, {"stakcs": True}):
             status, told = self.post(wish)
             self.assertEqual((status, told["field"]), (400, next(iter(wish))))
-        self.stop(process)
+        self.assertEqual([row["state"] for row in self.settled(first["id"])], ["done"])
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@
  *   unknown=n    every n-th kernel is of a kind of the future
  *   enable=n     cuptiActivityEnable returns n            subscribe=n  cuptiSubscribe, n
  *   clock=1      another clock from now on                steal=1    others' callbacks
- *   steal-after=n  the same, after n launches
+ *   steal-after=n  the same, n launches after the first buffer was given back
  *   hang=1       a flush never returns                    exit=n     a flush calls exit(n)
  *   exit-late=n  a flush calls exit(n) when its first buffer is back
  *   kill=1       a flush kills the process, by the same time
@@ -65,8 +65,9 @@ static unsigned full_count;
 static _Atomic unsigned flushes, flushes_begun;
 static request_function *request;
 static complete_function *complete;
-static bool kinds[64], calls_off[CALLS];
+static bool kinds[64], calls_off[CALLS], delivered;
 static uint32_t correlation;
+static uint64_t since_delivered; /* launches */
 static size_t dropped;
 static uint64_t kineto_kernels;
 /* What is asked for without the lock; the rest is under it. */
@@ -396,7 +397,7 @@ static uint32_t do_work(const struct work *work)
     uint64_t start = stamp(0), now = ns_of(CLOCK_MONOTONIC);
     uint32_t id = ++correlation;
 
-    if (id == *fault("steal-after"))
+    if (delivered && ++since_delivered == *fault("steal-after"))
         steal();
     if (now + 1000 + work->duration_ns > last_end_ns)
         last_end_ns = now + 1000 + work->duration_ns;
@@ -640,6 +641,7 @@ static void deliver(bool forced)
         /* Whoever is registered now, not who gave it. */
         if (complete != NULL)
             complete(NULL, 0, one->bytes, one->size, one->used);
+        delivered = true;
         if (*fault("kill") != 0)
             raise(SIGKILL);
         if (*fault("exit-late") != 0)

@@ -17,8 +17,8 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PACKAGE = ROOT / "collector" / "python" / "trainglass"
-MODULES = ("package", "section", "watch", "windows", "profiler_callback",
-           "performance_callback", "profiling", "train_lightning", "zero_code", "operators", "loops",
+MODULES = ("package", "section", "watch", "windows", "profiler_callback", "profiler_fits",
+           "performance_callback", "profiling", "train_lightning", "cli", "zero_code", "operators", "loops",
            "children", "facts", "losses", "profilers", "e2e/windows", "e2e/stacks")
 SETTINGS = """
 [run]

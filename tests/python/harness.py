@@ -22,6 +22,10 @@ PACKAGES = ROOT / "collector" / "python"
 SITE = PACKAGES / "trainglass" / "site"
 SECONDS = 300  # for one job on a busy machine
 
+# For what the probe decides by itself, whatever PyTorch it is in: not again with the oldest.
+with_newest_alone = unittest.skipIf(
+    os.environ.get("TRAINGLASS_TEST_OLDEST"), "the newest PyTorch has proved it")
+
 
 def free_port():
     with socket.socket() as probe:

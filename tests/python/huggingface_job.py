@@ -1,6 +1,6 @@
 """Hugging Face's Trainer, or a loop of Accelerate; they know nothing of trainglass.
 
-    python huggingface_job.py trainer|evaluating|accelerate FOLDER
+    python huggingface_job.py trainer|evaluating|accumulating|accelerate FOLDER
 """
 
 import sys
@@ -35,17 +35,21 @@ class Net(torch.nn.Module):
 def trainer(folder, **more):
     import transformers
 
-    words = {"num_train_epochs": 1, **more}
+    words = {"num_train_epochs": 1, "gradient_accumulation_steps": ACCUMULATE, **more}
     arguments = transformers.TrainingArguments(
         output_dir=folder, per_device_train_batch_size=8, per_device_eval_batch_size=8,
-        gradient_accumulation_steps=ACCUMULATE, report_to=[], disable_tqdm=True,
-        save_strategy="no", use_cpu=True, logging_strategy="no", seed=1, **words)
+        report_to=[], disable_tqdm=True, save_strategy="no", use_cpu=True,
+        logging_strategy="no", seed=1, **words)
     transformers.Trainer(Net(), arguments, train_dataset=Rows(),
                          eval_dataset=Rows(EVALUATED)).train()
 
 
 def evaluating(folder):
     trainer(folder, num_train_epochs=2, eval_strategy="epoch")
+
+
+def accumulating(folder):
+    trainer(folder, gradient_accumulation_steps=4 * ACCUMULATE)
 
 
 def accelerate(folder):

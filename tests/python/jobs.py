@@ -1,11 +1,12 @@
 """Small real training jobs, one function each; the tests run them in processes of their
 own. They know nothing of trainglass.
 
-    python jobs.py NAME [--steps N] [--reference FILE] [--profile FILE]
+    python jobs.py NAME[,NAME...] [--steps N] [--reference FILE] [--profile FILE]
 
 --reference: what the job itself measured, ns of CLOCK_MONOTONIC, one row per step.
 --profile: runs under torch.profiler and writes [name, thread, start_ns, duration_ns].
-Every job prints one line `losses` with the exact bits of each loss.
+Every job prints one line `losses` with the exact bits of each loss. Several run one after
+the other; both files are the last one's.
 """
 
 import argparse
@@ -119,6 +120,57 @@ def workers(job):
     loader = DataLoader(samples(64), batch_size=8, num_workers=2, persistent_workers=True,
                         prefetch_factor=3, shuffle=True, generator=torch.Generator().manual_seed(3))
     train(job, model, loader, torch.optim.SGD(model.parameters(), lr=0.01))
+
+
+class Held(TensorDataset):
+    """Every other batch of eight is held back in the worker until it is let go."""
+
+    def __init__(self, count):
+        super().__init__(*samples(count).tensors)
+        self.gate = multiprocessing.get_context("fork").Semaphore(0)
+
+    def __getitem__(self, index):
+        if index % 16 == 8:
+            self.gate.acquire()
+        return super().__getitem__(index)
+
+
+def awaited(job):
+    """Batches are there before they are asked for, or come 20 ms after that, in turns."""
+    data = Held(8 * job.steps)
+    loader = DataLoader(data, batch_size=8, num_workers=1, multiprocessing_context="fork")
+    model = network()
+    trainer = threading.get_ident()
+
+    def waits(frame):
+        while frame is not None:
+            if frame.f_globals.get("__name__") == "multiprocessing.connection":
+                return True
+            frame = frame.f_back
+        return False
+
+    def let_go():
+        while not waits(sys._current_frames()[trainer]):
+            time.sleep(0.001)
+        start = time.monotonic_ns()
+        time.sleep(0.02)
+        job.row["held"] = time.monotonic_ns() - start
+        data.gate.release()
+
+    batches = iter(loader)
+
+    def turns():
+        for number in range(job.steps):
+            holder = threading.Thread(target=let_go)
+            if number % 2:
+                holder.start()
+            while not number % 2 and not batches._data_queue._reader.poll():
+                time.sleep(0.001)
+            yield next(batches)
+            if number % 2:
+                holder.join()
+
+    train(job, model, turns(), torch.optim.SGD(model.parameters(), lr=0.01))
 
 
 def passing(job):
@@ -375,7 +427,7 @@ JOBS = {
     job.__name__: job
     for job in (plain, heavy, workers, tensors, accumulate, gan, closure, evaluate, validate,
                 amp, compiled, compiled_updates, threads, forked, spawned, forkserver, ranks, slow_iterators, memory,
-                collates, passing, streams)
+                collates, passing, streams, awaited)
 }
 
 
@@ -392,22 +444,27 @@ def profiled(job, run, path):
         json.dump(rows, file)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("job", choices=JOBS)
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--reference")
-    parser.add_argument("--profile")
-    options = parser.parse_args()
+def run(name, options):
     job = Job(options)
     if options.profile:
-        profiled(job, JOBS[options.job], options.profile)
+        profiled(job, JOBS[name], options.profile)
     else:
-        JOBS[options.job](job)
+        JOBS[name](job)
     if options.reference:
         with open(options.reference, "w") as file:
             json.dump(job.rows, file)
     print("losses", os.environ.get("RANK", "0"), " ".join(job.losses), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("jobs", type=lambda text: text.split(","))
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--reference")
+    parser.add_argument("--profile")
+    options = parser.parse_args()
+    for name in options.jobs:
+        run(name, options)
     return 0
 
 

@@ -31,8 +31,8 @@ SECONDS = 1800  # for one module on a busy machine
 
 OF_TORCH = ("test_package", "test_section", "test_watch", "test_windows", "test_loops",
             "test_operators", "test_losses", "test_profilers", "test_facts")
-OF_LIGHTNING = ("test_profiler_callback", "test_performance_callback", "test_profiling",
-                "test_zero_code")
+OF_LIGHTNING = ("test_profiler_callback", "test_profiler_fits", "test_performance_callback",
+                "test_profiling", "test_cli", "test_zero_code")
 
 
 class Absent(Exception):
@@ -141,7 +141,7 @@ def fill_lightning(version, torch_python):
         (site_of(python) / "torch.pth").write_text(f"{site_of(torch_python)}\n")
         exact = f"=={version}" if version else ""
         pip(python, f"lightning{exact}", f"pytorch-lightning{exact}", "hydra-core",
-            "wandb", "tensorboard", "torch_tb_profiler", "setuptools<81")
+            "wandb", "tensorboard", "torch_tb_profiler", "jsonargparse[signatures]", "setuptools<81")
         ask(python, "import lightning.pytorch, pytorch_lightning")
 
     return fill

@@ -25,8 +25,9 @@ def main():
     ):
         print(f"skipped: no {needed}; {variable} can name a Python that has it")
         return 77
+    oldest = {"TRAINGLASS_TEST_OLDEST": "1"} if variable == "TORCH_OLD_PYTHON" else {}
     return subprocess.run([python or sys.executable, "-B", "-m", "unittest", "-v", module], cwd=HERE,
-                          check=False).returncode
+                          env={**os.environ, **oldest}, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import namedtuple
 
 STEP, PHASE, CPU_OP, USER_RANGE, ALLOC, MEMORY = 1, 2, 3, 4, 11, 12
-METRIC, MARK, THREAD, SAMPLES, MORE = 13, 14, 19, 20, 63
+METRIC, MARK, THREAD, SAMPLES, WAITED, MORE = 13, 14, 19, 20, 21, 63
 
 STEP_VALIDATION, STEP_OPS, STEP_TAGGED, STEP_CONTROL, STEP_MARKED = 1, 2, 8, 16, 32
 PHASES = ("data", "forward", "backward", "optimizer")

@@ -14,16 +14,16 @@ class Budget(harness.TorchTest):
         self.assertEqual(trainer.lost(), 0)
         return [(row, len(trainer.ops(row.start, row.end))) for row in trainer.steps()]
 
-    def recorded(self, row):
+    def has_ops(self, row):
         return row.flags & segment.STEP_OPS != 0
 
     def test_steps_are_recorded_whole_or_not_at_all(self):
-        trainer = self.run_job("plain", 400, level="auto").trainer()
+        trainer = self.recorded("plain", steps=400, level="auto").trainer()
         rows = self.ops_by_step(trainer)
-        whole = {count for row, count in rows if self.recorded(row) and row.number % 8 not in (0, 7)}
+        whole = {count for row, count in rows if self.has_ops(row) and row.number % 8 not in (0, 7)}
         self.assertEqual(len(whole), 1, "every recorded step has the same operators")
         self.assertGreater(whole.pop(), 20)
-        self.assertEqual({count for row, count in rows if not self.recorded(row)}, {0})
+        self.assertEqual({count for row, count in rows if not self.has_ops(row)}, {0})
 
     def test_the_first_steps_are_recorded_to_learn_what_that_costs(self):
         trainer = self.run_job("plain", 20, level="auto").trainer()
@@ -31,7 +31,7 @@ class Budget(harness.TorchTest):
             self.assertTrue(row.flags & segment.STEP_OPS and row.flags & segment.STEP_TAGGED)
 
     def test_half_of_the_early_steps_are_left_alone(self):
-        trainer = self.run_job("plain", 400, level="auto").trainer()
+        trainer = self.recorded("plain", steps=400, level="auto").trainer()
         control = [row for row in trainer.steps() if row.flags & segment.STEP_CONTROL]
         self.assertTrue(100 < len(control) < 300, len(control))
         self.assertFalse(any(row.flags & (segment.STEP_OPS | segment.STEP_TAGGED) for row in control))
@@ -72,7 +72,7 @@ class Budget(harness.TorchTest):
         run = self.run_python(script, level="off-not-a-level")  # the default: auto
         self.assertEqual(run.stdout.split(), ["refused"] * 4)
         rows = self.ops_by_step(run.trainer())
-        numbers = {row.number for row, _ in rows if self.recorded(row) and not row.flags & segment.STEP_TAGGED}
+        numbers = {row.number for row, _ in rows if self.has_ops(row) and not row.flags & segment.STEP_TAGGED}
         self.assertTrue(set(range(11, 20)) <= numbers, numbers)
         self.assertFalse(numbers & set(range(21, 40)), numbers)
         tagged = {row.number for row, _ in rows if row.flags & segment.STEP_TAGGED}

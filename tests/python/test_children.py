@@ -4,6 +4,7 @@ import os
 import unittest
 
 import harness
+import segment
 
 
 class Children(harness.TorchTest):
@@ -14,6 +15,7 @@ class Children(harness.TorchTest):
         self.assertEqual(steps, [7, 20], [(s.pid, s.role) for s in run.segments])
         self.assertEqual([one.role for one in run.segments], ["trainer"] * 2)
         self.assertEqual(len({one.session for one in run.segments}), 1)
+        self.assertEqual([one.ended for one in run.segments], [1, 1])
         for one in run.segments:
             for step in one.steps():
                 self.assertGreater(len(one.ops(step.start, step.end)), 100)
@@ -30,6 +32,31 @@ class Children(harness.TorchTest):
     def test_loader_workers_leave_no_segment(self):
         run = self.run_job("workers")
         self.assertEqual([one.role for one in run.segments], ["trainer"])
+
+    def watched(self, context):
+        """A watched function is a range in segments of the loader's workers, which are
+        their trainer's and end well, however they start."""
+        run = self.run_python(harness.HERE / "watched_loader.py", context, 20,
+                              PYTHONPATH=os.pathsep.join([str(harness.SITE), str(harness.HERE)]))
+        self.assertEqual(run.stdout.split(), ["polygons", "20"])
+        trainer = run.trainer()
+        self.assertEqual(trainer.facts["watch.functions"], "polygons")
+        workers = [one for one in run.segments if one is not trainer]
+        self.assertEqual([(one.role, one.parent, one.ended, one.session) for one in workers],
+                         [("worker", trainer.pid, 1, trainer.session)] * 2)
+        calls = [event for one in workers for event in one.events(segment.USER_RANGE)
+                 if event.name == "polygons"]
+        self.assertEqual(len(calls), 20)
+        self.assertGreaterEqual(min(event.end - event.start for event in calls), 2e6)
+
+    def test_what_is_watched_in_forked_workers_is_recorded_there(self):
+        self.watched("fork")
+
+    def test_what_is_watched_in_spawned_workers_is_recorded_there(self):
+        self.watched("spawn")
+
+    def test_what_is_watched_in_workers_of_the_fork_server_is_recorded_there(self):
+        self.watched("forkserver")
 
     def test_ranks_of_gloo_are_one_session(self):
         port = str(harness.free_port())

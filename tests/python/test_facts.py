@@ -39,6 +39,10 @@ class Facts(harness.TorchTest):
         facts = self.recorded("streams").trainer().facts
         self.assertEqual((facts["dataloader.samples"], facts["dataloader.batches"]), (2, 2))
 
+    def test_the_tensors_of_a_batch_are_told_where_the_trainer_loads_by_itself(self):
+        self.assertEqual(self.recorded("plain").trainer().facts["dataloader.tensors"], 2)
+        self.assertNotIn("dataloader.tensors", self.recorded("workers").trainer().facts)
+
     def test_the_share_of_collating_is_told_where_the_trainer_loads_by_itself(self):
         share = self.recorded("collates").trainer().facts["dataloader.collate_share"]
         self.assertGreater(share, 0.5)

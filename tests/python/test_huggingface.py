@@ -35,9 +35,25 @@ class HuggingFace(harness.TorchTest):
         self.assertLessEqual(steps[job.STEPS - 1].end, rows[0].start)
         self.assertLessEqual(rows[job.EVALUATED - 1].end, steps[job.STEPS].start)
 
+    @unittest.skipUnless(has("transformers") and has("accelerate"), "no transformers here")
+    def test_many_micro_batches_that_are_fetched_before_their_update_are_no_validation(self):
+        trainer = self.trainer("accumulating")
+        self.assertEqual([s.number for s in trainer.steps()], list(range(job.STEPS // 4)))
+        self.assertEqual(trainer.steps(validation=True), [])
+
     @unittest.skipUnless(has("accelerate"), "no accelerate here")
     def test_a_step_of_accelerate_is_an_update_with_all_its_micro_batches(self):
         self.assertEqual([s.number for s in self.steps("accelerate")], list(range(job.STEPS)))
+
+    @unittest.skipUnless(has("accelerate"), "no accelerate here")
+    def test_accelerate_launch_is_no_trainer_and_what_it_starts_is_one(self):
+        run = self.run_python(
+            "-m", "accelerate.commands.launch", "--cpu", "--num_processes", 1, "--num_machines", 1,
+            "--mixed_precision", "no", "--dynamo_backend", "no",
+            harness.HERE / "huggingface_job.py", "accelerate", self.directory / "out",
+            level="phases")
+        self.assertEqual([s.number for s in run.trainer().steps()], list(range(job.STEPS)))
+        self.assertEqual({one.role for one in run.segments}, {"launcher", "trainer"})
 
 
 if __name__ == "__main__":

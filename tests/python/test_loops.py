@@ -28,6 +28,16 @@ class Steps(harness.TorchTest):
     def test_a_loop_with_loader_workers_has_a_step_per_update(self):
         self.numbers("workers")
 
+    def test_of_a_fetch_it_is_told_how_long_no_batch_was_there(self):
+        run = self.recorded("awaited", steps=12, reference=True)
+        told = [event.value for event in run.trainer().events(segment.WAITED)]
+        self.assertEqual(len(told), 12)
+        for number, row in enumerate(run.reference):
+            if number % 2:
+                self.assertGreaterEqual(told[number], row["held"], number)
+            else:
+                self.assertEqual(told[number], 0, number)
+
     def test_a_loop_without_a_loader_has_a_step_per_update(self):
         trainer = self.numbers("tensors")
         self.assertTrue(all(row.phases["data"] == 0 for row in trainer.steps()))
@@ -61,9 +71,11 @@ class Steps(harness.TorchTest):
         trainer = self.numbers("compiled_updates")
         self.assertTrue(all(row.phases["optimizer"] > 0 for row in trainer.steps()[2:]))
 
+    @harness.with_newest_alone
     def test_other_threads_make_no_steps(self):
         self.numbers("threads")
 
+    @harness.with_newest_alone
     def test_every_step_is_counted_at_every_level(self):
         for level in ("phases", "auto", "all"):
             with self.subTest(level):
@@ -106,6 +118,7 @@ class Phases(harness.TorchTest):
     def test_phases_of_heavy_steps_are_the_jobs_own_times(self):
         self.compare("heavy", ("data", "backward", "optimizer"), 0.02)
 
+    @harness.with_newest_alone
     def test_they_are_while_operators_are_recorded(self):
         self.compare("heavy", ("data", "backward", "optimizer"), 0.02, level="ops")
 

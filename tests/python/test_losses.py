@@ -1,21 +1,33 @@
-"""The training is the same with us and without us."""
+"""The training is the same with us and without us. All jobs run in one process, one after
+the other, so that PyTorch is imported once for each way to watch them."""
 
 import unittest
 
 import harness
 
+JOBS = ("plain", "workers", "closure", "amp", "compiled", "threads")
+
 
 class Losses(harness.TorchTest):
-    def compare(self, job, levels=("ops",)):
-        alone = self.run_job(job, watched=False)
-        self.assertEqual(alone.segments, [])
-        for level in levels:
-            watched = self.run_job(job, level=level)
-            self.assertEqual(watched.losses(), alone.losses())
-            self.assertEqual(watched.stderr, alone.stderr)
+    def trained(self, **more):
+        """The run of all jobs, made once for all tests."""
+        return self.recorded(",".join(JOBS), **more)
+
+    def losses(self, job, **more):
+        lines = [line for line in self.trained(**more).stdout.splitlines()
+                 if line.startswith("losses")]
+        self.assertEqual(len(lines), len(JOBS))
+        losses = lines[JOBS.index(job)].split()[2:]
+        self.assertEqual(len(losses), 20)
+        return losses
+
+    def compare(self, job):
+        alone = self.losses(job, watched=False)
+        for level in ("ops", "auto"):
+            self.assertEqual(self.losses(job, level=level), alone, level)
 
     def test_losses_of_a_plain_loop_are_bit_identical(self):
-        self.compare("plain", ("ops", "auto"))
+        self.compare("plain")
 
     def test_losses_with_loader_workers_are_bit_identical(self):
         self.compare("workers")
@@ -31,6 +43,14 @@ class Losses(harness.TorchTest):
 
     def test_losses_with_threads_are_bit_identical(self):
         self.compare("threads")
+
+    def test_what_the_jobs_say_is_the_same_and_only_watched_ones_are_recorded(self):
+        alone = self.trained(watched=False)
+        self.assertEqual(alone.segments, [])
+        for level in ("ops", "auto"):
+            watched = self.trained(level=level)
+            self.assertEqual(watched.stderr, alone.stderr)
+            self.assertGreater(watched.trainer().steps_ended, 0)
 
 
 if __name__ == "__main__":

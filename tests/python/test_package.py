@@ -18,6 +18,10 @@ EVERYTHING = """
     print(_library.calls.__class__.__name__)
     ATTACH
 
+    class Whole:
+        def __index__(self):
+            return 64
+
     @trainglass.annotate("function")
     def function(a, b=2):
         "its text"
@@ -94,7 +98,7 @@ EVERYTHING = """
             pass
         with trainglass.phase("forward"):
             trainglass.metric("loss", 0.5 ** number)
-        trainglass.step(samples=32)
+        trainglass.step(samples=(32, Whole(), "many")[number])
         trainglass.metric("bad", "no number")
     try:
         trainglass.phase("other")
@@ -127,9 +131,9 @@ class Package(harness.TorchTest):
         self.assertEqual([row.epoch for row in trainer.steps()], [1, 2, 3])
         self.assertTrue(all(row.flags & segment.STEP_MARKED for row in trainer.steps()))
         samples = [(e.value, e.aux) for e in trainer.events(segment.SAMPLES)]
-        self.assertEqual(samples, [(32, 0), (32, 1), (32, 2)])
-        losses = [e.aux for e in trainer.events(segment.METRIC) if e.name == "loss"]
-        self.assertEqual(losses, [0, 1, 2])
+        self.assertEqual(samples, [(32, 0), (64, 1)])
+        metrics = [(e.name, e.aux) for e in trainer.events(segment.METRIC)]
+        self.assertEqual(metrics, [("loss", 0), ("loss", 1), ("loss", 2)])
         self.assertIn("phase 'other' is none of data, forward, backward, optimizer", run.stdout)
         self.assertEqual(run.stderr, "")
 
@@ -157,10 +161,28 @@ class Package(harness.TorchTest):
         self.assertEqual(run.stderr, "trainglass: this process is not recorded: "
                          "libtrainglass.so was not found\n")
 
+    def test_a_window_that_nobody_can_record_is_said_once(self):
+        run = self.python("import trainglass\nprint([trainglass.window(5) for _ in range(3)])")
+        self.assertEqual((run.segments, run.stdout), ([], "[None, None, None]\n"))
+        self.assertEqual(run.stderr, "trainglass: no window: this process is not recorded; "
+                         "see trainglass.attach()\n")
+
     def test_a_directory_that_cannot_be_written_is_said_once(self):
         attach = "assert not trainglass.attach() and not trainglass.attach()"
         run = self.python(script(attach), TRAINGLASS_DIR="/proc/nowhere")
         self.assertEqual(run.stderr.count("trainglass: this process is not recorded:"), 1)
+
+    def test_a_torch_that_is_a_scripts_own_or_half_imported_is_looked_at_once(self):
+        run = self.python(textwrap.dedent("""
+            import sys, types
+            sys.modules["torch"] = types.ModuleType("torch")
+            import trainglass
+            from trainglass import _attach
+            looks, look = [], _attach._with_torch
+            _attach._with_torch = lambda awake: (looks.append(awake), look(awake))
+            print(trainglass.attach(), len(looks))
+        """))
+        self.assertEqual((run.stdout, run.stderr), ("True 1\n", ""))
 
     def test_the_package_is_found_under_run_without_being_installed(self):
         run = self.python(script("assert trainglass.attach()"), PYTHONPATH=str(harness.SITE))
@@ -246,6 +268,11 @@ class AsModule(harness.TorchTest):
         tool = self.tool('#!/bin/sh\necho "$@"\nexit 5\n')
         ended = self.module("analyze", "a b.json", "--json", TRAINGLASS_PROGRAM=tool)
         self.assertEqual((ended.returncode, ended.stdout), (5, "analyze a b.json --json\n"))
+
+    def test_the_doctor_asks_the_interpreter_that_the_package_is_in(self):
+        tool = self.tool('#!/bin/sh\necho "$@"\n')
+        ended = self.module("doctor", TRAINGLASS_PROGRAM=tool)
+        self.assertEqual(ended.stdout, f"doctor --python {harness.PYTHON}\n")
 
     def test_a_program_that_cannot_be_run_is_said_and_run_goes_on_without_it(self):
         ended = self.module("run", "--", "true", TRAINGLASS_PROGRAM=self.tool("no program\n"))

@@ -28,9 +28,9 @@ NAMES = {f"performance/val_{name}" for name in [*EPOCH, "num_batches"]}
 class Collates(jobs.Net):
     """Its loaders spend their time in a collate function."""
 
-    def __init__(self, workers=0, context=None):
+    def __init__(self, workers=0, context=None, persistent=False):
         super().__init__()
-        self.workers, self.context = workers, context
+        self.workers, self.context, self.persistent = workers, context, persistent
 
     def loader(self):
         return torch.utils.data.DataLoader(
@@ -39,6 +39,7 @@ class Collates(jobs.Net):
             num_workers=self.workers,
             multiprocessing_context=self.context,
             collate_fn=watched.uses_polygons,
+            persistent_workers=self.persistent,
         )
 
     def training_step(self, batch, batch_idx):
@@ -233,6 +234,15 @@ class Watch(Fits):
             with self.subTest(context):
                 self.setUp()
                 self.check(1, context)
+
+    def test_workers_that_live_on_count_for_validation_after_the_sanity_check(self):
+        callback = PerformanceProfilerCallback(watch=["watched.polygons"])
+        for context in ("fork", "spawn"):
+            with self.subTest(context):
+                self.setUp()
+                rows, _ = self.fit(callback, Collates(1, context, persistent=True),
+                                   num_sanity_val_steps=-1)
+                self.assertEqual(self.values(rows, "polygons_calls"), [4])
 
     def test_a_rank_without_calls_spoils_no_mean(self):
         """The mean of the ranks is that of their calls together."""

@@ -1,5 +1,6 @@
 """ProfilerCallback in real fits of Lightning, with real traces."""
 
+import contextlib
 import copy
 import json
 import os
@@ -14,6 +15,9 @@ import torch
 
 from trainglass.lightning import ProfilerCallback
 from trainglass.lightning.parameters import WHOLE_EPOCH
+
+
+CAN_PAUSE = hasattr(torch.profiler.profile, "toggle_collection_dynamic")
 
 
 def profiling():
@@ -104,7 +108,8 @@ class WhatAFitLeaves(Fits):
         names = self.names()
         self.assertEqual(names[:2], ["chrome_trace.json", "chrome_trace_1.json"])
         self.assertEqual(self.steps("chrome_trace_1.json"), [2, 3, 4])
-        self.assertEqual(self.steps("chrome_trace.json"), [10, 11, 12])
+        # The second lies across a validation.
+        self.assertEqual(self.steps("chrome_trace.json"), [10, 11, 12] if CAN_PAUSE else [10, 11])
         boards = [name for name in names if name.endswith(".pt.trace.json")]
         self.assertEqual(len(boards), 2)
         self.assertNotIn("already saved", out)
@@ -133,12 +138,16 @@ class Validation(Fits):
         self.assertEqual(self.steps(), list(range(1, 12)))
         self.assertIn("[Profiler] Epoch 1 ended after 11 of 100 steps\n", out)
 
-    def test_validation_inside_the_window_is_left_out(self):
-        jobs.fit(self.callback(profile_steps=8), val_check_interval=3)
+    def test_validation_inside_the_window_is_left_out_or_ends_it_where_torch_cannot_pause(self):
+        out = jobs.fit(self.callback(profile_steps=8), val_check_interval=3)
         self.assertFalse(self.has_validation())
-        self.assertEqual(self.steps(), list(range(1, 9)))
+        steps = list(range(1, 9 if CAN_PAUSE else 3))
+        self.assertEqual(self.steps(), steps)
         linears = [e for e in self.events() if e.get("name") == "aten::linear"]
-        self.assertEqual(len(linears), 8)
+        self.assertEqual(len(linears), len(steps))
+        told = "[Profiler] Window ended early: validation began, and this torch cannot pause"
+        self.assertEqual(out.count(told), 0 if CAN_PAUSE else 1)
+        self.assertFalse(profiling())
 
     def test_validation_is_there_when_it_was_asked_for(self):
         jobs.fit(self.callback(profile_steps=8, during_validation=True), val_check_interval=3)
@@ -165,10 +174,13 @@ class TrainingGoesOn(Fits):
 
     def test_so_it_is_with_a_keyboard_interrupt(self):
         def interrupt(module, epoch, batch):
+            self.assertLess(batch, 4)
             if batch == 3:
                 raise KeyboardInterrupt
 
-        jobs.fit(self.callback(), jobs.Net(interrupt), error=BaseException)
+        # Lightning 2.1 ends its fit instead of letting it through.
+        with contextlib.suppress(KeyboardInterrupt, SystemExit):
+            jobs.fit(self.callback(), jobs.Net(interrupt))
         self.assertEqual(self.names(), ["epoch_1.json"])
 
     def test_max_steps_ends_the_window(self):
@@ -256,6 +268,16 @@ class TrainingGoesOn(Fits):
         self.assertEqual(self.steps(), [1, 2, 3])
         self.assertIn("reached max_trace_mb; write fewer active steps", out)
         self.assertIn("record_shapes=False", out)
+
+    def test_a_window_with_stacks_ends_sooner_for_its_file_is_far_larger_than_what_torch_holds(self):
+        for stacks, steps in ((False, [1, 2, 3, 4]), (True, [1, 2])):
+            size = iter(range(10**9, 10**12, 2 * 10**7))
+            with mock.patch(
+                "trainglass.lightning.profiler_callback.resident_bytes", lambda: next(size)
+            ):
+                out = jobs.fit(self.callback(with_stack=stacks, max_trace_mb=250))
+            self.assertEqual(self.steps(), steps)
+            self.assertEqual("with_stack=False" in out, stacks)
 
     def test_test_and_predict_open_no_window(self):
         callback = self.callback()

@@ -157,6 +157,18 @@ class OneFunction(unittest.TestCase):
         self.assertTrue(8 << 20 <= work.peak_bytes["cpu"] < 9 << 20, work.peak_bytes)
         self.assertIn("[Memory] work: peak cpu 8.0 MiB", out.getvalue())
 
+    def test_where_torch_profiler_fails_the_call_is_made_and_its_result_returned(self):
+        for method in ("start", "stop"):
+            work = trainglass.memory_profile(lambda: 7)
+            error = RuntimeError(f"no {method}")
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                with mock.patch.object(torch.profiler.profile, method, side_effect=error):
+                    self.assertEqual([work(), work()], [7, 7])
+            told = f"is not measured: torch.profiler failed: RuntimeError: no {method}\n"
+            self.assertEqual(out.getvalue().count(told), 1, out.getvalue())
+            if torch.autograd._profiler_enabled():
+                torch.autograd._disable_profiler()
+
     def test_beside_another_profiler_the_call_is_made_and_the_reason_is_said_once(self):
         work = trainglass.memory_profile(lambda: 7)
         with contextlib.redirect_stdout(io.StringIO()) as out, torch.profiler.profile():

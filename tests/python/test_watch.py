@@ -1,20 +1,25 @@
 """Watched functions: what they cost is counted, what they do is not changed."""
 
+import contextlib
+import io
 import itertools
 import multiprocessing
 import os
 import pathlib
 import pickle
+import subprocess
 import sys
 import threading
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "collector" / "python"))
 
 import watched
 
 from trainglass.watch import tally
-from trainglass.watch.loaders import Begin, Watching
+from trainglass.watch.loaders import Begin, Watching, watching
+from trainglass.watch.stage import Heard, Told
 
 
 def in_child(name, count):
@@ -94,6 +99,18 @@ class WhatItDoes(Watched):
             self.assertIn(sentence, problem)
 
 
+class InOneLine(unittest.TestCase):
+    def test_a_block_watches_and_says_what_cannot_be(self):
+        code = watched.polygons.__code__
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            with watching("watched.polygons", "watched.absent") as one:
+                watched.polygons([1])
+                self.assertEqual([counts.calls for _, counts in one.take()], [1, 0])
+        self.assertIs(watched.polygons.__code__, code)
+        self.assertEqual(said.getvalue().count("\n"), 1)
+        self.assertIn("trainglass: watch: 'watched.absent' does not exist", said.getvalue())
+
+
 class InOtherProcesses(Watched):
     def test_forked_children_are_counted(self):
         watching = self.watching("watched.polygons")
@@ -112,6 +129,37 @@ class InOtherProcesses(Watched):
         child.join()
         self.assertEqual(child.exitcode, 0)
         self.assertEqual(self.calls(watching), [3])
+
+    def test_a_worker_without_this_package_begins_as_without_us(self):
+        for users in (None, os.getcwd):
+            begin = pickle.dumps(Begin(["watched.polygons"], "/nowhere", users))
+            words = "import pickle, sys; print(pickle.load(sys.stdin.buffer))"
+            done = subprocess.run([sys.executable, "-I", "-S", "-c", words], input=begin,
+                                  capture_output=True, check=True)
+            self.assertEqual(done.stdout.decode().strip(), repr(users))
+
+    def test_what_fails_in_a_worker_leaves_the_users_function_its_turn(self):
+        begun = []
+        with mock.patch.object(Begin, "_watch", side_effect=SystemExit):
+            Begin(["watched.polygons"], "/nowhere", begun.append)(3)
+        self.assertEqual(begun, [3])
+        Begin(["nowhere.at.all"], "/nowhere", begun.append)(4)
+        self.assertEqual(begun, [3, 4])
+
+    def test_a_worker_counts_for_what_its_loader_works_for_now(self):
+        watching = self.watching("watched.polygons")
+        told = Told(watching.tally.folder, "sanity_check")
+        Begin(watching.names, watching.tally.folder, None, "sanity_check", told.path)(0)
+        in_child("polygons", 1)
+        told.tell("validate")
+        in_child("polygons", 2)
+        counted = {stage: watching.take(stage)[0][1].calls for stage in ("sanity_check", "validate")}
+        self.assertEqual(counted, {"sanity_check": 1, "validate": 2})
+
+    def test_where_nothing_can_be_told_the_stage_is_that_of_the_beginning(self):
+        told = Told("/nowhere/at/all", "train")
+        told.tell("validate")
+        self.assertEqual(Heard(told.path, "train")(), "train")
 
     def test_threads_lose_no_call_not_even_their_first(self):
         interval = sys.getswitchinterval()

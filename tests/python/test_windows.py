@@ -303,22 +303,24 @@ class Words(unittest.TestCase):
 
 class Parameters(unittest.TestCase):
     def test_two_names_of_one_number_may_agree_and_may_not_differ(self):
-        default = parameters.PROFILE_STEPS
-        self.assertEqual(parameters.one_of("profile_steps", default, ("active", 7)), 7)
-        self.assertEqual(parameters.one_of("profile_steps", 7, ("active", 7)), 7)
-        self.assertEqual(parameters.one_of("profile_steps", default, ("active", None)), 100)
+        one_of = parameters.one_of
+        self.assertEqual(one_of(1, ("profile_steps", None), ("active", 7)), 7)
+        self.assertEqual(one_of(1, ("profile_steps", 7), ("active", 7)), 7)
+        self.assertIsNone(one_of(1, ("profile_steps", None), ("active", None)))
         with self.assertRaisesRegex(ValueError, "write one of them"):
-            parameters.one_of("profile_steps", 100, ("active", 7))
+            one_of(1, ("profile_steps", 100), ("active", 7))
+        with self.assertRaisesRegex(ValueError, "^active_steps=0: write 1 or more"):
+            one_of(1, ("profile_steps", None), ("active_steps", 0))
 
     def test_schedule_every_n_steps_brings_the_guides_defaults(self):
-        d = parameters
-        numbers = (50, 0, d.WAIT, d.WARMUP_STEPS, d.PROFILE_STEPS, d.REPEAT)
+        make = parameters.make_schedule
+        self.assertEqual(make(None, 0), Schedule(wait=0, warmup=5, active=100, repeat=1))
         self.assertEqual(
-            d.make_schedule(*numbers),
-            Schedule(wait=1, warmup=1, active=3, repeat=2, every=50),
+            make(50, 0, wait=None), Schedule(wait=1, warmup=1, active=3, repeat=2, every=50)
         )
+        self.assertEqual(make(500, 0, active=100).active, 100)
         with self.assertRaisesRegex(ValueError, "write 6 or more"):
-            d.make_schedule(5, 0, 1, 2, 3, 2)
+            make(5, 0, wait=1, warmup=2, active=3, repeat=2)
 
     def test_wrong_values_say_what_to_write(self):
         d = parameters

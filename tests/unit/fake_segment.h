@@ -59,6 +59,8 @@ static inline void fake_pair(struct fake *fake, uint64_t ticks, uint64_t ns)
 
 /* What the next segments say they are. */
 static uint16_t fake_major = WIRE_MAJOR;
+static uint32_t fake_pid = 4242;
+static uint64_t fake_pid_namespace; /* 0: another one than ours */
 
 /* Opens a segment named `name`.seg of session `session`; alive until fake_die(). */
 static inline void fake_open(struct fake *fake, const char *directory, const char *name,
@@ -84,7 +86,8 @@ static inline void fake_open(struct fake *fake, const char *directory, const cha
     snprintf(fake->header->session, WIRE_TEXT, "%s", session);
     snprintf(fake->header->run_name, WIRE_TEXT, "run of %s", session);
     snprintf(fake->header->host, WIRE_TEXT, "here");
-    fake->header->pid = 4242;
+    fake->header->pid = fake_pid;
+    fake->header->pid_namespace = fake_pid_namespace;
     fake->header->rank = fake->header->local_rank = fake->header->world_size = -1;
     fake->header->role = WIRE_ROLE_TRAINER;
     fake->header->clock = WIRE_CLOCK_MONOTONIC;

@@ -35,11 +35,13 @@ static inline int begin(void **state)
     train->other_ns = 3 * MS;
     for (uint32_t i = 0; i < EVENT_PHASES; i++)
         train->phase_ns[i] = phases[i];
+    train->waited_ns = train->waited_error_ns = (double)NAN;
     summary.rhythm.steps = 500;
     summary.rhythm.median_ns = 100 * MS;
     summary.rhythm.median_other_ns = 3 * MS;
     summary.load.samples = 50;
     summary.load.core_limit = (double)NAN;
+    summary.load.asleep_share = (double)NAN;
     summary.steps.validation.mean_ns = (double)NAN;
     summary.facts = facts;
     return 0;

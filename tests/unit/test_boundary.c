@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "probe/probe.h"
+#include "probe/reported.h"
 #include "probe/window.h"
 #include "segments.h"
 #include "wire/control.h"
@@ -84,9 +85,47 @@ static void a_step_is_published_after_its_phases(void **state)
     assert_in_range(phases, 9, 12); /* forward may take less than a tick here */
     assert_int_equal(atomic_load(&file.view.header->steps), 3);
     assert_int_equal(atomic_load(&file.view.header->phase), EVENT_PHASE_DATA + 1);
+    const struct event *last = &events[count - 1];
+
+    assert_int_equal(EVENT_KIND(last->meta), EVENT_STEP);
+    assert_true(atomic_load(&file.view.header->phase_start) >=
+                last->time + last->value);
     assert_int_equal(atomic_load(&file.view.header->live_role), WIRE_ROLE_TRAINER);
     assert_true(atomic_load(&file.view.header->clock_pairs_count) >= 2);
     segments_close(&file);
+}
+
+static int close_every_descriptor(void)
+{
+    struct segment_file file;
+    int others[8];
+
+    if (probe_start(WIRE_ROLE_TRAINER) != 0)
+        return 1;
+    train_one_step();
+    if (close_range(3, ~0U, 0) != 0)
+        return 77;
+    for (int i = 0; i < 8; i++) /* our numbers are theirs now */
+        others[i] = open("/dev/null", O_RDONLY);
+    if (segments_open_only(segments_directory, &file) != 0 || segments_alive(&file))
+        return 2;
+    while (!segments_alive(&file))
+        train_one_step();
+    segments_close(&file);
+    for (int i = 0; i < 8; i++)
+        if (close(others[i]) != 0)
+            return 3;
+    return 0;
+}
+
+static void a_job_that_closes_every_descriptor_is_alive_again_at_a_step(void **state)
+{
+    (void)state;
+    int code = segments_run(close_every_descriptor);
+
+    if (code == 77)
+        skip();
+    assert_int_equal(code, 0);
 }
 
 static void *train_elsewhere(void *steps)
@@ -343,10 +382,103 @@ static void steps_of_a_windows_own_profiler_end_none_of_the_jobs(void **state)
     assert_int_equal(segments_run(profile_beside_the_job), 0);
 }
 
+/* ---- hooks ---------------------------------------------------------------------------- */
+
+#define COMERS 8 /* as many as there are places */
+
+static _Atomic uint32_t hooked[COMERS];
+static pthread_barrier_t gate;
+
+/* Hooks carry no argument: each comer has a function of its own. */
+#define HOOK(n)                                                                        \
+    static void hook_##n(const struct probe_step *step)                                \
+    {                                                                                  \
+        (void)step;                                                                    \
+        hooked[n]++;                                                                   \
+    }
+HOOK(0)
+HOOK(1)
+HOOK(2)
+HOOK(3)
+HOOK(4)
+HOOK(5)
+HOOK(6)
+HOOK(7)
+static const struct probe_hooks comers[COMERS] = {
+    {.step_ending = hook_0}, {.step_ending = hook_1}, {.step_ending = hook_2},
+    {.step_ending = hook_3}, {.step_ending = hook_4}, {.step_ending = hook_5},
+    {.step_ending = hook_6}, {.step_ending = hook_7}};
+
+static void *come(void *which)
+{
+    pthread_barrier_wait(&gate);
+    return probe_hooks_add(which) ? which : NULL;
+}
+
+static int hook_from_eight_threads(void)
+{
+    pthread_t threads[COMERS];
+    void *added;
+
+    if (probe_start(WIRE_ROLE_TRAINER) != 0 ||
+        pthread_barrier_init(&gate, NULL, COMERS) != 0)
+        return 1;
+    for (int i = 0; i < COMERS; i++)
+        if (pthread_create(&threads[i], NULL, come, (void *)(uintptr_t)&comers[i]) != 0)
+            return 2;
+    for (int i = 0; i < COMERS; i++)
+        if (pthread_join(threads[i], &added) != 0 || added == NULL)
+            return 3;
+    if (probe_hooks_add(&comers[0]))
+        return 4; /* they are full */
+    train_one_step();
+    mark(STEPS_FETCH_BEGIN);
+    for (int i = 0; i < COMERS; i++)
+        if (hooked[i] != 1)
+            return 5;
+    return 0;
+}
+
+static void hooks_that_come_at_one_moment_are_all_called(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(segments_run(hook_from_eight_threads), 0);
+        segments_clear(state);
+    }
+}
+
+static int report_two_devices(void)
+{
+    if (probe_start(WIRE_ROLE_TRAINER) != 0)
+        return 1;
+    reported_memory(EVENT_DEVICE(0, 0), 4096, 0);
+    reported_memory(EVENT_DEVICE(1, 0), 8192, 16384);
+    return 0;
+}
+
+static void every_device_whose_memory_is_reported_has_its_source(void **state)
+{
+    (void)state;
+    static const enum wire_source sources[] = {WIRE_SOURCE_CPU_MEMORY,
+                                               WIRE_SOURCE_DEVICE_MEMORY};
+    struct segment_file file;
+
+    assert_int_equal(segments_run(report_two_devices), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(atomic_load(&file.view.sources[sources[i]].state),
+                         WIRE_STATE_ACTIVE);
+    segments_close(&file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_step_is_published_after_its_phases, segments_clear),
+        cmocka_unit_test_teardown(
+            a_job_that_closes_every_descriptor_is_alive_again_at_a_step,
+            segments_clear),
         cmocka_unit_test_teardown(a_second_training_thread_counts_no_steps,
                                   segments_clear),
         cmocka_unit_test_teardown(
@@ -362,6 +494,10 @@ int main(void)
         cmocka_unit_test_teardown(
             a_window_is_told_once_and_followed_only_when_python_asks, segments_clear),
         cmocka_unit_test_teardown(steps_of_a_windows_own_profiler_end_none_of_the_jobs,
+                                  segments_clear),
+        cmocka_unit_test_teardown(hooks_that_come_at_one_moment_are_all_called,
+                                  segments_clear),
+        cmocka_unit_test_teardown(every_device_whose_memory_is_reported_has_its_source,
                                   segments_clear),
     };
 

@@ -1,10 +1,16 @@
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -203,6 +209,43 @@ static void a_job_without_its_lock_has_crashed_at_its_last_step(void **state)
     assert_string_equal(reason, "crashed at step 7");
 }
 
+static enum process_state state_of_the_only_process(void)
+{
+    struct selection whose = {.rank = SELECT_ANY};
+    struct status_answer answer;
+
+    assert_true(collector_settle(collector, SETTLE_MS));
+    assert_int_equal(status_query(store, &whose, &answer), 0);
+    assert_int_equal(answer.session_count, 1);
+    enum process_state known = answer.sessions[0].state;
+
+    answer_free(&answer.head);
+    return known;
+}
+
+static void
+a_job_that_closed_its_lock_lives_while_it_has_the_file_in_memory(void **state)
+{
+    (void)state;
+    struct stat here;
+
+    assert_int_equal(stat("/proc/self/ns/pid", &here), 0);
+    fake_pid = (uint32_t)getpid();
+    fake_pid_namespace = here.st_ino;
+    open_fake();
+    train(0, 10);
+    fake_die(&fake);
+    assert_int_equal(state_of_the_only_process(), PROCESS_RUNNING);
+    train(10, 10);
+    assert_int_equal(state_of_the_only_process(), PROCESS_RUNNING);
+    munmap(fake.base, fake.layout.segment_bytes);
+    fake.base = NULL;
+    assert_int_equal(state_of_the_only_process(), PROCESS_CRASHED);
+    unlink(fake.path);
+    fake_pid = 4242;
+    fake_pid_namespace = 0;
+}
+
 static void a_job_that_said_goodbye_has_ended(void **state)
 {
     (void)state;
@@ -214,6 +257,75 @@ static void a_job_that_said_goodbye_has_ended(void **state)
     fake_die(&fake);
     assert_int_equal(wait_until_it_does_not_run(reason, sizeof(reason)), PROCESS_ENDED);
     assert_string_equal(reason, "");
+}
+
+/* As if it had died before the collector saw its file: it comes dead from `aside`. */
+static void find_dead(const char *aside, const char *session, uint64_t steps,
+                      uint32_t goodbye)
+{
+    struct fake dead;
+    char path[192];
+
+    fake_open(&dead, aside, session, session, WIRE_BYTES_MIN);
+    atomic_store(&dead.header->steps, steps);
+    atomic_store(&dead.header->ended, goodbye);
+    fake_die(&dead);
+    snprintf(path, sizeof(path), "%s/%s.seg", directory, session);
+    assert_int_equal(rename(dead.path, path), 0);
+    munmap(dead.base, dead.layout.segment_bytes);
+}
+
+static void remove_dead(const char *session)
+{
+    char path[192];
+
+    snprintf(path, sizeof(path), "%s/%s.seg", directory, session);
+    unlink(path);
+}
+
+static const struct status_session *find_session(const struct status_answer *answer,
+                                                 const char *id)
+{
+    for (uint32_t i = 0; i < answer->session_count; i++)
+        if (strcmp(answer->sessions[i].id, id) == 0)
+            return &answer->sessions[i];
+    fail_msg("no session %s", id);
+    return NULL;
+}
+
+static void a_job_found_dead_has_crashed_unless_it_said_goodbye(void **state)
+{
+    (void)state;
+    /* While one lives, nobody reads the dead: what is told is told without their events. */
+    struct selection living = {.rank = SELECT_ANY, .session = "job-1"};
+    struct status_answer answer;
+    char aside[128];
+
+    open_fake();
+    train(0, 5);
+    fake_directory(aside, sizeof(aside));
+    find_dead(aside, "newborn", 0, 0);
+    find_dead(aside, "grown", 7, 0);
+    find_dead(aside, "polite", 7, 1);
+    assert_true(collector_settle(collector, SETTLE_MS));
+    assert_int_equal(status_query(store, &living, &answer), 0);
+    const struct status_session *newborn = find_session(&answer, "newborn");
+    const struct status_session *grown = find_session(&answer, "grown");
+    const struct status_session *polite = find_session(&answer, "polite");
+
+    assert_true(newborn->unread && grown->unread && polite->unread);
+    assert_int_equal(newborn->state, PROCESS_CRASHED);
+    assert_string_equal(newborn->reason, "crashed before its first step ended");
+    assert_int_equal(grown->state, PROCESS_CRASHED);
+    assert_string_equal(grown->reason, "crashed at step 7");
+    assert_int_equal(polite->state, PROCESS_ENDED);
+    assert_string_equal(polite->reason, "");
+    assert_true(polite->end.known);
+    answer_free(&answer.head);
+    remove_dead("newborn");
+    remove_dead("grown");
+    remove_dead("polite");
+    rmdir(aside);
 }
 
 static void an_ended_job_is_read_when_somebody_asks_for_it(void **state)
@@ -339,6 +451,97 @@ static void open_ranges_of_every_thread_outlive_a_crash(void **state)
     assert_int_equal(thread->open_count, 1);
     assert_string_equal(thread->open[0].name, "gloo:all_reduce");
     assert_true(fabs(thread->open[0].open_for_ns - 10e6) < 1);
+    answer_free(&answer.head);
+}
+
+/* Of a step whose ops are recorded, in the phase that is told; NULL before the first. */
+static const struct series_bucket *newest_look(void)
+{
+    const struct process *process =
+        store->session_count > 0 ? store->sessions[0]->processes : NULL;
+    const struct series_ring *ring =
+        process == NULL ? NULL : &process->asleep.shares.rings[0];
+
+    return ring == NULL || ring->count == 0 ? NULL : series_at(ring, ring->count - 1);
+}
+
+static bool was_seen_asleep_in(uint32_t part)
+{
+    bool seen = false;
+
+    pthread_rwlock_rdlock(&store->lock);
+    const struct series_bucket *look = newest_look();
+
+    if (look != NULL && look->sum[part] > 0) {
+        seen = true;
+        for (uint32_t i = 0; i <= EVENT_PHASES; i++)
+            if (i != part && look->sum[i] > 0)
+                seen = false;
+    }
+    pthread_rwlock_unlock(&store->lock);
+    return seen;
+}
+
+static void a_trainer_that_sleeps_in_no_op_is_seen_in_its_phase(void **state)
+{
+    (void)state;
+    struct stat status;
+    pid_t trainer = fork();
+
+    if (trainer == 0)
+        for (;;)
+            pause();
+    assert_true(trainer > 0);
+    assert_int_equal(stat("/proc/self/ns/pid", &status), 0);
+    fake_pid = (uint32_t)trainer;
+    fake_pid_namespace = status.st_ino;
+    open_fake();
+    fake_pid = 4242;
+    fake_pid_namespace = 0;
+    atomic_store(&fake.slots[0].tid, (uint32_t)trainer);
+    train(0, 3);
+    atomic_store(&fake.header->phase, EVENT_PHASE_FORWARD + 1);
+    atomic_store(&fake.header->recording, EVENT_STEP_OPS);
+    atomic_store(&fake.header->step_start, fake_time(30 * MS));
+    /* The test's own time limit ends a wait in vain. */
+    while (!was_seen_asleep_in(EVENT_PHASE_FORWARD))
+        usleep(1000);
+    kill(trainer, SIGKILL);
+    waitpid(trainer, NULL, 0);
+}
+
+/* "step 3 (17 ms) > forward (5 ms)" */
+static void a_hang_in_no_op_shows_the_training_thread_s_step_and_phase(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY};
+    struct status_answer answer;
+    char reason[160];
+
+    open_fake();
+    train(0, 3);
+    atomic_store(&fake.slots[0].open[0].start, fake_time(1 * MS));
+    atomic_store(&fake.slots[0].open[0].meta,
+                 EVENT_META(fake_name(&fake, "epoch"), EVENT_USER_RANGE, 0, 0));
+    atomic_store(&fake.slots[0].depth, 1);
+    atomic_store(&fake.header->step_start, fake_time(13 * MS));
+    atomic_store(&fake.header->phase_start, fake_time(25 * MS));
+    atomic_store(&fake.header->phase, EVENT_PHASE_FORWARD + 1);
+    assert_true(collector_settle(collector, SETTLE_MS));
+    fake_die(&fake);
+    (void)wait_until_it_does_not_run(reason, sizeof(reason));
+    assert_int_equal(status_query(store, &whose, &answer), 0);
+    assert_int_equal(answer.sessions[0].processes[0].thread_count, 1);
+    const struct status_thread *thread = &answer.sessions[0].processes[0].threads[0];
+
+    assert_int_equal(thread->open_count, 3);
+    assert_string_equal(thread->open[0].name, "epoch");
+    assert_string_equal(thread->open[1].name, "step 3");
+    assert_int_equal(thread->open[1].kind, EVENT_STEP);
+    assert_true(fabs(thread->open[1].open_for_ns - 17e6) < 1);
+    assert_string_equal(thread->open[2].name, "forward");
+    assert_int_equal(thread->open[2].kind, EVENT_PHASE);
+    assert_true(fabs(thread->open[2].open_for_ns - 5e6) < 1);
     answer_free(&answer.head);
 }
 
@@ -477,6 +680,89 @@ static void readers_see_whole_answers_while_the_collector_folds(void **state)
     answer_free(&answer.head);
 }
 
+static void *write_without_pause(void *user)
+{
+    uint64_t meta = EVENT_META(fake_name(&fake, "aten::mm"), EVENT_CPU_OP, 0, 0);
+    _Atomic int *stop = user;
+
+    /* About as fast as it is read, and all of it before the first step's end: nothing of
+     * it may wait for a later one. */
+    while (!atomic_load(stop)) {
+        fake_range(&fake, 1, meta, (int64_t[2]){MS, 2 * MS});
+        for (int i = 0; i < 32; i++)
+            (void)atomic_load(stop);
+    }
+    return NULL;
+}
+
+static void
+who_writes_without_a_pause_keeps_neither_the_lock_nor_the_others(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY};
+    _Atomic int stop = 0;
+    char reason[160];
+    uint64_t steps = 0;
+    pthread_t thread;
+
+    open_fake();
+    assert_int_equal(pthread_create(&thread, NULL, write_without_pause, &stop), 0);
+    fake_step(&fake, 0, RECORDED, 0, 10 * MS);
+    while (steps == 0) {
+        struct steps_answer answer;
+
+        if (steps_query(store, &whose, &(struct steps_request){0}, &answer) == 0)
+            steps = answer.train.count;
+        answer_free(&answer.head);
+    }
+    fake_die(&fake);
+    assert_int_equal(wait_until_it_does_not_run(reason, sizeof(reason)),
+                     PROCESS_CRASHED);
+    atomic_store(&stop, 1);
+    pthread_join(thread, NULL);
+}
+
+static uint32_t sessions_shown(void)
+{
+    struct selection whose = {.rank = SELECT_ANY};
+    struct status_answer answer;
+
+    assert_true(collector_settle(collector, SETTLE_MS));
+    assert_int_equal(status_query(store, &whose, &answer), 0);
+    uint32_t count = answer.session_count;
+
+    answer_free(&answer.head);
+    return count;
+}
+
+static void a_segment_for_which_no_descriptor_was_left_is_opened_later(void **state)
+{
+    (void)state;
+    char elsewhere[128];
+    struct rlimit before, few;
+
+    fake_directory(elsewhere, sizeof(elsewhere));
+    fake_open(&fake, elsewhere, "aaaa", "job-1", 1024 * 1024);
+    (void)sessions_shown(); /* the first scan is over, its descriptors are closed */
+    int next = dup(STDERR_FILENO);
+
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    /* One more: the directory can be listed, and nothing in it opened. */
+    few = (struct rlimit){.rlim_cur = (rlim_t)next + 1, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    char from[192];
+
+    snprintf(from, sizeof(from), "%s", fake.path);
+    snprintf(fake.path, sizeof(fake.path), "%s/aaaa.seg", directory);
+    assert_int_equal(rename(from, fake.path), 0);
+    /* Tried at least once, in vain unless the collector had one open when we counted. */
+    (void)sessions_shown();
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(sessions_shown(), 1);
+    rmdir(elsewhere);
+}
+
 static void two_hundred_dead_sessions_are_listed_and_not_read(void **state)
 {
     (void)state;
@@ -520,6 +806,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_job_without_its_lock_has_crashed_at_its_last_step, begin, end),
         cmocka_unit_test_setup_teardown(a_job_that_said_goodbye_has_ended, begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_job_that_closed_its_lock_lives_while_it_has_the_file_in_memory, begin,
+            end),
+        cmocka_unit_test_setup_teardown(
+            a_job_found_dead_has_crashed_unless_it_said_goodbye, begin, end),
         cmocka_unit_test_setup_teardown(an_ended_job_is_read_when_somebody_asks_for_it,
                                         begin, end),
         cmocka_unit_test_setup_teardown(a_segment_that_shrinks_is_lost_with_its_reason,
@@ -530,6 +821,10 @@ int main(void)
                                         begin, end),
         cmocka_unit_test_setup_teardown(the_note_of_run_says_how_the_command_ended,
                                         begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_trainer_that_sleeps_in_no_op_is_seen_in_its_phase, begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_hang_in_no_op_shows_the_training_thread_s_step_and_phase, begin, end),
         cmocka_unit_test_setup_teardown(open_ranges_of_every_thread_outlive_a_crash,
                                         begin, end),
         cmocka_unit_test_setup_teardown(
@@ -538,6 +833,11 @@ int main(void)
                                         begin, end),
         cmocka_unit_test_setup_teardown(
             readers_see_whole_answers_while_the_collector_folds, begin, end),
+        cmocka_unit_test_setup_teardown(
+            who_writes_without_a_pause_keeps_neither_the_lock_nor_the_others, begin,
+            end),
+        cmocka_unit_test_setup_teardown(
+            a_segment_for_which_no_descriptor_was_left_is_opened_later, begin, end),
         cmocka_unit_test_setup_teardown(
             two_hundred_dead_sessions_are_listed_and_not_read, begin, end),
         cmocka_unit_test_setup_teardown(

@@ -112,7 +112,7 @@ static void merging_keeps_every_sum_and_the_order_of_time(void **state)
     assert_int_equal(seen.count, STEPS * 21);
     assert_int_equal(seen.cells, STEPS * 21);
     assert_int_equal(seen.total_ns, total);
-    assert_true(fabs(seen.squares - STEPS * 91.0 * 250000) < 1);
+    assert_true(fabs(seen.squares - (double)STEPS * 91.0 * 250000) < 1);
 }
 
 static void the_newest_steps_are_each_remembered_for_themselves(void **state)

@@ -9,13 +9,10 @@
 
 #include <cmocka.h>
 
-#include "aggregate/state.h"
 #include "judge/judge.h"
 #include "query/bottlenecks_query.h"
 #include "simulated_job.h"
-
-#define MS INT64_C(1000000)
-#define S  INT64_C(1000000000)
+#include "unit/hand.h"
 
 #define STEP_MS   50
 #define EVERY     25u /* steps: one is late, */
@@ -24,27 +21,21 @@
 #define WINDOW_S  60
 #define PATIENT_S 240 /* the former window, the later one, and what noise spoils */
 
-static struct store *store;
-static struct process *process;
 static struct judge *judge;
 static struct job job;
-static int64_t now, looked;
+static int64_t looked;
 static uint64_t number;
 static bool ill, noisy;
 
 static int begin(void **state)
 {
     (void)state;
-    struct process_identity identity = {.pid = 7, .role = WIRE_ROLE_TRAINER};
-
-    store = store_new(NULL);
     judge = judge_new();
-    process = state_process(store, state_session(store, "hand"), &identity);
-    now = looked = 0;
+    looked = 0;
     number = 100; /* past the first steps of a run */
     ill = true;
     noisy = false;
-    return process == NULL || judge == NULL ? -1 : 0;
+    return hand_begin() != 0 || judge == NULL ? -1 : 0;
 }
 
 static int end(void **state)
@@ -53,14 +44,6 @@ static int end(void **state)
     judge_free(judge);
     store_free(store);
     return 0;
-}
-
-static void fold(uint64_t meta, int64_t start, int64_t value, uint64_t aux)
-{
-    struct event event = {
-        .time = (uint64_t)start, .value = (uint64_t)value, .meta = meta, .aux = aux};
-
-    process_fold(process, 0, &event, 1);
 }
 
 /* 2 ms of data, the rest forward; others make one step in six late, by anything. */
@@ -72,13 +55,7 @@ static void step(void)
         ms += LATE_MS;
     if (noisy && job_uniform(&job) < 1.0 / 6)
         ms += 40 + 200 * job_uniform(&job);
-    int64_t start = now, data = start + 2 * MS;
-
-    now = start + (int64_t)(ms * (double)MS);
-    fold(EVENT_META(0, EVENT_PHASE, 0, EVENT_PHASE_DATA), start, data - start, 0);
-    fold(EVENT_META(0, EVENT_PHASE, 0, EVENT_PHASE_FORWARD), data, now - data, 0);
-    fold(EVENT_META(0, EVENT_STEP, 0, 0xf), start, now - start,
-         number | UINT64_C(1) << 48);
+    fold_step(number, 1, 2 * MS, (int64_t)(ms * (double)MS) - 2 * MS);
     number++;
 }
 

@@ -45,7 +45,7 @@ static void quantiles_agree_with_a_sorted_list(void **state)
     for (uint32_t i = 1; i <= COUNT; i++)
         cells[histogram_cell((int64_t)i * i)]++;
     for (double share = 0.01; share < 1; share += 0.07) {
-        double index = ceil(share * COUNT);
+        double index = ceil(share * (double)COUNT);
 
         assert_true(fabs(histogram_quantile(cells, COUNT, share) - index * index) <=
                     0.01 * index * index);

@@ -1,8 +1,15 @@
 /* The machine's samples: what they say of a process. */
+#include <fcntl.h>
+#include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,7 +17,10 @@
 
 #include "aggregate/state.h"
 #include "ingest/host.h"
+#include "ingest/loaders.h"
+#include "ingest/proc_counters.h"
 #include "wire/clock.h"
+#include "wire/facts.h"
 
 static struct process *add(struct store *store, pid_t pid)
 {
@@ -48,10 +58,127 @@ static void a_process_that_just_died_keeps_the_memory_that_it_had(void **state)
     store_free(store);
 }
 
+static void
+a_file_that_is_mapped_and_read_is_resident_and_not_its_readers_own(void **state)
+{
+    const size_t bytes = 64u << 20, page = (size_t)sysconf(_SC_PAGESIZE);
+    struct proc_counters before, after;
+    FILE *file = tmpfile();
+    volatile unsigned sum = 0;
+
+    (void)state;
+    assert_non_null(file);
+    assert_int_equal(posix_fallocate(fileno(file), 0, (off_t)bytes), 0);
+    assert_true(proc_counters_read((uint32_t)getpid(), &before));
+    const unsigned char *map =
+        mmap(NULL, bytes, PROT_READ, MAP_SHARED, fileno(file), 0);
+
+    assert_ptr_not_equal(map, MAP_FAILED);
+    for (size_t at = 0; at < bytes; at += page)
+        sum += map[at];
+    assert_true(proc_counters_read((uint32_t)getpid(), &after));
+    /* The kernel counts in batches of some dozen pages. */
+    assert_true(after.pages >= before.pages + bytes / page / 2);
+    assert_true(after.own_pages < before.own_pages + bytes / page / 8);
+    assert_int_equal(sum, 0);
+    munmap((void *)(uintptr_t)map, bytes);
+    fclose(file);
+}
+
+static void shared_memory_is_measured_where_the_segment_lies_in_it(void **state)
+{
+    struct store *store = store_new(NULL);
+    struct host host = {0};
+    struct process *process = add(store, getpid());
+
+    (void)state;
+    assert_non_null(process);
+    host_open(&host);
+    (void)snprintf(process->identity.path, sizeof(process->identity.path), "/tmp");
+    host_sample(&host, store, (int64_t)clock_ns(CLOCK_MONOTONIC));
+    assert_true(isnan(process->shared_bytes)); /* the loader's batches lie elsewhere */
+    (void)snprintf(process->identity.path, sizeof(process->identity.path), "/dev/shm/");
+    host_sample(&host, store, (int64_t)clock_ns(CLOCK_MONOTONIC));
+    host_close(&host);
+    assert_true(process->shared_bytes > 0);
+    assert_true(process->shared_used_bytes >= 0 &&
+                process->shared_used_bytes <= process->shared_bytes);
+    store_free(store);
+}
+
+static void say_workers(struct process *trainer, double workers)
+{
+    const char *key = FACT_DATALOADER_WORKERS;
+
+    trainer->facts[trainer->fact_count++] =
+        (struct process_fact){.key = texts_intern(trainer->texts, key, strlen(key)),
+                              .type = WIRE_FACT_NUMBER,
+                              .number = workers};
+}
+
+/* Children that wait until they are ended. */
+static void start_children(pid_t *children, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        children[i] = fork();
+        assert_true(children[i] >= 0);
+        if (children[i] == 0)
+            for (;;)
+                pause();
+    }
+}
+
+static uint32_t sampled(const struct process *trainer)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; trainer->loaders != NULL && i < PROCESS_LOADERS; i++)
+        count += trainer->loaders[i].count > 0;
+    return count;
+}
+
+static void children_are_workers_only_where_their_number_is_the_jobs_own(void **state)
+{
+    struct store *store = store_new(NULL);
+    struct process *sure = add(store, getpid());
+    pid_t children[2];
+
+    (void)state;
+    assert_non_null(sure);
+    if (access("/proc/thread-self/children", R_OK) != 0) {
+        store_free(store);
+        skip(); /* a kernel that does not list them */
+    }
+    start_children(children, 2);
+    say_workers(sure, 2);
+    for (int64_t second = 1; second <= 3; second++)
+        loaders_sample(sure, second * 1000000000);
+    uint32_t two = sampled(sure);
+
+    sure->facts[0].number = 3; /* one of them is not there, or somebody else is */
+    free(sure->loaders);
+    sure->loaders = NULL;
+    for (int64_t second = 4; second <= 6; second++)
+        loaders_sample(sure, second * 1000000000);
+    uint32_t three = sampled(sure);
+
+    for (uint32_t i = 0; i < 2; i++) {
+        kill(children[i], SIGKILL);
+        assert_int_equal(waitpid(children[i], NULL, 0), children[i]);
+    }
+    store_free(store);
+    assert_int_equal(two, 2);
+    assert_int_equal(three, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_that_just_died_keeps_the_memory_that_it_had),
+        cmocka_unit_test(
+            a_file_that_is_mapped_and_read_is_resident_and_not_its_readers_own),
+        cmocka_unit_test(shared_memory_is_measured_where_the_segment_lies_in_it),
+        cmocka_unit_test(children_are_workers_only_where_their_number_is_the_jobs_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

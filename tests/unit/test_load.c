@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -93,6 +94,34 @@ static void many_samples_say_at_most_the_end_of_their_interval(void **state)
     assert_in_range(1000 * load->delay_most, 155, 170);
 }
 
+static void what_was_waited_before_the_first_and_after_the_last_step_is_no_share_of_one(
+    void **state)
+{
+    struct event event = {.time = 30 * (uint64_t)S,
+                          .value = 100 * (uint64_t)MS,
+                          .meta = EVENT_META(0, EVENT_STEP, 0, 0xf)};
+
+    assert_int_equal(end(state), 0);
+    struct process_identity identity = {.pid = 7, .role = WIRE_ROLE_TRAINER};
+
+    store = store_new(NULL);
+    session = state_session(store, "late");
+    trainer = state_process(store, session, &identity);
+    assert_non_null(trainer);
+    for (uint64_t i = 0; i < 100; i++) {
+        event.time = (uint64_t)(30 * S) + i * 100 * (uint64_t)MS;
+        event.aux = i;
+        process_fold(trainer, 0, &event, 1);
+    }
+    for (int64_t i = 0; i < 61; i++)
+        sample(trainer, i, 1, i <= 30 || i > 40 ? 0.9 : 0.1);
+    struct selection whose = {.rank = SELECT_ANY, .window = {WINDOW_RUN, 0, 0}};
+
+    assert_int_equal(
+        bottlenecks_query(store, &whose, &(struct bottlenecks_request){0}, &answer), 0);
+    assert_true(near(answer.load.delay_share, 0.1));
+}
+
 static void half_a_second_may_have_all_that_its_second_waited(void **state)
 {
     (void)state;
@@ -110,14 +139,71 @@ static void a_window_that_no_sample_reaches_may_have_waited_throughout(void **st
     assert_true(near(look(550, 559)->delay_most, 1));
 }
 
+/* The same with what its first thread ran. */
+static void sample_turns(int64_t second, double run, double delay)
+{
+    double values[PROCESS_LOADS] = {[PROCESS_LOAD_RSS] = 1,
+                                    [PROCESS_LOAD_CPU] = run,
+                                    [PROCESS_LOAD_DELAY] = delay,
+                                    [PROCESS_LOAD_RUN] = run};
+
+    series_add(&trainer->rss, second * S, 0, values, PROCESS_LOADS);
+}
+
+static void a_thread_sleeps_when_it_neither_has_a_core_nor_waits_for_one(void **state)
+{
+    (void)state;
+    for (int64_t i = 0; i < 61; i++)
+        sample_turns(i, 0.7, 0.1);
+    assert_true(near(look(0, 599)->asleep_share, 0.2));
+    assert_true(isnan(look(302, 306)->asleep_share)); /* too short to be told of */
+}
+
+static void a_short_window_surely_waited_what_all_its_samples_saw(void **state)
+{
+    (void)state;
+    for (int64_t i = 0; i < 61; i++)
+        sample(trainer, i, 1, i == 31 ? 0.3 : 0.04);
+    assert_true(near(look(302, 306)->delay_least, 0.04));
+    /* Of many samples it is the lower end of their interval. */
+    const struct load *load = look(0, 599);
+
+    assert_true(load->delay_least > 0.039 && load->delay_least <= load->delay_share);
+}
+
 static void of_a_process_that_is_not_sampled_nothing_is_known(void **state)
 {
     (void)state;
     const struct load *load = look(0, 599);
 
-    assert_true(isnan(load->delay_most));
+    assert_true(isnan(load->delay_most) && isnan(load->delay_least));
+    assert_true(isnan(load->asleep_share));
     assert_true(isnan(load->others_share));
     assert_true(isnan(load->stolen_share));
+}
+
+static void
+workers_without_a_segment_are_told_of_by_what_was_sampled_of_them(void **state)
+{
+    (void)state;
+    trainer->loaders = calloc(PROCESS_LOADERS, sizeof(*trainer->loaders));
+    assert_non_null(trainer->loaders);
+    for (uint32_t i = 0; i < 3; i++) { /* the third is of an earlier epoch */
+        struct process_loader *loader = &trainer->loaders[i];
+
+        loader->pid = 100 + i;
+        loader->seen_ns = i < 2 ? 60 * S : 30 * S;
+        for (; loader->count < 61; loader->count++)
+            loader->points[loader->count] = (struct process_loader_point){
+                (int64_t)loader->count * S, i == 0 ? 0.9F : 0.1F, 0.2F};
+    }
+    const struct load *load = look(0, 599);
+
+    assert_int_equal(load->workers, 2);
+    assert_true(near(load->worker_cpu_share, 0.5));
+    assert_true(near(load->worker_cpu_most, 0.9));
+    assert_true(near(load->worker_delay, 0.2));
+    assert_int_equal(look(300, 349)->workers, 2);
 }
 
 static void what_the_job_does_not_use_of_busy_cores_others_do(void **state)
@@ -166,9 +252,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(many_samples_say_at_most_the_end_of_their_interval),
+        TEST(
+            what_was_waited_before_the_first_and_after_the_last_step_is_no_share_of_one),
         TEST(half_a_second_may_have_all_that_its_second_waited),
         TEST(a_window_that_no_sample_reaches_may_have_waited_throughout),
+        TEST(a_thread_sleeps_when_it_neither_has_a_core_nor_waits_for_one),
+        TEST(a_short_window_surely_waited_what_all_its_samples_saw),
         TEST(of_a_process_that_is_not_sampled_nothing_is_known),
+        TEST(workers_without_a_segment_are_told_of_by_what_was_sampled_of_them),
         TEST(what_the_job_does_not_use_of_busy_cores_others_do),
         TEST(stolen_time_counts_against_what_cores_were_busy),
         TEST(the_busiest_worker_is_told_beside_the_mean_of_all),

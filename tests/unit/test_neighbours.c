@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -176,6 +177,26 @@ static void of_many_ended_sessions_that_are_folded_four_stay(void **state)
     assert_int_equal(segments_count(segments_directory, ".done"), 4);
 }
 
+static void what_lay_beside_a_segment_that_went_goes_too(void **state)
+{
+    (void)state;
+    static const char *const suffixes[] = {".done", ".ctl", ".stacks", ".win"};
+    char path[320];
+
+    assert_int_equal(segments_run(start_a_small_one), 0);
+    fold_all();
+    for (int i = 0; i < 4; i++) {
+        (void)snprintf(path, sizeof(path), "%s/0123456789abcdef%s", segments_directory,
+                       suffixes[i]);
+        close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    }
+    (void)clean_up(UINT64_MAX, 0);
+    assert_int_equal(segments_count(segments_directory, ".seg"), 1);
+    assert_int_equal(segments_count(segments_directory, ".done"), 1);
+    for (int i = 1; i < 4; i++)
+        assert_int_equal(segments_count(segments_directory, suffixes[i]), 0);
+}
+
 /* What `trainglass run` writes when its command has ended. */
 static void note(const char *session)
 {
@@ -237,6 +258,47 @@ static void a_session_that_lives_is_never_deleted(void **state)
     assert_int_equal(clean_up(1, UINT64_MAX), 0);
     assert_int_equal(segments_count(segments_directory, ".seg"), 1);
     end_trainer(child, release);
+}
+
+/* All of the directory, as if written that long ago. */
+static void age_segments(int64_t seconds)
+{
+    struct neighbours *all = malloc(sizeof(*all));
+    struct timespec then[2] = {{.tv_sec = time(NULL) - seconds}};
+
+    assert_non_null(all);
+    then[1] = then[0];
+    assert_int_equal(neighbours_open(all, segments_directory), 0);
+    for (uint32_t i = 0; i < all->count; i++)
+        assert_int_equal(utimensat(all->directory, all->list[i].file, then, 0), 0);
+    neighbours_close(all);
+    free(all);
+}
+
+static void of_workers_that_ended_in_a_session_that_lives_64_stay(void **state)
+{
+    (void)state;
+    char session[WIRE_TEXT];
+    int release;
+
+    assert_int_equal(setenv("TRAINGLASS_SESSION", "job", 1), 0);
+    pid_t trainer = start_trainer("0", session, &release);
+
+    for (int i = 0; i < 70; i++) {
+        pid_t child = fork();
+
+        if (child == 0)
+            _exit(probe_start(WIRE_ROLE_WORKER) == 0 ? 0 : 1);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+    }
+    assert_int_equal(segments_count(segments_directory, ".seg"), 71);
+    assert_int_equal(clean_up(1 << 30, 0), 0);
+    assert_int_equal(segments_count(segments_directory, ".seg"),
+                     71); /* a server may not have read them yet */
+    age_segments(100);
+    assert_int_equal(clean_up(1 << 30, 0), 0);
+    assert_int_equal(segments_count(segments_directory, ".seg"), 65);
+    end_trainer(trainer, release);
 }
 
 static void files_of_others_are_left_alone(void **state)
@@ -319,12 +381,15 @@ int main(void)
         cmocka_unit_test_teardown(without_a_launcher_each_process_is_a_session, clean),
         cmocka_unit_test_teardown(of_many_ended_sessions_that_are_folded_four_stay,
                                   clean),
+        cmocka_unit_test_teardown(what_lay_beside_a_segment_that_went_goes_too, clean),
         cmocka_unit_test_teardown(the_note_of_an_end_goes_with_its_session, clean),
         cmocka_unit_test_teardown(when_space_is_short_unfolded_ones_go_and_are_counted,
                                   clean),
         cmocka_unit_test_teardown(the_newest_ended_session_stays_whatever_it_takes,
                                   clean),
         cmocka_unit_test_teardown(a_session_that_lives_is_never_deleted, clean),
+        cmocka_unit_test_teardown(of_workers_that_ended_in_a_session_that_lives_64_stay,
+                                  clean),
         cmocka_unit_test_teardown(files_of_others_are_left_alone, clean),
         cmocka_unit_test_teardown(a_session_id_holds_harmless_characters_only, clean),
         cmocka_unit_test_teardown(

@@ -8,27 +8,17 @@
 
 #include <cmocka.h>
 
-#include "aggregate/state.h"
 #include "query/bottlenecks_query.h"
+#include "unit/hand.h"
 
-#define MS INT64_C(1000000)
-
-static struct store *store;
-static struct process *process;
 static struct bottlenecks_answer answer;
-static int64_t now;
 static uint32_t noise;
 
 static int begin(void **state)
 {
     (void)state;
-    struct process_identity identity = {.pid = 7, .role = WIRE_ROLE_TRAINER};
-
-    store = store_new(NULL);
-    process = state_process(store, state_session(store, "hand"), &identity);
-    now = 0;
     noise = 1;
-    return process == NULL ? -1 : 0;
+    return hand_begin();
 }
 
 static int end(void **state)
@@ -37,14 +27,6 @@ static int end(void **state)
     bottlenecks_free(&answer);
     store_free(store);
     return 0;
-}
-
-static void fold(uint64_t meta, int64_t start, int64_t value, uint64_t aux)
-{
-    struct event event = {
-        .time = (uint64_t)start, .value = (uint64_t)value, .meta = meta, .aux = aux};
-
-    process_fold(process, 0, &event, 1);
 }
 
 /* -0.5 to 0.5 ms, the same in every run. */
@@ -57,13 +39,7 @@ static int64_t jitter(void)
 /* A step of 10 ms: 1 ms of data, then forward; `data` and `forward` come on top. */
 static void step(uint64_t number, uint64_t epoch, int64_t data, int64_t forward)
 {
-    int64_t start = now, data_end = start + MS + data;
-
-    now = data_end + 9 * MS + forward + jitter();
-    fold(EVENT_META(0, EVENT_PHASE, 0, EVENT_PHASE_DATA), start, data_end - start, 0);
-    fold(EVENT_META(0, EVENT_PHASE, 0, EVENT_PHASE_FORWARD), data_end, now - data_end,
-         0);
-    fold(EVENT_META(0, EVENT_STEP, 0, 0xf), start, now - start, number | epoch << 48);
+    fold_step(number, epoch, MS + data, 9 * MS + forward + jitter());
 }
 
 static const struct rhythm *look(void)
@@ -115,6 +91,39 @@ static void a_period_is_found_among_strangers(void **state)
     assert_int_equal(rhythm->period.part, EVENT_PHASE_FORWARD);
     assert_true(near_ms(rhythm->period.ns_per_step, 40.0 * 6 / 300));
     assert_true(near_ms(rhythm->rest.ns_per_step, 30.0 * 2 / 300));
+}
+
+static void longer_hiccups_do_not_hide_a_period(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 1000; i++) {
+        bool hiccup = i == 77 || i == 333 || i == 334 || i == 580 || i == 911;
+
+        step(100 + i, 1, i % 50 == 10 ? 40 * MS : 0, hiccup ? 250 * MS : 0);
+    }
+    const struct rhythm *rhythm = look();
+
+    assert_int_equal(rhythm->period_steps, 50);
+    assert_int_equal(rhythm->period.steps, 20);
+    assert_int_equal(rhythm->period.part, EVENT_PHASE_DATA);
+    assert_true(near_ms(rhythm->period.ns_per_step, 40.0 * 20 / 1000));
+    assert_true(near_ms(rhythm->rest.ns_per_step, 250.0 * 5 / 1000));
+}
+
+/* Each size has many: among all of them a period would be found by chance, if anywhere. */
+static void slow_steps_of_all_sizes_have_no_period(void **state)
+{
+    (void)state;
+    uint32_t random = 7;
+
+    for (uint64_t i = 0; i < 2000; i++) {
+        random = random * 1664525u + 1013904223u;
+        uint32_t drawn = random >> 16;
+        int64_t size = drawn % 8 == 0 ? (int64_t)(4u << (drawn >> 4) % 7) * MS : 0;
+
+        step(100 + i, 1, 0, size);
+    }
+    assert_int_equal(look()->period_steps, 0);
 }
 
 static void slow_steps_at_random_distances_have_no_period(void **state)
@@ -188,6 +197,58 @@ static void steps_that_grow_have_a_trend(void **state)
     assert_int_equal(rhythm->drift.part, EVENT_PHASE_FORWARD);
 }
 
+/* Each step is slower than the one before by 0.05 ms, but in waves of 20 steps. */
+static void a_trend_has_an_interval_that_noise_makes_wider(void **state)
+{
+    double errors[2];
+
+    (void)state;
+    for (uint64_t i = 0; i < 200; i++)
+        step(100 + i, 1, 0, (int64_t)i * MS / 20);
+    errors[0] = look()->drift.error_ns;
+    bottlenecks_free(&answer);
+    for (uint64_t i = 0; i < 200; i++)
+        step(300 + i, 1, 0, (int64_t)i * MS / 20 + (i / 10 % 2 ? 2 * MS : 0));
+    struct selection whose = {.rank = SELECT_ANY,
+                              .window = {.kind = WINDOW_LAST_STEPS, .a = 200}};
+
+    assert_int_equal(
+        bottlenecks_query(store, &whose, &(struct bottlenecks_request){0}, &answer), 0);
+    errors[1] = answer.rhythm.drift.error_ns;
+    assert_true(near_ms(answer.rhythm.drift.ns_per_step, 5));
+    assert_true(errors[0] > 0 && errors[0] < 0.3 * (double)MS);
+    assert_true(errors[1] > 3 * errors[0] && errors[1] < 3 * (double)MS);
+}
+
+/* A machine with other guests: the level walks at random, and no farther than 4 ms. It
+ * rises through some of a hundred windows all the same; a test that takes neighbours for
+ * independent finds eight. */
+static void a_level_that_wanders_seldom_has_a_trend(void **state)
+{
+    int64_t level = 0;
+    uint32_t found = 0;
+    struct selection whose = {.rank = SELECT_ANY,
+                              .window = {.kind = WINDOW_LAST_STEPS, .a = 60}};
+
+    (void)state;
+    for (uint64_t i = 0; i < 6000; i++) {
+        level += 2 * jitter();
+        level = level > 4 * MS ? 4 * MS : level < -4 * MS ? -4 * MS : level;
+        step(100 + i, 1, 0, level);
+        if (i % 60 != 59)
+            continue;
+        assert_int_equal(
+            bottlenecks_query(store, &whose, &(struct bottlenecks_request){0}, &answer),
+            0);
+        double least = answer.rhythm.drift.ns_per_step - answer.rhythm.drift.error_ns;
+
+        found += least > 0.05 * answer.steps.train.mean_ns;
+        bottlenecks_free(&answer);
+    }
+    memset(&answer, 0, sizeof(answer));
+    assert_true(found <= 2);
+}
+
 static void a_level_that_comes_and_goes_is_no_trend(void **state)
 {
     (void)state;
@@ -204,12 +265,16 @@ int main(void)
         TEST(steady_steps_have_no_extra_time),
         TEST(too_few_steps_have_no_rhythm),
         TEST(a_period_is_found_among_strangers),
+        TEST(longer_hiccups_do_not_hide_a_period),
+        TEST(slow_steps_of_all_sizes_have_no_period),
         TEST(slow_steps_at_random_distances_have_no_period),
         TEST(late_first_batches_are_the_epochs),
         TEST(slow_first_steps_are_those_of_the_run_alone),
         TEST(the_same_later_is_no_warm_up),
         TEST(collections_count_in_the_step_that_holds_them),
         TEST(steps_that_grow_have_a_trend),
+        TEST(a_trend_has_an_interval_that_noise_makes_wider),
+        TEST(a_level_that_wanders_seldom_has_a_trend),
         TEST(a_level_that_comes_and_goes_is_no_trend),
     };
 

@@ -45,16 +45,41 @@ static void workers_that_start_anew_are_told_to_live_on(void **state)
     assert_null(strstr(find("epoch-start")->advice[0], "persistent_workers"));
 }
 
-static void a_period_is_named_with_its_length(void **state)
+static void a_period_is_named_with_its_length_and_the_phase_that_grows(void **state)
 {
     (void)state;
     summary.rhythm.period = extra(4 * MS, 10, EVENT_PHASES);
     summary.rhythm.period_steps = 50;
     const struct finding *finding = find("periodic-steps");
 
-    assert_string_equal(finding->title, "Every 50 steps one is slow");
+    assert_string_equal(finding->title,
+                        "Every 50 steps one is slow, between its phases");
     assert_non_null(strstr(finding->advice[0], "step % 50 == 0"));
+    assert_non_null(
+        strstr(finding->advice[0], "between the update and the next batch"));
     assert_string_equal(finding->colour, "other");
+    summary.rhythm.period.part = EVENT_PHASE_FORWARD;
+    finding = find("periodic-steps");
+    assert_string_equal(finding->title, "Every 50 steps one is slow, in forward");
+    assert_non_null(strstr(finding->advice[0], "lies in forward"));
+    assert_non_null(strstr(finding->advice[0], "step % 50 == 0"));
+    /* Checkpoints are written in no forward pass. */
+    for (uint32_t i = 0; i < finding->advice_count; i++)
+        assert_null(strstr(finding->advice[i], "heckpoint"));
+    summary.rhythm.period.part = EVENT_PHASE_DATA;
+    assert_non_null(strstr(find("periodic-steps")->advice[0], "loader"));
+}
+
+static void a_period_in_steps_without_phases_claims_none(void **state)
+{
+    (void)state;
+    summary.rhythm.period = extra(4 * MS, 10, EVENT_PHASES);
+    summary.rhythm.period_steps = 50;
+    summary.steps.train.other_ns = (double)NAN;
+    const struct finding *finding = find("periodic-steps");
+
+    assert_string_equal(finding->title, "Every 50 steps one is slow");
+    assert_null(strstr(finding->advice[0], "phase"));
 }
 
 static void late_batches_at_the_loaders_length_are_its_epochs(void **state)
@@ -82,6 +107,9 @@ static void a_trend_is_found_but_not_beside_others_that_take_the_cores(void **st
     summary.rhythm.first_ns = 80 * MS;
     summary.rhythm.last_ns = 120 * MS;
     assert_true(fabs(find("step-drift")->ns_per_step - 20 * MS) < 1);
+    summary.rhythm.drift.error_ns = 16 * MS; /* it may cost less than it must */
+    assert_string_equal(find("step-drift")->id, "none");
+    summary.rhythm.drift.error_ns = 14 * MS;
     summary.load.delay_share = 0.1;
     assert_string_equal(find("step-drift")->id, "step-drift");
     summary.load.delay_share = 0.3;
@@ -91,7 +119,7 @@ static void a_trend_is_found_but_not_beside_others_that_take_the_cores(void **st
 static void waits_for_a_core_name_the_threads_that_are_too_many(void **state)
 {
     (void)state;
-    summary.load.delay_share = 0.2;
+    summary.load.delay_share = summary.load.delay_least = 0.2;
     summary.load.delay_error = 0.02;
     number(FACT_CPU_COUNT, 4);
     number(FACT_THREADS_INTRA, 16);
@@ -103,6 +131,27 @@ static void waits_for_a_core_name_the_threads_that_are_too_many(void **state)
     /* A quota of two cores is less than four that are there. */
     summary.load.core_limit = 2;
     assert_non_null(strstr(find("cpu-wait")->advice[0], "set_num_threads(2)"));
+}
+
+static void loader_workers_are_blamed_for_cores_that_the_job_itself_takes(void **state)
+{
+    (void)state;
+    summary.load.delay_share = summary.load.delay_least = 0.2;
+    summary.load.machine_share = 0.99;
+    summary.load.job_cores = 1.9;
+    number(FACT_CPU_COUNT, 2);
+    number(FACT_DATALOADER_WORKERS, 2);
+    number(FACT_THREADS_INTRA, 1);
+    assert_string_equal(find("cpu-wait")->advice[0],
+                        "1 thread of an op and 2 loader workers share 2 cores: "
+                        "fewer workers");
+    /* One thread is the least; of two, one can go. */
+    summary.fact_count--;
+    number(FACT_THREADS_INTRA, 2);
+    assert_non_null(strstr(find("cpu-wait")->advice[0], "`torch.set_num_threads(1)`"));
+    summary.load.job_cores = 0.1;
+    assert_non_null(
+        strstr(find("cpu-wait")->advice[0], "Other programs take the cores"));
 }
 
 static void fresh_pages_cost_the_time_in_the_kernel(void **state)
@@ -224,6 +273,51 @@ static void waiting_for_data_costs_what_the_device_idles(void **state)
     assert_true(fabs(find("data-loading")->ns_per_step - 15 * MS) < 1);
 }
 
+static void watch(double ns_per_step, uint32_t workers)
+{
+    summary.cpu.watched[summary.cpu.watched_count++] = (struct op_row){
+        .name = workers > 0 ? "polygons" : "augment",
+        .kind = "range",
+        .per_step_ns = ns_per_step,
+        .per_step_count = 2,
+        .mean_ns = ns_per_step / 2,
+        .workers = workers,
+        .watched = true,
+        .validation_share = (double)NAN,
+    };
+}
+
+static void
+a_watched_function_costs_what_its_workers_make_the_training_wait(void **state)
+{
+    (void)state;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 20 * MS;
+    number(FACT_DATALOADER_WORKERS, 2);
+    number(FACT_CPU_COUNT, 8);
+    watch(30 * MS, 2);
+    const struct finding *finding = find("watched-function");
+
+    assert_non_null(strstr(finding->title, "`polygons`"));
+    assert_true(fabs(finding->ns_per_step - 15 * MS) < 1);
+    summary.cpu.watched[0].per_step_ns = 90 * MS; /* more than is waited for it */
+    assert_true(fabs(find("watched-function")->ns_per_step - 19.6 * MS) < 1);
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 1 * MS; /* nobody waits */
+    assert_string_equal(find("watched-function")->id, "none");
+}
+
+static void a_watched_function_of_the_trainer_costs_its_time(void **state)
+{
+    (void)state;
+    watch(8 * MS, 0);
+    const struct finding *finding = find("watched-function");
+
+    assert_non_null(
+        strstr(finding->sentence, "`augment` takes 8 ms of each step, 4 ms"));
+    assert_true(fabs(finding->ns_per_step - 8 * MS) < 1);
+    summary.cpu.watched[0].per_step_ns = 1 * MS; /* a hundredth of the step */
+    assert_string_equal(find("watched-function")->id, "none");
+}
+
 static void workers_that_wait_for_storage_need_no_cores(void **state)
 {
     (void)state;
@@ -268,10 +362,12 @@ int main(void)
         TEST(collections_cost_what_they_took),
         TEST(slow_first_steps_are_told_from_the_mean),
         TEST(workers_that_start_anew_are_told_to_live_on),
-        TEST(a_period_is_named_with_its_length),
+        TEST(a_period_is_named_with_its_length_and_the_phase_that_grows),
+        TEST(a_period_in_steps_without_phases_claims_none),
         TEST(late_batches_at_the_loaders_length_are_its_epochs),
         TEST(a_trend_is_found_but_not_beside_others_that_take_the_cores),
         TEST(waits_for_a_core_name_the_threads_that_are_too_many),
+        TEST(loader_workers_are_blamed_for_cores_that_the_job_itself_takes),
         TEST(fresh_pages_cost_the_time_in_the_kernel),
         TEST(time_in_no_phase_is_code_around_the_training),
         TEST(named_causes_are_no_unsteadiness),
@@ -281,6 +377,8 @@ int main(void)
         TEST(changes_of_layout_cost_their_time),
         TEST(communication_and_copies_count_where_nothing_computes),
         TEST(waiting_for_data_costs_what_the_device_idles),
+        TEST(a_watched_function_costs_what_its_workers_make_the_training_wait),
+        TEST(a_watched_function_of_the_trainer_costs_its_time),
         TEST(workers_that_wait_for_storage_need_no_cores),
         TEST(kernels_are_told_apart_by_their_names),
     };

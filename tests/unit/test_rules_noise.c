@@ -146,6 +146,77 @@ static void batches_that_are_ready_are_no_finding(void **state)
     assert_non_null(strstr(find("data-loading")->formula, "that no loader saves"));
 }
 
+static void
+a_batch_that_costs_less_than_its_way_from_a_worker_is_no_finding(void **state)
+{
+    (void)state;
+    struct steps_summary *train = &summary.steps.train;
+
+    train->mean_ns = train->p50_ns = 3 * MS;
+    train->phase_ns[EVENT_PHASE_DATA] = 0.3 * MS;
+    number(FACT_DATALOADER_WORKERS, 0);
+    number(FACT_CPU_COUNT, 8);
+    assert_string_equal(find("data-loading")->id, "none");
+    train->phase_ns[EVENT_PHASE_DATA] = 1.9 * MS;
+    assert_string_equal(find("data-loading")->id, "none");
+    train->phase_ns[EVENT_PHASE_DATA] = 2.5 * MS;
+    assert_true(fabs(find("data-loading")->ns_per_step - 0.5 * MS) < 1);
+}
+
+/* Four tensors of a batch are taken over in 4 ms of 6, and each was there. */
+static void of_the_wait_for_workers_only_that_without_a_batch_is_won_back(void **state)
+{
+    struct steps_summary *train = &summary.steps.train;
+
+    (void)state;
+    load_in_time(4 * MS);
+    summary.load.asleep_share = 0.4;
+    train->waited_ns = 0.02 * MS;
+    assert_string_equal(find("data-loading")->id, "none");
+    train->waited_ns = 1.5 * MS;
+    assert_true(fabs(find("data-loading")->ns_per_step - 1.5 * MS) < 1);
+    assert_non_null(strstr(find("data-loading")->formula, "2.5 ms that no loader"));
+    /* A job that only evaluates says of its loader nothing else. */
+    summary.fact_count = 0;
+    assert_true(fabs(find("data-loading")->ns_per_step - 1.5 * MS) < 1);
+    train->waited_ns = 0;
+    assert_string_equal(find("data-loading")->id, "none");
+    train->waited_ns = 1.5 * MS;
+    number(FACT_DATALOADER_WORKERS, 1);
+    number(FACT_CPU_COUNT, 2);
+    /* Sure enough, or not. */
+    train->phase_error_ns[EVENT_PHASE_DATA] = 9 * MS;
+    train->waited_error_ns = 1.3 * MS;
+    assert_string_equal(find("data-loading")->id, "none");
+    train->waited_error_ns = 0.3 * MS;
+    assert_true(fabs(find("data-loading")->low_ns - 1.2 * MS) < 1);
+    /* The first batches of epochs are told of elsewhere. */
+    summary.rhythm.epoch = extra(1.4 * MS, 20, EVENT_PHASE_DATA);
+    assert_string_equal(find("data-loading")->id, "none");
+}
+
+static void what_the_trainer_unpacks_itself_no_worker_makes_less(void **state)
+{
+    (void)state;
+    load_in_time(2.4 * MS);
+    summary.load.asleep_share = 0.03; /* of 6 ms */
+    assert_string_equal(find("data-loading")->id, "none");
+    summary.load.asleep_share = 0.2;
+    summary.load.worker_cpu_share = 0.9; /* no core for another: half of it is told */
+    assert_true(fabs(find("data-loading")->ns_per_step - 0.6 * MS) < 1);
+}
+
+static void one_second_that_waited_for_a_core_is_no_finding(void **state)
+{
+    (void)state;
+    summary.load.samples = 2;
+    summary.load.delay_share = 0.1;
+    summary.load.delay_least = 0.02;
+    assert_string_equal(find("cpu-wait")->id, "none");
+    summary.load.delay_least = 0.06;
+    assert_string_equal(find("cpu-wait")->id, "cpu-wait");
+}
+
 static void a_loader_that_others_keep_from_its_core_is_no_finding(void **state)
 {
     (void)state;
@@ -209,6 +280,10 @@ int main(void)
         TEST(stolen_time_is_no_unsteadiness),
         TEST(an_interval_that_reaches_below_the_threshold_is_no_unsteadiness),
         TEST(batches_that_are_ready_are_no_finding),
+        TEST(a_batch_that_costs_less_than_its_way_from_a_worker_is_no_finding),
+        TEST(of_the_wait_for_workers_only_that_without_a_batch_is_won_back),
+        TEST(what_the_trainer_unpacks_itself_no_worker_makes_less),
+        TEST(one_second_that_waited_for_a_core_is_no_finding),
         TEST(a_loader_that_others_keep_from_its_core_is_no_finding),
         TEST(a_few_late_batches_are_no_finding),
         TEST(noise_does_not_end_a_wait_that_stands),

@@ -265,6 +265,56 @@ batches_fetched_ahead_of_the_loaders_end_train_and_are_no_validation(void **stat
            "row@720-740");
 }
 
+static void batches_asked_for_in_a_row_are_as_many_as_they_are(void **state)
+{
+    (void)state;
+
+    expect("fetch/1@100-110 fetch/1@111-120 back@200-300 opt@310-350 "
+           "fetch/2@400-410 fetch/2@411-420 nomore/2@430-440",
+           "by:optimizer data0@100-110 data0@111-120 epoch1 forward0@120-200 "
+           "backward0@200-300 optimizer0@310-350 step0@100-350+first "
+           "data@400-410 forward@410-411 row@400-411 "
+           "data@411-420 forward@420-430 row@411-430");
+}
+
+/* Six micro-batches, all fetched before the first of them is used; then again. */
+static void all_batches_of_an_update_may_be_fetched_before_it(void **state)
+{
+    static const char update[] = "fetch/1@100-110 fetch/1@120-130 fetch/1@140-150 "
+                                 "fetch/1@160-170 fetch/1@180-190 fetch/1@200-210 "
+                                 "back@300-350 back@360-400 opt@410-450 ";
+    static struct log log;
+    struct steps steps;
+
+    (void)state;
+    begin(&steps, &log);
+    feed(&steps, "built@50", 0);
+    for (unsigned long i = 0; i < 4; i++)
+        feed(&steps, update, 400 * i);
+    feed(&steps, "fetch/1@1700-1710", 0);
+    assert_int_equal(log.steps, 4);
+    assert_null(strstr(log.text, "row"));
+    assert_non_null(strstr(log.text,
+                           "data0@100-110 data0@120-130 data0@140-150 "
+                           "data0@160-170 data0@180-190 data0@200-210 epoch1 "));
+    assert_non_null(strstr(log.text, "step3@1250-1650"));
+}
+
+static void more_batches_than_may_wait_still_train_where_their_loader_did(void **state)
+{
+    static struct log log;
+    struct steps steps;
+
+    (void)state;
+    begin(&steps, &log);
+    feed(&steps, "built@50 fetch/1@100-110 back@150-200 opt@210-250", 0);
+    for (unsigned long i = 0; i < 3 * STEPS_HELD; i++)
+        feed(&steps, "fetch/1@300-310", 20 * i);
+    feed(&steps, "back@2000-2100 opt@2110-2150 fetch/1@2200-2210", 0);
+    assert_int_equal(log.steps, 2);
+    assert_null(strstr(log.text, "row"));
+}
+
 static void two_loaders_asked_together_are_one_batch(void **state)
 {
     (void)state;
@@ -693,6 +743,9 @@ int main(void)
         cmocka_unit_test(a_batch_fetched_ahead_counts_where_the_thread_waited_for_it),
         cmocka_unit_test(
             batches_fetched_ahead_of_the_loaders_end_train_and_are_no_validation),
+        cmocka_unit_test(batches_asked_for_in_a_row_are_as_many_as_they_are),
+        cmocka_unit_test(all_batches_of_an_update_may_be_fetched_before_it),
+        cmocka_unit_test(more_batches_than_may_wait_still_train_where_their_loader_did),
         cmocka_unit_test(two_loaders_asked_together_are_one_batch),
         cmocka_unit_test(a_closure_is_split_into_forward_backward_and_update),
         cmocka_unit_test(a_closure_called_many_times_is_one_step),

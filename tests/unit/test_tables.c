@@ -18,6 +18,7 @@
 #include "query/ops_query.h"
 #include "query/ranks_query.h"
 #include "query/steps_query.h"
+#include "wire/facts.h"
 
 #define MS   INT64_C(1000000)
 #define FULL (EVENT_STEP_OPS)
@@ -114,6 +115,32 @@ static const struct op_row *find(const struct ops_answer *answer, const char *na
 
 static const struct window run = {.kind = WINDOW_RUN};
 
+static void the_last_seconds_of_a_run_that_hung_hold_its_last_steps(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY,
+                              .window = {.kind = WINDOW_LAST_NS, .a = 100 * MS}};
+    struct steps_answer answer;
+
+    for (uint64_t n = 0; n < 50; n++)
+        step(n, FULL, (int64_t)n * 10 * MS, (int64_t)(n + 1) * 10 * MS);
+    op(0, "aten::mm", 501 * MS, 502 * MS);
+    fold(0, EVENT_META(0, EVENT_MARK, EVENT_MARK_GC, 0), 9000 * MS, MS);
+    /* While it runs nobody knows that nothing follows. */
+    assert_int_equal(steps_query(store, &whose, &(struct steps_request){0}, &answer),
+                     0);
+    assert_int_equal(answer.head.steps, 0);
+    answer_free(&answer.head);
+    process_finish(process, PROCESS_CRASHED, "killed");
+    assert_int_equal(steps_query(store, &whose, &(struct steps_request){0}, &answer),
+                     0);
+    assert_int_equal(answer.head.window.from_ns, 400 * MS);
+    assert_int_equal(answer.head.window.to_ns, 600 * MS + 1);
+    assert_int_equal(answer.head.window.first_step, 40);
+    assert_int_equal(answer.head.window.last_step, 49);
+    answer_free(&answer.head);
+}
+
 static void a_range_takes_no_self_time_from_ops_and_gives_none(void **state)
 {
     (void)state;
@@ -141,6 +168,31 @@ static void a_profiler_step_is_never_a_row_and_an_optimizer_is_a_range(void **st
 
     assert_int_equal(answer.total_ops, 2);
     assert_string_equal(find(&answer, "Optimizer.step#SGD.step")->kind, "range");
+    answer_free(&answer.head);
+}
+
+static void a_kernel_has_its_family_and_what_is_none_has_no_other(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct ops_request request = {.device = OPS_ACCELERATOR};
+    struct ops_answer answer;
+
+    op(0, "sgemm", 0, MS);
+    fold(1, EVENT_META(text("volta_sgemm_64x64_nt"), EVENT_KERNEL, 0, 0x100), 0,
+         2 * MS);
+    fold(1, EVENT_META(text("flash_fwd_kernel"), EVENT_KERNEL, 0, 0x100), 2 * MS, MS);
+    fold(1, EVENT_META(text("Memcpy sgemm"), EVENT_MEMCPY, 0, 0x100), 3 * MS, MS);
+    step(0, FULL | EVENT_STEP_KERNELS, 0, 10 * MS);
+    assert_int_equal(ops_query(store, &whose, &request, &answer), 0);
+    assert_int_equal(find(&answer, "volta_sgemm_64x64_nt")->family, KERNEL_FLOAT32);
+    assert_int_equal(find(&answer, "flash_fwd_kernel")->family, KERNEL_OTHER);
+    assert_int_equal(find(&answer, "Memcpy sgemm")->family, KERNEL_OTHER);
+    assert_true(answer.family_ns[KERNEL_FLOAT32] == 2e6);
+    assert_true(answer.family_ns[KERNEL_OTHER] == 1e6);
+    answer_free(&answer.head);
+    answer = ask_ops(run);
+    assert_int_equal(find(&answer, "sgemm")->family, KERNEL_OTHER);
     answer_free(&answer.head);
 }
 
@@ -332,6 +384,42 @@ static void phases_are_unions_and_what_is_outside_is_told(void **state)
     answer_free(&answer.head);
 }
 
+static void waited(int64_t time, int64_t ns)
+{
+    fold(0, EVENT_META(0, EVENT_WAITED, 0, 0), time, ns);
+}
+
+static void a_wait_for_a_batch_belongs_to_the_step_that_fetched_it(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct steps_answer answer;
+
+    phase(EVENT_PHASE_DATA, 0, 4 * MS);
+    step(0, 0, 0, 10 * MS);
+    assert_int_equal(steps_query(store, &whose, &(struct steps_request){0}, &answer),
+                     0);
+    assert_true(isnan(answer.train.waited_ns)); /* nobody told */
+    answer_free(&answer.head);
+    phase(EVENT_PHASE_DATA, 10 * MS, 14 * MS);
+    waited(12 * MS, 1 * MS);
+    waited(14 * MS, 1 * MS);
+    waited(23 * MS,
+           3 * MS); /* of the next step, whose end of the one before came late */
+    step(1, 0, 10 * MS, 20 * MS);
+    phase(EVENT_PHASE_DATA, 20 * MS, 24 * MS);
+    step(2, 0, 20 * MS, 30 * MS);
+    phase(EVENT_PHASE_DATA, 30 * MS, 34 * MS);
+    waited(34 * MS, 900 * MS); /* more than there was */
+    step(3, 0, 30 * MS, 40 * MS);
+    step(4, 0, 40 * MS, 50 * MS); /* it fetched nothing */
+    assert_int_equal(steps_query(store, &whose, &(struct steps_request){0}, &answer),
+                     0);
+    assert_true(fabs(answer.train.waited_ns - (2 + 3 + 4 + 0) / 4.0 * 1e6) < 1);
+    assert_true(answer.train.waited_error_ns > 0);
+    answer_free(&answer.head);
+}
+
 static void a_spike_survives_decimation_and_its_cause_is_named(void **state)
 {
     (void)state;
@@ -469,6 +557,51 @@ static void memory_has_peaks_with_their_op_and_a_leak_has_a_slope(void **state)
     answer_free(&answer.head);
 }
 
+static void memory_whose_stamps_run_back_is_told_at_the_newest_instant(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY,
+                              .window = {.kind = WINDOW_TIME, .b = 1000 * MS}};
+    struct memory_answer answer;
+
+    step(0, 0, 0, 1000 * MS);
+    memory_sample(900 * MS, 4 << 20, 4 << 20);
+    for (int64_t n = 0; n <= 30; n++)
+        memory_sample(900 * MS - n, (4 + n) << 20, 64 << 20);
+    assert_int_equal(
+        memory_query(store, &whose, &(struct memory_request){.points = 10}, &answer),
+        0);
+    assert_int_equal(answer.device_count, 1);
+    assert_true(answer.devices[0].allocated_bytes == (double)(34 << 20));
+    assert_true(answer.devices[0].point_count > 0);
+    for (uint32_t i = 0; i < answer.devices[0].point_count; i++)
+        assert_int_equal(answer.devices[0].points[i].time_ns, 900 * MS);
+    answer_free(&answer.head);
+}
+
+static void totals_below_zero_are_points_as_others_are(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct memory_answer answer;
+
+    for (int64_t n = 1; n <= 20; n++) {
+        step((uint64_t)n, 0, (n - 1) * 100 * MS, n * 100 * MS);
+        memory_sample(n * 100 * MS, -n * (1 << 20), 0);
+    }
+    assert_int_equal(
+        memory_query(store, &whose, &(struct memory_request){.points = 10}, &answer),
+        0);
+    const struct memory_device *device = &answer.devices[0];
+
+    assert_int_equal(device->point_count, 10);
+    for (uint32_t i = 0; i < 10; i++) {
+        assert_int_equal(device->points[i].time_ns, (2 * i + 1) * 100 * MS);
+        assert_true(device->points[i].allocated == -(double)((2 * i + 1) << 20));
+    }
+    answer_free(&answer.head);
+}
+
 static void steady_memory_has_no_sure_slope(void **state)
 {
     (void)state;
@@ -488,19 +621,53 @@ static void steady_memory_has_no_sure_slope(void **state)
     answer_free(&answer.head);
 }
 
+static void the_peaks_of_single_steps_are_told_from_the_usual_one(void **state)
+{
+    (void)state;
+    const int64_t mib = 1 << 20;
+    struct memory_answer answer;
+    struct selection whose = {.rank = SELECT_ANY, .window = {.kind = WINDOW_RUN}};
+
+    for (int64_t n = 0; n < 50; n++)
+        memory_sample((n + 1) * 100 * MS, 1000 * mib + n % 3 * mib,
+                      (n % 20 == 7 ? 3000 : 2000 + n % 2) * mib);
+    assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &answer),
+                     0);
+    assert_true(answer.devices[0].usual_peak_bytes == 2000.0 * (double)mib);
+    assert_true(answer.devices[0].least_peak_bytes == 2000.0 * (double)mib);
+    assert_true(answer.devices[0].floor_bytes == 1000.0 * (double)mib);
+    assert_int_equal(answer.devices[0].peaks, 50);
+    assert_int_equal(answer.devices[0].high_peaks, 3);
+    answer_free(&answer.head);
+    whose.window = (struct window){.kind = WINDOW_LAST_NS, .a = 1000 * MS};
+    assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &answer),
+                     0);
+    /* Ten steps have no usual peak. */
+    assert_true(isnan(answer.devices[0].usual_peak_bytes));
+    assert_true(isnan(answer.devices[0].floor_bytes));
+    assert_int_equal(answer.devices[0].high_peaks, 0);
+    answer_free(&answer.head);
+}
+
 /* Resident memory once a second: `loading` MiB more each time before the first step, at
- * 30 s, and `leaking` more after it. */
-static void resident(double loading, double leaking, struct memory_answer *answer)
+ * 30 s, and `leaking` more after it, of which `own` is no file's. */
+static void resident(double loading, double leaking, double own,
+                     struct memory_answer *answer)
 {
     struct selection whose = {.rank = SELECT_ANY, .window = run};
-    double bytes = 100.0 * 1024 * 1024;
+    double bytes[PROCESS_LOADS];
+
+    for (uint32_t load = 0; load < PROCESS_LOADS; load++)
+        bytes[load] = (double)NAN;
+    bytes[PROCESS_LOAD_RSS] = bytes[PROCESS_LOAD_OWN] = 100.0 * 1024 * 1024;
 
     for (int64_t second = 0; second < 60; second++) {
         if (second >= 30)
             step((uint64_t)second - 30, 0, second * 1000 * MS,
                  (second + 1) * 1000 * MS);
-        series_add(&process->rss, second * 1000 * MS, 0, &bytes, 1);
-        bytes += (second < 30 ? loading : leaking) * 1024 * 1024;
+        series_add(&process->rss, second * 1000 * MS, 0, bytes, PROCESS_LOADS);
+        bytes[PROCESS_LOAD_RSS] += (second < 30 ? loading : leaking) * 1024 * 1024;
+        bytes[PROCESS_LOAD_OWN] += (second < 30 ? loading : own) * 1024 * 1024;
     }
     assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, answer),
                      0);
@@ -511,7 +678,7 @@ static void what_is_loaded_before_the_first_step_is_no_leak(void **state)
     (void)state;
     struct memory_answer answer;
 
-    resident(50, 0, &answer);
+    resident(50, 0, 0, &answer);
     assert_int_equal(answer.host.point_count, 60);
     assert_false(answer.host.slope_sure);
     answer_free(&answer.head);
@@ -522,9 +689,19 @@ static void what_grows_from_step_to_step_has_its_own_slope(void **state)
     (void)state;
     struct memory_answer answer;
 
-    resident(50, 3, &answer);
+    resident(50, 3, 3, &answer);
     assert_true(answer.host.slope_sure);
     assert_true(fabs(answer.host.slope_bytes_per_s / 1024 / 1024 - 3) < 0.2);
+    answer_free(&answer.head);
+}
+
+static void pages_of_files_that_are_read_are_no_leak(void **state)
+{
+    (void)state;
+    struct memory_answer answer;
+
+    resident(50, 3, 0, &answer);
+    assert_false(answer.host.slope_sure);
     answer_free(&answer.head);
 }
 
@@ -606,7 +783,136 @@ static void the_rank_that_others_wait_for_is_found_with_its_cause(void **state)
     assert_string_equal(answer.slowest_cause, "data");
     assert_true(fabs(answer.slowest_by_ns - 25e6) < 1);
     assert_true(fabs(answer.rows[0].wait_ns - 25e6) < 1);
+    assert_true(fabs(answer.slowest_price_ns - 25e6) < 1);
     answer_free(&answer.head);
+}
+
+/* Rank 1 saves for 10 or 30 ms in each step; with `exchange` rank 0 waits for it. */
+static void train_with_a_saving_rank(uint64_t steps, bool exchange)
+{
+    struct process *second = new_process(1), *both[2] = {process, second};
+
+    for (uint64_t n = 0; n < steps; n++) {
+        int64_t t = (int64_t)n * 100 * MS, extra = n % 2 == 0 ? 30 * MS : 10 * MS;
+
+        for (uint32_t r = 0; r < 2; r++) {
+            int64_t backward = r == 0 && exchange ? 30 * MS + extra : 30 * MS;
+
+            process = both[r];
+            phase(EVENT_PHASE_DATA, t, t + 5 * MS);
+            phase(EVENT_PHASE_FORWARD, t + 5 * MS, t + 25 * MS);
+            phase(EVENT_PHASE_BACKWARD, t + 25 * MS, t + 25 * MS + backward);
+            step(n, 0, t, t + 55 * MS + (r == 1 || exchange ? extra : 0));
+        }
+    }
+}
+
+static void what_one_rank_does_in_no_phase_is_a_cause_and_priced_per_step(void **state)
+{
+    (void)state;
+    struct ranks_answer answer;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+
+    train_with_a_saving_rank(50, true);
+    assert_int_equal(ranks_query(store, &whose, &answer), 0);
+    assert_int_equal(answer.slowest, 1);
+    assert_string_equal(answer.slowest_cause, "other");
+    assert_true(fabs(answer.slowest_cause_ns - 20e6) < 1);
+    assert_true(fabs(answer.slowest_price_ns - 20e6) < 1);
+    assert_true(answer.slowest_error_ns > 0);
+    answer_free(&answer.head);
+}
+
+static void ranks_that_exchange_nothing_do_not_wait_for_the_slower_one(void **state)
+{
+    (void)state;
+    struct ranks_answer answer;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+
+    train_with_a_saving_rank(50, false);
+    assert_int_equal(ranks_query(store, &whose, &answer), 0);
+    assert_int_equal(answer.slowest, 1);
+    assert_true(fabs(answer.slowest_price_ns) < 1);
+    answer_free(&answer.head);
+}
+
+static void say(struct process *of, const char *key, const char *value)
+{
+    of->facts[of->fact_count++] =
+        (struct process_fact){.key = texts_intern(of->texts, key, strlen(key)),
+                              .type = WIRE_FACT_TEXT,
+                              .text = texts_intern(of->texts, value, strlen(value))};
+}
+
+/* Rank 1 loads for 30 ms and rank 0 for 5; rank 0 is in forward for that much longer. */
+static void train_with_late_batches(const char *backend, const char *wrapper)
+{
+    struct process *first = process, *second = new_process(1);
+    struct process *both[2] = {first, second};
+
+    for (uint64_t n = 0; n < 50; n++) {
+        for (uint32_t r = 0; r < 2; r++) {
+            int64_t t = (int64_t)n * 100 * MS, data = r == 1 ? 30 * MS : 5 * MS;
+
+            process = both[r];
+            phase(EVENT_PHASE_DATA, t, t + data);
+            phase(EVENT_PHASE_FORWARD, t + data, t + 50 * MS);
+            phase(EVENT_PHASE_BACKWARD, t + 50 * MS, t + 95 * MS);
+            step(n, 0, t, t + 100 * MS);
+        }
+    }
+    say(first, FACT_DISTRIBUTED_BACKEND, backend);
+    say(first, FACT_DISTRIBUTED_WRAPPER, wrapper);
+}
+
+static void late_batches_are_waited_for_where_weights_are_gathered(void **state)
+{
+    (void)state;
+    struct ranks_answer answer;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+
+    train_with_late_batches("gloo", "FSDP");
+    assert_int_equal(ranks_query(store, &whose, &answer), 0);
+    assert_int_equal(answer.slowest, 1);
+    assert_string_equal(answer.slowest_cause, "data");
+    assert_int_equal(answer.waits_in, EVENT_PHASE_FORWARD);
+    assert_true(fabs(answer.slowest_price_ns - 25e6) < 1);
+    assert_true(fabs(answer.rows[0].wait_ns - 25e6) < 1);
+    assert_true(fabs(answer.rows[1].wait_ns) < 1);
+    answer_free(&answer.head);
+}
+
+static void
+ranks_that_wait_in_backward_alone_may_differ_in_the_other_phases(void **state)
+{
+    (void)state;
+    struct ranks_answer answer;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+
+    train_with_late_batches("gloo", "DDP");
+    assert_int_equal(ranks_query(store, &whose, &answer), 0);
+    assert_int_equal(answer.slowest, -1);
+    assert_true(fabs(answer.rows[0].wait_ns) < 1);
+    answer_free(&answer.head);
+}
+
+static void
+a_place_that_the_kernel_names_speaks_for_looks_of_which_it_names_none(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct process_place *places = process->asleep.places[EVENT_PHASE_FORWARD];
+    struct bottlenecks_answer answer;
+
+    step(0, 0, 0, 10 * MS);
+    places[0] = (struct process_place){.name = "", .count = 30};
+    places[1] = (struct process_place){.name = "futex_do_wait", .count = 2};
+    places[2] = (struct process_place){.name = "hrtimer_nanosleep", .count = 5};
+    assert_int_equal(
+        bottlenecks_query(store, &whose, &(struct bottlenecks_request){0}, &answer), 0);
+    assert_string_equal(answer.asleep.place[EVENT_PHASE_FORWARD], "hrtimer_nanosleep");
+    assert_string_equal(answer.asleep.place[EVENT_PHASE_OPTIMIZER], "");
+    bottlenecks_free(&answer);
 }
 
 static void a_summary_counts_everything_over_the_same_steps(void **state)
@@ -635,11 +941,37 @@ static void a_summary_counts_everything_over_the_same_steps(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
+static void
+of_jobs_with_a_step_one_that_runs_is_shown_before_a_newer_that_is_over(void **state)
+{
+    struct process_identity identity = {.pid = 500, .role = WIRE_ROLE_TRAINER};
+    struct session *short_one = state_session(store, "short");
+    struct process *other = state_process(store, short_one, &identity);
+    struct event event = {.value = (uint64_t)MS,
+                          .meta = EVENT_META(0, EVENT_STEP, 0, 0xf)};
+
+    (void)state;
+    assert_non_null(other);
+    session->zero_realtime_ns = 1000;
+    short_one->zero_realtime_ns = 2000;
+    process->state = other->state = PROCESS_RUNNING;
+    step(0, FULL, 0, MS);
+    assert_ptr_equal(state_newest(store), session); /* the other made no step yet */
+    process_fold(other, 0, &event, 1);
+    assert_ptr_equal(state_newest(store), short_one);
+    other->state = PROCESS_ENDED;
+    assert_ptr_equal(state_newest(store), session);
+    process->state = PROCESS_ENDED;
+    assert_ptr_equal(state_newest(store), short_one);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(the_last_seconds_of_a_run_that_hung_hold_its_last_steps),
         TEST(a_range_takes_no_self_time_from_ops_and_gives_none),
         TEST(a_profiler_step_is_never_a_row_and_an_optimizer_is_a_range),
+        TEST(a_kernel_has_its_family_and_what_is_none_has_no_other),
         TEST(sampled_ops_are_scaled_and_ranges_are_not),
         TEST(tagged_steps_stand_for_themselves_alone),
         TEST(late_events_join_the_step_in_which_they_began),
@@ -648,17 +980,28 @@ int main(void)
         TEST(a_step_with_losses_is_not_counted_as_recorded),
         TEST(ten_thousand_names_are_top_k_and_other),
         TEST(phases_are_unions_and_what_is_outside_is_told),
+        TEST(a_wait_for_a_batch_belongs_to_the_step_that_fetched_it),
         TEST(a_spike_survives_decimation_and_its_cause_is_named),
         TEST(a_run_longer_than_the_table_keeps_its_sums),
         TEST(the_stream_gives_each_step_once_and_tells_of_gaps),
         TEST(memory_has_peaks_with_their_op_and_a_leak_has_a_slope),
+        TEST(memory_whose_stamps_run_back_is_told_at_the_newest_instant),
+        TEST(totals_below_zero_are_points_as_others_are),
         TEST(steady_memory_has_no_sure_slope),
+        TEST(the_peaks_of_single_steps_are_told_from_the_usual_one),
         TEST(what_is_loaded_before_the_first_step_is_no_leak),
         TEST(what_grows_from_step_to_step_has_its_own_slope),
+        TEST(pages_of_files_that_are_read_are_no_leak),
         TEST(stamps_that_run_back_end_no_query),
         TEST(lengths_that_cannot_be_add_up_to_their_limit),
         TEST(the_rank_that_others_wait_for_is_found_with_its_cause),
+        TEST(what_one_rank_does_in_no_phase_is_a_cause_and_priced_per_step),
+        TEST(ranks_that_exchange_nothing_do_not_wait_for_the_slower_one),
+        TEST(late_batches_are_waited_for_where_weights_are_gathered),
+        TEST(a_place_that_the_kernel_names_speaks_for_looks_of_which_it_names_none),
+        TEST(ranks_that_wait_in_backward_alone_may_differ_in_the_other_phases),
         TEST(a_summary_counts_everything_over_the_same_steps),
+        TEST(of_jobs_with_a_step_one_that_runs_is_shown_before_a_newer_that_is_over),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

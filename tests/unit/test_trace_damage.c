@@ -23,7 +23,7 @@
     "\", \"pid\": 7, \"tid\": \"8\", \"ts\": " ts ", \"dur\": 2.5, "                   \
     "\"args\": {\"Input Dims\": [[2, \"x\"], []], \"External id\": 5}}"
 
-/* All of it is run with a thread that reads ahead, and without. */
+/* With a thread that reads ahead; `test_trace_damage alone`: without. */
 static struct trace_options options;
 
 static const char small[] =
@@ -305,15 +305,64 @@ static void what_is_no_trace_is_named(void **state)
     assert_refused("\xff\xfe{\0\"\0", 6, -EBADMSG, "UTF-16");
     assert_refused("\0{\0\"", 4, -EBADMSG, "UTF-16");
     assert_refused("[\0{\0", 4, -EBADMSG, "UTF-16");
+    assert_refused("version https://git-lfs.github.com/spec/v1", 42, -EBADMSG,
+                   "Git LFS");
+    assert_refused("<!DOCTYPE html>", 15, -EBADMSG, "HTML");
+    /* gzip of the two bytes that gzip begins with */
+    assert_refused(
+        "\x1f\x8b\x08\0\0\0\0\0\x02\xff\x93\xef\x06\0\xc9\x46\xe9\xf6\x02\0\0\0", 22,
+        -EBADMSG, "gzip within gzip");
     assert_refused("   \n", 4, -EBADMSG, "no list of events");
     assert_refused("hello", 5, -EBADMSG, "no list of events");
     assert_refused("{\"a\": 1}", 8, -EBADMSG, "no list of events");
     assert_refused("[[1, 2], 3, \"x\", null]", 22, -EBADMSG, "none of its 4 items");
+    assert_refused("SQLite format 3\0..", 18, -EBADMSG, "SQLite");
+    assert_refused("\x80\4\x95..", 5, -EBADMSG, "pickle");
+    assert_refused("<html><head>", 12, -EBADMSG, "export_memory_timeline");
     struct traced traced = read_text("{\"traceEvents\": []}");
 
     assert_int_equal(traced.result, 0); /* a trace, of nothing */
     assert_false(traced_report(&traced)->is_cut);
     traced_free(&traced);
+}
+
+static void assert_stranger(const char *text, const char *why)
+{
+    assert_refused(text, strlen(text), -EBADMSG, why);
+}
+
+static void other_files_of_profilers_are_named_by_what_they_are(void **state)
+{
+    (void)state;
+    assert_stranger(
+        "{\"schema\": \"1.1.1-chakra\", \"pid\": 1, \"nodes\": [{\"id\": 2}]}",
+        "execution trace");
+    assert_stranger("{\"segments\": [], \"device_traces\": [[]]}", "memory snapshot");
+    assert_stranger("{\"step_ms\": {\"mean\": 1}, \"step_rows\": []}", "compare");
+    assert_stranger("{\"$schema\": \"https://www.speedscope.app\", \"profiles\": []}",
+                    "speedscope");
+    assert_stranger("[[1, 2], [[0, 0, 0], [5, 0, 0]]]", "export_memory_timeline");
+    assert_stranger("[[-1, [1, 1], 64, 0]]", "export_memory_timeline");
+}
+
+static void a_file_that_ends_between_two_events_says_that_it_ends_early(void **state)
+{
+    static const char *const cuts[] = {
+        "{\"traceEvents\": [{\"ph\": \"M\", \"name\": \"a\", \"pid\": 1, \"tid\": 1}",
+        "{\"traceEvents\": [{\"ph\": \"M\", \"name\": \"\", \"pid\": 1, \"tid\": 1},\n",
+        "{\"traceEvents\": [{\"ph\": \"M\", \"name\": \"a\", \"pid\": 1, \"tid\": 1}]"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
+        struct traced traced = read_text(cuts[i]);
+
+        assert_int_equal(traced.result, 0);
+        assert_int_equal(traced.count, 1);
+        assert_int_equal(trace_reader_skipped(traced.reader), 0);
+        assert_true(traced_report(&traced)->is_cut);
+        assert_non_null(strstr(traced_report(&traced)->error, "ends early"));
+        traced_free(&traced);
+    }
 }
 
 static void a_folder_and_a_missing_file_are_errors_with_a_sentence(void **state)
@@ -524,6 +573,47 @@ static void what_stands_behind_the_end_is_said_and_its_events_read(void **state)
     traced_free(&traced);
 }
 
+static void events_on_lines_are_read_from_the_first_one_on(void **state)
+{
+    static const char lines[] =
+        OP("a", "1") "\n" OP("b", "2") "\r\n\n" OP("c", "3") "\n";
+    size_t whole = sizeof(lines) - 1;
+
+    (void)state;
+    for (size_t size = whole; size > 0; size--) {
+        struct traced traced = traced_bytes(lines, size, &options);
+        const struct trace_report *report = traced_report(&traced);
+        uint64_t begun = (uint64_t)(size > 0) + (size > strlen(OP("a", "1") "\n")) +
+                         (size > strlen(OP("a", "1") "\n" OP("b", "2") "\r\n\n"));
+
+        /* Of a piece as short as `{"name` nobody knows what it would have become. */
+        if (report->events + trace_reader_skipped(traced.reader) > 0)
+            assert_int_equal(report->events + trace_reader_skipped(traced.reader),
+                             begun);
+        else
+            assert_true(size < strlen(OP("a", "1")));
+        if (size == whole) {
+            assert_int_equal(traced.count, 3);
+            assert_string_equal(traced_text(&traced, traced.events[0].name), "a");
+            assert_false(report->is_cut);
+            assert_string_equal(report->error, "");
+        }
+        traced_free(&traced);
+    }
+}
+
+static void an_object_whose_first_key_an_event_may_have_too_is_none(void **state)
+{
+    (void)state;
+    struct traced traced =
+        read_text("{\"name\": \"run 7\", \"traceEvents\": [" OP("a", "1") "]}");
+
+    assert_int_equal(traced.count, 1);
+    assert_int_equal(trace_reader_skipped(traced.reader), 0);
+    assert_non_null(trace_reader_span(traced.reader, "name"));
+    traced_free(&traced);
+}
+
 /* ---- pipes ---- */
 
 static void *write_slowly(void *user)
@@ -645,7 +735,7 @@ static void a_file_that_grows_while_it_is_read_ends_where_it_did(void **state)
     unlink(path);
 }
 
-int main(void)
+int main(int count, char **words)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_before_a_cut_at_any_byte_is_read),
@@ -658,6 +748,8 @@ int main(void)
         cmocka_unit_test(a_damaged_gzip_is_said_to_be),
         cmocka_unit_test(a_gzip_bomb_is_gone_through_in_little_memory),
         cmocka_unit_test(what_is_no_trace_is_named),
+        cmocka_unit_test(other_files_of_profilers_are_named_by_what_they_are),
+        cmocka_unit_test(a_file_that_ends_between_two_events_says_that_it_ends_early),
         cmocka_unit_test(dense_damage_does_not_make_reading_slow),
         cmocka_unit_test(a_folder_and_a_missing_file_are_errors_with_a_sentence),
         cmocka_unit_test(an_event_that_is_too_long_is_skipped_and_the_next_read),
@@ -669,14 +761,14 @@ int main(void)
         cmocka_unit_test(of_keys_that_come_twice_the_last_one_counts),
         cmocka_unit_test(wrong_types_are_unreadable_values),
         cmocka_unit_test(what_stands_behind_the_end_is_said_and_its_events_read),
+        cmocka_unit_test(events_on_lines_are_read_from_the_first_one_on),
+        cmocka_unit_test(an_object_whose_first_key_an_event_may_have_too_is_none),
         cmocka_unit_test(a_pipe_is_read_as_its_bytes_come),
         cmocka_unit_test(waiting_for_a_fifo_can_be_cancelled),
         cmocka_unit_test(a_file_that_shrinks_while_it_is_read_is_cut),
         cmocka_unit_test(a_file_that_grows_while_it_is_read_ends_where_it_did),
     };
 
-    int failed = cmocka_run_group_tests_name("with a thread", tests, NULL, NULL);
-
-    options.one_thread = true;
-    return failed + cmocka_run_group_tests_name("without", tests, NULL, NULL);
+    options.one_thread = count > 1 && strcmp(words[1], "alone") == 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

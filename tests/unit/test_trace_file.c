@@ -275,6 +275,106 @@ static void a_file_without_events_leaves_no_session_behind(void **state)
     bottlenecks_free(&answer);
 }
 
+static void what_is_of_another_program_is_said_to_be_with_what_it_has(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        load(X("toplevel", "RunTask", 1, 2, "") "," X("v8", "V8.Execute", 2, 1, "")),
+        -ENODATA);
+    assert_string_equal(result.error, "is no trace of PyTorch: its 2 ranges have other "
+                                      "categories, such as toplevel");
+    assert_int_equal(load("{\"ph\":\"X\",\"name\":\"fusion.3\",\"pid\":1,\"tid\":14,"
+                          "\"ts\":1.5,\"dur\":20.25}"),
+                     -ENODATA);
+    assert_string_equal(result.error, "is no trace of PyTorch: its 1 ranges have no "
+                                      "category (`cat`)");
+}
+
+/* As EventList.export_chrome_trace() writes them. */
+static void ops_of_the_exporter_without_categories_are_ops(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        load("{\"name\":\"aten::mm\",\"ph\":\"X\",\"ts\":1.5,\"dur\":3.0,\"tid\":1,"
+             "\"pid\":\"CPU functions\",\"args\":{}},"
+             "{\"name\":\"aten::mm\",\"ph\":\"s\",\"ts\":1.5,\"tid\":1,"
+             "\"pid\":\"CPU functions\",\"id\":0,\"cat\":\"cpu_to_cuda\",\"args\":{}}"),
+        0);
+    ask();
+    self_is("aten::mm", 3);
+    assert_string_equal(op("aten::mm")->kind, "op");
+    bottlenecks_free(&answer);
+}
+
+#define CUT_SHORT                                                                      \
+    X("user_annotation", "ProfilerStep#0", 0, 1000, "")                                \
+    "," OP("aten::mm", 0, 1000) "," CALL("cudaLaunchKernel", 10, 5, 1) "," CALL(       \
+        "cudaLaunchKernel", 300, 5, 2) "," KERNEL("gemm", 100, 100, 1)
+
+/* `end`: what closes the file, or does not. */
+static void load_ending(const char *end)
+{
+    char path[] = "/tmp/trainglass-test-XXXXXX";
+    int fd = mkstemp(path);
+    struct file_request request = {.path = path};
+
+    assert_true(fd >= 0);
+    dprintf(fd, "{\"traceEvents\":[%s%s", CUT_SHORT, end);
+    close(fd);
+    assert_int_equal(file_load(store, &request, &result), 0);
+    unlink(path);
+}
+
+static void what_a_device_did_behind_a_cut_is_not_said_to_be_known(void **state)
+{
+    static const struct {
+        const char *end;
+        enum gpu_idle cause;
+    } cases[] = {{"]}", GPU_IDLE_LAUNCH},
+                 {"", GPU_IDLE_UNKNOWN},
+                 {",\n", GPU_IDLE_UNKNOWN},
+                 {",{\"ph\":\"X\",\"cat\":\"ker", GPU_IDLE_UNKNOWN}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        load_ending(cases[i].end);
+        const struct process *process = &store->sessions[0]->processes[0];
+        const int64_t *idle_ns = process->gpu.tables[0]->run.idle_ns;
+
+        assert_int_equal(result.is_cut, cases[i].cause == GPU_IDLE_UNKNOWN);
+        assert_int_equal(idle_ns[cases[i].cause],
+                         cases[i].cause == GPU_IDLE_LAUNCH ? 900 * 1000 : 800 * 1000);
+        file_forget(store, result.session);
+    }
+}
+
+static void what_no_longer_fits_is_counted_and_the_way_out_is_said(void **state)
+{
+    enum { OPS = 40000 };
+    char path[] = "/tmp/trainglass-test-XXXXXX";
+    struct file_request request = {.path = path, .max_bytes = 128 * 1024};
+    FILE *file = fdopen(mkstemp(path), "w");
+
+    (void)state;
+    assert_non_null(file);
+    fputs("{\"traceEvents\":[\n", file);
+    for (int i = 0; i < OPS; i++)
+        fprintf(file,
+                "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::%d\",\"pid\":5,"
+                "\"tid\":5,\"ts\":%d,\"dur\":3},\n",
+                i % 100, i * 10);
+    fputs(KERNEL("k", 400000, 5, 1) "]}", file);
+    fclose(file);
+    assert_int_equal(file_load(store, &request, &result), 0);
+    unlink(path);
+    assert_int_equal(result.events, OPS + 1);
+    assert_in_range(result.taken, 1000, OPS - 1);
+    assert_int_equal(result.taken + result.skipped[FILE_SKIP_LIMIT], OPS + 1);
+    assert_true(result.first_offset[FILE_SKIP_LIMIT] > 0);
+    assert_non_null(strstr(result.error, "fits in memory"));
+    assert_non_null(strstr(result.error, "trainglass cut FILE --steps"));
+}
+
 static void stamps_at_the_ends_of_time_are_skipped_and_counted(void **state)
 {
     (void)state;
@@ -336,7 +436,11 @@ int main(void)
         TEST(memory_peaks_are_of_totals_where_there_are_any),
         TEST(memory_without_totals_is_summed_from_zero),
         TEST(a_file_without_events_leaves_no_session_behind),
+        TEST(what_is_of_another_program_is_said_to_be_with_what_it_has),
+        TEST(ops_of_the_exporter_without_categories_are_ops),
         TEST(a_file_that_finds_no_room_leaves_the_ranks_before_it),
+        TEST(what_a_device_did_behind_a_cut_is_not_said_to_be_known),
+        TEST(what_no_longer_fits_is_counted_and_the_way_out_is_said),
         TEST(stamps_at_the_ends_of_time_are_skipped_and_counted),
         TEST(a_base_time_that_leaves_the_range_of_stamps_is_left_out_and_said),
     };

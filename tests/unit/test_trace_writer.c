@@ -46,7 +46,7 @@ static const struct event events[] = {
     {7000000, 1000, EVENT_META(0, EVENT_MEMORY, 0, 0), 2000},
 };
 
-static struct trace_thread threads[] = {{100, "main"}};
+static struct trace_thread threads[] = {{.tid = 100, .name = "main"}};
 static struct trace_block blocks[] = {
     {NULL, events, sizeof(events) / sizeof(events[0]), 0}};
 static struct step_row steps[] = {
@@ -260,6 +260,38 @@ static void a_reader_that_leaves_ends_the_writing(void **state)
     assert_false(trace_write(&answer, &everything, "{}", &sink).whole);
 }
 
+static void what_is_marked_critical_says_so_and_nothing_else_does(void **state)
+{
+    const struct event *marked[] = {&events[0], &events[4]};
+    const struct replay_marks marks = {marked, 2, 1};
+    struct trace_limits limits = everything;
+    struct trace_totals totals;
+    struct bytes text = {0};
+
+    (void)state;
+    limits.critical = &marks;
+    cJSON *trace = written(&limits, &totals, &text);
+    const cJSON *op = cJSON_GetObjectItem(find(trace, "aten::mm"), "args");
+    const cJSON *kernel = cJSON_GetObjectItem(find(trace, "x"), "args");
+    const cJSON *about = cJSON_GetObjectItem(trace, "trainglass");
+
+    assert_int_equal(cJSON_GetObjectItem(op, "critical")->valueint, 1);
+    assert_int_equal(cJSON_GetObjectItem(op, "Sequence number")->valueint, 77);
+    assert_int_equal(cJSON_GetObjectItem(kernel, "critical")->valueint, 1);
+    assert_int_equal(cJSON_GetObjectItem(about, "critical_steps")->valueint, 1);
+    uint32_t count = 0;
+
+    for (const char *at = text.data; (at = strstr(at, "\"critical\":")) != NULL; at++)
+        count++;
+    assert_int_equal(count, 2);
+    cJSON_Delete(trace);
+    bytes_close(&text);
+    trace = written(&everything, &totals, &text);
+    assert_null(strstr(text.data, "critical"));
+    cJSON_Delete(trace);
+    bytes_close(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +303,7 @@ int main(void)
         cmocka_unit_test(unknown_kinds_are_left_out),
         cmocka_unit_test(only_what_touches_the_window_is_written),
         cmocka_unit_test(a_limit_keeps_the_trace_valid_and_says_what_is_missing),
+        cmocka_unit_test(what_is_marked_critical_says_so_and_nothing_else_does),
         cmocka_unit_test(a_reader_that_leaves_ends_the_writing),
     };
 

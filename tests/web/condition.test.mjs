@@ -91,8 +91,13 @@ test("without findings nothing stands out", () => {
 });
 
 test("under ten steps it warms up", () => {
-  assert.deepEqual(verdict_of(told({ steps: 3 })), ["Warming up: 3 steps."]);
+  assert.deepEqual(verdict_of(store.receive_answer(at({ steps: 3 }), "bottlenecks", { steps: 3, step_ms: { mean: 214 } })), ["Warming up: 3 steps."]);
   assert.deepEqual(verdict_of(store.receive_answer(at({ steps: 0 }), "bottlenecks", { steps: 0 })), ["Waiting for the first step."]);
+});
+
+test("few steps in the window of a long run are no warm-up, and no proof that nothing stands out", () => {
+  assert.deepEqual(verdict_of(told({ steps: 6, step_ms: { mean: 9000 } })), ["A step takes 9.00 s."]);
+  assert.deepEqual(verdict_of(told({ steps: 0, step_ms: { mean: null } })), ["No step in this window."]);
 });
 
 test("a finished run is told in the past", () => {

@@ -81,7 +81,7 @@ export function findings_of(rows, { gpu = true, hostile = false } = {}) {
   const range = { steps: [rows[Math.floor(rows.length * 0.55)].number, rows[Math.floor(rows.length * 0.67)].number] };
   const list = [
     finding("data-wait", gpu ? "The GPU waits for the data loader" : "The training waits for the data loader", "data", data - 1.5, mean, `The next batch was late in ${of}; the ${gpu ? "GPU idled until the first kernel" : "training thread waited"}.`, ["Try `num_workers=8`", "Keep samples in arrays; lists of objects grow in workers"], { evidence: { late_steps: late, workers: 2, wait_ms: data }, more: range }),
-    finding("host-sync", "loss.item() makes the CPU wait", "sync", gpu ? 10.6 : 2.2, mean, "cudaStreamSynchronize under aten::_local_scalar_dense, once in every step.", ["Try `if step % 50 == 0:`"], { more: { ...range, ops: ["aten::_local_scalar_dense"] } }),
+    finding("host-sync", "loss.item() makes the CPU wait", "sync", gpu ? 10.6 : 2.2, mean, "`cudaStreamSynchronize` under aten::_local_scalar_dense, once in every step.", ["Try `if step % 50 == 0:`"], { more: { ...range, ops: ["aten::_local_scalar_dense"] } }),
     finding("optimizer-launch", "The optimizer launches 1,184 kernels", "idle", gpu ? 5.2 : 1.9, mean, "8.5 µs to launch each, 4.1 µs to run: the GPU waits for the CPU in all of optimizer.step().", ["Try `AdamW(..., fused=True)`"]),
     finding("pageable-copy", "Batches are copied from pageable memory", "copy", gpu ? 4.6 : 1.2, mean, "2 copies a step at 3.1 GB/s.", ["Try `pin_memory=True`"]),
   ];
@@ -107,6 +107,36 @@ export function bottlenecks(all, { gpu = true, hostile = false, fixed = false, r
     steps: rows.length, recorded_steps: rows.filter((row) => row.recorded === "all").length, step_ms: ms, phases,
     dataloader_time_pct: phases.data, samples_per_s: (64 * 1e3) / ms.mean, avoidable_ms: findings.reduce((t, f) => t + f.ms_per_step, 0) * 0.98,
     findings, dismissed, fixed: fixed ? FIXED : [], what_if: rows.length < 10 ? [] : [{ id: "data-hidden", title: "With data loading hidden", step_ms_low: ms.mean - 40.6, step_ms_high: ms.mean - 34.9 }], top_cpu_ops: [], top_cuda_ops: [], memory_peaks: [],
+  };
+}
+
+// ------------------------------------------------------------ the critical path
+
+/** Of the median recorded step: data, then launches of the host before the work of the device. */
+export function critical_path(rows, { gpu = true, recorded: any = true } = {}) {
+  const columns = ["start_ms", "duration_ms", "kind", "name", "where", "pieces"];
+  const recorded = rows.filter((row) => any && row.recorded === "all" && row.data_ms !== null).sort((a, b) => a.duration_ms - b.duration_ms);
+  const row = recorded[recorded.length >> 1];
+  if (!row) return { replayed_steps: 0, replayed_step_ms: null, step: null, kinds: {}, path: { columns, points: [] }, shares: [], other_ms: null, what_if: [], reason: "no step of this window was recorded in full" };
+  const points = [], kinds = {};
+  let at = row.start_ms;
+  const put = (duration_ms, kind, name, where) => {
+    points.push([at, duration_ms, kind, name, where, 1]);
+    kinds[kind] = (kinds[kind] ?? 0) + duration_ms;
+    at += duration_ms;
+  };
+  put(row.data_ms, "data", "", "MainThread");
+  put(row.forward_ms / 2, "op", "aten::addmm", "MainThread");
+  if (gpu) {
+    put(row.forward_ms / 2, "launch", "cudaLaunchKernel", "MainThread");
+    put(row.backward_ms, "compute", "sm90_xmma_gemm", "device 0 stream 7");
+    put(row.optimizer_ms, "sync", "cudaStreamSynchronize", "MainThread");
+  }
+  put(row.start_ms + row.duration_ms - at, "python", "", "MainThread");
+  return {
+    replayed_steps: Math.min(16, recorded.length), replayed_step_ms: row.duration_ms, step: { number: row.number, start_ms: row.start_ms, duration_ms: row.duration_ms, unknown_ms: 0 }, kinds, path: { columns, points }, shares: [], other_ms: 0,
+    what_if: [{ id: "data-hidden", title: "With data loading hidden", step_ms: row.duration_ms - row.data_ms, step_ms_low: row.duration_ms - row.data_ms - 2, step_ms_high: row.duration_ms - row.data_ms + 2 },
+      { id: "copies-hidden", title: "With copies hidden behind compute", step_ms: row.duration_ms - 6, step_ms_low: row.duration_ms - 7, step_ms_high: row.duration_ms - 5 }],
   };
 }
 

@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 import { dirname, extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
-import { GPU_COLUMNS, bottlenecks, gpu_per_step, gpu_point, host_point, make_steps, memory_point, ops, slow_list, step } from "./fake_data.mjs";
+import { GPU_COLUMNS, bottlenecks, critical_path, gpu_per_step, gpu_point, host_point, make_steps, memory_point, ops, slow_list, step } from "./fake_data.mjs";
 
 const WEB = join(dirname(fileURLToPath(import.meta.url)), "../../web");
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".png": "image/png", ".ico": "image/x-icon", ".woff2": "font/woff2" };
@@ -16,7 +16,7 @@ const LAST = 12841;
 
 // Each scenario is a few words about one job; what they do not say is as in "live".
 const SCENARIOS = {
-  live: {}, cpu: { gpu: false, ranks: 1 }, empty: { empty: true }, warming: { first: 0, last: 2, still: true }, first: { first: 0, last: -1, still: true },
+  live: {}, phases: { recorded: false }, cpu: { gpu: false, ranks: 1 }, empty: { empty: true }, warming: { first: 0, last: 2, still: true }, first: { first: 0, last: -1, still: true },
   stale: { silent_ms: 14000, still: true, threads: true }, ended: { state: "ended", last: 19999, still: true }, crashed: { state: "crashed", last: 12847, crash: true, still: true, threads: true },
   lost: { state: "lost", still: true }, full: { full: true }, losses: { lost: 1204 }, hostile: { hostile: true, gpu: false }, two: { two: true }, taken: { taken: true }, refuses: { refuses: true, gpu: false, ranks: 1 },
   three: { gpus: 3 }, fixed: { fixed: true, risk: true }, hour: { first: 0, last: 17000 },
@@ -94,8 +94,8 @@ export class FakeServer {
 
   answers = {
     status: () => ({
-      version: "0.1.0", start_unix_ms: this.start_unix_ms, watching: ["/dev/shm/trainglass-1000"],
-      sessions: this.says.empty ? [] : [this.session(0), ...(this.says.two ? [{ ...this.session(0), id: "52001", name: "train_cnn.py", pid: 52001, world_size: 1, state: "ended", steps: 46920, start_unix_ms: this.start_unix_ms - 9e6, last_event_age_ms: 5.2e6, processes: [] }] : [])],
+      version: "0.1.0", start_unix_ms: this.start_unix_ms, watching: ["/dev/shm/trainglass-1000"], commands: this.says.commands ?? [],
+      sessions: this.says.empty ? [] : [this.session(0), ...(this.says.two ? [{ ...this.session(0), id: "52001", name: "train_cnn.py", pid: 52001, world_size: 1, state: "ended", end: { signal: null, exit_code: 1, oom: false, cause: "", certain: true }, steps: 46920, start_unix_ms: this.start_unix_ms - 9e6, last_event_age_ms: 5.2e6, processes: [] }, { ...this.session(0), id: "52000", name: "stopped.py", pid: 52000, world_size: 1, state: "crashed", end: { signal: 2, exit_code: null, oom: false, cause: "killed by SIGINT", certain: true }, steps: 12, start_unix_ms: this.start_unix_ms - 9.5e6, last_event_age_ms: 9e6, processes: [] }] : [])],
     }),
     steps: (parameters) => {
       const rows = this.window(parameters), points = Number(parameters.get("points") ?? 600);
@@ -126,6 +126,7 @@ export class FakeServer {
     ranks: () => (this.says.ranks < 2 ? { ranks: [], reason: "one rank" } : {
       ranks: [204.3, 203.8, 204.6, 212].map((own_ms, rank) => ({ rank, pid: 41207 + rank, host: "gpu01", step_ms: 214, own_ms, wait_ms: 214 - own_ms, phases: {} })), slowest: { rank: 3, share: 0.91, by_ms: 7.4, cause: "data loading" }, comparable: true, reason: null,
     }),
+    critical_path: (parameters) => critical_path(this.window(parameters) ?? this.steps, this.says),
     overhead: () => ({
       budget_pct: 1, measured_pct: 0.62, ci95_pct: [0.43, 0.81], detail_pct: 0.51, burst_pct: 0.03, fixed_pct: 0.08, server_cpu_pct: 0.4, recorded_share: 0.22,
       level: "auto", state: "settled", control: this.says.refuses ? { writable: false, reason: REFUSAL } : { writable: true, reason: null },
@@ -199,6 +200,7 @@ export class FakeServer {
     const speedscope = clean.startsWith("speedscope/");
     const at = clean === "vendor/chart.js" ? join(this.modules, "node_modules/chart.js/dist/chart.umd.min.js") : speedscope ? join(this.modules, "node_modules/speedscope/dist/release", clean.slice(11)) : join(WEB, clean);
     try {
+      if (clean === this.missing) throw new Error("as if it could not be loaded");
       const bytes = await readFile(at);
       response.writeHead(200, { "Content-Type": TYPES[extname(at)] ?? "application/octet-stream", "Cache-Control": "no-store", "Content-Security-Policy": speedscope ? POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'").replace("default-src", "font-src 'self'; default-src") : POLICY });
       response.end(bytes);

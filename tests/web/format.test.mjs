@@ -80,3 +80,11 @@ test("a long name keeps its head and its tail", () => {
   assert.ok(short.startsWith("sm90_") && short.endsWith("_cublas"));
   assert.equal(format.shorten("aten::mm", 30), "aten::mm");
 });
+
+test("of a watched function it is said where it runs and what of validation it takes", () => {
+  assert.equal(format.place_of({ workers: 2, watched: true, validation_share: 0.25 }), "in the loader’s workers, 25.0 % of validation");
+  assert.equal(format.place_of({ workers: 0, watched: true, validation_share: 0.25 }), "25.0 % of validation");
+  assert.equal(format.place_of({ workers: 3, watched: true, validation_share: null }), "in the loader’s workers");
+  assert.equal(format.place_of({ workers: 0, watched: false, validation_share: 0.25 }), "");
+  assert.equal(format.place_of({}), "");
+});

@@ -48,3 +48,16 @@ test("more GPUs than one lane has lines for are counted in its title", () => {
   const gpus = (n) => lanes_for({ gpus: Array.from({ length: n }, (_, i) => ({ device: `cuda:${i}`, name: "", rows: [] })) }, null).find((lane) => lane.id === "gpus");
   assert.deepEqual([gpus(2), gpus(8).note, gpus(16).note], [undefined, "busy", "busy, 8 of 16"]);
 });
+
+test("a GPU has its own number, whatever its place in the list", () => {
+  const titles = (...devices) => lanes_for({ gpus: devices.map((device) => ({ device, name: "", rows: [] })) }, null).filter((lane) => lane.device !== undefined).map((lane) => lane.title);
+  assert.deepEqual(titles("cuda:3"), ["GPU 3"]);
+  assert.deepEqual(titles("cuda:1", "cuda:2"), ["GPU 1", "GPU 2"]);
+});
+
+test("with a selection the legend of the steps counts the slow ones among the selected alone", () => {
+  const steps = [100, 100, 300, 100, 300].map((ms, i) => ({ t: 1000 * (i + 1), start: 1000 * i, ms, number: i, full: false, epoch: null }));
+  const [lane] = lanes_for({ gpus: [] }, null);
+  const slow = (selection) => lane.legend({ series: { steps }, range: { from: 0, to: 5000 }, told: { step_ms: { p50: 100, p95: 300 } }, selection }, null).find((row) => row.label === "Slow").value;
+  assert.deepEqual([slow(null), slow({ from: 3000, to: 5000 }), slow({ from: 0, to: 2000 })], ["2", "1", "0"]);
+});

@@ -88,6 +88,23 @@ test("the lowest rank is chosen, others can be", () => {
   assert.equal(store.choose_session(state, "a", 3).rank, 3);
 });
 
+test("a chosen session begins without what was told, asked and looked at of another", () => {
+  const before = { ...store.select_steps(running(), 10, 20, 0), windows: { windows: [] }, refused: { level: "no" }, asked: { record: "asked" }, critical: {}, host: {} };
+  const view = { ...before.view, tab: "cuda" };
+  const after = (state) => [state.series.steps.length, state.windows, state.refused, state.asked, state.critical, state.host, state.view.paused, state.view.selection];
+  const nothing = [0, null, null, null, null, null, null, null];
+  const chosen = store.choose_session({ ...before, view }, "b");
+  assert.deepEqual([...after(chosen), chosen.view.tab], [...nothing, null]);
+  const gone = store.receive_status(before, status(session("b")), 0); // the one before is there no more
+  assert.deepEqual([gone.session, ...after(gone)], ["b", ...nothing]);
+});
+
+test("steps that are not among the rows are selected where the server says that they were", () => {
+  const moved = store.select_steps(store.receive_answer(store.receive_status(store.initial, status(session("a")), 0), "steps", { steps: steps(500, 599) }), 10, 20, 0, { from: 1000, to: 2100 });
+  assert.deepEqual([moved.view.selection.from, moved.view.selection.to], [1000, 2100]);
+  assert.ok(moved.view.paused.moved && moved.view.paused.from <= 1000 && moved.view.paused.to >= 2100);
+});
+
 test("numbers of the stream keep the evidence that was fetched", () => {
   let state = store.receive_answer(running(), "bottlenecks", { steps: 99, findings: [{ id: "x", ms_per_step: 4, evidence: { sentence: "late" } }] });
   state = store.receive_event(state, { type: "bottlenecks", data: { steps: 100, findings: [{ id: "x", ms_per_step: 5 }] } }, 0);

@@ -9,8 +9,8 @@ import { open_help } from "./panels/help.js";
 import { focus_op } from "./panels/ops.js";
 import { open_trace } from "./panels/trace.js";
 
-export const PANELS = ["bottlenecks", "ops", "ranks", "hardware", "levels"];
-const SERIES = ["steps", "memory", "gpu"];
+export const PANELS = ["bottlenecks", "ops", "ranks", "critical", "hardware", "levels"];
+export const SERIES = ["steps", "memory", "gpu"];
 const PHASE_QUERY = { data: "DataLoader", backward: "Backward", optimizer: "Optimizer", copy: "Memcpy", communication: "nccl" };
 
 /**
@@ -40,7 +40,7 @@ export function make_actions(page) {
       const next = choose_session(get(), session, rank);
       if (next === get()) return;
       set(next);
-      ask("status", ...SERIES, ...PANELS, "overhead", "traces");
+      ask("status", ...SERIES, ...PANELS, "overhead", "windows", "traces");
     },
     set_window(window) {
       set(set_window(get(), window));
@@ -139,7 +139,7 @@ export function make_actions(page) {
     async set_budget(pct) {
       try {
         await post_json(address("api/level", chosen(get())), pct === 0 ? { level: "off" } : { level: "auto", budget_pct: pct });
-        set({ ...get(), asked: { ...get().asked, budget: pct } });
+        set({ ...get(), refused: { ...get().refused, level: null } });
         ask("overhead");
       } catch (error) {
         set({ ...get(), refused: { ...get().refused, level: error.message } });
@@ -148,7 +148,7 @@ export function make_actions(page) {
     async record_steps() {
       try {
         await post_json(address("api/level", chosen(get())), { record_steps: 10 });
-        set({ ...get(), asked: { ...get().asked, record: "asked: the next 10 steps will be recorded in full" } });
+        set({ ...get(), asked: { ...get().asked, record: "asked: the next 10 steps will be recorded in full" }, refused: { ...get().refused, record: null } });
       } catch (error) {
         set({ ...get(), refused: { ...get().refused, record: error.message } });
       }

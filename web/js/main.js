@@ -1,7 +1,7 @@
 // The page: one state, changed by the stream, by answers and by the reader, drawn at most ten times
 // a second.
 
-import { PANELS, make_actions } from "./actions.js";
+import { PANELS, SERIES, make_actions } from "./actions.js";
 import { event_age_ms, outcome_of, page_of } from "./model/condition.js";
 import { clock, count } from "./model/format.js";
 import { parse_hash, print_hash } from "./model/hash.js";
@@ -12,8 +12,9 @@ import {
 import { absolute, address, chosen, get_json, questions } from "./net/api.js";
 import { open_poll } from "./net/poll.js";
 import { open_stream } from "./net/stream.js";
-import { render_bar, session_name } from "./panels/bar.js";
+import { render_bar, session_name, session_rows } from "./panels/bar.js";
 import { build_bars, render_idle, render_ranks } from "./panels/bars.js";
+import { build_critical, render_critical } from "./panels/critical.js";
 import { build_compare, render_compare } from "./panels/compare.js";
 import { build_cost, render_cost_panel } from "./panels/cost.js";
 import { build_findings, render_findings } from "./panels/findings.js";
@@ -36,16 +37,23 @@ const MEASURE = new URLSearchParams(location.search).has("measure"); // each dra
 const TOPICS = "status,bottlenecks,steps,memory,gpu";
 
 let state = { ...initial, view: { ...initial.view, ...parse_hash(location.hash) } };
-let drawn = null, drawn_at = -Infinity, queued = false, quiet_hash = false;
+let drawn = null, drawn_at = -Infinity, queued = false;
 let timeline = null, tab = null, slow_at = Date.now(), condition = {}, wait_told = false;
 const known_sessions = new Set();
 
 function set(next) {
   if (next === state) return;
-  const moved = next.view !== state.view;
+  const before = state;
   state = next;
-  if (moved) write_hash();
+  if (next.session !== before.session || next.rank !== before.rank) watch();
+  else if (is_over(session_of(next)) && session_of(before)?.state === "running" && !next.view.paused) poll.now(...SERIES, ...PANELS, "overhead", "slow");
+  if (next.view !== before.view) write_hash();
   queue();
+}
+
+/** The stream of what is chosen, and of nothing else: its rows do not say whose they are. */
+function watch() {
+  stream.watch(state.session === null ? null : absolute(address("api/stream", { ...chosen(state), topics: TOPICS })));
 }
 
 function queue() {
@@ -57,30 +65,48 @@ function queue() {
 
 // ------------------------------------------------------------ address
 
+const REST_MS = 200; // browsers refuse an address that changes at every move of the pointer
+let late_hash = null, late_timer = 0; // of a range that still moves
+
+function write_late_hash() {
+  clearTimeout(late_timer);
+  if (late_hash !== null) history.replaceState(null, "", late_hash || "#");
+  late_hash = null;
+}
+
 function write_hash() {
   if (state.session === null) return;
   const { view } = state;
   const range = view.selection || !view.paused?.moved ? null : [view.paused.from, view.paused.to];
   const shown = { ...view, session: state.session, rank: state.rank, range, steps: view.selection ? [view.selection.first, view.selection.last] : null };
   const hash = print_hash(shown);
-  if (hash === location.hash) return;
-  quiet_hash = true;
+  if (hash === (late_hash ?? location.hash)) return;
   const undo = view.selection !== null && !location.hash.includes("steps=");
-  if (undo) history.pushState(null, "", hash || "#");
-  else history.replaceState(null, "", hash || "#");
-  quiet_hash = false;
+  if (undo) {
+    write_late_hash();
+    history.pushState(null, "", hash || "#");
+    return;
+  }
+  late_hash = hash;
+  clearTimeout(late_timer);
+  if (range === null) write_late_hash();
+  else late_timer = setTimeout(write_late_hash, REST_MS);
 }
 
 /** Back and pasted links: what the address says now. */
 function read_hash() {
-  if (quiet_hash) return;
+  clearTimeout(late_timer);
+  late_hash = null;
   const wanted = parse_hash(location.hash);
   const { sort, group, k, query, pins, tab, window } = wanted;
-  state = { ...state, view: { ...state.view, sort, group, k, query, pins, tab, window } };
   const there = state.status?.sessions?.some((s) => s.id === wanted.session);
-  if (there && wanted.session !== state.session) actions.choose_session(wanted.session, wanted.rank);
+  const other = there && (wanted.session !== state.session || (wanted.rank ?? state.rank) !== state.rank);
+  if (other) actions.choose_session(wanted.session, wanted.rank);
+  const unselected = wanted.range ? { selection: null, steps: null } : {}; // the address holds one of the two
+  state = { ...state, view: { ...state.view, sort, group, k, query, pins, tab, window, ...unselected } };
+  if (other) write_hash(); // that of the choice was written
   apply_range(wanted);
-  poll.now(...PANELS);
+  poll.now(...PANELS, ...(still() && !state.view.paused.moved ? [] : SERIES));
   queue();
 }
 
@@ -89,9 +115,20 @@ function apply_range({ steps, range }) {
   if (steps) set(select_steps(state, steps[0], steps[1], Date.now()));
   else if (range) actions.move_to(range[0], range[1]);
   else set(clear_selection(state));
-  if ((steps && state.view.selection?.from === null) || (range && state.series.steps.length > 0 && range[1] < state.series.steps[0].start)) {
-    notice("range", "This range is no longer remembered.");
-  }
+  if ((steps && state.view.selection?.from === null) || (range && state.series.steps.length > 0 && range[1] < state.series.steps[0].start)) look_back({ steps, range });
+}
+
+/** What is older than the rows here may be known to the server. */
+async function look_back({ steps, range }) {
+  const asked = state, wanted = steps ? steps.join("-") : range.map(Math.round).join("..");
+  const answer = await get_json(address(...questions.steps(asked, points(), wanted))).catch((error) => (error.status ? {} : null));
+  if (answer === null || asked.session !== state.session || asked.rank !== state.rank) return;
+  const rows = (answer.steps ?? []).filter((row) => !steps || (row.number >= steps[0] && row.number <= steps[1]));
+  if (rows.length === 0) notice("range", "This range is no longer remembered.");
+  if (rows.length === 0 || !steps || state.view.selection !== asked.view.selection) return;
+  const last = rows.at(-1);
+  set(select_steps(state, steps[0], steps[1], Date.now(), { from: rows[0].start_ms, to: last.start_ms + last.duration_ms }));
+  poll.now(...PANELS, ...SERIES);
 }
 
 // ------------------------------------------------------------ questions
@@ -117,10 +154,10 @@ async function ask_series(name, signal) {
 
 async function ask_panel(name, signal, parameters) {
   if (state.session === null) return;
-  const path = address(...parameters);
+  const path = address(...parameters), asked = state;
   try {
     const answer = await get_json(path, { signal });
-    set(receive_answer(state, name, answer));
+    if (asked.session === state.session) set(receive_answer(state, name, answer));
   } catch (error) {
     if (error.status) set(receive_answer(state, name, { reason: error.message }));
     throw error;
@@ -140,20 +177,17 @@ async function ask_status(signal) {
     });
   } catch (error) {
     if (error.name !== "AbortError" && state.status === null) server_is_away(error);
+    else if (error.name !== "AbortError" && state.session === null) set(receive_connection(state, { state: "waiting", retry_at: Date.now() + 1000, reason: "The server does not answer." }));
     throw error;
   }
   notice("away", null);
   set(receive_status(state, status, Date.now()));
   tell_of_new_sessions(status);
-  if (state.session === null) {
-    stream.watch(null);
-    set(receive_connection(state, { state: "open" }));
-    return;
-  }
-  stream.watch(absolute(address("api/stream", { ...chosen(state), topics: TOPICS })));
-  if (first_status || before !== state.session) poll.now("steps", "memory", "gpu", "bottlenecks", "ops", "overhead", "ranks", "windows", "host", "hardware", "traces");
+  if (state.session === null) return set(receive_connection(state, { state: "open" }));
+  if (first_status || before !== state.session) poll.now("steps", "memory", "gpu", "bottlenecks", "ops", "overhead", "ranks", "critical", "windows", "host", "hardware", "traces");
   else if (!(steps_before > 0) && session_of(state)?.steps > 0) poll.now("bottlenecks", "ops");
   first_status = false;
+  return undefined;
 }
 
 function server_is_away(error) {
@@ -163,14 +197,12 @@ function server_is_away(error) {
   setTimeout(() => { if (state.status === null) notice("away", text); }, 2000);
 }
 
-/** A new run is named with a button; the reader is never taken away from what they read. */
+/** The newest of the runs that are new is named with a button; the reader is never taken away from what they read. */
 function tell_of_new_sessions(status) {
-  for (const session of status.sessions ?? []) {
-    if (known_sessions.has(session.id)) continue;
-    known_sessions.add(session.id);
-    if (first_status || session.id === state.session) continue;
-    notice(`new-${session.id}`, `${session_name(session)} started`, "Show it", () => actions.choose_session(session.id));
-  }
+  const fresh = session_rows(status).filter((session) => !known_sessions.has(session.id));
+  for (const session of fresh) known_sessions.add(session.id);
+  const newest = fresh.find((session) => session.id !== state.session);
+  if (!first_status && newest) notice("new", `${session_name(newest)} started`, "Show it", () => actions.choose_session(newest.id));
 }
 
 const live = () => state.session !== null && !is_over(session_of(state));
@@ -190,6 +222,7 @@ const poll = open_poll([
   { name: "ops", every_ms: () => every(polling() ? 5000 : Math.max(2000, slow_window()))(), ask: (signal) => ask_panel("ops", signal, questions.ops(state, tab_of(state))) },
   { name: "overhead", every_ms: every(5000), ask: (signal) => ask_panel("overhead", signal, questions.overhead(state)) },
   { name: "ranks", every_ms: every(5000), ask: (signal) => ask_panel("ranks", signal, questions.ranks(state)) },
+  { name: "critical", every_ms: () => every(state.critical?.step ? 30000 : 5000)(), ask: (signal) => ask_panel("critical", signal, questions.critical(state)) },
   { name: "slow", every_ms: every(5000), ask: ask_slow },
   { name: "levels", every_ms: every(5000), ask: ask_levels },
   { name: "host", every_ms: every(5000), ask: (signal) => ask_panel("host", signal, questions.host(state)) },
@@ -300,6 +333,7 @@ function draw_run(now) {
   if (changed("host", "session")) render_host(state);
   if (changed("hardware", "session")) render_meters(state);
   if (changed("ranks", "session")) render_ranks(state);
+  if (changed("critical", "session")) render_critical(state);
   if (changed("status", "session")) render_compare(state);
   if (changed("overhead", "status", "session", "refused", "asked", "windows", "traces")) render_cost_panel(state);
 }
@@ -307,7 +341,7 @@ function draw_run(now) {
 /** The session of a file that was opened here: chosen, so not announced as new. */
 async function show_file(id) {
   known_sessions.add(id);
-  notice(`new-${id}`, null);
+  notice("new", null);
   const status = await get_json(address("api/status", { session: id }));
   set(receive_status(state, status, Date.now()));
   actions.choose_session(id);
@@ -334,6 +368,7 @@ function start() {
   timeline = new Timeline($("lanes"), actions, el("div", {}, meters_row(), host_row((open) => timeline.open_host(open))));
   build_ops(actions, () => state);
   build_bars(() => state);
+  build_critical(() => state);
   build_findings(() => state);
   build_slow(() => state);
   build_threads(() => state);

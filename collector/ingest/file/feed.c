@@ -17,7 +17,7 @@ struct feeding {
     struct file *file;
     struct store *store;
     struct file_texts texts;
-    uint32_t work; /* device work before it is folded */
+    struct track_reader threads[FILE_THREADS_MAX], works;
     /* Of each group, texts + 1 of keys, and of names for what has none. */
     uint32_t *of_key[GROUPS], *of_name[GROUPS];
 };
@@ -64,37 +64,29 @@ static uint32_t group_text(struct feeding *feeding, enum group_by by,
 
 /* The same events under a group's texts. */
 static void feed_group(struct feeding *feeding, enum group_by by, uint32_t thread,
-                       const uint32_t range[2])
+                       const struct event *events, uint32_t count)
 {
-    const struct event *events = feeding->file->threads[thread].events;
     struct ops_group *group = feeding->texts.process->groups[by];
-    struct event chunk[CHUNK];
-    uint32_t count = 0;
+    struct event named[CHUNK];
 
-    for (uint32_t i = range[0]; i < range[1]; i++) {
-        chunk[count] = events[i];
-        chunk[count].meta = (events[i].meta & ~(uint64_t)UINT32_MAX) |
-                            group_text(feeding, by, &events[i]);
-        if (++count == CHUNK || i + 1 == range[1]) {
-            ops_group_fold(group, thread, chunk, count);
-            count = 0;
-        }
+    for (uint32_t i = 0; i < count; i++) {
+        named[i] = events[i];
+        named[i].meta = (events[i].meta & ~(uint64_t)UINT32_MAX) |
+                        group_text(feeding, by, &events[i]);
     }
+    ops_group_fold(group, thread, named, count);
 }
 
-/* Events of one thread that began before `before_ns`; how many there were. */
-static uint64_t feed_thread(struct feeding *feeding, uint32_t index, int64_t before_ns)
+static void feed_events(struct feeding *feeding, uint32_t thread, struct event *events,
+                        uint32_t count)
 {
-    struct file_thread *thread = &feeding->file->threads[index];
-    uint32_t from = thread->fed, to = from;
+    struct process *process = feeding->texts.process;
 
-    while (to < thread->count && (int64_t)thread->events[to].time < before_ns)
-        to++;
     for (uint32_t by = 0; by < GROUPS; by++)
-        if (feeding->texts.process->groups[by] != NULL)
-            feed_group(feeding, by, index, (const uint32_t[]){from, to});
-    for (uint32_t i = from; i < to; i++) {
-        struct event *event = &thread->events[i];
+        if (process->groups[by] != NULL)
+            feed_group(feeding, by, thread, events, count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct event *event = &events[i];
 
         event->meta = (event->meta & ~(uint64_t)UINT32_MAX) |
                       file_text(&feeding->texts, EVENT_NAME(event->meta));
@@ -102,56 +94,89 @@ static uint64_t feed_thread(struct feeding *feeding, uint32_t index, int64_t bef
             EVENT_KIND(event->meta) == EVENT_USER_RANGE)
             event->aux = 0; /* no sequence number */
     }
-    if (to > from)
-        process_fold(feeding->texts.process, index, thread->events + from, to - from);
-    thread->fed = to;
-    return to - from;
+    process_fold(process, thread, events, count);
 }
 
-static uint32_t put_work(struct feeding *feeding, const struct file_work *work,
+/* The next one of a thread that began before `before_ns`; NULL when there is none. */
+static const struct event *next_event(struct feeding *feeding, uint32_t thread,
+                                      int64_t before_ns)
+{
+    const struct track_record *record = track_peek(&feeding->threads[thread]);
+
+    return record != NULL && (int64_t)record->event.time < before_ns ? &record->event
+                                                                     : NULL;
+}
+
+/* Events of one thread that began before `before_ns`. */
+static void feed_thread(struct feeding *feeding, uint32_t thread, int64_t before_ns)
+{
+    struct event events[CHUNK];
+    const struct event *event;
+    uint32_t count = 0;
+
+    while ((event = next_event(feeding, thread, before_ns)) != NULL) {
+        events[count++] = *event;
+        track_next(&feeding->threads[thread]);
+        if (count < CHUNK)
+            continue;
+        feed_events(feeding, thread, events, count);
+        count = 0;
+    }
+    if (count > 0)
+        feed_events(feeding, thread, events, count);
+}
+
+/* The next work that began before `before_ns`; NULL when there is none. */
+static const struct track_record *next_work(struct feeding *feeding, int64_t before_ns)
+{
+    const struct track_record *work = track_peek(&feeding->works);
+    int64_t zero_ns = feeding->file->zero_ns;
+
+    return work != NULL && (int64_t)(work->event.time - (uint64_t)zero_ns) < before_ns
+               ? work
+               : NULL;
+}
+
+static uint32_t put_work(struct feeding *feeding, const struct track_record *work,
                          struct event *events)
 {
-    bool kernel = work->kind == EVENT_KERNEL;
-    uint32_t name = file_text(&feeding->texts, work->name);
+    bool kernel = EVENT_KIND(work->event.meta) == EVENT_KERNEL;
+    uint64_t stream = work->more[FILE_WORK_STREAM];
 
-    events[0] =
-        (struct event){.time = (uint64_t)work->start_ns,
-                       .value = (uint64_t)work->duration_ns,
-                       .meta = EVENT_META(name, work->kind, work->flags, work->device),
-                       .aux = work->correlation};
-    events[1] = (struct event){.time = kernel ? work->stream : work->bytes,
-                               .value = kernel ? 0 : work->stream,
+    events[0] = work->event;
+    events[0].time -= (uint64_t)feeding->file->zero_ns;
+    events[0].meta = (work->event.meta & ~(uint64_t)UINT32_MAX) |
+                     file_text(&feeding->texts, EVENT_NAME(work->event.meta));
+    events[1] = (struct event){.time = kernel ? stream : work->more[FILE_WORK_BYTES],
+                               .value = kernel ? 0 : stream,
                                .meta = EVENT_META(0, EVENT_MORE, 0, 1)};
     return 2;
 }
 
-static uint64_t feed_works(struct feeding *feeding, int64_t before_ns)
+static void feed_works(struct feeding *feeding, int64_t before_ns)
 {
-    struct file *file = feeding->file;
-    const struct file_work *works = file->works.items;
+    struct process *process = feeding->texts.process;
+    uint32_t thread = feeding->file->thread_count, count = 0;
+    const struct track_record *work;
     struct event events[CHUNK];
-    uint32_t from = feeding->work, count = 0;
 
-    while (feeding->work < file->works.count &&
-           works[feeding->work].start_ns < before_ns) {
-        count += put_work(feeding, &works[feeding->work++], events + count);
+    while ((work = next_work(feeding, before_ns)) != NULL) {
+        count += put_work(feeding, work, events + count);
+        track_next(&feeding->works);
         if (count < CHUNK - 1)
             continue;
-        process_fold(feeding->texts.process, file->thread_count, events, count);
+        process_fold(process, thread, events, count);
         count = 0;
     }
     if (count > 0)
-        process_fold(feeding->texts.process, file->thread_count, events, count);
-    return feeding->work - from;
+        process_fold(process, thread, events, count);
 }
 
-static uint64_t feed_until(struct feeding *feeding, int64_t before_ns)
+static void feed_until(struct feeding *feeding, int64_t before_ns)
 {
-    uint64_t fed = 0;
-
     for (uint32_t i = 0; i < feeding->file->thread_count; i++)
-        fed += feed_thread(feeding, i, before_ns);
-    return fed + feed_works(feeding, before_ns);
+        feed_thread(feeding, i, before_ns);
+    feed_works(feeding, before_ns);
 }
 
 /* What was fed since `from_ns` lies in no step. */
@@ -215,20 +240,13 @@ static void feed_step(struct feeding *feeding, const struct file_step *step,
 }
 
 /* Is there anything between the steps? Most files have none or little. */
-static bool any_before(const struct feeding *feeding, int64_t before_ns)
+static bool any_before(struct feeding *feeding, int64_t before_ns)
 {
-    const struct file *file = feeding->file;
-    const struct file_work *works = file->works.items;
-
-    if (feeding->work < file->works.count && works[feeding->work].start_ns < before_ns)
+    if (next_work(feeding, before_ns) != NULL)
         return true;
-    for (uint32_t i = 0; i < file->thread_count; i++) {
-        const struct file_thread *thread = &file->threads[i];
-
-        if (thread->fed < thread->count &&
-            (int64_t)thread->events[thread->fed].time < before_ns)
+    for (uint32_t i = 0; i < feeding->file->thread_count; i++)
+        if (next_event(feeding, i, before_ns) != NULL)
             return true;
-    }
     return false;
 }
 
@@ -373,44 +391,94 @@ static int open_groups(struct feeding *feeding, uint32_t groups)
     return 0;
 }
 
+/* What is read is given back. */
+static int open_tracks(struct feeding *feeding)
+{
+    struct file *file = feeding->file;
+    int error = track_drain(&feeding->works, &file->works);
+
+    for (uint32_t i = 0; i < file->thread_count && error == 0; i++)
+        error = track_drain(&feeding->threads[i], &file->threads[i].nested);
+    return error;
+}
+
+/* -ENOMEM when one was not read to its end. */
+static int close_tracks(struct feeding *feeding)
+{
+    bool failed = feeding->works.failed;
+
+    track_end(&feeding->works);
+    for (uint32_t i = 0; i < feeding->file->thread_count; i++) {
+        failed |= feeding->threads[i].failed;
+        track_end(&feeding->threads[i]);
+    }
+    return failed ? -ENOMEM : 0;
+}
+
+static int begin(struct feeding *feeding)
+{
+    struct file *file = feeding->file;
+    struct process *process = feeding->texts.process;
+    int error = open_tracks(feeding);
+
+    pthread_rwlock_wrlock(&feeding->store->lock);
+    if (error == 0)
+        error = name_threads(feeding);
+    if (error == 0)
+        error = open_groups(feeding, file->groups);
+    gpu_begin(&process->gpu, file->from_ns);
+    for (uint32_t i = 0; i < file->device_count; i++)
+        (void)gpu_device(&process->gpu, file->devices[i].device);
+    pthread_rwlock_unlock(&feeding->store->lock);
+    return error;
+}
+
+static int end(struct feeding *feeding)
+{
+    struct file *file = feeding->file;
+    struct process *process = feeding->texts.process;
+
+    pthread_rwlock_wrlock(&feeding->store->lock);
+    int error = file_fold_memory(file, &feeding->texts);
+
+    give_linked(feeding);
+    give_kernels(feeding);
+    for (uint32_t by = 0; by < GROUPS; by++)
+        if (process->groups[by] != NULL)
+            give_group(feeding, by);
+    process->gpu.ends_early = file->ends_early;
+    if (process->gpu.on)
+        gpu_finish(&process->gpu, file->to_ns);
+    pthread_rwlock_unlock(&feeding->store->lock);
+    return error;
+}
+
 int file_feed(struct file *file, struct store *store, struct process *process)
 {
-    struct feeding feeding = {.file = file,
-                              .store = store,
-                              .texts = {.process = process,
-                                        .names = file->names,
-                                        .count = trace_names_count(file->names)}};
-    const struct file_work *works = file->works.items;
-    int error;
+    struct feeding *feeding = calloc(1, sizeof(*feeding));
+    int error = -ENOMEM;
 
-    feeding.texts.ids = calloc(feeding.texts.count + 1, sizeof(*feeding.texts.ids));
-    if (feeding.texts.ids == NULL)
+    if (feeding == NULL)
         return -ENOMEM;
-    pthread_rwlock_wrlock(&store->lock);
-    error = name_threads(&feeding);
-    if (error == 0)
-        error = open_groups(&feeding, file->groups);
-    gpu_begin(&process->gpu, file->from_ns);
-    for (uint32_t i = 0; i < file->works.count; i++)
-        (void)gpu_device(&process->gpu, works[i].device);
-    pthread_rwlock_unlock(&store->lock);
+    feeding->file = file;
+    feeding->store = store;
+    feeding->texts = (struct file_texts){.process = process,
+                                         .names = file->names,
+                                         .count = trace_names_count(file->names)};
+    feeding->texts.ids = calloc(feeding->texts.count + 1, sizeof(*feeding->texts.ids));
+    if (feeding->texts.ids != NULL)
+        error = begin(feeding);
     if (error == 0) {
-        feed_steps(&feeding);
-        pthread_rwlock_wrlock(&store->lock);
-        file_fold_memory(file, &feeding.texts);
-        give_linked(&feeding);
-        give_kernels(&feeding);
-        for (uint32_t by = 0; by < GROUPS; by++)
-            if (process->groups[by] != NULL)
-                give_group(&feeding, by);
-        if (process->gpu.on)
-            gpu_finish(&process->gpu, file->to_ns);
-        pthread_rwlock_unlock(&store->lock);
+        feed_steps(feeding);
+        error = end(feeding);
     }
+    int unread = close_tracks(feeding);
+
     for (uint32_t by = 0; by < GROUPS; by++) {
-        free(feeding.of_key[by]);
-        free(feeding.of_name[by]);
+        free(feeding->of_key[by]);
+        free(feeding->of_name[by]);
     }
-    free(feeding.texts.ids);
-    return error;
+    free(feeding->texts.ids);
+    free(feeding);
+    return error != 0 ? error : unread;
 }

@@ -5,8 +5,9 @@
  *            ──▶ steps and phases ──▶ process_fold(), step by step
  *
  * Files are not sorted and say at their end what belongs to their beginning, so that
- * nothing is folded before the last byte: 32 bytes for each event wait in memory, and
- * what exceeds FILE_EVENTS_MAX is counted as skipped. Definitions: a step is a
+ * nothing is folded before the last byte: some 10 bytes for each event wait in memory
+ * (track/track.h) until it is folded, and what exceeds FILE_BYTES_MAX is counted as
+ * skipped and said, with the way out: a piece of the file. Definitions: a step is a
  * ProfilerStep of the training thread, else an update of the optimizer; time zero is the
  * first op, call, piece of device work or allocation.
  */
@@ -26,7 +27,7 @@ struct file_paths;
 #define FILE_GROUPS_ALL   (1u << GROUP_SHAPE | 1u << GROUP_STACK | 1u << GROUP_MODULE)
 #define FILE_STACK_FRAMES 5u /* as torch's group_by_stack_n in its examples */
 
-#define FILE_EVENTS_MAX (UINT32_C(48) * 1024 * 1024) /* 1.5 GB */
+#define FILE_BYTES_MAX (UINT64_C(1) << 30) /* 80 to 100 million events */
 
 /* Why an event that could be read is in no table, beside the reader's own reasons. */
 enum file_skip {
@@ -34,7 +35,7 @@ enum file_skip {
     FILE_SKIP_DURATION,   /* negative, or longer than eleven days */
     FILE_SKIP_CATEGORY,   /* a category that we do not know, or none */
     FILE_SKIP_PAIRS,      /* a B without its E, an E without its B */
-    FILE_SKIP_LIMIT,      /* beyond FILE_EVENTS_MAX, or of too many threads */
+    FILE_SKIP_LIMIT,      /* beyond FILE_BYTES_MAX, or of too many threads */
     FILE_SKIPS,
 };
 
@@ -77,8 +78,9 @@ struct file_request {
     /* Tables of ops by shapes, stack or module: bits of 1 << enum group_by; and how many
      * frames of a stack tell one from another, 0 = FILE_STACK_FRAMES. */
     uint32_t groups, stack_frames;
-    /* Stacks of backward ops are those of the forward ops that they belong to. */
-    bool link_backward;
+    uint64_t max_bytes; /* of what waits in memory; 0 = FILE_BYTES_MAX */
+    /* The tree of calls has each path's origin; or what autograd calls stands under it. */
+    bool origins, link_backward;
     /* Gets the tree of calls when all was read; may be NULL. */
     void (*on_paths)(void *paths_user, const struct file_paths *paths);
     void *paths_user;

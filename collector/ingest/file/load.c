@@ -25,11 +25,13 @@ const char *file_skip_text(enum file_skip skip)
 
 static void release(struct file *file)
 {
-    for (uint32_t i = 0; i < file->thread_count; i++)
-        free(file->threads[i].events);
+    for (uint32_t i = 0; i < file->thread_count; i++) {
+        track_free(&file->threads[i].taken);
+        track_free(&file->threads[i].nested);
+    }
     free(file->kinds);
-    free(file->works.items);
-    free(file->allocations.items);
+    track_free(&file->works);
+    track_free(&file->allocations);
     free(file->marks.items);
     free(file->backwards.items);
     free(file->steps.items);
@@ -223,21 +225,13 @@ static void open_session(struct session *session, const struct file *file,
     session->zero_realtime_ns = base_ns + file->from_ns;
 }
 
-/* Stamps as ns since `zero_ns`. */
+/* Stamps as ns since `zero_ns`; those of tracks when they are read. */
 static void shift(struct file *file, int64_t zero_ns)
 {
-    struct file_work *works = file->works.items;
     struct file_step *steps = file->steps.items;
     struct file_mark *phases = file->phases.items;
-    struct file_allocation *allocations = file->allocations.items;
 
-    for (uint32_t i = 0; i < file->thread_count; i++)
-        for (uint32_t j = 0; j < file->threads[i].count; j++)
-            file->threads[i].events[j].time -= (uint64_t)zero_ns;
-    for (uint32_t i = 0; i < file->works.count; i++)
-        works[i].start_ns -= zero_ns;
-    for (uint32_t i = 0; i < file->allocations.count; i++)
-        allocations[i].time_ns -= zero_ns;
+    file->zero_ns = zero_ns;
     for (uint32_t i = 0; i < file->steps.count; i++) {
         steps[i].start_ns -= zero_ns;
         steps[i].end_ns -= zero_ns;
@@ -248,27 +242,6 @@ static void shift(struct file *file, int64_t zero_ns)
     }
     file->from_ns -= zero_ns;
     file->to_ns -= zero_ns;
-}
-
-static int by_start(const void *left, const void *right)
-{
-    const struct file_work *a = left, *b = right;
-
-    if (a->start_ns != b->start_ns)
-        return a->start_ns < b->start_ns ? -1 : 1;
-    return a->duration_ns < b->duration_ns ? -1 : a->duration_ns > b->duration_ns;
-}
-
-static void sort_works(struct file *file)
-{
-    struct file_work *works = file->works.items;
-
-    for (uint32_t i = 1; i < file->works.count; i++) {
-        if (by_start(&works[i - 1], &works[i]) <= 0)
-            continue;
-        qsort(works, file->works.count, sizeof(*works), by_start);
-        return;
-    }
 }
 
 static int order_threads(struct file *file)
@@ -286,15 +259,17 @@ static int order_threads(struct file *file)
     return error;
 }
 
-static int arrange(struct file *file, int64_t zero_ns)
+/* What each step needs for itself is gone before the next one: memory is for the events. */
+static int arrange(struct file *file)
 {
     int error = file_link_works(file);
 
-    sort_works(file);
     if (error == 0 && file->sequences != NULL)
-        error = file_sequences_index(file->sequences, zero_ns);
+        error = file_sequences_index(file->sequences, file->zero_ns);
     if (error == 0)
         error = order_threads(file);
+    free(file->links);
+    file->links = NULL;
     return error == 0 ? file_find_steps(file) : error;
 }
 
@@ -364,25 +339,71 @@ static void give_up(struct store *store, struct process *process)
     pthread_rwlock_unlock(&store->lock);
 }
 
+/* Why nothing came into the tables. */
+static void say_empty(struct file *file)
+{
+    struct file_result *result = file->result;
+    uint64_t strange = result->skipped[FILE_SKIP_CATEGORY];
+    char category[64] = "";
+    uint32_t length;
+
+    if (file->stranger != 0)
+        snprintf(category, sizeof(category), ", such as %.40s",
+                 trace_names_get(file->names, file->stranger, &length));
+    if (strange > 0)
+        snprintf(result->error, sizeof(result->error),
+                 "is no trace of PyTorch: its %llu ranges have %s%s",
+                 (unsigned long long)strange,
+                 file->stranger != 0 ? "other categories" : "no category (`cat`)",
+                 category);
+    else
+        snprintf(result->error, sizeof(result->error), "no event of a trace is in it");
+}
+
+/* Of what came later nothing is in a table. */
+static bool is_full(const struct file *file)
+{
+    return file->result->skipped[FILE_SKIP_LIMIT] > 0 &&
+           file->held_bytes >= file->max_bytes;
+}
+
+/* What came later than the limit is in no table: devices stand at a file's end, so that
+ * whole tables may be missing. */
+static void say_full(const struct file *file)
+{
+    struct file_result *result = file->result;
+    uint64_t left_out = result->skipped[FILE_SKIP_LIMIT];
+
+    if (!is_full(file) || result->error[0] != '\0')
+        return;
+    snprintf(
+        result->error, sizeof(result->error),
+        "is larger than fits in memory (%llu MiB): %llu events from byte %llu on are "
+        "in no table. A piece of it fits: trainglass cut FILE --steps A-B -o "
+        "PIECE.json.gz",
+        (unsigned long long)(file->max_bytes >> 20), (unsigned long long)left_out,
+        (unsigned long long)result->first_offset[FILE_SKIP_LIMIT]);
+}
+
 static int load(struct file *file, struct store *store, struct trace_reader *reader,
                 const struct file_request *request)
 {
     struct process *process = NULL;
     int error = read_all(file, reader, request);
-    int64_t from_ns = file->from_ns;
 
     if (error != 0)
         return error;
     if (file->result->taken == 0) {
-        snprintf(file->result->error, sizeof(file->result->error),
-                 "no event of a trace is in it");
+        say_empty(file);
         return -ENODATA;
     }
+    say_full(file);
+    file->ends_early = file->result->is_cut || is_full(file);
     file->result->span_ns = file->to_ns - file->from_ns;
     file_choose_trainer(file);
     error = enter(file, store, reader, request, &process);
-    if (error == 0) /* entering shifted all stamps */
-        error = arrange(file, from_ns - file->from_ns);
+    if (error == 0)
+        error = arrange(file);
     if (error == 0)
         error = file_feed(file, store, process);
     if (file->details != NULL)
@@ -400,6 +421,11 @@ static int load(struct file *file, struct store *store, struct trace_reader *rea
 static bool wants_details(const struct file_request *request)
 {
     return request->groups != 0 || request->on_paths != NULL;
+}
+
+static bool links(const struct file_request *request)
+{
+    return request->link_backward || request->origins;
 }
 
 static struct trace_reader *reader_for(const struct file_request *request)
@@ -429,15 +455,19 @@ int file_load(struct store *store, const struct file_request *request,
         file->names = trace_reader_names(reader);
         file->from_ns = INT64_MAX;
         file->to_ns = INT64_MIN;
+        file->works.order = TRACK_WORKS;
+        file->allocations.order = TRACK_POINTS;
         file->groups = request->groups;
+        file->max_bytes = request->max_bytes != 0 ? request->max_bytes : FILE_BYTES_MAX;
         if (wants_details(request))
             file->details = file_details_new(file->names, request->stack_frames != 0
                                                               ? request->stack_frames
                                                               : FILE_STACK_FRAMES);
-        if (request->link_backward && file->details != NULL)
+        file->moves_backward = request->link_backward;
+        if (links(request) && file->details != NULL)
             file->sequences = file_sequences_new();
         if ((file->details != NULL || !wants_details(request)) &&
-            (file->sequences != NULL || !request->link_backward))
+            (file->sequences != NULL || !links(request)))
             error = load(file, store, reader, request);
     }
     if (error == -ENOMEM && result->error[0] == '\0')

@@ -1,7 +1,7 @@
 /* Allocations to samples of memory: the allocator's totals where the file has them, else
  * the sum of what it took and gave since the file began. At most SAMPLES_MAX of each
  * device, each with the peak of its time and the op that ran at it. */
-#include <stdlib.h>
+#include <errno.h>
 
 #include "ingest/file/parts.h"
 
@@ -15,16 +15,6 @@ struct sampling {
     uint32_t op, allocations, frees;
     bool open;
 };
-
-static int by_time(const void *left, const void *right)
-{
-    const struct file_allocation *a = *(const struct file_allocation *const *)left;
-    const struct file_allocation *b = *(const struct file_allocation *const *)right;
-
-    if (a->time_ns != b->time_ns)
-        return a->time_ns < b->time_ns ? -1 : 1;
-    return a < b ? -1 : a > b; /* as the file has them */
-}
 
 static void give(struct sampling *sampling, struct process *process)
 {
@@ -47,6 +37,13 @@ static void give(struct sampling *sampling, struct process *process)
                                   .peak = INT64_MIN};
 }
 
+struct samplings {
+    struct sampling list[MEMORY_DEVICES];
+    uint32_t count;
+    bool totals; /* the allocator's own */
+    int64_t width_ns;
+};
+
 static struct sampling *find(struct sampling *samplings, uint32_t *count,
                              uint16_t device)
 {
@@ -60,57 +57,63 @@ static struct sampling *find(struct sampling *samplings, uint32_t *count,
     return &samplings[(*count)++];
 }
 
-static void add(struct sampling *sampling, const struct file_allocation *allocation,
+static void add(struct sampling *sampling, const struct track_record *allocation,
                 bool totals, uint32_t op)
 {
-    int64_t bytes = allocation->bytes;
+    int64_t time_ns = (int64_t)allocation->event.time;
+    int64_t bytes = track_unsigned(allocation->more[FILE_ALLOCATION_BYTES]);
 
     sampling->open = true;
-    sampling->newest_ns = allocation->time_ns;
-    sampling->allocated =
-        totals ? allocation->allocated : file_sum(sampling->allocated, bytes);
-    sampling->reserved = allocation->reserved;
+    sampling->newest_ns = time_ns;
+    sampling->allocated = totals ? track_unsigned(allocation->more[FILE_ALLOCATED])
+                                 : file_sum(sampling->allocated, bytes);
+    sampling->reserved = track_unsigned(allocation->more[FILE_RESERVED]);
     sampling->allocations += bytes > 0;
     sampling->frees += bytes < 0;
     sampling->bytes += bytes > 0 ? (uint64_t)bytes : 0;
     if (sampling->allocated <= sampling->peak)
         return;
     sampling->peak = sampling->allocated;
-    sampling->peak_ns = allocation->time_ns;
+    sampling->peak_ns = time_ns;
     sampling->op = op;
 }
 
-void file_fold_memory(struct file *file, struct file_texts *texts)
+/* Into the sample of its device, which ends when its time is over. */
+static void sample(struct samplings *samplings, const struct track_record *of,
+                   struct file_texts *texts)
 {
-    const struct file_allocation *items = file->allocations.items;
-    uint32_t count = file->allocations.count, devices = 0;
-    const struct file_allocation **order = malloc((count + 1) * sizeof(*order));
-    struct sampling samplings[MEMORY_DEVICES];
-    int64_t width = (file->to_ns - file->from_ns) / SAMPLES_MAX + 1;
-    bool totals = false;
+    int64_t time_ns = (int64_t)of->event.time;
+    bool has_total = EVENT_FLAGS(of->event.meta) & FILE_HAS_TOTAL;
+    struct sampling *sampling =
+        find(samplings->list, &samplings->count, EVENT_AUX16(of->event.meta));
 
-    if (order == NULL || count == 0) {
-        free(order);
+    if (sampling == NULL || (samplings->totals && !has_total))
         return;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        order[i] = &items[i];
-        totals |= items[i].has_total;
-    }
-    qsort(order, count, sizeof(*order), by_time);
-    file->result->memory = totals ? FILE_MEMORY_TOTALS : FILE_MEMORY_DELTAS;
-    for (uint32_t i = 0; i < count; i++) {
-        struct sampling *sampling = find(samplings, &devices, order[i]->device);
+    if (sampling->open && time_ns >= sampling->until_ns)
+        give(sampling, texts->process);
+    if (!sampling->open)
+        sampling->until_ns = time_ns + samplings->width_ns;
+    add(sampling, of, samplings->totals, file_text(texts, EVENT_NAME(of->event.meta)));
+}
 
-        if (sampling == NULL || (totals && !order[i]->has_total))
-            continue;
-        if (sampling->open && order[i]->time_ns >= sampling->until_ns)
-            give(sampling, texts->process);
-        if (!sampling->open)
-            sampling->until_ns = order[i]->time_ns + width;
-        add(sampling, order[i], totals, file_text(texts, order[i]->op));
+int file_fold_memory(struct file *file, struct file_texts *texts)
+{
+    struct samplings samplings = {.totals = file->has_totals,
+                                  .width_ns =
+                                      (file->to_ns - file->from_ns) / SAMPLES_MAX + 1};
+    const struct track_record *of;
+    struct track_reader reader;
+    int error = track_drain(&reader, &file->allocations);
+
+    if (file->allocations.count > 0)
+        file->result->memory =
+            samplings.totals ? FILE_MEMORY_TOTALS : FILE_MEMORY_DELTAS;
+    while (error == 0 && (of = track_peek(&reader)) != NULL) {
+        sample(&samplings, of, texts);
+        track_next(&reader);
     }
-    for (uint32_t i = 0; i < devices; i++)
-        give(&samplings[i], texts->process);
-    free(order);
+    for (uint32_t i = 0; i < samplings.count; i++)
+        give(&samplings.list[i], texts->process);
+    track_end(&reader);
+    return error != 0 || reader.failed ? -ENOMEM : 0;
 }

@@ -2,9 +2,9 @@
  * wants them; and what only the nesting tells: device time of what each op launched,
  * the op that ran at an allocation, outer backward and forward ops.
  *
- * Sorted by start, outer before inner, then walked with a stack of open ranges whose top
- * ends first. What began inside a range and outlasts it by no more than the rounding of
- * stamps is inside of it.
+ * They come by their starts, outer before inner (TRACK_RANGES), and are walked with a stack
+ * of open ranges whose top ends first. What began inside a range and outlasts it by no more
+ * than the rounding of stamps is inside of it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,40 +16,68 @@
 
 /* ---- links --------------------------------------------------------------------------- */
 
+/* Linear probing among slots that need not be a power of two: a fifth is free. */
 static struct file_link *link_of(struct file *file, uint64_t correlation)
 {
-    uint64_t slot = correlation * UINT64_C(0x9e3779b97f4a7c15) >> 20;
+    uint64_t hash = correlation * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    uint32_t slot = (uint32_t)(hash * file->link_slots >> 32);
 
-    for (;; slot++) {
-        struct file_link *link = &file->links[slot & file->link_mask];
+    for (;; slot = slot + 1 == file->link_slots ? 0 : slot + 1) {
+        struct file_link *link = &file->links[slot];
 
         if (link->correlation == correlation || link->correlation == 0)
             return link;
     }
 }
 
+static void note_device(struct file *file, uint16_t device, int64_t start_ns)
+{
+    uint32_t at = 0;
+
+    while (at < file->device_count && file->devices[at].device != device)
+        at++;
+    if (at == FILE_DEVICES_MAX)
+        return;
+    if (at == file->device_count)
+        file->devices[file->device_count++] = (struct file_device){device, start_ns};
+    else if (start_ns < file->devices[at].first_ns)
+        file->devices[at].first_ns = start_ns;
+}
+
+static int by_first(const void *left, const void *right)
+{
+    const struct file_device *a = left, *b = right;
+
+    return a->first_ns < b->first_ns ? -1 : a->first_ns > b->first_ns;
+}
+
 int file_link_works(struct file *file)
 {
-    const struct file_work *works = file->works.items;
-    uint32_t size = 1024;
+    const struct track_record *work;
+    struct track_reader reader;
+    int error = track_look(&reader, &file->works);
 
-    while (size < 2 * file->works.count)
-        size *= 2;
-    file->links = calloc(size, sizeof(*file->links));
+    file->link_slots = file->works.count / 4 * 5 + 1024;
+    file->links = calloc(file->link_slots, sizeof(*file->links));
     file->linked_count = trace_names_count(file->names);
     file->linked = calloc(file->linked_count + 1, sizeof(*file->linked));
-    if (file->links == NULL || file->linked == NULL)
+    if (error != 0 || file->links == NULL || file->linked == NULL)
         return -ENOMEM;
-    file->link_mask = size - 1;
-    for (uint32_t i = 0; i < file->works.count; i++) {
-        if (works[i].correlation == 0)
-            continue;
-        struct file_link *link = link_of(file, works[i].correlation);
+    while ((work = track_peek(&reader)) != NULL) {
+        const struct event *event = &work->event;
 
-        link->correlation = works[i].correlation;
-        link->device_ns = file_sum(link->device_ns, works[i].duration_ns);
+        note_device(file, EVENT_AUX16(event->meta), (int64_t)event->time);
+        if (event->aux != 0) {
+            struct file_link *link = link_of(file, event->aux);
+
+            link->correlation = event->aux;
+            link->device_ns = file_sum(link->device_ns, (int64_t)event->value);
+        }
+        track_next(&reader);
     }
-    return 0;
+    qsort(file->devices, file->device_count, sizeof(file->devices[0]), by_first);
+    track_end(&reader);
+    return reader.failed ? -ENOMEM : 0;
 }
 
 /* ---- nesting ------------------------------------------------------------------------- */
@@ -72,7 +100,6 @@ struct walk {
     uint32_t plain;              /* of these, all but autograd's wrappers */
     uint32_t backward;           /* open autograd's wrappers and nodes */
     uint32_t root, index;        /* the thread's path, and its own number */
-    uint32_t out;                /* events in their final place */
     int64_t backward_end_ns;     /* of the newest outer backward op */
 };
 
@@ -149,15 +176,22 @@ static void mark(struct walk *walk, const struct event *event, enum file_name ki
 /* In its final place; frames were only passing. */
 static void put_out(struct walk *walk, const struct event *event, uint32_t key)
 {
+    struct file_thread *thread = walk->thread;
     uint8_t kind = EVENT_KIND(event->meta);
 
     if (kind == FILE_EVENT_FRAME)
         return;
-    struct event *out = &walk->thread->events[walk->out++];
+    struct track_record *out = track_add(&thread->nested);
 
-    *out = *event;
+    if (out == NULL) {
+        walk->file->out_of_memory = true;
+        return;
+    }
+    *out = (struct track_record){.event = *event};
     if (kind == EVENT_CPU_OP || kind == EVENT_USER_RANGE)
-        out->aux = key;
+        out->event.aux = key;
+    if ((int64_t)event->time < thread->first_ns)
+        thread->first_ns = (int64_t)event->time;
 }
 
 /* The last of the stack ended. */
@@ -246,43 +280,65 @@ static void note_op(struct walk *walk, const struct event *event)
     }
 }
 
-static void add_bytes(struct process_linked *linked, const struct file_allocation *of)
+static void add_bytes(struct process_linked *linked, const struct track_record *of)
 {
-    if (EVENT_DEVICE_TYPE(of->device) == 0)
-        linked->host_bytes = file_sum(linked->host_bytes, of->bytes);
+    int64_t bytes = track_unsigned(of->more[FILE_ALLOCATION_BYTES]);
+
+    if (EVENT_DEVICE_TYPE(EVENT_AUX16(of->event.meta)) == 0)
+        linked->host_bytes = file_sum(linked->host_bytes, bytes);
     else
-        linked->device_bytes = file_sum(linked->device_bytes, of->bytes);
+        linked->device_bytes = file_sum(linked->device_bytes, bytes);
 }
 
 /* What ran when memory was taken. */
-static void note_allocation(struct walk *walk, const struct event *event)
+static void note_allocation(struct walk *walk, const struct track_record *taken)
 {
-    struct file_allocation *of =
-        (struct file_allocation *)walk->file->allocations.items + event->aux;
+    struct file *file = walk->file;
+    struct track_record *of = track_add(&file->allocations);
+    uint32_t op = 0, key = 0;
 
-    uint32_t key = 0;
-
-    for (uint32_t i = walk->depth; i-- > 0 && of->op == 0;) {
+    if (of == NULL) {
+        file->out_of_memory = true;
+        return;
+    }
+    for (uint32_t i = walk->depth; i-- > 0 && op == 0;) {
         if (!is_op(&walk->open[i].event))
             continue;
-        of->op = EVENT_NAME(walk->open[i].event.meta);
+        op = EVENT_NAME(walk->open[i].event.meta);
         key = walk->open[i].key;
     }
-    add_bytes(&walk->file->linked[of->op], of);
+    *of = *taken;
+    of->event.meta = (of->event.meta & ~(uint64_t)UINT32_MAX) | op;
+    add_bytes(&file->linked[op], of);
     if (key != 0)
-        add_bytes(&walk->file->details->keys[key].linked, of);
+        add_bytes(&file->details->keys[key].linked, of);
 }
 
-/* The outermost of a backward goes under its forward op, with all that it calls. */
-static uint32_t origin_of(struct walk *walk, struct open *opened, uint32_t path)
+/* The engine's call of a node is no part of the node: what it does itself, torch counts
+ * where it ran. */
+static bool is_engine(const struct walk *walk, const struct event *event)
 {
-    uint32_t origin = 0;
+    static const char engine[] = "autograd::engine::";
+    uint32_t length;
 
-    if (!opened->linked)
-        origin =
-            file_sequences_origin(walk->file->sequences, &opened->event, walk->index);
+    return strncmp(trace_names_get(walk->file->names, EVENT_NAME(event->meta), &length),
+                   engine, sizeof(engine) - 1) == 0;
+}
+
+/* The path of an op or range below `path`. The outermost of a backward goes under its
+ * forward op with all that it calls, or stays where it ran and has its origin noted. */
+static uint32_t path_of(const struct walk *walk, struct open *opened, uint32_t path,
+                        enum file_path_kind kind)
+{
+    struct file *file = walk->file;
+    uint32_t name = EVENT_NAME(opened->event.meta), origin = 0;
+
+    if (!opened->linked && (file->moves_backward || !is_engine(walk, &opened->event)))
+        origin = file_sequences_origin(file->sequences, &opened->event, walk->index);
     opened->linked = opened->linked || origin != 0;
-    return origin != 0 ? origin : path;
+    if (origin != 0 && file->moves_backward)
+        return file_paths_child(&file->details->paths, origin, name, kind);
+    return file_paths_node(&file->details->paths, path, name, kind, origin);
 }
 
 /* Its path and key: after its parents are known, which stand below `at`. */
@@ -307,14 +363,18 @@ static void enter_path(struct walk *walk, struct open *opened, uint32_t at)
     if (stack != 0 && walk->ops == 0)
         path = file_paths_frames(&details->paths, walk->root, walk->file->names, stack);
     opened->linked = at > 0 && walk->open[at - 1].linked;
-    if (walk->file->sequences != NULL && kind == FILE_PATH_OP)
-        path = origin_of(walk, opened, path);
-    opened->path =
-        file_paths_child(&details->paths, path, EVENT_NAME(opened->event.meta), kind);
-    if (walk->file->sequences != NULL && kind == FILE_PATH_OP && walk->backward == 0)
-        file_sequences_note(walk->file->sequences, &opened->event, walk->index,
-                            opened->path);
-    if (kind == FILE_PATH_OP || kind == FILE_PATH_RANGE)
+    bool is_call = kind == FILE_PATH_OP || kind == FILE_PATH_RANGE;
+
+    if (walk->file->sequences == NULL || !is_call) {
+        opened->path = file_paths_child(&details->paths, path,
+                                        EVENT_NAME(opened->event.meta), kind);
+    } else {
+        opened->path = path_of(walk, opened, path, kind);
+        if (walk->backward == 0)
+            file_sequences_note(walk->file->sequences, &opened->event, walk->index,
+                                opened->path);
+    }
+    if (is_call)
         opened->key = file_details_key(details, opened->path, detail);
 }
 
@@ -366,13 +426,15 @@ static void note_name(struct walk *walk, const struct event *event)
         mark(walk, event, kind);
 }
 
-static void walk_event(struct walk *walk, const struct event *event)
+static void walk_event(struct walk *walk, const struct track_record *record)
 {
+    const struct event *event = &record->event;
+
     while (walk->depth > 0 &&
            walk->open[walk->depth - 1].end_ns <= (int64_t)event->time)
         close_last(walk);
     if (EVENT_KIND(event->meta) == EVENT_ALLOC) {
-        note_allocation(walk, event);
+        note_allocation(walk, record);
         return;
     }
     if (EVENT_KIND(event->meta) != FILE_EVENT_FRAME)
@@ -380,30 +442,44 @@ static void walk_event(struct walk *walk, const struct event *event)
     open_range(walk, event);
 }
 
+/* All of its events, each of which is given back as soon as it is nested. */
+static int walk_thread(struct walk *walk)
+{
+    const struct track_record *taken;
+    struct track_reader reader;
+    int error = track_drain(&reader, &walk->thread->taken);
+
+    while (error == 0 && (taken = track_peek(&reader)) != NULL) {
+        struct track_record record = *taken;
+
+        record.event.time -= (uint64_t)walk->file->zero_ns;
+        walk_event(walk, &record);
+        track_next(&reader);
+    }
+    while (walk->depth > 0)
+        close_last(walk);
+    track_end(&reader);
+    return error != 0 || reader.failed || walk->file->out_of_memory ? -ENOMEM : 0;
+}
+
 int file_order(struct file *file, struct file_thread *thread)
 {
     struct walk *walk = calloc(1, sizeof(*walk));
-    int error = walk == NULL ? -ENOMEM : file_sort(thread->events, thread->count);
 
-    if (error == 0) {
-        walk->file = file;
-        walk->thread = thread;
-        walk->index = (uint32_t)(thread - file->threads);
-        walk->trains = thread == &file->threads[file->trainer];
-        walk->backward_end_ns = INT64_MIN;
-        if (file->details != NULL)
-            walk->root = file_paths_thread(
-                &file->details->paths, thread->name != 0 ? thread->name : thread->tid);
-        /* In place: what is written never passes what is read. */
-        for (uint32_t i = 0; i < thread->count; i++) {
-            struct event event = thread->events[i];
+    if (walk == NULL)
+        return -ENOMEM;
+    walk->file = file;
+    walk->thread = thread;
+    walk->index = (uint32_t)(thread - file->threads);
+    walk->trains = thread == &file->threads[file->trainer];
+    walk->backward_end_ns = INT64_MIN;
+    thread->first_ns = INT64_MAX;
+    if (file->details != NULL)
+        walk->root = file_paths_thread(&file->details->paths,
+                                       thread->name != 0 ? thread->name : thread->tid);
+    int error = walk_thread(walk);
 
-            walk_event(walk, &event);
-        }
-        while (walk->depth > 0)
-            close_last(walk);
-        thread->count = walk->out;
-    }
+    track_free(&thread->taken);
     free(walk);
-    return file->out_of_memory ? -ENOMEM : error;
+    return error;
 }

@@ -24,7 +24,7 @@ static void take_step(struct file *file, const struct trace_event *event,
 
     if (step == NULL)
         return;
-    file->held++;
+    file->held_bytes += sizeof(*step);
     *step =
         (struct file_step){.start_ns = event->time_ns,
                            .end_ns = event->time_ns + event->duration_ns + STEP_GAP_NS,
@@ -67,7 +67,7 @@ static bool take_phase(struct file *file, const struct trace_event *event)
 
     if (mark == NULL)
         return true;
-    file->held++;
+    file->held_bytes += sizeof(*mark);
     *mark = (struct file_mark){.start_ns = event->time_ns,
                                .end_ns =
                                    event->time_ns + event->duration_ns + PHASE_GAP_NS};

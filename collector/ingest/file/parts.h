@@ -6,6 +6,7 @@
 #include "aggregate/process.h"
 #include "ingest/file/details.h"
 #include "ingest/file/file.h"
+#include "ingest/file/track/track.h"
 #include "wire/event.h"
 
 #define FILE_THREADS_MAX 448u /* of PROCESS_THREADS; the rest are devices */
@@ -35,32 +36,31 @@ enum file_name {
 /* Frames of Python, among the events of a thread until these are nested. */
 #define FILE_EVENT_FRAME 62
 
-/* Events of one thread. In `events`, a name is the reader's id, stamps are the file's;
- * aux of a call is its correlation, of an allocation its index, of an op or range its
- * detail and External id (FILE_AUX), after nesting its key. */
+/* Events of one thread. A name is the reader's id; in `taken`, stamps are the file's and
+ * aux of a call is its correlation, of an op or range its detail and External id
+ * (FILE_AUX); in `nested`, stamps are the session's and aux of an op or range is its key.
+ * Allocations are among those taken, and in a list of their own after nesting. */
 struct file_thread {
     uint32_t pid, tid; /* names */
     uint32_t name;     /* as metadata says; 0 without */
-    struct event *events;
-    uint32_t count, capacity;
+    struct track taken, nested;
+    int64_t first_ns;                    /* of those nested, the earliest start */
     uint32_t steps, updates, loads, ops; /* which of them trains */
-    uint32_t fed; /* while folding: events before it are folded */
 };
 
-struct file_work { /* of a device */
-    int64_t start_ns, duration_ns;
-    uint64_t correlation, bytes;
-    uint32_t name, stream;
+/* Work of a device: value is its duration, aux its correlation, aux16 its device. */
+enum file_work_more { FILE_WORK_BYTES, FILE_WORK_STREAM };
+
+/* An allocation (EVENT_ALLOC): aux is its place in the file, aux16 its device, name what
+ * ran, once that is known. All as track_signed(). */
+enum file_allocation_more { FILE_ALLOCATION_BYTES, FILE_ALLOCATED, FILE_RESERVED };
+#define FILE_HAS_TOTAL 1u /* flag: the file says what was allocated in all */
+
+struct file_device { /* that worked */
     uint16_t device; /* EVENT_DEVICE() */
-    uint8_t kind, flags;
+    int64_t first_ns;
 };
-
-struct file_allocation {
-    int64_t time_ns, bytes, allocated, reserved; /* reserved -1: unknown */
-    uint32_t op;                                 /* name of what ran */
-    uint16_t device;
-    bool has_total;
-};
+#define FILE_DEVICES_MAX 64u /* more are known when their work is folded */
 
 struct file_mark {
     int64_t start_ns, end_ns;
@@ -97,14 +97,19 @@ struct file {
     uint32_t thread_count, newest; /* newest: the one of the event before */
     uint32_t trainer;              /* index of the training thread */
     uint16_t slots[1024];          /* thread index + 1 by hash of pid and tid */
-    struct file_list works, allocations, marks, backwards, steps;
+    struct track works, allocations;
+    uint32_t allocation_count; /* that came */
+    bool has_totals;           /* an allocation says what was allocated in all */
+    struct file_list marks, backwards, steps;
     struct file_list
         phases; /* file_mark; kind: enum event_phase; as a trace of ours says */
     bool own;   /* we wrote it: steps and phases are said, not found */
     struct file_list
         foreground;          /* int64_t: starts of outer forward ops of the trainer */
     struct file_link *links; /* open addressing */
-    uint32_t link_mask;
+    uint32_t link_slots;
+    struct file_device devices[FILE_DEVICES_MAX];
+    uint32_t device_count;
     struct process_linked *linked; /* by name */
     uint32_t linked_count;
     struct process_kernel *kernels; /* by name */
@@ -112,8 +117,13 @@ struct file {
     struct file_begins *begins;       /* of B without its E so far; NULL none */
     struct file_details *details;     /* NULL: not asked for */
     struct file_sequences *sequences; /* likewise; never without details */
+    bool ends_early;                  /* cut, or larger than fits */
+    bool moves_backward;              /* to its forward, in the tree itself */
     uint32_t groups;                  /* bits of 1 << enum group_by */
-    uint64_t held;                    /* events in memory */
+    int64_t zero_ns;                  /* of the session, in the file's stamps */
+    uint64_t max_bytes;               /* that held_bytes may reach */
+    uint64_t held_bytes;              /* in memory, of what came; open chunks apart */
+    uint32_t stranger;                /* name of the first category that is not known */
     int64_t from_ns, to_ns;
     bool out_of_memory;
 };
@@ -159,11 +169,10 @@ void file_skip(struct file *file, uint64_t offset, enum file_skip reason);
 bool file_take(void *user, struct trace_event *events, uint32_t count);
 enum file_name file_name_kind(struct file *file, uint32_t name);
 
-/* After the last event: which thread trains; then each thread's events in the order of
- * their ends, children first, and what only the nesting tells. */
+/* After the last event: which thread trains; then, when work is linked, each thread's
+ * events in the order of their ends, children first, and what only the nesting tells. */
 void file_choose_trainer(struct file *file);
 MUST_CHECK int file_link_works(struct file *file);
-MUST_CHECK int file_sort(struct event *events, uint32_t count);
 MUST_CHECK int file_order(struct file *file, struct file_thread *thread);
 
 /* Marks to steps; then the phases of one as events, at most `most`. */
@@ -195,7 +204,7 @@ uint32_t file_phases_own(const struct file *file, struct file_phases *phases,
                          uint32_t most);
 
 /* Allocations to samples of the process's memory; stamps are ns since its zero. */
-void file_fold_memory(struct file *file, struct file_texts *texts);
+MUST_CHECK int file_fold_memory(struct file *file, struct file_texts *texts);
 
 /* All of it to the tables, the store locked piece by piece. */
 MUST_CHECK int file_feed(struct file *file, struct store *store,

@@ -26,7 +26,9 @@ static uint32_t hash_of(const struct file_path *path)
 {
     uint64_t key = (uint64_t)path->parent << 32 | path->name;
 
-    return (uint32_t)((key ^ path->kind) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+    return (uint32_t)((key ^ path->kind ^ (uint64_t)path->origin << 20) *
+                          UINT64_C(0x9e3779b97f4a7c15) >>
+                      32);
 }
 
 /* Where it stands, or the free place where it would. */
@@ -37,7 +39,7 @@ static uint32_t *find(const struct file_paths *paths, const struct file_path *pa
         const struct file_path *there = &paths->list[*at];
 
         if (*at == 0 || (there->parent == path->parent && there->name == path->name &&
-                         there->kind == path->kind))
+                         there->kind == path->kind && there->origin == path->origin))
             return at;
     }
 }
@@ -78,7 +80,14 @@ uint32_t file_paths_thread(struct file_paths *paths, uint32_t name)
 uint32_t file_paths_child(struct file_paths *paths, uint32_t parent, uint32_t name,
                           enum file_path_kind kind)
 {
-    struct file_path child = {.parent = parent, .name = name, .kind = (uint8_t)kind};
+    return file_paths_node(paths, parent, name, kind, 0);
+}
+
+uint32_t file_paths_node(struct file_paths *paths, uint32_t parent, uint32_t name,
+                         enum file_path_kind kind, uint32_t origin)
+{
+    struct file_path child = {
+        .parent = parent, .name = name, .kind = (uint8_t)kind, .origin = origin};
     uint32_t *at = find(paths, &child);
 
     if (*at != 0)

@@ -29,6 +29,8 @@ enum file_path_kind {
 struct file_path {
     uint32_t parent, name; /* index before its own; the reader's id */
     uint8_t kind;          /* enum file_path_kind */
+    uint32_t origin;       /* of a node of the backward: the path of what made it, which
+                              stands before it; 0 else */
     int64_t self_ns, device_ns;
 };
 
@@ -48,7 +50,11 @@ void file_paths_close(struct file_paths *paths);
 /* A thread's own node; its name may be another's too. */
 uint32_t file_paths_thread(struct file_paths *paths, uint32_t name);
 
-/* The child of that name and kind, made where there is none; `parent` without room. */
+/* The child of that name and kind, made where there is none; `parent` without room. One
+ * of another origin is another child. */
+uint32_t file_paths_node(struct file_paths *paths, uint32_t parent, uint32_t name,
+                         enum file_path_kind kind, uint32_t origin);
+/* The same without origin. */
 uint32_t file_paths_child(struct file_paths *paths, uint32_t parent, uint32_t name,
                           enum file_path_kind kind);
 

@@ -61,7 +61,7 @@ void file_sequences_take(struct file *file, const struct trace_event *event,
     added = file_list_add(file, &sequences->list, sizeof(*added));
     if (added == NULL)
         return;
-    file->held++;
+    file->held_bytes += sizeof(*added);
     *added = (struct sequence){
         .start_ns = event->time_ns,
         .number = event->sequence,

@@ -99,7 +99,6 @@ static int64_t first_start(const struct file *file)
 {
     const struct file_mark *marks = file->marks.items;
     const struct file_thread *trainer = &file->threads[file->trainer];
-    int64_t first = INT64_MAX;
 
     for (uint32_t i = 0; i < file->marks.count; i++) {
         if (marks[i].kind == FILE_NAME_OPTIMIZER)
@@ -107,10 +106,7 @@ static int64_t first_start(const struct file *file)
         if (marks[i].kind == FILE_NAME_DATA)
             return marks[i].start_ns;
     }
-    for (uint32_t i = 0; i < trainer->count; i++) /* by their ends */
-        if ((int64_t)trainer->events[i].time < first)
-            first = (int64_t)trainer->events[i].time;
-    return first;
+    return trainer->first_ns;
 }
 
 static void infer(struct file *file)

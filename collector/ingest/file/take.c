@@ -134,6 +134,7 @@ static struct file_thread *find_thread(struct file *file, uint32_t pid, uint32_t
             *at = (uint16_t)file->thread_count;
             thread->pid = pid;
             thread->tid = tid;
+            thread->nested.order = TRACK_GIVEN;
             break;
         }
         thread = &file->threads[*at - 1];
@@ -150,21 +151,18 @@ static void stretch_span(struct file *file, int64_t start_ns, int64_t end_ns)
     file->to_ns = end_ns > file->to_ns ? end_ns : file->to_ns;
 }
 
-static struct event *add_event(struct file *file, struct file_thread *thread)
+/* A place in a track; NULL at the limit, or when out of memory (noted in the file). */
+static struct track_record *hold(struct file *file, struct track *track)
 {
-    if (thread->count == thread->capacity) {
-        uint32_t capacity = thread->capacity == 0 ? 512 : thread->capacity * 2;
-        struct event *events = realloc(thread->events, capacity * sizeof(*events));
+    uint64_t before = track->bytes;
+    struct track_record *record;
 
-        if (events == NULL) {
-            file->out_of_memory = true;
-            return NULL;
-        }
-        thread->events = events;
-        thread->capacity = capacity;
-    }
-    file->held++;
-    return &thread->events[thread->count++];
+    if (UNLIKELY(file->held_bytes >= file->max_bytes || track->count == UINT32_MAX))
+        return NULL;
+    record = track_add(track);
+    file->held_bytes += track->bytes - before;
+    file->out_of_memory |= record == NULL;
+    return record;
 }
 
 static bool is_range(enum file_name name)
@@ -177,9 +175,7 @@ static bool is_range(enum file_name name)
 static void take_cpu(struct file *file, const struct trace_event *event, uint8_t kind)
 {
     struct file_thread *thread = find_thread(file, event->pid, event->tid);
-    struct event *kept = thread == NULL || file->held >= FILE_EVENTS_MAX
-                             ? NULL
-                             : add_event(file, thread);
+    struct track_record *kept = thread == NULL ? NULL : hold(file, &thread->taken);
     enum file_name name = file_name_kind(file, event->name);
     uint8_t flags = 0;
 
@@ -208,12 +204,13 @@ static void take_cpu(struct file *file, const struct trace_event *event, uint8_t
     thread->updates += name == FILE_NAME_OPTIMIZER;
     thread->loads += name == FILE_NAME_DATA;
     thread->ops += kind == EVENT_CPU_OP;
-    if (file->sequences != NULL && kind == EVENT_CPU_OP)
+    if (file->sequences != NULL && (kind == EVENT_CPU_OP || kind == EVENT_USER_RANGE))
         file_sequences_take(file, event, (uint32_t)(thread - file->threads));
-    *kept = (struct event){.time = (uint64_t)event->time_ns,
-                           .value = (uint64_t)event->duration_ns,
-                           .meta = EVENT_META(event->name, kind, flags, 0),
-                           .aux = aux};
+    *kept =
+        (struct track_record){.event = {.time = (uint64_t)event->time_ns,
+                                        .value = (uint64_t)event->duration_ns,
+                                        .meta = EVENT_META(event->name, kind, flags, 0),
+                                        .aux = aux}};
     file->result->taken++;
     stretch_span(file, event->time_ns, event->time_ns + event->duration_ns);
 }
@@ -223,18 +220,19 @@ static void take_frame(struct file *file, const struct trace_event *event)
 {
     struct file_thread *thread =
         file->details == NULL ? NULL : find_thread(file, event->pid, event->tid);
-    struct event *kept;
+    struct track_record *kept;
 
     if (thread == NULL)
         return;
-    kept = file->held >= FILE_EVENTS_MAX ? NULL : add_event(file, thread);
+    kept = hold(file, &thread->taken);
     if (kept == NULL) {
         skip(file, event, FILE_SKIP_LIMIT);
         return;
     }
-    *kept = (struct event){.time = (uint64_t)event->time_ns,
-                           .value = (uint64_t)event->duration_ns,
-                           .meta = EVENT_META(event->name, FILE_EVENT_FRAME, 0, 0)};
+    *kept = (struct track_record){
+        .event = {.time = (uint64_t)event->time_ns,
+                  .value = (uint64_t)event->duration_ns,
+                  .meta = EVENT_META(event->name, FILE_EVENT_FRAME, 0, 0)}};
 }
 
 static uint8_t device_type(const struct file *file, const struct trace_event *event)
@@ -262,36 +260,34 @@ static uint8_t copy_flags(const char *name)
 
 static void take_work(struct file *file, const struct trace_event *event, uint8_t kind)
 {
-    struct file_work *work = file->held >= FILE_EVENTS_MAX
-                                 ? NULL
-                                 : file_list_add(file, &file->works, sizeof(*work));
+    struct track_record *work = hold(file, &file->works);
+    uint32_t stream = (uint32_t)event->stream, length;
     int64_t number = 0;
-    uint32_t length;
+    uint8_t flags = 0;
 
     if (work == NULL) {
         skip(file, event, FILE_SKIP_LIMIT);
         return;
     }
-    file->held += 2;
-    *work = (struct file_work){.start_ns = event->time_ns,
-                               .duration_ns = event->duration_ns,
-                               .correlation = (uint64_t)event->correlation,
-                               .bytes = (uint64_t)event->bytes,
-                               .name = event->name,
-                               .kind = kind,
-                               .stream = (uint32_t)event->stream};
     if (event->has & TRACE_HAS_DEVICE)
         number = event->device;
     else if (!trace_names_number(file->names, event->pid, &number))
         number = 0;
-    work->device = EVENT_DEVICE(device_type(file, event),
-                                number >= 0 && number < 256 ? (uint8_t)number : 255);
+    uint16_t device = EVENT_DEVICE(device_type(file, event),
+                                   number >= 0 && number < 256 ? (uint8_t)number : 255);
+
     if (!(event->has & TRACE_HAS_STREAM))
-        work->stream = trace_names_number(file->names, event->tid, &number)
-                           ? (uint32_t)number
-                           : event->tid;
+        stream = trace_names_number(file->names, event->tid, &number) ? (uint32_t)number
+                                                                      : event->tid;
     if (kind == EVENT_MEMCPY)
-        work->flags = copy_flags(trace_names_get(file->names, event->name, &length));
+        flags = copy_flags(trace_names_get(file->names, event->name, &length));
+    *work = (struct track_record){
+        .event = {.time = (uint64_t)event->time_ns,
+                  .value = (uint64_t)event->duration_ns,
+                  .meta = EVENT_META(event->name, kind, flags, device),
+                  .aux = (uint64_t)event->correlation},
+        .more = {
+            [FILE_WORK_BYTES] = (uint64_t)event->bytes, [FILE_WORK_STREAM] = stream}};
     file->result->taken++;
     stretch_span(file, event->time_ns, event->time_ns + event->duration_ns);
 }
@@ -299,30 +295,28 @@ static void take_work(struct file *file, const struct trace_event *event, uint8_
 static void take_allocation(struct file *file, const struct trace_event *event)
 {
     struct file_thread *thread = find_thread(file, event->pid, event->tid);
-    struct file_allocation *kept =
-        thread == NULL || file->held >= FILE_EVENTS_MAX
-            ? NULL
-            : file_list_add(file, &file->allocations, sizeof(*kept));
-    struct event *place = kept == NULL ? NULL : add_event(file, thread);
+    struct track_record *kept = thread == NULL ? NULL : hold(file, &thread->taken);
+    bool totals = event->has & TRACE_HAS_TOTAL_ALLOCATED;
+    bool reserves = event->has & TRACE_HAS_TOTAL_RESERVED;
     int32_t id = event->device_id;
 
-    if (place == NULL) {
+    if (kept == NULL) {
         skip(file, event, FILE_SKIP_LIMIT);
         return;
     }
-    file->held++;
-    *kept = (struct file_allocation){
-        .time_ns = event->time_ns,
-        .bytes = event->bytes,
-        .allocated = event->total_allocated_bytes,
-        .reserved =
-            event->has & TRACE_HAS_TOTAL_RESERVED ? event->total_reserved_bytes : -1,
-        .device = EVENT_DEVICE((uint8_t)event->device_type,
-                               event->device_type == 0 || id < 0 ? 0 : (uint8_t)id),
-        .has_total = (event->has & TRACE_HAS_TOTAL_ALLOCATED) != 0};
-    *place = (struct event){.time = (uint64_t)event->time_ns,
-                            .meta = EVENT_META(event->name, EVENT_ALLOC, 0, 0),
-                            .aux = file->allocations.count - 1};
+    uint16_t device = EVENT_DEVICE((uint8_t)event->device_type,
+                                   event->device_type == 0 || id < 0 ? 0 : (uint8_t)id);
+
+    *kept = (struct track_record){
+        .event = {.time = (uint64_t)event->time_ns,
+                  .meta = EVENT_META(event->name, EVENT_ALLOC,
+                                     totals ? FILE_HAS_TOTAL : 0, device),
+                  .aux = file->allocation_count++},
+        .more = {[FILE_ALLOCATION_BYTES] = track_signed(event->bytes),
+                 [FILE_ALLOCATED] = track_signed(event->total_allocated_bytes),
+                 [FILE_RESERVED] =
+                     track_signed(reserves ? event->total_reserved_bytes : -1)}};
+    file->has_totals |= totals;
     file->result->taken++;
     stretch_span(file, event->time_ns, event->time_ns);
 }
@@ -342,6 +336,15 @@ static void take_metadata(struct file *file, const struct trace_event *event)
         thread->name = trace_names_intern(file->names, text, strlen(text));
 }
 
+/* The exporter of torch.autograd.profiler knows no categories. */
+static bool is_legacy_op(const struct file *file, const struct trace_event *event)
+{
+    uint32_t length;
+
+    return strcmp(trace_names_get(file->names, event->pid, &length), "CPU functions") ==
+           0;
+}
+
 static void take_range(struct file *file, const struct trace_event *event)
 {
     switch (event->category) {
@@ -353,7 +356,7 @@ static void take_range(struct file *file, const struct trace_event *event)
         take_cpu(file, event, EVENT_RUNTIME);
         return;
     case TRACE_USER_ANNOTATION:
-        if (file->held >= FILE_EVENTS_MAX || !file_take_own(file, event))
+        if (file->held_bytes >= file->max_bytes || !file_take_own(file, event))
             take_cpu(file, event, EVENT_USER_RANGE);
         return;
     case TRACE_KERNEL:
@@ -370,7 +373,13 @@ static void take_range(struct file *file, const struct trace_event *event)
         take_frame(file, event);
         return;
     case TRACE_NO_CATEGORY:
+        if (is_legacy_op(file, event))
+            take_cpu(file, event, EVENT_CPU_OP);
+        else
+            skip(file, event, FILE_SKIP_CATEGORY);
+        return;
     case TRACE_OTHER:
+        file->stranger = file->stranger == 0 ? event->category_name : file->stranger;
         skip(file, event, FILE_SKIP_CATEGORY);
         return;
     default: /* copies of ranges, spans: known, and no rows */

@@ -10,6 +10,7 @@
 
 #include "ingest/trace/feed/feed.h"
 #include "ingest/trace/parse/parser.h"
+#include "ingest/trace/stranger.h"
 
 /* The parser leaves less than a long event and a block. */
 #define LONG_BYTES (TRACE_EVENT_BYTES_MAX + 2 * FEED_BLOCK_BYTES)
@@ -170,6 +171,10 @@ static void finish_report(struct trace_reader *reader)
         snprintf(report->error, sizeof(report->error),
                  "inflated to %llu times its size, as no trace does",
                  (unsigned long long)(report->text_bytes / report->file_bytes));
+    /* Cut between two events, nothing else would tell. */
+    if (report->error[0] == '\0' && report->is_cut)
+        snprintf(report->error, sizeof(report->error),
+                 "the file ends early: its JSON is not closed");
 }
 
 static const char *most_skipped(const struct trace_report *report)
@@ -201,7 +206,11 @@ static int verdict(struct trace_reader *reader, int result)
     }
     if (feed_report(reader->feed)->error[0] != '\0')
         return -EBADMSG; /* its sentence says more */
-    if (skipped > 0)
+    const char *stranger = stranger_sentence(&reader->head.seen, report);
+
+    if (stranger != NULL)
+        snprintf(report->error, sizeof(report->error), "%s", stranger);
+    else if (skipped > 0)
         snprintf(report->error, sizeof(report->error),
                  "is no trace: none of its %llu items could be read: %s",
                  (unsigned long long)skipped, most_skipped(report));

@@ -87,6 +87,7 @@ struct trace_report {
     uint64_t events;     /* given to the callback */
     uint64_t skipped[TRACE_SKIPS];
     uint64_t first_offset[TRACE_SKIPS]; /* in the JSON; of the first of each reason */
+    uint64_t lists;             /* of those that are no object, how many are a list */
     uint64_t values_unreadable; /* arguments that should be numbers and are not */
     uint64_t names_refused;     /* texts of events that are TRACE_NAMES_OTHER */
     bool is_gzip;

@@ -53,7 +53,7 @@ unsigned drain_buffers(struct drain *drain, bool (*pause)(unsigned ms))
 
         cupti_reader_open(&reader, &drain->layout, drain->writer.cupti->next,
                           lent.bytes, lent.valid_bytes);
-        write_buffer_begins(&drain->writer);
+        write_buffer_begins();
         while (cupti_read(&reader, &record)) {
             write_record(&drain->writer, &record);
             if (waits && drain->writer.counts.events - written >= quarter) {

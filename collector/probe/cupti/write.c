@@ -31,9 +31,8 @@ struct thread_place {
 };
 static struct thread_place threads[THREADS_CACHED];
 
-void write_buffer_begins(struct writer *writer)
+void write_buffer_begins(void)
 {
-    (void)writer;
     buffer_number++;
 }
 

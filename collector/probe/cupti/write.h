@@ -32,7 +32,7 @@ struct writer {
 };
 
 /* A new buffer begins: addresses of names may mean something else than before. */
-void write_buffer_begins(struct writer *writer);
+void write_buffer_begins(void);
 
 /* Writes what belongs on the timeline; the rest is passed over. */
 void write_record(struct writer *writer, const struct cupti_record *record);

@@ -1,6 +1,7 @@
 /* What was fetched, and what for: a batch trains when a backward or an update follows
- * it. One that is followed by the next batch is a validation's, or was fetched ahead:
- * up to STEPS_HELD of them wait until that is clear. */
+ * it. One that is followed by the next batch is a validation's, or was fetched ahead (by
+ * one: Accelerate; all of an update's micro-batches: Hugging Face's Trainer): they wait
+ * until that is clear. */
 #include "probe/steps/parts.h"
 
 /* Two loaders asked within so many gaps are one batch, as in zip(a, b). */
@@ -9,6 +10,9 @@
 /* A job that built an optimizer and never uses it evaluates: after so many batches they
  * are its steps. Long enough for a first validation before training. */
 #define ROWS_BEFORE_STEPS 256u
+
+/* So many wait where it is no training's loader: a validation's rows are wanted soon. */
+#define HELD_ELSEWHERE 2u
 
 static bool is_other(uint32_t a, uint32_t b)
 {
@@ -105,6 +109,38 @@ void steps_row_out(struct steps *steps, uint64_t now)
         batch_out(steps, &row, false, now);
 }
 
+/* An iteration that trained does so to its end: what it fetches, it fetches ahead. */
+static bool fetches_ahead(const struct steps *steps, uint32_t loader)
+{
+    return loader != 0 && loader == steps->training_loader &&
+           steps->training_batches > 0 && !steps->evaluating;
+}
+
+static uint32_t may_wait(const struct steps *steps, uint32_t loader)
+{
+    bool may_train = steps->training_loader == 0 || loader == steps->training_loader;
+
+    return loader != 0 && steps->will_train && may_train ? STEPS_HELD : HELD_ELSEWHERE;
+}
+
+static void hold(struct steps *steps, uint64_t now)
+{
+    const struct steps_batch *batch = &steps->batch;
+
+    if (steps->held_count >= may_wait(steps, batch->loader)) {
+        if (!fetches_ahead(steps, batch->loader)) {
+            steps_held_out(steps, now);
+            batch_out(steps, batch, false, now);
+            steps->evaluating = true;
+            return;
+        }
+        if (steps->step_start == 0)
+            steps->step_start = steps->held[0].start;
+        steps_held_train(steps);
+    }
+    steps->held[steps->held_count++] = *batch;
+}
+
 void steps_batch_end(struct steps *steps, uint64_t now)
 {
     struct steps_batch *batch = &steps->batch;
@@ -116,12 +152,8 @@ void steps_batch_end(struct steps *steps, uint64_t now)
         if (steps->step_start == 0)
             steps->step_start = batch->start;
         data_out(steps, batch); /* fetched ahead: it says what validates */
-    } else if (steps->held_count < STEPS_HELD) {
-        steps->held[steps->held_count++] = *batch;
     } else {
-        steps_held_out(steps, now);
-        batch_out(steps, batch, false, now);
-        steps->evaluating = true;
+        hold(steps, now);
     }
     batch->start = 0;
 }
@@ -138,13 +170,14 @@ void steps_fetch_begin(struct steps *steps, uint32_t loader, uint64_t now)
         return;
     }
     bool other = is_other(loader, batch->loader);
+    bool ahead = loader != 0 && loader == batch->loader;
     uint64_t gap = steps->gap_ticks * (other ? GAPS_BETWEEN_LOADERS : 1);
 
     if (batch->fetched == 0) {
         batch->loader = loader != 0 ? loader : batch->loader;
         return;
     }
-    if (now - batch->fetched <= gap)
+    if (!ahead && now - batch->fetched <= gap)
         return;
     steps_batch_end(steps, now);
     if (other) {
@@ -163,11 +196,9 @@ void steps_fetch_end(struct steps *steps, bool exhausted, uint64_t now)
         return;
     }
     batch->fetched = 0; /* its data time goes to whoever fetches next */
-    bool trains = batch->loader != 0 && batch->loader == steps->training_loader;
-
-    steps->training_exhausted |= trains;
-    /* An iteration that trained does so to its end: what is held was fetched ahead. */
-    if (!trains || steps->training_batches == 0 || steps->evaluating)
+    steps->training_exhausted |=
+        batch->loader != 0 && batch->loader == steps->training_loader;
+    if (!fetches_ahead(steps, batch->loader))
         steps_held_out(steps, now);
     steps->evaluating = false;
 }

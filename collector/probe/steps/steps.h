@@ -90,7 +90,7 @@ struct steps_output {
 typedef void steps_emit(void *context, const struct steps_output *output);
 
 #define STEPS_PIECES 8u  /* stretches that wait for their meaning */
-#define STEPS_HELD   2u  /* batches fetched ahead, or the first ones of a validation */
+#define STEPS_HELD   16u /* batches fetched ahead, or the first ones of a validation */
 #define STEPS_QUEUE  32u /* phases after an update that may have been the end */
 
 struct steps_piece {

@@ -86,6 +86,11 @@ static void happened(uint32_t what, const char *name, uint64_t argument)
     probe_instant(EVENT_META(probe_name(name), EVENT_MARK, what, 0), 0, argument);
 }
 
+static void waited(uint64_t ns)
+{
+    probe_instant(EVENT_META(0, EVENT_WAITED, 0, 0), ns, 0);
+}
+
 /* Collections do not nest, and run on one thread at a time under the GIL. */
 static uint64_t gc_start, gc_start_ns, gc_total_ns, gc_count;
 
@@ -179,6 +184,8 @@ static const struct trainglass_python table = {
     .window_word = window_word,
     .window_state = window_state,
     .rank = rank_is,
+    .waited = waited,
+    .parent = probe_parent,
 };
 
 EXPORTED const struct trainglass_python *trainglass_python(void)

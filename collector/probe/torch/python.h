@@ -58,6 +58,10 @@ struct trainglass_python {
     void (*window_state)(uint32_t state);
     /* What torch.distributed says: probe_rank(). On the training thread. */
     void (*rank)(int32_t rank, int32_t local_rank, int32_t world_size);
+    /* Of the fetch that ends now no batch was there for so long: EVENT_WAITED. */
+    void (*waited)(uint64_t ns);
+    /* Before start: whose worker this process is, where another forks it. */
+    void (*parent)(uint32_t pid);
 };
 
 #define TRAINGLASS_PYTHON_MAJOR 1u

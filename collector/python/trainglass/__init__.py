@@ -8,6 +8,7 @@ A script that wants to say more:
     with trainglass.phase("data"): ...      "data", "forward", "backward", "optimizer"
     trainglass.epoch(2)                     begins an epoch
     with trainglass.annotate("augment"): .. a named range; also @annotate("augment")
+    trainglass.watching("package.collate")  a range of each call, in loader workers too
     trainglass.metric("loss", 0.25)         a number of the running step
     trainglass.level("off")                 records less or more, see `--level`
     trainglass.budget(0.5)                  per cent of the time that `auto` may cost
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from trainglass._attach import attach
     from trainglass._page import show, url
+    from trainglass.watch.loaders import watching
     from trainglass.windows.analysis import analyze_trace
     from trainglass.windows.live import window
     from trainglass.windows.measure import memory_profile, profile_impl
@@ -62,6 +64,7 @@ __all__ = [
     "show",
     "step",
     "url",
+    "watching",
     "window",
 ]
 __version__ = "0.1.0"
@@ -75,6 +78,7 @@ _LATER = {
     "profiling": "trainglass.windows.profiling",
     "show": "trainglass._page",
     "url": "trainglass._page",
+    "watching": "trainglass.watch.loaders",
     "window": "trainglass.windows.live",
 }
 

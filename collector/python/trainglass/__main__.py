@@ -98,9 +98,12 @@ def _run(words: list[str]) -> NoReturn:
 def main() -> NoReturn:
     """The program with these words, in our place."""
     tool = program()
+    words = sys.argv[1:]
+    if words == ["doctor"]:  # it asks the interpreter that it is installed in
+        words = ["doctor", "--python", sys.executable]
     if tool is not None:
         try:
-            os.execv(tool, ["trainglass", *sys.argv[1:]])
+            os.execv(tool, ["trainglass", *words])
         except OSError as error:
             _say(f"{tool} cannot be run: {error.strerror}")
     if sys.argv[1:2] == ["run"]:

@@ -36,8 +36,11 @@ def _say(reason: str) -> None:
 def _begin(role: int) -> bool:
     """Opens the segment and writes what is known without torch."""
     _State.pid = os.getpid()
+    _library.calls.parent(_roles.parent() if role == WORKER else 0)
     if _library.calls.start(role) < 0:
         return False
+    if role == WORKER or _is_child():
+        _end_with_child()
     if not _State.registered:
         _State.registered = True
         gc.callbacks.append(_library.calls.collecting)
@@ -54,6 +57,19 @@ def _end() -> None:
     if _State.pid == os.getpid():
         _deep.finish()
         _library.calls.end(-1)
+
+
+def _is_child() -> bool:
+    """Did multiprocessing start this process?"""
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and process.parent_process() is not None
+
+
+def _end_with_child() -> None:
+    """A process of multiprocessing leaves by os._exit(), after its own finalizers."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util.Finalize(None, _end, exitpriority=0)
 
 
 def _forked() -> None:
@@ -89,10 +105,12 @@ def _spent(started: tuple[float, float]) -> None:
 def _with_torch(awake: bool) -> None:
     """Wraps what torch calls; observes it at once where the process is awake."""
     torch = sys.modules.get("torch")
-    if torch is None or not hasattr(torch, "autograd"):  # absent, or half imported
+    if torch is None:
         from trainglass import _importing
 
         _importing.watch()
+        return
+    if not hasattr(torch, "autograd"):  # half imported, or a script's own torch.py
         return
     from trainglass import _torch
 

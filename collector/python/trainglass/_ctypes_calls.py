@@ -7,6 +7,7 @@ library says that it reaches.
 from __future__ import annotations
 
 import ctypes
+import operator
 
 # Of the typing module nothing is imported where this runs.
 TYPE_CHECKING = False
@@ -48,6 +49,8 @@ _TABLE: tuple[tuple[Any, ...], ...] = (
     ("window_word", _U64, _UINT),
     ("window_state", None, _UINT),
     ("rank", None, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32),
+    ("waited", None, _U64),
+    ("parent", None, _UINT),
 )
 _MAJOR = 1
 _STEP = 14
@@ -149,8 +152,11 @@ class Calls:
     def step(self, samples: int | None = None) -> None:
         if self._wake is not None:
             self._awake(_STEP)
-        if samples is not None:
-            self._table["samples"](int(samples))
+        try:
+            if samples is not None and operator.index(samples) >= 0:
+                self._table["samples"](operator.index(samples))
+        except TypeError:
+            pass
         self._table["mark"](_STEP, 0)
 
     def range_push(self, name: str) -> None:
@@ -197,6 +203,9 @@ class Calls:
     def rank(self, rank: int, local_rank: int, world_size: int) -> None:
         self._table["rank"](rank, local_rank, world_size)
 
+    def parent(self, pid: int) -> None:
+        self._table["parent"](pid)
+
     def gpu_yield(self, begins: int) -> None:
         self._table["gpu_yield"](begins)
 
@@ -231,3 +240,6 @@ class Calls:
 
     def torch_optimizer(self, id: int) -> None:
         self._table["torch_optimizer"](id)
+
+    def waited(self, ns: int) -> None:
+        self._table["waited"](ns)

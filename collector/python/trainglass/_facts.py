@@ -44,8 +44,19 @@ def _cores() -> int | None:
         return os.cpu_count()
 
 
+_kept: dict[str, str] = {}  # told before this process was recorded, or of a worker
+
+
+def keep(key: str, value: str) -> None:
+    """Says it now, and again when recording begins: in a worker that may be later."""
+    _kept[key] = value
+    say(key, value)
+
+
 def interpreter() -> None:
     """What is known without torch."""
+    for key, value in _kept.items():
+        say(key, value)
     say("version.python", sys.version.split()[0])
     say("command", shlex.join(_roles.command_line()))
     try:
@@ -193,7 +204,12 @@ def _compile() -> None:
     say("compile.recompilations", sum(counts) - len(counts))
     say("compile.graph_breaks", sum(getattr(utils, "counters", {}).get("graph_break", {}).values()))
     times = getattr(utils, "compilation_time_metrics", {})
-    for name in ("_compile.compile_inner", "entire_frame_compile", "_compile"):
+    for name in (  # as torch has called it, the oldest name last
+        "_compile.compile_inner",
+        "entire_frame_compile",
+        "_compile",
+        "_compile.<locals>.compile_inner",
+    ):
         if name in times:
             say("compile.seconds", float(sum(times[name])))
             break

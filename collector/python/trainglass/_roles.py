@@ -29,6 +29,14 @@ def command_line() -> list[str]:
     return list(words)
 
 
+def parent() -> int:
+    """The process whose worker this is, also where a fork server started it; 0 where
+    multiprocessing did not."""
+    process = sys.modules.get("multiprocessing.process")
+    one = process.parent_process() if process is not None else None
+    return int(one.pid or 0) if one is not None else 0
+
+
 def _module(words: list[str]) -> str:
     """The module of `python -m module`; "" without one."""
     return words[words.index("-m") + 1] if "-m" in words[:-1] else ""

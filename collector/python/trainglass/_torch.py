@@ -17,7 +17,7 @@ import sys
 import time
 import weakref
 
-from trainglass import _compiled, _deep, _facts, _library, _profilers
+from trainglass import _batches, _compiled, _deep, _facts, _library, _profilers
 from trainglass import _constants as c
 
 # Of the typing module nothing is imported where this runs.
@@ -172,11 +172,31 @@ def _time_collate(number: int, iterator: Any) -> None:
     def collate(samples: Any) -> Any:
         start = now()
         try:
-            return original(samples)
+            batch = original(samples)
         finally:
             loading.collate += now() - start
+        if "dataloader.tensors" not in loading.facts:
+            loading.facts["dataloader.tensors"] = _tensors(batch)
+        return batch
 
     fetcher.collate_fn = _skip(collate)
+
+
+@_quietly
+def _tensors(batch: Any) -> int:
+    torch: Any = _State.torch
+    return _batches.tensors(batch, torch.Tensor)
+
+
+@_quietly
+def _time_waits(iterator: Any) -> None:
+    """Where workers load. An iterator whose workers live on is begun again each epoch."""
+    queue = getattr(iterator, "_data_queue", None)
+    if queue is None or hasattr(iterator, "_trainglass_waiting"):
+        return
+    waiting = _batches.Waiting()
+    if waiting.watch(queue):
+        iterator._trainglass_waiting = waiting
 
 
 def _wrap_iter(loader_class: Any, iterator_class: Any) -> None:
@@ -195,6 +215,7 @@ def _wrap_iter(loader_class: Any, iterator_class: Any) -> None:
         if isinstance(iterator, iterator_class):
             iterator._trainglass_number = number
             _time_collate(number, iterator)
+            _time_waits(iterator)
         return iterator
 
     loader_class.__iter__ = _skip(__iter__)
@@ -203,7 +224,7 @@ def _wrap_iter(loader_class: Any, iterator_class: Any) -> None:
 def _wrap_next(iterator_class: Any) -> None:
     original = iterator_class.__next__
     mark, fetching = _library.calls.mark, _library.calls.torch_fetching
-    now = time.perf_counter
+    waited, now = _library.calls.waited, time.perf_counter
 
     @functools.wraps(original)
     def __next__(self: Any) -> Any:
@@ -214,6 +235,9 @@ def _wrap_next(iterator_class: Any) -> None:
         ended = c.FETCH_END
         loading = getattr(self, "_trainglass_loading", None)
         start = now() if loading is not None else 0.0
+        waiting = getattr(self, "_trainglass_waiting", None)
+        if waiting is not None:
+            waiting.ns = 0
         fetching(1)
         mark(c.FETCH_BEGIN, number)
         try:
@@ -222,6 +246,8 @@ def _wrap_next(iterator_class: Any) -> None:
             ended = c.FETCH_EXHAUSTED
             raise
         finally:
+            if waiting is not None:
+                waited(waiting.ns)
             mark(ended, number)
             fetching(0)
             if loading is not None:
@@ -354,6 +380,9 @@ def _wrap_facts(torch: Any) -> None:
     parallel = sys.modules.get("torch.nn.parallel.distributed")
     if parallel is not None:
         _wrap_built(parallel.DistributedDataParallel, "distributed.wrapper", lambda self: "DDP")
+    parallel = sys.modules.get("torch.nn.parallel.data_parallel")
+    if parallel is not None:
+        _wrap_built(parallel.DataParallel, "distributed.wrapper", lambda self: "DataParallel")
 
 
 def _wrap_profilers(torch: Any) -> None:

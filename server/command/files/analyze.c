@@ -22,8 +22,9 @@
 #define HTML_TOP         50u   /* what report_write_html() shows */
 #define STACK_FRAMES_MAX 64
 
-/* Nobody asks for the events again: the tables are enough. */
-#define HISTORY_BYTES ((uint64_t)1 << 20)
+/* The newest quarter of a million events, for the steps that are replayed: under 0.1 s. The
+ * tables need none. */
+#define HISTORY_BYTES ((uint64_t)8 << 20)
 
 enum flag {
     FLAG_TOP,
@@ -106,6 +107,20 @@ static bool read_group(const char *group, struct analyze_options *options)
     return by >= 0 && frames >= 1 && frames <= STACK_FRAMES_MAX;
 }
 
+bool analyze_read_steps(const char *text, struct window *window)
+{
+    char both[64];
+    const char *reason;
+
+    /* One number is the range from it to itself. */
+    if (strspn(text, "0123456789") == strlen(text) &&
+        (size_t)snprintf(both, sizeof(both), "%s-%s", text, text) < sizeof(both) &&
+        window_parse(both, window, &reason) == 0 && window->kind == WINDOW_STEPS)
+        return true;
+    return (window_parse(text, window, &reason) == 0 && window->kind == WINDOW_STEPS) ||
+           refuse("--steps", text, "a step's number or a range, such as 5-10");
+}
+
 static bool read_choice(const struct invocation *invocation,
                         struct analyze_options *options)
 {
@@ -122,7 +137,10 @@ static bool read_choice(const struct invocation *invocation,
                       "name, shape, stack, stack:1 to stack:64, module");
     options->request.sort = OPS_BY_SELF;
     if (sort != NULL && sort_of(sort) < 0)
-        return refuse("--sort", sort, "a column of the tables");
+        return refuse("--sort", sort,
+                      "a column: self, total, count, mean, min, max, p50, p95, p99, "
+                      "per_step, share, name, device_total, device_self, self_memory, "
+                      "self_device_memory, or torch's name of one");
     if (sort != NULL)
         options->request.sort = (enum ops_sort)sort_of(sort);
     return true;
@@ -150,7 +168,7 @@ static bool read_flags(const struct invocation *invocation,
 {
     const char *top = invocation->flags[FLAG_TOP];
     const char *steps = invocation->flags[FLAG_STEPS];
-    const char *rank = invocation->flags[FLAG_RANK], *reason;
+    const char *rank = invocation->flags[FLAG_RANK];
     int64_t number = invocation->json ? OPS_K_MAX : TOP;
 
     *options = (struct analyze_options){.request = {.rank = SELECT_ANY}};
@@ -162,9 +180,8 @@ static bool read_flags(const struct invocation *invocation,
     if (rank != NULL)
         options->request.rank = (int32_t)number;
     options->link_backward = invocation->flags[FLAG_LINK_BACKWARD] != NULL;
-    if (steps != NULL && (window_parse(steps, &options->request.window, &reason) != 0 ||
-                          options->request.window.kind != WINDOW_STEPS))
-        return refuse("--steps", steps, "a range of step numbers, such as 5-10");
+    if (steps != NULL && !analyze_read_steps(steps, &options->request.window))
+        return false;
     return gate_read(invocation, FAIL_ON_ONE_RUN, options->expressions,
                      &options->expression_count) &&
            read_choice(invocation, options);
@@ -245,6 +262,29 @@ static cJSON *pass_gate(struct store *store, const struct analysis *analysis,
     return verdicts;
 }
 
+/* Nothing of the window is there: said, as tables of nothing would say nothing. */
+static bool lacks_steps(struct store *store, const struct analysis *analysis,
+                        const struct analysis_request *request)
+{
+    struct analysis_request whole = {.rank = request->rank, .k = 1};
+    struct analysis all;
+    char window[64], steps[80] = "it has none";
+
+    if (request->window.kind != WINDOW_STEPS ||
+        analysis->steps.train.count + analysis->steps.validation.count > 0)
+        return false;
+    if (analysis_make(store, analysis->file, &whole, &all) == 0 &&
+        all.summary.head.steps > 0)
+        (void)snprintf(steps, sizeof(steps), "its steps are %lld to %lld",
+                       (long long)all.summary.head.window.first_step,
+                       (long long)all.summary.head.window.last_step);
+    analysis_free(&all);
+    window_print(&request->window, window, sizeof(window));
+    command_complain("%.300s: no step of %s is in it: %s", name_of(analysis->path),
+                     window, steps);
+    return true;
+}
+
 /* One file that was loaded: printed, or added to `documents`. */
 static int show(struct store *store, const struct analyze_file *file,
                 const struct file_result *result, const struct analyze_options *options,
@@ -256,6 +296,12 @@ static int show(struct store *store, const struct analyze_file *file,
     int code = error == 0 ? EXIT_DONE : EXIT_UNREADABLE;
 
     analysis.path = file->path;
+    if (error == 0 && lacks_steps(store, &analysis, &options->request)) {
+        analysis_free(&analysis);
+        return EXIT_UNREADABLE;
+    }
+    if (error == 0)
+        analysis_replay(store, &options->request, &analysis);
     if (error == 0)
         verdicts = pass_gate(store, &analysis, options, &code);
     if (error == 0 && documents != NULL) {
@@ -288,8 +334,7 @@ static int worse(int code, int other)
 static bool is_wanted(const struct file_result *result,
                       const struct analyze_options *options)
 {
-    return options->request.rank == SELECT_ANY || result->rank < 0 ||
-           result->rank == options->request.rank;
+    return options->request.rank == SELECT_ANY || result->rank == options->request.rank;
 }
 
 struct reading {
@@ -299,6 +344,7 @@ struct reading {
     struct store *store;      /* of one folder's ranks, or of one file */
     uint32_t seen[RANKS_MAX]; /* ranks in the store */
     uint32_t seen_count;
+    uint32_t read_count, wanted_count; /* files that could be read; of the rank */
 };
 
 static struct store *new_store(void)
@@ -335,8 +381,10 @@ static int read_into(struct reading *reading, struct store *store,
 
     if (store == reading->store && reading->seen_count == 0)
         (void)is_new_rank(reading, result.rank);
+    reading->read_count++;
     if (!is_wanted(&result, reading->options))
         return EXIT_DONE;
+    reading->wanted_count++;
     if (!alone)
         return show(store, file, &result, reading->options, reading->documents);
     /* Not to be told apart from one before: it gets tables of its own. */
@@ -460,6 +508,11 @@ int command_analyze(const struct invocation *invocation)
     };
 
     code = analyze_all(&reading);
+    if (code == EXIT_DONE && reading.read_count > 0 && reading.wanted_count == 0) {
+        command_complain("%.300s: no trace of rank %d is in it", invocation->argv[0],
+                         options.request.rank);
+        code = EXIT_UNREADABLE;
+    }
     analyze_keep_finish(&keep, code != INTERRUPTED);
     printed = invocation->json ? print_documents(&reading) : command_end_output();
     analyze_files_free(&files);

@@ -66,6 +66,9 @@ int analyze_files_load(struct store *store, const struct analyze_file *file,
 bool analyze_read_number(const char *flag, const char *text, int64_t low, int64_t high,
                          int64_t *number);
 
+/* "5-10" or "7"; false after a line on stderr. */
+bool analyze_read_steps(const char *text, struct window *window);
+
 void analyze_report(const struct analysis *analysis,
                     const struct analyze_options *options, uint32_t columns);
 struct ranks_answer;

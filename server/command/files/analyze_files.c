@@ -232,6 +232,7 @@ int analyze_files_load(struct store *store, const struct analyze_file *file,
         request.paths_user = options->keep;
     }
     /* Only with paths or groups is there anything to link. */
+    request.origins = options != NULL && options->keep->stacks != NULL;
     request.link_backward = options != NULL && options->link_backward &&
                             (request.on_paths != NULL || request.groups != 0);
     analyze_watch_signal(SIGINT);

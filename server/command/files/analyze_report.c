@@ -5,15 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/api.h"
 #include "command/files/analyze.h"
 #include "command/terminal.h"
 #include "findings/findings.h"
+#include "query/what_if.h"
 
 #define MS 1e6
 
 /* ---- head and steps -------------------------------------------------------------------------- */
 
-static void print_head(const struct analysis *analysis)
+static void print_head(const struct analysis *analysis, uint32_t columns)
 {
     const struct file_result *file = analysis->file;
     const struct gpu_answer *gpu = &analysis->gpu;
@@ -31,6 +33,9 @@ static void print_head(const struct analysis *analysis)
         printf(", %s%s%s", gpu->devices[i].device, *gpu->devices[i].name ? " " : "",
                gpu->devices[i].name);
     putchar('\n');
+    /* All below is to be read with it. */
+    if (file->error[0] != '\0')
+        terminal_wrapped("  Note: ", file->error, 8, columns);
 }
 
 static void print_phases(const struct steps_summary *train, uint32_t columns)
@@ -107,11 +112,11 @@ static void print_device(const struct gpu_device *device, uint32_t columns)
            100 * device->busy_ns / span, 100 - 100 * device->busy_ns / span);
     terminal_ms(span, 0);
     puts(" ms");
-    for (int i = 0; i < GPU_USES + GPU_IDLES; i++) {
+    for (int i = 0; i < (int)GPU_USES + (int)GPU_IDLES; i++) {
         double ns =
             i < GPU_USES ? device->all_use_ns[i] : device->all_idle_ns[i - GPU_USES];
 
-        if (ns == 0 && i != GPU_USES + GPU_IDLE_UNKNOWN)
+        if (ns == 0 && i != (int)GPU_USES + (int)GPU_IDLE_UNKNOWN)
             continue;
         printf("  %-5s %-19s", i < GPU_USES ? "busy" : "idle",
                i < GPU_USES ? uses[i] : idles[i - GPU_USES]);
@@ -226,15 +231,72 @@ static void print_memory(const struct analysis *analysis)
                : "");
     for (uint32_t i = 0; i < summary->peak_count; i++) {
         const struct memory_peak *peak = &summary->peaks[i];
-        bool large = peak->bytes >= 1024.0 * 1024 * 1024;
+        static const char *const units[] = {"KiB", "MiB", "GiB"};
+        double value = (double)peak->bytes / 1024;
+        unsigned unit = 0;
 
-        printf("  %-8s %8.2f %s at ", peak->device,
-               peak->bytes / (large ? 1024.0 * 1024 * 1024 : 1024.0 * 1024),
-               large ? "GiB" : "MiB");
+        for (; value >= 1024 && unit < 2; unit++)
+            value /= 1024;
+        printf("  %-8s %8.2f %s at ", peak->device, value, units[unit]);
         terminal_ms((double)peak->time_ns, 0);
         printf(" ms%s%s\n", peak->op != NULL && *peak->op != '\0' ? ", during " : "",
                peak->op != NULL ? peak->op : "");
     }
+}
+
+/* ---- replayed steps ---------------------------------------------------------------------------- */
+
+static void print_what_ifs(const struct bottlenecks_answer *summary, uint32_t columns)
+{
+    struct what_if told;
+
+    for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++) {
+        char text[256];
+
+        if (!what_if_replayed(summary, (enum replay_what_if)i, &told))
+            continue;
+        (void)snprintf(text, sizeof(text), "%s, a step would take %.3g to %.3g ms.",
+                       what_if_title((enum replay_what_if)i), told.low_ns / MS,
+                       told.high_ns / MS);
+        terminal_wrapped("- ", text, 4, columns);
+    }
+}
+
+/* What the step waited for, in the order of the kinds: first the host's, then devices'. */
+static void print_replay(const struct analysis *analysis, uint32_t columns)
+{
+    static const char *const kinds[REPLAY_KINDS] = {
+        [REPLAY_DATA] = "data loading",
+        [REPLAY_OP] = "ops on the CPU",
+        [REPLAY_LAUNCH] = "launches",
+        [REPLAY_RUNTIME] = "other calls",
+        [REPLAY_SYNC] = "calls that wait",
+        [REPLAY_COLLECTIVE] = "collectives",
+        [REPLAY_PYTHON] = "code between ops",
+        [REPLAY_COMPUTE] = "compute",
+        [REPLAY_COMMUNICATION] = "communication",
+        [REPLAY_COPY] = "copies",
+        [REPLAY_LATENCY] = "launch latency",
+        [REPLAY_UNKNOWN] = "unknown waits"};
+    const struct replay_answer *replay = &analysis->replay;
+
+    if (replay->table.steps == 0)
+        return;
+    printf("\nCritical path  of step %lld, ", (long long)replay->number);
+    terminal_ms(replay->duration_ns, 0);
+    puts(" ms");
+    for (int i = 0; i < REPLAY_KINDS; i++) {
+        double share = replay->kind_ns[i] / replay->duration_ns;
+
+        if (share < 0.001)
+            continue;
+        printf("  %-17s", kinds[i]);
+        terminal_ms(replay->kind_ns[i], 9);
+        printf(" ms %5.1f %%", 100 * share);
+        terminal_bar(share, columns - 43);
+        putchar('\n');
+    }
+    print_what_ifs(&analysis->summary, columns);
 }
 
 /* ---- findings, what was skipped ----------------------------------------------------------------- */
@@ -283,7 +345,7 @@ static void print_reason(const char *reason, uint64_t count, uint64_t offset)
     putchar('\n');
 }
 
-static void print_skipped(const struct analysis *analysis, uint32_t columns)
+static void print_skipped(const struct analysis *analysis)
 {
     const struct file_result *file = analysis->file;
     uint64_t skipped = analysis_skipped(file);
@@ -299,25 +361,22 @@ static void print_skipped(const struct analysis *analysis, uint32_t columns)
     for (int i = 0; i < FILE_SKIPS; i++)
         print_reason(file_skip_text((enum file_skip)i), file->skipped[i],
                      file->first_offset[i]);
-    if (file->error[0] != '\0') {
-        putchar('\n');
-        terminal_wrapped("Note: ", file->error, 6, columns);
-    }
 }
 
 void analyze_report(const struct analysis *analysis,
                     const struct analyze_options *options, uint32_t columns)
 {
-    print_head(analysis);
+    print_head(analysis, columns);
     print_steps(analysis, columns);
     for (uint32_t i = 0; i < analysis->gpu.device_count; i++)
         print_device(&analysis->gpu.devices[i], columns);
     print_findings(analysis, columns);
+    print_replay(analysis, columns);
     if (options->cpu)
         print_ops(&analysis->cpu, false, columns);
     if (options->cuda)
         print_ops(&analysis->cuda, true, columns);
     print_memory(analysis);
-    print_skipped(analysis, columns);
+    print_skipped(analysis);
     putchar('\n');
 }

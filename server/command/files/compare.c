@@ -95,8 +95,10 @@ static cJSON *read_trace(const struct analyze_file *file,
     cJSON *document = NULL;
     int error =
         store == NULL ? -ENOMEM : analyze_files_load(store, file, NULL, &result);
+    bool other_rank = error == 0 && request->rank != SELECT_ANY &&
+                      result.rank != request->rank; /* the caller's to say */
 
-    if (error == 0) {
+    if (error == 0 && !other_rank) {
         error = analysis_make(store, &result, request, &analysis);
         analysis.path = file->path;
         if (error == 0)
@@ -130,15 +132,9 @@ static cJSON *read_files(char *word, const struct analysis_request *request)
         command_complain("%.300s: %s", word,
                          error == -ENOENT ? "no such file, or a folder without traces"
                                           : strerror(-error));
-    for (uint32_t i = 0; error == 0 && i < files.count && document == NULL; i++) {
+    for (uint32_t i = 0; error == 0 && i < files.count && document == NULL; i++)
         document = read_trace(&files.list[i], request);
-        if (document != NULL && request->rank != SELECT_ANY && files.count > 1 &&
-            NUMBER(document, "rank") != request->rank) {
-            cJSON_Delete(document);
-            document = NULL;
-        }
-    }
-    if (error == 0 && files.count > 1 && document == NULL)
+    if (error == 0 && request->rank != SELECT_ANY && document == NULL)
         command_complain("%.300s: no trace of rank %d in it", word, request->rank);
     analyze_files_free(&files);
     if (document == NULL || request->window.kind == WINDOW_DEFAULT ||
@@ -183,6 +179,30 @@ static bool looks_like_a_file(const char *word)
 {
     return strchr(word, '/') != NULL || ends_with(word, ".json") ||
            ends_with(word, ".gz");
+}
+
+static bool is_one_of(const char *bytes, unsigned char byte)
+{
+    return byte != '\0' && strchr(bytes, byte) != NULL;
+}
+
+/* A run is called after its script, which lies beside whoever asks: no trace, by its first
+ * byte that says something. A folder or a pipe may be all. */
+static bool may_be_trace(const char *path)
+{
+    unsigned char first[64];
+    struct stat status;
+    FILE *file =
+        stat(path, &status) == 0 && S_ISREG(status.st_mode) ? fopen(path, "re") : NULL;
+    size_t length, at = 0;
+
+    if (file == NULL)
+        return is_there(path);
+    length = fread(first, 1, sizeof(first), file);
+    fclose(file);
+    while (at < length && is_one_of(" \t\r\n\xef\xbb\xbf", first[at]))
+        at++;
+    return at < length && is_one_of("{[\x1f", first[at]);
 }
 
 static cJSON *read_run(const struct invocation *invocation, const char *word,
@@ -248,7 +268,7 @@ static cJSON *read_one(const struct invocation *invocation, char *word,
         return NULL;
     if (is_result(word))
         document = read_kept(word, &request);
-    else if (is_there(word) || looks_like_a_file(word))
+    else if (may_be_trace(word) || looks_like_a_file(word))
         document = read_files(word, &request);
     else
         document = read_run(invocation, word, &request);
@@ -294,7 +314,7 @@ static bool read_request(const struct invocation *invocation,
                          struct compare_options *to)
 {
     const char *top = invocation->flags[FLAG_TOP], *rank = invocation->flags[FLAG_RANK];
-    const char *steps = invocation->flags[FLAG_STEPS], *reason;
+    const char *steps = invocation->flags[FLAG_STEPS];
     int64_t number;
 
     *to = (struct compare_options){
@@ -310,13 +330,7 @@ static bool read_request(const struct invocation *invocation,
             return false;
         to->request.rank = (int32_t)number;
     }
-    if (steps != NULL && (window_parse(steps, &to->request.window, &reason) != 0 ||
-                          to->request.window.kind != WINDOW_STEPS)) {
-        command_complain(
-            "--steps: '%.60s' is not a range of step numbers, such as 5-10", steps);
-        return false;
-    }
-    return true;
+    return steps == NULL || analyze_read_steps(steps, &to->request.window);
 }
 
 int command_compare(const struct invocation *invocation)

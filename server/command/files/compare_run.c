@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command/client.h"
 #include "command/files/compare.h"
@@ -110,7 +111,9 @@ cJSON *compare_read_run(const struct options *options, const char *word,
     if (document == NULL && *told != '\0') /* it knows more: what is in memory too */
         memcpy(why, told, sizeof(told));
     if (document == NULL && !known) {
-        (void)snprintf(told, sizeof(told), "no such file, and %.500s", why);
+        (void)snprintf(
+            told, sizeof(told), "%s, and %.480s",
+            access(word, F_OK) == 0 ? "the file is no trace" : "no such file", why);
         memcpy(why, told, sizeof(told));
     }
     return document;

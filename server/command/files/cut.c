@@ -42,7 +42,6 @@ static bool read_range(const struct invocation *invocation, struct cut_request *
 {
     const char *steps = invocation->flags[FLAG_STEPS];
     const char *from = invocation->flags[FLAG_FROM], *to = invocation->flags[FLAG_TO];
-    const char *reason;
     struct window window;
 
     if (steps != NULL && (from != NULL || to != NULL)) {
@@ -50,8 +49,8 @@ static bool read_range(const struct invocation *invocation, struct cut_request *
         return false;
     }
     if (steps != NULL) {
-        if (window_parse(steps, &window, &reason) != 0 || window.kind != WINDOW_STEPS)
-            return refuse("--steps", steps, "a range of step numbers, such as 5-10");
+        if (!analyze_read_steps(steps, &window))
+            return false;
         request->range = CUT_STEPS;
         request->a = window.a;
         request->b = window.b;

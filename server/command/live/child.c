@@ -14,10 +14,15 @@
 #include "command/places.h"
 
 static const int forwarded[] = {
-    SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT,
+    SIGTERM, SIGHUP,  SIGINT,  SIGQUIT, SIGUSR1,   SIGUSR2,
+    SIGTSTP, SIGCONT, SIGALRM, SIGXCPU, SIGVTALRM, SIGPROF,
 };
+/* What a write of ours may raise: a line that nobody reads, a note that a limit forbids.
+ * The command runs all the same. */
+static const int survived[] = {SIGPIPE, SIGXFSZ};
+#define SURVIVED (sizeof(survived) / sizeof(survived[0]))
 static sigset_t old_mask;
-static struct sigaction old_child_action;
+static struct sigaction old_child_action, old_survived[SURVIVED];
 
 static int not_runnable(const char *program, int error)
 {
@@ -79,18 +84,25 @@ void child_block_signals(void)
     sigprocmask(SIG_BLOCK, &mask, &old_mask);
     /* Whoever started us may ignore it; children would then vanish unreported. */
     sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, &old_child_action);
+    for (size_t i = 0; i < SURVIVED; i++)
+        sigaction(survived[i], &(struct sigaction){.sa_handler = SIG_IGN},
+                  &old_survived[i]);
 }
 
 void child_restore_signals(void)
 {
     sigaction(SIGCHLD, &old_child_action, NULL);
+    for (size_t i = 0; i < SURVIVED; i++)
+        sigaction(survived[i], &old_survived[i], NULL);
     sigprocmask(SIG_SETMASK, &old_mask, NULL);
 }
 
-static pid_t start(char *const *argv)
+pid_t child_start(char *const *argv)
 {
     pid_t child = fork();
 
+    if (child < 0)
+        command_complain("%s: %s", argv[0], strerror(errno));
     if (child != 0)
         return child;
     child_restore_signals();
@@ -123,16 +135,22 @@ static bool reap(pid_t child, struct child_end *end)
     return ended;
 }
 
-struct child_end child_run(char *const *argv)
+/* What the terminal sends goes to the whole group; that it hung up, to the leader of the
+ * session alone, which is us where a pane of tmux or `ssh -t` runs nothing else. */
+static bool has_it_already(int number, int code)
+{
+    bool told_alone = (number == SIGHUP || number == SIGCONT) && getsid(0) == getpid();
+
+    return code == SI_KERNEL && !told_alone;
+}
+
+struct child_end child_wait(pid_t child)
 {
     struct child_end end = {126, 0};
-    pid_t child = start(argv);
     sigset_t mask;
 
-    if (child < 0) {
-        command_complain("%s: %s", argv[0], strerror(errno));
+    if (child < 0)
         return end;
-    }
     sigprocmask(SIG_BLOCK, NULL, &mask);
     for (;;) {
         siginfo_t info;
@@ -141,8 +159,7 @@ struct child_end child_run(char *const *argv)
         if (number == SIGCHLD) {
             if (reap(child, &end))
                 return end;
-        } else if (number > 0 && info.si_code != SI_KERNEL) {
-            /* What the terminal sends went to the whole group: the command has it. */
+        } else if (number > 0 && !has_it_already(number, info.si_code)) {
             kill(child, number);
         }
     }

@@ -13,13 +13,17 @@ struct child_end {
  * line on stderr. */
 int child_check(const char *program);
 
-/* Blocks the signals that are forwarded; before child_run() and anything slow, so that
+/* Blocks the signals that are forwarded; before child_start() and anything slow, so that
  * none is lost in between. */
 void child_block_signals(void);
 
-/* Starts argv with the signal state of before child_block_signals(), forwards signals,
- * reaps every child, follows its stops, and returns how it ended. */
-struct child_end child_run(char *const *argv);
+/* Starts argv with the signal state of before child_block_signals(); -1 after a line on
+ * stderr. */
+pid_t child_start(char *const *argv);
+
+/* Forwards signals, reaps every child, follows the stops of this one, and returns how it
+ * ended; 126 where none was started. */
+struct child_end child_wait(pid_t child);
 
 /* In a forked child: the signal state of before child_block_signals(). */
 void child_restore_signals(void);

@@ -18,7 +18,9 @@ static bool is_script(const char *word)
 {
     size_t length = strlen(word);
 
-    return length > 3 && word[0] != '-' && strcmp(word + length - 3, ".py") == 0;
+    return length > 3 && word[0] != '-' &&
+           (strcmp(word + length - 3, ".py") == 0 ||
+            strcmp(word + length - 3, ".sh") == 0);
 }
 
 /* The script if there is one, the module after -m, else the program. */

@@ -12,6 +12,13 @@ int command_demo(const struct invocation *invocation)
     char **argv;
     int code;
 
+    if (invocation->argc > 0 && invocation->argv[0][0] != '-') {
+        /* train_mlp takes flags alone: somebody forgot what says that it is a command. */
+        command_complain("demo: '%.60s' is no flag; your own command stands behind --: "
+                         "`trainglass run -- %.60s ...`, `./run.sh -- %.60s ...`",
+                         invocation->argv[0], invocation->argv[0], invocation->argv[0]);
+        return EXIT_USAGE;
+    }
     if (!place_example(program)) {
         command_complain("the demo's program train_mlp is not beside this one");
         return EXIT_CANNOT_START;

@@ -93,19 +93,55 @@ static bool is_free(uint16_t port)
     return refused;
 }
 
-enum holder holder_ask(uint16_t port, const char *directory)
+static int ask_health(uint16_t port, struct client_answer *answer)
 {
     struct client_question question = {.port = port,
                                        .path = "/healthz",
                                        .token = "",
                                        .patience_ms = ANSWER_MS,
                                        .bytes_max = ANSWER_BYTES};
+
+    return client_ask(&question, answer);
+}
+
+bool holder_token(uint16_t port, char *token, size_t size)
+{
+    static const char key[] = "TRAINGLASS_TOKEN=";
+    struct client_answer answer;
+    char path[48], *word = NULL;
+    size_t room = 0;
+    bool found = false;
+
+    if (ask_health(port, &answer) != 0)
+        return false;
+    cJSON *document = cJSON_Parse(answer.body);
+    const cJSON *pid = cJSON_GetObjectItem(document, "pid");
+
+    snprintf(path, sizeof(path), "/proc/%d/environ", pid != NULL ? pid->valueint : 0);
+    cJSON_Delete(document);
+    free(answer.head);
+    FILE *words = fopen(path, "re");
+
+    while (words != NULL && !found && getdelim(&word, &room, '\0', words) > 0) {
+        found = strncmp(word, key, strlen(key)) == 0 &&
+                strlen(word + strlen(key)) < size && word[strlen(key)] != '\0';
+        if (found)
+            snprintf(token, size, "%s", word + strlen(key));
+    }
+    free(word);
+    if (words != NULL)
+        fclose(words);
+    return found;
+}
+
+enum holder holder_ask(uint16_t port, const char *directory)
+{
     struct client_answer answer;
     bool ours;
 
     if (is_free(port))
         return HOLDER_NONE;
-    if (!listener_is_ours(port) || client_ask(&question, &answer) != 0)
+    if (!listener_is_ours(port) || ask_health(port, &answer) != 0)
         return HOLDER_OTHER;
     ours = answer_is_ours(&answer, directory);
     free(answer.head);

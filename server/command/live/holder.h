@@ -2,6 +2,8 @@
 #ifndef COMMAND_HOLDER_H
 #define COMMAND_HOLDER_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "wire/attributes.h"
@@ -16,5 +18,9 @@ enum holder {
  * belongs to us. `directory`: the folder that the server must be watching. Takes at
  * most a second. */
 MUST_CHECK enum holder holder_ask(uint16_t port, const char *directory);
+
+/* The token of a server of ours, from the environment that a run gave it, which only its
+ * user can read; false where it has none there. */
+bool holder_token(uint16_t port, char *token, size_t size);
 
 #endif

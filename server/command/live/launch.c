@@ -143,6 +143,8 @@ static void become_server(char *const *words, int ready, int log)
     ready = fcntl(ready, F_DUPFD, 10);
     log = fcntl(log, F_DUPFD, 10);
     null = fcntl(null, F_DUPFD, 10);
+    if (ready < 0 || log < 0 || null < 0) /* a limit of a few descriptors */
+        _exit(126);
     dup2(null, STDIN_FILENO);
     dup2(log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
@@ -206,8 +208,11 @@ static int start_server(struct launched *launched, const struct options *options
     char *words[SERVER_WORDS] = {NULL};
     int ready[2], log, error;
 
-    if (pipe2(ready, O_CLOEXEC) != 0)
-        return -errno;
+    if (pipe2(ready, O_CLOEXEC) != 0) {
+        error = -errno;
+        snprintf(launched->reason, sizeof(launched->reason), "%s", strerror(-error));
+        return error;
+    }
     log = open_log(options, port);
     server_arguments(words, options, directory, port);
     error = words[0] != NULL && log >= 0 ? spawn(words, ready[1], log) : -ENOMEM;
@@ -269,6 +274,11 @@ static bool try_port(struct launched *launched, const struct options *options,
     if (holder == HOLDER_OURS) {
         launched->port = port;
         launched->joined = true;
+        /* Made up for a server of our own; this one has another. */
+        if (launched->token[0] != '\0' &&
+            *options_text(options, OPTION_TOKEN) == '\0' &&
+            !holder_token(port, launched->token, sizeof(launched->token)))
+            launched->token[0] = '\0';
         return true;
     }
     error = start_server(launched, options, directory, port);

@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include "command/gate.h"
+#include "command/live/announce.h"
 #include "command/live/child.h"
 #include "command/live/contract.h"
 #include "command/live/launch.h"
+#include "command/places.h"
 
 /* Under SSH the page is on the far machine: the line that brings it here. */
 static void print_ssh_line(uint16_t port)
@@ -57,15 +59,26 @@ int run_command(const struct run_request *request)
 
     if (code != 0)
         return code;
-    contract_open(&contract, options, request->name, request->argv);
     child_block_signals();
+    contract_open(&contract, options, request->name, request->argv);
     if (request->server) {
         launch_server(&launched, options, contract.directory);
         print_address(&launched, options);
+        if (!launched
+                 .joined) /* else it is another server's, with a folder of its own */
+            place_warn_of_state(options);
     }
+    place_warn_of_directory(contract.directory);
     unsetenv("TRAINGLASS_TOKEN"); /* the page's, not the job's */
     contract_export(&contract, options);
-    end = child_run(request->argv);
+    pid_t child = child_start(request->argv);
+    int announced = child < 0
+                        ? -1
+                        : announce_command(&contract, request->argv, child,
+                                           (int)options_number(options, OPTION_SHARE));
+
+    end = child_wait(child);
+    announce_end(&contract, announced);
     contract_close(&contract, end.code, end.signal);
     /* The lock goes with us; the server lingers from here. */
     const struct gate_run run = {

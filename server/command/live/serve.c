@@ -113,10 +113,13 @@ static int check(const struct options *options, const char *directory)
     return EXIT_CANNOT_START;
 }
 
-static void print_start(const struct serve_options *options, uint16_t port)
+/* In the log of a run's server the token has no place: the run itself has said it. */
+static void print_start(const struct serve_options *options, uint16_t port, bool logged)
 {
+    bool token = *options->token != '\0' && !logged;
+
     printf("trainglass: http://localhost:%u%s/%s%s\n", port, options->base_path,
-           *options->token ? "?token=" : "", options->token);
+           token ? "?token=" : "", token ? options->token : "");
     if (!launch_is_loopback(options->bind))
         printf(
             "trainglass: listens on %s: other machines reach it by this one's name\n",
@@ -147,7 +150,7 @@ static int serve_until_end(const struct invocation *invocation,
         tell_ready(invocation->flags[FLAG_READY], line);
         return error == -ENODATA ? EXIT_UNREADABLE : EXIT_CANNOT_START;
     }
-    print_start(options, serve_port(serve));
+    print_start(options, serve_port(serve), invocation->flags[FLAG_READY] != NULL);
     tell_ready(invocation->flags[FLAG_READY], "ready\n");
     wait_for_end(serve, directory,
                  linger->origin == OPTION_FROM_FLAG ? linger->number : OPTION_FOREVER);
@@ -201,6 +204,9 @@ int command_serve(const struct invocation *invocation)
     else if (state[0] != '\0')
         snprintf(windows, sizeof(windows), "%s/windows", state);
     fill_options(&serve, options, state, windows);
+    if (invocation->flags[FLAG_READY] ==
+        NULL) /* else the run that started us says it */
+        place_warn_of_state(options);
     if (*options_text(options, OPTION_DIR) != '\0')
         serve.directory = directory;
     if (!launch_is_loopback(serve.bind) && *serve.token == '\0') {
@@ -217,5 +223,8 @@ int command_serve(const struct invocation *invocation)
     sigaddset(&mask, SIGINT);
     sigaddset(&mask, SIGHUP);
     sigprocmask(SIG_BLOCK, &mask, NULL);
+    /* The limit of a job's files is its server's too: a log or a store that may grow no
+     * more is an error of that file, not the end of the page. */
+    signal(SIGXFSZ, SIG_IGN);
     return serve_files(invocation, &serve, directory);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,11 +48,29 @@ static const struct segment_entry *segment_of(const struct cleaning *cleaning,
     return NULL;
 }
 
+/* The note of a run that was killed, or the lock of the runs at a port that all ended:
+ * nobody holds it. */
+static bool is_abandoned(const char *directory, const char *name)
+{
+    char path[PLACE_BYTES];
+
+    snprintf(path, sizeof(path), "%.700s/%.255s", directory, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool abandoned = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+
+    if (fd >= 0)
+        close(fd);
+    return abandoned;
+}
+
 static bool is_left_behind(const struct cleaning *cleaning, const char *name)
 {
     const struct segment_entry *segment;
     char session[WIRE_TEXT];
 
+    if (segment_file_is(name, ".run") ||
+        (segment_file_is(name, ".lock") && strncmp(name, "port-", strlen("port-")) == 0))
+        return is_abandoned(cleaning->directory, name);
     if (segment_file_is(name, ".end")) {
         snprintf(session, sizeof(session), "%.*s", (int)(strlen(name) - 4), name);
         return !is_alive(cleaning, session);

@@ -53,7 +53,8 @@ static int list_sessions(const struct segment_entry *entries, int count, bool js
                    (unsigned long long)entry->steps, (double)entry->bytes / (1 << 20),
                    entry->session[0] == '\0' ? "unreadable"
                    : entry->alive            ? "running"
-                                             : "ended");
+                   : entry->said_goodbye     ? "ended"
+                                             : "crashed");
             continue;
         }
         row = cJSON_CreateObject();

@@ -34,6 +34,7 @@ static const char *const kind_names[KINDS] = {
     [EVENT_FACT] = "fact",
     [EVENT_THREAD] = "thread",
     [EVENT_SAMPLES] = "samples",
+    [EVENT_WAITED] = "waited",
     [EVENT_MORE] = "more",
 };
 static const char *const source_names[WIRE_SOURCES] = {

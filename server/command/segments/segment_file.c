@@ -68,6 +68,8 @@ static void read_entry(int folder, const char *name, struct segment_entry *entry
         entry->rank = wire_number(
             atomic_load_explicit(&header.live_rank, memory_order_relaxed), header.rank);
         entry->steps = atomic_load_explicit(&header.steps, memory_order_relaxed);
+        entry->said_goodbye =
+            atomic_load_explicit(&header.ended, memory_order_relaxed) == 1;
         entry->zero_realtime_ns = header.zero_realtime_ns;
     }
     close(fd);

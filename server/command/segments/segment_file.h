@@ -19,7 +19,8 @@ struct segment_entry {
     uint64_t steps;
     uint64_t zero_realtime_ns;
     uint64_t bytes;
-    bool alive; /* its process holds the lock */
+    bool alive;        /* its process holds the lock */
+    bool said_goodbye; /* its exit handlers ran */
 };
 
 /* Lists the segments of `directory`, the newest session first; *entries is freed by the

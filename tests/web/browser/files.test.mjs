@@ -120,6 +120,7 @@ test("two files are compared side by side, what changed most comes first", { ski
   await page.locator("#session-picker", { hasText: "slower.json" }).waitFor();
   await page.locator("#open-compare").click();
   const [base, other] = [page.getByLabel("Base", { exact: true }), page.getByLabel("Compared with it")];
+  assert.deepEqual(await base.locator("optgroup").evaluateAll((groups) => groups.map((group) => group.label)), ["Trace files"]);
   await base.selectOption({ label: "base.json" });
   await other.selectOption({ label: "slower.json" });
   const op = page.locator("#compare tr.op", { hasText: "aten::linear" });

@@ -9,12 +9,15 @@ let browser;
 before(async () => { browser = await launch(); });
 after(() => browser.close());
 
-/** Until the page has asked again for what happened before the stream began. */
-async function gathered(server) {
-  const asked = () => server.requests.filter((path) => /^api\/steps\?.*points=\d{3}/.test(path)).length;
-  for (let i = 0; i < 200 && asked() < 2; i++) await new Promise((done) => setTimeout(done, 50));
-  assert.ok(asked() >= 2);
+/** Until the server has been asked `times` for what `pattern` says, be it before or from now on. */
+async function asked(server, pattern, times = 1) {
+  const count = () => server.requests.filter((path) => pattern.test(path)).length;
+  for (let i = 0; i < 1200 && count() < times; i++) await new Promise((done) => setTimeout(done, 50));
+  assert.ok(count() >= times, String(pattern));
 }
+
+/** Until the page has asked again for what happened before the stream began. */
+const gathered = (server) => asked(server, /^api\/steps\?.*points=\d{3}/, 2);
 
 async function visit(scenario, look, { hash = "", ...options } = {}) {
   const server = new FakeServer(scenario, { modules: MODULES });
@@ -36,7 +39,9 @@ const focused = (page) => page.evaluate(() => document.activeElement?.textConten
 
 /** Plot of a lane in page coordinates, without its y axis. */
 async function plot(page, lane = "steps") {
-  const box = await page.locator(`[data-lane=${lane}] canvas`).boundingBox();
+  const canvas = page.locator(`[data-lane=${lane}] canvas`);
+  await canvas.waitFor();
+  const box = await canvas.boundingBox();
   return { left: box.x + 56, width: box.width - 57, y: box.y + box.height / 2, top: box.y, height: box.height };
 }
 
@@ -98,6 +103,17 @@ test("a brush selects whole steps and everything answers for them", () => visit(
   await page.goBack();
   await page.locator(".chip").waitFor({ state: "detached" });
   await badge(page, "Live");
+}));
+
+test("back from a selection in a range that was panned to shows that range, and selects no more", () => visit("live", async (page) => {
+  await page.keyboard.press(",");
+  await page.waitForFunction(() => location.hash.includes("t="));
+  await brush(page, 0.4, 0.55);
+  await page.locator(".chip").waitFor();
+  await page.goBack();
+  await page.locator(".chip").waitFor({ state: "detached" });
+  await page.waitForFunction(() => location.hash.includes("t=") && !location.hash.includes("steps="));
+  await badge(page, "Paused");
 }));
 
 test("escape and the chip clear a selection", () => visit("live", async (page) => {
@@ -172,7 +188,7 @@ test("shift-drag pans, ctrl-wheel zooms, the plain wheel scrolls the page", () =
   const [moved_from, moved_to] = await range();
   assert.ok(Math.abs(moved_to - moved_from - (to - from)) < 1);
   await page.waitForFunction(() => location.hash.includes("t="));
-  await page.waitForResponse((response) => /api\/steps.*window=\d+\.\.\d+/.test(response.url()));
+  await asked(server, /^api\/steps.*window=\d+\.\.\d+/);
 }));
 
 test("earlier and later by keys", () => visit("live", async (page) => {
@@ -233,6 +249,13 @@ test("the GPU's row, its idle causes and its legend answer for the selection", (
   const [step, gpu] = await page.evaluate(() => ["phase-track", "gpu-track"].map((id) => document.getElementById(id).getBoundingClientRect().width));
   assert.ok(Math.abs(step - gpu) < 2, `${step} and ${gpu}`);
 }, { hash: "#steps=12804-12804" }));
+
+test("a link to steps older than the window opens on them", () => visit("live", async (page) => {
+  await page.locator(".chip", { hasText: /Steps 11,000 to 11,020, \d/ }).waitFor();
+  await page.locator("#ruler", { hasText: "of 21 steps" }).waitFor();
+  await page.locator(".brush").waitFor();
+  assert.equal(await page.locator(".notice-bar").count(), 0);
+}, { hash: "#steps=11000-11020" }));
 
 test("a link to what is no longer remembered says so", () => visit("live", async (page) => {
   await page.locator(".notice-bar", { hasText: "no longer remembered" }).waitFor();
@@ -332,6 +355,13 @@ test("every lane has a table twin, CSV, JSON and curl with the parameters shown"
   assert.equal((await download).suggestedFilename(), "step-time.csv");
 }));
 
+test("an open table goes on with the run", () => visit("live", async (page) => {
+  await page.getByRole("button", { name: "Step time: table, CSV, JSON, curl" }).click();
+  await page.getByRole("menuitem", { name: "Show as table" }).click();
+  const first = await page.locator(".twin td").first().textContent();
+  await page.locator(".twin td").first().filter({ hasNotText: first }).waitFor();
+}));
+
 test("a menu moves by arrows, closes by escape and gives the focus back", () => visit("live", async (page) => {
   const button = page.getByRole("button", { name: "Ops: table, CSV, JSON, curl" });
   await button.focus();
@@ -350,6 +380,20 @@ test("another rank is another question to every endpoint", () => visit("live", a
   await page.locator("#rank-picker", { hasText: "Rank 3" }).waitFor();
   await page.waitForFunction(() => location.hash.includes("r=3"));
   for (const name of ["steps", "memory", "gpu", "bottlenecks", "ops", "overhead", "status"]) assert.ok(server.requests.some((path) => path.startsWith(`api/${name}?`) && path.includes("rank=3")), name);
+}));
+
+test("a link within the page changes rank and window", () => visit("live", async (page, server) => {
+  await page.evaluate(() => { location.hash = "#s=41207&r=3&w=10min&tab=cpu"; });
+  await page.locator("#rank-picker", { hasText: "Rank 3" }).waitFor();
+  await asked(server, /^api\/steps\?.*rank=3.*window=10min/);
+  await page.locator("#tab-cpu[aria-selected=true]").waitFor();
+}));
+
+test("a chosen run has its own stream before anything else is answered", () => visit("two", async (page, server) => {
+  await page.route(/api\/status/, () => {}); // never answered
+  await page.locator("#session-picker button").click();
+  await page.getByRole("option", { name: /train_cnn\.py/ }).click();
+  await asked(server, /^api\/stream\?session=52001/);
 }));
 
 test("the trace dialog estimates before anything is sent", () => visit("live", async (page, server) => {
@@ -391,6 +435,22 @@ test("the budget is changed by a click, and a window of steps asked for", () => 
   await page.locator("#window-note", { hasText: "will be recorded in full" }).waitFor();
 }));
 
+test("a budget that could not be set is tried again", () => visit("live", async (page) => {
+  await page.route(/api\/level/, (route) => route.abort(), { times: 1 });
+  await page.locator("#budgets button", { hasText: "2 %" }).click();
+  await page.locator("#budget-note.warn").waitFor();
+  await page.locator("#budgets button", { hasText: "2 %" }).click();
+  await page.locator("#budget-note:not(.warn)").waitFor();
+}, { allow: (text) => text.includes("ERR_FAILED") }));
+
+test("a probe that is off has no budget", () => visit("live", async (page, server) => {
+  const told = server.answers.overhead;
+  server.answers.overhead = () => ({ ...told(), level: "off" });
+  await page.locator("#budgets button", { hasText: "off" }).click();
+  await page.locator("#budgets [aria-checked=true]", { hasText: "off" }).waitFor();
+  assert.equal(await page.locator("#budgets [tabindex='0']").textContent(), "off");
+}));
+
 test("a window of torch.profiler is asked for, followed and offered", () => visit("live", async (page) => {
   await page.locator("#record-window").click();
   const row = page.locator("#window-list li");
@@ -420,3 +480,25 @@ test("a finger scrolls and never brushes", () => visit("live", async (page) => {
   assert.equal(await page.locator(".chip").count(), 0);
   assert.doesNotMatch(await page.locator("#badge").innerText(), /Paused/); // as a brush would
 }, { width: 400, height: 860, hasTouch: true, isMobile: true }));
+
+test("the critical path is drawn on its lanes, and the arrow keys name its pieces", () => visit("live", async (page) => {
+  const strip = page.locator("#critical-strip");
+  await strip.locator("i").first().waitFor();
+  assert.deepEqual(await strip.locator("b").allTextContents(), ["Host", "GPU"]);
+  await strip.focus();
+  await page.keyboard.press("ArrowRight");
+  assert.match(await page.locator("#critical-piece").textContent(), /data loading, MainThread$/);
+  await page.keyboard.press("End");
+  assert.match(await page.locator("#critical-piece").textContent(), /^nothing that is recorded, /);
+  assert.equal(await strip.locator(".chosen").count(), 1);
+  // What the findings say of data loading is not said again.
+  await page.locator("#critical-foot", { hasText: /^With copies hidden behind compute, a step would take [\d.]+ to [\d.]+ ms\.$/ }).waitFor();
+  const widths = await strip.locator(".path").evaluateAll((lanes) => lanes.map((lane) => lane.getBoundingClientRect().width));
+  assert.equal(new Set(widths).size, 1);
+}));
+
+test("where no step was recorded in full the critical path says so", () => visit("phases", async (page) => {
+  await page.locator("#critical-empty").waitFor();
+  assert.equal(await page.locator("#critical-empty").textContent(), "No step of this window was recorded in full.");
+  assert.equal(await page.locator("#critical-strip").isVisible(), false);
+}));

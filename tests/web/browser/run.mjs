@@ -1,4 +1,4 @@
-// Runs the browser tests, or exits with 77 and says why they cannot run.
+// Runs the browser tests, or the files that are named; exits with 77 and says why they cannot run.
 
 import { spawnSync } from "node:child_process";
 import { readdirSync } from "node:fs";
@@ -11,5 +11,6 @@ if (!browser) process.exit(77);
 await browser.close();
 
 const folder = dirname(fileURLToPath(import.meta.url));
-const files = readdirSync(folder).filter((name) => name.endsWith(".test.mjs")).map((name) => join(folder, name));
+const named = process.argv.slice(2);
+const files = (named.length ? named : readdirSync(folder).filter((name) => name.endsWith(".test.mjs"))).map((name) => join(folder, name));
 process.exit(spawnSync(process.execPath, ["--test", ...files], { stdio: "inherit" }).status ?? 1);

@@ -181,13 +181,13 @@ test("a hidden tab closes the stream, and comes back with what it missed", () =>
     Object.defineProperty(document, "visibilityState", { value: "hidden", configurable: true });
     document.dispatchEvent(new Event("visibilitychange"));
   });
-  for (let i = 0; i < 100 && server.clients.size > 0; i++) await new Promise((done) => setTimeout(done, 50));
+  for (let i = 0; i < 1200 && server.clients.size > 0; i++) await new Promise((done) => setTimeout(done, 50));
   assert.equal(server.clients.size, 0);
   await page.evaluate(() => {
     Object.defineProperty(document, "visibilityState", { value: "visible", configurable: true });
     document.dispatchEvent(new Event("visibilitychange"));
   });
   await page.locator("#badge", { hasText: "Live" }).waitFor();
-  for (let i = 0; i < 100 && server.clients.size === 0; i++) await new Promise((done) => setTimeout(done, 50));
+  for (let i = 0; i < 1200 && server.clients.size === 0; i++) await new Promise((done) => setTimeout(done, 50));
   assert.equal(server.clients.size, 1);
 }));

@@ -49,3 +49,47 @@ test("without shared workers one tab holds the stream for all, and another takes
     await server.close();
   }
 });
+
+for (const shared of [true, false]) {
+  test(`a tab that is shown again beside another asks for what it missed, ${shared ? "with" : "without"} a shared worker`, async () => {
+    const server = new FakeServer("live", { modules: MODULES });
+    const address = await server.listen();
+    const context = await browser.newContext();
+    try {
+      if (!shared) await context.addInitScript(() => { delete globalThis.SharedWorker; });
+      const [first, second] = [await context.newPage(), await context.newPage()];
+      for (const page of [first, second]) {
+        page.setDefaultTimeout(60e3);
+        await page.goto(address);
+        await moves_on(page);
+      }
+      const turn = (state) => second.evaluate((state) => {
+        Object.defineProperty(document, "visibilityState", { value: state, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+      }, state);
+      await turn("hidden");
+      const asks = second.waitForRequest(/api\/steps\?.*points=\d{3}/);
+      await turn("visible");
+      await asks;
+    } finally {
+      await context.close();
+      await server.close();
+    }
+  });
+}
+
+test("where the shared worker cannot be loaded, the page holds the stream itself", async () => {
+  const server = new FakeServer("live", { modules: MODULES });
+  server.missing = "js/net/worker.js";
+  const context = await browser.newContext();
+  try {
+    const page = await context.newPage();
+    page.setDefaultTimeout(60e3);
+    await page.goto(await server.listen());
+    await moves_on(page);
+    assert.equal(server.clients.size, 1);
+  } finally {
+    await context.close();
+    await server.close();
+  }
+});

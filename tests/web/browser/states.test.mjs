@@ -64,6 +64,18 @@ for (const theme of ["light", "dark"]) {
   }));
 }
 
+test("a job of which nothing is seen is named on the empty page, with what to do", () => visit("empty", {}, async (page, server) => {
+  await badge(page, "Waiting for a run");
+  server.says.commands = [{ session: "4f", command: "python foo.py <b>", pid: 4391, start_unix_ms: Date.now() - 61000, reason: "" }];
+  await page.getByText("A job runs, and no PyTorch was seen in it so far").waitFor();
+  assert.match(await page.locator("#commands li").textContent(), /^python foo\.py <b> pid 4391, for 1 min$/);
+  assert.match(await page.locator("#commands").textContent(), /trainglass\.attach\(\)/);
+  await shoot(page, "empty-unseen");
+  server.says.commands = [];
+  await page.getByText("No training run yet").waitFor();
+  assert.equal(await page.locator("#commands").isVisible(), false);
+}));
+
 test("on the empty page a trace is opened beside its line, clear of the next one", () => visit("empty", {}, async (page) => {
   const [button, lines, next] = await Promise.all([page.locator("#start .open button"), page.locator(".ways dd").last(), page.locator(".watch")].map((each) => each.boundingBox()));
   assert.equal(Math.round(button.x), Math.round(lines.x));
@@ -106,6 +118,13 @@ test("before the first step the page waits for it", () => visit("first", {}, asy
   await shoot(page, "first-1440-light");
 }));
 
+test("on a phone the badge says in full where the job crashed", () => visit("crashed", { width: 390, height: 844 }, async (page) => {
+  await badge(page, "Crashed at step 12,847");
+  const [needs, has] = await page.locator("#badge span").evaluate((node) => [node.scrollWidth, node.clientWidth]);
+  assert.ok(needs <= has, `${needs} of ${has} px`);
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+}));
+
 test("three steps are a warm-up: lanes draw, findings wait for ten", () => visit("warming", {}, async (page) => {
   await page.locator("#verdict", { hasText: "Warming up: 3 steps." }).waitFor();
   await page.locator("#finding-empty", { hasText: "After 10 steps." }).waitFor();
@@ -132,6 +151,16 @@ test("a finished run is told in the past, over its whole length", () => visit("e
   await shoot(page, "ended-1440-light");
 }));
 
+test("a run that ends while it is watched is told over its whole length", () => visit("live", {}, async (page, server) => {
+  await drawn(page);
+  server.frozen = true;
+  server.says.state = "ended";
+  await badge(page, "Finished");
+  const steps = server.steps.filter((row) => !row.validation).length.toLocaleString("en");
+  await page.locator("#ruler", { hasText: `of ${steps} steps` }).waitFor();
+  await page.locator("#sampled", { hasText: `of ${steps} steps` }).waitFor();
+}));
+
 test("an unreadable session says why and since when", () => visit("lost", {}, async (page) => {
   await badge(page, /Unreadable\s+since \d\d:\d\d:\d\d/);
   await page.locator("#lede", { hasText: "at byte 64" }).waitFor();
@@ -145,8 +174,20 @@ test("a server that goes away is counted down to, and old data fades", () => vis
   assert.equal(await page.evaluate(() => document.body.classList.contains("faded")), true);
   await shoot(page, "reconnecting-1440-light");
   await server.resume();
-  await page.locator("#badge").click();
+  // It may have come back by itself: then a click would pause.
+  await page.evaluate(() => {
+    const button = document.getElementById("badge");
+    if (button.textContent.includes("Reconnecting")) button.click();
+  });
   await badge(page, "Live");
+}));
+
+test("a server that goes away before any run is counted down to", () => visit("empty", { allow: HIDDEN }, async (page, server) => {
+  await badge(page, "Waiting for a run");
+  await server.pause();
+  await badge(page, "Reconnecting");
+  await server.resume();
+  await badge(page, "Waiting for a run");
 }));
 
 test("too many viewers: the page polls and says why", () => visit("full", { allow: HIDDEN }, async (page) => {
@@ -173,14 +214,24 @@ test("three GPUs fold into one lane with a line each", () => visit("three", {}, 
   await shoot(page, "three-1440-light");
 }));
 
-test("two sessions: both in the picker, a new one is a notice with a button", () => visit("live", {}, async (page, server) => {
+test("more sessions: all in the picker with how they ended, a new one is a notice with a button", () => visit("live", {}, async (page, server) => {
   await drawn(page);
   server.says.two = true;
   await page.locator(".notice-bar", { hasText: "train_cnn.py started" }).waitFor();
   assert.match(await page.locator("#session-picker").textContent(), /train_gpt\.py/);
   await page.locator("#session-picker button").click();
-  await page.getByRole("option", { name: /train_cnn\.py/ }).waitFor();
+  await page.getByRole("option", { name: /train_cnn\.py.*failed with exit code 1/ }).waitFor();
+  await page.getByRole("option", { name: /stopped\.py.*interrupted/ }).waitFor();
   await shoot(page, "two-1440-light");
+}));
+
+test("code in the evidence of a finding is set as code, and stands apart from the buttons in the trace dialog", () => visit("live", {}, async (page) => {
+  await drawn(page);
+  await page.locator(".evidence code", { hasText: /^cudaStreamSynchronize$/ }).waitFor();
+  assert.doesNotMatch(await page.locator("#findings").innerText(), /`/);
+  await page.keyboard.press("t");
+  const [label, button] = await Promise.all(["#trace form > label", "#trace-download"].map((which) => page.locator(which).boundingBox()));
+  assert.ok(button.y - (label.y + label.height) >= 8, "the choice touches the buttons");
 }));
 
 test("a server that may not change the job shows its controls off, with the reason", () => visit("refuses", { allow: HIDDEN }, async (page) => {

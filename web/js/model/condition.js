@@ -79,14 +79,14 @@ export function verdict_of(state) {
   const told = state.bottlenecks;
   const mean = told?.step_ms?.mean;
   const over = session?.state === "ended" && !state.view.selection;
-  const steps = told?.steps ?? session?.steps ?? 0;
+  const steps = Math.max(session?.steps ?? 0, told?.steps ?? 0); // of the run: a window of slow steps holds few
   if (!over && !state.view.selection && steps < WARM_STEPS) {
     return steps === 0 ? ["Waiting for the first step."] : [`Warming up: ${plural(steps, "step")}.`];
   }
   if (typeof mean !== "number") return [state.bottlenecks === null ? " " : over && steps === 0 ? (session.from_file ? "A trace without steps." : `${outcome_of(session)} without a step.`) : "No step in this window."];
   const head = over ? `${session.from_file ? "" : `${outcome_of(session)}. `}A step took ${duration_text(mean)}.` : `A step takes ${duration_text(mean)}.`;
   const avoidable = told.avoidable_ms ?? 0;
-  if (!(avoidable >= 0.01 * mean)) return [over ? head : `${head} Nothing stands out.`];
+  if (!(avoidable >= 0.01 * mean)) return [over || told.steps < WARM_STEPS ? head : `${head} Nothing stands out.`];
   return [`${head} Up to `, { em: beside(avoidable, mean) }, over ? " of it was avoidable." : " of it is avoidable."];
 }
 

@@ -85,6 +85,13 @@ export function percent(value, places = 1) {
   return known(value) ? `${number(value, places)} %` : MISSING;
 }
 
+/** Where a watched function runs, and its part of validation. */
+export function place_of(op) {
+  const workers = op.workers > 0 ? ["in the loader’s workers"] : [];
+  const validation = op.watched && op.validation_share > 0 ? [`${percent(100 * op.validation_share)} of validation`] : [];
+  return [...workers, ...validation].join(", ");
+}
+
 /** Bytes as [number, unit] in the binary units that PyTorch and nvidia-smi print. */
 export function memory(bytes) {
   if (!known(bytes)) return [MISSING, ""];
@@ -150,6 +157,9 @@ export function day(unix_ms, now_unix_ms) {
   if (unix_ms >= midnight - 86400e3) return "yesterday";
   return date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
 }
+
+/** "cuda:3" → "GPU 3": a rank's only device is seldom the first of its machine. */
+export const gpu_title = (device) => `GPU ${device.replace(/^\w+:/, "")}`;
 
 /** A name too long for its place keeps head and tail. */
 export function shorten(name, most) {

@@ -14,12 +14,19 @@ export const initial = Object.freeze({
   status: null, runs: null,
   session: null, rank: null,
   series: no_series,
-  bottlenecks: null, ops: null, ranks: null, overhead: null, host: null, hardware: null, traces: null,
+  bottlenecks: null, ops: null, ranks: null, critical: null, overhead: null, host: null, hardware: null, traces: null,
   lost: 0, heard_at: null, last_event_age_ms: null,
   view: Object.freeze({ ...DEFAULTS, paused: null, selection: null }),
 });
 
 // ------------------------------------------------------------ sessions
+
+/** What is told of one session alone, and the places in it. */
+const untold = Object.freeze({
+  series: no_series, bottlenecks: null, ops: null, ranks: null, critical: null, overhead: null, host: null, hardware: null, windows: null,
+  marked: null, refused: null, asked: null,
+});
+const unmoved = Object.freeze({ paused: null, selection: null, range: null, steps: null });
 
 const ALIVE = { running: 2, ended: 1, crashed: 1, lost: 0 };
 
@@ -55,8 +62,8 @@ export function receive_status(state, status, at) {
     const wanted = sessions.find((s) => s.id === state.view.session || String(s.pid) === state.view.session);
     next.session = wanted?.id ?? default_session({ ...status, sessions });
     next.rank = null;
-    next.series = no_series;
-    next.bottlenecks = next.ops = next.ranks = next.overhead = null;
+    Object.assign(next, untold);
+    if (state.session !== null) next.view = { ...state.view, ...unmoved };
   }
   const ranks = ranks_of(next);
   if (next.rank === null || !ranks.includes(next.rank)) {
@@ -84,8 +91,8 @@ export function lost_events(session) {
 export function choose_session(state, session, rank = null) {
   if (session === state.session && rank === state.rank) return state;
   const next = {
-    ...state, session, rank, series: no_series, bottlenecks: null, ops: null, ranks: null, overhead: null, host: null, hardware: null, marked: null,
-    view: { ...state.view, session, rank, paused: null, selection: null, range: null, steps: null, pins: [] },
+    ...state, ...untold, session, rank,
+    view: { ...state.view, ...unmoved, session, rank, pins: [], tab: state.view.tab === "cuda" ? null : state.view.tab }, // the new one may have no GPU
   };
   if (rank === null) next.rank = ranks_of(next)[0] ?? null;
   const mine = session_of(next);
@@ -252,10 +259,11 @@ export function select_range(state, from, to, at) {
   return select_steps(state, inside[0].number, inside.at(-1).number, at);
 }
 
-export function select_steps(state, first, last, at) {
+/** `known` is when steps that are not among the rows were, {from, to}. */
+export function select_steps(state, first, last, at, known = null) {
   const rows = shown_series(state).steps;
   const inside = rows.filter((row) => row.number >= first && row.number <= last);
-  const from = inside[0]?.start ?? null, to = inside.at(-1)?.t ?? null;
+  const from = inside[0]?.start ?? known?.from ?? null, to = inside.at(-1)?.t ?? known?.to ?? null;
   const selection = { first, last, from, to, steps: last - first + 1 };
   const paused = state.view.paused ?? { ...pause(state, at).view.paused, for_selection: true };
   const next = { ...state, view: { ...state.view, paused, selection, steps: [first, last] } };

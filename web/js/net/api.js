@@ -32,6 +32,7 @@ export const questions = {
   memory: (state, points, window) => ["api/memory", { ...chosen(state), window, points }],
   gpu: (state, points, window) => ["api/gpu", { ...chosen(state), window, points }],
   ranks: (state) => ["api/ranks", { session: state.session, window: window_parameter(state) }],
+  critical: (state) => ["api/critical_path", { ...chosen(state), window: window_parameter(state) }],
   overhead: (state) => ["api/overhead", chosen(state)],
   status: (state) => ["api/status", chosen(state)],
   host: (state) => ["api/host", chosen(state)],
@@ -64,6 +65,12 @@ export async function get_json(path, { signal } = {}) {
   const response = await fetch(absolute(path), { signal, credentials: "same-origin" });
   if (!response.ok) throw await refusal(response);
   return response.json();
+}
+
+export async function get_buffer(path) {
+  const response = await fetch(absolute(path), { credentials: "same-origin" });
+  if (!response.ok) throw await refusal(response);
+  return response.arrayBuffer();
 }
 
 export async function post_json(path, body) {

@@ -35,8 +35,8 @@ export function open_feed(url, tell) {
     try {
       full = await read(mine.signal);
     } catch { /* told below as a lost connection */ }
-    clearTimeout(silence);
     if (stopped || mine !== abort) return;
+    clearTimeout(silence);
     if (full !== null) return later(full.retry_ms, "polling", full.reason);
     later(backoff_s(tries++) * 1e3, "waiting", "The server does not answer.");
   }

@@ -1,5 +1,6 @@
-// The page's end of the stream. A shared worker holds the connection; where there is none, the tab
-// that holds the lock has it and broadcasts; without either each tab has its own.
+// The page's end of the stream. A shared worker holds the connection; where there is none, or it
+// could not be loaded, the tab that holds the lock has it and broadcasts; without either each tab
+// has its own.
 
 import { open_feed } from "./feed.js";
 
@@ -10,7 +11,11 @@ const CALL_MS = 5000; // how often a tab says that it is still there
  * @returns {{watch: (url: string | null) => void, retry: () => void}}
  */
 export function open_stream(receive) {
-  const carrier = typeof SharedWorker === "function" ? worker_carrier(receive) : channel_carrier(receive);
+  const without_worker = () => {
+    carrier = channel_carrier(receive);
+    apply();
+  };
+  let carrier = typeof SharedWorker === "function" ? worker_carrier(receive, without_worker) : channel_carrier(receive);
   let wanted = null;
   const apply = () => carrier.set(document.visibilityState === "hidden" ? null : wanted);
   document.addEventListener("visibilitychange", apply);
@@ -26,11 +31,16 @@ export function open_stream(receive) {
   };
 }
 
-function worker_carrier(receive) {
-  const { port } = new SharedWorker(new URL("worker.js", import.meta.url), { type: "module", name: "trainglass" });
+function worker_carrier(receive, failed) {
+  const worker = new SharedWorker(new URL("worker.js", import.meta.url), { type: "module", name: "trainglass" });
+  const { port } = worker;
   let current = null;
   port.onmessage = ({ data }) => { if (data.url === current) receive(data); };
-  setInterval(() => { if (current) port.postMessage({}); }, CALL_MS);
+  const calls = setInterval(() => { if (current) port.postMessage({ here: current }); }, CALL_MS);
+  worker.onerror = () => {
+    clearInterval(calls);
+    failed();
+  };
   return {
     set(url) {
       if (url === current) return;
@@ -86,7 +96,9 @@ function channel_carrier(receive) {
       if (url === current) return;
       stop();
       current = url;
-      if (url) start(url);
+      if (!url) return;
+      receive({ connection: { state: "connecting" } }); // what was missed is asked for once it is open
+      start(url);
     },
     retry: () => feed?.retry(),
   };

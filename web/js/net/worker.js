@@ -18,6 +18,7 @@ function subscribe(port, url) {
     });
   }
   entry.ports.set(port, Date.now());
+  port.postMessage({ url, connection: { state: "connecting" } }); // what it missed is asked for once it is open
   port.postMessage({ url, connection: entry.connection });
 }
 
@@ -30,8 +31,11 @@ function leave(port) {
   }
 }
 
-function called(port) {
-  for (const entry of feeds.values()) if (entry.ports.has(port)) entry.ports.set(port, Date.now());
+/** One that slept for too long comes back by its call. */
+function called(port, url) {
+  const ports = feeds.get(url)?.ports;
+  if (ports?.has(port)) ports.set(port, Date.now());
+  else subscribe(port, url);
 }
 
 setInterval(() => {
@@ -45,6 +49,6 @@ self.onconnect = ({ ports: [port] }) => {
     if (data.subscribe) subscribe(port, data.subscribe);
     else if (data.leave) leave(port);
     else if (data.retry) feeds.get(data.retry)?.feed.retry();
-    else called(port);
+    else if (data.here) called(port, data.here);
   };
 };

@@ -1,6 +1,6 @@
 // The status bar: which session and rank, how it goes, which window, what the profiler costs.
 
-import { badge_of } from "../model/condition.js";
+import { badge_of, outcome_of } from "../model/condition.js";
 import { age, clock, duration_text, known, number, plural } from "../model/format.js";
 import { WINDOWS } from "../model/hash.js";
 import { ranks_of, session_of, window_of } from "../model/store.js";
@@ -18,7 +18,7 @@ export function session_rows(status) {
 }
 
 function session_option(session, chosen, choose) {
-  const parts = session.from_file ? ["trace file"] : [`pid ${session.pid}`, session.state];
+  const parts = session.from_file ? ["trace file"] : [`pid ${session.pid}`, outcome_of(session).toLowerCase()];
   if (known(session.step_ms)) parts.push(`${duration_text(session.step_ms)} a step`);
   else parts.push(plural(session.steps ?? 0, "step"));
   if (known(session.last_event_age_ms)) parts.push(`${age(session.last_event_age_ms)} ago`);

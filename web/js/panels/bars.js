@@ -1,6 +1,6 @@
 // Two small panels of bars in ms per step: why the GPU idles, and the ranks.
 
-import { count, known, number, percent } from "../model/format.js";
+import { count, gpu_title, known, number, percent } from "../model/format.js";
 import { IDLE } from "../model/series.js";
 import { gpu_uses, shown_series, window_parameter } from "../model/store.js";
 import { IDLE_LABELS, IDLE_TOKENS } from "../timeline/lanes.js";
@@ -9,7 +9,8 @@ import { address, questions } from "../net/api.js";
 import { panel_menu } from "../ui/menu.js";
 import { run_sentences } from "./meters.js";
 
-function bar_table(host, rows) {
+/** A bar per row {name, note, ms, token}, in ms per step. */
+export function bar_table(host, rows) {
   if (!host.firstElementChild) host.append(el("table", { class: "bars" }, el("tbody")));
   const top = Math.max(...rows.map((row) => row.ms ?? 0), 1e-9);
   const places = top >= 99.5 ? 1 : top >= 0.995 ? 2 : 3;
@@ -47,9 +48,9 @@ export function render_idle(state) {
   const uses = gpu_uses(state, 0);
   set_hidden($("idle"), !uses);
   if (!uses) return;
-  const rows = idle_rows(uses);
+  const rows = idle_rows(uses), { gpus } = shown_series(state);
   const sum = rows.reduce((total, row) => total + (row.ms ?? 0), 0);
-  set_text($("idle-title"), shown_series(state).gpus.length > 1 ? "Why GPU 0 idles" : "Why the GPU idles");
+  set_text($("idle-title"), gpus.length > 1 ? `Why ${gpu_title(gpus[0].device)} idles` : "Why the GPU idles");
   set_text($("idle-total"), `${number(sum)} ms per step`);
   bar_table(document.querySelector("#idle .body"), rows);
   const told = run_sentences(state.hardware?.devices?.[0]?.run);

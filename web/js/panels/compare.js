@@ -120,9 +120,27 @@ export function earlier_names(runs, sessions) {
     .map((run) => [run.session, [shorten(run.name || run.session, 24), day(run.start_unix_ms)].filter(Boolean).join(", ")]);
 }
 
-function fill(select, options, value) {
-  select.replaceChildren(...options.map(([key, name]) => el("option", { value: key }, name)));
+/** What can be a side, as [label, [[id, name]]]: runs that are there, trace files, runs before. Pure. */
+export function groups_of_sides(sessions, runs) {
+  const named = (list) => [...new Map(list.map((one) => [one.id, shorten(session_name(one), 34)]))];
+  return [["Runs", named(sessions.filter((one) => !one.from_file))], ["Trace files", named(sessions.filter((one) => one.from_file))], ["Earlier runs", earlier_names(runs, sessions)]]
+    .filter(([, list]) => list.length > 0);
+}
+
+const option = ([key, name]) => el("option", { value: key }, name);
+
+function choose(select, options, value) {
   select.value = options.some(([key]) => key === value) ? value : options[0][0];
+}
+
+function fill(select, options, value) {
+  select.replaceChildren(...options.map(option));
+  choose(select, options, value);
+}
+
+function fill_groups(select, groups, value) {
+  select.replaceChildren(...groups.map(([label, list]) => el("optgroup", { label }, ...list.map(option))));
+  choose(select, groups.flatMap(([, list]) => list), value);
 }
 
 function make_side(label, stretch_label) {
@@ -135,8 +153,7 @@ function make_side(label, stretch_label) {
 }
 
 function show_side(side, wanted) {
-  const names = [...new Map((state.status?.sessions ?? []).map((one) => [one.id, shorten(session_name(one), 34)]))];
-  fill(side.session, [...names, ...earlier_names(earlier, state.status?.sessions ?? [])], wanted.session);
+  fill_groups(side.session, groups_of_sides(state.status?.sessions ?? [], earlier), wanted.session);
   fill(side.stretch, stretches(state, side.session.value), wanted.stretch);
 }
 

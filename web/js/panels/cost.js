@@ -81,18 +81,20 @@ function measured_text(told, session, file) {
   if (told.state === "nothing_fits") return "nothing fits the budget: only steps and phases are recorded";
   if (!is_measured(told)) return `measuring${steps_left(told.experiment_steps_needed)}`;
   const half = Array.isArray(told.ci95_pct) ? (told.ci95_pct[1] - told.ci95_pct[0]) / 2 : null;
-  return `${number(told.measured_pct, 2)} %${half === null ? "" : ` ± ${number(half, 2)} %`}`;
+  return `${number(told.measured_pct, 2)} %${half === null ? "" : ` ± ${number(half, 2)} %`}`.replaceAll(" ", "\u00a0"); // one figure, on one line
 }
 
-/** Why the budget cannot be changed here; null where it can. */
-function refused_level(state) {
-  if (state.refused?.level) return state.refused.level;
+/** The budget in percent, 0 for a probe that is off; null where nobody told. */
+export const budget_of = (told) => (told?.level === "off" ? 0 : told?.budget_pct ?? null);
+
+/** Why nothing can be changed here; null where it can, or may be tried again. */
+function unwritable(state) {
   const control = state.overhead?.control;
   return control?.writable === false ? control.reason ?? "This server may not write to the job's directory." : null;
 }
 
 function budget_text(state) {
-  const why = refused_level(state);
+  const why = state.refused?.level ?? unwritable(state);
   if (why) return why;
   const share = state.overhead?.recorded_share;
   if (!known(share)) return "";
@@ -143,12 +145,12 @@ function no_profiler(session) {
 /** Two requests; what cannot be had says why, in the server's words. */
 function render_requests(state, session, why) {
   document.querySelector(".window-row").hidden = session?.state !== "running";
-  const steps = why ?? state.refused?.record ?? null, window = why ?? no_profiler(session);
-  $("record-steps").disabled = steps !== null;
+  const window = why ?? no_profiler(session);
+  $("record-steps").disabled = why !== null;
   $("record-window").disabled = Boolean(window);
-  set_attribute($("record-steps"), "title", steps);
+  set_attribute($("record-steps"), "title", why);
   set_attribute($("record-window"), "title", window || null);
-  const note = state.refused?.window ?? state.asked?.window ?? state.asked?.record ?? (window && !why ? `Shapes and stacks: ${window}` : state.refused?.record ?? "");
+  const note = state.refused?.window ?? state.refused?.record ?? state.asked?.window ?? state.asked?.record ?? (window && !why ? `Shapes and stacks: ${window}` : "");
   set_text($("window-note"), note);
 }
 
@@ -158,16 +160,16 @@ export function render_cost_panel(state) {
   const file = file_of(state);
   set_text($("cost-note"), measured_text(told, session, file));
   set_hidden($("budget-row"), !alive);
-  const why = refused_level(state);
-  for (const button of $("budgets").children) {
-    const on = known(told?.budget_pct) && Number(button.dataset.pct) === told.budget_pct;
-    set_attribute(button, "aria-checked", String(on));
-    set_attribute(button, "tabindex", on || (!known(told?.budget_pct) && button === $("budgets").firstElementChild) ? "0" : "-1");
+  const why = unwritable(state);
+  const budgets = [...$("budgets").children], chosen = budgets.find((button) => Number(button.dataset.pct) === budget_of(told));
+  for (const button of budgets) {
+    set_attribute(button, "aria-checked", String(button === chosen));
+    set_attribute(button, "tabindex", button === (chosen ?? budgets[0]) ? "0" : "-1");
     button.disabled = why !== null;
     set_attribute(button, "title", why);
   }
   set_text($("budget-note"), budget_text(state));
-  $("budget-note").classList.toggle("warn", why !== null);
+  $("budget-note").classList.toggle("warn", Boolean(state.refused?.level ?? why));
   keyed(document.querySelector("#caps tbody"), source_rows(state), (row) => row.source, () => el("tr", {}, el("td"), el("td"), el("td")), (node, row) => {
     const [name, mode, note] = node.children;
     const shown = STATES[row.state] ?? row.state ?? "";

@@ -3,7 +3,7 @@
 import { number } from "../model/format.js";
 import { absolute, address, get_json } from "../net/api.js";
 import { $, announce, el } from "../ui/dom.js";
-import { notice } from "../ui/notices.js";
+import { change_notice, notice } from "../ui/notices.js";
 
 const KEY = "upload";
 const TOLD_MS = 200; // a share that changes faster cannot be read
@@ -31,14 +31,13 @@ function send(file, on_share, on_start) {
 /** Says how far it is, and offers to stop. */
 function progress(file) {
   let told = -Infinity, stop = () => {};
-  const say = (text) => notice(KEY, `${file.name}: ${text}`, "Cancel", () => stop());
-  say("sending");
+  notice(KEY, `${file.name}: sending`, "Cancel", () => stop());
   return {
     start: (abort) => { stop = abort; },
     share(share) {
       if (share < 1 && performance.now() - told < TOLD_MS) return;
       told = performance.now();
-      say(share < 1 ? `${number(100 * share, 0)} % of ${number(file.size / MIB, 1)} MiB sent` : "sent, being read");
+      change_notice(KEY, `${file.name}: ${share < 1 ? `${number(100 * share, 0)} % of ${number(file.size / MIB, 1)} MiB sent` : "sent, being read"}`);
     },
   };
 }

@@ -73,11 +73,12 @@ function toggle(node, id) {
 }
 
 function create(finding, actions) {
+  const open = opened.has(finding.id);
   const node = el("li", {},
     el("div", { class: "price" }, el("b", {}, el("span"), el("small", {}, " ms")), el("span", { class: "of" }), el("span", { class: "range" }), el("i")),
-    el("div", { class: "what" }, el("h3", {}, el("button", { type: "button", "aria-expanded": "false" })), el("p", { class: "evidence" }),
+    el("div", { class: "what" }, el("h3", {}, el("button", { type: "button", "aria-expanded": String(open) })), el("p", { class: "evidence" }),
       el("p", { class: "advice" }, el("span"), el("button", { type: "button", class: "show" }, "Show me")),
-      el("div", { class: "details", hidden: true }, el("div", { class: "told" }))));
+      el("div", { class: "details", hidden: !open }, el("div", { class: "told" }))));
   node.querySelector(".details").append(verdict_form(node, actions));
   node.querySelector("h3 button").addEventListener("click", () => toggle(node, finding.id));
   node.querySelector(".show").addEventListener("click", () => actions.show_finding(node.finding));
@@ -100,7 +101,8 @@ function update(node, finding, { step_ms, top, places }) {
   update_verdict(what.querySelector(".verdict"), finding);
   const facts = sentence(finding);
   set_hidden(what.querySelector(".evidence"), facts === "");
-  set_text(what.querySelector(".evidence"), facts);
+  if (node.told !== facts) what.querySelector(".evidence").replaceChildren(...with_code(facts));
+  node.told = facts;
   set_hidden(what.querySelector(".show"), !Array.isArray(finding.steps) && !(finding.ops?.length > 0));
   const same = node.finding && JSON.stringify(parts_of(node.finding)) === JSON.stringify(parts_of(finding));
   node.finding = finding;
@@ -120,9 +122,9 @@ export function what_if_text(told) {
 
 function empty_text(state) {
   if (state.bottlenecks === null) return " ";
-  const steps = state.bottlenecks.steps ?? 0;
-  if (steps < 10 && !state.view.selection && session_of(state)?.state === "running") return "After 10 steps.";
-  return state.bottlenecks.reason ?? state.bottlenecks.verdict ?? "Nothing stands out: no cause costs 1 % of a step.";
+  const session = session_of(state), steps = Math.max(session?.steps ?? 0, state.bottlenecks.steps ?? 0);
+  if (steps < 10 && !state.view.selection && session?.state === "running") return "After 10 steps.";
+  return state.bottlenecks.reason ?? state.bottlenecks.verdict ?? "Nothing stands out: no cause is large and sure enough to be named.";
 }
 
 /** "2 smaller findings, 4.6 ms", "1 more risk" */

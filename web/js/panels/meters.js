@@ -1,6 +1,6 @@
 // What the job's GPUs say of themselves: one folded line below the lanes for each, opened with all figures.
 
-import { bytes, count, duration_text, known, memory, number, percent } from "../model/format.js";
+import { bytes, count, duration_text, gpu_title, known, memory, number, percent } from "../model/format.js";
 import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
 
 const SLOWED = {
@@ -19,7 +19,7 @@ export function meters_of(answer) {
   return own.length > 0 ? own : all;
 }
 
-export const meter_name = (device) => (device.device === null ? `GPU ${device.index} of the machine` : `GPU ${device.device.replace(/^\w+:/, "")}`);
+export const meter_name = (device) => (device.device === null ? `GPU ${device.index} of the machine` : gpu_title(device.device));
 
 /** Why the clocks are not higher, in words; "" when nothing holds them back or nobody knows. */
 export function slowed_by(device) {

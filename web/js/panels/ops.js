@@ -1,6 +1,6 @@
 // The ops table: GPU and CPU tabs, search, pins, sort, group, columns.
 
-import { count, decimals, duration_text, known, number, percent, plural } from "../model/format.js";
+import { count, decimals, duration_text, known, number, percent, place_of, plural } from "../model/format.js";
 import { SORTS } from "../model/hash.js";
 import { session_of, shown_series } from "../model/store.js";
 import { address, questions } from "../net/api.js";
@@ -177,7 +177,7 @@ function update_row(node, op, view) {
   set_text(button.firstElementChild, op.name.slice(0, cut));
   set_text(button.lastElementChild, op.name.slice(cut));
   set_attribute(button, "title", op.name);
-  const detail = name.lastElementChild, told = detail_of(op);
+  const detail = name.lastElementChild, told = detail_of(op) || place_of(op);
   set_hidden(detail, told === "");
   set_text(detail, told);
   set_attribute(detail, "title", told.replaceAll(";", "\n"));
@@ -243,7 +243,7 @@ export function render_ops(state, { actions }) {
     tab, step_ms, steps, marked: state.marked?.name ?? null, pins: new Set(state.view.pins), places: top >= 9.995 ? 1 : top >= 0.995 ? 2 : 3,
     top_share: Math.max(...rows.map((op) => op_share(op, { step_ms, steps })), 1e-9) * 1.08,
   };
-  keyed(table.querySelector("tbody"), rows, (op) => `${op.kind} ${op.name} ${detail_of(op)}`, (op) => create_row(op, actions), (node, op) => update_row(node, op, view));
+  keyed(table.querySelector("tbody"), rows, (op) => `${op.kind} ${op.workers > 0} ${op.name} ${detail_of(op)}`, (op) => create_row(op, actions), (node, op) => update_row(node, op, view));
   set_text($("op-foot"), foot_text(ops, rows.length));
   set_hidden($("op-foot"), rows.length === 0);
 }

@@ -1,13 +1,13 @@
 // The page before any run: the one command, other ways in, earlier runs.
 
 import { outcome_of } from "../model/condition.js";
-import { count, day, decimals, known, number, percent } from "../model/format.js";
+import { age, count, day, decimals, known, number, percent } from "../model/format.js";
 import { address } from "../net/api.js";
 import { $, copy_text, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
 
 const COMMAND = "trainglass run -- python train.py";
 const WAYS = [
-  ["A job in a container", "docker run --rm --network=host --ipc=container:train trainglass", ""],
+  ["A job in a container", "docker run --rm --user $(id -u):$(id -g) --network=host --ipc=container:train trainglass", ""],
   ["From inside the code", "import trainglass; trainglass.attach()", ""],
   ["Nothing to train right now", "trainglass demo", ""],
   ["A trace file, any size", "trainglass analyze trace.json.gz", "or drop it anywhere on this page"],
@@ -23,12 +23,16 @@ function command_line() {
   return el("div", { class: "command" }, el("code", {}, el("i", {}, "$ "), COMMAND), button);
 }
 
+/** A command breaks between its words alone, and never after a hyphen. */
+const words = (command) => command.split(" ").flatMap((word, i) => [i > 0 ? " " : "", el("span", {}, word)]);
+
 function build() {
-  const ways = WAYS.flatMap(([text, command, note]) => [el("dt", {}, text), el("dd", {}, el("code", {}, command), note ? el("span", { class: "dim" }, ` ${note}`) : null)]);
+  const ways = WAYS.flatMap(([text, command, note]) => [el("dt", {}, text), el("dd", {}, el("code", {}, ...words(command)), note ? el("span", { class: "dim" }, ` ${note}`) : null)]);
   const heads = [["Run", ""], ["Ended", ""], ["Steps", "num"], ["ms per step", "num"], ["GPU busy", "num gpu"], ["Outcome", ""]].map(([name, of]) => el("th", { class: of, scope: "col" }, name));
   $("start").append(
     el("section", { "aria-labelledby": "start-title" },
       el("h1", { id: "start-title" }, "No training run yet"),
+      build_commands(),
       el("p", { class: "lede" }, "Start one like this. The page fills within a second of the first step, and your code stays as it is."),
       command_line(), el("dl", { class: "ways" }, ...ways),
       el("p", { class: "open" }, el("button", { type: "button", class: "plain", onclick: () => $("open-file").click() }, "Open a trace")),
@@ -54,6 +58,24 @@ function render_watching(watching) {
   $("watching").replaceChildren(...(list.length > 0 ? ["Watching ", ...parts, "."] : []));
 }
 
+/** Commands of which nothing was seen so far: what runs, since when, what to do. */
+function build_commands() {
+  const code = (text) => el("code", {}, text);
+  return el("div", { class: "panel", id: "commands", hidden: true }, el("ul"),
+    el("p", { class: "dim" }, "It is shown as soon as it imports PyTorch. Not seen by itself is a Python that was started with ", code("-I"), ", ", code("-S"), " or ", code("-E"), ", by sudo, or in a container: write ", code("import trainglass; trainglass.attach()"), " into its code. A program in C or C++ calls ", code("trainglass.h"), "."));
+}
+
+function render_commands(commands, now) {
+  const list = commands ?? [];
+  set_hidden($("commands"), list.length === 0);
+  set_text($("start-title"), list.length > 0 ? "A job runs, and no PyTorch was seen in it so far" : "No training run yet");
+  keyed($("commands").firstElementChild, list, (one) => one.session, () => el("li", {}, el("code"), el("span", { class: "dim" })), (node, one) => {
+    const since = known(one.start_unix_ms) && one.start_unix_ms > 0 ? `, for ${age(now - one.start_unix_ms)}` : "";
+    set_text(node.children[0], one.command);
+    set_text(node.children[1], ` pid ${one.pid}${since}`);
+  });
+}
+
 const mean_of = (run) => run.step_ms?.mean ?? (known(run.step_ms) ? run.step_ms : null);
 
 /** What was kept of a run opens beside the page. */
@@ -67,6 +89,7 @@ function link_run(cell, run) {
 export function render_start(state, now) {
   if ($("start").children.length === 0) build();
   render_watching(state.status?.watching);
+  render_commands(state.status?.commands, now);
   const runs = state.runs?.runs ?? [];
   set_hidden($("runs"), runs.length === 0);
   const gpu = runs.some((run) => known(run.gpu_busy_pct));

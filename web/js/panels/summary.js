@@ -2,7 +2,7 @@
 
 import { verdict_of } from "../model/condition.js";
 import { ruler_ticks } from "../model/bins.js";
-import { age, bytes, clock, count, decimals, duration_text, known, memory, number, plural, span, step_places, time_unit } from "../model/format.js";
+import { age, bytes, clock, count, decimals, duration_text, gpu_title, known, memory, number, plural, span, step_places, time_unit } from "../model/format.js";
 import { IDLE, PHASES } from "../model/series.js";
 import { died_at, gpu_uses, is_over, session_of, shown_series } from "../model/store.js";
 import { IDLE_LABELS, PHASE_LABELS, gpu_tokens, main_device } from "../timeline/lanes.js";
@@ -200,13 +200,21 @@ function fit_labels() {
   });
 }
 
-let fitted = "";
+let fitted = "", ruler_width = 0; // as it was seen: asking at every drawing would lay the page out each time
+
+function build_ruler(host) {
+  host.append(...ruler_row("phase", false), ...ruler_row("gpu", true), el("div", { class: "ticks" }));
+  new ResizeObserver(() => {
+    ruler_width = host.lastElementChild.clientWidth;
+    fitted = "";
+  }).observe(host);
+}
 
 function render_ruler(state, hidden, actions) {
   const host = $("ruler");
   const parts = phase_parts(state.bottlenecks);
-  if (host.children.length === 0) host.append(...ruler_row("phase", false), ...ruler_row("gpu", true), el("div", { class: "ticks" }));
-  const on_gpu = gpu_parts(gpu_uses(state, 0));
+  if (host.children.length === 0) build_ruler(host);
+  const on_gpu = gpu_parts(gpu_uses(state, 0)), gpu = shown_series(state).gpus[0];
   const empty = parts.length === 0 && on_gpu.length === 0;
   const gone = hidden || (empty && state.bottlenecks !== null && is_over(session_of(state)));
   host.classList.toggle("vacant", empty);
@@ -215,13 +223,13 @@ function render_ruler(state, hidden, actions) {
   const total = parts.length > 0 ? parts.reduce((sum, part) => sum + part.ms, 0) : state.bottlenecks?.step_ms?.mean ?? 0;
   const steps = state.bottlenecks?.steps;
   fill_track("phase", "Average step", known(steps) ? `of ${plural(steps, "step")}` : "", parts, total, actions);
-  fill_track("gpu", "GPU 0", "sums, same scale", on_gpu, total, actions);
-  const ticks = total > 0 ? [...ruler_ticks(total, host.lastElementChild.clientWidth || 800), total] : [];
+  fill_track("gpu", gpu ? gpu_title(gpu.device) : "GPU", "sums, same scale", on_gpu, total, actions);
+  const ticks = total > 0 ? [...ruler_ticks(total, ruler_width || host.lastElementChild.clientWidth || 800), total] : [];
   keyed(host.lastElementChild, ticks.map((ms, i) => ({ ms, last: i === ticks.length - 1 })), (tick) => (tick.last ? "end" : tick.ms), () => el("span"), (node, tick) => {
     set_text(node, tick.last ? duration_text(tick.ms) : tick.ms === 0 ? "0" : number(tick.ms * time_unit(total).scale, step_places(time_unit(total).scale * ticks[1])));
     node.style.left = `${(100 * tick.ms) / total}%`;
   });
-  const now = `${document.body.clientWidth} ${parts.map((p) => p.ms.toFixed(2))} ${on_gpu.map((p) => p.ms.toFixed(2))}`;
+  const now = `${parts.map((p) => p.ms.toFixed(2))} ${on_gpu.map((p) => p.ms.toFixed(2))}`;
   if (now !== fitted) fit_labels();
   fitted = now;
 }

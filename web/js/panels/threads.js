@@ -2,14 +2,10 @@
 
 import { duration_text, known } from "../model/format.js";
 import { session_of } from "../model/store.js";
+import { open_path, open_text } from "../model/threads.js";
 import { address, questions } from "../net/api.js";
 import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
 import { panel_menu } from "../ui/menu.js";
-
-/** "step 12,847 › data › DataLoader.__next__", outermost first. */
-export function open_path(thread) {
-  return (thread.open ?? []).map((range) => range.name).join(" › ");
-}
 
 /** @param {() => object} state_of */
 export function build_threads(state_of) {
@@ -49,6 +45,6 @@ export function render_threads(state, { stale, when, actions }) {
     set_text(name, thread.name || "thread");
     const idle = known(thread.idle_for_ms) ? `idle for ${duration_text(thread.idle_for_ms)}` : "";
     set_text(time, inner ? (known(inner.open_for_ms) ? `in it for ${duration_text(inner.open_for_ms)}` : "") : idle);
-    set_text(path, inner ? open_path(thread) : session.ops_recorded === false ? "ops were not recorded at that moment" : "nothing open");
+    set_text(path, open_text(thread, session.ops_recorded));
   });
 }

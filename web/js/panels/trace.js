@@ -2,12 +2,13 @@
 
 import { bytes, count, duration_text, known } from "../model/format.js";
 import { range_of, session_of, shown_series } from "../model/store.js";
-import { absolute, address, chosen, curl, get_json } from "../net/api.js";
+import { absolute, address, chosen, curl, get_buffer, get_json } from "../net/api.js";
 import { copy_text, el, set_hidden, set_text } from "../ui/dom.js";
 
 const MOST_FLAME_EVENTS = 50000; // speedscope: 40,000 events load in 2 s, 100,000 in 16 s
 const MOST_BYTES = 256e6;
 const PERFETTO = "https://ui.perfetto.dev";
+const PONG_MS = 60e3;
 
 let dialog = null, form = null, estimate = null, asked = 0, abort = null, state = null;
 
@@ -30,6 +31,7 @@ function build() {
       radio("steps", " Steps ", number("first", "First step", 8), " to ", number("last_step", "Last step", 8)),
       radio("slowest", " The slowest step of this window ", el("span", { class: "dim", id: "slowest-note" }))),
     el("table", { class: "estimate" }, ...["Steps", "Events", "Size"].map((name) => el("tr", {}, el("th", { scope: "row" }, name), el("td", { id: `estimate-${name.toLowerCase()}` })))),
+    el("label", {}, el("input", { type: "checkbox", name: "critical" }), " Mark the critical path: ", el("code", {}, "critical = 1"), " among the arguments of its events"),
     el("p", { class: "notice", id: "trace-notice", hidden: true }),
     el("div", { class: "actions" }, el("a", { id: "trace-download", class: "primary", download: "" }, "Download .json.gz"),
       button("trace-perfetto", "Open in Perfetto", "plain", open_perfetto), button("trace-flame", "Flame graph", "plain", open_flame),
@@ -60,7 +62,7 @@ function range_parameters() {
   return a === null || b === null || a > b ? null : { steps: `${a}-${b}` };
 }
 
-const trace_address = (more = {}) => address("api/trace", { ...chosen(state), ...range_parameters(), ...more });
+const trace_address = (more = {}) => address("api/trace", { ...chosen(state), ...range_parameters(), critical: form.elements.critical.checked ? 1 : null, ...more });
 
 function show_estimate() {
   const told = estimate ?? {};
@@ -106,15 +108,27 @@ async function open_perfetto() {
   const tab = window.open(PERFETTO);
   if (!tab) return;
   const title = `${session_of(state)?.name ?? "trainglass"} ${Object.values(range_parameters()).join()}`;
-  const buffer = await (await fetch(absolute(trace_address()))).arrayBuffer();
+  let buffer;
+  try {
+    buffer = await get_buffer(trace_address());
+  } catch (error) {
+    tab.close();
+    estimate = { ...estimate, reason: error.status ? error.message : "The server does not answer." };
+    show_estimate();
+    return;
+  }
+  const waiting = new AbortController();
   const ping = setInterval(() => tab.postMessage("PING", PERFETTO), 100);
-  addEventListener("message", function answer(event) {
-    if (event.source !== tab || event.origin !== PERFETTO || event.data !== "PONG") return;
+  const stop = () => {
     clearInterval(ping);
-    removeEventListener("message", answer);
+    waiting.abort();
+  };
+  addEventListener("message", (event) => {
+    if (event.source !== tab || event.origin !== PERFETTO || event.data !== "PONG") return;
+    stop();
     tab.postMessage({ perfetto: { buffer, title } }, PERFETTO);
-  });
-  setTimeout(() => clearInterval(ping), 60e3);
+  }, { signal: waiting.signal });
+  setTimeout(stop, PONG_MS); // nobody answers: the trace is let go
 }
 
 function open_flame() {

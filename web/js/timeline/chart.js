@@ -1,12 +1,13 @@
 // One lane as a chart. All lanes share left and right edge to the pixel: the y axis has a fixed
-// width, the x scale no padding of its own. Nothing animates. Colours are plain values, because
-// Chart.js asks a function anew for every tick of every drawing: a new scheme needs new charts.
+// width, the x scale no padding of its own. Nothing animates. Chart.js lays the chart out when it
+// changes its size, and else draws what is there: a new scheme needs new charts.
 
 import { number, step_places } from "../model/format.js";
 import { time_ticks } from "../model/bins.js";
 import { colour } from "../ui/theme.js";
 import { marks_plugin } from "./marks.js";
 import "./painter.js";
+import "./scale.js";
 
 export const Y_WIDTH = 56;
 const AXIS_HEIGHT = 26;
@@ -33,39 +34,22 @@ function paint(data, style, token, solid) {
   data.fill = solid ? "origin" : style.fill;
 }
 
-function options(shared) {
-  const grid = colour("line");
-  const text = { color: colour("ink-3"), font: { size: 11, family: getComputedStyle(document.body).fontFamily } };
+function options(labelled) {
   return {
     animation: false, parsing: false, normalized: true, maintainAspectRatio: false, events: [],
     layout: { autoPadding: false, padding: { top: 4, right: 1 } },
     plugins: { legend: { display: false }, tooltip: { enabled: false } },
-    scales: {
-      x: {
-        type: "linear", min: 0, max: 1, border: { color: grid }, grid: { color: grid, drawTicks: false },
-        afterBuildTicks: (scale) => { scale.ticks = shared.times.map((value) => ({ value })); },
-        afterFit: (scale) => {
-          scale.paddingLeft = scale.paddingRight = 0;
-          scale.height = shared.labelled ? AXIS_HEIGHT : 1;
-        },
-        ticks: { ...text, display: shared.labelled, padding: 7, maxRotation: 0, autoSkip: false, callback: (value) => (shared.room(value) ? shared.clock(value) : "") },
-      },
-      y: {
-        min: 0, max: 1, border: { display: false }, grid: { color: grid, drawTicks: false },
-        ticks: { ...text, padding: 8, autoSkip: false, callback: (value, i, all) => label(shared, value, i === all.length - 1) },
-        afterBuildTicks: (scale) => {
-          const { top, step } = shared.axis;
-          scale.ticks = Array.from({ length: Math.floor(top / step + 1e-9) + 1 }, (_, i) => ({ value: i * step }));
-        },
-        afterFit: (scale) => { scale.width = Y_WIDTH; },
-      },
-    },
+    scales: { x: { type: "lane", size: labelled ? AXIS_HEIGHT : 1, gap: 7 }, y: { type: "lane", size: Y_WIDTH, gap: 8 } },
   };
 }
 
-function label(shared, value, last) {
-  const text = value === 0 ? "0" : number(value, step_places(shared.axis.step));
-  return last ? `${text} ${shared.unit}` : text;
+/** Ticks of the y axis from zero; the last one names the unit. */
+function y_ticks({ top, step }, unit) {
+  const places = step_places(step), last = Math.floor(top / step + 1e-9);
+  return Array.from({ length: last + 1 }, (_, i) => {
+    const text = i === 0 ? "0" : number(i * step, places);
+    return { value: i * step, label: i === last ? `${text} ${unit}` : text };
+  });
 }
 
 /**
@@ -74,27 +58,26 @@ function label(shared, value, last) {
  * @param {boolean} labelled carries the time axis
  */
 export function lane_chart(canvas, lane, labelled) {
-  const shared = { axis: { top: 1, step: 1 }, unit: "", times: [], labelled, clock: String, room: () => true, marks: {} };
+  let marks = {};
   const sets = lane.styles.map((style, i) => ({ ...dataset(style), ...(style.fill === "stack" ? { fill: i === 0 ? "origin" : "-1" } : {}) }));
-  const chart = new Chart(canvas, { type: "lane", data: { datasets: sets }, options: options(shared), plugins: [marks_plugin(() => shared.marks)] });
+  const chart = new Chart(canvas, { type: "lane", data: { datasets: sets }, options: options(labelled), plugins: [marks_plugin(() => marks)] });
   return {
     chart,
     get area() { return chart.chartArea; },
     /** Width of the plot in CSS pixels, before the first drawing an estimate. */
     get width() { return Math.max(80, Math.round(chart.chartArea?.width ?? canvas.clientWidth - Y_WIDTH)); },
-    draw(drawing, range, zero_ms, clock) {
+    draw(drawing, { from, to }, zero_ms, clock) {
       drawing.lines.forEach((line, i) => {
         sets[i].data = line;
         paint(sets[i], lane.styles[i], drawing.tokens?.[i] ?? lane.styles[i].token, drawing.solid);
       });
-      Object.assign(shared, { axis: drawing.axis, unit: drawing.unit, marks: drawing.marks, clock });
-      shared.room = (t) => ((range.to - t) / (range.to - range.from)) * this.width > LABEL_HALF;
-      shared.times = time_ticks(range.from, range.to, Math.max(2, Math.floor(this.width / TICK_PIXELS)), zero_ms);
-      const { x, y } = chart.options.scales;
-      x.min = range.from;
-      x.max = range.to;
-      y.max = drawing.axis.top;
-      chart.update("none");
+      marks = drawing.marks;
+      const { width } = this, times = time_ticks(from, to, Math.max(2, Math.floor(width / TICK_PIXELS)), zero_ms);
+      const has_room = (t) => labelled && ((to - t) / (to - from)) * width > LABEL_HALF;
+      if (!chart.chartArea) chart.update("none"); // makes the scales
+      chart.scales.x.show(from, to, times.map((value) => ({ value, label: has_room(value) ? clock(value) : "" })));
+      chart.scales.y.show(0, drawing.axis.top, y_ticks(drawing.axis, drawing.unit));
+      chart.render();
     },
     resize() { chart.resize(); },
     destroy() { chart.destroy(); },

@@ -6,7 +6,7 @@
 // a list of points {x, y}.
 
 import { axis, first_at, mean_bins, min_max, nearest, quantile, stack } from "../model/bins.js";
-import { MISSING, bytes as bytes_text, count, decimals, known, memory as memory_text, memory_unit, number, time_unit } from "../model/format.js";
+import { MISSING, bytes as bytes_text, count, decimals, gpu_title, known, memory as memory_text, memory_unit, number, time_unit } from "../model/format.js";
 import { IDLE, PHASES } from "../model/series.js";
 import { HOST_LANES } from "./host_lanes.js";
 import { cut, from_start, highest, hole_ms, legend_row, nothing, within } from "./parts.js";
@@ -98,7 +98,8 @@ const steps = {
         legend_row("link", "tick", "Recorded", row?.full ? "in full" : "phases", ""),
       ];
     }
-    const rows = within(view.series.steps, view.range);
+    const { selection } = view; // begins where the step before it ended
+    const rows = within(view.series.steps, known(selection?.from) ? { from: selection.from + 1e-3, to: selection.to } : view.range);
     const durations = rows.map((row) => row.ms);
     const median = view.told?.step_ms?.p50 ?? quantile(durations, 0.5);
     const p95 = view.told?.step_ms?.p95 ?? quantile(durations, 0.95);
@@ -197,7 +198,7 @@ function gpu_bands(row, [first, second]) {
 export function gpu_lane(device, index) {
   const rows_of = (view) => view.series.gpus[index]?.rows ?? [];
   return {
-    id: `gpu${index}`, title: `GPU ${index}`, note: device.name, device: index, weight: 1.42,
+    id: `gpu${index}`, title: gpu_title(device.device), note: device.name, device: index, weight: 1.42,
     styles: ["data", "sync", "idle", "copy", "communication", "compute"].map((token) => ({ token, fill: "stack", alpha: 1 })),
     draw(view) {
       const rows = within(rows_of(view), view.range);
@@ -208,9 +209,9 @@ export function gpu_lane(device, index) {
     },
     legend(view, time) {
       const order = view.order ?? idle_order(sum_over(within(rows_of(view), view.range)));
-      const raw = time === null ? within(rows_of(view), view.range) : [nearest(rows_of(view), time)].filter(Boolean);
-      const rows = raw.map((row) => gpu_bands(row, order));
       const told = time === null ? gpu_told(view.uses, order) : null;
+      const raw = told ? [] : time === null ? within(rows_of(view), view.range) : [nearest(rows_of(view), time)].filter(Boolean);
+      const rows = raw.map((row) => gpu_bands(row, order));
       const mean = (key) => (told ? told[key] : rows.length === 0 ? null : (100 * rows.reduce((sum, row) => sum + row[key], 0)) / rows.length);
       const idle = (key) => `Idle: ${IDLE_LABELS[key.slice(5)]}`;
       const names = [idle(order[0]), idle(order[1]), "Idle: other", "Copies", "Communication", "Compute"];
@@ -304,7 +305,8 @@ function folded_gpus(count_of) {
     draw(view) {
       const options = { ...view.range, width: view.width, gap: 5000 };
       const lines = view.series.gpus.slice(0, tokens.length).map((gpu) => {
-        const rows = gpu.rows.map((row) => ({ t: row.t, busy: 100 * ((row.compute ?? 0) + (row.communication ?? 0) + (row.copy ?? 0)) }));
+        const start = Math.max(0, first_at(gpu.rows, view.range.from) - 1), end = first_at(gpu.rows, view.range.to + 1e-6) + 1;
+        const rows = gpu.rows.slice(start, end).map((row) => ({ t: row.t, busy: 100 * ((row.compute ?? 0) + (row.communication ?? 0) + (row.copy ?? 0)) }));
         return min_max(rows, "busy", options);
       });
       return { lines, axis: { top: 100, step: 50 }, unit: "%", marks: { reason: view.series.gpu_reason } };

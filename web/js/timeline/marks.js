@@ -174,8 +174,10 @@ export function marks_plugin(marks) {
       if (now.rug?.length) draw_rug(chart, now.rug);
       if (now.marked?.length) draw_marked(chart, now.marked);
       if (now.levels?.length) draw_levels(chart, now.levels);
-      const names = draw_ticks(chart, now.ticks ?? []);
-      name_ticks(chart, names, draw_dots(chart, now.dots ?? [], now.sparse));
+      if (now.ticks?.length || now.dots?.length) {
+        const names = draw_ticks(chart, now.ticks);
+        name_ticks(chart, names, draw_dots(chart, now.dots, now.sparse));
+      }
       if (now.point) draw_point(chart, now.point, now.levels ?? []);
       chart.ctx.restore();
     },

@@ -112,7 +112,10 @@ export class Timeline {
   }
 
   fill_twin(lane) {
-    const { columns, rows } = lane_table(lane.model, shown_series(this.state), range_of(this.state), this.host_rows());
+    const { from, to } = range_of(this.state), of = [shown_series(this.state), this.state.host, from, to];
+    if (lane.twin.of?.every((part, i) => part === of[i])) return;
+    lane.twin.of = of;
+    const { columns, rows } = lane_table(lane.model, shown_series(this.state), { from, to }, this.host_rows());
     const head = el("tr", {}, ...columns.map((name) => el("th", { class: "num", scope: "col" }, name)));
     const body = rows.slice(-500).reverse().map((row) => el("tr", {}, ...row.map((cell) => el("td", { class: "num" }, cell === null ? "–" : String(cell)))));
     lane.twin.replaceChildren(el("table", { class: "plain-table" }, el("thead", {}, head), el("tbody", {}, ...body)));
@@ -130,7 +133,7 @@ export class Timeline {
 
   view(lane) {
     const state = this.state;
-    return { series: shown_series(state), asked: state.bottlenecks !== null && session_of(state)?.steps > 0, range: range_of(state), width: lane.chart.width, told: state.bottlenecks, uses: lane.model.device === undefined ? null : gpu_uses(state, lane.model.device), live: session_of(state)?.state === "running", marked: state.marked ?? null, old: lane.axis, unit: lane.unit, order: lane.order, host: lane.model.id.startsWith("host-") ? this.host_rows() : [] };
+    return { series: shown_series(state), asked: state.bottlenecks !== null && session_of(state)?.steps > 0, range: range_of(state), selection: state.view.selection, width: lane.chart.width, told: state.bottlenecks, uses: lane.model.device === undefined ? null : gpu_uses(state, lane.model.device), live: session_of(state)?.state === "running", marked: state.marked ?? null, old: lane.axis, unit: lane.unit, order: lane.order, host: lane.model.id.startsWith("host-") ? this.host_rows() : [] };
   }
 
   host_rows() {
@@ -183,6 +186,7 @@ export class Timeline {
     for (const lane of this.lanes) {
       const rows = lane.model.legend(this.view(lane), this.time);
       fill_legend(lane.list, rows);
+      if (lane.twin) this.fill_twin(lane);
       set_attribute(lane.canvas, "aria-label", `${lane.model.title}: ${rows.map((r) => `${r.label} ${r.value} ${r.unit}`.trim()).join(", ")}`);
     }
   }

@@ -52,7 +52,11 @@ export function keyed(parent, items, key, create, update) {
     if (node === at) at = at.nextElementSibling;
     else parent.insertBefore(node, at);
   }
-  for (const node of known.values()) node.remove();
+  while (at) { // also what has the key of another
+    const next = at.nextElementSibling;
+    at.remove();
+    at = next;
+  }
 }
 
 /** `try num_workers=8` in backquotes becomes code; all of it is text. */

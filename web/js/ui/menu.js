@@ -24,7 +24,7 @@ function move_focus(list, event) {
   if (event.key === "Escape" || event.key === "Tab") {
     if (event.key === "Escape") event.preventDefault();
     event.stopPropagation();
-    return close(event.key === "Escape");
+    return close(true); // tab goes on from the button
   }
   if (to === undefined) return;
   event.preventDefault();

@@ -19,7 +19,12 @@ export function colour(token, alpha = 1) {
   return cache.get(key);
 }
 
-export const font = (size) => `${size}px ${getComputedStyle(document.body).fontFamily}`;
+let family = null; // asked once: each asking has the page's styles worked out anew
+
+export function font(size) {
+  family ??= getComputedStyle(document.body).fontFamily;
+  return `${size}px ${family}`;
+}
 
 export const on_scheme = (listener) => listeners.push(listener);
 

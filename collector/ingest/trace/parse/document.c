@@ -125,10 +125,12 @@ static bool step_stranger(struct parser *parser, char first)
         return parser_refill(parser) || unfinished_event(parser);
     parser_skip(parser,
                 result == PARSER_DONE ? TRACE_SKIP_NO_OBJECT : TRACE_SKIP_SYNTAX, pos);
-    if (result == PARSER_DONE)
+    if (result == PARSER_DONE) {
         parser->next = next;
-    else
+        parser->report->lists += first == '[' ? 1 : 0;
+    } else {
         seek_behind(parser, pos + 1);
+    }
     return true;
 }
 
@@ -330,6 +332,20 @@ static bool step_leap(struct parser *parser)
     return parser_refill(parser);
 }
 
+/* A brace, and no list of events before it: the document's, or that of the first of many
+ * events, one on each line. False when more text is needed. */
+static bool start_object(struct parser *parser)
+{
+    enum parser_result event = parser_begins_lines(parser, parser->pos);
+
+    if (event == PARSER_MORE && !parser->last)
+        return false;
+    parser->is_lines = parser->has_events = event == PARSER_DONE;
+    parser->state = parser->is_lines ? PARSER_EVENTS : PARSER_TOP;
+    parser_restart(parser, parser->pos + !parser->is_lines);
+    return true;
+}
+
 static bool step_start(struct parser *parser)
 {
     const char *text = parser->text;
@@ -341,10 +357,10 @@ static bool step_start(struct parser *parser)
         parser->pos++;
     if (parser->pos >= parser->length)
         return false;
+    if (text[parser->pos] == '{')
+        return start_object(parser);
     parser_restart(parser, parser->pos);
-    parser->state = text[parser->pos] == '{'   ? PARSER_TOP
-                    : text[parser->pos] == '[' ? PARSER_EVENTS
-                                               : PARSER_SEEK;
+    parser->state = text[parser->pos] == '[' ? PARSER_EVENTS : PARSER_SEEK;
     if (parser->state == PARSER_SEEK)
         note(parser, "neither an object nor a list");
     else
@@ -399,5 +415,7 @@ uint32_t parser_take(struct parser *parser, const struct parser_piece *piece)
     while (!parser->stopped && step(parser))
         ;
     parser_flush(parser); /* the text of the events ends here */
+    if (piece->last && parser->is_lines && parser->state == PARSER_EVENTS)
+        parser->state = PARSER_END;
     return piece->last ? piece->end : parser->pos;
 }

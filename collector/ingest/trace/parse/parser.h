@@ -50,6 +50,7 @@ struct parser {
     uint32_t leap_depth;
     bool leap_in_string;
     bool has_events; /* a list of events was seen */
+    bool is_lines;   /* events without a list around them, as in JSON Lines */
     bool stopped;    /* by the callback, or out of memory */
     int error;       /* negative errno */
 
@@ -105,6 +106,9 @@ void parser_skip(struct parser *parser, enum trace_skip reason, uint32_t pos);
 void parser_flush(struct parser *parser);
 /* Looks for what an event or a key begins with; false when there is none. */
 bool parser_seek(struct parser *parser);
+/* Is the document's first brace, at `pos`, that of an event, not of an object around a
+ * list of them? MORE: the piece ends before that is known. */
+enum parser_result parser_begins_lines(const struct parser *parser, uint32_t pos);
 
 ALWAYS_INLINE bool parser_is_space(char byte)
 {

@@ -78,6 +78,21 @@ static enum look look_at(const struct parser *parser, uint32_t pos)
     return behind == ',' || behind == '{' ? is_key(parser, at, true) : LOOK_NO;
 }
 
+enum parser_result parser_begins_lines(const struct parser *parser, uint32_t pos)
+{
+    const char *from = parser->text + pos;
+    size_t length = parser->length - pos;
+    enum look look = is_key(parser, skip_space(from + 1), false);
+    const char *phase = memmem(from, length, "\"ph\"", 4);
+    const char *list = memmem(from, length, "\"traceEvents\"", 13);
+
+    if (look == LOOK_UNKNOWN)
+        return PARSER_MORE;
+    return look == LOOK_YES && phase != NULL && (list == NULL || phase < list)
+               ? PARSER_DONE
+               : PARSER_BAD;
+}
+
 bool parser_seek(struct parser *parser)
 {
     const char *text = parser->text;

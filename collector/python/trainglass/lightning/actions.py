@@ -15,11 +15,11 @@ _LOOP = re.compile(r"^\[\w*Loop\]\.")  # whose loop it is says nothing more
 
 
 class BeforeFetch:
-    """Calls a function before a training batch is fetched: there its step begins, and
-    Lightning has no hook for it."""
+    """Calls a function before a batch is fetched: there its step begins, and Lightning has
+    no hook for it."""
 
-    def __init__(self, call: Callable[[], None]) -> None:
-        self._call = call
+    def __init__(self, train: Callable[[], None], validation: Callable[[], None]) -> None:
+        self._calls = {"train_dataloader_next": train, "val_next": validation}
         self._profiler: Any = None
         self._before: Optional[Callable[..., Any]] = None
 
@@ -30,8 +30,9 @@ class BeforeFetch:
             return
 
         def start(action_name: str) -> Any:
-            if action_name.endswith("train_dataloader_next"):
-                self._call()
+            call = self._calls.get(action_name.rpartition(".")[2])
+            if call is not None:
+                call()
             return original(action_name)
 
         self._before = vars(profiler).get("start")

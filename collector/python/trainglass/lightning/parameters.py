@@ -14,22 +14,11 @@ from typing import Any, Callable, Optional, Union
 from trainglass.windows.recorder import Details
 from trainglass.windows.schedule import Schedule
 
-
-class DefaultInt(int):
-    """A number that nobody wrote: it may give way to another default."""
-
-
-class DefaultStr(str):
-    """The same of a text."""
-
-
-PROFILE_STEPS = DefaultInt(100)
-WARMUP_STEPS = DefaultInt(5)
-REPEAT = DefaultInt(1)
-WAIT = DefaultInt(0)
-OUTPUT_DIR = DefaultStr("profiler_traces")
-
-# The guides' names of the same numbers, and their defaults with schedule_every_n_steps.
+# What holds where nobody wrote a number, and with schedule_every_n_steps the guides' own. The
+# signature says None: a configuration tool that writes every parameter down, as LightningCLI
+# does, then writes down nothing that was not meant.
+OUTPUT_DIR = "profiler_traces"
+DEFAULTS = {"wait": 0, "warmup": 5, "active": 100, "repeat": 1}
 EVERY_OUTPUT_DIR = "outputs/profiler_logs"
 EVERY_DEFAULTS = {"wait": 1, "warmup": 1, "active": 3, "repeat": 2}
 
@@ -95,19 +84,17 @@ def numbers(name: str, value: Any, least: int) -> tuple[int, ...]:
     return tuple(items)
 
 
-def one_of(kept: str, value: int, *others: tuple[str, Optional[int]]) -> int:
-    """The number that several names may give; ValueError where two of them differ."""
-    given = [] if isinstance(value, DefaultInt) else [(kept, value)]
-    given += [(name, number) for name, number in others if number is not None]
-    if not given:
-        return value
-    first, number = given[0]
+def one_of(least: int, *names: tuple[str, Optional[int]]) -> Optional[int]:
+    """The number that several names may give, None where none does; TypeError or
+    ValueError where it is none, too small, or two of them differ."""
+    given = [(name, whole(name, number, least)) for name, number in names if number is not None]
     for name, other in given[1:]:
+        first, number = given[0]
         if other != number:
             raise ValueError(
                 f"{first}={number!r} and {name}={other!r} name the same number: write one of them"
             )
-    return number
+    return given[0][1] if given else None
 
 
 def _period(every: Optional[int], schedule: Schedule) -> Schedule:
@@ -122,16 +109,10 @@ def _period(every: Optional[int], schedule: Schedule) -> Schedule:
     return dataclasses.replace(schedule, every=every)
 
 
-def make_schedule(
-    every: Optional[int], skip_first: int, wait: int, warmup: int, active: int, repeat: int
-) -> Schedule:
-    """The schedule of numbers that may be defaults, and then give way to those of
-    schedule_every_n_steps."""
-    values = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
-    for name, value in values.items():
-        if every is not None and isinstance(value, DefaultInt):
-            value = EVERY_DEFAULTS[name]
-        values[name] = whole(name, value, 1 if name == "active" else 0)
+def make_schedule(every: Optional[int], skip_first: int, **numbers: Optional[int]) -> Schedule:
+    """The schedule of wait, warmup, active and repeat, each of one_of(); None: the default."""
+    values = dict(DEFAULTS if every is None else EVERY_DEFAULTS)
+    values.update((name, number) for name, number in numbers.items() if number is not None)
     return _period(every, Schedule(skip_first=whole("skip_first", skip_first), **values))
 
 

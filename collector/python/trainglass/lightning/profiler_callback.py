@@ -18,11 +18,11 @@ from trainglass.lightning.actions import Actions, BeforeFetch
 from trainglass.windows import analysis, files, report
 from trainglass.windows.export import Exporter, Wanted, too_large
 from trainglass.windows.recorder import (
-    MEMORY_PER_FILE,
     Details,
     Recorder,
     Unavailable,
     activities,
+    memory_bound,
     resident_bytes,
 )
 from trainglass.windows.schedule import Command, Machine
@@ -35,7 +35,7 @@ class _Run:
         self, details: Details, on_taken: Callable[[str], None], on_fetch: Callable[[], None]
     ) -> None:
         self.recorder = Recorder(details, on_taken)
-        self.fetch = BeforeFetch(on_fetch)
+        self.fetch = BeforeFetch(on_fetch, lambda: self.begin_validation_batch())
         self.step_is_due = False  # the profiler's: a batch ended, the next is not fetched
         self.exporter = Exporter()
         self.actions = Actions()
@@ -51,6 +51,12 @@ class _Run:
         self.paused = False
         self.profiler: Any = None  # Lightning's
         self.written = 0  # windows
+        self.validating = False  # inside a window that records it
+
+    def begin_validation_batch(self) -> None:
+        """It is about to be fetched, or is there."""
+        if self.validating:
+            self.recorder.begin_validation_batch()
 
 
 class ProfilerCallback:
@@ -60,20 +66,21 @@ class ProfilerCallback:
 
     enabled             False: nothing happens, at no cost
     profile_epochs      epochs with a window, such as [1, 5, 10]; None: the first
-    profile_steps       recorded batches of a window (other names: active, active_steps)
-    warmup_steps        batches before, profiled and thrown away (warmup)
-    skip_first, wait, repeat   as torch.profiler.schedule (wait_steps, repeat_cycles)
+    profile_steps       recorded batches of a window, 100 (other names: active, active_steps)
+    warmup_steps        batches before, profiled and thrown away, 5 (warmup)
+    skip_first, wait, repeat   as torch.profiler.schedule, 0, 0, 1 (wait_steps, repeat_cycles)
     schedule_every_n_steps     a window every so many batches, over all epochs; its
                         defaults: wait 1, warm-up 1, active 3, cycles 2, and the folder
                         outputs/profiler_logs/{model}
     activities          ["cpu", "cuda"], or any of torch's names in lower case
     record_shapes, profile_memory, with_stack, with_modules, with_flops   as torch's
-    output_dir          may hold {model}, {run}, {rank}
+    output_dir          "profiler_traces"; may hold {model}, {run}, {rank}
     export_chrome_trace False: analyzed, then removed
     export_tensorboard  a second name *.pt.trace.json for TensorBoard's plugin
     export_stacks       folded stacks beside the trace; needs with_stack=True
     log_top_k_ops       rows of a table of the report
-    during_validation   True: validation is recorded too
+    during_validation   True: validation is recorded too; else torch without
+                        toggle_collection_dynamic() (2.2) ends a window at validation
     report_time         "total": outermost operators; "self": all, by their own time
     lightning_report    a table of Lightning's own actions at the end of fit()
     on_report           called with {"epoch", "path", "analysis", "lines"} of a window
@@ -87,12 +94,12 @@ class ProfilerCallback:
         self,
         enabled: bool = True,
         profile_epochs: Optional[list[int]] = None,
-        profile_steps: int = p.PROFILE_STEPS,
-        warmup_steps: int = p.WARMUP_STEPS,
+        profile_steps: Optional[int] = None,
+        warmup_steps: Optional[int] = None,
         activities: Optional[list[str]] = None,
         record_shapes: bool = True,
         with_stack: bool = False,
-        output_dir: str = p.OUTPUT_DIR,
+        output_dir: Optional[str] = None,
         export_chrome_trace: bool = True,
         log_top_k_ops: int = 10,
         *,
@@ -100,10 +107,10 @@ class ProfilerCallback:
         with_modules: bool = False,
         with_flops: bool = False,
         skip_first: int = 0,
-        wait: int = p.WAIT,
+        wait: Optional[int] = None,
         warmup: Optional[int] = None,
         active: Optional[int] = None,
-        repeat: int = p.REPEAT,
+        repeat: Optional[int] = None,
         schedule_every_n_steps: Optional[int] = None,
         repeat_cycles: Optional[int] = None,
         wait_steps: Optional[int] = None,
@@ -122,8 +129,8 @@ class ProfilerCallback:
         first = p.choice("epochs_from", epochs_from, (0, 1))
         if export_stacks and not with_stack:
             raise ValueError("export_stacks=True needs stacks: write with_stack=True")
-        if by_steps and isinstance(output_dir, p.DefaultStr):
-            output_dir = p.EVERY_OUTPUT_DIR
+        if output_dir is None:
+            output_dir = p.EVERY_OUTPUT_DIR if by_steps else p.OUTPUT_DIR
         if on_report is not None and not callable(on_report):
             raise TypeError(f"on_report={on_report!r}: write a function of one argument")
         names: tuple[str, ...] = ("cpu", "cuda")
@@ -136,15 +143,15 @@ class ProfilerCallback:
             schedule=p.make_schedule(
                 schedule_every_n_steps,
                 skip_first,
-                p.one_of("wait", wait, ("wait_steps", wait_steps)),
-                p.one_of("warmup_steps", warmup_steps, ("warmup", warmup)),
-                p.one_of(
-                    "profile_steps",
-                    profile_steps,
+                wait=p.one_of(0, ("wait", wait), ("wait_steps", wait_steps)),
+                warmup=p.one_of(0, ("warmup_steps", warmup_steps), ("warmup", warmup)),
+                active=p.one_of(
+                    1,
+                    ("profile_steps", profile_steps),
                     ("active", active),
                     ("active_steps", active_steps),
                 ),
-                p.one_of("repeat", repeat, ("repeat_cycles", repeat_cycles)),
+                repeat=p.one_of(0, ("repeat", repeat), ("repeat_cycles", repeat_cycles)),
             ),
             by_steps=by_steps,
             details=Details(
@@ -246,17 +253,35 @@ class ProfilerCallback:
         if run is None or machine is None or not run.recorder.running:
             return
         if self.options.during_validation:
+            run.validating = True
+            run.recorder.close_step()
             return
         if _epoch_is_over(trainer) and not self.options.by_steps:
             self._cut("")
         elif run.recorder.pause():
             run.paused = True
         else:
-            self._cut("validation began, and this torch cannot pause a window")
+            self._cut(
+                "validation began, and this torch cannot pause a window; "
+                "during_validation=True records on through it"
+            )
+
+    def on_validation_batch_start(self, *_: Any) -> None:
+        """One that was not fetched in the usual way begins here."""
+        if self._run is not None:
+            self._run.begin_validation_batch()
+
+    def on_validation_batch_end(self, *_: Any) -> None:
+        """Its range in the trace ends."""
+        if self._run is not None and self._run.validating:
+            self._run.recorder.end_validation_batch()
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         """Goes on after validation."""
         run = self._run
+        if run is not None and run.validating:
+            run.validating = False
+            run.recorder.end_validation_batch()
         if run is not None and run.paused:
             run.paused = False
             if not run.recorder.resume():
@@ -382,7 +407,7 @@ class ProfilerCallback:
         now = resident_bytes()
         if run.baseline_bytes == 0:
             run.baseline_bytes = now
-        elif (now - run.baseline_bytes) > MEMORY_PER_FILE * self.options.max_bytes:
+        elif now - run.baseline_bytes > memory_bound(run.details, self.options.max_bytes):
             self._cut(too_large(f"after {machine.recorded} steps the window", run.details))
 
     def _taken(self, why: str) -> None:

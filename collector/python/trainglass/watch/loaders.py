@@ -3,18 +3,34 @@
     trainer   Watching: times, and looks at each DataLoader as it starts to iterate
     worker    Begin, its worker_init_fn: times again where the process did not inherit it
 
-A forked worker inherits everything, the stage that the trainer was in when it started
-too; one that was spawned gets the names, the folder of the tally and the stage.
+A forked worker inherits everything; one that was spawned gets the names, the folder of
+the tally and the stage. The rule: whatever fails of this in a worker, it loads.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import sys
+import weakref
 from typing import Any, Callable, Optional, Union
 
+from trainglass import _attach, _facts, _library
 from trainglass.watch.functions import Unwatchable, Watch, name_of, short_name
+from trainglass.watch.stage import Heard, Told
 from trainglass.watch.tally import ROW, Counts, Tally, since
+
+_tallies: dict[str, Tally] = {}  # by folder; a forked worker finds its parent's
+
+# What a worker unpickles. It may lack this package (another PYTHONPATH): it then begins as
+# without us, by the user's own function.
+_MADE = """
+try:
+    from trainglass.watch.loaders import Begin as begin
+    begin = begin(*given)
+except Exception:
+    begin = given[2]
+"""
 
 
 class Begin:
@@ -26,20 +42,44 @@ class Begin:
         folder: str,
         users: Optional[Callable[[int], Any]],
         stage: str = "",
+        path: str = "",
+        session: str = "",
     ) -> None:
-        self.names, self.folder, self.users, self.stage = names, folder, users, stage
+        self.names, self.folder, self.users = names, folder, users
+        self.stage, self.path = stage, path
+        self.session = session  # of the trainer, for a worker that is not of `trainglass run`
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = (self.names, self.folder, self.users, self.stage, self.path, self.session)
+        return eval, ("exec(made, globals()) or begin", {"made": _MADE, "given": given})
 
     def __call__(self, worker: int) -> None:
         """Runs in the worker, before its first batch."""
-        stage = self.stage
-        watch = Watch(Tally(len(self.names), self.folder, lambda: stage))
+        try:
+            self._watch()
+        except (Exception, SystemExit):  # a guest: the batches come without us
+            pass
+        if self.users is not None:
+            self.users(worker)
+
+    def _watch(self) -> None:
+        stage = Heard(self.path, self.stage)
+        if self.stage:
+            _facts.keep("loader.stage", self.stage)
+        tally = _tallies.get(self.folder)
+        if self.session:
+            os.environ.setdefault("TRAINGLASS_SESSION", self.session)
+        if tally is not None:
+            tally.stage = stage
+            return
+        if self.session:
+            _attach.attach(automatic=True)
+        watch = Watch(Tally(len(self.names), self.folder, stage))
         for row, name in enumerate(self.names):
             try:
                 watch.install(row, name)
-            except Exception:  # the trainer has said so
+            except (Exception, SystemExit):  # the trainer has said so
                 continue
-        if self.users is not None:
-            self.users(worker)
 
 
 class Watching:
@@ -60,11 +100,18 @@ class Watching:
         self.tally = Tally(len(self.names), stage=stage)
         self._watch = Watch(self.tally)
         self._taken: dict[str, list[list[int]]] = {}  # the last read, by stage
-        self._loader_class: Any = None
-        self._original: Any = None
+        self._told: weakref.WeakKeyDictionary[Any, Told] = weakref.WeakKeyDictionary()
+        self._replaced: list[tuple[Any, str, Any]] = []
+
+    def __enter__(self) -> Watching:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
 
     def start(self) -> None:
         """Begins; what cannot be watched is a sentence in `problems`."""
+        _tallies[self.tally.folder] = self.tally
         for row, (name, one) in enumerate(zip(self.names, self._watched)):
             try:
                 self._watch.install(row, name, None if isinstance(one, str) else one)
@@ -72,28 +119,47 @@ class Watching:
                 self.problems.append(str(error))
             except Exception as error:  # a guest: importing it may do anything
                 self.problems.append(f"watch: {name!r}: {type(error).__name__}: {error}")
+        _facts.keep("watch.functions", ",".join(self.labels))
         self._follow_loaders()
+
+    def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        original = getattr(owner, name, None)
+        if original is not None:
+            self._replaced.append((owner, name, original))
+            setattr(owner, name, functools.wraps(original)(make(original)))
 
     def _follow_loaders(self) -> None:
         data = sys.modules.get("torch.utils.data.dataloader")
-        original = getattr(getattr(data, "DataLoader", None), "_get_iterator", None)
-        if data is None or original is None:
-            return
-        names, folder, stage = self.names, self.tally.folder, self.tally.stage
+        self._replace(getattr(data, "DataLoader", None), "_get_iterator", self._begins)
+        iterator = getattr(data, "_MultiProcessingDataLoaderIter", None)
+        self._replace(iterator, "_reset", self._begins_again)
 
-        @functools.wraps(original)
+    def _begins(self, original: Any) -> Any:
+        names, folder, stage, told = self.names, self.tally.folder, self.tally.stage, self._told
+
         def _get_iterator(loader: Any) -> Any:
             if loader.num_workers == 0:
                 return original(loader)
-            users = loader.worker_init_fn
-            loader.worker_init_fn = Begin(names, folder, users, stage())
+            users, now = loader.worker_init_fn, stage()
+            of_loader = told[loader] = Told(folder, now)
+            session = _library.calls.session()
+            loader.worker_init_fn = Begin(names, folder, users, now, of_loader.path, session)
             try:
                 return original(loader)
             finally:
                 loader.worker_init_fn = users
 
-        self._loader_class, self._original = data.DataLoader, original
-        data.DataLoader._get_iterator = _get_iterator
+        return _get_iterator
+
+    def _begins_again(self, original: Any) -> Any:
+        stage, told = self.tally.stage, self._told
+
+        def _reset(iterator: Any, loader: Any, *rest: Any, **words: Any) -> Any:
+            if loader in told:
+                told[loader].tell(stage())
+            return original(iterator, loader, *rest, **words)
+
+        return _reset
 
     def take(self, stage: str = "") -> list[tuple[str, Counts]]:
         """(label, calls since this was last asked) of each function in a stage."""
@@ -104,7 +170,21 @@ class Watching:
     def stop(self) -> None:
         """Nothing is timed any more, and the files are gone."""
         self._watch.undo()
-        if self._loader_class is not None:
-            self._loader_class._get_iterator = self._original
-            self._loader_class = None
+        while self._replaced:
+            setattr(*self._replaced.pop())
+        _tallies.pop(self.tally.folder, None)
         self.tally.close()
+
+
+def watching(*functions: Union[str, Callable[..., Any]]) -> Watching:
+    """Times every call of these functions, objects or dotted names, in this process and in
+    the workers of DataLoaders that begin from now on, until its stop() or the end of its
+    `with`: they are ranges on the page, and findings where they make steps longer.
+
+    What cannot be watched is said on stderr and left out. Raises OSError where there is no
+    room for a folder of counts."""
+    one = Watching(list(functions))
+    one.start()
+    for problem in one.problems:
+        print(f"trainglass: {problem}", file=sys.stderr)
+    return one

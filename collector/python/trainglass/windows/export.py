@@ -71,12 +71,12 @@ class Exporter:
         try:
             if wanted.path is not None:
                 self._keep(recording, wanted, wanted.path)
-                self._report(wanted, wanted.path)
+                self._report(recording, wanted, wanted.path)
                 return
             with tempfile.TemporaryDirectory(prefix="trainglass-") as place:
                 path = os.path.join(place, "trace.json")
                 recording.export(path)
-                self._report(wanted, path)
+                self._report(recording, wanted, path)
         except OSError as error:
             self._say(f"[Profiler] Trace not exported: {error}")
         except (Unavailable, analysis.AnalysisError) as error:
@@ -97,7 +97,7 @@ class Exporter:
             recording.export_stacks(base + ".stacks.txt")
             self._say(f"[Profiler] Stacks exported: {base}.stacks.txt")
 
-    def _report(self, wanted: Wanted, path: str) -> None:
+    def _report(self, recording: Recording, wanted: Wanted, path: str) -> None:
         size = os.path.getsize(path)
         if 0 < wanted.max_bytes < size:
             size_mb, limit_mb = size / 2**20, wanted.max_bytes / 2**20
@@ -106,7 +106,7 @@ class Exporter:
                 f"{limit_mb:.0f}: fewer active steps, no stacks or no shapes make it smaller"
             )
         answer = analysis.analyze_trace(path, wanted.time)
-        text = report.lines(answer, wanted.top_k, wanted.cuda_asked)
+        text = report.lines(answer, wanted.top_k, wanted.cuda_asked, recording.validation_us)
         self._say("\n".join(text))
         if wanted.on_report is not None:
             kept = path if wanted.path is not None else None

@@ -13,20 +13,21 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from typing import Any, Optional
 
 from trainglass import _library, _profilers
-from trainglass.windows import places
+from trainglass.windows import places, report
 from trainglass.windows.notes import Notes
 from trainglass.windows.recorder import (
-    MEMORY_PER_FILE,
     Details,
     Recorder,
     Recording,
     Unavailable,
+    memory_bound,
     resident_bytes,
 )
 from trainglass.windows.schedule import Schedule
@@ -205,7 +206,8 @@ class Live:
         now = resident_bytes()
         if window.baseline_bytes == 0:
             window.baseline_bytes = now
-        return now - window.baseline_bytes > MEMORY_PER_FILE * window.request.max_bytes
+        bound = memory_bound(window.request.details(), window.request.max_bytes)
+        return now - window.baseline_bytes > bound
 
     def _taken(self, why: str) -> None:
         """Another profiler starts on this thread: ours makes way."""
@@ -355,6 +357,8 @@ def window(
     if isinstance(max_mb, bool) or not isinstance(max_mb, int) or max_mb < 0:
         raise ValueError(f"max_mb={max_mb!r}: write 0 or more")
     if not _library.calls.is_open():
+        why = "trainglass: no window: this process is not recorded; see trainglass.attach()"
+        report.say_once(why, sys.stderr)
         return None
     flags = SHAPES * bool(shapes) | STACKS * bool(stacks) | MEMORY * bool(memory)
     flags |= MODULES * bool(modules)

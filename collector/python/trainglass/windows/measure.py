@@ -113,6 +113,30 @@ def _held(torch: Any) -> dict[str, int]:
     return {"cpu": 0, **{f"cuda:{i}": int(torch.cuda.memory_allocated(i)) for i in range(count)}}
 
 
+def _start(torch: Any) -> tuple[Any, dict[str, int], str]:
+    """(a profile that records, what is held before, "") or (None, {}, why there is none)."""
+    if torch is None:
+        return None, {}, "there is no torch"
+    if torch.autograd._profiler_enabled():
+        return None, {}, "another torch.profiler is running"
+    try:
+        before = _held(torch)
+        profile = torch.profiler.profile(profile_memory=True)
+        profile.start()
+    except Exception as error:  # a guest: the call is made without
+        return None, {}, f"torch.profiler failed: {type(error).__name__}: {error}"
+    return profile, before, ""
+
+
+def _stop(profile: Any, before: dict[str, int]) -> tuple[dict[str, int], str]:
+    """(the peaks, "") or ({}, why there are none)."""
+    try:
+        profile.stop()
+        return _peaks(profile, before), ""
+    except Exception as error:  # what the call returned or raised comes first
+        return {}, f"torch.profiler failed: {type(error).__name__}: {error}"
+
+
 def memory_profile(function: Function) -> Function:
     """Prints the highest memory during each call, by device, and keeps it as
     `function.peak_bytes` ({"cpu": bytes above the start, "cuda:0": bytes allocated}).
@@ -121,29 +145,25 @@ def memory_profile(function: Function) -> Function:
     torch.cuda stay the user's. Where that cannot run (no torch, another profiler) the
     call is made without, and the reason is printed once.
     """
-    said: list[str] = []
+
+    def say_once(why: str) -> None:
+        report.say_once(f"[Memory] {function.__name__} is not measured: {why}")
 
     @functools.wraps(function)
     def wrapper(*arguments: Any, **words: Any) -> Any:
-        torch = _torch()
-        why = "there is no torch"
-        if torch is not None:
-            why = "another torch.profiler is running" if torch.autograd._profiler_enabled() else ""
-        if why or torch is None:
-            if why not in said:
-                said.append(why)
-                report.say(f"[Memory] {function.__name__} is not measured: {why}")
+        profile, before, why = _start(_torch())
+        if profile is None:
+            say_once(why)
             return function(*arguments, **words)
-        before = _held(torch)
-        profile = torch.profiler.profile(profile_memory=True)
-        profile.start()
         try:
             return function(*arguments, **words)
         finally:
-            profile.stop()
-            peaks = _peaks(profile, before)
-            wrapper.peak_bytes = peaks  # type: ignore[attr-defined]
-            text = ", ".join(f"{name} {size / 2**20:.1f} MiB" for name, size in peaks.items())
-            report.say(f"[Memory] {function.__name__}: peak {text}")
+            peaks, why = _stop(profile, before)
+            if why:
+                say_once(why)
+            else:
+                wrapper.peak_bytes = peaks  # type: ignore[attr-defined]
+                text = ", ".join(f"{name} {size / 2**20:.1f} MiB" for name, size in peaks.items())
+                report.say(f"[Memory] {function.__name__}: peak {text}")
 
     return wrapper  # type: ignore[return-value]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import Any, Optional
+from typing import Any, Optional, TextIO
 
 SIGN = "\u26a0\ufe0f"
 GOOD_DATALOADER_PCT = 10.0  # below, waiting for data is not worth a change
@@ -29,8 +29,9 @@ class Numbers:
     findings: list[dict[str, Any]]
 
 
-def numbers(analysis: dict[str, Any]) -> Numbers:
-    """Of analyze_trace()'s dictionary."""
+def numbers(analysis: dict[str, Any], validation_us: float = 0.0) -> Numbers:
+    """Of analyze_trace()'s dictionary. `validation_us`: of a window that saw it; a trace of
+    torch's has no rows of validation."""
     full = analysis.get("full") or {}
     steps = int(full.get("steps") or 0)
     mean_ms = (full.get("step_ms") or {}).get("mean") or 0.0
@@ -48,7 +49,8 @@ def numbers(analysis: dict[str, Any]) -> Numbers:
         cuda_us=cuda_us,
         dataloader_pct=float(analysis["dataloader_time_pct"]),
         phases=dict(full.get("phases") or {}),
-        validation_us=1e3 * sum(float(r["duration_ms"]) for r in rows if r.get("validation")),
+        validation_us=validation_us
+        + 1e3 * sum(float(r["duration_ms"]) for r in rows if r.get("validation")),
         findings=list(full.get("findings") or ()),
     )
 
@@ -102,10 +104,12 @@ def _bottlenecks(found: Numbers) -> list[str]:
     return lines
 
 
-def lines(analysis: dict[str, Any], k: int, cuda_asked: str = "") -> list[str]:
+def lines(
+    analysis: dict[str, Any], k: int, cuda_asked: str = "", validation_us: float = 0.0
+) -> list[str]:
     """The report from the CPU table on. `k`: rows of a table. `cuda_asked`: why there
-    may be no GPU rows, empty when nobody asked for them."""
-    found = numbers(analysis)
+    may be no GPU rows, empty when nobody asked for them. `validation_us`: as in numbers()."""
+    found = numbers(analysis, validation_us)
     if found.cpu:
         text = _table("CPU", found.cpu, found.step_us, k)
     else:
@@ -116,9 +120,10 @@ def lines(analysis: dict[str, Any], k: int, cuda_asked: str = "") -> list[str]:
     return [*text, *_summary(found), *_bottlenecks(found)]
 
 
-def say(text: str) -> None:
-    """Prints, in one write, what the console's encoding can show; never raises."""
-    stream = sys.stdout
+def say(text: str, stream: Optional[TextIO] = None) -> None:
+    """Prints, in one write, what the console's encoding can show; never raises. To
+    stdout unless said otherwise."""
+    stream = sys.stdout if stream is None else stream
     encoding = getattr(stream, "encoding", None) or "ascii"
     try:
         text.encode(encoding)
@@ -129,3 +134,13 @@ def say(text: str) -> None:
         stream.flush()
     except (OSError, ValueError, AttributeError):
         return
+
+
+_said: set[str] = set()
+
+
+def say_once(text: str, stream: Optional[TextIO] = None) -> None:
+    """The same, once in the life of this process."""
+    if text not in _said:
+        _said.add(text)
+        say(text, stream)

@@ -1,0 +1,176 @@
+/* Rules over calls of the accelerator's runtime that hold the host, as far as a device idles
+ * meanwhile: what it works through beside them costs nothing. */
+#include <math.h>
+#include <string.h>
+
+#include "findings/rules.h"
+
+#define BIT(cause) (1u << (cause))
+
+/* What a launch takes a host that is not held up: 4 to 12 us with and without a profiler. */
+#define LAUNCH_NS 10000.0
+
+/* Half of the launches take longer than this: no outliers, such as kernels that are loaded
+ * when they are first used. */
+#define SLOW_LAUNCH_NS 50000.0
+
+/* The dearest row of launches, where half of its calls are slow. */
+static const struct op_row *slow_launch(const struct rule_context *context)
+{
+    const struct ops_answer *cpu = &context->summary->cpu;
+
+    for (uint32_t i = 0; i < cpu->row_count; i++) {
+        const struct op_row *row = &cpu->rows[i];
+
+        if (strcmp(row->kind, "runtime") == 0 && strstr(row->name, "Launch") != NULL)
+            return row->p50_ns >= SLOW_LAUNCH_NS ? row : NULL;
+    }
+    return NULL;
+}
+
+static void find_slow_launches(struct rule_context *context)
+{
+    const struct op_row *row = slow_launch(context);
+    double waits, calls = row == NULL ? 0 : row->per_step_count;
+    double over = row == NULL ? 0 : row->per_step_ns - calls * LAUNCH_NS;
+    const struct gpu_device *device =
+        rule_waits_for(context, BIT(GPU_IDLE_LAUNCH) | BIT(GPU_IDLE_SYNC), &waits);
+    double price = over < waits ? over : waits;
+
+    if (row == NULL || device == NULL ||
+        !(price / context->train->mean_ns >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, NULL, "forward");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, price,
+               rule_error_of_recorded(context, price, context->train->kernels));
+    rule_claim_model(context, finding, CLAIM_CALLS, price);
+    finding->title = "Launches hold the host far longer than a launch takes";
+    finding->formula = rule_print(
+        context, "min(%s in %.0f launches - %.0f us each, %s that %s waits) = %s",
+        rule_ms(context, row->per_step_ns), calls, LAUNCH_NS / 1000,
+        rule_ms(context, waits), device->device, rule_ms(context, price));
+    finding->sentence = rule_print(
+        context, "Half of the %.0f launches of a step take %s or more, while %s idles",
+        calls, rule_ms(context, row->p50_ns), device->device);
+    finding->wrong_if =
+        "Another program drives the same device: launches then wait for "
+        "its turn.";
+    rule_evidence_text(context, finding, "device", device->device);
+    rule_evidence_text(context, finding, "call", row->name);
+    rule_evidence(context, finding, "calls_per_step", calls);
+    rule_evidence(context, finding, "p50_us", row->p50_ns / 1000);
+    rule_evidence(context, finding, "mean_us", row->mean_ns / 1000);
+    rule_evidence(context, finding, "idle_ms", waits / NS_PER_MS);
+    rule_advise(finding,
+                "`unset CUDA_LAUNCH_BLOCKING` (and `AMD_SERIALIZE_KERNEL`): with "
+                "it each launch waits for its kernel");
+    rule_advise(finding, "Threads that call CUDA beside the trainer take the driver's "
+                         "lock from it: one thread for copies, no polling of memory or "
+                         "events");
+}
+
+struct call_rule {
+    enum ops_call call;
+    uint32_t causes;
+    enum claim_kind kind;
+    const char *title, *what, *wrong_if;
+    const char *advice[2];
+};
+
+/* min(time in the calls, what a device waits meanwhile) */
+static void find_calls(struct rule_context *context, const struct call_rule *rule)
+{
+    const struct ops_answer *cpu = &context->summary->cpu;
+    double spent = cpu->call_ns[rule->call], calls = cpu->call_count[rule->call], waits;
+    const struct gpu_device *device = rule_waits_for(context, rule->causes, &waits);
+    double price = spent < waits ? spent : waits;
+
+    if (device == NULL || !(price / context->train->mean_ns >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, NULL, "other");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, price,
+               rule_error_of_recorded(context, price, cpu->head.recorded_steps));
+    rule_claim_model(context, finding, rule->kind, price);
+    finding->title = rule->title;
+    finding->formula =
+        rule_print(context, "min(%s in %.3g calls, %s that %s waits meanwhile) = %s",
+                   rule_ms(context, spent), calls, rule_ms(context, waits),
+                   device->device, rule_ms(context, price));
+    finding->sentence = rule_print(context, "%s of a step are %.3g calls that %s",
+                                   rule_ms(context, spent), calls, rule->what);
+    finding->wrong_if = rule->wrong_if;
+    rule_evidence_text(context, finding, "device", device->device);
+    rule_evidence(context, finding, "calls_per_step", calls);
+    rule_evidence(context, finding, "calls_ms", spent / NS_PER_MS);
+    rule_evidence(context, finding, "idle_ms", waits / NS_PER_MS);
+    for (uint32_t i = 0; i < 2; i++)
+        rule_advise(finding, rule->advice[i]);
+}
+
+static void find_pinning(struct rule_context *context)
+{
+    static const struct call_rule rule = {
+        .call = OPS_CALL_PIN,
+        .causes = BIT(GPU_IDLE_ALLOC),
+        .kind = CLAIM_ALLOC,
+        .title = "Pinned memory is made anew in each step",
+        .what =
+            "pin host memory or give it back: the system locks each page of it, and "
+            "the device's work may have to end first",
+        .wrong_if = "These are the first steps: torch keeps pinned memory that it has.",
+        .advice = {"Pin once before the loop, `buffer = torch.empty_like(batch)"
+                   ".pin_memory()`, and fill it with `buffer.copy_(batch)`",
+                   "`DataLoader(..., pin_memory=True)` instead of `.pin_memory()` in "
+                   "the loop: a thread of its own pins, and keeps the memory"}};
+
+    find_calls(context, &rule);
+}
+
+static void find_filling(struct rule_context *context)
+{
+    static const struct call_rule rule = {
+        .call = OPS_CALL_FILL,
+        .causes = BIT(GPU_IDLE_LAUNCH) | BIT(GPU_IDLE_SYNC),
+        .kind = CLAIM_SYNC,
+        .title = "Memory is set by calls that wait for the device",
+        .what = "set memory on the default stream: work of other streams ends first",
+        .wrong_if = "They are calls of a library that cannot be changed.",
+        .advice = {
+            "`cudaMemsetAsync(pointer, 0, bytes, stream)` on the stream that reads "
+            "the memory, in an extension of your own",
+            "`tensor.zero_()` instead of a call of the runtime"}};
+
+    find_calls(context, &rule);
+}
+
+#define CALLS_RULE                                                                     \
+    .threshold = 0.03, .unit = "share of the step", .min = 0, .max = 1,                \
+    .sampled = true, .source = SMALLEST
+
+const struct rule rules_calls[] = {
+    {{.id = "slow-launches",
+      .reads = "launching calls; idle time of devices by cause",
+      .formula = "min(time of launches - 10 us each, idle for launches and syncs)",
+      CALLS_RULE,
+      .owner = OWNER_DEVICE - 5},
+     find_slow_launches},
+    {{.id = "pinned-allocations",
+      .reads = "calls that pin host memory; idle time of devices by cause",
+      .formula = "min(time in the calls, idle for allocations)",
+      CALLS_RULE,
+      .owner = OWNER_DEVICE - 4},
+     find_pinning},
+    {{.id = "sync-memset",
+      .reads = "calls that set memory; idle time of devices by cause",
+      .formula = "min(time in the calls, idle for launches and syncs)",
+      CALLS_RULE,
+      .owner = OWNER_DEVICE - 3},
+     find_filling},
+    {.find = NULL},
+};

@@ -1,0 +1,288 @@
+/* Rules over kernels by what they are: wide numbers, collectives, convolutions, work that
+ * grows. */
+#include <math.h>
+#include <string.h>
+
+#include "findings/rules.h"
+
+static void find_float64(struct rule_context *context)
+{
+    struct finding *finding =
+        rule_add_family(context, KERNEL_FLOAT64, rule_busiest(context));
+
+    if (finding == NULL)
+        return;
+    finding->title = "Kernels compute in float64: eight bytes for each number";
+    finding->sentence = rule_print(
+        context,
+        "%.0f kernels on float64 take %s of a step: twice the memory of float32, "
+        "and most GPUs compute it many times slower",
+        context->summary->cuda.family_count[KERNEL_FLOAT64],
+        rule_ms(context, context->summary->cuda.family_ns[KERNEL_FLOAT64]));
+    finding->wrong_if = "The model needs 16 digits.";
+    rule_advise(finding, "NumPy's default is float64: `torch.from_numpy(array.astype("
+                         "numpy.float32))`, or `batch.float()` before the copy");
+    rule_advise(finding, "No `torch.set_default_dtype(torch.float64)` and no "
+                         "`model.double()`");
+}
+
+/* What a collective takes however few its bytes: tens of us between the GPUs of a node
+ * (nccl-tests, sizes below 64 KiB). */
+#define COLLECTIVE_NS 20000.0
+
+/* Up to twice of that, most of its time is its start. */
+#define COLLECTIVE_SMALL_NS 50000.0
+
+/* Fewer in a step are not worth a change; and four of them become one. */
+#define COLLECTIVES_NEEDED 8.0
+#define COLLECTIVES_JOINED 4.0
+
+static void find_collectives(struct rule_context *context)
+{
+    const struct ops_answer *cuda = &context->summary->cuda;
+    double count = cuda->family_count[KERNEL_COLLECTIVE];
+    double time = cuda->family_ns[KERNEL_COLLECTIVE], alone = 0;
+    const struct gpu_answer *gpu = &context->summary->gpu;
+
+    for (uint32_t i = 0; i < gpu->device_count; i++)
+        alone = fmax(alone, gpu->devices[i].use_ns[GPU_COMMUNICATION]);
+    double starts = fmin(count * COLLECTIVE_NS, alone);
+    double price = starts * (1 - 1 / COLLECTIVES_JOINED);
+
+    if (!(count >= COLLECTIVES_NEEDED) || !(time / count <= COLLECTIVE_SMALL_NS) ||
+        !(price / context->train->mean_ns >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, NULL, "other");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, price,
+               rule_error_of_recorded(context, price, cuda->head.recorded_steps));
+    rule_price_between(finding, price / 2, alone);
+    rule_claim_model(context, finding, CLAIM_WORK, price);
+    finding->title = "Many small collectives: most of their time is their start";
+    finding->formula = rule_print(
+        context, "min(%.0f collectives * %.0f us, %s alone) * %.2g joined = %s", count,
+        COLLECTIVE_NS / 1000, rule_ms(context, alone), 1 - 1 / COLLECTIVES_JOINED,
+        rule_ms(context, price));
+    finding->sentence = rule_print(
+        context,
+        "%.0f collectives of %s each in a step, %s of them while nothing computes",
+        count, rule_ms(context, time / count), rule_ms(context, alone));
+    finding->wrong_if = "Each result is needed before the next collective can begin.";
+    rule_evidence(context, finding, "collectives_per_step", count);
+    rule_evidence(context, finding, "mean_us", time / count / 1000);
+    rule_evidence(context, finding, "alone_ms", alone / NS_PER_MS);
+    rule_advise(finding, "`DistributedDataParallel(..., bucket_cap_mb=25)`, torch's "
+                         "default: fewer and larger buckets than now");
+    rule_advise(finding, "Numbers of your own, such as losses and metrics: "
+                         "`torch.stack(...)` and one `all_reduce`, every n-th step");
+}
+
+static void find_drift(struct rule_context *context)
+{
+    const struct gpu_device *device = rule_busiest(context);
+    double rise =
+        device == NULL ? 0 : device->compute_last_ns - device->compute_first_ns;
+    double share = device == NULL ? 0 : rule_busy_share(context, device);
+    double price = rise / 2 * share;
+
+    if (device == NULL || !(price / context->train->mean_ns >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, device->device, "forward");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, price,
+               rule_error_of_recorded(context, price, context->train->kernels));
+    rule_price_between(finding, price / 2, rise);
+    rule_claim_model(context, finding, CLAIM_WORK, price);
+    finding->title =
+        rule_print(context, "%s computes longer and longer for a step", device->device);
+    finding->formula =
+        rule_print(context, "(%s at the end - %s at the start) / 2 * %.0f %% busy = %s",
+                   rule_ms(context, device->compute_last_ns),
+                   rule_ms(context, device->compute_first_ns), 100 * share,
+                   rule_ms(context, price));
+    finding->sentence = rule_print(
+        context, "Its kernels of a step took %s at the start, and %s at the end",
+        rule_ms(context, device->compute_first_ns),
+        rule_ms(context, device->compute_last_ns));
+    finding->wrong_if = "Later batches are larger on purpose, such as longer texts.";
+    rule_evidence_text(context, finding, "device", device->device);
+    rule_evidence(context, finding, "first_ms", device->compute_first_ns / NS_PER_MS);
+    rule_evidence(context, finding, "last_ms", device->compute_last_ns / NS_PER_MS);
+    rule_evidence(context, finding, "busy_pct", 100 * share);
+    rule_advise(finding,
+                "Look whether a graph or a state grows from step to step: "
+                "`loss.detach()`, `hidden.detach()`, caches of keys and values");
+    rule_advise(finding, "A device that became hot lowers its clock: "
+                         "`nvidia-smi -q -d CLOCK,TEMPERATURE,PERFORMANCE`");
+}
+
+/* Alike to a hundredth: inputs of one shape. */
+#define SAME_PEAK 0.01
+
+/* Every step reaches the same peak on every accelerator, and at least one is known. */
+static bool has_fixed_shapes(const struct rule_context *context)
+{
+    const struct memory_answer *memory = &context->summary->memory;
+    bool known = false;
+
+    for (uint32_t i = 0; i < memory->device_count; i++) {
+        const struct memory_device *device = &memory->devices[i];
+
+        if (strcmp(device->device, "cpu") == 0 || isnan(device->peak_bytes))
+            continue;
+        if (!(device->least_peak_bytes >= (1 - SAME_PEAK) * device->peak_bytes))
+            return false;
+        known = true;
+    }
+    return known;
+}
+
+static void find_benchmark(struct rule_context *context)
+{
+    const struct ops_answer *cuda = &context->summary->cuda;
+    const struct gpu_device *device = rule_busiest(context);
+    double share = cuda->convolution_ns / context->train->mean_ns;
+
+    if (device == NULL || !(share >= context->threshold) ||
+        rule_number(context, FACT_CUDNN_BENCHMARK) != 0 ||
+        rule_number(context, FACT_CUDNN_DETERMINISTIC) == 1 ||
+        !has_fixed_shapes(context))
+        return;
+    struct finding *finding = rule_add(context, NULL, "forward");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, 0, 0);
+    finding->severity = FINDING_LOW;
+    finding->title = "cuDNN does not look for its fastest convolutions";
+    finding->formula =
+        rule_print(context,
+                   "convolutions are %.0f %% of a step; what a search saves is "
+                   "not known before it",
+                   100 * share);
+    finding->sentence = rule_print(
+        context,
+        "Convolutions take %s of a step, all steps need the same memory, and "
+        "`cudnn.benchmark` is off",
+        rule_ms(context, cuda->convolution_ns));
+    finding->wrong_if =
+        "Shapes differ from batch to batch: each new one is searched for.";
+    rule_evidence(context, finding, "convolutions_ms",
+                  cuda->convolution_ns / NS_PER_MS);
+    rule_evidence(context, finding, "share_pct", 100 * share);
+    rule_advise(finding,
+                "`torch.backends.cudnn.benchmark = True` before the first step");
+}
+
+/* Products, collectives and what is fused already are as large as the model makes them. */
+static bool is_as_large_as_the_model(const struct op_row *row)
+{
+    static const char *const names[] = {"gemm",         "gemv",    "flash", "fmha",
+                                        "multi_tensor", "triton_", NULL};
+
+    for (uint32_t i = 0; names[i] != NULL; i++)
+        if (strstr(row->name, names[i]) != NULL)
+            return true;
+    return row->tensor_cores || row->family != KERNEL_OTHER ||
+           kernel_is_convolution(row->name);
+}
+
+static void find_dominant(struct rule_context *context)
+{
+    const struct ops_answer *cuda = &context->summary->cuda;
+    const struct gpu_device *device = rule_busiest(context);
+    const struct op_row *row = cuda->row_count > 0 ? &cuda->rows[0] : NULL;
+    double share = row == NULL ? 0 : row->per_step_ns / context->train->mean_ns;
+
+    if (device == NULL || !(share >= context->threshold) ||
+        strcmp(row->kind, "kernel") != 0 || is_as_large_as_the_model(row))
+        return;
+    struct finding *finding = rule_add(context, row->name, "forward");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, 0, 0);
+    finding->severity = FINDING_LOW;
+    finding->title = "One kernel, which is no matrix product, takes much of the step";
+    finding->formula = rule_print(
+        context, "%s of %s = %.0f %%; what another form of it saves is not known",
+        rule_ms(context, row->per_step_ns), rule_ms(context, context->train->mean_ns),
+        100 * share);
+    finding->sentence = rule_print(context, "%.3g launches a step of %s each",
+                                   row->per_step_count, rule_ms(context, row->mean_ns));
+    finding->wrong_if = "It already reads and writes each number once.";
+    rule_evidence_text(context, finding, "device", device->device);
+    rule_evidence_text(context, finding, "kernel", row->name);
+    rule_evidence(context, finding, "kernel_ms", row->per_step_ns / NS_PER_MS);
+    rule_evidence(context, finding, "launches_per_step", row->per_step_count);
+    rule_evidence(context, finding, "occupancy_pct", row->launch.occupancy_pct);
+    rule_advise(finding,
+                "The op that launches it stands in its trace: another form of the "
+                "op, `torch.compile(model)`, or fewer and larger calls of it");
+    rule_advise(finding, "`ncu --set full` on that kernel says what holds it back");
+    finding->ops[finding->op_count++] =
+        arena_text(&context->findings->arena, row->name);
+}
+
+const struct rule rules_kernels[] = {
+    {{.id = "float64-kernels",
+      .reads = "kernels by name",
+      .formula = "kernels on float64 * busy share / 2",
+      .threshold = 0.03,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .sampled = true,
+      .source = SMALLEST "; half of the bytes are half of the time",
+      .owner = OWNER_WORK - 2},
+     find_float64},
+    {{.id = "small-collectives",
+      .reads = "collectives and their mean time; GPU time by use",
+      .formula = "min(collectives * 20 us, communication alone) * 3/4",
+      .threshold = 0.03,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .sampled = true,
+      .source = SMALLEST,
+      .owner = OWNER_WORK - 1},
+     find_collectives},
+    {{.id = "kernel-drift",
+      .reads = "compute of each step; its trend (Theil-Sen, Mann-Kendall)",
+      .formula = "(last level - first level) / 2 * busy share",
+      .threshold = 0.05,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .source = TWENTIETH,
+      .owner = OWNER_WORK + 60,
+      .trend = true},
+     find_drift},
+    {{.id = "cudnn-benchmark",
+      .reads = "cudnn.*; convolutions by name; peaks of memory of all steps",
+      .formula = "0: not known before it is tried",
+      .threshold = 0.3,
+      .unit = "share of the step that convolutions take",
+      .min = 0,
+      .max = 1,
+      .sampled = true,
+      .source = "a tenth of less is a few hundredths of the step",
+      .owner = OWNER_RISK},
+     find_benchmark},
+    {{.id = "dominant-kernel",
+      .reads = "the kernel with the most time",
+      .formula = "0: not known before it is tried",
+      .threshold = 0.3,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .sampled = true,
+      .source = "with a third of the step in one place the others matter less",
+      .owner = OWNER_RISK},
+     find_dominant},
+    {.find = NULL},
+};

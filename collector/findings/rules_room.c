@@ -1,0 +1,234 @@
+/* Rules over room in memory: peaks of single steps, a batch that could be larger, shared
+ * memory that workers fill. */
+#include <math.h>
+#include <string.h>
+
+#include "findings/rules.h"
+
+/* What lies over the others in more steps than this is no exception. */
+#define SPIKES_MOST 0.1
+
+/* Where half of a device is free, no spike decides what fits. */
+#define SPIKE_MATTERS 0.5
+
+static void add_spike(struct rule_context *context, const struct memory_device *device)
+{
+    struct finding *finding = rule_add(context, device->device, "allocated");
+    double over = device->peak_bytes - device->usual_peak_bytes;
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, 0, 0);
+    finding->severity = FINDING_LOW;
+    finding->title =
+        rule_print(context, "Single steps need far more memory of %s", device->device);
+    finding->formula = rule_print(
+        context, "%.3g GiB at the peak - %.3g GiB at a usual step's = %.3g GiB",
+        device->peak_bytes / GIB, device->usual_peak_bytes / GIB, over / GIB);
+    finding->sentence = rule_print(
+        context,
+        "%u of %u steps need over a fifth more than the others, and decide what "
+        "fits%s%s",
+        device->high_peaks, device->peaks, device->peak_op[0] != '\0' ? ": " : "",
+        device->peak_op);
+    finding->wrong_if =
+        "These are validation, or a checkpoint that gathers all weights.";
+    rule_evidence_text(context, finding, "device", device->device);
+    rule_evidence(context, finding, "peak_bytes", device->peak_bytes);
+    rule_evidence(context, finding, "usual_peak_bytes", device->usual_peak_bytes);
+    rule_evidence(context, finding, "high_steps", device->high_peaks);
+    rule_evidence(context, finding, "of_steps", device->peaks);
+    rule_evidence_text(context, finding, "op", device->peak_op);
+    rule_advise(finding,
+                "Batches of alike length: sort or bucket samples by size, or cap "
+                "the longest");
+    rule_advise(finding,
+                "`torch.no_grad()` around metrics and images that are made every "
+                "n-th step; large results to the host at once");
+}
+
+static void find_spikes(struct rule_context *context)
+{
+    const struct memory_answer *memory = &context->summary->memory;
+
+    for (uint32_t i = 0; i < memory->device_count; i++) {
+        const struct memory_device *device = &memory->devices[i];
+        double over = device->peak_bytes / device->usual_peak_bytes - 1;
+
+        if (strcmp(device->device, "cpu") != 0 && over >= context->threshold &&
+            device->high_peaks > 0 &&
+            device->high_peaks <= SPIKES_MOST * device->peaks &&
+            device->peak_bytes / device->total_bytes >= SPIKE_MATTERS)
+            add_spike(context, device);
+    }
+}
+
+/* What must stay free beside a larger batch: fragments and libraries take a tenth. */
+#define ROOM_FULL 0.9
+
+/* Twice the batch is what is proposed. */
+#define LARGER 2.0
+
+/* Beyond that the estimate, one batch from another, is none. */
+#define MANY 10.0
+
+/* The memory of that device, where its steps are known; NULL without. */
+static const struct memory_device *memory_of(const struct rule_context *context,
+                                             const struct gpu_device *device)
+{
+    const struct memory_answer *memory = &context->summary->memory;
+
+    for (uint32_t i = 0; i < memory->device_count; i++)
+        if (strcmp(memory->devices[i].device, device->device) == 0 &&
+            !isnan(memory->devices[i].floor_bytes))
+            return &memory->devices[i];
+    return NULL;
+}
+
+/* Today's batch takes what lies over the floor: twice of that must fit. */
+static bool has_room(const struct memory_device *memory)
+{
+    double batch = memory->peak_bytes - memory->floor_bytes;
+
+    return batch > 0 && memory->floor_bytes >= 0 &&
+           memory->floor_bytes + LARGER * batch <= ROOM_FULL * memory->total_bytes;
+}
+
+static void describe_room(struct rule_context *context, struct finding *finding,
+                          const struct memory_device *memory)
+{
+    double size = rule_number(context, FACT_DATALOADER_BATCH_SIZE);
+    double batch = memory->peak_bytes - memory->floor_bytes;
+    double more = (ROOM_FULL * memory->total_bytes - memory->peak_bytes) / batch;
+
+    finding->sentence = rule_print(
+        context,
+        "A step takes %.3g GiB beside the %.3g GiB that stay, of %.3g GiB: about %s "
+        "more would fit",
+        batch / GIB, memory->floor_bytes / GIB, memory->total_bytes / GIB,
+        more < MANY ? rule_print(context, "%.2g such batches", more)
+                    : "ten such batches and");
+    finding->wrong_if =
+        "The training depends on this batch size, the loader cannot fill "
+        "a larger one in time, or memory does not grow with the batch.";
+    rule_evidence(context, finding, "peak_bytes", memory->peak_bytes);
+    rule_evidence(context, finding, "floor_bytes", memory->floor_bytes);
+    rule_evidence(context, finding, "total_bytes", memory->total_bytes);
+    rule_evidence(context, finding, "batch_size", size);
+    rule_advise(finding,
+                size >= 1 ? rule_print(context,
+                                       "`DataLoader(..., batch_size=%.0f)`, and a "
+                                       "learning rate that fits it",
+                                       LARGER * size)
+                          : "Twice the batch size, and a learning rate that fits it");
+}
+
+/* With twice the samples in a step the host makes its calls once for both: of two of
+ * today's steps the device then waits in one, as far as it has work for that long. Half of
+ * it is told, for some of the host's work grows with the batch. */
+static void find_room(struct rule_context *context)
+{
+    double step = context->train->mean_ns, waits;
+    const struct gpu_device *device =
+        rule_waits_for(context, 1u << GPU_IDLE_LAUNCH | 1u << GPU_IDLE_PYTHON, &waits);
+    const struct memory_device *memory =
+        device == NULL ? NULL : memory_of(context, device);
+    double most = fmin(waits, step / LARGER), price = most / 2;
+
+    if (memory == NULL || !has_room(memory) || !(price / step >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, NULL, "reserved");
+
+    if (finding == NULL)
+        return;
+    rule_price_half(context, finding, most,
+                    rule_error_of_recorded(context, most, context->train->kernels));
+    rule_claim_model(context, finding, CLAIM_CALLS,
+                     price * device->idle_ns[GPU_IDLE_LAUNCH] / waits);
+    rule_claim_model(context, finding, CLAIM_PYTHON,
+                     price * device->idle_ns[GPU_IDLE_PYTHON] / waits);
+    finding->title = "There is room for a batch of twice the size";
+    finding->formula = rule_print(
+        context,
+        "min(%s that %s waits for the host, %s / 2) / 2 = %s for as many samples",
+        rule_ms(context, waits), device->device, rule_ms(context, step),
+        rule_ms(context, price));
+    rule_evidence_text(context, finding, "device", device->device);
+    rule_evidence(context, finding, "idle_ms", waits / NS_PER_MS);
+    describe_room(context, finding, memory);
+}
+
+static void find_shared(struct rule_context *context)
+{
+    const struct memory_host *host = &context->summary->memory.host;
+    double share = host->shared_used_bytes / host->shared_bytes;
+
+    if (!(rule_number(context, FACT_DATALOADER_WORKERS) >= 1) ||
+        !(share >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, NULL, "host");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, 0, 0);
+    finding->severity = FINDING_HIGH;
+    finding->title = "Shared memory is nearly full: a worker may die of a bus error";
+    finding->formula = rule_print(context, "%.3g MiB of %.3g MiB in /dev/shm = %.0f %%",
+                                  host->shared_used_bytes / MIB,
+                                  host->shared_bytes / MIB, 100 * share);
+    finding->sentence = rule_print(
+        context, "Workers hand their batches over in /dev/shm, where %.3g MiB are left",
+        (host->shared_bytes - host->shared_used_bytes) / MIB);
+    finding->wrong_if = "Something else fills it, and will not grow.";
+    rule_evidence(context, finding, "used_bytes", host->shared_used_bytes);
+    rule_evidence(context, finding, "limit_bytes", host->shared_bytes);
+    rule_evidence(context, finding, "workers",
+                  rule_number(context, FACT_DATALOADER_WORKERS));
+    rule_evidence(context, finding, "prefetch_factor",
+                  rule_number(context, FACT_DATALOADER_PREFETCH));
+    rule_advise(finding, "A container's is 64 MiB unless asked: `docker run "
+                         "--shm-size=8g`, or `--ipc=host`; in Kubernetes an `emptyDir` "
+                         "with `medium: Memory` at /dev/shm");
+    rule_advise(finding, "Fewer workers, or `prefetch_factor=1`: each batch ahead lies "
+                         "there until it is used");
+}
+
+const struct rule rules_room[] = {
+    {{.id = "memory-spike",
+      .reads = "peak of memory of each step, the device's memory",
+      .formula = "0: a risk",
+      .threshold = 0.20,
+      .unit = "share over the usual peak",
+      .min = 0,
+      .max = 100,
+      .source = "batches that differ a little need a tenth more or less",
+      .owner = OWNER_RISK,
+      .trend = true},
+     find_spikes},
+    {{.id = "larger-batch",
+      .reads =
+          "peaks of memory, what stays between steps; idle time of devices by cause",
+      .formula = "min(idle for launches + idle for Python, step / 2) / 2",
+      .threshold = 0.15,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .sampled = true,
+      .source =
+          "another batch size is a change of the training: not for a few hundredths",
+      .owner = OWNER_DEVICE + 50},
+     find_room},
+    {{.id = "shared-memory",
+      .reads = "what is used of /dev/shm; dataloader.workers",
+      .formula = "0: a risk",
+      .threshold = 0.80,
+      .unit = "share of /dev/shm",
+      .min = 0,
+      .max = 1,
+      .source = "between two samples of a second a batch of each worker comes on top",
+      .owner = OWNER_RISK,
+      .stays = 0.95,
+      .trend = true},
+     find_shared},
+    {.find = NULL},
+};

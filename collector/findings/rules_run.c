@@ -1,0 +1,178 @@
+/* Rules over what a run does beside its steps' own work: checkpoints, time between steps,
+ * data that is moved and not computed with. */
+#include <math.h>
+#include <string.h>
+
+#include "findings/rules.h"
+
+static void find_saving(struct rule_context *context)
+{
+    const struct ops_answer *cpu = &context->summary->cpu;
+    double price = cpu->saving_ns, step = context->train->mean_ns;
+
+    if (!(price / step >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, NULL, "other");
+
+    if (finding == NULL)
+        return;
+    double each = price / cpu->saving_count;
+
+    rule_price(context, finding, price, rule_error_of_step(context));
+    /* The copy to memory stays with the step, however it is written. */
+    rule_price_between(finding, price / 2, price);
+    rule_claim(finding, PART_OTHER, CLAIM_PYTHON, price);
+    finding->title = "Steps wait until a checkpoint is written";
+    finding->formula =
+        rule_print(context, "%s for each checkpoint * %.3g of them a step = %s",
+                   rule_ms(context, each), cpu->saving_count, rule_ms(context, price));
+    finding->sentence = rule_print(context, "A checkpoint takes %s, one in %.0f steps",
+                                   rule_ms(context, each), 1 / cpu->saving_count);
+    finding->wrong_if = "The run is so unsafe that each of them is needed at once.";
+    rule_evidence(context, finding, "checkpoint_ms", each / NS_PER_MS);
+    rule_evidence(context, finding, "steps_between", 1 / cpu->saving_count);
+    rule_advise(finding, "Save less often: `ModelCheckpoint(every_n_train_steps=...)` "
+                         "with a larger number, or `train_time_interval`");
+    rule_advise(finding, "Write beside the training: `torch.distributed.checkpoint."
+                         "async_save`, or Lightning's `AsyncCheckpointIO`");
+}
+
+/* Steps of the window follow each other without a number that is missing: then what lies
+ * between them is known. */
+static bool is_unbroken(const struct rule_context *context)
+{
+    const struct answer_window *window = &context->summary->head.window;
+
+    return window->first_step != NOT_KNOWN && window->last_step != NOT_KNOWN &&
+           (uint64_t)(window->last_step - window->first_step) + 1 ==
+               context->train->count;
+}
+
+static void find_outside(struct rule_context *context)
+{
+    const struct steps_summary *train = context->train;
+    const struct steps_summary *validation = &context->summary->steps.validation;
+    double outside = context->summary->steps.outside_ns, n = (double)train->count;
+    double validated =
+        validation->count > 0 ? validation->mean_ns * (double)validation->count : 0;
+    double inside = validated + train->mean_ns * n;
+    const struct steps_answer *steps = &context->summary->steps;
+    double run_inside = steps->run_train_ns + steps->run_validation_ns;
+
+    /* The minute after a long gap is not the run. */
+    if (rule_run_has_less(steps->run_outside_ns, run_inside, outside, inside))
+        outside = inside * steps->run_outside_ns / run_inside;
+    double share = outside / (outside + inside);
+
+    if (!(share >= context->threshold) || !is_unbroken(context))
+        return;
+    struct finding *finding = rule_add(context, NULL, "other");
+
+    if (finding == NULL)
+        return;
+    /* It lies outside of training steps: a price, but no part of their time. */
+    rule_price_half(context, finding, outside / n, 0);
+    finding->title = "Much of the run lies between its steps";
+    finding->formula =
+        rule_print(context, "%s between steps / %.0f steps / 2 = %s",
+                   rule_ms(context, outside), n, rule_ms(context, outside / n / 2));
+    finding->sentence = rule_print(
+        context, "%.0f %% of the time belongs to no step and no validation batch",
+        100 * share);
+    finding->wrong_if =
+        "The job was held there on purpose, as in a notebook or a debugger.";
+    rule_evidence(context, finding, "outside_pct", 100 * share);
+    rule_evidence(context, finding, "outside_ms", outside / NS_PER_MS);
+    rule_evidence(context, finding, "steps", n);
+    rule_advise_in(
+        context, finding,
+        "Look at what runs around validation and at the ends of epochs: metrics "
+        "over the whole set, plots, checkpoints, loaders that are built anew "
+        "(`persistent_workers=True`)",
+        "Look at what runs at the ends of epochs: files that are written, data "
+        "that is read anew");
+    rule_advise_in(
+        context, finding,
+        "Accumulate metrics batch by batch (`torchmetrics`), and compute them "
+        "from the sums",
+        "Do it in a thread of its own while the next epoch begins");
+}
+
+static void find_moves(struct rule_context *context)
+{
+    const struct ops_answer *cpu = &context->summary->cpu;
+    double step = context->train->mean_ns,
+           data = context->train->phase_ns[EVENT_PHASE_DATA];
+    /* Where the trainer loads by itself, joining samples to a batch is its loading. */
+    bool loads = rule_number(context, FACT_DATALOADER_WORKERS) < 1;
+    double moved = cpu->moved_ns - (loads && data > 0 ? data : 0);
+
+    /* Beside a device the host's copies cost what the device waits for them. */
+    if (context->summary->gpu.device_count > 0 ||
+        rule_number(context, FACT_DEVICE_COUNT) > 0 ||
+        !(moved / 2 / step >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, NULL, "forward");
+
+    if (finding == NULL)
+        return;
+    rule_price_half(context, finding, moved,
+                    rule_error_of_recorded(context, moved, cpu->head.recorded_steps));
+    rule_claim_model(context, finding, CLAIM_CALLS, moved / 2);
+    finding->title = "Ops that only move data take much of the step";
+    finding->formula = rule_print(context, "%s in ops that copy, cast or join / 2 = %s",
+                                  rule_ms(context, moved), rule_ms(context, moved / 2));
+    finding->sentence = rule_print(
+        context,
+        "%.0f calls a step copy, cast or join tensors and compute nothing: %s of %s",
+        cpu->moved_count, rule_ms(context, moved), rule_ms(context, step));
+    finding->wrong_if =
+        "The model is made of such moves, as embeddings and caches are.";
+    rule_evidence(context, finding, "moved_ms", moved / NS_PER_MS);
+    rule_evidence(context, finding, "calls_per_step", cpu->moved_count);
+    rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
+    rule_advise(finding,
+                "One type and one layout throughout: no `.to()`, `.contiguous()`, "
+                "`.clone()` or `.double()` on the way");
+    rule_advise(finding,
+                "Write parts into one tensor that is made once (`out=`, slices) "
+                "instead of `torch.cat` in a loop");
+}
+
+const struct rule rules_run[] = {
+    {{.id = "checkpoints",
+      .reads = "ranges in which Lightning saves a checkpoint",
+      .formula = "time of checkpoints inside of steps / steps",
+      .threshold = 0.03,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .source = SMALLEST,
+      .owner = OWNER_STEPS - 15,
+      .trend = true},
+     find_saving},
+    {{.id = "outside-steps",
+      .reads = "time between steps, in none of them",
+      .formula = "time between steps / steps / 2",
+      .threshold = 0.20,
+      .unit = "share of the run's time",
+      .min = 0,
+      .max = 1,
+      .source =
+          "as for validation: what a fifth of the run is spent on, people look at",
+      .owner = OWNER_STEPS,
+      .trend = true},
+     find_outside},
+    {{.id = "moved-data",
+      .reads = "ops that only copy, cast or join; phase data",
+      .formula = "(self time of such ops - loading by the trainer) / 2",
+      .threshold = 0.10,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .sampled = true,
+      .source = "half of it is an estimate, so twice as much as of what is measured",
+      .owner = OWNER_OPS + 2},
+     find_moves},
+    {.find = NULL},
+};

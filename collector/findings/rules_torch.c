@@ -1,0 +1,256 @@
+/* Rules over how torch is used: compilation, gradients that are zeroed, wrappers and
+ * backends of many devices. */
+#include <math.h>
+#include <string.h>
+
+#include "findings/rules.h"
+
+/* The step that the run is at, which what is counted since its start is spread over. */
+static double steps_of_run(const struct rule_context *context)
+{
+    int64_t last = context->summary->head.window.last_step;
+
+    return last == NOT_KNOWN ? (double)NAN : (double)last + 1;
+}
+
+static void find_recompilations(struct rule_context *context)
+{
+    double again = rule_number(context, FACT_COMPILE_RECOMPILATIONS);
+    double count = rule_number(context, FACT_COMPILE_COUNT);
+    double seconds = rule_number(context, FACT_COMPILE_SECONDS);
+    double price = seconds * 1e9 * again / count / steps_of_run(context);
+
+    if (!(again >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, NULL, "forward");
+
+    if (finding == NULL)
+        return;
+    /* It is spent: a price of the run so far, and no part of the steps to come. */
+    rule_price(context, finding, price > 0 ? price : 0, 0);
+    finding->title = "Functions are compiled again and again";
+    finding->formula =
+        price > 0
+            ? rule_print(context, "%.3g s compiling * %.0f of %.0f / %.0f steps = %s",
+                         seconds, again, count, steps_of_run(context),
+                         rule_ms(context, price))
+            : rule_print(context, "%.0f of %.0f compilations", again, count);
+    finding->sentence = rule_print(
+        context,
+        "%.0f of %.0f graphs were compiled because a guard failed: a shape or "
+        "a value in Python differs from call to call",
+        again, count);
+    finding->wrong_if = "All shapes were seen by now, and no more are compiled.";
+    rule_evidence(context, finding, "recompilations", again);
+    rule_evidence(context, finding, "compilations", count);
+    rule_evidence(context, finding, "compile_s", seconds);
+    rule_advise(finding, "`TORCH_LOGS=recompiles` names the guard that failed");
+    rule_advise(finding, "`torch.compile(model, dynamic=True)`, "
+                         "`torch._dynamo.mark_dynamic(batch, 0)`, or batches that are "
+                         "padded to few shapes");
+    rule_advise(finding, "Numbers that change in each step as tensors, not as Python "
+                         "numbers; `drop_last=True` for the last batch");
+}
+
+/* Of all devices the longest wait for the host's calls and code. */
+static const struct gpu_device *waits_for_host(const struct rule_context *context,
+                                               double *ns)
+{
+    const struct gpu_answer *gpu = &context->summary->gpu;
+    const struct gpu_device *worst = NULL;
+
+    *ns = 0;
+    for (uint32_t i = 0; i < gpu->device_count; i++) {
+        const double *idle = gpu->devices[i].idle_ns;
+        double own = idle[GPU_IDLE_LAUNCH] + idle[GPU_IDLE_PYTHON];
+
+        if (own > *ns) {
+            *ns = own;
+            worst = &gpu->devices[i];
+        }
+    }
+    return worst;
+}
+
+/* Half of that wait. */
+static struct finding *add_host_wait(struct rule_context *context)
+{
+    double waits;
+    const struct gpu_device *device = waits_for_host(context, &waits);
+
+    if (device == NULL || !(waits / 2 / context->train->mean_ns >= context->threshold))
+        return NULL;
+    struct finding *finding = rule_add(context, NULL, "forward");
+
+    if (finding == NULL)
+        return NULL;
+    rule_price_half(context, finding, waits,
+                    rule_error_of_recorded(context, waits, context->train->kernels));
+    rule_claim_model(context, finding, CLAIM_CALLS,
+                     device->idle_ns[GPU_IDLE_LAUNCH] / 2);
+    rule_claim_model(context, finding, CLAIM_PYTHON,
+                     device->idle_ns[GPU_IDLE_PYTHON] / 2);
+    finding->formula =
+        rule_print(context, "(%s idle for launches + %s for Python) / 2 = %s",
+                   rule_ms(context, device->idle_ns[GPU_IDLE_LAUNCH]),
+                   rule_ms(context, device->idle_ns[GPU_IDLE_PYTHON]),
+                   rule_ms(context, waits / 2));
+    rule_evidence_text(context, finding, "device", device->device);
+    rule_evidence(context, finding, "idle_ms", waits / NS_PER_MS);
+    return finding;
+}
+
+static void find_graph_breaks(struct rule_context *context)
+{
+    double breaks = rule_number(context, FACT_COMPILE_GRAPH_BREAKS);
+    struct finding *finding = breaks >= 1 ? add_host_wait(context) : NULL;
+
+    if (finding == NULL)
+        return;
+    finding->title = "Compiled graphs end at code that cannot be compiled";
+    finding->sentence =
+        rule_print(context,
+                   "The model runs in pieces: graphs had to end at %.0f places, "
+                   "and the device waits between them",
+                   breaks);
+    finding->wrong_if = "The breaks lie outside of the training step.";
+    rule_evidence(context, finding, "graph_breaks", breaks);
+    rule_advise(finding, "`TORCH_LOGS=graph_breaks` names each place; "
+                         "`torch.compile(model, fullgraph=True)` fails at the first");
+    rule_advise(finding, "No `print`, `.item()` or `numpy` inside of the model; "
+                         "`torch.where` instead of `if tensor:`");
+}
+
+static void find_data_parallel(struct rule_context *context)
+{
+    struct finding *finding =
+        strcmp(rule_text(context, FACT_DISTRIBUTED_WRAPPER), "DataParallel") == 0
+            ? add_host_wait(context)
+            : NULL;
+
+    if (finding == NULL)
+        return;
+    finding->title = "DataParallel: one Python process drives all devices";
+    finding->sentence = "In each step the model is copied to every device, and the "
+                        "threads that drive them share one interpreter";
+    finding->wrong_if = "The script runs on one device only.";
+    rule_advise(finding, "`DistributedDataParallel` with one process for each device: "
+                         "`torchrun --nproc-per-node N train.py`");
+}
+
+static void find_gloo(struct rule_context *context)
+{
+    double devices = rule_number(context, FACT_DEVICE_COUNT);
+
+    if (strcmp(rule_text(context, FACT_DISTRIBUTED_BACKEND), "gloo") != 0 ||
+        !(devices >= context->threshold) || context->summary->gpu.device_count == 0)
+        return;
+    struct finding *finding = rule_add(context, NULL, "other");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, 0, 0);
+    finding->severity = FINDING_MEDIUM;
+    finding->title = "GPUs communicate through the host: the backend is gloo";
+    finding->formula = rule_print(context, "backend gloo with %.0f devices", devices);
+    finding->sentence = "Gradients are copied to the host, added there by the CPU, and "
+                        "copied back";
+    finding->wrong_if = "The group is one of several, for CPU tensors only.";
+    rule_evidence_text(context, finding, "backend", "gloo");
+    rule_evidence(context, finding, "devices", devices);
+    rule_advise(finding, "`torch.distributed.init_process_group(\"nccl\")`, or "
+                         "`\"cpu:gloo,cuda:nccl\"` where both are needed");
+}
+
+/* On the CPU it is no loss: gradients that are given back are pages to be made anew. */
+static void find_zero_grad(struct rule_context *context)
+{
+    const struct ops_answer *cpu = &context->summary->cpu;
+    double range = cpu->zero_grad_ns, waits;
+    const struct gpu_device *device = waits_for_host(context, &waits);
+    double price = range < waits ? range : waits;
+
+    if (device == NULL || !(cpu->zeros_ns > 0) ||
+        !(price / context->train->mean_ns >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, NULL, "other");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, price,
+               rule_error_of_recorded(context, price, cpu->head.recorded_steps));
+    rule_price_between(finding, price / 2, price);
+    rule_claim(finding, PART_OTHER, CLAIM_CALLS, price);
+    finding->title = "Gradients are filled with zeros instead of given back";
+    finding->formula =
+        rule_print(context, "min(%s in zero_grad, %s that %s waits for the host) = %s",
+                   rule_ms(context, range), rule_ms(context, waits), device->device,
+                   rule_ms(context, price));
+    finding->sentence =
+        rule_print(context,
+                   "zero_grad takes %s of a step to write zeros, to which "
+                   "backward then adds",
+                   rule_ms(context, range));
+    finding->wrong_if = "Something reads gradients that were not computed, and counts "
+                        "on zeros.";
+    rule_evidence(context, finding, "zero_grad_ms", range / NS_PER_MS);
+    rule_evidence(context, finding, "idle_ms", waits / NS_PER_MS);
+    rule_advise(finding, "`optimizer.zero_grad(set_to_none=True)`, torch's default: "
+                         "backward then writes gradients instead of adding them");
+}
+
+#define HOST_WAIT                                                                      \
+    .formula = "(idle for launches + idle for Python) / 2", .threshold = 0.05,         \
+    .unit = "share of the step", .min = 0, .max = 1, .sampled = true,                  \
+    .source =                                                                          \
+        "a twentieth of the run, as for the data loader; half of the wait is an "      \
+        "estimate"
+
+const struct rule rules_torch[] = {
+    {{.id = "recompilations",
+      .reads = "compile.*",
+      .formula = "time of compiling * recompilations / compilations / steps of the run",
+      .threshold = 8,
+      .unit = "recompilations",
+      .min = 1,
+      .max = 1000000,
+      .source = "after 8 of one function torch gives it up (recompile_limit)",
+      .owner = OWNER_OPS + 20,
+      .stays = 1,
+      .trend = true},
+     find_recompilations},
+    {{.id = "graph-breaks",
+      .reads = "compile.graph_breaks; idle time of devices by cause",
+      HOST_WAIT,
+      .owner = OWNER_DEVICE + 10},
+     find_graph_breaks},
+    {{.id = "data-parallel",
+      .reads = "distributed.wrapper; idle time of devices by cause",
+      HOST_WAIT,
+      .owner = OWNER_DEVICE + 11},
+     find_data_parallel},
+    {{.id = "gloo-on-gpus",
+      .reads = "distributed.backend; device.count; GPU work",
+      .formula = "0: a risk",
+      .threshold = 1,
+      .unit = "devices",
+      .min = 1,
+      .max = 1024,
+      .source = "torch's own rule of thumb: NCCL for training on GPUs",
+      .owner = OWNER_RISK,
+      .stays = 1},
+     find_gloo},
+    {{.id = "zero-grad",
+      .reads =
+          "Optimizer.zero_grad, ops that write zeros; idle time of devices by cause",
+      .formula = "min(zero_grad, idle for launches + idle for Python)",
+      .threshold = 0.03,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .source = SMALLEST,
+      .owner = OWNER_DEVICE - 2,
+      .sampled = true},
+     find_zero_grad},
+    {.find = NULL},
+};

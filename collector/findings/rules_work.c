@@ -1,0 +1,88 @@
+/* What several rules over devices ask: which one works most, which one waits longest. */
+#include <math.h>
+
+#include "findings/rules.h"
+
+/* Below this busy share the host is what a step waits for: less work gains nothing. */
+#define BUSY_NEEDED 0.5
+
+const struct gpu_device *rule_busiest(const struct rule_context *context)
+{
+    const struct gpu_answer *gpu = &context->summary->gpu;
+    const struct gpu_device *most = NULL;
+    double work = 0;
+
+    for (uint32_t i = 0; i < gpu->device_count; i++) {
+        double own = 0;
+
+        for (uint32_t use = 0; use < GPU_USES; use++)
+            own += gpu->devices[i].use_ns[use];
+        if (own > work) {
+            work = own;
+            most = &gpu->devices[i];
+        }
+    }
+    return work / context->train->mean_ns >= BUSY_NEEDED ? most : NULL;
+}
+
+double rule_busy_share(const struct rule_context *context,
+                       const struct gpu_device *device)
+{
+    double own = 0;
+
+    for (uint32_t use = 0; use < GPU_USES; use++)
+        own += device->use_ns[use];
+    own /= context->train->mean_ns;
+    return own < 1 ? own : 1;
+}
+
+struct finding *rule_add_family(struct rule_context *context, enum kernel_family family,
+                                const struct gpu_device *device)
+{
+    const struct ops_answer *cuda = &context->summary->cuda;
+    double time = device == NULL ? 0 : cuda->family_ns[family];
+    double counts = device == NULL ? 0 : time * rule_busy_share(context, device);
+
+    if (!(counts / 2 / context->train->mean_ns >= context->threshold))
+        return NULL;
+    struct finding *finding = rule_add(context, NULL, "forward");
+
+    if (finding == NULL)
+        return NULL;
+    rule_price_half(context, finding, counts,
+                    rule_error_of_recorded(context, counts, cuda->head.recorded_steps));
+    rule_claim_model(context, finding, CLAIM_WORK, counts / 2);
+    finding->formula = rule_print(
+        context, "%s of such kernels * %.0f %% busy / 2 = %s", rule_ms(context, time),
+        100 * rule_busy_share(context, device), rule_ms(context, counts / 2));
+    rule_evidence_text(context, finding, "device", device->device);
+    rule_evidence_text(context, finding, "name", device->name);
+    rule_evidence(context, finding, "kernels_ms", time / NS_PER_MS);
+    rule_evidence(context, finding, "kernels_per_step", cuda->family_count[family]);
+    for (uint32_t i = 0; i < cuda->row_count && finding->op_count < FINDING_OPS; i++)
+        if (cuda->rows[i].family == family)
+            finding->ops[finding->op_count++] =
+                arena_text(&context->findings->arena, cuda->rows[i].name);
+    return finding;
+}
+
+const struct gpu_device *rule_waits_for(const struct rule_context *context,
+                                        uint32_t causes, double *ns)
+{
+    const struct gpu_answer *gpu = &context->summary->gpu;
+    const struct gpu_device *worst = NULL;
+
+    *ns = 0;
+    for (uint32_t i = 0; i < gpu->device_count; i++) {
+        double own = 0;
+
+        for (uint32_t cause = 0; cause < GPU_IDLES; cause++)
+            if ((causes >> cause & 1) != 0)
+                own += gpu->devices[i].idle_ns[cause];
+        if (own > *ns) {
+            *ns = own;
+            worst = &gpu->devices[i];
+        }
+    }
+    return worst;
+}

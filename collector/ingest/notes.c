@@ -1,0 +1,89 @@
+#include "ingest/notes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "aggregate/state.h"
+#include "wire/end_note.h"
+#include "wire/run_note.h"
+
+void notes_add_end(void *user, const struct watch_file *file)
+{
+    struct store *store = user;
+    char id[WIRE_TEXT], text[END_NOTE_BYTES_MAX];
+    struct end_note note;
+    int length = (int)strlen(file->name) - (int)strlen(".end");
+
+    snprintf(id, sizeof(id), "%.*s", length, file->name);
+    int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text));
+
+    if (fd >= 0)
+        close(fd);
+    if (got <= 0 || !end_note_parse(text, (size_t)got, &note))
+        return;
+    pthread_rwlock_wrlock(&store->lock);
+    for (uint32_t i = 0; i < store->session_count; i++) {
+        struct session *session = store->sessions[i];
+
+        if (strcmp(session->id, id) != 0 || session->end.known)
+            continue;
+        session->end = (struct state_end){
+            .known = true,
+            .exit_code = note.signal != 0 ? -1 : (int)(note.exit_code & 0xff),
+            .signal = (int)(note.signal & 0x7f),
+            .oom = note.oom_kills > 0,
+            .realtime_ns = (int64_t)(note.realtime_ns & INT64_MAX)};
+        state_changed(store);
+    }
+    pthread_rwlock_unlock(&store->lock);
+}
+
+/* Its `run` holds an exclusive lock for as long as the command runs. */
+static bool is_held(int fd)
+{
+    return flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+struct commands {
+    struct command_state list[STATE_COMMANDS];
+    uint32_t count;
+};
+
+static void add_command(void *user, const struct watch_file *file)
+{
+    struct commands *commands = user;
+    char text[RUN_NOTE_BYTES_MAX];
+    struct run_note note;
+    int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t got = fd < 0 || !is_held(fd) ? -1 : read(fd, text, sizeof(text));
+
+    if (fd >= 0)
+        close(fd);
+    if (got <= 0 || commands->count == STATE_COMMANDS ||
+        !run_note_parse(text, (size_t)got, &note))
+        return;
+    struct command_state *to = &commands->list[commands->count++];
+    int length = (int)strlen(file->name) - (int)strlen(".run");
+
+    snprintf(to->session, sizeof(to->session), "%.*s", length, file->name);
+    snprintf(to->command, sizeof(to->command), "%s", note.command);
+    to->pid = note.pid;
+    to->realtime_ns = (int64_t)(note.realtime_ns & INT64_MAX);
+}
+
+void notes_tell_commands(struct watch *watch, struct store *store)
+{
+    struct commands commands = {.count = 0};
+
+    watch_scan(watch, ".run", add_command, &commands);
+    /* At once: a reader between two of them would miss what runs. */
+    pthread_rwlock_wrlock(&store->lock);
+    memcpy(store->commands, commands.list, sizeof(commands.list));
+    store->command_count = commands.count;
+    pthread_rwlock_unlock(&store->lock);
+}

@@ -1,0 +1,237 @@
+/* A row of the answer, made of its sums. */
+#include <math.h>
+#include <string.h>
+
+#include "aggregate/sum.h"
+#include "query/numbers.h"
+#include "query/ops_inside.h"
+
+void ops_scale(const struct ops_asking *asking, struct ops_row_sum *sum)
+{
+    struct op_row *row = &sum->answer;
+    const struct ops_class_sum *drawn = &sum->by_class[DIGEST_DRAWN];
+    enum ops_kind kind = asking->ops->rows[sum->row].kind;
+    double all = (double)asking->steps,
+           tagged = (double)asking->recorded[DIGEST_TAGGED];
+    double n = (double)asking->recorded[DIGEST_DRAWN], self_variance = 0;
+
+    row->per_step_half_ns = (double)NAN;
+    double factor[DIGEST_CLASSES] = {1, 1, 1, 1, 1};
+
+    if (asking->steps > 0 && kind == OPS_RANGE) {
+        double ratio = asking->all_steps > 0 ? all / (double)asking->all_steps : 1;
+
+        factor[DIGEST_DRAWN] = factor[DIGEST_TAGGED] = factor[DIGEST_BARE] = ratio;
+    } else if (asking->steps > 0) {
+        double rest = all > tagged ? all - tagged : 0;
+
+        factor[DIGEST_DRAWN] = n > 0 ? rest / n : 0;
+        if (n == 0 || tagged > all)
+            factor[DIGEST_TAGGED] = tagged > 0 ? all / tagged : 0;
+        if (n > 1) {
+            double mean = drawn->self_ns / n;
+            double spread = (drawn->squares - n * mean * mean) / (n - 1);
+
+            spread = spread > 0 ? spread : 0;
+            row->per_step_half_ns = numbers_t95((uint64_t)n) * sqrt(spread / n);
+            if (rest > n)
+                self_variance = rest * rest * (1 - n / rest) * spread / n;
+        } else if (n == 1 && rest > 1) {
+            self_variance = (double)NAN;
+        }
+    }
+    for (uint32_t class = 0; class < DIGEST_CLASSES; class ++) {
+        const struct ops_class_sum *part = &sum->by_class[class];
+
+        if (!ops_tells(asking, kind, class))
+            continue;
+        row->count += factor[class] * (double)part->count;
+        row->total_ns += factor[class] * part->total_ns;
+        row->self_ns += factor[class] * part->self_ns;
+        row->recorded_count += part->count;
+        row->recorded_total_ns = sum_ns(
+            row->recorded_total_ns,
+            part->total_ns < (double)SUM_MAX_NS ? (int64_t)part->total_ns : SUM_MAX_NS);
+    }
+    row->error_pct = row->self_ns > 0 ? 100 * numbers_t95((uint64_t)n) *
+                                            sqrt(self_variance) / row->self_ns
+                                      : 0;
+}
+
+void ops_derive(const struct ops_asking *asking, struct op_row *row)
+{
+    double n = (double)asking->steps;
+    /* A range has no time of its own: what it encloses says how much it matters. */
+    double time = row->kind != NULL && strcmp(row->kind, "range") == 0 ? row->total_ns
+                                                                       : row->self_ns;
+
+    row->validation_batch_ns = row->validation_share = (double)NAN;
+    row->per_step_ns = n > 0 ? time / n : (double)NAN;
+    row->per_step_count = n > 0 ? row->count / n : (double)NAN;
+    row->mean_ns = row->recorded_count > 0
+                       ? (double)row->recorded_total_ns / (double)row->recorded_count
+                       : (double)NAN;
+    row->share = asking->step_ns > 0 ? time / asking->step_ns : (double)NAN;
+    row->p50_ns = row->p95_ns = row->p99_ns = (double)NAN;
+    row->device_total_ns = row->device_self_ns = (double)NAN;
+    row->host_bytes = row->device_bytes = (double)NAN;
+    row->launch.occupancy_pct = (double)NAN;
+}
+
+/* Of the whole file: it is not kept step by step. */
+static void add_linked(const struct ops_asking *asking, uint32_t text,
+                       struct op_row *row)
+{
+    const struct process *process = asking->pick->process;
+    const struct ops_group *group = asking->group;
+
+    if (!asking->whole ||
+        text >= (group != NULL ? group->linked_count : process->linked_count))
+        return;
+    const struct process_linked *linked =
+        group != NULL ? &group->linked[text] : &process->linked[text];
+
+    if (process->linked_devices) {
+        row->device_total_ns = (double)linked->device_total_ns;
+        row->device_self_ns = (double)linked->device_self_ns;
+    }
+    if (process->linked_memory) {
+        row->host_bytes = (double)linked->host_bytes;
+        row->device_bytes = (double)linked->device_bytes;
+    }
+}
+
+static void add_launch(const struct ops_asking *asking, uint32_t text,
+                       struct op_row *row)
+{
+    const struct process *process = asking->pick->process;
+    const struct process_kernel *kernel =
+        text < process->kernel_count ? &process->kernels[text] : NULL;
+
+    if (strcmp(row->kind, "kernel") != 0)
+        return;
+    row->family = kernel_family(row->name);
+    row->tensor_cores = kernel_uses_tensor_cores(row->name);
+    if (kernel == NULL || kernel->count == 0)
+        return;
+    row->launch.known = true;
+    row->launch.varies = kernel->varies;
+    memcpy(row->launch.grid, kernel->grid, sizeof(kernel->grid));
+    memcpy(row->launch.block, kernel->block, sizeof(kernel->block));
+    row->launch.registers = kernel->registers;
+    row->launch.shared_bytes = kernel->shared_bytes;
+    if (kernel->occupied_ns > 0)
+        row->launch.occupancy_pct = kernel->occupancy_sum / (double)kernel->occupied_ns;
+    else
+        row->launch.occupancy_pct = 100 * kernels_occupancy(kernel, &asking->device);
+}
+
+static const char *kind_name(enum ops_kind kind)
+{
+    static const char *const names[OPS_KINDS] = {"op",   "range",  "range",  "runtime",
+                                                 "sync", "kernel", "memcpy", "memset"};
+
+    return names[kind];
+}
+
+/* So much of the time of validation's batches was spent in it. */
+static void tell_validation(const struct ops_asking *asking, double ns,
+                            struct op_row *row)
+{
+    if (!(asking->validation_ns > 0))
+        return;
+    row->validation_batch_ns = ns / asking->validations;
+    row->validation_share = ns / asking->validation_ns;
+}
+
+static bool is_watched(const struct ops_asking *asking, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (const char *at = asking->watched; *at != '\0';) {
+        size_t word = strcspn(at, ",");
+
+        if (word == length && memcmp(at, name, length) == 0)
+            return true;
+        at += word + (at[word] == ',' ? 1 : 0);
+    }
+    return false;
+}
+
+static void keep_watched(struct ops_answer *answer, const struct op_row *row)
+{
+    uint32_t at = answer->watched_count;
+
+    while (at > 0 && answer->watched[at - 1].total_ns < row->total_ns)
+        at--;
+    if (at == OPS_WATCHED)
+        return;
+    answer->watched_count += answer->watched_count < OPS_WATCHED ? 1 : 0;
+    memmove(&answer->watched[at + 1], &answer->watched[at],
+            (answer->watched_count - at - 1) * sizeof(*row));
+    answer->watched[at] = *row;
+    answer->watched[at].name = arena_text(&answer->head.arena, row->name);
+}
+
+static void add_range(const struct ops_asking *asking, const struct ops_row_sum *sum,
+                      struct op_row *row, struct ops_answer *answer)
+{
+    if (asking->ops->rows[sum->row].kind != OPS_RANGE)
+        return;
+    tell_validation(asking, sum->by_class[DIGEST_VALIDATION].total_ns, row);
+    row->watched = is_watched(asking, row->name);
+    if (row->watched)
+        keep_watched(answer, row);
+}
+
+void ops_describe(const struct ops_asking *asking, struct ops_row_sum *sum,
+                  struct ops_answer *answer)
+{
+    const struct ops_row *named = &asking->ops->rows[sum->row];
+    struct op_row *row = &sum->answer;
+
+    row->name = texts_get(asking->texts, named->text);
+    row->kind = kind_name(named->kind);
+    ops_derive(asking, row);
+    if (asking->request->device == OPS_ACCELERATOR)
+        add_launch(asking, named->text, row);
+    else
+        add_linked(asking, named->text, row);
+    row->min_ns = (double)sum->min_ns;
+    row->max_ns = (double)sum->max_ns;
+    add_range(asking, sum, row, answer);
+}
+
+void ops_add_workers(struct ops_asking *asking, struct ops_answer *answer)
+{
+    struct parts_worker_range ranges[PARTS_WORKER_RANGES];
+    uint32_t count = 0;
+
+    answer->overflowed +=
+        parts_worker_ranges(asking->pick, asking->request->query, ranges, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct parts_worker_range *range = &ranges[i];
+        struct ops_row_sum *sum = &asking->rows[asking->row_count++];
+        struct op_row *row = &sum->answer;
+
+        *sum = (struct ops_row_sum){.row = OPS_NO_ROW};
+        *row = (struct op_row){.name = range->name,
+                               .kind = "range",
+                               .count = range->count,
+                               .total_ns = range->total_ns,
+                               .recorded_count = range->recorded_count,
+                               .recorded_total_ns = (int64_t)fmin(
+                                   range->recorded_total_ns, (double)SUM_MAX_NS),
+                               .per_step_half_ns = (double)NAN,
+                               .workers = range->workers,
+                               .watched = true};
+        ops_derive(asking, row);
+        tell_validation(asking, range->validation_ns, row);
+        row->min_ns = range->recorded_count > 0 ? (double)range->min_ns : (double)NAN;
+        row->max_ns = range->recorded_count > 0 ? (double)range->max_ns : (double)NAN;
+        row->p50_ns = range->p50_ns;
+        row->p95_ns = range->p95_ns;
+        row->p99_ns = range->p99_ns;
+        keep_watched(answer, row);
+    }
+}

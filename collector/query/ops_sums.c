@@ -1,0 +1,105 @@
+#include "query/ops_sums.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* `names` ends with NULL. */
+static bool begins_with_one(const char *name, const char *const *names)
+{
+    for (; *names != NULL; names++)
+        if (strncmp(name, *names, strlen(*names)) == 0)
+            return true;
+    return false;
+}
+
+static bool is_one_of(const char *name, const char *const *names)
+{
+    for (; *names != NULL; names++)
+        if (strcmp(name, *names) == 0)
+            return true;
+    return false;
+}
+
+/* Ops that compute nothing: they copy, cast, join or lay out anew. */
+static bool only_moves(const char *name)
+{
+    static const char *const names[] = {
+        "aten::copy_", "aten::cat",          "aten::stack",          "aten::clone",
+        "aten::roll",  "aten::index_select", "aten::_foreach_copy_", NULL};
+
+    return is_one_of(name, names);
+}
+
+static void add_op(const struct op_row *row, struct ops_answer *answer)
+{
+    static const char *const zeroing[] = {"aten::zero_", "aten::_foreach_zero_",
+                                          "aten::fill_", NULL};
+
+    if (row->count > 0 && row->self_ns / row->count < OPS_SHORT_NS) {
+        answer->short_count += row->per_step_count;
+        answer->short_self_ns += row->per_step_ns;
+    }
+    if (is_one_of(row->name, zeroing))
+        answer->zeros_ns += row->per_step_ns;
+    if (only_moves(row->name)) {
+        answer->moved_ns += row->per_step_ns;
+        answer->moved_count += row->per_step_count;
+    }
+}
+
+static void add_range(const struct op_row *row, struct ops_answer *answer)
+{
+    static const char *const zero_grad[] = {"Optimizer.zero_grad#", NULL};
+    static const char *const saving[] = {"save_checkpoint", NULL};
+
+    if (begins_with_one(row->name, zero_grad))
+        answer->zero_grad_ns += row->per_step_ns;
+    if (is_one_of(row->name, saving)) {
+        answer->saving_ns += row->per_step_ns;
+        answer->saving_count += row->per_step_count;
+    }
+}
+
+/* By the beginning of their names, for the driver adds versions to some. */
+static void add_call(const struct op_row *row, struct ops_answer *answer)
+{
+    static const char *const pinning[] = {
+        "cudaHostAlloc",   "cudaMallocHost",  "cudaFreeHost",   "cudaHostRegister",
+        "cudaHostUnregis", "cuMemHostAlloc",  "cuMemAllocHost", "cuMemFreeHost",
+        "hipHostMalloc",   "hipHostRegister", "hipHostFree",    NULL};
+    static const char *const filling[] = {"cudaMemset", "cuMemset", "hipMemset", NULL};
+    enum ops_call call = OPS_CALLS;
+
+    if (begins_with_one(row->name, pinning))
+        call = OPS_CALL_PIN;
+    else if (begins_with_one(row->name, filling) && strstr(row->name, "Async") == NULL)
+        call = OPS_CALL_FILL;
+    if (call == OPS_CALLS)
+        return;
+    answer->call_ns[call] += row->per_step_ns;
+    answer->call_count[call] += row->per_step_count;
+}
+
+static void add_kernel(const struct op_row *row, struct ops_answer *answer)
+{
+    answer->family_ns[row->family] += row->per_step_ns;
+    answer->family_count[row->family] += row->per_step_count;
+    if (kernel_is_convolution(row->name))
+        answer->convolution_ns += row->per_step_ns;
+}
+
+void ops_sums_add(const struct op_row *row, struct ops_answer *answer)
+{
+    if (isnan(row->per_step_ns) || isnan(row->per_step_count))
+        return;
+    if (strcmp(row->kind, "op") == 0)
+        add_op(row, answer);
+    else if (strcmp(row->kind, "range") == 0)
+        add_range(row, answer);
+    else if (strcmp(row->kind, "runtime") == 0)
+        add_call(row, answer);
+    else if (strcmp(row->kind, "kernel") == 0)
+        add_kernel(row, answer);
+}

@@ -1,0 +1,11 @@
+/* What rules read of all ops of a window, also of those that stand too low to be listed.
+ * Names decide: libraries and torch call the same work the same. */
+#ifndef QUERY_OPS_SUMS_H
+#define QUERY_OPS_SUMS_H
+
+#include "query/ops_query.h"
+
+/* Adds a row, which is no overflow and has its numbers per step. */
+void ops_sums_add(const struct op_row *row, struct ops_answer *answer);
+
+#endif

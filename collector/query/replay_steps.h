@@ -1,0 +1,28 @@
+/* Which steps of a trace can be replayed, and their events to the replay. */
+#ifndef QUERY_REPLAY_STEPS_H
+#define QUERY_REPLAY_STEPS_H
+
+#include "aggregate/replay.h"
+#include "query/trace_query.h"
+
+/* The process that was asked about; NULL when the trace has none. */
+const struct trace_process *replay_steps_of(const struct trace_answer *trace);
+
+/* All that were recorded as fully as the best of them, and whose events are all remembered,
+ * shortest first. The caller frees the list; NULL without memory. */
+MUST_CHECK const struct step_row **
+replay_steps_list(const struct trace_answer *trace, const struct trace_process *process,
+                  uint32_t *count);
+
+/* Keeps at most `most` of them, evenly; how many. */
+uint32_t replay_steps_spread(const struct step_row **steps, uint32_t count,
+                             uint32_t most);
+
+/* Gives the replay the step's events; how many were looked at. */
+uint64_t replay_steps_feed(struct replay *replay, const struct trace_process *process,
+                           const struct step_row *row);
+
+/* Why there is none; process may be NULL. */
+const char *replay_steps_why_none(const struct trace_process *process);
+
+#endif

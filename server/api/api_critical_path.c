@@ -1,0 +1,143 @@
+/* GET /api/critical_path: what the median recorded step of the window waited for, from its
+ * beginning to its end, and what steps would take if something in them were gone. */
+#include "api/api.h"
+#include "api/json.h"
+#include "query/replay_query.h"
+
+const char *what_if_title(enum replay_what_if what_if)
+{
+    static const char *const titles[REPLAY_WHAT_IFS] = {
+        [REPLAY_DATA_HIDDEN] = "With data loading hidden",
+        [REPLAY_SYNC_FREE] = "If the host never waited for the GPU",
+        [REPLAY_LAUNCH_FREE] =
+            "If ops and launches took the host no time (CUDA graphs)",
+        [REPLAY_COPIES_HIDDEN] = "With copies hidden behind compute",
+        [REPLAY_COMMUNICATION_HIDDEN] = "With communication hidden behind compute",
+    };
+
+    return titles[what_if];
+}
+
+static void add_step(cJSON *body, const struct replay_answer *answer)
+{
+    cJSON *step;
+
+    if (answer->table.steps == 0) {
+        cJSON_AddNullToObject(body, "step");
+        return;
+    }
+    step = cJSON_AddObjectToObject(body, "step");
+    json_integer(step, "number", answer->number);
+    json_stamp(step, "start_ms", answer->start_ns);
+    json_ms(step, "duration_ms", answer->duration_ns);
+    json_ms(step, "unknown_ms", answer->unknown_ns);
+}
+
+static void add_kinds(cJSON *body, const struct replay_answer *answer)
+{
+    cJSON *part = cJSON_AddObjectToObject(body, "kinds");
+
+    for (uint32_t i = 0; i < REPLAY_KINDS && answer->table.steps > 0; i++)
+        json_ms(part, replay_kind_name((enum replay_kind)i), answer->kind_ns[i]);
+}
+
+static void add_path(cJSON *body, const struct replay_answer *answer)
+{
+    static const char *const columns[] = {"start_ms", "duration_ms", "kind",
+                                          "name",     "where",       "pieces"};
+    cJSON *part = cJSON_AddObjectToObject(body, "path"), *list;
+
+    json_columns(part, columns, 6);
+    list = cJSON_AddArrayToObject(part, "points");
+    for (uint32_t i = 0; i < answer->part_count; i++) {
+        const struct replay_part *of = &answer->parts[i];
+        cJSON *point = cJSON_CreateArray(), *named = cJSON_CreateObject();
+
+        cJSON_AddItemToArray(point, json_value_ms((double)of->start_ns));
+        cJSON_AddItemToArray(point, json_value_ms((double)(of->end_ns - of->start_ns)));
+        cJSON_AddItemToArray(point, cJSON_CreateString(replay_kind_name(of->kind)));
+        json_text(named, "name", of->name);
+        json_text(named, "where", of->where);
+        cJSON_AddItemToArray(point, cJSON_DetachItemFromObject(named, "name"));
+        cJSON_AddItemToArray(point, cJSON_DetachItemFromObject(named, "where"));
+        cJSON_AddItemToArray(point, json_value(of->pieces));
+        cJSON_Delete(named);
+        cJSON_AddItemToArray(list, point);
+    }
+}
+
+static void add_shares(cJSON *body, const struct replay_answer *answer)
+{
+    cJSON *list = cJSON_AddArrayToObject(body, "shares");
+
+    for (uint32_t i = 0; i < answer->share_count; i++) {
+        const struct replay_share *share = &answer->shares[i];
+        cJSON *row = cJSON_CreateObject();
+
+        json_text(row, "kind", replay_kind_name(share->kind));
+        json_text(row, "name", share->name);
+        json_ms(row, "ms", share->ns);
+        json_count(row, "count", share->count);
+        json_share(row, "share", share->ns / answer->duration_ns);
+        cJSON_AddItemToArray(list, row);
+    }
+    json_ms(body, "other_ms",
+            answer->table.steps > 0 ? answer->other_ns : answer->duration_ns);
+}
+
+static void add_what_ifs(cJSON *body, const struct replay_answer *answer)
+{
+    cJSON *list = cJSON_AddArrayToObject(body, "what_if");
+
+    for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++) {
+        const struct replay_what_if_row *row = &answer->table.what_ifs[i];
+        enum replay_what_if what_if = (enum replay_what_if)i;
+        cJSON *one;
+
+        if (!row->known)
+            continue;
+        one = cJSON_CreateObject();
+        json_text(one, "id", replay_what_if_name(what_if));
+        json_text(one, "title", what_if_title(what_if));
+        json_ms(one, "step_ms", row->mean_ns);
+        json_ms(one, "step_ms_low", row->low_ns);
+        json_ms(one, "step_ms_high", row->high_ns);
+        cJSON_AddItemToArray(list, one);
+    }
+}
+
+void add_critical_path_json(cJSON *body, const struct replay_answer *answer)
+{
+    json_count(body, "replayed_steps", answer->table.steps);
+    json_ms(body, "replayed_step_ms",
+            answer->table.steps > 0 ? answer->table.step_ns : answer->duration_ns);
+    add_step(body, answer);
+    add_kinds(body, answer);
+    add_path(body, answer);
+    add_shares(body, answer);
+    add_what_ifs(body, answer);
+}
+
+static cJSON *critical_path_json(const struct replay_answer *answer)
+{
+    cJSON *body = cJSON_CreateObject();
+
+    json_head(body, &answer->head);
+    add_critical_path_json(body, answer);
+    return body;
+}
+
+cJSON *api_critical(struct api_call *call)
+{
+    struct replay_answer answer;
+    cJSON *body;
+    int error;
+
+    if (!api_select(call))
+        return api_refused(call);
+    error = replay_query(call->api->store, &call->selection, &answer);
+    body = api_answers(call, error) ? api_finish(error, critical_path_json(&answer))
+                                    : api_failed(call, error, &answer.head);
+    answer_free(&answer.head);
+    return body;
+}

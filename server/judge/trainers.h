@@ -1,0 +1,34 @@
+/* The trainers that a judge watches, and what stands of each: a place for the newest
+ * JUDGE_TRAINERS. The keeper's thread fills them, any thread reads them under the lock. */
+#ifndef JUDGE_TRAINERS_H
+#define JUDGE_TRAINERS_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "judge/judge.h"
+
+struct trainer {
+    char session[64];
+    uint32_t pid;
+    int64_t last_step;
+    uint64_t fed;  /* when, in feeds; 0: the place is free */
+    uint64_t kept; /* the same, of what was written down */
+    uint32_t kept_sum;
+    struct standing standing;
+};
+
+struct judge {
+    pthread_mutex_t lock; /* guards all below */
+    struct trainer trainers[JUDGE_TRAINERS];
+    uint64_t feeds;
+    uint32_t next; /* the first trainer of the next feed; the keeper's alone */
+};
+
+/* Both under the lock, for as long as it is held. NULL when it was never fed. */
+struct trainer *trainer_find(struct judge *judge, const char *session, uint32_t pid);
+
+/* A place for it: its own, a free one, else that of the trainer that is longest gone. */
+struct trainer *trainer_place(struct judge *judge, const struct answer *head);
+
+#endif

@@ -1,0 +1,316 @@
+#include "trace/trace_event.h"
+
+/* How a kind of event appears. */
+struct shape {
+    const char *head; /* up to the name's value */
+    uint8_t size;
+    bool range;
+};
+
+#define RANGE(category)                                                                \
+    {                                                                                  \
+        "{\"ph\":\"X\",\"cat\":\"" category "\",\"name\":",                            \
+            sizeof("{\"ph\":\"X\",\"cat\":\"" category "\",\"name\":") - 1, true       \
+    }
+#define INSTANT(category)                                                              \
+    {                                                                                  \
+        "{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"" category "\",\"name\":",                \
+            sizeof("{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"" category "\",\"name\":") -   \
+                1,                                                                     \
+            false                                                                      \
+    }
+
+static const struct shape shapes[EVENT_MORE + 1] = {
+    [EVENT_PHASE] = RANGE("user_annotation"),
+    [EVENT_CPU_OP] = RANGE("cpu_op"),
+    [EVENT_USER_RANGE] = RANGE("user_annotation"),
+    [EVENT_KERNEL] = RANGE("kernel"),
+    [EVENT_MEMCPY] = RANGE("gpu_memcpy"),
+    [EVENT_MEMSET] = RANGE("gpu_memset"),
+    [EVENT_SYNC] = RANGE("cuda_runtime"),
+    [EVENT_RUNTIME] = RANGE("cuda_runtime"),
+    [EVENT_LAUNCH] = RANGE("cuda_runtime"),
+    [EVENT_COLLECTIVE] = RANGE("user_annotation"),
+    [EVENT_OVERHEAD] = RANGE("overhead"),
+    [EVENT_ALLOC] = INSTANT("cpu_instant_event"),
+    [EVENT_MARK] = INSTANT("trainglass"),
+};
+
+static const char *const phases[EVENT_PHASES] = {"data", "forward", "backward",
+                                                 "optimizer"};
+
+void trace_event_begin(struct trace_writer *writer)
+{
+    trace_text_begin(&writer->text);
+    if (!writer->first)
+        TRACE_PUT(&writer->text, ",\n");
+    writer->first = false;
+}
+
+static void put_name(struct trace_writer *writer, uint32_t id)
+{
+    struct trace_name_slot *slot = &writer->names[id % TRACE_NAME_SLOTS];
+    struct trace_text *text = &writer->text;
+    const char *start = text->at;
+
+    if (slot->id == id && id != 0) {
+        trace_text_put(text, slot->text, slot->size);
+        return;
+    }
+    trace_text_string(text, trace_name(writer->process, id));
+    if (text->at - start <= (ptrdiff_t)TRACE_NAME_BYTES && id != 0) {
+        slot->id = id;
+        slot->size = (uint32_t)(text->at - start);
+        memcpy(slot->text, start, slot->size);
+    }
+}
+
+void trace_event_where(struct trace_writer *writer, int64_t pid, int64_t tid)
+{
+    struct trace_text *text = &writer->text;
+    const char *start = text->at;
+
+    if (writer->where.size > 0 && writer->where.pid == pid &&
+        writer->where.tid == tid) {
+        trace_text_put(text, writer->where.text, writer->where.size);
+        return;
+    }
+    TRACE_PUT(text, ",\"pid\":");
+    trace_text_signed(text, pid);
+    TRACE_PUT(text, ",\"tid\":");
+    trace_text_signed(text, tid);
+    TRACE_PUT(text, ",\"ts\":");
+    writer->where.pid = pid;
+    writer->where.tid = tid;
+    writer->where.size = (size_t)(text->at - start);
+    memcpy(writer->where.text, start, writer->where.size);
+}
+
+/* ---- one event ------------------------------------------------------------------- */
+
+static bool on_device(uint8_t kind)
+{
+    return kind == EVENT_KERNEL || kind == EVENT_MEMCPY || kind == EVENT_MEMSET;
+}
+
+/* The stream of GPU work stands in the record behind it; 0 when it is cut off. */
+static uint32_t stream_of(const struct event *event, const struct event *end)
+{
+    if (event + 1 >= end || EVENT_KIND(event[1].meta) != EVENT_MORE ||
+        EVENT_AUX16(event[1].meta) != 1)
+        return 0;
+    return (uint32_t)(EVENT_KIND(event->meta) == EVENT_KERNEL ? event[1].time
+                                                              : event[1].value);
+}
+
+static void put_copy_bytes(struct trace_writer *writer, const struct event *event,
+                           const struct event *end)
+{
+    if (event + 1 >= end || EVENT_KIND(event[1].meta) != EVENT_MORE)
+        return;
+    TRACE_PUT(&writer->text, ",\"bytes\":");
+    trace_text_number(&writer->text, event[1].time);
+}
+
+/* The end of an event's arguments. */
+static void end_args(struct trace_writer *writer, const struct event *event)
+{
+    const struct replay_marks *critical = writer->limits->critical;
+
+    if (critical != NULL && replay_is_marked(critical, event))
+        TRACE_PUT(&writer->text, ",\"critical\":1}");
+    else
+        TRACE_PUT(&writer->text, "}");
+}
+
+static void put_device_args(struct trace_writer *writer, const struct event *event,
+                            const struct event *end)
+{
+    TRACE_PUT(&writer->text, ",\"args\":{\"device\":");
+    trace_text_number(&writer->text, EVENT_DEVICE_INDEX(EVENT_AUX16(event->meta)));
+    TRACE_PUT(&writer->text, ",\"stream\":");
+    trace_text_number(&writer->text, stream_of(event, end));
+    TRACE_PUT(&writer->text, ",\"correlation\":");
+    trace_text_number(&writer->text, event->aux);
+    if (EVENT_KIND(event->meta) != EVENT_KERNEL)
+        put_copy_bytes(writer, event, end);
+    end_args(writer, event);
+}
+
+static void put_alloc_args(struct trace_writer *writer, const struct event *event)
+{
+    uint16_t device = EVENT_AUX16(event->meta);
+
+    TRACE_PUT(&writer->text, ",\"args\":{\"Device Type\":");
+    trace_text_number(&writer->text, EVENT_DEVICE_TYPE(device));
+    TRACE_PUT(&writer->text, ",\"Device Id\":");
+    trace_text_signed(&writer->text,
+                      EVENT_DEVICE_TYPE(device) == 0 ? -1 : EVENT_DEVICE_INDEX(device));
+    TRACE_PUT(&writer->text, ",\"Bytes\":");
+    trace_text_signed(&writer->text, (int64_t)event->value);
+    TRACE_PUT(&writer->text, ",\"Total Allocated\":");
+    trace_text_number(&writer->text, event->aux);
+    TRACE_PUT(&writer->text, "}");
+}
+
+static void put_args(struct trace_writer *writer, const struct event *event,
+                     const struct event *end)
+{
+    uint8_t kind = EVENT_KIND(event->meta);
+
+    if (kind == EVENT_PHASE) {
+        TRACE_PUT(&writer->text, ",\"args\":{\"trainglass\":\"phase\",\"step\":");
+        trace_text_number(&writer->text, EVENT_STEP_NUMBER(event->aux));
+        TRACE_PUT(&writer->text, "}");
+    } else if (kind == EVENT_CPU_OP && event->aux != 0) {
+        TRACE_PUT(&writer->text, ",\"args\":{\"Sequence number\":");
+        trace_text_number(&writer->text, event->aux);
+        end_args(writer, event);
+    } else if (kind == EVENT_CPU_OP && writer->limits->critical != NULL &&
+               replay_is_marked(writer->limits->critical, event)) {
+        TRACE_PUT(&writer->text, ",\"args\":{\"critical\":1}");
+    } else if (on_device(kind)) {
+        put_device_args(writer, event, end);
+    } else if (kind == EVENT_RUNTIME || kind == EVENT_LAUNCH || kind == EVENT_SYNC) {
+        TRACE_PUT(&writer->text, ",\"args\":{\"correlation\":");
+        trace_text_number(&writer->text, event->aux);
+        end_args(writer, event);
+    } else if (kind == EVENT_ALLOC) {
+        put_alloc_args(writer, event);
+    } else if (kind == EVENT_COLLECTIVE) {
+        TRACE_PUT(&writer->text, ",\"args\":{\"trainglass\":\"collective\",\"bytes\":");
+        trace_text_number(&writer->text, event->aux);
+        end_args(writer, event);
+    }
+}
+
+/* Of a mark that has no name of its own. */
+static const char *mark_name(uint8_t mark)
+{
+    static const char *const names[] = {[EVENT_MARK_USER] = "mark",
+                                        [EVENT_MARK_EPOCH] = "epoch",
+                                        [EVENT_MARK_VALIDATION] = "validation",
+                                        [EVENT_MARK_STRETCH] = "steps from here",
+                                        [EVENT_MARK_LEVEL] = "level",
+                                        [EVENT_MARK_GC] = "garbage collection",
+                                        [EVENT_MARK_WINDOW] = "window",
+                                        [EVENT_MARK_CHECKPOINT] = "checkpoint"};
+
+    return mark < sizeof(names) / sizeof(names[0]) ? names[mark] : "mark";
+}
+
+static void put_event_name(struct trace_writer *writer, const struct event *event)
+{
+    uint8_t kind = EVENT_KIND(event->meta);
+    uint16_t phase = EVENT_AUX16(event->meta);
+
+    if (kind == EVENT_PHASE)
+        trace_text_string(&writer->text,
+                          phase < EVENT_PHASES ? phases[phase] : "phase");
+    else if (kind == EVENT_ALLOC)
+        TRACE_PUT(&writer->text, "\"[memory]\"");
+    else if (kind == EVENT_MARK && EVENT_NAME(event->meta) == 0)
+        trace_text_string(&writer->text, mark_name(EVENT_FLAGS(event->meta)));
+    else
+        put_name(writer, EVENT_NAME(event->meta));
+}
+
+/* The arrow from a launch to its kernel. */
+static void write_flow(struct trace_writer *writer, const struct event *event,
+                       int64_t pid, int64_t tid)
+{
+    bool device = on_device(EVENT_KIND(event->meta));
+
+    trace_event_begin(writer);
+    if (device)
+        TRACE_PUT(&writer->text, "{\"ph\":\"f\",\"bp\":\"e\",\"id\":");
+    else
+        TRACE_PUT(&writer->text, "{\"ph\":\"s\",\"id\":");
+    trace_text_number(&writer->text, event->aux);
+    TRACE_PUT(&writer->text, ",\"cat\":\"ac2g\",\"name\":\"ac2g\"");
+    trace_event_where(writer, pid, tid);
+    trace_text_us(&writer->text, (int64_t)event->time);
+    TRACE_PUT(&writer->text, "}");
+}
+
+static void write_event(struct trace_writer *writer, const struct event *event,
+                        const struct event *end, uint32_t thread)
+{
+    uint8_t kind = EVENT_KIND(event->meta);
+    const struct shape *shape = &shapes[kind];
+    struct trace_text *text = &writer->text;
+    int64_t pid = writer->process->pid, tid = thread;
+
+    if (on_device(kind)) {
+        pid = EVENT_DEVICE_INDEX(EVENT_AUX16(event->meta));
+        tid = stream_of(event, end);
+    }
+    trace_event_begin(writer);
+    trace_text_put(text, shape->head, shape->size);
+    put_event_name(writer, event);
+    trace_event_where(writer, pid, tid);
+    trace_text_us(text, (int64_t)event->time);
+    if (shape->range) {
+        TRACE_PUT(text, ",\"dur\":");
+        trace_text_us(text, trace_event_shortened_ns(
+                                (int64_t)event->value,
+                                kind == EVENT_PHASE ? TRACE_PHASE_GAP_NS : 0));
+    }
+    put_args(writer, event, end);
+    *text->at++ = '}';
+    writer->totals.events++;
+    if ((kind == EVENT_LAUNCH || on_device(kind)) && event->aux != 0)
+        write_flow(writer, event, pid, tid);
+}
+
+/* Allocated and reserved bytes at a step's end, as a counter. */
+static void write_memory(struct trace_writer *writer, const struct event *event)
+{
+    uint16_t device = EVENT_AUX16(event->meta);
+    struct trace_text *text = &writer->text;
+
+    trace_event_begin(writer);
+    TRACE_PUT(text, "{\"ph\":\"C\",\"cat\":\"trainglass\",\"name\":\"memory ");
+    if (EVENT_DEVICE_TYPE(device) == 0) {
+        TRACE_PUT(text, "cpu\"");
+    } else {
+        TRACE_PUT(text, "device ");
+        trace_text_number(text, EVENT_DEVICE_INDEX(device));
+        TRACE_PUT(text, "\"");
+    }
+    trace_event_where(writer, writer->process->pid, 0);
+    trace_text_us(text, (int64_t)event->time);
+    TRACE_PUT(text, ",\"args\":{\"allocated_bytes\":");
+    trace_text_number(text, event->value);
+    if (event->aux != 0) {
+        TRACE_PUT(text, ",\"reserved_bytes\":");
+        trace_text_number(text, event->aux);
+    }
+    TRACE_PUT(text, "}}");
+    writer->totals.events++;
+}
+
+/* ---- between the parts -------------------------------------------------------------- */
+
+bool trace_event_touches(const struct event *event, const struct trace_limits *limits)
+{
+    int64_t start = (int64_t)event->time, end = start;
+
+    if (shapes[EVENT_KIND(event->meta) & EVENT_MORE].range)
+        end += (int64_t)event->value;
+    return start < limits->to_ns && (end > limits->from_ns || start >= limits->from_ns);
+}
+
+bool trace_event_is_written(uint8_t kind)
+{
+    return kind <= EVENT_MORE && (shapes[kind].head != NULL || kind == EVENT_MEMORY);
+}
+
+void trace_event_write(struct trace_writer *writer, const struct event *event,
+                       const struct event *end, uint32_t thread)
+{
+    if (EVENT_KIND(event->meta) == EVENT_MEMORY)
+        write_memory(writer, event);
+    else
+        write_event(writer, event, end, thread);
+}

@@ -1,0 +1,145 @@
+"""The critical path and what a step would take: of a live job, of a fake GPU's, of files."""
+import collections
+import json
+import pathlib
+import statistics
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import harness  # noqa: E402
+from test_analyze import TRACES, analyze  # noqa: E402
+from test_gpu import GpuTest  # noqa: E402
+from test_http_live import LiveTest  # noqa: E402
+
+HOST = {"data", "op", "launch", "runtime", "sync", "collective", "python"}
+
+
+def fills_the_step(test, told):
+    """The path's pieces stand behind each other and are the step, and so are its kinds."""
+    start, length = told["step"]["start_ms"], told["step"]["duration_ms"]
+    columns = told["path"]["columns"]
+    pieces = [dict(zip(columns, point)) for point in told["path"]["points"]]
+    for piece in pieces:
+        test.assertAlmostEqual(piece["start_ms"], start, places=5)
+        start += piece["duration_ms"]
+    test.assertAlmostEqual(start - told["step"]["start_ms"], length, places=4)
+    test.assertAlmostEqual(sum(told["kinds"].values()), length, places=4)
+    test.assertAlmostEqual(sum(s["ms"] for s in told["shares"]) + told["other_ms"], length,
+                           places=4)
+    return pieces
+
+
+class LivePath(LiveTest):
+    level = "ops"
+
+    def test_without_a_device_the_path_is_the_hosts_and_data_hidden_is_the_rest(self):
+        self.live("--seconds", 120, "--step-ms", 5, "--stall-every", 1, "--stall-ms", 4)
+        told = self.ask("/api/critical_path?window=5-18")
+        self.assertEqual(told["replayed_steps"], 14)
+        pieces = fills_the_step(self, told)
+        self.assertLessEqual({piece["kind"] for piece in pieces}, HOST)
+        self.assertGreaterEqual(told["kinds"]["data"], 4)
+        self.assertGreater(told["kinds"]["op"], 0)
+        self.assertIn("linear1", [s["name"] for s in told["shares"]])
+        self.assertEqual([w["id"] for w in told["what_if"]], ["data-hidden"])
+        rows = self.ask("/api/steps?window=5-18")["steps"]
+        rest = statistics.mean(row["duration_ms"] - row["data_ms"] for row in rows)
+        self.assertAlmostEqual(told["what_if"][0]["step_ms"], rest, delta=0.02)
+
+    def test_a_trace_marks_its_path_and_a_piece_of_it_keeps_the_marks(self):
+        self.live("--seconds", 120, "--step-ms", 5)
+        _, body = harness.get(self.port, "/api/trace?steps=5-9&critical=1")
+        trace = json.loads(body)
+        self.assertEqual(trace["trainglass"]["critical_steps"], 5)
+        marked = self.marked(trace)
+        self.assertGreaterEqual(marked["linear1"], 5)
+        self.assertEqual([name for name in marked if "Step" in name], [])
+        path, piece = self.folder / "trace.json", self.folder / "piece.json"
+        path.write_bytes(body)
+        done = self.trainglass("cut", path, "--steps", "6-7", "-o", piece)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreaterEqual(self.marked(json.loads(piece.read_text()))["linear1"], 2)
+        _, plain = harness.get(self.port, "/api/trace?steps=5-9")
+        self.assertNotIn(b'"critical', plain)
+
+    def marked(self, trace):
+        return collections.Counter(event["name"] for event in trace["traceEvents"]
+                                   if event.get("args", {}).get("critical") == 1)
+
+
+class PhasesAlone(LiveTest):
+    level = "phases"
+
+    def test_steps_without_operators_have_no_path_and_say_why(self):
+        self.live("--seconds", 120, "--step-ms", 5)
+        told = self.ask("/api/critical_path")
+        self.assertEqual((told["step"], told["path"]["points"], told["what_if"]),
+                         (None, [], []))
+        self.assertEqual(told["reason"], "no step of this window was recorded in full")
+
+
+class GpuPath(GpuTest):
+    def test_the_path_of_a_gpus_job_is_told_while_it_runs(self):
+        def told():
+            try:
+                answer = harness.get_json(self.port, "/api/critical_path?window=run")
+            except (OSError, AssertionError):
+                return None
+            return answer if answer["replayed_steps"] >= 3 else None
+        answer = self.run_until("train", told, "replayed steps", level="all")
+        fills_the_step(self, answer)
+        self.assertIn("launch-free", [w["id"] for w in answer["what_if"]])
+        for what_if in answer["what_if"]:
+            self.assertLessEqual(what_if["step_ms"], answer["replayed_step_ms"] + 1e-6)
+
+
+# (part of the file's name): {what if: (ms of a step, why)}
+EXPECTED = {
+    "resnet50_num_workers_0": {
+        "data-hidden": (116.0, "69.3 of 174.8 ms wait for a loader without workers, but the GPU "
+                               "works off its queue for 9.7 of them"),
+        "launch-free": (97.9, "nothing in the loop waits for the GPU: it then works without a "
+                              "pause, and loading is beside it"),
+    },
+    "resnet50_num_workers_4": {
+        "launch-free": (101.1, "as above: what the GPU is busy with"),
+    },
+}
+
+
+@unittest.skipIf(TRACES is None, "no shared/traces beside the checkout")
+class RealTraces(unittest.TestCase):
+    def test_the_path_of_each_real_trace_fills_its_step(self):
+        for path in sorted(TRACES.glob("*.json.gz")):
+            told = json.loads(analyze(path, "--json").stdout)
+            with self.subTest(path.name):
+                fills_the_step(self, told["critical_path"])
+                step = next(row for row in told["step_rows"]
+                            if row["number"] == told["critical_path"]["step"]["number"])
+                self.assertAlmostEqual(told["critical_path"]["step"]["duration_ms"],
+                                       step["duration_ms"], places=4)
+
+    def test_what_a_step_would_take_is_what_was_read_in_the_trace(self):
+        for part, expected in EXPECTED.items():
+            (path,) = TRACES.glob(f"*{part}*")
+            told = json.loads(analyze(path, "--json").stdout)
+            rows = {row["id"]: row for row in told["critical_path"]["what_if"]}
+            with self.subTest(part):
+                worth = [row["id"] for row in told["what_if"]]
+                self.assertEqual(worth, list(expected))
+                for name, (ms, why) in expected.items():
+                    self.assertLessEqual(abs(rows[name]["step_ms"] / ms - 1), 0.05, why)
+
+    def test_no_step_is_said_to_be_shorter_than_its_gpu_is_busy(self):
+        for path in sorted(TRACES.glob("*resnet50*")):
+            told = json.loads(analyze(path, "--json").stdout)
+            uses = told["gpu"][0]["per_step_ms"]
+            for row in told["critical_path"]["what_if"]:
+                if row["id"] not in ("copies-hidden", "communication-hidden"):
+                    self.assertGreaterEqual(row["step_ms"] * 1.01,
+                                            uses["compute"] + uses["copy"], row["id"])
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,138 @@
+"""Traces of a device's diseases, made with a known dose: the finding, its price, and the healthy
+trace beside them in which nothing is found."""
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import harness  # noqa: E402
+from test_analyze import analyze  # noqa: E402
+
+STEPS, STEP_US, KERNELS = 8, 20000.0, 100
+MM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64"
+ADD64 = ("void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<double>, "
+         "std::array<char*, 3ul> >")
+NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+
+
+class Step:
+    """The events of one step; the host and the device each go on where they are."""
+
+    def __init__(self, trace, number):
+        self.trace, self.start = trace, number * STEP_US
+        self.host = self.device = self.start
+        self.event("user_annotation", f"ProfilerStep#{number}", self.start, STEP_US)
+
+    def event(self, cat, name, at, duration, **args):
+        place = {"pid": 0, "tid": 7} if "stream" in args else {"pid": 1, "tid": 1}
+        self.trace.append({"ph": "X", "cat": cat, "name": name, "ts": at, "dur": duration, "args": args, **place})
+
+    def call(self, name, duration, **args):
+        self.event("cuda_runtime", name, self.host + 1, duration, **args)
+
+    def op(self, name, duration, call=None, call_us=0.0):
+        """An op of the host alone."""
+        if call:
+            self.call(call, call_us)
+        self.event("cpu_op", name, self.host, duration)
+        self.host += duration
+
+    def launch(self, kernel, duration, op_us=15.0, call_us=8.0, blocking=False):
+        correlation = len(self.trace) + 1
+        self.call("cudaLaunchKernel", call_us, correlation=correlation)
+        begin = max(self.device, self.host + (5 if blocking else call_us))
+        self.event("kernel", kernel, begin, duration, device=0, stream=7, correlation=correlation)
+        self.device = begin + duration
+        self.event("cpu_op", "aten::mm", self.host, op_us)
+        self.host += op_us
+
+
+def healthy(step):
+    for _ in range(KERNELS):
+        step.launch(MM, 198.0)
+
+
+def blocking(step):
+    """Launches wait for their kernels: 30 us of each 200 the device waits, 3 ms in all."""
+    for _ in range(KERNELS):
+        step.launch(MM, 170.0, op_us=200.0, call_us=185.0, blocking=True)
+
+
+def pinning(step):
+    step.op("aten::pin_memory", 2010.0, "cudaHostAlloc", 2000.0)
+    for _ in range(KERNELS - 12):
+        step.launch(MM, 198.0)
+
+
+def memset(step):
+    step.op("my::clear", 1510.0, "cudaMemset", 1500.0)
+    for _ in range(KERNELS - 9):
+        step.launch(MM, 198.0)
+
+
+def memset_beside_work(step):
+    """The same calls, and the device has its queue to work off."""
+    healthy(step)
+    step.op("my::clear", 1510.0, "cudaMemset", 1500.0)
+
+
+def doubles(step):
+    for n in range(KERNELS):
+        step.launch(ADD64 if n % 2 == 0 else MM, 198.0)
+
+
+def collectives(step):
+    for _ in range(KERNELS - 21):
+        step.launch(MM, 198.0)
+    for _ in range(200):
+        step.launch(NCCL, 20.0)
+
+
+def buckets(step):
+    """As many bytes in four of them: each takes far longer than its start."""
+    for _ in range(KERNELS - 5):
+        step.launch(MM, 198.0)
+    for _ in range(4):
+        step.launch(NCCL, 225.0)
+
+
+# disease: (finding, ms per step)
+DOSES = {blocking: ("slow-launches", 3.0), pinning: ("pinned-allocations", 2.0), memset: ("sync-memset", 1.5),
+         doubles: ("float64-kernels", 4.95), collectives: ("small-collectives", 3.0)}
+RULES = {name for name, _ in DOSES.values()}
+
+
+class TraceDiseases(unittest.TestCase):
+    def answer(self, job):
+        events = []
+        for number in range(STEPS):
+            job(Step(events, number))
+        trace = {"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}], "traceEvents": events}
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "job.pt.trace.json"
+            path.write_text(json.dumps(trace), encoding="utf-8")
+            return json.loads(analyze(path, "--json").stdout)
+
+    def test_each_disease_is_found_with_the_price_of_its_dose(self):
+        for job, (name, ms) in DOSES.items():
+            with self.subTest(job.__name__):
+                answer = self.answer(job)
+                found = {f["id"]: f for f in answer["findings"]}
+                self.assertEqual(answer["findings"][0]["id"], name)
+                self.assertEqual(set(found) & RULES, {name})
+                self.assertLessEqual(abs(found[name]["ms_per_step"] / ms - 1), 0.2, found[name]["formula"])
+                self.assertLessEqual(answer["avoidable_ms"], STEP_US / 1000)
+
+    def test_neighbours_of_them_that_are_healthy_have_none(self):
+        for job in (healthy, memset_beside_work, buckets):
+            with self.subTest(job.__name__):
+                self.assertEqual({f["id"] for f in self.answer(job)["findings"]} & RULES, set())
+
+    def test_a_healthy_trace_has_no_finding_at_all(self):
+        self.assertEqual([f["id"] for f in self.answer(healthy)["findings"]], [])
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,121 @@
+"""Findings of real jobs that wait: for a late rank, or asleep with no operator open. The
+truth is what the job itself timed, over the very steps that were judged."""
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import time
+import unittest
+
+from harness import PATIENCE_S, TrainglassTest, get_json, main, wait_for
+
+PYTHON = os.environ.get("TORCH_PYTHON", "")
+JOB = pathlib.Path(__file__).with_name("waits_job.py")
+# The first steps set things up, the last one is not told in full.
+FIRST, LAST, STEPS = 10, 128, 130
+RANKS_ALLOWED = 0.20  # of the truth: what a rank does in backward before it waits
+# A look is a sample: of 200, of which half see it asleep, 7 % are one standard error.
+LOOKS, LOOKS_ALLOWED = 200, 0.25
+# Who is without a core for more of the time has steps that are long for another reason, which
+# is told elsewhere, and some kernels name no place of who falls asleep on a busy core: then
+# only the finding is judged.
+TOO_BUSY = 0.05
+
+
+@unittest.skipUnless(PYTHON and subprocess.run([PYTHON, "-c", "import torch"], check=False,
+                                               capture_output=True).returncode == 0,
+                     "TORCH_PYTHON names no Python with torch")
+class WaitsTest(TrainglassTest):
+    def setUp(self):
+        super().setUp()
+        self.file = self.folder / "rows.json"
+        self.serve()
+
+    def job(self, kind, *words, launcher=()):
+        return self.start("run", "--no-server", "--level", "ops", "--", PYTHON, *launcher,
+                          JOB, kind, self.file, *words,
+                          env={"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"})
+
+    def finish(self, process):
+        _, err = process.communicate(timeout=300)
+        self.assertEqual(process.returncode, 0, err)
+        wait_for(lambda: get_json(self.port, "/api/status")["sessions"][0]["state"] == "ended",
+                 "the job to be seen ended")
+
+    def rows(self, rank=""):
+        return json.loads(pathlib.Path(f"{self.file}{rank}").read_text(encoding="ascii"))
+
+    def findings(self, window, rank=None):
+        """By their rules: a subject's hash behind the rule's name is left away."""
+        where = f"?window={window}" + ("" if rank is None else f"&rank={rank}")
+        return {re.sub("-[0-9a-f]{8}$", "", one["id"]): one for one in
+                get_json(self.port, "/api/bottlenecks" + where)["findings"]}
+
+
+class RanksTest(WaitsTest):
+    def check(self, kind, part):
+        """On each rank's page: who is late, where, and by how much, as the ranks timed it."""
+        self.finish(self.job(kind, "--steps", STEPS, launcher=(
+            "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")))
+        late = [(b - a) / 1e6 for a, b in zip(self.rows(0), self.rows(1))]
+        truth = statistics.fmean(late[FIRST:LAST + 1])
+        for rank in (0, 1):
+            found = self.findings(f"{FIRST}-{LAST}", rank)
+            self.assertIn("last-rank", found)
+            one = found["last-rank"]
+            self.assertIn("Rank 1", one["title"])
+            self.assertEqual((one["evidence"]["last_rank"], one["evidence"]["part"]), (1, part))
+            self.assertAlmostEqual(one["ms_per_step"], truth, delta=RANKS_ALLOWED * truth)
+
+    def test_the_rank_whose_forward_is_late_is_named_at_the_price_of_the_wait(self):
+        self.check("late_forward", "forward")
+
+    def test_the_rank_whose_batches_are_late_is_named_at_the_price_of_the_wait(self):
+        self.check("late_data", "data")
+
+    def test_late_batches_are_named_where_the_others_wait_in_forward_too(self):
+        self.check("gathered_data", "data")
+
+
+class AsleepTest(WaitsTest):
+    def kernel_says(self):
+        """Does it say of a process that sleeps for long where it does?"""
+        with subprocess.Popen(["sleep", "600"]) as process:
+            try:
+                where = pathlib.Path(f"/proc/{process.pid}/wchan")
+                for _ in range(500):
+                    if "nanosleep" in where.read_text(encoding="ascii"):
+                        return True
+                    time.sleep(0.01)
+            finally:
+                process.kill()
+        return False
+
+    def test_a_sleep_in_forward_is_priced_and_the_kernel_says_where(self):
+        stop = self.folder / "stop"
+        process = self.job("sleeper", "--stop", stop)
+
+        def looked():
+            one = self.findings("run").get("thread-asleep")
+            return one if one and one["evidence"]["looks"] >= LOOKS else None
+        # A look that comes late is left out, and on a crowded machine most do.
+        wait_for(looked, f"{LOOKS} looks at it", 8 * PATIENCE_S)
+        stop.touch()
+        self.finish(process)
+        rows = self.rows()
+        one = self.findings(f"{FIRST}-{len(rows) - 2}")["thread-asleep"]
+        self.assertEqual(one["title"], "The training thread sleeps in forward")
+        self.assertEqual(one["evidence"]["part"], "forward")
+        slept, clock, without_core = zip(*rows[FIRST - 1:-1])
+        truth = statistics.fmean(slept[1:]) / 1e6
+        if without_core[-1] - without_core[0] < TOO_BUSY * (clock[-1] - clock[0]):
+            if self.kernel_says():
+                self.assertIn("nanosleep", one["evidence"]["kernel_function"])
+                self.assertIn("in a sleep", one["evidence"]["sentence"])
+            self.assertAlmostEqual(one["ms_per_step"], truth, delta=LOOKS_ALLOWED * truth)
+
+
+if __name__ == "__main__":
+    main()

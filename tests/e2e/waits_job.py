@@ -1,0 +1,156 @@
+"""Trainings that wait in one known place, timed by themselves. They know nothing of
+trainglass.
+
+    python waits_job.py KIND FILE [--steps N] [--stop FILE]
+
+FILE (with the rank behind it where there are ranks) gets, as JSON, a row per update: the
+nanoseconds of CLOCK_MONOTONIC that its KIND speaks of.
+"""
+import argparse
+import json
+import os
+import sys
+import time
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+SLEEP_S = 0.03
+
+
+def without_core_ns():
+    """How long this thread could run and had no core, since it began; 0 unknown."""
+    try:
+        with open("/proc/thread-self/schedstat", encoding="ascii") as file:
+            return int(file.read().split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
+class Sleeps(nn.Module):
+    """Waits for something that is no operator, and says how long it was off the CPU for it:
+    who is awake and gets no core sleeps no more."""
+
+    def __init__(self, seconds):
+        super().__init__()
+        self.seconds, self.ns = seconds, 0
+
+    def forward(self, inputs):
+        start, ready = time.monotonic_ns(), without_core_ns()
+        time.sleep(self.seconds)
+        self.ns = time.monotonic_ns() - start - (without_core_ns() - ready)
+        return inputs
+
+
+class Rows(Dataset):
+    """Of which a batch waits for its storage."""
+
+    def __init__(self, seconds=0.0):
+        self.seconds = seconds
+
+    def __len__(self):
+        return 1 << 20
+
+    def __getitem__(self, index):
+        if self.seconds and index % 8 == 0:
+            time.sleep(self.seconds)
+        return torch.full((64,), float(index % 7)), torch.ones(1)
+
+
+def network(*more):
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(64, 256), *more, nn.ReLU(), nn.Linear(256, 1))
+
+
+def sleeper(options):
+    """One process that sleeps in forward until it is told to stop. Each step: how long, and
+    at its end the clock and how long this thread had no core so far."""
+    waits = Sleeps(SLEEP_S)
+    model, rows = network(waits), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    for inputs, targets in DataLoader(Rows(), batch_size=8):
+        if os.path.exists(options.stop):
+            return rows
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+        rows.append((waits.ns, time.monotonic_ns(), without_core_ns()))
+
+
+class Gathered(nn.Module):
+    """A layer that has its weights from all ranks, as sharded ones do: they wait here."""
+
+    def __init__(self, arrives):
+        super().__init__()
+        self.inner, self.arrives = nn.Linear(256, 256), arrives
+
+    def forward(self, inputs):
+        shards = [torch.empty_like(self.inner.weight) for _ in range(2)]
+        self.arrives()
+        torch.distributed.all_gather(shards, self.inner.weight.detach())
+        return self.inner(inputs)
+
+
+class Rank:
+    """One of two; the second comes later to where they wait for each other."""
+
+    def __init__(self, options):
+        torch.set_num_threads(1)
+        torch.distributed.init_process_group("gloo")
+        self.options, self.rows, self.arrived = options, [], 0
+        self.late_s = SLEEP_S if torch.distributed.get_rank() == 1 else 0
+
+    def arrives(self):
+        self.arrived = time.monotonic_ns()
+
+    def train(self, model, samples, in_backward):
+        """Each step: when this rank came to where it waits."""
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+        for inputs, targets in DataLoader(samples, batch_size=8):
+            if len(self.rows) == self.options.steps:
+                break
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(model(inputs), targets)
+            if in_backward:
+                self.arrives()
+            loss.backward()
+            optimizer.step()
+            self.rows.append(self.arrived)
+        torch.distributed.destroy_process_group()
+        return self.rows
+
+
+def late_forward(options):
+    """Gradients are exchanged in backward; one rank's forward takes longer."""
+    rank = Rank(options)
+    model = nn.parallel.DistributedDataParallel(network(Sleeps(rank.late_s)))
+    return rank.train(model, Rows(), True)
+
+
+def late_data(options):
+    """Gradients are exchanged in backward; one rank's batches come late."""
+    rank = Rank(options)
+    return rank.train(nn.parallel.DistributedDataParallel(network()), Rows(rank.late_s), True)
+
+
+def gathered_data(options):
+    """Weights are gathered in forward; one rank's batches come late."""
+    rank = Rank(options)
+    return rank.train(network(Gathered(rank.arrives)), Rows(rank.late_s), False)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind")
+    parser.add_argument("file")
+    parser.add_argument("--steps", type=int, default=0)
+    parser.add_argument("--stop", default="")
+    options = parser.parse_args()
+    rows = globals()[options.kind](options)
+    with open(options.file + os.environ.get("RANK", ""), "w", encoding="ascii") as file:
+        json.dump(rows, file)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

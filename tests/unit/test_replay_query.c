@@ -1,0 +1,297 @@
+/* Steps folded by hand, replayed through the query. */
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "aggregate/state.h"
+#include "query/replay_query.h"
+#include "query/trace_query.h"
+#include "query/what_if.h"
+
+#define MS    INT64_C(1000000)
+#define CUDA0 EVENT_DEVICE(1, 0)
+#define FULL  (EVENT_STEP_OPS | EVENT_STEP_KERNELS)
+#define CUPTI 1u
+
+static struct store *store;
+static struct session *session;
+static struct process *process;
+
+static int begin_with(uint64_t history_bytes)
+{
+    struct process_identity identity = {
+        .pid = 100, .rank = 0, .world_size = 1, .role = WIRE_ROLE_TRAINER};
+
+    store = store_new(&(struct store_limits){.history_bytes = history_bytes});
+    session = state_session(store, "hand");
+    process = state_process(store, session, &identity);
+    return process == NULL ? -1 : 0;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    return begin_with(0);
+}
+
+static int begin_small(void **state)
+{
+    (void)state;
+    return begin_with(64 * 1024);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    store_free(store);
+    return 0;
+}
+
+static uint64_t named(const char *name, uint8_t kind, uint16_t aux16)
+{
+    return EVENT_META(texts_intern(process->texts, name, strlen(name)), kind, 0, aux16);
+}
+
+static void fold(uint32_t thread, uint64_t meta, const int64_t span[2], uint64_t aux)
+{
+    struct event event = {.time = (uint64_t)span[0],
+                          .value = (uint64_t)(span[1] - span[0]),
+                          .meta = meta,
+                          .aux = aux};
+
+    process_fold(process, thread, &event, 1);
+}
+
+#define SPAN(from, to) ((const int64_t[2]){(from), (to)})
+
+/* `data` of waiting, a launch, a kernel of 6 ms, and the host waits for it. */
+static void step_with_a_kernel(uint64_t number, int64_t *at, int64_t data)
+{
+    int64_t from = *at, launch = from + data + MS;
+    struct event kernel[2] = {{.time = (uint64_t)launch + 4000,
+                               .value = 6 * MS,
+                               .meta = named("gemm", EVENT_KERNEL, CUDA0),
+                               .aux = number + 1},
+                              {.time = 7, .meta = EVENT_META(0, EVENT_MORE, 0, 1)}};
+
+    fold(CUPTI, named("cudaLaunchKernel", EVENT_LAUNCH, 1), SPAN(launch, launch + 5000),
+         number + 1);
+    process_fold(process, CUPTI, kernel, 2);
+    fold(CUPTI, named("cudaDeviceSynchronize", EVENT_SYNC, 1),
+         SPAN(launch + MS, launch + 6 * MS + 8000), 0);
+    fold(0, named("aten::mm", EVENT_CPU_OP, 0), SPAN(launch - MS / 2, launch + MS / 2),
+         0);
+    fold(0, EVENT_META(0, EVENT_PHASE, 0, EVENT_PHASE_DATA), SPAN(from, from + data),
+         number);
+    *at = launch + 7 * MS;
+    fold(0, EVENT_META(0, EVENT_STEP, FULL, 0xf), SPAN(from, *at),
+         number | (uint64_t)1 << 48);
+}
+
+static struct replay_answer ask(struct window window)
+{
+    struct selection whose = {.rank = SELECT_ANY, .window = window};
+    struct replay_answer answer;
+
+    assert_int_equal(replay_query(store, &whose, &answer), 0);
+    return answer;
+}
+
+static const struct window run = {.kind = WINDOW_RUN};
+
+static void the_median_step_is_shown_with_a_path_that_fills_it(void **state)
+{
+    int64_t at = 0, sum = 0;
+
+    (void)state;
+    for (uint64_t i = 0; i < 5; i++)
+        step_with_a_kernel(i, &at, (int64_t)(i + 1) * MS);
+    struct replay_answer answer = ask(run);
+
+    assert_int_equal(answer.table.steps, 5);
+    assert_int_equal(answer.number, 2);
+    assert_true(answer.duration_ns == 11e6);
+    assert_true(answer.kind_ns[REPLAY_DATA] == 3e6);
+    assert_true(answer.kind_ns[REPLAY_COMPUTE] == 6e6);
+    assert_true(answer.parts[0].start_ns == answer.start_ns);
+    for (uint32_t i = 0; i < answer.part_count; i++)
+        sum += answer.parts[i].end_ns - answer.parts[i].start_ns;
+    assert_true((double)sum == answer.duration_ns);
+    assert_string_equal(answer.shares[0].name, "gemm");
+    assert_int_equal(answer.shares[0].kind, REPLAY_COMPUTE);
+    assert_string_equal(answer.head.reason, "");
+    answer_free(&answer.head);
+}
+
+static void what_a_step_would_take_is_the_mean_of_all_that_were_replayed(void **state)
+{
+    int64_t at = 0;
+
+    (void)state;
+    /* One in four waits: the median knows nothing of it. */
+    for (uint64_t i = 0; i < 64; i++)
+        step_with_a_kernel(i, &at, i % 4 == 3 ? 40 * MS : 0);
+    struct replay_answer answer = ask(run);
+    const struct replay_what_if_row *row = &answer.table.what_ifs[REPLAY_DATA_HIDDEN];
+
+    assert_int_equal(answer.table.steps, REPLAY_STEPS_MAX);
+    assert_true(fabs(answer.table.step_ns - 18e6) < 1);
+    assert_true(row->known && fabs(row->mean_ns - 8e6) < 1);
+    assert_true(row->low_ns <= row->mean_ns && row->mean_ns <= row->high_ns);
+    answer_free(&answer.head);
+}
+
+static void a_question_is_answered_where_it_is_worth_a_sentence(void **state)
+{
+    struct bottlenecks_answer summary = {0};
+    struct what_if told;
+    int64_t at = 0;
+
+    (void)state;
+    for (uint64_t i = 0; i < 8; i++)
+        step_with_a_kernel(i, &at, 4 * MS);
+    struct replay_answer answer = ask(run);
+
+    summary.replay = answer.table;
+    assert_true(what_if_replayed(&summary, REPLAY_DATA_HIDDEN, &told));
+    assert_true(fabs(told.low_ns - 8e6) < 1 && fabs(told.high_ns - 8e6) < 1);
+    assert_false(what_if_replayed(&summary, REPLAY_COPIES_HIDDEN, &told));
+    summary.replay.what_ifs[REPLAY_DATA_HIDDEN].mean_ns = 0.995 * answer.table.step_ns;
+    assert_false(what_if_replayed(&summary, REPLAY_DATA_HIDDEN, &told));
+    memset(&summary.replay, 0, sizeof(summary.replay));
+    assert_false(what_if_replayed(&summary, REPLAY_DATA_HIDDEN, &told));
+    answer_free(&answer.head);
+}
+
+static void two_steps_have_a_path_and_no_interval(void **state)
+{
+    int64_t at = 0;
+
+    (void)state;
+    for (uint64_t i = 0; i < 2; i++)
+        step_with_a_kernel(i, &at, 4 * MS);
+    struct replay_answer answer = ask(run);
+
+    assert_int_equal(answer.table.steps, 2);
+    assert_true(answer.part_count > 0);
+    for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++)
+        assert_false(answer.table.what_ifs[i].known);
+    answer_free(&answer.head);
+}
+
+static void steps_that_were_not_recorded_in_full_are_not_replayed(void **state)
+{
+    (void)state;
+    fold(0, EVENT_META(0, EVENT_STEP, 0, 0), SPAN(0, 5 * MS), (uint64_t)1 << 48);
+    struct replay_answer answer = ask(run);
+
+    assert_int_equal(answer.table.steps, 0);
+    assert_true(answer.number == NOT_KNOWN);
+    assert_string_equal(answer.head.reason,
+                        "no step of this window was recorded in full");
+    answer_free(&answer.head);
+}
+
+static void a_step_of_which_events_were_lost_is_not_replayed(void **state)
+{
+    int64_t at = 0;
+
+    (void)state;
+    process_lose(process, 0, 3);
+    step_with_a_kernel(0, &at, MS);
+    struct replay_answer answer = ask(run);
+
+    assert_int_equal(answer.table.steps, 0);
+    assert_true(strlen(answer.head.reason) > 0);
+    answer_free(&answer.head);
+}
+
+static void a_step_that_is_partly_forgotten_is_not_replayed(void **state)
+{
+    int64_t at = 0;
+
+    (void)state;
+    for (uint64_t i = 0; i < 2000; i++)
+        step_with_a_kernel(i, &at, MS);
+    struct replay_answer answer =
+        ask((struct window){.kind = WINDOW_STEPS, .a = 0, .b = 9});
+
+    assert_int_equal(answer.table.steps, 0);
+    assert_true(strlen(answer.head.reason) > 0);
+    answer_free(&answer.head);
+    answer = ask(run);
+    assert_true(answer.table.steps > 0);
+    assert_true(answer.duration_ns == 9e6);
+    answer_free(&answer.head);
+}
+
+static void the_marks_of_a_trace_are_the_events_of_its_paths(void **state)
+{
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct trace_request request = {.all_ranks = false};
+    struct trace_answer trace;
+    struct replay_marks marks;
+    uint32_t kernels = 0, ops = 0;
+    int64_t at = 0;
+
+    (void)state;
+    for (uint64_t i = 0; i < 6; i++)
+        step_with_a_kernel(i, &at, MS);
+    assert_int_equal(trace_query(store, &whose, &request, &trace), 0);
+    assert_int_equal(replay_marks(&trace, &marks), 0);
+    assert_int_equal(marks.steps, 6);
+    for (uint32_t i = 0; i < trace.processes[0].block_count; i++) {
+        const struct trace_block *block = &trace.processes[0].blocks[i];
+
+        for (uint32_t j = 0; j < block->count; j++) {
+            uint8_t kind = EVENT_KIND(block->events[j].meta);
+            bool marked = replay_is_marked(&marks, &block->events[j]);
+
+            kernels += marked && kind == EVENT_KERNEL;
+            ops += marked && kind == EVENT_CPU_OP;
+            assert_false(marked && (kind == EVENT_STEP || kind == EVENT_PHASE));
+        }
+    }
+    assert_int_equal(kernels, 6);
+    assert_int_equal(ops, 6);
+    replay_marks_free(&marks);
+    trace_release(&trace);
+}
+
+static void an_unknown_session_is_said(void **state)
+{
+    struct selection whose = {.rank = SELECT_ANY, .session = "nobody"};
+    struct replay_answer answer;
+
+    (void)state;
+    assert_int_equal(replay_query(store, &whose, &answer), -ENOENT);
+    assert_true(strlen(answer.head.reason) > 0);
+    answer_free(&answer.head);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_median_step_is_shown_with_a_path_that_fills_it),
+        TEST(what_a_step_would_take_is_the_mean_of_all_that_were_replayed),
+        TEST(a_question_is_answered_where_it_is_worth_a_sentence),
+        TEST(two_steps_have_a_path_and_no_interval),
+        TEST(steps_that_were_not_recorded_in_full_are_not_replayed),
+        TEST(a_step_of_which_events_were_lost_is_not_replayed),
+        cmocka_unit_test_setup_teardown(a_step_that_is_partly_forgotten_is_not_replayed,
+                                        begin_small, end),
+        TEST(the_marks_of_a_trace_are_the_events_of_its_paths),
+        TEST(an_unknown_session_is_said),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,290 @@
+/* Calls of the runtime, kernels by what they are, and the link to a device: each rule on
+ * numbers made by hand, and the healthy job beside it. */
+#include "query/kernel_family.h"
+#include "query/ops_sums.h"
+#include "rule_summary.h"
+
+#define NCCL "ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)"
+
+static struct gpu_device device;
+static struct hardware_row row;
+
+/* It computes for 60 of 100 ms, and idles for launches and syncs in the rest. */
+static void put_device(void)
+{
+    device = (struct gpu_device){.device = "cuda:0",
+                                 .name = "NVIDIA H100",
+                                 .compute_first_ns = (double)NAN,
+                                 .compute_last_ns = (double)NAN};
+    device.use_ns[GPU_COMPUTE] = 60 * MS;
+    device.idle_ns[GPU_IDLE_SYNC] = 4 * MS;
+    summary.gpu.devices = &device;
+    summary.gpu.device_count = 1;
+}
+
+static bool is_found(const char *id)
+{
+    return strcmp(find(id)->id, "none") != 0;
+}
+
+static void slow_launches_cost_what_the_device_waits_for_them(void **state)
+{
+    (void)state;
+    struct op_row rows[2] = {{.name = "aten::mm", .kind = "op", .p50_ns = 9e9},
+                             {.name = "cudaLaunchKernel",
+                              .kind = "runtime",
+                              .per_step_ns = 40 * MS,
+                              .per_step_count = 400,
+                              .p50_ns = 90e3,
+                              .mean_ns = 100e3}};
+
+    put_device();
+    summary.cpu.rows = rows;
+    summary.cpu.row_count = 2;
+    device.idle_ns[GPU_IDLE_LAUNCH] = 20 * MS;
+    /* 36 ms over 10 us a launch, and the device waits for 24. */
+    assert_true(fabs(find("slow-launches")->ns_per_step - 24 * MS) < 1);
+    assert_non_null(strstr(find("slow-launches")->advice[0], "CUDA_LAUNCH_BLOCKING"));
+    /* A queue that is full makes launches long, and the device is never idle. */
+    device.idle_ns[GPU_IDLE_LAUNCH] = device.idle_ns[GPU_IDLE_SYNC] = 0;
+    assert_false(is_found("slow-launches"));
+    /* A few kernels that are loaded when first used make the mean long, and no more. */
+    device.idle_ns[GPU_IDLE_LAUNCH] = 20 * MS;
+    rows[1].p50_ns = 8e3;
+    assert_false(is_found("slow-launches"));
+    rows[1].p50_ns = (double)NAN;
+    assert_false(is_found("slow-launches"));
+}
+
+static void pinning_in_each_step_costs_what_the_device_waits_meanwhile(void **state)
+{
+    (void)state;
+    summary.cpu.call_ns[OPS_CALL_PIN] = 9 * MS;
+    summary.cpu.call_count[OPS_CALL_PIN] = 2;
+    assert_false(is_found("pinned-allocations")); /* no device is known to wait */
+    put_device();
+    device.idle_ns[GPU_IDLE_LAUNCH] = 20 * MS;
+    assert_false(is_found("pinned-allocations")); /* it waits for something else */
+    device.idle_ns[GPU_IDLE_ALLOC] = 6 * MS;
+    assert_true(fabs(find("pinned-allocations")->ns_per_step - 6 * MS) < 1);
+    assert_non_null(strstr(find("pinned-allocations")->advice[0], "pin_memory"));
+    /* The general rule has nothing to add, unless there is more of that wait. */
+    assert_false(is_found("device-alloc"));
+    device.idle_ns[GPU_IDLE_ALLOC] = 15 * MS;
+    assert_true(fabs(find("device-alloc")->ns_per_step - 6 * MS) < 1);
+    assert_true(fabs(find("pinned-allocations")->ns_per_step - 9 * MS) < 1);
+}
+
+static void memory_that_is_set_and_waited_for_is_found(void **state)
+{
+    (void)state;
+    put_device();
+    summary.cpu.call_ns[OPS_CALL_FILL] = 5 * MS;
+    summary.cpu.call_count[OPS_CALL_FILL] = 100;
+    assert_true(fabs(find("sync-memset")->ns_per_step - 4 * MS) < 1);
+    summary.cpu.call_ns[OPS_CALL_FILL] = 1 * MS;
+    assert_false(is_found("sync-memset"));
+}
+
+static void add(const char *name, const char *kind)
+{
+    struct op_row of = {.name = name,
+                        .kind = kind,
+                        .count = 500,
+                        .self_ns = 500 * MS,
+                        .per_step_ns = MS,
+                        .per_step_count = 1};
+
+    ops_sums_add(&of, &summary.cpu);
+}
+
+static void names_decide_which_sum_an_op_is_in(void **state)
+{
+    (void)state;
+    add("cudaMemsetAsync", "runtime");
+    add("cudaMemset", "runtime");
+    add("cudaMemset", "op"); /* a name of the user's */
+    add("cudaHostAlloc", "runtime");
+    add("cudaFreeHost", "runtime");
+    add("cudaMalloc", "runtime");
+    add("aten::cat", "op");
+    add("aten::cat_and_dog", "op");
+    add("save_checkpoint", "range");
+    add("save_checkpoint", "op");
+    assert_true(summary.cpu.call_ns[OPS_CALL_FILL] == 1 * MS);
+    assert_true(summary.cpu.call_ns[OPS_CALL_PIN] == 2 * MS);
+    assert_true(summary.cpu.moved_ns == 1 * MS && summary.cpu.moved_count == 1);
+    assert_true(summary.cpu.saving_ns == 1 * MS && summary.cpu.saving_count == 1);
+    struct op_row of = {.name = "aten::cat", .kind = "op", .per_step_ns = (double)NAN};
+
+    ops_sums_add(&of, &summary.cpu);
+    assert_true(summary.cpu.moved_ns == 1 * MS);
+}
+
+static void float64_shows_in_what_kernels_read_and_not_in_their_constants(void **state)
+{
+    (void)state;
+    assert_int_equal(kernel_family("void gemmSN_NN_kernel<double, 128, 2>"),
+                     KERNEL_FLOAT64);
+    assert_int_equal(kernel_family("cutlass_80_tensorop_d884gemm_64x64_16x4_nn_align1"),
+                     KERNEL_FLOAT64);
+    assert_int_equal(
+        kernel_family("void at::native::vectorized_elementwise_kernel<4, "
+                      "at::native::CUDAFunctor_add<double>, std::array<char*, 3ul> >"),
+        KERNEL_FLOAT64);
+    assert_int_equal(
+        kernel_family("void at::native::vectorized_elementwise_kernel<4, "
+                      "at::native::AddFunctor<float>, std::array<char*, 3ul> >"),
+        KERNEL_ELEMENTWISE);
+    assert_int_equal(
+        kernel_family("void multi_tensor_apply_kernel<FusedOptimizerTensorListMetadata"
+                      "<4>, FusedAdamMathFunctor<float, 4, (ADAM_MODE)0, false>, "
+                      "float const*, double, double, double, double, bool>"),
+        KERNEL_OTHER);
+    struct op_row rows[2] = {{.name = "a product", .kind = "kernel"},
+                             {.name = "in float64", .family = KERNEL_FLOAT64}};
+
+    put_device();
+    summary.cuda.rows = rows;
+    summary.cuda.row_count = 2;
+    summary.cuda.family_ns[KERNEL_FLOAT64] = 30 * MS;
+    assert_true(fabs(find("float64-kernels")->ns_per_step - 30 * MS * 0.6 / 2) < 1);
+    assert_true(find("float64-kernels")->estimated);
+    assert_int_equal(find("float64-kernels")->op_count, 1);
+    assert_string_equal(find("float64-kernels")->ops[0], "in float64");
+    device.use_ns[GPU_COMPUTE] = 40 * MS; /* it is not what steps wait for */
+    assert_false(is_found("float64-kernels"));
+}
+
+static void collectives_that_are_all_start_are_joined(void **state)
+{
+    (void)state;
+    put_device();
+    assert_int_equal(kernel_family(NCCL), KERNEL_COLLECTIVE);
+    summary.cuda.family_ns[KERNEL_COLLECTIVE] = 12 * MS;
+    summary.cuda.family_count[KERNEL_COLLECTIVE] = 400;
+    assert_false(is_found("small-collectives")); /* all of them beside compute */
+    device.use_ns[GPU_COMMUNICATION] = 10 * MS;
+    assert_true(fabs(find("small-collectives")->ns_per_step - 6 * MS) < 1);
+    /* Buckets of 25 MiB take far longer than their start. */
+    summary.cuda.family_count[KERNEL_COLLECTIVE] = 40;
+    assert_false(is_found("small-collectives"));
+    summary.cuda.family_count[KERNEL_COLLECTIVE] = 0;
+    assert_false(is_found("small-collectives"));
+}
+
+static void compute_that_grows_is_priced_by_half_of_its_rise(void **state)
+{
+    (void)state;
+    put_device();
+    assert_false(is_found("kernel-drift"));
+    device.compute_first_ns = 50 * MS;
+    device.compute_last_ns = 70 * MS;
+    assert_true(fabs(find("kernel-drift-")->ns_per_step - 6 * MS) < 1);
+    device.compute_first_ns = 58 * MS;
+    device.compute_last_ns = 62 * MS;
+    assert_false(is_found("kernel-drift"));
+}
+
+static void convolutions_of_fixed_shapes_are_worth_a_search(void **state)
+{
+    (void)state;
+    static const double gib = 1024 * MIB;
+    struct memory_device memory = {
+        .device = "cuda:0", .peak_bytes = 10 * gib, .least_peak_bytes = 9.99 * gib};
+
+    put_device();
+    assert_true(kernel_is_convolution("sm80_xmma_fprop_implicit_gemm_f16f16_f16f32"));
+    assert_false(kernel_is_convolution("void cudnn::bn_bw_1C11_kernel_new<float>"));
+    summary.cuda.convolution_ns = 40 * MS;
+    summary.memory.devices = &memory;
+    summary.memory.device_count = 1;
+    assert_false(is_found("cudnn-benchmark")); /* nobody says that it is off */
+    number(FACT_CUDNN_BENCHMARK, 0);
+    assert_true(is_found("cudnn-benchmark"));
+    assert_true(find("cudnn-benchmark")->ns_per_step == 0);
+    memory.least_peak_bytes = 8 * gib; /* shapes differ */
+    assert_false(is_found("cudnn-benchmark"));
+    memory.least_peak_bytes = (double)NAN;
+    assert_false(is_found("cudnn-benchmark"));
+    memory.least_peak_bytes = 10 * gib;
+    facts[0].number = 1;
+    assert_false(is_found("cudnn-benchmark"));
+}
+
+static void one_kernel_that_is_no_product_is_pointed_at_and_not_priced(void **state)
+{
+    (void)state;
+    struct op_row rows[1] = {
+        {.name = "void indexing_backward_kernel<float, 4>(<b>&\x01)",
+         .kind = "kernel",
+         .per_step_ns = 40 * MS,
+         .per_step_count = 2,
+         .mean_ns = 20 * MS,
+         .launch = {.occupancy_pct = (double)NAN}}};
+
+    put_device();
+    assert_false(is_found("dominant-kernel"));
+    summary.cuda.rows = rows;
+    summary.cuda.row_count = 1;
+    const struct finding *finding = find("dominant-kernel-");
+
+    assert_true(finding->ns_per_step == 0 && finding->op_count == 1);
+    assert_int_equal(finding->severity, FINDING_LOW);
+    rows[0].per_step_ns = 20 * MS;
+    assert_false(is_found("dominant-kernel"));
+    rows[0].per_step_ns = 55 * MS;
+    rows[0].tensor_cores = true;
+    assert_false(is_found("dominant-kernel"));
+    rows[0].tensor_cores = false;
+    rows[0].name = "a kernel of a family";
+    rows[0].family = KERNEL_COLLECTIVE;
+    assert_false(is_found("dominant-kernel"));
+    rows[0].family = KERNEL_OTHER;
+    rows[0].name = "cutlass_80_simt_gemm";
+    assert_false(is_found("dominant-kernel"));
+    rows[0].name = "Memcpy HtoD (Pageable -> Device)";
+    rows[0].kind = "memcpy";
+    assert_false(is_found("dominant-kernel"));
+}
+
+static void
+a_link_that_is_full_costs_half_of_the_copies_that_are_waited_for(void **state)
+{
+    (void)state;
+    put_device();
+    row = (struct hardware_row){
+        .device = "cuda:0", .pcie_generation = 4, .pcie_width = 16};
+    row.mean[HARDWARE_PCIE_SENT] = 1e9;
+    row.mean[HARDWARE_PCIE_RECEIVED] = 24e9;
+    summary.hardware.rows = &row;
+    summary.hardware.row_count = 1;
+    assert_false(is_found("link-full")); /* all of it beside compute */
+    device.use_ns[GPU_COPY] = 12 * MS;
+    assert_true(fabs(find("link-full-")->ns_per_step - 6 * MS) < 1);
+    row.mean[HARDWARE_PCIE_RECEIVED] = 12e9; /* of 31.5 */
+    assert_false(is_found("link-full"));
+    row.mean[HARDWARE_PCIE_RECEIVED] = 24e9;
+    row.pcie_generation = (double)NAN;
+    assert_false(is_found("link-full"));
+    row.pcie_generation = 1e9; /* of a driver that lies */
+    assert_false(is_found("link-full"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(slow_launches_cost_what_the_device_waits_for_them),
+        TEST(pinning_in_each_step_costs_what_the_device_waits_meanwhile),
+        TEST(memory_that_is_set_and_waited_for_is_found),
+        TEST(names_decide_which_sum_an_op_is_in),
+        TEST(float64_shows_in_what_kernels_read_and_not_in_their_constants),
+        TEST(collectives_that_are_all_start_are_joined),
+        TEST(compute_that_grows_is_priced_by_half_of_its_rise),
+        TEST(convolutions_of_fixed_shapes_are_worth_a_search),
+        TEST(one_kernel_that_is_no_product_is_pointed_at_and_not_priced),
+        TEST(a_link_that_is_full_costs_half_of_the_copies_that_are_waited_for),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

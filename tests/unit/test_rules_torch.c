@@ -1,0 +1,259 @@
+/* How torch is used: compiled, copied, spread over devices; and what a job without it is
+ * told instead. */
+#include "query/kernel_family.h"
+#include "rule_summary.h"
+
+static struct gpu_device device;
+
+/* It computes for 70 of 100 ms and waits for the host in the rest. */
+static void put_device(void)
+{
+    device = (struct gpu_device){.device = "cuda:0", .name = "NVIDIA H100"};
+    device.use_ns[GPU_COMPUTE] = 70 * MS;
+    device.idle_ns[GPU_IDLE_LAUNCH] = 20 * MS;
+    device.idle_ns[GPU_IDLE_PYTHON] = 10 * MS;
+    summary.gpu.devices = &device;
+    summary.gpu.device_count = 1;
+}
+
+static void text(const char *key, const char *value)
+{
+    facts[summary.fact_count++] =
+        (struct status_fact){.key = key, .type = WIRE_FACT_TEXT, .text = value};
+}
+
+static bool is_found(const char *id)
+{
+    return strcmp(find(id)->id, "none") != 0;
+}
+
+static void what_is_compiled_eight_times_again_is_told_with_its_price(void **state)
+{
+    (void)state;
+    summary.head.window.last_step = 999;
+    number(FACT_COMPILE_RECOMPILATIONS, 7);
+    number(FACT_COMPILE_COUNT, 10);
+    number(FACT_COMPILE_SECONDS, 50);
+    assert_false(is_found("recompilations"));
+    facts[0].number = 8;
+    /* 50 s * 8 of 10 in 1,000 steps. */
+    assert_true(fabs(find("recompilations")->ns_per_step - 40 * MS) < 1);
+    assert_non_null(strstr(find("recompilations")->advice[0], "TORCH_LOGS"));
+    /* It is spent: no step to come gets shorter. */
+    assert_true(findings.avoidable_ns == 0);
+    summary.fact_count = 2;
+    assert_true(find("recompilations")->ns_per_step == 0);
+    assert_true(is_found("recompilations"));
+}
+
+static void graph_breaks_cost_where_a_device_waits_for_the_host(void **state)
+{
+    (void)state;
+    number(FACT_COMPILE_GRAPH_BREAKS, 3);
+    assert_false(is_found("graph-breaks"));
+    put_device();
+    assert_true(fabs(find("graph-breaks")->ns_per_step - 15 * MS) < 1);
+    assert_true(find("graph-breaks")->estimated);
+    facts[0].number = 0;
+    assert_false(is_found("graph-breaks"));
+}
+
+static void data_parallel_is_told_of_the_distributed_one(void **state)
+{
+    (void)state;
+    put_device();
+    text(FACT_DISTRIBUTED_WRAPPER, "DataParallel");
+    assert_non_null(strstr(find("data-parallel")->advice[0], "torchrun"));
+    facts[0].text = "DDP";
+    assert_false(is_found("data-parallel"));
+}
+
+static void gloo_is_wrong_for_gpus_and_right_for_cpus(void **state)
+{
+    (void)state;
+    text(FACT_DISTRIBUTED_BACKEND, "gloo");
+    assert_false(is_found("gloo-on-gpus"));
+    put_device();
+    number(FACT_DEVICE_COUNT, 2);
+    assert_non_null(strstr(find("gloo-on-gpus")->advice[0], "nccl"));
+    facts[0].text = "nccl";
+    assert_false(is_found("gloo-on-gpus"));
+}
+
+static void zeros_in_gradients_cost_what_the_device_waits_for_them(void **state)
+{
+    (void)state;
+    summary.cpu.zero_grad_ns = 6 * MS;
+    summary.cpu.zeros_ns = 2 * MS;
+    assert_false(is_found("zero-grad")); /* on the CPU it is no loss */
+    put_device();
+    assert_true(fabs(find("zero-grad")->ns_per_step - 6 * MS) < 1);
+    device.idle_ns[GPU_IDLE_LAUNCH] = 3.5 * MS;
+    device.idle_ns[GPU_IDLE_PYTHON] = 0;
+    assert_true(fabs(find("zero-grad")->ns_per_step - 3.5 * MS) < 1);
+    summary.cpu.zeros_ns = 0; /* set_to_none */
+    assert_false(is_found("zero-grad"));
+}
+
+static void
+copies_of_pageable_memory_are_priced_by_the_jobs_own_pinned_ones(void **state)
+{
+    (void)state;
+    struct gpu_run_copies copies[2] = {
+        {.way = EVENT_COPY_H2D,
+         .pageable = true,
+         .count = 100,
+         .bytes = 3000000000,
+         .ns = 1000 * MS},
+        {.way = EVENT_COPY_H2D, .count = 100, .bytes = 3000000000, .ns = 250 * MS}};
+
+    put_device();
+    device.run.copies = copies;
+    device.run.copy_count = 1;
+    device.use_ns[GPU_COPY] = 12 * MS;
+    device.idle_ns[GPU_IDLE_COPY] = 8 * MS;
+    /* Half of it, for nothing tells what pinned ones take. */
+    assert_true(fabs(find("pageable-copies")->ns_per_step - 10 * MS) < 1);
+    assert_non_null(strstr(find("pageable-copies")->advice[0], "pin_memory"));
+    /* Four fifths of the time are pageable, and pinned ones take a quarter. */
+    device.run.copy_count = 2;
+    assert_true(fabs(find("pageable-copies")->ns_per_step - 20 * MS * 0.8 * 0.75) < 1);
+    copies[0].pageable = false;
+    assert_false(is_found("pageable-copies"));
+}
+
+static void ops_that_wait_for_the_device_are_named(void **state)
+{
+    (void)state;
+    struct op_row rows[2] = {
+        {.name = "aten::mm", .kind = "op", .per_step_count = 80},
+        {.name = "aten::_local_scalar_dense", .kind = "op", .per_step_count = 12}};
+
+    put_device();
+    device.idle_ns[GPU_IDLE_SYNC] = 9 * MS;
+    assert_int_equal(find("device-sync")->op_count, 0);
+    summary.cpu.rows = rows;
+    summary.cpu.row_count = 2;
+    assert_int_equal(find("device-sync")->op_count, 1);
+    assert_string_equal(find("device-sync")->ops[0], "aten::_local_scalar_dense");
+    assert_non_null(strstr(find("device-sync")->sentence, "12 times a step"));
+}
+
+static void odd_dimensions_show_in_the_names_of_kernels(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        kernel_family("cutlass_80_tensorop_f16_s16816gemm_f16_128x64_64x3_nn_align2"),
+        KERNEL_UNALIGNED);
+    assert_int_equal(
+        kernel_family("cutlass_80_tensorop_f16_s16816gemm_f16_128x64_64x3_nn_align8"),
+        KERNEL_OTHER);
+    assert_int_equal(
+        kernel_family("cutlass_80_tensorop_i8_gemm_128x64_64x3_nn_align16"),
+        KERNEL_OTHER);
+    put_device();
+    summary.cuda.family_ns[KERNEL_UNALIGNED] = 40 * MS;
+    assert_true(fabs(find("unaligned-products")->ns_per_step - 14 * MS) < 1);
+}
+
+static void
+a_grid_that_leaves_multiprocessors_without_work_costs_their_share(void **state)
+{
+    (void)state;
+    struct op_row rows[2] = {{.name = "small",
+                              .kind = "kernel",
+                              .per_step_ns = 40 * MS,
+                              .launch = {.known = true, .grid = {33, 1, 1}}},
+                             {.name = "large",
+                              .kind = "kernel",
+                              .per_step_ns = 20 * MS,
+                              .launch = {.known = true, .grid = {64, 64, 1}}}};
+
+    put_device();
+    summary.cuda.rows = rows;
+    summary.cuda.row_count = 2;
+    assert_false(is_found("small-grids")); /* nobody knows how many there are */
+    text(FACT_DEVICE_MULTIPROCESSOR, "132 2048 65536 233472 32 1024");
+    assert_true(fabs(find("small-grids")->ns_per_step - 40 * MS * 0.75 * 0.7 / 2) < 1);
+    assert_int_equal(find("small-grids")->op_count, 1);
+    assert_string_equal(find("small-grids")->ops[0], "small");
+    rows[0].launch.known = false;
+    assert_false(is_found("small-grids"));
+}
+
+static void what_is_reserved_and_never_used_is_told_when_little_is_left(void **state)
+{
+    (void)state;
+    struct memory_device memory = {.device = "cuda:0",
+                                   .reserved_bytes = 70 * 1024 * MIB,
+                                   .peak_bytes = 50 * 1024 * MIB,
+                                   .total_bytes = 80 * 1024 * MIB};
+
+    summary.memory.devices = &memory;
+    summary.memory.device_count = 1;
+    assert_non_null(strstr(find("fragmentation")->advice[0], "expandable_segments"));
+    memory.total_bytes = 160 * 1024 * MIB; /* room enough */
+    assert_false(is_found("fragmentation"));
+    memory.total_bytes = 80 * 1024 * MIB;
+    memory.peak_bytes = 60 * 1024 * MIB;
+    assert_false(is_found("fragmentation"));
+    memory.total_bytes = (double)NAN;
+    assert_false(is_found("fragmentation"));
+}
+
+static bool speaks_torch(const struct finding *finding)
+{
+    static const char *const words[] = {"num_workers", "DataLoader", "torch", "loss.",
+                                        ".item()"};
+
+    for (uint32_t i = 0; i < finding->advice_count; i++)
+        for (size_t j = 0; j < sizeof(words) / sizeof(words[0]); j++)
+            if (strstr(finding->advice[i], words[j]) != NULL)
+                return true;
+    return false;
+}
+
+static void a_job_without_python_is_advised_in_the_words_of_its_own_loop(void **state)
+{
+    (void)state;
+    struct memory_device memory = {
+        .device = "cpu", .slope_bytes_per_s = MIB, .slope_sure = true};
+
+    summary.native = true;
+    summary.memory.devices = &memory;
+    summary.memory.device_count = 1;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 20 * MS;
+    summary.rhythm.median_other_ns = 10 * MS;
+    summary.rhythm.period = extra(8 * MS, 10, EVENT_PHASE_OPTIMIZER);
+    summary.rhythm.period_steps = 50;
+    summary.rhythm.drift = extra(20 * MS, 500, EVENT_PHASE_FORWARD);
+    assert_non_null(strstr(find("data-loading")->advice[0], "thread"));
+    assert_non_null(strstr(find("data-loading")->formula, "a thread that loads ahead"));
+    assert_true(is_found("between-steps") && is_found("periodic-steps") &&
+                is_found("step-drift") && is_found("memory-growth"));
+    for (uint32_t i = 0; i < findings.count; i++) {
+        assert_true(findings.list[i].advice_count > 0);
+        assert_false(speaks_torch(&findings.list[i]));
+    }
+    summary.native = false;
+    assert_true(speaks_torch(find("data-loading")));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(what_is_compiled_eight_times_again_is_told_with_its_price),
+        TEST(graph_breaks_cost_where_a_device_waits_for_the_host),
+        TEST(data_parallel_is_told_of_the_distributed_one),
+        TEST(gloo_is_wrong_for_gpus_and_right_for_cpus),
+        TEST(zeros_in_gradients_cost_what_the_device_waits_for_them),
+        TEST(copies_of_pageable_memory_are_priced_by_the_jobs_own_pinned_ones),
+        TEST(ops_that_wait_for_the_device_are_named),
+        TEST(odd_dimensions_show_in_the_names_of_kernels),
+        TEST(a_grid_that_leaves_multiprocessors_without_work_costs_their_share),
+        TEST(what_is_reserved_and_never_used_is_told_when_little_is_left),
+        TEST(a_job_without_python_is_advised_in_the_words_of_its_own_loop),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
