@@ -59,29 +59,26 @@ static void a_process_that_just_died_keeps_the_memory_that_it_had(void **state)
 }
 
 static void
-a_file_that_is_mapped_and_read_is_resident_and_not_its_readers_own(void **state)
+a_file_that_is_mapped_is_resident_and_not_its_readers_own(void **state)
 {
     const size_t bytes = 64u << 20, page = (size_t)sysconf(_SC_PAGESIZE);
     struct proc_counters before, after;
     FILE *file = tmpfile();
-    volatile unsigned sum = 0;
 
     (void)state;
     assert_non_null(file);
     assert_int_equal(posix_fallocate(fileno(file), 0, (off_t)bytes), 0);
     assert_true(proc_counters_read((uint32_t)getpid(), &before));
-    const unsigned char *map =
-        mmap(NULL, bytes, PROT_READ, MAP_SHARED, fileno(file), 0);
+    /* The kernel touches the pages: where a sanitizer watched each read, it would take
+       memory of the process's own for it. */
+    void *map = mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fileno(file), 0);
 
     assert_ptr_not_equal(map, MAP_FAILED);
-    for (size_t at = 0; at < bytes; at += page)
-        sum += map[at];
     assert_true(proc_counters_read((uint32_t)getpid(), &after));
     /* The kernel counts in batches of some dozen pages. */
     assert_true(after.pages >= before.pages + bytes / page / 2);
     assert_true(after.own_pages < before.own_pages + bytes / page / 8);
-    assert_int_equal(sum, 0);
-    munmap((void *)(uintptr_t)map, bytes);
+    munmap(map, bytes);
     fclose(file);
 }
 
@@ -176,7 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_that_just_died_keeps_the_memory_that_it_had),
         cmocka_unit_test(
-            a_file_that_is_mapped_and_read_is_resident_and_not_its_readers_own),
+            a_file_that_is_mapped_is_resident_and_not_its_readers_own),
         cmocka_unit_test(shared_memory_is_measured_where_the_segment_lies_in_it),
         cmocka_unit_test(children_are_workers_only_where_their_number_is_the_jobs_own),
     };
