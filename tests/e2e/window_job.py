@@ -132,7 +132,9 @@ def main():
     parser.add_argument("--steps", type=int, default=0)
     job = Job(parser.parse_args())
     globals()[job.options.kind](job)
-    print("losses", os.environ.get("RANK", "0"), *job.losses, flush=True)
+    # One write, as in jobs.py: ranks share the pipe.
+    sys.stdout.write(" ".join(["losses", os.environ.get("RANK", "0"), *job.losses]) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -453,7 +453,10 @@ def run(name, options):
     if options.reference:
         with open(options.reference, "w") as file:
             json.dump(job.rows, file)
-    print("losses", os.environ.get("RANK", "0"), " ".join(job.losses), flush=True)
+    # One write: where Python is unbuffered print() writes the line's end by itself, and ranks
+    # share the pipe.
+    sys.stdout.write(" ".join(["losses", os.environ.get("RANK", "0"), *job.losses]) + "\n")
+    sys.stdout.flush()
 
 
 def main():

@@ -77,7 +77,7 @@ class Ranks(Fits):
             self.assertEqual([aux for kind, aux, _ in marks if kind == VALIDATION_MARK], [1, 0] * 3)
             self.assertEqual([aux for kind, aux, _ in marks if kind == EPOCH_MARK], [1, 2])
             self.assertEqual(len([name for kind, _, name in marks if kind == CHECKPOINT_MARK]), 2)
-        self.assertEqual(len(run.losses()), 2)
+        self.assertEqual(len(run.losses()), 2, run.stdout + run.stderr)
         self.assertEqual(len(set(run.losses())), 1)
 
     def test_under_torchrun_each_rank_has_its_steps_epochs_and_validation(self):
