@@ -14,10 +14,7 @@ trainer = jobs.pl.Trainer(accelerator="cpu", max_epochs=2, logger=False, default
                           enable_progress_bar=False, enable_model_summary=False,
                           accumulate_grad_batches=accumulate, **words)
 trainer.fit(module)
-# One write: print() writes the line's end by itself where Python is unbuffered, and ranks that
-# end at one instant share the pipe.
-sys.stdout.write("losses " + " ".join(float(p.detach().sum()).hex() for p in module.parameters()) + "\n")
-sys.stdout.flush()
+jobs.say("losses", *(float(p.detach().sum()).hex() for p in module.parameters()))
 if trainer.is_global_zero:
-    print("callbacks", *(type(c).__name__ for c in trainer.callbacks))
-    print("own", "save_checkpoint" in vars(trainer))
+    jobs.say("callbacks", *(type(c).__name__ for c in trainer.callbacks))
+    jobs.say("own", "save_checkpoint" in vars(trainer))

@@ -44,6 +44,10 @@ class Run:
         (one,) = [s for s in self.segments if s.role == "trainer"]
         return one
 
+    def said(self):
+        """Both outputs, for the message of a test that fails."""
+        return f"\nstdout: {self.stdout}\nstderr: {self.stderr}"
+
     def losses(self):
         return sorted(line for line in self.stdout.splitlines() if line.startswith("losses"))
 
@@ -100,7 +104,7 @@ class TorchTest(unittest.TestCase):
 
     def run_python(self, *words, **more):
         run = self.finish(self.start(words, **more))
-        self.assertEqual(run.code, 0, run.stderr)
+        self.assertEqual(run.code, 0, run.said())
         return run
 
     def run_job(self, name, steps=20, **more):

@@ -26,6 +26,13 @@ for name in ("lightning.pytorch", "pytorch_lightning", "lightning.fabric"):
 BATCHES, VALIDATION = 12, 3
 
 
+def say(*words):
+    """A line that ranks with one output cannot break: under PYTHONUNBUFFERED print() writes
+    its newline by itself, and another rank's line may come before it."""
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
+
+
 def loader(batches, workers=0):
     data = torch.arange(8.0 * batches * 2).reshape(-1, 8) / (16 * batches)
     return DataLoader(TensorDataset(data), batch_size=2, num_workers=workers)

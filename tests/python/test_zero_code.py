@@ -1,6 +1,9 @@
 """Lightning under `trainglass run`: epochs, validation and checkpoints without any code."""
 
+import contextlib
 import importlib.util
+import io
+import socket
 import unittest
 
 import harness
@@ -77,8 +80,16 @@ class Ranks(Fits):
             self.assertEqual([aux for kind, aux, _ in marks if kind == VALIDATION_MARK], [1, 0] * 3)
             self.assertEqual([aux for kind, aux, _ in marks if kind == EPOCH_MARK], [1, 2])
             self.assertEqual(len([name for kind, _, name in marks if kind == CHECKPOINT_MARK]), 2)
-        self.assertEqual(len(run.losses()), 2, run.stdout + run.stderr)
-        self.assertEqual(len(set(run.losses())), 1)
+        self.assertEqual(len(run.losses()), 2, run.said())
+        self.assertEqual(len(set(run.losses())), 1, run.said())
+
+    def test_a_line_of_a_rank_is_written_at_once_also_where_nothing_is_buffered(self):
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # keeps writes apart
+        self.addCleanup(ours.close)
+        with open(theirs.detach(), "wb", buffering=0) as raw:
+            with contextlib.redirect_stdout(io.TextIOWrapper(raw, write_through=True)):
+                jobs.say("losses", 1)
+        self.assertEqual(ours.recv(100), b"losses 1\n")
 
     def test_under_torchrun_each_rank_has_its_steps_epochs_and_validation(self):
         run = self.run_python("-m", "torch.distributed.run", "--nproc-per-node", 2,
