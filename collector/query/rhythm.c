@@ -39,6 +39,7 @@
 struct item {
     const struct step *step;
     double left; /* of its duration, not explained yet */
+    uint32_t at; /* its place among all steps: some of them are not looked at */
 };
 
 struct work {
@@ -155,32 +156,41 @@ static void find_warm_up(struct work *work, struct rhythm *rhythm)
         rhythm->warm_up = finish(work, &sums);
 }
 
-/* Data time of first steps over that of the others. */
+/* Data time of an epoch's first step over that of the others; 0 for other steps. */
+static double late_ns(const struct work *work, uint32_t i)
+{
+    const struct step *step = work->items[i].step;
+    double usual = work->medians[EVENT_PHASE_DATA];
+    double over = step_phase_ns(step, EVENT_PHASE_DATA) - usual;
+
+    if (step->epoch == work->items[i - 1].step->epoch)
+        return 0;
+    over = over < over_of(work, i) ? over : over_of(work, i);
+    return over > 0 ? over : 0;
+}
+
 static void find_epoch(struct work *work, struct rhythm *rhythm)
 {
-    double usual = work->medians[EVENT_PHASE_DATA];
     struct sums sums = {0};
-    uint32_t starts = 0, first = 0, last = 0;
+    uint32_t starts = 0, slow = 0, first = 0, last = 0;
 
     for (uint32_t i = 1; i < work->count; i++) {
-        const struct step *step = work->items[i].step;
-        double over = step_phase_ns(step, EVENT_PHASE_DATA) - usual;
-
-        if (step->epoch == work->items[i - 1].step->epoch)
+        if (work->items[i].step->epoch == work->items[i - 1].step->epoch)
             continue;
-        first = starts == 0 ? i : first;
-        last = i;
+        first = starts == 0 ? work->items[i].at : first;
+        last = work->items[i].at;
         starts++;
-        over = over < over_of(work, i) ? over : over_of(work, i);
-        if (over > 0)
-            take(work, &sums, i, over);
+        slow += late_ns(work, i) > 0;
     }
     if (starts >= 2)
         rhythm->steps_per_epoch = (double)(last - first) / (starts - 1);
-    if (starts >= 2 && sums.extra.steps >= EPOCHS_SLOW * starts) {
-        rhythm->epoch = finish(work, &sums);
-        rhythm->epoch.part = EVENT_PHASE_DATA;
-    }
+    if (starts < 2 || slow < EPOCHS_SLOW * starts)
+        return;
+    for (uint32_t i = 1; i < work->count; i++)
+        if (late_ns(work, i) > 0)
+            take(work, &sums, i, late_ns(work, i));
+    rhythm->epoch = finish(work, &sums);
+    rhythm->epoch.part = EVENT_PHASE_DATA;
 }
 
 /* What makes a step one of the largest at first: half as much over as the third largest. */
@@ -195,7 +205,7 @@ static double large_over(struct work *work)
 }
 
 /* How many of the large steps lie at `from` and then at every `gap`-th. `numbers` holds
- * their indices, ascending. */
+ * their places, ascending. */
 static uint32_t chained(const struct work *work, uint32_t found, uint32_t from,
                         uint32_t gap)
 {
@@ -216,7 +226,7 @@ static uint32_t common_period(const struct work *work, uint32_t found, uint32_t 
         for (uint32_t j = i + 1; j < found && j <= i + PERIOD_STRANGERS; j++) {
             uint32_t at = (uint32_t)work->numbers[i];
             uint32_t gap = (uint32_t)work->numbers[j] - at;
-            uint32_t places = (work->count - 1 - at % gap) / gap + 1;
+            uint32_t places = (work->items[work->count - 1].at - at % gap) / gap + 1;
             uint32_t members = chained(work, found, at, gap);
 
             if (gap < PERIOD_LEAST || members < PERIOD_NEEDED || members <= best ||
@@ -230,14 +240,14 @@ static uint32_t common_period(const struct work *work, uint32_t found, uint32_t 
     return period;
 }
 
-/* Indices of the steps that are over by `large`, to `numbers`; how many. */
+/* Places of the steps that are over by `large`, to `numbers`; how many. */
 static uint32_t collect_large(struct work *work, double large)
 {
     uint32_t found = 0;
 
     for (uint32_t i = 0; i < work->count; i++)
         if (over_of(work, i) >= large && found < PERIOD_LARGE)
-            work->numbers[found++] = i;
+            work->numbers[found++] = work->items[i].at;
     return found;
 }
 
@@ -262,7 +272,7 @@ static void find_period(struct work *work, struct rhythm *rhythm)
         return;
     for (uint32_t i = 0; i < work->count; i++)
         if (over_of(work, i) >= large &&
-            i % rhythm->period_steps == from % rhythm->period_steps)
+            work->items[i].at % rhythm->period_steps == from % rhythm->period_steps)
             take(work, &sums, i, over_of(work, i));
     rhythm->period = finish(work, &sums);
 }
@@ -338,15 +348,18 @@ static void find_rest(struct work *work, struct rhythm *rhythm)
 static void collect(const struct pick *pick, struct work *work)
 {
     const struct steps *steps = &pick->process->steps;
-    uint32_t count, first = pick_steps(pick, &count), kept = 0;
+    uint32_t count, first = pick_steps(pick, &count), kept = 0, places = 0;
 
     for (uint32_t i = first + count; i-- > first && kept < RHYTHM_STEPS;) {
         const struct step *step = steps_at(steps, i);
 
         if (step->flags & EVENT_STEP_VALIDATION)
             continue;
-        work->items[kept++] =
-            (struct item){.step = step, .left = (double)step->duration_ns};
+        places++;
+        /* What torch.profiler lengthens has no rhythm of its own, but its place. */
+        if (!(step->flags & EVENT_STEP_WINDOW))
+            work->items[kept++] = (struct item){
+                .step = step, .left = (double)step->duration_ns, .at = places};
     }
     /* Newest first so far. */
     for (uint32_t i = 0; i < kept / 2; i++) {
@@ -355,6 +368,8 @@ static void collect(const struct pick *pick, struct work *work)
         work->items[i] = work->items[kept - 1 - i];
         work->items[kept - 1 - i] = swap;
     }
+    for (uint32_t i = 0; i < kept; i++)
+        work->items[i].at = places - work->items[i].at;
     work->count = kept;
 }
 

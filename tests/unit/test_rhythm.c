@@ -150,6 +150,41 @@ static void late_first_batches_are_the_epochs(void **state)
     assert_int_equal(rhythm->period_steps, 0); /* it is told once */
 }
 
+/* Two epochs of seven begin late: those are no epochs, and their time is left to others. */
+static void late_batches_of_a_few_epochs_are_left_to_other_causes(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 160; i++)
+        step(100 + i, 1 + i / 20, i == 40 || i == 120 ? 60 * MS : 0, 0);
+    const struct rhythm *rhythm = look();
+
+    assert_int_equal(rhythm->epoch.steps, 0);
+    assert_true(near_ms(rhythm->rest.ns_per_step, 60.0 * 2 / 160));
+}
+
+/* torch.profiler makes ten steps longer; their places are known all the same. */
+static void steps_of_a_deep_window_are_in_no_rhythm(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 300; i++) {
+        bool deep = i >= 123 && i < 133;
+        int64_t data = MS, forward = 9 * MS + jitter();
+
+        forward += i % 50 == 10 ? 40 * MS : deep ? 35 * MS : 0;
+        int64_t start = now;
+
+        now = start + data + forward;
+        fold(EVENT_META(0, EVENT_STEP, deep ? EVENT_STEP_WINDOW : 0, 0), start,
+             now - start, 100 + i);
+    }
+    const struct rhythm *rhythm = look();
+
+    assert_int_equal(rhythm->steps, 290);
+    assert_int_equal(rhythm->period_steps, 50);
+    assert_int_equal(rhythm->period.steps, 6);
+    assert_true(near_ms(rhythm->rest.ns_per_step, 0));
+}
+
 static void slow_first_steps_are_those_of_the_run_alone(void **state)
 {
     (void)state;
@@ -269,6 +304,8 @@ int main(void)
         TEST(slow_steps_of_all_sizes_have_no_period),
         TEST(slow_steps_at_random_distances_have_no_period),
         TEST(late_first_batches_are_the_epochs),
+        TEST(late_batches_of_a_few_epochs_are_left_to_other_causes),
+        TEST(steps_of_a_deep_window_are_in_no_rhythm),
         TEST(slow_first_steps_are_those_of_the_run_alone),
         TEST(the_same_later_is_no_warm_up),
         TEST(collections_count_in_the_step_that_holds_them),
