@@ -125,22 +125,36 @@ static uint64_t number_of(const char *directory, const char *name)
     return text[0] >= '0' && text[0] <= '9' ? strtoull(text, NULL, 10) : 0;
 }
 
+/* What the kernel takes back before it kills: pages of files, on both of its lists, and
+ * caches of its own. Pages that are locked, and those of /dev/shm, stand on other lists.
+ * The kernel's Documentation/admin-guide/cgroup-v2.rst, "memory.stat"; version 1, in
+ * cgroup-v1/memory.rst 5.2, tells nothing of its caches. `docker stats` and the kubelet
+ * keep active_file, so they warn of a data set that is read twice. */
+static uint64_t reclaimable_of(const struct group *group)
+{
+    char text[8192];
+
+    file_of(group->memory, "memory.stat", text, sizeof(text));
+    if (group->version1)
+        return group_value(text, "total_inactive_file", 0) +
+               group_value(text, "total_active_file", 0);
+    return group_value(text, "inactive_file", 0) + group_value(text, "active_file", 0) +
+           group_value(text, "slab_reclaimable", 0);
+}
+
 void group_read_memory(const struct group *group, struct group_memory *memory)
 {
     const char *limit = group->version1 ? "memory.limit_in_bytes" : "memory.max";
     const char *usage = group->version1 ? "memory.usage_in_bytes" : "memory.current";
-    const char *cache = group->version1 ? "total_inactive_file" : "inactive_file";
-    char text[8192];
 
     memory->limit_bytes = number_of(group->memory, limit);
     memory->used_bytes = number_of(group->memory, usage);
     /* Version 1 writes "none" as the largest number of whole pages. */
     if (memory->limit_bytes > UINT64_MAX / 4)
         memory->limit_bytes = 0;
-    file_of(group->memory, "memory.stat", text, sizeof(text));
-    uint64_t idle = group_value(text, cache, 0);
+    uint64_t given = reclaimable_of(group);
 
-    memory->used_bytes -= idle < memory->used_bytes ? idle : memory->used_bytes;
+    memory->used_bytes -= given < memory->used_bytes ? given : memory->used_bytes;
 }
 
 void group_read_cpu(const struct group *group, struct group_cpu *cpu)

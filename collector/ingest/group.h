@@ -17,7 +17,7 @@ struct group {
 
 struct group_memory {
     uint64_t limit_bytes; /* 0: none */
-    uint64_t used_bytes;  /* without page cache that nobody needs */
+    uint64_t used_bytes;  /* that the kernel cannot take back */
 };
 
 struct group_cpu {

@@ -93,6 +93,29 @@ static void a_fake_tree_of_version_1_says_the_same(void **state)
     assert_int_equal(cpu.throttled, 7);
 }
 
+static void what_the_kernel_can_take_back_is_not_used_in_both_versions(void **state)
+{
+    (void)state;
+    fake("memory.max", "1000000\n");
+    fake("memory.current", "960000\n");
+    fake("memory.stat", "anon 300000\nfile 600000\nshmem 50000\ninactive_anon 350000\n"
+                        "inactive_file 150000\nactive_file 400000\n"
+                        "slab_reclaimable 20000\nslab_unreclaimable 40000\n");
+    look("0::/\n");
+    assert_int_equal(memory.used_bytes, 390000);
+    fake("memory/memory.limit_in_bytes", "1000000\n");
+    fake("memory/memory.usage_in_bytes", "960000\n");
+    fake("memory/memory.stat",
+         "inactive_file 1\nactive_file 2\ntotal_inactive_file 150000\n"
+         "total_active_file 400000\n");
+    look("4:memory:/\n");
+    assert_int_equal(memory.used_bytes, 410000);
+    /* The files are read one after the other: a sum may be more than the use. */
+    fake("memory/memory.usage_in_bytes", "500000\n");
+    look("4:memory:/\n");
+    assert_int_equal(memory.used_bytes, 0);
+}
+
 static void no_limit_is_none_in_both_versions(void **state)
 {
     (void)state;
@@ -150,6 +173,9 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_fake_tree_of_version_1_says_the_same, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(
+            what_the_kernel_can_take_back_is_not_used_in_both_versions, set_up,
+            tear_down),
         cmocka_unit_test_setup_teardown(no_limit_is_none_in_both_versions, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(in_a_container_the_mounted_root_is_the_group,
