@@ -56,6 +56,23 @@ static const struct step *find_step(struct ranked *rank, uint64_t number)
     return NULL;
 }
 
+/* The hand where a window that begins with `first` does: there by the clock, then back
+ * over what this rank has done sooner. Of a long run that is a few steps, not all. */
+static uint32_t place_hand(const struct steps *steps, const struct step *first)
+{
+    uint32_t remembered = steps_remembered(steps);
+    uint32_t at = steps_after(steps, first->start_ns);
+
+    for (; at > 0; at--) {
+        const struct step *step = at < remembered ? steps_at(steps, at) : NULL;
+
+        if (step != NULL && !(step->flags & EVENT_STEP_VALIDATION) &&
+            step->number <= first->number)
+            break;
+    }
+    return at;
+}
+
 static double known(double value)
 {
     return isnan(value) ? 0 : value;
@@ -134,8 +151,13 @@ static void compare(struct comparing *comparing, const struct pick *pick,
         first += count - STEPS_COMPARED;
         count = STEPS_COMPARED;
     }
-    for (uint32_t i = 0; i < comparing->count; i++)
-        comparing->ranks[i].next = 0;
+    while (count > 0 && steps_at(mine, first)->flags & EVENT_STEP_VALIDATION) {
+        first++;
+        count--;
+    }
+    for (uint32_t i = 0; i < comparing->count && count > 0; i++)
+        comparing->ranks[i].next =
+            place_hand(&comparing->ranks[i].process->steps, steps_at(mine, first));
     for (uint32_t s = first; s < first + count; s++) {
         const struct step *step = steps_at(mine, s);
         bool all = !(step->flags & EVENT_STEP_VALIDATION);

@@ -787,6 +787,35 @@ static void the_rank_that_others_wait_for_is_found_with_its_cause(void **state)
     answer_free(&answer.head);
 }
 
+/* A second loop of the job counts anew. In the first one both ranks are alike. */
+static void ranks_are_compared_from_where_the_window_begins(void **state)
+{
+    (void)state;
+    struct process *second = new_process(1), *both[2] = {process, second};
+    struct window last = {.kind = WINDOW_LAST_STEPS, .a = 40};
+    struct selection whose = {.rank = SELECT_ANY, .window = last};
+    struct ranks_answer answer;
+
+    for (uint64_t n = 0; n < 100; n++) {
+        for (uint32_t r = 0; r < 2; r++) {
+            /* Rank 1 is a step ahead. */
+            int64_t t = (int64_t)(n + 1 - r) * 100 * MS;
+            int64_t data = r == 1 && n >= 50 ? 30 * MS : 5 * MS;
+
+            process = both[r];
+            phase(EVENT_PHASE_DATA, t, t + data);
+            phase(EVENT_PHASE_FORWARD, t + data, t + data + 20 * MS);
+            phase(EVENT_PHASE_BACKWARD, t + data + 20 * MS, t + 95 * MS);
+            step(n % 50, 0, t, t + 100 * MS);
+        }
+    }
+    assert_int_equal(ranks_query(store, &whose, &answer), 0);
+    assert_true(answer.comparable);
+    assert_int_equal(answer.slowest, 1);
+    assert_true(fabs(answer.rows[0].wait_ns - 25e6) < 1);
+    answer_free(&answer.head);
+}
+
 /* Rank 1 saves for 10 or 30 ms in each step; with `exchange` rank 0 waits for it. */
 static void train_with_a_saving_rank(uint64_t steps, bool exchange)
 {
@@ -996,6 +1025,7 @@ int main(void)
         TEST(lengths_that_cannot_be_add_up_to_their_limit),
         TEST(the_rank_that_others_wait_for_is_found_with_its_cause),
         TEST(what_one_rank_does_in_no_phase_is_a_cause_and_priced_per_step),
+        TEST(ranks_are_compared_from_where_the_window_begins),
         TEST(ranks_that_exchange_nothing_do_not_wait_for_the_slower_one),
         TEST(late_batches_are_waited_for_where_weights_are_gathered),
         TEST(a_place_that_the_kernel_names_speaks_for_looks_of_which_it_names_none),
