@@ -19,11 +19,13 @@
 #define STATE_COMMANDS    32u
 #define STATE_PROCESSES   1024u /* per session */
 
-/* Note of `trainglass run` about its command (wire/segment.h). */
+/* Note of `trainglass run` about its command (wire/end_note.h). */
 struct state_end {
     bool known;
-    int exit_code; /* -1 none */
-    int signal;    /* 0 none */
+    int exit_code;    /* -1 none */
+    int signal;       /* 0 none */
+    int asked_signal; /* that somebody sent `run` just before; 0 none */
+    uint32_t pid;     /* of the command itself; 0 unknown */
     bool oom;
     int64_t realtime_ns; /* 0 unknown */
 };

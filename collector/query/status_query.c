@@ -73,6 +73,48 @@ static uint64_t steps_of(const struct process *process)
     return process->told_steps > folded ? process->told_steps : folded;
 }
 
+/* What was dead this long before the command's end did not end by what ended that. */
+#define TOGETHER_NS INT64_C(60000000000)
+
+/* The signal by which somebody ended the job, as a user asks for it; 0 none. One that the
+ * command itself did not die of counts where it failed after it. */
+static int stopped_by(const struct session *session)
+{
+    const struct state_end *end = &session->end;
+    int signal = end->signal != 0      ? end->signal
+                 : end->exit_code != 0 ? end->asked_signal
+                                       : 0;
+
+    return end->known && (signal == SIGHUP || signal == SIGINT || signal == SIGTERM)
+               ? signal
+               : 0;
+}
+
+/* What left without a good-bye has not crashed where it is known better: it is the command,
+ * and that exited by itself (_exit() runs no exit handlers), or somebody ended the job. */
+static enum process_state process_state_of(const struct session *session,
+                                           const struct process *process)
+{
+    const struct state_end *end = &session->end;
+    bool exited, stopped;
+
+    if (process->state != PROCESS_CRASHED || !end->known)
+        return process->state;
+    exited = end->signal == 0 && end->pid != 0 && end->pid == process->identity.pid;
+    stopped = stopped_by(session) != 0 &&
+              (end->realtime_ns == 0 || process->alive_ns == INT64_MIN ||
+               end->realtime_ns - session->zero_realtime_ns - process->alive_ns <
+                   TOGETHER_NS);
+    return exited || stopped ? PROCESS_ENDED : PROCESS_CRASHED;
+}
+
+/* Why it is in this state: nothing that was told of a crash that is none. */
+static const char *reason_of(const struct session *session,
+                             const struct process *process)
+{
+    return process_state_of(session, process) == PROCESS_ENDED ? "" : process->reason;
+}
+
 static int fill_process(struct answer *head, const struct session *session,
                         const struct process *process, struct status_process *to)
 {
@@ -87,8 +129,8 @@ static int fill_process(struct answer *head, const struct session *session,
         .rank = who->rank,
         .world_size = who->world_size,
         .role = who->role,
-        .state = process->state,
-        .reason = arena_text(&head->arena, process->reason),
+        .state = process_state_of(session, process),
+        .reason = arena_text(&head->arena, reason_of(session, process)),
         .host = arena_text(&head->arena, who->host),
         .version = arena_text(&head->arena, who->version),
         .steps = steps_of(process),
@@ -117,10 +159,11 @@ static void fill_end(struct answer *head, const struct session *session,
                      const struct process *process, struct status_end *end)
 {
     const struct state_end *note = &session->end;
+    int stopped = stopped_by(session);
 
     *end = (struct status_end){.known = note->known,
                                .exit_code = note->known ? note->exit_code : -1,
-                               .signal = note->signal,
+                               .signal = stopped != 0 ? stopped : note->signal,
                                .oom = note->oom,
                                .certain = true,
                                .cause = ""};
@@ -128,7 +171,11 @@ static void fill_end(struct answer *head, const struct session *session,
         end->known = true;
         end->exit_code = (int)process->exit_code;
     }
-    if (note->signal == SIGKILL && note->oom) {
+    if (stopped != 0) {
+        end->cause = stopped == SIGINT    ? "interrupted (SIGINT, as Ctrl-C sends)"
+                     : stopped == SIGTERM ? "asked to end (SIGTERM)"
+                                          : "hung up (SIGHUP, as a closed terminal sends)";
+    } else if (note->signal == SIGKILL && note->oom) {
         end->cause = "killed by the kernel: out of memory";
         end->certain = false;
     } else if (note->signal == SIGKILL) {
@@ -158,11 +205,12 @@ static enum process_state state_of(const struct session *session)
             process->identity.role != WIRE_ROLE_WORKER)
             return PROCESS_RUNNING;
         lost = lost && process->state == PROCESS_LOST;
-        crashed |= process->state == PROCESS_CRASHED &&
+        crashed |= process_state_of(session, process) == PROCESS_CRASHED &&
                    process->identity.role != WIRE_ROLE_WORKER;
     }
     state = lost ? PROCESS_LOST : crashed ? PROCESS_CRASHED : PROCESS_ENDED;
-    if (session->end.known && session->end.signal != 0 && state == PROCESS_ENDED)
+    if (session->end.known && session->end.signal != 0 && stopped_by(session) == 0 &&
+        state == PROCESS_ENDED)
         state = PROCESS_CRASHED;
     return state;
 }
@@ -176,7 +224,8 @@ static int fill_session(struct answer *head, const struct session *session,
     *to = (struct status_session){.id = arena_text(&head->arena, session->id),
                                   .name = arena_text(&head->arena, session->name),
                                   .state = state_of(session),
-                                  .reason = arena_text(&head->arena, chosen->reason),
+                                  .reason = arena_text(&head->arena,
+                                                       reason_of(session, chosen)),
                                   .steps = steps_of(chosen),
                                   .start_unix_ns = session->zero_realtime_ns,
                                   .last_event_age_ns = age_of(session, chosen),

@@ -70,7 +70,7 @@ struct status_process {
 struct status_end {
     bool known;
     int exit_code;     /* -1 none */
-    int signal;        /* 0 none */
+    int signal;        /* that ended it, or that asked it to end; 0 none */
     bool oom;          /* the kernel's or container's OOM count grew meanwhile */
     bool certain;      /* false: `cause` is the most likely */
     const char *cause; /* "" or a sentence's tail: "killed by the kernel: out of

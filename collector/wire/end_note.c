@@ -12,9 +12,10 @@ size_t end_note_format(const struct end_note *note, char *text, size_t size)
     int length =
         snprintf(text, size,
                  "%sexit_code %" PRIu32 "\nsignal %" PRIu32 "\noom_kills %" PRIu32
-                 "\nmonotonic_ns %" PRIu64 "\nrealtime_ns %" PRIu64 "\n",
+                 "\nmonotonic_ns %" PRIu64 "\nrealtime_ns %" PRIu64 "\npid %" PRIu32
+                 "\nasked_signal %" PRIu32 "\n",
                  first_line, note->exit_code, note->signal, note->oom_kills,
-                 note->monotonic_ns, note->realtime_ns);
+                 note->monotonic_ns, note->realtime_ns, note->pid, note->asked_signal);
 
     return length > 0 && (size_t)length < size ? (size_t)length : 0;
 }
@@ -34,6 +35,10 @@ static void take_line(void *user, const char *line, size_t length)
         note->monotonic_ns = value;
     else if (note_number(line, length, "realtime_ns", &value))
         note->realtime_ns = value;
+    else if (note_number(line, length, "pid", &value) && value <= UINT32_MAX)
+        note->pid = (uint32_t)value;
+    else if (note_number(line, length, "asked_signal", &value) && value <= UINT32_MAX)
+        note->asked_signal = (uint32_t)value;
 }
 
 bool end_note_parse(const char *text, size_t size, struct end_note *note)

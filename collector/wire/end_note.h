@@ -7,6 +7,8 @@
  *     oom_kills 1
  *     monotonic_ns 8123456789
  *     realtime_ns 1763725000123456789
+ *     pid 4711
+ *     asked_signal 2
  *
  * Unknown lines are skipped, missing ones are 0.
  */
@@ -27,6 +29,9 @@ struct end_note {
     uint32_t oom_kills; /* in the command's cgroup while it ran; 0 none or unknown */
     uint64_t monotonic_ns;
     uint64_t realtime_ns;
+    uint32_t pid;          /* of the command itself, as `run` sees it; 0 unknown */
+    uint32_t asked_signal; /* INT, TERM or HUP that came to `run` in the minute before the
+                              end; 0 none */
 };
 
 /* Writes the note; returns its length, 0 when `size` is too small. */

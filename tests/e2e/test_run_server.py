@@ -6,10 +6,12 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 
-from harness import PROGRAM, TrainglassTest, children_of, get, get_json, is_alive, main, wait_for
+from harness import (BUILD, PROGRAM, TrainglassTest, children_of, get, get_json, is_alive, main,
+                     wait_for)
 
 ADDRESS = re.compile(r"trainglass: http://localhost:(\d+)")
 
@@ -73,6 +75,56 @@ class RunServerTest(TrainglassTest):
                 "SSH_CONNECTION": f"192.0.2.7 50000 192.0.2.1 {ssh_port}", "USER": "ada"})
             self.assertIn(f"{command} {self.port}:localhost:{self.port} ada@192.0.2.1",
                           ended.stderr)
+
+    def recorded(self, ending, **options):
+        """Runs a job of five steps and the lines `ending`, without PyTorch."""
+        library = BUILD / "lib/libtrainglass.so"
+        if b"__asan_init" in library.read_bytes() or b"__tsan_init" in library.read_bytes():
+            self.skipTest("a plain Python cannot host a library with a sanitizer")
+        script = self.folder / "job.py"
+        script.write_text("import os, sys, trainglass\ntrainglass.attach()\n"
+                          "for _ in range(5): trainglass.step()\n" + ending)
+        return self.start("run", "--", sys.executable, "-u", script, **options)
+
+    def ended(self, port):
+        """The only session, once it runs no more; the note comes a moment after the death."""
+        def over():
+            [row] = get_json(port, "/api/status")["sessions"]
+            return row["end"] and row["state"] != "running" and row
+        return wait_for(over, "the end")
+
+    def test_a_job_that_exits_without_its_exit_handlers_has_ended_with_its_code(self):
+        for code in (0, 3):
+            process = self.recorded(f"os._exit({code})")
+            port = self.address(process.stderr.readline())
+            self.assertEqual(process.wait(), code)
+            wait_for(lambda: ("ended", code) in [
+                (row["state"], row["end"] and row["end"]["exit_code"])
+                for row in get_json(port, "/api/status")["sessions"]], "it to have ended")
+
+    def test_a_job_that_is_interrupted_is_called_so_in_the_status_and_among_the_runs(self):
+        process = self.recorded("print('ready')\nsys.stdin.read()", stdin=subprocess.PIPE)
+        port = self.address(process.stderr.readline())
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(), 130)
+        row = self.ended(port)
+        self.assertEqual((row["state"], row["end"]["signal"]), ("ended", 2))
+        self.assertIn("interrupted", row["end"]["cause"])
+        run = wait_for(lambda: next((run for run in get_json(port, "/api/runs")["runs"]
+                                     if run["state"] != "running"), None), "the run to be kept")
+        self.assertEqual((run["state"], run["end"]["signal"]), ("ended", 2))
+
+    def test_a_launcher_that_fails_when_it_is_interrupted_was_interrupted(self):
+        process = self.recorded("try:\n print('ready')\n sys.stdin.read()\n"
+                                "except KeyboardInterrupt: os._exit(1)", stdin=subprocess.PIPE)
+        port = self.address(process.stderr.readline())
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(), 1)
+        row = self.ended(port)
+        self.assertEqual((row["state"], row["end"]["signal"], row["end"]["exit_code"]),
+                         ("ended", 2, 1))
 
     def test_a_second_run_joins_the_server_of_the_first(self):
         first, port = self.waiting_run()

@@ -22,6 +22,7 @@
 #include "query/status_query.h"
 #include "query/steps_query.h"
 #include "query/trace_query.h"
+#include "wire/clock.h"
 #include "wire/end_note.h"
 
 #define SETTLE_MS 20000
@@ -399,24 +400,98 @@ static void another_major_version_is_named_with_the_remedy(void **state)
     assert_non_null(strstr(reason, "update trainglass"));
 }
 
+static void note_path(char *path, size_t size)
+{
+    snprintf(path, size, "%s/job-1.end", directory);
+}
+
+/* The job trains three steps and dies without a good-bye, and `run` says so. */
+static void die_with_note(const struct end_note *note)
+{
+    char text[END_NOTE_BYTES_MAX], path[160];
+
+    open_fake();
+    train(0, 3);
+    assert_true(collector_settle(collector, SETTLE_MS));
+    fake_die(&fake);
+    note_path(path, sizeof(path));
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    fwrite(text, 1, end_note_format(note, text, sizeof(text)), file);
+    fclose(file);
+}
+
+/* Of the session and of its process, which died with that note. */
+static void assert_ended(const struct end_note *note, enum process_state expected,
+                         int signal, const char *cause)
+{
+    struct selection whose = {.rank = SELECT_ANY};
+    struct status_answer answer;
+    char path[160], reason[160];
+
+    die_with_note(note);
+    assert_int_equal(wait_until_it_does_not_run(reason, sizeof(reason)), expected);
+    assert_int_equal(*reason == '\0', expected == PROCESS_ENDED);
+    assert_int_equal(status_query(store, &whose, &answer), 0);
+    assert_int_equal(answer.sessions[0].processes[0].state, expected);
+    assert_int_equal(answer.sessions[0].end.signal, signal);
+    assert_non_null(strstr(answer.sessions[0].end.cause, cause));
+    answer_free(&answer.head);
+    note_path(path, sizeof(path));
+    unlink(path);
+}
+
+static void a_command_that_exits_without_its_exit_handlers_has_ended(void **state)
+{
+    (void)state;
+    assert_ended(&(struct end_note){.exit_code = 0, .pid = fake_pid}, PROCESS_ENDED, 0,
+                 "");
+}
+
+static void a_process_that_dies_under_a_command_that_ends_well_has_crashed(void **state)
+{
+    (void)state;
+    assert_ended(&(struct end_note){.exit_code = 0, .pid = fake_pid + 1},
+                 PROCESS_CRASHED, 0, "");
+}
+
+static void a_job_that_somebody_interrupts_has_not_crashed(void **state)
+{
+    (void)state;
+    assert_ended(&(struct end_note){.exit_code = 130, .signal = 2}, PROCESS_ENDED, 2,
+                 "interrupted");
+}
+
+static void a_launcher_that_fails_when_it_is_interrupted_has_not_crashed(void **state)
+{
+    (void)state;
+    assert_ended(&(struct end_note){.exit_code = 1, .asked_signal = 2}, PROCESS_ENDED,
+                 2, "interrupted");
+}
+
+static void a_process_that_died_long_before_the_interrupt_has_crashed(void **state)
+{
+    (void)state;
+    uint64_t hour_ns = UINT64_C(3600000000000);
+    uint64_t zero_ns = UINT64_C(1700000000000000000); /* the fake's, at a count of 1 s */
+    struct end_note note = {.exit_code = 130,
+                            .signal = 2,
+                            .realtime_ns =
+                                zero_ns + clock_ns(CLOCK_MONOTONIC) + hour_ns};
+
+    assert_ended(&note, PROCESS_CRASHED, 2, "interrupted");
+}
+
 static void the_note_of_run_says_how_the_command_ended(void **state)
 {
     (void)state;
     struct selection whose = {.rank = SELECT_ANY};
     struct end_note note = {.exit_code = 137, .signal = 9, .oom_kills = 1};
     struct status_answer answer;
-    char text[END_NOTE_BYTES_MAX], path[160], reason[160];
+    char path[160], reason[160];
 
-    open_fake();
-    train(0, 3);
-    assert_true(collector_settle(collector, SETTLE_MS));
-    fake_die(&fake);
-    snprintf(path, sizeof(path), "%s/job-1.end", directory);
-    FILE *file = fopen(path, "w");
-
-    assert_non_null(file);
-    fwrite(text, 1, end_note_format(&note, text, sizeof(text)), file);
-    fclose(file);
+    die_with_note(&note);
     assert_int_equal(wait_until_it_does_not_run(reason, sizeof(reason)),
                      PROCESS_CRASHED);
     assert_int_equal(status_query(store, &whose, &answer), 0);
@@ -425,6 +500,7 @@ static void the_note_of_run_says_how_the_command_ended(void **state)
     assert_true(answer.sessions[0].end.oom);
     assert_non_null(strstr(answer.sessions[0].end.cause, "out of memory"));
     answer_free(&answer.head);
+    note_path(path, sizeof(path));
     unlink(path);
 }
 
@@ -821,6 +897,16 @@ int main(void)
                                         begin, end),
         cmocka_unit_test_setup_teardown(the_note_of_run_says_how_the_command_ended,
                                         begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_command_that_exits_without_its_exit_handlers_has_ended, begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_process_that_dies_under_a_command_that_ends_well_has_crashed, begin, end),
+        cmocka_unit_test_setup_teardown(a_job_that_somebody_interrupts_has_not_crashed,
+                                        begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_launcher_that_fails_when_it_is_interrupted_has_not_crashed, begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_process_that_died_long_before_the_interrupt_has_crashed, begin, end),
         cmocka_unit_test_setup_teardown(
             a_trainer_that_sleeps_in_no_op_is_seen_in_its_phase, begin, end),
         cmocka_unit_test_setup_teardown(

@@ -11,7 +11,13 @@
 static void what_was_written_is_read_back(void **state)
 {
     (void)state;
-    struct end_note note = {137, 9, 2, UINT64_C(8123456789), UINT64_C(1763725000123)};
+    struct end_note note = {.exit_code = 137,
+                            .signal = 9,
+                            .oom_kills = 2,
+                            .monotonic_ns = UINT64_C(8123456789),
+                            .realtime_ns = UINT64_C(1763725000123),
+                            .pid = 4711,
+                            .asked_signal = 15};
     struct end_note read;
     char text[END_NOTE_BYTES_MAX];
     size_t length = end_note_format(&note, text, sizeof(text));
@@ -21,6 +27,8 @@ static void what_was_written_is_read_back(void **state)
     assert_int_equal(read.exit_code, 137);
     assert_int_equal(read.signal, 9);
     assert_int_equal(read.oom_kills, 2);
+    assert_int_equal(read.pid, 4711);
+    assert_int_equal(read.asked_signal, 15);
     assert_int_equal(read.monotonic_ns, note.monotonic_ns);
     assert_int_equal(read.realtime_ns, note.realtime_ns);
 }

@@ -7,7 +7,7 @@ import { clock, count } from "./model/format.js";
 import { parse_hash, print_hash } from "./model/hash.js";
 import { MOST_ROWS } from "./model/series.js";
 import {
-  clear_selection, died_at, initial, is_over, receive_answer, receive_connection, receive_event, receive_levels, receive_status, select_steps, session_of, window_of, window_parameter,
+  clear_selection, died_at, initial, is_over, receive_answer, receive_connection, receive_event, receive_levels, receive_status, select_steps, session_of, was_cut_short, window_of, window_parameter,
 } from "./model/store.js";
 import { absolute, address, chosen, get_json, questions } from "./net/api.js";
 import { open_poll } from "./net/poll.js";
@@ -291,7 +291,7 @@ function show_page() {
     for (const node of document.querySelectorAll("[data-when]")) set_hidden(node, !node.dataset.when.split(" ").includes(page));
   }
   const session = session_of(state), mean = state.bottlenecks?.step_ms?.mean;
-  const title = page !== "run" ? "trainglass" : session.state === "crashed" ? `${outcome_of(session)}, ${session_name(session)}` : typeof mean === "number" ? `${count(mean) === "0" ? mean.toFixed(2) : count(mean)} ms, ${session_name(session)}` : session_name(session);
+  const title = page !== "run" ? "trainglass" : session.state !== "lost" && was_cut_short(session) ? `${outcome_of(session)}, ${session_name(session)}` : typeof mean === "number" ? `${count(mean) === "0" ? mean.toFixed(2) : count(mean)} ms, ${session_name(session)}` : session_name(session);
   if (document.title !== title) document.title = title;
   return page;
 }
@@ -317,7 +317,7 @@ function draw_run(now) {
   const changed = (...fields) => drawn === null || fields.some((field) => drawn[field] !== state[field]);
   const session = session_of(state);
   set_attribute($("report"), "href", address("api/report", { ...chosen(state), window: "run", format: "html" }));
-  set_hidden($("open-trace"), session.state === "crashed" || session.state === "lost");
+  set_hidden($("open-trace"), was_cut_short(session));
   const asked_anew = changed("view", "session", "rank", "bottlenecks", "hardware", "traces", "marked");
   if (asked_anew || (!still() && changed("series", "status", "lost")) || changed("host")) timeline.render(state);
   if (asked_anew || now - told_at >= TOLD_MS) {

@@ -12,6 +12,10 @@
 
 #include "command/command.h"
 #include "command/places.h"
+#include "wire/clock.h"
+
+/* A launcher gives its ranks 30 s to end; what ends later did not end for that. */
+#define ASKED_NS UINT64_C(60000000000)
 
 static const int forwarded[] = {
     SIGTERM, SIGHUP,  SIGINT,  SIGQUIT, SIGUSR1,   SIGUSR2,
@@ -125,10 +129,10 @@ static bool reap(pid_t child, struct child_end *end)
              */
             raise(SIGSTOP);
         } else if (WIFSIGNALED(status)) {
-            *end = (struct child_end){128 + WTERMSIG(status), WTERMSIG(status)};
+            *end = (struct child_end){128 + WTERMSIG(status), WTERMSIG(status), 0};
             ended = true;
         } else {
-            *end = (struct child_end){WEXITSTATUS(status), 0};
+            *end = (struct child_end){WEXITSTATUS(status), 0, 0};
             ended = true;
         }
     }
@@ -144,9 +148,22 @@ static bool has_it_already(int number, int code)
     return code == SI_KERNEL && !told_alone;
 }
 
+/* What somebody asked of the command, and when. */
+struct asked {
+    int number; /* 0 nothing */
+    uint64_t ns;
+};
+
+static void note_asked(struct asked *asked, int number)
+{
+    if (number == SIGINT || number == SIGTERM || number == SIGHUP)
+        *asked = (struct asked){number, clock_ns(CLOCK_MONOTONIC)};
+}
+
 struct child_end child_wait(pid_t child)
 {
-    struct child_end end = {126, 0};
+    struct child_end end = {126, 0, 0};
+    struct asked asked = {0};
     sigset_t mask;
 
     if (child < 0)
@@ -157,10 +174,14 @@ struct child_end child_wait(pid_t child)
         int number = sigwaitinfo(&mask, &info);
 
         if (number == SIGCHLD) {
-            if (reap(child, &end))
-                return end;
-        } else if (number > 0 && !has_it_already(number, info.si_code)) {
-            kill(child, number);
+            if (!reap(child, &end))
+                continue;
+            if (clock_ns(CLOCK_MONOTONIC) - asked.ns < ASKED_NS)
+                end.asked = asked.number;
+            return end;
         }
+        note_asked(&asked, number);
+        if (number > 0 && !has_it_already(number, info.si_code))
+            kill(child, number);
     }
 }

@@ -7,6 +7,7 @@
 struct child_end {
     int code;   /* as a shell shows it: 128 + n for a signal, 127, 126 */
     int signal; /* that ended it; 0 none */
+    int asked;  /* INT, TERM or HUP that came to us in the minute before; 0 none */
 };
 
 /* 0 when argv[0] can be executed, else 127 (not found) or 126 (not executable) and a

@@ -166,18 +166,21 @@ static int write_note(const char *path, const char *text, size_t length)
     return written == (ssize_t)length ? 0 : -ENOSPC;
 }
 
-void contract_close(const struct contract *contract, int code, int signal)
+void contract_close(const struct contract *contract, pid_t pid,
+                    const struct child_end *end)
 {
     char path[PLACE_BYTES + WIRE_TEXT + 8], made[sizeof(path) + 8];
     char text[END_NOTE_BYTES_MAX];
     uint32_t oom_kills = limits_oom_kills();
     struct end_note note = {
-        .exit_code = (uint32_t)code,
-        .signal = (uint32_t)signal,
+        .exit_code = (uint32_t)end->code,
+        .signal = (uint32_t)end->signal,
         .oom_kills =
             oom_kills > contract->oom_kills ? oom_kills - contract->oom_kills : 0,
         .monotonic_ns = clock_ns(CLOCK_MONOTONIC),
         .realtime_ns = clock_ns(CLOCK_REALTIME),
+        .pid = pid > 0 ? (uint32_t)pid : 0,
+        .asked_signal = (uint32_t)end->asked,
     };
     size_t length = end_note_format(&note, text, sizeof(text));
 

@@ -14,6 +14,9 @@
 
 #include <stdint.h>
 
+#include <sys/types.h>
+
+#include "command/live/child.h"
 #include "command/places.h"
 #include "wire/segment.h"
 
@@ -33,8 +36,9 @@ void contract_open(struct contract *contract, const struct options *options,
  * thing that is missing goes to stderr; nothing stops. */
 void contract_export(const struct contract *contract, const struct options *options);
 
-/* Writes <session>.end; `code` and `signal` as wire/end_note.h has them. Best effort:
- * the folder may be gone or full. */
-void contract_close(const struct contract *contract, int code, int signal);
+/* Writes <session>.end (wire/end_note.h): how the command, which ran as `pid`, ended. Best
+ * effort: the folder may be gone or full. */
+void contract_close(const struct contract *contract, pid_t pid,
+                    const struct child_end *end);
 
 #endif

@@ -79,7 +79,7 @@ int run_command(const struct run_request *request)
 
     end = child_wait(child);
     announce_end(&contract, announced);
-    contract_close(&contract, end.code, end.signal);
+    contract_close(&contract, child, &end);
     /* The lock goes with us; the server lingers from here. */
     const struct gate_run run = {
         .port = launched.port,

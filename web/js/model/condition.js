@@ -2,7 +2,7 @@
 
 import { age, count, decimals, duration_text, number, plural, span } from "./format.js";
 import { newest } from "./series.js";
-import { died_at, is_over, session_of, stale_after_ms } from "./store.js";
+import { STOPPED, died_at, is_over, session_of, stale_after_ms } from "./store.js";
 
 /** "empty" without a session, "loading" before the first answer, else "run". */
 export function page_of(state) {
@@ -25,12 +25,10 @@ function connection_badge({ state, retry_at, reason }, now) {
   return null;
 }
 
-const STOPPED = { 1: "Hung up", 2: "Interrupted", 15: "Terminated" }; // signals by which somebody ends a job: no crash
-
 /** How a session or an earlier run ended, in a word or few: "Finished", "Failed with exit code 1", "Interrupted", "Crashed". */
 export function outcome_of({ state, end }) {
-  if (state === "ended") return end?.exit_code > 0 ? `Failed with exit code ${end.exit_code}` : "Finished";
-  if (state === "crashed") return STOPPED[end?.signal] ?? "Crashed";
+  if (state === "ended") return STOPPED[end?.signal] ?? (end?.exit_code > 0 ? `Failed with exit code ${end.exit_code}` : "Finished");
+  if (state === "crashed") return STOPPED[end?.signal] ?? "Crashed"; // of an older server's run
   return state === "lost" ? "Unreadable" : "Running";
 }
 
@@ -38,7 +36,7 @@ function ended_badge(session) {
   const steps = count(session.steps), some = plural(session.steps, "step"), title = outcome_of(session);
   if (session.from_file) return { kind: "over", title: "Trace file", detail: some, hint: "", action: "none" };
   if (title.startsWith("Failed")) return { kind: "crashed", title, detail: `after ${some}`, hint: "", action: "none" };
-  if (session.state === "crashed" && title !== "Crashed") return { kind: "over", title, detail: `at step ${steps}`, hint: session.reason ?? "", action: "none" };
+  if (STOPPED[session.end?.signal] === title) return { kind: "over", title, detail: `at step ${steps}`, hint: session.reason ?? "", action: "none" };
   if (session.state === "ended") return { kind: "over", title: "Finished", detail: some, hint: "", action: "none" };
   if (session.state === "crashed") return { kind: "crashed", title: "Crashed", detail: `at step ${steps}`, hint: session.reason ?? "", action: "none" };
   return { kind: "crashed", title: "Unreadable", detail: "", hint: session.reason ?? "", action: "none" };

@@ -187,11 +187,17 @@ export function gpu_uses(state, index) {
 
 export const is_over = (session) => session !== null && session.state !== "running" && session.state !== undefined;
 
+/** Signals by which somebody ends a job: no crash. */
+export const STOPPED = { 1: "Hung up", 2: "Interrupted", 15: "Terminated" };
+
+/** It did not end by itself: the page shows what it was at. */
+export const was_cut_short = ({ state, end }) => state === "crashed" || state === "lost" || (state === "ended" && end?.signal in STOPPED);
+
 /** The window that is asked for: as chosen, else what suits the session's state. */
 export function window_of(state) {
   if (state.view.window) return state.view.window;
   const session = session_of(state);
-  if (session?.state === "crashed" || session?.state === "lost") return "10min";
+  if (session && was_cut_short(session)) return "10min";
   return is_over(session) || session?.from_file ? "run" : "60s";
 }
 

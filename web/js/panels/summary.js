@@ -4,7 +4,7 @@ import { verdict_of } from "../model/condition.js";
 import { ruler_ticks } from "../model/bins.js";
 import { age, bytes, clock, count, decimals, duration_text, gpu_title, known, memory, number, plural, span, step_places, time_unit } from "../model/format.js";
 import { IDLE, PHASES } from "../model/series.js";
-import { died_at, gpu_uses, is_over, session_of, shown_series } from "../model/store.js";
+import { died_at, gpu_uses, is_over, session_of, shown_series, was_cut_short } from "../model/store.js";
 import { IDLE_LABELS, PHASE_LABELS, gpu_tokens, main_device } from "../timeline/lanes.js";
 import { $, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
 import { energy_facts } from "./meters.js";
@@ -22,7 +22,7 @@ let shown_verdict = "";
 
 function render_verdict(state, actions) {
   const session = session_of(state);
-  const crashed = session.state === "crashed" || session.state === "lost";
+  const crashed = was_cut_short(session);
   const parts = crashed && !state.view.selection ? post_mortem_title(session) : verdict_of(state);
   const { selection } = state.view;
   const key = JSON.stringify([parts, selection && [selection.first, selection.last, selection.from]]);
@@ -64,7 +64,7 @@ function lede_parts(state, session, now_unix_ms) {
 let shown_lede = "";
 
 function render_lede(state, session, now_unix_ms) {
-  const wanted = session.state === "crashed" || session.state === "lost";
+  const wanted = was_cut_short(session);
   set_hidden($("lede"), !wanted);
   if (!wanted) return;
   const parts = lede_parts(state, session, now_unix_ms);
@@ -237,7 +237,7 @@ function render_ruler(state, hidden, actions) {
 export function render_summary(state, { actions, now }) {
   const session = session_of(state);
   if (!session) return;
-  const crashed = (session.state === "crashed" || session.state === "lost") && !state.view.selection;
+  const crashed = was_cut_short(session) && !state.view.selection;
   render_verdict(state, actions);
   render_lede(state, session, now);
   render_facts(state, crashed);

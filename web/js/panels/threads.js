@@ -1,7 +1,7 @@
 // What every thread was in when the job died, or is in while no step comes.
 
 import { duration_text, known } from "../model/format.js";
-import { session_of } from "../model/store.js";
+import { session_of, was_cut_short } from "../model/store.js";
 import { open_path, open_text } from "../model/threads.js";
 import { address, questions } from "../net/api.js";
 import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
@@ -32,7 +32,7 @@ function render_stacks(state, offered, actions) {
 
 export function render_threads(state, { stale, when, actions }) {
   const session = session_of(state);
-  const dead = session?.state === "crashed" || session?.state === "lost";
+  const dead = session && was_cut_short(session);
   const threads = session?.threads ?? [];
   set_hidden($("threads"), !(dead || stale) || threads.length === 0);
   if ($("threads").hidden) return;
