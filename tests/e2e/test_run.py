@@ -86,6 +86,23 @@ class RunTest(TrainglassTest):
         process.terminate()
         self.assertEqual(process.wait(), 5)
 
+    def test_a_signal_of_the_job_to_its_own_group_reaches_it_once(self):
+        code = ("import os, signal, subprocess\ncount = 0\n"
+                "def add(number, frame):\n global count\n count += 1\n"
+                "signal.signal(signal.SIGINT, add)\n"
+                "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n"
+                "{sender}\nprint('sent', flush=True)\n"
+                "signal.sigwait([signal.SIGUSR1])\nprint(count, flush=True)")
+        child = ("child = subprocess.Popen(['sh', '-c', 'trap : INT; kill -INT 0; echo; read x'],"
+                 " stdin=subprocess.PIPE, stdout=subprocess.PIPE)\nchild.stdout.readline()")
+        for sender in ("os.kill(0, signal.SIGINT)", child):
+            process = self.start("run", "--no-server", "--", sys.executable, "-c",
+                                 code.format(sender=sender), start_new_session=True)
+            self.assertEqual(process.stdout.readline(), "sent\n")
+            process.send_signal(signal.SIGUSR1)  # comes after what came before it
+            self.assertEqual(process.stdout.readline(), "1\n", sender)
+            self.assertEqual(process.wait(), 0)
+
     def test_a_stopped_command_stops_us_and_goes_on_with_us(self):
         code = ("import os\nprint(os.getpid(), flush=True)\nprint(input(), flush=True)")
         process = self.start("run", "--no-server", "--", sys.executable, "-c", code,

@@ -139,13 +139,45 @@ static bool reap(pid_t child, struct child_end *end)
     return ended;
 }
 
-/* What the terminal sends goes to the whole group; that it hung up, to the leader of the
- * session alone, which is us where a pane of tmux or `ssh -t` runs nothing else. */
-static bool has_it_already(int number, int code)
+/* The parent of a process, 0 unknown. */
+static pid_t parent_of(pid_t pid)
 {
+    char path[32], line[512] = "";
+    int parent = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "re");
+
+    if (file == NULL)
+        return 0;
+    /* The name in brackets may hold anything. */
+    const char *rest = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
+
+    fclose(file);
+    return rest != NULL && sscanf(rest, ") %*c %d", &parent) == 1 ? parent : 0;
+}
+
+#define GENERATIONS 64 /* of a job; deeper ones are taken for strangers */
+
+static bool is_of_job(pid_t pid, pid_t child)
+{
+    for (int i = 0; i < GENERATIONS && pid > 1 && pid != child; i++)
+        pid = parent_of(pid);
+    return pid == child;
+}
+
+/* What the terminal sends goes to the whole group; that it hung up, to the leader of the
+ * session alone, which is us where a pane of tmux or `ssh -t` runs nothing else. What the
+ * job itself sends comes to us as one of its group, and it has it; or it was meant for
+ * whoever started it, and that is not the job. */
+static bool has_it_already(const siginfo_t *info, pid_t child)
+{
+    int number = info->si_signo;
     bool told_alone = (number == SIGHUP || number == SIGCONT) && getsid(0) == getpid();
 
-    return code == SI_KERNEL && !told_alone;
+    if (info->si_code == SI_USER)
+        return is_of_job(info->si_pid, child);
+    return info->si_code == SI_KERNEL && !told_alone;
 }
 
 /* What somebody asked of the command, and when. */
@@ -181,7 +213,7 @@ struct child_end child_wait(pid_t child)
             return end;
         }
         note_asked(&asked, number);
-        if (number > 0 && !has_it_already(number, info.si_code))
+        if (number > 0 && !has_it_already(&info, child))
             kill(child, number);
     }
 }
