@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -28,9 +29,9 @@ static const struct option_key option_keys[OPTION_FINDING] = {
          "", "", "How long the server of `run` stays without a job and a viewer."},
     [OPTION_PORT] = {"port", OPTION_TYPE_INTEGER, "8080", 0, 65535, "", "",
                      "Port of the page; 0 takes any free one."},
-    [OPTION_BIND] = {"bind", OPTION_TYPE_TEXT, "127.0.0.1", 4, 15, "",
-                     "an IPv4 address; auto: 0.0.0.0 in a container with a network of "
-                     "its own, else loopback",
+    [OPTION_BIND] = {"bind", OPTION_TYPE_ADDRESS, "127.0.0.1", 0, 0, "",
+                     "auto: 0.0.0.0 in a container with a network of its own, else "
+                     "loopback; IPv6 is not served",
                      "Address to listen on; beyond loopback the page wants the token."},
     [OPTION_TOKEN] = {"token", OPTION_TYPE_TEXT, "", 0, 128, "",
                       "empty: made up and printed when `bind` reaches beyond loopback",
@@ -217,6 +218,7 @@ static bool text_parse(const char *text, int64_t *length)
 static bool value_parse(const struct option_key *key, const char *text,
                         struct option_value *value)
 {
+    struct in_addr address;
     const char *rest;
 
     switch (key->type) {
@@ -224,6 +226,8 @@ static bool value_parse(const struct option_key *key, const char *text,
         if (!text_parse(text, &value->number))
             return false;
         break;
+    case OPTION_TYPE_ADDRESS:
+        return strcmp(text, "auto") == 0 || inet_pton(AF_INET, text, &address) == 1;
     case OPTION_TYPE_CHOICE:
         return choice_parse(text, key->values, &value->number);
     case OPTION_TYPE_INTEGER:
@@ -267,6 +271,11 @@ void options_describe(const struct option_key *key, char *text, size_t size)
     switch (key->type) {
     case OPTION_TYPE_TEXT:
         snprintf(text, size, "a text of %lld to %lld bytes", min, max);
+        break;
+    case OPTION_TYPE_ADDRESS:
+        snprintf(text, size,
+                 "an IPv4 address such as 127.0.0.1 (this machine alone) or 0.0.0.0 "
+                 "(every network), or auto");
         break;
     case OPTION_TYPE_CHOICE:
         snprintf(text, size, "one of %s", key->values);
@@ -332,6 +341,8 @@ static int read_variable(struct options *options, const char *variable)
 
     if (id < 0)
         return 0; /* TRAINGLASS_SESSION and the like are no settings */
+    if (equals[1] == '\0')
+        return 0; /* set but empty, as scripts unset what others export */
     snprintf(place, sizeof(place), "environment, %s%.*s", prefix, (int)length, key);
     return options_set(options, (enum option_id)id, equals + 1, OPTION_FROM_ENVIRONMENT,
                        place);

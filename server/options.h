@@ -43,6 +43,7 @@ enum option_id {
 
 enum option_type {
     OPTION_TYPE_TEXT,     /* min, max: length in bytes */
+    OPTION_TYPE_ADDRESS,  /* an IPv4 address or "auto" */
     OPTION_TYPE_CHOICE,   /* values: the words, separated by '|' */
     OPTION_TYPE_INTEGER,  /* min, max */
     OPTION_TYPE_REAL,     /* min, max; stored as text and in `real` */

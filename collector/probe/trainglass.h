@@ -71,7 +71,7 @@ static inline const struct trainglass_verbs *trainglass_look(void)
     int saved_errno = errno;
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): the environment is read, never written */
     const char *path = getenv("TRAINGLASS_LIBRARY");
-    void *library = dlopen(path != NULL ? path : "libtrainglass.so", RTLD_NOW);
+    void *library = dlopen(path != NULL && *path != '\0' ? path : "libtrainglass.so", RTLD_NOW);
     void *symbol = library != NULL ? dlsym(library, "trainglass_verbs") : NULL;
 
     memcpy(&entry, &symbol, sizeof(entry));

@@ -221,8 +221,8 @@ static void help_setting(const struct option_key *key)
     options_describe(key, range, sizeof(range));
     help_flag(flag, "VALUE", key->help);
     printf("  %-28s %s%s%s; default %s\n", "", range,
-           key->type == OPTION_TYPE_TEXT && *key->values ? "; " : "",
-           key->type == OPTION_TYPE_TEXT ? key->values : "",
+           key->type <= OPTION_TYPE_ADDRESS && *key->values ? "; " : "",
+           key->type <= OPTION_TYPE_ADDRESS ? key->values : "",
            *key->initial ? key->initial : "empty");
 }
 

@@ -119,6 +119,33 @@ static void a_flag_wins_over_environment_file_and_default(void **state)
     assert_int_equal(options_number(&options, OPTION_RUNS), 7);
 }
 
+static void a_variable_that_is_set_but_empty_counts_as_not_set(void **state)
+{
+    (void)state;
+    static char port[] = "TRAINGLASS_PORT=", bind[] = "TRAINGLASS_BIND=",
+                dir[] = "TRAINGLASS_DIR=";
+    char *environment[] = {port, bind, dir, NULL};
+
+    assert_int_equal(options_read_environment(&options, environment), 0);
+    assert_int_equal(read_text("port = 3333\ndir = /y\n"), 0);
+    assert_int_equal(options_number(&options, OPTION_PORT), 3333);
+    assert_string_equal(options_text(&options, OPTION_BIND), "127.0.0.1");
+    assert_string_equal(options_text(&options, OPTION_DIR), "/y");
+}
+
+static void an_address_that_is_not_served_is_answered_with_one_that_is(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"::1", "localhost", "[::]", "1.2.3", ""};
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(set(OPTION_BIND, wrong[i]), -EINVAL);
+        assert_non_null(strstr(options.error, "127.0.0.1 (this machine alone)"));
+    }
+    assert_int_equal(set(OPTION_BIND, "auto"), 0);
+    assert_int_equal(set(OPTION_BIND, "0.0.0.0"), 0);
+}
+
 static void a_bad_value_in_the_environment_names_its_variable(void **state)
 {
     (void)state;
@@ -226,6 +253,10 @@ int main(void)
         cmocka_unit_test_setup(control_characters_never_get_in, set_up),
         cmocka_unit_test_setup(a_token_is_not_repeated_in_an_error, set_up),
         cmocka_unit_test_setup(a_flag_wins_over_environment_file_and_default, set_up),
+        cmocka_unit_test_setup(a_variable_that_is_set_but_empty_counts_as_not_set,
+                               set_up),
+        cmocka_unit_test_setup(an_address_that_is_not_served_is_answered_with_one_that_is,
+                               set_up),
         cmocka_unit_test_setup(a_bad_value_in_the_environment_names_its_variable,
                                set_up),
         cmocka_unit_test_setup(an_unknown_key_names_file_and_line, set_up),
