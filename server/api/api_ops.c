@@ -56,7 +56,7 @@ static void add_interval(cJSON *op, const struct op_row *row)
         return;
     }
     ends = cJSON_AddArrayToObject(op, "per_step_ci95_ms");
-    cJSON_AddItemToArray(ends, json_value_ms(low));
+    cJSON_AddItemToArray(ends, json_value_ms(low < 0 ? 0 : low));
     cJSON_AddItemToArray(ends, json_value_ms(row->per_step_ns + row->per_step_half_ns));
 }
 

@@ -33,11 +33,12 @@ cJSON *step_json(const struct step_row *row)
     return step;
 }
 
+/* Of a duration, which is never negative, however widely it scatters. */
 static void add_interval(cJSON *part, const char *key, double low_ns, double high_ns)
 {
     cJSON *interval = cJSON_AddArrayToObject(part, key);
 
-    cJSON_AddItemToArray(interval, json_value_ms(low_ns));
+    cJSON_AddItemToArray(interval, json_value_ms(low_ns < 0 ? 0 : low_ns));
     cJSON_AddItemToArray(interval, json_value_ms(high_ns));
 }
 

@@ -16,9 +16,11 @@ void compare_put(cJSON *object, const char *key, double value)
         cJSON_AddNullToObject(object, key);
 }
 
-static void put_interval(cJSON *object, const char *key, double middle, double half)
+/* `least`: what it cannot be below. */
+static void put_interval(cJSON *object, const char *key, double middle, double half,
+                         double least)
 {
-    const double ends[2] = {middle - half, middle + half};
+    const double ends[2] = {fmax(middle - half, least), middle + half};
 
     if (isfinite(middle) && isfinite(half))
         cJSON_AddItemToObject(object, key, cJSON_CreateDoubleArray(ends, 2));
@@ -37,7 +39,7 @@ bool compare_put_change(cJSON *object, const struct compare_number *base,
     compare_put(object, "diff_ms", diff);
     compare_put(object, "diff_pct",
                 base->value > 0 ? 100 * diff / base->value : (double)NAN);
-    put_interval(object, "ci95_ms", diff, half);
+    put_interval(object, "ci95_ms", diff, half, -INFINITY);
     cJSON_AddBoolToObject(object, "changed", changed);
     return changed;
 }
@@ -51,7 +53,7 @@ static void add_part(cJSON *object, const char *key, const struct compare_number
 
     compare_put(part, "base_ms", base->value);
     compare_put(part, "ms", other->value);
-    put_interval(part, "ms_ci95_ms", other->value, other->half);
+    put_interval(part, "ms_ci95_ms", other->value, other->half, 0);
     (void)compare_put_change(part, base, other, &plain);
 }
 
@@ -66,9 +68,8 @@ static struct compare_number mean_of(const cJSON *document, const char *part)
     if (strcmp(part, "step") != 0)
         (void)snprintf(key, sizeof(key), "%s_ms", part);
     number.value = NUMBER(train, key);
-    number.half = (members_number(cJSON_GetArrayItem(ends, 1)) -
-                   members_number(cJSON_GetArrayItem(ends, 0))) /
-                  2;
+    /* By its upper end: the lower one stops at 0. */
+    number.half = members_number(cJSON_GetArrayItem(ends, 1)) - number.value;
     return number;
 }
 

@@ -138,9 +138,8 @@ static struct compare_number number_of(const struct pair *pair, const cJSON *row
                                     .half = (double)NAN};
 
     if (strcmp(pair->key, "per_step_ms") == 0)
-        number.half = (members_number(cJSON_GetArrayItem(ends, 1)) -
-                       members_number(cJSON_GetArrayItem(ends, 0))) /
-                      2;
+        /* By its upper end: the lower one stops at 0. */
+        number.half = members_number(cJSON_GetArrayItem(ends, 1)) - number.value;
     return number;
 }
 

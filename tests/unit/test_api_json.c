@@ -54,6 +54,32 @@ static void an_unknown_phase_is_null_and_a_known_empty_one_is_zero(void **state)
     cJSON_Delete(step);
 }
 
+static void the_interval_of_a_duration_never_reaches_below_zero(void **state)
+{
+    struct steps_summary summary = {.mean_ns = 1e6,
+                                    .error_pct = 300,
+                                    .p95_low_ns = UNKNOWN,
+                                    .p95_high_ns = UNKNOWN,
+                                    .phase_ns = {2e6, 5e6, 0, UNKNOWN},
+                                    .phase_error_ns = {3e6, 1e6, 0, UNKNOWN},
+                                    .other_ns = 1e6,
+                                    .other_error_ns = 4e6};
+    static const char *const wide[] = {"step", "data", "other"};
+    cJSON *part = steps_summary_json(&summary);
+    const cJSON *intervals = at(part, "ci95_ms");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(wide) / sizeof(wide[0]); i++) {
+        const cJSON *low = cJSON_GetArrayItem(at(intervals, wide[i]), 0);
+
+        assert_true(cJSON_IsNumber(low) && low->valuedouble == 0);
+    }
+    assert_true(cJSON_GetArrayItem(at(intervals, "forward"), 0)->valuedouble == 4);
+    assert_true(cJSON_IsNull(cJSON_GetArrayItem(at(intervals, "step.p95"), 0)));
+    assert_true(cJSON_IsNull(cJSON_GetArrayItem(at(intervals, "optimizer"), 0)));
+    cJSON_Delete(part);
+}
+
 static void a_validation_batch_has_no_number(void **state)
 {
     struct step_row row = step_of(NOT_KNOWN, 1);
@@ -240,6 +266,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_unknown_phase_is_null_and_a_known_empty_one_is_zero),
+        cmocka_unit_test(the_interval_of_a_duration_never_reaches_below_zero),
         cmocka_unit_test(a_validation_batch_has_no_number),
         cmocka_unit_test(times_keep_their_nanoseconds),
         cmocka_unit_test(hostile_names_are_valid_json_and_cut),

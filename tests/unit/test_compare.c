@@ -13,7 +13,8 @@
 #include "report/compare.h"
 #include "report/members.h"
 
-/* Steps of 100 ms +- 2, an op of `op` ms +- `half` in each; `more` are further rows. */
+/* Steps of 100 ms +- 2, an op of `op` ms +- `half` in each, of which no end is below 0;
+ * `more` are further rows. */
 static cJSON *document(double step, double op, double half, const char *more)
 {
     char text[4096];
@@ -28,8 +29,8 @@ static cJSON *document(double step, double op, double half, const char *more)
         "\"ops\":{\"total\":{\"cpu\":1,\"cuda\":0},\"cpu\":[{\"name\":\"aten::mm\","
         "\"kind\":\"op\",\"per_step_ms\":%f,\"per_step_count\":4,"
         "\"per_step_ci95_ms\":[%f,%f]}],\"cuda\":[%s]}}",
-        step, step - 2, step + 2, step * 1e7, step / 10, op, op - half, op + half,
-        more);
+        step, step - 2, step + 2, step * 1e7, step / 10, op,
+        op > half ? op - half : 0, op + half, more);
     return cJSON_Parse(text);
 }
 
@@ -81,6 +82,16 @@ static void a_change_inside_the_spread_is_none_and_keeps_its_interval(void **sta
     assert_false(cJSON_IsTrue(MEMBER(made, "step_ms", "changed")));
     assert_true(cJSON_GetArrayItem(ends, 0)->valuedouble < 0);
     assert_true(cJSON_GetArrayItem(ends, 1)->valuedouble > 2);
+    assert_false(cJSON_IsTrue(MEMBER(op_of(made, "aten::mm"), "changed")));
+    cJSON_Delete(made);
+}
+
+static void an_interval_that_stops_at_zero_is_as_wide_as_its_upper_end_says(void **state)
+{
+    (void)state;
+    /* 4.5 apart: within 5 and 1 together, beyond 3.5 and 1. */
+    cJSON *made = compare(document(100, 2, 5, ""), document(100, 6.5, 1, ""));
+
     assert_false(cJSON_IsTrue(MEMBER(op_of(made, "aten::mm"), "changed")));
     cJSON_Delete(made);
 }
@@ -197,6 +208,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_change_beyond_the_spread_of_the_steps_is_one),
         cmocka_unit_test(a_change_inside_the_spread_is_none_and_keeps_its_interval),
+        cmocka_unit_test(
+            an_interval_that_stops_at_zero_is_as_wide_as_its_upper_end_says),
         cmocka_unit_test(a_kernel_whose_name_a_driver_changed_is_the_same_kernel),
         cmocka_unit_test(two_candidates_for_a_name_are_new_and_gone),
         cmocka_unit_test(a_document_without_anything_compares_to_nulls),
