@@ -92,7 +92,7 @@ static void look_port(const struct doctor *doctor, struct diagnosis *diagnosis)
 {
     unsigned port = (unsigned)options_number(doctor->options, OPTION_PORT);
 
-    switch (holder_ask((uint16_t)port, doctor->directory)) {
+    switch (holder_ask((uint16_t)port, doctor->directory, HOLDER_PATIENCE_MS)) {
     case HOLDER_NONE:
         doctor_say(diagnosis, DOCTOR_OK, "", "port %u is free", port);
         break;

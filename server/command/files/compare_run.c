@@ -51,7 +51,7 @@ static cJSON *ask_server(const struct options *options, const char *word,
     cJSON *document = NULL;
 
     if (!is_plain(word) || !place_directory(options, directory) ||
-        holder_ask(question.port, directory) != HOLDER_OURS)
+        holder_ask(question.port, directory, HOLDER_PATIENCE_MS) != HOLDER_OURS)
         return NULL;
     if (request->window.kind != WINDOW_DEFAULT) /* else all of it, also where it runs */
         window_print(&request->window, window, sizeof(window));

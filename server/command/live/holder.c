@@ -16,7 +16,6 @@
 
 #define ANSWER_BYTES 4096u
 #define CONNECT_MS   500
-#define ANSWER_MS    3000 /* ours too is late where jobs have taken every core */
 
 /* Is a socket of ours listening there? /proc/net/tcp: local address, state, uid. */
 static bool listener_is_ours(uint16_t port)
@@ -72,7 +71,7 @@ static bool answer_is_ours(const struct client_answer *answer, const char *direc
 }
 
 /* Does anybody listen? Asked before anything is sent to a program of someone else. */
-static bool is_free(uint16_t port)
+static bool is_free(uint16_t port, int patience_ms)
 {
     struct sockaddr_in address = {
         .sin_family = AF_INET,
@@ -80,7 +79,8 @@ static bool is_free(uint16_t port)
         .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
     };
     /* One that accepts no more would hold us for minutes. */
-    struct timeval timeout = {.tv_usec = CONNECT_MS * 1000};
+    int wait_ms = patience_ms < CONNECT_MS ? patience_ms : CONNECT_MS;
+    struct timeval timeout = {.tv_usec = wait_ms * 1000};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool refused;
 
@@ -93,12 +93,12 @@ static bool is_free(uint16_t port)
     return refused;
 }
 
-static int ask_health(uint16_t port, struct client_answer *answer)
+static int ask_health(uint16_t port, int patience_ms, struct client_answer *answer)
 {
     struct client_question question = {.port = port,
                                        .path = "/healthz",
                                        .token = "",
-                                       .patience_ms = ANSWER_MS,
+                                       .patience_ms = patience_ms,
                                        .bytes_max = ANSWER_BYTES};
 
     return client_ask(&question, answer);
@@ -112,7 +112,7 @@ bool holder_token(uint16_t port, char *token, size_t size)
     size_t room = 0;
     bool found = false;
 
-    if (ask_health(port, &answer) != 0)
+    if (ask_health(port, HOLDER_PATIENCE_MS, &answer) != 0)
         return false;
     cJSON *document = cJSON_Parse(answer.body);
     const cJSON *pid = cJSON_GetObjectItem(document, "pid");
@@ -134,14 +134,14 @@ bool holder_token(uint16_t port, char *token, size_t size)
     return found;
 }
 
-enum holder holder_ask(uint16_t port, const char *directory)
+enum holder holder_ask(uint16_t port, const char *directory, int patience_ms)
 {
     struct client_answer answer;
     bool ours;
 
-    if (is_free(port))
+    if (is_free(port, patience_ms))
         return HOLDER_NONE;
-    if (!listener_is_ours(port) || ask_health(port, &answer) != 0)
+    if (!listener_is_ours(port) || ask_health(port, patience_ms, &answer) != 0)
         return HOLDER_OTHER;
     ours = answer_is_ours(&answer, directory);
     free(answer.head);

@@ -15,9 +15,13 @@ enum holder {
 };
 
 /* Asks GET /healthz at 127.0.0.1:port and believes it only when the listening socket
- * belongs to us. `directory`: the folder that the server must be watching. Takes at
- * most a second. */
-MUST_CHECK enum holder holder_ask(uint16_t port, const char *directory);
+ * belongs to us. `directory`: the folder that the server must be watching. Whoever does not
+ * answer within `patience_ms` is another. */
+MUST_CHECK enum holder holder_ask(uint16_t port, const char *directory,
+                                  int patience_ms);
+
+/* Of one who asks a single port: ours too is late where jobs have taken every core. */
+#define HOLDER_PATIENCE_MS 3000
 
 /* The token of a server of ours, from the environment that a run gave it, which only its
  * user can read; false where it has none there. */

@@ -16,8 +16,14 @@
 #include "command/live/child.h"
 #include "command/live/holder.h"
 #include "command/places.h"
+#include "wire/clock.h"
 
 #define PORTS_TRIED   20   /* the next free one; beyond that something is odd */
+/* All ports together: the first silent one gets most of it, those after what is left, and
+ * none less than an idle server of ours needs several times over. */
+#define SEARCH_MS    2000
+#define FIRST_MS     1500
+#define LEAST_MS     25
 #define READY_MS      5000 /* an idle machine needs 20 */
 #define READY_FD      3
 #define LOG_BYTES_MAX (1 << 20) /* then the log starts anew, the old one kept once */
@@ -261,11 +267,20 @@ static void prepare_token(struct launched *launched, const struct options *optio
     setenv("TRAINGLASS_TOKEN", launched->token, 1);
 }
 
+/* For the next port of a search that began at `begun_ns`. */
+static int patience_of(uint64_t begun_ns)
+{
+    uint64_t spent_ms = (clock_ns(CLOCK_MONOTONIC) - begun_ns) / 1000000;
+    int left = spent_ms < SEARCH_MS ? SEARCH_MS - (int)spent_ms : 0;
+
+    return left > FIRST_MS ? FIRST_MS : left > LEAST_MS ? left : LEAST_MS;
+}
+
 /* One port: true when that settled the matter. */
 static bool try_port(struct launched *launched, const struct options *options,
-                     const char *directory, uint16_t port)
+                     const char *directory, uint16_t port, int patience_ms)
 {
-    enum holder holder = holder_ask(port, directory);
+    enum holder holder = holder_ask(port, directory, patience_ms);
     int error;
 
     if (holder == HOLDER_OTHER)
@@ -293,20 +308,22 @@ static bool try_port(struct launched *launched, const struct options *options,
     if (error != -EADDRINUSE)
         return true;
     /* Another run was faster: theirs may be one to join. */
-    return holder_ask(port, directory) == HOLDER_OURS &&
-           try_port(launched, options, directory, port);
+    return holder_ask(port, directory, patience_ms) == HOLDER_OURS &&
+           try_port(launched, options, directory, port, patience_ms);
 }
 
 void launch_server(struct launched *launched, const struct options *options,
                    const char *directory)
 {
     int64_t first = options_number(options, OPTION_PORT);
+    uint64_t begun_ns = clock_ns(CLOCK_MONOTONIC);
 
     memset(launched, 0, sizeof(*launched));
     launched->runs_lock = -1;
     prepare_token(launched, options);
     for (int64_t port = first; port < first + PORTS_TRIED && port <= 65535; port++) {
-        if (!try_port(launched, options, directory, (uint16_t)port))
+        if (!try_port(launched, options, directory, (uint16_t)port,
+                      patience_of(begun_ns)))
             continue;
         if (launched->port != 0 && port != first)
             snprintf(

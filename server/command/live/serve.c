@@ -107,7 +107,7 @@ static int check(const struct options *options, const char *directory)
 {
     uint16_t port = (uint16_t)options_number(options, OPTION_PORT);
 
-    if (holder_ask(port, directory) == HOLDER_OURS)
+    if (holder_ask(port, directory, HOLDER_PATIENCE_MS) == HOLDER_OURS)
         return EXIT_DONE;
     command_complain("no server of yours answers on port %u", port);
     return EXIT_CANNOT_START;

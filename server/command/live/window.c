@@ -264,7 +264,7 @@ int command_window(const struct invocation *invocation)
         return EXIT_USAGE;
     asking.port = (uint16_t)options_number(&invocation->options, OPTION_PORT);
     if (!place_directory(&invocation->options, directory) ||
-        holder_ask(asking.port, directory) != HOLDER_OURS) {
+        holder_ask(asking.port, directory, HOLDER_PATIENCE_MS) != HOLDER_OURS) {
         command_complain("no server of yours answers at port %u; `trainglass serve` "
                          "starts one, --port names another",
                          (unsigned)asking.port);
