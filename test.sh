@@ -155,12 +155,16 @@ if has tsan; then
   before=$failed
   one "build with tsan" build tsan
   if [ "$failed" = "$before" ]; then
-    export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+    rm -f build-tsan/report.*
+    export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:log_path=$PWD/build-tsan/report
     # A weakened memory order shows in one run of two to four.
     tests "tsan, the format 20 times" build-tsan -R '^unit\.(ring|names|segment|probe)$' --repeat until-fail:20
     # Threads of ours are in the server and the probe; kills and whole jobs ran above. What has
     # one thread alone and computes for long has nothing to find here.
-    tests tsan build-tsan -R '^(unit\.|e2e\.(gpu|http|run_server|program)$)' -E "^unit\.(ring|names|segment|probe|survival|experiment|governor|fixed|marks|trace_damage\.alone)$"
+    tests tsan build-tsan -R '^unit\.' -E "^unit\.(ring|names|segment|probe|survival|experiment|governor|fixed|marks|trace_damage\.alone)$"
+    # A job too slow for its test may try again; a race that was seen once stands in its report.
+    tests "tsan, whole jobs" build-tsan -R '^e2e\.(gpu|http|run_server|program)$' --repeat until-pass:2
+    one "no report of tsan" bash -c 'for report in build-tsan/report.*; do [ ! -e "$report" ] || { cat build-tsan/report.*; exit 1; }; done'
     unset TSAN_OPTIONS
   fi
 fi
