@@ -107,7 +107,7 @@ static void *keeper_run(void *argument)
         if (any_running(api->store))
             atomic_store_explicit(&serve->running_ms, now_ms(), memory_order_relaxed);
         windows_look(api->windows);
-        if (store_rev(api->store) == rev)
+        if (store_rev(api->store) == rev && !runs_wait_for_room(api->runs))
             continue;
         rev = store_rev(api->store);
         judge_feed(api->judge, api->store, api->runs);

@@ -23,6 +23,7 @@ struct runs {
     pthread_mutex_t lock; /* guards all below */
     sqlite3 *database;    /* NULL: switched off */
     char reason[160];     /* why it is off */
+    int64_t retry_ms;     /* off for want of room: when to try again; 0: it stays off */
     char folder[PATH_MAX], host[HOST_NAME_MAX + 1];
     uint32_t runs_max;
     bool reads_only;
@@ -36,7 +37,8 @@ struct runs {
 #define RUNS_DOCUMENT_VERSION 1
 
 /* All with the lock held. */
-void runs_switch_off(struct runs *runs, const char *why);
+/* Switches the store off after an error of the database; for want of room for a while. */
+void runs_fail(struct runs *runs);
 /* NULL, and the store is off, when it is not understood. */
 sqlite3_stmt *runs_prepare(struct runs *runs, const char *sql);
 void runs_bind_text(sqlite3_stmt *statement, int column, const char *text);

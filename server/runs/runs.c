@@ -14,6 +14,7 @@
 
 #define RUNS_BUSY_MS       2000
 #define RUNS_REFRESH_MS    60000   /* of a running session's row */
+#define RUNS_RETRY_MS      10000   /* between two looks for room */
 #define RUNS_SUMMARY_BYTES 262144u /* longer summaries are left out */
 #define RUNS_OPS           100u    /* per-op totals that are kept */
 
@@ -29,19 +30,41 @@ static const char schema[] =
     "CREATE TABLE IF NOT EXISTS said(session TEXT, pid INTEGER, unix_ms INTEGER,"
     " said TEXT, PRIMARY KEY(session, pid));";
 
-void runs_switch_off(struct runs *runs, const char *why)
+static int64_t now_ms(void)
 {
-    (void)snprintf(runs->reason, sizeof(runs->reason), "the run store is off: %s", why);
+    return (int64_t)(clock_ns(CLOCK_MONOTONIC) / 1000000);
+}
+
+/* Until there is room, or for good. */
+static void switch_off(struct runs *runs, const char *why, bool for_room)
+{
+    (void)snprintf(runs->reason, sizeof(runs->reason), "the run store is off%s: %s",
+                   for_room ? " until there is room" : "", why);
     if (runs->database != NULL)
         sqlite3_close(runs->database);
     runs->database = NULL;
+    runs->retry_ms = for_room ? now_ms() + RUNS_RETRY_MS : 0;
+}
+
+/* A quota tells itself as an error of writing. */
+static bool is_for_room(int result, int error)
+{
+    return result == SQLITE_FULL || (result & 0xff) == SQLITE_IOERR || error == ENOSPC ||
+           error == EDQUOT;
+}
+
+void runs_fail(struct runs *runs)
+{
+    switch_off(runs, sqlite3_errmsg(runs->database),
+               is_for_room(sqlite3_extended_errcode(runs->database),
+                           sqlite3_system_errno(runs->database)));
 }
 
 static bool execute(struct runs *runs, const char *sql)
 {
     if (sqlite3_exec(runs->database, sql, NULL, NULL, NULL) == SQLITE_OK)
         return true;
-    runs_switch_off(runs, sqlite3_errmsg(runs->database));
+    runs_fail(runs);
     return false;
 }
 
@@ -80,7 +103,7 @@ static void open_database(struct runs *runs)
     (void)snprintf(path, sizeof(path), "%s/%s", runs->folder, runs->host);
     error = runs->reads_only ? 0 : make_folder(path);
     if (error != 0) {
-        runs_switch_off(runs, strerror(-error));
+        switch_off(runs, strerror(-error), is_for_room(SQLITE_OK, -error));
         return;
     }
     (void)snprintf(path, sizeof(path), "%s/%s/runs.sqlite", runs->folder, runs->host);
@@ -91,11 +114,11 @@ static void open_database(struct runs *runs)
                                       : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE),
                              NULL);
     if (result != SQLITE_OK && runs->reads_only && access(path, F_OK) != 0) {
-        runs_switch_off(runs, "no run was ever kept here");
+        switch_off(runs, "no run was ever kept here", false);
         return;
     }
     if (result != SQLITE_OK) {
-        runs_switch_off(runs, sqlite3_errstr(result));
+        runs_fail(runs);
         return;
     }
     sqlite3_busy_timeout(runs->database, RUNS_BUSY_MS);
@@ -125,7 +148,7 @@ bool runs_finish(struct runs *runs, sqlite3_stmt *statement)
     sqlite3_finalize(statement);
     if (result == SQLITE_DONE)
         return true;
-    runs_switch_off(runs, sqlite3_errmsg(runs->database));
+    runs_fail(runs);
     return false;
 }
 
@@ -134,7 +157,7 @@ sqlite3_stmt *runs_prepare(struct runs *runs, const char *sql)
     sqlite3_stmt *statement = NULL;
 
     if (sqlite3_prepare_v2(runs->database, sql, -1, &statement, NULL) != SQLITE_OK)
-        runs_switch_off(runs, sqlite3_errmsg(runs->database));
+        runs_fail(runs);
     return statement;
 }
 
@@ -152,7 +175,7 @@ static bool write_row(struct runs *runs, const struct status_session *session,
 {
     sqlite3_stmt *statement =
         runs_prepare(runs, "INSERT OR REPLACE INTO runs VALUES(?,?,?,?,?,?,?,?,?,?)");
-    int64_t now_ms = runs->asked_unix_ms;
+    int64_t asked_ms = runs->asked_unix_ms;
 
     if (statement == NULL)
         return false;
@@ -162,9 +185,9 @@ static bool write_row(struct runs *runs, const struct status_session *session,
     sqlite3_bind_int64(statement, 4, session->start_unix_ns / 1000000);
     if (!isnan(session->last_event_age_ns))
         sqlite3_bind_int64(statement, 5,
-                           now_ms - (int64_t)(session->last_event_age_ns / 1e6));
+                           asked_ms - (int64_t)(session->last_event_age_ns / 1e6));
     else if (session->state == PROCESS_RUNNING)
-        sqlite3_bind_int64(statement, 5, now_ms);
+        sqlite3_bind_int64(statement, 5, asked_ms);
     sqlite3_bind_int64(statement, 6, (sqlite3_int64)session->steps);
     sqlite3_bind_double(statement, 7, session->step_ns / 1e6); /* NaN becomes NULL */
     runs_bind_text(statement, 8, texts->ending);
@@ -273,11 +296,11 @@ static bool is_read(struct store *store, const struct status_session *session)
 static void fold_session(struct runs *runs, struct store *store,
                          const struct status_session *session, bool all)
 {
-    int64_t now_ms = (int64_t)(clock_ns(CLOCK_MONOTONIC) / 1000000);
-    struct folded *folded = folded_of(runs, session->id);
+    int64_t asked_ms = now_ms();
+    struct folded *folded = folded_of(runs, session->id), before = *folded;
     bool ended = session->state != PROCESS_RUNNING;
     bool changed = folded->state != session->state || folded->steps != session->steps;
-    bool due = all || ended || now_ms - folded->at_ms >= RUNS_REFRESH_MS;
+    bool due = all || ended || asked_ms - folded->at_ms >= RUNS_REFRESH_MS;
     struct run_texts texts;
     bool kept;
 
@@ -292,18 +315,42 @@ static void fold_session(struct runs *runs, struct store *store,
         return;
     folded->state = session->state;
     folded->steps = session->steps;
-    folded->at_ms = now_ms;
+    folded->at_ms = asked_ms;
     texts.ending = printed(status_end_json(session));
     texts.facts = printed(status_facts_json(session));
     texts.summary = summary_of(store, session->id);
-    kept = write_row(runs, session, &texts);
+    /* Both or none: what has a row is not looked at again. */
+    kept = execute(runs, "BEGIN") && write_row(runs, session, &texts) &&
+           runs_keep(runs, store, session->id) && execute(runs, "COMMIT");
     cJSON_free(texts.ending);
     cJSON_free(texts.facts);
     cJSON_free(texts.summary);
-    if (kept)
-        kept = runs_keep(runs, store, session->id);
+    if (!kept) /* again when there is room */
+        *folded = before;
     if (kept && (session->state == PROCESS_ENDED || session->state == PROCESS_CRASHED))
         mark_done(session);
+}
+
+/* Off for want of room, and time to look whether there is some. */
+static void try_again(struct runs *runs, bool now)
+{
+    if (runs->database != NULL || runs->retry_ms == 0 ||
+        (!now && now_ms() < runs->retry_ms))
+        return;
+    runs->retry_ms = 0;
+    runs->reason[0] = '\0';
+    open_database(runs);
+    if (runs->database != NULL)
+        runs_load_verdicts(runs);
+}
+
+bool runs_wait_for_room(struct runs *runs)
+{
+    pthread_mutex_lock(&runs->lock);
+    bool waits = runs->database == NULL && runs->retry_ms != 0;
+
+    pthread_mutex_unlock(&runs->lock);
+    return waits;
 }
 
 void runs_fold(struct runs *runs, struct store *store, bool all)
@@ -312,6 +359,7 @@ void runs_fold(struct runs *runs, struct store *store, bool all)
     struct status_answer status;
 
     pthread_mutex_lock(&runs->lock);
+    try_again(runs, all);
     if (runs->database != NULL) {
         runs->asked_unix_ms = (int64_t)(clock_ns(CLOCK_REALTIME) / 1000000);
         if (status_query(store, &whose, &status) == 0) {
@@ -337,10 +385,10 @@ static struct runs *open_runs(const char *state_dir, uint32_t runs_max, bool rea
     runs->reads_only = reads_only;
     read_host(runs->host, sizeof(runs->host));
     if (*state_dir == '\0' || runs_max == 0)
-        runs_switch_off(runs, "no state folder, or no runs to remember");
+        switch_off(runs, "no state folder, or no runs to remember", false);
     else if ((size_t)snprintf(runs->folder, sizeof(runs->folder), "%s", state_dir) >=
              sizeof(runs->folder))
-        runs_switch_off(runs, "the state folder's name is too long");
+        switch_off(runs, "the state folder's name is too long", false);
     else
         open_database(runs);
     runs->verdicts = cJSON_CreateObject();

@@ -2,7 +2,7 @@
  *
  * Homes are on NFS: no WAL, a file per host name, other hosts' files are only read. A
  * lock that cannot be had or a file that is damaged switches the store off with the
- * reason; nothing else stops for it.
+ * reason; so does a full disk, until there is room again. Nothing else stops for it.
  */
 #ifndef SERVER_RUNS_H
 #define SERVER_RUNS_H
@@ -26,8 +26,12 @@ struct runs *runs_open_to_read(const char *state_dir);
 void runs_close(struct runs *runs);
 
 /* Writes a row for every session that ended since the last call, and for every session
- * whose row is older than a minute; `all`: for every session that changed. */
+ * whose row is older than a minute; `all`: for every session that changed. A store that is
+ * off for want of room is tried again now and then, with `all` at once. */
 void runs_fold(struct runs *runs, struct store *store, bool all);
+
+/* Is it off for a while, so that runs_fold() has something to do though nothing changed? */
+bool runs_wait_for_room(struct runs *runs);
 
 /* {"runs": [...newest first...], "reason"}: at most `k`. */
 cJSON *runs_list(struct runs *runs, uint32_t k);

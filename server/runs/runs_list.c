@@ -159,7 +159,7 @@ cJSON *runs_list(struct runs *runs, uint32_t k)
 
     pthread_mutex_lock(&runs->lock);
     if (runs->database != NULL && !list_rows(runs->database, runs->host, k, list))
-        runs_switch_off(runs, sqlite3_errmsg(runs->database));
+        runs_fail(runs);
     (void)runs_each_other(runs, list_host, &(struct listing){list, k});
     if (runs->database == NULL)
         json_text(body, "reason", runs->reason);

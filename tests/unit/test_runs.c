@@ -1,4 +1,5 @@
 /* The run store: what the user said stays, and a file that cannot be used stops nobody. */
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <sqlite3.h>
@@ -13,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "aggregate/state.h"
 #include "report/members.h"
 #include "runs/runs.h"
 
@@ -108,6 +110,97 @@ static void a_lock_that_is_never_given_switches_the_store_off(void **state)
     sqlite3_close(holder);
     assert_true(is_off(runs));
     runs_close(runs);
+}
+
+static bool disk_is_full;
+
+static ssize_t write_to_full(int fd, const void *bytes, size_t size, off_t offset)
+{
+    if (!disk_is_full)
+        return pwrite(fd, bytes, size, offset);
+    errno = ENOSPC;
+    return -1;
+}
+
+/* SQLite's writes, from now on, go through write_to_full(). */
+static void watch_the_disk(void)
+{
+    sqlite3_vfs *system = sqlite3_vfs_find(NULL);
+
+    (void)system->xSetSystemCall(system, "pwrite",
+                                 (sqlite3_syscall_ptr)write_to_full);
+    (void)system->xSetSystemCall(system, "pwrite64",
+                                 (sqlite3_syscall_ptr)write_to_full);
+}
+
+static void forget_the_disk(void)
+{
+    sqlite3_vfs *system = sqlite3_vfs_find(NULL);
+
+    (void)system->xSetSystemCall(system, NULL, NULL);
+    disk_is_full = false;
+}
+
+static struct store *store_of_a_run(const char *id)
+{
+    const struct process_identity trainer = {
+        .pid = 7, .rank = -1, .world_size = -1, .role = WIRE_ROLE_TRAINER};
+    struct store *store = store_new(NULL);
+    struct session *session = state_session(store, id);
+    struct process *process = state_process(store, session, &trainer);
+
+    process_finish(process, PROCESS_ENDED, "");
+    return store;
+}
+
+static void a_full_disk_switches_the_store_off_until_there_is_room(void **state)
+{
+    struct runs_verdict verdict = {"slow-data", true, false, NULL};
+    struct store *store = store_of_a_run("abcdef01");
+    struct runs *runs = runs_open(folder, 10);
+    const char *why;
+    cJSON *kept;
+
+    (void)state;
+    watch_the_disk();
+    disk_is_full = true;
+    runs_fold(runs, store, true);
+    assert_true(is_off(runs));
+    assert_true(runs_wait_for_room(runs));
+    assert_false(runs_judge(runs, &verdict, &why));
+    assert_non_null(strstr(why, "until there is room"));
+    disk_is_full = false;
+    runs_fold(runs, store, true);
+    assert_false(is_off(runs));
+    assert_false(runs_wait_for_room(runs));
+    kept = runs_find(runs, "abcdef01");
+    assert_non_null(kept);
+    cJSON_Delete(kept);
+    forget_the_disk();
+    runs_close(runs);
+    store_free(store);
+}
+
+static void a_store_that_found_the_disk_full_at_its_start_begins_when_there_is_room(
+    void **state)
+{
+    struct store *store = store_of_a_run("abcdef01");
+    struct runs *runs;
+    cJSON *kept;
+
+    (void)state;
+    watch_the_disk();
+    disk_is_full = true;
+    runs = runs_open(folder, 10);
+    assert_true(is_off(runs));
+    disk_is_full = false;
+    runs_fold(runs, store, true);
+    kept = runs_find(runs, "abcdef01");
+    assert_non_null(kept);
+    cJSON_Delete(kept);
+    forget_the_disk();
+    runs_close(runs);
+    store_free(store);
 }
 
 static void without_a_folder_the_store_is_off_and_says_so(void **state)
@@ -292,6 +385,9 @@ int main(void)
         IN_FOLDER(what_the_user_said_outlives_the_server),
         IN_FOLDER(a_file_that_is_no_database_switches_the_store_off),
         IN_FOLDER(a_lock_that_is_never_given_switches_the_store_off),
+        IN_FOLDER(a_full_disk_switches_the_store_off_until_there_is_room),
+        IN_FOLDER(
+            a_store_that_found_the_disk_full_at_its_start_begins_when_there_is_room),
         IN_FOLDER(without_a_folder_the_store_is_off_and_says_so),
         IN_FOLDER(a_run_is_found_by_its_id_its_beginning_or_a_name_that_it_alone_has),
         IN_FOLDER(an_epoch_has_its_own_numbers_and_says_what_it_lacks),
