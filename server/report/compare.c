@@ -39,7 +39,7 @@ bool compare_put_change(cJSON *object, const struct compare_number *base,
     compare_put(object, "diff_ms", diff);
     compare_put(object, "diff_pct",
                 base->value > 0 ? 100 * diff / base->value : (double)NAN);
-    put_interval(object, "ci95_ms", diff, half, -INFINITY);
+    put_interval(object, "ci95_ms", diff, half, -(double)INFINITY);
     cJSON_AddBoolToObject(object, "changed", changed);
     return changed;
 }
