@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 
-from harness import PROGRAM, TrainglassTest, children_of, is_alive, main, wait_for
+from harness import BUILD, PROGRAM, TrainglassTest, children_of, is_alive, main, wait_for
 
 
 class RunTest(TrainglassTest):
@@ -212,14 +212,33 @@ class RunTest(TrainglassTest):
 
         lock = self.directory / f"port-{self.port}.lock"
         (self.directory / "port-1.lock").touch()  # its runs have ended
+        (self.directory / "0123.run.new").touch()  # its run was killed while it began
+        (self.directory / "0123.end.new").touch()  # or while it ended
         process = self.start("run", "--", "cat", stdin=subprocess.PIPE)
         wait_for(lambda: list(self.directory.glob("*.run")), "the note of the run")
-        note = left()[0]
+        note = next(self.directory.glob("*.run")).name
         self.assertEqual(self.trainglass("clean").returncode, 0)
         self.assertEqual(left(), sorted([note, lock.name]))
         process.communicate("")
         self.assertEqual(self.trainglass("clean").returncode, 0)
         self.assertEqual(left(), [])
+
+    def test_clean_spares_the_living_among_any_number_of_the_dead(self):
+        job = subprocess.Popen([str(BUILD / "bin/train_mlp"), "--quiet", "--seconds", "600"],
+                               env=self.environment())
+        self.addCleanup(job.wait)
+        self.addCleanup(job.kill)
+        [living] = wait_for(lambda: list(self.directory.glob("*.seg")), "its segment")
+        for i in range(4200):
+            (self.directory / f"dead{i}.seg").touch()
+        self.assertEqual(self.trainglass("clean").returncode, 0)
+        self.assertEqual(list(self.directory.glob("*.seg")), [living])
+
+    def test_what_a_killed_run_had_not_finished_goes_with_the_next(self):
+        (self.directory / "0123.run.new").touch()
+        (self.directory / "4567.run").touch()
+        self.run_command("true")
+        self.assertEqual(list(self.directory.glob("*.run*")), [])
 
     def test_a_folder_that_cannot_be_made_stops_nothing(self):
         blocker = self.folder / "file"

@@ -22,14 +22,15 @@ static void note_path(const struct contract *contract, char path[NOTE_PATH_BYTES
              contract->session);
 }
 
-/* A run that was killed could not remove its own. */
+/* A run that was killed could not remove its own, nor finish what it was making. */
 static void remove_stale(const char *directory)
 {
     DIR *folder = opendir(directory);
     struct dirent *entry;
 
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        if (!segment_file_is(entry->d_name, ".run"))
+        if (!segment_file_is(entry->d_name, ".run") &&
+            !segment_file_is(entry->d_name, ".run.new"))
             continue;
         int fd = openat(dirfd(folder), entry->d_name,
                         O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

@@ -68,11 +68,13 @@ static bool is_left_behind(const struct cleaning *cleaning, const char *name)
     const struct segment_entry *segment;
     char session[WIRE_TEXT];
 
-    if (segment_file_is(name, ".run") ||
+    if (segment_file_is(name, ".run") || segment_file_is(name, ".run.new") ||
         (segment_file_is(name, ".lock") && strncmp(name, "port-", strlen("port-")) == 0))
         return is_abandoned(cleaning->directory, name);
-    if (segment_file_is(name, ".end")) {
-        snprintf(session, sizeof(session), "%.*s", (int)(strlen(name) - 4), name);
+    if (segment_file_is(name, ".end") || segment_file_is(name, ".end.new")) {
+        size_t tail = strlen(segment_file_is(name, ".end") ? ".end" : ".end.new");
+
+        snprintf(session, sizeof(session), "%.*s", (int)(strlen(name) - tail), name);
         return !is_alive(cleaning, session);
     }
     if (!segment_file_is(name, ".seg") && !segment_file_is(name, ".ctl") &&

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ENTRIES_MAX 4096
-#define PAGE        4096u
+#define ENTRIES_FIRST 64
+#define PAGE          4096u
 
 bool segment_file_is(const char *name, const char *suffix)
 {
@@ -86,22 +86,40 @@ static int newest_first(const void *left, const void *right)
     return order != 0 ? order : (a->rank > b->rank) - (a->rank < b->rank);
 }
 
+/* False, and there is none, when memory is short. */
+static bool make_room(struct segment_entry **entries, int *room)
+{
+    struct segment_entry *grown =
+        realloc(*entries, 2 * (size_t)*room * sizeof(**entries));
+
+    if (grown == NULL)
+        free(*entries);
+    else
+        *room *= 2;
+    *entries = grown;
+    return grown != NULL;
+}
+
 int segment_list(const char *directory, struct segment_entry **entries)
 {
     DIR *folder = opendir(directory);
     struct dirent *found;
-    int count = 0;
+    int count = 0, room = ENTRIES_FIRST;
 
     *entries = NULL;
     if (folder == NULL)
         return -errno;
-    *entries = calloc(ENTRIES_MAX, sizeof(**entries));
-    while (*entries != NULL && count < ENTRIES_MAX &&
-           /* NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of our own */
-           (found = readdir(folder)) != NULL)
-        if (segment_file_is(found->d_name, ".seg") &&
-            strlen(found->d_name) < sizeof((*entries)->file))
-            read_entry(dirfd(folder), found->d_name, &(*entries)[count++]);
+    *entries = calloc((size_t)room, sizeof(**entries));
+    /* All of them: who cleans must know of each that lives.
+     * NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of our own */
+    while (*entries != NULL && (found = readdir(folder)) != NULL) {
+        if (!segment_file_is(found->d_name, ".seg") ||
+            strlen(found->d_name) >= sizeof((*entries)->file))
+            continue;
+        if (count == room && !make_room(entries, &room))
+            break;
+        read_entry(dirfd(folder), found->d_name, &(*entries)[count++]);
+    }
     closedir(folder);
     if (*entries == NULL)
         return -ENOMEM;

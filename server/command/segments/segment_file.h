@@ -24,7 +24,7 @@ struct segment_entry {
 };
 
 /* Lists the segments of `directory`, the newest session first; *entries is freed by the
- * caller. Returns how many (at most 4,096), or -errno. */
+ * caller. Returns how many, or -errno. */
 MUST_CHECK int segment_list(const char *directory, struct segment_entry **entries);
 
 struct segment_file {
