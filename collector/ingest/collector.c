@@ -76,6 +76,15 @@ static bool is_worth_another_try(int error)
            error == -ENFILE || error == -ENOMEM;
 }
 
+static void leave_out(struct collector *collector, const struct watch_file *file)
+{
+    struct watch *watch = &collector->watch;
+
+    for (uint32_t i = 0; i < watch->count; i++)
+        if (strcmp(watch->directories[i].path, file->directory) == 0)
+            watch->directories[i].looked_at = SOURCES_MAX;
+}
+
 static void add_file(void *user, const struct watch_file *file)
 {
     struct collector *collector = user;
@@ -90,8 +99,10 @@ static void add_file(void *user, const struct watch_file *file)
         known->seen_ns = collector->scanned_ns;
         return;
     }
-    if (collector->source_count == SOURCES_MAX)
+    if (collector->source_count == SOURCES_MAX) {
+        leave_out(collector, file);
         return;
+    }
     struct source *source = malloc(sizeof(*source));
 
     if (source == NULL)
@@ -115,6 +126,17 @@ static void add_file(void *user, const struct watch_file *file)
     collector->sources[collector->source_count++] = source;
 }
 
+/* What is left out is said where the folder is. */
+static void tell_crowded(struct watch_directory *directory, struct watch_state *to)
+{
+    if (directory->looked_at != 0)
+        snprintf(to->reason, sizeof(to->reason),
+                 "holds more files than the %u that are looked at: `trainglass clean` "
+                 "removes what ended jobs left",
+                 directory->looked_at);
+    directory->looked_at = 0;
+}
+
 static void tell_watches(struct collector *collector)
 {
     struct store *store = collector->store;
@@ -122,13 +144,14 @@ static void tell_watches(struct collector *collector)
     pthread_rwlock_wrlock(&store->lock);
     store->watch_count = collector->watch.count;
     for (uint32_t i = 0; i < collector->watch.count; i++) {
-        const struct watch_directory *from = &collector->watch.directories[i];
+        struct watch_directory *from = &collector->watch.directories[i];
         struct watch_state *to = &store->watches[i];
 
         snprintf(to->path, sizeof(to->path), "%s", from->path);
         snprintf(to->reason, sizeof(to->reason), "%s", from->reason);
         to->readable = from->readable;
         to->segments = from->segments;
+        tell_crowded(from, to);
     }
     pthread_rwlock_unlock(&store->lock);
 }

@@ -10,8 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* More files than that in one directory are somebody's mistake. */
-#define FILES_MAX   4096u
 #define SHARED      "/dev/shm"
 #define OWN_PREFIX  "trainglass-"
 #define INTERESTING (IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE | IN_DELETE | IN_ATTRIB)
@@ -131,7 +129,7 @@ static void scan_one(struct watch *watch, struct watch_directory *directory,
     /* Again each time: a directory that was removed and made anew is another one. */
     directory->descriptor =
         inotify_add_watch(watch->inotify, directory->path, INTERESTING);
-    while (files < FILES_MAX && (entry = readdir(open_directory)) != NULL) {
+    while ((entry = readdir(open_directory)) != NULL) {
         struct watch_file file = {.directory = directory->path, .name = entry->d_name};
         struct stat status;
 
@@ -139,6 +137,10 @@ static void scan_one(struct watch *watch, struct watch_directory *directory,
             fstatat(fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
             !S_ISREG(status.st_mode))
             continue;
+        if (files == WATCH_FILES_MAX) {
+            directory->looked_at = WATCH_FILES_MAX;
+            break;
+        }
         int length = snprintf(file.path, sizeof(file.path), "%s/%s", directory->path,
                               entry->d_name);
 

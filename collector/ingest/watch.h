@@ -16,6 +16,7 @@ struct watch_directory {
     bool readable;
     char reason[160];
     uint32_t segments;
+    uint32_t looked_at; /* how many of its files, where a scan left others out; else 0 */
 };
 
 struct watch {
@@ -42,7 +43,10 @@ MUST_CHECK bool watch_add(struct watch *watch, const char *path);
 /* Reads what the kernel told; true when something may have appeared. */
 bool watch_told(struct watch *watch);
 
-/* Calls `found` for every regular file that ends in `suffix`. */
+#define WATCH_FILES_MAX 4096u /* more in one directory are somebody's mistake */
+
+/* Calls `found` for every regular file that ends in `suffix`, up to WATCH_FILES_MAX of each
+ * directory. */
 typedef void watch_found(void *user, const struct watch_file *file);
 void watch_scan(struct watch *watch, const char *suffix, watch_found *found,
                 void *user);

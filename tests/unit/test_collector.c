@@ -442,6 +442,30 @@ static void assert_ended(const struct end_note *note, enum process_state expecte
     unlink(path);
 }
 
+static void more_files_than_are_looked_at_are_said(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY};
+    struct status_answer answer;
+    char path[192];
+
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < 4097; i++) {
+            snprintf(path, sizeof(path), "%s/%d.seg", directory, i);
+            if (turn == 0)
+                fclose(fopen(path, "w"));
+            else
+                unlink(path);
+        }
+        assert_true(collector_settle(collector, SETTLE_MS));
+        assert_int_equal(status_query(store, &whose, &answer), 0);
+        assert_int_equal(answer.watching_count, 1);
+        assert_true(answer.watching[0].readable);
+        assert_int_equal(strstr(answer.watching[0].reason, "4096") != NULL, turn == 0);
+        answer_free(&answer.head);
+    }
+}
+
 static void a_command_that_exits_without_its_exit_handlers_has_ended(void **state)
 {
     (void)state;
@@ -901,6 +925,8 @@ int main(void)
             a_command_that_exits_without_its_exit_handlers_has_ended, begin, end),
         cmocka_unit_test_setup_teardown(
             a_process_that_dies_under_a_command_that_ends_well_has_crashed, begin, end),
+        cmocka_unit_test_setup_teardown(more_files_than_are_looked_at_are_said, begin,
+                                        end),
         cmocka_unit_test_setup_teardown(a_job_that_somebody_interrupts_has_not_crashed,
                                         begin, end),
         cmocka_unit_test_setup_teardown(
