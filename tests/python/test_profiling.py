@@ -117,32 +117,44 @@ class OneFunction(unittest.TestCase):
         self.assertEqual(len(calls), 22)
         times = got["cpu_ms"]
         self.assertTrue(0 < times["min"] <= times["median"] <= times["max"])
-        self.assertRegex(out.getvalue(), r"^sum: CPU \d+\.\d{3}ms \+- \d+\.\d{3}.*\(20 calls\)\n$")
+        self.assertRegex(out.getvalue(), r"^sum: CPU \d+\.\d{3}[mun]s \+- \d+\.\d{3}.*\(20 calls\)\n$")
         with self.assertRaisesRegex(ValueError, "write 1 or more"):
             trainglass.profile_impl("sum", print, iterations=0)
         with self.assertRaises(ZeroDivisionError):
             trainglass.profile_impl("bad", lambda: 1 / 0)
 
+    def test_a_time_has_the_unit_that_shows_it(self):
+        for each, text in ((8e-8, "80.000ns"), (2.5e-6, "2.500us"), (0.5, "500.000ms")):
+            clock = iter([0.0, each] * 3)
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                with mock.patch("time.perf_counter", lambda clock=clock: next(clock)):
+                    trainglass.profile_impl("f", int, iterations=3)
+            self.assertIn(f"CPU {text} +- 0.000", out.getvalue())
+
     def test_with_a_gpu_the_devices_times_are_those_between_two_events(self):
         class Event:
             made = []
+            clock = [0.0]
 
             def __init__(self, enable_timing):
                 self.made.append(self)
 
             def record(self):
                 self.at = self.made.index(self)
+                self.clock.append(1.0)  # what it costs the host
 
             def elapsed_time(self, other):
                 return 2.0 * (other.at - self.at)
 
         fake = {"is_available": lambda: True, "synchronize": lambda: None, "Event": Event}
-        with mock.patch.multiple(torch.cuda, **fake):
+        told = mock.patch("time.perf_counter", lambda: sum(Event.clock))
+        with mock.patch.multiple(torch.cuda, **fake), told:
             with contextlib.redirect_stdout(io.StringIO()) as out:
                 got = trainglass.profile_impl("mm", lambda: None, iterations=3)
         self.assertEqual({**got["device_ms"], "std": 0.0},
                          {"mean": 2.0, "std": 0.0, "median": 2.0, "min": 2.0, "max": 2.0})
         self.assertIn(", device 2.000ms +- 0.000 (3 calls)", out.getvalue())
+        self.assertEqual(got["cpu_ms"]["max"], 0.0, "the call's alone")
 
     def test_memory_profile_says_the_peak_and_returns_what_the_function_does(self):
         @trainglass.memory_profile
