@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import io
 import json
 import os
 import pathlib
@@ -340,6 +341,17 @@ class AsAnObject(Fits):
             self.assertIn(action, table)
         row = next(line for line in table.splitlines() if "run_training_batch" in line)
         self.assertEqual(row.split()[1], str(jobs.BATCHES))
+
+    def test_a_callbacks_state_does_not_make_the_table_wider_than_a_console(self):
+        checkpoint = jobs.pl.callbacks.ModelCheckpoint(self.folder.parent / "checkpoints")
+        trainer = jobs.pl.Trainer(accelerator="cpu", max_epochs=1, logger=False,
+                                  callbacks=[self.callback(lightning_report=True), checkpoint],
+                                  enable_progress_bar=False, enable_model_summary=False)
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            trainer.fit(jobs.Net())
+        table = out.getvalue().partition("[Profiler] Lightning's actions:")[2]
+        self.assertIn("[Callback]ModelCheckpoint.on_train_epoch_end ", table)
+        self.assertLess(max(map(len, table.splitlines())), 120)
 
     def test_the_trainers_profiler_is_as_before(self):
         callback = self.callback(lightning_report=True)

@@ -11,6 +11,8 @@ import time
 from typing import Any, Callable, Optional
 
 ROWS = 20
+# A callback's state has its parameters in braces, which make a table of 200 columns.
+_STATE = re.compile(r"\{.*\}")
 _LOOP = re.compile(r"^\[\w*Loop\]\.")  # whose loop it is says nothing more
 
 
@@ -114,7 +116,7 @@ class Actions:
         """The table, longest first; empty when nothing was timed."""
         merged: dict[str, list[float]] = {}
         for name, (calls, seconds) in self._rows.items():
-            row = merged.setdefault(_LOOP.sub("", name), [0, 0.0])
+            row = merged.setdefault(_STATE.sub("", _LOOP.sub("", name)), [0, 0.0])
             row[0] += calls
             row[1] += seconds
         rows = sorted(merged.items(), key=lambda item: -item[1][1])[:ROWS]
