@@ -11,4 +11,5 @@ if __name__ == "__main__":
     os.environ["MASTER_ADDR"] = "127.0.0.1"
     callback = ProfilerCallback(rank="all", output_dir=sys.argv[1], warmup_steps=1,
                                 profile_steps=3, lightning_report=False)
-    jobs.fit(callback, strategy="ddp_fork", devices=2, num_sanity_val_steps=0)
+    trainer = jobs.trainer(callback, strategy="ddp_fork", devices=2, num_sanity_val_steps=0)
+    trainer.fit(jobs.Net())

@@ -79,7 +79,7 @@ class HowItEnds(Fits):
         self.printed(trainer, module)
         self.assertEqual(self.names(), ["epoch_1.json", "epoch_2.json"])
 
-    def test_two_ranks_write_a_file_each(self):
+    def test_two_ranks_write_a_file_each_and_the_second_names_itself_in_its_report(self):
         job = pathlib.Path(__file__).with_name("profiled_ranks.py")
         done = subprocess.run([sys.executable, "-B", job, self.folder], capture_output=True,
                               text=True, timeout=300)
@@ -87,6 +87,9 @@ class HowItEnds(Fits):
         self.assertEqual(self.names(), ["epoch_1.json", "epoch_1_rank1.json"])
         self.assertEqual(self.steps(), [1, 2, 3])
         self.assertEqual(self.steps("epoch_1_rank1.json"), [1, 2, 3])
+        for rank in ("", ", rank 1"):
+            for line in ("Epoch 1: Profiling steps 0-3...", "Top 10 CPU operations:"):
+                self.assertEqual(done.stdout.count(f"[Profiler{rank}] {line}\n"), 1, done.stdout)
 
     def test_workers_and_children_that_are_forked_inside_a_window_do_not_disturb_it(self):
         ended = []

@@ -32,18 +32,23 @@ class _Run:
     """What belongs to one fit(): never copied, never pickled."""
 
     def __init__(
-        self, details: Details, on_taken: Callable[[str], None], on_fetch: Callable[[], None]
+        self,
+        rank: int,
+        details: Details,
+        on_taken: Callable[[str], None],
+        on_fetch: Callable[[], None],
     ) -> None:
         self.recorder = Recorder(details, on_taken)
         self.fetch = BeforeFetch(on_fetch, lambda: self.begin_validation_batch())
         self.step_is_due = False  # the profiler's: a batch ended, the next is not fetched
-        self.exporter = Exporter()
+        self.rank = rank
+        self.say = report.of_rank(rank)
+        self.exporter = Exporter(self.say)
         self.actions = Actions()
         self.details = details
         self.pid = os.getpid()
         self.said: set[str] = set()
         self.recording = True  # on this rank
-        self.rank = 0
         self.folder = ""
         self.epoch = 0  # as the files are numbered
         self.seen: set[int] = set()
@@ -201,9 +206,9 @@ class ProfilerCallback:
         if not self.options.enabled or str(getattr(stage, "value", stage)) != "fit":
             return
         self._finish()
-        run = self._run = _Run(self.options.details, self._taken, self._next_step)
+        rank = int(getattr(trainer, "global_rank", 0))
+        run = self._run = _Run(rank, self.options.details, self._taken, self._next_step)
         self._machine = None
-        run.rank = int(getattr(trainer, "global_rank", 0))
         ranks = self.options.ranks
         run.recording = ranks == "all" or (run.rank in ([0] if ranks == "zero" else ranks))
         run.folder = files.folder(
@@ -318,7 +323,7 @@ class ProfilerCallback:
         run = self._run
         if run is not None and text not in run.said:
             run.said.add(text)
-            report.say(f"[Profiler] {text}")
+            run.say(f"[Profiler] {text}")
 
     def _check(self, run: _Run, trainer: Any) -> None:
         """What only the machine can tell, before the first batch."""
@@ -384,7 +389,7 @@ class ProfilerCallback:
         schedule = self.options.schedule
         whole = schedule.active >= p.WHOLE_EPOCH
         steps = f"all steps from {start}" if whole else f"steps {start}-{start + schedule.active}"
-        report.say(f"[Profiler] Epoch {run.epoch}: Profiling {steps}...")
+        run.say(f"[Profiler] Epoch {run.epoch}: Profiling {steps}...")
         run.baseline_bytes = 0
         run.recorder.start(schedule, start)
         run.fetch.install(run.profiler)
@@ -475,7 +480,7 @@ class ProfilerCallback:
         text = run.actions.lines() if not interrupted else []
         self._machine = self._run = None
         if text:
-            report.say("\n".join(text))
+            run.say("\n".join(text))
 
     def _say_what_never_came(self, run: _Run) -> None:
         missing = [n for n in self.options.epochs if n not in run.seen and run.seen]

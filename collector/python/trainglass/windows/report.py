@@ -7,8 +7,9 @@ its reason, never printed as 0.
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
-from typing import Any, Optional, TextIO
+from typing import Any, Callable, Optional, TextIO
 
 SIGN = "\u26a0\ufe0f"
 GOOD_DATALOADER_PCT = 10.0  # below, waiting for data is not worth a change
@@ -134,6 +135,14 @@ def say(text: str, stream: Optional[TextIO] = None) -> None:
         stream.flush()
     except (OSError, ValueError, AttributeError):
         return
+
+
+def of_rank(rank: int) -> Callable[[str], None]:
+    """say() of one of several ranks on one console: the first has the plain form, each
+    other one names itself."""
+    if rank == 0:
+        return say
+    return lambda text: say(re.sub(r"^\[Profiler\]", f"[Profiler, rank {rank}]", text, flags=re.M))
 
 
 _said: set[str] = set()
