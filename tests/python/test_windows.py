@@ -7,6 +7,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import types
 import unittest
 from unittest import mock
 
@@ -137,6 +138,20 @@ class WhereWindowsGo(unittest.TestCase):
     def test_a_name_holds_session_window_and_rank_and_nothing_strange(self):
         self.assertEqual(places.name("a/../b c", "w-1", -1), "window-a____b_c-w-1.pt.trace.json")
         self.assertEqual(places.name("s", "w-1", 2), "window-s-w-1-rank2.pt.trace.json")
+
+    def test_the_rank_is_that_of_the_group_for_who_starts_his_own_ranks_sets_no_variable(self):
+        def rank(variables, started):
+            group = types.SimpleNamespace(is_available=lambda: True, is_initialized=lambda: started,
+                                          get_rank=lambda: 3)
+            torch = types.SimpleNamespace(distributed=group)
+            with mock.patch.dict(sys.modules, torch=torch):
+                with mock.patch.dict(os.environ, variables, clear=True):
+                    return places.rank()
+
+        self.assertEqual(rank({"LOCAL_RANK": "1"}, True), 3)
+        self.assertEqual(rank({"RANK": "2"}, False), 2)
+        self.assertEqual(rank({"SLURM_PROCID": "5"}, False), 5)
+        self.assertEqual(rank({"RANK": "none"}, False), -1)
 
     def test_the_oldest_of_our_files_go_and_no_other(self):
         for number in range(places.FILES_KEPT + 3):

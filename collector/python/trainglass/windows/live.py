@@ -280,8 +280,7 @@ class Live:
     def _export_to(self, request: Request, recording: Recording) -> str:
         folder = places.folder()
         places.make(folder)
-        rank = int(os.environ.get("RANK", "-1")) if os.environ.get("RANK", "").isdigit() else -1
-        name = places.name(self._calls.session(), request.window, rank)
+        name = places.name(self._calls.session(), request.window, places.rank())
         path = os.path.join(folder, name)
         recording.export(path)
         os.chmod(path, 0o600)

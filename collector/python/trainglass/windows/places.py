@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 
 FILES_KEPT = 32
 BYTES_KEPT = 4 * 2**30
+_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")  # probe/identity.c
 _OURS = re.compile(r"window-[\w.-]{1,80}\.pt\.trace\.json")
 
 
@@ -27,6 +29,16 @@ def folder() -> str:
             base = os.path.join(os.path.expanduser("~"), ".local", "state")
         state = os.path.join(base, "trainglass")
     return os.path.join(os.path.abspath(state), "windows")
+
+
+def rank() -> int:
+    """Of this process: as torch.distributed has it, for Lightning's own launcher and
+    mp.spawn set no RANK; else its launcher's; below 0 without any."""
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_rank())
+    words = (os.environ.get(variable, "") for variable in _RANKS)
+    return next((int(word) for word in words if word.isdigit()), -1)
 
 
 def name(session: str, window: str, rank: int) -> str:
