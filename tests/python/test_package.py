@@ -167,6 +167,16 @@ class Package(harness.TorchTest):
         self.assertEqual(run.stderr, "trainglass: no window: this process is not recorded; "
                          "see trainglass.attach()\n")
 
+    def test_so_is_a_window_of_a_process_that_has_no_torch(self):
+        hidden = self.directory / "packages"  # beside no torch, which this Python may have
+        hidden.mkdir()
+        (hidden / "trainglass").symlink_to(harness.PACKAGES / "trainglass")
+        run = self.run_python("-S", "-c", "import trainglass\nassert trainglass.attach()\n"
+                              "print([trainglass.window(5) for _ in range(3)])",
+                              PYTHONPATH=str(hidden))
+        self.assertEqual((run.stdout, run.stderr),
+                         ("[None, None, None]\n", "trainglass: no window: there is no torch here\n"))
+
     def test_a_directory_that_cannot_be_written_is_said_once(self):
         attach = "assert not trainglass.attach() and not trainglass.attach()"
         run = self.python(script(attach), TRAINGLASS_DIR="/proc/nowhere")

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any, Optional
 
 from trainglass import _library, _profilers
@@ -347,7 +348,7 @@ def window(
 
     Any thread may ask; the window begins at the next step of the thread that trains.
     Returns the window's id, or None where there is none: this process is not recorded,
-    or another window is not done. Raises ValueError for numbers that cannot be meant.
+    has no torch, or another window is not done. Raises ValueError for numbers that cannot be meant.
     """
     if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= 1000:
         raise ValueError(f"steps={steps!r}: write 1 to 1000")
@@ -358,6 +359,9 @@ def window(
     if not _library.calls.is_open():
         why = "trainglass: no window: this process is not recorded; see trainglass.attach()"
         report.say_once(why, sys.stderr)
+        return None
+    if "torch" not in sys.modules and find_spec("torch") is None:
+        report.say_once("trainglass: no window: there is no torch here", sys.stderr)
         return None
     flags = SHAPES * bool(shapes) | STACKS * bool(stacks) | MEMORY * bool(memory)
     flags |= MODULES * bool(modules)
