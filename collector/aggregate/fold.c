@@ -41,6 +41,7 @@ static void fold_step(struct process *process, struct process_thread *thread,
 
     if (step != NULL)
         process_end(process, step);
+    gpu_fold_step(&process->gpu, event);
     if (process->gpu.on)
         gpu_settle(&process->gpu, (int64_t)event->time);
     nest_clear(&thread->nest);

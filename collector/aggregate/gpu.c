@@ -9,8 +9,11 @@
 
 void gpu_init(struct gpu *gpu)
 {
-    *gpu = (struct gpu){
-        .from_ns = INT64_MAX, .host_from_ns = INT64_MIN, .bucket_ns = BUCKET_FIRST_NS};
+    *gpu = (struct gpu){.from_ns = INT64_MAX,
+                        .host_from_ns = INT64_MIN,
+                        .bucket_ns = BUCKET_FIRST_NS,
+                        .recorded_ns = INT64_MIN,
+                        .blind_ns = INT64_MAX};
 }
 
 void gpu_free(struct gpu *gpu)
@@ -88,7 +91,7 @@ struct gpu_table *gpu_device(struct gpu *gpu, uint16_t device)
 static bool grow_steps(struct gpu *gpu)
 {
     uint32_t capacity = gpu->step_capacity == 0 ? 256 : gpu->step_capacity * 2;
-    struct gpu_span *steps = realloc(gpu->steps, capacity * sizeof(*steps));
+    struct gpu_step *steps = realloc(gpu->steps, capacity * sizeof(*steps));
 
     if (steps == NULL)
         return false;
@@ -108,20 +111,36 @@ static bool grow_steps(struct gpu *gpu)
 }
 
 /* While the ring grows it has never wrapped: places stay. */
-static void fold_step(struct gpu *gpu, const struct event *event)
+static void keep_step(struct gpu *gpu, int64_t start_ns, int64_t end_ns)
 {
-    if (EVENT_FLAGS(event->meta) & (EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW))
-        return;
     if (gpu->step_count == gpu->step_capacity && gpu->step_capacity < GPU_STEPS &&
         !grow_steps(gpu) && gpu->step_capacity == 0)
         return;
     uint32_t at = (uint32_t)(gpu->step_count++ % gpu->step_capacity);
 
-    gpu->steps[at] =
-        (struct gpu_span){.start_ns = (int64_t)event->time,
-                          .end_ns = (int64_t)event->time + (int64_t)event->value};
+    gpu->steps[at] = (struct gpu_step){
+        .start_ns = start_ns,
+        .end_ns = end_ns,
+        .blind_ns = gpu->blind_ns < start_ns ? gpu->blind_ns : start_ns};
+    gpu->blind_ns = INT64_MAX;
     for (uint32_t i = 0; i < gpu->table_count; i++)
         gpu->tables[i]->steps[at] = (struct gpu_cell){0};
+}
+
+void gpu_fold_step(struct gpu *gpu, const struct event *event)
+{
+    uint8_t flags = EVENT_FLAGS(event->meta);
+    int64_t start = (int64_t)event->time, end = start + (int64_t)event->value;
+
+    if (!(flags & EVENT_STEP_KERNELS)) {
+        /* The source is switched where a step ends. */
+        if (gpu->blind_ns == INT64_MAX)
+            gpu->blind_ns = gpu->recorded_ns;
+        return;
+    }
+    gpu->recorded_ns = end > gpu->recorded_ns ? end : gpu->recorded_ns;
+    if (!(flags & (EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW)))
+        keep_step(gpu, start, end);
 }
 
 static bool make_room(struct gpu_table *table)
@@ -224,9 +243,6 @@ void gpu_fold(struct gpu *gpu, const struct texts *texts, const struct event *ev
             if (gpu->on && EVENT_AUX16(event->meta) == EVENT_PHASE_DATA)
                 gpu_host_add(gpu, GPU_HOST_DATA, (int64_t)event->time,
                              (int64_t)event->time + (int64_t)event->value);
-            break;
-        case EVENT_STEP:
-            fold_step(gpu, event);
             break;
         default:
             break;

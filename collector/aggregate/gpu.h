@@ -24,6 +24,9 @@
  * piece of work that runs into the next one of its stream is cut there. Busy and idle
  * together are the span to the nanosecond.
  *
+ * Where not all work was recorded, which steps tell, nothing is known: such time is no
+ * part of the span, a gap ends at its edges, and such a step is none of the device's.
+ *
  * Wire events come in with stamps in ns and names as texts, in any order, as long as
  * all that began before `until` came before gpu_settle(until). Collector's thread only.
  */
@@ -78,6 +81,12 @@ struct gpu_span {
     int64_t start_ns, end_ns;
 };
 
+/* A training step in the whole of which work was recorded. From `blind_ns` up to its start
+ * it was not; start_ns: there is no such time. */
+struct gpu_step {
+    int64_t start_ns, end_ns, blind_ns;
+};
+
 struct gpu_table {
     uint16_t device;             /* EVENT_DEVICE() */
     uint32_t name;               /* text: as the driver says; 0 unknown */
@@ -129,9 +138,11 @@ struct gpu {
     struct gpu_host_list hosts[GPU_HOSTS];
     int64_t host_from_ns;        /* what came before is forgotten */
     struct gpu_launch *launches; /* [GPU_LAUNCHES], hashed */
-    struct gpu_span *steps;      /* ring of step_capacity; training steps */
+    struct gpu_step *steps;      /* ring of step_capacity */
     uint64_t step_count;
     uint32_t step_capacity;
+    int64_t recorded_ns; /* end of the last step that was recorded; INT64_MIN none */
+    int64_t blind_ns;    /* since then work was not recorded; INT64_MAX: it was */
     int64_t bucket_ns;
     uint8_t *name_uses; /* by text: what the name says; 0 not looked at */
     uint32_t name_count;
@@ -145,6 +156,10 @@ void gpu_free(struct gpu *gpu);
  * although it has not worked yet. */
 void gpu_begin(struct gpu *gpu, int64_t from_ns);
 struct gpu_table *gpu_device(struct gpu *gpu, uint16_t device);
+
+/* A step, before what came in it is settled: whether work was recorded in it. Also while
+ * no device is known. */
+void gpu_fold_step(struct gpu *gpu, const struct event *event);
 
 /* Events of one thread; those of other kinds are passed over. */
 void gpu_fold(struct gpu *gpu, const struct texts *texts, const struct event *events,

@@ -101,7 +101,7 @@ static void account(struct gpu *gpu, struct gpu_table *table, size_t place,
            gpu->steps[table->step_at % gpu->step_capacity].end_ns <= span->start_ns)
         table->step_at++;
     for (uint64_t i = table->step_at; i < gpu->step_count; i++) {
-        const struct gpu_span *step = &gpu->steps[i % gpu->step_capacity];
+        const struct gpu_step *step = &gpu->steps[i % gpu->step_capacity];
         int64_t from = longer(step->start_ns, span->start_ns);
         int64_t end = shorter(step->end_ns, to);
 
@@ -112,16 +112,73 @@ static void account(struct gpu *gpu, struct gpu_table *table, size_t place,
     }
 }
 
+/* Takes off the front of `rest` the first part of it in which work was recorded; false
+ * where none is left. */
+static bool take_recorded(const struct gpu *gpu, const struct gpu_table *table,
+                          struct gpu_span *rest, struct gpu_span *part)
+{
+    uint64_t i = table->step_at < oldest_step(gpu) ? oldest_step(gpu) : table->step_at;
+
+    for (; i <= gpu->step_count && rest->start_ns < rest->end_ns; i++) {
+        struct gpu_span blind = {gpu->blind_ns, INT64_MAX}; /* behind the last step */
+
+        if (i < gpu->step_count) {
+            const struct gpu_step *step = &gpu->steps[i % gpu->step_capacity];
+
+            blind = (struct gpu_span){step->blind_ns, step->start_ns};
+        }
+        if (blind.start_ns >= rest->end_ns)
+            break;
+        if (blind.start_ns >= blind.end_ns || blind.end_ns <= rest->start_ns)
+            continue;
+        *part = (struct gpu_span){rest->start_ns, blind.start_ns};
+        rest->start_ns = blind.end_ns;
+        if (part->start_ns < part->end_ns)
+            return true;
+    }
+    *part = *rest;
+    rest->start_ns = rest->end_ns;
+    return part->start_ns < part->end_ns;
+}
+
+static bool is_recorded(const struct gpu *gpu, const struct gpu_table *table,
+                        int64_t at_ns)
+{
+    struct gpu_span rest = {at_ns, at_ns + 1}, part;
+
+    return take_recorded(gpu, table, &rest, &part);
+}
+
 static void account_gap(struct gpu *gpu, struct gpu_table *table, int64_t to,
                         const struct gpu_item *next)
 {
-    struct gpu_span gap = {.start_ns = table->cursor_ns, .end_ns = to};
-    enum gpu_idle cause =
-        next == NULL && gpu->ends_early ? GPU_IDLE_UNKNOWN : gpu_cause(gpu, &gap, next);
+    struct gpu_span rest = {.start_ns = table->cursor_ns, .end_ns = to}, gap;
 
-    account(gpu, table,
-            offsetof(struct gpu_cell, idle_ns) + (size_t)cause * sizeof(int64_t), &gap);
+    while (take_recorded(gpu, table, &rest, &gap)) {
+        bool last = gap.end_ns == to;
+        enum gpu_idle cause = last && next == NULL && gpu->ends_early
+                                  ? GPU_IDLE_UNKNOWN
+                                  : gpu_cause(gpu, &gap, last ? next : NULL);
+
+        account(gpu, table,
+                offsetof(struct gpu_cell, idle_ns) + (size_t)cause * sizeof(int64_t),
+                &gap);
+    }
     table->cursor_ns = table->gap_end_ns = to;
+}
+
+static void account_use(struct gpu *gpu, struct gpu_table *table, uint32_t use,
+                        struct gpu_span rest)
+{
+    struct gpu_span part;
+
+    while (take_recorded(gpu, table, &rest, &part)) {
+        account(gpu, table, offsetof(struct gpu_cell, use_ns) + use * sizeof(int64_t),
+                &part);
+        part.end_ns = shorter(part.end_ns, table->active_ns[GPU_COMMUNICATION]);
+        if (use == GPU_COMPUTE && part.end_ns > part.start_ns)
+            account(gpu, table, offsetof(struct gpu_cell, overlap_ns), &part);
+    }
 }
 
 /* What ran goes on until `to`, or until it ends: then a gap begins at the cursor. */
@@ -137,12 +194,8 @@ static void account_busy(struct gpu *gpu, struct gpu_table *table, int64_t to)
             return;
         struct gpu_span span = {from, shorter(to, table->active_ns[use])};
 
-        account(gpu, table, offsetof(struct gpu_cell, use_ns) + use * sizeof(int64_t),
-                &span);
+        account_use(gpu, table, use, span);
         table->cursor_ns = span.end_ns;
-        span.end_ns = shorter(span.end_ns, table->active_ns[GPU_COMMUNICATION]);
-        if (use == GPU_COMPUTE && span.end_ns > from)
-            account(gpu, table, offsetof(struct gpu_cell, overlap_ns), &span);
     }
 }
 
@@ -196,7 +249,7 @@ static void settle_table(struct gpu *gpu, struct gpu_table *table, int64_t until
             table->items[kept++] = item;
             continue;
         }
-        if (!item.begun)
+        if (!item.begun && is_recorded(gpu, table, item.start_ns))
             gpu_work_begin(&table->work, &item, gpu_launched_ns(gpu, item.correlation));
         item.begun = true;
         account_busy(gpu, table, item.start_ns);
@@ -249,7 +302,7 @@ uint64_t gpu_sum_steps(const struct gpu *gpu, const struct gpu_table *table,
 
     *sum = (struct gpu_cell){0};
     for (uint64_t i = oldest_step(gpu); i < gpu->step_count; i++) {
-        const struct gpu_span *step = &gpu->steps[i % gpu->step_capacity];
+        const struct gpu_step *step = &gpu->steps[i % gpu->step_capacity];
 
         if (step->start_ns < range[0] || step->end_ns > range[1])
             continue;

@@ -23,6 +23,20 @@ static void explain(const struct pick *pick, struct gpu_answer *answer)
                                           : "GPU work is not recorded in this process";
 }
 
+/* Training steps of the window in the whole of which work was recorded. */
+static uint64_t recorded_steps(const struct pick *pick)
+{
+    const uint8_t looked_at =
+        EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW | EVENT_STEP_KERNELS;
+    uint32_t count, first = pick_steps(pick, &count);
+    uint64_t recorded = 0;
+
+    for (uint32_t i = first; i < first + count; i++)
+        recorded += (steps_at(&pick->process->steps, i)->flags & looked_at) ==
+                    EVENT_STEP_KERNELS;
+    return recorded;
+}
+
 /* Windows of steps are summed step by step, exactly; others by buckets of time. */
 static void sum_window(const struct pick *pick, const struct gpu_table *table,
                        struct gpu_cell *sum)
@@ -31,10 +45,13 @@ static void sum_window(const struct pick *pick, const struct gpu_table *table,
     const struct answer_window *window = &pick->head->window;
     int64_t range[2] = {window->from_ns, window->to_ns};
 
-    if (range[0] <= gpu->from_ns && range[1] >= table->cursor_ns)
+    if (range[0] <= gpu->from_ns && range[1] >= table->cursor_ns) {
         *sum = table->run;
-    else if (gpu_sum_steps(gpu, table, range, sum) != pick->head->steps ||
-             pick->head->steps == 0)
+        return;
+    }
+    uint64_t steps = gpu_sum_steps(gpu, table, range, sum);
+
+    if (steps == 0 || steps != recorded_steps(pick))
         gpu_sum_time(gpu, table, range, sum);
 }
 

@@ -72,6 +72,15 @@ static void work(struct bench *bench, const char *name, const int64_t span[2],
     gpu_fold(&bench->gpu, bench->texts, events, 2);
 }
 
+static void step(struct bench *bench, const int64_t span[2], uint8_t flags)
+{
+    struct event event = {.time = (uint64_t)span[0],
+                          .value = (uint64_t)(span[1] - span[0]),
+                          .meta = EVENT_META(0, EVENT_STEP, flags, 0)};
+
+    gpu_fold_step(&bench->gpu, &event);
+}
+
 static const struct gpu_cell *sums(struct bench *bench)
 {
     return &gpu_find(&bench->gpu, CUDA0)->run;
@@ -281,19 +290,108 @@ static void steps_get_what_lies_in_them(void **state)
 {
     struct bench *bench = *state;
     struct gpu_cell sum;
-    struct event step = {.time = 10 * (uint64_t)US,
-                         .value = 50 * (uint64_t)US,
-                         .meta = EVENT_META(0, EVENT_STEP, 0, 0)};
 
     work(bench, "a", SPAN(0, 30), 1, 0);
     work(bench, "b", SPAN(40, 90), 1, 0);
-    gpu_fold(&bench->gpu, bench->texts, &step, 1);
+    step(bench, SPAN(10, 60), EVENT_STEP_KERNELS);
     gpu_finish(&bench->gpu, 100 * US);
     assert_int_equal(
         gpu_sum_steps(&bench->gpu, gpu_find(&bench->gpu, CUDA0), SPAN(0, 100), &sum),
         1);
     assert_int_equal(gpu_busy_ns(&sum), 40 * US);
     assert_int_equal(gpu_idle_ns(&sum), 10 * US);
+}
+
+/* Recorded up to 100 and from 900 on, and a part of the step before that. */
+static void record_in_two_stretches(struct bench *bench)
+{
+    host(bench, EVENT_CPU_OP, "aten::add", SPAN(5, 9), 0);
+    work(bench, "a", SPAN(10, 20), 1, 0);
+    step(bench, SPAN(0, 100), EVENT_STEP_KERNELS);
+    for (int64_t at = 100; at < 900; at += 100)
+        step(bench, SPAN(at, at + 100), EVENT_STEP_OPS);
+    work(bench, "after the source came up", SPAN(850, 870), 1, 0);
+    work(bench, "b", SPAN(950, 960), 1, 0);
+    step(bench, SPAN(900, 1000), EVENT_STEP_KERNELS);
+}
+
+static void steps_without_their_kernels_are_none_of_the_device(void **state)
+{
+    struct bench *bench = *state;
+    struct gpu_cell sum;
+
+    record_in_two_stretches(bench);
+    gpu_finish(&bench->gpu, 1000 * US);
+    assert_int_equal(
+        gpu_sum_steps(&bench->gpu, gpu_find(&bench->gpu, CUDA0), SPAN(0, 1000), &sum),
+        2);
+    assert_int_equal(gpu_busy_ns(&sum), 20 * US);
+    assert_int_equal(gpu_idle_ns(&sum), 180 * US);
+}
+
+static void
+time_in_which_kernels_were_not_recorded_is_neither_busy_nor_idle(void **state)
+{
+    struct bench *bench = *state;
+    struct gpu_cell sum;
+
+    record_in_two_stretches(bench);
+    gpu_finish(&bench->gpu, 1000 * US);
+    assert_int_equal(gpu_busy_ns(sums(bench)), 20 * US);
+    assert_int_equal(gpu_idle_ns(sums(bench)), 180 * US);
+    gpu_sum_time(&bench->gpu, gpu_find(&bench->gpu, CUDA0), SPAN(0, 1000), &sum);
+    assert_memory_equal(&sum, sums(bench), sizeof(sum));
+    /* Nor is it a stream's: that would be busier than its device. */
+    assert_int_equal(gpu_find(&bench->gpu, CUDA0)->work.streams[0].busy_ns, 20 * US);
+}
+
+static void a_gap_that_recording_cut_has_the_cause_of_each_of_its_ends(void **state)
+{
+    struct bench *bench = *state;
+
+    work(bench, "a", SPAN(0, 40), 1, 0);
+    host(bench, EVENT_CPU_OP, "enumerate(DataLoader)", SPAN(40, 95), 0);
+    step(bench, SPAN(0, 100), EVENT_STEP_KERNELS);
+    step(bench, SPAN(100, 900), 0);
+    host(bench, EVENT_CPU_OP, "aten::add", SPAN(900, 960), 0);
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(955, 958), 7);
+    work(bench, "b", SPAN(960, 1000), 1, 7);
+    step(bench, SPAN(900, 1000), EVENT_STEP_KERNELS);
+    gpu_finish(&bench->gpu, 1000 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_DATA], 60 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_LAUNCH], 60 * US);
+    assert_int_equal(gpu_idle_ns(sums(bench)), 120 * US);
+}
+
+static void
+what_runs_through_time_that_was_not_recorded_counts_on_both_sides(void **state)
+{
+    struct bench *bench = *state;
+    struct gpu_cell sum;
+
+    work(bench, "gemm", SPAN(50, 950), 1, 0);
+    work(bench, "ncclKernel_AllReduce", SPAN(60, 940), 2, 0);
+    step(bench, SPAN(0, 100), EVENT_STEP_KERNELS);
+    step(bench, SPAN(100, 900), 0);
+    step(bench, SPAN(900, 1000), EVENT_STEP_KERNELS);
+    gpu_finish(&bench->gpu, 1000 * US);
+    gpu_sum_steps(&bench->gpu, gpu_find(&bench->gpu, CUDA0), SPAN(0, 1000), &sum);
+    assert_int_equal(sum.use_ns[GPU_COMPUTE], 100 * US);
+    assert_int_equal(sum.overlap_ns, 80 * US);
+    assert_memory_equal(&sum, sums(bench), sizeof(sum));
+}
+
+static void what_came_before_the_first_recorded_step_is_not_known(void **state)
+{
+    struct bench *bench = *state;
+
+    work(bench, "after the source came up", SPAN(60, 70), 1, 0);
+    step(bench, SPAN(50, 100), 0);
+    work(bench, "a", SPAN(110, 120), 1, 0);
+    step(bench, SPAN(100, 200), EVENT_STEP_KERNELS);
+    gpu_finish(&bench->gpu, 200 * US);
+    assert_int_equal(gpu_busy_ns(sums(bench)), 10 * US);
+    assert_int_equal(gpu_idle_ns(sums(bench)), 90 * US);
 }
 
 static void busy_and_idle_are_the_span_to_the_nanosecond_in_any_order(void **state)
@@ -337,11 +435,7 @@ a_step_is_as_long_as_it_was_when_the_device_rested_through_a_whole_ring(void **s
 
     work(bench, "a", (int64_t[2]){0, length}, 1, 0);
     for (int64_t i = 0; i < steps; i++) {
-        struct event event = {.time = (uint64_t)(i * length),
-                              .value = (uint64_t)length,
-                              .meta = EVENT_META(0, EVENT_STEP, 0, 0)};
-
-        gpu_fold(&bench->gpu, bench->texts, &event, 1);
+        step(bench, (int64_t[2]){i * length, (i + 1) * length}, EVENT_STEP_KERNELS);
         gpu_settle(&bench->gpu, i * length);
     }
     gpu_finish(&bench->gpu, newest[1]);
@@ -371,6 +465,11 @@ int main(void)
         TEST(a_gap_before_queued_work_is_unknown_unless_it_is_short),
         TEST(without_the_host_a_gap_is_unknown),
         TEST(steps_get_what_lies_in_them),
+        TEST(steps_without_their_kernels_are_none_of_the_device),
+        TEST(time_in_which_kernels_were_not_recorded_is_neither_busy_nor_idle),
+        TEST(a_gap_that_recording_cut_has_the_cause_of_each_of_its_ends),
+        TEST(what_runs_through_time_that_was_not_recorded_counts_on_both_sides),
+        TEST(what_came_before_the_first_recorded_step_is_not_known),
         TEST(busy_and_idle_are_the_span_to_the_nanosecond_in_any_order),
         TEST(a_step_is_as_long_as_it_was_when_the_device_rested_through_a_whole_ring),
     };

@@ -12,7 +12,7 @@
 #define STEPS 400u
 #define MS    INT64_C(1000000)
 
-static struct gpu_span steps[STEPS];
+static struct gpu_step steps[STEPS];
 static struct gpu_cell cells[STEPS];
 static struct gpu gpu;
 static struct gpu_table table;
@@ -27,7 +27,7 @@ static void put(uint32_t count, int64_t first, double rise)
         int64_t compute = first + (int64_t)(n * rise);
 
         steps[n] =
-            (struct gpu_span){.start_ns = n * 10 * MS, .end_ns = (n + 1) * 10 * MS};
+            (struct gpu_step){.start_ns = n * 10 * MS, .end_ns = (n + 1) * 10 * MS};
         cells[n] = (struct gpu_cell){.use_ns[GPU_COMPUTE] =
                                          compute +
                                          compute / 20 * ((int64_t)(n * 7919 % 3) - 1)};

@@ -14,6 +14,7 @@
 #include "aggregate/state.h"
 #include "aggregate/sum.h"
 #include "query/bottlenecks_query.h"
+#include "query/gpu_query.h"
 #include "query/memory_query.h"
 #include "query/ops_query.h"
 #include "query/ranks_query.h"
@@ -224,6 +225,30 @@ static void sampled_ops_are_scaled_and_ranges_are_not(void **state)
     assert_int_equal(find(&answer, "mine")->recorded_count, 400);
     assert_true(fabs(find(&answer, "mine")->total_ns - 400e6) < 1);
     assert_true(find(&answer, "mine")->error_pct == 0);
+    answer_free(&answer.head);
+}
+
+static void a_window_of_steps_of_which_some_have_kernels_is_summed_exactly(void **state)
+{
+    (void)state;
+    const int64_t length = MS + 12345, busy = MS / 2 + 17;
+    struct selection whose = {.rank = SELECT_ANY,
+                              .window = {.kind = WINDOW_STEPS, .a = 5, .b = 12}};
+    struct gpu_answer answer;
+
+    /* Two of four steps are recorded: 5, 8, 9 and 12 of the window. */
+    for (int64_t n = 0; n < 16; n++) {
+        int64_t t = n * length;
+
+        if (n % 4 < 2)
+            fold(1, EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100), t + 7, busy);
+        step((uint64_t)n, n % 4 < 2 ? FULL | EVENT_STEP_KERNELS : FULL, t, t + length);
+    }
+    assert_int_equal(gpu_query(store, &whose, &(struct gpu_request){0}, &answer), 0);
+    assert_int_equal(answer.head.steps, 8);
+    assert_true(fabs(answer.devices[0].busy_ns - 4 * (double)busy) < 1);
+    assert_true(fabs(answer.devices[0].span_ns - 4 * (double)length) < 1);
+    assert_true(fabs(answer.devices[0].use_ns[GPU_COMPUTE] - (double)busy) < 1);
     answer_free(&answer.head);
 }
 
@@ -1002,6 +1027,7 @@ int main(void)
         TEST(a_profiler_step_is_never_a_row_and_an_optimizer_is_a_range),
         TEST(a_kernel_has_its_family_and_what_is_none_has_no_other),
         TEST(sampled_ops_are_scaled_and_ranges_are_not),
+        TEST(a_window_of_steps_of_which_some_have_kernels_is_summed_exactly),
         TEST(tagged_steps_stand_for_themselves_alone),
         TEST(late_events_join_the_step_in_which_they_began),
         TEST(ops_outside_of_steps_and_in_validation_are_no_part_of_a_step),
