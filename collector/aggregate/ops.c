@@ -97,6 +97,37 @@ uint32_t ops_row_add(struct ops *ops, uint32_t text, enum ops_kind kind)
     return flags | row;
 }
 
+/* What a source told of a step that it did not see as a whole would enter sums without
+ * counting among the steps that they are divided by. */
+static void drop_accelerators(const struct ops *ops, struct digest *digest)
+{
+    uint32_t rows = 0, cells = 0, next = 0;
+
+    for (uint32_t i = 0; i < digest->row_count; i++) {
+        struct digest_row row = digest->rows[i];
+
+        if (ops->rows[row.row].kind < OPS_KERNEL) {
+            memmove(digest->cells + cells, digest->cells + next,
+                    row.cell_count * sizeof(*digest->cells));
+            cells += row.cell_count;
+            digest->rows[rows++] = row;
+        }
+        next += row.cell_count;
+    }
+    digest->row_count = rows;
+    digest->cell_count = cells;
+}
+
+static struct digest *seal(const struct ops *ops, struct tally *tally,
+                           const struct digest_span *span, enum digest_class class)
+{
+    struct digest *digest = tally_seal(tally, span, class == DIGEST_DRAWN, UINT32_MAX);
+
+    if (digest != NULL && span->steps > 0 && span->kernel_steps == 0)
+        drop_accelerators(ops, digest);
+    return digest;
+}
+
 /* The digest of a step again, with what came late. */
 static void refresh(struct ops *ops, struct ops_step *step)
 {
@@ -107,8 +138,7 @@ static void refresh(struct ops *ops, struct ops_step *step)
         return;
     }
     tally_add_digest(&step->late, step->digest);
-    struct digest *digest = tally_seal(&step->late, &step->digest->span,
-                                       step->class == DIGEST_DRAWN, UINT32_MAX);
+    struct digest *digest = seal(ops, &step->late, &step->digest->span, step->class);
 
     if (digest == NULL) {
         ops->digests.refused++;
@@ -130,9 +160,7 @@ static void close_running(struct ops *ops, enum digest_class class,
                           const struct digest_span *span)
 {
     bool empty = ops->running.touched_count == 0 && span->steps == 0;
-    struct digest *digest =
-        empty ? NULL
-              : tally_seal(&ops->running, span, class == DIGEST_DRAWN, UINT32_MAX);
+    struct digest *digest = empty ? NULL : seal(ops, &ops->running, span, class);
 
     ops->running_from_ns = span->to_ns;
     if (empty)

@@ -228,6 +228,38 @@ static void sampled_ops_are_scaled_and_ranges_are_not(void **state)
     answer_free(&answer.head);
 }
 
+static void kernels_of_a_step_that_is_not_whole_are_in_no_sum(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct ops_request request = {.device = OPS_ACCELERATOR};
+    uint64_t gemm = EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100);
+    struct ops_answer answer;
+
+    /* The source comes up in the middle of the first step; what it recorded there comes
+     * in time and late. */
+    for (int64_t n = 0; n < 4; n++) {
+        int64_t t = n * 10 * MS;
+
+        op(0, "aten::mm", t, t + MS);
+        fold(1, gemm, t + (n == 0 ? 8 : 1) * MS, MS);
+        fold(1, gemm, t + 9 * MS, MS);
+        step((uint64_t)n, n == 0 ? FULL : FULL | EVENT_STEP_KERNELS, t, t + 10 * MS);
+        if (n == 1)
+            fold(1, gemm, 7 * MS, MS);
+    }
+    assert_int_equal(ops_query(store, &whose, &request, &answer), 0);
+    assert_int_equal(answer.head.recorded_steps, 3);
+    assert_int_equal(find(&answer, "gemm")->recorded_count, 6);
+    assert_true(fabs(find(&answer, "gemm")->per_step_count - 2) < 1e-9);
+    assert_true(fabs(find(&answer, "gemm")->per_step_ns - 2e6) < 1e-3);
+    answer_free(&answer.head);
+    answer = ask_ops(run);
+    assert_int_equal(find(&answer, "aten::mm")->recorded_count, 4);
+    assert_true(fabs(find(&answer, "aten::mm")->per_step_ns - 1e6) < 1e-3);
+    answer_free(&answer.head);
+}
+
 static void a_window_of_steps_of_which_some_have_kernels_is_summed_exactly(void **state)
 {
     (void)state;
@@ -1027,6 +1059,7 @@ int main(void)
         TEST(a_profiler_step_is_never_a_row_and_an_optimizer_is_a_range),
         TEST(a_kernel_has_its_family_and_what_is_none_has_no_other),
         TEST(sampled_ops_are_scaled_and_ranges_are_not),
+        TEST(kernels_of_a_step_that_is_not_whole_are_in_no_sum),
         TEST(a_window_of_steps_of_which_some_have_kernels_is_summed_exactly),
         TEST(tagged_steps_stand_for_themselves_alone),
         TEST(late_events_join_the_step_in_which_they_began),
