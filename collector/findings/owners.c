@@ -26,22 +26,18 @@ static void open_parts(const struct steps_summary *train, struct ledger *ledger)
         ledger->part_left[i] = isnan(parts[i]) ? train->mean_ns : parts[i];
 }
 
-/* The device that idles most: its waits are what findings are about. */
+/* The device that works: its waits are what findings are about. */
 static void open_devices(const struct bottlenecks_answer *summary,
                          struct ledger *ledger)
 {
-    double step = summary->steps.train.mean_ns, most = -1;
+    const struct gpu_device *device = gpu_busiest(&summary->gpu);
+    double step = summary->steps.train.mean_ns, idle = 0;
 
-    for (uint32_t i = 0; i < summary->gpu.device_count; i++) {
-        double idle = 0;
-
-        for (uint32_t j = 0; j < GPU_IDLES; j++)
-            idle += summary->gpu.devices[i].idle_ns[j];
-        most = idle > most ? idle : most;
-    }
+    for (uint32_t i = 0; device != NULL && i < GPU_IDLES; i++)
+        idle += device->idle_ns[i];
     ledger->step_left = step;
-    ledger->wait_left = most < 0 ? step : least(most, step);
-    ledger->work_left = most < 0 ? step : step - ledger->wait_left;
+    ledger->wait_left = device == NULL ? step : least(idle, step);
+    ledger->work_left = device == NULL ? step : step - ledger->wait_left;
 }
 
 /* What is left of it for this owner. */

@@ -54,15 +54,18 @@ const char *rule_text(const struct rule_context *context, const char *key); /* "
  * the container's quota; NaN unknown. */
 double rule_cores(const struct rule_context *context);
 
-/* The device that works most per step; NULL where none is what the steps wait for. */
+/* The device that the rank works on; NULL without one. */
+const struct gpu_device *rule_device(const struct rule_context *context);
+
+/* The same; NULL where it is not what the steps wait for. */
 const struct gpu_device *rule_busiest(const struct rule_context *context);
 
 /* Share of a step for which the device works, at most 1. */
 double rule_busy_share(const struct rule_context *context,
                        const struct gpu_device *device);
 
-/* The device that waits longest for causes of these bits (1 << enum gpu_idle), and how
- * long; NULL and 0 without one. */
+/* The same, and how long it waits for causes of these bits (1 << enum gpu_idle); NULL and
+ * 0 where it does not. */
 const struct gpu_device *rule_waits_for(const struct rule_context *context,
                                         uint32_t causes, double *ns);
 

@@ -112,13 +112,10 @@ static double left_to_wait(double data, double compute, double workers, double w
  * it idles for data. */
 static double most_to_win(const struct rule_context *context, double price)
 {
-    const struct gpu_answer *gpu = &context->summary->gpu;
-    double idle = -1;
+    const struct gpu_device *device = rule_device(context);
+    double idle = device == NULL ? price : device->idle_ns[GPU_IDLE_DATA];
 
-    for (uint32_t i = 0; i < gpu->device_count; i++)
-        if (gpu->devices[i].idle_ns[GPU_IDLE_DATA] > idle)
-            idle = gpu->devices[i].idle_ns[GPU_IDLE_DATA];
-    return idle >= 0 && idle < price ? idle : price;
+    return idle < price ? idle : price;
 }
 
 struct loading {

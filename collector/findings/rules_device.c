@@ -206,13 +206,8 @@ static void find_layout(struct rule_context *context)
 static struct finding *add_use(struct rule_context *context, enum gpu_use use,
                                enum claim_kind kind)
 {
-    const struct gpu_answer *gpu = &context->summary->gpu;
-    const struct gpu_device *worst = NULL;
-
-    for (uint32_t i = 0; i < gpu->device_count; i++)
-        if (worst == NULL || gpu->devices[i].use_ns[use] > worst->use_ns[use])
-            worst = &gpu->devices[i];
-    double time = worst == NULL ? 0 : worst->use_ns[use],
+    const struct gpu_device *device = rule_device(context);
+    double time = device == NULL ? 0 : device->use_ns[use],
            step = context->train->mean_ns;
 
     if (!(time / 2 / step >= context->threshold))
@@ -226,13 +221,13 @@ static struct finding *add_use(struct rule_context *context, enum gpu_use use,
     rule_claim_model(context, finding, kind, time / 2);
     finding->formula = rule_print(context, "%s beside which nothing computes / 2 = %s",
                                   rule_ms(context, time), rule_ms(context, time / 2));
-    rule_evidence_text(context, finding, "device", worst->device);
+    rule_evidence_text(context, finding, "device", device->device);
     rule_evidence(context, finding, "alone_ms", time / NS_PER_MS);
-    rule_evidence(context, finding, "overlap_all_ms", worst->overlap_ns / NS_PER_MS);
+    rule_evidence(context, finding, "overlap_all_ms", device->overlap_ns / NS_PER_MS);
     rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
     finding->sentence =
         rule_print(context, "%s of %s of a step on %s", rule_ms(context, time),
-                   rule_ms(context, step), worst->device);
+                   rule_ms(context, step), device->device);
     return finding;
 }
 

@@ -12,19 +12,6 @@ struct idle_rule {
     const char *named[2]; /* findings that name a part of it, asked before */
 };
 
-/* The device that idles longest for it; NULL when none does. */
-static const struct gpu_device *worst_device(const struct gpu_answer *gpu,
-                                             enum gpu_idle cause)
-{
-    const struct gpu_device *worst = NULL;
-
-    for (uint32_t i = 0; i < gpu->device_count; i++)
-        if (gpu->devices[i].idle_ns[cause] > 0 &&
-            (worst == NULL || gpu->devices[i].idle_ns[cause] > worst->idle_ns[cause]))
-            worst = &gpu->devices[i];
-    return worst;
-}
-
 /* What findings that stand already say of the same wait, and why it is. */
 static double named_ns(const struct rule_context *context, const struct idle_rule *rule)
 {
@@ -41,11 +28,12 @@ static double named_ns(const struct rule_context *context, const struct idle_rul
 static struct finding *find_idle(struct rule_context *context,
                                  const struct idle_rule *rule)
 {
-    const struct gpu_device *device = worst_device(&context->summary->gpu, rule->cause);
-    double step = context->train->mean_ns, named = named_ns(context, rule);
-    double price = device == NULL ? 0 : device->idle_ns[rule->cause] - named, idle = 0;
+    double step = context->train->mean_ns, named = named_ns(context, rule), waits;
+    const struct gpu_device *device =
+        rule_waits_for(context, 1u << rule->cause, &waits);
+    double price = waits - named, idle = 0;
 
-    if (!(price / step >= context->threshold))
+    if (device == NULL || !(price / step >= context->threshold))
         return NULL;
     struct finding *finding = rule_add(context, NULL, "other");
 
@@ -261,32 +249,14 @@ static double pinned_saves(const struct to_device *copies)
                : PINNED_SAVES;
 }
 
-/* The device that waits longest for copies: beside which nothing computes, or which the
- * host prepares. */
-static const struct gpu_device *worst_copied(const struct gpu_answer *gpu, double *ns)
-{
-    const struct gpu_device *worst = NULL;
-
-    *ns = 0;
-    for (uint32_t i = 0; i < gpu->device_count; i++) {
-        const struct gpu_device *device = &gpu->devices[i];
-        double own = device->use_ns[GPU_COPY] + device->idle_ns[GPU_IDLE_COPY];
-
-        if (own > *ns) {
-            *ns = own;
-            worst = device;
-        }
-    }
-    return worst;
-}
-
 static void find_pageable(struct rule_context *context)
 {
-    double waits;
-    const struct gpu_device *device = worst_copied(&context->summary->gpu, &waits);
+    const struct gpu_device *device = rule_device(context);
 
     if (device == NULL)
         return;
+    /* Copies beside which nothing computes, and those that the host prepares. */
+    double waits = device->use_ns[GPU_COPY] + device->idle_ns[GPU_IDLE_COPY];
     struct to_device copies = copies_of(device);
     double share = copies.pageable_ns / copies.all_ns, saves = pinned_saves(&copies);
     double price = waits * share * saves;

@@ -41,11 +41,9 @@ static void find_collectives(struct rule_context *context)
 {
     const struct ops_answer *cuda = &context->summary->cuda;
     double count = cuda->family_count[KERNEL_COLLECTIVE];
-    double time = cuda->family_ns[KERNEL_COLLECTIVE], alone = 0;
-    const struct gpu_answer *gpu = &context->summary->gpu;
-
-    for (uint32_t i = 0; i < gpu->device_count; i++)
-        alone = fmax(alone, gpu->devices[i].use_ns[GPU_COMMUNICATION]);
+    double time = cuda->family_ns[KERNEL_COLLECTIVE];
+    const struct gpu_device *device = rule_device(context);
+    double alone = device == NULL ? 0 : device->use_ns[GPU_COMMUNICATION];
     double starts = fmin(count * COLLECTIVE_NS, alone);
     double price = starts * (1 - 1 / COLLECTIVES_JOINED);
 

@@ -52,24 +52,11 @@ static void find_recompilations(struct rule_context *context)
                          "numbers; `drop_last=True` for the last batch");
 }
 
-/* Of all devices the longest wait for the host's calls and code. */
+/* How long the device waits for the host's calls and code. */
 static const struct gpu_device *waits_for_host(const struct rule_context *context,
                                                double *ns)
 {
-    const struct gpu_answer *gpu = &context->summary->gpu;
-    const struct gpu_device *worst = NULL;
-
-    *ns = 0;
-    for (uint32_t i = 0; i < gpu->device_count; i++) {
-        const double *idle = gpu->devices[i].idle_ns;
-        double own = idle[GPU_IDLE_LAUNCH] + idle[GPU_IDLE_PYTHON];
-
-        if (own > *ns) {
-            *ns = own;
-            worst = &gpu->devices[i];
-        }
-    }
-    return worst;
+    return rule_waits_for(context, 1u << GPU_IDLE_LAUNCH | 1u << GPU_IDLE_PYTHON, ns);
 }
 
 /* Half of that wait. */

@@ -1,4 +1,4 @@
-/* What several rules over devices ask: which one works most, which one waits longest. */
+/* What several rules over devices ask: which one works, and what it waits for. */
 #include <math.h>
 
 #include "findings/rules.h"
@@ -6,23 +6,17 @@
 /* Below this busy share the host is what a step waits for: less work gains nothing. */
 #define BUSY_NEEDED 0.5
 
+const struct gpu_device *rule_device(const struct rule_context *context)
+{
+    return gpu_busiest(&context->summary->gpu);
+}
+
 const struct gpu_device *rule_busiest(const struct rule_context *context)
 {
-    const struct gpu_answer *gpu = &context->summary->gpu;
-    const struct gpu_device *most = NULL;
-    double work = 0;
+    const struct gpu_device *device = rule_device(context);
 
-    for (uint32_t i = 0; i < gpu->device_count; i++) {
-        double own = 0;
-
-        for (uint32_t use = 0; use < GPU_USES; use++)
-            own += gpu->devices[i].use_ns[use];
-        if (own > work) {
-            work = own;
-            most = &gpu->devices[i];
-        }
-    }
-    return work / context->train->mean_ns >= BUSY_NEEDED ? most : NULL;
+    return device != NULL && rule_busy_share(context, device) >= BUSY_NEEDED ? device
+                                                                             : NULL;
 }
 
 double rule_busy_share(const struct rule_context *context,
@@ -69,20 +63,10 @@ struct finding *rule_add_family(struct rule_context *context, enum kernel_family
 const struct gpu_device *rule_waits_for(const struct rule_context *context,
                                         uint32_t causes, double *ns)
 {
-    const struct gpu_answer *gpu = &context->summary->gpu;
-    const struct gpu_device *worst = NULL;
+    const struct gpu_device *device = rule_device(context);
 
     *ns = 0;
-    for (uint32_t i = 0; i < gpu->device_count; i++) {
-        double own = 0;
-
-        for (uint32_t cause = 0; cause < GPU_IDLES; cause++)
-            if ((causes >> cause & 1) != 0)
-                own += gpu->devices[i].idle_ns[cause];
-        if (own > *ns) {
-            *ns = own;
-            worst = &gpu->devices[i];
-        }
-    }
-    return worst;
+    for (uint32_t cause = 0; device != NULL && cause < GPU_IDLES; cause++)
+        *ns += (causes >> cause & 1) != 0 ? device->idle_ns[cause] : 0;
+    return *ns > 0 ? device : NULL;
 }

@@ -238,6 +238,24 @@ int parts_gpu(const struct pick *pick, uint32_t points, struct gpu_answer *answe
     return error;
 }
 
+const struct gpu_device *gpu_busiest(const struct gpu_answer *answer)
+{
+    const struct gpu_device *busiest = NULL;
+    double most = -1;
+
+    for (uint32_t i = 0; i < answer->device_count; i++) {
+        double busy = 0;
+
+        for (uint32_t use = 0; use < GPU_USES; use++)
+            busy += answer->devices[i].use_ns[use];
+        if (!(busy > most))
+            continue;
+        most = busy;
+        busiest = &answer->devices[i];
+    }
+    return busiest;
+}
+
 int gpu_query(struct store *store, const struct selection *selection,
               const struct gpu_request *request, struct gpu_answer *answer)
 {

@@ -70,6 +70,10 @@ struct gpu_answer {
     struct hardware_answer hardware; /* of gpu_query() alone */
 };
 
+/* The device that works most per step, among equals the first. A rank works on one: of the
+ * others, which it touched at most, the idle time is no loss. NULL where no step tells. */
+const struct gpu_device *gpu_busiest(const struct gpu_answer *answer);
+
 MUST_CHECK int gpu_query(struct store *store, const struct selection *selection,
                          const struct gpu_request *request, struct gpu_answer *answer);
 

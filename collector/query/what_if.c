@@ -20,12 +20,11 @@ bool what_if_data_hidden(const struct bottlenecks_answer *summary,
 
     if (!(data / step >= WHAT_IF_SHARE) || isnan(error))
         return false;
-    for (uint32_t i = 0; i < summary->gpu.device_count; i++) {
-        const struct gpu_device *device = &summary->gpu.devices[i];
+    const struct gpu_device *device = gpu_busiest(&summary->gpu);
+
+    if (device != NULL) {
         double busy = busy_of(device), idle = device->idle_ns[GPU_IDLE_DATA];
 
-        if (isnan(busy) || isnan(idle))
-            continue;
         low = busy > low ? busy : low;
         won = idle < won ? idle : won;
     }

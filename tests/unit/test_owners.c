@@ -68,11 +68,12 @@ static void draw_devices(void)
     for (uint32_t i = 0; i < summary.gpu.device_count; i++) {
         double left = summary.steps.train.mean_ns * draw();
 
-        devices[i] = (struct gpu_device){.device = "cuda:0"};
+        devices[i] = (struct gpu_device){.device = "cuda:0", .name = ""};
         for (uint32_t j = 0; j < GPU_IDLES; j++) {
             devices[i].idle_ns[j] = draw() * left;
             left -= devices[i].idle_ns[j];
         }
+        devices[i].use_ns[GPU_COMPUTE] = draw() * summary.steps.train.mean_ns;
     }
 }
 
@@ -117,18 +118,20 @@ static void draw_findings(void)
     findings_settle(&summary, &findings);
 }
 
+/* Of the device that works most. */
 static double idle_of_devices(void)
 {
-    double most = 0;
+    double idle = 0, most = -1;
 
     for (uint32_t i = 0; i < summary.gpu.device_count; i++) {
-        double idle = 0;
-
+        if (devices[i].use_ns[GPU_COMPUTE] <= most)
+            continue;
+        most = devices[i].use_ns[GPU_COMPUTE];
+        idle = 0;
         for (uint32_t j = 0; j < GPU_IDLES; j++)
             idle += devices[i].idle_ns[j];
-        most = fmax(most, idle);
     }
-    return most;
+    return idle;
 }
 
 /* Of one claim alone: what its finding owns at most by it. */
@@ -191,6 +194,7 @@ static void no_instant_is_counted_twice_whatever_is_claimed(void **unused)
         draw_findings();
         check_bounds();
         check_cells();
+        findings_free(&findings);
     }
 }
 
@@ -225,6 +229,7 @@ static void a_dismissed_finding_owns_nothing_and_the_bounds_still_hold(void **un
         check_bounds();
         check_cells();
         assert_true(findings.list[away].owned_ns <= 0);
+        findings_free(&findings);
     }
 }
 

@@ -261,6 +261,48 @@ static void communication_and_copies_count_where_nothing_computes(void **state)
     assert_true(fabs(find("exposed-copies")->ns_per_step - 6 * MS) < 1);
 }
 
+/* Beside a device that works, one that the rank only touched. */
+static struct gpu_device *device_beside(double idle_python_ns)
+{
+    static struct gpu_device pair[2];
+
+    pair[0] = (struct gpu_device){.device = "cuda:0"};
+    pair[0].use_ns[GPU_COPY] = 1000;
+    pair[0].idle_ns[GPU_IDLE_PYTHON] = idle_python_ns;
+    pair[1] = *busy_device("NVIDIA H100");
+    pair[1].device = "cuda:1";
+    summary.gpu.devices = pair;
+    summary.gpu.device_count = 2;
+    return &pair[1];
+}
+
+static void a_device_that_is_not_used_is_blamed_for_nothing(void **state)
+{
+    (void)state;
+    struct gpu_device *works = device_beside(99 * MS);
+
+    works->idle_ns[GPU_IDLE_LAUNCH] = 20 * MS;
+    assert_string_equal(find("python-between-ops")->id, "none");
+    assert_true(fabs(find("launch-bound")->ns_per_step - 20 * MS) < 1);
+    /* Of the device that works, 20 ms can be given back, not 99. */
+    assert_true(fabs(findings.avoidable_ns - 20 * MS) < 1);
+    number(FACT_COMPILE_GRAPH_BREAKS, 3);
+    assert_true(fabs(find("graph-breaks")->ns_per_step - 10 * MS) < 1);
+}
+
+static void loading_faster_wins_what_the_device_that_works_idles_for_it(void **state)
+{
+    (void)state;
+    struct gpu_device *works = device_beside(0);
+
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 40 * MS;
+    summary.gpu.devices[0].idle_ns[GPU_IDLE_DATA] = 99 * MS;
+    works->idle_ns[GPU_IDLE_DATA] = 15 * MS;
+    number(FACT_DATALOADER_WORKERS, 0);
+    number(FACT_CPU_COUNT, 8);
+    assert_true(fabs(find("data-loading")->ns_per_step - 15 * MS) < 1);
+}
+
 static void waiting_for_data_costs_what_the_device_idles(void **state)
 {
     (void)state;
@@ -376,6 +418,8 @@ int main(void)
         TEST(elementwise_kernels_are_fused_by_compilation),
         TEST(changes_of_layout_cost_their_time),
         TEST(communication_and_copies_count_where_nothing_computes),
+        TEST(a_device_that_is_not_used_is_blamed_for_nothing),
+        TEST(loading_faster_wins_what_the_device_that_works_idles_for_it),
         TEST(waiting_for_data_costs_what_the_device_idles),
         TEST(a_watched_function_costs_what_its_workers_make_the_training_wait),
         TEST(a_watched_function_of_the_trainer_costs_its_time),

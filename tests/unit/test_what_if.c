@@ -48,6 +48,22 @@ static void without_a_device_the_wait_for_data_is_gone(void **unused)
     assert_true(fabs(hidden.high_ns - 162 * MS) < 1);
 }
 
+static void a_device_that_is_not_used_says_nothing_of_the_wait(void **unused)
+{
+    struct gpu_device pair[2] = {{.device = "cuda:0"}, {.device = "cuda:1"}};
+    struct what_if hidden;
+
+    (void)unused;
+    pair[0].idle_ns[GPU_IDLE_PYTHON] = 200 * MS;
+    pair[1].use_ns[GPU_COMPUTE] = 160 * MS;
+    pair[1].idle_ns[GPU_IDLE_DATA] = 40 * MS;
+    summary.gpu.devices = pair;
+    summary.gpu.device_count = 2;
+    assert_true(what_if_data_hidden(&summary, &hidden));
+    assert_true(fabs(hidden.low_ns - 158 * MS) < 1);
+    assert_true(fabs(hidden.high_ns - 162 * MS) < 1);
+}
+
 static void a_device_that_is_busy_meanwhile_keeps_its_step(void **unused)
 {
     struct what_if hidden;
@@ -153,6 +169,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(without_a_device_the_wait_for_data_is_gone, begin),
+        cmocka_unit_test_setup(a_device_that_is_not_used_says_nothing_of_the_wait,
+                               begin),
         cmocka_unit_test_setup(a_device_that_is_busy_meanwhile_keeps_its_step, begin),
         cmocka_unit_test_setup(what_is_not_known_or_not_worth_it_is_not_said, begin),
         cmocka_unit_test_setup(the_truth_of_simulated_jobs_lies_in_the_interval, begin),
