@@ -14,8 +14,9 @@
  * What is avoidable: each rule has its place in the order of owners. An instant that
  * several findings claim belongs to the first owner; the others own what is left. What
  * cannot be told apart (the same part of the step, the same kind of wait) is taken for
- * the same instants. Nobody owns more than the part has, all waits together no more than
- * the device is idle, all work no more than it is busy.
+ * the same instants. Nobody owns more than the part has, all waits of a kind together no
+ * more than the device idles for that cause, all waits no more than it is idle, all work no
+ * more than it is busy.
  */
 #ifndef FINDINGS_FINDINGS_H
 #define FINDINGS_FINDINGS_H
@@ -54,13 +55,14 @@ enum claim_part {
  * one part may be about the same. */
 enum claim_kind {
     CLAIM_WAIT,   /* for the next batch */
-    CLAIM_CALLS,  /* ops are called and launched; also what cannot be told apart */
+    CLAIM_CALLS,  /* ops are called and launched */
     CLAIM_PYTHON, /* code between the ops */
     CLAIM_SYNC,   /* the host waits for the device */
     CLAIM_COPY,
     CLAIM_ALLOC,
     CLAIM_PEERS, /* other ranks are late */
     CLAIM_WORK,  /* the device's own work, that a fix makes less of */
+    CLAIM_ANY,   /* a wait for whatever; it may be the same as for calls */
     CLAIM_KINDS,
 };
 
@@ -164,6 +166,9 @@ void findings_free(struct findings *findings);
  * did it once. */
 void findings_settle(const struct bottlenecks_answer *summary,
                      struct findings *findings);
+
+/* What happens while a device idles for the cause. */
+enum claim_kind findings_kind_of(enum gpu_idle cause);
 
 /* The sentence for what was settled: that the device computes nearly all the time and no
  * finding gives much back; "" where that is not so. */

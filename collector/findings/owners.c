@@ -5,9 +5,20 @@
 
 struct ledger {
     double taken[CLAIM_PARTS][CLAIM_KINDS];
-    double part_left[CLAIM_PARTS];
-    double wait_left, work_left, step_left;
+    double part_left[CLAIM_PARTS], kind_left[CLAIM_KINDS];
+    double wait_left, step_left;
 };
+
+enum claim_kind findings_kind_of(enum gpu_idle cause)
+{
+    static const enum claim_kind kinds[GPU_IDLES] = {
+        [GPU_IDLE_DATA] = CLAIM_WAIT,     [GPU_IDLE_SYNC] = CLAIM_SYNC,
+        [GPU_IDLE_LAUNCH] = CLAIM_CALLS,  [GPU_IDLE_COPY] = CLAIM_COPY,
+        [GPU_IDLE_ALLOC] = CLAIM_ALLOC,   [GPU_IDLE_COLLECTIVE] = CLAIM_PEERS,
+        [GPU_IDLE_PYTHON] = CLAIM_PYTHON, [GPU_IDLE_UNKNOWN] = CLAIM_ANY};
+
+    return kinds[cause];
+}
 
 static double least(double a, double b)
 {
@@ -33,27 +44,37 @@ static void open_devices(const struct bottlenecks_answer *summary,
     const struct gpu_device *device = gpu_busiest(&summary->gpu);
     double step = summary->steps.train.mean_ns, idle = 0;
 
-    for (uint32_t i = 0; device != NULL && i < GPU_IDLES; i++)
-        idle += device->idle_ns[i];
-    ledger->step_left = step;
-    ledger->wait_left = device == NULL ? step : least(idle, step);
-    ledger->work_left = device == NULL ? step : step - ledger->wait_left;
+    ledger->step_left = ledger->wait_left = step;
+    for (uint32_t kind = 0; kind < CLAIM_KINDS; kind++)
+        ledger->kind_left[kind] = step;
+    if (device == NULL)
+        return;
+    for (uint32_t cause = 0; cause < GPU_IDLES; cause++) {
+        idle += device->idle_ns[cause];
+        ledger->kind_left[findings_kind_of(cause)] = device->idle_ns[cause];
+    }
+    ledger->wait_left = ledger->kind_left[CLAIM_ANY] = least(idle, step);
+    ledger->kind_left[CLAIM_WORK] = step - ledger->wait_left;
 }
 
 /* What is left of it for this owner. */
 static double take(struct ledger *ledger, const struct finding_claim *claim)
 {
-    double *taken = &ledger->taken[claim->part][claim->kind];
+    enum claim_kind same = claim->kind == CLAIM_ANY ? CLAIM_CALLS : claim->kind;
+    double *taken = &ledger->taken[claim->part][same];
     double *part = &ledger->part_left[claim->part];
-    double *kind = claim->kind == CLAIM_WORK ? &ledger->work_left : &ledger->wait_left;
+    double *kind = &ledger->kind_left[claim->kind];
     double own = claim->ns - *taken;
 
     own = least(least(own, *part), least(*kind, ledger->step_left));
+    if (claim->kind != CLAIM_WORK)
+        own = least(own, ledger->wait_left);
     if (!(own > 0))
         return 0;
     *taken += own;
     *part -= own;
     *kind -= own;
+    ledger->wait_left -= claim->kind == CLAIM_WORK ? 0 : own;
     ledger->step_left -= own;
     return own;
 }

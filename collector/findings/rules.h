@@ -126,6 +126,10 @@ void rule_claim(struct finding *finding, enum claim_part part, enum claim_kind k
 void rule_claim_model(struct rule_context *context, struct finding *finding,
                       enum claim_kind kind, double ns);
 
+/* The same of what the device waits for these causes: of each by its share. */
+void rule_claim_waits(struct rule_context *context, struct finding *finding,
+                      uint32_t causes, double ns);
+
 void rule_evidence(struct rule_context *context, struct finding *finding,
                    const char *key, double number);
 void rule_evidence_text(struct rule_context *context, struct finding *finding,

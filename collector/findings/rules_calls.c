@@ -33,8 +33,8 @@ static void find_slow_launches(struct rule_context *context)
     const struct op_row *row = slow_launch(context);
     double waits, calls = row == NULL ? 0 : row->per_step_count;
     double over = row == NULL ? 0 : row->per_step_ns - calls * LAUNCH_NS;
-    const struct gpu_device *device =
-        rule_waits_for(context, BIT(GPU_IDLE_LAUNCH) | BIT(GPU_IDLE_SYNC), &waits);
+    const uint32_t causes = BIT(GPU_IDLE_LAUNCH) | BIT(GPU_IDLE_SYNC);
+    const struct gpu_device *device = rule_waits_for(context, causes, &waits);
     double price = over < waits ? over : waits;
 
     if (row == NULL || device == NULL ||
@@ -46,7 +46,7 @@ static void find_slow_launches(struct rule_context *context)
         return;
     rule_price(context, finding, price,
                rule_error_of_recorded(context, price, context->train->kernels));
-    rule_claim_model(context, finding, CLAIM_CALLS, price);
+    rule_claim_waits(context, finding, causes, price);
     finding->title = "Launches hold the host far longer than a launch takes";
     finding->formula = rule_print(
         context, "min(%s in %.0f launches - %.0f us each, %s that %s waits) = %s",
@@ -75,7 +75,6 @@ static void find_slow_launches(struct rule_context *context)
 struct call_rule {
     enum ops_call call;
     uint32_t causes;
-    enum claim_kind kind;
     const char *title, *what, *wrong_if;
     const char *advice[2];
 };
@@ -96,7 +95,7 @@ static void find_calls(struct rule_context *context, const struct call_rule *rul
         return;
     rule_price(context, finding, price,
                rule_error_of_recorded(context, price, cpu->head.recorded_steps));
-    rule_claim_model(context, finding, rule->kind, price);
+    rule_claim_waits(context, finding, rule->causes, price);
     finding->title = rule->title;
     finding->formula =
         rule_print(context, "min(%s in %.3g calls, %s that %s waits meanwhile) = %s",
@@ -118,7 +117,6 @@ static void find_pinning(struct rule_context *context)
     static const struct call_rule rule = {
         .call = OPS_CALL_PIN,
         .causes = BIT(GPU_IDLE_ALLOC),
-        .kind = CLAIM_ALLOC,
         .title = "Pinned memory is made anew in each step",
         .what =
             "pin host memory or give it back: the system locks each page of it, and "
@@ -137,7 +135,6 @@ static void find_filling(struct rule_context *context)
     static const struct call_rule rule = {
         .call = OPS_CALL_FILL,
         .causes = BIT(GPU_IDLE_LAUNCH) | BIT(GPU_IDLE_SYNC),
-        .kind = CLAIM_SYNC,
         .title = "Memory is set by calls that wait for the device",
         .what = "set memory on the default stream: work of other streams ends first",
         .wrong_if = "They are calls of a library that cannot be changed.",

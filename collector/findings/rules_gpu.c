@@ -6,7 +6,6 @@
 
 struct idle_rule {
     enum gpu_idle cause;
-    enum claim_kind kind;
     const char *title, *because, *wrong_if;
     const char *advice[3];
     const char *named[2]; /* findings that name a part of it, asked before */
@@ -44,7 +43,7 @@ static struct finding *find_idle(struct rule_context *context,
     rule_price(context, finding, price,
                rule_error_of_recorded(context, price, context->train->kernels));
     /* It may lie in any phase but data. */
-    rule_claim_model(context, finding, rule->kind, price);
+    rule_claim_model(context, finding, findings_kind_of(rule->cause), price);
     finding->title = rule->title;
     finding->formula =
         rule_print(context, "%.3g ms idle for this cause%s of %.3g ms idle",
@@ -112,7 +111,6 @@ static void find_launch_bound(struct rule_context *context)
     static const struct idle_rule rule = {
         .cause = GPU_IDLE_LAUNCH,
         .named = {"slow-launches", "sync-memset"},
-        .kind = CLAIM_CALLS,
         .title = "The GPU waits for the CPU to launch its work",
         .because = "the host is still inside ops when the kernel before has ended",
         .wrong_if =
@@ -131,7 +129,6 @@ static void find_device_sync(struct rule_context *context)
 {
     static const struct idle_rule rule = {
         .cause = GPU_IDLE_SYNC,
-        .kind = CLAIM_SYNC,
         .title = "The GPU runs empty while the CPU waits for it",
         .because = "the host waited for the device and queued nothing meanwhile",
         .wrong_if = "The waits are the profiler's own, at the ends of its steps.",
@@ -150,7 +147,6 @@ static void find_host_copies(struct rule_context *context)
 {
     static const struct idle_rule rule = {
         .cause = GPU_IDLE_COPY,
-        .kind = CLAIM_COPY,
         .title = "The GPU waits while the CPU prepares copies",
         .because = "the host was in calls that copy: pageable memory is staged first",
         .wrong_if = "The copies are results that are needed at once.",
@@ -166,7 +162,6 @@ static void find_device_alloc(struct rule_context *context)
     static const struct idle_rule rule = {
         .cause = GPU_IDLE_ALLOC,
         .named = {"pinned-allocations"},
-        .kind = CLAIM_ALLOC,
         .title = "The GPU waits while memory is allocated",
         .because = "the host was in cudaMalloc, cudaFree or their like",
         .wrong_if = "These are the first steps: the allocator keeps what it has.",
@@ -181,7 +176,6 @@ static void find_collective_wait(struct rule_context *context)
 {
     static const struct idle_rule rule = {
         .cause = GPU_IDLE_COLLECTIVE,
-        .kind = CLAIM_PEERS,
         .title = "The GPU waits for other ranks",
         .because = "a collective was queued and its peers were late",
         .wrong_if = "This rank is the fast one: look at the slowest.",
@@ -196,7 +190,6 @@ static void find_python_between_ops(struct rule_context *context)
 {
     static const struct idle_rule rule = {
         .cause = GPU_IDLE_PYTHON,
-        .kind = CLAIM_PYTHON,
         .title = "The GPU waits for Python between the ops",
         .because = "the host ran code that launches nothing",
         .wrong_if = "That code is needed before the next op, and cannot be moved.",

@@ -79,7 +79,7 @@ static void find_cpu_wait(struct rule_context *context)
     if (finding == NULL)
         return;
     rule_price(context, finding, price, load->delay_error * step);
-    rule_claim_model(context, finding, CLAIM_CALLS, price);
+    rule_claim_model(context, finding, CLAIM_ANY, price);
     finding->title = threads > cores
                          ? "More threads than cores: they wait for each other"
                          : "The trainer waits for a core";

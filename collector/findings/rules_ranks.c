@@ -154,7 +154,7 @@ static void claim(struct rule_context *context, struct finding *finding,
     bool own = context->summary->head.rank == last->row->rank;
 
     if (own)
-        rule_claim(finding, part, part == PART_DATA ? CLAIM_WAIT : CLAIM_CALLS,
+        rule_claim(finding, part, part == PART_DATA ? CLAIM_WAIT : CLAIM_ANY,
                    finding->ns_per_step);
     else
         rule_claim(finding, (enum claim_part)last->ranks->waits_in, CLAIM_PEERS,

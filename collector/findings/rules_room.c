@@ -129,8 +129,8 @@ static void describe_room(struct rule_context *context, struct finding *finding,
 static void find_room(struct rule_context *context)
 {
     double step = context->train->mean_ns, waits;
-    const struct gpu_device *device =
-        rule_waits_for(context, 1u << GPU_IDLE_LAUNCH | 1u << GPU_IDLE_PYTHON, &waits);
+    const uint32_t causes = 1u << GPU_IDLE_LAUNCH | 1u << GPU_IDLE_PYTHON;
+    const struct gpu_device *device = rule_waits_for(context, causes, &waits);
     const struct memory_device *memory =
         device == NULL ? NULL : memory_of(context, device);
     double most = fmin(waits, step / LARGER), price = most / 2;
@@ -143,10 +143,7 @@ static void find_room(struct rule_context *context)
         return;
     rule_price_half(context, finding, most,
                     rule_error_of_recorded(context, most, context->train->kernels));
-    rule_claim_model(context, finding, CLAIM_CALLS,
-                     price * device->idle_ns[GPU_IDLE_LAUNCH] / waits);
-    rule_claim_model(context, finding, CLAIM_PYTHON,
-                     price * device->idle_ns[GPU_IDLE_PYTHON] / waits);
+    rule_claim_waits(context, finding, causes, price);
     finding->title = "There is room for a batch of twice the size";
     finding->formula = rule_print(
         context,

@@ -165,7 +165,7 @@ static void find_unsteady(struct rule_context *context)
     rule_price(context, finding, price, error);
     enum claim_part part = part_of(cause);
 
-    rule_claim(finding, part, part == PART_DATA ? CLAIM_WAIT : CLAIM_CALLS, price);
+    rule_claim(finding, part, part == PART_DATA ? CLAIM_WAIT : CLAIM_ANY, price);
     describe_unsteady(context, finding, cause, times);
 }
 

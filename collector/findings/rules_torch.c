@@ -52,18 +52,14 @@ static void find_recompilations(struct rule_context *context)
                          "numbers; `drop_last=True` for the last batch");
 }
 
-/* How long the device waits for the host's calls and code. */
-static const struct gpu_device *waits_for_host(const struct rule_context *context,
-                                               double *ns)
-{
-    return rule_waits_for(context, 1u << GPU_IDLE_LAUNCH | 1u << GPU_IDLE_PYTHON, ns);
-}
+/* The device waits for the host's calls and code. */
+#define FOR_HOST (1u << GPU_IDLE_LAUNCH | 1u << GPU_IDLE_PYTHON)
 
 /* Half of that wait. */
 static struct finding *add_host_wait(struct rule_context *context)
 {
     double waits;
-    const struct gpu_device *device = waits_for_host(context, &waits);
+    const struct gpu_device *device = rule_waits_for(context, FOR_HOST, &waits);
 
     if (device == NULL || !(waits / 2 / context->train->mean_ns >= context->threshold))
         return NULL;
@@ -73,10 +69,7 @@ static struct finding *add_host_wait(struct rule_context *context)
         return NULL;
     rule_price_half(context, finding, waits,
                     rule_error_of_recorded(context, waits, context->train->kernels));
-    rule_claim_model(context, finding, CLAIM_CALLS,
-                     device->idle_ns[GPU_IDLE_LAUNCH] / 2);
-    rule_claim_model(context, finding, CLAIM_PYTHON,
-                     device->idle_ns[GPU_IDLE_PYTHON] / 2);
+    rule_claim_waits(context, finding, FOR_HOST, waits / 2);
     finding->formula =
         rule_print(context, "(%s idle for launches + %s for Python) / 2 = %s",
                    rule_ms(context, device->idle_ns[GPU_IDLE_LAUNCH]),
@@ -154,7 +147,7 @@ static void find_zero_grad(struct rule_context *context)
 {
     const struct ops_answer *cpu = &context->summary->cpu;
     double range = cpu->zero_grad_ns, waits;
-    const struct gpu_device *device = waits_for_host(context, &waits);
+    const struct gpu_device *device = rule_waits_for(context, FOR_HOST, &waits);
     double price = range < waits ? range : waits;
 
     if (device == NULL || !(cpu->zeros_ns > 0) ||
@@ -167,7 +160,10 @@ static void find_zero_grad(struct rule_context *context)
     rule_price(context, finding, price,
                rule_error_of_recorded(context, price, cpu->head.recorded_steps));
     rule_price_between(finding, price / 2, price);
-    rule_claim(finding, PART_OTHER, CLAIM_CALLS, price);
+    rule_claim(finding, PART_OTHER, CLAIM_CALLS,
+               price * device->idle_ns[GPU_IDLE_LAUNCH] / waits);
+    rule_claim(finding, PART_OTHER, CLAIM_PYTHON,
+               price * device->idle_ns[GPU_IDLE_PYTHON] / waits);
     finding->title = "Gradients are filled with zeros instead of given back";
     finding->formula =
         rule_print(context, "min(%s in zero_grad, %s that %s waits for the host) = %s",

@@ -70,3 +70,15 @@ const struct gpu_device *rule_waits_for(const struct rule_context *context,
         *ns += (causes >> cause & 1) != 0 ? device->idle_ns[cause] : 0;
     return *ns > 0 ? device : NULL;
 }
+
+void rule_claim_waits(struct rule_context *context, struct finding *finding,
+                      uint32_t causes, double ns)
+{
+    double waits;
+    const struct gpu_device *device = rule_waits_for(context, causes, &waits);
+
+    for (uint32_t cause = 0; device != NULL && cause < GPU_IDLES; cause++)
+        if ((causes >> cause & 1) != 0)
+            rule_claim_model(context, finding, findings_kind_of(cause),
+                             ns * device->idle_ns[cause] / waits);
+}

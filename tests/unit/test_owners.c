@@ -167,6 +167,27 @@ static void check_bounds(void)
     assert_true(work <= step - idle_of_devices() + slack);
 }
 
+/* Findings that wait for one cause alone own together no more than is idle for it. */
+static void check_causes(void)
+{
+    const struct gpu_device *device = gpu_busiest(&summary.gpu);
+
+    for (uint32_t cause = 0; device != NULL && cause < GPU_IDLES; cause++) {
+        double sum = 0;
+
+        for (uint32_t i = 0; i < findings.count; i++) {
+            const struct finding *finding = &findings.list[i];
+            bool alone = true;
+
+            for (uint32_t j = 0; j < finding->claim_count; j++)
+                alone &= finding->claims[j].kind == findings_kind_of(cause);
+            sum += alone ? finding->owned_ns : 0;
+        }
+        assert_true(findings_kind_of(cause) == CLAIM_ANY ||
+                    sum <= device->idle_ns[cause] + summary.steps.train.mean_ns * 1e-9);
+    }
+}
+
 /* In each part and kind the largest claim at most, whoever owns it. */
 static void check_cells(void)
 {
@@ -175,7 +196,9 @@ static void check_cells(void)
     for (uint32_t i = 0; i < findings.count; i++)
         for (uint32_t j = 0; j < findings.list[i].claim_count; j++) {
             const struct finding_claim *claim = &findings.list[i].claims[j];
-            double *cell = &cells[claim->part][claim->kind];
+            /* What cannot be told apart may be calls. */
+            double *cell = &cells[claim->part]
+                                 [claim->kind == CLAIM_ANY ? CLAIM_CALLS : claim->kind];
 
             *cell = fmax(*cell, claim->ns);
         }
@@ -194,6 +217,7 @@ static void no_instant_is_counted_twice_whatever_is_claimed(void **unused)
         draw_findings();
         check_bounds();
         check_cells();
+        check_causes();
         findings_free(&findings);
     }
 }
@@ -210,6 +234,7 @@ static void what_the_rules_find_is_at_most_idle_and_removable_work(void **unused
         found += findings.count;
         check_bounds();
         check_cells();
+        check_causes();
         findings_free(&findings);
     }
     assert_true(found > CASES);
@@ -228,9 +253,80 @@ static void a_dismissed_finding_owns_nothing_and_the_bounds_still_hold(void **un
         findings_settle(&summary, &findings);
         check_bounds();
         check_cells();
+        check_causes();
         assert_true(findings.list[away].owned_ns <= 0);
         findings_free(&findings);
     }
+}
+
+/* One finding with one claim, of the owner's place. */
+static void claim_one(uint32_t owner, enum claim_part part, enum claim_kind kind,
+                      double ns)
+{
+    static struct finding_rule rules[FINDINGS_MAX];
+    struct finding *finding = &findings.list[findings.count];
+
+    rules[findings.count] = (struct finding_rule){.id = "any", .owner = owner};
+    *finding = (struct finding){.rule = &rules[findings.count],
+                                .claims = {{.part = part, .kind = kind, .ns = ns}},
+                                .claim_count = 1};
+    findings.count++;
+}
+
+/* A device that works for 60 of 100 ms and idles 5 ms for each cause. */
+static void idle_alike(void)
+{
+    memset(&summary, 0, sizeof(summary));
+    summary.steps.train.mean_ns = 100 * MS;
+    for (uint32_t i = 0; i < EVENT_PHASES; i++)
+        summary.steps.train.phase_ns[i] = 20 * MS;
+    summary.steps.train.other_ns = 20 * MS;
+    devices[0] = (struct gpu_device){.device = "cuda:0", .name = ""};
+    devices[0].use_ns[GPU_COMPUTE] = 60 * MS;
+    for (uint32_t i = 0; i < GPU_IDLES; i++)
+        devices[0].idle_ns[i] = 5 * MS;
+    summary.gpu.devices = devices;
+    summary.gpu.device_count = 1;
+    findings = (struct findings){.count = 0};
+}
+
+static void
+two_findings_of_one_wait_own_no_more_than_the_device_idles_for_it(void **unused)
+{
+    static const enum claim_kind waits[] = {CLAIM_WAIT, CLAIM_CALLS, CLAIM_PYTHON,
+                                            CLAIM_SYNC, CLAIM_COPY,  CLAIM_ALLOC,
+                                            CLAIM_PEERS};
+
+    (void)unused;
+    for (size_t kind = 0; kind < sizeof(waits) / sizeof(waits[0]); kind++)
+        for (uint32_t first = 0; first < CLAIM_PARTS; first++)
+            for (uint32_t second = 0; second < CLAIM_PARTS; second++) {
+                idle_alike();
+                claim_one(1, first, waits[kind], 4 * MS);
+                claim_one(2, second, waits[kind], 5 * MS);
+                findings_settle(&summary, &findings);
+                assert_true(fabs(findings.list[0].owned_ns - 4 * MS) < 1);
+                assert_true(fabs(findings.list[1].owned_ns - 1 * MS) < 1);
+            }
+}
+
+static void what_cannot_be_told_apart_owns_what_waits_of_all_causes_leave(void **unused)
+{
+    (void)unused;
+    idle_alike();
+    claim_one(1, PART_FORWARD, CLAIM_CALLS, 5 * MS);
+    claim_one(2, PART_BACKWARD, CLAIM_ANY, 12 * MS);
+    findings_settle(&summary, &findings);
+    assert_true(fabs(findings.list[1].owned_ns - 12 * MS) < 1);
+    /* In the same part they may be the same. */
+    findings.list[1].claims[0].part = PART_FORWARD;
+    findings_settle(&summary, &findings);
+    assert_true(fabs(findings.list[1].owned_ns - 7 * MS) < 1);
+    /* Without a device nobody tells what is waited for. */
+    summary.gpu.device_count = 0;
+    findings.list[0].claims[0].ns = 10 * MS;
+    findings_settle(&summary, &findings);
+    assert_true(fabs(findings.list[0].owned_ns - 10 * MS) < 1);
 }
 
 static void the_first_owner_has_its_claim_and_the_next_what_is_beyond(void **unused)
@@ -273,6 +369,9 @@ int main(void)
         cmocka_unit_test(no_instant_is_counted_twice_whatever_is_claimed),
         cmocka_unit_test(what_the_rules_find_is_at_most_idle_and_removable_work),
         cmocka_unit_test(a_dismissed_finding_owns_nothing_and_the_bounds_still_hold),
+        cmocka_unit_test(
+            two_findings_of_one_wait_own_no_more_than_the_device_idles_for_it),
+        cmocka_unit_test(what_cannot_be_told_apart_owns_what_waits_of_all_causes_leave),
         cmocka_unit_test(the_first_owner_has_its_claim_and_the_next_what_is_beyond),
     };
 

@@ -90,6 +90,23 @@ static void on_a_page_of_another_rank_the_wait_lies_in_backward(void **state)
     assert_int_equal(find("last-rank")->claims[0].kind, CLAIM_PEERS);
 }
 
+static void the_wait_for_the_last_rank_is_given_back_once(void **state)
+{
+    static struct gpu_device device = {.device = "cuda:0", .name = ""};
+
+    (void)state;
+    slow_rank("forward");
+    summary.head.rank = 0;
+    device.use_ns[GPU_COMPUTE] = 60 * MS;
+    device.idle_ns[GPU_IDLE_COLLECTIVE] = 20 * MS;
+    device.idle_ns[GPU_IDLE_UNKNOWN] = 20 * MS; /* room for what is counted twice */
+    summary.gpu.devices = &device;
+    summary.gpu.device_count = 1;
+    assert_true(fabs(find("last-rank")->owned_ns - 19 * MS) < 1);
+    assert_true(fabs(find("collective-wait")->owned_ns - 1 * MS) < 1);
+    assert_true(fabs(findings.avoidable_ns - 20 * MS) < 1);
+}
+
 static void ranks_that_take_turns_at_being_last_are_no_finding(void **state)
 {
     (void)state;
@@ -111,6 +128,7 @@ int main(void)
         TEST(what_a_rank_does_between_its_phases_is_advised_for_what_it_is),
         TEST(a_rank_without_a_core_is_told_from_one_with_more_work),
         TEST(on_a_page_of_another_rank_the_wait_lies_in_backward),
+        TEST(the_wait_for_the_last_rank_is_given_back_once),
         TEST(ranks_that_take_turns_at_being_last_are_no_finding),
     };
 

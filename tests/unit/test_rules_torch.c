@@ -239,6 +239,21 @@ static void a_job_without_python_is_advised_in_the_words_of_its_own_loop(void **
     assert_true(speaks_torch(find("data-loading")));
 }
 
+static void zeros_and_launches_do_not_give_back_the_same_wait_twice(void **state)
+{
+    (void)state;
+    put_device();
+    device.use_ns[GPU_COMPUTE] = 60 * MS;
+    device.idle_ns[GPU_IDLE_UNKNOWN] = 10 * MS; /* room for what is counted twice */
+    summary.steps.train.other_ns = 20 * MS;
+    summary.steps.train.phase_ns[EVENT_PHASE_BACKWARD] = 33 * MS;
+    summary.cpu.zero_grad_ns = 6 * MS;
+    summary.cpu.zeros_ns = 5 * MS;
+    assert_true(fabs(find("zero-grad")->owned_ns - 6 * MS) < 1);
+    assert_true(is_found("launch-bound") && is_found("python-between-ops"));
+    assert_true(fabs(findings.avoidable_ns - 30 * MS) < 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +267,7 @@ int main(void)
         TEST(odd_dimensions_show_in_the_names_of_kernels),
         TEST(a_grid_that_leaves_multiprocessors_without_work_costs_their_share),
         TEST(what_is_reserved_and_never_used_is_told_when_little_is_left),
+        TEST(zeros_and_launches_do_not_give_back_the_same_wait_twice),
         TEST(a_job_without_python_is_advised_in_the_words_of_its_own_loop),
     };
 
