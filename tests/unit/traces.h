@@ -29,7 +29,12 @@ static inline bool traced_keep(void *user, struct trace_event *events, uint32_t 
         struct trace_event *kept = &traced->events[traced->count++];
 
         *kept = events[i];
-        kept->text = strndup(kept->text, kept->length);
+        char *copy = malloc(kept->length + 1u); /* damage may have put a NUL in it */
+
+        assert_non_null(copy);
+        memcpy(copy, kept->text, kept->length);
+        copy[kept->length] = '\0';
+        kept->text = copy;
     }
     return true;
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "ingest/trace/feed/feed.h"
-#include "ingest/trace/parse/parser.h"
+#include "ingest/trace/parse/ahead.h"
 #include "ingest/trace/stranger.h"
 
 /* The parser leaves less than a long event and a block. */
@@ -20,6 +20,7 @@
 struct trace_reader {
     struct feed *feed;
     struct parser parser;
+    struct ahead *ahead; /* NULL with one thread */
     struct head head;
     struct trace_report report;
     char *long_piece; /* LONG_BYTES and zeros, when one was needed */
@@ -55,11 +56,16 @@ struct trace_reader *trace_reader_new(const struct trace_options *options)
     reader->parser.report = &reader->report;
     reader->parser.names = trace_names_new();
     reader->feed = feed_new(options->one_thread, trace_scan_choose(options->scan));
+    if (!options->one_thread)
+        reader->ahead = ahead_new(options);
     if (reader->parser.names == NULL || reader->feed == NULL ||
+        (reader->ahead == NULL && !options->one_thread) ||
         parser_open(&reader->parser, options->scan) != 0) {
         trace_reader_free(reader);
         return NULL;
     }
+    if (reader->ahead != NULL)
+        feed_set_ahead(reader->feed, ahead_read, reader->ahead, options->always_ahead);
     return reader;
 }
 
@@ -68,6 +74,7 @@ void trace_reader_free(struct trace_reader *reader)
     if (reader == NULL)
         return;
     feed_free(reader->feed);
+    ahead_free(reader->ahead);
     parser_close(&reader->parser);
     trace_names_free(reader->parser.names);
     head_close(&reader->head);

@@ -3,6 +3,9 @@
  *     path, -, FIFO ──▶ source: read, inflate ──▶ blocks ──▶ scan ──▶ parse ──▶ on_batch
  *                       (a thread of its own)                (the caller's thread)
  *
+ * Where the caller's thread has fallen behind, the other reads events ahead of it
+ * (parse/ahead.h): two cores are busy alike, and what comes out is the same.
+ *
  * One pass, bounded memory, any bytes: what cannot be read is counted with its reason
  * and first offset, and reading goes on at the next thing that looks like an event. The
  * rule: fewer events than the file has is never silent.
@@ -49,6 +52,7 @@ enum trace_scan_kind {
 
 struct trace_options {
     bool one_thread;           /* read and inflate in the caller's thread too */
+    bool always_ahead;         /* as if the caller's thread were always behind */
     bool shapes;               /* fill trace_event.shapes, types */
     bool stacks;               /* fill trace_event.stack, module */
     enum trace_scan_kind scan; /* one that is not here: the best */

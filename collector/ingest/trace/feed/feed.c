@@ -9,9 +9,6 @@
 
 #include "ingest/trace/feed/fill.h"
 
-/* The reader holds two, the thread fills one, one is ready: all of them stay in the
- * second-level cache of two cores. */
-#define BLOCKS 4u
 /* Where the kernel copies to the middle of a page it takes twice as long. */
 #define PAGE_BYTES   4096u
 #define MEMORY_BYTES (FEED_HEADROOM + FEED_BLOCK_BYTES + PAGE_BYTES)
@@ -29,10 +26,13 @@ struct feed {
     struct fill fill; /* the thread's alone while it runs, as the next two */
     trace_scan *scan;
     struct trace_scan_state scan_state;
-    struct feed_block blocks[BLOCKS];
-    struct room rooms[BLOCKS];
+    struct feed_block blocks[FEED_BLOCKS];
+    struct room rooms[FEED_BLOCKS];
     uint64_t given; /* blocks that feed_next() gave out */
     bool one_thread, started;
+    feed_look_ahead *look; /* NULL: never */
+    void *look_user;
+    bool look_always;
 
     pthread_t thread;
     pthread_mutex_t lock;
@@ -44,7 +44,7 @@ struct feed {
 
 static bool make_rooms(struct feed *feed)
 {
-    for (uint32_t i = 0; i < (feed->one_thread ? 2 : BLOCKS); i++) {
+    for (uint32_t i = 0; i < (feed->one_thread ? 2 : FEED_BLOCKS); i++) {
         struct room *room = &feed->rooms[i];
 
         room->bytes = aligned_alloc(PAGE_BYTES, MEMORY_BYTES);
@@ -90,13 +90,20 @@ void feed_free(struct feed *feed)
         return;
     feed_stop(feed);
     fill_close(&feed->fill);
-    for (uint32_t i = 0; i < BLOCKS; i++) {
+    for (uint32_t i = 0; i < FEED_BLOCKS; i++) {
         free(feed->rooms[i].bytes);
         free(feed->rooms[i].index);
     }
     pthread_cond_destroy(&feed->changed);
     pthread_mutex_destroy(&feed->lock);
     free(feed);
+}
+
+void feed_set_ahead(struct feed *feed, feed_look_ahead *look, void *user, bool always)
+{
+    feed->look = look;
+    feed->look_user = user;
+    feed->look_always = always;
 }
 
 void feed_stop(struct feed *feed)
@@ -140,8 +147,7 @@ static int fill_next(struct feed *feed, struct feed_block *block)
     return result;
 }
 
-static void scan_block(struct feed *feed, const struct feed_block *block,
-                       struct room *room)
+static void scan_block(struct feed *feed, struct feed_block *block, struct room *room)
 {
     uint32_t at = FEED_HEADROOM, end = FEED_HEADROOM + block->length, count = 0;
     struct feed_mark *mark = room->marks;
@@ -153,6 +159,29 @@ static void scan_block(struct feed *feed, const struct feed_block *block,
                        &feed->scan_state, room->index + count);
     }
     *mark = (struct feed_mark){count, feed->scan_state};
+    block->entries = count;
+    for (uint32_t i = 0; i < 4; i++)
+        room->index[count + i] = end;
+}
+
+/* Is there a block that the reader has not come to? */
+static bool is_behind(struct feed *feed)
+{
+    pthread_mutex_lock(&feed->lock);
+    bool is_behind = feed->filled > feed->given;
+
+    pthread_mutex_unlock(&feed->lock);
+    return is_behind;
+}
+
+static void prepare(struct feed *feed, struct feed_block *block)
+{
+    uint32_t room = (uint32_t)(block - feed->blocks);
+
+    scan_block(feed, block, &feed->rooms[room]);
+    block->run = NULL;
+    if (feed->look != NULL && (feed->look_always || is_behind(feed)))
+        block->run = feed->look(feed->look_user, block, room);
 }
 
 static void *run(void *user)
@@ -163,16 +192,16 @@ static void *run(void *user)
     pthread_mutex_lock(&feed->lock);
     while (result > 0) {
         /* The two that were given out last are the reader's. */
-        while (feed->filled + 2 >= feed->given + BLOCKS && !feed->stop)
+        while (feed->filled + 2 >= feed->given + FEED_BLOCKS && !feed->stop)
             pthread_cond_wait(&feed->changed, &feed->lock);
         if (feed->stop)
             break;
-        struct feed_block *block = &feed->blocks[feed->filled % BLOCKS];
+        struct feed_block *block = &feed->blocks[feed->filled % FEED_BLOCKS];
 
         pthread_mutex_unlock(&feed->lock);
         result = fill_next(feed, block);
         if (result > 0)
-            scan_block(feed, block, &feed->rooms[block - feed->blocks]);
+            prepare(feed, block);
         pthread_mutex_lock(&feed->lock);
         feed->filled += result > 0;
         pthread_cond_broadcast(&feed->changed);
@@ -220,7 +249,7 @@ int feed_next(struct feed *feed, struct feed_block *block)
     int result = feed->given < feed->filled ? 1 : feed->error;
 
     if (result > 0)
-        *block = feed->blocks[feed->given++ % BLOCKS];
+        *block = feed->blocks[feed->given++ % FEED_BLOCKS];
     pthread_cond_broadcast(&feed->changed);
     pthread_mutex_unlock(&feed->lock);
     return result;

@@ -19,6 +19,10 @@
 #define FEED_HEADROOM    (64u * 1024)
 #define FEED_ZEROS       128u /* behind the bytes */
 
+/* The reader holds two, the thread fills one, the rest are ready: all of them stay in
+ * the second-level cache of two cores. */
+#define FEED_BLOCKS 4u
+
 /* A block is scanned in windows, each of which fits in the first-level cache. */
 #define FEED_WINDOW (16u * 1024)
 
@@ -33,9 +37,16 @@ struct feed_block {
     uint32_t length;
     /* Scanned ahead, as if the text were undamaged from the file's first byte on; NULL
      * without a thread. Positions count from bytes - FEED_HEADROOM. */
-    const uint32_t *index;
+    uint32_t *index;
+    uint32_t entries; /* of the index; behind them some that say where the bytes end */
     const struct feed_mark *marks; /* one for each window, and one behind the last */
+    const struct ahead_run *run;   /* what feed_look_ahead made of it; or NULL */
 };
+
+/* Looks ahead at a block, from the thread and before it is given out; `room` is below
+ * FEED_BLOCKS, and the block's alone for as long as it is valid. */
+typedef const struct ahead_run *
+feed_look_ahead(void *user, const struct feed_block *block, uint32_t room);
 
 /* What became of the file; complete after feed_next() returned 0 or an error,
  * or feed_stop(). */
@@ -51,6 +62,10 @@ struct feed;
 /* NULL when out of memory. With a thread, that scans too. */
 struct feed *feed_new(bool one_thread, trace_scan *scan);
 void feed_free(struct feed *feed);
+
+/* Has the thread look ahead where the reader has not yet come to the block before; or
+ * always. Before feed_next(). */
+void feed_set_ahead(struct feed *feed, feed_look_ahead *look, void *user, bool always);
 
 /* As in reader.h; feed_report() has the sentence. */
 MUST_CHECK int feed_open(struct feed *feed, const char *path);

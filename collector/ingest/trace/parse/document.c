@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "ingest/trace/parse/parser.h"
+#include "ingest/trace/parse/ahead.h"
 
 /* A key and value of the top level that are not whole within so many bytes are too long
  * to be kept. */
@@ -148,6 +148,10 @@ static bool step_events(struct parser *parser)
         }
         if (first != '{' || !has_entry(parser))
             return step_stranger(parser, first);
+        if (ahead_is_here(parser)) {
+            ahead_take(parser);
+            continue;
+        }
         enum parser_result result = parser_event(parser);
 
         if (LIKELY(result == PARSER_DONE))
@@ -409,6 +413,7 @@ uint32_t parser_take(struct parser *parser, const struct parser_piece *piece)
     parser->offset = piece->offset - piece->begin; /* may wrap, and wraps back */
     parser->last = piece->last;
     parser->ahead = piece->ahead;
+    parser->run = piece->ahead != NULL ? piece->ahead->run : NULL;
     parser_restart(parser, piece->begin);
     if (parser->state == PARSER_LEAP) /* the only state that begins inside of strings */
         parser->scan_state = carried;

@@ -132,18 +132,10 @@ static void read_member(struct reading *reading, uint32_t key,
         event->phase = value->first == '"' && value->length == 1 ? *value->text : '\0';
         return;
     case KEY_NAME:
-        event->name = LIKELY(value->first == '"')
-                          ? intern(reading, value->text, value->length)
-                          : field_text(reading, value);
-        return;
     case KEY_CATEGORY:
-        field_category(reading, value);
-        return;
     case KEY_PID:
-        event->pid = field_token(reading, value);
-        return;
     case KEY_TID:
-        event->tid = field_token(reading, value);
+        field_text_of_key(reading, key, value);
         return;
     case KEY_TIME:
         read_time(reading, value, &event->time_ns, TRACE_HAS_TIME);
@@ -231,6 +223,25 @@ ALWAYS_INLINE void clear(struct trace_event *event)
     memset(bytes + 192, 0, sizeof(*event) - 192);
 }
 
+enum parser_result event_read(struct reading *reading, uint32_t pos,
+                              enum trace_skip *skip)
+{
+    const struct parser *parser = reading->parser;
+    const uint32_t *end = parser->index + parser->count;
+    struct trace_event *event = reading->event;
+
+    clear(event);
+    event->text = reading->text + pos;
+    /* What was met behind the known entries may only have been their end. */
+    if (UNLIKELY(!read_members(reading)))
+        return reading->at >= end ? PARSER_MORE : PARSER_BAD;
+    if (UNLIKELY(reading->at > end))
+        return PARSER_MORE;
+    *skip = what_is_missing(reading);
+    event->length = reading->at[-1] + 1 - pos;
+    return PARSER_DONE;
+}
+
 enum parser_result parser_event(struct parser *parser)
 {
     struct trace_event *event = &parser->batch[parser->batch_count];
@@ -240,21 +251,15 @@ enum parser_result parser_event(struct parser *parser)
         .at = parser->index + parser->next + 1,
         .event = event,
     };
+    uint32_t pos = parser->pos;
+    enum trace_skip skip;
+    enum parser_result result = event_read(&reading, pos, &skip);
 
-    clear(event);
-    event->text = parser->text + parser->pos;
-    event->offset = parser->offset + parser->pos;
-    /* What was met behind the known entries may only have been their end. */
-    if (UNLIKELY(!read_members(&reading)))
-        return reading.at >= parser->index + parser->count ? PARSER_MORE : PARSER_BAD;
-    if (UNLIKELY(reading.at > parser->index + parser->count))
-        return PARSER_MORE;
-    enum trace_skip skip = what_is_missing(&reading);
-    uint32_t end = reading.at[-1] + 1, pos = parser->pos;
-
-    event->length = end - pos;
+    if (UNLIKELY(result != PARSER_DONE))
+        return result;
+    event->offset = parser->offset + pos;
     parser->next = (uint32_t)(reading.at - parser->index);
-    parser->pos = end;
+    parser->pos = pos + event->length;
     parser->report->values_unreadable += reading.unreadable;
     parser->report->names_refused += reading.refused;
     if (UNLIKELY(skip != TRACE_SKIPS))

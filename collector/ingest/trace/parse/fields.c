@@ -2,6 +2,8 @@
 
 #include <stddef.h>
 
+#include "ingest/trace/parse/ahead.h"
+
 #define BIT(mask) (uint32_t) __builtin_ctzll(mask)
 #define FIELD(kind, member, bit)                                                       \
     {                                                                                  \
@@ -88,63 +90,22 @@ uint32_t field_text(struct reading *reading, const struct value *value)
     return intern(reading, value->text, length);
 }
 
+static bool is_wanted(const struct parser *parser, enum field_kind kind)
+{
+    return kind == FIELD_SHAPES   ? parser->shapes
+           : kind == FIELD_STACKS ? parser->stacks
+                                  : true;
+}
+
 static uint32_t read_text(struct reading *reading, enum field_kind kind,
                           const struct value *value)
 {
-    if (kind == FIELD_SHAPES)
-        return !reading->parser->shapes ? 0
-               : value->first == '['    ? intern_list(reading, value)
-                                        : field_text(reading, value);
-    if (kind == FIELD_STACKS && !reading->parser->stacks)
-        return 0;
-    return field_text(reading, value);
-}
-
-void field_rare(struct reading *reading, const struct field *field,
-                const struct value *value)
-{
-    char *to = (char *)reading->event + field->offset;
-    double real;
-
-    switch (field->kind) {
-    case FIELD_TRIPLE: {
-        uint32_t numbers[3];
-
-        if (value->first != '[') {
-            reading->unreadable += !is_nothing(value);
-            return;
-        }
-        if (!read_triple(reading, value, numbers))
-            return;
-        memcpy(to, numbers, sizeof(numbers));
-        break;
-    }
-    case FIELD_REAL: {
-        if (!ends_well(value, number_real(value->text, &real))) {
-            reading->unreadable += !is_nothing(value);
-            return;
-        }
-        float share = (float)real;
-
-        memcpy(to, &share, sizeof(share));
-        break;
-    }
-    case FIELD_FINISHED:
-        if (is_false(value))
-            reading->event->has |= TRACE_UNFINISHED;
-        return;
-    default: {
-        uint32_t id = read_text(reading, field->kind, value);
-
-        memcpy(to, &id, sizeof(id));
-        return;
-    }
-    }
-    reading->event->has |= UINT64_C(1) << field->has;
+    return kind == FIELD_SHAPES && value->first == '[' ? intern_list(reading, value)
+                                                       : field_text(reading, value);
 }
 
 /* A pid or tid: few different ones, most of them short. */
-uint32_t field_token(struct reading *reading, const struct value *value)
+static uint32_t read_token(struct reading *reading, const struct value *value)
 {
     struct parser *parser = reading->parser;
     uint32_t length = value->length;
@@ -198,7 +159,7 @@ static struct parser_category new_category(struct reading *reading,
     return seen;
 }
 
-void field_category(struct reading *reading, const struct value *value)
+static void read_category(struct reading *reading, const struct value *value)
 {
     struct parser *parser = reading->parser;
     struct trace_event *event = reading->event;
@@ -213,6 +174,89 @@ void field_category(struct reading *reading, const struct value *value)
     }
     event->category = seen.category;
     event->category_name = seen.name;
+}
+
+static void note(struct reading *reading, uint32_t key, const struct value *value)
+{
+    const struct ahead_text text = {.at = (uint32_t)(value->text - reading->text),
+                                    .length = value->length,
+                                    .key = (uint8_t)key,
+                                    .first = value->first};
+
+    reading->no_room = !ahead_note(reading->run, &text) || reading->no_room;
+}
+
+void field_text_of_key(struct reading *reading, uint32_t key, const struct value *value)
+{
+    struct trace_event *event = reading->event;
+
+    if (reading->run != NULL) {
+        note(reading, key, value);
+        return;
+    }
+    switch (key) {
+    case KEY_NAME:
+        event->name = LIKELY(value->first == '"')
+                          ? intern(reading, value->text, value->length)
+                          : field_text(reading, value);
+        return;
+    case KEY_CATEGORY:
+        read_category(reading, value);
+        return;
+    case KEY_PID:
+        event->pid = read_token(reading, value);
+        return;
+    case KEY_TID:
+        event->tid = read_token(reading, value);
+        return;
+    default: {
+        uint32_t id = read_text(reading, field_table[key].kind, value);
+
+        memcpy((char *)event + field_table[key].offset, &id, sizeof(id));
+        return;
+    }
+    }
+}
+
+void field_rare(struct reading *reading, const struct field *field,
+                const struct value *value)
+{
+    char *to = (char *)reading->event + field->offset;
+    double real;
+
+    switch (field->kind) {
+    case FIELD_TRIPLE: {
+        uint32_t numbers[3];
+
+        if (value->first != '[') {
+            reading->unreadable += !is_nothing(value);
+            return;
+        }
+        if (!read_triple(reading, value, numbers))
+            return;
+        memcpy(to, numbers, sizeof(numbers));
+        break;
+    }
+    case FIELD_REAL: {
+        if (!ends_well(value, number_real(value->text, &real))) {
+            reading->unreadable += !is_nothing(value);
+            return;
+        }
+        float share = (float)real;
+
+        memcpy(to, &share, sizeof(share));
+        break;
+    }
+    case FIELD_FINISHED:
+        if (is_false(value))
+            reading->event->has |= TRACE_UNFINISHED;
+        return;
+    default:
+        if (is_wanted(reading->parser, field->kind))
+            field_text_of_key(reading, (uint32_t)(field - field_table), value);
+        return;
+    }
+    reading->event->has |= UINT64_C(1) << field->has;
 }
 
 /* 18, "18", "0x12"; any other text by a hash of it. */

@@ -13,6 +13,8 @@ struct reading {
     struct trace_event *event;
     uint32_t unreadable, refused; /* values, names */
     bool bad_time;
+    struct ahead_run *run; /* texts are noted in it; NULL: interned at once */
+    bool no_room;          /* in `run` */
 };
 
 /* A value: what stands between its quotes, from its bracket to its bracket, or where a
@@ -89,13 +91,18 @@ ALWAYS_INLINE uint32_t intern(struct reading *reading, const char *text,
     return id;
 }
 
+/* Reads the event at `pos`, an opening brace, whose first entry is reading->at; behind it
+ * when DONE. *skip is TRACE_SKIPS when nothing is missing. */
+enum parser_result event_read(struct reading *reading, uint32_t pos,
+                              enum trace_skip *skip);
+
+/* Interns the value of a key that is a text, or notes it in the run. */
+void field_text_of_key(struct reading *reading, uint32_t key,
+                       const struct value *value);
 /* A value as it stands there, with its brackets or without its quotes. */
 uint32_t field_text(struct reading *reading, const struct value *value);
-/* A pid or tid: the same id as number and as text. */
-uint32_t field_token(struct reading *reading, const struct value *value);
-void field_category(struct reading *reading, const struct value *value);
 void field_flow(struct trace_event *event, const struct value *value);
-/* Any field that is no whole number. */
+/* Any field that is no whole number; `field` is in field_table. */
 void field_rare(struct reading *reading, const struct field *field,
                 const struct value *value);
 

@@ -1,6 +1,7 @@
 /* The entries of the scan that are known ahead of what is being read. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ingest/trace/parse/parser.h"
 
@@ -119,6 +120,23 @@ bool parser_refill(struct parser *parser)
     parser->window = parser->window < FEED_WINDOW ? 2 * parser->window : UINT32_MAX;
     end_index(parser);
     return true;
+}
+
+void parser_go_on(struct parser *parser, uint32_t pos, uint32_t entry)
+{
+    uint32_t window = (pos - 1 - FEED_HEADROOM) / FEED_WINDOW;
+    uint32_t end = FEED_HEADROOM + (window + 1) * FEED_WINDOW;
+    const struct feed_mark *behind = &parser->ahead->marks[window + 1];
+
+    parser->pos = pos;
+    parser->scanned = end < parser->length ? end : parser->length;
+    parser->scan_state = behind->state;
+    parser->window = UINT32_MAX;
+    parser->next = 0;
+    parser->count = behind->entry - entry;
+    memcpy(parser->index, parser->ahead->index + entry,
+           parser->count * sizeof(*parser->index));
+    end_index(parser);
 }
 
 enum parser_result parser_nested(const struct parser *parser, uint32_t *next)

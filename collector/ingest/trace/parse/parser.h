@@ -37,6 +37,7 @@ struct parser {
     uint64_t offset;                /* of text[0] in the file */
     bool last;                      /* nothing follows */
     const struct feed_block *ahead; /* the piece's last bytes, scanned ahead; or NULL */
+    const struct ahead_run *run;    /* events in them that are read already; or NULL */
 
     trace_scan *scan;
     struct trace_scan_state scan_state; /* at `scanned` */
@@ -97,6 +98,9 @@ uint32_t parser_take(struct parser *parser, const struct parser_piece *piece);
 bool parser_refill(struct parser *parser);
 /* Forgets all entries: the text from `pos` on is outside of strings. */
 void parser_restart(struct parser *parser, uint32_t pos);
+/* Goes on behind what was read ahead: `pos` is outside of strings, `entry` the first of
+ * the block's index at or behind it. */
+void parser_go_on(struct parser *parser, uint32_t pos, uint32_t entry);
 /* Reads the event at pos, an opening brace and the next entry. DONE: a batch may have
  * been given away; it may also have been skipped for a reason. */
 enum parser_result parser_event(struct parser *parser);
