@@ -1,6 +1,7 @@
 /* Events that a second thread reads before their turn: what comes of a file is what one
  * thread makes of it, to the byte. */
 #include <dirent.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -254,12 +255,71 @@ static void a_block_of_sound_events_is_read_but_for_the_first(void **state)
     ahead_free(thread);
 }
 
+/* ---- threads ---- */
+
+static uint32_t count_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    uint32_t threads = 0;
+
+    assert_non_null(tasks);
+    for (const struct dirent *entry; (entry = readdir(tasks)) != NULL;)
+        threads += entry->d_name[0] != '.';
+    closedir(tasks);
+    return threads;
+}
+
+static bool note_threads(void *user, struct trace_event *events, uint32_t count)
+{
+    (void)events;
+    (void)count;
+    *(uint32_t *)user = count_threads();
+    return true;
+}
+
+static uint32_t threads_while_reading(void)
+{
+    /* So many blocks that a second thread cannot have ended at the first event. */
+    static char text[8 * FEED_BLOCK_BYTES];
+    struct trace_reader *reader = trace_reader_new(NULL);
+    uint32_t threads = 0;
+
+    memset(text, ' ', sizeof(text));
+    memcpy(text, "[{\"ph\":\"M\"},", 12);
+    text[sizeof(text) - 1] = ']';
+    assert_non_null(reader);
+    assert_int_equal(trace_reader_open_bytes(reader, text, sizeof(text)), 0);
+    assert_int_equal(trace_reader_run(reader, note_threads, &threads), 0);
+    trace_reader_free(reader);
+    return threads;
+}
+
+static void where_there_is_one_processor_there_is_one_thread(void **state)
+{
+    (void)state;
+    uint32_t before = count_threads();
+    cpu_set_t all, one;
+    size_t processor = 0;
+
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    while (!CPU_ISSET(processor, &all))
+        processor++;
+    CPU_ZERO(&one);
+    CPU_SET(processor, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    uint32_t threads = threads_while_reading();
+
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+    assert_int_equal(threads, before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_block_of_sound_events_is_read_but_for_the_first),
         cmocka_unit_test(every_file_gives_the_same_as_one_thread_makes_of_it),
         cmocka_unit_test(cut_and_damaged_files_give_the_same),
+        cmocka_unit_test(where_there_is_one_processor_there_is_one_thread),
         cmocka_unit_test(many_blocks_give_the_same_wherever_they_are_damaged),
     };
 

@@ -4,6 +4,7 @@
 #include "ingest/trace/reader.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,14 @@ const char *trace_skip_text(enum trace_skip skip)
     return skip < TRACE_SKIPS ? texts[skip] : "";
 }
 
+/* A second thread only costs where both have to take turns. */
+static bool is_one_processor(void)
+{
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) == 1;
+}
+
 struct trace_reader *trace_reader_new(const struct trace_options *options)
 {
     static const struct trace_options usual = {.scan = TRACE_SCAN_BEST};
@@ -50,16 +59,19 @@ struct trace_reader *trace_reader_new(const struct trace_options *options)
     if (reader == NULL)
         return NULL;
     options = options != NULL ? options : &usual;
+    bool one_thread =
+        options->one_thread || (!options->always_ahead && is_one_processor());
+
     reader->parser.shapes = options->shapes;
     reader->parser.stacks = options->stacks;
     reader->parser.head = &reader->head;
     reader->parser.report = &reader->report;
     reader->parser.names = trace_names_new();
-    reader->feed = feed_new(options->one_thread, trace_scan_choose(options->scan));
-    if (!options->one_thread)
+    reader->feed = feed_new(one_thread, trace_scan_choose(options->scan));
+    if (!one_thread)
         reader->ahead = ahead_new(options);
     if (reader->parser.names == NULL || reader->feed == NULL ||
-        (reader->ahead == NULL && !options->one_thread) ||
+        (reader->ahead == NULL && !one_thread) ||
         parser_open(&reader->parser, options->scan) != 0) {
         trace_reader_free(reader);
         return NULL;

@@ -51,7 +51,7 @@ enum trace_scan_kind {
 };
 
 struct trace_options {
-    bool one_thread;           /* read and inflate in the caller's thread too */
+    bool one_thread;           /* the caller's; so too where one processor is all */
     bool always_ahead;         /* as if the caller's thread were always behind */
     bool shapes;               /* fill trace_event.shapes, types */
     bool stacks;               /* fill trace_event.stack, module */
