@@ -169,7 +169,7 @@ class OneFunction(unittest.TestCase):
         self.assertTrue(8 << 20 <= work.peak_bytes["cpu"] < 9 << 20, work.peak_bytes)
         self.assertIn("[Memory] work: peak cpu 8.0 MiB", out.getvalue())
 
-    def test_where_torch_profiler_fails_the_call_is_made_and_its_result_returned(self):
+    def test_where_torch_profiler_fails_the_call_is_made_and_the_next_profiler_can_run(self):
         for method in ("start", "stop"):
             work = trainglass.memory_profile(lambda: 7)
             error = RuntimeError(f"no {method}")
@@ -178,8 +178,11 @@ class OneFunction(unittest.TestCase):
                     self.assertEqual([work(), work()], [7, 7])
             told = f"is not measured: torch.profiler failed: RuntimeError: no {method}\n"
             self.assertEqual(out.getvalue().count(told), 1, out.getvalue())
-            if torch.autograd._profiler_enabled():
-                torch.autograd._disable_profiler()
+            self.assertFalse(torch.autograd._profiler_enabled())
+            self.assertFalse(torch.autograd.profiler._is_profiler_enabled)
+            with torch.profiler.profile() as users:
+                torch.ones(1)
+            self.assertTrue(users.key_averages())
 
     def test_beside_another_profiler_the_call_is_made_and_the_reason_is_said_once(self):
         work = trainglass.memory_profile(lambda: 7)

@@ -12,6 +12,7 @@ import time
 from typing import Any, Callable, Optional, TypeVar
 
 from trainglass.windows import report
+from trainglass.windows.recorder import switch_off
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -127,11 +128,13 @@ def _start(torch: Any) -> tuple[Any, dict[str, int], str]:
         return None, {}, "there is no torch"
     if torch.autograd._profiler_enabled():
         return None, {}, "another torch.profiler is running"
+    profile = None
     try:
         before = _held(torch)
         profile = torch.profiler.profile(profile_memory=True)
         profile.start()
     except Exception as error:  # a guest: the call is made without
+        switch_off(torch, profile)
         return None, {}, f"torch.profiler failed: {type(error).__name__}: {error}"
     return profile, before, ""
 
@@ -142,6 +145,7 @@ def _stop(profile: Any, before: dict[str, int]) -> tuple[dict[str, int], str]:
         profile.stop()
         return _peaks(profile, before), ""
     except Exception as error:  # what the call returned or raised comes first
+        switch_off(_torch(), profile)
         return {}, f"torch.profiler failed: {type(error).__name__}: {error}"
 
 

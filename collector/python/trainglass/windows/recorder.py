@@ -245,21 +245,10 @@ class Recorder:
         except Exception as error:
             self._profile = None
             self._unguard()
-            self._switch_off(profile)
+            switch_off(_torch(), profile)
             raise Unavailable(f"torch.profiler failed: {_text(error)}") from error
         finally:
             self._ours = False
-
-    def _switch_off(self, profile: Any) -> None:
-        """Nothing of ours goes on recording after torch failed half-way."""
-        autograd = _torch().autograd
-        if profile is not None and not autograd._profiler_enabled():
-            with contextlib.suppress(Exception):  # older torch prepares nothing else until
-                profile.profiler._start_trace()  # what it prepared was started
-        if autograd._profiler_enabled():
-            with contextlib.suppress(Exception):
-                autograd._disable_profiler()
-        autograd.profiler._is_profiler_enabled = False
 
     def _guard(self, module: Any) -> None:
         """While a window is open, a start of somebody else's profiler ends it."""
@@ -283,6 +272,19 @@ class Recorder:
             module = _torch().autograd.profiler
             for name, original in originals.items():
                 setattr(module, name, original)
+
+
+def switch_off(torch: Any, profile: Any) -> None:
+    """Nothing of ours goes on recording after torch failed half-way; `profile`: the one
+    that was started, None when none was."""
+    autograd = torch.autograd
+    if profile is not None and not autograd._profiler_enabled():
+        with contextlib.suppress(Exception):  # older torch prepares nothing else until
+            profile.profiler._start_trace()  # what it prepared was started
+    if autograd._profiler_enabled():
+        with contextlib.suppress(Exception):
+            autograd._disable_profiler()
+    autograd.profiler._is_profiler_enabled = False
 
 
 def _torch() -> Any:
