@@ -47,6 +47,7 @@
     FACT(COMPILE_USED, "compile.used", BOOL, "torch.compile compiled something") \
     FACT(COMPILE_COUNT, "compile.count", NUMBER, "graphs that were compiled so far") \
     FACT(COMPILE_RECOMPILATIONS, "compile.recompilations", NUMBER, "of them: again, because a guard failed") \
+    FACT(COMPILE_RECOMPILATIONS_MOST, "compile.recompilations_most", NUMBER, "of them: of one function the most") \
     FACT(COMPILE_SECONDS, "compile.seconds", REAL, "wall time spent in it") \
     FACT(COMPILE_GRAPH_BREAKS, "compile.graph_breaks", NUMBER, "places where a graph had to end") \
     /* Threads and the machine. */ \

@@ -306,6 +306,51 @@ def compiled(job):
     train(job, model, loader, torch.optim.SGD(model.parameters(), lr=0.01))
 
 
+def compiled_once(job):
+    """Five functions and five modules of one class, each compiled once."""
+    functions = [torch.compile(function, backend="eager")
+                 for function in (lambda x: x * 1.0, lambda x: x + 1.0, lambda x: x - 2.0,
+                                  lambda x: x / 3.0, lambda x: x * x)]
+    blocks = [Block() for _ in range(5)]
+    train_compiled(job, functions, [torch.compile(block, backend="eager") for block in blocks],
+                   lambda number: 8)
+
+
+def compiled_again(job):
+    """One function for batches of five sizes, and torch may not make their size a variable."""
+    model = torch.compile(Block(), backend="eager", dynamic=False)
+    train_compiled(job, [], [model], lambda number: 2 + number % 5)
+
+
+def compiled_often(job):
+    """As many sizes as steps: torch gives the function up."""
+    model = torch.compile(Block(), backend="eager", dynamic=False)
+    train_compiled(job, [], [model], lambda number: 2 + number)
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.layer(x).relu()
+
+
+def train_compiled(job, functions, models, rows):
+    """All models see the same batch: a gradient in one's input would be another guard."""
+    optimizer = torch.optim.SGD([p for model in models for p in model.parameters()], lr=0.01)
+    for number in range(job.steps):
+        x = torch.ones(rows(number), 4)
+        for function in functions:
+            x = function(x)
+        optimizer.zero_grad()
+        loss = sum(model(x).sum() for model in models)
+        loss.backward()
+        optimizer.step()
+        job.loss(loss)
+
+
 def compiled_updates(job):
     """A step is two updates: of an optimizer's own step(), and inside a function."""
     models = network(), network()
@@ -426,7 +471,8 @@ def memory(job):
 JOBS = {
     job.__name__: job
     for job in (plain, heavy, workers, tensors, accumulate, gan, closure, evaluate, validate,
-                amp, compiled, compiled_updates, threads, forked, spawned, forkserver, ranks, slow_iterators, memory,
+                amp, compiled, compiled_once, compiled_again, compiled_often, compiled_updates,
+                threads, forked, spawned, forkserver, ranks, slow_iterators, memory,
                 collates, passing, streams, awaited)
 }
 

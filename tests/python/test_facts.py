@@ -75,6 +75,21 @@ class Facts(harness.TorchTest):
         self.assertGreaterEqual(facts["compile.count"], 1)
         self.assertGreater(facts["compile.seconds"], 0)
 
+    def recompiled(self, job):
+        facts = self.recorded(job).trainer().facts
+        return facts["compile.recompilations"], facts["compile.recompilations_most"]
+
+    def test_functions_and_modules_that_are_compiled_once_are_not_compiled_again(self):
+        self.assertEqual(self.recompiled("compiled_once"), (0, 0))
+
+    def test_a_function_is_compiled_again_for_each_further_shape(self):
+        self.assertEqual(self.recompiled("compiled_again"), (4, 4))
+
+    def test_a_function_that_torch_gives_up_was_compiled_eight_times(self):
+        again, most = self.recompiled("compiled_often")
+        self.assertEqual(again, most)
+        self.assertIn(most, (7, 8))  # newer torch counts the one that it refuses
+
     def test_command_and_versions_are_said(self):
         facts = self.recorded("plain").trainer().facts
         self.assertIn("jobs.py plain --steps 20", facts["command"])

@@ -46,6 +46,20 @@ static void what_is_compiled_eight_times_again_is_told_with_its_price(void **sta
     assert_true(is_found("recompilations"));
 }
 
+static void many_functions_compiled_a_second_time_are_no_finding(void **state)
+{
+    (void)state;
+    summary.head.window.last_step = 999;
+    number(FACT_COMPILE_RECOMPILATIONS, 30);
+    number(FACT_COMPILE_COUNT, 60);
+    number(FACT_COMPILE_SECONDS, 50);
+    number(FACT_COMPILE_RECOMPILATIONS_MOST, 1);
+    assert_false(is_found("recompilations"));
+    /* The eighth compilation of one is the last that torch makes. */
+    facts[3].number = 7;
+    assert_true(fabs(find("recompilations")->ns_per_step - 25 * MS) < 1);
+}
+
 static void graph_breaks_cost_where_a_device_waits_for_the_host(void **state)
 {
     (void)state;
@@ -258,6 +272,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_is_compiled_eight_times_again_is_told_with_its_price),
+        TEST(many_functions_compiled_a_second_time_are_no_finding),
         TEST(graph_breaks_cost_where_a_device_waits_for_the_host),
         TEST(data_parallel_is_told_of_the_distributed_one),
         TEST(gloo_is_wrong_for_gpus_and_right_for_cpus),

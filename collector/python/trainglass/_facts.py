@@ -8,6 +8,7 @@ written: not known is not the same as 0.
 from __future__ import annotations
 
 import gc
+import math
 import os
 import shlex
 import sys
@@ -193,6 +194,19 @@ def _cuda(torch: Any) -> None:
     say("version.cudnn", str(version) if version else None)
 
 
+def _again(failures: Any, counts: list[int]) -> tuple[int, int]:
+    """Compilations because a guard failed: all of them, and most of one function.
+
+    Counts are of frames, and until torch 2.4 each instance of a module has a compilation of
+    its own of the one frame without any guard that failed. Where one did, torch notes a
+    reason for each earlier compilation of the function: 1 + 2 + ... + n of them.
+    """
+    if failures is None:
+        return sum(counts) - len(counts), max(counts) - 1
+    each = [(math.isqrt(8 * len(reasons) + 1) - 1) // 2 for reasons in failures.values()]
+    return min(sum(each), sum(counts) - len(counts)), min(max(each, default=0), max(counts) - 1)
+
+
 def _compile() -> None:
     frames = sys.modules.get("torch._dynamo.convert_frame")
     utils = sys.modules.get("torch._dynamo.utils")
@@ -201,7 +215,9 @@ def _compile() -> None:
         return
     say("compile.used", True)
     say("compile.count", sum(counts))
-    say("compile.recompilations", sum(counts) - len(counts))
+    again, most = _again(getattr(utils, "guard_failures", None), counts)
+    say("compile.recompilations", again)
+    say("compile.recompilations_most", most)
     say("compile.graph_breaks", sum(getattr(utils, "counters", {}).get("graph_break", {}).values()))
     times = getattr(utils, "compilation_time_metrics", {})
     for name in (  # as torch has called it, the oldest name last
