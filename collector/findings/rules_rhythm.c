@@ -25,6 +25,20 @@ static bool is_dear(const struct rule_context *context,
            extra->ns_per_step / context->train->mean_ns >= context->threshold;
 }
 
+/* Among how many steps it was found. */
+static uint32_t of_steps(const struct rule_context *context,
+                         const struct rhythm_extra *extra)
+{
+    return extra->of > 0 ? extra->of : context->summary->rhythm.steps;
+}
+
+/* How much longer one of them takes. */
+static const char *each(struct rule_context *context, const struct rhythm_extra *extra)
+{
+    return rule_ms(context,
+                   extra->ns_per_step * of_steps(context, extra) / extra->steps);
+}
+
 /* A finding with price, claim, and the worst of its steps. */
 static struct finding *add(struct rule_context *context,
                            const struct rhythm_extra *extra, enum claim_kind kind)
@@ -40,7 +54,7 @@ static struct finding *add(struct rule_context *context,
     finding->worst_step = extra->worst_step;
     rule_evidence(context, finding, "extra_ms", extra->ns_per_step / NS_PER_MS);
     rule_evidence(context, finding, "slow_steps", extra->steps);
-    rule_evidence(context, finding, "of_steps", context->summary->rhythm.steps);
+    rule_evidence(context, finding, "of_steps", of_steps(context, extra));
     rule_evidence(context, finding, "worst_extra_ms", extra->worst_ns / NS_PER_MS);
     rule_evidence_text(context, finding, "part", parts[extra->part]);
     return finding;
@@ -50,11 +64,8 @@ static struct finding *add(struct rule_context *context,
 static const char *spread_over(struct rule_context *context,
                                const struct rhythm_extra *extra)
 {
-    uint32_t steps = context->summary->rhythm.steps;
-    double each = extra->ns_per_step * steps / extra->steps;
-
     return rule_print(context, "%u steps * %s longer / %u steps = %s", extra->steps,
-                      rule_ms(context, each), steps,
+                      each(context, extra), of_steps(context, extra),
                       rule_ms(context, extra->ns_per_step));
 }
 
@@ -148,7 +159,7 @@ static void find_epoch_start(struct rule_context *context)
     finding->formula = spread_over(context, extra);
     finding->sentence = rule_print(
         context, "The first batch of each epoch, one in %.0f, comes %s late%s", length,
-        rule_ms(context, extra->ns_per_step * rhythm->steps / extra->steps),
+        each(context, extra),
         restart ? rule_print(context, ": %.0f workers start first", workers) : "");
     finding->wrong_if = "The data set must be opened anew for each epoch.";
     rule_evidence(context, finding, "steps_per_epoch", length);
@@ -225,13 +236,13 @@ static void find_periodic(struct rule_context *context)
     const char *place = where(context, extra->part);
     const char *comma = place[0] == '\0' ? "" : ", ";
 
-    finding->title = rule_print(context, "Every %u steps one is slow%s%s",
+    finding->title = rule_print(context, "%s %u steps one is slow%s%s",
+                                rhythm->period_is_rough ? "About every" : "Every",
                                 rhythm->period_steps, comma, place);
     finding->formula = spread_over(context, extra);
     finding->sentence =
         rule_print(context, "One step in %u takes %s longer%s%s", rhythm->period_steps,
-                   rule_ms(context, extra->ns_per_step * rhythm->steps / extra->steps),
-                   comma, place);
+                   each(context, extra), comma, place);
     finding->wrong_if = "What runs there is needed that often.";
     rule_evidence(context, finding, "period_steps", rhythm->period_steps);
     advise_periodic(context, finding, extra->part, rhythm->period_steps);

@@ -284,6 +284,14 @@ void pick_window(struct pick *pick, const struct window *asked)
     count_steps(pick);
 }
 
+bool pick_goes_on(const struct pick *pick)
+{
+    const struct answer_window *window = &pick->head->window;
+
+    return pick->head->live && window->to_ns > pick->head->now_ns &&
+           (window->from_ns <= 0 || window->span_ns >= (double)DEFAULT_NS);
+}
+
 const char *pick_device(struct answer *head, uint16_t device)
 {
     static const struct {

@@ -24,6 +24,9 @@ void pick_window(struct pick *pick, const struct window *asked);
 /* Is all of the run asked for? Its sums hold also what is no longer remembered. */
 bool pick_is_run(const struct pick *pick, const struct window *asked);
 
+/* Does the window show a running job as it goes: the last minute or more, or all so far? */
+bool pick_goes_on(const struct pick *pick);
+
 void pick_end(struct pick *pick);
 
 /* Remembered steps in the head's window: index of the first, and how many. */

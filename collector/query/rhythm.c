@@ -8,6 +8,7 @@
 
 #include "query/numbers.h"
 #include "query/parts.h"
+#include "query/pauses.h"
 
 /* A median of fewer says nothing. */
 #define STEPS_NEEDED 20u
@@ -82,23 +83,36 @@ struct sums {
     struct rhythm_extra extra;
 };
 
-static void take(const struct work *work, struct sums *sums, uint32_t i, double ns)
+static void add(const struct work *work, struct sums *sums, const struct step *step,
+                double ns)
 {
-    struct item *item = &work->items[i];
-
-    item->left -= ns;
     sums->ns += ns;
     sums->squares += ns * ns;
     sums->extra.steps++;
     if (sums->extra.steps == 1 || ns > sums->extra.worst_ns) {
         sums->extra.worst_ns = ns;
-        sums->extra.worst_step = (int64_t)item->step->number;
+        sums->extra.worst_step = (int64_t)step->number;
     }
     for (uint32_t part = 0; part < PARTS; part++) {
-        double grown = part_ns(item->step, part) - work->medians[part];
+        double grown = part_ns(step, part) - work->medians[part];
 
         sums->grown[part] += isnan(grown) ? 0 : grown;
     }
+}
+
+static void take(const struct work *work, struct sums *sums, uint32_t i, double ns)
+{
+    work->items[i].left -= ns;
+    add(work, sums, work->items[i].step, ns);
+}
+
+static uint32_t most_grown(const struct sums *sums)
+{
+    uint32_t most = EVENT_PHASES;
+
+    for (uint32_t part = 0; part < PARTS; part++)
+        most = sums->grown[part] > sums->grown[most] ? part : most;
+    return most;
 }
 
 static struct rhythm_extra finish(const struct work *work, struct sums *sums)
@@ -109,10 +123,7 @@ static struct rhythm_extra finish(const struct work *work, struct sums *sums)
     sums->extra.ns_per_step = mean;
     sums->extra.error_ns =
         numbers_t95(work->count) * sqrt(variance > 0 ? variance : 0) / sqrt(n);
-    sums->extra.part = EVENT_PHASES;
-    for (uint32_t part = 0; part < PARTS; part++)
-        if (sums->grown[part] > sums->grown[sums->extra.part])
-            sums->extra.part = part;
+    sums->extra.part = most_grown(sums);
     return sums->extra;
 }
 
@@ -277,6 +288,33 @@ static void find_period(struct work *work, struct rhythm *rhythm)
     rhythm->period = finish(work, &sums);
 }
 
+/* A period that is longer than the window shows: of all pauses that are remembered. */
+static void find_pauses(const struct pick *pick, struct work *work,
+                        struct rhythm *rhythm)
+{
+    struct pauses pauses;
+    struct sums sums = {0};
+
+    if (rhythm->period_steps > 0 || !pauses_find(pick, work->median, &pauses))
+        return;
+    for (uint32_t i = 0; i < pauses.count; i++)
+        add(work, &sums, pauses.steps[i], pauses_extra_ns(pauses.steps[i], work->median));
+    sums.extra.part = most_grown(&sums);
+    /* First batches of epochs were told. */
+    if (rhythm->epoch.steps > 0 && sums.extra.part == EVENT_PHASE_DATA)
+        return;
+    sums.extra.of = pauses.count * pauses.gap;
+    sums.extra.ns_per_step = pauses.extra_ns / pauses.gap;
+    sums.extra.error_ns = pauses.extra_error_ns / pauses.gap;
+    rhythm->period = sums.extra;
+    rhythm->period_steps = pauses.gap;
+    rhythm->period_is_rough = pauses.rough;
+    for (uint32_t i = 0; i < work->count; i++)
+        for (uint32_t p = 0; p < pauses.count; p++)
+            if (work->items[i].step == pauses.steps[p])
+                work->items[i].left -= over_of(work, i);
+}
+
 /* Medians of neighbouring steps: `part` PARTS for what is left of whole steps. */
 static uint32_t levels(struct work *work, uint32_t part, double *times, double *values)
 {
@@ -397,6 +435,7 @@ int parts_rhythm(const struct pick *pick, struct rhythm *rhythm)
         find_warm_up(&work, rhythm);
         find_epoch(&work, rhythm);
         find_period(&work, rhythm);
+        find_pauses(pick, &work, rhythm);
         find_drift(&work, rhythm);
         find_rest(&work, rhythm);
     }

@@ -2,12 +2,13 @@
  * each instant of it under one cause.
  *
  * Causes are asked in this order, and what one takes the later ones do not see: garbage
- * collections; the first steps of the run; the first step of each epoch; a fixed period;
- * a trend. What is left is unsteadiness without a name.
+ * collections; the first steps of the run; the first step of each epoch; a fixed period,
+ * also one of which the window shows few or none (query/pauses.h); a trend. What is left is unsteadiness without a name.
  */
 #ifndef QUERY_RHYTHM_H
 #define QUERY_RHYTHM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "wire/event.h"
@@ -20,6 +21,7 @@ struct rhythm_extra {
     double ns_per_step; /* of the window */
     double error_ns;    /* half of its 95 % interval; NaN unknown */
     uint32_t steps;     /* that have it */
+    uint32_t of;        /* so many; 0: of all that were looked at */
     uint32_t part;      /* enum event_phase that grew most; EVENT_PHASES: other */
     int64_t worst_step; /* meaningful where there are steps */
     double worst_ns;    /* how much longer it was */
@@ -30,7 +32,8 @@ struct rhythm {
     double median_ns, median_other_ns; /* NaN unknown */
     struct rhythm_extra gc, warm_up, epoch, period, drift, rest;
     double steps_per_epoch; /* NaN without two starts in the window */
-    uint32_t period_steps;
+    uint32_t period_steps; /* 0: none */
+    bool period_is_rough;  /* it is one of time, and so many steps in the mean */
     double first_ns, last_ns; /* level at both ends of the window; NaN without drift */
 };
 

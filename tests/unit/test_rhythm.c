@@ -137,6 +137,88 @@ static void slow_steps_at_random_distances_have_no_period(void **state)
     assert_true(near_ms(answer.rhythm.rest.ns_per_step, 40.0 * 6 / 300));
 }
 
+/* What the keeper asks once a second. */
+static const struct rhythm *look_live(void)
+{
+    struct selection whose = {.rank = SELECT_ANY,
+                              .window = {.kind = WINDOW_LAST_NS, .a = 60 * S}};
+
+    bottlenecks_free(&answer);
+    assert_int_equal(
+        bottlenecks_query(store, &whose, &(struct bottlenecks_request){0}, &answer), 0);
+    return &answer.rhythm;
+}
+
+/* Steps of 100 ms; a pause takes 2 s. */
+static void slow_job(uint64_t number, bool pause)
+{
+    fold_step(number, 1, 0, 100 * MS + jitter() + (pause ? 2000 * MS : 0));
+}
+
+static void a_pause_in_every_200th_step_is_a_period_once_three_were_seen(void **state)
+{
+    (void)state;
+    uint64_t i = 1000;
+
+    for (; i < 1000 + 2 * 200; i++)
+        slow_job(i, i % 200 == 150);
+    assert_int_equal(look_live()->period_steps, 0);
+    /* From then on it stands, wherever the window lies. */
+    for (; i < 5000; i++) {
+        slow_job(i, i % 200 == 150);
+        if (i < 1551 || i % 10 != 0)
+            continue;
+        const struct rhythm *rhythm = look_live();
+
+        assert_int_equal(rhythm->period_steps, 200);
+        assert_false(rhythm->period_is_rough);
+        assert_int_equal(rhythm->period.part, EVENT_PHASE_FORWARD);
+        assert_true(near_ms(rhythm->period.ns_per_step, 2000.0 / 200));
+        assert_true(rhythm->period.error_ns < 0.1 * rhythm->period.ns_per_step);
+        assert_true(rhythm->rest.ns_per_step < 0.5 * (double)MS);
+    }
+}
+
+/* So does who saves by the clock: at the end of the step in which the minute is over. */
+static void a_checkpoint_each_minute_is_seen_beyond_the_window(void **state)
+{
+    (void)state;
+    int64_t saved = 0;
+
+    for (uint64_t i = 1000; i < 4000; i++) {
+        bool pause = now - saved > 60 * S;
+
+        if (pause)
+            saved = now;
+        slow_job(i, pause);
+    }
+    const struct rhythm *rhythm = look_live();
+
+    assert_true(rhythm->period_is_rough);
+    assert_true(rhythm->period_steps >= 575 && rhythm->period_steps <= 590);
+    assert_true(near_ms(rhythm->period.ns_per_step, 2000.0 / rhythm->period_steps));
+    assert_true(rhythm->period.steps >= 4);
+}
+
+static void pauses_at_no_fixed_distance_are_no_period(void **state)
+{
+    (void)state;
+    for (uint64_t i = 1000; i < 3000; i++)
+        slow_job(i, i == 1210 || i == 1430 || i == 1900 || i == 2350 || i == 2950);
+    assert_int_equal(look_live()->period_steps, 0);
+}
+
+static void pauses_that_stopped_long_ago_are_no_period(void **state)
+{
+    (void)state;
+    for (uint64_t i = 1000; i < 2000; i++)
+        slow_job(i, i % 200 == 150);
+    assert_int_equal(look_live()->period_steps, 200);
+    for (uint64_t i = 2000; i < 2600; i++)
+        slow_job(i, false);
+    assert_int_equal(look_live()->period_steps, 0);
+}
+
 static void late_first_batches_are_the_epochs(void **state)
 {
     (void)state;
@@ -304,6 +386,10 @@ int main(void)
         TEST(slow_steps_of_all_sizes_have_no_period),
         TEST(slow_steps_at_random_distances_have_no_period),
         TEST(late_first_batches_are_the_epochs),
+        TEST(a_pause_in_every_200th_step_is_a_period_once_three_were_seen),
+        TEST(a_checkpoint_each_minute_is_seen_beyond_the_window),
+        TEST(pauses_at_no_fixed_distance_are_no_period),
+        TEST(pauses_that_stopped_long_ago_are_no_period),
         TEST(late_batches_of_a_few_epochs_are_left_to_other_causes),
         TEST(steps_of_a_deep_window_are_in_no_rhythm),
         TEST(slow_first_steps_are_those_of_the_run_alone),
