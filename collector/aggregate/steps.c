@@ -207,6 +207,29 @@ static void total(struct step_totals **totals, const struct step *step)
     sum->samples_count += isnan(step->samples) ? 0 : 1;
 }
 
+static double total_of(const struct step_totals *totals)
+{
+    return totals == NULL ? 0 : totals->total_ns;
+}
+
+/* Before the step is in the totals: where training goes on after a validation, an epoch
+ * has ended. */
+static void end_epoch(struct steps *steps, bool validation)
+{
+    bool ends = steps->validated && !validation;
+
+    steps->validated = validation;
+    if (!ends)
+        return;
+    if (total_of(steps->train) > 0) {
+        steps->epochs_whole++;
+        steps->epochs_train_ns = total_of(steps->train);
+        steps->epochs_validation_ns = total_of(steps->validation) - steps->before_ns;
+    } else {
+        steps->before_ns = total_of(steps->validation);
+    }
+}
+
 static void count_epoch(struct steps *steps, const struct step *step)
 {
     int64_t end = step->start_ns + step->duration_ns;
@@ -294,6 +317,7 @@ const struct step *steps_fold(struct steps *steps, const struct event *event,
     struct step *kept = &steps->ring[steps->count++ % steps->capacity];
 
     *kept = step;
+    end_epoch(steps, validation);
     total(step.flags & EVENT_STEP_WINDOW ? &steps->windows
           : validation                   ? &steps->validation
                                          : &steps->train,

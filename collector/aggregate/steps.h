@@ -84,6 +84,11 @@ struct steps {
     uint64_t epoch_count;
     struct step_totals *train, *validation; /* NULL before the first */
     struct step_totals *windows;   /* of either kind, in a deep window: in neither */
+    /* Whole epochs so far: training, then validation, up to where training went on. */
+    uint64_t epochs_whole;
+    double epochs_train_ns, epochs_validation_ns;
+    double before_ns; /* validation before the first training step: in none */
+    bool validated;   /* since the last training step */
     struct series series;          /* training: duration, then the phases */
     int64_t first_ns, last_end_ns; /* of all steps; first INT64_MAX before one */
     int64_t outside_ns;            /* between them */

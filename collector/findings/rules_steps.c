@@ -176,16 +176,22 @@ static void find_validation(struct rule_context *context)
     const struct steps_answer *steps = &context->summary->steps;
     double spent = validation->mean_ns * (double)validation->count;
     double trained = train->mean_ns * (double)train->count;
-    bool of_run = rule_run_has_less(steps->run_validation_ns, steps->run_train_ns,
+    bool of_epochs = steps->epochs_train_ns > 0;
+    bool of_run = of_epochs ||
+                  rule_run_has_less(steps->run_validation_ns, steps->run_train_ns,
                                     spent, trained);
 
-    if (of_run) {
+    if (of_epochs) {
+        spent = steps->epochs_validation_ns;
+        trained = steps->epochs_train_ns;
+    } else if (of_run) {
         spent = steps->run_validation_ns;
         trained = steps->run_train_ns;
     }
     double share = spent / (spent + trained);
+    double error_pct = of_epochs ? 0 : validation->error_pct; /* sums are known */
 
-    if (!(validation->count > 0 && share >= context->threshold))
+    if (!(of_epochs || validation->count > 0) || !(share >= context->threshold))
         return;
     double per_step = spent / trained * train->mean_ns;
     struct finding *finding = rule_add(context, NULL, "other");
@@ -193,7 +199,7 @@ static void find_validation(struct rule_context *context)
     if (finding == NULL)
         return;
     /* It lies outside of training steps: a price, but no part of their time. */
-    rule_price_half(context, finding, per_step, per_step * validation->error_pct / 100);
+    rule_price_half(context, finding, per_step, per_step * error_pct / 100);
     finding->title = "Validation takes much of the run";
     finding->formula =
         rule_print(context, "%s of validation / %s of training * %s a step / 2 = %s",

@@ -244,6 +244,23 @@ static void summarize_run(const struct pick *pick, enum part part,
     add_part_errors(pick, part, true, summary);
 }
 
+/* An epoch that is longer than the others were so far counts with what it has more: then
+ * they validate less often than before. */
+static void add_epochs(const struct pick *pick, struct steps_answer *answer)
+{
+    const struct steps *steps = &pick->process->steps;
+    double trained = steps->epochs_train_ns;
+
+    answer->epochs_train_ns = answer->epochs_validation_ns = 0;
+    if (steps->epochs_whole == 0 || !pick_goes_on(pick))
+        return;
+    double usual = trained / (double)steps->epochs_whole;
+    double more = answer->run_train_ns - trained - usual;
+
+    answer->epochs_train_ns = trained + (more > 0 ? more : 0);
+    answer->epochs_validation_ns = steps->epochs_validation_ns;
+}
+
 int parts_steps_summary(const struct pick *pick, bool whole_run,
                         struct steps_answer *answer)
 {
@@ -253,6 +270,7 @@ int parts_steps_summary(const struct pick *pick, bool whole_run,
     answer->run_validation_ns =
         steps->validation == NULL ? 0 : steps->validation->total_ns;
     answer->run_outside_ns = (double)steps->outside_ns;
+    add_epochs(pick, answer);
     if (whole_run && steps_remembered(steps) < steps->count) {
         summarize_run(pick, TRAIN, &answer->train);
         summarize_run(pick, VALIDATION, &answer->validation);
