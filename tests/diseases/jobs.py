@@ -139,6 +139,39 @@ def between_steps(job):
                lambda: trainer.updates(loader, after=seldom), 60)
 
 
+def moved_data(job):
+    """Each batch is filled in one tensor and then copied by .to() to another."""
+    trainer = Trainer()
+    rows = torch.randn(job.dose << 20)
+    torch.empty(7 << 20)  # malloc keeps what is freed from now on: no pages are made anew
+
+    def copies(number):
+        filled = torch.empty_like(rows)
+        filled.copy_(rows)
+        filled.to(torch.float32, copy=True)
+
+    job.blocks(lambda: trainer.updates(before=copies),
+               lambda: trainer.updates(before=lambda _: rows.to(torch.float32, copy=True)), 60)
+
+
+def checkpoints(job):
+    """Every other step saves in the middle of it, under the name that Lightning's saving has."""
+    trainer = Trainer(width=1024)
+    large = torch.randn(job.dose << 20)
+    file = io.BytesIO()
+
+    def save(period):
+        def every(number):
+            if number % period == 0:
+                with torch.profiler.record_function("save_checkpoint"):
+                    file.seek(0)
+                    torch.save(large, file)
+        return every
+
+    job.blocks(lambda: trainer.updates(before=save(2)),
+               lambda: trainer.updates(before=save(1000)), 60)
+
+
 def collections(job):
     """Garbage is collected by hand every few steps, beside a large heap."""
     trainer = Trainer()

@@ -41,6 +41,8 @@ EXPECTED = {
     "optimizer_loop": "optimizer-loop",
     "oversubscribed": "cpu-wait",
     "between_steps": "between-steps",
+    "moved_data": "moved-data",
+    "checkpoints": "checkpoints",
     "collections": "gc-pauses",
     "leak": "memory-growth",
     "churn": "memory-churn",
@@ -70,6 +72,8 @@ ADVISED = {
     "optimizer_loop": "fused=True",
     "oversubscribed": f"set_num_threads({CORES})",
     "between_steps": "step % 50 == 0",
+    "moved_data": "no `.to()`",
+    "checkpoints": "Save less often",
     "collections": "gc.disable()",
     "leak": "Keep numbers, not tensors",
     "churn": "Keep large buffers",
@@ -87,7 +91,7 @@ WAITING = {"collate_sleep", "few_workers", "oversubscribed", "periodic", "warm_u
 TIMED = {"warm_up"}
 
 # A block is short: what is drawn of its steps may hold none.
-LEVELS = {"tiny_ops": "ops", "optimizer_loop": "ops"}
+LEVELS = {"tiny_ops": "ops", "optimizer_loop": "ops", "moved_data": "ops", "checkpoints": "ops"}
 
 # A block whose thread was without a core for longer is no healthy one.
 BUSY = 0.03
