@@ -8,6 +8,8 @@
 #include "wire/clock.h"
 
 #define NS_PER_S 1e9
+/* Events are rated over so long: between two looks a job takes a step or none. */
+#define RATED_S 2
 
 /* One segment's slow words, private. */
 struct look {
@@ -143,11 +145,14 @@ static void tell_facts(struct source *source, struct process *process,
 }
 
 static void tell_sources(struct source *source, struct process *process,
-                         const struct look *look, double seconds)
+                         const struct look *look, int64_t now_ns)
 {
+    double seconds = (double)(now_ns - source->rated_ns) / NS_PER_S;
+    bool rated = source->rated_ns != 0 && seconds >= RATED_S;
+
     for (uint32_t i = 0; i < WIRE_SOURCES; i++) {
         struct process_capability *to = &process->capabilities[i];
-        uint64_t before = source->looked_events[i], events = look->sources[i].events;
+        uint64_t before = source->rated_events[i], events = look->sources[i].events;
 
         to->state = look->sources[i].state;
         to->reason = source_text(source, process, look->sources[i].reason);
@@ -157,10 +162,13 @@ static void tell_sources(struct source *source, struct process *process,
                           : (double)look->sources[i].cost_ps * 1e-3;
         to->events = events;
         to->lost = look->sources[i].lost;
-        if (seconds > 0 && events >= before)
+        if (rated && events >= before)
             to->events_per_s = (double)(events - before) / seconds;
-        source->looked_events[i] = events;
+        if (rated || source->rated_ns == 0)
+            source->rated_events[i] = events;
     }
+    if (rated || source->rated_ns == 0)
+        source->rated_ns = now_ns;
 }
 
 static void tell_governor(struct process *process, const struct look *look)
@@ -291,8 +299,6 @@ static void tell_words(struct source *source, struct process *process,
 void source_look(struct source *source, struct store *store, int64_t now_ns)
 {
     struct look look = {.source = source};
-    double seconds =
-        source->looked_ns == 0 ? 0 : (double)(now_ns - source->looked_ns) / NS_PER_S;
     bool readable = guard_run(read_words, &look);
 
     pthread_rwlock_wrlock(&store->lock);
@@ -301,7 +307,7 @@ void source_look(struct source *source, struct store *store, int64_t now_ns)
     if (process != NULL && readable) {
         tell_words(source, process, &look);
         tell_facts(source, process, &look);
-        tell_sources(source, process, &look, seconds);
+        tell_sources(source, process, &look, now_ns);
         tell_governor(process, &look);
         readable = look_at_threads(source, process);
     }

@@ -53,7 +53,8 @@ struct source {
     uint32_t serial;      /* of its process in the store */
     /* Monotonic: the last time of each. */
     int64_t looked_ns, paired_ns, slots_ns, checked_ns, seen_ns;
-    uint64_t looked_events[WIRE_SOURCES];
+    int64_t rated_ns; /* of the look that these are of; 0 none */
+    uint64_t rated_events[WIRE_SOURCES];
 };
 
 /* Opens the file and makes its session and process. Takes the store's lock. Returns 0,

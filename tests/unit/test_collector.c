@@ -18,6 +18,7 @@
 #include "fake_segment.h"
 #include "ingest/collector.h"
 #include "ingest/guard.h"
+#include "ingest/source.h"
 #include "query/ops_query.h"
 #include "query/status_query.h"
 #include "query/steps_query.h"
@@ -440,6 +441,36 @@ static void assert_ended(const struct end_note *note, enum process_state expecte
     answer_free(&answer.head);
     note_path(path, sizeof(path));
     unlink(path);
+}
+
+static double rate_after(struct source *source, struct store *own, uint64_t events,
+                         int64_t now_ns)
+{
+    struct wire_capability *sources =
+        (void *)(fake.base + fake.layout.sources_offset);
+
+    atomic_store(&sources[WIRE_SOURCE_STEPS].events, events);
+    source_look(source, own, now_ns);
+    return own->sessions[0]->processes->capabilities[WIRE_SOURCE_STEPS].events_per_s;
+}
+
+static void a_rate_of_events_is_that_of_seconds_and_not_of_one_look(void **state)
+{
+    (void)state;
+    const int64_t look = 250 * MS, start = 1000 * MS;
+    struct store *own = store_new(NULL);
+    struct source source;
+
+    open_fake();
+    assert_int_equal(source_open(&source, own, fake.path), 0);
+    assert_true(isnan(rate_after(&source, own, 50, start)));
+    for (int i = 1; i < 8; i++) /* a step of 200 events, between two of the looks */
+        assert_true(isnan(
+            rate_after(&source, own, i < 3 ? 50 : 250, start + i * look)));
+    assert_true(fabs(rate_after(&source, own, 250, start + 8 * look) - 100) < 1e-9);
+    assert_true(fabs(rate_after(&source, own, 850, start + 9 * look) - 100) < 1e-9);
+    source_close(&source);
+    store_free(own);
 }
 
 static void more_files_than_are_looked_at_are_said(void **state)
@@ -925,6 +956,8 @@ int main(void)
             a_command_that_exits_without_its_exit_handlers_has_ended, begin, end),
         cmocka_unit_test_setup_teardown(
             a_process_that_dies_under_a_command_that_ends_well_has_crashed, begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_rate_of_events_is_that_of_seconds_and_not_of_one_look, begin, end),
         cmocka_unit_test_setup_teardown(more_files_than_are_looked_at_are_said, begin,
                                         end),
         cmocka_unit_test_setup_teardown(a_job_that_somebody_interrupts_has_not_crashed,
