@@ -168,13 +168,15 @@ const CPU_OPS = [
   ["aten::copy_", "op", 1.2, 6],
 ];
 
-export function ops(all, { device, k, q, sort, hostile = false }) {
+/** `turn`: how often the rows have changed places and numbers, where they do. */
+export function ops(all, { device, k, q, sort, hostile = false, turn = 0 }) {
   const rows = all.filter((row) => !row.validation);
   const recorded = rows.filter((row) => row.recorded === "all").length;
   let list = (device === "cuda" ? CUDA_OPS : CPU_OPS).map((op) => [...op]);
   if (hostile && device === "cpu") list.unshift(["</script><img src=x onerror=window.__pwned=1>", "op", 44.4, 3], ["=cmd|' /C calc'!A0", "op", 43, 2]);
   const mean = rows.length > 0 ? step_ms(rows).mean : 1;
   const scale = mean / 214;
+  if (turn > 0) list = list.map(([name, kind, ms, calls], i) => [name, kind, ms * (1 + ((3 * i + 2 * turn) % 7)), calls]);
   let made = list.map(([name, kind, ms, calls]) => {
     const mean_us = (1e3 * ms * scale) / calls;
     return {

@@ -33,6 +33,7 @@ export class FakeServer {
     this.clients = new Set();
     this.most_clients = 0; // streams that were open at once
     this.requests = [];
+    this.turns = 0;
     this.sequence = 0;
     this.build();
   }
@@ -122,7 +123,7 @@ export class FakeServer {
       return { devices: Array.from({ length: this.says.gpus }, (_, i) => ({ device: `cuda:${i}`, name: "H100 80GB", busy_ms: 1, per_step_ms, columns: GPU_COLUMNS, points })) };
     },
     bottlenecks: (parameters) => ({ session: "41207", ...bottlenecks(this.window(parameters), this.says) }),
-    ops: (parameters) => ops(this.window(parameters), { device: parameters.get("device") ?? "cpu", k: Number(parameters.get("k") ?? 10), q: parameters.get("q"), sort: parameters.get("sort"), hostile: this.says.hostile }),
+    ops: (parameters) => ops(this.window(parameters), { device: parameters.get("device") ?? "cpu", k: Number(parameters.get("k") ?? 10), q: parameters.get("q"), sort: parameters.get("sort"), hostile: this.says.hostile, turn: this.says.turning ? ++this.turns : 0 }),
     ranks: () => (this.says.ranks < 2 ? { ranks: [], reason: "one rank" } : {
       ranks: [204.3, 203.8, 204.6, 212].map((own_ms, rank) => ({ rank, pid: 41207 + rank, host: "gpu01", step_ms: 214, own_ms, wait_ms: 214 - own_ms, phases: {} })), slowest: { rank: 3, share: 0.91, by_ms: 7.4, cause: "data loading" }, comparable: true, reason: null,
     }),

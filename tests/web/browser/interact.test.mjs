@@ -315,6 +315,41 @@ test("a finding is dismissed with a reason by keys alone, and taken back", () =>
   assert.equal(server.says.verdicts["host-sync"].state, "open");
 }));
 
+test("text that is selected in the table of ops stays through changes of its numbers and order", () => visit("live", async (page, server) => {
+  const selected = () => page.evaluate(() => getSelection().toString());
+  const order = () => page.evaluate(() => [...document.querySelectorAll("#op-table .op-name")].map((node) => node.title).join());
+  const row = page.locator("#op-table tbody tr").nth(2);
+  await row.scrollIntoViewIfNeeded();
+  const name = await row.locator(".op-name").boundingBox(), cell = await row.locator("td").nth(5).boundingBox();
+  await page.mouse.move(name.x + 1, name.y + name.height / 2);
+  await page.mouse.down();
+  await page.mouse.move(name.x + 80, name.y + name.height / 2, { steps: 4 });
+  await page.mouse.up();
+  assert.match(await selected(), /^\w/, "a name can be selected");
+  assert.equal(await row.locator(".op-name").getAttribute("aria-pressed"), "false", "and is not marked by it");
+  await page.evaluate(() => getSelection().removeAllRanges()); // else the drag takes it along
+  await page.mouse.down();
+  await page.mouse.move(cell.x + cell.width - 2, cell.y + cell.height / 2, { steps: 4 });
+  await page.mouse.up();
+  const text = await selected(), before = await order(), first = await page.locator("#op-table tbody tr").first().textContent();
+  assert.match(text, /\d [mµ]s/);
+  server.says.turning = true;
+  await asked(server, /^api\/ops/, server.requests.filter((path) => /^api\/ops/.test(path)).length + 4);
+  assert.equal(await selected(), text);
+  assert.equal(await order(), before);
+  assert.notEqual(await page.locator("#op-table tbody tr").first().textContent(), first, "the others go on");
+  await page.evaluate(() => getSelection().removeAllRanges());
+  await page.waitForFunction((old) => [...document.querySelectorAll("#op-table .op-name")].map((node) => node.title).join() !== old, before);
+}));
+
+test("the name of an op is a button for the keys too", () => visit("live", async (page) => {
+  const name = page.locator("#op-table .op-name").first();
+  for (const [key, pressed] of [["Enter", "true"], [" ", "false"]]) {
+    await name.press(key);
+    await page.locator(`#op-table .op-name[aria-pressed="${pressed}"]`).first().waitFor();
+  }
+}));
+
 test("a pinned finding stands first", () => visit("live", async (page) => {
   const row = page.locator("#finding-list li", { hasText: "The optimizer launches" });
   await row.locator("h3 button").click();

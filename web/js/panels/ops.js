@@ -4,7 +4,7 @@ import { count, decimals, duration_text, known, number, percent, place_of, plura
 import { SORTS } from "../model/hash.js";
 import { session_of, shown_series } from "../model/store.js";
 import { address, questions } from "../net/api.js";
-import { $, announce, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
+import { $, announce, el, keyed, set_attribute, set_hidden, set_style, set_text } from "../ui/dom.js";
 import { close_list, open_list, panel_menu } from "../ui/menu.js";
 
 const per_call = (us) => (known(us) ? duration_text(us / 1e3) : "–");
@@ -152,12 +152,34 @@ function build_table(actions) {
   $("op-table").replaceChildren(table, el("div", { class: "nothing", hidden: true }, el("p"), el("button", { type: "button", class: "plain", onclick: () => actions.set_view({ query: "" }) }, "Clear")));
 }
 
+/** The selection where it has text in the table. */
+function selected_text() {
+  const selection = getSelection();
+  return !selection.isCollapsed && selection.containsNode($("op-table"), true) ? selection : null;
+}
+
+const row_key = (op) => `${op.kind} ${op.workers > 0} ${op.name} ${detail_of(op)}`;
+
+/** Who selects text means these rows: they stand still until the selection is gone, in their order; the others go on. */
+function standing(rows, body, selection) {
+  const at = new Map([...body.children].map((node, i) => [node.dataset.key, i]));
+  return selection ? [...rows].sort((a, b) => (at.get(row_key(a)) ?? Infinity) - (at.get(row_key(b)) ?? Infinity) || 0) : rows;
+}
+
 function create_row(op, actions) {
   const pin = el("button", { type: "button", class: "pin-button", onclick: () => actions.toggle_pin(op.name) });
   const cells = columns().map(([key, , print]) => (print
     ? el("td", { class: "num", dataset: { key } })
     : el("td", { class: "share-cell" }, el("span", { class: "share" }, el("i", {}, el("u")), el("span")))));
-  const name = el("button", { type: "button", class: "op-name", onclick: () => actions.mark_op(op.name) }, el("span", { class: "start" }), el("span", { class: "end" }));
+  const mark = () => { if (!selected_text()) actions.mark_op(op.name); }; // else a drag ends here
+  const by_key = (event) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    event.stopPropagation();
+    actions.mark_op(op.name);
+  };
+  // No <button>: the text of one cannot be selected with the mouse, and names want to be copied.
+  const name = el("div", { role: "button", tabindex: "0", class: "op-name", onclick: mark, onkeydown: by_key }, el("span", { class: "start" }), el("span", { class: "end" }));
   return el("tr", {}, el("td", { class: "pin" }, pin), el("td", { class: "name" }, name, el("div", { class: "dim detail", hidden: true })), ...cells);
 }
 
@@ -186,8 +208,8 @@ function update_row(node, op, view) {
     if (print) return set_text(cells[i], print(op, view));
     const share = op_share(op, view);
     const [bar, text] = cells[i].firstElementChild.children;
-    bar.firstElementChild.style.width = `${Math.min(100, (100 * share) / view.top_share)}%`;
-    bar.firstElementChild.style.background = `var(--${view.tab === "cuda" ? gpu_token(op) : op.kind === "range" ? "idle" : "allocated"})`;
+    set_style(bar.firstElementChild, "width", `${Math.min(100, (100 * share) / view.top_share).toFixed(2)}%`);
+    set_style(bar.firstElementChild, "background", `var(--${view.tab === "cuda" ? gpu_token(op) : op.kind === "range" ? "idle" : "allocated"})`);
     return set_text(text, percent(100 * share));
   });
 }
@@ -243,7 +265,8 @@ export function render_ops(state, { actions }) {
     tab, step_ms, steps, marked: state.marked?.name ?? null, pins: new Set(state.view.pins), places: top >= 9.995 ? 1 : top >= 0.995 ? 2 : 3,
     top_share: Math.max(...rows.map((op) => op_share(op, { step_ms, steps })), 1e-9) * 1.08,
   };
-  keyed(table.querySelector("tbody"), rows, (op) => `${op.kind} ${op.workers > 0} ${op.name} ${detail_of(op)}`, (op) => create_row(op, actions), (node, op) => update_row(node, op, view));
+  const body = table.querySelector("tbody"), selection = selected_text();
+  keyed(body, standing(rows, body, selection), row_key, (op) => create_row(op, actions), (node, op) => { if (!selection?.containsNode(node, true)) update_row(node, op, view); });
   set_text($("op-foot"), foot_text(ops, rows.length));
   set_hidden($("op-foot"), rows.length === 0);
 }

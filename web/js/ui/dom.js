@@ -29,6 +29,15 @@ export function set_attribute(node, name, value) {
   else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
 }
 
+const styles = new WeakMap(); // as written: the browser gives its own words back
+
+export function set_style(node, name, value) {
+  const written = styles.get(node) ?? {};
+  if (written[name] === value) return;
+  styles.set(node, { ...written, [name]: value });
+  node.style[name] = value;
+}
+
 export function set_hidden(node, hidden) {
   if (node.hidden !== hidden) node.hidden = hidden;
 }
