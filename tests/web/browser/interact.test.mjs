@@ -342,6 +342,17 @@ test("text that is selected in the table of ops stays through changes of its num
   await page.waitForFunction((old) => [...document.querySelectorAll("#op-table .op-name")].map((node) => node.title).join() !== old, before);
 }));
 
+test("a name that is copied is whole and in one line", () => visit("live", async (page) => {
+  const name = page.locator("#op-table .op-name").nth(2);
+  const copied = await name.evaluate((node) => {
+    getSelection().selectAllChildren(node);
+    const event = new ClipboardEvent("copy", { clipboardData: new DataTransfer(), bubbles: true, cancelable: true });
+    node.dispatchEvent(event);
+    return event.clipboardData.getData("text/plain");
+  });
+  assert.equal(copied, await name.getAttribute("title"));
+}));
+
 test("the name of an op is a button for the keys too", () => visit("live", async (page) => {
   const name = page.locator("#op-table .op-name").first();
   for (const [key, pressed] of [["Enter", "true"], [" ", "false"]]) {

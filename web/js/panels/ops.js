@@ -236,8 +236,18 @@ function foot_text(ops, shown) {
   return `${text}${others}. Self time: nested ops are counted once.${ranges}`;
 }
 
+/** A name is drawn as two boxes, so that its end stays in sight; copied, it is one word. */
+function copy_name(event) {
+  const range = getSelection().rangeCount > 0 ? getSelection().getRangeAt(0) : null;
+  const element = range && (range.commonAncestorContainer.closest ? range.commonAncestorContainer : range.commonAncestorContainer.parentElement);
+  if (!element?.closest(".op-name")) return;
+  event.clipboardData.setData("text/plain", range.toString());
+  event.preventDefault();
+}
+
 export function build_ops(actions, state_of) {
   build_head(actions, state_of);
+  $("op-table").addEventListener("copy", copy_name);
 }
 
 export function render_ops(state, { actions }) {
