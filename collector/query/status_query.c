@@ -172,9 +172,9 @@ static void fill_end(struct answer *head, const struct session *session,
         end->exit_code = (int)process->exit_code;
     }
     if (stopped != 0) {
-        end->cause = stopped == SIGINT    ? "interrupted (SIGINT, as Ctrl-C sends)"
-                     : stopped == SIGTERM ? "asked to end (SIGTERM)"
-                                          : "hung up (SIGHUP, as a closed terminal sends)";
+        end->cause = stopped == SIGINT    ? "interrupted, as by Ctrl-C"
+                     : stopped == SIGTERM ? "asked to end, as by kill or a batch system"
+                                          : "hung up, as when a terminal is closed";
     } else if (note->signal == SIGKILL && note->oom) {
         end->cause = "killed by the kernel: out of memory";
         end->certain = false;

@@ -96,7 +96,7 @@ export class FakeServer {
   answers = {
     status: () => ({
       version: "0.1.0", start_unix_ms: this.start_unix_ms, watching: ["/dev/shm/trainglass-1000"], commands: this.says.commands ?? [],
-      sessions: this.says.empty ? [] : [this.session(0), ...(this.says.two ? [{ ...this.session(0), id: "52001", name: "train_cnn.py", pid: 52001, world_size: 1, state: "ended", end: { signal: null, exit_code: 1, oom: false, cause: "", certain: true }, steps: 46920, start_unix_ms: this.start_unix_ms - 9e6, last_event_age_ms: 5.2e6, processes: [] }, { ...this.session(0), id: "52000", name: "stopped.py", pid: 52000, world_size: 1, state: "ended", end: { signal: 2, exit_code: null, oom: false, cause: "interrupted (SIGINT, as Ctrl-C sends)", certain: true }, steps: 12, start_unix_ms: this.start_unix_ms - 9.5e6, last_event_age_ms: 9e6, processes: [] }] : [])],
+      sessions: this.says.empty ? [] : [this.session(0), ...(this.says.two ? [{ ...this.session(0), id: "52001", name: "train_cnn.py", pid: 52001, world_size: 1, state: "ended", end: { signal: null, exit_code: 1, oom: false, cause: "", certain: true }, steps: 46920, start_unix_ms: this.start_unix_ms - 9e6, last_event_age_ms: 5.2e6, processes: [] }, { ...this.session(0), id: "52000", name: "stopped.py", pid: 52000, world_size: 1, state: "ended", end: { signal: 2, exit_code: null, oom: false, cause: "interrupted, as by Ctrl-C", certain: true }, steps: 12, start_unix_ms: this.start_unix_ms - 9.5e6, last_event_age_ms: 9e6, processes: [] }] : [])],
     }),
     steps: (parameters) => {
       const rows = this.window(parameters), points = Number(parameters.get("points") ?? 600);

@@ -57,7 +57,7 @@ function lede_parts(state, session, now_unix_ms) {
   const unseen = session.state === "crashed" && !end; // the reason says no more than the headline
   const told = known(end?.signal) || known(end?.exit_code); // then the reason says no more either
   const cause = end?.cause || (unseen ? "How it ended was not seen: nothing that watched it outlived it." : told ? "" : session.reason);
-  if (cause) parts.push(end?.cause && end.certain === false && !/likely/i.test(cause) ? `Most likely: ${cause}` : cause);
+  if (cause) parts.push(end?.cause && end.certain === false && !/likely/i.test(cause) ? `Most likely: ${cause}` : cause[0].toUpperCase() + cause.slice(1));
   return parts;
 }
 
