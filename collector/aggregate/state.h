@@ -24,7 +24,7 @@ struct state_end {
     bool known;
     int exit_code;    /* -1 none */
     int signal;       /* 0 none */
-    int asked_signal; /* that somebody sent `run` just before; 0 none */
+    int stopped_by;   /* INT, TERM or HUP by which somebody ended the job; 0 none */
     uint32_t pid;     /* of the command itself; 0 unknown */
     bool oom;
     int64_t realtime_ns; /* 0 unknown */

@@ -36,7 +36,7 @@ void notes_add_end(void *user, const struct watch_file *file)
             .known = true,
             .exit_code = note.signal != 0 ? -1 : (int)(note.exit_code & 0xff),
             .signal = (int)(note.signal & 0x7f),
-            .asked_signal = (int)(note.asked_signal & 0x7f),
+            .stopped_by = (int)end_note_stopped_by(&note),
             .pid = note.pid,
             .oom = note.oom_kills > 0,
             .realtime_ns = (int64_t)(note.realtime_ns & INT64_MAX)};

@@ -76,20 +76,6 @@ static uint64_t steps_of(const struct process *process)
 /* What was dead this long before the command's end did not end by what ended that. */
 #define TOGETHER_NS INT64_C(60000000000)
 
-/* The signal by which somebody ended the job, as a user asks for it; 0 none. One that the
- * command itself did not die of counts where it failed after it. */
-static int stopped_by(const struct session *session)
-{
-    const struct state_end *end = &session->end;
-    int signal = end->signal != 0      ? end->signal
-                 : end->exit_code != 0 ? end->asked_signal
-                                       : 0;
-
-    return end->known && (signal == SIGHUP || signal == SIGINT || signal == SIGTERM)
-               ? signal
-               : 0;
-}
-
 /* What left without a good-bye has not crashed where it is known better: it is the command,
  * and that exited by itself (_exit() runs no exit handlers), or somebody ended the job. */
 static enum process_state process_state_of(const struct session *session,
@@ -101,7 +87,7 @@ static enum process_state process_state_of(const struct session *session,
     if (process->state != PROCESS_CRASHED || !end->known)
         return process->state;
     exited = end->signal == 0 && end->pid != 0 && end->pid == process->identity.pid;
-    stopped = stopped_by(session) != 0 &&
+    stopped = end->stopped_by != 0 &&
               (end->realtime_ns == 0 || process->alive_ns == INT64_MIN ||
                end->realtime_ns - session->zero_realtime_ns - process->alive_ns <
                    TOGETHER_NS);
@@ -159,7 +145,7 @@ static void fill_end(struct answer *head, const struct session *session,
                      const struct process *process, struct status_end *end)
 {
     const struct state_end *note = &session->end;
-    int stopped = stopped_by(session);
+    int stopped = note->stopped_by;
 
     *end = (struct status_end){.known = note->known,
                                .exit_code = note->known ? note->exit_code : -1,
@@ -209,7 +195,7 @@ static enum process_state state_of(const struct session *session)
                    process->identity.role != WIRE_ROLE_WORKER;
     }
     state = lost ? PROCESS_LOST : crashed ? PROCESS_CRASHED : PROCESS_ENDED;
-    if (session->end.known && session->end.signal != 0 && stopped_by(session) == 0 &&
+    if (session->end.known && session->end.signal != 0 && session->end.stopped_by == 0 &&
         state == PROCESS_ENDED)
         state = PROCESS_CRASHED;
     return state;

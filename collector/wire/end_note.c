@@ -1,6 +1,7 @@
 #include "wire/end_note.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 
 #include "wire/note.h"
@@ -46,4 +47,13 @@ bool end_note_parse(const char *text, size_t size, struct end_note *note)
     *note = (struct end_note){0};
     return size <= END_NOTE_BYTES_MAX &&
            note_parse(text, size, first_line, take_line, note);
+}
+
+uint32_t end_note_stopped_by(const struct end_note *note)
+{
+    uint32_t number = note->signal != 0      ? note->signal
+                      : note->exit_code != 0 ? note->asked_signal
+                                             : 0;
+
+    return number == SIGHUP || number == SIGINT || number == SIGTERM ? number : 0;
 }

@@ -113,6 +113,14 @@ class RunServerTest(TrainglassTest):
                 (row["state"], row["end"] and row["end"]["exit_code"])
                 for row in get_json(port, "/api/status")["sessions"]], "it to have ended")
 
+    def test_dump_says_as_the_page_does_who_ended_and_who_crashed(self):
+        for ending, state in (("os._exit(0)", "ended"), ("os.kill(os.getpid(), 9)", "crashed"),
+                              ("os.kill(os.getpid(), 2); input()", "ended")):
+            self.recorded(ending).wait()
+            [newest, *_] = json.loads(self.trainglass("dump", "--json").stdout)
+            self.assertEqual(newest["state"], state, ending)
+            self.assertIn(f" {state}\n", self.trainglass("dump").stdout)
+
     def test_a_job_that_is_interrupted_is_called_so_in_the_status_and_among_the_runs(self):
         process = self.recorded("print('ready')\nsys.stdin.read()", stdin=subprocess.PIPE)
         port = self.address(process.stderr.readline())

@@ -69,6 +69,20 @@ static void a_note_that_does_not_fit_is_not_written(void **state)
     assert_int_equal(end_note_format(&note, text, sizeof(text)), 0);
 }
 
+static void a_signal_that_was_asked_for_counts_where_the_command_failed_after_it(void **state)
+{
+    (void)state;
+    assert_int_equal(end_note_stopped_by(&(struct end_note){.signal = 2}), 2);
+    assert_int_equal(end_note_stopped_by(&(struct end_note){.signal = 9}), 0);
+    assert_int_equal(end_note_stopped_by(&(struct end_note){.signal = 9,
+                                                            .asked_signal = 15}),
+                     0);
+    assert_int_equal(end_note_stopped_by(&(struct end_note){.exit_code = 1,
+                                                            .asked_signal = 15}),
+                     15);
+    assert_int_equal(end_note_stopped_by(&(struct end_note){.asked_signal = 15}), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -76,6 +90,8 @@ int main(void)
         cmocka_unit_test(a_text_that_is_no_note_is_refused),
         cmocka_unit_test(bad_lines_are_skipped_and_the_others_hold),
         cmocka_unit_test(a_note_that_does_not_fit_is_not_written),
+        cmocka_unit_test(
+            a_signal_that_was_asked_for_counts_where_the_command_failed_after_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

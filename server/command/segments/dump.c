@@ -31,6 +31,14 @@ static const char *role_name(uint32_t role)
                                         : "unknown";
 }
 
+static const char *state_name(const struct segment_entry *entry)
+{
+    return entry->session[0] == '\0' ? "unreadable"
+           : entry->alive            ? "running"
+           : entry->ended            ? "ended"
+                                     : "crashed";
+}
+
 static int list_sessions(const struct segment_entry *entries, int count, bool json)
 {
     cJSON *rows = json ? cJSON_CreateArray() : NULL;
@@ -51,10 +59,7 @@ static int list_sessions(const struct segment_entry *entries, int count, bool js
                    entry->session[0] ? entry->session : entry->file, entry->run_name,
                    entry->pid, rank, role_name(entry->role),
                    (unsigned long long)entry->steps, (double)entry->bytes / (1 << 20),
-                   entry->session[0] == '\0' ? "unreadable"
-                   : entry->alive            ? "running"
-                   : entry->said_goodbye     ? "ended"
-                                             : "crashed");
+                   state_name(entry));
             continue;
         }
         row = cJSON_CreateObject();
@@ -71,6 +76,7 @@ static int list_sessions(const struct segment_entry *entries, int count, bool js
         cJSON_AddNumberToObject(row, "steps", (double)entry->steps);
         cJSON_AddNumberToObject(row, "bytes", (double)entry->bytes);
         cJSON_AddBoolToObject(row, "alive", entry->alive);
+        cJSON_AddStringToObject(row, "state", state_name(entry));
     }
     return json ? command_print_json(rows) : EXIT_DONE;
 }

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "wire/end_note.h"
+
 #define ENTRIES_FIRST 64
 #define PAGE          4096u
 
@@ -33,7 +35,7 @@ static void copy_text(char *text, const char *foreign)
     text[i] = '\0';
 }
 
-static int open_segment(int folder, const char *name, struct stat *status)
+static int open_file(int folder, const char *name, struct stat *status)
 {
     int fd =
         openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -46,11 +48,31 @@ static int open_segment(int folder, const char *name, struct stat *status)
     return -EINVAL;
 }
 
+/* The note of `run` where no good-bye was said: _exit() runs no exit handlers, nor does who
+ * is interrupted. */
+static bool has_ended(int folder, const struct segment_entry *entry)
+{
+    char name[WIRE_TEXT + 8], text[END_NOTE_BYTES_MAX];
+    struct end_note note;
+    struct stat status;
+
+    (void)snprintf(name, sizeof(name), "%s.end", entry->session);
+    int fd = open_file(folder, name, &status);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text));
+
+    if (fd >= 0)
+        close(fd);
+    if (got <= 0 || !end_note_parse(text, (size_t)got, &note))
+        return false;
+    return end_note_stopped_by(&note) != 0 ||
+           (note.signal == 0 && note.pid != 0 && note.pid == entry->pid);
+}
+
 static void read_entry(int folder, const char *name, struct segment_entry *entry)
 {
     struct wire_header header;
     struct stat status;
-    int fd = open_segment(folder, name, &status);
+    int fd = open_file(folder, name, &status);
 
     memset(entry, 0, sizeof(*entry));
     snprintf(entry->file, sizeof(entry->file), "%s", name);
@@ -68,8 +90,8 @@ static void read_entry(int folder, const char *name, struct segment_entry *entry
         entry->rank = wire_number(
             atomic_load_explicit(&header.live_rank, memory_order_relaxed), header.rank);
         entry->steps = atomic_load_explicit(&header.steps, memory_order_relaxed);
-        entry->said_goodbye =
-            atomic_load_explicit(&header.ended, memory_order_relaxed) == 1;
+        entry->ended = atomic_load_explicit(&header.ended, memory_order_relaxed) == 1 ||
+                       has_ended(folder, entry);
         entry->zero_realtime_ns = header.zero_realtime_ns;
     }
     close(fd);
@@ -171,7 +193,7 @@ int segment_file_open(struct segment_file *file, const char *directory,
     file->bytes = NULL;
     if (folder < 0)
         return -errno;
-    fd = open_segment(folder, name, &status);
+    fd = open_file(folder, name, &status);
     close(folder);
     if (fd < 0)
         return fd;
