@@ -1,6 +1,7 @@
 #include "query/pick.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -234,6 +235,40 @@ static void find_last(const struct pick *pick, int64_t length_ns,
         window->to_ns = ended + length_ns + 1;
 }
 
+/* Epochs or steps that are not there: which there are. */
+static void explain_numbers(const struct pick *pick, const struct window *asked)
+{
+    const struct steps *steps = &pick->process->steps;
+    struct answer *head = pick->head;
+    bool of_epoch = asked->kind == WINDOW_EPOCH;
+    uint64_t count = !of_epoch                           ? steps_remembered(steps)
+                     : steps->epoch_count < STEPS_EPOCHS ? steps->epoch_count
+                                                         : STEPS_EPOCHS;
+    int64_t low = INT64_MAX, high = -1;
+
+    for (uint64_t i = 0; i < count; i++) {
+        const struct step *step = of_epoch ? NULL : steps_at(steps, (uint32_t)i);
+        int64_t number = of_epoch ? steps->epochs[i].epoch : (int64_t)step->number;
+
+        if (step != NULL && step->flags & EVENT_STEP_VALIDATION)
+            continue;
+        low = number < low ? number : low;
+        high = number > high ? number : high;
+    }
+    if (high < 0 || head->reason[0] != '\0')
+        return;
+    if (of_epoch)
+        head->reason = arena_print(&head->arena,
+                                   "no epoch %" PRId64 " is known: there are %" PRId64
+                                   " to %" PRId64,
+                                   asked->a, low, high);
+    else
+        head->reason = arena_print(&head->arena,
+                                   "no step of %" PRId64 "-%" PRId64
+                                   " is remembered: there are %" PRId64 " to %" PRId64,
+                                   asked->a, asked->b, low, high);
+}
+
 void pick_window(struct pick *pick, const struct window *asked)
 {
     const struct steps *steps = &pick->process->steps;
@@ -282,6 +317,9 @@ void pick_window(struct pick *pick, const struct window *asked)
     window->reach_ns = oldest;
     window->span_ns = (double)(window->to_ns - window->from_ns);
     count_steps(pick);
+    if (window->to_ns == window->from_ns &&
+        (kind == WINDOW_EPOCH || kind == WINDOW_STEPS))
+        explain_numbers(pick, asked);
 }
 
 bool pick_goes_on(const struct pick *pick)

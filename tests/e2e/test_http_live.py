@@ -120,6 +120,16 @@ class TablesTest(LiveTest):
         self.assertEqual(status, 409)
         self.assertTrue(answer["error"])
 
+    def test_an_epoch_or_step_that_is_not_there_is_named_with_those_that_are(self):
+        self.live()
+        for window, missing in (("epoch:999", r"no epoch 999 is known: there are 1 to \d+"),
+                                ("7000000-7000009", r"no step of 7000000-7000009 is remembered: "
+                                                    r"there are 0 to \d+")):
+            for path in ("steps?", "ops?", "ops?device=cuda&", "memory?", "gpu?", "ranks?",
+                         "overhead?", "bottlenecks?", "trace?estimate=1&"):
+                answer = self.ask(f"/api/{path}window={window}")
+                self.assertRegex(answer.get("reason", ""), missing, path)
+
     def test_a_session_that_is_not_there_is_not_found(self):
         self.live()
         for path in ("steps", "ops", "memory", "trace", "stream"):
