@@ -17,11 +17,13 @@ JOB = str(BUILD / "bin" / "train_mlp")
 
 class LiveTest(TrainglassTest):
     level = None  # of the jobs that a test starts; None: auto
+    clock = None  # "monotonic": as where the processor's counter cannot be trusted
 
     def job(self, *words):
         """train_mlp, with the probe attached through its C interface."""
         process = subprocess.Popen([JOB, "--quiet", *map(str, words)],
-                                   env=self.environment(TRAINGLASS_LEVEL=self.level),
+                                   env=self.environment(TRAINGLASS_LEVEL=self.level,
+                                                        TRAINGLASS_CLOCK=self.clock),
                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)
 
@@ -100,6 +102,19 @@ class TablesTest(LiveTest):
             parts = [step[f"{name}_ms"] for name in ("data", "forward", "backward",
                                                      "optimizer", "other")]
             self.assertAlmostEqual(sum(parts), step["duration_ms"], delta=0.001)
+
+    def test_where_the_processors_counter_is_not_trusted_steps_are_as_long_as_they_were(self):
+        self.clock = "monotonic"
+        begun = time.monotonic()
+        self.live("--seconds", 60, "--step-ms", 5)  # a step lasts at least so long
+        [session] = json.loads(self.trainglass("dump", "--json").stdout)
+        told = json.loads(self.trainglass("dump", "--json", session["session"]).stdout)
+        self.assertEqual(told["processes"][0]["header"]["clock"], "monotonic")
+        steps = [s for s in self.ask("/api/steps?window=0-19")["steps"] if not s["validation"]]
+        first, last = steps[0], steps[-1]
+        lasted = last["start_ms"] + last["duration_ms"] - first["start_ms"]
+        self.assertGreater(lasted, 5 * (last["number"] - first["number"]))
+        self.assertLess(lasted, (time.monotonic() - begun) * 1e3)
 
     def test_a_window_of_steps_is_exactly_those_steps(self):
         self.live()
