@@ -271,6 +271,16 @@ class Page(unittest.TestCase):
             with contextlib.redirect_stderr(io.StringIO()):
                 self.assertIsNone(trainglass.url())
 
+    def test_ports_that_say_nothing_hold_it_up_for_no_time_worth_telling(self):
+        waited = []
+        with mock.patch.dict("os.environ", TRAINGLASS_PORT="21000", TRAINGLASS_DIR="/ours"):
+            with mock.patch("trainglass._page._ask", lambda _, timeout: waited.append(timeout)):
+                with mock.patch("time.monotonic", lambda: sum(waited)):
+                    with contextlib.redirect_stderr(io.StringIO()):
+                        self.assertIsNone(trainglass.url())
+        self.assertEqual(len(waited), 20)  # as many as `trainglass run` may have moved on
+        self.assertLess(sum(waited), 3)
+
     def test_without_a_server_there_is_no_address_and_one_line_says_so(self):
         with mock.patch.dict("os.environ", TRAINGLASS_PORT="1", TRAINGLASS_DIR="/nowhere"):
             with contextlib.redirect_stderr(io.StringIO()) as said:

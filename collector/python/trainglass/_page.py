@@ -8,20 +8,26 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from typing import Any, Optional
 
-PORTS = 10  # tried from the first on, as `trainglass run` does
+PORTS = 20  # tried from the first on, as `trainglass run` does
 TIMEOUT_S = 0.5
+# All ports together: the first silent ones get the most of it, those after what is left, and
+# none less than an idle server of ours needs several times over.
+SEARCH_S = 2.0
+LEAST_S = 0.025
 
 
-def _ask(address: str) -> Any:
-    """The answer of a server on this machine, past any proxy; None without one."""
+def _ask(address: str, timeout: float = TIMEOUT_S) -> Any:
+    """The answer of a server on this machine within `timeout` seconds, past any proxy; None
+    without one."""
     import http.client
     import urllib.request
 
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        return opener.open(address, timeout=TIMEOUT_S)
+        return opener.open(address, timeout=timeout)
     except (OSError, ValueError, http.client.HTTPException):  # it may speak another language
         return None
 
@@ -45,9 +51,11 @@ def url() -> Optional[str]:
     directory = os.environ.get("TRAINGLASS_DIR") or _usual()
     first = os.environ.get("TRAINGLASS_PORT", "8080")
     start = int(first) if first.isdigit() else 8080
+    end = time.monotonic() + SEARCH_S
     for port in range(start, start + PORTS):
         address = f"http://localhost:{port}"
-        answer = _ask(address + "/healthz")
+        left = min(TIMEOUT_S, end - time.monotonic())
+        answer = _ask(address + "/healthz", max(left, LEAST_S))
         if answer is None:
             continue
         with answer:
