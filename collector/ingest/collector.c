@@ -226,7 +226,7 @@ static uint64_t serve_live(struct collector *collector, struct source *source,
 
     if ((now - source->checked_ns >= ALIVE_NS || collector->settling) &&
         source->state == SOURCE_LIVE) {
-        died = source_died(source);
+        died = collector->settling ? source_died(source) : source_is_gone(source, now);
         source->checked_ns = now;
     }
     if (died) {
@@ -237,6 +237,8 @@ static uint64_t serve_live(struct collector *collector, struct source *source,
     uint64_t folded =
         source->state == SOURCE_LIVE ? source_drain(source, store, BUDGET) : 0;
 
+    if (folded > 0)
+        source->wrote_ns = now;
     if (source->state == SOURCE_LIVE &&
         (now - source->looked_ns >= LOOK_NS || collector->settling))
         source_look(source, store, now);

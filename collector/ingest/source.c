@@ -16,6 +16,7 @@
 
 /* The largest layout that wire_layout_for() makes is far below. */
 #define BYTES_MAX ((uint64_t)1 << 32)
+#define RETAKE_NS INT64_C(2000000000)
 
 struct opening {
     struct source *source;
@@ -273,6 +274,36 @@ bool source_died(const struct source *source)
     return !is_mapped(source);
 }
 
+struct goodbye {
+    const struct wire_header *header;
+    uint32_t ended, exit_code;
+    uint64_t steps;
+};
+
+static void read_goodbye(void *user)
+{
+    struct goodbye *goodbye = user;
+    const struct wire_header *header = goodbye->header;
+
+    goodbye->ended = atomic_load_explicit(&header->ended, memory_order_relaxed);
+    goodbye->exit_code = atomic_load_explicit(&header->exit_code, memory_order_relaxed);
+    goodbye->steps = atomic_load_explicit(&header->steps, memory_order_relaxed);
+}
+
+bool source_is_gone(struct source *source, int64_t now_ns)
+{
+    struct goodbye goodbye = {.header = source->view.header};
+    int64_t since =
+        source->wrote_ns > source->locked_ns ? source->wrote_ns : source->locked_ns;
+
+    if (!source_died(source)) {
+        source->locked_ns = now_ns;
+        return false;
+    }
+    return source->pid != 0 || now_ns - since >= RETAKE_NS ||
+           !guard_run(read_goodbye, &goodbye) || goodbye.ended == 1;
+}
+
 struct process *source_process(const struct source *source, struct store *store)
 {
     struct session *session;
@@ -293,22 +324,6 @@ void source_lose(struct source *source, struct store *store, const char *reason)
     pthread_rwlock_unlock(&store->lock);
     source_close(source);
     source->state = SOURCE_LOST;
-}
-
-struct goodbye {
-    const struct wire_header *header;
-    uint32_t ended, exit_code;
-    uint64_t steps;
-};
-
-static void read_goodbye(void *user)
-{
-    struct goodbye *goodbye = user;
-    const struct wire_header *header = goodbye->header;
-
-    goodbye->ended = atomic_load_explicit(&header->ended, memory_order_relaxed);
-    goodbye->exit_code = atomic_load_explicit(&header->exit_code, memory_order_relaxed);
-    goodbye->steps = atomic_load_explicit(&header->steps, memory_order_relaxed);
 }
 
 /* How it ended, by its own word: gone without a good-bye is crashed, however young. */

@@ -53,6 +53,8 @@ struct source {
     uint32_t serial;      /* of its process in the store */
     /* Monotonic: the last time of each. */
     int64_t looked_ns, paired_ns, slots_ns, checked_ns, seen_ns;
+    int64_t wrote_ns;  /* events came */
+    int64_t locked_ns; /* its lock was held */
     int64_t rated_ns; /* of the look that these are of; 0 none */
     uint64_t rated_events[WIRE_SOURCES];
 };
@@ -83,6 +85,11 @@ void source_find_rings(struct source *source, struct store *store);
 /* Nobody holds the segment's lock any more or has it in memory, or the file cannot be
  * asked. */
 bool source_died(const struct source *source);
+
+/* The same of a source that was alive, at `now_ns` (monotonic): where the memory of its
+ * process cannot be asked, who said no good-bye has two seconds to take its lock again, from
+ * the last event on. */
+bool source_is_gone(struct source *source, int64_t now_ns);
 
 /* Dead and not read yet: the store learns how its process ended, by what the segment
  * says; its events wait until somebody asks for them. */

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -28,6 +29,7 @@
 
 #define SETTLE_MS 20000
 #define MS        INT64_C(1000000)
+#define S         (1000 * MS)
 #define RECORDED  (EVENT_STEP_OPS | 0xfu << 8)
 
 static char directory[128];
@@ -246,6 +248,30 @@ a_job_that_closed_its_lock_lives_while_it_has_the_file_in_memory(void **state)
     unlink(fake.path);
     fake_pid = 4242;
     fake_pid_namespace = 0;
+}
+
+static void
+a_job_whose_memory_cannot_be_asked_has_time_to_take_its_lock_again(void **state)
+{
+    (void)state;
+    struct source source;
+
+    open_fake();
+    train(0, 3);
+    assert_int_equal(source_open(&source, store, fake.path), 0);
+    assert_false(source_is_gone(&source, 5 * S));
+    assert_int_equal(flock(fake.lock, LOCK_UN), 0);
+    assert_false(source_is_gone(&source, 6 * S));
+    source.wrote_ns = 8 * S;
+    assert_false(source_is_gone(&source, 9 * S));
+    assert_true(source_is_gone(&source, 10 * S));
+    assert_int_equal(flock(fake.lock, LOCK_EX), 0);
+    assert_false(source_is_gone(&source, 20 * S));
+    assert_int_equal(flock(fake.lock, LOCK_UN), 0);
+    assert_false(source_is_gone(&source, 21 * S));
+    atomic_store(&fake.header->ended, 1);
+    assert_true(source_is_gone(&source, 21 * S));
+    source_close(&source);
 }
 
 static void a_job_that_said_goodbye_has_ended(void **state)
@@ -939,6 +965,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_job_that_said_goodbye_has_ended, begin, end),
         cmocka_unit_test_setup_teardown(
             a_job_that_closed_its_lock_lives_while_it_has_the_file_in_memory, begin,
+            end),
+        cmocka_unit_test_setup_teardown(
+            a_job_whose_memory_cannot_be_asked_has_time_to_take_its_lock_again, begin,
             end),
         cmocka_unit_test_setup_teardown(
             a_job_found_dead_has_crashed_unless_it_said_goodbye, begin, end),
