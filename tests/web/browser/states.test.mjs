@@ -151,6 +151,22 @@ test("a finished run is told in the past, over its whole length", () => visit("e
   await shoot(page, "ended-1440-light");
 }));
 
+test("a lane says that it is empty only once its answer is there", () => visit("ended", {}, async (page) => {
+  let let_go;
+  const gone = new Promise((resolve) => { let_go = resolve; });
+  await page.route(/api\/steps/, async (route) => {
+    await gone;
+    await route.fulfill({ json: { steps: [], summary: {}, slow: [], markers: [] } }).catch(() => {}); // it may be asked anew
+  });
+  await page.reload();
+  await page.locator("#verdict", { hasText: "Finished. A step took" }).waitFor();
+  await page.locator("[data-lane=memory] .gutter b").first().filter({ hasNotText: "–" }).waitFor();
+  const said = () => page.evaluate(() => Array.from(document.querySelectorAll("[data-lane=steps], [data-lane=phases]"), (lane) => lane.textContent).join());
+  assert.doesNotMatch(await said(), /Nothing in this window/);
+  let_go();
+  await page.locator("[data-lane=steps]", { hasText: "Nothing in this window" }).waitFor();
+}));
+
 test("a run that ends while it is watched is told over its whole length", () => visit("live", {}, async (page, server) => {
   await drawn(page);
   server.frozen = true;

@@ -30,8 +30,8 @@ export function cut(lines, holes) {
   return lines.map((points) => points.flatMap((point, i) => (at.has(i) ? [{ x: points[i - 1].x, y: null }, point] : [point])));
 }
 
-/** Why a lane is empty: the server's reason, else that nothing came in this window. */
-export const nothing = (view, reason) => reason ?? (view.asked ? "Nothing in this window" : null);
+/** Why a lane is empty: the server's reason, else that nothing came in this window; not yet known, null. */
+export const nothing = (view, reason) => reason ?? (view.answered ? "Nothing in this window" : null);
 
 const NEAR_START = 0.02; // of the axis: half a bin
 

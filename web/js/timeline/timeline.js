@@ -1,6 +1,7 @@
 // The timeline panel: lanes over one time axis, their legends, table twins and reasons.
 
 import { file_of, gpu_uses, range_of, session_of, shown_series } from "../model/store.js";
+import { is_answered } from "../model/series.js";
 import { is_dated, moment, plural } from "../model/format.js";
 import { el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
 import { colour, on_scheme } from "../ui/theme.js";
@@ -133,7 +134,7 @@ export class Timeline {
 
   view(lane) {
     const state = this.state;
-    return { series: shown_series(state), asked: state.bottlenecks !== null && session_of(state)?.steps > 0, range: range_of(state), selection: state.view.selection, width: lane.chart.width, told: state.bottlenecks, uses: lane.model.device === undefined ? null : gpu_uses(state, lane.model.device), live: session_of(state)?.state === "running", marked: state.marked ?? null, old: lane.axis, unit: lane.unit, order: lane.order, host: lane.model.id.startsWith("host-") ? this.host_rows() : [] };
+    return { series: shown_series(state), answered: is_answered(shown_series(state), "steps") && session_of(state)?.steps > 0, range: range_of(state), selection: state.view.selection, width: lane.chart.width, told: state.bottlenecks, uses: lane.model.device === undefined ? null : gpu_uses(state, lane.model.device), live: session_of(state)?.state === "running", marked: state.marked ?? null, old: lane.axis, unit: lane.unit, order: lane.order, host: lane.model.id.startsWith("host-") ? this.host_rows() : [] };
   }
 
   host_rows() {
