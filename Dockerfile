@@ -6,7 +6,7 @@ ARG SUITE=bookworm
 
 FROM debian:${SUITE}-slim AS build
 COPY .ci/packages.sh /src/.ci/packages.sh
-RUN bash -ec '. /src/.ci/packages.sh; install_missing $BUILD_PACKAGES $(npm_packages)'
+RUN bash -ec '. /src/.ci/packages.sh; install_missing $BUILD_PACKAGES nodejs npm ca-certificates'
 COPY . /src
 RUN rm -rf /src/build && /src/run.sh --build && \
     cmake --install /src/build --prefix /out --strip

@@ -10,8 +10,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 . .ci/torch.sh
 
 case "${1:-}" in -h|--help) sed -n '2,6s/^# \{0,1\}//p' bench.sh; exit 0 ;; esac
-# shellcheck disable=SC2046,SC2086 # lists
-install_missing $BUILD_PACKAGES libcmocka-dev $(npm_packages)
+# shellcheck disable=SC2086 # lists
+install_missing $BUILD_PACKAGES libcmocka-dev
+provide_npm "$PWD/build/node"
+PATH=$PATH:$PWD/build/node/bin
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 { cmake --preset default -DTESTS=ON && cmake --build --preset default; } >"$log" 2>&1 || { tail -40 "$log"; die "the build failed"; }

@@ -20,6 +20,7 @@ options=()
 
 # compile [TARGET...]
 compile() {
+  local PATH=$PATH:$build/node/bin
   { cmake -S . -B "$build" "${options[@]}" && cmake --build "$build" ${1:+--target "$@"}; } >"$build/run.log" 2>&1 && return
   tail -40 "$build/run.log" >&2
   die "the build failed; all of it is in $build/run.log"
@@ -27,10 +28,9 @@ compile() {
 
 # shellcheck disable=SC2086 # a list
 install_missing $BUILD_PACKAGES
-read -ra npm < <(npm_packages) || true
-if [ ${#npm[@]} -gt 0 ]; then # some hundred packages: most of the program is compiled meanwhile
+if ! has_npm "$build/node"; then # most of the program is compiled while it comes
   compile without_page &
-  install_missing "${npm[@]}"
+  provide_npm "$build/node"
   wait $!
 fi
 compile

@@ -88,8 +88,10 @@ stage() { # NAME: a heading with the time
 jobs=$((2 * $(nproc))) # half cores, as tests/CMakeLists.txt counts them
 hosted='^e2e\.(stacks|trace_rules|windows)$' # a Python that knows no sanitizer cannot host a library that has one
 export TRAINGLASS_TEST_MODE=$mode
-# shellcheck disable=SC2046,SC2086 # lists
-install_missing $BUILD_PACKAGES $TEST_PACKAGES $(npm_packages)
+# shellcheck disable=SC2086 # lists
+install_missing $BUILD_PACKAGES $TEST_PACKAGES
+provide_npm "$PWD/build/node"
+PATH=$PATH:$PWD/build/node/bin
 [ "$mode" = quick ] || install_missing buildah podman runc debootstrap
 # Ubuntu's chromium is a snap that starts nowhere here: the browser tests then skip with a message.
 [ "$mode" = quick ] || { grep -q '^ID=ubuntu' /etc/os-release || install_missing chromium; }

@@ -46,5 +46,22 @@ install_missing() {
   } || die "could not install ${known[*]}"
 }
 
-# npm of the distribution, only when there is none: another one may be in use.
-npm_packages() { command -v npm >/dev/null || echo nodejs npm ca-certificates; }
+# has_npm FOLDER: npm is here, or in FOLDER.
+has_npm() { command -v npm >/dev/null || [ -x "$1/bin/npm" ]; }
+
+# provide_npm FOLDER: where there is none, PyPI's in FOLDER/bin: one package, where the
+# distribution's is some hundred. That one comes where PyPI has none or cannot be reached.
+provide_npm() {
+  has_npm "$1" && return
+  local log; log=$(mktemp)
+  install_missing python3-venv
+  say "installing npm from PyPI into $1"
+  if { python3 -m venv --clear "$1" &&
+    "$1/bin/python" -m pip install --disable-pip-version-check --only-binary :all: \
+      --require-hashes -r "${BASH_SOURCE[0]%/*}/npm.txt"; } >"$log" 2>&1; then
+    rm -f "$log"; return
+  fi
+  tail -2 "$log" >&2
+  rm -rf "$log" "$1"
+  install_missing nodejs npm ca-certificates
+}
