@@ -39,6 +39,7 @@ struct session {
     struct state_end end;
     struct process *processes; /* in the order they came */
     uint32_t process_count;
+    uint64_t processes_dropped; /* workers that made way for newer processes */
     uint64_t order; /* larger = newer */
 };
 
@@ -97,7 +98,8 @@ struct store {
  * process goes when there are too many. NULL when none can go or memory is short. */
 struct session *state_session(struct store *store, const char *id);
 
-/* Adds a process to a session; NULL when there are too many or memory is short. */
+/* Adds a process to a session; where it is full, its oldest worker that has ended goes.
+ * NULL when none can go or memory is short. */
 struct process *state_process(struct store *store, struct session *session,
                               const struct process_identity *identity);
 

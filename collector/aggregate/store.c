@@ -128,10 +128,25 @@ struct session *state_session(struct store *store, const char *id)
     return session;
 }
 
+/* A loader's workers come anew with every epoch, for as long as the job lives. */
+static bool drop_a_worker(struct store *store, struct session *session)
+{
+    struct process *oldest = session->processes;
+
+    while (oldest != NULL && (oldest->identity.role != WIRE_ROLE_WORKER ||
+                              oldest->state == PROCESS_RUNNING))
+        oldest = oldest->next;
+    if (oldest == NULL)
+        return false;
+    state_drop_process(store, session, oldest);
+    session->processes_dropped++;
+    return true;
+}
+
 struct process *state_process(struct store *store, struct session *session,
                               const struct process_identity *identity)
 {
-    if (session->process_count >= STATE_PROCESSES)
+    if (session->process_count >= STATE_PROCESSES && !drop_a_worker(store, session))
         return NULL;
     struct process *process = process_new(identity, ++store->next_serial,
                                           &store->history, store->digest_bytes);

@@ -73,16 +73,21 @@ static int64_t now_ns(void)
 static bool is_worth_another_try(int error)
 {
     return error == -EAGAIN || error == -ENOENT || error == -EMFILE ||
-           error == -ENFILE || error == -ENOMEM;
+           error == -ENFILE || error == -ENOMEM || error == -ENOSPC;
 }
 
-static void leave_out(struct collector *collector, const struct watch_file *file)
+/* `looked_at`: how many files are; 0 where it is the store that has no more place. */
+static void leave_out(struct collector *collector, const struct watch_file *file,
+                      uint32_t looked_at)
 {
     struct watch *watch = &collector->watch;
 
-    for (uint32_t i = 0; i < watch->count; i++)
-        if (strcmp(watch->directories[i].path, file->directory) == 0)
-            watch->directories[i].looked_at = SOURCES_MAX;
+    for (uint32_t i = 0; i < watch->count; i++) {
+        if (strcmp(watch->directories[i].path, file->directory) != 0)
+            continue;
+        watch->directories[i].looked_at = looked_at;
+        watch->directories[i].crowded = looked_at == 0;
+    }
 }
 
 static void add_file(void *user, const struct watch_file *file)
@@ -100,7 +105,7 @@ static void add_file(void *user, const struct watch_file *file)
         return;
     }
     if (collector->source_count == SOURCES_MAX) {
-        leave_out(collector, file);
+        leave_out(collector, file, SOURCES_MAX);
         return;
     }
     struct source *source = malloc(sizeof(*source));
@@ -110,6 +115,8 @@ static void add_file(void *user, const struct watch_file *file)
     int error = source_open(source, collector->store, file->path);
 
     if (is_worth_another_try(error)) {
+        if (error == -ENOSPC)
+            leave_out(collector, file, 0);
         free(source);
         return;
     }
@@ -134,7 +141,13 @@ static void tell_crowded(struct watch_directory *directory, struct watch_state *
                  "holds more files than the %u that are looked at: `trainglass clean` "
                  "removes what ended jobs left",
                  directory->looked_at);
+    else if (directory->crowded)
+        snprintf(to->reason, sizeof(to->reason),
+                 "more processes run than are shown: %u sessions, and %u processes of a "
+                 "session; those beyond are recorded and left out here",
+                 STORE_SESSIONS_MAX, STATE_PROCESSES);
     directory->looked_at = 0;
+    directory->crowded = false;
 }
 
 static void tell_watches(struct collector *collector)

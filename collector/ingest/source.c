@@ -121,9 +121,10 @@ static int64_t sane_ns(uint64_t ns)
     return ns < (uint64_t)1 << 61 ? (int64_t)ns : 0;
 }
 
-/* Makes the process; the caller holds the lock. */
-static struct process *join_session(struct source *source, struct store *store,
-                                    const struct wire_header *header)
+/* Makes the process; -ENOSPC where the store has no place for one more. The caller holds
+ * the lock. */
+static int join_session(struct source *source, struct store *store,
+                        const struct wire_header *header, struct process **made)
 {
     char id[WIRE_TEXT];
     struct process_identity identity;
@@ -133,26 +134,28 @@ static struct process *join_session(struct source *source, struct store *store,
     source->pid = identity.same_namespace ? identity.pid : 0;
     struct session *session = state_session(store, id);
 
+    *made = NULL;
     if (session == NULL)
-        return NULL;
+        return store->session_count < STORE_SESSIONS_MAX ? -ENOMEM : -ENOSPC;
     if (session->process_count == 0) {
         session->zero_monotonic_ns = sane_ns(header->zero_monotonic_ns);
         session->zero_realtime_ns = sane_ns(header->zero_realtime_ns);
         take_text(session->name, sizeof(session->name), header->run_name, WIRE_TEXT);
     }
     source->timeline.zero_ns = session->zero_monotonic_ns;
-    struct process *process = state_process(store, session, &identity);
-
-    if (process != NULL)
-        source->serial = process->serial;
+    *made = state_process(store, session, &identity);
     state_changed(store);
-    return process;
+    if (*made == NULL)
+        return session->process_count < STATE_PROCESSES ? -ENOMEM : -ENOSPC;
+    source->serial = (*made)->serial;
+    return 0;
 }
 
 static int refused(struct source *source, struct store *store,
                    const struct opening *opening)
 {
     char reason[160];
+    struct process *process;
 
     if (opening->result == -EPROTO || source->bytes < sizeof(struct wire_header))
         return opening->result;
@@ -165,9 +168,7 @@ static int refused(struct source *source, struct store *store,
     else
         snprintf(reason, sizeof(reason), "%s", opening->reason);
     pthread_rwlock_wrlock(&store->lock);
-    struct process *process = join_session(source, store, &opening->header);
-
-    if (process != NULL)
+    if (join_session(source, store, &opening->header, &process) == 0)
         process_finish(process, PROCESS_LOST, reason);
     pthread_rwlock_unlock(&store->lock);
     return opening->result;
@@ -201,12 +202,13 @@ int source_open(struct source *source, struct store *store, const char *path)
     if (source->texts == NULL || source->threads == NULL)
         goto fail;
     pthread_rwlock_wrlock(&store->lock);
-    struct process *process = join_session(source, store, &opening.header);
+    struct process *process;
 
-    if (process != NULL)
+    error = join_session(source, store, &opening.header, &process);
+    if (error == 0)
         process->told_steps = opening.steps;
     pthread_rwlock_unlock(&store->lock);
-    if (process == NULL)
+    if (error != 0)
         goto fail;
     source_pair(source, !source_died(source));
     pthread_rwlock_wrlock(&store->lock);

@@ -60,7 +60,8 @@ struct source {
 };
 
 /* Opens the file and makes its session and process. Takes the store's lock. Returns 0,
- * -EAGAIN when the file is not yet whole, or negative errno with a process in state
+ * -EAGAIN when the file is not yet whole, -ENOSPC when the store has no place for one
+ * more process or session, or negative errno with a process in state
  * lost where at least its identity could be read. */
 MUST_CHECK int source_open(struct source *source, struct store *store,
                            const char *path);

@@ -17,6 +17,7 @@ struct watch_directory {
     char reason[160];
     uint32_t segments;
     uint32_t looked_at; /* how many of its files, where a scan left others out; else 0 */
+    bool crowded;       /* a scan left files out because the store is full */
 };
 
 struct watch {

@@ -219,6 +219,7 @@ static int fill_session(struct answer *head, const struct session *session,
                                   .step_ns = (double)NAN,
                                   .rev = chosen->rev,
                                   .from_file = session->from_file,
+                                  .processes_dropped = session->processes_dropped,
                                   .unread = chosen->unread};
     if (chosen->steps.train != NULL && chosen->steps.train->count > 0)
         to->step_ns =

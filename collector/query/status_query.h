@@ -93,6 +93,7 @@ struct status_session {
     struct status_end end;
     struct status_process *processes;
     uint32_t process_count;
+    uint64_t processes_dropped; /* that were known and made way for newer ones */
 };
 
 struct status_watch {

@@ -176,6 +176,7 @@ static cJSON *session_json(const struct status_session *session, bool full)
     cJSON_AddItemToObject(part, "facts", facts_json(process));
     add_capabilities(part, process);
     add_threads(part, process);
+    json_count(part, "processes_dropped", session->processes_dropped);
     list = cJSON_AddArrayToObject(part, "processes");
     for (uint32_t i = 0; i < session->process_count; i++)
         cJSON_AddItemToArray(list, process_json(&session->processes[i]));

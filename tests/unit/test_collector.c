@@ -523,6 +523,58 @@ static void more_files_than_are_looked_at_are_said(void **state)
     }
 }
 
+/* Does the folder say that processes are left out? And how many the session has, and lost. */
+static void assert_crowded(bool crowded, uint32_t processes, uint64_t dropped)
+{
+    struct selection whose = {.rank = SELECT_ANY};
+    struct status_answer answer;
+
+    assert_true(collector_settle(collector, SETTLE_MS));
+    assert_int_equal(status_query(store, &whose, &answer), 0);
+    assert_int_equal(strstr(answer.watching[0].reason, "1024 processes") != NULL,
+                     crowded);
+    assert_int_equal(answer.sessions[0].process_count, processes);
+    assert_int_equal(answer.sessions[0].processes_dropped, dropped);
+    answer_free(&answer.head);
+}
+
+static void
+a_process_that_finds_no_place_is_said_and_takes_that_of_a_worker_that_ends(void **state)
+{
+    (void)state;
+    struct process *worker = NULL;
+
+    pthread_rwlock_wrlock(&store->lock);
+    struct session *session = state_session(store, "job-1");
+
+    for (uint32_t i = 0; i < STATE_PROCESSES; i++) {
+        struct process_identity identity = {.pid = 10000 + i,
+                                            .rank = -1,
+                                            .role = i == 0 ? WIRE_ROLE_TRAINER
+                                                           : WIRE_ROLE_WORKER};
+        struct process *made = state_process(store, session, &identity);
+
+        assert_non_null(made);
+        made->state = PROCESS_RUNNING;
+        if (i == STATE_PROCESSES / 2)
+            worker = made;
+    }
+    pthread_rwlock_unlock(&store->lock);
+    open_fake();
+    assert_crowded(true, STATE_PROCESSES, 0);
+    pthread_rwlock_wrlock(&store->lock);
+    worker->state = PROCESS_ENDED;
+    pthread_rwlock_unlock(&store->lock);
+    assert_crowded(false, STATE_PROCESSES, 1);
+    pthread_rwlock_rdlock(&store->lock);
+    struct process *last = session->processes;
+
+    while (last->next != NULL)
+        last = last->next;
+    assert_int_equal(last->identity.pid, fake_pid);
+    pthread_rwlock_unlock(&store->lock);
+}
+
 static void a_command_that_exits_without_its_exit_handlers_has_ended(void **state)
 {
     (void)state;
@@ -989,6 +1041,9 @@ int main(void)
             a_rate_of_events_is_that_of_seconds_and_not_of_one_look, begin, end),
         cmocka_unit_test_setup_teardown(more_files_than_are_looked_at_are_said, begin,
                                         end),
+        cmocka_unit_test_setup_teardown(
+            a_process_that_finds_no_place_is_said_and_takes_that_of_a_worker_that_ends,
+            begin, end),
         cmocka_unit_test_setup_teardown(a_job_that_somebody_interrupts_has_not_crashed,
                                         begin, end),
         cmocka_unit_test_setup_teardown(
