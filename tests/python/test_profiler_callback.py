@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import pickle
+import sys
 import tempfile
 import unittest
 from unittest import mock
@@ -262,23 +263,33 @@ class TrainingGoesOn(Fits):
 
     def test_a_window_that_grows_too_large_ends_and_names_what_to_reduce(self):
         size = iter(range(10**9, 10**12, 10**8))
-        with mock.patch(
-            "trainglass.lightning.profiler_callback.resident_bytes", lambda: next(size)
-        ):
+        with mock.patch("trainglass.windows.size.resident_bytes", lambda: next(size)):
             out = jobs.fit(self.callback(profile_steps=9, max_trace_mb=250))
         self.assertEqual(self.steps(), [1, 2, 3])
         self.assertIn("reached max_trace_mb; write fewer active steps", out)
         self.assertIn("record_shapes=False", out)
 
     def test_a_window_with_stacks_ends_sooner_for_its_file_is_far_larger_than_what_torch_holds(self):
-        for stacks, steps in ((False, [1, 2, 3, 4]), (True, [1, 2])):
+        for stacks, steps in ((False, [0, 1, 2, 3]), (True, [0, 1])):
             size = iter(range(10**9, 10**12, 2 * 10**7))
-            with mock.patch(
-                "trainglass.lightning.profiler_callback.resident_bytes", lambda: next(size)
-            ):
-                out = jobs.fit(self.callback(with_stack=stacks, max_trace_mb=250))
+            with mock.patch("trainglass.windows.size.resident_bytes", lambda: next(size)):
+                out = jobs.fit(self.callback(with_stack=stacks, max_trace_mb=250, warmup_steps=0))
             self.assertEqual(self.steps(), steps)
             self.assertEqual("with_stack=False" in out, stacks)
+
+    def test_a_window_with_stacks_ends_where_its_file_has_about_max_trace_mb(self):
+        callback = self.callback(
+            with_stack=True, profile_epochs=[1, 2], profile_steps=500, max_trace_mb=20
+        )
+        with mock.patch("trainglass.windows.size.resident_bytes", lambda: 10**9):
+            out = jobs.fit(callback, jobs.Net(batches=200), max_epochs=2)
+        self.assertEqual(out.count("reached max_trace_mb"), 2, out)
+        for name, part in (("epoch_1.json", 0.3), ("epoch_2.json", 0.05)):
+            # By the calls of a step, then by the file before; and it ends with a step.
+            mb = (self.folder / name).stat().st_size / 2**20
+            step = mb / len(self.steps(name))
+            self.assertTrue(20 * (1 - part) < mb < 20 * (1 + part) + step, (name, mb, step))
+        self.assertIsNone(sys.getprofile())
 
     def test_test_and_predict_open_no_window(self):
         callback = self.callback()

@@ -14,7 +14,7 @@ from unittest import mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "collector" / "python"))
 
 from trainglass.lightning import parameters
-from trainglass.windows import analysis, files, notes, places, report
+from trainglass.windows import analysis, files, notes, places, report, size
 from trainglass.windows.schedule import Action, Command, Machine, Schedule
 
 SCHEDULES = [
@@ -225,6 +225,72 @@ REPORT = """\
 [Profiler] \u26a0\ufe0f Bottlenecks detected:
   - High conv2d CPU time: 9.2ms per step (consider torch.compile)
   - Dataloader <10% (good efficiency)"""
+
+
+class HowLarge(unittest.TestCase):
+    def setUp(self):
+        self.resident = 10**9
+        patch = mock.patch.object(size, "resident_bytes", lambda: self.resident)
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.stacks = types.SimpleNamespace(with_stack=True, with_modules=False)
+        self.plain = types.SimpleNamespace(with_stack=False, with_modules=False)
+
+    def counted(self, one, calls):
+        one.begin()
+        one.count()
+        for _ in range(calls):
+            abs(-1)
+        one.counted()
+
+    def test_calls_of_a_step_of_the_warm_up_tell_the_size_of_the_first_file_with_stacks(self):
+        one, frame, depth = size.Size(self.stacks), sys._getframe(), 0
+        while frame is not None:
+            frame, depth = frame.f_back, depth + 1
+        self.counted(one, 1000)
+        step = 1000 * (size.CALL_BYTES + (depth + 2) * size.FRAME_BYTES)
+        self.assertAlmostEqual(one.estimate(3) / (3 * step), 1, delta=0.1)
+        self.resident += 10**6
+        self.assertAlmostEqual(one.estimate(3) / (3 * step + 2e6), 1, delta=0.1)
+
+    def test_the_file_before_tells_the_next_and_what_torch_holds_is_bounded_too(self):
+        for details in (self.stacks, self.plain):
+            one = size.Size(details)
+            self.counted(one, 10)
+            one.learn(50_000_000, 5)
+            one.begin()
+            self.assertEqual(one.estimate(3), 30e6)
+            self.resident += 40_000_000
+            self.assertEqual(one.estimate(3), 40e6)
+
+    def test_without_both_it_is_what_torch_holds(self):
+        for details, share in ((self.stacks, size.HELD_STACKS), (self.plain, size.HELD)):
+            one = size.Size(details)
+            one.begin()
+            one.estimate(1)
+            self.resident += 10**6
+            self.assertEqual(one.estimate(2), 1e6 / share)
+
+    def test_without_a_bound_no_window_is_over(self):
+        one = size.Size(self.plain)
+        one.learn(10**9, 1)
+        self.assertTrue(size.is_over(one, 1, 10**6))
+        self.assertFalse(size.is_over(one, 1, 0))
+        self.assertFalse(size.is_over(one, 0, 10**6))
+
+    def test_a_profiler_of_pythons_own_stays_where_it_is(self):
+        before, after, one = mock.Mock(), mock.Mock(), size.Size(self.stacks)
+        try:
+            sys.setprofile(before)
+            one.count()
+            self.assertIs(sys.getprofile(), before)
+            sys.setprofile(None)
+            one.count()
+            sys.setprofile(after)
+            one.counted()
+            self.assertIs(sys.getprofile(), after)
+        finally:
+            sys.setprofile(None)
 
 
 class Words(unittest.TestCase):

@@ -22,10 +22,9 @@ from trainglass.windows.recorder import (
     Recorder,
     Unavailable,
     activities,
-    memory_bound,
-    resident_bytes,
 )
 from trainglass.windows.schedule import Command, Machine
+from trainglass.windows.size import Size, is_over
 
 
 class _Run:
@@ -46,13 +45,13 @@ class _Run:
         self.exporter = Exporter(self.say)
         self.actions = Actions()
         self.details = details
+        self.size = Size(details)
         self.pid = os.getpid()
         self.said: set[str] = set()
         self.recording = True  # on this rank
         self.folder = ""
         self.epoch = 0  # as the files are numbered
         self.seen: set[int] = set()
-        self.baseline_bytes = 0  # resident after the first active batch
         self.paused = False
         self.profiler: Any = None  # Lightning's
         self.written = 0  # windows
@@ -359,6 +358,7 @@ class ProfilerCallback:
         if run is None or machine is None or run.pid != os.getpid():
             self._machine = None
             return
+        run.size.counted()
         try:
             for command in commands:
                 if command is Command.START:
@@ -370,6 +370,9 @@ class ProfilerCallback:
                     self._bound(run, machine)
         except Unavailable as error:
             self._failed(run, machine, str(error))
+        last_of_warmup = machine.recording and machine.batch == machine.first_active - 1
+        if last_of_warmup and self.options.max_bytes:
+            run.size.count()
         if machine.exhausted:
             self._machine = None
 
@@ -377,8 +380,10 @@ class ProfilerCallback:
         machine.cut()
         run.paused = run.step_is_due = False
         run.fetch.remove()
+        run.size.counted()
         if run.details.with_stack and "stack" in why:
             run.details = _without_stacks(run.details)
+            run.size = Size(run.details)
             run.recorder = Recorder(run.details, self._taken)
             why += "; the next window goes without stacks"
         self._say(f"No window: {why}")
@@ -390,7 +395,7 @@ class ProfilerCallback:
         whole = schedule.active >= p.WHOLE_EPOCH
         steps = f"all steps from {start}" if whole else f"steps {start}-{start + schedule.active}"
         run.say(f"[Profiler] Epoch {run.epoch}: Profiling {steps}...")
-        run.baseline_bytes = 0
+        run.size.begin()
         run.recorder.start(schedule, start)
         run.fetch.install(run.profiler)
 
@@ -407,12 +412,7 @@ class ProfilerCallback:
 
     def _bound(self, run: _Run, machine: Machine) -> None:
         """Ends a window that holds more than it may."""
-        if machine.recorded < 1 or not self.options.max_bytes:
-            return
-        now = resident_bytes()
-        if run.baseline_bytes == 0:
-            run.baseline_bytes = now
-        elif now - run.baseline_bytes > memory_bound(run.details, self.options.max_bytes):
+        if is_over(run.size, machine.recorded, self.options.max_bytes):
             self._cut(too_large(f"after {machine.recorded} steps the window", run.details))
 
     def _taken(self, why: str) -> None:
@@ -438,6 +438,7 @@ class ProfilerCallback:
     def _stop(self, run: _Run, machine: Machine) -> None:
         run.paused = run.step_is_due = False
         run.fetch.remove()
+        run.size.counted()
         if not run.recorder.running:
             return
         recording = run.recorder.stop()
@@ -449,6 +450,7 @@ class ProfilerCallback:
 
     def _wanted(self, run: _Run, machine: Machine) -> Wanted:
         options, cycle = self.options, machine.cycle
+        size, recorded = run.size, machine.recorded
         if options.by_steps:
             path = os.path.join(run.folder, files.steps_name(run.rank))
             aside: Callable[[str], None] = files.Numbered(run.written)
@@ -466,12 +468,14 @@ class ProfilerCallback:
             max_bytes=options.max_bytes,
             about={"epoch": run.epoch, "cycle": cycle + 1, "rank": run.rank},
             on_report=options.on_report,
+            on_size=lambda file_bytes: size.learn(file_bytes, recorded),
         )
 
     def _finish(self, interrupted: bool = False) -> None:
         run = self._run
         if run is None:
             return
+        run.size.counted()
         self._cut("training was interrupted" if interrupted else "")
         run.exporter.wait()
         run.actions.stop()

@@ -33,6 +33,7 @@ class Wanted:
     max_bytes: int = 0
     about: dict[str, Any] = dataclasses.field(default_factory=dict)  # goes to on_report
     on_report: Optional[Callable[[dict[str, Any]], None]] = None
+    on_size: Optional[Callable[[int], None]] = None  # bytes of the trace
 
 
 def too_large(what: str, details: Any) -> str:
@@ -99,6 +100,8 @@ class Exporter:
 
     def _report(self, recording: Recording, wanted: Wanted, path: str) -> None:
         size = os.path.getsize(path)
+        if wanted.on_size is not None:
+            wanted.on_size(size)
         if 0 < wanted.max_bytes < size:
             size_mb, limit_mb = size / 2**20, wanted.max_bytes / 2**20
             self._say(

@@ -23,15 +23,9 @@ from typing import Any, Optional
 from trainglass import _library, _profilers
 from trainglass.windows import places, report
 from trainglass.windows.notes import Notes
-from trainglass.windows.recorder import (
-    Details,
-    Recorder,
-    Recording,
-    Unavailable,
-    memory_bound,
-    resident_bytes,
-)
+from trainglass.windows.recorder import Details, Recorder, Recording, Unavailable
 from trainglass.windows.schedule import Schedule
+from trainglass.windows.size import Size, is_over
 
 # Of collector/probe/window.h.
 ID, STEPS, SECONDS, FLAGS, BYTES, FIRST_STEP, UNTIL, RUNNING_STEP, VALIDATION, THREAD = range(10)
@@ -70,14 +64,13 @@ class Request:
 class _Window:
     """One that is open."""
 
-    def __init__(self, request: Request, recorder: Recorder, first: int) -> None:
-        self.request, self.recorder = request, recorder
+    def __init__(self, request: Request, recorder: Recorder, size: Size, first: int) -> None:
+        self.request, self.recorder, self.size = request, recorder, size
         self.first = first  # number of its first step, a warm-up
         self.ended = 0  # steps since then, and validation batches
         self.validation = 0  # of them
         self.began = time.monotonic()
         self.start_ms = self.stop_ms = 0.0
-        self.baseline_bytes = 0  # resident after the warm-up
 
     @property
     def recorded(self) -> int:
@@ -94,6 +87,7 @@ class Live:
         self._asked: Optional[Request] = None  # not begun yet
         self._window: Optional[_Window] = None
         self._export: Optional[threading.Thread] = None
+        self._sizes: dict[int, Size] = {}  # by flags
         self._lock = threading.Lock()
         self._notes = Notes(self._calls.path())
 
@@ -169,7 +163,10 @@ class Live:
         if _profilers.is_active():
             raise Unavailable("another torch.profiler is at work; it is left alone")
         began = time.perf_counter()
-        window = _Window(request, Recorder(request.details(), self._taken), running)
+        details = request.details()
+        size = self._sizes.setdefault(request.flags, Size(details))
+        window = _Window(request, Recorder(details, self._taken), size, running)
+        size.begin()
         with self._lock:
             self._asked, self._window = None, window
         with self._ours():
@@ -184,8 +181,11 @@ class Live:
             asked_steps=request.steps,
             first_step=running + WARMUP,
         )
+        if request.max_bytes:
+            size.count()
 
     def _goes_on(self, window: _Window) -> None:
+        window.size.counted()
         window.ended += 1
         window.validation += self._calls.window_word(VALIDATION)
         request = window.request
@@ -194,21 +194,11 @@ class Live:
             self._end(window, "steps")
         elif request.seconds and seconds > request.seconds:
             self._end(window, "seconds")
-        elif self._is_large(window):
+        elif is_over(window.size, window.recorded, request.max_bytes):
             self._end(window, "bytes")
         else:
             with self._ours():
                 window.recorder.step()
-
-    def _is_large(self, window: _Window) -> bool:
-        """Events stay in torch's memory until the end; that is what can be watched."""
-        if not window.request.max_bytes or window.recorded < 1:
-            return False
-        now = resident_bytes()
-        if window.baseline_bytes == 0:
-            window.baseline_bytes = now
-        bound = memory_bound(window.request.details(), window.request.max_bytes)
-        return now - window.baseline_bytes > bound
 
     def _taken(self, why: str) -> None:
         """Another profiler starts on this thread: ours makes way."""
@@ -222,6 +212,7 @@ class Live:
 
     def _end(self, window: _Window, ended_by: str) -> None:
         began = time.perf_counter()
+        window.size.counted()
         with self._ours():
             recording = window.recorder.stop()
         window.stop_ms = 1e3 * (time.perf_counter() - began)
@@ -243,7 +234,9 @@ class Live:
         with self._lock:
             window, self._window = self._window, None
             request, self._asked = self._asked, None
-        request = window.request if window is not None else request
+        if window is not None:
+            window.size.counted()
+            request = window.request
         self._show()
         if request is not None:
             self._notes.tell(request.window, state="failed", reason=why)
@@ -261,11 +254,13 @@ class Live:
             why = f"not written: {type(error).__name__}: {error}"
             self._notes.tell(request.window, state="failed", reason=why)
         else:
+            size = os.path.getsize(path)
+            window.size.learn(size, window.recorded)
             self._notes.tell(
                 request.window,
                 state="done",
                 path=path,
-                bytes=os.path.getsize(path),
+                bytes=size,
                 steps=window.recorded,
                 validation_batches=window.validation,
                 ended_by=ended_by,

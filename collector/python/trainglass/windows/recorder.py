@@ -18,11 +18,6 @@ from typing import Any, Callable, Optional
 
 from trainglass.windows.schedule import Action, Schedule
 
-# While it records, torch holds at least about this share of what the file will have. A call
-# of Python is some bytes there and hundreds in the file: 0.02 was measured under Lightning,
-# 0.24 in a plain loop, 0.7 to 1.1 without stacks.
-MEMORY_PER_FILE = 0.5
-MEMORY_PER_FILE_STACKS = 0.05
 _GUARDED = ("_prepare_profiler", "_enable_profiler")
 
 
@@ -43,12 +38,6 @@ class Details:
     with_flops: bool = False
 
 
-def memory_bound(details: Details, file_bytes: int) -> float:
-    """Bytes that torch holds when the file of a window is about to have `file_bytes`."""
-    stacks = details.with_stack or details.with_modules
-    return (MEMORY_PER_FILE_STACKS if stacks else MEMORY_PER_FILE) * file_bytes
-
-
 def activities(torch: Any, names: tuple[str, ...]) -> tuple[list[Any], list[str]]:
     """(torch's activities, names that are absent here) of names in lower case."""
     known = {name.lower(): one for name, one in torch.profiler.ProfilerActivity.__members__.items()}
@@ -57,15 +46,6 @@ def activities(torch: Any, names: tuple[str, ...]) -> tuple[list[Any], list[str]
     if not names:
         usable = list(supported)
     return usable, [name for name in names if known.get(name) not in supported]
-
-
-def resident_bytes() -> int:
-    """Resident memory of this process; 0 where the system does not tell."""
-    try:
-        with open("/proc/self/statm", "rb", buffering=0) as file:
-            return int(file.read(64).split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 def _is_whole(path: str) -> bool:
