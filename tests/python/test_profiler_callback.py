@@ -353,6 +353,22 @@ class AsAnObject(Fits):
         row = next(line for line in table.splitlines() if "run_training_batch" in line)
         self.assertEqual(row.split()[1], str(jobs.BATCHES))
 
+    def test_lightnings_actions_are_timed_without_the_generator_that_lightning_has_for_them(self):
+        seen = []
+
+        def ask(module, epoch, batch):
+            with module.trainer.profiler.profile("mine") as name:
+                seen.append((name, type(module.trainer.profiler.profile("mine")).__name__))
+            if batch == 3:
+                with contextlib.suppress(KeyError), module.trainer.profiler.profile("fails"):
+                    raise KeyError("the user's")
+
+        with mock.patch("trainglass.lightning.actions.ROWS", 1000):
+            out = jobs.fit(self.callback(lightning_report=True), jobs.Net(ask))
+        self.assertEqual(seen, [("mine", "_Timed")] * jobs.BATCHES)
+        rows = {line.split()[0]: line.split()[1] for line in out.splitlines() if "ms  " in line}
+        self.assertEqual((rows["mine"], rows["fails"]), (str(jobs.BATCHES), "1"))
+
     def test_a_callbacks_state_does_not_make_the_table_wider_than_a_console(self):
         checkpoint = jobs.pl.callbacks.ModelCheckpoint(self.folder.parent / "checkpoints")
         trainer = jobs.pl.Trainer(accelerator="cpu", max_epochs=1, logger=False,
@@ -369,8 +385,9 @@ class AsAnObject(Fits):
         trainer = jobs.trainer(callback)
         before = dict(vars(trainer.profiler))
         trainer.fit(jobs.Net())
-        after = {k: v for k, v in vars(trainer.profiler).items() if k in ("start", "stop")}
-        self.assertEqual(after, {k: v for k, v in before.items() if k in ("start", "stop")})
+        names = ("profile", "start", "stop")
+        after = {k: v for k, v in vars(trainer.profiler).items() if k in names}
+        self.assertEqual(after, {k: v for k, v in before.items() if k in names})
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ import time
 from typing import Any, Callable, Optional
 
 ROWS = 20
+_SILENT = "PassThroughProfiler"  # Lightning's, where nobody asked for one
+_REPLACED = ("profile", "start", "stop")
 # A callback's state has its parameters in braces, which make a table of 200 columns.
 _STATE = re.compile(r"\{.*\}")
 _LOOP = re.compile(r"^\[\w*Loop\]\.")  # whose loop it is says nothing more
@@ -51,6 +53,26 @@ class BeforeFetch:
             profiler.start = self._before
 
 
+class _Timed:
+    """A block of one action, whose calls and seconds go into `row`: an object for all of its
+    calls costs a third of what Lightning's own generator does."""
+
+    __slots__ = ("_began", "_name", "_row")
+
+    def __init__(self, name: str, row: list[float]) -> None:
+        self._name, self._row = name, row
+        self._began = 0.0
+
+    def __enter__(self) -> str:
+        self._began = time.perf_counter()
+        return self._name
+
+    def __exit__(self, *error: object) -> None:
+        row = self._row
+        row[1] += time.perf_counter() - self._began
+        row[0] += 1
+
+
 class Actions:
     """Calls and seconds by name, on the thread that trains."""
 
@@ -68,8 +90,10 @@ class Actions:
             return
         self._open, self._rows = {}, {}
         own = getattr(profiler, "__dict__", {})
-        self._before = {name: own[name] for name in ("start", "stop") if name in own}
+        self._before = {name: own[name] for name in _REPLACED if name in own}
         try:
+            if type(profiler).__name__ == _SILENT and not self._before:
+                profiler.profile = self._profile()
             profiler.start = self._around_start(profiler.start)
             profiler.stop = self._around_stop(profiler.stop)
         except AttributeError:  # an instance without attributes of its own
@@ -82,9 +106,23 @@ class Actions:
         profiler, self._profiler = self._profiler, None
         if profiler is not None:
             self._seconds = time.perf_counter() - self._began
-            for name in ("start", "stop"):
+            for name in _REPLACED:
                 vars(profiler).pop(name, None)
             vars(profiler).update(self._before)
+
+    def _profile(self) -> Callable[[str], _Timed]:
+        """For a profiler that does nothing: Lightning times most actions by a `with`."""
+        blocks: dict[str, _Timed] = {}
+        rows = self._rows
+
+        def profile(action_name: str) -> _Timed:
+            block = blocks.get(action_name)
+            if block is None:
+                row = rows.setdefault(action_name, [0, 0.0])
+                block = blocks[action_name] = _Timed(action_name, row)
+            return block
+
+        return profile
 
     def _around_start(self, original: Callable[..., Any]) -> Callable[..., Any]:
         opened, now = self._open, time.perf_counter
@@ -116,6 +154,8 @@ class Actions:
         """The table, longest first; empty when nothing was timed."""
         merged: dict[str, list[float]] = {}
         for name, (calls, seconds) in self._rows.items():
+            if not calls:  # it did not end
+                continue
             row = merged.setdefault(_STATE.sub("", _LOOP.sub("", name)), [0, 0.0])
             row[0] += calls
             row[1] += seconds
@@ -136,5 +176,4 @@ class Actions:
 
 def _does_nothing(function: Callable[..., Any]) -> bool:
     """Is it Lightning's profiler that only passes through?"""
-    owner = type(getattr(function, "__self__", None)).__name__
-    return owner == "PassThroughProfiler"
+    return type(getattr(function, "__self__", None)).__name__ == _SILENT
