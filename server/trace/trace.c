@@ -22,6 +22,7 @@ struct trace_parameters {
     bool all_ranks, estimate, gzip, critical;
     int64_t max_bytes;
     const char *window; /* as it was asked for; part of the file's name */
+    const char *key;    /* by which parameter; NULL by none */
 };
 
 /* `last=10s`, `steps=a-b` and `step=n` are short forms of `window`. */
@@ -46,6 +47,7 @@ static void read_window(struct api_call *call, struct trace_parameters *paramete
         if (*parameters->window != '\0')
             query_refuse(&call->query, forms[i].key, "one window, please");
         parameters->window = text;
+        parameters->key = forms[i].key;
         if (window_parse(text, window, &reason) != 0)
             query_refuse(&call->query, forms[i].key, "%s", reason);
         else if (i > 0 && window->kind != forms[i].kind)
@@ -57,6 +59,7 @@ static void read_window(struct api_call *call, struct trace_parameters *paramete
         query_refuse(&call->query, "step", "one window, please");
     *window = (struct window){.kind = WINDOW_STEPS, .a = step, .b = step};
     parameters->window = query_text(&call->query, "step");
+    parameters->key = "step";
 }
 
 static bool read_parameters(struct api_call *call, struct trace_parameters *parameters)
@@ -306,6 +309,16 @@ static void serve_answer(struct http_call *call, struct api_call *one,
     replay_marks_free(&marks);
 }
 
+/* Steps or an epoch that are not there: a file without events helps nobody. */
+static bool names_nothing(const struct selection *asked,
+                          const struct trace_answer *answer)
+{
+    const struct answer_window *window = &answer->head.window;
+
+    return (asked->window.kind == WINDOW_STEPS || asked->window.kind == WINDOW_EPOCH) &&
+           window->to_ns == window->from_ns;
+}
+
 void trace_serve(struct http_call *call, struct api *api)
 {
     struct api_call one = {.api = api, .status = 200};
@@ -325,7 +338,9 @@ void trace_serve(struct http_call *call, struct api *api)
     reason = answer.head.reason != NULL && *answer.head.reason != '\0'
                  ? answer.head.reason
                  : "nothing is remembered of this";
-    if (api_answers(&one, error))
+    if (error == 0 && !parameters.estimate && names_nothing(&one.selection, &answer))
+        http_refuse(call, 404, parameters.key, reason);
+    else if (api_answers(&one, error))
         serve_answer(call, &one, &parameters, &answer);
     else if (error == -ENOENT)
         http_refuse(call, 404, "session", reason);

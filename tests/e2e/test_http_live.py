@@ -145,6 +145,14 @@ class TablesTest(LiveTest):
                 answer = self.ask(f"/api/{path}window={window}")
                 self.assertRegex(answer.get("reason", ""), missing, path)
 
+    def test_a_trace_of_what_is_not_there_is_refused_with_the_parameter(self):
+        self.live()
+        for key, value in (("window", "epoch:999"), ("steps", "7000000-7000009"),
+                           ("step", "7000000")):
+            status, body = get(self.port, f"/api/trace?{key}={value}")
+            self.assertEqual((status, json.loads(body)["field"]), (404, key))
+            self.assertRegex(json.loads(body)["error"], r"there are [01] to \d+")
+
     def test_a_session_that_is_not_there_is_not_found(self):
         self.live()
         for path in ("steps", "ops", "memory", "trace", "stream"):
