@@ -9,11 +9,13 @@
 /* Workers that use less of a core than this wait for their storage. */
 #define STORAGE_BOUND 0.5
 
+/* Of a loader that has some: others, as of a validation set, idle beside the training. */
 static bool waits_for_storage(const struct rule_context *context)
 {
     const struct load *load = &context->summary->load;
 
-    return load->workers > 0 && load->worker_cpu_share < STORAGE_BOUND;
+    return !(rule_number(context, FACT_DATALOADER_WORKERS) < 1) && load->workers > 0 &&
+           load->worker_cpu_share < STORAGE_BOUND;
 }
 
 /* What it takes to take a batch over from a worker, ready or not: each tensor's memory is

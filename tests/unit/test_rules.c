@@ -376,6 +376,21 @@ static void workers_that_wait_for_storage_need_no_cores(void **state)
     assert_non_null(strstr(find("data-loading")->advice[1], "local disk"));
 }
 
+static void idle_workers_of_another_loader_say_nothing_of_a_trainer_that_loads(void **state)
+{
+    (void)state;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 50 * MS;
+    number(FACT_DATALOADER_WORKERS, 0);
+    number(FACT_CPU_COUNT, 2);
+    summary.load.workers = 1;
+    summary.load.worker_cpu_share = 0;
+    const struct finding *finding = find("data-loading");
+
+    /* The one core that is left, not as many workers as a slow disk could feed. */
+    assert_non_null(strstr(finding->advice[0], "num_workers=1,"));
+    assert_null(strstr(finding->sentence, "storage"));
+}
+
 static void kernels_are_told_apart_by_their_names(void **state)
 {
     (void)state;
@@ -424,6 +439,7 @@ int main(void)
         TEST(a_watched_function_costs_what_its_workers_make_the_training_wait),
         TEST(a_watched_function_of_the_trainer_costs_its_time),
         TEST(workers_that_wait_for_storage_need_no_cores),
+        TEST(idle_workers_of_another_loader_say_nothing_of_a_trainer_that_loads),
         TEST(kernels_are_told_apart_by_their_names),
     };
 
