@@ -232,6 +232,29 @@ static void late_first_batches_are_the_epochs(void **state)
     assert_int_equal(rhythm->period_steps, 0); /* it is told once */
 }
 
+/* New workers: what they share with the trainer is copied when it writes there. */
+static void what_a_late_batch_makes_slow_after_it_is_the_epochs_too(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 200; i++) {
+        bool first = i % 20 == 15;
+
+        step(100 + i, 1 + (i + 5) / 20, first ? 30 * MS : 0, first ? 10 * MS : 0);
+    }
+    assert_true(near_ms(look()->epoch.ns_per_step, 2));
+}
+
+static void a_first_step_that_is_slow_for_itself_is_not_late_for_all_of_it(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 200; i++) {
+        bool first = i % 20 == 15;
+
+        step(100 + i, 1 + (i + 5) / 20, first ? 3 * MS : 0, first ? 50 * MS : 0);
+    }
+    assert_true(near_ms(look()->epoch.ns_per_step, 0.3));
+}
+
 /* Two epochs of seven begin late: those are no epochs, and their time is left to others. */
 static void late_batches_of_a_few_epochs_are_left_to_other_causes(void **state)
 {
@@ -386,6 +409,8 @@ int main(void)
         TEST(slow_steps_of_all_sizes_have_no_period),
         TEST(slow_steps_at_random_distances_have_no_period),
         TEST(late_first_batches_are_the_epochs),
+        TEST(what_a_late_batch_makes_slow_after_it_is_the_epochs_too),
+        TEST(a_first_step_that_is_slow_for_itself_is_not_late_for_all_of_it),
         TEST(a_pause_in_every_200th_step_is_a_period_once_three_were_seen),
         TEST(a_checkpoint_each_minute_is_seen_beyond_the_window),
         TEST(pauses_at_no_fixed_distance_are_no_period),
