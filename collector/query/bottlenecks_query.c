@@ -102,7 +102,7 @@ int bottlenecks_query(struct store *store, const struct selection *selection,
 
     if (error != 0)
         return error;
-    pick_window(&pick, &selection->window);
+    pick_judged(&pick, &selection->window);
     bool run = pick_is_run(&pick, &selection->window);
 
     error = fill_parts(&pick, request, run, answer);

@@ -7,6 +7,9 @@
 
 #define DEFAULT_NS INT64_C(60000000000)
 
+/* As many as a rhythm needs, and twice what a finding does. */
+#define JUDGED_STEPS 20
+
 void answer_free(struct answer *answer)
 {
     arena_free(&answer->arena);
@@ -320,6 +323,26 @@ void pick_window(struct pick *pick, const struct window *asked)
     if (window->to_ns == window->from_ns &&
         (kind == WINDOW_EPOCH || kind == WINDOW_STEPS))
         explain_numbers(pick, asked);
+}
+
+void pick_judged(struct pick *pick, const struct window *asked)
+{
+    struct answer *head = pick->head;
+    struct window steps = {WINDOW_LAST_STEPS, JUDGED_STEPS, 0};
+    bool complete;
+
+    pick_window(pick, asked);
+    bool usual = asked->kind == WINDOW_DEFAULT ||
+                 (asked->kind == WINDOW_LAST_NS && asked->a == DEFAULT_NS);
+
+    if (!usual || !head->live || head->steps >= JUDGED_STEPS ||
+        pick->process->steps.count == 0 ||
+        start_of_last(&pick->process->steps, JUDGED_STEPS, &complete) >=
+            head->window.from_ns)
+        return;
+    head->window = (struct answer_window){.first_step = NOT_KNOWN, .last_step = NOT_KNOWN};
+    head->steps = head->recorded_steps = 0;
+    pick_window(pick, &steps);
 }
 
 bool pick_goes_on(const struct pick *pick)

@@ -21,6 +21,10 @@ MUST_CHECK int pick_begin(struct pick *pick, struct store *store,
 /* Resolves the window against the process's steps; head->steps and recorded_steps. */
 void pick_window(struct pick *pick, const struct window *asked);
 
+/* The same for what is judged: where steps are long, or a validation is, a last minute of a
+ * running job with fewer than twenty training steps reaches back to so many. */
+void pick_judged(struct pick *pick, const struct window *asked);
+
 /* Is all of the run asked for? Its sums hold also what is no longer remembered. */
 bool pick_is_run(const struct pick *pick, const struct window *asked);
 
