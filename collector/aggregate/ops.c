@@ -94,6 +94,12 @@ uint32_t ops_row_add(struct ops *ops, uint32_t text, enum ops_kind kind)
     ops->rows[row] =
         (struct ops_row){.text = text, .kind = annotation ? OPS_RANGE_SAMPLED : kind};
     ops->row_of[text * OPS_KINDS + kind] = flags | row;
+    const char *name = texts_get(ops->texts, text);
+
+    if (kind == OPS_RANGE && strcmp(name, OPS_SAVING) == 0)
+        ops->saving = (struct ops_saving){.row = row};
+    if (kind == OPS_RANGE && strcmp(name, OPS_SAVING_PLAIN) == 0 && ops->saving.row == 0)
+        ops->saving.row = row;
     return flags | row;
 }
 
@@ -225,6 +231,21 @@ void ops_begin(struct ops *ops, int64_t start_ns)
     ops->held_count = 0;
 }
 
+/* A training step ends, and its tally is whole. */
+static void count_saving(struct ops *ops)
+{
+    struct ops_saving *saving = &ops->saving;
+    const struct tally_row *row = &ops->running.rows[saving->row];
+
+    saving->steps += saving->times > 0 ? 1 : 0;
+    if (saving->row == 0 || row->count == 0)
+        return;
+    saving->times++;
+    saving->count += row->count;
+    saving->total_ns += (double)row->total_ns;
+    saving->reached = saving->steps;
+}
+
 void ops_end(struct ops *ops, const struct step *step)
 {
     /* torch.profiler lengthens every operator of a deep window. */
@@ -239,6 +260,8 @@ void ops_end(struct ops *ops, const struct step *step)
     int64_t number = apart ? NO_STEP : (int64_t)step->number;
 
     ops_begin(ops, step->start_ns);
+    if (!apart)
+        count_saving(ops);
     close_running(ops, class,
                   &(struct digest_span){.from_ns = step->start_ns,
                                         .to_ns = step->start_ns + step->duration_ns,

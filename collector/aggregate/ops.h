@@ -53,6 +53,20 @@ struct ops_step {
     struct tally late;
 };
 
+/* The ranges in which a checkpoint is saved: Lightning's own, and what the Python package
+ * puts around torch.save on the training thread. Where both are, one lies in the other. */
+#define OPS_SAVING       "save_checkpoint"
+#define OPS_SAVING_PLAIN "torch.save"
+
+/* Training steps that held such ranges: they are too seldom for a window to say how many
+ * come in how many steps. */
+struct ops_saving {
+    uint32_t row;          /* 0: no such range yet */
+    uint64_t times, count; /* steps that held some; ranges in them */
+    double total_ns;
+    uint64_t steps, reached; /* since the first of them: steps; up to the newest of them */
+};
+
 struct ops_held {
     int64_t start_ns, duration_ns, self_ns;
     uint32_t row;
@@ -72,6 +86,7 @@ struct ops {
     struct ops_held *held;
     uint32_t held_count;
     struct digests digests;
+    struct ops_saving saving;
     uint64_t overflowed; /* events whose name found no row */
     bool any_late;       /* since the last refresh */
     uint64_t late;       /* events older than every open step: counted in the oldest */

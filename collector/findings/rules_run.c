@@ -31,8 +31,9 @@ static void find_saving(struct rule_context *context)
     finding->wrong_if = "The run is so unsafe that each of them is needed at once.";
     rule_evidence(context, finding, "checkpoint_ms", each / NS_PER_MS);
     rule_evidence(context, finding, "steps_between", 1 / cpu->saving_count);
-    rule_advise(finding, "Save less often: `ModelCheckpoint(every_n_train_steps=...)` "
-                         "with a larger number, or `train_time_interval`");
+    rule_advise(finding, "Save less often: `if step % 1000 == 0:`; with Lightning "
+                         "`ModelCheckpoint(every_n_train_steps=...)` with a larger "
+                         "number, or `train_time_interval`");
     rule_advise(finding, "Write beside the training: `torch.distributed.checkpoint."
                          "async_save`, or Lightning's `AsyncCheckpointIO`");
 }
@@ -141,7 +142,7 @@ static void find_moves(struct rule_context *context)
 
 const struct rule rules_run[] = {
     {{.id = "checkpoints",
-      .reads = "ranges in which Lightning saves a checkpoint",
+      .reads = "ranges in which Lightning saves a checkpoint, and calls of torch.save",
       .formula = "time of checkpoints inside of steps / steps",
       .threshold = 0.03,
       .unit = "share of the step",

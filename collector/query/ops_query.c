@@ -311,6 +311,8 @@ int parts_ops(const struct pick *pick, const struct ops_request *request,
     collect(&asking);
     add_up(&asking);
     compact(&asking, answer);
+    if (request->device == OPS_CPU && pick_goes_on(pick))
+        ops_sums_saving(&asking.ops->saving, (double)asking.steps, answer);
     answer->head.steps = asking.steps;
     answer->head.recorded_steps =
         asking.recorded[DIGEST_DRAWN] + asking.recorded[DIGEST_TAGGED];

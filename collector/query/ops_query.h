@@ -114,7 +114,8 @@ struct ops_answer {
     /* Kernels, per step, and how many of them; 0 where there are none. */
     double family_ns[KERNEL_FAMILIES], family_count[KERNEL_FAMILIES];
     double convolution_ns;
-    /* Likewise: ops that only move data; ranges in which a checkpoint is saved. */
+    /* Likewise: ops that only move data; ranges in which a checkpoint is saved, those of
+     * the run where a running job saves less often than four times in the window. */
     double moved_ns, moved_count, saving_ns, saving_count;
     double call_ns[OPS_CALLS], call_count[OPS_CALLS];
 };

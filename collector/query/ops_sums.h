@@ -3,9 +3,15 @@
 #ifndef QUERY_OPS_SUMS_H
 #define QUERY_OPS_SUMS_H
 
+#include "aggregate/ops.h"
 #include "query/ops_query.h"
 
 /* Adds a row, which is no overflow and has its numbers per step. */
 void ops_sums_add(const struct op_row *row, struct ops_answer *answer);
+
+/* After all rows, of a window of `steps` that shows a running job as it goes: checkpoints
+ * that come seldom are judged by the distance between those of the run. */
+void ops_sums_saving(const struct ops_saving *saving, double steps,
+                     struct ops_answer *answer);
 
 #endif
