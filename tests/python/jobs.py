@@ -12,9 +12,11 @@ the other; both files are the last one's.
 import argparse
 import contextlib
 import gc
+import io
 import json
 import multiprocessing
 import os
+import pickle
 import sys
 import threading
 import time
@@ -113,6 +115,27 @@ def collates(job):
     model = network()
     train(job, model, loader, torch.optim.SGD(model.parameters(), lr=0.01))
     gc.collect()
+
+
+def saves(job):
+    """A checkpoint in every fifth step, and as many by a thread that nobody waits for."""
+    assert pickle.loads(pickle.dumps(torch.save)) is torch.save
+    model = network()
+    parameters = model.state_dict()
+
+    class Optimizer(torch.optim.SGD):
+        updates = 0
+
+        def step(self, closure=None):
+            super().step(closure)
+            self.updates += 1
+            if self.updates % 5 == 0:
+                torch.save(parameters, io.BytesIO())
+                beside = threading.Thread(target=torch.save, args=(parameters, io.BytesIO()))
+                beside.start()
+                beside.join()
+
+    train(job, model, DataLoader(samples(64), batch_size=8), Optimizer(model.parameters(), lr=0.01))
 
 
 def workers(job):
@@ -473,7 +496,7 @@ JOBS = {
     for job in (plain, heavy, workers, tensors, accumulate, gan, closure, evaluate, validate,
                 amp, compiled, compiled_once, compiled_again, compiled_often, compiled_updates,
                 threads, forked, spawned, forkserver, ranks, slow_iterators, memory,
-                collates, passing, streams, awaited)
+                collates, passing, streams, awaited, saves)
 }
 
 

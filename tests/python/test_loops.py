@@ -102,6 +102,17 @@ class Steps(harness.TorchTest):
         self.assertTrue(all(row.flags & segment.STEP_MARKED for row in trainer.steps()))
 
 
+class Checkpoints(harness.TorchTest):
+    def test_saving_is_a_range_of_the_thread_that_trains_alone(self):
+        trainer = self.recorded("saves", steps=20, level="phases").trainer()
+        saved = [one for one in trainer.events(segment.USER_RANGE) if one.name == "torch.save"]
+        steps = trainer.steps()
+        self.assertEqual(len(saved), 4)
+        self.assertEqual(len({one.thread for one in saved}), 1)
+        for one in saved:
+            self.assertTrue(any(row.start <= one.start < row.end for row in steps), one)
+
+
 class Phases(harness.TorchTest):
     def compare(self, job, names, share, level="phases"):
         """The median difference of each phase, as a share of the step."""

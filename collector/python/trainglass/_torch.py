@@ -4,6 +4,7 @@
     DataLoader.__iter__, __next__      data time: building, fetching, ending
     Optimizer.__init__, step hooks     which instance makes the update
     autocast, GradScaler, DDP          facts
+    torch.save                         a range, on the training thread
 
 Every wrapper calls what it hides with the same arguments and lets its result and its
 exceptions through. The frames of the wrappers are left out by torch.compile, as torch's
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 import time
 import weakref
 
@@ -36,6 +38,7 @@ class _State:
     loader_said = 0
     steps = 0
     refresh_at = 1
+    thread = 0  # that made an update
 
 
 class _Loading:
@@ -299,6 +302,7 @@ def _updates_slowly(due: int) -> None:
 
 def _updated(optimizer: Any, updates: int) -> int:
     number = _number_optimizer(optimizer)
+    _State.thread = threading.get_ident()
     _at_step(updates)
     _updates_slowly(_State.refresh_at)
     return number
@@ -343,6 +347,27 @@ def _wrap_optimizer(torch: Any) -> None:
     careful = _hook_updates(torch, getattr(_library.calls, "update", update))
     _updates_slowly(0)
     _compiled.wrap(torch, lambda optimizer: _updated(optimizer, _State.steps + 1), careful, _skip)
+
+
+# ---- checkpoints ---------------------------------------------------------------------
+
+
+def _wrap_save(torch: Any) -> None:
+    """What the training waits for; who saves in a thread of his own waits for nothing."""
+    original = torch.save
+    annotate = _library.calls.annotate
+
+    @functools.wraps(original)
+    def save(*arguments: Any, **words: Any) -> Any:
+        if threading.get_ident() != _State.thread:
+            return original(*arguments, **words)
+        with annotate("torch.save"):
+            return original(*arguments, **words)
+
+    torch.save = _skip(save)
+    serialization = sys.modules.get("torch.serialization")
+    if getattr(serialization, "save", None) is original:
+        serialization.save = save  # type: ignore[union-attr]  # pickled by that name
 
 
 # ---- facts that show themselves once -------------------------------------------------
@@ -404,6 +429,7 @@ def install(torch: Any) -> None:
         (_wrap_backward, torch.autograd),
         (_wrap_data, torch),
         (_wrap_optimizer, torch),
+        (_wrap_save, torch),
         (_wrap_autocast, torch),
         (_wrap_facts, torch),
         (_wrap_profilers, torch),
