@@ -225,9 +225,23 @@ static void end_epoch(struct steps *steps, bool validation)
         steps->epochs_whole++;
         steps->epochs_train_ns = total_of(steps->train);
         steps->epochs_validation_ns = total_of(steps->validation) - steps->before_ns;
+        steps->epochs_outside_ns = (double)steps->outside_ns - steps->outside_before_ns;
     } else {
         steps->before_ns = total_of(steps->validation);
+        steps->outside_before_ns = (double)steps->outside_ns;
     }
+}
+
+/* Time that belongs to no step, unless it is that of steps that nobody saw. */
+static void count_outside(struct steps *steps, const struct step *step, bool validation)
+{
+    bool missing = !validation && step->number != steps->next_number;
+
+    if (!validation)
+        steps->next_number = step->number + 1;
+    if (steps->last_end_ns != INT64_MIN && step->start_ns > steps->last_end_ns && !missing)
+        steps->outside_ns =
+            sum_ns(steps->outside_ns, step->start_ns - steps->last_end_ns);
 }
 
 static void count_epoch(struct steps *steps, const struct step *step)
@@ -309,9 +323,7 @@ const struct step *steps_fold(struct steps *steps, const struct event *event,
     steps->samples_pending = NAN;
     if (!make_room(steps))
         return NULL;
-    if (steps->last_end_ns != INT64_MIN && step.start_ns > steps->last_end_ns)
-        steps->outside_ns =
-            sum_ns(steps->outside_ns, step.start_ns - steps->last_end_ns);
+    count_outside(steps, &step, validation);
     steps->first_ns = step.start_ns < steps->first_ns ? step.start_ns : steps->first_ns;
     steps->last_end_ns = end > steps->last_end_ns ? end : steps->last_end_ns;
     struct step *kept = &steps->ring[steps->count++ % steps->capacity];

@@ -86,12 +86,14 @@ struct steps {
     struct step_totals *windows;   /* of either kind, in a deep window: in neither */
     /* Whole epochs so far: training, then validation, up to where training went on. */
     uint64_t epochs_whole;
-    double epochs_train_ns, epochs_validation_ns;
-    double before_ns; /* validation before the first training step: in none */
-    bool validated;   /* since the last training step */
+    double epochs_train_ns, epochs_validation_ns, epochs_outside_ns;
+    /* Before the first training step, and so in none: validation, between its batches. */
+    double before_ns, outside_before_ns;
+    bool validated; /* since the last training step */
     struct series series;          /* training: duration, then the phases */
     int64_t first_ns, last_end_ns; /* of all steps; first INT64_MAX before one */
-    int64_t outside_ns;            /* between them */
+    int64_t outside_ns;   /* between them, where none is missing */
+    uint64_t next_number; /* that of the newest training step, and one */
 };
 
 void steps_init(struct steps *steps);

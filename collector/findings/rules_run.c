@@ -49,42 +49,64 @@ static bool is_unbroken(const struct rule_context *context)
                context->train->count;
 }
 
+/* Time outside of all steps, and that of steps of which it is told: of whole epochs where
+ * there are some, for the minute that holds what comes once in an epoch is not the run. */
+struct outside {
+    double ns, trained_ns, validated_ns;
+};
+
+static struct outside look_outside(const struct rule_context *context)
+{
+    const struct steps_answer *steps = &context->summary->steps;
+    const struct steps_summary *validation = &steps->validation;
+    struct outside window = {
+        .ns = steps->outside_ns,
+        .trained_ns = context->train->mean_ns * (double)context->train->count,
+        .validated_ns = validation->count > 0
+                            ? validation->mean_ns * (double)validation->count
+                            : 0};
+    double inside = window.trained_ns + window.validated_ns;
+    double run_inside = steps->run_train_ns + steps->run_validation_ns;
+
+    if (steps->epochs_train_ns > 0)
+        return (struct outside){steps->epochs_outside_ns, steps->epochs_train_ns,
+                                steps->epochs_validation_ns};
+    if (!is_unbroken(context))
+        window.ns = 0;
+    else if (rule_run_has_less(steps->run_outside_ns, run_inside, window.ns, inside))
+        window.ns = inside * steps->run_outside_ns / run_inside;
+    return window;
+}
+
 static void find_outside(struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
-    const struct steps_summary *validation = &context->summary->steps.validation;
-    double outside = context->summary->steps.outside_ns, n = (double)train->count;
-    double validated =
-        validation->count > 0 ? validation->mean_ns * (double)validation->count : 0;
-    double inside = validated + train->mean_ns * n;
-    const struct steps_answer *steps = &context->summary->steps;
-    double run_inside = steps->run_train_ns + steps->run_validation_ns;
+    struct outside outside = look_outside(context);
+    double share =
+        outside.ns / (outside.ns + outside.trained_ns + outside.validated_ns);
+    double per_step = outside.ns / outside.trained_ns * train->mean_ns;
 
-    /* The minute after a long gap is not the run. */
-    if (rule_run_has_less(steps->run_outside_ns, run_inside, outside, inside))
-        outside = inside * steps->run_outside_ns / run_inside;
-    double share = outside / (outside + inside);
-
-    if (!(share >= context->threshold) || !is_unbroken(context))
+    if (!(share >= context->threshold))
         return;
     struct finding *finding = rule_add(context, NULL, "other");
 
     if (finding == NULL)
         return;
     /* It lies outside of training steps: a price, but no part of their time. */
-    rule_price_half(context, finding, outside / n, 0);
+    rule_price_half(context, finding, per_step, 0);
     finding->title = "Much of the run lies between its steps";
-    finding->formula =
-        rule_print(context, "%s between steps / %.0f steps / 2 = %s",
-                   rule_ms(context, outside), n, rule_ms(context, outside / n / 2));
+    finding->formula = rule_print(
+        context, "%s between steps / %s of training * %s a step / 2 = %s",
+        rule_ms(context, outside.ns), rule_ms(context, outside.trained_ns),
+        rule_ms(context, train->mean_ns), rule_ms(context, per_step / 2));
     finding->sentence = rule_print(
         context, "%.0f %% of the time belongs to no step and no validation batch",
         100 * share);
     finding->wrong_if =
         "The job was held there on purpose, as in a notebook or a debugger.";
     rule_evidence(context, finding, "outside_pct", 100 * share);
-    rule_evidence(context, finding, "outside_ms", outside / NS_PER_MS);
-    rule_evidence(context, finding, "steps", n);
+    rule_evidence(context, finding, "outside_ms", outside.ns / NS_PER_MS);
+    rule_evidence(context, finding, "training_ms", outside.trained_ns / NS_PER_MS);
     rule_advise_in(
         context, finding,
         "Look at what runs around validation and at the ends of epochs: metrics "
@@ -154,7 +176,7 @@ const struct rule rules_run[] = {
      find_saving},
     {{.id = "outside-steps",
       .reads = "time between steps, in none of them",
-      .formula = "time between steps / steps / 2",
+      .formula = "time between steps / time of training * step / 2",
       .threshold = 0.20,
       .unit = "share of the run's time",
       .min = 0,

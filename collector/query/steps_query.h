@@ -88,12 +88,12 @@ struct steps_answer {
     struct steps_summary train, validation;
     struct steps_summary windows; /* steps in deep windows: in neither of the two */
     double outside_ns;      /* between the first and the last step, in none of them */
-    /* Of the whole run so far. What comes once in an epoch is judged by these: right
-     * after a validation the last minute is nearly all validation. 0 without steps. */
+    /* Where the window shows a running job as it goes, else 0: of the whole run so far.
+     * Right after a validation the last minute is nearly all validation. */
     double run_train_ns, run_validation_ns, run_outside_ns;
-    /* Of the epochs that are whole, where the window shows a running job as it goes: what
-     * comes once in an epoch is in this minute or is not. 0: the window has the say. */
-    double epochs_train_ns, epochs_validation_ns;
+    /* Likewise, of the epochs that are whole: what comes once in an epoch is in this
+     * minute or is not. 0 where there is none: the window has the say. */
+    double epochs_train_ns, epochs_validation_ns, epochs_outside_ns;
     struct slow_step *slow; /* newest first */
     uint32_t slow_count;
     struct step_marker *markers; /* newest 200 of the window, by time */

@@ -244,21 +244,35 @@ static void summarize_run(const struct pick *pick, enum part part,
     add_part_errors(pick, part, true, summary);
 }
 
-/* An epoch that is longer than the others were so far counts with what it has more: then
- * they validate less often than before. */
-static void add_epochs(const struct pick *pick, struct steps_answer *answer)
+static double total_of(const struct step_totals *totals)
+{
+    return totals == NULL ? 0 : totals->total_ns;
+}
+
+/* What a minute of a running job says less of than the run does. A selection is judged as
+ * it is. An epoch that is longer than the others were so far counts with what it has more:
+ * then they validate less often than before. */
+static void add_run(const struct pick *pick, struct steps_answer *answer)
 {
     const struct steps *steps = &pick->process->steps;
     double trained = steps->epochs_train_ns;
 
+    answer->run_train_ns = answer->run_validation_ns = answer->run_outside_ns = 0;
     answer->epochs_train_ns = answer->epochs_validation_ns = 0;
-    if (steps->epochs_whole == 0 || !pick_goes_on(pick))
+    answer->epochs_outside_ns = 0;
+    if (!pick_goes_on(pick))
+        return;
+    answer->run_train_ns = total_of(steps->train);
+    answer->run_validation_ns = total_of(steps->validation);
+    answer->run_outside_ns = (double)steps->outside_ns;
+    if (steps->epochs_whole == 0)
         return;
     double usual = trained / (double)steps->epochs_whole;
     double more = answer->run_train_ns - trained - usual;
 
     answer->epochs_train_ns = trained + (more > 0 ? more : 0);
     answer->epochs_validation_ns = steps->epochs_validation_ns;
+    answer->epochs_outside_ns = steps->epochs_outside_ns;
 }
 
 int parts_steps_summary(const struct pick *pick, bool whole_run,
@@ -266,11 +280,7 @@ int parts_steps_summary(const struct pick *pick, bool whole_run,
 {
     const struct steps *steps = &pick->process->steps;
 
-    answer->run_train_ns = steps->train == NULL ? 0 : steps->train->total_ns;
-    answer->run_validation_ns =
-        steps->validation == NULL ? 0 : steps->validation->total_ns;
-    answer->run_outside_ns = (double)steps->outside_ns;
-    add_epochs(pick, answer);
+    add_run(pick, answer);
     if (whole_run && steps_remembered(steps) < steps->count) {
         summarize_run(pick, TRAIN, &answer->train);
         summarize_run(pick, VALIDATION, &answer->validation);

@@ -20,6 +20,7 @@ static struct job job;
 static int64_t looked;
 static uint64_t number;
 static uint32_t changes, seconds, stood; /* of the list; looks; those that had the finding */
+static const char *wanted; /* the finding that is waited for */
 static char before[1024];
 
 static int begin(void **state)
@@ -31,6 +32,7 @@ static int begin(void **state)
     number = 100; /* past the first steps of a run */
     changes = seconds = stood = 0;
     before[0] = '\0';
+    wanted = "";
     return hand_begin() != 0 || judge == NULL ? -1 : 0;
 }
 
@@ -43,7 +45,7 @@ static int end(void **state)
 }
 
 /* Ids of the usual answer, in an order of their own: places in the list may change. */
-static void list_ids(char list[1024], const char *wanted)
+static void list_ids(char list[1024])
 {
     struct selection usual = {.rank = SELECT_ANY};
     struct bottlenecks_request request = {.k = JUDGE_OPS};
@@ -66,7 +68,7 @@ static void list_ids(char list[1024], const char *wanted)
     bottlenecks_free(&answer);
 }
 
-static void look_once_a_second(const char *wanted)
+static void look_once_a_second(void)
 {
     char list[1024];
 
@@ -74,7 +76,7 @@ static void look_once_a_second(const char *wanted)
         return;
     looked = now;
     judge_feed(judge, store, NULL);
-    list_ids(list, wanted);
+    list_ids(list);
     changes += strcmp(list, before) != 0;
     memcpy(before, list, sizeof(before));
     seconds++;
@@ -87,7 +89,7 @@ static void train(uint64_t steps, double pause_ms)
 
         ms += number % 200 == 150 ? pause_ms : 0;
         fold_step(number, 1 + number / 700, 2 * MS, (int64_t)(ms * (double)MS) - 2 * MS);
-        look_once_a_second("periodic-steps");
+        look_once_a_second();
     }
 }
 
@@ -98,7 +100,7 @@ static void validate(uint64_t batches)
 
         fold(EVENT_META(0, EVENT_STEP, EVENT_STEP_VALIDATION, 0), now, ns, EVENT_STEP_NONE);
         now += ns;
-        look_once_a_second("validation-share");
+        look_once_a_second();
     }
 }
 
@@ -106,6 +108,7 @@ static void validate(uint64_t batches)
 static void validation_once_in_an_epoch_stays_on_the_list(void **state)
 {
     (void)state;
+    wanted = "validation-share";
     validate(2); /* Lightning's sanity check */
     for (uint32_t epoch = 0; epoch < 2; epoch++) {
         train(700, 0);
@@ -115,7 +118,7 @@ static void validation_once_in_an_epoch_stays_on_the_list(void **state)
     for (uint32_t epoch = 0; epoch < 6; epoch++) {
         for (uint32_t i = 0; i < 700; i++, number++) {
             fold_step(number, 3 + epoch, 2 * MS, 98 * MS);
-            look_once_a_second("validation-share");
+            look_once_a_second();
         }
         validate(600);
     }
@@ -141,6 +144,7 @@ static void a_validation_that_is_no_more_leaves_the_list(void **state)
 static void a_pause_that_is_seen_thrice_comes_once_and_stays(void **state)
 {
     (void)state;
+    wanted = "periodic-steps";
     train(800, 1500);
     assert_non_null(strstr(before, "periodic-steps"));
     assert_true(changes <= 2); /* none, and this one */
@@ -151,6 +155,158 @@ static void a_pause_that_is_seen_thrice_comes_once_and_stays(void **state)
     assert_int_equal(changes, 0);
 }
 
+/* 20 s of validation, and 15 s of metrics before and in the middle of it. */
+static void epochs_with_gaps(uint32_t count)
+{
+    for (uint32_t epoch = 0; epoch < count; epoch++) {
+        train(600, 0);
+        now += 15 * S;
+        validate(200);
+        now += 15 * S;
+        validate(200);
+    }
+}
+
+static void gaps_between_steps_stay_on_the_list_from_epoch_to_epoch(void **state)
+{
+    (void)state;
+    wanted = "outside-steps";
+    epochs_with_gaps(3);
+    stood = seconds = changes = 0;
+    epochs_with_gaps(6);
+    assert_true(seconds > 450);
+    assert_int_equal(stood, seconds);
+    assert_int_equal(changes, 0);
+}
+
+static void gaps_that_are_no_more_leave_the_list(void **state)
+{
+    (void)state;
+    wanted = "outside-steps";
+    epochs_with_gaps(2);
+    train(100, 0);
+    assert_non_null(strstr(before, "outside-steps"));
+    train(4000, 0);
+    assert_null(strstr(before, "outside-steps"));
+}
+
+/* Steps that nobody saw are no gap. */
+static void steps_that_are_missing_are_no_time_between_steps(void **state)
+{
+    (void)state;
+    wanted = "outside-steps";
+    for (uint32_t epoch = 0; epoch < 3; epoch++) {
+        train(300, 0);
+        now += 60 * S;
+        number += 600;
+        train(300, 0);
+        validate(100);
+    }
+    train(700, 0);
+    assert_null(strstr(before, "outside-steps"));
+}
+
+/* A checkpoint of 5 s in every 700th step: seldom two in a minute, at times none. */
+static void train_and_save(uint32_t epochs, int64_t saving_ns)
+{
+    uint32_t name = texts_intern(process->texts, "save_checkpoint", 15);
+
+    wanted = "checkpoints";
+    for (uint32_t i = 0; i < 700 * epochs; i++, number++) {
+        bool saves = i % 700 == 350 && saving_ns > 0;
+
+        if (saves)
+            fold(EVENT_META(name, EVENT_USER_RANGE, EVENT_RANGE_TORCH, 0), now + 3 * MS,
+                 saving_ns, 0);
+        fold_step(number, 1, 2 * MS, 98 * MS + (saves ? saving_ns : 0));
+        look_once_a_second();
+    }
+}
+
+static void checkpoints_once_in_an_epoch_stay_on_the_list(void **state)
+{
+    (void)state;
+    train_and_save(3, 5 * S);
+    stood = seconds = changes = 0;
+    train_and_save(6, 5 * S);
+    assert_true(seconds > 400);
+    assert_int_equal(stood, seconds);
+    assert_int_equal(changes, 0);
+}
+
+static void checkpoints_that_are_no_more_leave_the_list(void **state)
+{
+    (void)state;
+    train_and_save(3, 5 * S);
+    assert_non_null(strstr(before, "checkpoints"));
+    train_and_save(12, 0);
+    assert_null(strstr(before, "checkpoints"));
+}
+
+/* Half of each step waits for its batch. */
+static void wait_for_data(uint64_t steps, int64_t step_ns)
+{
+    wanted = "data-loading";
+    for (uint64_t i = 0; i < steps; i++, number++) {
+        fold_step(number, 1, step_ns / 2, step_ns / 2);
+        look_once_a_second();
+    }
+}
+
+static void steps_of_which_a_minute_holds_few_are_judged_by_the_last_twenty(void **state)
+{
+    (void)state;
+    wait_for_data(40, 8 * S);
+    assert_non_null(strstr(before, "data-loading"));
+    stood = seconds = changes = 0;
+    wait_for_data(60, 8 * S);
+    assert_int_equal(stood, 60);
+    assert_int_equal(changes, 0);
+}
+
+static void a_validation_of_two_minutes_leaves_the_list_as_it_is(void **state)
+{
+    (void)state;
+    for (uint32_t epoch = 0; epoch < 2; epoch++) {
+        wait_for_data(1000, 100 * MS);
+        validate(2400);
+    }
+    wait_for_data(100, 100 * MS);
+    stood = seconds = changes = 0;
+    for (uint32_t epoch = 0; epoch < 2; epoch++) {
+        wait_for_data(1000, 100 * MS);
+        validate(2400);
+    }
+    assert_true(seconds > 400);
+    assert_int_equal(stood, seconds);
+    assert_int_equal(changes, 0);
+}
+
+/* Whatever the run did before and after. */
+static void a_selection_is_judged_by_its_own_validation(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = {WINDOW_STEPS, 1100, 1399}};
+    struct bottlenecks_request request = {.k = JUDGE_OPS};
+    struct bottlenecks_answer answer;
+    struct findings findings;
+
+    train(1000, 0);
+    for (uint32_t i = 0; i < 30; i++) {
+        train(10, 0);
+        validate(10);
+    }
+    train(1000, 0);
+    assert_int_equal(bottlenecks_query(store, &whose, &request, &answer), 0);
+    findings_find(&answer, NULL, &findings);
+    assert_true(findings.count > 0);
+    assert_string_equal(findings.list[0].id, "validation-share");
+    /* 50 ms for each step of 100, half of which is told. */
+    assert_true(fabs(findings.list[0].ns_per_step - 25e6) < 1e6);
+    findings_free(&findings);
+    bottlenecks_free(&answer);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -159,6 +315,14 @@ int main(void)
         TEST(validation_once_in_an_epoch_stays_on_the_list),
         TEST(a_validation_that_is_no_more_leaves_the_list),
         TEST(a_pause_that_is_seen_thrice_comes_once_and_stays),
+        TEST(gaps_between_steps_stay_on_the_list_from_epoch_to_epoch),
+        TEST(gaps_that_are_no_more_leave_the_list),
+        TEST(steps_that_are_missing_are_no_time_between_steps),
+        TEST(checkpoints_once_in_an_epoch_stay_on_the_list),
+        TEST(checkpoints_that_are_no_more_leave_the_list),
+        TEST(steps_of_which_a_minute_holds_few_are_judged_by_the_last_twenty),
+        TEST(a_validation_of_two_minutes_leaves_the_list_as_it_is),
+        TEST(a_selection_is_judged_by_its_own_validation),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
