@@ -15,6 +15,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 HEAD, TAIL = 2, 2  # steps of a block that are not measured: set-up, and what is not told yet
+FIRST = 20  # of the run: that they are slow is a disease of its own
 
 
 def waited_ns():
@@ -48,6 +49,7 @@ class Job:
     def block(self, kind, updates, count, more, head=HEAD):
         """`updates` yields after each update; `count` of them are measured."""
         durations, waited, self.dosed_ns = [], 0, 0
+        head = FIRST if head > 0 and self.steps == 0 else head
         for index in range(head + count + TAIL):
             next(updates)
             now = time.monotonic_ns()

@@ -174,6 +174,8 @@ def checkpoints(job):
 
 def collections(job):
     """Garbage is collected by hand every few steps, beside a large heap."""
+    gc.collect()
+    gc.freeze()  # torch's own objects: the dose alone is looked at
     trainer = Trainer()
     heap = [[index] for index in range(100_000 * job.dose)]
 
@@ -226,7 +228,7 @@ def periodic(job):
 
     def every(number):
         if number % 50 == 10:
-            time.sleep(0.1 * 2 ** (job.dose - 1))
+            job.dose_s(0.1 * 2 ** (job.dose - 1))
 
     job.blocks(lambda: trainer.updates(after=every), trainer.updates, 200)
 
@@ -278,6 +280,8 @@ def validation(job):
 
 def pair_collate_collections(job):
     """A slow collate_fn, and garbage that is collected by hand."""
+    gc.collect()
+    gc.freeze()
     trainer = Trainer()
     heap = [[index] for index in range(50_000 * job.dose)]
 
