@@ -104,8 +104,8 @@ BUSY = 0.03
 TOO_BUSY = 0.15
 
 # What a cured job keeps: facts are read when an optimizer is seen first, half of the
-# validation and of the moves is still much, two workers are better than one and not enough, and a batch
-# from a worker costs its way between processes. Eighty layers of 32 stay tiny ops, whatever
+# validation and of the moves is still much, two workers are better than one and not enough,
+# and a batch from a worker costs its way between processes. Eighty layers of 32 stay tiny ops, whatever
 # updates them: torch.compile gives back a third of that step, the finding says a quarter.
 REMAINS = {"optimizer_loop": {"optimizer-loop", "tiny-ops"}, "validation": {"validation-share"},
            "moved_data": {"moved-data"}, "few_workers": {"data-loading", "unsteady-steps"},

@@ -365,9 +365,9 @@ def _wrap_save(torch: Any) -> None:
             return original(*arguments, **words)
 
     torch.save = _skip(save)
-    serialization = sys.modules.get("torch.serialization")
+    serialization: Any = sys.modules.get("torch.serialization")
     if getattr(serialization, "save", None) is original:
-        serialization.save = save  # type: ignore[union-attr]  # pickled by that name
+        serialization.save = torch.save  # the name by which it is pickled
 
 
 # ---- facts that show themselves once -------------------------------------------------
