@@ -107,12 +107,14 @@ static cJSON *device_json(const struct gpu_device *device)
 
 cJSON *gpu_json(const struct gpu_answer *answer)
 {
+    const struct gpu_device *busiest = gpu_busiest(answer);
     cJSON *body = cJSON_CreateObject(), *list;
 
     json_head(body, &answer->head);
     list = cJSON_AddArrayToObject(body, "devices");
     for (uint32_t i = 0; i < answer->device_count; i++)
         cJSON_AddItemToArray(list, device_json(&answer->devices[i]));
+    json_text(body, "busiest", busiest != NULL ? busiest->device : NULL);
     json_count(body, "uncounted_work", answer->uncounted);
     if (answer->hardware.driver != NULL) /* it was asked for */
         hardware_json(body, &answer->hardware);

@@ -31,32 +31,47 @@ static void exact(struct fail_on_measure *measure, double value)
     *measure = (struct fail_on_measure){value, value, value};
 }
 
-/* Of the device where it is worst. */
-static bool read_idle(const cJSON *other, const struct fail_on *expression,
-                      struct fail_on_measure *measure)
+/* The device that works most in the base. */
+static const cJSON *busiest_device(const cJSON *other)
 {
-    bool percent = expression->unit == FAIL_ON_PERCENT;
-    const cJSON *device, *cause;
-    double most = (double)NAN;
+    static const char *const uses[] = {"compute", "communication", "copy"};
+    const cJSON *device, *busiest = NULL;
+    double most = -1;
 
     cJSON_ArrayForEach(device, MEMBER(other, "gpu"))
     {
-        double now = 0, before = 0, value;
+        double busy = 0;
 
-        cJSON_ArrayForEach(cause, MEMBER(device, "idle"))
-        {
-            if (*expression->subject != '\0' &&
-                strcmp(cause->string, expression->subject) != 0)
-                continue;
-            now += NUMBER(cause, "ms");
-            before += NUMBER(cause, "base_ms");
+        for (size_t i = 0; i < sizeof(uses) / sizeof(uses[0]); i++) {
+            double ms = NUMBER(device, uses[i], "base_ms");
+
+            busy += isnan(ms) ? 0 : ms;
         }
-        value = percent ? 100 * (now - before) / before : now;
-        if (isnan(most) || value > most)
-            most = value;
+        if (!(busy > most))
+            continue;
+        most = busy;
+        busiest = device;
     }
-    exact(measure, most);
-    return isfinite(measure->value);
+    return busiest;
+}
+
+static bool read_idle(const cJSON *other, const struct fail_on *expression,
+                      struct fail_on_measure *measure)
+{
+    const cJSON *device = busiest_device(other), *cause;
+    double now = 0, before = 0;
+
+    cJSON_ArrayForEach(cause, MEMBER(device, "idle"))
+    {
+        if (*expression->subject != '\0' &&
+            strcmp(cause->string, expression->subject) != 0)
+            continue;
+        now += NUMBER(cause, "ms");
+        before += NUMBER(cause, "base_ms");
+    }
+    exact(measure, expression->unit == FAIL_ON_PERCENT ? 100 * (now - before) / before
+                                                       : now);
+    return device != NULL && isfinite(measure->value);
 }
 
 /* Of the accelerator, else the host, where it is worst. */

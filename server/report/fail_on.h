@@ -3,7 +3,7 @@
  *     NAME (> | <) NUMBER UNIT        step.p95 > 250 ms,  data>20%,  memory > 38 GiB
  *
  *     step, step.p95, data, forward, backward, optimizer, other      ms, %
- *     idle, idle.CAUSE, finding.ID                                   ms, %
+ *     idle, idle.CAUSE (of the device that works most), finding.ID   ms, %
  *     memory                          bytes, KiB, MiB, GiB, % (of what there is)
  *     overhead                                                       %
  *

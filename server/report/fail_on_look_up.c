@@ -90,27 +90,23 @@ static double sum_of_causes(const cJSON *idle, const char *cause)
     return sum;
 }
 
-/* The device that is idle most. */
+/* The device that works: of one that was given none, idling is no loss. */
 static int look_up_idle(const struct look *look)
 {
     const cJSON *device, *why = MEMBER(look->report, "gpu", "reason");
-    double most = (double)NAN;
+    const char *busiest = TEXT(look->report, "gpu", "busiest");
 
     cJSON_ArrayForEach(device, MEMBER(look->report, "gpu", "devices"))
     {
         const cJSON *idle = MEMBER(device, "per_step_ms", "idle");
 
-        if (!cJSON_IsObject(idle))
+        if (!cJSON_IsObject(idle) || strcmp(TEXT(device, "device"), busiest) != 0)
             continue;
-        double sum = sum_of_causes(idle, look->expression->subject);
-
-        most = isnan(most) || sum > most ? sum : most;
+        exact(look->measure, sum_of_causes(idle, look->expression->subject));
+        return scaled(look);
     }
-    if (isnan(most))
-        return no_data(look, cJSON_IsString(why) ? why->valuestring
-                                                 : "no GPU time was recorded");
-    exact(look->measure, most);
-    return scaled(look);
+    return no_data(look, cJSON_IsString(why) ? why->valuestring
+                                             : "no GPU time was recorded");
 }
 
 /* The fullest: an accelerator where there is one, else the process on its host. */

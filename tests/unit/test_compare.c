@@ -25,11 +25,14 @@ static cJSON *document(double step, double op, double half, const char *more)
         "\"mean_ms\":%f,\"data_ms\":10,\"ci95_ms\":{\"step\":[%f,%f],"
         "\"data\":[9.5,10.5]}}},\"memory_peaks\":[{\"device\":\"cuda:0\","
         "\"bytes\":%f}],\"gpu\":[{\"device\":\"cuda:0\",\"per_step_ms\":{"
-        "\"compute\":50,\"idle\":{\"data\":%f,\"sync\":1}}}],"
+        "\"compute\":50,\"idle\":{\"data\":%f,\"sync\":1}}},"
+        /* which a stray copy has touched */
+        "{\"device\":\"cuda:1\",\"per_step_ms\":{\"compute\":0,\"copy\":0.1,"
+        "\"idle\":{\"data\":%f,\"sync\":0}}}],"
         "\"ops\":{\"total\":{\"cpu\":1,\"cuda\":0},\"cpu\":[{\"name\":\"aten::mm\","
         "\"kind\":\"op\",\"per_step_ms\":%f,\"per_step_count\":4,"
         "\"per_step_ci95_ms\":[%f,%f]}],\"cuda\":[%s]}}",
-        step, step - 2, step + 2, step * 1e7, step / 10, op,
+        step, step - 2, step + 2, step * 1e7, step / 10, 2 * step - 80, op,
         op > half ? op - half : 0, op + half, more);
     return cJSON_Parse(text);
 }
@@ -167,6 +170,13 @@ static void a_gate_looks_at_changes_in_per_cent_and_else_at_the_other(void **sta
     assert_true(isnan(change("overhead>1%")));
 }
 
+static void a_gate_on_idle_time_asks_the_device_that_works(void **state)
+{
+    (void)state;
+    assert_float_equal(change("idle>1ms"), 12, 1e-9);
+    assert_float_equal(change("idle.data>1%"), 10, 1e-9); /* the other: 17 % */
+}
+
 static void what_is_kept_of_a_document_compares_as_the_whole_of_it(void **state)
 {
     (void)state;
@@ -214,6 +224,7 @@ int main(void)
         cmocka_unit_test(two_candidates_for_a_name_are_new_and_gone),
         cmocka_unit_test(a_document_without_anything_compares_to_nulls),
         cmocka_unit_test(a_gate_looks_at_changes_in_per_cent_and_else_at_the_other),
+        cmocka_unit_test(a_gate_on_idle_time_asks_the_device_that_works),
         cmocka_unit_test(what_is_kept_of_a_document_compares_as_the_whole_of_it),
         cmocka_unit_test(what_one_side_did_not_keep_is_neither_new_nor_gone),
     };

@@ -19,14 +19,14 @@ const SCENARIOS = {
   live: {}, phases: { recorded: false }, cpu: { gpu: false, ranks: 1 }, empty: { empty: true }, warming: { first: 0, last: 2, still: true }, first: { first: 0, last: -1, still: true },
   stale: { silent_ms: 14000, still: true, threads: true }, ended: { state: "ended", last: 19999, still: true }, crashed: { state: "crashed", last: 12847, crash: true, still: true, threads: true },
   lost: { state: "lost", still: true }, full: { full: true }, losses: { lost: 1204 }, hostile: { hostile: true, gpu: false }, two: { two: true }, taken: { taken: true }, refuses: { refuses: true, gpu: false, ranks: 1 },
-  three: { gpus: 3 }, fixed: { fixed: true, risk: true }, hour: { first: 0, last: 17000 },
+  three: { gpus: 3 }, stray: { gpus: 2, strays: 1 }, fixed: { fixed: true, risk: true }, hour: { first: 0, last: 17000 },
 };
 
 export class FakeServer {
   constructor(scenario = "live", { modules, now = () => Date.now(), frozen = false } = {}) {
     const told = SCENARIOS[scenario];
     if (!told) throw new Error(`no scenario ${scenario}`);
-    this.says = { verdicts: {}, gpu: true, ranks: 4, gpus: 1, state: "running", first: LAST - 2900, last: LAST, lost: 0, silent_ms: 200, ...told };
+    this.says = { verdicts: {}, gpu: true, ranks: 4, gpus: 1, strays: 0, state: "running", first: LAST - 2900, last: LAST, lost: 0, silent_ms: 200, ...told };
     this.modules = modules;
     this.now = now;
     this.frozen = frozen || this.says.still || this.says.state !== "running";
@@ -120,7 +120,8 @@ export class FakeServer {
       const rows = this.window(parameters).filter((row) => !row.validation);
       if (rows.length === 0) return { devices: [], reason: "no step yet" };
       const { per_step_ms } = gpu_per_step(rows), points = decimate(rows, Number(parameters.get("points") ?? 600)).map(gpu_point);
-      return { devices: Array.from({ length: this.says.gpus }, (_, i) => ({ device: `cuda:${i}`, name: "H100 80GB", busy_ms: 1, per_step_ms, columns: GPU_COLUMNS, points })) };
+      const touched = { compute: 0, communication: 0, copy: 0.1, idle: { ...per_step_ms.idle, data: 199 } };
+      return { devices: Array.from({ length: this.says.gpus }, (_, i) => ({ device: `cuda:${i}`, name: "H100 80GB", busy_ms: 1, per_step_ms: i < this.says.strays ? touched : per_step_ms, columns: GPU_COLUMNS, points })) };
     },
     bottlenecks: (parameters) => ({ session: "41207", ...bottlenecks(this.window(parameters), this.says) }),
     ops: (parameters) => ops(this.window(parameters), { device: parameters.get("device") ?? "cpu", k: Number(parameters.get("k") ?? 10), q: parameters.get("q"), sort: parameters.get("sort"), hostile: this.says.hostile, turn: this.says.turning ? ++this.turns : 0 }),

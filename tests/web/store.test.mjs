@@ -55,6 +55,15 @@ test("GPU uses become shares of their sum", () => {
   assert.deepEqual(gpus[0].rows, [{ t: 5, compute: 0.75, idle_data: 0.25 }]);
 });
 
+test("of two devices that work alike the first speaks at every look, of unlike ones the one that works", () => {
+  const main = (...ms) => store.main_gpu(store.receive_answer(running(), "gpu", { devices: ms.map((compute, i) => ({ device: `cuda:${i}`, columns: ["time_ms", "compute"], points: [[5, 1]], per_step_ms: { compute, communication: 0, copy: 0, idle: {} } })) }));
+  for (const first of [91, 97, 100, 103, 109]) assert.equal(main(first, 100), 0);
+  assert.equal(main(0.1, 100), 1);
+  assert.equal(main(null, 100), 1);
+  assert.equal(main(null, null), 0);
+  assert.equal(main(), 0);
+});
+
 test("memory points are read by their columns, and a device that appears later is added", () => {
   let now = series.set_memory(series.no_series, { devices: [{ device: "cpu", columns: ["time_ms", "allocated_bytes", "reserved_bytes"], peak_bytes: 9, points: [[1, 5, null]] }], host: { limit_bytes: 64, columns: ["time_ms", "rss_bytes"], points: [[1, 7]] } });
   now = series.add_memory(now, { devices: [{ device: "cpu", columns: ["time_ms", "allocated_bytes"], points: [[2, 6]] }, { device: "cuda:0", columns: ["time_ms", "allocated_bytes"], points: [[2, 1]] }], host: { columns: ["time_ms", "rss_bytes"], points: [[2, 8]] } });

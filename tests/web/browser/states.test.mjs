@@ -230,6 +230,13 @@ test("three GPUs fold into one lane with a line each", () => visit("three", {}, 
   await shoot(page, "three-1440-light");
 }));
 
+test("beside a GPU that was only touched, the page speaks of the one that works", () => visit("stray", {}, async (page) => {
+  await page.locator("#idle-title", { hasText: "Why GPU 1 idles" }).waitFor();
+  await page.locator("#idle-total", { hasText: /^\d\d\.?\d* ms/ }).waitFor();
+  await page.locator("#facts div", { hasText: "GPU busy" }).filter({ hasText: /[5-9]\d\.\d %/ }).waitFor();
+  await page.locator("#ruler", { hasText: "GPU 1" }).waitFor();
+}));
+
 test("more sessions: all in the picker with how they ended, a new one is a notice with a button", () => visit("live", {}, async (page, server) => {
   await drawn(page);
   server.says.two = true;

@@ -185,6 +185,16 @@ export function gpu_uses(state, index) {
   return state.hardware.devices?.find((told) => told.device === gpu.device)?.per_step_ms ?? null;
 }
 
+/** The place among the devices of the one that works most per step, as findings choose it;
+ *  of those within a tenth of it the first, so that equals take no turns. */
+export function main_gpu(state) {
+  const busy = shown_series(state).gpus.map((_, at) => {
+    const { compute, communication, copy } = gpu_uses(state, at) ?? {};
+    return (compute ?? 0) + (communication ?? 0) + (copy ?? 0);
+  });
+  return Math.max(busy.findIndex((ms) => ms >= 0.9 * Math.max(...busy)), 0);
+}
+
 export const is_over = (session) => session !== null && session.state !== "running" && session.state !== undefined;
 
 /** Signals by which somebody ends a job: no crash. */

@@ -2,7 +2,7 @@
 
 import { count, gpu_title, known, number, percent } from "../model/format.js";
 import { IDLE } from "../model/series.js";
-import { gpu_uses, shown_series, window_parameter } from "../model/store.js";
+import { gpu_uses, main_gpu, shown_series, window_parameter } from "../model/store.js";
 import { IDLE_LABELS, IDLE_TOKENS } from "../timeline/lanes.js";
 import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
 import { address, questions } from "../net/api.js";
@@ -34,7 +34,7 @@ export function idle_rows(uses) {
 export function build_bars(state_of) {
   document.querySelector("#idle .head").append(el("span", { class: "grow" }), panel_menu({
     name: "Why the GPU idles",
-    table: () => ({ columns: ["cause", "ms_per_step"], rows: idle_rows(gpu_uses(state_of(), 0)).map((row) => [row.name, row.ms]) }),
+    table: () => ({ columns: ["cause", "ms_per_step"], rows: idle_rows(gpu_uses(state_of(), main_gpu(state_of()))).map((row) => [row.name, row.ms]) }),
     question: () => address(...questions.gpu(state_of(), 2, window_parameter(state_of()))),
   }));
   document.querySelector("#ranks .head").append(el("span", { class: "grow" }), panel_menu({
@@ -45,15 +45,15 @@ export function build_bars(state_of) {
 }
 
 export function render_idle(state) {
-  const uses = gpu_uses(state, 0);
+  const at = main_gpu(state), uses = gpu_uses(state, at);
   set_hidden($("idle"), !uses);
   if (!uses) return;
   const rows = idle_rows(uses), { gpus } = shown_series(state);
   const sum = rows.reduce((total, row) => total + (row.ms ?? 0), 0);
-  set_text($("idle-title"), gpus.length > 1 ? `Why ${gpu_title(gpus[0].device)} idles` : "Why the GPU idles");
+  set_text($("idle-title"), gpus.length > 1 ? `Why ${gpu_title(gpus[at].device)} idles` : "Why the GPU idles");
   set_text($("idle-total"), `${number(sum)} ms per step`);
   bar_table(document.querySelector("#idle .body"), rows);
-  const told = run_sentences(state.hardware?.devices?.[0]?.run);
+  const told = run_sentences(state.hardware?.devices?.find((told) => told.device === gpus[at].device)?.run);
   set_hidden($("idle-foot"), told.length === 0);
   set_text($("idle-foot"), told.length > 0 ? `Whole run: ${told.join("; ")}.` : "");
 }

@@ -4,7 +4,7 @@ import { verdict_of } from "../model/condition.js";
 import { ruler_ticks } from "../model/bins.js";
 import { age, bytes, clock, count, decimals, duration_text, gpu_title, known, memory, number, plural, span, step_places, time_unit } from "../model/format.js";
 import { IDLE, PHASES } from "../model/series.js";
-import { died_at, gpu_uses, is_over, session_of, shown_series, was_cut_short } from "../model/store.js";
+import { died_at, gpu_uses, is_over, main_gpu, session_of, shown_series, was_cut_short } from "../model/store.js";
 import { IDLE_LABELS, PHASE_LABELS, gpu_tokens, main_device } from "../timeline/lanes.js";
 import { $, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
 import { energy_facts } from "./meters.js";
@@ -105,7 +105,7 @@ function facts_of(state) {
   if (known(steps)) out.push(["Speed", number(steps), " steps/s"]);
   if (known(samples)) out.push(["Throughput", number(samples), " samples/s"]);
   const series = shown_series(state);
-  const busy = busy_pct(gpu_uses(state, 0));
+  const busy = busy_pct(gpu_uses(state, main_gpu(state)));
   if (known(busy)) out.push(["GPU busy", number(busy, 1), " %"]);
   out.push(...energy_facts(state.hardware));
   const device = main_device(series);
@@ -214,7 +214,7 @@ function render_ruler(state, hidden, actions) {
   const host = $("ruler");
   const parts = phase_parts(state.bottlenecks);
   if (host.children.length === 0) build_ruler(host);
-  const on_gpu = gpu_parts(gpu_uses(state, 0)), gpu = shown_series(state).gpus[0];
+  const at = main_gpu(state), on_gpu = gpu_parts(gpu_uses(state, at)), gpu = shown_series(state).gpus[at];
   const empty = parts.length === 0 && on_gpu.length === 0;
   const gone = hidden || (empty && state.bottlenecks !== null && is_over(session_of(state)));
   host.classList.toggle("vacant", empty);
