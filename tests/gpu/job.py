@@ -68,6 +68,7 @@ class Training:
         self.optimizer.zero_grad()
         self.model(batch).float().square().mean().backward()
         self.optimizer.step()
+        return batch  # whoever asks what is allocated at the end of the update holds it
 
 
 def steps_of(count):
@@ -146,6 +147,37 @@ def torch_profiler():
     return results
 
 
+def source():
+    """What the probe says of GPU work in its segment: (state, events); None without one."""
+    folder = os.environ.get("TRAINGLASS_DIR")
+    for found in wire.read_all(pathlib.Path(folder)) if folder else ():
+        if "cupti" in found.capabilities:
+            state, _, _, events, _ = found.capabilities["cupti"]
+            return state, events
+    return None
+
+
+def until_recorded(step, most_s=8):
+    """Steps until new GPU work was told of: CUPTI comes a moment after CUDA, and a job of
+    some ms would be over by then. The state that it ended with; None on a dry run."""
+    end = time.monotonic() + most_s
+    first = said = None if SMALL else source()
+    while said is not None and said[1] == first[1] and time.monotonic() < end:
+        for _ in range(5):
+            step()
+        synchronize()
+        said = source()
+    return said and said[0]
+
+
+def launch_step(values):
+    """A step of 100 launches, ended by hand."""
+    for _ in range(100):
+        values.add_(1)
+    if trainglass is not None:
+        trainglass.step()
+
+
 def launches():
     """ns that a recorded launch costs more than one that is not, by rate."""
     values = torch.zeros(8, device=DEVICE)
@@ -173,6 +205,7 @@ def launches():
 def flood():
     """As many launches as there can be, every one recorded; what was lost is in the segment."""
     values = torch.zeros(8, device=DEVICE)
+    until_recorded(lambda: launch_step(values))
     total, end = 0, time.monotonic() + OPTIONS.seconds
     while time.monotonic() < end:
         for _ in range(FLOOD_STEP):
@@ -208,32 +241,24 @@ def steady():
     return {"launches": count}
 
 
-def source_state():
-    """What the probe says of GPU work in its segment; None without a probe."""
-    folder = os.environ.get("TRAINGLASS_DIR")
-    for found in wire.read_all(pathlib.Path(folder)) if folder else ():
-        if "cupti" in found.capabilities:
-            return found.capabilities["cupti"][0]
-    return None
-
-
-def resume(step):
-    """Steps until the probe has CUPTI again, and as many of those that it records."""
-    end = time.monotonic() + OPTIONS.seconds
-    while source_state() == "yielded" and time.monotonic() < end:
-        step()
-    for _ in range(steps_of(60)):
-        step()
-    synchronize()
-
-
 def kineto():
     """A window of torch.profiler in the middle: what it sees, what we see around it."""
-    step = Training("gpt")
+    train, done = Training("gpt"), 0
+
+    def step():
+        nonlocal done
+        train()
+        done += 1
+
+    def surroundings():
+        state = until_recorded(step)
+        for _ in range(steps_of(60)):
+            step()
+        synchronize()
+        return state
+
     activity = torch.profiler.ProfilerActivity
-    for _ in range(steps_of(60)):
-        step()
-    synchronize()
+    surroundings()
     windows = []
     for _ in range(3):
         with torch.profiler.profile(activities=[activity.CPU, activity.CUDA]) as profile:
@@ -243,9 +268,9 @@ def kineto():
         kernels = [event for event in profile.events()
                    if "cuda" in str(event.device_type).lower()
                    and not getattr(event, "is_user_annotation", False)]
-        windows.append({"kernels": len(kernels),
-                        "us": sum(event.time_range.elapsed_us() for event in kernels)})
-        resume(step)
+        windows.append({"kernels": len(kernels), "done": done,
+                        "us": sum(event.time_range.elapsed_us() for event in kernels),
+                        "then": surroundings()})
     return {"windows": windows, "steps_in_window": WINDOW_STEPS}
 
 
@@ -253,9 +278,9 @@ def memory():
     """memory_stats at each step's end; measure.py compares."""
     step = Training("cnn")
     rows = []
-    for _ in range(50):
-        step()
-        if DEVICE == "cuda":
+    for i in range(steps_of(50) + 3):  # where a step ends is not known in the first ones
+        batch = step()  # noqa: F841: as alive as it was when the update ended
+        if i >= 3 and DEVICE == "cuda":
             stats = torch.cuda.memory_stats()
             rows.append([stats["allocated_bytes.all.current"],
                          stats["reserved_bytes.all.current"]])
@@ -265,6 +290,8 @@ def memory():
 def graphs():
     """A captured step, replayed: its kernels are seen at node level."""
     values = torch.zeros(1024, device=DEVICE)
+    until_recorded(lambda: launch_step(values))
+    values.zero_()
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         values.add_(1)
@@ -285,6 +312,7 @@ def graphs():
 def streams():
     """Two streams at once, and a wait of the host that ends with the last kernel."""
     a = torch.randn(2048, 2048, device=DEVICE)
+    until_recorded(lambda: launch_step(a))
     streams_ = [torch.cuda.Stream() for _ in range(2)]
     steps = steps_of(100)
     for _ in range(steps):

@@ -101,6 +101,17 @@ def per_step(found):
     return [(s.number, c, t) for s, c, t in zip(chosen, counts, sums)]
 
 
+def early_kernels(found):
+    """A sentence: what a clock that changed would show."""
+    launches = {e.aux: e.start for e in found.events(LAUNCH)}
+    oldest = min(launches.values(), default=0)
+    work = [k for k in found.events(KERNEL) if k.start >= oldest]
+    joined = [k for k in work if k.aux in launches]
+    early = sum(k.start < launches[k.aux] - 5000 for k in joined)
+    return (f"of {len(work)} kernels {len(work) - len(joined)} without their launch, {early} "
+            "more than 5 us before it")
+
+
 def windows(session):
     told, found = session.job("kineto", "kernels", limit_s=90)
     rows = per_step(found)
@@ -113,8 +124,12 @@ def windows(session):
     theirs_us = [w["us"] / told["steps_in_window"] for w in told["windows"]]
     mode = statistics.mode(ours)
     ratio = statistics.median(ours_ns) / 1e3 / max(statistics.median(theirs_us), 1e-9)
+    after = [count for number, count, _ in rows if number >= told["windows"][-1]["done"]]
     lines = [f"- torch.profiler's windows: {theirs} kernels, copies and memsets a step",
              f"- ours around them: {mode} a step in {ours.count(mode)} of {len(ours)} steps",
+             f"- behind the last window: {after.count(mode)} of {len(after)} recorded steps "
+             f"have as many: {verdict(bool(after) and after.count(mode) == len(after))}; "
+             f"{early_kernels(found)}",
              f"- equal counts: {verdict(mode > 0 and all(t == mode for t in theirs))}",
              f"- summed time, ours over theirs: {ratio:.4f} (mark: within 1 %: "
              f"{verdict(abs(ratio - 1) <= 0.01)})",
@@ -134,11 +149,13 @@ def allocator(session):
         ours = [(e.value, e.aux) for e in found.events(wire.MEMORY) if e.aux16 == 0x100]
         # memory_stats is asked right after the update; our sample is of its end.
         rows = [tuple(row) for row in told["rows"]]
-        # Ours may have one more, of before the first step.
-        equal, ahead = max((sum(a == b for a, b in zip(rows, ours[n:])), -n) for n in range(3))
+        # Theirs begin behind the first steps, both end with the last one.
+        pairs = list(zip(rows, ours[-len(rows):] if rows else []))
+        equal = sum(a == b for a, b in pairs)
         lines.append(f"- `{config or 'default'}`: {equal} of {len(rows)} steps equal, "
-                     f"{len(ours)} samples, the first {-ahead} passed over: "
-                     f"{verdict(bool(rows) and equal == len(rows))}")
+                     f"{len(ours)} samples: {verdict(bool(rows) and equal == len(rows))}"
+                     + next((f"; first unlike: theirs {a}, ours {b}" for a, b in pairs
+                             if a != b), ""))
         raw[config] = {"theirs": told["rows"], "ours": ours}
     return lines, raw
 
