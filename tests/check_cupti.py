@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Compares our table of CUPTI's records with NVIDIA's own headers, in every version that is
-at hand: check_cupti.py PROGRAM, where PROGRAM --fields prints the table. Headers are looked
-for in the folders of CUPTI_INCLUDE (separated by ':'), in CUDA_HOME and in the packages of
-TORCH_PYTHON; without any the check is skipped. Nothing of theirs is kept."""
+at hand: check_cupti.py PROGRAM, where PROGRAM --fields prints the table; and the strides that
+PROGRAM --strides learns from the library beside them with the sizes of their structures. From
+13.2 on a library answers only where there is a driver. Headers are looked for in the folders of
+CUPTI_INCLUDE (separated by ':'), in CUDA_HOME and in the packages of TORCH_PYTHON and
+TORCH_OLD_PYTHON; without any the check is skipped. Nothing of theirs is kept."""
 import os
 import pathlib
 import re
@@ -13,6 +15,7 @@ import tempfile
 STRUCTURES = {1: "Memcpy", 2: "Memset", 3: "Kernel", 4: "API", 5: "API", 10: "Kernel",
               17: "Overhead", 22: "MemcpyPtoP", 38: "Synchronization",
               39: "ExternalCorrelation", 49: "Memory", 51: "GraphTrace"}
+NEEDS_DRIVER = 130200  # from this CUPTI_API_VERSION on a library does not answer without one
 ARRAYS = {"gridX", "blockX"}  # three numbers of ours, one behind the other
 # What the headers want of the CUDA toolkit, which the packages of CUPTI lack.
 CUDA_H = """
@@ -40,8 +43,7 @@ def folders():
              if path]
     for home in filter(None, (os.environ.get("CUDA_HOME"), "/usr/local/cuda")):
         found += [pathlib.Path(home, "include"), pathlib.Path(home, "extras/CUPTI/include")]
-    python = os.environ.get("TORCH_PYTHON")
-    if python:
+    for python in filter(None, map(os.environ.get, ("TORCH_PYTHON", "TORCH_OLD_PYTHON"))):
         code = "import site; print(*site.getsitepackages(), sep='\\n')"
         answer = subprocess.run([python, "-c", code], capture_output=True, text=True)
         for line in answer.stdout.splitlines():
@@ -70,10 +72,27 @@ def program(header, rows):
             continue
         lines.append(f'printf("%zu %zu\\n", offsetof({structure}, {name}), '
                      f'sizeof((({structure} *)0)->{name}));')
+    lines += [f'printf("size {kind} %zu\\n", sizeof({newest(header, name, kind)}));'
+              for kind, name in STRUCTURES.items()]
     return "\n".join([*lines, "}"])
 
 
-def compare(folder, rows):
+def strides(program, folder):
+    """{kind: bytes} that are learned from the library beside a folder of headers; None where
+    there is none, or one that need not answer without a driver."""
+    found = [path for lib in ("../lib", "../lib64", "../../../lib")
+             for path in (folder / lib).glob("libcupti.so*")]
+    if not found:
+        return None
+    version = int(re.search(r"#define CUPTI_API_VERSION (\d+)",
+                            (folder / "cupti_version.h").read_text())[1])
+    learned = subprocess.run([program, "--strides", found[0]], capture_output=True, text=True)
+    if version >= NEEDS_DRIVER and (learned.returncode != 0 or not learned.stdout):
+        return None
+    return {int(kind): int(size) for kind, size in map(str.split, learned.stdout.splitlines())}
+
+
+def compare(folder, rows, learned):
     header = "\n".join(path.read_text(errors="replace") for path in
                        (folder / "cupti_activity.h", folder / "cupti_activity_deprecated.h")
                        if path.is_file())
@@ -90,7 +109,13 @@ def compare(folder, rows):
             return [f"{folder}: does not compile: {made.stderr[:800]}"]
         answer = subprocess.run([scratch / "check"], capture_output=True, text=True)
     wrong = []
-    for (kind, name, offset, size), line in zip(rows, answer.stdout.splitlines(), strict=True):
+    lines = answer.stdout.splitlines()
+    for kind, size in (map(int, line.split()[1:]) for line in lines if "size" in line):
+        if learned is not None and learned.get(kind) != size:
+            wrong.append(f"{folder}: the stride of {STRUCTURES[kind]} is learned as "
+                         f"{learned.get(kind)}, and it is {size} bytes")
+    lines = [line for line in lines if "size" not in line]
+    for (kind, name, offset, size), line in zip(rows, lines, strict=True):
         theirs, their_size = map(int, line.split())
         ours = 4 if name in ARRAYS else size
         if their_size != 0 and (theirs, their_size) != (offset, ours):
@@ -108,8 +133,11 @@ def main():
                            check=True).stdout
     rows = [(int(kind), name, int(offset), int(size)) for kind, name, offset, size in
             (line.split() for line in table.splitlines())]
-    wrong = [line for folder in found for line in compare(folder, rows)]
-    print("\n".join(wrong) or f"{len(rows)} fields agree with {len(found)} versions")
+    taught = [strides(sys.argv[1], folder) for folder in found]
+    wrong = [line for folder, learned in zip(found, taught)
+             for line in compare(folder, rows, learned)]
+    print("\n".join(wrong) or f"{len(rows)} fields agree with {len(found)} versions, strides "
+          f"with {len(taught) - taught.count(None)}")
     return bool(wrong)
 
 

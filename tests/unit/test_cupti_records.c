@@ -1,4 +1,5 @@
 /* Activity buffers to plain events: the strides of every version, and hostile bytes. */
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -373,6 +374,23 @@ static int print_fields(void)
     return 0;
 }
 
+/* Says what a real library teaches, for the same check: it may not survive it. */
+static int print_strides(const char *path)
+{
+    void *library = dlopen(path, RTLD_NOW);
+    void *symbol = library != NULL ? dlsym(library, "cuptiActivityGetNextRecord") : NULL;
+    cupti_next real;
+
+    if (symbol == NULL)
+        return 1;
+    memcpy(&real, &symbol, sizeof(real));
+    (void)cupti_layout_learn(&layout, real);
+    for (uint32_t kind = 0; kind < CUPTI_KINDS; kind++)
+        if (layout.stride[kind] != 0)
+            printf("%u %u\n", kind, layout.stride[kind]);
+    return 0;
+}
+
 int main(int count, char **words)
 {
     const struct CMUnitTest tests[] = {
@@ -391,5 +409,7 @@ int main(int count, char **words)
 
     if (count == 2 && strcmp(words[1], "--fields") == 0)
         return print_fields();
+    if (count == 3 && strcmp(words[1], "--strides") == 0)
+        return print_strides(words[2]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
