@@ -20,8 +20,10 @@ int watch_open(struct watch *watch, bool all_users)
     watch->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (watch->inotify < 0)
         return -errno;
+    watch->shared = -1;
     if (all_users)
-        (void)inotify_add_watch(watch->inotify, SHARED, IN_CREATE | IN_MOVED_TO);
+        watch->shared =
+            inotify_add_watch(watch->inotify, SHARED, IN_CREATE | IN_MOVED_TO);
     return 0;
 }
 
@@ -47,13 +49,37 @@ bool watch_add(struct watch *watch, const char *path)
     return true;
 }
 
+static bool has_suffix(const char *name, const char *suffix)
+{
+    size_t length = strlen(name), tail = strlen(suffix);
+
+    return length > tail && strcmp(name + length - tail, suffix) == 0;
+}
+
+/* Loaders make and remove files in shared memory for each batch: those tell us nothing. */
+static bool is_ours(const struct watch *watch, const struct inotify_event *event)
+{
+    if (event->len == 0) /* of the directory itself, or more than was kept */
+        return true;
+    if (event->wd == watch->shared)
+        return strncmp(event->name, OWN_PREFIX, strlen(OWN_PREFIX)) == 0;
+    return has_suffix(event->name, ".seg") || has_suffix(event->name, ".end") ||
+           has_suffix(event->name, ".run");
+}
+
 bool watch_told(struct watch *watch)
 {
     _Alignas(struct inotify_event) char events[4096];
     bool any = false;
+    ssize_t got;
 
-    while (read(watch->inotify, events, sizeof(events)) > 0)
-        any = true;
+    while ((got = read(watch->inotify, events, sizeof(events))) > 0)
+        for (const char *at = events; at < events + got;) {
+            const struct inotify_event *event = (const struct inotify_event *)at;
+
+            any |= is_ours(watch, event);
+            at += sizeof(*event) + event->len;
+        }
     return any;
 }
 
@@ -101,13 +127,6 @@ static void explain(struct watch_directory *directory, int error)
     else
         snprintf(directory->reason, sizeof(directory->reason), "cannot be read: %s",
                  strerrorname_np(error));
-}
-
-static bool has_suffix(const char *name, const char *suffix)
-{
-    size_t length = strlen(name), tail = strlen(suffix);
-
-    return length > tail && strcmp(name + length - tail, suffix) == 0;
 }
 
 static void scan_one(struct watch *watch, struct watch_directory *directory,

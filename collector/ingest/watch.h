@@ -22,6 +22,7 @@ struct watch_directory {
 
 struct watch {
     int inotify;
+    int shared; /* descriptor of /dev/shm itself, in which users' folders appear; or -1 */
     bool all_users;
     struct watch_directory directories[STATE_WATCHES];
     uint32_t count;
@@ -41,7 +42,8 @@ void watch_close(struct watch *watch);
 /* False when there are too many or the path is too long. */
 MUST_CHECK bool watch_add(struct watch *watch, const char *path);
 
-/* Reads what the kernel told; true when something may have appeared. */
+/* Reads what the kernel told; true when something that a scan looks for may have appeared
+ * or gone: not for what others do beside it. */
 bool watch_told(struct watch *watch);
 
 #define WATCH_FILES_MAX 4096u /* more in one directory are somebody's mistake */
