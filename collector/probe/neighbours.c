@@ -86,7 +86,8 @@ static void drop_stale_temporary(int directory, const char *name)
         return;
     int64_t now_s = (int64_t)(clock_ns(CLOCK_REALTIME) / 1000000000u);
 
-    if (!is_locked(fd) && now_s - status.st_mtime > TEMPORARY_GRACE)
+    /* Age first: our lock, however short, would be in the way of one that is being made. */
+    if (now_s - status.st_mtime > TEMPORARY_GRACE && !is_locked(fd))
         (void)unlinkat(directory, name, 0);
     close(fd);
 }
