@@ -234,6 +234,30 @@ class RunTest(TrainglassTest):
         self.assertEqual(self.trainglass("clean").returncode, 0)
         self.assertEqual(list(self.directory.glob("*.seg")), [living])
 
+    def test_clean_spares_a_job_that_begins_while_it_runs(self):
+        for i in range(12000):  # what takes a while to look through
+            (self.directory / f"dead{i}.seg").touch()
+        cleaning = self.start("clean")
+        jobs = []
+        while cleaning.poll() is None and len(jobs) < 30:
+            jobs.append(subprocess.Popen([str(BUILD / "bin/train_mlp"), "--quiet", "--seconds", "600", "--step-ms", "200"],
+                                         env=self.environment()))
+            self.addCleanup(jobs[-1].wait)
+            self.addCleanup(jobs[-1].kill)
+            wait_for(lambda: len(self.living()) == len(jobs) or cleaning.poll() is not None, "its segment")
+        wait_for(lambda: len(self.living()) == len(jobs), "a segment of each job that began")
+
+    def living(self):
+        return [path for path in self.directory.glob("*.seg") if not path.name.startswith("dead")]
+
+    def test_how_it_ended_may_be_read_by_whom_the_job_is_shared_with(self):
+        for share, mode in (("owner", 0o600), ("group", 0o640), ("all", 0o644)):
+            job = self.start("run", "--no-server", "--share", share, "--", str(BUILD / "bin/train_mlp"), "--quiet", "--steps", "3")
+            self.assertEqual(job.wait(), 0)
+            [note] = self.directory.glob("*.end")
+            self.assertEqual(note.stat().st_mode & 0o777, mode)
+            self.trainglass("clean")
+
     def test_what_a_killed_run_had_not_finished_goes_with_the_next(self):
         (self.directory / "0123.run.new").touch()
         (self.directory / "4567.run").touch()

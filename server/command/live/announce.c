@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "command/segments/segment_file.h"
-#include "serve.h"
 #include "wire/clock.h"
 #include "wire/run_note.h"
 
@@ -44,11 +43,6 @@ static void remove_stale(const char *directory)
         closedir(folder);
 }
 
-static mode_t mode_of(int share)
-{
-    return share == SERVE_SHARE_ALL ? 0644 : share == SERVE_SHARE_GROUP ? 0640 : 0600;
-}
-
 /* It has its lock before it has its name. */
 static int write_locked(const char *made, const char *path, const char *text,
                         size_t length, mode_t mode)
@@ -80,7 +74,7 @@ int announce_command(const struct contract *contract, char *const *argv, pid_t p
     note_path(contract, path);
     snprintf(made, sizeof(made), "%s.new", path);
     remove_stale(contract->directory);
-    return write_locked(made, path, text, length, mode_of(share));
+    return write_locked(made, path, text, length, contract_note_mode(share));
 }
 
 void announce_end(const struct contract *contract, int lock)

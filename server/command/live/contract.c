@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "command/command.h"
 #include "command/live/limits.h"
 #include "command/segments/segment_file.h"
+#include "serve.h"
 #include "wire/clock.h"
 #include "wire/end_note.h"
 
@@ -154,20 +156,25 @@ static bool was_recorded(const struct contract *contract)
     return found;
 }
 
-static int write_note(const char *path, const char *text, size_t length)
+mode_t contract_note_mode(int share)
+{
+    return share == SERVE_SHARE_ALL ? 0644 : share == SERVE_SHARE_GROUP ? 0640 : 0600;
+}
+
+static int write_note(const char *path, const char *text, size_t length, mode_t mode)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     ssize_t written;
 
     if (fd < 0)
         return -errno;
-    written = write(fd, text, length);
+    written = fchmod(fd, mode) == 0 ? write(fd, text, length) : -1;
     close(fd);
     return written == (ssize_t)length ? 0 : -ENOSPC;
 }
 
 void contract_close(const struct contract *contract, pid_t pid,
-                    const struct child_end *end)
+                    const struct child_end *end, int share)
 {
     char path[PLACE_BYTES + WIRE_TEXT + 8], made[sizeof(path) + 8];
     char text[END_NOTE_BYTES_MAX];
@@ -188,6 +195,6 @@ void contract_close(const struct contract *contract, pid_t pid,
         return;
     snprintf(path, sizeof(path), "%s/%s.end", contract->directory, contract->session);
     snprintf(made, sizeof(made), "%s.new", path);
-    if (write_note(made, text, length) != 0 || rename(made, path) != 0)
+    if (write_note(made, text, length, contract_note_mode(share)) != 0 || rename(made, path) != 0)
         unlink(made);
 }

@@ -36,9 +36,12 @@ void contract_open(struct contract *contract, const struct options *options,
  * thing that is missing goes to stderr; nothing stops. */
 void contract_export(const struct contract *contract, const struct options *options);
 
-/* Writes <session>.end (wire/end_note.h): how the command, which ran as `pid`, ended. Best
- * effort: the folder may be gone or full. */
+/* Writes <session>.end (wire/end_note.h): how the command, which ran as `pid`, ended, for
+ * whom the setting `share` lets read. Best effort: the folder may be gone or full. */
 void contract_close(const struct contract *contract, pid_t pid,
-                    const struct child_end *end);
+                    const struct child_end *end, int share);
+
+/* Who may read a note beside the segments: those whom the setting `share` lets read them. */
+mode_t contract_note_mode(int share);
 
 #endif

@@ -71,15 +71,15 @@ int run_command(const struct run_request *request)
     place_warn_of_directory(contract.directory);
     unsetenv("TRAINGLASS_TOKEN"); /* the page's, not the job's */
     contract_export(&contract, options);
+    int share = (int)options_number(options, OPTION_SHARE);
     pid_t child = child_start(request->argv);
     int announced = child < 0
                         ? -1
-                        : announce_command(&contract, request->argv, child,
-                                           (int)options_number(options, OPTION_SHARE));
+                        : announce_command(&contract, request->argv, child, share);
 
     end = child_wait(child);
     announce_end(&contract, announced);
-    contract_close(&contract, child, &end);
+    contract_close(&contract, child, &end, share);
     /* The lock goes with us; the server lingers from here. */
     const struct gate_run run = {
         .port = launched.port,
