@@ -63,6 +63,17 @@ static bool is_abandoned(const char *directory, const char *name)
     return abandoned;
 }
 
+/* Is the segment there that `name` belongs to? One that was not when they were listed is of
+ * a job that has just begun. */
+static bool is_there(const char *directory, const char *name)
+{
+    char path[PLACE_BYTES];
+
+    snprintf(path, sizeof(path), "%.700s/%.*s.seg", directory,
+             (int)strcspn(name, "."), name);
+    return access(path, F_OK) == 0;
+}
+
 static bool is_left_behind(const struct cleaning *cleaning, const char *name)
 {
     const struct segment_entry *segment;
@@ -82,9 +93,10 @@ static bool is_left_behind(const struct cleaning *cleaning, const char *name)
         !segment_file_is(name, ".win"))
         return false;
     segment = segment_of(cleaning, name);
-    return segment == NULL ||
-           (!segment->alive &&
-            (segment->session[0] == '\0' || !is_alive(cleaning, segment->session)));
+    if (segment == NULL)
+        return !is_there(cleaning->directory, name);
+    return !segment->alive &&
+           (segment->session[0] == '\0' || !is_alive(cleaning, segment->session));
 }
 
 static void remove_file(struct cleaning *cleaning, int folder, const char *name)
