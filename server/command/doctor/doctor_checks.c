@@ -200,9 +200,11 @@ static void look_ops(const struct doctor *doctor, struct diagnosis *diagnosis)
 {
     if (!look_torch(doctor, diagnosis))
         return;
-    if (strcmp(doctor->machine, "x86_64") != 0)
+    if (strcmp(doctor->machine, "x86_64") != 0 &&
+        strcmp(doctor->machine, "aarch64") != 0)
         doctor_say(diagnosis, DOCTOR_LIMITED, "",
-                   "the observer of PyTorch is used on x86_64 alone; this is %s",
+                   "the observer of PyTorch is used on x86_64 and aarch64 alone; this is "
+                   "%s",
                    doctor->machine);
     else
         doctor_say(diagnosis, DOCTOR_OK, "", "observer of PyTorch %s",
