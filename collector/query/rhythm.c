@@ -246,9 +246,14 @@ static uint32_t common_period(const struct work *work, uint32_t found, uint32_t 
             uint32_t at = (uint32_t)work->numbers[i];
             uint32_t gap = (uint32_t)work->numbers[j] - at;
             uint32_t places = (work->items[work->count - 1].at - at % gap) / gap + 1;
+
+            /* No more members than places: most pairs need not be counted. */
+            if (gap < PERIOD_LEAST || places < PERIOD_NEEDED || places <= best ||
+                places < PERIOD_TAKEN / 2 * found)
+                continue;
             uint32_t members = chained(work, found, at, gap);
 
-            if (gap < PERIOD_LEAST || members < PERIOD_NEEDED || members <= best ||
+            if (members < PERIOD_NEEDED || members <= best ||
                 members < PERIOD_TAKEN * places || members < PERIOD_TAKEN / 2 * found)
                 continue;
             best = members;
