@@ -41,28 +41,35 @@ static double mean_error(const struct mean *mean)
 
 /* A sample tells of the second before it: those that began in the window count, and
  * where it is shorter than two seconds also the first one after it. */
-static void add_process(const struct pick *pick, const struct process *process,
+static void add_stretch(const struct process *process, int64_t from, int64_t to,
                         struct mean means[PROCESS_LOADS])
 {
-    const struct answer_window *window = &pick->head->window;
-    int64_t to = window->to_ns;
-    bool is_short = to - window->from_ns < 2 * NS_PER_S;
-    const struct series_ring *ring =
-        series_pick(&process->rss, window->from_ns, to, 3600);
+    bool is_short = to - from < 2 * NS_PER_S;
+    const struct series_ring *ring = series_pick(&process->rss, from, to, 3600);
     int64_t width = series_width_ns(&process->rss, ring);
-    int64_t from = is_short ? window->from_ns : window->from_ns + NS_PER_S;
 
+    from += is_short ? 0 : NS_PER_S;
     to += is_short ? NS_PER_S : 0;
-    for (uint32_t i = 0; i < ring->count; i++) {
+    for (uint32_t i = ring->count; i-- > 0;) {
         const struct series_bucket *bucket = series_at(ring, i);
 
-        if (bucket->start_ns + width <= from || bucket->start_ns >= to)
+        if (bucket->start_ns + width <= from)
+            break; /* so are those before it, and mostly the newest are asked for */
+        if (bucket->start_ns >= to)
             continue;
         for (uint32_t load = 0; load < PROCESS_LOADS; load++)
             if (bucket->counts[load] > 0)
                 mean_add(&means[load],
                          (double)bucket->sum[load] / bucket->counts[load]);
     }
+}
+
+static void add_process(const struct pick *pick, const struct process *process,
+                        struct mean means[PROCESS_LOADS])
+{
+    const struct answer_window *window = &pick->head->window;
+
+    add_stretch(process, window->from_ns, window->to_ns, means);
 }
 
 /* The most that a share of time may have been in the window itself. Of many samples that
@@ -95,11 +102,11 @@ static double most_of(const struct pick *pick, const struct process *process,
     return fmin((ns + fmax(unseen, 0)) / span, 1);
 }
 
-double parts_delay(const struct pick *pick, const struct process *process)
+double parts_delay(const struct process *process, int64_t from_ns, int64_t to_ns)
 {
     struct mean means[PROCESS_LOADS] = {{0}};
 
-    add_process(pick, process, means);
+    add_stretch(process, from_ns, to_ns, means);
     return mean_of(&means[PROCESS_LOAD_DELAY]);
 }
 

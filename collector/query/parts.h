@@ -36,8 +36,9 @@ void parts_load(const struct pick *whole, struct load *load);
 /* After pick_window(). */
 void parts_asleep(const struct pick *pick, struct asleep *asleep);
 
-/* Share of the window that the process's first thread waited for a core; NaN unknown. */
-double parts_delay(const struct pick *pick, const struct process *process);
+/* Share of a stretch, or of the seconds that it lies in, that the process's first thread
+ * waited for a core; NaN unknown. */
+double parts_delay(const struct process *process, int64_t from_ns, int64_t to_ns);
 
 /* After pick_window(). Of one rank there is nothing to compare, and the reason. */
 MUST_CHECK int parts_ranks(const struct pick *pick, struct ranks_answer *answer);

@@ -295,7 +295,9 @@ static int list_ranks(const struct pick *pick, struct comparing *comparing,
                                  .own_ns = (double)NAN,
                                  .wait_ns = (double)NAN,
                                  .other_ns = (double)NAN,
-                                 .delay_share = parts_delay(pick, process)};
+                                 .delay_share = parts_delay(
+                                     process, answer->head.window.from_ns,
+                                     answer->head.window.to_ns)};
         for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
             row->phase_ns[phase] = (double)NAN;
         comparing->ranks[comparing->count++] =

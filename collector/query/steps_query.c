@@ -45,9 +45,13 @@ void parts_step_row(const struct step *step, double median_ns, struct step_row *
         row->phase_ns[phase] = step_phase_ns(step, phase);
 }
 
+/* Share of the time around a step without a core from which on that made it slow, where no
+ * part of it did. */
+#define CROWDED 0.5
+
 /* Which part of a slow step grew most over the window's mean; the collections of the
  * interpreter go first, they lie inside of phases. */
-static const char *cause_of(const struct step *step,
+static const char *cause_of(const struct process *process, const struct step *step,
                             const struct steps_summary *summary)
 {
     static const char *const names[] = {"data", "forward", "backward", "optimizer"};
@@ -65,7 +69,12 @@ static const char *cause_of(const struct step *step,
             cause = names[phase];
         }
     }
-    return !isnan(other) && other > most ? "other" : cause;
+    if (!isnan(other) && other > most)
+        return "other";
+    if (strcmp(cause, "unknown") == 0 &&
+        parts_delay(process, step->start_ns, end_of(step)) >= CROWDED)
+        return "core";
+    return cause;
 }
 
 /* About how many bytes of raw events lie in each slow step: blocks count by their
@@ -134,7 +143,7 @@ int parts_slow(const struct pick *pick, struct steps_answer *answer)
             .start_ns = step->start_ns,
             .duration_ns = (double)step->duration_ns,
             .over_ns = (double)step->duration_ns - answer->train.p50_ns,
-            .cause = cause_of(step, &answer->train),
+            .cause = cause_of(pick->process, step, &answer->train),
             .age_ns = (double)(answer->head.now_ns - end_of(step)),
             .flags = step->flags,
             .remembered = is_remembered(pick, step)};

@@ -246,6 +246,32 @@ static void the_busiest_worker_is_told_beside_the_mean_of_all(void **state)
     assert_true(near(load->worker_delay, 0.2));
 }
 
+/* Thrice as long as the others, and nothing is known of its phases. */
+static void slow_step(uint64_t start_ns, uint64_t number)
+{
+    struct event event = {.time = start_ns,
+                          .value = 300 * (uint64_t)MS,
+                          .meta = EVENT_META(0, EVENT_STEP, 0, 0),
+                          .aux = number};
+
+    process_fold(trainer, 0, &event, 1);
+}
+
+static void a_slow_step_of_no_phase_had_no_core_where_its_second_says_so(void **state)
+{
+    (void)state;
+    slow_step(60 * (uint64_t)S, 600);
+    slow_step(80 * (uint64_t)S, 601);
+    sample(trainer, 60, 1, 0.7);
+    sample(trainer, 61, 1, 0.7);
+    sample(trainer, 80, 1, 0.1);
+    sample(trainer, 81, 1, 0.1);
+    (void)look(0, 601);
+    assert_int_equal(answer.steps.slow_count, 2);
+    assert_string_equal(answer.steps.slow[0].cause, "unknown");
+    assert_string_equal(answer.steps.slow[1].cause, "core");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -263,6 +289,7 @@ int main(void)
         TEST(what_the_job_does_not_use_of_busy_cores_others_do),
         TEST(stolen_time_counts_against_what_cores_were_busy),
         TEST(the_busiest_worker_is_told_beside_the_mean_of_all),
+        TEST(a_slow_step_of_no_phase_had_no_core_where_its_second_says_so),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,7 @@ import { panel_menu } from "../ui/menu.js";
 
 const MOST = 20;
 
-const CAUSES = { data: "data loading", forward: "forward", backward: "backward", optimizer: "optimizer", gc: "Python GC", other: "other" };
+const CAUSES = { data: "data loading", forward: "forward", backward: "backward", optimizer: "optimizer", gc: "Python GC", core: "no free core", other: "other" };
 
 function trace_cell(node, step, state) {
   const link = node.firstElementChild;
