@@ -106,6 +106,28 @@ class HowItEnds(Fits):
         self.assertEqual(ended, [7])
         self.assertEqual(self.steps(), [0, 1, 2, 3])
 
+    def test_a_folder_that_may_not_be_written_is_said_and_training_goes_on(self):
+        job = ("import sys, lightning_jobs as jobs; from trainglass.lightning import ProfilerCallback\n"
+               "module = jobs.Net()\n"
+               "print(jobs.fit(ProfilerCallback(output_dir=sys.argv[1]), module), module.global_step)")
+        as_anybody = []
+        if os.geteuid() == 0:  # whom no mode stops, unless what lets him through is taken away
+            capabilities = "-dac_override,-dac_read_search"
+            as_anybody = ["setpriv", f"--inh-caps={capabilities}", f"--bounding-set={capabilities}"]
+            if subprocess.run([*as_anybody, "true"], check=False, capture_output=True).returncode:
+                self.skipTest("nobody here may give up root's rights to every file")
+        self.folder.mkdir()
+        self.folder.chmod(0o555)
+        for folder in (self.folder, self.folder / "new"):
+            done = subprocess.run([*as_anybody, sys.executable, "-B", "-c", job, folder],
+                                  capture_output=True, text=True, timeout=300,
+                                  cwd=pathlib.Path(__file__).parent)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said = f"[Profiler] No windows: [Errno 13] Permission denied: '{folder}'; write another output_dir"
+            self.assertEqual(done.stdout.count(said), 1, done.stdout)
+            self.assertNotIn("Profiling steps", done.stdout)
+            self.assertEqual(done.stdout.split()[-1], str(jobs.BATCHES))
+
     def test_a_disk_that_is_full_is_said_and_training_goes_on(self):
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         self.addCleanup(resource.setrlimit, resource.RLIMIT_FSIZE, (soft, hard))
