@@ -407,7 +407,12 @@ class Parameters(unittest.TestCase):
         d = parameters
         wrong = [
             (lambda: d.whole("profile_steps", -1, 1), "write 1 or more"),
-            (lambda: d.whole("profile_steps", "5", 1), "write profile_steps=1"),
+            (lambda: d.whole("profile_steps", "50", 1), "write profile_steps=50$"),
+            (lambda: d.whole("profile_steps", 20.0, 1), "write profile_steps=20$"),
+            (lambda: d.whole("profile_steps", -2.0, 1), "write profile_steps=1$"),
+            (lambda: d.whole("profile_steps", "many", 1), "write profile_steps=1$"),
+            (lambda: d.whole("profile_steps", float("inf"), 1), "write profile_steps=1$"),
+            (lambda: d.watched("watch", 3), "watch=3: write a function, or 'package"),
             (lambda: d.whole("profile_steps", True, 1), "no whole number"),
             (lambda: d.numbers("profile_epochs", [], 1), "write .1., or enabled=False"),
             (lambda: d.numbers("profile_epochs", "1", 1), "write a list of numbers"),
@@ -416,6 +421,9 @@ class Parameters(unittest.TestCase):
             (lambda: d.yes_no("enabled", "yes"), "write True or False"),
             (lambda: d.choose_ranks("one"), "write 'zero' or 'all'"),
             (lambda: d.choose_epochs([1], 1, True), "write one of them"),
+            (lambda: d.choose_epochs([0, 2], 1, False), "count from 1: write 1, or epochs_from=0"),
+            (lambda: d.choose_epochs([-1], 0, False), "write 0 or more"),
+            (lambda: d.choose_epochs([], 1, False), "write .1., or enabled=False"),
             (lambda: d.folder("output_dir", ""), "write a folder's path"),
         ]
         for call, sentence in wrong:

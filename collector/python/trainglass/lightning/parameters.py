@@ -48,10 +48,18 @@ class Options:
     max_bytes: int
 
 
+def _meant(value: Any, least: int) -> int:
+    """The number that a text or a fraction is likely to stand for, else one that may be."""
+    try:
+        return max(least, int(float(value)), 1)
+    except (TypeError, ValueError, OverflowError):
+        return max(least, 1)
+
+
 def whole(name: str, value: Any, least: int = 0) -> int:
     """`value` as an int; ValueError or TypeError where it is none, or too small."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name}={value!r} is no whole number: write {name}={max(least, 1)}")
+        raise TypeError(f"{name}={value!r} is no whole number: write {name}={_meant(value, least)}")
     if value < least:
         raise ValueError(f"{name}={value}: write {least} or more")
     return int(value)
@@ -138,6 +146,9 @@ def choose_epochs(value: Any, first: int, by_steps: bool) -> tuple[int, ...]:
         raise ValueError(
             "profile_epochs and schedule_every_n_steps are two ways to say when: write one of them"
         )
+    given = tuple(value) if isinstance(value, Iterable) else (value,)
+    if first == 1 and any(type(item) is int and item == 0 for item in given):
+        raise ValueError("profile_epochs: 0 is none, they count from 1: write 1, or epochs_from=0")
     return numbers("profile_epochs", value, first)
 
 
@@ -153,8 +164,8 @@ def watched(name: str, value: Any) -> tuple[Any, ...]:
     """Functions and dotted names; one of them is a list of one."""
     if value is None:
         return ()
-    items = (value,) if isinstance(value, str) or callable(value) else tuple(value)
-    for item in items:
+    one = isinstance(value, str) or callable(value) or not isinstance(value, Iterable)
+    for item in (items := (value,) if one else tuple(value)):
         if not callable(item) and not (isinstance(item, str) and "." in item):
             raise TypeError(f"{name}={item!r}: write a function, or 'package.module.function'")
     return items
