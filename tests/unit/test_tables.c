@@ -260,6 +260,31 @@ static void kernels_of_a_step_that_is_not_whole_are_in_no_sum(void **state)
     answer_free(&answer.head);
 }
 
+static void kernels_that_come_200_ms_late_are_those_of_their_own_step(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct ops_request request = {.device = OPS_ACCELERATOR};
+    uint64_t gemm = EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100);
+    struct ops_answer answer;
+
+    /* One step of four is recorded; what ran in it and what ran elsewhere comes when
+     * 20 more have ended. */
+    for (int64_t n = 0; n < 100; n++) {
+        int64_t t = n * 10 * MS, then = t - 200 * MS;
+
+        step((uint64_t)n, n % 4 == 0 ? EVENT_STEP_KERNELS : 0, t, t + 10 * MS);
+        if (then >= 0)
+            fold(1, gemm, then + 5 * MS, MS);
+        if (then >= 0 && n % 4 == 0)
+            fold(1, gemm, then + 7 * MS, MS);
+    }
+    assert_int_equal(ops_query(store, &whose, &request, &answer), 0);
+    assert_int_equal(answer.head.recorded_steps, 25);
+    assert_int_equal(find(&answer, "gemm")->recorded_count, 2 * 20);
+    answer_free(&answer.head);
+}
+
 static void a_window_of_steps_of_which_some_have_kernels_is_summed_exactly(void **state)
 {
     (void)state;
@@ -1060,6 +1085,7 @@ int main(void)
         TEST(a_kernel_has_its_family_and_what_is_none_has_no_other),
         TEST(sampled_ops_are_scaled_and_ranges_are_not),
         TEST(kernels_of_a_step_that_is_not_whole_are_in_no_sum),
+        TEST(kernels_that_come_200_ms_late_are_those_of_their_own_step),
         TEST(a_window_of_steps_of_which_some_have_kernels_is_summed_exactly),
         TEST(tagged_steps_stand_for_themselves_alone),
         TEST(late_events_join_the_step_in_which_they_began),
