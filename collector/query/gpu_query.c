@@ -224,6 +224,7 @@ int parts_gpu(const struct pick *pick, uint32_t points, struct gpu_answer *answe
 
     answer->devices = NULL;
     answer->uncounted = gpu->refused;
+    answer->head.recorded_steps = recorded_steps(pick);
     if (gpu->table_count == 0) {
         explain(pick, answer);
         return 0;

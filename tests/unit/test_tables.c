@@ -303,6 +303,7 @@ static void a_window_of_steps_of_which_some_have_kernels_is_summed_exactly(void 
     }
     assert_int_equal(gpu_query(store, &whose, &(struct gpu_request){0}, &answer), 0);
     assert_int_equal(answer.head.steps, 8);
+    assert_int_equal(answer.head.recorded_steps, 4);
     assert_true(fabs(answer.devices[0].busy_ns - 4 * (double)busy) < 1);
     assert_true(fabs(answer.devices[0].span_ns - 4 * (double)length) < 1);
     assert_true(fabs(answer.devices[0].use_ns[GPU_COMPUTE] - (double)busy) < 1);
