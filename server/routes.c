@@ -23,7 +23,8 @@
 #define BODY_DEPTH_MAX 8
 
 static http_handler serve_api, serve_report, serve_asset, serve_health, serve_metrics,
-    serve_openapi, serve_stream, serve_trace, serve_upload, serve_download;
+    serve_openapi, serve_stream, serve_trace, serve_upload, serve_download,
+    serve_removal;
 
 enum {
     STATUS,
@@ -81,6 +82,7 @@ const struct http_route routes[] = {
     {HTTP_GET, "/api/traces", serve_api, TRACES, HTTP_USUAL},
     {HTTP_POST, "/api/traces", serve_upload, 0, HTTP_UPLOAD},
     {HTTP_GET, "/api/traces/*", serve_download, 0, HTTP_LONG},
+    {HTTP_DELETE, "/api/traces/*", serve_removal, 0, HTTP_USUAL},
     {HTTP_GET, "/api/windows", serve_api, WINDOWS, HTTP_USUAL},
     {HTTP_POST, "/api/windows", serve_api, WINDOWS_ASK, HTTP_USUAL},
     {HTTP_POST, "/api/level", serve_api, LEVEL, HTTP_USUAL},
@@ -382,4 +384,11 @@ static void serve_download(struct http_call *call, void *context)
     struct parts *parts = context;
 
     download_serve(call, &parts->api);
+}
+
+static void serve_removal(struct http_call *call, void *context)
+{
+    struct parts *parts = context;
+
+    removal_serve(call, &parts->api, parts->cache);
 }

@@ -18,6 +18,7 @@ struct entry {
     struct trace_file file;
     const char *path; /* borrowed; NULL: uploaded */
     int descriptor;   /* of an upload; else -1 */
+    uint32_t readers; /* that opened it and have not closed it */
 };
 
 struct trace_files {
@@ -174,6 +175,16 @@ static int read_apart(struct trace_files *files, struct reading *reading)
     return error != 0 ? error : reading->error;
 }
 
+/* The lock is held; the session stays. */
+static void take_out(struct trace_files *files, struct entry *entry)
+{
+    size_t behind = (size_t)(&files->entries[files->count] - entry) - 1;
+
+    close(entry->descriptor);
+    files->count--;
+    memmove(entry, entry + 1, behind * sizeof(*entry));
+}
+
 /* The oldest upload goes; the lock is held. False when there is none. */
 static bool forget_oldest(struct trace_files *files)
 {
@@ -183,9 +194,7 @@ static bool forget_oldest(struct trace_files *files)
         if (!oldest->file.uploaded)
             continue;
         file_forget(files->store, oldest->file.session);
-        close(oldest->descriptor);
-        files->count--;
-        memmove(oldest, oldest + 1, (files->count - i) * sizeof(*oldest));
+        take_out(files, oldest);
         return true;
     }
     return false;
@@ -273,23 +282,67 @@ static int open_path(const char *path)
     return -ENOENT;
 }
 
+/* The lock is held; NULL when there is none. */
+static struct entry *find(struct trace_files *files, const char *id)
+{
+    for (size_t i = 0; i < files->count; i++) {
+        if (strcmp(files->entries[i].file.id, id) == 0)
+            return &files->entries[i];
+    }
+    return NULL;
+}
+
 int trace_files_open(struct trace_files *files, const char *id, struct trace_file *file)
 {
     int descriptor = -ENOENT;
+    struct entry *entry;
 
     pthread_mutex_lock(&files->lock);
-    for (size_t i = 0; i < files->count; i++) {
-        const struct entry *entry = &files->entries[i];
-
-        if (strcmp(entry->file.id, id) != 0)
-            continue;
+    entry = find(files, id);
+    if (entry != NULL) {
         *file = entry->file;
-        if (entry->path != NULL)
-            descriptor = open_path(entry->path);
-        else
-            descriptor = fcntl(entry->descriptor, F_DUPFD_CLOEXEC, 0);
-        break;
+        descriptor = entry->path != NULL
+                         ? open_path(entry->path)
+                         : fcntl(entry->descriptor, F_DUPFD_CLOEXEC, 0);
+        entry->readers += descriptor >= 0;
     }
     pthread_mutex_unlock(&files->lock);
     return descriptor < 0 ? -ENOENT : descriptor;
+}
+
+void trace_files_close(struct trace_files *files, const char *id, int descriptor)
+{
+    struct entry *entry;
+
+    close(descriptor);
+    pthread_mutex_lock(&files->lock);
+    entry = find(files, id); /* a newer file may have taken its room */
+    if (entry != NULL)
+        entry->readers--;
+    pthread_mutex_unlock(&files->lock);
+}
+
+int trace_files_remove(struct trace_files *files, const char *id,
+                       struct trace_file *file)
+{
+    struct entry *entry;
+    int error = 0;
+
+    pthread_mutex_lock(&files->lock);
+    entry = find(files, id);
+    if (entry == NULL) {
+        pthread_mutex_unlock(&files->lock);
+        return -ENOENT;
+    }
+    *file = entry->file;
+    if (!file->uploaded || file->is_window)
+        error = -EPERM;
+    else if (entry->readers > 0)
+        error = -EBUSY;
+    else
+        take_out(files, entry);
+    pthread_mutex_unlock(&files->lock);
+    if (error == 0)
+        file_forget(files->store, file->session); /* waits for who reads its tables */
+    return error;
 }

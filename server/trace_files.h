@@ -58,10 +58,17 @@ MUST_CHECK int trace_files_add(struct trace_files *files, const char *name,
 size_t trace_files_list(struct trace_files *files, struct trace_file *list, size_t max);
 size_t trace_files_most(const struct trace_files *files);
 
-/* A descriptor of the file, to be read by pread() and closed, with what is known of it
- * in *file; -ENOENT when there is none, or none any more. */
+/* A descriptor of the file, to be read by pread(), with what is known of it in *file;
+ * -ENOENT when there is none, or none any more. Then trace_files_close() is owed. */
 MUST_CHECK int trace_files_open(struct trace_files *files, const char *id,
                                 struct trace_file *file);
+void trace_files_close(struct trace_files *files, const char *id, int descriptor);
+
+/* An upload goes, with its session: 0 and what it was in *file. -ENOENT when there is
+ * none; with *file: -EBUSY while it is being read by its descriptor, -EPERM when it is
+ * of the command line or of a deep window. */
+MUST_CHECK int trace_files_remove(struct trace_files *files, const char *id,
+                                  struct trace_file *file);
 
 /* `text` reduced to a file's name of [A-Za-z0-9._-]: no folder, no dot in front. */
 void trace_files_name(const char *text, char name[TRACE_FILES_NAME]);

@@ -62,7 +62,16 @@ struct router_match router_find(const struct http_route *routes, size_t count,
 
 void router_allow(unsigned methods, char *text, size_t size)
 {
-    (void)snprintf(text, size, "%s%s%s", (methods & HTTP_GET) ? "GET, HEAD" : "",
-                   (methods & HTTP_GET) && (methods & HTTP_POST) ? ", " : "",
-                   (methods & HTTP_POST) ? "POST" : "");
+    static const struct {
+        unsigned method;
+        const char *name;
+    } names[] = {{HTTP_GET, "GET, HEAD"}, {HTTP_POST, "POST"}, {HTTP_DELETE, "DELETE"}};
+    size_t used = 0;
+
+    *text = '\0';
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && used < size; i++) {
+        if ((methods & names[i].method) != 0)
+            used += (size_t)snprintf(text + used, size - used, "%s%s",
+                                     used > 0 ? ", " : "", names[i].name);
+    }
 }

@@ -12,7 +12,14 @@ enum http_method security_method(const char *method)
         return HTTP_GET;
     if (strcmp(method, "HEAD") == 0)
         return HTTP_HEAD;
-    return strcmp(method, "POST") == 0 ? HTTP_POST : HTTP_OTHER;
+    if (strcmp(method, "POST") == 0)
+        return HTTP_POST;
+    return strcmp(method, "DELETE") == 0 ? HTTP_DELETE : HTTP_OTHER;
+}
+
+static bool changes(const struct security_request *request)
+{
+    return (security_method(request->method) & (HTTP_POST | HTTP_DELETE)) != 0;
 }
 
 const char *security_header_find(const struct security_request *request,
@@ -235,7 +242,7 @@ static struct security_verdict judge_peer(const struct security_policy *policy,
         return (struct security_verdict){0};
     if (policy->token != NULL) {
         if (pair_equals_token(policy, request->query, "token", "&"))
-            return security_method(request->method) == HTTP_POST
+            return changes(request)
                        ? (struct security_verdict){0}
                        : refuse(302, NULL, "the token is in a cookie now");
         if (token_given(policy, request))
@@ -267,8 +274,8 @@ static bool type_allowed(const char *value, bool upload)
     return false;
 }
 
-static struct security_verdict judge_post(const struct security_policy *policy,
-                                          const struct security_request *request)
+static struct security_verdict judge_change(const struct security_policy *policy,
+                                            const struct security_request *request)
 {
     size_t count, hosts;
     const char *host = security_header_find(request, "Host", &hosts);
@@ -277,6 +284,9 @@ static struct security_verdict judge_post(const struct security_policy *policy,
 
     if (count > 1 || (count == 1 && !security_origin(policy, value, host)))
         return refuse(403, "Origin", "requests of other pages are not obeyed");
+    /* No form can send it, and no script of another page without asking first. */
+    if (security_method(request->method) == HTTP_DELETE)
+        return (struct security_verdict){0};
     value = security_header_find(request, "Content-Type", &count);
     if (count != 1 || !type_allowed(value, upload))
         return refuse(415, "Content-Type",
@@ -295,9 +305,9 @@ struct security_verdict security_judge(const struct security_policy *policy,
     if (verdict.status != 0)
         return verdict;
     verdict = judge_peer(policy, request);
-    if (verdict.status != 0 || security_method(request->method) != HTTP_POST)
+    if (verdict.status != 0 || !changes(request))
         return verdict;
-    return judge_post(policy, request);
+    return judge_change(policy, request);
 }
 
 const char *security_strip_base(const char *base_path, const char *path)

@@ -1,8 +1,8 @@
 /* Who may ask what: a pure judgement of a request's head, before any handler sees it.
  *
  * Loopback is shared by all users of a machine and by every page that a browser has
- * open, so neither is trusted: the Host must be ours (DNS rebinding), a POST must come
- * from our own page or from no page at all, and the peer must be the owner of the data
+ * open, so neither is trusted: the Host must be ours (DNS rebinding), what changes
+ * something (POST, DELETE) must come from our own page or from no page at all, and the peer must be the owner of the data
  * or bring the token. Nothing here allocates, blocks or logs.
  */
 #ifndef HTTP_SECURITY_H
@@ -18,7 +18,13 @@
 #define SECURITY_BODY_BYTES_MAX 65536 /* of a JSON request */
 #define SECURITY_TOKEN_BYTES    128u  /* longest token */
 
-enum http_method { HTTP_GET = 1, HTTP_HEAD = 2, HTTP_POST = 4, HTTP_OTHER = 8 };
+enum http_method {
+    HTTP_GET = 1,
+    HTTP_HEAD = 2,
+    HTTP_POST = 4,
+    HTTP_DELETE = 8,
+    HTTP_OTHER = 16
+};
 
 /* Set once at start; all texts borrowed. */
 struct security_policy {

@@ -61,5 +61,5 @@ void download_serve(struct http_call *call, struct api *api)
         return;
     }
     answer(call, descriptor, &file);
-    close(descriptor);
+    trace_files_close(api->files, file.id, descriptor);
 }

@@ -39,6 +39,14 @@ class Traces(TrainglassTest):
         answer = peer.getresponse()
         return answer.status, json.loads(answer.read())
 
+    def remove(self, identity, **headers):
+        """(status, document) of a file that is to go."""
+        peer = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        self.addCleanup(peer.close)
+        peer.request("DELETE", f"/api/traces/{identity}", headers=headers)
+        answer = peer.getresponse()
+        return answer.status, json.loads(answer.read())
+
     def begin(self, size, part=b""):
         """A connection that has sent the head of a file of `size` bytes, and `part` of it."""
         peer = socket.create_connection(("127.0.0.1", self.port), timeout=30)
@@ -194,6 +202,67 @@ class Upload(Traces):
             self.assertIn(b" 201 ", peer.recv(4096)[:20])
 
 
+class Removal(Traces):
+    def setUp(self):
+        super().setUp()
+        self.server = self.serve("--upload-max", "64MiB")
+
+    def test_a_removed_file_is_gone_with_its_session_and_others_stay(self):
+        first, second = self.upload(TRACE, "a.json")[1], self.upload(TRACE, "b.json")[1]
+        steps = f"/api/steps?session={first['session']}"
+        self.assertEqual(len(get_json(self.port, steps)["steps"]), 4)  # a cache may keep it
+        self.assertEqual(self.remove(first["id"]), (200, {
+            "id": first["id"], "name": "a.json", "freed_bytes": len(TRACE)}))
+        self.assertEqual([row["id"] for row in self.listed()], [second["id"]])
+        self.assertEqual(self.sessions(), [second["session"]])
+        self.assertEqual(get(self.port, steps)[0], 404)
+        self.assertEqual(get(self.port, f"/api/traces/{first['id']}")[0], 404)
+        self.assertEqual(self.remove(first["id"])[0], 404)
+        self.assertEqual(len(self.held(self.server)), 1)
+        self.assertEqual(get(self.port, f"/api/traces/{second['id']}"), (200, TRACE))
+
+    def test_the_room_of_a_removed_file_is_free_for_the_next(self):
+        padded = TRACE + b" " * (25 * MIB)
+        ids = [self.upload(padded)[1]["id"] for _ in range(2)]
+        self.assertEqual(self.remove(ids[1])[0], 200)
+        third = self.upload(padded)[1]["id"]
+        self.assertEqual([row["id"] for row in self.listed()], [third, ids[0]])
+
+    def test_a_file_that_is_being_downloaded_stays_until_that_is_over(self):
+        data = TRACE + b" " * (32 * MIB - len(TRACE))
+        told = self.upload(data)[1]
+        # More than a socket takes: the download stands until it is read.
+        peer = socket.socket()
+        self.addCleanup(peer.close)
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        peer.connect(("127.0.0.1", self.port))
+        peer.sendall(b"GET /api/traces/%s HTTP/1.1\r\nHost: localhost\r\n"
+                     b"Connection: close\r\n\r\n" % told["id"].encode())
+        got = [peer.recv(4096)]
+        status, refused = self.remove(told["id"])
+        self.assertEqual(status, 409)
+        self.assertIn("is being downloaded", refused["error"])
+        self.assertEqual([row["id"] for row in self.listed()], [told["id"]])
+        while got[-1]:
+            got.append(peer.recv(65536))
+        self.assertIn(TRACE[:3000], b"".join(got))
+        self.assertGreaterEqual(sum(map(len, got)), len(data))
+        wait_for(lambda: self.remove(told["id"])[0] == 200, "the download to be over")
+        self.assertEqual(self.held(self.server), [])
+
+    def test_another_page_may_remove_nothing(self):
+        told = self.upload(TRACE)[1]
+        self.assertEqual(self.remove(told["id"], Origin="https://evil.example")[0], 403)
+        self.assertEqual([row["id"] for row in self.listed()], [told["id"]])
+        self.assertEqual(self.remove(told["id"], Origin="http://localhost")[0], 403)
+        own = f"http://127.0.0.1:{self.port}"
+        self.assertEqual(self.remove(told["id"], Origin=own)[0], 200)
+
+    def test_what_is_no_file_is_not_found(self):
+        for identity in ("t-000000000000", "x"):
+            self.assertEqual(self.remove(identity)[0], 404)
+
+
 class Large(Traces):
     def test_a_body_is_never_held_in_memory_whole(self):
         server = self.serve()
@@ -222,6 +291,17 @@ class Served(Traces):
         path.unlink()
         self.assertEqual(get(self.port, f"/api/traces/{row['id']}")[0], 404)
 
+    def test_a_file_of_the_command_line_cannot_be_removed_and_says_why(self):
+        path = self.folder / "served.json"
+        path.write_bytes(TRACE)
+        self.serve(path)
+        (row,) = self.listed()
+        status, refused = self.remove(row["id"])
+        self.assertEqual(status, 409)
+        self.assertIn("served.json was given on the command line", refused["error"])
+        self.assertEqual(path.read_bytes(), TRACE)
+        self.assertEqual(self.listed(), [row])
+
 
 class Strangers(Traces):
     def test_without_the_token_nothing_is_taken_or_given(self):
@@ -230,15 +310,19 @@ class Strangers(Traces):
         status, told = self.upload(TRACE, Authorization=f"Bearer {TOKEN}")
         self.assertEqual(status, 201)
         self.assertEqual(get(self.port, f"/api/traces/{told['id']}")[0], 401)
+        self.assertEqual(self.remove(told["id"])[0], 401)
+        self.assertEqual(self.remove(told["id"], Authorization=f"Bearer {TOKEN}")[0], 200)
 
     @unittest.skipIf(os.geteuid() != 0, "only root may act as another user")
     def test_another_user_may_send_nothing(self):
         self.serve()
+        told = self.upload(TRACE)[1]
         child = os.fork()
         if child == 0:
             try:
                 os.setuid(65534)
-                os._exit(0 if self.upload(TRACE)[0] == 403 else 1)
+                refused = self.upload(TRACE)[0] == 403 and self.remove(told["id"])[0] == 403
+                os._exit(0 if refused else 1)
             finally:
                 os._exit(2)
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)

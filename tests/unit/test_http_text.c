@@ -118,6 +118,8 @@ static void a_wrong_method_says_which_are_right(void **state)
     assert_non_null(find("/api/ops", HTTP_HEAD).route);
     router_allow(HTTP_GET | HTTP_POST, allow, sizeof(allow));
     assert_string_equal(allow, "GET, HEAD, POST");
+    router_allow(HTTP_GET | HTTP_DELETE, allow, sizeof(allow));
+    assert_string_equal(allow, "GET, HEAD, DELETE");
 }
 
 static void gzip_is_sent_only_where_it_is_wanted(void **state)

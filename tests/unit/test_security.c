@@ -222,6 +222,27 @@ static void a_post_comes_from_our_page_or_from_no_page(void **state)
     assert_int_equal(post("", "application/json", "2"), 403);
 }
 
+static int removal(const char *origin, const char *query, uid_t peer)
+{
+    struct security_request request = get_from(peer);
+
+    request.method = "DELETE";
+    request.query = query;
+    if (origin != NULL)
+        add(&request, "Origin", origin);
+    return security_judge(&loopback, &request).status;
+}
+
+static void a_removal_is_asked_for_by_whom_a_post_is_obeyed(void **state)
+{
+    (void)state;
+    assert_int_equal(removal(NULL, NULL, 1000), 0);
+    assert_int_equal(removal("http://localhost:8080", NULL, 1000), 0);
+    assert_int_equal(removal("http://evil.example", NULL, 1000), 403);
+    assert_int_equal(removal("null", NULL, 1000), 403);
+    assert_int_equal(removal(NULL, NULL, 1001), 403);
+}
+
 static void a_post_is_json(void **state)
 {
     (void)state;
@@ -298,6 +319,7 @@ int main(void)
         cmocka_unit_test(beyond_loopback_the_owner_needs_the_token_too),
         cmocka_unit_test(tokens_are_equal_only_as_a_whole),
         cmocka_unit_test(a_post_comes_from_our_page_or_from_no_page),
+        cmocka_unit_test(a_removal_is_asked_for_by_whom_a_post_is_obeyed),
         cmocka_unit_test(a_post_is_json),
         cmocka_unit_test(impossible_lengths_are_refused_before_anything_is_read),
         cmocka_unit_test(a_base_path_is_stripped_only_as_a_whole_segment),

@@ -2,7 +2,7 @@
 
 import { DEFAULTS } from "./model/hash.js";
 import { choose_session, clear_selection, move_to, pause, range_of, resume, select_range, select_steps, session_of, set_window, shown_series } from "./model/store.js";
-import { address, chosen, get_json, post_json, questions } from "./net/api.js";
+import { address, chosen, get_json, post_json, questions, remove } from "./net/api.js";
 import { announce, $ } from "./ui/dom.js";
 import { focus_finding } from "./panels/findings.js";
 import { open_help } from "./panels/help.js";
@@ -135,6 +135,19 @@ export function make_actions(page) {
       if (id.startsWith("host-")) return address(...questions.host(state));
       const kind = id === "memory" ? "memory" : id.startsWith("gpu") ? "gpu" : "steps";
       return address(...questions[kind](state, page.points(), window));
+    },
+    /** An upload goes; what the server says against it, or null. */
+    async remove_trace({ id, name }) {
+      try {
+        await remove(address(`api/traces/${encodeURIComponent(id)}`, {}));
+      } catch (error) {
+        if (error.status !== 404) return error.message; // gone is gone
+      }
+      const state = get();
+      set({ ...state, traces: { ...state.traces, traces: state.traces.traces.filter((file) => file.id !== id) } });
+      announce(`${name} was removed`);
+      ask("status");
+      return null;
     },
     async set_budget(pct) {
       try {

@@ -27,6 +27,7 @@ import { build_slow, render_slow } from "./panels/slow.js";
 import { render_start } from "./panels/start.js";
 import { render_summary } from "./panels/summary.js";
 import { build_threads, render_threads } from "./panels/threads.js";
+import { build_uploads, render_uploads } from "./panels/uploads.js";
 import { Timeline } from "./timeline/timeline.js";
 import { $, el, set_attribute, set_hidden } from "./ui/dom.js";
 import { notice } from "./ui/notices.js";
@@ -228,7 +229,7 @@ const poll = open_poll([
   { name: "host", every_ms: every(5000), ask: (signal) => ask_panel("host", signal, questions.host(state)) },
   { name: "hardware", every_ms: () => (has_meters() || state.series.gpus.length > 0 ? every(Math.max(2000, slow_window()))() : null), ask: (signal) => ask_panel("hardware", signal, questions.gpu(state, 2, window_parameter(state))) },
   { name: "windows", every_ms: () => (state.windows?.windows?.some((row) => !row.settled) ? 1000 : live() ? 30000 : null), ask: (signal) => ask_panel("windows", signal, questions.windows(state)) },
-  { name: "traces", every_ms: () => null, ask: async (signal) => (session_of(state)?.from_file ? ask_panel("traces", signal, questions.traces()) : undefined) },
+  { name: "traces", every_ms: () => null, ask: async (signal) => (state.status?.sessions?.some((session) => session.from_file) ? ask_panel("traces", signal, questions.traces()) : undefined) },
   { name: "runs", every_ms: () => (state.status !== null && state.session === null ? 10000 : null), ask: (signal) => get_json("api/runs", { signal }).then((runs) => set({ ...state, runs })) },
 ]);
 
@@ -336,6 +337,7 @@ function draw_run(now) {
   if (changed("critical", "session")) render_critical(state);
   if (changed("status", "session")) render_compare(state);
   if (changed("overhead", "status", "session", "refused", "asked", "windows", "traces")) render_cost_panel(state);
+  if (changed("session", "traces")) render_uploads(state);
 }
 
 /** The session of a file that was opened here: chosen, so not announced as new. */
@@ -373,6 +375,7 @@ function start() {
   build_slow(() => state);
   build_threads(() => state);
   build_cost(actions, () => state);
+  build_uploads(actions, () => state);
   $("finding-list").after(el("p", { class: "foot dim", id: "finding-empty" }, " "));
   $("post-actions").append(
     el("button", { type: "button", class: "primary", onclick: () => actions.open_trace("last") }, "Get trace of the last 10 s ", el("kbd", {}, "t")),

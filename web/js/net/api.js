@@ -73,6 +73,11 @@ export async function get_buffer(path) {
   return response.arrayBuffer();
 }
 
+export async function remove(path) {
+  const response = await fetch(absolute(path), { method: "DELETE", credentials: "same-origin" });
+  if (!response.ok) throw await refusal(response);
+}
+
 export async function post_json(path, body) {
   const response = await fetch(absolute(path), {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), credentials: "same-origin",
