@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "trace/cut_json.h"
@@ -24,6 +25,7 @@ struct reading {
 };
 
 static int read_file(const struct cut_request *request, const struct reading *reading,
+                     const struct trace_hole *holes, uint32_t hole_count,
                      struct cut_result *result)
 {
     struct trace_reader *reader = trace_reader_new(NULL);
@@ -31,6 +33,7 @@ static int read_file(const struct cut_request *request, const struct reading *re
 
     if (error == 0) {
         reading->before(reading->user, reader);
+        trace_reader_leave_out(reader, holes, hole_count);
         if (request->on_start != NULL)
             request->on_start(request->user, reader);
         error = trace_reader_run(reader, reading->on_batch, reading->user);
@@ -39,10 +42,25 @@ static int read_file(const struct cut_request *request, const struct reading *re
     }
     if (error == 0)
         reading->after(reading->user, reader);
-    if (reader != NULL)
+    /* What the first reading said holds for those that leave parts out. */
+    if (reader != NULL && trace_reader_report(reader)->error[0] != '\0')
         (void)snprintf(result->error, sizeof(result->error), "%s",
                        trace_reader_report(reader)->error);
     trace_reader_free(reader);
+    return error;
+}
+
+/* Once more, without what lies outside of the plan's range. */
+static int read_range(const struct cut_plan *plan, const struct reading *reading,
+                      struct cut_result *result)
+{
+    struct trace_hole *holes;
+    uint32_t count;
+    int error = cut_blocks_holes(&plan->blocks, plan->from_ns, plan->to_ns, &holes, &count);
+
+    if (error == 0)
+        error = read_file(plan->request, reading, holes, count, result);
+    free(holes);
     return error;
 }
 
@@ -110,6 +128,12 @@ static void begin(struct copying *copying, uint64_t offset)
     copying->any_key = true;
 }
 
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The first reading, where there was one, saw all of the file. */
 static void end(void *user, struct trace_reader *reader)
 {
     struct copying *copying = user;
@@ -123,7 +147,9 @@ static void end(void *user, struct trace_reader *reader)
     }
     put_text(copying, "\n");
     copying->result->keys_left_out += trace_reader_head(reader)->spans_left_out;
-    copying->result->skipped += trace_reader_skipped(reader);
+    copying->result->events = most(copying->result->events, copying->plan->events);
+    copying->result->skipped +=
+        most(trace_reader_skipped(reader), copying->plan->skipped);
 }
 
 static void copy(struct copying *copying, const struct trace_event *event)
@@ -171,7 +197,7 @@ static int copy_file(const struct cut_plan *plan, struct cut_output *output,
     struct reading reading = {copy_batch, &copying, note_copier, end};
 
     result->events = result->kept = result->skipped = result->keys_left_out = 0;
-    int error = read_file(plan->request, &reading, result);
+    int error = read_range(plan, &reading, result);
 
     if (copying.clean.failed)
         error = -ENOMEM;
@@ -254,7 +280,7 @@ static int weigh_and_copy(struct cut_plan *plan, struct cut_output *output,
     int error = cut_weights_open(&weights, plan);
 
     if (error == 0)
-        error = read_file(plan->request, &reading, result);
+        error = read_range(plan, &reading, result);
     if (weights.clean.failed)
         error = -ENOMEM;
     if (error == 0)
@@ -270,6 +296,14 @@ static void note_planner(void *user, struct trace_reader *reader)
     struct cut_plan *plan = user;
 
     plan->names = trace_reader_names(reader);
+    plan->head = trace_reader_head(reader);
+}
+
+static void note_planned(void *user, struct trace_reader *reader)
+{
+    struct cut_plan *plan = user;
+
+    plan->skipped = trace_reader_skipped(reader);
 }
 
 bool cut_is_one_pass(const struct cut_request *request)
@@ -281,15 +315,15 @@ int cut_write(const struct cut_request *request, struct cut_output *output,
               struct cut_result *result)
 {
     struct cut_plan plan;
-    struct reading reading = {cut_plan_take, &plan, note_planner, no_head};
+    struct reading reading = {cut_plan_take, &plan, note_planner, note_planned};
     uint64_t written;
     int error = 0;
 
     *result = (struct cut_result){.until_ns = -1};
     cut_plan_open(&plan, request);
     if (!cut_is_one_pass(request)) {
-        error = read_file(request, &reading, result);
-        if (plan.out_of_memory)
+        error = read_file(request, &reading, NULL, 0, result);
+        if (plan.out_of_memory || plan.blocks.out_of_memory)
             error = -ENOMEM;
         if (error == 0)
             error = cut_plan_choose(&plan, result->error, sizeof(result->error));

@@ -24,6 +24,15 @@ static bool is_one_of(const struct trace_event *event, uint32_t categories)
     return BIT(event->category) & categories;
 }
 
+static int64_t sum(int64_t a, int64_t b)
+{
+    int64_t result;
+
+    if (__builtin_add_overflow(a, b, &result))
+        return b > 0 ? INT64_MAX : INT64_MIN;
+    return result;
+}
+
 void cut_plan_open(struct cut_plan *plan, const struct cut_request *request)
 {
     *plan = (struct cut_plan){.request = request,
@@ -37,6 +46,7 @@ void cut_plan_close(struct cut_plan *plan)
 {
     free(plan->steps);
     free(plan->starts);
+    cut_blocks_close(&plan->blocks);
 }
 
 /* ---- when things began -------------------------------------------------------------- */
@@ -106,6 +116,23 @@ static const struct cut_start *find_start(const struct cut_plan *plan, uint64_t 
         plan->starts == NULL ? NULL : slot_of(plan->starts, plan->start_mask, key);
 
     return slot != NULL && slot->key != 0 ? slot : NULL;
+}
+
+static bool ends_flow(const struct trace_event *event)
+{
+    return event->phase == 'f' || event->phase == 't';
+}
+
+/* Is it kept for when something else began? */
+static bool has_start(const struct trace_event *event)
+{
+    return ends_flow(event) ||
+           (is_one_of(event, DEVICE_WORK) && event->has & TRACE_HAS_CORRELATION);
+}
+
+static uint64_t start_key(const struct trace_event *event)
+{
+    return ends_flow(event) ? flow_key(event) : launch_key(event);
 }
 
 /* ---- steps -------------------------------------------------------------------------- */
@@ -203,13 +230,40 @@ static void take(struct cut_plan *plan, const struct trace_names *names,
         add_step(plan, event, name);
 }
 
+/* The times by which cut_plan_keeps() may judge it. */
+static struct cut_reach reach_of(const struct cut_plan *plan,
+                                 const struct trace_event *event)
+{
+    const struct cut_start *start;
+    int64_t duration_ns =
+        event->phase == 'X' && event->duration_ns > 0 ? event->duration_ns : 0;
+    struct cut_reach reach = {event->time_ns, sum(event->time_ns, duration_ns)};
+
+    if (event->phase == 'M')
+        return cut_reach_always;
+    if (!(event->has & TRACE_HAS_TIME))
+        return cut_reach_never;
+    if (!has_start(event))
+        return reach;
+    start = find_start(plan, start_key(event));
+    if (start == NULL)
+        return cut_reach_always; /* it may be to come */
+    reach.from_ns = start->time_ns < reach.from_ns ? start->time_ns : reach.from_ns;
+    reach.to_ns = start->time_ns > reach.to_ns ? start->time_ns : reach.to_ns;
+    return reach;
+}
+
 bool cut_plan_take(void *user, struct trace_event *events, uint32_t count)
 {
     struct cut_plan *plan = user;
 
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
+        plan->events += events[i].phase != 'M';
         take(plan, plan->names, &events[i]);
-    return !plan->out_of_memory;
+        cut_blocks_take(&plan->blocks, plan->head, events[i].offset,
+                        reach_of(plan, &events[i]));
+    }
+    return !plan->out_of_memory && !plan->blocks.out_of_memory;
 }
 
 static int choose_steps(struct cut_plan *plan, char *error, size_t size)
@@ -243,15 +297,6 @@ static int choose_steps(struct cut_plan *plan, char *error, size_t size)
     plan->from_ns = plan->steps[first].start_ns;
     plan->to_ns = plan->steps[last].end_ns;
     return 0;
-}
-
-static int64_t sum(int64_t a, int64_t b)
-{
-    int64_t result;
-
-    if (__builtin_add_overflow(a, b, &result))
-        return b > 0 ? INT64_MAX : INT64_MIN;
-    return result;
 }
 
 int cut_plan_choose(struct cut_plan *plan, char *error, size_t size)
@@ -309,15 +354,14 @@ static bool reaches_in(const struct cut_plan *plan, const struct trace_event *ev
 bool cut_plan_keeps(const struct cut_plan *plan, const struct trace_event *event,
                     int64_t *reference_ns)
 {
-    bool device = is_one_of(event, DEVICE_WORK) && event->has & TRACE_HAS_CORRELATION;
-    bool flow = event->phase == 'f' || event->phase == 't';
+    bool flow = ends_flow(event);
     const struct cut_start *start = NULL;
 
     if (!(event->has & TRACE_HAS_TIME) || !is_wanted(plan, event))
         return false;
     *reference_ns = event->time_ns;
-    if (device || flow)
-        start = find_start(plan, flow ? flow_key(event) : launch_key(event));
+    if (has_start(event))
+        start = find_start(plan, start_key(event));
     if (start != NULL && lies_inside(plan, start->time_ns)) {
         *reference_ns = start->time_ns;
         return true;

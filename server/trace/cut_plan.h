@@ -3,6 +3,7 @@
 #define TRACE_CUT_PLAN_H
 
 #include "trace/cut.h"
+#include "trace/cut_blocks.h"
 
 struct cut_step {
     int64_t start_ns, end_ns;
@@ -20,10 +21,13 @@ struct cut_start {
 struct cut_plan {
     const struct cut_request *request;
     const struct trace_names *names; /* of the first reader, while it runs */
+    const struct trace_head *head;   /* likewise */
+    struct cut_blocks blocks;        /* of the file */
     struct cut_step *steps;          /* of one thread, by time */
     uint32_t step_count, step_capacity;
     struct cut_start *starts; /* open addressing */
     uint64_t start_count, start_mask;
+    uint64_t events, skipped;       /* of the first reading; no metadata */
     int64_t first_ns, last_ns;      /* of what counts in analyze: file time */
     uint32_t first_step, last_step; /* indices of those asked for */
     int64_t from_ns, to_ns;         /* the range, file time */

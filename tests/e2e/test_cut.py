@@ -241,6 +241,46 @@ class Pieces(Folder):
         self.assertEqual(self.out.read_bytes()[:2], b"\x1f\x8b")
         self.assertEqual(len(part), 15)
 
+    def test_leaping_over_what_is_left_out_changes_nothing_of_what_stays(self):
+        """A file on disk is leapt through, a gzip is not: both give the same bytes."""
+        def steps(numbers, shift=0):
+            for n in numbers:
+                at = 10000 * n + shift
+                yield event(f"ProfilerStep#{n}", at, 9000, "user_annotation")
+                for i in range(40):
+                    yield event(f"aten::op{i}", at + 200 * i, 150, args={"pad": "x" * 200})
+                    yield launch(at + 200 * i + 10, 100 * n + i)
+                    yield flow("s", 100 * n + i, at + 200 * i + 10)
+        def kernels(numbers, late):
+            for n in numbers:
+                for i in range(40):
+                    at = 10000 * n + 200 * i + late
+                    yield device(f"k{n}.{i}", at, 90, 100 * n + i)
+                    yield flow("f", 100 * n + i, at, bp="e")
+        damaged = event("unescaped", 5, 5)
+        events = [*kernels(range(40, 80), 12000),  # before their launches
+                  *steps(range(40)), damaged, *steps(range(40, 80)), *NAMES,
+                  event("main.py(1): train", -5, 900000, "python_function"),
+                  *kernels(range(40), 7000)]
+        text = json.dumps({"schemaVersion": 1, "traceEvents": events, "between": [1, 2],
+                           "displayTimeUnit": "ms"}).replace("unescaped", 'un"escaped')
+        # Two lists of events, and keys between them.
+        text = text[:-1] + ', "traceEvents": ' + json.dumps(list(steps(range(80, 120)))) + "}"
+        self.assertGreater(len(text), 40 * 65536)
+        paths = [self.write(text), self.write(text, "packed.json.gz")]
+        for flags in (("--steps", "7-8"), ("--steps", "45-45"), ("--steps", "100-100"),
+                      ("--from", "0", "--to", "3"), ("--from", "790"),
+                      ("--steps", "50-90", "--max", "200KB"),
+                      ("--steps", "3-3", "--cat", "kernel,cuda_runtime")):
+            told = []
+            for path in paths:
+                done = call("cut", path, *flags, "-o", self.out)
+                told.append((self.out.read_bytes(), done.stderr.replace(
+                    str(path).encode(), b"FILE")))
+            self.assertEqual(told[0], told[1], flags)
+            self.assertIn(b"1 events skipped", told[0][1])
+            self.assertEqual(json.loads(told[0][0])["between"], [1, 2])
+
     def test_standard_input_goes_to_standard_output_in_one_pass(self):
         text = json.dumps(two_steps()).encode()
         done = call("cut", "-", "--cat", "kernel", "-o", "-", input=text)

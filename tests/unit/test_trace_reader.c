@@ -142,6 +142,76 @@ static void a_callback_can_end_the_reading(void **state)
     trace_reader_free(reader);
 }
 
+/* 3,000 events of one file, those in the holes left out. */
+static void what_a_second_reading_leaves_out_is_not_even_read(void **state)
+{
+    struct trace_hole holes[2];
+    char path[] = "/tmp/trace-holes-XXXXXX";
+    int descriptor = mkstemp(path);
+    FILE *file = fdopen(descriptor, "w");
+
+    (void)state;
+    assert_non_null(file);
+    (void)fputs("{\"traceEvents\": [\n", file);
+    for (int i = 0; i < 3000; i++)
+        (void)fprintf(file, "%s" OP("%d"), i > 0 ? ",\n" : "", i);
+    (void)fputs("], \"distributedInfo\": {\"rank\": 3}}", file);
+    assert_int_equal(fclose(file), 0);
+
+    struct traced whole = traced_file(path, NULL);
+
+    assert_int_equal(whole.count, 3000);
+    holes[0] = (struct trace_hole){whole.events[0].offset, whole.events[10].offset};
+    holes[1] = (struct trace_hole){whole.events[20].offset, whole.events[2999].offset};
+    for (int one_thread = 0; one_thread < 2; one_thread++) {
+        const struct trace_options options = {.one_thread = one_thread};
+        struct traced part = {.reader = trace_reader_new(&options)};
+        uint64_t at = 0, of = 0;
+
+        assert_int_equal(trace_reader_open(part.reader, path), 0);
+        trace_reader_leave_out(part.reader, holes, 2);
+        assert_int_equal(trace_reader_run(part.reader, traced_keep, &part), 0);
+        assert_int_equal(part.count, 11);
+        for (uint32_t i = 0; i < 11; i++)
+            assert_string_equal(part.events[i].text,
+                                whole.events[i < 10 ? 10 + i : 2999].text);
+        assert_int_equal(trace_reader_head(part.reader)->rank, 3);
+        assert_int_equal(trace_reader_skipped(part.reader), 0);
+        assert_int_equal(traced_report(&part)->text_bytes,
+                         traced_report(&whole)->text_bytes -
+                             (holes[0].to - holes[0].from) -
+                             (holes[1].to - holes[1].from));
+        trace_reader_position(part.reader, &at, &of);
+        assert_int_equal(at, of); /* what was leapt over is behind */
+        assert_false(traced_report(&part)->is_cut);
+        traced_free(&part);
+    }
+    traced_free(&whole);
+    unlink(path);
+}
+
+static void a_file_that_shrank_before_its_hole_says_so(void **state)
+{
+    static const char text[] = "{\"traceEvents\": [" OP("a") "," OP("b");
+    const struct trace_hole hole = {17, 100000};
+    char path[] = "/tmp/trace-holes-XXXXXX";
+    int descriptor = mkstemp(path);
+    struct traced part = {.reader = trace_reader_new(NULL)};
+
+    (void)state;
+    assert_int_equal(write(descriptor, text, sizeof(text) - 1), sizeof(text) - 1);
+    close(descriptor);
+    assert_int_equal(trace_reader_open(part.reader, path), 0);
+    trace_reader_leave_out(part.reader, &hole, 1);
+    assert_int_equal(trace_reader_run(part.reader, traced_keep, &part), 0);
+    assert_int_equal(part.count, 0);
+    assert_true(traced_report(&part)->is_cut);
+    assert_string_equal(traced_report(&part)->error,
+                        "the file became shorter while it was read");
+    traced_free(&part);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +220,8 @@ int main(void)
         cmocka_unit_test(behind_an_unescaped_quote_the_next_event_is_read),
         cmocka_unit_test(what_follows_the_last_event_is_found_behind_damage),
         cmocka_unit_test(a_callback_can_end_the_reading),
+        cmocka_unit_test(what_a_second_reading_leaves_out_is_not_even_read),
+        cmocka_unit_test(a_file_that_shrank_before_its_hole_says_so),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

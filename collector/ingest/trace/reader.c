@@ -117,6 +117,12 @@ int trace_reader_open_bytes(struct trace_reader *reader, const void *bytes, size
     return opened(reader, feed_open_bytes(reader->feed, bytes, size));
 }
 
+void trace_reader_leave_out(struct trace_reader *reader, const struct trace_hole *holes,
+                            uint32_t count)
+{
+    feed_set_holes(reader->feed, holes, count);
+}
+
 /* The next piece: what is left of the one before, and a block. */
 static bool join(struct trace_reader *reader, struct parser_piece *piece,
                  const struct feed_block *block)

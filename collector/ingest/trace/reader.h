@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "ingest/trace/event.h"
+#include "ingest/trace/feed/hole.h"
 #include "ingest/trace/names.h"
 #include "wire/attributes.h"
 
@@ -118,6 +119,11 @@ MUST_CHECK int trace_reader_open_descriptor(struct trace_reader *reader,
 /* Reads bytes that the caller keeps until the run is over. */
 MUST_CHECK int trace_reader_open_bytes(struct trace_reader *reader, const void *bytes,
                                        size_t size);
+
+/* Of a plain file on disk these are not read; of others they may be. Offsets are then
+ * as if they were not there. Borrowed until the run is over. */
+void trace_reader_leave_out(struct trace_reader *reader, const struct trace_hole *holes,
+                            uint32_t count);
 
 /* Reads all of it, once, and calls back from this thread. 0 when something could be
  * read, however little (see the report); else a negative errno and report.error:

@@ -106,6 +106,12 @@ void feed_set_ahead(struct feed *feed, feed_look_ahead *look, void *user, bool a
     feed->look_always = always;
 }
 
+void feed_set_holes(struct feed *feed, const struct trace_hole *holes, uint32_t count)
+{
+    feed->fill.holes = holes;
+    feed->fill.hole_count = count;
+}
+
 void feed_stop(struct feed *feed)
 {
     if (!feed->started || feed->one_thread)

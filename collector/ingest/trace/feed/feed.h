@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ingest/trace/feed/hole.h"
 #include "ingest/trace/scan/scan.h"
 #include "wire/attributes.h"
 
@@ -66,6 +67,9 @@ void feed_free(struct feed *feed);
 /* Has the thread look ahead where the reader has not yet come to the block before; or
  * always. Before feed_next(). */
 void feed_set_ahead(struct feed *feed, feed_look_ahead *look, void *user, bool always);
+
+/* As in reader.h; before feed_next(). */
+void feed_set_holes(struct feed *feed, const struct trace_hole *holes, uint32_t count);
 
 /* As in reader.h; feed_report() has the sentence. */
 MUST_CHECK int feed_open(struct feed *feed, const char *path);

@@ -316,20 +316,67 @@ static void inflate_block(struct fill *fill, char *bytes, uint32_t *length)
     *length = FEED_BLOCK_BYTES - (uint32_t)io.out_left;
 }
 
+/* What was read of `in`, at most `size`. */
+static size_t take_in(struct fill *fill, void *to, size_t size)
+{
+    size_t taken = fill->in_left < size ? fill->in_left : size;
+
+    if (to != NULL)
+        memcpy(to, fill->in + fill->in_at, taken);
+    fill->in_at += taken;
+    fill->in_left -= taken;
+    return taken;
+}
+
+static void leap(struct fill *fill, uint64_t size)
+{
+    uint64_t left = size - take_in(fill, NULL, size);
+
+    fill->at += size;
+    if (left == 0)
+        return;
+    if (left > fill->bytes_left || lseek(fill->descriptor, (off_t)left, SEEK_CUR) < 0) {
+        fill->report.is_cut = true;
+        say(fill, "the file became shorter while it was read");
+        stop_at(fill, 0);
+        return;
+    }
+    fill->bytes_left -= left;
+    atomic_fetch_add_explicit(&fill->file_bytes, left, memory_order_relaxed);
+}
+
+/* How much of `size` stands before the next hole, having leapt over one that is here. */
+static size_t until_hole(struct fill *fill, size_t size)
+{
+    /* Only files say their size and can be gone through with a stride. */
+    if (fill->hole_count == 0 || fill->descriptor < 0 || !fill->has_size)
+        return size;
+    while (fill->hole_count > 0 && fill->holes->from <= fill->at) {
+        leap(fill, fill->holes->to - fill->at);
+        fill->holes++;
+        fill->hole_count--;
+    }
+    if (fill->hole_count > 0 && fill->holes->from - fill->at < size)
+        return (size_t)(fill->holes->from - fill->at);
+    return size;
+}
+
 static void read_block(struct fill *fill, char *bytes, uint32_t *length)
 {
-    size_t have = fill->in_left < FEED_BLOCK_BYTES ? fill->in_left : FEED_BLOCK_BYTES;
+    size_t have = 0;
 
-    memcpy(bytes, fill->in + fill->in_at, have);
-    fill->in_at += have;
-    fill->in_left -= have;
-    while (have < FEED_BLOCK_BYTES && !fill->at_end) {
-        ssize_t got = read_some(fill, bytes + have, FEED_BLOCK_BYTES - have);
+    while (have < FEED_BLOCK_BYTES && (fill->in_left > 0 || !fill->at_end)) {
+        size_t wanted = until_hole(fill, FEED_BLOCK_BYTES - have);
+        ssize_t got = (ssize_t)take_in(fill, bytes + have, wanted);
 
-        if (got <= 0)
+        if (got == 0 && !fill->at_end)
+            got = read_some(fill, bytes + have, wanted);
+        if (got <= 0) {
             stop_at(fill, got);
-        else
-            have += (size_t)got;
+            continue;
+        }
+        have += (size_t)got;
+        fill->at += (uint64_t)got;
     }
     *length = (uint32_t)have;
 }

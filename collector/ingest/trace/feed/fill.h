@@ -6,6 +6,7 @@
 
 #include "ingest/trace/feed/feed.h"
 #include "ingest/trace/feed/inflater.h"
+#include "ingest/trace/feed/hole.h"
 
 struct fill {
     int descriptor; /* -1: `bytes` */
@@ -22,6 +23,11 @@ struct fill {
     size_t in_at, in_left;
     struct inflater *inflater; /* of gzip */
     bool between_members;
+
+    /* What is not read of a plain file on disk; borrowed, see hole.h. */
+    const struct trace_hole *holes;
+    uint32_t hole_count;
+    uint64_t at; /* of the next byte, in a file with holes */
 
     int wake;              /* eventfd */
     atomic_bool cancelled; /* relaxed: nothing is handed over with it */
