@@ -88,6 +88,8 @@ struct process_linked {
     uint64_t outer_count;
     /* Bytes taken less bytes given back while nothing nested in it ran. */
     int64_t host_bytes, device_bytes;
+    /* The same with all that ran nested in it. */
+    int64_t host_total_bytes, device_total_bytes;
 };
 
 /* What is sampled of a process once a second; rates are of the second before. */

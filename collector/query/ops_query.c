@@ -153,6 +153,10 @@ static double key_of(const struct op_row *row, enum ops_sort sort)
         return row->host_bytes;
     case OPS_BY_DEVICE_BYTES:
         return row->device_bytes;
+    case OPS_BY_HOST_TOTAL_BYTES:
+        return row->host_total_bytes;
+    case OPS_BY_DEVICE_TOTAL_BYTES:
+        return row->device_total_bytes;
     case OPS_BY_PER_STEP:
     case OPS_BY_SHARE:
         return row->share;

@@ -28,6 +28,8 @@ enum ops_sort {
     OPS_BY_DEVICE_SELF,
     OPS_BY_HOST_BYTES,
     OPS_BY_DEVICE_BYTES,
+    OPS_BY_HOST_TOTAL_BYTES,
+    OPS_BY_DEVICE_TOTAL_BYTES,
     OPS_SORTS,
 };
 
@@ -54,6 +56,7 @@ struct op_row {
     double device_total_ns, device_self_ns;
     /* Taken less given back while nothing nested in it ran; NaN where not known. */
     double host_bytes, device_bytes;
+    double host_total_bytes, device_total_bytes; /* with what is nested in it */
     double error_pct; /* half the 95 % interval of self_ns, 0 where exact */
     /* Half the 95 % interval of per_step_ns as a mean of steps that vary: what another
      * stretch of the same training would give. NaN for ranges and single steps. */

@@ -75,6 +75,7 @@ void ops_derive(const struct ops_asking *asking, struct op_row *row)
     row->p50_ns = row->p95_ns = row->p99_ns = (double)NAN;
     row->device_total_ns = row->device_self_ns = (double)NAN;
     row->host_bytes = row->device_bytes = (double)NAN;
+    row->host_total_bytes = row->device_total_bytes = (double)NAN;
     row->launch.occupancy_pct = (double)NAN;
 }
 
@@ -98,6 +99,8 @@ static void add_linked(const struct ops_asking *asking, uint32_t text,
     if (process->linked_memory) {
         row->host_bytes = (double)linked->host_bytes;
         row->device_bytes = (double)linked->device_bytes;
+        row->host_total_bytes = (double)linked->host_total_bytes;
+        row->device_total_bytes = (double)linked->device_total_bytes;
     }
 }
 

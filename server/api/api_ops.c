@@ -22,6 +22,8 @@ static const char *const sorts[] = {[OPS_BY_SELF] = "self",
                                     [OPS_BY_DEVICE_SELF] = "device_self",
                                     [OPS_BY_HOST_BYTES] = "self_memory",
                                     [OPS_BY_DEVICE_BYTES] = "self_device_memory",
+                                    [OPS_BY_HOST_TOTAL_BYTES] = "memory",
+                                    [OPS_BY_DEVICE_TOTAL_BYTES] = "device_memory",
                                     [OPS_SORTS] = NULL};
 
 static const char *const groups[] = {[GROUP_NAME] = "name",
@@ -116,6 +118,8 @@ cJSON *op_json(const struct op_row *row)
     json_ms(op, "device_self_ms", row->device_self_ns);
     json_number(op, "self_memory_bytes", row->host_bytes);
     json_number(op, "self_device_memory_bytes", row->device_bytes);
+    json_number(op, "memory_bytes", row->host_total_bytes);
+    json_number(op, "device_memory_bytes", row->device_total_bytes);
     json_us(op, "mean_us", row->mean_ns);
     json_us(op, "min_us", row->min_ns);
     json_us(op, "max_us", row->max_ns);

@@ -43,7 +43,8 @@ with profile(activities=[ProfilerActivity.CPU],
             profiler.step()
 profiler.export_chrome_trace(sys.argv[1])
 import json
-print(json.dumps({row.key: [row.count, row.self_cpu_time_total]
+print(json.dumps({row.key: [row.count, row.self_cpu_time_total, row.self_cpu_memory_usage,
+                            row.cpu_memory_usage]
                   for row in profiler.key_averages()}))
 """
 
@@ -203,7 +204,7 @@ class TorchTraces(unittest.TestCase, Agreement):
         path, averages = self.train("unmarked", "plain")
         rows = {row["name"]: row for row in
                 json.loads(analyze(path, "--json").stdout)["ops"]["cpu"]}
-        for name, (count, own_us) in averages.items():
+        for name, (count, *_) in averages.items():
             if name.startswith("[") or rows[name]["kind"] == "range":
                 continue  # memory, and ranges: these take no self time with us
             self.assertEqual(rows[name]["recorded_count"], count, name)
@@ -213,6 +214,21 @@ class TorchTraces(unittest.TestCase, Agreement):
         ours_ms = sum(rows[name]["self_ms"] for name in ops)
         self.assertLess(abs(torch_ms - ours_ms), 0.005 * torch_ms)
         self.assertGreater(whole, 0)
+
+    def test_torch_finds_the_same_memory_with_and_without_what_is_nested(self):
+        path, averages = self.train("marked", "all")
+        for sort, column in (("cpu_memory_usage", "memory_bytes"),
+                             ("self_cpu_memory_usage", "self_memory_bytes")):
+            answer = json.loads(analyze(path, "--json", "--sort", sort).stdout)
+            rows = [row for row in answer["ops"]["cpu"] if row["kind"] == "op"]
+            values = [row[column] for row in rows]
+            self.assertEqual(values, sorted(values, reverse=True))
+            self.assertGreater(values[0], 0)
+            for row in rows:
+                wanted = averages[row["name"]][3 if sort == "cpu_memory_usage" else 2]
+                self.assertEqual(row[column], wanted, (row["name"], column))
+        inside = {row["name"]: row["memory_bytes"] for row in answer["ops"]["cpu"]}
+        self.assertEqual(inside["my forward"], averages["my forward"][3])
 
 
 class Command(unittest.TestCase):
@@ -471,7 +487,8 @@ class Serve(harness.TrainglassTest):
         for device in ("cpu", "cuda"):
             for rows in (first, second):  # memory is written in totals alone
                 for row in rows["ops"][device]:
-                    del row["self_memory_bytes"], row["self_device_memory_bytes"]
+                    for place in ("memory", "device_memory"):
+                        del row[f"{place}_bytes"], row[f"self_{place}_bytes"]
             self.assertEqual(second["ops"][device], first["ops"][device])
 
     def test_a_file_that_is_no_trace_is_exit_code_3(self):

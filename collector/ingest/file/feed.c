@@ -297,6 +297,8 @@ static void add_linked(struct process_linked *to, const struct process_linked *f
     to->outer_count += from->outer_count;
     to->host_bytes = file_sum(to->host_bytes, from->host_bytes);
     to->device_bytes = file_sum(to->device_bytes, from->device_bytes);
+    to->host_total_bytes = file_sum(to->host_total_bytes, from->host_total_bytes);
+    to->device_total_bytes = file_sum(to->device_total_bytes, from->device_total_bytes);
 }
 
 static void give_linked(struct feeding *feeding)

@@ -87,6 +87,7 @@ struct open {
     int64_t end_ns;    /* not after its parent's */
     int64_t device_ns; /* of what was launched in it */
     int64_t inside_ns; /* of what lies directly in it; with details alone */
+    int64_t host_bytes, device_bytes; /* taken in it, less given back */
     uint32_t path, key;
     bool linked; /* it, or what it lies in, stands under its forward op */
 };
@@ -137,6 +138,30 @@ static void add_device_time(struct walk *walk, const struct open *ended,
     }
     if (parent != NULL)
         parent->device_ns = file_sum(parent->device_ns, ended->device_ns);
+}
+
+static void add_total_bytes(struct process_linked *linked, const struct open *ended)
+{
+    linked->host_total_bytes = file_sum(linked->host_total_bytes, ended->host_bytes);
+    linked->device_total_bytes =
+        file_sum(linked->device_total_bytes, ended->device_bytes);
+}
+
+static void add_memory(struct walk *walk, const struct open *ended, struct open *parent)
+{
+    struct file *file = walk->file;
+    uint32_t name = EVENT_NAME(ended->event.meta);
+
+    if (ended->host_bytes == 0 && ended->device_bytes == 0)
+        return;
+    if (name < file->linked_count && EVENT_KIND(ended->event.meta) != FILE_EVENT_FRAME)
+        add_total_bytes(&file->linked[name], ended);
+    if (ended->key != 0)
+        add_total_bytes(&file->details->keys[ended->key].linked, ended);
+    if (parent == NULL)
+        return;
+    parent->host_bytes = file_sum(parent->host_bytes, ended->host_bytes);
+    parent->device_bytes = file_sum(parent->device_bytes, ended->device_bytes);
 }
 
 /* What it took itself belongs to its path, all of it to its parent's inside. */
@@ -205,6 +230,7 @@ static void close_last(struct walk *walk)
     struct open *parent = parent_of(walk, ended);
 
     add_device_time(walk, ended, parent);
+    add_memory(walk, ended, parent);
     if (walk->file->details != NULL)
         add_path_time(walk, ended, parent);
     put_out(walk, &ended->event, ended->key);
@@ -280,14 +306,19 @@ static void note_op(struct walk *walk, const struct event *event)
     }
 }
 
-static void add_bytes(struct process_linked *linked, const struct track_record *of)
+static void add_bytes(int64_t *host_bytes, int64_t *device_bytes,
+                      const struct track_record *of)
 {
     int64_t bytes = track_unsigned(of->more[FILE_ALLOCATION_BYTES]);
+    bool host = EVENT_DEVICE_TYPE(EVENT_AUX16(of->event.meta)) == 0;
+    int64_t *to = host ? host_bytes : device_bytes;
 
-    if (EVENT_DEVICE_TYPE(EVENT_AUX16(of->event.meta)) == 0)
-        linked->host_bytes = file_sum(linked->host_bytes, bytes);
-    else
-        linked->device_bytes = file_sum(linked->device_bytes, bytes);
+    *to = file_sum(*to, bytes);
+}
+
+static void add_self_bytes(struct process_linked *linked, const struct track_record *of)
+{
+    add_bytes(&linked->host_bytes, &linked->device_bytes, of);
 }
 
 /* What ran when memory was taken. */
@@ -309,9 +340,14 @@ static void note_allocation(struct walk *walk, const struct track_record *taken)
     }
     *of = *taken;
     of->event.meta = (of->event.meta & ~(uint64_t)UINT32_MAX) | op;
-    add_bytes(&file->linked[op], of);
+    add_self_bytes(&file->linked[op], of);
     if (key != 0)
-        add_bytes(&file->details->keys[key].linked, of);
+        add_self_bytes(&file->details->keys[key].linked, of);
+    if (walk->depth > 0) {
+        struct open *innermost = &walk->open[walk->depth - 1];
+
+        add_bytes(&innermost->host_bytes, &innermost->device_bytes, of);
+    }
 }
 
 /* The engine's call of a node is no part of the node: what it does itself, torch counts

@@ -56,7 +56,10 @@ static int sort_of(const char *name)
                  {"self_device_time_total", OPS_BY_DEVICE_SELF},
                  {"self_cpu_memory_usage", OPS_BY_HOST_BYTES},
                  {"self_cuda_memory_usage", OPS_BY_DEVICE_BYTES},
-                 {"self_device_memory_usage", OPS_BY_DEVICE_BYTES}};
+                 {"self_device_memory_usage", OPS_BY_DEVICE_BYTES},
+                 {"cpu_memory_usage", OPS_BY_HOST_TOTAL_BYTES},
+                 {"cuda_memory_usage", OPS_BY_DEVICE_TOTAL_BYTES},
+                 {"device_memory_usage", OPS_BY_DEVICE_TOTAL_BYTES}};
 
     for (size_t i = 0; i < sizeof(torch) / sizeof(torch[0]); i++)
         if (strcmp(torch[i].name, name) == 0)
@@ -140,7 +143,8 @@ static bool read_choice(const struct invocation *invocation,
         return refuse("--sort", sort,
                       "a column: self, total, count, mean, min, max, p50, p95, p99, "
                       "per_step, share, name, device_total, device_self, self_memory, "
-                      "self_device_memory, or torch's name of one");
+                      "self_device_memory, memory, device_memory, or torch's name of "
+                      "one");
     if (sort != NULL)
         options->request.sort = (enum ops_sort)sort_of(sort);
     return true;
