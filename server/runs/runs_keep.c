@@ -1,11 +1,14 @@
 /* What is written down of a run for comparisons: the numbers that report/compare.c reads,
  * its ops of the most self time, and a row for each of its newest epochs. */
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/analysis.h"
 #include "api/api.h"
 #include "api/json.h"
+#include "query/ranks_query.h"
 #include "query/steps_query.h"
 #include "report/compare.h"
 #include "runs/inside.h"
@@ -47,6 +50,24 @@ static void add_epochs(cJSON *document, struct store *store,
 
     for (uint32_t i = first; i < steps->epoch_count; i++)
         add_epoch(list, store, whose, &steps->epochs[i]);
+}
+
+/* A comparison of the run must not be taken for one of all of its ranks. */
+static void say_what_ranks(cJSON *document, struct store *store,
+                           const struct selection *whose, int32_t kept)
+{
+    struct ranks_answer ranks;
+    char text[96];
+
+    if (ranks_query(store, whose, &ranks) == 0 && ranks.row_count > 1) {
+        (void)snprintf(text, sizeof(text),
+                       "of its %" PRIu32 " ranks what rank %" PRId32
+                       " did is kept, and nothing of the others",
+                       ranks.row_count, kept);
+        cJSON_AddItemToArray(cJSON_AddArrayToObject(document, "lacks"),
+                             cJSON_CreateString(text));
+    }
+    answer_free(&ranks.head);
 }
 
 /* The ops of the least self time go, half of them at a time. */
@@ -93,6 +114,7 @@ static char *describe(struct store *store, const char *session, double *steps)
         whole = analysis_document(&analysis);
     if (whole != NULL) {
         document = compare_extract(whole);
+        say_what_ranks(document, store, &whose, analysis.summary.head.rank);
         add_epochs(document, store, &whose, &analysis.steps);
         text = text_of(document);
         *steps = (double)analysis.summary.head.steps;

@@ -357,6 +357,36 @@ of_a_row_without_a_document_its_summary_is_read_and_the_rest_is_lacking(void **s
     runs_close(runs);
 }
 
+static void of_several_ranks_one_is_kept_and_that_is_said(void **state)
+{
+    struct store *store = store_new(NULL);
+    char why[RUNS_WHY_BYTES] = "";
+    struct session *session = state_session(store, "abcdef01");
+    struct runs *runs;
+    cJSON *run;
+
+    (void)state;
+    for (int32_t rank = 2; rank < 5; rank++) {
+        const struct process_identity trainer = {.pid = (uint32_t)rank + 7,
+                                                 .rank = rank,
+                                                 .world_size = 8,
+                                                 .role = WIRE_ROLE_TRAINER};
+
+        process_finish(state_process(store, session, &trainer), PROCESS_ENDED, "");
+    }
+    runs = runs_open(folder, 10);
+    runs_fold(runs, store, true);
+    run = read_run(runs, "abcdef01", "run", why);
+    assert_int_equal(NUMBER(run, "rank"), 2);
+    assert_non_null(MEMBER(run, "lacks"));
+    assert_string_equal(members_text(MEMBER(run, "lacks")->child),
+                        "of its 3 ranks what rank 2 did is kept, and nothing of the "
+                        "others");
+    cJSON_Delete(run);
+    runs_close(runs);
+    store_free(store);
+}
+
 static void a_command_reads_the_store_and_makes_none(void **state)
 {
     struct runs *runs = runs_open_to_read(folder);
@@ -393,6 +423,7 @@ int main(void)
         IN_FOLDER(an_epoch_has_its_own_numbers_and_says_what_it_lacks),
         IN_FOLDER(
             of_a_row_without_a_document_its_summary_is_read_and_the_rest_is_lacking),
+        IN_FOLDER(of_several_ranks_one_is_kept_and_that_is_said),
         IN_FOLDER(a_command_reads_the_store_and_makes_none),
     };
 
