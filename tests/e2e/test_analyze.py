@@ -293,6 +293,21 @@ class Command(unittest.TestCase):
         path = self.write(self.events({"name": "a", "ts": 1, "dur": 1}))
         self.assertIn("self_device_memory", analyze(path, "--sort", "colour", code=2).stderr)
 
+    def test_a_report_that_is_sorted_by_memory_shows_it(self):
+        def memory(time, size):
+            return {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "ts": time,
+                    "args": {"Bytes": size, "Device Type": 0, "Device Id": -1}}
+        path = self.write(self.events(
+            {"name": "aten::outer", "ts": 1, "dur": 100}, memory(2, 2 << 20),
+            {"name": "aten::inner", "ts": 10, "dur": 50}, memory(20, 3 << 20)))
+        text = analyze(path, "--sort", "cpu_memory_usage").stdout
+        self.assertRegex(text, r" memory  share\n +aten::outer .* 5\.0 MiB .*\n"
+                               r" +aten::inner .* 3\.0 MiB ")
+        text = analyze(path, "--sort", "self_cpu_memory_usage").stdout
+        self.assertRegex(text, r"own memory  share\n +aten::inner .* 3\.0 MiB .*\n"
+                               r" +aten::outer .* 2\.0 MiB ")
+        self.assertIn("device ms", analyze(path).stdout)
+
     def test_a_file_that_was_cut_says_so_and_counts_the_rest(self):
         text = self.events({"name": "a", "ts": 1, "dur": 1}, {"name": "b", "ts": 3, "dur": 1})
         answer = json.loads(analyze(self.write(text[:-20]), "--json").stdout)

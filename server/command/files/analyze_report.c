@@ -166,7 +166,42 @@ static bool any_launch(const struct ops_answer *ops)
     return false;
 }
 
-static void print_ops(const struct ops_answer *ops, bool accelerator, uint32_t columns)
+/* In ten characters. */
+static void print_bytes(double bytes)
+{
+    if (isnan(bytes))
+        printf("%10s", "-");
+    else
+        printf("%6.1f MiB", bytes / 1048576);
+}
+
+/* What stands beside the times of a CPU op: the memory that it is sorted by, or the time
+ * of what it launched. Without a row its title. */
+static void print_beside(const struct op_row *row, enum ops_sort sort)
+{
+    switch (sort) {
+    case OPS_BY_HOST_BYTES:
+        row == NULL ? (void)printf("own memory") : print_bytes(row->host_bytes);
+        break;
+    case OPS_BY_HOST_TOTAL_BYTES:
+        row == NULL ? (void)printf("    memory") : print_bytes(row->host_total_bytes);
+        break;
+    case OPS_BY_DEVICE_BYTES:
+        row == NULL ? (void)printf("own device") : print_bytes(row->device_bytes);
+        break;
+    case OPS_BY_DEVICE_TOTAL_BYTES:
+        row == NULL ? (void)printf("device mem") : print_bytes(row->device_total_bytes);
+        break;
+    default:
+        if (row == NULL)
+            printf(" device ms");
+        else
+            terminal_ms(row->device_total_ns, 10);
+    }
+}
+
+static void print_ops(const struct ops_answer *ops, enum ops_sort sort,
+                      bool accelerator, uint32_t columns)
 {
     bool launches = any_launch(ops);
     uint32_t name = columns - (accelerator ? 43 : 52) - (launches ? 9 : 0);
@@ -178,9 +213,11 @@ static void print_ops(const struct ops_answer *ops, bool accelerator, uint32_t c
     if (accelerator)
         printf("  %8s %11s %9s %6s%s\n", "calls", "total ms", "mean us", "share",
                launches ? "  occup." : "");
-    else
-        printf("  %8s %10s %10s %10s %6s\n", "calls", "self ms", "total ms",
-               "device ms", "share");
+    if (!accelerator) {
+        printf("  %8s %10s %10s ", "calls", "self ms", "total ms");
+        print_beside(NULL, sort);
+        printf(" %6s\n", "share");
+    }
     for (uint32_t i = 0; i < ops->row_count; i++) {
         const struct op_row *row = &ops->rows[i];
 
@@ -206,7 +243,7 @@ static void print_ops(const struct ops_answer *ops, bool accelerator, uint32_t c
         }
         terminal_ms(row->total_ns, 10);
         printf(" ");
-        terminal_ms(row->device_total_ns, 10);
+        print_beside(row, sort);
         printf(" %5.1f%%\n", 100 * row->share);
         print_detail(ops, row, columns);
     }
@@ -373,9 +410,9 @@ void analyze_report(const struct analysis *analysis,
     print_findings(analysis, columns);
     print_replay(analysis, columns);
     if (options->cpu)
-        print_ops(&analysis->cpu, false, columns);
+        print_ops(&analysis->cpu, options->request.sort, false, columns);
     if (options->cuda)
-        print_ops(&analysis->cuda, true, columns);
+        print_ops(&analysis->cuda, options->request.sort, true, columns);
     print_memory(analysis);
     print_skipped(analysis);
     putchar('\n');
