@@ -106,6 +106,16 @@ class Ranks(Fits):
         self.check(run)
         self.assertIn("TrainglassMarks", run.stdout)
 
+    def test_spawned_ranks_have_marks_of_their_own(self):
+        run = self.fit(1, 2, "ddp_spawn", level="phases")
+        self.assertIn("TrainglassMarks", run.stdout, run.said())
+        ranks = sorted((one for one in run.segments if one.steps_ended > 0), key=lambda one: one.rank)
+        self.assertEqual([one.rank for one in ranks], [0, 1])
+        for one in ranks:
+            self.assertEqual(one.steps_ended, jobs.BATCHES)
+            marks = self.marks(one)
+            self.assertEqual([aux for kind, aux, _ in marks if kind == EPOCH_MARK], [1, 2])
+
 
 if __name__ == "__main__":
     unittest.main()

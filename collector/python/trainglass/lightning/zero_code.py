@@ -26,9 +26,10 @@ class TrainglassMarks:
         self._validating = False
         self._save: Any = None  # what the trainer's save_checkpoint was
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Nothing of a running fit travels to spawned ranks."""
-        return {"_global_step": -1, "_validating": False, "_save": None}
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A spawned rank makes its own: the class that is derived has no name to be found
+        by, and nothing of a running fit travels."""
+        return _derived, ()
 
     # ---- fit -------------------------------------------------------------------------------
 
@@ -117,11 +118,16 @@ class TrainglassMarks:
         _library.calls.mark(c.FRAMEWORK, 0)
 
 
+def _derived() -> Any:
+    """One of these that is a callback of the Lightning in use."""
+    return derive(TrainglassMarks, __name__)()
+
+
 def callbacks() -> list[Any]:
     """For Lightning's callbacks_factory: one callback, none where nobody records."""
     try:
         if not _library.calls.is_open():
             return []
-        return [derive(TrainglassMarks, __name__)()]
+        return [_derived()]
     except Exception:  # a guest: Lightning goes on without us
         return []
