@@ -75,7 +75,7 @@ bool watch_told(struct watch *watch)
 
     while ((got = read(watch->inotify, events, sizeof(events))) > 0)
         for (const char *at = events; at < events + got;) {
-            const struct inotify_event *event = (const struct inotify_event *)at;
+            const struct inotify_event *event = (const void *)at; /* padded to fit */
 
             any |= is_ours(watch, event);
             at += sizeof(*event) + event->len;
