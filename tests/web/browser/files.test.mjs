@@ -146,6 +146,7 @@ test("an uploaded file is removed by keys alone, after a question, and the one b
   await drop(page, "gone.json", make_trace());
   await page.locator("#session-picker", { hasText: "gone.json" }).waitFor();
   const row = page.locator("#upload-list li", { hasText: "gone.json" });
+  await row.waitFor(); // the list is told later than the picker
   const before = await page.locator("#upload-list li").count();
   assert.ok(before >= 2);
   await row.getByRole("button", { name: "Remove gone.json" }).focus();
