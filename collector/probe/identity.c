@@ -149,6 +149,8 @@ void identity_read(struct identity *identity, uint32_t role)
                                          "MPI_LOCALRANKID", "SLURM_LOCALID", NULL};
     static const char *const sizes[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE",
                                         "PMI_SIZE", "SLURM_NTASKS", NULL};
+    static const char *const local_sizes[] = {
+        "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", NULL};
     struct utsname system;
     struct stat status;
     char boot[64];
@@ -167,6 +169,7 @@ void identity_read(struct identity *identity, uint32_t role)
         identity->boot_hash = mix(0xcbf29ce484222325u, boot, strcspn(boot, "\n"));
     if (stat("/proc/self/ns/pid", &status) == 0)
         identity->pid_namespace = status.st_ino;
+    identity->local_world_size = first_number(local_sizes, identity->world_size);
     identity->start_ticks = identity_start_ticks(identity->pid);
     if (uname(&system) == 0)
         identity_clean(identity->host, sizeof(identity->host), system.nodename);

@@ -18,6 +18,7 @@ struct identity {
     uint32_t pid, parent_pid, uid;
     uint32_t role; /* enum wire_role */
     int32_t rank, local_rank, world_size;
+    int32_t local_world_size; /* ranks on this machine; of all, where only that is told */
     uint32_t restart_count;
     uint64_t zero_monotonic_ns, zero_realtime_ns;
 };

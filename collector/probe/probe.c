@@ -281,21 +281,22 @@ static uint64_t settle_in(void)
     struct neighbours *neighbours = calloc(1, sizeof(*neighbours));
     bool worker = identity.role == WIRE_ROLE_WORKER;
     uint64_t wanted = worker ? WIRE_BYTES_SMALL : WIRE_BYTES_MAX, room;
+    int32_t ranks = worker ? 0 : identity.local_world_size;
 
     memcpy(session, identity.session, sizeof(session));
     if (neighbours == NULL || neighbours_open(neighbours, storage.directory) != 0) {
         free(neighbours);
-        return storage_room(&storage, wanted, 0);
+        return storage_room(&storage, wanted, 0, ranks);
     }
     neighbours_session(neighbours, &identity, session);
     uint64_t job_bytes = neighbours_job_bytes(neighbours, session);
 
-    room = storage_room(&storage, wanted, job_bytes);
+    room = storage_room(&storage, wanted, job_bytes, ranks);
     if (!worker) {
         uint64_t tight = room < UINT64_C(1024) * 1024 ? WIRE_BYTES_MAX : 0;
 
         (void)neighbours_clean(neighbours, storage_capacity(&storage) / 8, tight);
-        room = storage_room(&storage, wanted, job_bytes);
+        room = storage_room(&storage, wanted, job_bytes, ranks);
     }
     neighbours_close(neighbours);
     free(neighbours);

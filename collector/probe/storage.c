@@ -97,7 +97,7 @@ int storage_open_directory(struct storage *storage, enum storage_share share,
 }
 
 uint64_t storage_room(const struct storage *storage, uint64_t wanted,
-                      uint64_t job_bytes)
+                      uint64_t job_bytes, int32_t ranks)
 {
     struct statvfs system;
 
@@ -107,7 +107,10 @@ uint64_t storage_room(const struct storage *storage, uint64_t wanted,
     uint64_t eighth = (uint64_t)system.f_bavail * unit / 8;
     uint64_t left = quarter > job_bytes ? quarter - job_bytes : 0;
     uint64_t room = wanted < eighth ? wanted : eighth;
+    uint64_t parts = ranks > 1 ? (uint64_t)ranks + 1 : 1; /* one for launcher and workers */
 
+    if (room > quarter / parts)
+        room = quarter / parts;
     /* A tmpfs without a limit says that it has no blocks at all. */
     if (system.f_blocks == 0)
         room = wanted;

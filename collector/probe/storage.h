@@ -35,9 +35,10 @@ MUST_CHECK int storage_open_directory(struct storage *storage, enum storage_shar
                                       const char **reason);
 
 /* Bytes that a segment may take: `wanted` or less, given what the file system has and
- * what the job's other processes took. 0 when even WIRE_BYTES_MIN is too much. */
+ * what the job's other processes took; one of several `ranks` leaves as much to each of the
+ * others. 0 when even WIRE_BYTES_MIN is too much. */
 uint64_t storage_room(const struct storage *storage, uint64_t wanted,
-                      uint64_t job_bytes);
+                      uint64_t job_bytes, int32_t ranks);
 
 /* `room`, or what this process's files may have (`ulimit -f`): for one byte more the
  * kernel ends the process with SIGXFSZ. 0 when WIRE_BYTES_MIN is too much. */

@@ -438,6 +438,58 @@ static void with_nothing_left_training_goes_on_without_us(void **state)
     assert_int_equal(code, 0);
 }
 
+#define RANKS 8
+
+/* A rank that lives until it is killed; whether it records. */
+static bool start_rank(int rank, pid_t *child)
+{
+    char name[16], recording = 0;
+    int told[2];
+
+    (void)snprintf(name, sizeof(name), "%d", rank);
+    if (pipe(told) != 0 || setenv("RANK", name, 1) != 0 ||
+        setenv("LOCAL_RANK", name, 1) != 0)
+        return false;
+    *child = fork();
+    if (*child == 0) {
+        recording = probe_start(WIRE_ROLE_TRAINER) == 0;
+        (void)!write(told[1], &recording, 1);
+        pause();
+        _exit(0);
+    }
+    close(told[1]);
+    (void)!read(told[0], &recording, 1);
+    close(told[0]);
+    return recording == 1;
+}
+
+static int start_all_ranks(void)
+{
+    pid_t children[RANKS] = {0};
+    int recording = 0;
+
+    if (mount_small() != 0)
+        return 77;
+    setenv("TRAINGLASS_SESSION", "s-ranks", 1);
+    setenv("LOCAL_WORLD_SIZE", "8", 1);
+    for (int i = 0; i < RANKS; i++)
+        recording += start_rank(i, &children[i]);
+    for (int i = 0; i < RANKS; i++)
+        if (children[i] > 0 && kill(children[i], SIGKILL) == 0)
+            waitpid(children[i], NULL, 0);
+    return RANKS - recording;
+}
+
+static void each_rank_of_a_job_finds_room_in_a_small_dev_shm(void **state)
+{
+    (void)state;
+    int code = segments_run(start_all_ranks);
+
+    if (code == 77)
+        skip();
+    assert_int_equal(code, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -455,6 +507,8 @@ int main(void)
         cmocka_unit_test_teardown(an_event_in_a_signal_handler_is_whole_or_counted,
                                   segments_clear),
         cmocka_unit_test_teardown(a_small_dev_shm_keeps_its_room_for_the_loader,
+                                  segments_clear),
+        cmocka_unit_test_teardown(each_rank_of_a_job_finds_room_in_a_small_dev_shm,
                                   segments_clear),
         cmocka_unit_test_teardown(with_little_left_the_segment_is_small,
                                   segments_clear),
