@@ -398,6 +398,24 @@ int memory_query(struct store *store, const struct selection *selection,
     return error;
 }
 
+/* The highest of the samples [first, end), at least one. */
+static struct memory_point highest_of(const struct memory_table *table, uint32_t first,
+                                      uint32_t end)
+{
+    const struct memory_sample *highest = memory_at(table, first);
+
+    for (uint32_t i = first + 1; i < end; i++)
+        if (memory_at(table, i)->allocated > highest->allocated)
+            highest = memory_at(table, i);
+    return (struct memory_point){.time_ns = highest->time_ns,
+                                 .allocated = (double)highest->allocated,
+                                 .reserved = highest->reserved < 0
+                                                 ? (double)NAN
+                                                 : (double)highest->reserved};
+}
+
+/* More than `max` since then are no gap: each point that is told is the highest of its
+ * share of them. */
 static void points_since(const struct memory_table *table, uint64_t passed,
                          uint32_t max, struct memory_answer *answer)
 {
@@ -406,25 +424,26 @@ static void points_since(const struct memory_table *table, uint64_t passed,
 
     while (from > 0 && memory_at(table, from - 1)->sequence > passed)
         from--;
-    if (count - from > max || (from == 0 && count > 0 && count < table->count &&
-                               memory_at(table, 0)->sequence > passed + 1)) {
+    if (from == 0 && count > 0 && count < table->count &&
+        memory_at(table, 0)->sequence > passed + 1)
         answer->head.reason = "gap";
-        from = count - from > max ? count - max : from;
-    }
-    device->device = pick_device(&answer->head, table->device);
-    device->points =
-        arena_new(&answer->head.arena, count - from, sizeof(*device->points));
-    for (; device->points != NULL && from < count; from++) {
-        const struct memory_sample *sample = memory_at(table, from);
-        double reserved = sample->reserved < 0 ? (double)NAN : (double)sample->reserved;
+    uint32_t fresh = count - from, told = fresh < max ? fresh : max;
 
-        device->points[device->point_count++] =
-            (struct memory_point){.time_ns = sample->time_ns,
-                                  .allocated = (double)sample->allocated,
-                                  .reserved = reserved};
-        device->allocated_bytes = (double)sample->allocated;
-        device->reserved_bytes = reserved;
+    device->device = pick_device(&answer->head, table->device);
+    device->points = arena_new(&answer->head.arena, told, sizeof(*device->points));
+    if (device->points == NULL || told == 0)
+        return;
+    for (uint32_t i = 0; i < told; i++) {
+        uint32_t first = from + (uint32_t)((uint64_t)fresh * i / told);
+        uint32_t end = from + (uint32_t)((uint64_t)fresh * (i + 1) / told);
+
+        device->points[device->point_count++] = highest_of(table, first, end);
     }
+    const struct memory_sample *newest = memory_at(table, count - 1);
+
+    device->allocated_bytes = (double)newest->allocated;
+    device->reserved_bytes =
+        newest->reserved < 0 ? (double)NAN : (double)newest->reserved;
 }
 
 /* The newest seconds of the process's memory, whatever was told before: one a second

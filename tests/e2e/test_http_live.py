@@ -332,6 +332,21 @@ class StreamTest(LiveTest):
                 break
         self.assertEqual(seen, list(range(seen[0], seen[0] + len(seen))))
 
+    def test_a_job_of_quick_steps_is_streamed_and_not_begun_anew(self):
+        """More steps between two events than an event has room for are no gap."""
+        LiveTest.live(self, "--seconds", 60, "--step-ms", 1)
+        told, rows = [], 0
+        for event, _, data in self.events("?topics=steps,memory"):
+            told.append(event)
+            if event == "memory" and data["devices"]:
+                points = [allocated for _, allocated, _ in data["devices"][0]["points"]]
+                self.assertLessEqual(len(points), 8)
+                rows += len(points)
+            if len(told) > 60:
+                break
+        self.assertNotIn("reset", told)
+        self.assertGreater(rows, 40)
+
     def test_each_topic_comes_with_its_members_and_within_its_size(self):
         self.live()
         members = {"status": ("state", "steps", "last_event_age_ms", "lost_events", "rev"),
