@@ -84,7 +84,8 @@ static int receive(int fd, const struct client_question *question, char **text)
         }
         ssize_t got = recv(fd, *text + size, room - size - 1, 0);
 
-        if (got < 0 && errno != EINTR)
+        if (got < 0 &&
+            (errno != EINTR || (question->stop != NULL && *question->stop != 0)))
             return -errno;
         size += got > 0 ? (size_t)got : 0;
         (*text)[size] = '\0';

@@ -2,6 +2,7 @@
 #ifndef COMMAND_CLIENT_H
 #define COMMAND_CLIENT_H
 
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,8 @@ struct client_question {
     const char *token; /* "" none */
     int patience_ms;   /* for the answer, and once more for its last piece */
     size_t bytes_max;  /* of the answer with its head */
+    /* Not 0 after a signal: the question is given up, -EINTR; NULL none is heard. */
+    const volatile sig_atomic_t *stop;
 };
 
 struct client_answer {

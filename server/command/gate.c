@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "command/client.h"
+#include "command/live/child.h"
 #include "wire/clock.h"
 
 #define ANSWER_MS        30000 /* a loaded machine; an idle one needs 20 */
@@ -17,6 +18,14 @@
 #define END_MS    15000
 #define APPEAR_MS 3000 /* a job that recorded is in the server's list by then */
 #define LOOK_NS   100000000
+#define LAST_MS   2000 /* for the report of somebody who asked us to end */
+
+static volatile sig_atomic_t interrupted; /* the signal's number; 0 none */
+
+static void note_interrupt(int number)
+{
+    interrupted = number;
+}
 
 bool gate_read(const struct invocation *invocation, enum fail_on_scale scale,
                struct fail_on expressions[COMMAND_REPEATS], int *count)
@@ -61,11 +70,13 @@ bool gate_is_asked(const struct gate *gate)
 /* A document of the server; NULL with its refusal, or the reason why there is none. */
 static cJSON *ask(const struct gate_run *run, const char *path, char *why, size_t size)
 {
+    bool last = interrupted != 0; /* what is there, and no wait that could be cut short */
     const struct client_question question = {.port = run->port,
                                              .path = path,
                                              .token = run->token,
-                                             .patience_ms = ANSWER_MS,
-                                             .bytes_max = ANSWER_BYTES_MAX};
+                                             .patience_ms = last ? LAST_MS : ANSWER_MS,
+                                             .bytes_max = ANSWER_BYTES_MAX,
+                                             .stop = last ? NULL : &interrupted};
     struct client_answer answer;
     int error = client_ask(&question, &answer);
     cJSON *document;
@@ -112,12 +123,14 @@ static bool is_running(const cJSON *session)
     return state != NULL && strcmp(state, "running") == 0;
 }
 
-/* Until the server knows that the session has ended. Its id, in *id; false and why. */
+/* Until the server knows that the session has ended, or we are asked to end. Its id, in
+ * *id; false and why. */
 static bool await_end(const struct gate_run *run, char id[64], char *why, size_t size)
 {
     uint64_t start_ns = clock_ns(CLOCK_MONOTONIC), waited_ms = 0;
     const struct timespec pause = {.tv_nsec = LOOK_NS};
 
+    *id = '\0';
     while (waited_ms < END_MS) {
         cJSON *status = ask(run, "/api/status", why, size);
         const cJSON *session = find_session(status, run->session);
@@ -127,6 +140,8 @@ static bool await_end(const struct gate_run *run, char id[64], char *why, size_t
             snprintf(id, 64, "%s",
                      cJSON_GetStringValue(cJSON_GetObjectItem(session, "id")));
         cJSON_Delete(status);
+        if (interrupted != 0 && *id != '\0')
+            return true;
         if (status == NULL)
             return false;
         waited_ms = (clock_ns(CLOCK_MONOTONIC) - start_ns) / 1000000;
@@ -152,7 +167,11 @@ static cJSON *fetch_report(const struct gate_run *run, char *why, size_t size)
     if (!await_end(run, id, why, size))
         return NULL;
     snprintf(path, sizeof(path), "/api/report?session=%s&window=run", id);
-    return ask(run, path, why, size);
+    cJSON *report = ask(run, path, why, size);
+
+    if (report == NULL && interrupted != 0)
+        report = ask(run, path, why, size);
+    return report;
 }
 
 /* One expression, said on stderr and kept in the report. True when it holds, or cannot
@@ -197,7 +216,12 @@ int gate_close(const struct gate *gate, const struct gate_run *run)
 
     if (!gate_is_asked(gate))
         return run->code;
+    child_hear_signals(note_interrupt);
     report = fetch_report(run, why, sizeof(why));
+    if (interrupted != 0)
+        command_complain("run: %s came after the command had ended; the report is of what "
+                         "was there",
+                         strsignal(interrupted));
     verdicts = cJSON_CreateArray();
     for (int i = 0; i < gate->count; i++)
         found = judge(&gate->expressions[i], report, why, verdicts) || found;
@@ -207,5 +231,7 @@ int gate_close(const struct gate *gate, const struct gate_run *run)
         cJSON_Delete(verdicts);
     keep(gate, report, why);
     cJSON_Delete(report);
-    return run->code == EXIT_DONE && found ? EXIT_FOUND : run->code;
+    if (run->code != EXIT_DONE)
+        return run->code;
+    return interrupted != 0 ? 128 + interrupted : found ? EXIT_FOUND : EXIT_DONE;
 }

@@ -1,7 +1,7 @@
 /* What `run` does when its command has ended: the reports, and the verdict of --fail-on.
  *
  * The numbers are the server's own, asked for over HTTP. The command's exit code stands:
- * only a 0 becomes 1. */
+ * only a 0 becomes 1, or 128 + n where signal n cut the wait for the numbers short. */
 #ifndef COMMAND_GATE_H
 #define COMMAND_GATE_H
 

@@ -1,8 +1,12 @@
 """--fail-on and --report: what a run comes to, for a machine and for people."""
 import html.parser
+import contextlib
 import json
+import os
+import signal
+import subprocess
 
-from harness import BUILD, TrainglassTest, get, get_json, main, wait_for
+from harness import BUILD, TrainglassTest, children_of, get, get_json, main, wait_for
 
 MLP = str(BUILD / "bin" / "train_mlp")
 LATE = (MLP, "--stall-every", "1", "--stall-ms", "2")  # every batch
@@ -132,6 +136,45 @@ class Gate(TrainglassTest):
         self.assertIn("linear1", parsed.text)
         for wrong, code in (("session=none&format=html", 404), ("format=pdf", 400)):
             self.assertEqual(get(self.port, f"/api/report?{wrong}")[0], code)
+
+    def outlive(self, *words):
+        """A run whose command has ended, but not all of its job, which the server knows."""
+        script = f"{MLP} --steps 100000000 >/dev/null 2>&1 & echo $!; read line; true"
+        process = self.start("run", "--linger", "0", *words, "--", "sh", "-c", script,
+                             stdin=subprocess.PIPE)
+        job = int(process.stdout.readline())
+
+        def end_job():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(job, signal.SIGKILL)
+        self.addCleanup(end_job)
+        wait_for(self.servers, "the server")
+        wait_for(lambda: any(s["steps"] for s in get_json(self.port, "/api/status")["sessions"]),
+                 "a step")
+        (server,) = self.servers()
+        (shell,) = [pid for pid in children_of(process.pid) if pid != server]
+        return process, server, shell
+
+    def test_ctrl_c_after_the_command_reports_what_is_there_at_once(self):
+        report = self.folder / "run.json"
+        process, _, shell = self.outlive("--fail-on", "step > 1000000 ms", "--report", report)
+        process.stdin.close()
+        wait_for(lambda: shell not in children_of(process.pid), "the command to end")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(), 128 + signal.SIGINT)
+        said = process.stderr.read()
+        self.assertIn("--fail-on 'step > 1000000 ms': not found, ", said)
+        self.assertIn("came after the command had ended", said)
+        self.assertGreater(json.loads(report.read_text())["bottlenecks"]["steps"], 0)
+
+    def test_sigterm_after_the_command_is_heard_while_the_server_answers_nothing(self):
+        process, server, shell = self.outlive("--report", self.folder / "run.json")
+        os.kill(server, signal.SIGSTOP)
+        process.stdin.close()
+        wait_for(lambda: shell not in children_of(process.pid), "the command to end")
+        process.terminate()
+        self.assertEqual(process.wait(), 128 + signal.SIGTERM)
+        self.assertIn("no report in", process.stderr.read())
 
     def test_a_report_that_cannot_be_written_does_not_change_the_code(self):
         ended = self.run_gate("--report", self.folder / "none" / "run.html")

@@ -101,6 +101,20 @@ void child_restore_signals(void)
     sigprocmask(SIG_SETMASK, &old_mask, NULL);
 }
 
+void child_hear_signals(void (*handler)(int number))
+{
+    static const int heard[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action;
+
+    for (size_t i = 0; i < sizeof(heard) / sizeof(heard[0]); i++) {
+        if (sigaction(heard[i], NULL, &action) != 0 || action.sa_handler == SIG_IGN)
+            continue;
+        action = (struct sigaction){.sa_handler = handler, .sa_flags = (int)SA_RESETHAND};
+        sigaction(heard[i], &action, NULL);
+    }
+    sigprocmask(SIG_SETMASK, &old_mask, NULL);
+}
+
 pid_t child_start(char *const *argv)
 {
     pid_t child = fork();

@@ -26,6 +26,11 @@ pid_t child_start(char *const *argv);
  * ended; 126 where none was started. */
 struct child_end child_wait(pid_t child);
 
+/* After child_wait(), who asks us alone to end is heard: INT, TERM and HUP, where they are
+ * not ignored, go to `handler` once and then end us. Lines that nobody reads are survived
+ * as before. */
+void child_hear_signals(void (*handler)(int number));
+
 /* In a forked child: the signal state of before child_block_signals(). */
 void child_restore_signals(void);
 
