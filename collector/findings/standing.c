@@ -90,16 +90,26 @@ static void meet(struct standing_entry *entry, const struct finding *finding,
     }
 }
 
+/* A lower price is a mixture only while steps of the whole price are among those of the
+ * look: what a full window of later steps still costs is its price now. */
+static bool costs_less_now(const struct standing_entry *entry, const struct sight *sight)
+{
+    return sight->near->ns_per_step > 0 && sight->level->full &&
+           sight->level->first_step > entry->whole_step;
+}
+
 static void follow(struct standing_entry *entry, const struct sight *sight,
                    int64_t last_step)
 {
     double off = sight->near->ns_per_step - entry->ns_per_step;
+    bool mixed = sight->near->ns_per_step < WHOLE * entry->ns_per_step;
+    bool anew = mixed && costs_less_now(entry, sight);
 
-    if (sight->near->ns_per_step < WHOLE * entry->ns_per_step)
+    if (mixed && !anew)
         return;
     entry->whole_step = last_step;
-    entry->ns_per_step += (off > 0 ? FOLLOW_UP : FOLLOW_DOWN) * off;
-    gone_follow(&entry->former, sight->near, sight->level, false);
+    entry->ns_per_step += (anew ? 1 : off > 0 ? FOLLOW_UP : FOLLOW_DOWN) * off;
+    gone_follow(&entry->former, sight->near, sight->level, anew);
 }
 
 static void wait_to_stand(struct standing_entry *entry, const struct sight *sight,

@@ -213,6 +213,33 @@ static void a_finding_that_goes_is_fixed_since_the_first_step_without_it(void **
     assert_int_equal(entry->since_step, 20);
 }
 
+/* A burst of 50 ms, then 12 ms for long: the first is not what was won at the end. */
+static void what_cost_less_before_it_went_is_fixed_since_it_went_at_its_last_price(
+    void **state)
+{
+    const struct standing_entry *entry;
+
+    (void)state;
+    start_healthy();
+    for (uint32_t i = 0; i < 5; i++) {
+        see(&quick, 50 * MS);
+        feed(10);
+    }
+    for (uint32_t i = 0; i < 20; i++) {
+        see(&quick, 12 * MS);
+        feed(10);
+    }
+    assert_int_equal(state_of(&quick), STANDING_STANDS);
+    for (uint32_t i = 0; i < 5; i++) {
+        see(&quick, 0);
+        feed(10);
+    }
+    assert_int_equal(state_of(&quick), STANDING_FIXED);
+    entry = standing_find(&standing, "quick");
+    assert_int_equal(entry->fixed_step, 20 + 25 * 10 + 1);
+    assert_true(fabs(entry->ns_per_step - 12 * MS) < MS / 100);
+}
+
 static void a_pause_of_a_look_or_two_does_not_fix_it(void **state)
 {
     (void)state;
@@ -447,6 +474,7 @@ int main(void)
         TEST(between_the_thresholds_a_finding_neither_appears_nor_goes),
         TEST(noise_around_the_threshold_changes_the_list_once),
         TEST(a_finding_that_goes_is_fixed_since_the_first_step_without_it),
+        TEST(what_cost_less_before_it_went_is_fixed_since_it_went_at_its_last_price),
         TEST(a_pause_of_a_look_or_two_does_not_fix_it),
         TEST(fixed_is_told_for_ten_minutes_of_the_session),
         TEST(what_is_not_found_while_steps_stay_as_slow_is_not_fixed),
