@@ -113,6 +113,15 @@ test("one finding takes the width of its panel, at every size", () => visit("liv
   }
 }));
 
+test("the names of ops keep their room in a narrow window", () => visit("live", { width: 700, height: 900 }, async (page) => {
+  const names = page.locator("#op-table .op-name");
+  await names.nth(2).waitFor();
+  for (const name of await names.all()) {
+    const [text, width] = await name.evaluate((node) => [node.textContent, node.getBoundingClientRect().width]);
+    assert.ok(width >= 140, `${text}: ${width} px`);
+  }
+}));
+
 test("before the first step the page waits for it", () => visit("first", {}, async (page) => {
   await page.locator("#verdict", { hasText: "Waiting for the first step." }).waitFor();
   await shoot(page, "first-1440-light");
