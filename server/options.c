@@ -47,8 +47,10 @@ static const struct option_key option_keys[OPTION_FINDING] = {
                             "empty: none", "Origin that may show the page in a frame."},
     [OPTION_STREAM_CLIENTS] = {"stream_clients", OPTION_TYPE_INTEGER, "32", 1, 1024, "",
                                "", "Live viewers at once; one more polls."},
-    [OPTION_HISTORY] = {"history", OPTION_TYPE_BYTES, "256MiB", MIB, 65536 * MIB, "",
-                        "", "Memory for the newest events, from which traces are cut."},
+    [OPTION_HISTORY] =
+        {"history", OPTION_TYPE_BYTES, "256MiB", MIB, 65536 * MIB, "", "",
+         "Memory for the newest events, from which traces are cut; as much "
+         "again for files."},
     [OPTION_RUNS] = {"runs", OPTION_TYPE_INTEGER, "200", 0, 100000, "", "",
                      "Earlier runs that are remembered; 0 remembers none."},
     [OPTION_STATE_DIR] = {"state_dir", OPTION_TYPE_TEXT, "", 0, 400, "",

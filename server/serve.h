@@ -37,7 +37,7 @@ struct serve_options {
     const char *base_path;   /* "" or "/name" behind a proxy */
     const char *allow_hosts; /* host names besides localhost and IP literals: "a,b" */
     const char *allow_frame; /* origin that may show the page in a frame; "" none */
-    uint64_t history_bytes;  /* raw events remembered, all sessions together */
+    uint64_t history_bytes;  /* raw events remembered of jobs; as much again of files */
     uint32_t runs_max;       /* rows of the run store */
     uint64_t upload_bytes_max; /* of one uploaded file, and of all that are kept */
     /* Trace files to show as sessions; then no directory is watched unless named. */

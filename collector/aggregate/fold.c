@@ -134,8 +134,8 @@ static void keep(struct process *process, struct process_thread *thread, uint32_
     struct history_block *block = thread->open_block;
 
     if (UNLIKELY(block == NULL || block->count == block->capacity))
-        block =
-            history_room(process->history, &thread->open_block, process->serial, index);
+        block = history_room(process->history, &thread->open_block, &process->blocks,
+                             index);
     if (LIKELY(block != NULL))
         history_put(block, event, more ? INT64_MAX : (int64_t)event->time, end_ns);
 }

@@ -31,22 +31,24 @@ void history_release(struct history_block *block)
         free(block);
 }
 
-static void drop_oldest(struct history *history)
+/* The oldest block of a process: no other one has others of its process before it. */
+static void drop_first(struct history *history, struct history_blocks *of)
 {
-    struct history_block *block = history->oldest;
+    struct history_block *block = of->oldest;
 
-    history->oldest = block->newer;
-    if (history->oldest == NULL)
-        history->newest = NULL;
+    of->oldest = block->after;
+    if (of->oldest == NULL)
+        of->newest = NULL;
+    *(block->older != NULL ? &block->older->newer : &history->oldest) = block->newer;
+    *(block->newer != NULL ? &block->newer->older : &history->newest) = block->older;
     history->bytes -= block_bytes(block->capacity);
-    history->dropped_blocks++;
     history_release(block);
 }
 
-void history_free(struct history *history)
+void history_forget(struct history *history, struct history_blocks *of)
 {
-    while (history->oldest != NULL)
-        drop_oldest(history);
+    while (of->oldest != NULL)
+        drop_first(history, of);
 }
 
 void history_seal(struct history *history, struct history_block **open)
@@ -56,14 +58,17 @@ void history_seal(struct history *history, struct history_block **open)
     *open = NULL;
     if (block == NULL)
         return;
-    if (history->newest != NULL)
-        history->newest->newer = block;
-    else
-        history->oldest = block;
+    block->older = history->newest;
+    *(history->newest != NULL ? &history->newest->newer : &history->oldest) = block;
     history->newest = block;
+    *(block->of->newest != NULL ? &block->of->newest->after : &block->of->oldest) =
+        block;
+    block->of->newest = block;
     history->bytes += block_bytes(block->capacity);
-    while (history->bytes > history->bytes_max && history->oldest != history->newest)
-        drop_oldest(history);
+    while (history->bytes > history->bytes_max && history->oldest != history->newest) {
+        drop_first(history, history->oldest->of);
+        history->dropped_blocks++;
+    }
 }
 
 static struct history_block *block_new(uint32_t capacity)
@@ -79,7 +84,7 @@ static struct history_block *block_new(uint32_t capacity)
 }
 
 struct history_block *history_room(struct history *history, struct history_block **open,
-                                   uint32_t process, uint32_t thread)
+                                   struct history_blocks *of, uint32_t thread)
 {
     struct history_block *block = *open;
 
@@ -107,7 +112,7 @@ struct history_block *history_room(struct history *history, struct history_block
         history->refused++;
         return NULL;
     }
-    block->process = process;
+    block->of = of;
     block->thread = thread;
     *open = block;
     return block;
@@ -120,7 +125,6 @@ struct history_block *history_copy(const struct history_block *block)
     if (copy == NULL)
         return NULL;
     copy->count = block->count;
-    copy->process = block->process;
     copy->thread = block->thread;
     copy->from_ns = block->from_ns;
     copy->to_ns = block->to_ns;

@@ -46,11 +46,12 @@ void process_free(struct process *process)
 
         if (thread == NULL)
             continue;
-        history_seal(process->history, &thread->open_block);
+        history_release(thread->open_block);
         free(thread->nest.waiting);
         free(thread);
     }
     free(process->threads);
+    history_forget(process->history, &process->blocks);
     ops_free(&process->ops);
     steps_free(&process->steps);
     memory_free(&process->memory);

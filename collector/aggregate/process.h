@@ -177,6 +177,7 @@ struct process {
     bool whole; /* nothing of the running step was lost so far */
 
     struct history *history; /* the store's; borrowed */
+    struct history_blocks blocks; /* remembered there of this process */
     struct texts *texts;     /* own reference */
     struct process_thread **threads;
     uint32_t thread_count, thread_capacity;

@@ -82,7 +82,8 @@ struct store {
     uint64_t digest_bytes;
     uint32_t next_serial;
     uint64_t next_order;
-    struct history history;
+    struct history history;      /* of jobs */
+    struct history file_history; /* of trace files: none of these costs a job its own */
     struct session *sessions[STORE_SESSIONS_MAX]; /* by order, newest last */
     uint32_t session_count;
     uint64_t sessions_dropped;

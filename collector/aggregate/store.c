@@ -17,6 +17,7 @@ struct store *store_new(const struct store_limits *limits)
     pthread_rwlock_init(&store->lock, &attributes);
     pthread_rwlockattr_destroy(&attributes);
     history_init(&store->history, limits == NULL ? 0 : limits->history_bytes);
+    history_init(&store->file_history, limits == NULL ? 0 : limits->history_bytes);
     store->digest_bytes = limits == NULL ? 0 : limits->digest_bytes;
     store->host.cpu_limit = __builtin_nan("");
     store->host.memory_limit_bytes = __builtin_nan("");
@@ -40,7 +41,6 @@ void store_free(struct store *store)
         return;
     for (uint32_t i = 0; i < store->session_count; i++)
         session_free(store->sessions[i]);
-    history_free(&store->history);
     hardware_free(&store->hardware);
     pthread_rwlock_destroy(&store->lock);
     free(store);
@@ -148,8 +148,10 @@ struct process *state_process(struct store *store, struct session *session,
 {
     if (session->process_count >= STATE_PROCESSES && !drop_a_worker(store, session))
         return NULL;
-    struct process *process = process_new(identity, ++store->next_serial,
-                                          &store->history, store->digest_bytes);
+    struct history *history =
+        session->from_file ? &store->file_history : &store->history;
+    struct process *process =
+        process_new(identity, ++store->next_serial, history, store->digest_bytes);
 
     if (process == NULL)
         return NULL;

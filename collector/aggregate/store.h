@@ -24,7 +24,9 @@ enum process_state {
 };
 
 struct store_limits {
-    uint64_t history_bytes; /* of raw events, all sessions together; 0 = 256 MiB */
+    /* Of raw events, all jobs together, and as much again for all trace files; 0 = 256
+     * MiB. */
+    uint64_t history_bytes;
     uint64_t digest_bytes;  /* of op tables per process; 0 = 6 MiB */
 };
 

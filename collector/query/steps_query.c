@@ -81,9 +81,9 @@ static const char *cause_of(const struct process *process, const struct step *st
  * overlap. One pass over the blocks, which lie far apart in memory. */
 static void measure_slow(const struct pick *pick, struct steps_answer *answer)
 {
-    for (const struct history_block *block = pick->store->history.oldest; block != NULL;
-         block = block->newer) {
-        if (block->process != pick->process->serial || block->to_ns <= block->from_ns)
+    for (const struct history_block *block = pick->process->blocks.oldest;
+         block != NULL; block = block->after) {
+        if (block->to_ns <= block->from_ns)
             continue;
         double length = (double)(block->to_ns - block->from_ns);
 

@@ -21,11 +21,9 @@ static bool touches(const struct history_block *block,
            block->from_ns < window->to_ns;
 }
 
-static bool is_in(const struct history_block *block, const struct pick *pick,
-                  const struct process *process)
+static bool is_in(const struct history_block *block, const struct pick *pick)
 {
-    return block->process == process->serial && block->thread < PROCESS_THREADS &&
-           touches(block, &pick->head->window);
+    return block->thread < PROCESS_THREADS && touches(block, &pick->head->window);
 }
 
 /* Where the blocks of each thread begin; places[thread_count] is how many there are. */
@@ -34,10 +32,10 @@ static void find_places(const struct pick *pick, const struct process *process,
 {
     uint32_t next = 0;
 
-    for (const struct history_block *block = pick->store->history.oldest; block != NULL;
-         block = block->newer)
+    for (const struct history_block *block = process->blocks.oldest; block != NULL;
+         block = block->after)
         places[block->thread < PROCESS_THREADS ? block->thread : 0] +=
-            is_in(block, pick, process) ? 1 : 0;
+            is_in(block, pick) ? 1 : 0;
     for (uint32_t i = 0; i <= process->thread_count; i++) {
         /* One more for the open block. */
         uint32_t count = i < process->thread_count ? places[i] + 1 : 0;
@@ -56,7 +54,7 @@ static void put(struct trace_process *to, uint32_t place, struct history_block *
 }
 
 /* Sealed blocks are shared, open ones copied: by thread, then by time. Two passes over
- * the history, however many threads there are: its blocks lie far apart. */
+ * its history, however many threads there are: its blocks lie far apart. */
 static int take_blocks(const struct pick *pick, const struct process *process,
                        struct trace_process *to)
 {
@@ -68,9 +66,9 @@ static int take_blocks(const struct pick *pick, const struct process *process,
     to->blocks = arena_new(&pick->head->arena, most, sizeof(*to->blocks));
     if (to->blocks == NULL)
         return -ENOMEM;
-    for (struct history_block *block = pick->store->history.oldest; block != NULL;
-         block = block->newer)
-        if (is_in(block, pick, process))
+    for (struct history_block *block = process->blocks.oldest; block != NULL;
+         block = block->after)
+        if (is_in(block, pick))
             put(to, places[block->thread]++, history_share(block));
     for (uint32_t thread = 0; thread < process->thread_count; thread++) {
         const struct process_thread *from = process->threads[thread];
@@ -152,7 +150,7 @@ int trace_query(struct store *store, const struct selection *selection,
     answer->processes = arena_new(&answer->head.arena, pick.session->process_count,
                                   sizeof(*answer->processes));
     error = answer->processes == NULL ? -ENOMEM : 0;
-    answer->forgot = pick.store->history.dropped_blocks > 0;
+    answer->forgot = pick.process->history->dropped_blocks > 0;
     for (const struct process *process = pick.session->processes;
          process != NULL && error == 0; process = process->next) {
         if (!is_wanted(&pick, process, request))
