@@ -2,31 +2,23 @@
  * those of a job's deep window are not this server's to delete. */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "api/api.h"
 #include "api/json.h"
 #include "http/cache.h"
 #include "http/http.h"
+#include "trace/document.h"
 #include "trace/upload.h"
 #include "trace_files.h"
 
 static void answer(struct http_call *call, const struct trace_file *file)
 {
     cJSON *body = cJSON_CreateObject();
-    char *text;
 
     json_text(body, "id", file->id);
     json_text(body, "name", file->name);
     json_count(body, "freed_bytes", file->bytes);
-    text = cJSON_PrintUnformatted(body);
-    cJSON_Delete(body);
-    if (text == NULL)
-        http_refuse(call, 503, NULL, "out of memory");
-    else
-        http_answer(call, &(struct http_answer){
-                              .status = 200, .body = text, .size = strlen(text)});
-    cJSON_free(text);
+    document_answer(call, 200, body);
 }
 
 static void refuse(struct http_call *call, int error, const struct trace_file *file)

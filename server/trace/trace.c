@@ -10,6 +10,7 @@
 #include "api/json.h"
 #include "query/status_query.h"
 #include "query/window.h"
+#include "trace/document.h"
 #include "trace/trace_writer.h"
 
 #define TRACE_BYTES_MIN     1000000
@@ -169,7 +170,6 @@ static void answer_estimate(struct http_call *call, const struct trace_answer *a
     cJSON *body = cJSON_CreateObject();
     double gzip_share;
     struct trace_totals totals = estimate(answer, *limits, &gzip_share);
-    char *text;
 
     json_head(body, &answer->head);
     json_count(body, "steps", totals.steps);
@@ -178,14 +178,7 @@ static void answer_estimate(struct http_call *call, const struct trace_answer *a
     json_count(body, "events", totals.events);
     json_count(body, "bytes", totals.bytes);
     json_count(body, "gzip_bytes", (uint64_t)((double)totals.bytes * gzip_share));
-    text = cJSON_PrintUnformatted(body);
-    if (text == NULL)
-        http_refuse(call, 503, NULL, "out of memory");
-    else
-        http_answer(call, &(struct http_answer){
-                              .status = 200, .body = text, .size = strlen(text)});
-    cJSON_free(text);
-    cJSON_Delete(body);
+    document_answer(call, 200, body);
 }
 
 static void clean_name(char *name)

@@ -16,6 +16,7 @@
 #include "api/json.h"
 #include "http/http.h"
 #include "ingest/file/file.h"
+#include "trace/document.h"
 #include "trace_files.h"
 
 #define PIECE_BYTES ((size_t)256 * 1024)
@@ -90,7 +91,6 @@ static void answer(struct http_call *call, const struct trace_file *file,
                    const struct file_result *result)
 {
     cJSON *body = cJSON_CreateObject();
-    char *text;
 
     json_text(body, "id", file->id);
     json_text(body, "name", file->name);
@@ -100,14 +100,7 @@ static void answer(struct http_call *call, const struct trace_file *file,
     json_count(body, "skipped", file->skipped);
     if (*result->error != '\0')
         json_text(body, "reason", result->error);
-    text = cJSON_PrintUnformatted(body);
-    cJSON_Delete(body);
-    if (text == NULL)
-        http_refuse(call, 503, NULL, "out of memory");
-    else
-        http_answer(call, &(struct http_answer){
-                              .status = 201, .body = text, .size = strlen(text)});
-    cJSON_free(text);
+    document_answer(call, 201, body);
 }
 
 /* What became of it: -errno of the receiving, or of the reading. */
