@@ -16,6 +16,7 @@
 #include "ingest/file/file.h"
 #include "judge/judge.h"
 #include "query/status_query.h"
+#include "reading.h"
 #include "routes.h"
 #include "runs/runs.h"
 #include "stream/stream.h"
@@ -118,7 +119,15 @@ static void *keeper_run(void *argument)
     return NULL;
 }
 
-/* Whole before anybody looks; at most a second or two for a large one. */
+static bool is_unwanted(void *options)
+{
+    const struct serve_options *asked = options;
+
+    return asked->is_unwanted();
+}
+
+/* Whole before anybody looks: a second or two for a large one, for a pipe as long as it
+ * is open. */
 static int load_files(struct serve *serve, char *reason)
 {
     for (size_t i = 0; i < serve->options.file_count; i++) {
@@ -128,12 +137,15 @@ static int load_files(struct serve *serve, char *reason)
                                        .session = *file->session != '\0' ? file->session
                                                                          : NULL};
         struct file_result result;
-        int error = file_load(serve->parts.api.store, &request, &result);
+        int error = reading_run(serve->parts.api.store, &request, &result,
+                                &(struct reading_wish){is_unwanted, &serve->options});
 
         if (error == 0) {
             trace_files_serve(serve->parts.api.files, file->path, &result);
             continue;
         }
+        if (error == -ECANCELED)
+            return error;
         (void)snprintf(reason, SERVE_REASON_BYTES, "%.100s: %.140s", file->path,
                        *result.error != '\0' ? result.error : strerror(-error));
         return -ENODATA;
@@ -291,6 +303,8 @@ void serve_stop(struct serve *serve)
         return;
     if (serve->parts.hub != NULL)
         hub_stop(serve->parts.hub); /* streams end, their threads become free */
+    if (serve->parts.api.files != NULL)
+        trace_files_end_reading(serve->parts.api.files);
     http_stop(serve->http);
     pthread_mutex_lock(&serve->lock);
     serve->stopping = true;

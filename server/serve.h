@@ -43,6 +43,7 @@ struct serve_options {
     /* Trace files to show as sessions; then no directory is watched unless named. */
     const struct serve_file *files;
     size_t file_count;
+    bool (*is_unwanted)(void); /* asked while files are read: true ends that */
 };
 
 struct serve;
@@ -53,6 +54,7 @@ struct serve;
  * in *serve, one sentence in `reason` (SERVE_REASON_BYTES) and
  *   -EADDRINUSE  the port is taken
  *   -ENODATA     a file cannot be read
+ *   -ECANCELED   it was no longer wanted
  *   -errno       what else stands in the way */
 MUST_CHECK int serve_start(struct serve **serve, const struct serve_options *options,
                            char *reason);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 
 #include "api/analysis.h"
 #include "ingest/file/file.h"
+#include "reading.h"
 
 struct entry {
     struct trace_file file;
@@ -25,6 +27,7 @@ struct trace_files {
     struct store *store;
     uint64_t upload_bytes_max;
     pthread_mutex_t lock;    /* guards what follows */
+    atomic_bool ending;      /* relaxed: nothing is handed over with it */
     pthread_mutex_t reading; /* one file is read at a time: memory is bounded */
     struct entry *entries;   /* served ones first, then uploads, oldest first */
     size_t count, capacity;
@@ -146,33 +149,36 @@ void trace_files_end(struct trace_files *files)
 
 /* ---- reading an upload ---------------------------------------------------------------- */
 
-struct reading {
-    struct store *store;
-    struct file_request request;
-    struct file_result *result;
-    int error;
+/* Until the server ends, or whoever asked is gone. */
+struct wish {
+    const struct trace_files *files;
+    const struct reading_wish *asker; /* NULL: nobody in particular */
 };
 
-static void *read_file(void *argument)
+static bool is_gone(void *user)
 {
-    struct reading *reading = argument;
+    const struct wish *wish = user;
 
-    reading->error = file_load(reading->store, &reading->request, reading->result);
-    return NULL;
+    return atomic_load_explicit(&wish->files->ending, memory_order_relaxed) ||
+           (wish->asker != NULL && wish->asker->is_gone(wish->asker->user));
 }
 
-/* The stack of a connection's thread is too small for a reader. */
-static int read_apart(struct trace_files *files, struct reading *reading)
+static int read_apart(struct trace_files *files, const struct file_request *request,
+                      struct file_result *result, const struct reading_wish *asker)
 {
-    pthread_t thread;
+    struct wish wish = {files, asker};
     int error;
 
     pthread_mutex_lock(&files->reading);
-    error = -pthread_create(&thread, NULL, read_file, reading);
-    if (error == 0)
-        pthread_join(thread, NULL);
+    error = reading_run(files->store, request, result,
+                        &(struct reading_wish){is_gone, &wish});
     pthread_mutex_unlock(&files->reading);
-    return error != 0 ? error : reading->error;
+    return error;
+}
+
+void trace_files_end_reading(struct trace_files *files)
+{
+    atomic_store_explicit(&files->ending, true, memory_order_relaxed);
 }
 
 /* The lock is held; the session stays. */
@@ -223,17 +229,14 @@ static void keep(struct trace_files *files, const struct entry *entry)
 }
 
 int trace_files_add(struct trace_files *files, const char *name, int descriptor,
-                    struct file_result *result, struct trace_file *added)
+                    const struct reading_wish *asker, struct file_result *result,
+                    struct trace_file *added)
 {
     struct entry entry = {.descriptor = descriptor};
     char path[40], session[16];
     uint64_t random = 0;
-    struct reading reading = {.store = files->store,
-                              .request = {.path = path,
-                                          .session = session,
-                                          .name = name,
-                                          .groups = FILE_GROUPS_ALL},
-                              .result = result};
+    struct file_request request = {
+        .path = path, .session = session, .name = name, .groups = FILE_GROUPS_ALL};
     struct stat status;
     int error;
 
@@ -242,7 +245,7 @@ int trace_files_add(struct trace_files *files, const char *name, int descriptor,
         return -EIO;
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", descriptor);
     (void)snprintf(session, sizeof(session), "t-%012" PRIx64, random >> 16);
-    error = read_apart(files, &reading);
+    error = read_apart(files, &request, result, asker);
     if (error != 0)
         return error;
     describe(&entry.file, result, name);

@@ -19,6 +19,7 @@
 #define TRACE_FILES_NAME    64u
 
 struct file_result;
+struct reading_wish;
 struct store;
 struct trace_files;
 
@@ -48,11 +49,15 @@ MUST_CHECK bool trace_files_begin(struct trace_files *files);
 void trace_files_end(struct trace_files *files);
 
 /* Reads what was uploaded to `descriptor`, on a thread of its own, into a new session,
- * one file after the other. added->is_window is the caller's to say. 0 with *added, and the descriptor is the list's; or -errno,
- * the descriptor stays the caller's, and result->error says why. */
+ * one file after the other. added->is_window is the caller's to say; `asker` may be NULL.
+ * 0 with *added, and the descriptor is the list's; or -errno, the descriptor stays the
+ * caller's, and result->error says why: -ECANCELED when nobody waits any more. */
 MUST_CHECK int trace_files_add(struct trace_files *files, const char *name,
-                               int descriptor, struct file_result *result,
-                               struct trace_file *added);
+                               int descriptor, const struct reading_wish *asker,
+                               struct file_result *result, struct trace_file *added);
+
+/* The server ends: what is being read is given up, and what comes is refused. */
+void trace_files_end_reading(struct trace_files *files);
 
 /* Copies of all, newest last, at most `max`; how many. */
 size_t trace_files_list(struct trace_files *files, struct trace_file *list, size_t max);

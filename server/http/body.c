@@ -2,6 +2,7 @@
 
 #include <civetweb.h>
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
@@ -63,4 +64,12 @@ ssize_t body_read(struct body *body, struct mg_connection *connection, void *dat
     body->left -= (uint64_t)got;
     body->read += (uint64_t)got;
     return is_too_slow(body) ? -ETIMEDOUT : got;
+}
+
+bool body_is_gone(const struct body *body)
+{
+    struct pollfd peer = {.fd = body->socket, .events = POLLRDHUP};
+
+    return body->socket >= 0 && poll(&peer, 1, 0) > 0 &&
+           (peer.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }

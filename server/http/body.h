@@ -24,4 +24,7 @@ void body_begin(struct body *body, uint64_t size, int socket, bool expect);
 MUST_CHECK ssize_t body_read(struct body *body, struct mg_connection *connection,
                              void *data, size_t size);
 
+/* As http_is_gone(). */
+bool body_is_gone(const struct body *body);
+
 #endif

@@ -22,6 +22,11 @@ ssize_t http_body_read(struct http_call *call, void *data, size_t size)
     return body_read(&call->body, call->connection, data, size);
 }
 
+bool http_is_gone(const struct http_call *call)
+{
+    return body_is_gone(&call->body);
+}
+
 static void send_all(struct http_call *call, const void *data, size_t size)
 {
     if (call->close)

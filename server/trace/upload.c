@@ -16,6 +16,7 @@
 #include "api/json.h"
 #include "http/http.h"
 #include "ingest/file/file.h"
+#include "reading.h"
 #include "trace/document.h"
 #include "trace_files.h"
 
@@ -110,18 +111,24 @@ struct outcome {
     struct trace_file file;
 };
 
+static bool is_gone(void *call)
+{
+    return http_is_gone(call);
+}
+
 static void take(struct http_call *call, struct api *api, const char *name,
                  struct outcome *outcome)
 {
     const char *folder = api->options->state_dir;
+    const struct reading_wish wish = {is_gone, call};
     int descriptor;
 
     (void)mkdir(folder, 0700); /* it is there, except before the first run */
     descriptor = open_nameless(folder);
     outcome->received = descriptor < 0 ? descriptor : receive(call, descriptor);
     if (outcome->received == 0)
-        outcome->read = trace_files_add(api->files, name, descriptor, &outcome->result,
-                                        &outcome->file);
+        outcome->read = trace_files_add(api->files, name, descriptor, &wish,
+                                        &outcome->result, &outcome->file);
     if (descriptor >= 0 && (outcome->received != 0 || outcome->read != 0))
         close(descriptor);
 }
@@ -142,6 +149,8 @@ static void tell(struct http_call *call, const struct outcome *outcome)
         refuse(call, outcome->received);
     else if (outcome->read == 0)
         answer(call, &outcome->file, &outcome->result);
+    else if (outcome->read == -ECANCELED) /* heard by nobody, or the server ends */
+        http_refuse(call, 503, NULL, "the reading was ended");
     else if (outcome->read == -ENOMEM || outcome->read == -EAGAIN)
         http_refuse(call, 503, NULL, "out of memory");
     else

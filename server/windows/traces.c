@@ -41,7 +41,7 @@ static void load(struct windows *windows, struct row *row)
                        "this server cannot open the file: %s", strerror(-file));
         return;
     }
-    error = trace_files_add(windows->files, name + 1, file, &result, &added);
+    error = trace_files_add(windows->files, name + 1, file, NULL, &result, &added);
     if (error == 0) {
         (void)snprintf(row->trace, sizeof(row->trace), "%s", added.session);
         return;

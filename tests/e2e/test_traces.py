@@ -3,6 +3,7 @@ import gzip
 import http.client
 import json
 import os
+import signal
 import socket
 import threading
 import unittest
@@ -27,6 +28,16 @@ def make_trace(steps=4):
 TRACE = make_trace()
 TOKEN = "0123456789abcdef0123456789abcdef"
 MIB = 2 ** 20
+
+
+def long_to_read():
+    """A gzip of 32 MB that is a hundred times as much text: seconds of reading."""
+    line = b'{"ph":"X","cat":"cpu_op","name":"%s","pid":1,"tid":1,"ts":1,"dur":1},\n'
+    piece = b"".join(line % (os.urandom(8).hex().encode() if number % 16 == 0 else b"a")
+                     for number in range(16384))
+    piece = gzip.compress(piece, 9)
+    return (gzip.compress(b'{"traceEvents":[\n') + piece * (32 * MIB // len(piece)) +
+            gzip.compress(b'{"ph":"M"}]}'))
 
 
 class Traces(TrainglassTest):
@@ -141,6 +152,21 @@ class Upload(Traces):
             peer.close()
             wait_for(lambda: not self.held(self.server), "the file to be closed")
         self.assertEqual((self.listed(), self.sessions(), self.left()), ([], [], []))
+
+    def test_an_upload_whose_client_is_gone_is_read_no_further(self):
+        self.server.terminate()
+        self.server.wait(timeout=30)
+        self.server = self.serve("--upload-max", "64MiB")
+        data = long_to_read()
+
+        def threads():
+            return len(os.listdir(f"/proc/{self.server.pid}/task"))
+        before = threads()
+        peer = self.begin(len(data), data)
+        wait_for(lambda: threads() > before, "the reader")
+        peer.close()
+        wait_for(lambda: not self.held(self.server) and threads() == before, "its end")
+        self.assertEqual((self.listed(), self.sessions()), ([], []))
 
     def test_a_client_that_falls_silent_or_trickles_is_ended(self):
         silent, trickle = self.begin(100), self.begin(MIB)
@@ -280,6 +306,17 @@ class Large(Traces):
 
 
 class Served(Traces):
+    def test_a_server_can_be_stopped_while_it_reads_its_files(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            process = self.start("serve", pipe)
+            with open(pipe, "wb") as writer:  # it reads
+                writer.write(b'{"traceEvents": [')
+                writer.flush()
+                process.send_signal(number)
+                self.assertEqual(process.wait(timeout=30), 0)
+
     def test_a_file_of_the_command_line_is_listed_and_fetched(self):
         path = self.folder / "served.json"
         path.write_bytes(TRACE)

@@ -72,6 +72,16 @@ static void wait_for_end(const struct serve *serve, const char *directory,
     }
 }
 
+/* They are blocked, for wait_for_end(): they wait. */
+static bool is_unwanted(void)
+{
+    sigset_t pending;
+
+    return sigpending(&pending) == 0 &&
+           (sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT) ||
+            sigismember(&pending, SIGHUP));
+}
+
 static void fill_options(struct serve_options *serve, const struct options *options,
                          const char *state, const char *windows)
 {
@@ -89,6 +99,7 @@ static void fill_options(struct serve_options *serve, const struct options *opti
         .history_bytes = (uint64_t)options_number(options, OPTION_HISTORY),
         .upload_bytes_max = (uint64_t)options_number(options, OPTION_UPLOAD_MAX),
         .runs_max = (uint32_t)options_number(options, OPTION_RUNS),
+        .is_unwanted = is_unwanted,
     };
 }
 
@@ -139,6 +150,8 @@ static int serve_until_end(const struct invocation *invocation,
     (void)mallopt(M_ARENA_MAX, 2);
     error = serve_start(&serve, options, reason);
 
+    if (error == -ECANCELED)
+        return EXIT_DONE; /* as later */
     if (error != 0) {
         if (error == -ENODATA)
             command_complain("%s", reason);

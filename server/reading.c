@@ -1,0 +1,106 @@
+#include "reading.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <time.h>
+
+#include "wire/clock.h"
+
+#define LOOK_NS UINT64_C(200000000)
+
+struct reading {
+    struct store *store;
+    struct file_request request;
+    struct file_result *result;
+    int error;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t ended;
+    struct trace_reader *reader; /* while it runs */
+    bool done, unwanted;
+};
+
+static void on_start(void *user, struct trace_reader *reader)
+{
+    struct reading *reading = user;
+
+    pthread_mutex_lock(&reading->lock);
+    reading->reader = reader;
+    if (reading->unwanted)
+        trace_reader_cancel(reader);
+    pthread_mutex_unlock(&reading->lock);
+}
+
+static void on_end(void *user)
+{
+    struct reading *reading = user;
+
+    pthread_mutex_lock(&reading->lock);
+    reading->reader = NULL;
+    pthread_mutex_unlock(&reading->lock);
+}
+
+static void *read_file(void *argument)
+{
+    struct reading *reading = argument;
+
+    reading->error = file_load(reading->store, &reading->request, reading->result);
+    pthread_mutex_lock(&reading->lock);
+    reading->done = true;
+    pthread_cond_signal(&reading->ended);
+    pthread_mutex_unlock(&reading->lock);
+    return NULL;
+}
+
+/* The lock is held, but while it waits and while it asks. */
+static void wait_for_end(struct reading *reading, const struct reading_wish *wish)
+{
+    while (!reading->done) {
+        uint64_t at = clock_ns(CLOCK_MONOTONIC) + LOOK_NS;
+        struct timespec deadline = {.tv_sec = (time_t)(at / 1000000000),
+                                    .tv_nsec = (long)(at % 1000000000)};
+
+        if (pthread_cond_timedwait(&reading->ended, &reading->lock, &deadline) !=
+                ETIMEDOUT ||
+            reading->unwanted)
+            continue;
+        pthread_mutex_unlock(&reading->lock);
+        bool gone = wish->is_gone(wish->user);
+
+        pthread_mutex_lock(&reading->lock);
+        reading->unwanted = gone;
+        if (gone && reading->reader != NULL)
+            trace_reader_cancel(reading->reader);
+    }
+}
+
+int reading_run(struct store *store, const struct file_request *request,
+                struct file_result *result, const struct reading_wish *wish)
+{
+    struct reading reading = {.store = store, .request = *request, .result = result};
+    pthread_condattr_t attributes;
+    pthread_t thread;
+    int error;
+
+    if (wish->is_gone(wish->user))
+        return -ECANCELED;
+    reading.request.on_start = on_start;
+    reading.request.on_end = on_end;
+    reading.request.user = &reading;
+    pthread_mutex_init(&reading.lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&reading.ended, &attributes);
+    pthread_condattr_destroy(&attributes);
+    /* The stack of a connection's thread is too small for a reader. */
+    error = -pthread_create(&thread, NULL, read_file, &reading);
+    if (error == 0) {
+        pthread_mutex_lock(&reading.lock);
+        wait_for_end(&reading, wish);
+        pthread_mutex_unlock(&reading.lock);
+        pthread_join(thread, NULL);
+        error = reading.error;
+    }
+    pthread_cond_destroy(&reading.ended);
+    pthread_mutex_destroy(&reading.lock);
+    return error;
+}
