@@ -282,6 +282,37 @@ static void a_gzip_bomb_is_gone_through_in_little_memory(void **state)
     free(packed);
 }
 
+static void beyond_a_gigabyte_of_a_gzip_bomb_nothing_is_read(void **state)
+{
+    enum { MEMBERS = 24, ROOM = 1 << 17 };
+    static const char begin[] =
+        "{\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"pid\":1,"
+        "\"tid\":1,\"ts\":1,\"dur\":1},\n";
+    size_t size = (size_t)64 << 20, used, member, at;
+    char *blanks = malloc(size);
+    uint8_t *packed = malloc((MEMBERS + 1) * (size_t)ROOM);
+
+    (void)state;
+    assert_true(blanks != NULL && packed != NULL);
+    memset(blanks, ' ', size);
+    at = pack(begin, strlen(begin), packed, 0, ROOM);
+    used = at;
+    member = pack(blanks, size, packed + at, 0, ROOM);
+    for (int i = 0; i < MEMBERS; i++, used += member)
+        memmove(packed + used, packed + at, member);
+    free(blanks);
+    struct traced traced = traced_bytes(packed, used, &options);
+    const struct trace_report *report = traced_report(&traced);
+
+    assert_int_equal(traced.result, 0);
+    assert_int_equal(report->events, 1);
+    assert_true(report->is_cut);
+    assert_non_null(strstr(report->error, "as no trace does: nothing was read beyond"));
+    assert_true(report->text_bytes < ((uint64_t)1 << 30) + (4 << 20));
+    traced_free(&traced);
+    free(packed);
+}
+
 /* ---- what is no trace ---- */
 
 static void assert_refused(const void *bytes, size_t size, int result, const char *why)
@@ -747,6 +778,7 @@ int main(int count, char **words)
         cmocka_unit_test(a_gzip_cut_at_any_byte_gives_what_was_before),
         cmocka_unit_test(a_damaged_gzip_is_said_to_be),
         cmocka_unit_test(a_gzip_bomb_is_gone_through_in_little_memory),
+        cmocka_unit_test(beyond_a_gigabyte_of_a_gzip_bomb_nothing_is_read),
         cmocka_unit_test(what_is_no_trace_is_named),
         cmocka_unit_test(other_files_of_profilers_are_named_by_what_they_are),
         cmocka_unit_test(a_file_that_ends_between_two_events_says_that_it_ends_early),

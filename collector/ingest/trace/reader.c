@@ -17,6 +17,8 @@
 #define LONG_BYTES (TRACE_EVENT_BYTES_MAX + 2 * FEED_BLOCK_BYTES)
 /* Beyond this a gzip of text is no trace: real ones shrink to a tenth or a thirtieth. */
 #define RATIO_MAX 300
+/* And beyond this of it nothing is read. */
+#define BOMB_BYTES ((uint64_t)1 << 30)
 
 struct trace_reader {
     struct feed *feed;
@@ -25,6 +27,7 @@ struct trace_reader {
     struct head head;
     struct trace_report report;
     char *long_piece; /* LONG_BYTES and zeros, when one was needed */
+    bool is_bomb;     /* given up: see BOMB_BYTES */
 };
 
 const char *trace_skip_text(enum trace_skip skip)
@@ -152,6 +155,17 @@ static bool join(struct trace_reader *reader, struct parser_piece *piece,
     return true;
 }
 
+/* Text that no trace would be so small for, and much of it. */
+static bool is_bomb(const struct trace_reader *reader, uint64_t text_bytes)
+{
+    uint64_t file_bytes, of;
+
+    if (text_bytes <= BOMB_BYTES)
+        return false;
+    feed_position(reader->feed, &file_bytes, &of);
+    return text_bytes / RATIO_MAX > file_bytes;
+}
+
 /* 0 at the end of the file, else a negative errno. */
 static int take_all(struct trace_reader *reader)
 {
@@ -159,6 +173,7 @@ static int take_all(struct trace_reader *reader)
     struct parser_piece piece = {.bytes = nothing};
     struct parser *parser = &reader->parser;
     struct feed_block block;
+    uint64_t text_bytes = 0;
     int result;
 
     while ((result = feed_next(reader->feed, &block)) > 0) {
@@ -170,6 +185,13 @@ static int take_all(struct trace_reader *reader)
         piece.begin = done;
         if (parser->stopped)
             return parser->error;
+        text_bytes += block.length;
+        if (is_bomb(reader, text_bytes)) {
+            feed_cancel(reader->feed);
+            reader->is_bomb = true;
+            result = 0;
+            break;
+        }
     }
     /* Nothing comes behind what is left any more. */
     piece.ahead = NULL;
@@ -188,14 +210,16 @@ static void finish_report(struct trace_reader *reader)
     feed_position(reader->feed, &report->file_bytes, &of);
     report->text_bytes = feed->text_bytes;
     report->is_gzip = feed->is_gzip;
-    report->is_cut = feed->is_cut || reader->parser.state != PARSER_END;
+    report->is_cut =
+        feed->is_cut || reader->is_bomb || reader->parser.state != PARSER_END;
     if (feed->error[0] != '\0')
         memcpy(report->error, feed->error, sizeof(report->error));
     if (report->error[0] == '\0' && report->file_bytes > 0 &&
         report->text_bytes / report->file_bytes > RATIO_MAX)
         snprintf(report->error, sizeof(report->error),
-                 "inflated to %llu times its size, as no trace does",
-                 (unsigned long long)(report->text_bytes / report->file_bytes));
+                 "inflated to %llu times its size, as no trace does%s",
+                 (unsigned long long)(report->text_bytes / report->file_bytes),
+                 reader->is_bomb ? ": nothing was read beyond 1 GiB of it" : "");
     /* Cut between two events, nothing else would tell. */
     if (report->error[0] == '\0' && report->is_cut)
         snprintf(report->error, sizeof(report->error),
@@ -229,7 +253,7 @@ static int verdict(struct trace_reader *reader, int result)
         snprintf(report->error, sizeof(report->error), "is empty");
         return -ENODATA;
     }
-    if (feed_report(reader->feed)->error[0] != '\0')
+    if (feed_report(reader->feed)->error[0] != '\0' || reader->is_bomb)
         return -EBADMSG; /* its sentence says more */
     const char *stranger = stranger_sentence(&reader->head.seen, report);
 
