@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -56,6 +57,19 @@ class Comparison(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.base = trace(self.folder / "base.json")
+
+    def test_an_interrupt_is_no_fault_of_the_file(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        process = subprocess.Popen([harness.PROGRAM, "compare", self.base, pipe],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with open(pipe, "wb") as writer:  # it reads
+            writer.write(b'{"traceEvents": [')
+            writer.flush()
+            process.send_signal(signal.SIGINT)
+            out, complaint = process.communicate(timeout=harness.PATIENCE_S)
+        self.assertEqual((process.returncode, out), (128 + signal.SIGINT, ""))
+        self.assertEqual(complaint, f"trainglass: {pipe}: interrupted\n")
 
     def test_the_op_that_became_slower_stands_first_with_what_it_costs_per_step(self):
         slow = trace(self.folder / "slow.json.gz", conv_us=5000, seed=1)

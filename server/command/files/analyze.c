@@ -15,8 +15,7 @@
 #include "command/terminal.h"
 #include "query/ranks_query.h"
 
-#define INTERRUPTED 130 /* 128 + SIGINT, as a shell says it */
-#define TOP         10u
+#define TOP 10u
 
 #define RANKS_MAX        1024u /* as ranks_query() compares */
 #define HTML_TOP         50u   /* what report_write_html() shows */
@@ -196,13 +195,16 @@ static const char *name_of(const char *path)
     return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
+static bool is_interrupted(int code)
+{
+    return code > 128;
+}
+
 static int complain(const struct analyze_file *file, const struct file_result *result,
                     int error)
 {
-    if (error == -ECANCELED) {
-        command_complain("%.200s: interrupted", name_of(file->path));
-        return INTERRUPTED;
-    }
+    if (error == -ECANCELED)
+        return analyze_interrupted(file->path);
     command_complain("%.300s: %s", name_of(file->path),
                      result->error[0] != '\0' ? result->error : strerror(-error));
     return EXIT_UNREADABLE;
@@ -428,15 +430,15 @@ static int analyze_all(struct reading *reading)
     const struct analyze_files *files = reading->files;
     int code = EXIT_DONE;
 
-    for (uint32_t i = 0; i < files->count && code != INTERRUPTED; i++) {
+    for (uint32_t i = 0; i < files->count && !is_interrupted(code); i++) {
         if (reading->store == NULL)
             reading->store = new_store();
         int one = read_into(reading, reading->store, &files->list[i]);
 
-        code = one == INTERRUPTED ? one : worse(code, one);
-        if (code != INTERRUPTED && share_session(files, i, i + 1))
+        code = is_interrupted(one) ? one : worse(code, one);
+        if (!is_interrupted(code) && share_session(files, i, i + 1))
             continue;
-        if (reading->seen_count > 1 && code != INTERRUPTED)
+        if (reading->seen_count > 1 && !is_interrupted(code))
             show_ranks(reading, files->list[i].session);
         store_free(reading->store);
         reading->store = NULL;
@@ -517,7 +519,7 @@ int command_analyze(const struct invocation *invocation)
                          options.request.rank);
         code = EXIT_UNREADABLE;
     }
-    analyze_keep_finish(&keep, code != INTERRUPTED);
+    analyze_keep_finish(&keep, !is_interrupted(code));
     printed = invocation->json ? print_documents(&reading) : command_end_output();
     analyze_files_free(&files);
     code = code != EXIT_DONE ? code : keep.code;

@@ -54,7 +54,9 @@ void analyze_watch_end(void *user);
 /* From now on the signal interrupts readers instead of ending the program; one that is
  * ignored stays so. */
 void analyze_watch_signal(int number);
-int analyze_watch_signalled(void); /* the number of one that came, else 0 */
+/* The exit code of one that came, 128 + its number, and a line that says of `path`'s
+ * reading that it was interrupted; else 0. */
+int analyze_interrupted(const char *path);
 
 /* Loads with a line of progress on a terminal; Ctrl-C ends it with -ECANCELED. Without
  * `options` the tables by name alone. */

@@ -205,9 +205,15 @@ void analyze_watch_signal(int number)
     sigaction(number, &action, NULL);
 }
 
-int analyze_watch_signalled(void)
+int analyze_interrupted(const char *path)
 {
-    return interrupted;
+    int number = interrupted;
+
+    if (number == 0)
+        return 0;
+    command_complain("%.300s: interrupted",
+                     strcmp(path, "-") == 0 ? "standard input" : path);
+    return 128 + number;
 }
 
 int analyze_files_load(struct store *store, const struct analyze_file *file,

@@ -85,8 +85,9 @@ end:
     return document;
 }
 
+/* NULL after a line; with *interrupted the caller's to say. */
 static cJSON *read_trace(const struct analyze_file *file,
-                         const struct analysis_request *request)
+                         const struct analysis_request *request, int *interrupted)
 {
     struct store_limits limits = {.history_bytes = HISTORY_BYTES};
     struct store *store = store_new(&limits);
@@ -105,9 +106,10 @@ static cJSON *read_trace(const struct analyze_file *file,
             document = analysis_document(&analysis);
         analysis_free(&analysis);
     }
-    if (error != 0)
+    if (error != 0 && error != -ECANCELED) /* else the caller says it */
         command_complain("%.300s: %s", file->path,
                          result.error[0] != '\0' ? result.error : strerror(-error));
+    *interrupted = error == -ECANCELED ? error : 0;
     store_free(store);
     return document;
 }
@@ -133,7 +135,7 @@ static cJSON *read_files(char *word, const struct analysis_request *request)
                          error == -ENOENT ? "no such file, or a folder without traces"
                                           : strerror(-error));
     for (uint32_t i = 0; error == 0 && i < files.count && document == NULL; i++)
-        document = read_trace(&files.list[i], request);
+        document = read_trace(&files.list[i], request, &error);
     if (error == 0 && request->rank != SELECT_ANY && document == NULL)
         command_complain("%.300s: no trace of rank %d in it", word, request->rank);
     analyze_files_free(&files);
@@ -349,7 +351,9 @@ int command_compare(const struct invocation *invocation)
     }
     for (int i = 0; i < count && code == EXIT_DONE; i++) {
         documents[i] = read_one(invocation, invocation->argv[i], &options.request);
-        code = documents[i] == NULL ? EXIT_UNREADABLE : EXIT_DONE;
+        code = analyze_interrupted(invocation->argv[i]);
+        if (code == EXIT_DONE && documents[i] == NULL)
+            code = EXIT_UNREADABLE;
     }
     if (code == EXIT_DONE) {
         comparison = compare_documents(

@@ -211,13 +211,11 @@ static int cut(const struct cut_request *request, const char *path,
                struct cut_output *output)
 {
     struct cut_result result;
-    int error = cut_write(request, output, &result), signal;
+    int error = cut_write(request, output, &result);
+    int interrupted = analyze_interrupted(request->path);
 
-    signal = analyze_watch_signalled();
-    if (signal != 0) {
-        command_complain("%.300s: interrupted", name_of(request->path));
-        return 128 + signal;
-    }
+    if (interrupted != 0)
+        return interrupted;
     if (error != 0 && result.output_failed)
         return complain_output(path, error);
     if (error != 0) {
