@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import pathlib
+import pty
 import signal
 import subprocess
 import sys
@@ -449,6 +450,25 @@ class Command(unittest.TestCase):
         os.close(writer)
         self.assertEqual(process.returncode, 130)
         self.assertIn("interrupted", complaint)
+
+    def test_the_line_of_progress_shows_no_byte_of_a_name_that_a_terminal_obeys(self):
+        path = pathlib.Path(self.folder.name) / "a\x1b]0;mine\x07.json"
+        os.mkfifo(path)
+        ours, its = pty.openpty()
+        process = subprocess.Popen([harness.PROGRAM, "analyze", path], stderr=its,
+                                   stdout=subprocess.DEVNULL)
+        os.close(its)
+        with open(path, "wb") as writer:
+            writer.write(b'{"traceEvents": [')
+            writer.flush()
+            shown = b""
+            while b" MB" not in shown:  # after a second
+                shown += os.read(ours, 4096)
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=harness.PATIENCE_S)
+        os.close(ours)
+        self.assertNotIn(b"\x07", shown)
+        self.assertIn(b"mine", shown)
 
 
 class Serve(harness.TrainglassTest):

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "command/files/analyze.h"
+#include "command/terminal.h"
 #include "wire/clock.h"
 
 #define FILES_MAX   4096u
@@ -128,15 +129,18 @@ static void print_progress(const char *path, bool *shown)
 {
     struct trace_reader *reader = atomic_load(&running);
     uint64_t at = 0, of = 0;
+    char name[41];
 
     if (reader == NULL)
         return;
+    snprintf(name, sizeof(name), "%s", path);
+    terminal_clean(name);
     trace_reader_position(reader, &at, &of);
     if (of > 0)
-        fprintf(stderr, "\r\033[Ktrainglass: %.40s: %3.0f %% of %.0f MB", path,
+        fprintf(stderr, "\r\033[Ktrainglass: %s: %3.0f %% of %.0f MB", name,
                 100 * (double)at / (double)of, (double)of / 1e6);
     else
-        fprintf(stderr, "\r\033[Ktrainglass: %.40s: %.0f MB", path, (double)at / 1e6);
+        fprintf(stderr, "\r\033[Ktrainglass: %s: %.0f MB", name, (double)at / 1e6);
     *shown = true;
 }
 
