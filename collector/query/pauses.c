@@ -174,7 +174,6 @@ static bool find_chain(const struct search *search, bool rough, struct chain *ch
 bool pauses_find(const struct pick *pick, double median_ns, struct pauses *pauses)
 {
     struct search search = {.median_ns = median_ns};
-    struct numbers_series extra = {0};
     struct chain chain, by_time;
 
     *pauses = (struct pauses){.rough = false};
@@ -199,12 +198,10 @@ bool pauses_find(const struct pick *pick, double median_ns, struct pauses *pause
     for (uint32_t i = 0; i < chain.count; i++) {
         const struct pause *pause = &search.pauses[chain.members[i]];
 
+        pauses->places[i] = (uint32_t)pause->place;
         pauses->steps[pauses->count++] = pause->step;
-        numbers_series_add(&extra, pause->extra_ns);
     }
     pauses->gap =
         (uint32_t)((oldest->place - newest->place) / (chain.places - 1) + 0.5);
-    pauses->extra_ns = extra.first + extra.sum / (double)extra.count;
-    pauses->extra_error_ns = numbers_series_error(&extra, extra.count);
     return pauses->gap > 0;
 }

@@ -13,14 +13,13 @@
 
 struct pauses {
     const struct step *steps[PAUSES_MAX]; /* of one distance, newest first; the store's */
+    uint32_t places[PAUSES_MAX]; /* of them: steps before the newest step */
     uint32_t count;
-    uint32_t gap;           /* steps from one to the next */
-    bool rough;             /* their distance is one of time, so `gap` is a mean */
-    double extra_ns;        /* mean, over the median and without collections */
-    double extra_error_ns;  /* half of its 95 % interval */
+    uint32_t gap; /* steps from one to the next, where none is missing */
+    bool rough;   /* their distance is one of time, so `gap` is a mean */
 };
 
-/* A step's own. */
+/* How much longer than the median a step is, without collections. */
 double pauses_extra_ns(const struct step *step, double median_ns);
 
 /* `median_ns` of the window's steps. False: none that come at one distance. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "query/cycles.h"
 #include "query/numbers.h"
 #include "query/parts.h"
 #include "query/pauses.h"
@@ -127,15 +128,40 @@ static struct rhythm_extra finish(const struct work *work, struct sums *sums)
     return sums->extra;
 }
 
+/* The same of what comes again and again. */
+static struct rhythm_extra finish_cycles(struct sums *sums, const struct cycles_price *price)
+{
+    sums->extra.ns_per_step = price->ns_per_step;
+    sums->extra.error_ns = price->error_ns;
+    sums->extra.of = (uint32_t)(price->steps + 0.5);
+    sums->extra.part = most_grown(sums);
+    return sums->extra;
+}
+
+/* Places from the first step that is looked at to the last. */
+static uint32_t places_of(const struct work *work)
+{
+    return work->items[work->count - 1].at + 1;
+}
+
 static void find_gc(struct work *work, struct rhythm *rhythm)
 {
     struct sums sums = {0};
+    struct cycles cycles = {.count = 0};
 
-    for (uint32_t i = 0; i < work->count; i++)
-        if (work->items[i].step->gc_ns > 0)
-            take(work, &sums, i, (double)work->items[i].step->gc_ns);
-    if (sums.extra.steps > 0)
-        rhythm->gc = finish(work, &sums);
+    for (uint32_t i = 0; i < work->count; i++) {
+        double ns = (double)work->items[i].step->gc_ns;
+
+        if (!(ns > 0))
+            continue;
+        take(work, &sums, i, ns);
+        cycles_add(&cycles, work->items[i].at, ns);
+    }
+    if (sums.extra.steps == 0)
+        return;
+    struct cycles_price price = cycles_uneven(&cycles, places_of(work));
+
+    rhythm->gc = finish_cycles(&sums, &price);
 }
 
 /* Over the median; what is below is nothing to win. */
@@ -191,6 +217,7 @@ static double late_ns(const struct work *work, uint32_t i)
 static void find_epoch(struct work *work, struct rhythm *rhythm)
 {
     struct sums sums = {0};
+    struct cycles cycles = {.count = 0};
     uint32_t starts = 0, slow = 0, first = 0, last = 0;
 
     for (uint32_t i = 1; i < work->count; i++) {
@@ -205,10 +232,18 @@ static void find_epoch(struct work *work, struct rhythm *rhythm)
         rhythm->steps_per_epoch = (double)(last - first) / (starts - 1);
     if (starts < 2 || slow < EPOCHS_SLOW * starts)
         return;
-    for (uint32_t i = 1; i < work->count; i++)
-        if (late_ns(work, i) > 0)
-            take(work, &sums, i, late_ns(work, i));
-    rhythm->epoch = finish(work, &sums);
+    for (uint32_t i = 1; i < work->count; i++) {
+        double late = late_ns(work, i);
+
+        if (work->items[i].step->epoch == work->items[i - 1].step->epoch)
+            continue;
+        cycles_add(&cycles, work->items[i].at, late);
+        if (late > 0)
+            take(work, &sums, i, late);
+    }
+    struct cycles_price price = cycles_even(&cycles, places_of(work));
+
+    rhythm->epoch = finish_cycles(&sums, &price);
     rhythm->epoch.part = EVENT_PHASE_DATA;
 }
 
@@ -282,6 +317,7 @@ static void find_period(struct work *work, struct rhythm *rhythm)
     double large = large_over(work), least = PERIOD_OVER * work->median / 2;
     uint32_t found = collect_large(work, large), from = 0;
     struct sums sums = {0};
+    struct cycles cycles = {.count = 0};
 
     rhythm->period_steps = common_period(work, found, &from);
     for (uint32_t i = 0; i < PERIOD_HALVINGS && rhythm->period_steps == 0 &&
@@ -294,11 +330,18 @@ static void find_period(struct work *work, struct rhythm *rhythm)
     }
     if (rhythm->period_steps == 0)
         return;
-    for (uint32_t i = 0; i < work->count; i++)
-        if (over_of(work, i) >= large &&
-            work->items[i].at % rhythm->period_steps == from % rhythm->period_steps)
-            take(work, &sums, i, over_of(work, i));
-    rhythm->period = finish(work, &sums);
+    for (uint32_t i = 0; i < work->count; i++) {
+        double over = over_of(work, i);
+
+        if (over < large ||
+            work->items[i].at % rhythm->period_steps != from % rhythm->period_steps)
+            continue;
+        cycles_add(&cycles, work->items[i].at, over);
+        take(work, &sums, i, over);
+    }
+    struct cycles_price price = cycles_even(&cycles, places_of(work));
+
+    rhythm->period = finish_cycles(&sums, &price);
 }
 
 /* A period that is longer than the window shows: of all pauses that are remembered. */
@@ -307,19 +350,23 @@ static void find_pauses(const struct pick *pick, struct work *work,
 {
     struct pauses pauses;
     struct sums sums = {0};
+    struct cycles cycles = {.count = 0};
 
     if (rhythm->period_steps > 0 || !pauses_find(pick, work->median, &pauses))
         return;
-    for (uint32_t i = 0; i < pauses.count; i++)
-        add(work, &sums, pauses.steps[i], pauses_extra_ns(pauses.steps[i], work->median));
-    sums.extra.part = most_grown(&sums);
+    for (uint32_t i = pauses.count; i-- > 0;) {
+        double ns = pauses_extra_ns(pauses.steps[i], work->median);
+
+        cycles_add(&cycles, pauses.places[pauses.count - 1] - pauses.places[i], ns);
+        add(work, &sums, pauses.steps[i], ns);
+    }
+    struct cycles_price price = cycles_even(&cycles, 0);
+    struct rhythm_extra extra = finish_cycles(&sums, &price);
+
     /* First batches of epochs were told. */
-    if (rhythm->epoch.steps > 0 && sums.extra.part == EVENT_PHASE_DATA)
+    if (rhythm->epoch.steps > 0 && extra.part == EVENT_PHASE_DATA)
         return;
-    sums.extra.of = pauses.count * pauses.gap;
-    sums.extra.ns_per_step = pauses.extra_ns / pauses.gap;
-    sums.extra.error_ns = pauses.extra_error_ns / pauses.gap;
-    rhythm->period = sums.extra;
+    rhythm->period = extra;
     rhythm->period_steps = pauses.gap;
     rhythm->period_is_rough = pauses.rough;
     for (uint32_t i = 0; i < work->count; i++)

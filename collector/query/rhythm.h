@@ -3,7 +3,11 @@
  *
  * Causes are asked in this order, and what one takes the later ones do not see: garbage
  * collections; the first steps of the run; the first step of each epoch; a fixed period,
- * also one of which the window shows few or none (query/pauses.h); a trend. What is left is unsteadiness without a name.
+ * also one of which the window shows few or none (query/pauses.h); a trend. What is left
+ * is unsteadiness without a name.
+ *
+ * What comes again and again is priced by its cycles, a mean extra time over a mean
+ * distance, and is as sure as both are: a window's first and last cycle are not whole.
  */
 #ifndef QUERY_RHYTHM_H
 #define QUERY_RHYTHM_H

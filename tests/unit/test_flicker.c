@@ -18,7 +18,7 @@
 static struct judge *judge;
 static struct job job;
 static int64_t looked;
-static uint64_t number;
+static uint64_t number, period; /* of the next step; of pauses, in steps */
 static uint32_t changes, seconds, stood; /* of the list; looks; those that had the finding */
 static const char *wanted; /* the finding that is waited for */
 static char before[1024];
@@ -29,6 +29,7 @@ static int begin(void **state)
     judge = judge_new();
     job = (struct job){.random = 1};
     looked = 0;
+    period = 200;
     number = 100; /* past the first steps of a run */
     changes = seconds = stood = 0;
     before[0] = '\0';
@@ -87,7 +88,7 @@ static void train(uint64_t steps, double pause_ms)
     for (uint64_t i = 0; i < steps; i++, number++) {
         double ms = 100 * (1 + 0.03 * job_normal(&job));
 
-        ms += number % 200 == 150 ? pause_ms : 0;
+        ms += number % period == period - 50 ? pause_ms : 0;
         fold_step(number, 1 + number / 700, 2 * MS, (int64_t)(ms * (double)MS) - 2 * MS);
         look_once_a_second();
     }
@@ -153,6 +154,39 @@ static void a_pause_that_is_seen_thrice_comes_once_and_stays(void **state)
     assert_true(seconds > 500);
     assert_int_equal(stood, seconds);
     assert_int_equal(changes, 0);
+}
+
+/* Five or six of them in a minute: few, but at even distances. */
+static void a_pause_in_every_100th_step_stands_on_the_list_and_stays(void **state)
+{
+    (void)state;
+    wanted = "periodic-steps";
+    period = 100;
+    train(800, 450);
+    assert_non_null(strstr(before, "periodic-steps"));
+    stood = seconds = changes = 0;
+    train(6000, 450);
+    assert_true(seconds > 500);
+    assert_int_equal(stood, seconds);
+    assert_int_equal(changes, 0);
+}
+
+/* Three or four epochs in a minute, of which the first batch is 2 s late. */
+static void late_first_batches_of_a_few_epochs_stand_on_the_list(void **state)
+{
+    (void)state;
+    wanted = "epoch-start";
+    for (uint32_t i = 0; i < 6000; i++, number++) {
+        double ms = 98 * (1 + 0.03 * job_normal(&job));
+
+        if (i == 800)
+            stood = seconds = 0;
+        fold_step(number, 1 + i / 150, (i % 150 == 0 ? 2000 : 2) * MS,
+                  (int64_t)(ms * (double)MS));
+        look_once_a_second();
+    }
+    assert_true(seconds > 500);
+    assert_int_equal(stood, seconds);
 }
 
 /* 20 s of validation, and 15 s of metrics before and in the middle of it. */
@@ -315,6 +349,8 @@ int main(void)
         TEST(validation_once_in_an_epoch_stays_on_the_list),
         TEST(a_validation_that_is_no_more_leaves_the_list),
         TEST(a_pause_that_is_seen_thrice_comes_once_and_stays),
+        TEST(a_pause_in_every_100th_step_stands_on_the_list_and_stays),
+        TEST(late_first_batches_of_a_few_epochs_stand_on_the_list),
         TEST(gaps_between_steps_stay_on_the_list_from_epoch_to_epoch),
         TEST(gaps_that_are_no_more_leave_the_list),
         TEST(steps_that_are_missing_are_no_time_between_steps),
