@@ -61,3 +61,12 @@ test("with a selection the legend of the steps counts the slow ones among the se
   const slow = (selection) => lane.legend({ series: { steps }, range: { from: 0, to: 5000 }, told: { step_ms: { p50: 100, p95: 300 } }, selection }, null).find((row) => row.label === "Slow").value;
   assert.deepEqual([slow(null), slow({ from: 3000, to: 5000 }), slow({ from: 0, to: 2000 })], ["2", "1", "0"]);
 });
+
+test("no label of the step times has more digits than there is room for", () => {
+  const [lane] = lanes_for({ gpus: [] }, null);
+  for (let top = 500; top < 1100; top += 7) {
+    const steps = [100, top, 100, 120].map((ms, i) => ({ t: 1000 * (i + 1), start: 1000 * i, ms, number: i, full: false, epoch: null }));
+    const { axis, unit } = lane.draw({ series: { steps, means: [], markers: [], validation: [] }, range: { from: 0, to: 5000 }, width: 600, told: null, old: null, selection: null, marked: null });
+    assert.ok(axis.top < 1000, `${top} ms: up to ${axis.top} ${unit}`);
+  }
+});

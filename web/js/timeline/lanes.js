@@ -48,6 +48,8 @@ function step_marks(view, rows, median, scale) {
 }
 
 const time_unit_of = (view) => view.unit.unit;
+/** By the axis, which ends above its data: "1,200 ms" has no room beside it. */
+const axis_unit = (top_ms, most) => time_unit(axis(top_ms, most).top);
 
 function bands(series, { from, to }) {
   const out = series.markers.filter((m) => m.kind === "validation" && known(m.duration_ms)).map((m) => ({ from: m.time_ms, to: m.time_ms + m.duration_ms }));
@@ -78,7 +80,7 @@ const steps = {
     const median = median_of(view);
     let top = 0;
     for (const row of rows) if (row.ms > top) top = row.ms;
-    view.unit = time_unit(top);
+    view.unit = axis_unit(1.25 * top, 4);
     const { scale, unit } = view.unit;
     const line = min_max(view.series.steps, "ms", { ...view.range, width: view.width, gap: hole_ms(rows, view.range, median) });
     if (scale !== 1) for (const point of line) if (point.y !== null) point.y *= scale;
@@ -129,7 +131,7 @@ const phases = {
     const bins = mean_bins(told ? view.series.means : [], PHASES, { ...view.range, bins: Math.min(AREA_BINS, view.width / 4), gap: hole_ms(seen, view.range, median) });
     let lines = stack(bins);
     const top = lines.at(-1).reduce((high, point) => Math.max(high, point.x >= view.range.from ? point.y ?? 0 : 0), 0);
-    view.unit = time_unit(top);
+    view.unit = axis_unit(top, 3);
     const { scale, unit } = view.unit;
     if (scale !== 1) lines = stack(bins, scale);
     const pauses = bands(view.series, view.range);
