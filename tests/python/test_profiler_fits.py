@@ -72,6 +72,43 @@ class HowItEnds(Fits):
         self.assertEqual(self.names(), ["epoch_2.json"])
         self.assertEqual(self.steps("epoch_2.json"), [1, 2, 3, 4])
 
+    def test_a_checkpoint_from_within_an_epoch_has_the_window_of_the_rest(self):
+        checkpoint = self.folder.parent / "within.ckpt"
+
+        class Saves(jobs.pl.Callback):
+            def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+                if batch_idx == 4:
+                    trainer.save_checkpoint(checkpoint)
+
+        self.printed(jobs.trainer(Saves()), jobs.Net())
+        again = jobs.trainer(self.callback(profile_epochs=[1, 2]), max_epochs=2)
+        out = self.printed(again, jobs.Net(), ckpt_path=str(checkpoint))
+        self.assertEqual(self.names(), ["epoch_1.json", "epoch_2.json"])
+        self.assertEqual(self.steps(), [1, 2, 3, 4])
+        self.assertEqual(self.steps("epoch_2.json"), [1, 2, 3, 4])
+        self.assertEqual(out.count("steps are counted from batch 5, where training goes on"), 1)
+
+    def test_a_window_that_never_began_is_said_with_its_reason(self):
+        steps = {"schedule_every_n_steps": 20, "warmup_steps": None, "profile_steps": None}
+        for words, fit, sentence in (
+            ({"skip_first": 20}, {},
+             "No window began: epoch 1 ended after 12 steps, and it begins after 20"),
+            ({**steps, "wait": 16}, {"max_epochs": 1},
+             "No window began: training ended after 12 steps, and it begins after 16"),
+            (steps, {"max_epochs": 1},
+             "1 of 2 windows began: training ended after 12 steps, and the next begins after 21"),
+            ({}, {"limit_train_batches": 0}, "No window began: no batch of training came"),
+            ({"rank": [1, 2]}, {}, "No windows: rank=[1, 2], and this training has 0 to 0"),
+        ):
+            with self.subTest(sentence):
+                out = jobs.fit(self.callback(**words), **fit)
+                self.assertEqual(out.count(f"[Profiler] {sentence}\n"), 1, out)
+                self.assertEqual("Profiling steps" in out, "1 of 2" in sentence)
+
+    def test_a_fit_with_every_window_says_nothing_of_missing_ones(self):
+        out = jobs.fit(self.callback(repeat=2))
+        self.assertNotIn("began", out)
+
     def test_a_trainer_that_fits_again_profiles_its_further_epochs(self):
         module, trainer = jobs.Net(), jobs.trainer(self.callback(profile_epochs=[1, 2]))
         self.printed(trainer, module)
@@ -154,11 +191,71 @@ class HowItEnds(Fits):
         self.assertIn("the next window goes without stacks", out)
         self.assertEqual((self.names(), kept), (["epoch_2.json"], [False]))
 
+    def test_a_window_that_could_not_end_for_its_stacks_leaves_the_next_without(self):
+        stop, kept = torch.profiler.profile.stop, []
+
+        def failing(profile):
+            stop(profile)
+            kept.append(profile.with_stack)
+            if len(kept) == 1:
+                raise RuntimeError("!stack.empty() INTERNAL ASSERT")
+
+        with mock.patch.object(torch.profiler.profile, "stop", failing):  # ended by the epoch
+            out = jobs.fit(self.callback(with_stack=True, profile_epochs=[1, 2], profile_steps=50),
+                           max_epochs=2)
+        self.assertIn("the next window goes without stacks", out)
+        self.assertEqual((self.names(), kept), (["epoch_2.json"], [True, False]))
+
+    def test_so_does_one_whose_export_failed_for_them(self):
+        export, kept = torch.profiler.profile.export_chrome_trace, []
+
+        def failing(profile, path):
+            kept.append(profile.with_stack)
+            if len(kept) == 1:
+                raise RuntimeError("!stack.empty() INTERNAL ASSERT")
+            return export(profile, path)
+
+        with mock.patch.object(torch.profiler.profile, "export_chrome_trace", failing):
+            out = jobs.fit(self.callback(with_stack=True, profile_epochs=[1, 2]), max_epochs=2)
+        self.assertIn("The next window goes without stacks", out)
+        self.assertEqual((self.names(), kept), (["epoch_2.json"], [True, False]))
+
+    def test_each_window_keeps_its_stacks(self):
+        words = {"with_stack": True, "export_stacks": True, "export_tensorboard": False}
+        jobs.fit(self.callback(profile_epochs=[1], **words))
+        jobs.fit(self.callback(profile_epochs=[1], **words))
+        old, old_stacks, new, new_stacks = self.names()
+        self.assertRegex(old, r"^epoch_1\.\d{8}-\d{6}\.json$")
+        self.assertEqual(old_stacks, old.replace(".json", ".stacks.txt"))
+        self.assertEqual((new, new_stacks), ("epoch_1.json", "epoch_1.stacks.txt"))
+        jobs.fit(ProfilerCallback(schedule_every_n_steps=5, output_dir=str(self.folder), **words))
+        self.folder /= "Net"
+        names = ["chrome_trace.json", "chrome_trace.stacks.txt", "chrome_trace_1.json",
+                 "chrome_trace_1.stacks.txt"]
+        self.assertEqual(self.names(), names)
+
     def test_torch_without_kineto_is_said_once(self):
         with mock.patch.object(torch.profiler, "kineto_available", lambda: False):
             out = jobs.fit(self.callback(profile_epochs=[1, 2]), max_epochs=2)
         self.assertEqual(out.count("No window: this torch was built without Kineto"), 1)
         self.assertEqual(self.names(), [])
+
+    def test_a_window_that_did_not_begin_is_said_each_time_and_none_is_promised(self):
+        with mock.patch.object(torch.profiler, "kineto_available", lambda: False):
+            out = jobs.fit(self.callback(profile_epochs=[1, 2, 3]), max_epochs=3)
+        for epoch in (2, 3):
+            self.assertEqual(out.count(f"[Profiler] Epoch {epoch}: no window, for the same reason\n"), 1)
+        self.assertNotIn("Profiling steps", out)
+
+    def test_a_reason_for_an_early_end_is_told_for_each_window(self):
+        def profile(module, epoch, batch):
+            if batch == 3:
+                with torch.profiler.profile():
+                    module.layer(torch.zeros(1, 8))
+
+        out = jobs.fit(self.callback(profile_epochs=[1, 2]), jobs.Net(profile), max_epochs=2)
+        self.assertEqual(out.count("Window ended early: another torch.profiler started"), 1)
+        self.assertEqual(out.count("Epoch 2: window ended early, for the same reason"), 1)
 
     def test_modules_and_flops_can_be_asked_for(self):
         out = jobs.fit(self.callback(with_modules=True, with_flops=True))

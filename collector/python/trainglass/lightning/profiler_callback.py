@@ -51,6 +51,7 @@ class _Run:
         self.recording = True  # on this rank
         self.folder = ""
         self.epoch = 0  # as the files are numbered
+        self.epoch_is_due = True  # on_train_epoch_start has not come since fit() or its end
         self.seen: set[int] = set()
         self.paused = False
         self.profiler: Any = None  # Lightning's
@@ -133,6 +134,12 @@ class ProfilerCallback:
         first = p.choice("epochs_from", epochs_from, (0, 1))
         if export_stacks and not with_stack:
             raise ValueError("export_stacks=True needs stacks: write with_stack=True")
+        for name, value in (("tensorboard", export_tensorboard), ("stacks", export_stacks)):
+            if value and not export_chrome_trace:
+                raise ValueError(
+                    f"export_{name}=True keeps what export_chrome_trace=False throws away: "
+                    "write one of them"
+                )
         if output_dir is None:
             output_dir = p.EVERY_OUTPUT_DIR if by_steps else p.OUTPUT_DIR
         if on_report is not None and not callable(on_report):
@@ -169,7 +176,7 @@ class ProfilerCallback:
             output_dir=p.folder("output_dir", output_dir),
             keep_trace=p.yes_no("export_chrome_trace", export_chrome_trace),
             tensorboard=(
-                by_steps
+                by_steps and export_chrome_trace
                 if export_tensorboard is None
                 else p.yes_no("export_tensorboard", export_tensorboard)
             ),
@@ -210,6 +217,9 @@ class ProfilerCallback:
         self._machine = None
         ranks = self.options.ranks
         run.recording = ranks == "all" or (run.rank in ([0] if ranks == "zero" else ranks))
+        size = int(getattr(trainer, "world_size", 1))
+        if run.rank == 0 and not isinstance(ranks, str) and ranks[0] >= size:
+            self._say(f"No windows: rank={list(ranks)}, and this training has 0 to {size - 1}")
         run.folder = files.folder(
             self._template(), type(pl_module).__name__, _run_name(trainer), run.rank
         )
@@ -222,7 +232,10 @@ class ProfilerCallback:
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """An epoch with a window: its first batch may begin one."""
         run = self._run
-        if run is None or not run.recording:
+        if run is None:
+            return
+        run.epoch_is_due = False
+        if not run.recording:
             return
         run.epoch = int(trainer.current_epoch) + self.options.epochs_from
         run.seen.add(run.epoch)
@@ -235,9 +248,15 @@ class ProfilerCallback:
         self._machine = Machine(self.options.schedule)
         self._do(self._machine.begin())
 
-    def on_train_batch_start(self, *_: Any) -> None:
+    def on_train_batch_start(
+        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int, *_: Any
+    ) -> None:
         """A batch that was not fetched in the usual way begins its step here."""
-        if self._machine is not None:
+        if self._run is not None and self._run.epoch_is_due:  # it began before a checkpoint
+            self.on_train_epoch_start(trainer, pl_module)
+            if self._machine is not None:
+                self._say(f"Its steps are counted from batch {batch_idx}, where training goes on")
+        elif self._machine is not None:
             self._next_step()
 
     def on_train_batch_end(
@@ -293,8 +312,10 @@ class ProfilerCallback:
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """A window ends with its epoch."""
-        if self._machine is not None and not self.options.by_steps:
+        run = self._run
+        if run is not None and self._machine is not None and not self.options.by_steps:
             self._cut("")
+            self._say(report.never_began(self._machine, f"epoch {run.epoch}"))
             self._machine = None
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
@@ -320,9 +341,17 @@ class ProfilerCallback:
     def _say(self, text: str) -> None:
         """Once per fit()."""
         run = self._run
-        if run is not None and text not in run.said:
+        if run is not None and text and text not in run.said:
             run.said.add(text)
             run.say(f"[Profiler] {text}")
+
+    def _say_of_window(self, what: str, why: str) -> None:
+        """For each window; its reason once per fit()."""
+        run = self._run
+        if run is not None and f"{what}: {why}" in run.said:
+            again = what[0].lower() + what[1:]
+            run.say(f"[Profiler] Epoch {run.epoch}: {again}, for the same reason")
+        self._say(f"{what}: {why}")
 
     def _check(self, run: _Run, trainer: Any) -> None:
         """What only the machine can tell, before the first batch."""
@@ -381,22 +410,30 @@ class ProfilerCallback:
         run.paused = run.step_is_due = False
         run.fetch.remove()
         run.size.counted()
-        if run.details.with_stack and "stack" in why:
-            run.details = _without_stacks(run.details)
-            run.size = Size(run.details)
-            run.recorder = Recorder(run.details, self._taken)
+        if self._leaves_out_stacks(run, why):
             why += "; the next window goes without stacks"
-        self._say(f"No window: {why}")
+        self._say_of_window("No window", why)
+
+    def _leaves_out_stacks(self, run: _Run, why: str) -> bool:
+        """Were they what torch could not do?"""
+        if not run.details.with_stack or "stack" not in why:
+            return False
+        run.details = _without_stacks(run.details)
+        run.size = Size(run.details)
+        run.recorder = Recorder(run.details, self._taken)
+        return True
 
     def _start(self, run: _Run, machine: Machine) -> None:
         run.exporter.wait()
+        if self._leaves_out_stacks(run, run.exporter.failure):
+            self._say("The next window goes without stacks")
         start = machine.started
         schedule = self.options.schedule
         whole = schedule.active >= p.WHOLE_EPOCH
         steps = f"all steps from {start}" if whole else f"steps {start}-{start + schedule.active}"
-        run.say(f"[Profiler] Epoch {run.epoch}: Profiling {steps}...")
         run.size.begin()
         run.recorder.start(schedule, start)
+        run.say(f"[Profiler] Epoch {run.epoch}: Profiling {steps}...")
         run.fetch.install(run.profiler)
 
     def _next_step(self) -> None:
@@ -426,14 +463,14 @@ class ProfilerCallback:
             return
         wanted = self.options.schedule.active
         if why:
-            self._say(f"Window ended early: {why}")
+            self._say_of_window("Window ended early", why)
         elif machine.recorded < wanted < p.WHOLE_EPOCH:
             self._say(f"Epoch {run.epoch} ended after {machine.recorded} of {wanted} steps")
         machine.cut()
         try:
             self._stop(run, machine)
         except Unavailable as error:
-            self._say(str(error))
+            self._failed(run, machine, str(error))
 
     def _stop(self, run: _Run, machine: Machine) -> None:
         run.paused = run.step_is_due = False
@@ -477,6 +514,9 @@ class ProfilerCallback:
             return
         run.size.counted()
         self._cut("training was interrupted" if interrupted else "")
+        if self._machine is not None and not interrupted:
+            of = "training" if self.options.by_steps else f"epoch {run.epoch}"
+            self._say(report.never_began(self._machine, of))
         run.exporter.wait()
         run.actions.stop()
         if run.recording and not interrupted:
@@ -487,7 +527,10 @@ class ProfilerCallback:
             run.say("\n".join(text))
 
     def _say_what_never_came(self, run: _Run) -> None:
-        missing = [n for n in self.options.epochs if n not in run.seen and run.seen]
+        if not run.seen:
+            self._say("No window began: no batch of training came")
+            return
+        missing = [n for n in self.options.epochs if n not in run.seen]
         if missing and not self.options.by_steps:
             names = ", ".join(map(str, missing))
             self._say(f"profile_epochs {names} never came: training ended with {max(run.seen)}")

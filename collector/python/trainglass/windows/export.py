@@ -52,11 +52,13 @@ class Exporter:
 
     def __init__(self, say: Callable[[str], None] = report.say) -> None:
         self._say = say
+        self.failure = ""  # of torch, with the last window
         self._thread: Optional[threading.Thread] = None
 
     def __call__(self, recording: Recording, wanted: Wanted) -> None:
         """Begins, after the one before has ended."""
         self.wait()
+        self.failure = ""
         self._thread = threading.Thread(
             target=self._all, args=(recording, wanted), name="trainglass export", daemon=True
         )
@@ -80,7 +82,10 @@ class Exporter:
                 self._report(recording, wanted, path)
         except OSError as error:
             self._say(f"[Profiler] Trace not exported: {error}")
-        except (Unavailable, analysis.AnalysisError) as error:
+        except Unavailable as error:
+            self.failure = str(error)
+            self._say(f"[Profiler] {error}")
+        except analysis.AnalysisError as error:
             self._say(f"[Profiler] {error}")
         except Exception as error:  # a guest: training goes on without a report
             self._say(f"[Profiler] No report: {type(error).__name__}: {error}")
@@ -94,9 +99,9 @@ class Exporter:
         if wanted.tensorboard:
             files.same_file(path, os.path.join(directory, files.tensorboard_name()))
         if wanted.stacks:
-            base = os.path.splitext(path)[0]
-            recording.export_stacks(base + ".stacks.txt")
-            self._say(f"[Profiler] Stacks exported: {base}.stacks.txt")
+            stacks = files.stacks_name(path)
+            recording.export_stacks(stacks)
+            self._say(f"[Profiler] Stacks exported: {stacks}")
 
     def _report(self, recording: Recording, wanted: Wanted, path: str) -> None:
         size = os.path.getsize(path)

@@ -1,7 +1,7 @@
 """Where traces lie and what they are called.
 
 The rule: the newest trace has the plain name, and no older one is lost: it is moved
-aside under a name that says when it was written.
+aside under a name that says when it was written, with its stacks.
 """
 
 from __future__ import annotations
@@ -51,6 +51,17 @@ def tensorboard_name() -> str:
     return f"{host}_{os.getpid()}.{time.time_ns()}.pt.trace.json"
 
 
+def stacks_name(path: str) -> str:
+    """Of the stacks that lie beside a trace."""
+    return os.path.splitext(path)[0] + ".stacks.txt"
+
+
+def _rename(path: str, new: str) -> None:
+    os.rename(path, new)
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(stacks_name(path), stacks_name(new))
+
+
 def move_aside(path: str) -> None:
     """An older file of this name becomes NAME.{time}.json; raises OSError."""
     try:
@@ -63,7 +74,7 @@ def move_aside(path: str) -> None:
     while os.path.lexists(new):
         number += 1
         new = f"{base}.{stamp}-{number}{extension}"
-    os.rename(path, new)
+    _rename(path, new)
 
 
 class Numbered:
@@ -81,7 +92,7 @@ class Numbered:
         numbered = f"{base}_{self.window - 1}{extension}"
         move_aside(numbered)
         if os.path.lexists(path):
-            os.rename(path, numbered)
+            _rename(path, numbered)
 
 
 def same_file(path: str, other: str) -> None:

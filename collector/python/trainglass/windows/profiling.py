@@ -49,6 +49,11 @@ class Profiling:
         trace: Optional[TracebackType],
     ) -> None:
         self._cut("" if kind is None else "it was left by an exception")
+        if self._machine is not None and self._found is not None and kind is None:
+            unit = "steps" if self._found.by_steps else "epochs"
+            missing = report.never_began(self._machine, "the loop", unit)
+            if missing:
+                report.say(f"[Profiler] {missing}")
         self._machine = None
         self._exporter.wait()
 

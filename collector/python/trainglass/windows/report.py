@@ -11,6 +11,8 @@ import re
 import sys
 from typing import Any, Callable, Optional, TextIO
 
+from trainglass.windows.schedule import Machine
+
 SIGN = "\u26a0\ufe0f"
 GOOD_DATALOADER_PCT = 10.0  # below, waiting for data is not worth a change
 
@@ -119,6 +121,17 @@ def lines(
     if found.steps == 0:
         return [*text, "[Profiler] No summary: no whole step lies in the window"]
     return [*text, *_summary(found), *_bottlenecks(found)]
+
+
+def never_began(machine: Machine, of: str, unit: str = "steps") -> str:
+    """Why windows are missing where what the machine counts has ended; empty where none is.
+    `of`: what ended, of which it counts the `unit`."""
+    wanted, begun = machine.schedule.repeat, machine.cycle + 1
+    if begun >= max(1, wanted):
+        return ""
+    many, which = (f"{begun} of {wanted} windows", "the next") if begun else ("No window", "it")
+    ended = f"{of} ended after {machine.batch} {unit}"
+    return f"{many} began: {ended}, and {which} begins after {machine.wakes}"
 
 
 def say(text: str, stream: Optional[TextIO] = None) -> None:
