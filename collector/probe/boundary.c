@@ -163,6 +163,8 @@ static void count_sources(uint64_t now)
                             now);
     probe_capability_events(WIRE_SOURCE_RANGES, probe_events_written(EVENT_USER_RANGE),
                             now);
+    probe_capability_events(WIRE_SOURCE_NVTX, probe_events_counted(PROBE_COUNT_NVTX),
+                            now);
     probe_capability_events(WIRE_SOURCE_STEPS, probe_events_written(EVENT_STEP), now);
     probe_capability_events(WIRE_SOURCE_PHASES, probe_events_written(EVENT_PHASE), now);
 }

@@ -19,6 +19,8 @@ ALWAYS_INLINE struct probe_thread *probe_enter_or_start(void)
     return LIKELY(self != NULL) ? self : probe_start_and_enter();
 }
 
+/* thread.c: what the threads counted at a place of their `counts`. */
+uint64_t probe_events_counted(uint32_t at);
 void probe_threads_prepare(void); /* once, before the first event */
 void probe_threads_forget(void);  /* in a forked child: the one thread starts anew */
 uint64_t probe_main_ring_capacity(uint64_t pool_bytes);

@@ -170,7 +170,7 @@ static int pop(void)
 
     if (UNLIKELY(PROBE_RANGE_OWNER(meta) != OWNER))
         return pop_any(self);
-    probe_range_finish(self, top, meta, 0, clock_ticks(true));
+    probe_range_finish(self, top, OWNER, meta, 0, clock_ticks(true));
     probe_leave(self);
     return (int)top;
 }
@@ -188,9 +188,10 @@ static void mark(const char *text)
         return;
     uint32_t id = probe_name_cached(self, text);
 
-    probe_write(self,
-                (struct event){probe_thread_ticks(self), 0,
-                               EVENT_META(id, EVENT_MARK, EVENT_MARK_USER, 0), 0});
+    probe_write_counted(self,
+                        (struct event){probe_thread_ticks(self), 0,
+                                       EVENT_META(id, EVENT_MARK, EVENT_MARK_USER, 0), 0},
+                        PROBE_COUNT_NVTX);
     probe_leave(self);
 }
 
@@ -238,11 +239,13 @@ static void end(uint64_t id)
         uint64_t now = probe_thread_ticks(self);
         uint32_t slot = one->slot == self->index + 1 ? 0 : one->slot;
 
-        probe_write(self,
-                    (struct event){one->start, now - one->start,
-                                   EVENT_META(one->name, EVENT_USER_RANGE,
-                                              EVENT_RANGE_NVTX | EVENT_RANGE_ASYNC, 0),
-                                   slot});
+        probe_write_counted(
+            self,
+            (struct event){one->start, now - one->start,
+                           EVENT_META(one->name, EVENT_USER_RANGE,
+                                      EVENT_RANGE_NVTX | EVENT_RANGE_ASYNC, 0),
+                           slot},
+            PROBE_COUNT_NVTX);
         atomic_store_explicit(&one->id, 0, memory_order_release);
     }
     probe_leave(self);

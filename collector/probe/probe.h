@@ -81,7 +81,8 @@ void probe_instant(uint64_t meta, uint64_t value, uint64_t aux);
 /* Names the calling thread on the page (its system name is taken by itself). */
 void probe_thread_name(const char *name);
 
-/* Events of one kind that this process wrote so far, all threads. Racy by a few. */
+/* Events of one kind that this process wrote so far, all threads; ranges without those of
+ * NVTX. Racy by a few. */
 uint64_t probe_events_written(enum event_kind kind);
 
 /* ---- what the running step records --------------------------------------------- */

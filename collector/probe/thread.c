@@ -259,7 +259,8 @@ uint64_t probe_range_take(struct probe_thread *self, uint16_t owner, uint64_t au
             move_range(probe_range_at(self, i), probe_range_at(self, i + 1));
         atomic_store_explicit(&self->slot->depth, self->depth, memory_order_release);
         if (start != 0)
-            probe_write(self, (struct event){start, now - start, meta, aux});
+            probe_write_counted(self, (struct event){start, now - start, meta, aux},
+                                probe_range_count(owner));
         return meta;
     }
     return 0;
@@ -302,7 +303,7 @@ void probe_events(const struct event *events, uint32_t count)
     if (self == NULL || count == 0)
         goto leave;
     ring_push_many(&self->ring, events, count);
-    probe_count(self, events[0].meta);
+    probe_count(self, EVENT_KIND(events[0].meta));
 leave:
     if (self != NULL)
         probe_leave(self);
@@ -329,18 +330,23 @@ void probe_thread_name(const char *name)
     probe_leave(self);
 }
 
-uint64_t probe_events_written(enum event_kind kind)
+uint64_t probe_events_counted(uint32_t at)
 {
     uint64_t sum = 0;
 
-    if (!probe_is_open() || kind >= PROBE_KINDS)
+    if (!probe_is_open() || at >= PROBE_KINDS)
         return 0;
     uint32_t used = atomic_load_explicit(&probe->threads_used, memory_order_relaxed);
 
     for (uint32_t i = 0; i < used; i++)
         sum +=
-            atomic_load_explicit(&probe->threads[i].counts[kind], memory_order_relaxed);
+            atomic_load_explicit(&probe->threads[i].counts[at], memory_order_relaxed);
     return sum;
+}
+
+uint64_t probe_events_written(enum event_kind kind)
+{
+    return probe_events_counted(kind);
 }
 
 bool probe_name_tail(const struct probe_name_entry *entry, const char *text)

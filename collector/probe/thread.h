@@ -27,6 +27,9 @@
 /* Direct-mapped, 64 bytes an entry; a model has 100 to 200 names of ops and ranges. */
 #define PROBE_NAMES_CACHED 256u
 #define PROBE_KINDS        64u
+/* Ranges and marks of NVTX are counted here, where no kind is: they have a price of their
+ * own. */
+#define PROBE_COUNT_NVTX 0u
 
 enum probe_gate {
     PROBE_CLOSED = 0, /* no ring, or the zeroed memory of a forked child */
@@ -60,7 +63,7 @@ struct probe_thread {
     struct thread_slot *slot;             /* in the segment; never read back */
     uint32_t depth;                       /* open ranges, may pass PROBE_RANGES_MAX */
     bool tsc;                             /* raw clock is the time stamp counter */
-    _Atomic uint64_t counts[PROBE_KINDS]; /* events by kind since the start */
+    _Atomic uint64_t counts[PROBE_KINDS]; /* events by kind, PROBE_COUNT_NVTX, so far */
     struct open_range deep[PROBE_RANGES_MAX - WIRE_OPEN_RANGES]; /* below the slot's */
     _Alignas(64) struct probe_name_entry names[PROBE_NAMES_CACHED];
 };
@@ -113,9 +116,9 @@ ALWAYS_INLINE uint64_t probe_thread_ticks(const struct probe_thread *self)
     return clock_ticks(self->tsc);
 }
 
-ALWAYS_INLINE void probe_count(struct probe_thread *self, uint64_t meta)
+ALWAYS_INLINE void probe_count(struct probe_thread *self, uint32_t at)
 {
-    _Atomic uint64_t *count = &self->counts[EVENT_KIND(meta) % PROBE_KINDS];
+    _Atomic uint64_t *count = &self->counts[at % PROBE_KINDS];
     uint64_t seen = atomic_load_explicit(count, memory_order_relaxed);
 
     /* Relaxed, one writer: a sum over threads may be a few events behind. */
@@ -167,11 +170,17 @@ ALWAYS_INLINE uint32_t probe_name_cached(struct probe_thread *self, const char *
     return probe_name_slow(self, text);
 }
 
-/* Inside probe_enter(): one whole event. */
-ALWAYS_INLINE void probe_write(struct probe_thread *self, struct event event)
+/* Inside probe_enter(): one whole event, counted at `at`. */
+ALWAYS_INLINE void probe_write_counted(struct probe_thread *self, struct event event,
+                                       uint32_t at)
 {
     ring_push(&self->ring, event);
-    probe_count(self, event.meta);
+    probe_count(self, at);
+}
+
+ALWAYS_INLINE void probe_write(struct probe_thread *self, struct event event)
+{
+    probe_write_counted(self, event, EVENT_KIND(event.meta));
 }
 
 /* The place of open range `at`, which is below PROBE_RANGES_MAX. Relaxed accesses: only
@@ -214,14 +223,24 @@ ALWAYS_INLINE uint32_t probe_range_name(struct probe_thread *self)
 /* The bits of a range's meta that say who opened it: kind and flags. */
 #define PROBE_RANGE_OWNER(meta) ((uint16_t)((meta) >> 32))
 
+/* Where the ranges of an owner are counted; a constant where the owner is one. */
+ALWAYS_INLINE uint32_t probe_range_count(uint16_t owner)
+{
+    bool nvtx =
+        (owner & 0xff) == EVENT_USER_RANGE && (owner >> 8 & EVENT_RANGE_NVTX) != 0;
+
+    return nvtx ? PROBE_COUNT_NVTX : owner & 0xff;
+}
+
 /* Inside probe_range_close(), when the innermost range is not the caller's (interfaces
  * whose ranges overlap): takes the caller's newest out from under it. */
 NEVER_INLINE uint64_t probe_range_take(struct probe_thread *self, uint16_t owner,
                                        uint64_t aux, uint64_t now);
 
-/* Closes range `top`, the innermost, opened with `meta`, and writes it. */
+/* Closes range `top`, the innermost, opened with `meta` by `owner`, and writes it. */
 ALWAYS_INLINE void probe_range_finish(struct probe_thread *self, uint32_t top,
-                                      uint64_t meta, uint64_t aux, uint64_t now)
+                                      uint16_t owner, uint64_t meta, uint64_t aux,
+                                      uint64_t now)
 {
     struct thread_slot *slot = self->slot;
     uint64_t start = atomic_load_explicit(&slot->open[top].start, memory_order_relaxed);
@@ -229,7 +248,8 @@ ALWAYS_INLINE void probe_range_finish(struct probe_thread *self, uint32_t top,
     self->depth = top;
     atomic_store_explicit(&slot->depth, top, memory_order_relaxed);
     if (LIKELY(start != 0))
-        probe_write(self, (struct event){start, now - start, meta, aux});
+        probe_write_counted(self, (struct event){start, now - start, meta, aux},
+                            probe_range_count(owner));
 }
 
 /* Meta of range `top`; 0 when it is not in the slot. */
@@ -252,7 +272,7 @@ ALWAYS_INLINE uint64_t probe_range_close(struct probe_thread *self, uint16_t own
 
     if (UNLIKELY(PROBE_RANGE_OWNER(meta) != owner))
         return probe_range_take(self, owner, aux, now);
-    probe_range_finish(self, top, meta, aux, now);
+    probe_range_finish(self, top, owner, meta, aux, now);
     return meta;
 }
 

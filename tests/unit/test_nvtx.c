@@ -16,6 +16,7 @@
 
 #include "probe/nvtx.h"
 #include "probe/probe.h"
+#include "probe/thread.h"
 #include "segments.h"
 
 #define SLOTS 16
@@ -298,6 +299,42 @@ static void a_range_may_end_on_another_thread(void **state)
     segments_close(&file);
 }
 
+/* Three ranges and a mark of NVTX in a step, and one range of trainglass.h. */
+static int name_ranges_of_two_kinds(void)
+{
+    const uint16_t own = (uint16_t)(EVENT_USER_RANGE | EVENT_RANGE_API << 8);
+
+    if (!inject() || probe_start(WIRE_ROLE_TRAINER) != 0)
+        return 1;
+    probe_step_mark(STEPS_STEP, 0);
+    for (int i = 0; i < 2; i++) {
+        (void)push_a("pushed");
+        (void)pop();
+    }
+    uint64_t id = CALL(uint64_t(*)(const char *), 0, NVTX_RANGE_START_A)("started");
+
+    end_range(&id);
+    CALL(void (*)(const char *), 0, NVTX_MARK_A)("marked");
+    probe_range_begin(EVENT_META(probe_name("own"), EVENT_USER_RANGE, EVENT_RANGE_API, 0));
+    (void)push_a("not the innermost when it ends");
+    probe_range_end(own, 0);
+    (void)pop();
+    probe_step_mark(STEPS_STEP, 0);
+    return 0;
+}
+
+static void ranges_of_nvtx_are_booked_as_nvtx_and_no_others(void **state)
+{
+    (void)state;
+    struct segment_file file;
+
+    assert_int_equal(segments_run(name_ranges_of_two_kinds), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
+    assert_int_equal(atomic_load(&file.view.sources[WIRE_SOURCE_NVTX].events), 5);
+    assert_int_equal(atomic_load(&file.view.sources[WIRE_SOURCE_RANGES].events), 1);
+    segments_close(&file);
+}
+
 static int inject_from_something_else(void)
 {
     return InitializeInjectionNvtx2(NULL) == 1 && !probe_is_open() ? 0 : 1;
@@ -320,6 +357,8 @@ int main(void)
         cmocka_unit_test_teardown(texts_are_read_to_their_end_and_no_further, clean),
         cmocka_unit_test_teardown(deep_ranges_keep_their_order, clean),
         cmocka_unit_test_teardown(a_range_may_end_on_another_thread, clean),
+        cmocka_unit_test_teardown(ranges_of_nvtx_are_booked_as_nvtx_and_no_others,
+                                  clean),
         cmocka_unit_test_teardown(injection_alone_opens_no_segment, clean),
     };
 
