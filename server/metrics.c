@@ -83,6 +83,18 @@ static void write_lost(struct bytes *out, const struct family *family,
     sample(out, family, subject, "", (double)subject->process->lost_events);
 }
 
+static void write_refused_threads(struct bytes *out, const struct family *family,
+                                  const struct subject *subject)
+{
+    sample(out, family, subject, "", (double)subject->process->threads_refused);
+}
+
+static void write_refused_names(struct bytes *out, const struct family *family,
+                                const struct subject *subject)
+{
+    sample(out, family, subject, "", (double)subject->process->names_refused);
+}
+
 static void write_step_mean(struct bytes *out, const struct family *family,
                             const struct subject *subject)
 {
@@ -248,6 +260,10 @@ static const struct family families[] = {
      write_age},
     {"trainglass_lost_events_total", "counter", "Events that were not seen.",
      write_lost},
+    {"trainglass_refused_threads_total", "counter",
+     "Threads that found no room and are not recorded.", write_refused_threads},
+    {"trainglass_refused_names_total", "counter",
+     "Events whose name found no room and that have none.", write_refused_names},
     {"trainglass_step_mean_seconds", "gauge", "Mean duration of a step, last minute.",
      write_step_mean},
     {"trainglass_step_p95_seconds", "gauge",

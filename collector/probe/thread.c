@@ -204,7 +204,9 @@ struct probe_thread *probe_enter_slow(void)
     /* Acquire: pairs with the release in probe_start(). Zero in a forked child. */
     if (atomic_load_explicit(&probe->open, memory_order_acquire) == 0)
         return NULL;
-    if (gate == PROBE_BUSY || gate == PROBE_REFUSED) {
+    if (gate == PROBE_REFUSED) /* counted, as a thread */
+        return NULL;
+    if (gate == PROBE_BUSY) {
         atomic_fetch_add_explicit(&probe->header->nested_lost, 1, memory_order_relaxed);
         return NULL;
     }

@@ -125,6 +125,8 @@ static int fill_process(struct answer *head, const struct session *session,
             process->newest_ns == INT64_MIN ? NOT_KNOWN : process->newest_ns,
         .last_event_age_ns = age_of(session, process),
         .lost_events = process->lost + process->nested_lost,
+        .threads_refused = process->threads_refused,
+        .names_refused = process->names_refused,
         .ops_recorded = (process->recording & EVENT_STEP_OPS) != 0,
         .same_host = who->same_namespace,
         .segment_path = arena_text(&head->arena, who->path)};
@@ -237,6 +239,8 @@ static int fill_session(struct answer *head, const struct session *session,
         at->selected = strcmp(head->session, session->id) == 0 &&
                        head->pid == process->identity.pid;
         to->lost_events += at->lost_events;
+        to->threads_refused += at->threads_refused;
+        to->names_refused += at->names_refused;
     }
     return error;
 }

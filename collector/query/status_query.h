@@ -54,6 +54,8 @@ struct status_process {
     int64_t last_event_ns;    /* NOT_KNOWN before the first */
     double last_event_age_ns; /* by the collector's clock; when dead since its death */
     uint64_t lost_events;
+    uint64_t threads_refused; /* that found no room: nothing of them is recorded */
+    uint64_t names_refused;   /* events whose name found none */
     bool ops_recorded; /* CPU ops are being recorded at this moment */
     bool selected;     /* the one that the answer's head names */
     bool same_host;    /* its pid means something here: same PID namespace, seen */
@@ -85,6 +87,8 @@ struct status_session {
     int64_t start_unix_ns;
     double last_event_age_ns;
     uint64_t lost_events;
+    uint64_t threads_refused; /* that found no room: nothing of them is recorded */
+    uint64_t names_refused;   /* events whose name found none */
     int32_t world_size;
     double step_ns; /* mean of the default process; NaN before there is one */
     uint64_t rev;

@@ -104,6 +104,8 @@ static cJSON *process_json(const struct status_process *process)
     json_stamp(part, "start_ms", process->start_ns);
     json_ms(part, "last_event_age_ms", process->last_event_age_ns);
     json_count(part, "lost_events", process->lost_events);
+    json_count(part, "threads_refused", process->threads_refused);
+    json_count(part, "names_refused", process->names_refused);
     cJSON_AddBoolToObject(part, "same_host", process->same_host);
     return part;
 }
@@ -167,6 +169,8 @@ static cJSON *session_json(const struct status_session *session, bool full)
     json_ms(part, "start_unix_ms", (double)session->start_unix_ns);
     json_ms(part, "last_event_age_ms", session->last_event_age_ns);
     json_count(part, "lost_events", session->lost_events);
+    json_count(part, "threads_refused", session->threads_refused);
+    json_count(part, "names_refused", session->names_refused);
     json_count(part, "rev", session->rev);
     cJSON_AddBoolToObject(part, "from_file", session->from_file);
     cJSON_AddItemToObject(part, "end", status_end_json(session));

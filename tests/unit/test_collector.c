@@ -779,6 +779,31 @@ static void overwritten_events_are_counted_and_their_step_is_not_recorded(void *
     answer_free(&answer.head);
 }
 
+static void threads_and_names_that_found_no_room_stand_in_the_status(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY};
+    struct status_answer answer;
+
+    open_fake();
+    atomic_store(&fake.header->threads_refused, 3);
+    for (int i = 0; i < 100000 && names_refused(&fake.names) < 2; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "name %d", i);
+        (void)fake_name(&fake, name);
+    }
+    train(0, 1);
+    assert_true(collector_settle(collector, SETTLE_MS));
+    assert_int_equal(status_query(store, &whose, &answer), 0);
+    assert_int_equal(answer.sessions[0].threads_refused, 3);
+    assert_int_equal(answer.sessions[0].processes[0].threads_refused, 3);
+    assert_true(answer.sessions[0].names_refused >= 2);
+    assert_int_equal(answer.sessions[0].processes[0].names_refused,
+                     answer.sessions[0].names_refused);
+    answer_free(&answer.head);
+}
+
 static void a_trace_takes_the_window_s_events_of_every_thread(void **state)
 {
     (void)state;
@@ -1058,6 +1083,8 @@ int main(void)
                                         begin, end),
         cmocka_unit_test_setup_teardown(
             overwritten_events_are_counted_and_their_step_is_not_recorded, begin, end),
+        cmocka_unit_test_setup_teardown(
+            threads_and_names_that_found_no_room_stand_in_the_status, begin, end),
         cmocka_unit_test_setup_teardown(a_live_process_without_steps_shows_its_ops,
                                         begin, end),
         cmocka_unit_test_setup_teardown(

@@ -300,6 +300,50 @@ static void threads_have_rings_of_their_own_and_leave_them_to_later_ones(void **
     segments_close(&file);
 }
 
+static pthread_barrier_t all_have_written;
+
+static void *write_and_wait_for_the_others(void *unused)
+{
+    (void)write_a_hundred(unused);
+    pthread_barrier_wait(&all_have_written);
+    return NULL;
+}
+
+#define CROWD 600 /* threads at once: more than any segment has slots */
+
+static int run_more_threads_than_slots(void)
+{
+    static pthread_t threads[CROWD];
+    pthread_attr_t small;
+
+    if (probe_start(WIRE_ROLE_TRAINER) != 0 || pthread_attr_init(&small) != 0 ||
+        pthread_attr_setstacksize(&small, 256 * 1024) != 0 ||
+        pthread_barrier_init(&all_have_written, NULL, CROWD) != 0)
+        return 1;
+    for (int i = 0; i < CROWD; i++)
+        if (pthread_create(&threads[i], &small, write_and_wait_for_the_others, NULL) != 0)
+            return 2;
+    for (int i = 0; i < CROWD; i++)
+        pthread_join(threads[i], NULL);
+    return 0;
+}
+
+static void a_thread_that_finds_no_slot_is_counted_once_and_not_event_by_event(void **state)
+{
+    (void)state;
+    struct segment_file file;
+    uint32_t used = 0;
+
+    assert_int_equal(segments_run(run_more_threads_than_slots), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
+    for (uint32_t i = 0; i < file.view.layout.thread_count; i++)
+        used += atomic_load(&file.view.threads[i].state) == THREAD_ENDED;
+    assert_in_range(used, 1, CROWD - 1);
+    assert_int_equal(atomic_load(&file.view.header->threads_refused), CROWD - used);
+    assert_int_equal(atomic_load(&file.view.header->nested_lost), 0);
+    segments_close(&file);
+}
+
 static volatile sig_atomic_t signals;
 
 static void write_in_a_handler(int signal)
@@ -503,6 +547,9 @@ int main(void)
         cmocka_unit_test_teardown(a_child_that_no_handler_saw_is_quiet, segments_clear),
         cmocka_unit_test_teardown(
             threads_have_rings_of_their_own_and_leave_them_to_later_ones,
+            segments_clear),
+        cmocka_unit_test_teardown(
+            a_thread_that_finds_no_slot_is_counted_once_and_not_event_by_event,
             segments_clear),
         cmocka_unit_test_teardown(an_event_in_a_signal_handler_is_whole_or_counted,
                                   segments_clear),

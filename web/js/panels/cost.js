@@ -1,7 +1,8 @@
 // What the profiler costs and sees: the measured share against its budget, and each source.
 
-import { bytes, count, known, number, plural } from "../model/format.js";
-import { file_of, lost_events, session_of } from "../model/store.js";
+import { bytes, count, known, number } from "../model/format.js";
+import { loss_text } from "../model/losses.js";
+import { file_of, session_of } from "../model/store.js";
 import { address, questions } from "../net/api.js";
 import { $, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
 import { panel_menu } from "../ui/menu.js";
@@ -102,12 +103,6 @@ function budget_text(state) {
   return `${number(pct, pct < 9.95 && pct > 0 ? 1 : 0)} % of steps recorded in full`;
 }
 
-function lost_text(session) {
-  const lost = session?.lost_events;
-  if (lost !== null && typeof lost === "object") return Object.entries(lost).filter(([, n]) => n > 0).map(([source, n]) => `${source}: ${count(n)}`).join(", ");
-  return count(lost_events(session));
-}
-
 const WINDOWS_SHOWN = 4;
 
 /** What became of a window, in a sentence. */
@@ -178,10 +173,9 @@ export function render_cost_panel(state) {
     mode.className = { on: "on", held: "warn", taken: "warn" }[shown] ?? "off";
     set_text(note, source_note(row));
   });
-  const lost = lost_events(session);
-  set_hidden($("cost-lost"), !(lost > 0 || file?.skipped > 0));
-  if (file?.skipped > 0) set_text($("cost-lost"), `${plural(file.skipped, "event")} of the file could not be read, and ${file.skipped === 1 ? "is" : "are"} missing from all that is shown.`);
-  else if (lost > 0) set_text($("cost-lost"), `Events lost: ${lost_text(session)}. What is counted lost is missing from ops and traces.`);
+  const lost = loss_text(session, file);
+  set_hidden($("cost-lost"), lost === "");
+  set_text($("cost-lost"), lost);
   render_requests(state, session, why);
   render_windows(state);
 }
