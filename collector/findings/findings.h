@@ -14,7 +14,8 @@
  * What is avoidable: each rule has its place in the order of owners. An instant that
  * several findings claim belongs to the first owner; the others own what is left. What
  * cannot be told apart (the same part of the step, the same kind of wait) is taken for
- * the same instants. Nobody owns more than the part has, all waits of a kind together no
+ * the same instants, but for claims that were reckoned without each other, such as the wait
+ * for first batches of epochs and that for all others. Nobody owns more than the part has, all waits of a kind together no
  * more than the device idles for that cause, all waits no more than it is idle, all work no
  * more than it is busy.
  */
@@ -69,7 +70,8 @@ enum claim_kind {
 struct finding_claim {
     enum claim_part part;
     enum claim_kind kind;
-    double ns; /* per step */
+    double ns;  /* per step */
+    bool apart; /* reckoned without what other such claims of its place hold */
 };
 
 struct finding {

@@ -5,6 +5,7 @@
 
 struct ledger {
     double taken[CLAIM_PARTS][CLAIM_KINDS];
+    double apart[CLAIM_PARTS][CLAIM_KINDS]; /* claimed so, by who stands apart */
     double part_left[CLAIM_PARTS], kind_left[CLAIM_KINDS];
     double wait_left, step_left;
 };
@@ -57,6 +58,20 @@ static void open_devices(const struct bottlenecks_answer *summary,
     ledger->kind_left[CLAIM_WORK] = step - ledger->wait_left;
 }
 
+/* How much more of its place is told by this claim than by those before it. What stands
+ * apart is at least as long as all such claims together. */
+static double told_anew(struct ledger *ledger, const struct finding_claim *claim,
+                        enum claim_kind same)
+{
+    double taken = ledger->taken[claim->part][same];
+    double *apart = &ledger->apart[claim->part][same];
+
+    if (!claim->apart)
+        return claim->ns - taken;
+    *apart += claim->ns;
+    return least(claim->ns, *apart - taken);
+}
+
 /* What is left of it for this owner. */
 static double take(struct ledger *ledger, const struct finding_claim *claim)
 {
@@ -64,7 +79,7 @@ static double take(struct ledger *ledger, const struct finding_claim *claim)
     double *taken = &ledger->taken[claim->part][same];
     double *part = &ledger->part_left[claim->part];
     double *kind = &ledger->kind_left[claim->kind];
-    double own = claim->ns - *taken;
+    double own = told_anew(ledger, claim, same);
 
     own = least(least(own, *part), least(*kind, ledger->step_left));
     if (claim->kind != CLAIM_WORK)

@@ -165,6 +165,16 @@ void rule_claim(struct finding *finding, enum claim_part part, enum claim_kind k
             (struct finding_claim){.part = part, .kind = kind, .ns = ns};
 }
 
+void rule_claim_apart(struct finding *finding, enum claim_part part,
+                      enum claim_kind kind, double ns)
+{
+    uint32_t before = finding->claim_count;
+
+    rule_claim(finding, part, kind, ns);
+    if (finding->claim_count > before)
+        finding->claims[before].apart = true;
+}
+
 void rule_claim_model(struct rule_context *context, struct finding *finding,
                       enum claim_kind kind, double ns)
 {

@@ -122,6 +122,10 @@ double rule_taken_by_others(const struct rule_context *context);
 void rule_claim(struct finding *finding, enum claim_part part, enum claim_kind kind,
                 double ns);
 
+/* The same, reckoned without what is claimed so of the same part and kind. */
+void rule_claim_apart(struct finding *finding, enum claim_part part,
+                      enum claim_kind kind, double ns);
+
 /* The same somewhere in forward and backward: by their shares. */
 void rule_claim_model(struct rule_context *context, struct finding *finding,
                       enum claim_kind kind, double ns);

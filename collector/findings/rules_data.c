@@ -138,6 +138,16 @@ static double kept_from_cores(const struct rule_context *context)
     return ns > 0 ? ns : 0; /* NaN: not known */
 }
 
+/* What the first batches of epochs wait, and those at a period. */
+static double late_batches_ns(const struct rule_context *context)
+{
+    const struct rhythm *rhythm = &context->summary->rhythm;
+    bool period = rhythm->period.steps > 0 && rhythm->period.part == EVENT_PHASE_DATA &&
+                  !rule_is_loader_rhythm(context);
+
+    return rhythm->epoch.ns_per_step + (period ? rhythm->period.ns_per_step : 0);
+}
+
 /* A worker that keeps a core busy, for more than twice as long as the others do: batches
  * come in the workers' turn, so all wait for it. */
 #define SLOW_WORKER_BUSY 0.7
@@ -147,7 +157,7 @@ static double kept_from_cores(const struct rule_context *context)
 static double slow_worker_ns(const struct rule_context *context)
 {
     const struct load *load = &context->summary->load;
-    double data = context->train->phase_ns[EVENT_PHASE_DATA];
+    double data = context->train->phase_ns[EVENT_PHASE_DATA] - late_batches_ns(context);
     double step = context->train->mean_ns, all = load->workers * load->worker_cpu_share;
     double others = (all - load->worker_cpu_most) / (load->workers - 1.0);
 
@@ -156,7 +166,7 @@ static double slow_worker_ns(const struct rule_context *context)
         return 0;
     double alike = step * (1 - load->worker_cpu_share / load->worker_cpu_most);
 
-    return data < alike ? data : alike;
+    return fmax(0, data < alike ? data : alike);
 }
 
 static void find_slow_worker(struct rule_context *context)
@@ -169,7 +179,7 @@ static void find_slow_worker(struct rule_context *context)
     if (finding == NULL)
         return;
     rule_price(context, finding, price, rule_error_of_phase(context, EVENT_PHASE_DATA));
-    rule_claim(finding, PART_DATA, CLAIM_WAIT, price);
+    rule_claim_apart(finding, PART_DATA, CLAIM_WAIT, price);
     finding->title = "One loader worker is slower than the others";
     finding->formula = rule_print(
         context, "%s * (1 - %.2g / %.2g of a core) and at most the %s waiting = %s",
@@ -198,12 +208,7 @@ static void find_slow_worker(struct rule_context *context)
  * are findings of their own. */
 static double told_apart_ns(const struct rule_context *context)
 {
-    const struct rhythm *rhythm = &context->summary->rhythm;
-    bool period = rhythm->period.steps > 0 && rhythm->period.part == EVENT_PHASE_DATA &&
-                  !rule_is_loader_rhythm(context);
-
-    return rhythm->epoch.ns_per_step + (period ? rhythm->period.ns_per_step : 0) +
-           slow_worker_ns(context);
+    return late_batches_ns(context) + slow_worker_ns(context);
 }
 
 /* What faster workers would end: the wait until a batch was there. Where nobody tells of it
@@ -363,7 +368,7 @@ static void find_loading(struct rule_context *context)
     if (loading.guess > 0)
         rule_price_between(finding, price - (TENSOR_MOST - 1) * loading.guess,
                            price + (1 - TENSOR_LEAST) * loading.guess);
-    rule_claim(finding, PART_DATA, CLAIM_WAIT, price);
+    rule_claim_apart(finding, PART_DATA, CLAIM_WAIT, price);
     finding->formula = formula_of(context, &loading, price);
     describe(context, finding, &loading);
 }

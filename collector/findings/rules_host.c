@@ -163,7 +163,7 @@ static void find_between(struct rule_context *context)
     if (finding == NULL)
         return;
     rule_price(context, finding, other, train->other_error_ns);
-    rule_claim(finding, PART_OTHER, CLAIM_PYTHON, other);
+    rule_claim_apart(finding, PART_OTHER, CLAIM_PYTHON, other);
     finding->title = "Code between the update and the next batch takes time";
     finding->formula =
         rule_print(context, "%s (median) in no phase of %s", rule_ms(context, other),

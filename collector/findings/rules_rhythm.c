@@ -39,6 +39,17 @@ static const char *each(struct rule_context *context, const struct rhythm_extra 
                    extra->ns_per_step * of_steps(context, extra) / extra->steps);
 }
 
+/* Time of some steps, which what is told of all steps leaves out: but for collections
+ * while a batch is waited for, and for a trend, that all steps share. */
+static bool stands_apart(const struct rule_context *context,
+                         const struct rhythm_extra *extra)
+{
+    const struct rhythm *rhythm = &context->summary->rhythm;
+
+    return extra == &rhythm->epoch || extra == &rhythm->period ||
+           (extra == &rhythm->gc && extra->part != PART_DATA);
+}
+
 /* A finding with price, claim, and the worst of its steps. */
 static struct finding *add(struct rule_context *context,
                            const struct rhythm_extra *extra, enum claim_kind kind)
@@ -49,8 +60,11 @@ static struct finding *add(struct rule_context *context,
         return NULL;
     rule_price(context, finding, extra->ns_per_step,
                isnan(extra->error_ns) ? rule_error_of_step(context) : extra->error_ns);
-    rule_claim(finding, extra->part, extra->part == PART_DATA ? CLAIM_WAIT : kind,
-               extra->ns_per_step);
+    kind = extra->part == PART_DATA ? CLAIM_WAIT : kind;
+    if (stands_apart(context, extra))
+        rule_claim_apart(finding, extra->part, kind, extra->ns_per_step);
+    else
+        rule_claim(finding, extra->part, kind, extra->ns_per_step);
     finding->worst_step = extra->worst_step;
     rule_evidence(context, finding, "extra_ms", extra->ns_per_step / NS_PER_MS);
     rule_evidence(context, finding, "slow_steps", extra->steps);
