@@ -145,7 +145,7 @@ static double late_batches_ns(const struct rule_context *context)
     bool period = rhythm->period.steps > 0 && rhythm->period.part == EVENT_PHASE_DATA &&
                   !rule_is_loader_rhythm(context);
 
-    return rhythm->epoch.ns_per_step + (period ? rhythm->period.ns_per_step : 0);
+    return rhythm->epoch.data_ns + (period ? rhythm->period.data_ns : 0);
 }
 
 /* A worker that keeps a core busy, for more than twice as long as the others do: batches

@@ -61,10 +61,15 @@ static struct finding *add(struct rule_context *context,
     rule_price(context, finding, extra->ns_per_step,
                isnan(extra->error_ns) ? rule_error_of_step(context) : extra->error_ns);
     kind = extra->part == PART_DATA ? CLAIM_WAIT : kind;
-    if (stands_apart(context, extra))
+    if (stands_apart(context, extra) && extra->part == PART_DATA) {
+        rule_claim_apart(finding, PART_DATA, CLAIM_WAIT, extra->data_ns);
+        rule_claim_model(context, finding, CLAIM_ANY,
+                         extra->ns_per_step - extra->data_ns);
+    } else if (stands_apart(context, extra)) {
         rule_claim_apart(finding, extra->part, kind, extra->ns_per_step);
-    else
+    } else {
         rule_claim(finding, extra->part, kind, extra->ns_per_step);
+    }
     finding->worst_step = extra->worst_step;
     rule_evidence(context, finding, "extra_ms", extra->ns_per_step / NS_PER_MS);
     rule_evidence(context, finding, "slow_steps", extra->steps);
@@ -172,8 +177,10 @@ static void find_epoch_start(struct rule_context *context)
                              : "The first batch of each epoch comes late";
     finding->formula = spread_over(context, extra);
     finding->sentence = rule_print(
-        context, "The first batch of each epoch, one in %.0f, comes %s late%s", length,
-        each(context, extra),
+        context,
+        "Each epoch, of %.0f steps, begins %s late: its first batch, and what is slow "
+        "after it%s",
+        length, rule_ms(context, extra->ns_per_step * length),
         restart ? rule_print(context, ": %.0f workers start first", workers) : "");
     finding->wrong_if = "The data set must be opened anew for each epoch.";
     rule_evidence(context, finding, "steps_per_epoch", length);
@@ -331,7 +338,7 @@ const struct rule rules_rhythm[] = {
      find_warm_up},
     {{.id = "epoch-start",
       .reads = "phase data of each epoch's first step; dataloader.*",
-      .formula = "sum of (data - median data) over first steps / steps",
+      .formula = "sum of (step - median) over the slow beginnings of epochs / steps",
       .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,

@@ -22,6 +22,11 @@
 /* Share of the epochs whose first batch must be late. */
 #define EPOCHS_SLOW 0.7
 
+/* The steps after it belong to the slow beginning while they are over the median by such a
+ * share, one after the other: workers fill their queues, pages are copied. */
+#define BEGINNING_OVER 0.2
+#define BEGINNING_MOST 20u
+
 /* A period shows in four steps at least; nearly all of its places must be slow. Strangers
  * between two of them are passed over. */
 #define PERIOD_NEEDED    4u
@@ -129,8 +134,12 @@ static struct rhythm_extra finish(const struct work *work, struct sums *sums)
 }
 
 /* The same of what comes again and again. */
-static struct rhythm_extra finish_cycles(struct sums *sums, const struct cycles_price *price)
+static struct rhythm_extra finish_cycles(struct sums *sums,
+                                         const struct cycles_price *price)
 {
+    double data = sums->ns > 0 ? sums->grown[EVENT_PHASE_DATA] / sums->ns : 0;
+
+    sums->extra.data_ns = price->ns_per_step * fmin(fmax(data, 0), 1);
     sums->extra.ns_per_step = price->ns_per_step;
     sums->extra.error_ns = price->error_ns;
     sums->extra.of = (uint32_t)(price->steps + 0.5);
@@ -214,6 +223,24 @@ static double late_ns(const struct work *work, uint32_t i)
     return over < over_of(work, i) ? over : over_of(work, i);
 }
 
+/* How much longer the steps take that follow the late first one at `i`, as far as the slow
+ * beginning goes; it is taken of them. */
+static double take_beginning(struct work *work, struct sums *sums, uint32_t i)
+{
+    double ns = 0;
+
+    for (uint32_t next = i + 1; next < work->count && next - i < BEGINNING_MOST; next++) {
+        double over = over_of(work, next);
+
+        if (work->items[next].step->epoch != work->items[i].step->epoch ||
+            over < BEGINNING_OVER * work->median)
+            break;
+        take(work, sums, next, over);
+        ns += over;
+    }
+    return ns;
+}
+
 static void find_epoch(struct work *work, struct rhythm *rhythm)
 {
     struct sums sums = {0};
@@ -237,9 +264,11 @@ static void find_epoch(struct work *work, struct rhythm *rhythm)
 
         if (work->items[i].step->epoch == work->items[i - 1].step->epoch)
             continue;
-        cycles_add(&cycles, work->items[i].at, late);
-        if (late > 0)
+        if (late > 0) {
             take(work, &sums, i, late);
+            late += take_beginning(work, &sums, i);
+        }
+        cycles_add(&cycles, work->items[i].at, late);
     }
     struct cycles_price price = cycles_even(&cycles, places_of(work));
 

@@ -2,7 +2,7 @@
  * each instant of it under one cause.
  *
  * Causes are asked in this order, and what one takes the later ones do not see: garbage
- * collections; the first steps of the run; the first step of each epoch; a fixed period,
+ * collections; the first steps of the run; those of each epoch; a fixed period,
  * also one of which the window shows few or none (query/pauses.h); a trend. What is left
  * is unsteadiness without a name.
  *
@@ -24,6 +24,7 @@
 struct rhythm_extra {
     double ns_per_step; /* of the window */
     double error_ns;    /* half of its 95 % interval; NaN unknown */
+    double data_ns;     /* of ns_per_step, in data loading */
     uint32_t steps;     /* that have it */
     uint32_t of;        /* so many; 0: of all that were looked at */
     uint32_t part;      /* enum event_phase that grew most; EVENT_PHASES: other */

@@ -76,6 +76,7 @@ static inline struct rhythm_extra extra(double ns, uint32_t steps, uint32_t part
 {
     return (struct rhythm_extra){.ns_per_step = ns,
                                  .error_ns = ns / 10,
+                                 .data_ns = part == EVENT_PHASE_DATA ? ns : 0,
                                  .steps = steps,
                                  .part = part,
                                  .worst_step = 77,

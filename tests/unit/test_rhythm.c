@@ -244,6 +244,25 @@ static void what_a_late_batch_makes_slow_after_it_is_the_epochs_too(void **state
     assert_true(near_ms(look()->epoch.ns_per_step, 2));
 }
 
+/* Two workers start at once: each of the first steps waits for one of them. */
+static void all_of_an_epochs_slow_beginning_is_its_price(void **state)
+{
+    static const int64_t late[] = {30 * MS, 12 * MS, 0, 8 * MS}; /* no beginning's is 8 */
+
+    (void)state;
+    for (uint64_t i = 0; i < 200; i++) {
+        uint64_t place = (i + 5) % 20;
+
+        step(100 + i, 1 + (i + 5) / 20, place < 4 ? late[place] : 0,
+             place == 1 ? 6 * MS : 0);
+    }
+    const struct rhythm *rhythm = look();
+
+    assert_int_equal(rhythm->epoch.steps, 20);
+    assert_true(near_ms(rhythm->epoch.ns_per_step, 48.0 / 20));
+    assert_true(near_ms(rhythm->epoch.data_ns, 42.0 / 20));
+}
+
 static void a_first_step_that_is_slow_for_itself_is_not_late_for_all_of_it(void **state)
 {
     (void)state;
@@ -410,6 +429,7 @@ int main(void)
         TEST(slow_steps_at_random_distances_have_no_period),
         TEST(late_first_batches_are_the_epochs),
         TEST(what_a_late_batch_makes_slow_after_it_is_the_epochs_too),
+        TEST(all_of_an_epochs_slow_beginning_is_its_price),
         TEST(a_first_step_that_is_slow_for_itself_is_not_late_for_all_of_it),
         TEST(a_pause_in_every_200th_step_is_a_period_once_three_were_seen),
         TEST(a_checkpoint_each_minute_is_seen_beyond_the_window),
