@@ -27,10 +27,13 @@ ALWAYS_INLINE void fold_cpu(struct process *process, struct process_thread *thre
 static void fold_accelerator(struct process *process, const struct event *event,
                              enum ops_kind kind)
 {
-    uint32_t entry = ops_row(&process->ops, EVENT_NAME(event->meta), kind);
-    int64_t times[2] = {(int64_t)event->value, (int64_t)event->value};
+    uint32_t entry = ops_row(&process->device.ops, EVENT_NAME(event->meta), kind);
 
-    ops_add(&process->ops, OPS_ROW(entry), (int64_t)event->time, times);
+    device_ops_add(&process->device, EVENT_AUX16(event->meta),
+                   &(struct ops_held){.start_ns = (int64_t)event->time,
+                                      .duration_ns = (int64_t)event->value,
+                                      .self_ns = (int64_t)event->value,
+                                      .row = OPS_ROW(entry)});
     process->gpu.on = true;
 }
 
@@ -189,6 +192,8 @@ void process_fold(struct process *process, uint32_t thread, const struct event *
         fold_device(process, events, count);
     if (process->ops.any_late)
         ops_refresh(&process->ops);
+    if (process->device.ops.any_late)
+        ops_refresh(&process->device.ops);
     process->newest_ns = newest;
     process->events += count;
     of->events += count;

@@ -178,7 +178,8 @@ int64_t gpu_busy_ns(const struct gpu_cell *cell);
 int64_t gpu_idle_ns(const struct gpu_cell *cell);
 void gpu_cell_add(struct gpu_cell *to, const struct gpu_cell *from);
 
-/* Sum over remembered steps that lie in [range[0], range[1]], and how many. */
+/* Sum over remembered steps that lie in [range[0], range[1]] and whose work is known, and
+ * how many. */
 uint64_t gpu_sum_steps(const struct gpu *gpu, const struct gpu_table *table,
                        const int64_t range[2], struct gpu_cell *sum);
 

@@ -304,7 +304,8 @@ uint64_t gpu_sum_steps(const struct gpu *gpu, const struct gpu_table *table,
     for (uint64_t i = oldest_step(gpu); i < gpu->step_count; i++) {
         const struct gpu_step *step = &gpu->steps[i % gpu->step_capacity];
 
-        if (step->start_ns < range[0] || step->end_ns > range[1])
+        if (step->start_ns < range[0] || step->end_ns > range[1] ||
+            step->end_ns > table->cursor_ns)
             continue;
         gpu_cell_add(sum, &table->steps[i % gpu->step_capacity]);
         count++;

@@ -17,9 +17,7 @@
 #include "aggregate/texts.h"
 #include "wire/event.h"
 
-/* Closed steps that wait for late events. GPU work is told 100 ms after its step and read
- * up to 100 ms later: steps of 6 ms and more are open by then. */
-#define OPS_OPEN 32u
+#define OPS_OPEN 4u    /* closed steps that wait for late events */
 #define OPS_HELD 8192u /* events held back; more of them lie outside of steps */
 
 enum ops_kind {

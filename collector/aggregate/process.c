@@ -30,7 +30,8 @@ struct process *process_new(const struct process_identity *identity, uint32_t se
     gpu_init(&process->gpu);
     process->texts = texts_new();
     if (process->texts == NULL ||
-        !ops_init(&process->ops, process->texts, digest_bytes)) {
+        !ops_init(&process->ops, process->texts, digest_bytes) ||
+        !device_ops_init(&process->device, process->texts, digest_bytes)) {
         process_free(process);
         return NULL;
     }
@@ -53,6 +54,7 @@ void process_free(struct process *process)
     free(process->threads);
     history_forget(process->history, &process->blocks);
     ops_free(&process->ops);
+    device_ops_free(&process->device);
     steps_free(&process->steps);
     memory_free(&process->memory);
     gpu_free(&process->gpu);
@@ -128,6 +130,7 @@ void process_lose(struct process *process, uint32_t thread, uint64_t count)
 void process_begin(struct process *process, int64_t start_ns)
 {
     ops_begin(&process->ops, start_ns);
+    device_ops_begin(&process->device, start_ns);
     for (uint32_t by = 0; by < GROUPS; by++)
         if (process->groups[by] != NULL)
             ops_begin(&process->groups[by]->ops, start_ns);
@@ -136,6 +139,7 @@ void process_begin(struct process *process, int64_t start_ns)
 void process_end(struct process *process, const struct step *step)
 {
     ops_end(&process->ops, step);
+    device_ops_end(&process->device, step);
     for (uint32_t by = 0; by < GROUPS; by++)
         if (process->groups[by] != NULL)
             ops_end(&process->groups[by]->ops, step);
@@ -150,7 +154,10 @@ void process_finish(struct process *process, enum process_state state,
         process_fold_whole(process, i);
         history_seal(process->history, &process->threads[i]->open_block);
     }
+    if (process->said_goodbye) /* what was not flushed till then comes no more */
+        device_ops_known(&process->device, INT64_MAX);
     ops_settle(&process->ops);
+    ops_settle(&process->device.ops);
     for (uint32_t by = 0; by < GROUPS; by++)
         if (process->groups[by] != NULL)
             ops_settle(&process->groups[by]->ops);

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "aggregate/device_ops.h"
 #include "aggregate/gpu.h"
 #include "aggregate/history.h"
 #include "aggregate/memory.h"
@@ -181,7 +182,8 @@ struct process {
     struct texts *texts;     /* own reference */
     struct process_thread **threads;
     uint32_t thread_count, thread_capacity;
-    struct ops ops;
+    struct ops ops;           /* of the host */
+    struct device_ops device; /* of the accelerators */
     struct steps steps;
     struct memory memory;
     struct gpu gpu;

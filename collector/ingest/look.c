@@ -277,8 +277,10 @@ static void tell_words(struct source *source, struct process *process,
         process->rev++;
     process->told_steps = look->steps;
     /* Nobody says that a step runs: what happens lies outside of steps. */
-    if (look->step_start == 0 && process->steps.count == 0)
+    if (look->step_start == 0 && process->steps.count == 0) {
         ops_settle(&process->ops);
+        ops_settle(&process->device.ops);
+    }
     process->threads_refused = look->threads_refused;
     process->names_refused = look->names_refused;
     process->nested_lost = look->nested_lost;

@@ -24,7 +24,7 @@ static uint32_t collect(const struct gpu *gpu, const struct gpu_table *table,
         if (count == STEPS_MOST || gpu->steps[at].end_ns < range[0])
             break;
         if (gpu->steps[at].start_ns >= range[0] && gpu->steps[at].end_ns <= range[1] &&
-            compute > 0)
+            gpu->steps[at].end_ns <= table->cursor_ns && compute > 0)
             values[count++] = (double)compute;
     }
     return count;

@@ -23,18 +23,33 @@ static void explain(const struct pick *pick, struct gpu_answer *answer)
                                           : "GPU work is not recorded in this process";
 }
 
-/* Training steps of the window in the whole of which work was recorded. */
-static uint64_t recorded_steps(const struct pick *pick)
+/* Training steps of the window in the whole of which work was recorded, as far as it is
+ * known. */
+static uint64_t recorded_steps(const struct pick *pick, int64_t known_ns)
 {
     const uint8_t looked_at =
         EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW | EVENT_STEP_KERNELS;
     uint32_t count, first = pick_steps(pick, &count);
     uint64_t recorded = 0;
 
-    for (uint32_t i = first; i < first + count; i++)
-        recorded += (steps_at(&pick->process->steps, i)->flags & looked_at) ==
-                    EVENT_STEP_KERNELS;
+    for (uint32_t i = first; i < first + count; i++) {
+        const struct step *step = steps_at(&pick->process->steps, i);
+
+        recorded += (step->flags & looked_at) == EVENT_STEP_KERNELS &&
+                    step->start_ns + step->duration_ns <= known_ns;
+    }
     return recorded;
+}
+
+/* By the device that is known the longest; INT64_MAX where there is none. */
+static int64_t known_until(const struct gpu *gpu)
+{
+    int64_t known = gpu->table_count > 0 ? INT64_MIN : INT64_MAX;
+
+    for (uint32_t i = 0; i < gpu->table_count; i++)
+        if (gpu->tables[i]->cursor_ns > known)
+            known = gpu->tables[i]->cursor_ns;
+    return known;
 }
 
 /* Windows of steps are summed step by step, exactly; others by buckets of time. */
@@ -51,7 +66,7 @@ static void sum_window(const struct pick *pick, const struct gpu_table *table,
     }
     uint64_t steps = gpu_sum_steps(gpu, table, range, sum);
 
-    if (steps == 0 || steps != recorded_steps(pick))
+    if (steps == 0 || steps != recorded_steps(pick, table->cursor_ns))
         gpu_sum_time(gpu, table, range, sum);
 }
 
@@ -224,7 +239,7 @@ int parts_gpu(const struct pick *pick, uint32_t points, struct gpu_answer *answe
 
     answer->devices = NULL;
     answer->uncounted = gpu->refused;
-    answer->head.recorded_steps = recorded_steps(pick);
+    answer->head.recorded_steps = recorded_steps(pick, known_until(gpu));
     if (gpu->table_count == 0) {
         explain(pick, answer);
         return 0;

@@ -277,7 +277,9 @@ int parts_ops(const struct pick *pick, const struct ops_request *request,
     const struct steps_summary *summary = &steps->train;
     struct ops_asking asking = {.pick = pick,
                                 .request = request,
-                                .ops = &pick->process->ops,
+                                .ops = request->device == OPS_ACCELERATOR
+                                           ? &pick->process->device.ops
+                                           : &pick->process->ops,
                                 .steps = summary->count};
     int error = 0;
 

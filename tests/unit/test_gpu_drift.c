@@ -22,7 +22,7 @@ static struct gpu_device device;
 static void put(uint32_t count, int64_t first, double rise)
 {
     gpu = (struct gpu){.steps = steps, .step_capacity = STEPS, .step_count = count};
-    table = (struct gpu_table){.steps = cells};
+    table = (struct gpu_table){.steps = cells, .cursor_ns = INT64_MAX};
     for (uint32_t n = 0; n < count; n++) {
         int64_t compute = first + (int64_t)(n * rise);
 

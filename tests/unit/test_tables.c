@@ -93,6 +93,12 @@ static void step(uint64_t number, uint32_t flags, int64_t start, int64_t end_ns)
     process_fold(process, 0, &event, 1);
 }
 
+/* What began before it is known then. */
+static void work_begins_at(int64_t start)
+{
+    fold(1, EVENT_META(text("next"), EVENT_KERNEL, 0, 0x100), start, MS);
+}
+
 static struct ops_answer ask_ops(struct window window)
 {
     struct selection whose = {.rank = SELECT_ANY, .window = window};
@@ -185,6 +191,7 @@ static void a_kernel_has_its_family_and_what_is_none_has_no_other(void **state)
     fold(1, EVENT_META(text("flash_fwd_kernel"), EVENT_KERNEL, 0, 0x100), 2 * MS, MS);
     fold(1, EVENT_META(text("Memcpy sgemm"), EVENT_MEMCPY, 0, 0x100), 3 * MS, MS);
     step(0, FULL | EVENT_STEP_KERNELS, 0, 10 * MS);
+    work_begins_at(10 * MS);
     assert_int_equal(ops_query(store, &whose, &request, &answer), 0);
     assert_int_equal(find(&answer, "volta_sgemm_64x64_nt")->family, KERNEL_FLOAT32);
     assert_int_equal(find(&answer, "flash_fwd_kernel")->family, KERNEL_OTHER);
@@ -248,6 +255,7 @@ static void kernels_of_a_step_that_is_not_whole_are_in_no_sum(void **state)
         if (n == 1)
             fold(1, gemm, 7 * MS, MS);
     }
+    work_begins_at(40 * MS);
     assert_int_equal(ops_query(store, &whose, &request, &answer), 0);
     assert_int_equal(answer.head.recorded_steps, 3);
     assert_int_equal(find(&answer, "gemm")->recorded_count, 6);
@@ -280,8 +288,75 @@ static void kernels_that_come_200_ms_late_are_those_of_their_own_step(void **sta
             fold(1, gemm, then + 7 * MS, MS);
     }
     assert_int_equal(ops_query(store, &whose, &request, &answer), 0);
-    assert_int_equal(answer.head.recorded_steps, 25);
+    assert_int_equal(answer.head.recorded_steps, 20);
     assert_int_equal(find(&answer, "gemm")->recorded_count, 2 * 20);
+    answer_free(&answer.head);
+}
+
+/* Steps of 5 ms whose kernels come 200 ms late; two devices of which one is told of
+ * first, and a third that worked only once. */
+static void fold_late_kernels(int64_t steps, const char *name)
+{
+    uint64_t meta = EVENT_META(text(name), EVENT_KERNEL, 0, 0x100);
+    uint64_t once = EVENT_META(text("once"), EVENT_KERNEL, 0, 0x102);
+    uint64_t second = EVENT_META(text(name), EVENT_KERNEL, 0, 0x101);
+
+    fold(1, once, 1, MS);
+    for (int64_t n = 0; n < steps; n++) {
+        int64_t t = n * 5 * MS;
+
+        step((uint64_t)n, n % 2 == 0 ? EVENT_STEP_KERNELS : 0, t, t + 5 * MS);
+        if (n % 20 != 19 || n < 59)
+            continue;
+        for (int64_t late = n - 59; late < n - 39; late++)
+            fold(1, meta, late * 5 * MS + MS, 2 * MS);
+        for (int64_t late = n - 59; late < n - 39; late++)
+            fold(1, second, late * 5 * MS + MS, 2 * MS);
+    }
+}
+
+static void steps_whose_kernels_have_not_come_yet_are_in_no_mean(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY,
+                              .window = {.kind = WINDOW_LAST_STEPS, .a = 100}};
+    struct ops_request request = {.device = OPS_ACCELERATOR};
+    struct ops_answer ops;
+    struct gpu_answer gpu;
+
+    fold_late_kernels(401, "gemm");
+    assert_int_equal(ops_query(store, &whose, &request, &ops), 0);
+    assert_int_equal(ops.head.steps, 100);
+    assert_int_equal(ops.head.recorded_steps, 29);
+    assert_int_equal(find(&ops, "gemm")->recorded_count, 2 * 29);
+    assert_true(fabs(find(&ops, "gemm")->per_step_ns - 4e6) < 1e-3);
+    assert_true(fabs(find(&ops, "gemm")->count - 200) < 1e-6);
+    answer_free(&ops.head);
+    assert_int_equal(gpu_query(store, &whose, &(struct gpu_request){0}, &gpu), 0);
+    assert_int_equal(gpu.head.recorded_steps, 29);
+    assert_true(fabs(gpu.devices[1].use_ns[GPU_COMPUTE] - 2e6) < 1e-3);
+    assert_true(fabs(gpu.devices[2].use_ns[GPU_COMPUTE] - 2e6) < 1e-3);
+    answer_free(&gpu.head);
+}
+
+static void what_ran_where_nothing_was_recorded_is_of_no_step_beside_it(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct ops_request request = {.device = OPS_ACCELERATOR};
+    uint64_t gemm = EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100);
+    struct ops_answer answer;
+
+    /* The source came up in the first step, and all is told when the third has ended. */
+    phase(EVENT_PHASE_DATA, 0, MS);
+    for (int64_t n = 0; n < 3; n++)
+        step((uint64_t)n, n == 0 ? 0 : EVENT_STEP_KERNELS, n * 10 * MS,
+             (n + 1) * 10 * MS);
+    for (int64_t n = 0; n < 4; n++)
+        fold(1, gemm, n * 10 * MS + 5 * MS, MS);
+    assert_int_equal(ops_query(store, &whose, &request, &answer), 0);
+    assert_int_equal(answer.head.recorded_steps, 2);
+    assert_int_equal(find(&answer, "gemm")->recorded_count, 2);
     answer_free(&answer.head);
 }
 
@@ -1087,6 +1162,8 @@ int main(void)
         TEST(sampled_ops_are_scaled_and_ranges_are_not),
         TEST(kernels_of_a_step_that_is_not_whole_are_in_no_sum),
         TEST(kernels_that_come_200_ms_late_are_those_of_their_own_step),
+        TEST(steps_whose_kernels_have_not_come_yet_are_in_no_mean),
+        TEST(what_ran_where_nothing_was_recorded_is_of_no_step_beside_it),
         TEST(a_window_of_steps_of_which_some_have_kernels_is_summed_exactly),
         TEST(tagged_steps_stand_for_themselves_alone),
         TEST(late_events_join_the_step_in_which_they_began),

@@ -451,6 +451,7 @@ static int end(struct feeding *feeding)
     process->gpu.ends_early = file->ends_early;
     if (process->gpu.on)
         gpu_finish(&process->gpu, file->to_ns);
+    device_ops_known(&process->device, INT64_MAX);
     pthread_rwlock_unlock(&feeding->store->lock);
     return error;
 }

@@ -1,0 +1,191 @@
+#include "aggregate/device_ops.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool device_ops_init(struct device_ops *device, const struct texts *texts,
+                     size_t digest_bytes)
+{
+    *device = (struct device_ops){.begins_ns = INT64_MAX};
+    return ops_init(&device->ops, texts, digest_bytes);
+}
+
+void device_ops_free(struct device_ops *device)
+{
+    ops_free(&device->ops);
+    free(device->waiting);
+    free(device->ahead);
+    *device = (struct device_ops){0};
+}
+
+static const struct step *first_waiting(const struct device_ops *device)
+{
+    return &device->waiting[device->first];
+}
+
+static int64_t first_end(const struct device_ops *device)
+{
+    const struct step *step = first_waiting(device);
+
+    return device->count == 0 ? INT64_MAX : step->start_ns + step->duration_ns;
+}
+
+/* The step that follows has begun when its first work did. */
+static void begin(struct device_ops *device, int64_t now_ns)
+{
+    int64_t start_ns =
+        device->count > 0 ? first_waiting(device)->start_ns : device->begins_ns;
+
+    if (start_ns <= now_ns)
+        ops_begin(&device->ops, start_ns);
+}
+
+static void add(struct device_ops *device, const struct ops_held *work)
+{
+    if (UNLIKELY(device->ops.between))
+        begin(device, work->start_ns);
+    ops_add(&device->ops, work->row, work->start_ns,
+            (int64_t[2]){work->duration_ns, work->self_ns});
+}
+
+/* What was ahead and is of the step that is open now. */
+static void release_ahead(struct device_ops *device)
+{
+    int64_t end_ns = first_end(device);
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < device->ahead_count; i++) {
+        if (device->ahead[i].start_ns < end_ns)
+            add(device, &device->ahead[i]);
+        else
+            device->ahead[kept++] = device->ahead[i];
+    }
+    device->ahead_count = kept;
+}
+
+static void close_first(struct device_ops *device)
+{
+    ops_end(&device->ops, first_waiting(device));
+    device->first = (device->first + 1) % device->capacity;
+    device->count--;
+    if (device->ahead_count > 0)
+        release_ahead(device);
+}
+
+void device_ops_known(struct device_ops *device, int64_t until_ns)
+{
+    while (device->count > 0 && first_end(device) <= until_ns)
+        close_first(device);
+}
+
+void device_ops_begin(struct device_ops *device, int64_t start_ns)
+{
+    device->begins_ns = start_ns;
+}
+
+static bool make_room(struct device_ops *device)
+{
+    uint32_t capacity = device->capacity == 0 ? 64 : device->capacity * 2;
+
+    if (device->count < device->capacity)
+        return true;
+    if (capacity > DEVICE_OPS_WAITING)
+        return false;
+    struct step *waiting = malloc(capacity * sizeof(*waiting));
+
+    if (waiting == NULL)
+        return false;
+    for (uint32_t i = 0; i < device->capacity; i++) /* it is full */
+        waiting[i] = device->waiting[(device->first + i) % device->capacity];
+    free(device->waiting);
+    device->waiting = waiting;
+    device->first = 0;
+    device->capacity = capacity;
+    return true;
+}
+
+void device_ops_end(struct device_ops *device, const struct step *step)
+{
+    if (device->count == 0 && device->clock_count == 0 &&
+        (step->flags & EVENT_STEP_KERNELS) == 0) {
+        device->begins_ns = step->start_ns + step->duration_ns;
+        return;
+    }
+    device->begins_ns = INT64_MAX;
+    bool room = make_room(device);
+
+    if (device->capacity == 0) { /* no memory: what is known now is all */
+        ops_end(&device->ops, step);
+        return;
+    }
+    if (!room)
+        close_first(device);
+    uint32_t at = (device->first + device->count++) % device->capacity;
+
+    device->waiting[at] = *step;
+}
+
+/* Up to where work is known of every device that still works. */
+static int64_t known_until(const struct device_ops *device)
+{
+    int64_t newest = INT64_MIN, known = INT64_MAX;
+
+    for (uint32_t i = 0; i < device->clock_count; i++)
+        if (device->clocks[i].newest_ns > newest)
+            newest = device->clocks[i].newest_ns;
+    for (uint32_t i = 0; i < device->clock_count; i++) {
+        int64_t at = device->clocks[i].newest_ns;
+
+        if (at >= newest - DEVICE_OPS_PATIENCE_NS && at < known)
+            known = at;
+    }
+    return known;
+}
+
+static void see(struct device_ops *device, uint16_t of, int64_t start_ns)
+{
+    uint32_t at = 0;
+
+    while (at < device->clock_count && device->clocks[at].device != of)
+        at++;
+    if (at == DEVICE_OPS_DEVICES)
+        return;
+    if (at == device->clock_count)
+        device->clocks[device->clock_count++] =
+            (struct device_clock){.device = of, .newest_ns = INT64_MIN};
+    if (start_ns > device->clocks[at].newest_ns)
+        device->clocks[at].newest_ns = start_ns;
+}
+
+static bool hold_ahead(struct device_ops *device, const struct ops_held *work)
+{
+    if (device->ahead_count == device->ahead_capacity) {
+        uint32_t capacity =
+            device->ahead_capacity == 0 ? 256 : device->ahead_capacity * 2;
+        struct ops_held *ahead =
+            capacity > DEVICE_OPS_AHEAD
+                ? NULL
+                : realloc(device->ahead, capacity * sizeof(*ahead));
+
+        if (ahead == NULL)
+            return false;
+        device->ahead = ahead;
+        device->ahead_capacity = capacity;
+    }
+    device->ahead[device->ahead_count++] = *work;
+    return true;
+}
+
+void device_ops_add(struct device_ops *device, uint16_t of, const struct ops_held *work)
+{
+    see(device, of, work->start_ns);
+    if (work->start_ns >= first_end(device)) {
+        device_ops_known(device, known_until(device));
+        if (work->start_ns >= first_end(device)) {
+            if (hold_ahead(device, work))
+                return;
+            device_ops_known(device, work->start_ns);
+        }
+    }
+    add(device, work);
+}

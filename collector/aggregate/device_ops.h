@@ -1,0 +1,55 @@
+/* Op tables of a process's accelerators: those of ops.h, a little behind.
+ *
+ *     step 7 ended | 8 ended | 9 ended | 10 runs         told by the host
+ *     k k k k k k k k k k k k k k | (not told yet)       kernels, up to 200 ms later
+ *                  ^ 7 is closed: on every device work that began after it was told
+ *
+ * A step waits until its work is known: before that it is in no table, and not among the
+ * steps that sums are divided by. Which step a kernel is of, its start alone says, however
+ * late it comes. A device of which nothing comes any more is not waited for.
+ *
+ * Collector's thread only.
+ */
+#ifndef AGGREGATE_DEVICE_OPS_H
+#define AGGREGATE_DEVICE_OPS_H
+
+#include "aggregate/ops.h"
+
+#define DEVICE_OPS_DEVICES 32u        /* each with a clock of its own; others have none */
+#define DEVICE_OPS_WAITING 4096u      /* steps, 0.2 MB; beyond them the oldest is closed */
+#define DEVICE_OPS_AHEAD   (1u << 16) /* work of devices that are ahead of others: 2 MB */
+
+/* Buffers of all devices are asked for together, every 100 ms. */
+#define DEVICE_OPS_PATIENCE_NS INT64_C(1000000000)
+
+struct device_clock {
+    uint16_t device;
+    int64_t newest_ns; /* start of its newest work */
+};
+
+struct device_ops {
+    struct ops ops;
+    struct step *waiting; /* ring: ended, and their work is not known */
+    uint32_t first, count, capacity;
+    int64_t begins_ns; /* start of the step that runs; INT64_MAX not known */
+    struct device_clock clocks[DEVICE_OPS_DEVICES];
+    uint32_t clock_count;
+    struct ops_held *ahead; /* began after the first step that waits */
+    uint32_t ahead_count, ahead_capacity;
+};
+
+MUST_CHECK bool device_ops_init(struct device_ops *device, const struct texts *texts,
+                                size_t digest_bytes);
+void device_ops_free(struct device_ops *device);
+
+/* As ops_begin() and ops_end(), by the host. Until work was recorded steps pass by. */
+void device_ops_begin(struct device_ops *device, int64_t start_ns);
+void device_ops_end(struct device_ops *device, const struct step *step);
+
+/* Work of a device. */
+void device_ops_add(struct device_ops *device, uint16_t of, const struct ops_held *work);
+
+/* All work that began before `until_ns` has come: for sources that tell so. */
+void device_ops_known(struct device_ops *device, int64_t until_ns);
+
+#endif
