@@ -1,13 +1,14 @@
-// A trace from the real server in speedscope itself, as npm ships it: what it reads is what ran.
+// A trace from the real server in speedscope itself, as npm ships it, and in the viewer of
+// chrome://tracing, as TensorBoard's plugin ships it: what they read is what ran.
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
-import { createReadStream, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createReadStream, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { extname, join, normalize } from "node:path";
 import { after, before, test } from "node:test";
-import { MODULES, launch, open, shoot } from "./chromium.mjs";
+import { BUILD, MODULES, launch, open, shoot } from "./chromium.mjs";
 
 const PROGRAMS = process.env.TRAINGLASS_PROGRAMS;
 const RELEASE = join(MODULES, "node_modules", "speedscope", "dist", "release");
@@ -15,6 +16,16 @@ const skip = !PROGRAMS ? "TRAINGLASS_PROGRAMS is not set" : !existsSync(RELEASE)
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm" };
 
 let browser, folder, pages, trace;
+
+/** chrome://tracing's own page, which Debian's Chromium lacks; null where nothing ships it. */
+function trace_viewer() {
+  const { LIGHTNING_PYTHON } = process.env;
+  const found = LIGHTNING_PYTHON && spawnSync(LIGHTNING_PYTHON, ["-c", "import importlib.util as u; print(u.find_spec('torch_tb_profiler').submodule_search_locations[0])"]);
+  const path = found?.status === 0 ? join(String(found.stdout).trim(), "static", "trace_viewer_full.html") : null;
+  return path && existsSync(path) ? path : null;
+}
+const VIEWER = skip ? null : trace_viewer();
+const no_viewer = skip || (VIEWER ? false : "LIGHTNING_PYTHON has no torch_tb_profiler");
 
 before(async () => {
   if (skip) return;
@@ -75,5 +86,30 @@ test("speedscope opens a flame graph of analyze, and the heaviest call comes fir
   for (const name of ["train.py(1): main", "model.py(7): forward", "aten::mm", "aten::relu"]) await page.getByText(name, { exact: true }).first().waitFor();
   assert.match(await page.locator("tr", { hasText: "aten::mm" }).first().textContent(), /600/);
   await shoot(page, "speedscope-flame");
+  await page.context().close();
+});
+
+test("the viewer of chrome://tracing opens a downloaded trace with all its steps, ops and memory", { skip: no_viewer }, async () => {
+  const page = await open(browser, "about:blank", { allow: () => true });
+  const polyfill = readFileSync(join(BUILD, "node_modules", "webcomponents.js", "webcomponents.min.js"), "utf8").replaceAll("</script", "<\\/script");
+  await page.route("http://viewer/", (route) => route.fulfill({ contentType: "text/html", body: `<!doctype html><meta charset="utf-8"><script>window.__hideTraceViewerPolyfillWarning = true</script><script>${polyfill}</script><style>html, body, tr-ui-timeline-view { height: 100%; margin: 0 }</style><body>${readFileSync(VIEWER, "utf8")}<tr-ui-timeline-view><track-view-container id="track_view_container"></track-view-container></tr-ui-timeline-view>` }));
+  await page.goto("http://viewer/");
+  await page.waitForFunction(() => globalThis.tr?.importer?.Import && document.querySelector("tr-ui-timeline-view").trackViewContainer_ !== undefined);
+  const read = await page.evaluate(async (text) => {
+    const model = new tr.Model();
+    await new tr.importer.Import(model).importTracesWithProgressDialog([text]);
+    document.querySelector("tr-ui-timeline-view").model = model;
+    const processes = Object.values(model.processes), threads = processes.flatMap((each) => Object.values(each.threads));
+    const names = {};
+    for (const thread of threads) for (const slice of thread.sliceGroup.slices) names[slice.title] = (names[slice.title] ?? 0) + 1;
+    return { warnings: model.importWarnings.map((warning) => warning.message), names, counters: processes.flatMap((each) => Object.keys(each.counters)) };
+  }, trace);
+  const written = {};
+  for (const event of JSON.parse(trace).traceEvents) if (event.ph === "X" || (event.ph === "i" && event.s === "t")) written[event.name] = (written[event.name] ?? 0) + 1;
+  assert.deepEqual(read.warnings, []);
+  assert.deepEqual(read.names, written);
+  assert.ok(written["linear2.backward"] > 100, JSON.stringify(written));
+  assert.ok(read.counters.some((name) => name.includes("memory")), String(read.counters));
+  await shoot(page, "chrome-tracing");
   await page.context().close();
 });
