@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import math
 import os
 import pathlib
 import sys
@@ -324,6 +325,15 @@ class Words(unittest.TestCase):
                 "[Profiler] No summary: no whole step lies in the window",
             ],
         )
+
+    def test_an_unknown_share_of_waiting_for_data_is_said_and_not_praised(self):
+        full = {**FULL, "dataloader_time_pct": None}
+        text = report.lines(analysis.from_answer(full), 10)
+        self.assertIn("  Dataloader time: unknown, no loader in the trace", text)
+        self.assertNotIn("Dataloader <", "\n".join(text))
+        self.assertIs(analysis.from_answer(full)["dataloader_time_pct"], math.nan)
+        told = report.lines(analysis.from_answer({**full, "dataloader_time_pct": 0.0}), 10)
+        self.assertIn("  Dataloader time: 0.0%", told)
 
     def test_no_finding_is_said_and_validation_and_other_have_their_lines(self):
         full = {

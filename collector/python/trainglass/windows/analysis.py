@@ -7,6 +7,7 @@ names its answer's parts.
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -105,13 +106,14 @@ def from_answer(full: dict[str, Any], time: str = "total") -> dict[str, Any]:
     """analyze_trace()'s dictionary of the program's answer."""
     cpu = _outermost(full) if time == "total" else _rows(full.get("top_cpu_ops"), "self_ms")
     peaks = full.get("memory_peaks") or ()
+    waiting = full.get("dataloader_time_pct")
     return {
         "top_cpu_ops": cpu,
         "top_cuda_ops": _rows(full.get("top_cuda_ops"), "total_ms"),
         "memory_peaks": [
             (1e3 * float(peak.get("time_ms") or 0), int(peak.get("bytes") or 0)) for peak in peaks
         ],
-        "dataloader_time_pct": float(full.get("dataloader_time_pct") or 0.0),
+        "dataloader_time_pct": math.nan if waiting is None else float(waiting),
         "full": full,
     }
 
@@ -121,7 +123,8 @@ def analyze_trace(path: str, time: str = "total") -> dict[str, Any]:
 
     Returns {"top_cpu_ops": [(name, us)], "top_cuda_ops": [(name, us)],
     "memory_peaks": [(us since the first event, bytes)], "dataloader_time_pct": per cent
-    of the step time, "full": the fields of `trainglass analyze --json`}.
+    of the step time, nan where the trace does not tell, "full": the fields of
+    `trainglass analyze --json`}.
 
     `time="total"`: outermost ATen operators by their whole time, and `DataLoader`, as
     people know them from their code; `time="self"`: every operator by its own time.

@@ -7,6 +7,7 @@ its reason, never printed as 0.
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import sys
 from typing import Any, Callable, Optional, TextIO
@@ -26,7 +27,7 @@ class Numbers:
     steps: int
     step_us: float  # summed over the steps
     cuda_us: float  # summed over all GPU operations
-    dataloader_pct: float
+    dataloader_pct: float  # nan: unknown
     phases: dict[str, Optional[float]]
     validation_us: float
     findings: list[dict[str, Any]]
@@ -75,7 +76,9 @@ def _cuda(found: Numbers, k: int, cuda_asked: str) -> list[str]:
 
 
 def _summary(found: Numbers) -> list[str]:
-    lines = ["[Profiler] Summary:", f"  Dataloader time: {found.dataloader_pct:.1f}%"]
+    unknown = math.isnan(found.dataloader_pct)
+    waiting = "unknown, no loader in the trace" if unknown else f"{found.dataloader_pct:.1f}%"
+    lines = ["[Profiler] Summary:", f"  Dataloader time: {waiting}"]
     names = {"forward": "Forward pass", "backward": "Backward pass", "optimizer": "Optimizer"}
     for phase, name in names.items():
         share = found.phases.get(phase)
