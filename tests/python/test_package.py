@@ -150,6 +150,20 @@ class Package(harness.TorchTest):
         self.assertIn("Calls", run.stdout.split())
         self.check(run)
 
+    def test_a_number_that_is_none_raises_nothing(self):
+        done = self.python(
+            "import trainglass, sys\n"
+            "class Odd:\n"
+            "    def __float__(self): raise RuntimeError('a tensor of two numbers')\n"
+            "    __index__ = __float__\n"
+            "from trainglass._ctypes_calls import Calls\n"
+            "for one in (trainglass, Calls()):\n"
+            "    for value in (10**400, Odd(), None, 'x', float('nan')):\n"
+            "        one.metric('loss', value)\n"
+            "        one.step(value)\n"
+            "print('on')\n")
+        self.assertEqual((done.stdout, done.stderr), ("on\n", ""))
+
     def test_before_attach_every_call_does_nothing(self):
         run = self.python(script(""))
         self.assertEqual((run.segments, run.stderr), ([], ""))

@@ -155,7 +155,7 @@ class Calls:
         try:
             if samples is not None and operator.index(samples) >= 0:
                 self._table["samples"](operator.index(samples))
-        except TypeError:
+        except Exception:  # of the user's own type: training goes on
             pass
         self._table["mark"](_STEP, 0)
 
@@ -172,7 +172,7 @@ class Calls:
             self._awake(-1)
         try:
             self._table["metric"](_bytes(name), float(value))
-        except (TypeError, ValueError):
+        except Exception:  # a whole number too large, a type of the user's: training goes on
             pass
 
     def happened(self, mark: int, name: str, argument: int) -> None:
