@@ -82,6 +82,14 @@ class Flags(unittest.TestCase):
         )
         self.assertEqual(words, ["x", "--lr", "1", "--profile", "--", "--profiling.wait", "9"])
 
+    def test_a_switch_that_stands_alone_leaves_the_next_word_where_it_is(self):
+        words = ["--profiling.with_stack", "train.yaml", "--profiling.record_shapes", "false"]
+        flags = {"with_stack": True, "record_shapes": False}
+        self.assertEqual((trainglass.profiling_flags(words), words), (flags, ["train.yaml"]))
+        words = ["--profiling.with_stack", "0"]
+        with self.assertRaisesRegex(TypeError, "write true or false"):
+            section.read({}, trainglass.profiling_flags(words))
+
     def test_they_win_over_the_section_and_may_be_all_there_is(self):
         config = {"profiling": {"wait": 5, "warmup": 0}}
         self.assertEqual(section.read(config, {"wait": 2}).schedule.wait, 2)

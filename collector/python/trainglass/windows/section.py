@@ -164,11 +164,18 @@ def _value(text: str) -> Any:
         return text
 
 
+def _is_value(key: str, word: str) -> bool:
+    """Does the word after the flag belong to it? A switch may stand alone."""
+    if key in SWITCHES or key == "enabled":  # what else is meant for one is refused later
+        return word.strip().lower() in ("true", "false", "1", "0", "yes", "no", "on", "off")
+    return not word.startswith("-")
+
+
 def take_flags(arguments: MutableSequence[str]) -> dict[str, Any]:
     """Takes `--profiling.KEY VALUE` and `--profiling.KEY=VALUE` out of the list, up to a
     `--`, and returns {KEY: VALUE}; everything else stays as it was.
 
-    A flag without a value switches on. Raises ValueError for a key that is not ours.
+    A switch without true or false switches on. Raises ValueError for a key that is not ours.
     """
     taken: dict[str, Any] = {}
     kept: list[str] = []
@@ -183,7 +190,7 @@ def take_flags(arguments: MutableSequence[str]) -> dict[str, Any]:
             continue
         key, equals, value = word[len("--profiling.") :].partition("=")
         if not equals:
-            value = rest.pop(0) if rest and not rest[0].startswith("-") else "true"
+            value = rest.pop(0) if rest and _is_value(key, rest[0]) else "true"
         taken[key] = _value(value)
     _check_keys(taken)
     arguments[:] = kept
