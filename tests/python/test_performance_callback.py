@@ -204,6 +204,37 @@ class Loggers(Fits):
             finally:
                 run.finish()
 
+    def test_a_logger_made_of_wandbs_is_one(self):
+        class Own(loggers.WandbLogger):
+            pass
+
+        import wandb
+
+        with mock.patch.dict(os.environ, WANDB_MODE="offline", WANDB_SILENT="true"):
+            run = wandb.init(project="test", dir=str(self.folder))
+            try:
+                with mock.patch.object(run, "log", wraps=run.log) as log:
+                    jobs.fit(PerformanceProfilerCallback(), logger=Own(experiment=run))
+                    logged = [name for call in log.call_args_list for name in call.args[0]]
+                    self.assertEqual(logged.count("performance/val_batch_mean"), 1)
+            finally:
+                run.finish()
+
+    def test_a_logger_that_fails_is_said_once_and_the_others_get_theirs(self):
+        class Full(loggers.CSVLogger):
+            def log_metrics(self, metrics, step=None):
+                if "performance/val_batch_time" in metrics:
+                    raise OSError(f"full at {step}")
+
+        full = Full(self.folder / "full", name="", version="")
+        kept = loggers.CSVLogger(self.folder, name="", version="")
+        out = jobs.fit(PerformanceProfilerCallback(log_interval=1), logger=[full, kept],
+                       max_epochs=2, log_every_n_steps=1)
+        self.assertEqual(out, "[Performance] not logged by Full: OSError: full at 0\n")
+        with open(self.folder / "metrics.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(len(self.values(rows, "val_batch_idx")), 2 * jobs.VALIDATION)
+
     def test_a_logger_that_fails_does_not_stop_training(self):
         with mock.patch.object(jobs.pl.LightningModule, "log_dict", side_effect=OSError("full")):
             _, out = self.fit(PerformanceProfilerCallback())
@@ -258,6 +289,23 @@ class Watch(Fits):
         self.assertEqual(self.values(rows, "polygons_calls"), [1])  # 2 of rank 1, 0 of rank 0
         self.assertEqual(self.values(rows, "numbers_calls"), [0])
         self.assertEqual(self.values(rows, "numbers_ms_mean"), [])
+
+    def test_functions_of_one_last_name_have_metrics_of_their_own(self):
+        names = ["watched.polygons", "watched_twin.polygons", "watched.absent"]
+        rows, _ = self.fit(PerformanceProfilerCallback(watch=names), Collates())
+        self.assertEqual(self.values(rows, "watched.polygons_calls"), [4])
+        self.assertEqual(self.values(rows, "watched_twin.polygons_calls"), [0])
+        self.assertEqual([name for name in rows[0] if "absent" in name], [])
+
+    def test_one_rank_alone_prints_and_one_without_room_for_counts_halts_nobody(self):
+        job = pathlib.Path(__file__).with_name("loud_ranks.py")
+        done = subprocess.run([sys.executable, "-B", job], capture_output=True, text=True,
+                              timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for stage in ("Training", "Validation"):
+            block = f"=== {stage} Performance Summary ==="
+            self.assertEqual(done.stdout.count(block), 1, done.stdout)
+        self.assertEqual(done.stdout.count("watch: no room for counts: no room"), 1)
 
     def test_a_name_that_does_not_exist_is_said_and_training_goes_on(self):
         rows, out = self.fit(PerformanceProfilerCallback(watch=["watched.absent", "math.sqrt"]))

@@ -16,6 +16,7 @@ from unittest import mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "collector" / "python"))
 
 import watched
+import watched_twin
 
 from trainglass.watch import tally
 from trainglass.watch.loaders import Begin, Watching, watching
@@ -99,13 +100,40 @@ class WhatItDoes(Watched):
             self.assertIn(sentence, problem)
 
 
+    def test_a_name_that_does_not_exist_names_those_that_are_near(self):
+        watching = self.watching("watched.poligons", "watched.Squares.stil", "wached.polygons")
+        for problem, near in zip(watching.problems, ("polygons", "still", "watched")):
+            self.assertRegex(problem, f"; near it: (.*, )?{near}\\b")
+        self.assertEqual(watching.take(), [])
+
+    def test_functions_of_one_last_name_are_told_apart_by_the_rest(self):
+        watching = self.watching("watched.polygons", watched_twin.polygons, "watched.half",
+                                 "watched.add_ten", lambda: 1, lambda: 2)
+        watched.polygons([1])
+        watched_twin.polygons()
+        watched_twin.polygons()
+        told = [(label, counts.calls) for label, counts in watching.take()]
+        self.assertEqual(told[:3], [("watched.polygons", 1), ("watched_twin.polygons", 2),
+                                    ("add_ten", 0)])
+        lambdas = [label for label, _ in told[3:]]
+        self.assertEqual(len(set(lambdas)), 2)
+
+    def test_the_same_function_under_two_names_is_one(self):
+        watching = self.watching("watched.polygons", watched.polygons, watched.half)
+        watched.polygons([1])
+        watched.half([1])
+        self.assertEqual([(label, counts.calls) for label, counts in watching.take()],
+                         [("polygons", 2)])
+
+
 class InOneLine(unittest.TestCase):
     def test_a_block_watches_and_says_what_cannot_be(self):
         code = watched.polygons.__code__
         with contextlib.redirect_stderr(io.StringIO()) as said:
             with watching("watched.polygons", "watched.absent") as one:
                 watched.polygons([1])
-                self.assertEqual([counts.calls for _, counts in one.take()], [1, 0])
+                self.assertEqual([(label, counts.calls) for label, counts in one.take()],
+                                 [("polygons", 1)])
         self.assertIs(watched.polygons.__code__, code)
         self.assertEqual(said.getvalue().count("\n"), 1)
         self.assertIn("trainglass: watch: 'watched.absent' does not exist", said.getvalue())
@@ -128,6 +156,15 @@ class InOtherProcesses(Watched):
         child.start()
         child.join()
         self.assertEqual(child.exitcode, 0)
+        self.assertEqual(self.calls(watching), [3])
+
+    def test_a_partial_is_counted_in_spawned_workers_by_its_function(self):
+        watching = self.watching(watched.half)
+        begin = pickle.loads(pickle.dumps(Begin(watching.names, watching.tally.folder, None)))
+        child = multiprocessing.get_context("spawn").Process(target=spawned, args=(begin, sys.path))
+        child.start()
+        child.join()
+        self.assertEqual(watching.problems, [])
         self.assertEqual(self.calls(watching), [3])
 
     def test_a_worker_without_this_package_begins_as_without_us(self):

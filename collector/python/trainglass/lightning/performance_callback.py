@@ -13,8 +13,8 @@ from typing import Any, Callable, Optional, Union
 
 from trainglass.lightning import figures
 from trainglass.lightning import parameters as p
-from trainglass.watch.loaders import Watching
-from trainglass.watch.tally import Counts
+from trainglass.watch.loaders import Watching, labels_for
+from trainglass.watch.tally import ROW, Counts
 from trainglass.windows import report
 
 
@@ -96,7 +96,9 @@ class PerformanceProfilerCallback:
         self.cpu_memory_percent: list[float] = []  # after each validation
         self._val, self._train = _Stage("val"), _Stage("train")
         self._watching: Optional[Watching] = None
+        self._watched: list[str] = []  # what is timed on any rank
         self._ranks = 1
+        self._said: set[str] = set()  # failures of loggers
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what Lightning hangs on a callback, and without open files."""
@@ -113,17 +115,23 @@ class PerformanceProfilerCallback:
     def setup(self, trainer: Any, pl_module: Any, stage: Optional[str] = None) -> None:
         """Begins to watch, before any loader has workers."""
         self._ranks = int(getattr(trainer, "world_size", 1))
+        self._said = set()
         if not self._enabled or not self.watch or self._watching is not None:
             return
+        labels = labels_for(list(self.watch))
+        timed = [False] * len(labels)
         try:
             watching = self._watching = Watching(list(self.watch), lambda: _stage_of(trainer))
+            watching.start()
+            timed = watching.timed
+            if trainer.is_global_zero:
+                for problem in watching.problems:
+                    report.say(f"[Performance] {problem}")
         except OSError as error:
             report.say(f"[Performance] watch: no room for counts: {error}")
-            return
-        watching.start()
-        if int(getattr(trainer, "global_rank", 0)) == 0:
-            for problem in watching.problems:
-                report.say(f"[Performance] {problem}")
+        if self._ranks > 1:  # all log the same names
+            timed = [n > 0 for n in _sum_of_ranks(trainer, [int(one) for one in timed])]
+        self._watched = [label for label, one in zip(labels, timed) if one]
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Training's epoch, when somebody wants to know of it."""
@@ -151,7 +159,7 @@ class PerformanceProfilerCallback:
         metrics = self._stage_metrics(stage) if self.include_training else {}
         metrics.update(self._watch_metrics(trainer, stage, "train_"))
         self._log_epoch(trainer, pl_module, metrics)
-        if self.verbose and self.include_training:
+        if self.verbose and self.include_training and trainer.is_global_zero:
             self._print(stage, metrics)
 
     def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
@@ -189,7 +197,7 @@ class PerformanceProfilerCallback:
         if self._train.running:
             self._train.leave_out(stage)
         self._log_epoch(trainer, pl_module, metrics)
-        if self.verbose:
+        if self.verbose and trainer.is_global_zero:
             self._print(stage, metrics)
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
@@ -211,7 +219,7 @@ class PerformanceProfilerCallback:
         stage.logged_at = step
         names = (f"{self.prefix}{stage.name}_batch_time", f"{self.prefix}{stage.name}_batch_idx")
         metrics = dict(zip(names, (took, float(batch_idx))))
-        _log_batch(trainer, metrics, step)
+        self._log_batch(trainer, metrics, step)
         if self.verbose and trainer.is_global_zero:
             report.say(f"{stage.title} batch {batch_idx}: {took:.3f}s")
 
@@ -240,22 +248,42 @@ class PerformanceProfilerCallback:
     def _watch_metrics(self, trainer: Any, stage: _Stage, before: str) -> dict[str, float]:
         metrics: dict[str, float] = {}
         watching, took = self._watching, stage.took()
-        if watching is None:
-            return metrics
-        for label, counts in watching.take(stage.lightnings):
+        mine = {} if watching is None else dict(watching.take(stage.lightnings))
+        for label in self._watched:
+            counts = mine.get(label) or Counts([0] * ROW)
             name = before + label
             metrics[f"{name}_calls"] = float(counts.calls)
             metrics[f"{name}_share"] = counts.total_ns / 1e9 / took if took > 0 else 0.0
-            whole = _of_all_ranks(trainer, counts) if self._ranks > 1 else counts
+            whole = Counts(_sum_of_ranks(trainer, counts.row)) if self._ranks > 1 else counts
             if whole.calls:  # on every rank or on none: all log the same names
                 metrics[f"{name}_ms_mean"] = whole.mean_ms
                 metrics[f"{name}_ms_p95"] = whole.percentile_ms(95)
         return metrics
 
     def _log_epoch(self, trainer: Any, pl_module: Any, metrics: dict[str, float]) -> None:
-        if metrics:
-            named = {self.prefix + name: value for name, value in metrics.items()}
-            _log_epoch(trainer, pl_module, named)
+        """To Lightning, which gives its loggers the mean of the ranks; and to W&B."""
+        named = {self.prefix + name: value for name, value in metrics.items()}
+        if named:
+            words = {"on_step": False, "on_epoch": True, "sync_dist": True, "batch_size": 1}
+            self._log("", pl_module.log_dict, named, **words)
+            self._log(" by wandb", _log_wandb, trainer, named)
+
+    def _log_batch(self, trainer: Any, metrics: dict[str, float], step: int) -> None:
+        """To every logger, on rank zero. Not by log(), which repeats the value of a batch
+        at every batch that follows."""
+        for logger in trainer.loggers:
+            self._log(f" by {type(logger).__name__}", logger.log_metrics, metrics, step=step)
+        self._log(" by wandb", _log_wandb, trainer, metrics)
+
+    def _log(self, by: str, log: Callable[..., Any], *words: Any, **more: Any) -> None:
+        """What fails is the logger's and not the training's; each kind is said once."""
+        try:
+            log(*words, **more)
+        except Exception as error:  # a guest
+            kind = f"[Performance] not logged{by}: {type(error).__name__}"
+            if kind not in self._said:
+                self._said.add(kind)
+                report.say(f"{kind}: {error}")
 
     def _print(self, stage: _Stage, metrics: dict[str, float]) -> None:
         name = stage.name
@@ -283,32 +311,13 @@ def _stage_of(trainer: Any) -> str:
     return str(getattr(stage, "value", ""))
 
 
-def _of_all_ranks(trainer: Any, counts: Counts) -> Counts:
-    """The calls of every rank together: one without calls has no mean to add."""
+def _sum_of_ranks(trainer: Any, row: list[int]) -> list[int]:
+    """Of calls too, for a rank without any has no mean to add. Every rank has to ask."""
     import torch
 
-    row = torch.tensor(counts.row, dtype=torch.int64, device=trainer.strategy.root_device)
-    return Counts(trainer.strategy.reduce(row, reduce_op="sum").tolist())
-
-
-def _log_batch(trainer: Any, metrics: dict[str, float], step: int) -> None:
-    """To every logger, on rank zero. Not by log(), which repeats the value of a batch
-    at every batch that follows. What fails is the logger's and not the training's."""
-    try:
-        for logger in trainer.loggers:
-            logger.log_metrics(metrics, step=step)
-        _log_wandb(trainer, metrics)
-    except Exception as error:  # a guest
-        report.say(f"[Performance] not logged: {type(error).__name__}: {error}")
-
-
-def _log_epoch(trainer: Any, pl_module: Any, metrics: dict[str, float]) -> None:
-    """To Lightning, which gives its loggers the mean of the ranks; and to W&B."""
-    try:
-        pl_module.log_dict(metrics, on_step=False, on_epoch=True, sync_dist=True, batch_size=1)
-        _log_wandb(trainer, metrics)
-    except Exception as error:  # a guest
-        report.say(f"[Performance] not logged: {type(error).__name__}: {error}")
+    mine = torch.tensor(row, dtype=torch.int64, device=trainer.strategy.root_device)
+    summed: list[int] = trainer.strategy.reduce(mine, reduce_op="sum").tolist()
+    return summed
 
 
 def _log_wandb(trainer: Any, metrics: dict[str, float]) -> None:
@@ -316,6 +325,7 @@ def _log_wandb(trainer: Any, metrics: dict[str, float]) -> None:
     run = getattr(sys.modules.get("wandb"), "run", None)
     if run is None or not trainer.is_global_zero:
         return
-    if any(type(one).__name__ == "WandbLogger" for one in trainer.loggers):
+    kinds = {kind.__name__ for one in trainer.loggers for kind in type(one).__mro__}
+    if "WandbLogger" in kinds:
         return
     run.log({**metrics, "trainer/global_step": int(trainer.global_step)})

@@ -7,6 +7,7 @@ is pickled as before.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
 import inspect
@@ -14,6 +15,7 @@ import sys
 import time
 import types
 import warnings
+from collections.abc import Iterable
 from typing import Any, Callable, Union
 
 import trainglass
@@ -25,21 +27,39 @@ class Unwatchable(Exception):
 
 
 def name_of(watched: Union[str, Callable[..., Any]]) -> str:
-    """The full dotted name of what was asked for."""
+    """The full dotted name of what was asked for; of a partial, that of its function, which
+    a spawned worker can find."""
     if isinstance(watched, str):
         return watched
+    while isinstance(watched, functools.partial):
+        watched = watched.func
     module = getattr(watched, "__module__", None) or "__main__"
     own = getattr(watched, "__qualname__", None)
     return f"{module}.{own or type(watched).__qualname__ + '.__call__'}"
 
 
-def short_name(name: str) -> str:
-    """What a metric is called: the function, with its class where that says more."""
-    parts = name.split(".")
-    last = parts[-1]
-    if last.startswith("__") and len(parts) > 1:
-        last = f"{parts[-2]}.{last}"
-    return last
+def labels_of(names: list[str]) -> list[str]:
+    """What metrics of these functions are called: the function, with its class where that
+    says more, and with as much of the rest as tells it from the others."""
+    split = [name.split(".") for name in names]
+    lengths = [2 if len(parts) > 1 and parts[-1].startswith("__") else 1 for parts in split]
+    while True:
+        labels = [".".join(parts[-length:]) for parts, length in zip(split, lengths)]
+        same = [at for at, label in enumerate(labels) if labels.count(label) > 1]
+        longer = [at for at in same if lengths[at] < len(split[at])]
+        if not longer:
+            break
+        for at in longer:
+            lengths[at] += 1
+    return [  # lambdas of one module have one name
+        f"{label}-{labels[:at].count(label) + 1}" if label in labels[:at] else label
+        for at, label in enumerate(labels)
+    ]
+
+
+def _near(part: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(part, set(names), 3, 0.6)
+    return f"; near it: {', '.join(near)}" if near else ""
 
 
 def _import(name: str) -> tuple[Any, list[str]]:
@@ -54,7 +74,10 @@ def _import(name: str) -> tuple[Any, list[str]]:
             except ImportError:
                 continue
         return module, parts[count:]
-    raise Unwatchable(f"watch: there is no module for {name!r}; write 'package.module.function'")
+    near = _near(parts[0], [module for module in sys.modules if "." not in module])
+    raise Unwatchable(
+        f"watch: there is no module for {name!r}; write 'package.module.function'{near}"
+    )
 
 
 def resolve(name: str) -> Any:
@@ -66,7 +89,8 @@ def resolve(name: str) -> Any:
         try:
             found = inspect.getattr_static(found, part)
         except AttributeError:
-            raise Unwatchable(f"watch: {name!r} does not exist: no {part!r}") from None
+            near = _near(part, dir(found))
+            raise Unwatchable(f"watch: {name!r} does not exist: no {part!r}{near}") from None
     return found
 
 
@@ -129,8 +153,8 @@ class Watch:
         self._tally = tally
         self._codes: list[tuple[types.FunctionType, types.CodeType]] = []
 
-    def install(self, row: int, name: str, found: Any = None) -> None:
-        """Times `found`, or what the name stands for; raises Unwatchable."""
+    def install(self, row: int, name: str, label: str, found: Any = None) -> None:
+        """Times `found`, or what the name stands for, as `label`; raises Unwatchable."""
         function = python_function(resolve(name) if found is None else found, name)
         code = function.__code__
         if code.co_filename == "<trainglass watch>":
@@ -143,7 +167,7 @@ class Watch:
             function.__closure__,
         )
         original.__kwdefaults__ = function.__kwdefaults__
-        call = timed(original, short_name(name), row, self._tally)
+        call = timed(original, label, row, self._tally)
         self._exchange(function, _trampoline(code.co_freevars, call))
         self._codes.append((function, code))
 

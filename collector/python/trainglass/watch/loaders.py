@@ -16,7 +16,14 @@ import weakref
 from typing import Any, Callable, Optional, Union
 
 from trainglass import _attach, _facts, _library
-from trainglass.watch.functions import Unwatchable, Watch, name_of, short_name
+from trainglass.watch.functions import (
+    Unwatchable,
+    Watch,
+    labels_of,
+    name_of,
+    python_function,
+    resolve,
+)
 from trainglass.watch.stage import Heard, Told
 from trainglass.watch.tally import ROW, Counts, Tally, since
 
@@ -75,9 +82,9 @@ class Begin:
         if self.session:
             _attach.attach(automatic=True)
         watch = Watch(Tally(len(self.names), self.folder, stage))
-        for row, name in enumerate(self.names):
+        for row, (name, label) in enumerate(zip(self.names, labels_of(self.names))):
             try:
-                watch.install(row, name)
+                watch.install(row, name, label)
             except (Exception, SystemExit):  # the trainer has said so
                 continue
 
@@ -93,10 +100,11 @@ class Watching:
     def __init__(
         self, watched: list[Union[str, Callable[..., Any]]], stage: Callable[[], str] = str
     ) -> None:
-        self.names = [name_of(one) for one in watched]
-        self.labels = [short_name(name) for name in self.names]
+        self._watched = _without_repeats(watched)
+        self.names = [name_of(one) for one in self._watched]
+        self.labels = labels_of(self.names)
         self.problems: list[str] = []
-        self._watched = list(watched)
+        self.timed: list[bool] = [False] * len(self.names)  # else its problem says why
         self.tally = Tally(len(self.names), stage=stage)
         self._watch = Watch(self.tally)
         self._taken: dict[str, list[list[int]]] = {}  # the last read, by stage
@@ -114,12 +122,15 @@ class Watching:
         _tallies[self.tally.folder] = self.tally
         for row, (name, one) in enumerate(zip(self.names, self._watched)):
             try:
-                self._watch.install(row, name, None if isinstance(one, str) else one)
+                found = None if isinstance(one, str) else one
+                self._watch.install(row, name, self.labels[row], found)
+                self.timed[row] = True
             except Unwatchable as error:
                 self.problems.append(str(error))
             except Exception as error:  # a guest: importing it may do anything
                 self.problems.append(f"watch: {name!r}: {type(error).__name__}: {error}")
-        _facts.keep("watch.functions", ",".join(self.labels))
+        known = [label for label, timed in zip(self.labels, self.timed) if timed]
+        _facts.keep("watch.functions", ",".join(known))
         self._follow_loaders()
 
     def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
@@ -162,10 +173,12 @@ class Watching:
         return _reset
 
     def take(self, stage: str = "") -> list[tuple[str, Counts]]:
-        """(label, calls since this was last asked) of each function in a stage."""
+        """(label, calls since this was last asked) of each function in a stage; without
+        those that could not be timed."""
         before = self._taken.get(stage) or [[0] * ROW for _ in self.names]
         now = self._taken[stage] = self.tally.read(stage)
-        return list(zip(self.labels, since(now, before)))
+        rows = zip(self.labels, since(now, before), self.timed)
+        return [(label, counts) for label, counts, timed in rows if timed]
 
     def stop(self) -> None:
         """Nothing is timed any more, and the files are gone."""
@@ -174,6 +187,29 @@ class Watching:
             setattr(*self._replaced.pop())
         _tallies.pop(self.tally.folder, None)
         self.tally.close()
+
+
+def _without_repeats(
+    watched: list[Union[str, Callable[..., Any]]],
+) -> list[Union[str, Callable[..., Any]]]:
+    """Each once: partials of one function run one code."""
+    kept: list[Union[str, Callable[..., Any]]] = []
+    seen: set[int] = set()
+    for one in watched:
+        what: Any
+        try:
+            what = python_function(resolve(one) if isinstance(one, str) else one, "")
+        except Exception:  # start() says what is wrong with it
+            what = one
+        if id(what) not in seen:
+            seen.add(id(what))
+            kept.append(one)
+    return kept
+
+
+def labels_for(watched: list[Union[str, Callable[..., Any]]]) -> list[str]:
+    """What metrics of these are called, those that cannot be timed too."""
+    return labels_of([name_of(one) for one in _without_repeats(watched)])
 
 
 def watching(*functions: Union[str, Callable[..., Any]]) -> Watching:
