@@ -358,8 +358,10 @@ const char *pick_device(struct answer *head, uint16_t device)
     static const struct {
         uint8_t type;
         const char *name;
-    } types[] = {{1, "cuda"}, {6, "fpga"}, {8, "lazy"},  {12, "xpu"},
-                 {13, "mps"}, {17, "ve"},  {18, "mtia"}, {20, "privateuseone"}};
+    } types[] = {{1, "cuda"},          {6, "hip"},   {7, "fpga"}, {8, "maia"},
+                 {9, "xla"},           {12, "xpu"},  {13, "mps"}, {15, "hpu"},
+                 {16, "ve"},           {17, "lazy"}, {18, "ipu"}, {19, "mtia"},
+                 {20, "privateuseone"}};
 
     if (EVENT_DEVICE_TYPE(device) == 0)
         return "cpu";

@@ -145,8 +145,10 @@ static uint32_t put_work(struct feeding *feeding, const struct track_record *wor
 
     events[0] = work->event;
     events[0].time -= (uint64_t)feeding->file->zero_ns;
-    events[0].meta = (work->event.meta & ~(uint64_t)UINT32_MAX) |
-                     file_text(&feeding->texts, EVENT_NAME(work->event.meta));
+    events[0].meta =
+        EVENT_META(file_text(&feeding->texts, EVENT_NAME(work->event.meta)),
+                   EVENT_KIND(work->event.meta), EVENT_FLAGS(work->event.meta),
+                   file_device(feeding->file, EVENT_AUX16(work->event.meta)));
     events[1] = (struct event){.time = kernel ? stream : work->more[FILE_WORK_BYTES],
                                .value = kernel ? 0 : stream,
                                .meta = EVENT_META(0, EVENT_MORE, 0, 1)};

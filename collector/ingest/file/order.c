@@ -66,7 +66,8 @@ int file_link_works(struct file *file)
     while ((work = track_peek(&reader)) != NULL) {
         const struct event *event = &work->event;
 
-        note_device(file, EVENT_AUX16(event->meta), (int64_t)event->time);
+        note_device(file, file_device(file, EVENT_AUX16(event->meta)),
+                    (int64_t)event->time);
         if (event->aux != 0) {
             struct file_link *link = link_of(file, event->aux);
 

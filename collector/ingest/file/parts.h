@@ -124,6 +124,8 @@ struct file {
     uint64_t max_bytes;               /* that held_bytes may reach */
     uint64_t held_bytes;              /* in memory, of what came; open chunks apart */
     uint32_t stranger;                /* name of the first category that is not known */
+    uint32_t runtime;                 /* category of the newest call, a name */
+    uint32_t runtimes;                /* 1 << kind of device, of the calls that came */
     int64_t from_ns, to_ns;
     bool out_of_memory;
 };
@@ -162,6 +164,10 @@ uint32_t file_sequences_origin(const struct file_sequences *sequences,
 /* An op outside of any backward began; in the order of their starts. */
 void file_sequences_note(struct file_sequences *sequences, const struct event *event,
                          uint32_t thread, uint32_t path);
+
+/* EVENT_DEVICE() of a piece of work, when all was read. */
+#define FILE_DEVICE_CUDA 1
+uint16_t file_device(const struct file *file, uint16_t device);
 
 void file_skip(struct file *file, uint64_t offset, enum file_skip reason);
 

@@ -235,16 +235,38 @@ static void take_frame(struct file *file, const struct trace_event *event)
                   .meta = EVENT_META(event->name, FILE_EVENT_FRAME, 0, 0)}};
 }
 
+/* torch's number of the kind of device that a category is named after; of CUDA and ROCm,
+ * which torch calls CUDA too, and of what every kind has, 1. */
 static uint8_t device_type(const struct file *file, const struct trace_event *event)
 {
+    static const struct {
+        const char *begin;
+        uint8_t type;
+    } types[] = {{"xpu", 12}, {"hpu", 15}, {"mtia", 19}, {"privateuse1", 20}};
     uint32_t length;
     const char *category = trace_names_get(file->names, event->category_name, &length);
 
-    if (starts(category, "xpu"))
-        return 12;
-    if (starts(category, "mtia"))
-        return 18;
-    return starts(category, "privateuse1") ? 20 : 1;
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        if (starts(category, types[i].begin))
+            return types[i].type;
+    return FILE_DEVICE_CUDA;
+}
+
+/* Kernels and copies of XPUs have the categories of CUDA's: the calls tell. */
+static void note_runtime(struct file *file, const struct trace_event *event)
+{
+    file->runtime = event->category_name;
+    file->runtimes |= UINT32_C(1) << device_type(file, event);
+}
+
+uint16_t file_device(const struct file *file, uint16_t device)
+{
+    bool one = (file->runtimes & (file->runtimes - 1)) == 0; /* kind alone */
+
+    if (EVENT_DEVICE_TYPE(device) != FILE_DEVICE_CUDA || file->runtimes == 0 || !one)
+        return device;
+    return EVENT_DEVICE((uint8_t)__builtin_ctz(file->runtimes),
+                        EVENT_DEVICE_INDEX(device));
 }
 
 static uint8_t copy_flags(const char *name)
@@ -353,6 +375,8 @@ static void take_range(struct file *file, const struct trace_event *event)
         return;
     case TRACE_RUNTIME:
     case TRACE_DRIVER:
+        if (UNLIKELY(event->category_name != file->runtime))
+            note_runtime(file, event);
         take_cpu(file, event, EVENT_RUNTIME);
         return;
     case TRACE_USER_ANNOTATION:

@@ -1,0 +1,91 @@
+/* What a file's tables say beside their numbers: whose device it is, what is not whole. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "aggregate/state.h"
+#include "ingest/file/file.h"
+#include "query/gpu_query.h"
+
+#define EVENT(category, name, ts, arguments)                                           \
+    "{\"ph\":\"X\",\"cat\":\"" category "\",\"name\":\"" name                          \
+    "\",\"pid\":5,\"tid\":5,\"ts\":" #ts ",\"dur\":10,\"args\":{" arguments "}}"
+#define OP EVENT("cpu_op", "aten::mm", 0, "")
+
+static struct store *store;
+static struct file_result result;
+
+static int begin(void **state)
+{
+    (void)state;
+    store = store_new(NULL);
+    return store == NULL;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    store_free(store);
+    return 0;
+}
+
+static void load(const char *events)
+{
+    char path[] = "/tmp/trainglass-test-XXXXXX";
+    int descriptor = mkstemp(path);
+    struct file_request request = {.path = path, .session = "t-said"};
+
+    assert_true(descriptor >= 0);
+    dprintf(descriptor, "{\"traceEvents\":[%s]}", events);
+    close(descriptor);
+    assert_int_equal(file_load(store, &request, &result), 0);
+    unlink(path);
+}
+
+static void assert_device(const char *events, const char *name)
+{
+    struct selection whose = {.rank = SELECT_ANY};
+    struct gpu_request request = {0};
+    struct gpu_answer answer;
+
+    load(events);
+    assert_int_equal(gpu_query(store, &whose, &request, &answer), 0);
+    assert_int_equal(answer.device_count, 1);
+    assert_string_equal(answer.devices[0].device, name);
+    answer_free(&answer.head);
+    file_forget(store, "t-said");
+}
+
+static void
+work_is_of_the_kind_of_device_that_its_calls_or_its_category_name(void **state)
+{
+    (void)state;
+#define KERNEL(category)                                                               \
+    EVENT(category, "gemm", 20, "\"device\":1,\"stream\":7,\"correlation\":3")
+#define CALL(category) EVENT(category, "launch", 2, "\"correlation\":3")
+    assert_device(OP "," CALL("cuda_runtime") "," KERNEL("kernel"), "cuda:1");
+    assert_device(OP "," CALL("hip_runtime") "," KERNEL("kernel"), "cuda:1");
+    assert_device(OP "," CALL("xpu_runtime") "," KERNEL("kernel"), "xpu:1");
+    assert_device(KERNEL("gpu_memcpy") "," OP "," CALL("xpu_driver"), "xpu:1");
+    assert_device(OP "," KERNEL("hpu_op"), "hpu:1");
+    assert_device(OP "," KERNEL("mtia_ccp_events"), "mtia:1");
+    assert_device(OP "," KERNEL("kernel"), "cuda:1");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(work_is_of_the_kind_of_device_that_its_calls_or_its_category_name),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
