@@ -102,7 +102,8 @@ void trace_files_name(const char *text, char name[TRACE_FILES_NAME])
 static void describe(struct trace_file *file, const struct file_result *result,
                      const char *name)
 {
-    *file = (struct trace_file){.bytes = result->file_bytes,
+    *file = (struct trace_file){.result = *result,
+                                .bytes = result->file_bytes,
                                 .events = result->events,
                                 .skipped = analysis_skipped(result),
                                 .is_gzip = result->is_gzip};

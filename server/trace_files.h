@@ -12,13 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ingest/file/file.h"
 #include "wire/attributes.h"
 
 #define TRACE_FILES_UPLOADS 16u
 #define TRACE_FILES_AT_ONCE 2u /* uploads on their way: each holds a thread */
 #define TRACE_FILES_NAME    64u
 
-struct file_result;
 struct reading_wish;
 struct store;
 struct trace_files;
@@ -28,6 +28,7 @@ struct trace_file {
         [80]; /* of the file; that of its session, with a number where it has several */
     char session[64];
     char name[TRACE_FILES_NAME]; /* [A-Za-z0-9._-] */
+    struct file_result result;   /* of its reading */
     uint64_t bytes, events, skipped;
     bool is_gzip;
     bool uploaded;  /* or read for a deep window: held by its descriptor */

@@ -111,9 +111,38 @@ static void add_reason(cJSON *list, const char *reason, uint64_t count, uint64_t
     cJSON_AddItemToArray(list, part);
 }
 
+cJSON *analysis_reasons_json(const struct file_result *file)
+{
+    cJSON *list = cJSON_CreateArray();
+
+    for (int i = 0; i < TRACE_SKIPS; i++)
+        add_reason(list, trace_skip_text((enum trace_skip)i), file->reader_skipped[i],
+                   file->reader_offset[i]);
+    for (int i = 0; i < FILE_SKIPS; i++)
+        add_reason(list, file_skip_text((enum file_skip)i), file->skipped[i],
+                   file->first_offset[i]);
+    return list;
+}
+
+cJSON *analysis_incomplete_json(const struct file_result *file)
+{
+    cJSON *list = cJSON_CreateArray();
+
+    for (int i = 0; i < FILE_REMARKS; i++) {
+        cJSON *part = file->remarks[i] > 0 ? cJSON_CreateObject() : NULL;
+
+        if (part == NULL)
+            continue;
+        json_text(part, "reason", file_remark_text((enum file_remark)i));
+        json_count(part, "count", file->remarks[i]);
+        cJSON_AddItemToArray(list, part);
+    }
+    return list;
+}
+
 static void add_skipped(cJSON *body, const struct file_result *file)
 {
-    cJSON *part = cJSON_AddObjectToObject(body, "skipped"), *list;
+    cJSON *part = cJSON_AddObjectToObject(body, "skipped");
     uint64_t first = UINT64_MAX;
 
     for (int i = 0; i < TRACE_SKIPS; i++)
@@ -127,13 +156,7 @@ static void add_skipped(cJSON *body, const struct file_result *file)
         cJSON_AddNullToObject(part, "first_offset");
     else
         json_count(part, "first_offset", first);
-    list = cJSON_AddArrayToObject(part, "reasons");
-    for (int i = 0; i < TRACE_SKIPS; i++)
-        add_reason(list, trace_skip_text((enum trace_skip)i), file->reader_skipped[i],
-                   file->reader_offset[i]);
-    for (int i = 0; i < FILE_SKIPS; i++)
-        add_reason(list, file_skip_text((enum file_skip)i), file->skipped[i],
-                   file->first_offset[i]);
+    cJSON_AddItemToObject(part, "reasons", analysis_reasons_json(file));
 }
 
 static void add_ops(cJSON *body, const struct analysis *analysis)
@@ -184,6 +207,7 @@ void analysis_add_file(cJSON *body, const struct analysis *analysis)
     json_count(body, "events_in_tables", file->taken);
     json_ms(body, "span_ms", (double)file->span_ns);
     add_skipped(body, file);
+    cJSON_AddItemToObject(body, "incomplete", analysis_incomplete_json(file));
     json_text(body, "error", *file->error == '\0' ? NULL : file->error);
     cJSON_AddBoolToObject(body, "cut", file->is_cut);
     json_text(body, "steps_from",

@@ -63,4 +63,9 @@ const char *analysis_format(const struct file_result *file);
 /* Of all reasons, the reader's and the tables'. */
 uint64_t analysis_skipped(const struct file_result *file);
 
+/* [{"reason", "count", "first_offset"}] of what is in no table; [{"reason", "count"}] of
+ * what is, and not all that it could be. */
+cJSON *analysis_reasons_json(const struct file_result *file);
+cJSON *analysis_incomplete_json(const struct file_result *file);
+
 #endif

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/analysis.h"
 #include "api/api.h"
 #include "api/json.h"
 #include "query/status_query.h"
@@ -36,6 +37,9 @@ static void add_files(cJSON *list, const struct trace_file *files, size_t count,
         json_count(row, "steps", session->steps);
         json_count(row, "events", file->events);
         json_count(row, "skipped", file->skipped);
+        cJSON_AddItemToObject(row, "reasons", analysis_reasons_json(&file->result));
+        cJSON_AddItemToObject(row, "incomplete",
+                              analysis_incomplete_json(&file->result));
         cJSON_AddBoolToObject(row, "uploaded", file->uploaded && !file->is_window);
         cJSON_AddBoolToObject(row, "window", file->is_window);
         cJSON_AddItemToArray(list, row);

@@ -254,9 +254,11 @@ void html_memory(FILE *out, const cJSON *report)
 void html_file(FILE *out, const cJSON *report)
 {
     const cJSON *file = MEMBER(report, "file"), *one;
+    const cJSON *incomplete = MEMBER(file, "incomplete");
     const char *error = TEXT(file, "error");
 
-    if (!(NUMBER(file, "skipped", "count") > 0) && *error == '\0')
+    if (!(NUMBER(file, "skipped", "count") > 0) && *error == '\0' &&
+        cJSON_GetArraySize(incomplete) == 0)
         return;
     fputs("<section><h2>What the file does not tell</h2>", out);
     if (*error != '\0') {
@@ -276,6 +278,18 @@ void html_file(FILE *out, const cJSON *report)
         fputs("</tr>", out);
     }
     if (NUMBER(file, "skipped", "count") > 0)
+        fputs("</table>", out);
+    if (cJSON_GetArraySize(incomplete) > 0)
+        fputs("<table><tr><th>Incomplete<th>how many</tr>", out);
+    cJSON_ArrayForEach(one, incomplete)
+    {
+        fputs("<tr><td>", out);
+        html_text(out, TEXT(one, "reason"));
+        fputs("</td>", out);
+        html_cell(out, "", NUMBER(one, "count"), 0);
+        fputs("</tr>", out);
+    }
+    if (cJSON_GetArraySize(incomplete) > 0)
         fputs("</table>", out);
     fputs("</section>", out);
 }

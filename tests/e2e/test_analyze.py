@@ -428,6 +428,21 @@ class Command(unittest.TestCase):
         path = self.write(self.events({"name": "a", "ts": 1, "dur": 1}), "a\x1b[31m.json")
         self.assertIn("/a?[31m.json\n", analyze(path).stdout)
 
+    def test_what_is_in_the_tables_and_not_whole_is_said_in_the_report_and_the_page(self):
+        path = self.write(self.events(
+            {"name": "a", "ts": 1, "dur": 9, "args": {"External id": "none"}},
+            {"name": "k", "ts": 3, "dur": 2, "cat": "kernel",
+             "args": {"device": 0, "stream": 7, "correlation": 3}}))
+        said = analyze(path).stdout.partition("Incomplete\n")[2]
+        self.assertIn("1 launches that are not in the file", said)
+        self.assertIn("1 arguments that should be numbers", said)
+        document = json.loads(analyze(path, "--json").stdout)
+        self.assertEqual([row["count"] for row in document["incomplete"]], [1, 1])
+        page = path.with_suffix(".html") if isinstance(path, pathlib.Path) else path + ".html"
+        analyze(path, "--html", page)
+        self.assertIn("launches that are not in the file",
+                      pathlib.Path(page).read_text(encoding="utf-8"))
+
     def test_standard_input_is_a_file_too(self):
         text = self.events({"name": "a", "ts": 1, "dur": 1})
         self.assertIn("standard input", analyze("-", input=text).stdout)

@@ -79,12 +79,36 @@ work_is_of_the_kind_of_device_that_its_calls_or_its_category_name(void **state)
     assert_device(OP "," KERNEL("kernel"), "cuda:1");
 }
 
+static void what_is_in_the_tables_and_not_whole_is_counted(void **state)
+{
+    (void)state;
+    load(OP "," CALL("cuda_runtime") "," KERNEL("kernel"));
+    for (int i = 0; i < FILE_REMARKS; i++)
+        assert_int_equal(result.remarks[i], 0);
+    file_forget(store, "t-said");
+    load(OP "," CALL("cuda_runtime") "," KERNEL("kernel") "," EVENT(
+        "kernel",
+        "b", 40, "\"device\":1,\"stream\":7,\"correlation\":9") "," EVENT("kernel", "c",
+                                                                          60,
+                                                                          "\"device\":"
+                                                                          "1,"
+                                                                          "\"stream\":"
+                                                                          "7") "," EVENT("cpu_op",
+                                                                                         "aten::add",
+                                                                                         80,
+                                                                                         "\"External id\":\"none\""));
+    assert_int_equal(result.remarks[FILE_REMARK_UNLINKED], 2);
+    assert_int_equal(result.remarks[FILE_REMARK_VALUES], 1);
+    assert_int_equal(result.remarks[FILE_REMARK_NAMES], 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(work_is_of_the_kind_of_device_that_its_calls_or_its_category_name),
+        TEST(what_is_in_the_tables_and_not_whole_is_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

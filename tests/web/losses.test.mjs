@@ -13,3 +13,10 @@ test("each kind of loss is a sentence, and none where nothing is missing", () =>
 test("a file says what of it could not be read", () => {
   assert.match(loss_text({ lost_events: 0 }, { skipped: 2 }), /^2 events of the file could not be read, and are missing/);
 });
+
+test("a file says why of it events were skipped, and what is not whole", () => {
+  assert.equal(loss_text({ lost_events: 0 }, { skipped: 1200, reasons: [{ reason: "no time", count: 1200, first_offset: 7 }], incomplete: [] }),
+    "1,200 events of the file could not be read, and are missing from all that is shown: no time (1,200).");
+  assert.equal(loss_text({ lost_events: 0 }, { skipped: 0, reasons: [], incomplete: [{ reason: "names beyond what fits", count: 3 }] }),
+    "3 names beyond what fits.");
+});

@@ -41,6 +41,18 @@ enum file_skip {
 
 const char *file_skip_text(enum file_skip skip);
 
+/* What is in the tables, and is not all that it could be; counts of events, but for
+ * launches. */
+enum file_remark {
+    FILE_REMARK_UNLINKED, /* launches of device work that are not in the file */
+    FILE_REMARK_VALUES,   /* arguments that should be numbers and are not */
+    FILE_REMARK_NAMES,    /* names beyond what the reader keeps */
+    FILE_REMARK_DETAILS,  /* ops whose shapes, stack or module found no room */
+    FILE_REMARKS,
+};
+
+const char *file_remark_text(enum file_remark remark);
+
 /* Where the memory tables come from. */
 enum file_memory {
     FILE_MEMORY_NONE,
@@ -62,8 +74,7 @@ struct file_result {
     uint64_t skipped[FILE_SKIPS], first_offset[FILE_SKIPS];
     bool inferred_steps; /* from the optimizer's updates */
     enum file_memory memory;
-    uint64_t details_left_out; /* ops whose shapes, stack or module found no room */
-    uint64_t unlinked;         /* device work whose launch is not in the file */
+    uint64_t remarks[FILE_REMARKS];
 };
 
 struct file_request {

@@ -23,6 +23,20 @@ const char *file_skip_text(enum file_skip skip)
     return texts[skip];
 }
 
+const char *file_remark_text(enum file_remark remark)
+{
+    static const char *const texts[FILE_REMARKS] = {
+        [FILE_REMARK_UNLINKED] =
+            "launches that are not in the file: their device work is no op's",
+        [FILE_REMARK_VALUES] =
+            "arguments that should be numbers: read as if they were not there",
+        [FILE_REMARK_NAMES] = "names beyond what fits: one row stands for them all",
+        [FILE_REMARK_DETAILS] = "ops whose shapes, stack or module found no room",
+    };
+
+    return texts[remark];
+}
+
 static void release(struct file *file)
 {
     for (uint32_t i = 0; i < file->thread_count; i++) {
@@ -38,6 +52,7 @@ static void release(struct file *file)
     free(file->phases.items);
     free(file->foreground.items);
     free(file->links);
+    free(file->launched);
     free(file->linked);
     free(file->kernels);
     file_free_pairs(file);
@@ -59,6 +74,8 @@ static void note_report(const struct trace_reader *reader, struct file_result *r
     result->text_bytes = report->text_bytes;
     result->events = report->events;
     snprintf(result->error, sizeof(result->error), "%s", report->error);
+    result->remarks[FILE_REMARK_VALUES] = report->values_unreadable;
+    result->remarks[FILE_REMARK_NAMES] = report->names_refused;
     memcpy(result->reader_skipped, report->skipped, sizeof(report->skipped));
     memcpy(result->reader_offset, report->first_offset, sizeof(report->first_offset));
 }
@@ -268,8 +285,12 @@ static int arrange(struct file *file)
         error = file_sequences_index(file->sequences, file->zero_ns);
     if (error == 0)
         error = order_threads(file);
+    if (error == 0)
+        file_count_unlinked(file);
     free(file->links);
+    free(file->launched);
     file->links = NULL;
+    file->launched = NULL;
     return error == 0 ? file_find_steps(file) : error;
 }
 
@@ -407,7 +428,7 @@ static int load(struct file *file, struct store *store, struct trace_reader *rea
     if (error == 0)
         error = file_feed(file, store, process);
     if (file->details != NULL)
-        file->result->details_left_out =
+        file->result->remarks[FILE_REMARK_DETAILS] =
             file->details->left_out + file->details->paths.left_out;
     if (error == 0 && request->on_paths != NULL)
         request->on_paths(request->paths_user, &file->details->paths);

@@ -59,9 +59,11 @@ int file_link_works(struct file *file)
 
     file->link_slots = file->works.count / 4 * 5 + 1024;
     file->links = calloc(file->link_slots, sizeof(*file->links));
+    file->launched = calloc(file->link_slots / 64 + 1, sizeof(*file->launched));
     file->linked_count = trace_names_count(file->names);
     file->linked = calloc(file->linked_count + 1, sizeof(*file->linked));
-    if (error != 0 || file->links == NULL || file->linked == NULL)
+    if (error != 0 || file->links == NULL || file->launched == NULL ||
+        file->linked == NULL)
         return -ENOMEM;
     while ((work = track_peek(&reader)) != NULL) {
         const struct event *event = &work->event;
@@ -73,12 +75,21 @@ int file_link_works(struct file *file)
 
             link->correlation = event->aux;
             link->device_ns = file_sum(link->device_ns, (int64_t)event->value);
+        } else {
+            file->result->remarks[FILE_REMARK_UNLINKED]++;
         }
         track_next(&reader);
     }
     qsort(file->devices, file->device_count, sizeof(file->devices[0]), by_first);
     track_end(&reader);
     return reader.failed ? -ENOMEM : 0;
+}
+
+void file_count_unlinked(struct file *file)
+{
+    for (uint32_t i = 0; i < file->link_slots; i++)
+        file->result->remarks[FILE_REMARK_UNLINKED] +=
+            file->links[i].correlation != 0 && !(file->launched[i / 64] >> i % 64 & 1);
 }
 
 /* ---- nesting ------------------------------------------------------------------------- */
@@ -261,8 +272,12 @@ static void add_device_self(struct file *file, const struct open *op, int64_t de
 static int64_t launched(struct walk *walk, const struct event *call)
 {
     struct file *file = walk->file;
-    int64_t device_ns = call->aux == 0 ? 0 : link_of(file, call->aux)->device_ns;
+    struct file_link *link = call->aux == 0 ? NULL : link_of(file, call->aux);
+    int64_t device_ns = link == NULL ? 0 : link->device_ns;
 
+    if (link != NULL)
+        file->launched[(link - file->links) / 64] |= UINT64_C(1)
+                                                     << (link - file->links) % 64;
     for (uint32_t i = walk->depth; device_ns != 0 && i-- > 0;) {
         if (!is_op(&walk->open[i].event))
             continue;

@@ -108,6 +108,7 @@ struct file {
         foreground;          /* int64_t: starts of outer forward ops of the trainer */
     struct file_link *links; /* open addressing */
     uint32_t link_slots;
+    uint64_t *launched; /* a bit for each of them: a call with its correlation came */
     struct file_device devices[FILE_DEVICES_MAX];
     uint32_t device_count;
     struct process_linked *linked; /* by name */
@@ -179,6 +180,7 @@ enum file_name file_name_kind(struct file *file, uint32_t name);
  * events in the order of their ends, children first, and what only the nesting tells. */
 void file_choose_trainer(struct file *file);
 MUST_CHECK int file_link_works(struct file *file);
+void file_count_unlinked(struct file *file); /* when all threads were ordered */
 MUST_CHECK int file_order(struct file *file, struct file_thread *thread);
 
 /* Marks to steps; then the phases of one as events, at most `most`. */

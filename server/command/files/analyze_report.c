@@ -400,6 +400,20 @@ static void print_skipped(const struct analysis *analysis)
                      file->first_offset[i]);
 }
 
+static void print_incomplete(const struct file_result *file)
+{
+    bool any = false;
+
+    for (int i = 0; i < FILE_REMARKS; i++) {
+        if (file->remarks[i] == 0)
+            continue;
+        fputs(any ? "  " : "\nIncomplete\n  ", stdout);
+        terminal_count(file->remarks[i]);
+        printf(" %s\n", file_remark_text((enum file_remark)i));
+        any = true;
+    }
+}
+
 void analyze_report(const struct analysis *analysis,
                     const struct analyze_options *options, uint32_t columns)
 {
@@ -415,5 +429,6 @@ void analyze_report(const struct analysis *analysis,
         print_ops(&analysis->cuda, options->request.sort, true, columns);
     print_memory(analysis);
     print_skipped(analysis);
+    print_incomplete(analysis->file);
     putchar('\n');
 }

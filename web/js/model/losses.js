@@ -9,9 +9,19 @@ function lost_text(session) {
   return count(lost_events(session));
 }
 
+/** What is missing from the tables of a file, and why. */
+function file_text(file) {
+  const said = [];
+  const why = (file?.reasons ?? []).map((row) => `${row.reason} (${count(row.count)})`).join("; ");
+  if (file?.skipped > 0) said.push(`${plural(file.skipped, "event")} of the file could not be read, and ${file.skipped === 1 ? "is" : "are"} missing from all that is shown${why ? `: ${why}` : ""}.`);
+  for (const row of file?.incomplete ?? []) said.push(`${count(row.count)} ${row.reason}.`);
+  return said.join(" ");
+}
+
 /** "" where nothing is missing. */
 export function loss_text(session, file) {
-  if (file?.skipped > 0) return `${plural(file.skipped, "event")} of the file could not be read, and ${file.skipped === 1 ? "is" : "are"} missing from all that is shown.`;
+  const said = file_text(file);
+  if (said !== "") return said;
   const parts = [], threads = session?.threads_refused ?? 0, names = session?.names_refused ?? 0;
   if (lost_events(session) > 0) parts.push(`Events lost: ${lost_text(session)}. What is counted lost is missing from ops and traces.`);
   if (threads > 0) parts.push(`${plural(threads, "thread")} found no room in shared memory: nothing of ${threads === 1 ? "it" : "them"} is recorded.`);
