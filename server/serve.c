@@ -134,6 +134,7 @@ static int load_files(struct serve *serve, char *reason)
         const struct serve_file *file = &serve->options.files[i];
         struct file_request request = {.path = file->path,
                                        .groups = FILE_GROUPS_ALL,
+                                       .twins_apart = true,
                                        .session = *file->session != '\0' ? file->session
                                                                          : NULL};
         struct file_result result;

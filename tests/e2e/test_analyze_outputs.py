@@ -402,8 +402,8 @@ class Flame(Outputs):
 
 
 class Ranks(Outputs):
-    def folder_of(self, *ranks, count=12):
-        folder = pathlib.Path(self.folder.name) / "ranks"
+    def folder_of(self, *ranks, count=12, name="ranks"):
+        folder = pathlib.Path(self.folder.name) / name
         folder.mkdir()
         for index, (rank, waiting) in enumerate(ranks):
             more = {} if rank is None else {"distributedInfo": {
@@ -423,6 +423,25 @@ class Ranks(Outputs):
             self.assertAlmostEqual(row["step_ms"], file["step_ms"]["mean"], 5)
         self.assertEqual((ranks["slowest"]["rank"], ranks["slowest"]["cause"]), (2, "data"))
         self.assertIn("rank 2 is the slowest in 100 % of the steps", analyze(folder).stdout)
+
+    def test_two_files_of_one_rank_are_both_shown_and_the_second_says_why_by_itself(self):
+        folder = self.folder_of((0, 100), (0, 300), (1, 120))
+        answer = json.loads(analyze(folder, "--json").stdout)
+        self.assertEqual([file["rank"] for file in answer["files"]], [0, 0, 1])
+        self.assertEqual([file["error"] for file in answer["files"]], [
+            None, "is rank 0, as another file of the folder is: shown by itself", None])
+        self.assertEqual([round(file["summary"]["train"]["data_ms"], 3)
+                          for file in answer["files"]], [0.1, 0.3, 0.12])
+        self.assertEqual([row["rank"] for row in answer["ranks"]["ranks"]], [0, 1])
+        self.assertIn("shown by itself", analyze(folder).stdout)
+
+    def test_each_of_two_folders_has_its_table_of_ranks(self):
+        first = self.folder_of((0, 100), (1, 110), name="first")
+        second = self.folder_of((0, 100), (1, 600), (2, 100), name="second")
+        answer = json.loads(analyze(first, second, "--json").stdout)
+        self.assertEqual([row["folder"] for row in answer["folders"]], [str(first), str(second)])
+        self.assertEqual([len(row["ranks"]["ranks"]) for row in answer["folders"]], [2, 3])
+        self.assertEqual(answer["folders"][1]["ranks"]["slowest"]["rank"], 1)
 
     def test_few_common_steps_are_not_comparable(self):
         text = analyze(self.folder_of((0, 100), (1, 300), count=4)).stdout

@@ -328,6 +328,18 @@ class Served(Traces):
         path.unlink()
         self.assertEqual(get(self.port, f"/api/traces/{row['id']}")[0], 404)
 
+    def test_two_files_of_one_rank_in_a_folder_are_two_sessions(self):
+        for name in ("cycle-0.json", "cycle-1.json"):
+            document = {**json.loads(TRACE), "distributedInfo": {
+                "backend": "gloo", "rank": 0, "world_size": 1}}
+            (self.folder / "ranks").mkdir(exist_ok=True)
+            (self.folder / "ranks" / name).write_text(json.dumps(document))
+        self.serve(self.folder / "ranks")
+        rows = self.listed()
+        self.assertEqual({row["name"] for row in rows}, {"cycle-0.json", "cycle-1.json"})
+        self.assertEqual({row["session"] for row in rows}, set(self.sessions()))
+        self.assertEqual(len(self.sessions()), 2)
+
     def test_a_file_of_the_command_line_cannot_be_removed_and_says_why(self):
         path = self.folder / "served.json"
         path.write_bytes(TRACE)

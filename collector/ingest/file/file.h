@@ -75,12 +75,16 @@ struct file_result {
     bool inferred_steps; /* from the optimizer's updates */
     enum file_memory memory;
     uint64_t remarks[FILE_REMARKS];
+    bool is_apart; /* in a session of its own: see file_request.twins_apart */
 };
 
 struct file_request {
     const char *path;    /* "-" is standard input */
     const char *session; /* id to be used; NULL: one is made of the path */
     const char *name;    /* shown for the path; NULL: the path's last part */
+    /* Where the session has this rank already, or there are ranks and the file says none,
+     * the file gets one of its own, as with NULL: neither hides the other. */
+    bool twins_apart;
     struct trace_options options;
     /* Gets the reader before it runs, for a progress line or to cancel; may be NULL. */
     void (*on_start)(void *user, struct trace_reader *reader);

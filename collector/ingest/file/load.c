@@ -294,6 +294,53 @@ static int arrange(struct file *file)
     return error == 0 ? file_find_steps(file) : error;
 }
 
+static void name_session(struct file_result *result, const char *path)
+{
+    snprintf(result->session, sizeof(result->session), "t-%012" PRIx64,
+             hash(path) & UINT64_C(0xffffffffffff));
+}
+
+/* Could nobody choose between them? */
+static bool is_twin(const struct process_identity *one,
+                    const struct process_identity *other)
+{
+    if (one->rank < 0 && other->rank < 0)
+        return one->pid == other->pid;
+    return one->rank == other->rank || one->rank < 0;
+}
+
+static bool has_twin(const struct store *store, const char *id,
+                     const struct process_identity *identity)
+{
+    for (uint32_t i = 0; i < store->session_count; i++) {
+        if (strcmp(store->sessions[i]->id, id) != 0)
+            continue;
+        for (const struct process *process = store->sessions[i]->processes;
+             process != NULL; process = process->next)
+            if (is_twin(identity, &process->identity))
+                return true;
+    }
+    return false;
+}
+
+/* The store is locked. */
+static void set_apart(struct file_result *result, const struct file_request *request,
+                      const struct process_identity *identity)
+{
+    result->is_apart = true;
+    name_session(result, request->path);
+    if (result->error[0] != '\0')
+        return;
+    if (identity->rank < 0)
+        snprintf(result->error, sizeof(result->error),
+                 "does not say which rank it is, as others of the folder do: shown by "
+                 "itself");
+    else
+        snprintf(result->error, sizeof(result->error),
+                 "is rank %d, as another file of the folder is: shown by itself",
+                 identity->rank);
+}
+
 /* The session's own zero, where another rank came before; 0 with the process in *made. */
 static int enter(struct file *file, struct store *store, struct trace_reader *reader,
                  const struct file_request *request, struct process **made)
@@ -304,6 +351,8 @@ static int enter(struct file *file, struct store *store, struct trace_reader *re
 
     identify(file, reader, request, &identity);
     pthread_rwlock_wrlock(&store->lock);
+    if (request->twins_apart && has_twin(store, file->result->session, &identity))
+        set_apart(file->result, request, &identity);
     session = state_session(store, file->result->session);
     if (session != NULL && session->process_count == 0)
         open_session(session, file, request, base_ns);
@@ -469,8 +518,7 @@ int file_load(struct store *store, const struct file_request *request,
     if (request->session != NULL)
         snprintf(result->session, sizeof(result->session), "%s", request->session);
     else
-        snprintf(result->session, sizeof(result->session), "t-%012" PRIx64,
-                 hash(request->path) & UINT64_C(0xffffffffffff));
+        name_session(result, request->path);
     if (file != NULL && reader != NULL) {
         file->result = result;
         file->names = trace_reader_names(reader);

@@ -10,6 +10,7 @@
 
 #include "aggregate/store.h"
 #include "api/api.h"
+#include "api/json.h"
 #include "command/command.h"
 #include "command/gate.h"
 #include "command/terminal.h"
@@ -17,7 +18,6 @@
 
 #define TOP 10u
 
-#define RANKS_MAX        1024u /* as ranks_query() compares */
 #define HTML_TOP         50u   /* what report_write_html() shows */
 #define STACK_FRAMES_MAX 64
 
@@ -348,8 +348,7 @@ struct reading {
     const struct analyze_files *files;
     cJSON *documents, *ranks; /* NULL: printed */
     struct store *store;      /* of one folder's ranks, or of one file */
-    uint32_t seen[RANKS_MAX]; /* ranks in the store */
-    uint32_t seen_count;
+    uint32_t rank_count;      /* in the store, side by side */
     uint32_t read_count, wanted_count; /* files that could be read; of the rank */
 };
 
@@ -360,21 +359,9 @@ static struct store *new_store(void)
     return store_new(&limits);
 }
 
-/* Does it say that it is a rank, and one that was not there before? */
-static bool is_new_rank(struct reading *reading, int32_t rank)
+static int read_into(struct reading *reading, const struct analyze_file *file)
 {
-    for (uint32_t i = 0; i < reading->seen_count; i++)
-        if (reading->seen[i] == (uint32_t)rank)
-            return false;
-    if (rank < 0 || reading->seen_count == RANKS_MAX)
-        return false;
-    reading->seen[reading->seen_count++] = (uint32_t)rank;
-    return true;
-}
-
-static int read_into(struct reading *reading, struct store *store,
-                     const struct analyze_file *file)
-{
+    struct store *store = reading->store;
     struct file_result result = {0};
     int error = store == NULL
                     ? -ENOMEM
@@ -382,23 +369,12 @@ static int read_into(struct reading *reading, struct store *store,
 
     if (error != 0)
         return complain(file, &result, error);
-    bool alone = store == reading->store && reading->seen_count > 0 &&
-                 !is_new_rank(reading, result.rank);
-
-    if (store == reading->store && reading->seen_count == 0)
-        (void)is_new_rank(reading, result.rank);
+    reading->rank_count += result.rank >= 0 && !result.is_apart;
     reading->read_count++;
     if (!is_wanted(&result, reading->options))
         return EXIT_DONE;
     reading->wanted_count++;
-    if (!alone)
-        return show(store, file, &result, reading->options, reading->documents);
-    /* Not to be told apart from one before: it gets tables of its own. */
-    struct store *own = new_store();
-    int code = read_into(reading, own, file);
-
-    store_free(own);
-    return code;
+    return show(store, file, &result, reading->options, reading->documents);
 }
 
 static bool share_session(const struct analyze_files *files, uint32_t a, uint32_t b)
@@ -407,16 +383,30 @@ static bool share_session(const struct analyze_files *files, uint32_t a, uint32_
            strcmp(files->list[a].session, files->list[b].session) == 0;
 }
 
+/* Takes `ranks`. */
+static void add_folder(cJSON *folders, const char *file, cJSON *ranks)
+{
+    cJSON *folder = cJSON_CreateObject();
+    const char *slash = strrchr(file, '/');
+    char name[1024];
+
+    (void)snprintf(name, sizeof(name), "%.*s", slash == NULL ? 0 : (int)(slash - file),
+                   file);
+    json_text(folder, "folder", name);
+    cJSON_AddItemToObject(folder, "ranks", ranks);
+    cJSON_AddItemToArray(folders, folder);
+}
+
 /* After the last file of a folder: its ranks side by side. */
-static void show_ranks(struct reading *reading, const char *session)
+static void show_ranks(struct reading *reading, const struct analyze_file *last)
 {
     struct selection whose = {.rank = SELECT_ANY};
     struct ranks_answer answer;
 
-    (void)snprintf(whose.session, sizeof(whose.session), "%s", session);
+    (void)snprintf(whose.session, sizeof(whose.session), "%s", last->session);
     if (ranks_query(reading->store, &whose, &answer) == 0 && answer.row_count > 1) {
         if (reading->documents != NULL)
-            cJSON_AddItemToArray(reading->ranks, ranks_json(&answer));
+            add_folder(reading->ranks, last->path, ranks_json(&answer));
         else
             analyze_report_ranks(&answer);
         if (reading->options->keep->several != NULL)
@@ -433,24 +423,27 @@ static int analyze_all(struct reading *reading)
     for (uint32_t i = 0; i < files->count && !is_interrupted(code); i++) {
         if (reading->store == NULL)
             reading->store = new_store();
-        int one = read_into(reading, reading->store, &files->list[i]);
+        int one = read_into(reading, &files->list[i]);
 
         code = is_interrupted(one) ? one : worse(code, one);
         if (!is_interrupted(code) && share_session(files, i, i + 1))
             continue;
-        if (reading->seen_count > 1 && !is_interrupted(code))
-            show_ranks(reading, files->list[i].session);
+        if (reading->rank_count > 1 && !is_interrupted(code))
+            show_ranks(reading, &files->list[i]);
         store_free(reading->store);
         reading->store = NULL;
-        reading->seen_count = 0;
+        reading->rank_count = 0;
     }
     return code;
 }
 
-/* A lone file stands for itself, several are a list. */
+/* A lone file stands for itself, several are a list; so are the ranks of several folders. */
 static int print_documents(struct reading *reading)
 {
-    cJSON *document, *ranks = cJSON_DetachItemFromArray(reading->ranks, 0);
+    bool several = cJSON_GetArraySize(reading->ranks) > 1;
+    cJSON *document, *folder = cJSON_GetArrayItem(reading->ranks, 0);
+    cJSON *ranks = several ? cJSON_Duplicate(reading->ranks, true)
+                           : cJSON_DetachItemFromObject(folder, "ranks");
 
     cJSON_Delete(reading->ranks);
     if (reading->files->count == 1) {
@@ -460,7 +453,7 @@ static int print_documents(struct reading *reading)
         document = cJSON_CreateObject();
         cJSON_AddItemToObject(document, "files", reading->documents);
         if (ranks != NULL)
-            cJSON_AddItemToObject(document, "ranks", ranks);
+            cJSON_AddItemToObject(document, several ? "folders" : "ranks", ranks);
     }
     return document == NULL ? EXIT_DONE : command_print_json(document);
 }

@@ -226,6 +226,7 @@ int analyze_files_load(struct store *store, const struct analyze_file *file,
 {
     struct analyze_watch watching = {.path = file->path};
     struct file_request request = {.path = file->path,
+                                   .twins_apart = true,
                                    .session =
                                        file->session[0] == '\0' ? NULL : file->session,
                                    .on_start = analyze_watch_begin,
