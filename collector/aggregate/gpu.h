@@ -25,7 +25,9 @@
  * together are the span to the nanosecond.
  *
  * Where not all work was recorded, which steps tell, nothing is known: such time is no
- * part of the span, a gap ends at its edges, and such a step is none of the device's.
+ * part of the span, a gap ends at its edges, and such a step is none of the device's. The
+ * same holds from where recording begins again until its first work starts, when that had
+ * to wait for the device.
  *
  * Wire events come in with stamps in ns and names as texts, in any order, as long as
  * all that began before `until` came before gpu_settle(until). Collector's thread only.
@@ -177,6 +179,13 @@ const struct gpu_table *gpu_find(const struct gpu *gpu, uint16_t device);
 int64_t gpu_busy_ns(const struct gpu_cell *cell);
 int64_t gpu_idle_ns(const struct gpu_cell *cell);
 void gpu_cell_add(struct gpu_cell *to, const struct gpu_cell *from);
+
+/* Is the i-th step known from its first to its last instant? Its end may not be told yet,
+ * and at its start the device may have been busy with what was launched unrecorded. */
+bool gpu_knows_step(const struct gpu *gpu, const struct gpu_table *table, uint64_t i);
+
+/* Remembered steps that lie in [range[0], range[1]], known or not. */
+uint64_t gpu_steps_in(const struct gpu *gpu, const int64_t range[2]);
 
 /* Sum over remembered steps that lie in [range[0], range[1]] and whose work is known, and
  * how many. */

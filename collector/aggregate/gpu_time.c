@@ -167,6 +167,36 @@ static void account_gap(struct gpu *gpu, struct gpu_table *table, int64_t to,
     table->cursor_ns = table->gap_end_ns = to;
 }
 
+/* When recording began again, last before `to`; INT64_MIN: it was never off. */
+static int64_t resumed_ns(const struct gpu *gpu, const struct gpu_table *table,
+                          int64_t to)
+{
+    struct gpu_span rest = {.start_ns = table->cursor_ns, .end_ns = to}, part;
+    int64_t resumed = INT64_MIN;
+
+    while (take_recorded(gpu, table, &rest, &part))
+        if (part.start_ns > table->cursor_ns)
+            resumed = part.start_ns;
+    return resumed;
+}
+
+/* The first work after recording began again, and it had to wait: for what was launched
+ * while nothing was recorded. Until then it is not known what the device did. */
+static void pass_over_backlog(struct gpu *gpu, struct gpu_table *table,
+                              const struct gpu_item *item)
+{
+    int64_t launched = gpu_launched_ns(gpu, item->correlation);
+
+    if (launched == INT64_MIN || item->start_ns - launched <= GPU_LATENCY_NS)
+        return;
+    int64_t resumed = resumed_ns(gpu, table, item->start_ns);
+
+    if (resumed == INT64_MIN)
+        return;
+    account_gap(gpu, table, resumed, NULL);
+    table->cursor_ns = item->start_ns;
+}
+
 static void account_use(struct gpu *gpu, struct gpu_table *table, uint32_t use,
                         struct gpu_span rest)
 {
@@ -254,6 +284,8 @@ static void settle_table(struct gpu *gpu, struct gpu_table *table, int64_t until
         item.begun = true;
         account_busy(gpu, table, item.start_ns);
         if (table->cursor_ns < item.start_ns)
+            pass_over_backlog(gpu, table, &item);
+        if (table->cursor_ns < item.start_ns)
             account_gap(gpu, table, item.start_ns, &item);
         table->active_ns[item.use] =
             longer(table->active_ns[item.use], shorter(item.end_ns, until_ns));
@@ -295,6 +327,26 @@ void gpu_finish(struct gpu *gpu, int64_t to_ns)
 
 /* ---- sums -------------------------------------------------------------------------------- */
 
+bool gpu_knows_step(const struct gpu *gpu, const struct gpu_table *table, uint64_t i)
+{
+    const struct gpu_step *step = &gpu->steps[i % gpu->step_capacity];
+    const struct gpu_cell *cell = &table->steps[i % gpu->step_capacity];
+
+    return gpu_busy_ns(cell) + gpu_idle_ns(cell) == step->end_ns - step->start_ns;
+}
+
+uint64_t gpu_steps_in(const struct gpu *gpu, const int64_t range[2])
+{
+    uint64_t count = 0;
+
+    for (uint64_t i = oldest_step(gpu); i < gpu->step_count; i++) {
+        const struct gpu_step *step = &gpu->steps[i % gpu->step_capacity];
+
+        count += step->start_ns >= range[0] && step->end_ns <= range[1];
+    }
+    return count;
+}
+
 uint64_t gpu_sum_steps(const struct gpu *gpu, const struct gpu_table *table,
                        const int64_t range[2], struct gpu_cell *sum)
 {
@@ -305,7 +357,7 @@ uint64_t gpu_sum_steps(const struct gpu *gpu, const struct gpu_table *table,
         const struct gpu_step *step = &gpu->steps[i % gpu->step_capacity];
 
         if (step->start_ns < range[0] || step->end_ns > range[1] ||
-            step->end_ns > table->cursor_ns)
+            !gpu_knows_step(gpu, table, i))
             continue;
         gpu_cell_add(sum, &table->steps[i % gpu->step_capacity]);
         count++;

@@ -18,13 +18,13 @@ static uint32_t collect(const struct gpu *gpu, const struct gpu_table *table,
     uint32_t count = 0;
 
     for (uint64_t i = 0; i < gpu->step_count && i < gpu->step_capacity; i++) {
-        uint64_t at = (gpu->step_count - 1 - i) % gpu->step_capacity;
+        uint64_t step = gpu->step_count - 1 - i, at = step % gpu->step_capacity;
         int64_t compute = table->steps[at].use_ns[GPU_COMPUTE];
 
         if (count == STEPS_MOST || gpu->steps[at].end_ns < range[0])
             break;
         if (gpu->steps[at].start_ns >= range[0] && gpu->steps[at].end_ns <= range[1] &&
-            gpu->steps[at].end_ns <= table->cursor_ns && compute > 0)
+            compute > 0 && gpu_knows_step(gpu, table, step))
             values[count++] = (double)compute;
     }
     return count;

@@ -23,33 +23,18 @@ static void explain(const struct pick *pick, struct gpu_answer *answer)
                                           : "GPU work is not recorded in this process";
 }
 
-/* Training steps of the window in the whole of which work was recorded, as far as it is
- * known. */
-static uint64_t recorded_steps(const struct pick *pick, int64_t known_ns)
+/* Training steps of the window in the whole of which work was recorded. */
+static uint64_t recorded_steps(const struct pick *pick)
 {
     const uint8_t looked_at =
         EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW | EVENT_STEP_KERNELS;
     uint32_t count, first = pick_steps(pick, &count);
     uint64_t recorded = 0;
 
-    for (uint32_t i = first; i < first + count; i++) {
-        const struct step *step = steps_at(&pick->process->steps, i);
-
-        recorded += (step->flags & looked_at) == EVENT_STEP_KERNELS &&
-                    step->start_ns + step->duration_ns <= known_ns;
-    }
+    for (uint32_t i = first; i < first + count; i++)
+        recorded += (steps_at(&pick->process->steps, i)->flags & looked_at) ==
+                    EVENT_STEP_KERNELS;
     return recorded;
-}
-
-/* By the device that is known the longest; INT64_MAX where there is none. */
-static int64_t known_until(const struct gpu *gpu)
-{
-    int64_t known = gpu->table_count > 0 ? INT64_MIN : INT64_MAX;
-
-    for (uint32_t i = 0; i < gpu->table_count; i++)
-        if (gpu->tables[i]->cursor_ns > known)
-            known = gpu->tables[i]->cursor_ns;
-    return known;
 }
 
 /* Windows of steps are summed step by step, exactly; others by buckets of time. */
@@ -66,12 +51,12 @@ static void sum_window(const struct pick *pick, const struct gpu_table *table,
     }
     uint64_t steps = gpu_sum_steps(gpu, table, range, sum);
 
-    if (steps == 0 || steps != recorded_steps(pick, table->cursor_ns))
+    if (steps == 0 || gpu_steps_in(gpu, range) != recorded_steps(pick))
         gpu_sum_time(gpu, table, range, sum);
 }
 
-/* Per step: the time between the steps is no part of any. */
-static void per_step(const struct pick *pick, const struct gpu_table *table,
+/* Per step: the time between the steps is no part of any. On how many it stands. */
+static uint64_t per_step(const struct pick *pick, const struct gpu_table *table,
                      struct gpu_device *device)
 {
     int64_t range[2] = {pick->head->window.from_ns, pick->head->window.to_ns};
@@ -83,6 +68,7 @@ static void per_step(const struct pick *pick, const struct gpu_table *table,
         device->use_ns[i] = (double)sum.use_ns[i] / by;
     for (uint32_t i = 0; i < GPU_IDLES; i++)
         device->idle_ns[i] = (double)sum.idle_ns[i] / by;
+    return steps;
 }
 
 static void put_point(const struct gpu_cell *cell, int64_t time_ns,
@@ -221,7 +207,10 @@ static int fill_device(const struct pick *pick, const struct gpu_table *table,
         device->all_use_ns[i] = (double)sum.use_ns[i];
     for (uint32_t i = 0; i < GPU_IDLES; i++)
         device->all_idle_ns[i] = (double)sum.idle_ns[i];
-    per_step(pick, table, device);
+    uint64_t steps = per_step(pick, table, device);
+
+    if (steps > pick->head->recorded_steps)
+        pick->head->recorded_steps = steps;
     gpu_drift(&pick->process->gpu, table, range, device);
     if (fill_run(pick, table, &device->run) != 0)
         return -ENOMEM;
@@ -239,8 +228,9 @@ int parts_gpu(const struct pick *pick, uint32_t points, struct gpu_answer *answe
 
     answer->devices = NULL;
     answer->uncounted = gpu->refused;
-    answer->head.recorded_steps = recorded_steps(pick, known_until(gpu));
+    answer->head.recorded_steps = 0;
     if (gpu->table_count == 0) {
+        answer->head.recorded_steps = recorded_steps(pick);
         explain(pick, answer);
         return 0;
     }

@@ -394,6 +394,48 @@ static void what_came_before_the_first_recorded_step_is_not_known(void **state)
     assert_int_equal(gpu_idle_ns(sums(bench)), 90 * US);
 }
 
+static void a_device_that_runs_behind_is_not_idle_where_recording_begins_again(void **state)
+{
+    struct bench *bench = *state;
+    const struct gpu_table *table = gpu_find(&bench->gpu, CUDA0);
+    struct gpu_cell sum;
+
+    /* Steps of 100 us, the device 150 us behind; two of four are recorded. What was
+     * launched in the first two is never told. */
+    step(bench, SPAN(0, 100), 0);
+    step(bench, SPAN(100, 200), 0);
+    for (int64_t n = 2; n < 5; n++) {
+        int64_t t = n * 100;
+
+        step(bench, SPAN(t, t + 100), EVENT_STEP_KERNELS);
+        host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(t + 5, t + 10), (uint64_t)n);
+        work(bench, "gemm", SPAN(t + 155, t + 255), 1, (uint64_t)n);
+    }
+    step(bench, SPAN(500, 600), EVENT_STEP_KERNELS);
+    gpu_finish(&bench->gpu, 600 * US);
+    /* Of the third step nothing is known, of the fourth its second half. */
+    assert_int_equal(gpu_idle_ns(sums(bench)), 0);
+    assert_int_equal(gpu_busy_ns(sums(bench)), 245 * US);
+    assert_int_equal(gpu_sum_steps(&bench->gpu, table, SPAN(0, 600), &sum), 2);
+    assert_int_equal(sum.use_ns[GPU_COMPUTE], 200 * US);
+    assert_int_equal(gpu_idle_ns(&sum), 0);
+}
+
+static void a_device_that_waits_for_its_first_launch_is_idle_until_then(void **state)
+{
+    struct bench *bench = *state;
+    const struct gpu_table *table = gpu_find(&bench->gpu, CUDA0);
+    struct gpu_cell sum;
+
+    step(bench, SPAN(0, 100), 0);
+    step(bench, SPAN(100, 200), EVENT_STEP_KERNELS);
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(150, 155), 1);
+    work(bench, "gemm", SPAN(157, 190), 1, 1);
+    gpu_finish(&bench->gpu, 200 * US);
+    assert_int_equal(gpu_sum_steps(&bench->gpu, table, SPAN(0, 200), &sum), 1);
+    assert_int_equal(gpu_idle_ns(&sum), 67 * US);
+}
+
 static void busy_and_idle_are_the_span_to_the_nanosecond_in_any_order(void **state)
 {
     struct bench *bench = *state;
@@ -470,6 +512,8 @@ int main(void)
         TEST(a_gap_that_recording_cut_has_the_cause_of_each_of_its_ends),
         TEST(what_runs_through_time_that_was_not_recorded_counts_on_both_sides),
         TEST(what_came_before_the_first_recorded_step_is_not_known),
+        TEST(a_device_that_runs_behind_is_not_idle_where_recording_begins_again),
+        TEST(a_device_that_waits_for_its_first_launch_is_idle_until_then),
         TEST(busy_and_idle_are_the_span_to_the_nanosecond_in_any_order),
         TEST(a_step_is_as_long_as_it_was_when_the_device_rested_through_a_whole_ring),
     };

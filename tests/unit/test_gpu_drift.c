@@ -22,15 +22,16 @@ static struct gpu_device device;
 static void put(uint32_t count, int64_t first, double rise)
 {
     gpu = (struct gpu){.steps = steps, .step_capacity = STEPS, .step_count = count};
-    table = (struct gpu_table){.steps = cells, .cursor_ns = INT64_MAX};
+    table = (struct gpu_table){.steps = cells};
     for (uint32_t n = 0; n < count; n++) {
         int64_t compute = first + (int64_t)(n * rise);
 
+        compute += compute / 20 * ((int64_t)(n * 7919 % 3) - 1);
+
         steps[n] =
             (struct gpu_step){.start_ns = n * 10 * MS, .end_ns = (n + 1) * 10 * MS};
-        cells[n] = (struct gpu_cell){.use_ns[GPU_COMPUTE] =
-                                         compute +
-                                         compute / 20 * ((int64_t)(n * 7919 % 3) - 1)};
+        cells[n] = (struct gpu_cell){.use_ns[GPU_COMPUTE] = compute,
+                                     .idle_ns[GPU_IDLE_SYNC] = 10 * MS - compute};
     }
 }
 
