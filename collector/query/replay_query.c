@@ -21,13 +21,14 @@ struct sums {
     } what_ifs[REPLAY_WHAT_IFS];
 };
 
-static void add_step(struct sums *sums, const struct replay_result *result)
+static void add_step(struct sums *sums, const struct replay_result *result,
+                     double scale)
 {
     sums->devices |= result->works > 0;
-    sums->step += (double)result->step_ns;
-    sums->unknown += (double)result->unknown_ns;
+    sums->step += scale * (double)result->step_ns;
+    sums->unknown += scale * (double)result->unknown_ns;
     for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++) {
-        double ns = (double)result->what_if_ns[i];
+        double ns = scale * (double)result->what_if_ns[i];
 
         /* A step without any of it takes what it took. */
         sums->what_ifs[i].asked |= result->asked[i];
@@ -226,7 +227,7 @@ static int show(const struct naming *naming, const struct step_row *row,
 /* ---- the question ---------------------------------------------------------------------------- */
 
 static int replay_steps(struct naming *naming, struct replay *replay,
-                        const struct step_row **steps, uint32_t count)
+                        const struct replay_pick *picks, uint32_t count)
 {
     struct replay_answer *answer = naming->answer;
     struct replay_result result;
@@ -237,9 +238,9 @@ static int replay_steps(struct naming *naming, struct replay *replay,
     for (uint32_t i = 0; i < count && error == 0 && read < REPLAY_READ_MAX; i++) {
         /* From the middle outwards: the median is never left out. */
         uint32_t at = i % 2 == 0 ? count / 2 + i / 2 : count / 2 - 1 - i / 2;
-        const struct step_row *row = steps[at < count ? at : 0];
+        const struct replay_pick *pick = &picks[at < count ? at : 0];
 
-        read += replay_steps_feed(replay, naming->process, row);
+        read += replay_steps_feed(replay, naming->process, pick->row);
         int failed = replay_run(replay, &result);
 
         if (failed != 0) {
@@ -249,9 +250,9 @@ static int replay_steps(struct naming *naming, struct replay *replay,
                     : "a step has more events than can be replayed";
             continue;
         }
-        add_step(&sums, &result);
+        add_step(&sums, &result, pick->scale);
         if (sums.steps == 1)
-            error = show(naming, row, &result);
+            error = show(naming, pick->row, &result);
     }
     fill_table(&sums, &answer->table);
     if (sums.steps > 0)
@@ -273,12 +274,13 @@ int replay_query(struct store *store, const struct selection *selection,
         struct replay *replay =
             naming.process == NULL ? NULL : replay_new(naming.process->texts);
         uint32_t count = 0;
+        struct replay_pick picks[REPLAY_STEPS_MAX];
         const struct step_row **steps =
             replay == NULL ? NULL : replay_steps_list(&trace, naming.process, &count);
 
-        count = replay_steps_spread(steps, count, REPLAY_STEPS_MAX);
+        count = replay_steps_spread(steps, count, picks);
         if (count > 0)
-            error = replay_steps(&naming, replay, steps, count);
+            error = replay_steps(&naming, replay, picks, count);
         else
             answer->head.reason = replay_steps_why_none(naming.process);
         free(steps);

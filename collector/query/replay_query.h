@@ -3,8 +3,9 @@
  *
  * Of the window's steps that were recorded whole, and whose events are all remembered, up
  * to REPLAY_STEPS_MAX are replayed: spread over their durations, shortest to longest, for
- * waits for data come in a few long steps that the median alone would not show. The mean
- * over them and its 95 % interval are the answer; the path is that of the median one.
+ * waits for data come in a few long steps that the median alone would not show. Each stands
+ * for its neighbours in duration, in proportion to their time. The mean over them and its
+ * 95 % interval are the answer; the path is that of the median one.
  *
  * Events are read outside of the store's lock, from counted references.
  */

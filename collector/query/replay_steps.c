@@ -84,13 +84,34 @@ const struct step_row **replay_steps_list(const struct trace_answer *trace,
     return steps;
 }
 
-uint32_t replay_steps_spread(const struct step_row **steps, uint32_t count,
-                             uint32_t most)
+/* One for `count` steps; `usual`: for how many one stands in the mean. */
+static struct replay_pick pick_of(const struct step_row *const *steps, uint32_t count,
+                                  double usual)
 {
-    if (count <= most)
-        return count;
-    for (uint32_t i = 0; i < most; i++)
-        steps[i] = steps[(uint64_t)(2 * i + 1) * count / (2 * most)];
+    double all = 0, over = 0;
+    uint32_t at = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        all += (double)steps[i]->duration_ns;
+    while (at + 1 < count && over + (double)steps[at]->duration_ns < all / 2)
+        over += (double)steps[at++]->duration_ns;
+    double own = (double)steps[at]->duration_ns;
+
+    return (struct replay_pick){.row = steps[at],
+                                .scale = own > 0 ? all / usual / own : 1};
+}
+
+uint32_t replay_steps_spread(const struct step_row *const *steps, uint32_t count,
+                             struct replay_pick picks[])
+{
+    uint32_t most = count < REPLAY_STEPS_MAX ? count : REPLAY_STEPS_MAX;
+
+    for (uint32_t i = 0; i < most; i++) {
+        uint32_t from = (uint32_t)((uint64_t)count * i / most);
+        uint32_t to = (uint32_t)((uint64_t)count * (i + 1) / most);
+
+        picks[i] = pick_of(steps + from, to - from, (double)count / most);
+    }
     return most;
 }
 

@@ -14,9 +14,18 @@ MUST_CHECK const struct step_row **
 replay_steps_list(const struct trace_answer *trace, const struct trace_process *process,
                   uint32_t *count);
 
-/* Keeps at most `most` of them, evenly; how many. */
-uint32_t replay_steps_spread(const struct step_row **steps, uint32_t count,
-                             uint32_t most);
+/* A step that stands for its neighbours in duration: the mean over picks of `scale` times
+ * their durations is that of all steps. */
+struct replay_pick {
+    const struct step_row *row;
+    double scale;
+};
+
+/* Up to REPLAY_STEPS_MAX for all of them, shortest first; how many. Each stands for as many
+ * steps: it is the one in which half of their time is over, so that a single long step of
+ * its neighbours, which has most of their time, is the one that is replayed. */
+uint32_t replay_steps_spread(const struct step_row *const *steps, uint32_t count,
+                             struct replay_pick picks[]);
 
 /* Gives the replay the step's events; how many were looked at. */
 uint64_t replay_steps_feed(struct replay *replay, const struct trace_process *process,

@@ -148,6 +148,22 @@ static void what_a_step_would_take_is_the_mean_of_all_that_were_replayed(void **
     answer_free(&answer.head);
 }
 
+static void a_step_in_a_hundred_that_waits_long_is_replayed_too(void **state)
+{
+    int64_t at = 0;
+
+    (void)state;
+    for (uint64_t i = 0; i < 200; i++)
+        step_with_a_kernel(i, &at, i % 100 == 50 ? 800 * MS : 0);
+    struct replay_answer answer = ask(run);
+    const struct replay_what_if_row *row = &answer.table.what_ifs[REPLAY_DATA_HIDDEN];
+
+    assert_true(fabs(answer.table.step_ns - 16e6) < 1);
+    /* Without the wait each takes 8 ms; the ten that stand beside both are counted as they. */
+    assert_true(row->known && row->mean_ns > 7e6 && row->mean_ns < 9e6);
+    answer_free(&answer.head);
+}
+
 static void a_question_is_answered_where_it_is_worth_a_sentence(void **state)
 {
     struct bottlenecks_answer summary = {0};
@@ -283,6 +299,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_median_step_is_shown_with_a_path_that_fills_it),
         TEST(what_a_step_would_take_is_the_mean_of_all_that_were_replayed),
+        TEST(a_step_in_a_hundred_that_waits_long_is_replayed_too),
         TEST(a_question_is_answered_where_it_is_worth_a_sentence),
         TEST(two_steps_have_a_path_and_no_interval),
         TEST(steps_that_were_not_recorded_in_full_are_not_replayed),
