@@ -33,6 +33,7 @@
 #define PERIOD_LEAST     3u
 #define PERIOD_TAKEN     0.8
 #define PERIOD_STRANGERS 4u
+#define PERIOD_CHANCE    0.01 /* of finding one where large steps come at random */
 #define PERIOD_LARGE     700u /* looked at: one in three of RHYTHM_STEPS */
 #define PERIOD_OVER      0.2 /* of the median: the third largest is larger, or none is */
 #define PERIOD_HALVINGS  3u  /* hiccups of eight times its length do not hide it */
@@ -299,6 +300,26 @@ static uint32_t chained(const struct work *work, uint32_t found, uint32_t from,
     return members;
 }
 
+static double log_factorial(uint32_t n)
+{
+    int sign;
+
+    return lgamma_r(n + 1.0, &sign); /* the other one writes to a global */
+}
+
+/* Would so many of the places of a period be taken, were the large steps at random? The
+ * chance of it, at most, over all periods and beginnings that there are. */
+static bool is_chance(const struct work *work, uint32_t found, uint32_t places,
+                      uint32_t members, uint32_t gap)
+{
+    double steps = work->items[work->count - 1].at + 1.0;
+    double choices = log_factorial(places) - log_factorial(members) -
+                     log_factorial(places - members);
+    double tried = log(gap) + log(steps / PERIOD_NEEDED);
+
+    return choices + members * log(found / steps) + tried > log(PERIOD_CHANCE);
+}
+
 /* The period with which large steps come, 0 when they come at no fixed distance: nearly
  * each place of it is taken, and most of the large steps lie on one. */
 static uint32_t common_period(const struct work *work, uint32_t found, uint32_t *from)
@@ -318,7 +339,9 @@ static uint32_t common_period(const struct work *work, uint32_t found, uint32_t 
             uint32_t members = chained(work, found, at, gap);
 
             if (members < PERIOD_NEEDED || members <= best ||
-                members < PERIOD_TAKEN * places || members < PERIOD_TAKEN / 2 * found)
+                members < PERIOD_TAKEN * places ||
+                members < PERIOD_TAKEN / 2 * found ||
+                is_chance(work, found, places, members, gap))
                 continue;
             best = members;
             period = gap;

@@ -126,6 +126,29 @@ static void slow_steps_of_all_sizes_have_no_period(void **state)
     assert_int_equal(look()->period_steps, 0);
 }
 
+/* One step in twelve of a crowded machine takes half as long again. */
+static void a_machines_hiccups_seldom_have_a_period(void **state)
+{
+    uint32_t random = 11, found = 0;
+    struct selection whose = {.rank = SELECT_ANY,
+                              .window = {.kind = WINDOW_LAST_STEPS, .a = 100}};
+
+    (void)state;
+    for (uint64_t i = 0; i < 50000; i++) {
+        random = random * 1664525u + 1013904223u;
+        step(100 + i, 1, 0, (random >> 16) % 12 == 0 ? 5 * MS + jitter() : 0);
+        if (i % 100 != 99)
+            continue;
+        assert_int_equal(
+            bottlenecks_query(store, &whose, &(struct bottlenecks_request){0}, &answer),
+            0);
+        found += answer.rhythm.period_steps > 0;
+        bottlenecks_free(&answer);
+    }
+    memset(&answer, 0, sizeof(answer));
+    assert_true(found <= 2);
+}
+
 static void slow_steps_at_random_distances_have_no_period(void **state)
 {
     (void)state;
@@ -426,6 +449,7 @@ int main(void)
         TEST(a_period_is_found_among_strangers),
         TEST(longer_hiccups_do_not_hide_a_period),
         TEST(slow_steps_of_all_sizes_have_no_period),
+        TEST(a_machines_hiccups_seldom_have_a_period),
         TEST(slow_steps_at_random_distances_have_no_period),
         TEST(late_first_batches_are_the_epochs),
         TEST(what_a_late_batch_makes_slow_after_it_is_the_epochs_too),
