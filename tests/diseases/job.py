@@ -48,7 +48,7 @@ class Job:
 
     def block(self, kind, updates, count, more, head=HEAD):
         """`updates` yields after each update; `count` of them are measured."""
-        durations, waited, self.dosed_ns = [], 0, 0
+        durations, waited, dosed, self.dosed_ns = [], 0, 0, 0
         head = FIRST if head > 0 and self.steps == 0 else head
         for index in range(head + count + TAIL):
             next(updates)
@@ -57,14 +57,17 @@ class Job:
                 durations.append(now - self.last)
             if index == head - 1 or (index == 0 and head == 0):
                 waited = waited_ns()
+                if head > 0:
+                    self.dosed_ns = 0
             if index == head + count - 1:
                 waited = waited_ns() - waited
+                dosed = self.dosed_ns
             self.last = now
             self.steps += 1
         first = self.steps - TAIL - count
         updates.close()
         self.say(kind=kind, first=first, last=first + count - 1, ns=durations,
-                 waited_ns=waited, dosed_ns=self.dosed_ns, **more())
+                 waited_ns=waited, dosed_ns=dosed, **more())
 
     def blocks(self, diseased, healthy, count, order=None, more=dict, head=HEAD):
         """Pairs of blocks; which goes first is drawn."""
