@@ -181,6 +181,21 @@ static void time_in_no_phase_is_code_around_the_training(void **state)
     assert_string_equal(find("between-steps")->id, "none");
 }
 
+static void code_between_steps_costs_its_mean_without_what_has_a_cause_of_its_own(void **state)
+{
+    (void)state;
+    summary.rhythm.median_other_ns = 12 * MS;
+    summary.steps.train.other_ns = 20 * MS;
+    assert_true(fabs(find("between-steps")->ns_per_step - 20 * MS) < 1);
+    summary.rhythm.period = extra(3 * MS, 10, EVENT_PHASES);
+    summary.rhythm.gc = extra(4 * MS, 10, EVENT_PHASES);
+    assert_true(fabs(find("between-steps")->ns_per_step - 13 * MS) < 1);
+    assert_true(fabs(findings.avoidable_ns - 20 * MS) < 1);
+    /* What a few steps alone have there is none. */
+    summary.rhythm.median_other_ns = 1 * MS;
+    assert_string_equal(find("between-steps")->id, "none");
+}
+
 static void named_causes_are_no_unsteadiness(void **state)
 {
     (void)state;
@@ -427,6 +442,7 @@ int main(void)
         TEST(loader_workers_are_blamed_for_cores_that_the_job_itself_takes),
         TEST(fresh_pages_cost_the_time_in_the_kernel),
         TEST(time_in_no_phase_is_code_around_the_training),
+        TEST(code_between_steps_costs_its_mean_without_what_has_a_cause_of_its_own),
         TEST(named_causes_are_no_unsteadiness),
         TEST(float32_products_are_found_where_tensor_cores_are),
         TEST(less_work_is_no_gain_where_the_device_idles),
