@@ -190,21 +190,6 @@ static void rates(const struct host *host, const struct host_counters *now,
                     : NAN;
 }
 
-/* Counters and pages of a process, if the pid is still its own. */
-static bool read_process(const struct process *process,
-                         struct host_process_counters *now, struct proc_counters *seen)
-{
-    if (!proc_counters_read(process->identity.pid, seen))
-        return false;
-    now->faults = seen->faults;
-    now->ticks = seen->user + seen->kernel;
-    now->system = seen->kernel;
-    now->run_ns = seen->run_ns;
-    now->delay_ns = seen->delay_ns;
-    return process->identity.start_ticks == 0 ||
-           seen->start == process->identity.start_ticks;
-}
-
 static struct host_process_counters *counters_of(struct host *host, uint32_t serial)
 {
     uint32_t limit = sizeof(host->processes) / sizeof(host->processes[0]);
@@ -234,49 +219,134 @@ static void sample_shared(struct process *process)
     process->shared_used_bytes = difference(space.f_blocks, space.f_bavail) * block;
 }
 
-static void sample_process(struct host *host, const struct session *session,
-                           struct process *process, int64_t now_ns)
-{
-    struct host_process_counters now = {.serial = process->serial, .seen_ns = now_ns};
+/* What is read of a process while nobody holds the lock. */
+struct reading {
+    uint32_t serial, pid;
+    uint64_t start_ticks;
+    uint32_t workers; /* of its loader, as the job says; 0 it is no trainer, or unknown */
+    bool trainer;
+    struct host_process_counters now;
     struct proc_counters seen;
+};
 
-    if (process->state != PROCESS_RUNNING || !process->identity.same_namespace ||
-        !read_process(process, &now, &seen) ||
-        seen.pages ==
-            0) /* dead, and not seen dead yet: its memory did not shrink to this */
-        return;
-    struct host_process_counters *before = counters_of(host, process->serial);
-    double values[PROCESS_LOADS], page = (double)sysconf(_SC_PAGESIZE);
+#define READINGS 2048u /* as many as the collector has files */
+
+/* Counters and pages of a process, if the pid is still its own. */
+static bool read_process(struct reading *reading, int64_t now_ns)
+{
+    struct proc_counters *seen = &reading->seen;
+
+    if (!proc_counters_read(reading->pid, seen))
+        return false;
+    reading->now = (struct host_process_counters){.serial = reading->serial,
+                                                  .ticks = seen->user + seen->kernel,
+                                                  .system = seen->kernel,
+                                                  .faults = seen->faults,
+                                                  .run_ns = seen->run_ns,
+                                                  .delay_ns = seen->delay_ns,
+                                                  .seen_ns = now_ns};
+    /* Dead, and not seen dead yet: its memory did not shrink to nothing. */
+    return seen->pages != 0 &&
+           (reading->start_ticks == 0 || seen->start == reading->start_ticks);
+}
+
+/* Whose pid means something here. */
+static uint32_t list_processes(struct store *store, struct reading *readings)
+{
+    uint32_t count = 0;
+
+    pthread_rwlock_rdlock(&store->lock);
+    for (uint32_t i = 0; i < store->session_count; i++)
+        for (struct process *process = store->sessions[i]->processes;
+             process != NULL && count < READINGS; process = process->next) {
+            const struct process_identity *who = &process->identity;
+            bool trainer = who->role == WIRE_ROLE_TRAINER;
+
+            if (process->state == PROCESS_RUNNING && who->same_namespace)
+                readings[count++] = (struct reading){
+                    .serial = process->serial,
+                    .pid = who->pid,
+                    .start_ticks = who->start_ticks,
+                    .trainer = trainer,
+                    .workers = trainer ? loaders_workers(process) : 0};
+        }
+    pthread_rwlock_unlock(&store->lock);
+    return count;
+}
+
+static void loads_of(const struct reading *reading,
+                     const struct host_process_counters *before,
+                     double values[PROCESS_LOADS])
+{
+    const struct host_process_counters *now = &reading->now;
+    double page = (double)sysconf(_SC_PAGESIZE);
 
     for (uint32_t load = 0; load < PROCESS_LOADS; load++)
         values[load] = (double)NAN;
-    values[PROCESS_LOAD_RSS] = (double)seen.pages * page;
-    if (seen.own_pages > 0)
-        values[PROCESS_LOAD_OWN] = (double)seen.own_pages * page;
-    if (before->seen_ns != 0 && now_ns > before->seen_ns) {
-        double seconds = (double)(now_ns - before->seen_ns) / NS_PER_S;
+    values[PROCESS_LOAD_RSS] = (double)reading->seen.pages * page;
+    if (reading->seen.own_pages > 0)
+        values[PROCESS_LOAD_OWN] = (double)reading->seen.own_pages * page;
+    if (before->seen_ns == 0 || now->seen_ns <= before->seen_ns)
+        return;
+    double seconds = (double)(now->seen_ns - before->seen_ns) / NS_PER_S;
+    double ticks = (double)sysconf(_SC_CLK_TCK) * seconds;
 
-        values[PROCESS_LOAD_CPU] = difference(now.ticks, before->ticks) /
-                                   (double)sysconf(_SC_CLK_TCK) / seconds;
-        values[PROCESS_LOAD_SYSTEM] = difference(now.system, before->system) /
-                                      (double)sysconf(_SC_CLK_TCK) / seconds;
-        values[PROCESS_LOAD_FAULTS] = difference(now.faults, before->faults) / seconds;
-        if (now.delay_ns != 0)
-            values[PROCESS_LOAD_DELAY] =
-                difference(now.delay_ns, before->delay_ns) / NS_PER_S / seconds;
-        if (now.run_ns != 0)
-            values[PROCESS_LOAD_RUN] =
-                difference(now.run_ns, before->run_ns) / NS_PER_S / seconds;
-    }
-    *before = now;
+    values[PROCESS_LOAD_CPU] = difference(now->ticks, before->ticks) / ticks;
+    values[PROCESS_LOAD_SYSTEM] = difference(now->system, before->system) / ticks;
+    values[PROCESS_LOAD_FAULTS] = difference(now->faults, before->faults) / seconds;
+    if (now->delay_ns != 0)
+        values[PROCESS_LOAD_DELAY] =
+            difference(now->delay_ns, before->delay_ns) / NS_PER_S / seconds;
+    if (now->run_ns != 0)
+        values[PROCESS_LOAD_RUN] =
+            difference(now->run_ns, before->run_ns) / NS_PER_S / seconds;
+}
+
+/* Under the lock, with what was read before it was taken. */
+static void take_process(struct host *host, struct store *store,
+                         const struct reading *reading,
+                         const struct loaders_reading *loaders)
+{
+    struct host_process_counters *before = counters_of(host, reading->serial);
+    struct session *session = NULL;
+    struct process *process = state_find(store, reading->serial, &session);
+    double values[PROCESS_LOADS];
+
+    if (process == NULL)
+        return;
+    int64_t time_ns = reading->now.seen_ns - session->zero_monotonic_ns;
+
+    loads_of(reading, before, values);
+    *before = reading->now;
     process->rss_bytes = values[PROCESS_LOAD_RSS];
     process->cpu_share = values[PROCESS_LOAD_CPU];
-    series_add(&process->rss, now_ns - session->zero_monotonic_ns, 0, values,
-               PROCESS_LOADS);
-    if (process->identity.role != WIRE_ROLE_TRAINER)
+    series_add(&process->rss, time_ns, 0, values, PROCESS_LOADS);
+    if (!reading->trainer)
         return;
-    loaders_sample(process, now_ns - session->zero_monotonic_ns);
+    loaders_take(process, loaders, time_ns);
     sample_shared(process);
+}
+
+/* One at a time, and the lock for what was read alone: the kernel may take its time over
+ * a process, and who asks for the page's numbers must not wait for it. */
+static void sample_processes(struct host *host, struct store *store, int64_t now_ns)
+{
+    static struct reading readings[READINGS]; /* the collector's thread alone */
+    struct loaders_reading loaders;
+    uint32_t count = list_processes(store, readings);
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct reading *reading = &readings[i];
+
+        if (!read_process(reading, now_ns))
+            continue;
+        loaders.count = 0;
+        if (reading->workers > 0)
+            loaders_read(reading->pid, reading->workers, &loaders);
+        pthread_rwlock_wrlock(&store->lock);
+        take_process(host, store, reading, &loaders);
+        pthread_rwlock_unlock(&store->lock);
+    }
 }
 
 /* The GPUs' meters are read while a job runs, so that no idle driver is kept awake. */
@@ -317,6 +387,7 @@ void host_sample(struct host *host, struct store *store, int64_t now_ns)
     rates(host, &now, seconds > 0 ? seconds : 1, &sample);
     host->before = now;
     host->sampled_ns = now_ns;
+    sample_processes(host, store, now_ns);
     pthread_rwlock_wrlock(&store->lock);
     struct host_state *to = &store->host;
 
@@ -328,10 +399,6 @@ void host_sample(struct host *host, struct store *store, int64_t now_ns)
     /* The first sample has nothing to be compared with. */
     if (!first)
         to->points[to->count++ % STATE_HOST_POINTS] = sample;
-    for (uint32_t i = 0; i < store->session_count; i++)
-        for (struct process *process = store->sessions[i]->processes; process != NULL;
-             process = process->next)
-            sample_process(host, store->sessions[i], process, now_ns);
     state_changed(store);
     pthread_rwlock_unlock(&store->lock);
 }

@@ -12,11 +12,10 @@
 #include "wire/facts.h"
 
 #define NS_PER_S      1e9
-#define CHILDREN_MOST 64u
+#define CHILDREN_MOST LOADERS_MOST
 #define NAME          "pt_data_worker" /* torch 2.6 on; the kernel keeps 15 bytes */
 
-/* As the job says; 0 unknown. */
-static uint32_t workers_of(const struct process *trainer)
+uint32_t loaders_workers(const struct process *trainer)
 {
     for (uint32_t i = 0; i < trainer->fact_count; i++) {
         const struct process_fact *fact = &trainer->facts[i];
@@ -113,14 +112,12 @@ static struct process_loader *place_of(struct process *trainer, uint32_t pid,
     return oldest;
 }
 
-static void sample(struct process *trainer, uint32_t pid, int64_t time_ns)
+static void take(struct process *trainer, const struct loader_reading *reading,
+                 int64_t time_ns)
 {
-    struct process_loader *loader = place_of(trainer, pid, time_ns);
-    struct proc_counters now;
-
-    if (!proc_counters_read(pid, &now))
-        return;
-    uint64_t ticks = now.user + now.kernel, delay_ns = now.delay_ns;
+    struct process_loader *loader = place_of(trainer, reading->pid, time_ns);
+    const struct proc_counters *now = &reading->now;
+    uint64_t ticks = now->user + now->kernel, delay_ns = now->delay_ns;
 
     if (loader->known && time_ns > loader->seen_ns && ticks >= loader->ticks &&
         delay_ns >= loader->delay_ns) {
@@ -140,17 +137,26 @@ static void sample(struct process *trainer, uint32_t pid, int64_t time_ns)
     loader->seen_ns = time_ns;
 }
 
-void loaders_sample(struct process *trainer, int64_t time_ns)
+void loaders_read(uint32_t trainer, uint32_t workers, struct loaders_reading *reading)
 {
-    uint32_t children[CHILDREN_MOST], workers = workers_of(trainer);
+    uint32_t children[CHILDREN_MOST], count = children_of(trainer, children);
 
-    if (workers == 0)
-        return;
-    uint32_t count = children_of(trainer->identity.pid, children);
+    count = keep_workers(trainer, workers, children, count);
+    reading->count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct loader_reading *one = &reading->loaders[reading->count];
 
-    count = keep_workers(trainer->identity.pid, workers, children, count);
-    if (count > 0 && trainer->loaders == NULL)
+        one->pid = children[i];
+        if (proc_counters_read(one->pid, &one->now))
+            reading->count++;
+    }
+}
+
+void loaders_take(struct process *trainer, const struct loaders_reading *reading,
+                  int64_t time_ns)
+{
+    if (reading->count > 0 && trainer->loaders == NULL)
         trainer->loaders = calloc(PROCESS_LOADERS, sizeof(*trainer->loaders));
-    for (uint32_t i = 0; trainer->loaders != NULL && i < count; i++)
-        sample(trainer, children[i], time_ns);
+    for (uint32_t i = 0; trainer->loaders != NULL && i < reading->count; i++)
+        take(trainer, &reading->loaders[i], time_ns);
 }

@@ -22,6 +22,25 @@
 #include "wire/clock.h"
 #include "wire/facts.h"
 
+static struct store *watched; /* NULL none: may be read while the kernel is asked */
+static uint32_t asked, locked;
+
+bool __real_proc_counters_read(uint32_t pid, struct proc_counters *now);
+bool __wrap_proc_counters_read(uint32_t pid, struct proc_counters *now);
+
+bool __wrap_proc_counters_read(uint32_t pid, struct proc_counters *now)
+{
+    if (watched != NULL) {
+        bool free = pthread_rwlock_tryrdlock(&watched->lock) == 0;
+
+        asked++;
+        locked += !free;
+        if (free)
+            pthread_rwlock_unlock(&watched->lock);
+    }
+    return __real_proc_counters_read(pid, now);
+}
+
 static struct process *add(struct store *store, pid_t pid)
 {
     struct process_identity identity = {.pid = (uint32_t)pid,
@@ -55,6 +74,24 @@ static void a_process_that_just_died_keeps_the_memory_that_it_had(void **state)
     assert_true(dead->rss_bytes == 7e6);
     assert_true(living->rss_bytes > 0);
     assert_int_equal(waitpid(child, NULL, 0), child);
+    store_free(store);
+}
+
+static void readers_do_not_wait_while_the_kernel_is_asked_of_a_process(void **state)
+{
+    struct store *store = store_new(NULL);
+    struct host host = {0};
+
+    (void)state;
+    assert_non_null(add(store, getpid()));
+    host_open(&host);
+    asked = locked = 0;
+    watched = store;
+    host_sample(&host, store, (int64_t)clock_ns(CLOCK_MONOTONIC));
+    watched = NULL;
+    host_close(&host);
+    assert_int_equal(asked, 1);
+    assert_int_equal(locked, 0);
     store_free(store);
 }
 
@@ -134,6 +171,14 @@ static uint32_t sampled(const struct process *trainer)
     return count;
 }
 
+static void sample_loaders(struct process *trainer, int64_t time_ns)
+{
+    struct loaders_reading reading;
+
+    loaders_read(trainer->identity.pid, loaders_workers(trainer), &reading);
+    loaders_take(trainer, &reading, time_ns);
+}
+
 static void children_are_workers_only_where_their_number_is_the_jobs_own(void **state)
 {
     struct store *store = store_new(NULL);
@@ -149,14 +194,14 @@ static void children_are_workers_only_where_their_number_is_the_jobs_own(void **
     start_children(children, 2);
     say_workers(sure, 2);
     for (int64_t second = 1; second <= 3; second++)
-        loaders_sample(sure, second * 1000000000);
+        sample_loaders(sure, second * 1000000000);
     uint32_t two = sampled(sure);
 
     sure->facts[0].number = 3; /* one of them is not there, or somebody else is */
     free(sure->loaders);
     sure->loaders = NULL;
     for (int64_t second = 4; second <= 6; second++)
-        loaders_sample(sure, second * 1000000000);
+        sample_loaders(sure, second * 1000000000);
     uint32_t three = sampled(sure);
 
     for (uint32_t i = 0; i < 2; i++) {
@@ -172,6 +217,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_that_just_died_keeps_the_memory_that_it_had),
+        cmocka_unit_test(readers_do_not_wait_while_the_kernel_is_asked_of_a_process),
         cmocka_unit_test(
             a_file_that_is_mapped_is_resident_and_not_its_readers_own),
         cmocka_unit_test(shared_memory_is_measured_where_the_segment_lies_in_it),
