@@ -14,7 +14,8 @@
 #include "ingest/guard.h"
 #include "ingest/source.h"
 
-/* Folding them takes well under a millisecond: how long a reader waits for the lock. */
+/* Folding them takes well under a millisecond: how long a reader waits for the lock. The
+ * other threads of a step have as many again. */
 #define CHUNK 4096u
 
 struct draining {
@@ -23,9 +24,7 @@ struct draining {
     struct process *process;
     const char *failed; /* why the source cannot go on; NULL while it can */
     uint64_t folded;
-    /* What may still be folded of the other threads in this chunk: one that writes
-     * without a pause must not keep the lock. */
-    uint64_t left;
+    uint64_t left; /* what may still be folded of the other threads in this chunk */
 };
 
 struct name_copy {
@@ -184,7 +183,8 @@ static uint32_t stage(struct draining *draining, uint32_t slot)
     return thread->staged_to;
 }
 
-/* Folds what thread `slot` began before `before_ns`, up to ring position `limit`. */
+/* Folds what thread `slot` began before `before_ns`, up to ring position `limit`; there is
+ * more of it where nothing is `left`. */
 static void fold_until(struct draining *draining, uint32_t slot, int64_t before_ns,
                        uint64_t limit)
 {
@@ -225,27 +225,52 @@ static void fold_others(struct draining *draining, int64_t before_ns,
     }
 }
 
-/* One staging area of the main thread, cut at each step. */
-static void fold_main(struct draining *draining)
+/* What the main thread staged, up to `to`. */
+static void fold_staged(struct draining *draining, uint32_t to)
 {
     uint32_t slot = draining->source->main_thread;
     struct source_thread *thread = &draining->source->threads[slot];
-    uint32_t from = thread->staged_from;
+    uint32_t count = to - thread->staged_from;
 
-    for (uint32_t i = from; i < thread->staged_to; i++) {
+    process_fold(draining->process, slot, thread->staged + thread->staged_from, count);
+    thread->staged_from = to;
+    draining->folded += count;
+}
+
+/* What the others began before the step that is staged next ended. False: there is more,
+ * and the step waits for the next chunk. One that writes without a pause holds a step up
+ * for no more than the rings can hold. */
+static bool fold_step_of_others(struct draining *draining, const struct event *step)
+{
+    struct source *source = draining->source;
+    uint64_t before = draining->left;
+
+    fold_others(draining, (int64_t)(step->time + step->value), NULL);
+    source->step_folded += before - draining->left;
+    if (draining->left == 0 && draining->failed == NULL &&
+        source->step_folded < source_events_max(source))
+        return false;
+    source->step_folded = 0;
+    return true;
+}
+
+/* One staging area of the main thread, cut at each step. False: the chunk is full. */
+static bool fold_main(struct draining *draining)
+{
+    struct source *source = draining->source;
+    struct source_thread *thread = &source->threads[source->main_thread];
+
+    for (uint32_t i = thread->staged_from; i < thread->staged_to; i++) {
         const struct event *event = &thread->staged[i];
 
         if (EVENT_KIND(event->meta) != EVENT_STEP)
             continue;
-        process_fold(draining->process, slot, thread->staged + from, i - from);
-        fold_others(draining, (int64_t)(event->time + event->value), NULL);
-        draining->folded += i - from;
-        from = i;
+        fold_staged(draining, i);
+        if (!fold_step_of_others(draining, event))
+            return false;
     }
-    process_fold(draining->process, slot, thread->staged + from,
-                 thread->staged_to - from);
-    draining->folded += thread->staged_to - from;
-    thread->staged_from = thread->staged_to;
+    fold_staged(draining, thread->staged_to);
+    return true;
 }
 
 struct heads {
@@ -305,15 +330,18 @@ static void drain_with_main(struct draining *draining, const uint64_t *limits)
     struct source *source = draining->source;
     struct source_thread *thread = &source->threads[source->main_thread];
     uint64_t before = draining->folded;
+    bool full = false;
 
-    while (draining->failed == NULL && draining->folded - before < CHUNK) {
+    draining->left = CHUNK;
+    while (draining->failed == NULL && !full && draining->folded - before < CHUNK) {
         if (stage(draining, source->main_thread) == 0)
             break;
-        fold_main(draining);
+        full = !fold_main(draining);
     }
     process_fold_whole(draining->process, source->main_thread);
     /* Others wait where the main thread has not been read up to their snapshot. */
-    if (draining->failed == NULL && thread->ring.pos >= limits[source->main_thread])
+    if (draining->failed == NULL && !full &&
+        thread->ring.pos >= limits[source->main_thread])
         fold_others(draining, INT64_MAX, limits);
 }
 
@@ -324,7 +352,7 @@ static void drain_chunk(struct draining *draining, const uint64_t *limits)
         draining->failed = "forgotten";
         return;
     }
-    draining->left = source_events_max(draining->source);
+    draining->left = (uint64_t)SOURCE_STAGED * draining->source->ring_slots;
     if (draining->source->main_thread == UINT32_MAX)
         drain_without_main(draining, limits);
     else

@@ -50,6 +50,7 @@ struct source {
     struct source_thread *threads;
     uint32_t ring_slots;  /* slots from here on have no ring */
     uint32_t main_thread; /* who tells of steps; UINT32_MAX before the first */
+    uint64_t step_folded; /* of the other threads, for the step that waits for them */
     uint32_t serial;      /* of its process in the store */
     /* Monotonic: the last time of each. */
     int64_t looked_ns, paired_ns, slots_ns, checked_ns, seen_ns;

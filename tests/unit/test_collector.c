@@ -779,6 +779,40 @@ static void overwritten_events_are_counted_and_their_step_is_not_recorded(void *
     answer_free(&answer.head);
 }
 
+static void what_other_threads_wrote_before_a_step_is_folded_in_many_short_locks(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = {.kind = WINDOW_RUN}};
+    struct store *own = store_new(NULL);
+    struct source source;
+    struct ops_answer answer;
+    uint64_t one, most = 0, all = 0;
+
+    fake_open(&fake, directory, "aaaa", "job-1", 8 * 1024 * 1024);
+    fake_thread(&fake, 0, 64);
+    fake_thread(&fake, 1, 131072);
+    for (int i = 0; i < 100000; i++)
+        fake_op(&fake, 1, "other", 1000 + 10 * i, 1005 + 10 * i);
+    fake_step(&fake, 0, EVENT_STEP_OPS, 0, 1000);
+    fake_step(&fake, 1, EVENT_STEP_OPS, 1000, 2000000);
+    assert_int_equal(source_open(&source, own, fake.path), 0);
+    source_find_rings(&source, own);
+    /* A budget of one event: one turn with the lock. */
+    while ((one = source_drain(&source, own, 1)) > 0) {
+        most = one > most ? one : most;
+        all += one;
+    }
+    assert_int_equal(all, 100000 + 2);
+    assert_in_range(most, 1, 12000);
+    source_look(&source, own, 0);
+    assert_int_equal(ops_query(own, &whose, &(struct ops_request){0}, &answer), 0);
+    assert_int_equal(answer.head.recorded_steps, 2);
+    assert_int_equal(answer.rows[0].count, 100000);
+    answer_free(&answer.head);
+    source_close(&source);
+    store_free(own);
+}
+
 static void threads_and_names_that_found_no_room_stand_in_the_status(void **state)
 {
     (void)state;
@@ -1083,6 +1117,9 @@ int main(void)
                                         begin, end),
         cmocka_unit_test_setup_teardown(
             overwritten_events_are_counted_and_their_step_is_not_recorded, begin, end),
+        cmocka_unit_test_setup_teardown(
+            what_other_threads_wrote_before_a_step_is_folded_in_many_short_locks, begin,
+            end),
         cmocka_unit_test_setup_teardown(
             threads_and_names_that_found_no_room_stand_in_the_status, begin, end),
         cmocka_unit_test_setup_teardown(a_live_process_without_steps_shows_its_ops,
