@@ -137,15 +137,18 @@ static void put_device_args(struct trace_writer *writer, const struct event *eve
     end_args(writer, event);
 }
 
-static void put_alloc_args(struct trace_writer *writer, const struct event *event)
+static void put_device_of_memory(struct trace_writer *writer, uint16_t device)
 {
-    uint16_t device = EVENT_AUX16(event->meta);
-
     TRACE_PUT(&writer->text, ",\"args\":{\"Device Type\":");
     trace_text_number(&writer->text, EVENT_DEVICE_TYPE(device));
     TRACE_PUT(&writer->text, ",\"Device Id\":");
     trace_text_signed(&writer->text,
                       EVENT_DEVICE_TYPE(device) == 0 ? -1 : EVENT_DEVICE_INDEX(device));
+}
+
+static void put_alloc_args(struct trace_writer *writer, const struct event *event)
+{
+    put_device_of_memory(writer, EVENT_AUX16(event->meta));
     TRACE_PUT(&writer->text, ",\"Bytes\":");
     trace_text_signed(&writer->text, (int64_t)event->value);
     TRACE_PUT(&writer->text, ",\"Total Allocated\":");
@@ -290,6 +293,51 @@ static void write_memory(struct trace_writer *writer, const struct event *event)
     writer->totals.events++;
 }
 
+/* The same for whoever reads traces, as torch's allocator tells it, and what else the
+ * sample holds: the reader gives the live run's table back. */
+static void write_sample(struct trace_writer *writer, const struct event *event,
+                         const struct event *end)
+{
+    bool peak = event + 1 < end && EVENT_KIND(event[1].meta) == EVENT_MORE &&
+                EVENT_AUX16(event[1].meta) == 1;
+    bool bytes = peak && event + 2 < end && EVENT_KIND(event[2].meta) == EVENT_MORE &&
+                 EVENT_AUX16(event[2].meta) == 2;
+    struct trace_text *text = &writer->text;
+
+    trace_event_begin(writer);
+    TRACE_PUT(text, "{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"cpu_instant_event\","
+                    "\"name\":\"[memory]\"");
+    trace_event_where(writer, writer->process->pid, 0);
+    trace_text_us(text, (int64_t)event->time);
+    put_device_of_memory(writer, EVENT_AUX16(event->meta));
+    TRACE_PUT(text, ",\"Bytes\":0,\"Total Allocated\":");
+    trace_text_number(text, event->value);
+    if (event->aux != 0) {
+        TRACE_PUT(text, ",\"Total Reserved\":");
+        trace_text_number(text, event->aux);
+    }
+    TRACE_PUT(text, ",\"trainglass\":\"memory\"");
+    if (EVENT_NAME(event->meta) != 0) {
+        TRACE_PUT(text, ",\"op\":");
+        put_name(writer, EVENT_NAME(event->meta));
+    }
+    if (peak) {
+        TRACE_PUT(text, ",\"peak_bytes\":");
+        trace_text_number(text, event[1].value);
+        TRACE_PUT(text, ",\"peak_ns_before\":");
+        trace_text_signed(text, (int64_t)(event->time - event[1].time));
+        TRACE_PUT(text, ",\"allocations\":");
+        trace_text_number(text, event[1].aux & UINT32_MAX);
+        TRACE_PUT(text, ",\"frees\":");
+        trace_text_number(text, event[1].aux >> 32);
+    }
+    if (bytes) {
+        TRACE_PUT(text, ",\"taken_bytes\":");
+        trace_text_number(text, event[2].time);
+    }
+    TRACE_PUT(text, "}}");
+}
+
 /* ---- between the parts -------------------------------------------------------------- */
 
 bool trace_event_touches(const struct event *event, const struct trace_limits *limits)
@@ -309,8 +357,10 @@ bool trace_event_is_written(uint8_t kind)
 void trace_event_write(struct trace_writer *writer, const struct event *event,
                        const struct event *end, uint32_t thread)
 {
-    if (EVENT_KIND(event->meta) == EVENT_MEMORY)
+    if (EVENT_KIND(event->meta) == EVENT_MEMORY) {
         write_memory(writer, event);
-    else
-        write_event(writer, event, end, thread);
+        write_sample(writer, event, end);
+        return;
+    }
+    write_event(writer, event, end, thread);
 }

@@ -1,5 +1,6 @@
 """A downloaded trace keeps the rules of those who read it; with rank=all it has all ranks."""
 import gzip
+import http.client
 import json
 import os
 import pathlib
@@ -49,6 +50,68 @@ class TraceRules(TrainglassTest):
         self.assertAlmostEqual(sum(point[2] for point in points), row["recorded_total_ms"], places=2)
         none = get_json(self.port, "/api/steps?op=no-such-op&window=run")["op"]
         self.assertEqual((none["name"], none["points"]), ("no-such-op", []))
+
+    def test_a_downloaded_run_gives_its_tables_back_number_by_number(self):
+        ended = self.trainglass("run", "--level", "ops", "--", BUILD / "bin" / "train_mlp",
+                                "--steps", "300")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        status, trace = get(self.port, "/api/trace?window=run", timeout=60)
+        self.assertEqual(status, 200)
+        told = self.upload(trace)
+        self.assertEqual(told["skipped"], 0)
+
+        def both(question):
+            live = get_json(self.port, f"/api/{question}&window=run")
+            file = get_json(self.port, f"/api/{question}&window=run&session={told['session']}")
+            self.assertNotEqual(live["session"], file["session"])
+            return live, file
+        live, file = both("ops?k=1000")
+        self.assertGreater(len(live["ops"]), 3)
+        self.assert_same_ops(live["ops"], file["ops"])
+        live, file = both("steps?points=10000")
+        later = live["steps"][0]["start_ms"] - file["steps"][0]["start_ms"]
+        self.assertAlmostEqual(later, file["start_unix_ms"] - live["start_unix_ms"], places=2)
+        self.assertGreaterEqual(len(live["steps"]), 300)
+        for one, other in zip(live["steps"], file["steps"], strict=True):
+            self.assert_same_row(one, {**other, "start_ms": other["start_ms"] + later})
+        for kind in ("train", "validation"):
+            known = live["summary"][kind].keys() - {"samples_per_s"}  # which no trace tells
+            self.assert_same_row(live["summary"][kind], file["summary"][kind], known)
+        live, file = both("memory?points=10000")
+        (one,), (other,) = live["devices"], file["devices"]
+        self.assertGreater(one["peak_bytes"], 0)
+        for key in ("device", "allocated_bytes", "peak_bytes", "peak_op", "columns"):
+            self.assertEqual(one[key], other[key], key)
+        self.assertGreaterEqual(len(one["points"]), 300)
+        for row, again in zip(one["points"], other["points"], strict=True):
+            self.assertAlmostEqual(row[0], again[0] + later, places=5)
+            self.assertEqual(row[1:], again[1:])
+        live, file = both("bottlenecks?k=1000")
+        self.assert_same_ops(live["top_cpu_ops"], file["top_cpu_ops"])
+        for key in ("phases", "step_ms", "steps", "dataloader_time_pct"):
+            self.assertEqual(live[key], file[key], key)
+
+    def upload(self, trace):
+        peer = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        self.addCleanup(peer.close)
+        peer.request("POST", "/api/traces?name=run.json", body=trace,
+                     headers={"Content-Type": "application/octet-stream"})
+        answer = peer.getresponse()
+        self.assertEqual(answer.status, 201)
+        return json.loads(answer.read())
+
+    def assert_same_ops(self, live, file):
+        for one, other in zip(live, file, strict=True):
+            known = {key for key, value in one.items() if value is not None}
+            self.assert_same_row(one, other, known)  # of a file also each op's memory
+
+    def assert_same_row(self, one, other, keys=None):
+        self.assertEqual(one.keys(), other.keys())
+        for key in keys or one:
+            if isinstance(one[key], float):
+                self.assertAlmostEqual(one[key], other[key], places=5, msg=key)
+            else:
+                self.assertEqual(one[key], other[key], key)
 
     def test_the_rules_find_what_breaks_them(self):
         good = {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 0.0, "dur": 10.0}

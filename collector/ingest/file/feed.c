@@ -233,7 +233,8 @@ static void feed_step(struct feeding *feeding, const struct file_step *step,
     events[count++] = (struct event){.time = (uint64_t)step->start_ns,
                                      .value = (uint64_t)(step->end_ns - step->start_ns),
                                      .meta = EVENT_META(0, EVENT_STEP, flags, known),
-                                     .aux = step->number};
+                                     .aux = EVENT_STEP_NUMBER(step->number) |
+                                            (uint64_t)step->epoch << 48};
     pthread_rwlock_wrlock(&feeding->store->lock);
     process_begin(process, step->start_ns);
     feed_until(feeding, step->end_ns);

@@ -47,6 +47,7 @@ static void release(struct file *file)
     track_free(&file->works);
     track_free(&file->allocations);
     free(file->marks.items);
+    free(file->samples.items);
     free(file->backwards.items);
     free(file->steps.items);
     free(file->phases.items);

@@ -2,6 +2,7 @@
  * the sum of what it took and gave since the file began. At most SAMPLES_MAX of each
  * device, each with the peak of its time and the op that ran at it. */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "ingest/file/parts.h"
 
@@ -96,6 +97,32 @@ static void sample(struct samplings *samplings, const struct track_record *of,
     add(sampling, of, samplings->totals, file_text(texts, EVENT_NAME(of->event.meta)));
 }
 
+static int samples_by_time(const void *left, const void *right)
+{
+    const struct file_sample *a = left, *b = right;
+    int64_t one = (int64_t)a->events[0].time, other = (int64_t)b->events[0].time;
+
+    return one < other ? -1 : one > other;
+}
+
+/* Those of a trace that we wrote, as they were. */
+static void fold_own(struct file *file, struct file_texts *texts)
+{
+    struct file_sample *samples = file->samples.items;
+
+    qsort(samples, file->samples.count, sizeof(*samples), samples_by_time);
+    for (uint32_t i = 0; i < file->samples.count; i++) {
+        struct event *events = samples[i].events;
+        uint32_t op = file_text(texts, EVENT_NAME(events[0].meta));
+
+        events[0].time -= (uint64_t)file->zero_ns;
+        events[1].time -= (uint64_t)file->zero_ns;
+        events[0].meta = (events[0].meta & ~(uint64_t)UINT32_MAX) | op;
+        memory_fold(&texts->process->memory, events, samples[i].more);
+    }
+    file->result->memory = FILE_MEMORY_TOTALS;
+}
+
 int file_fold_memory(struct file *file, struct file_texts *texts)
 {
     struct samplings samplings = {.totals = file->has_totals,
@@ -108,8 +135,11 @@ int file_fold_memory(struct file *file, struct file_texts *texts)
     if (file->allocations.count > 0)
         file->result->memory =
             samplings.totals ? FILE_MEMORY_TOTALS : FILE_MEMORY_DELTAS;
+    if (file->samples.count > 0)
+        fold_own(file, texts);
     while (error == 0 && (of = track_peek(&reader)) != NULL) {
-        sample(&samplings, of, texts);
+        if (file->samples.count == 0) /* else they would be told twice */
+            sample(&samplings, of, texts);
         track_next(&reader);
     }
     for (uint32_t i = 0; i < samplings.count; i++)

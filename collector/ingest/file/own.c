@@ -93,6 +93,56 @@ bool file_take_own(struct file *file, const struct trace_event *event)
     return kind == FILE_NAME_VALIDATION; /* a step speaks for its thread */
 }
 
+/* A whole number of its arguments; 0 where it is none, or negative. */
+static uint64_t number_of(const struct trace_event *event, const char *key)
+{
+    int64_t number;
+
+    return trace_args_integer(event, key, &number) && number > 0 ? (uint64_t)number : 0;
+}
+
+bool file_take_sample(struct file *file, const struct trace_event *event)
+{
+    struct file_sample *sample;
+    char text[512];
+    int64_t before_ns;
+    uint32_t op = 0;
+    uint16_t device = EVENT_DEVICE((uint8_t)event->device_type,
+                                   event->device_type == 0 || event->device_id < 0
+                                       ? 0
+                                       : (uint8_t)event->device_id);
+
+    if (event->bytes != 0 || !(event->has & TRACE_HAS_TOTAL_ALLOCATED))
+        return false;
+    trace_args_text(event, "trainglass", text, sizeof(text));
+    if (strcmp(text, "memory") != 0)
+        return false;
+    sample = file_list_add(file, &file->samples, sizeof(*sample));
+    if (sample == NULL)
+        return true;
+    file->held_bytes += sizeof(*sample);
+    trace_args_text(event, "op", text, sizeof(text));
+    if (text[0] != '\0')
+        op = trace_names_intern(file->names, text, strlen(text));
+    *sample = (struct file_sample){
+        .events = {{.time = (uint64_t)event->time_ns,
+                    .value = (uint64_t)event->total_allocated_bytes,
+                    .meta = EVENT_META(op, EVENT_MEMORY, 0, device),
+                    .aux = number_of(event, "Total Reserved")},
+                   {.value = number_of(event, "peak_bytes"),
+                    .meta = EVENT_META(0, EVENT_MORE, 0, 1),
+                    .aux = (number_of(event, "allocations") & UINT32_MAX) |
+                           number_of(event, "frees") << 32},
+                   {.time = number_of(event, "taken_bytes"),
+                    .meta = EVENT_META(0, EVENT_MORE, 0, 2)}}};
+    if (trace_args_integer(event, "peak_ns_before", &before_ns) &&
+        before_ns >= -FILE_TIME_MAX_NS && before_ns <= FILE_TIME_MAX_NS) {
+        sample->events[1].time = (uint64_t)(event->time_ns - before_ns);
+        sample->more = 2;
+    }
+    return true;
+}
+
 static int steps_by_start(const void *left, const void *right)
 {
     const struct file_step *a = left, *b = right;

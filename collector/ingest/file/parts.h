@@ -83,6 +83,11 @@ struct file_step {
     uint8_t flags, known; /* EVENT_STEP_*; 1 << phase */
 };
 
+struct file_sample {        /* of memory, of a trace that we wrote */
+    struct event events[3]; /* EVENT_MEMORY and what follows; names are the reader's */
+    uint32_t more;          /* of them, behind the first */
+};
+
 struct file_link { /* device time of what one call launched */
     uint64_t correlation;
     int64_t device_ns;
@@ -104,6 +109,7 @@ struct file {
     struct file_list
         phases; /* file_mark; kind: enum event_phase; as a trace of ours says */
     bool own;   /* we wrote it: steps and phases are said, not found */
+    struct file_list samples; /* file_sample; of memory, likewise */
     struct file_list
         foreground;          /* int64_t: starts of outer forward ops of the trainer */
     struct file_link *links; /* open addressing */
@@ -207,6 +213,8 @@ uint32_t file_text(struct file_texts *texts, uint32_t name);
  * range. */
 bool file_take_own(struct file *file, const struct trace_event *event);
 void file_sort_own(struct file *file);
+/* A sample of memory, likewise. */
+bool file_take_sample(struct file *file, const struct trace_event *event);
 uint32_t file_phases_own(const struct file *file, struct file_phases *phases,
                          const struct file_step *step, struct event *events,
                          uint32_t most);

@@ -343,6 +343,16 @@ static void take_allocation(struct file *file, const struct trace_event *event)
     stretch_span(file, event->time_ns, event->time_ns);
 }
 
+static void take_memory(struct file *file, const struct trace_event *event)
+{
+    if (file->held_bytes >= file->max_bytes || !file_take_sample(file, event)) {
+        take_allocation(file, event);
+        return;
+    }
+    file->result->taken++;
+    stretch_span(file, event->time_ns, event->time_ns);
+}
+
 /* "thread_name" and the like. */
 static void take_metadata(struct file *file, const struct trace_event *event)
 {
@@ -429,7 +439,7 @@ static void take(struct file *file, struct trace_event *event)
     } else if (event->phase == 'i' || event->phase == 'I') {
         if (file_name_kind(file, event->name) == FILE_NAME_MEMORY &&
             (event->has & TRACE_HAS_BYTES))
-            take_allocation(file, event);
+            take_memory(file, event);
     } else if (event->phase == 'M') {
         take_metadata(file, event);
     }
