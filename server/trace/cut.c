@@ -325,6 +325,12 @@ int cut_write(const struct cut_request *request, struct cut_output *output,
         error = read_file(request, &reading, NULL, 0, result);
         if (plan.out_of_memory || plan.blocks.out_of_memory)
             error = -ENOMEM;
+        if (plan.too_large) {
+            error = -E2BIG;
+            (void)snprintf(result->error, sizeof(result->error),
+                           "has more steps, launches and flows than fit in memory: a "
+                           "part by --cat alone, which keeps none, can be cut further");
+        }
         if (error == 0)
             error = cut_plan_choose(&plan, result->error, sizeof(result->error));
     }

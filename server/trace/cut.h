@@ -29,6 +29,7 @@ struct cut_request {
     int64_t a, b;
     uint32_t categories; /* bits of enum trace_category; 0: all */
     uint64_t max_bytes;  /* of the output; 0: no bound */
+    uint64_t plan_bytes; /* of memory, for what the first reading keeps; 0: 1 GiB */
     /* Get each reader before it runs and before it goes; may be NULL. */
     void (*on_start)(void *user, struct trace_reader *reader);
     void (*on_end)(void *user);

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #define STARTS_FIRST  4096u
+/* Some 20 million launches and flows: a trace of 10 GB and more. */
+#define PLAN_BYTES_MAX (UINT64_C(1) << 30)
 #define ROUNDING_NS   1000
 #define DURATION_MAX  INT64_C(1000000000000000) /* as in the tables: eleven days */
 #define BIT(category) (UINT32_C(1) << (category))
@@ -78,11 +80,27 @@ static struct cut_start *slot_of(struct cut_start *starts, uint64_t mask, uint64
     return &starts[at];
 }
 
+/* `bytes` more, while it grows beside what there is. */
+static bool has_room(struct cut_plan *plan, uint64_t bytes)
+{
+    uint64_t most =
+        plan->request->plan_bytes != 0 ? plan->request->plan_bytes : PLAN_BYTES_MAX;
+    uint64_t starts = plan->starts == NULL ? 0 : plan->start_mask + 1;
+
+    plan->too_large = starts * sizeof(*plan->starts) +
+                          plan->step_capacity * sizeof(*plan->steps) + bytes >
+                      most;
+    return !plan->too_large;
+}
+
 static bool grow_starts(struct cut_plan *plan)
 {
     uint64_t size = plan->starts == NULL ? STARTS_FIRST : (plan->start_mask + 1) * 2;
-    struct cut_start *starts = calloc(size, sizeof(*starts));
+    struct cut_start *starts =
+        has_room(plan, size * sizeof(*starts)) ? calloc(size, sizeof(*starts)) : NULL;
 
+    if (plan->too_large)
+        return false;
     if (starts == NULL) {
         plan->out_of_memory = true;
         return false;
@@ -142,6 +160,9 @@ static void add_step(struct cut_plan *plan, const struct trace_event *event,
 {
     if (plan->step_count == plan->step_capacity) {
         uint32_t capacity = plan->step_capacity == 0 ? 64 : plan->step_capacity * 2;
+
+        if (!has_room(plan, capacity * sizeof(*plan->steps)))
+            return;
         struct cut_step *steps = realloc(plan->steps, capacity * sizeof(*steps));
 
         if (steps == NULL) {
@@ -263,7 +284,7 @@ bool cut_plan_take(void *user, struct trace_event *events, uint32_t count)
         cut_blocks_take(&plan->blocks, plan->head, events[i].offset,
                         reach_of(plan, &events[i]));
     }
-    return !plan->out_of_memory && !plan->blocks.out_of_memory;
+    return !plan->out_of_memory && !plan->blocks.out_of_memory && !plan->too_large;
 }
 
 static int choose_steps(struct cut_plan *plan, char *error, size_t size)

@@ -32,6 +32,7 @@ struct cut_plan {
     uint32_t first_step, last_step; /* indices of those asked for */
     int64_t from_ns, to_ns;         /* the range, file time */
     bool out_of_memory;
+    bool too_large; /* for the request's plan_bytes */
 };
 
 void cut_plan_open(struct cut_plan *plan, const struct cut_request *request);

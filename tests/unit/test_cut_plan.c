@@ -1,0 +1,80 @@
+/* What the first reading of a cut keeps, and how much that may be. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "trace/cut.h"
+
+#define LAUNCHES 5000
+
+static char path[] = "/tmp/trainglass-test-XXXXXX";
+static struct cut_result result;
+
+static int write_launches(void **state)
+{
+    FILE *file = fdopen(mkstemp(path), "w");
+
+    (void)state;
+    if (file == NULL)
+        return -1;
+    fputs("{\"traceEvents\":[", file);
+    for (int i = 0; i < LAUNCHES; i++)
+        fprintf(file,
+                "%s{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"launch\","
+                "\"pid\":5,\"tid\":5,\"ts\":%d,\"dur\":5,"
+                "\"args\":{\"correlation\":%d}}",
+                i == 0 ? "" : ",\n", i * 10, i + 1);
+    fputs("]}", file);
+    return fclose(file);
+}
+
+static int remove_launches(void **state)
+{
+    (void)state;
+    return unlink(path);
+}
+
+static int cut(uint64_t plan_bytes)
+{
+    struct cut_request request = {.path = path,
+                                  .range = CUT_TIME,
+                                  .a = 0,
+                                  .b = 1000 * 1000,
+                                  .plan_bytes = plan_bytes};
+    struct cut_output *output = calloc(1, sizeof(*output));
+    int error;
+
+    assert_non_null(output);
+    assert_int_equal(cut_output_open(output, "/dev/null"), 0);
+    error = cut_write(&request, output, &result);
+    cut_output_close(output);
+    free(output);
+    return error;
+}
+
+static void a_plan_that_does_not_fit_is_refused_with_the_way_out(void **state)
+{
+    (void)state;
+    assert_int_equal(cut(0), 0);
+    assert_int_equal(result.kept, 100);
+    assert_int_equal(cut(128 * 1024), -E2BIG);
+    assert_non_null(strstr(result.error, "--cat alone"));
+    assert_false(result.output_failed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plan_that_does_not_fit_is_refused_with_the_way_out),
+    };
+
+    return cmocka_run_group_tests(tests, write_launches, remove_launches);
+}
