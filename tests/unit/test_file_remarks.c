@@ -102,6 +102,31 @@ static void what_is_in_the_tables_and_not_whole_is_counted(void **state)
     assert_int_equal(result.remarks[FILE_REMARK_NAMES], 0);
 }
 
+static void
+marks_beyond_their_share_of_the_memory_are_counted_and_the_rest_is_read(void **state)
+{
+    enum { RANGES = 3000 };
+    char path[] = "/tmp/trainglass-test-XXXXXX";
+    struct file_request request = {.path = path, .max_bytes = 256 * 1024};
+    FILE *file = fdopen(mkstemp(path), "w");
+
+    (void)state;
+    assert_non_null(file);
+    fputs("{\"traceEvents\":[" OP, file);
+    for (int i = 0; i < RANGES; i++)
+        fprintf(file,
+                ",\n{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":"
+                "\"Optimizer.step#SGD.step\",\"pid\":5,\"tid\":5,\"ts\":%d,"
+                "\"dur\":5}",
+                20 + i * 10);
+    fputs("]}", file);
+    fclose(file);
+    assert_int_equal(file_load(store, &request, &result), 0);
+    unlink(path);
+    assert_int_equal(result.taken, RANGES + 1);
+    assert_in_range(result.remarks[FILE_REMARK_MARKS], RANGES / 3, RANGES - 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -109,6 +134,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(work_is_of_the_kind_of_device_that_its_calls_or_its_category_name),
         TEST(what_is_in_the_tables_and_not_whole_is_counted),
+        TEST(marks_beyond_their_share_of_the_memory_are_counted_and_the_rest_is_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,7 +27,9 @@ struct file_paths;
 #define FILE_GROUPS_ALL   (1u << GROUP_SHAPE | 1u << GROUP_STACK | 1u << GROUP_MODULE)
 #define FILE_STACK_FRAMES 5u /* as torch's group_by_stack_n in its examples */
 
-#define FILE_BYTES_MAX (UINT64_C(1) << 30) /* 80 to 100 million events */
+/* 80 to 100 million events; what tells steps and phases has at most an eighth of it for
+ * each of a few lists beside. */
+#define FILE_BYTES_MAX (UINT64_C(1) << 30)
 
 /* Why an event that could be read is in no table, beside the reader's own reasons. */
 enum file_skip {
@@ -48,6 +50,7 @@ enum file_remark {
     FILE_REMARK_VALUES,   /* arguments that should be numbers and are not */
     FILE_REMARK_NAMES,    /* names beyond what the reader keeps */
     FILE_REMARK_DETAILS,  /* ops whose shapes, stack or module found no room */
+    FILE_REMARK_MARKS,    /* of steps and phases, or samples, that found no room */
     FILE_REMARKS,
 };
 

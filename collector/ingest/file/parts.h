@@ -143,7 +143,9 @@ ALWAYS_INLINE int64_t file_sum(int64_t a, int64_t b)
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-/* Room for one more; NULL when out of memory (noted in the file). */
+/* Room for one more; NULL when out of memory (noted in the file), or beyond the part of
+ * the file's memory that each list may have (a remark). */
+#define FILE_LIST_SHARE 8
 void *file_list_add(struct file *file, struct file_list *list, size_t size);
 
 /* Launch shapes of a kernel, where the event tells them. */

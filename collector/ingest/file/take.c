@@ -9,6 +9,10 @@
 
 void *file_list_add(struct file *file, struct file_list *list, size_t size)
 {
+    if ((list->count + (uint64_t)1) * size > file->max_bytes / FILE_LIST_SHARE) {
+        file->result->remarks[FILE_REMARK_MARKS]++;
+        return NULL;
+    }
     if (list->count == list->capacity) {
         uint32_t capacity = list->capacity == 0 ? 1024 : list->capacity * 2;
         void *items = realloc(list->items, capacity * size);
