@@ -230,8 +230,7 @@ static void keep(struct trace_files *files, const struct entry *entry)
 }
 
 int trace_files_add(struct trace_files *files, const char *name, int descriptor,
-                    const struct reading_wish *asker, struct file_result *result,
-                    struct trace_file *added)
+                    const struct reading_wish *asker, struct trace_file *added)
 {
     struct entry entry = {.descriptor = descriptor};
     char path[40], session[16];
@@ -246,10 +245,10 @@ int trace_files_add(struct trace_files *files, const char *name, int descriptor,
         return -EIO;
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", descriptor);
     (void)snprintf(session, sizeof(session), "t-%012" PRIx64, random >> 16);
-    error = read_apart(files, &request, result, asker);
+    error = read_apart(files, &request, &added->result, asker);
     if (error != 0)
         return error;
-    describe(&entry.file, result, name);
+    describe(&entry.file, &added->result, name);
     entry.file.bytes = (uint64_t)status.st_size;
     entry.file.uploaded = true;
     entry.file.is_window = added->is_window;

@@ -52,10 +52,10 @@ void trace_files_end(struct trace_files *files);
 /* Reads what was uploaded to `descriptor`, on a thread of its own, into a new session,
  * one file after the other. added->is_window is the caller's to say; `asker` may be NULL.
  * 0 with *added, and the descriptor is the list's; or -errno, the descriptor stays the
- * caller's, and result->error says why: -ECANCELED when nobody waits any more. */
+ * caller's, and added->result.error says why: -ECANCELED when nobody waits any more. */
 MUST_CHECK int trace_files_add(struct trace_files *files, const char *name,
                                int descriptor, const struct reading_wish *asker,
-                               struct file_result *result, struct trace_file *added);
+                               struct trace_file *added);
 
 /* The server ends: what is being read is given up, and what comes is refused. */
 void trace_files_end_reading(struct trace_files *files);

@@ -97,7 +97,9 @@ void series_add(struct series *series, int64_t time_ns, int64_t tag,
 
 const struct series_bucket *series_at(const struct series_ring *ring, uint32_t i)
 {
-    return &ring->buckets[(ring->first + i) % ring->capacity];
+    uint32_t at = ring->first + i; /* both below its capacity */
+
+    return &ring->buckets[at < ring->capacity ? at : at - ring->capacity];
 }
 
 int64_t series_width_ns(const struct series *series, const struct series_ring *ring)

@@ -170,7 +170,8 @@ static int pop(void)
 
     if (UNLIKELY(PROBE_RANGE_OWNER(meta) != OWNER))
         return pop_any(self);
-    probe_range_finish(self, top, OWNER, meta, 0, clock_ticks(true));
+    probe_range_finish(self, top, OWNER,
+                       (struct event){.time = clock_ticks(true), .meta = meta});
     probe_leave(self);
     return (int)top;
 }

@@ -237,10 +237,10 @@ ALWAYS_INLINE uint32_t probe_range_count(uint16_t owner)
 NEVER_INLINE uint64_t probe_range_take(struct probe_thread *self, uint16_t owner,
                                        uint64_t aux, uint64_t now);
 
-/* Closes range `top`, the innermost, opened with `meta` by `owner`, and writes it. */
+/* Closes range `top`, the innermost, opened with end.meta by `owner`, and writes it; it
+ * ends at end.time and has end.aux. */
 ALWAYS_INLINE void probe_range_finish(struct probe_thread *self, uint32_t top,
-                                      uint16_t owner, uint64_t meta, uint64_t aux,
-                                      uint64_t now)
+                                      uint16_t owner, struct event end)
 {
     struct thread_slot *slot = self->slot;
     uint64_t start = atomic_load_explicit(&slot->open[top].start, memory_order_relaxed);
@@ -248,7 +248,8 @@ ALWAYS_INLINE void probe_range_finish(struct probe_thread *self, uint32_t top,
     self->depth = top;
     atomic_store_explicit(&slot->depth, top, memory_order_relaxed);
     if (LIKELY(start != 0))
-        probe_write_counted(self, (struct event){start, now - start, meta, aux},
+        probe_write_counted(self,
+                            (struct event){start, end.time - start, end.meta, end.aux},
                             probe_range_count(owner));
 }
 
@@ -272,7 +273,8 @@ ALWAYS_INLINE uint64_t probe_range_close(struct probe_thread *self, uint16_t own
 
     if (UNLIKELY(PROBE_RANGE_OWNER(meta) != owner))
         return probe_range_take(self, owner, aux, now);
-    probe_range_finish(self, top, owner, meta, aux, now);
+    probe_range_finish(self, top, owner,
+                       (struct event){.time = now, .meta = meta, .aux = aux});
     return meta;
 }
 

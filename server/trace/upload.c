@@ -88,8 +88,7 @@ static void refuse(struct http_call *call, int error)
         http_refuse(call, 409, NULL, "no file can be written in the state folder");
 }
 
-static void answer(struct http_call *call, const struct trace_file *file,
-                   const struct file_result *result)
+static void answer(struct http_call *call, const struct trace_file *file)
 {
     cJSON *body = cJSON_CreateObject();
 
@@ -99,15 +98,14 @@ static void answer(struct http_call *call, const struct trace_file *file,
     json_text(body, "session", file->session);
     json_count(body, "events", file->events);
     json_count(body, "skipped", file->skipped);
-    if (*result->error != '\0')
-        json_text(body, "reason", result->error);
+    if (*file->result.error != '\0')
+        json_text(body, "reason", file->result.error);
     document_answer(call, 201, body);
 }
 
 /* What became of it: -errno of the receiving, or of the reading. */
 struct outcome {
     int received, read;
-    struct file_result result;
     struct trace_file file;
 };
 
@@ -128,7 +126,7 @@ static void take(struct http_call *call, struct api *api, const char *name,
     outcome->received = descriptor < 0 ? descriptor : receive(call, descriptor);
     if (outcome->received == 0)
         outcome->read = trace_files_add(api->files, name, descriptor, &wish,
-                                        &outcome->result, &outcome->file);
+                                        &outcome->file);
     if (descriptor >= 0 && (outcome->received != 0 || outcome->read != 0))
         close(descriptor);
 }
@@ -148,14 +146,15 @@ static void tell(struct http_call *call, const struct outcome *outcome)
     if (outcome->received != 0)
         refuse(call, outcome->received);
     else if (outcome->read == 0)
-        answer(call, &outcome->file, &outcome->result);
+        answer(call, &outcome->file);
     else if (outcome->read == -ECANCELED) /* heard by nobody, or the server ends */
         http_refuse(call, 503, NULL, "the reading was ended");
     else if (outcome->read == -ENOMEM || outcome->read == -EAGAIN)
         http_refuse(call, 503, NULL, "out of memory");
     else
-        refuse_content(call, *outcome->result.error != '\0' ? outcome->result.error
-                                                            : strerror(-outcome->read));
+        refuse_content(call, *outcome->file.result.error != '\0'
+                                 ? outcome->file.result.error
+                                 : strerror(-outcome->read));
 }
 
 void upload_serve(struct http_call *call, struct api *api)

@@ -33,7 +33,6 @@ static void load(struct windows *windows, struct row *row)
 {
     const char *name = strrchr(row->path, '/');
     struct trace_file added = {.is_window = true};
-    struct file_result result = {0};
     int file = open_trace(row), error;
 
     if (file < 0) {
@@ -41,14 +40,15 @@ static void load(struct windows *windows, struct row *row)
                        "this server cannot open the file: %s", strerror(-file));
         return;
     }
-    error = trace_files_add(windows->files, name + 1, file, NULL, &result, &added);
+    error = trace_files_add(windows->files, name + 1, file, NULL, &added);
     if (error == 0) {
         (void)snprintf(row->trace, sizeof(row->trace), "%s", added.session);
         return;
     }
     close(file);
     (void)snprintf(row->reason, sizeof(row->reason), "the trace cannot be read: %.200s",
-                   *result.error != '\0' ? result.error : strerror(-error));
+                   *added.result.error != '\0' ? added.result.error
+                                                : strerror(-error));
 }
 
 /* A copy of the oldest row whose trace is to be opened; false when there is none. */
