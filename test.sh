@@ -2,7 +2,7 @@
 # Everything that must hold, with all of its set-up; twice is fine.
 #   ./test.sh            all tests (about three quarters of an hour on two cores)
 #   ./test.sh --quick    without PyTorch, sanitizers and fuzzing: under 3 minutes once built
-#   ./test.sh --long     all, and the long modes: thousands of kills, an hour replayed
+#   ./test.sh --long     all, and the long modes: thousands of kills, an hour replayed, a deep analysis
 #   ./test.sh --diseases the matrix of jobs that are ill, with prices, at all doses (20 minutes
 #                        of an idle machine)
 #   ./test.sh --matrix   every pair of Python, PyTorch and Lightning that can be had here
@@ -118,7 +118,7 @@ if has cross; then
 fi
 if has tidy; then
   stage tidy
-  one "clang-tidy" .ci/tidy
+  one "clang-tidy" .ci/tidy "$mode"
 fi
 if [ -n "${torch_job:-}" ]; then
   if ! wait "$torch_job"; then failed=$((failed + 1)) broken+=("PyTorch"); fi
@@ -147,8 +147,9 @@ if has asan; then
   if [ "$failed" = "$before" ]; then
     export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
     tests asan build-asan -R '^unit\.' -LE 'long|slow'
-    # Jobs of several processes, ten times slower: again what fails twice has failed.
-    tests "asan, whole jobs" build-asan -R '^e2e\.' -E "$hosted" -LE 'torch|long|slow' --repeat until-pass:2
+    # Jobs of several processes, ten times slower: again what fails twice has failed. What
+    # findings say of a job is arithmetic, which the unit tests have.
+    tests "asan, whole jobs" build-asan -R '^e2e\.' -E "$hosted|^e2e\.findings$" -LE 'torch|long|slow' --repeat until-pass:2
     unset ASAN_OPTIONS UBSAN_OPTIONS
   fi
 fi
@@ -163,7 +164,7 @@ if has tsan; then
     tests "tsan, the format 20 times" build-tsan -R '^unit\.(ring|names|segment|probe)$' --repeat until-fail:20
     # Threads of ours are in the server and the probe; kills and whole jobs ran above. What has
     # one thread alone and computes for long has nothing to find here.
-    tests tsan build-tsan -R '^unit\.' -E "^unit\.(ring|names|segment|probe|survival|experiment|governor|fixed|marks|trace_damage\.alone)$"
+    tests tsan build-tsan -R '^unit\.' -E "^unit\.(ring|names|segment|probe|survival|experiment|governor|fixed|flicker|marks|trace_damage\.alone)$"
     # A job too slow for its test may try again; a race that was seen once stands in its report.
     tests "tsan, whole jobs" build-tsan -R '^e2e\.(gpu|http|run_server|program)$' --repeat until-pass:2
     one "no report of tsan" bash -c 'for report in build-tsan/report.*; do [ ! -e "$report" ] || { cat build-tsan/report.*; exit 1; }; done'
