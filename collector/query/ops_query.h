@@ -57,7 +57,7 @@ struct op_row {
     /* Taken less given back while nothing nested in it ran; NaN where not known. */
     double host_bytes, device_bytes;
     double host_total_bytes, device_total_bytes; /* with what is nested in it */
-    double error_pct; /* half the 95 % interval of self_ns, 0 where exact */
+    double error_pct; /* half the 95 % interval of self_ns, 0 where exact; NaN unknown */
     /* Half the 95 % interval of per_step_ns as a mean of steps that vary: what another
      * stretch of the same training would give. NaN for ranges and single steps. */
     double per_step_half_ns;

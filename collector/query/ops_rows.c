@@ -28,6 +28,8 @@ void ops_scale(const struct ops_asking *asking, struct ops_row_sum *sum)
         factor[DIGEST_DRAWN] = n > 0 ? rest / n : 0;
         if (n == 0 || tagged > all)
             factor[DIGEST_TAGGED] = tagged > 0 ? all / tagged : 0;
+        if (n == 0 && all > tagged) /* what was not drawn says nothing of the rest */
+            self_variance = (double)NAN;
         if (n > 1) {
             double mean = drawn->self_ns / n;
             double spread = (drawn->squares - n * mean * mean) / (n - 1);

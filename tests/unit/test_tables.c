@@ -411,6 +411,26 @@ static void tagged_steps_stand_for_themselves_alone(void **state)
     answer_free(&answer.head);
 }
 
+static void what_was_recorded_on_demand_alone_says_no_error_of_the_rest(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < 100; n++) {
+        int64_t t = n * 10 * MS;
+
+        op(0, "aten::mm", t, t + MS);
+        step((uint64_t)n, n < 3 ? FULL | EVENT_STEP_TAGGED : 0, t, t + 10 * MS);
+    }
+    struct ops_answer answer = ask_ops(run);
+
+    assert_true(fabs(find(&answer, "aten::mm")->count - 100) < 1e-9);
+    assert_true(isnan(find(&answer, "aten::mm")->error_pct));
+    answer_free(&answer.head);
+    /* Of steps that were all recorded it is exact. */
+    answer = ask_ops((struct window){.kind = WINDOW_STEPS, .a = 0, .b = 2});
+    assert_true(find(&answer, "aten::mm")->error_pct == 0);
+    answer_free(&answer.head);
+}
+
 static void late_events_join_the_step_in_which_they_began(void **state)
 {
     (void)state;
@@ -1166,6 +1186,7 @@ int main(void)
         TEST(what_ran_where_nothing_was_recorded_is_of_no_step_beside_it),
         TEST(a_window_of_steps_of_which_some_have_kernels_is_summed_exactly),
         TEST(tagged_steps_stand_for_themselves_alone),
+        TEST(what_was_recorded_on_demand_alone_says_no_error_of_the_rest),
         TEST(late_events_join_the_step_in_which_they_began),
         TEST(ops_outside_of_steps_and_in_validation_are_no_part_of_a_step),
         TEST(a_process_without_steps_shows_its_ops_by_its_span),
