@@ -83,6 +83,18 @@ void device_ops_begin(struct device_ops *device, int64_t start_ns)
     device->begins_ns = start_ns;
 }
 
+void device_ops_lose(struct device_ops *device, int64_t since_ns)
+{
+    for (uint32_t back = device->count; back-- > 0;) {
+        uint32_t at = (device->first + back) % device->capacity;
+        struct step *step = &device->waiting[at];
+
+        if (step->start_ns + step->duration_ns <= since_ns)
+            break;
+        step->flags &= (uint8_t)~EVENT_STEP_KERNELS;
+    }
+}
+
 static bool make_room(struct device_ops *device)
 {
     uint32_t capacity = device->capacity == 0 ? 64 : device->capacity * 2;

@@ -40,11 +40,16 @@ static void fold_accelerator(struct process *process, const struct event *event,
 static void fold_step(struct process *process, struct process_thread *thread,
                       const struct event *event)
 {
-    const struct step *step = steps_fold(&process->steps, event, process->whole);
+    struct event told = *event;
+
+    if (process->works_lost)
+        told.meta &= ~EVENT_META(0, 0, EVENT_STEP_KERNELS, 0);
+    const struct step *step = steps_fold(&process->steps, &told, process->whole);
 
     if (step != NULL)
         process_end(process, step);
-    gpu_fold_step(&process->gpu, event);
+    gpu_fold_step(&process->gpu, &told);
+    process->works_lost = false;
     if (process->gpu.on)
         gpu_settle(&process->gpu, (int64_t)event->time);
     nest_clear(&thread->nest);
@@ -119,7 +124,10 @@ static bool fold_rare(struct process *process, struct process_thread *thread,
         return false;
     case EVENT_LOSS:
         /* How many is counted where it was lost; that the step has gaps only here. */
-        process->whole = false;
+        if (event->aux == WIRE_SOURCE_CUPTI)
+            process_lose_works(process, (int64_t)event->time);
+        else
+            process->whole = false;
         return false;
     case EVENT_METRIC:
     case EVENT_FACT:

@@ -143,6 +143,21 @@ void gpu_fold_step(struct gpu *gpu, const struct event *event)
         keep_step(gpu, start, end);
 }
 
+void gpu_lose(struct gpu *gpu, int64_t since_ns)
+{
+    uint64_t remembered =
+        gpu->step_count < gpu->step_capacity ? gpu->step_count : gpu->step_capacity;
+
+    for (uint64_t back = 1; back <= remembered; back++) {
+        struct gpu_step *step =
+            &gpu->steps[(gpu->step_count - back) % gpu->step_capacity];
+
+        if (step->end_ns <= since_ns)
+            break;
+        step->start_ns = step->end_ns;
+    }
+}
+
 static bool make_room(struct gpu_table *table)
 {
     if (table->item_count < table->item_capacity)

@@ -84,7 +84,8 @@ struct gpu_span {
 };
 
 /* A training step in the whole of which work was recorded. From `blind_ns` up to its start
- * it was not; start_ns: there is no such time. */
+ * it was not; start_ns: there is no such time. One whose work was lost is empty, at its
+ * end. */
 struct gpu_step {
     int64_t start_ns, end_ns, blind_ns;
 };
@@ -162,6 +163,9 @@ struct gpu_table *gpu_device(struct gpu *gpu, uint16_t device);
 /* A step, before what came in it is settled: whether work was recorded in it. Also while
  * no device is known. */
 void gpu_fold_step(struct gpu *gpu, const struct event *event);
+
+/* Work that ended after `since_ns` was lost: it was not recorded in the steps since. */
+void gpu_lose(struct gpu *gpu, int64_t since_ns);
 
 /* Events of one thread; those of other kinds are passed over. */
 void gpu_fold(struct gpu *gpu, const struct texts *texts, const struct event *events,

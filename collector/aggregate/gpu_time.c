@@ -332,7 +332,8 @@ bool gpu_knows_step(const struct gpu *gpu, const struct gpu_table *table, uint64
     const struct gpu_step *step = &gpu->steps[i % gpu->step_capacity];
     const struct gpu_cell *cell = &table->steps[i % gpu->step_capacity];
 
-    return gpu_busy_ns(cell) + gpu_idle_ns(cell) == step->end_ns - step->start_ns;
+    return step->end_ns > step->start_ns &&
+           gpu_busy_ns(cell) + gpu_idle_ns(cell) == step->end_ns - step->start_ns;
 }
 
 uint64_t gpu_steps_in(const struct gpu *gpu, const int64_t range[2])
@@ -342,7 +343,8 @@ uint64_t gpu_steps_in(const struct gpu *gpu, const int64_t range[2])
     for (uint64_t i = oldest_step(gpu); i < gpu->step_count; i++) {
         const struct gpu_step *step = &gpu->steps[i % gpu->step_capacity];
 
-        count += step->start_ns >= range[0] && step->end_ns <= range[1];
+        count += step->start_ns >= range[0] && step->end_ns <= range[1] &&
+                 step->start_ns < step->end_ns;
     }
     return count;
 }

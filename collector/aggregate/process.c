@@ -17,6 +17,7 @@ struct process *process_new(const struct process_identity *identity, uint32_t se
     process->history = history;
     process->newest_ns = INT64_MIN;
     process->alive_ns = INT64_MIN;
+    process->works_lost_ns = INT64_MIN;
     process->step_start_ns = process->phase_start_ns = INT64_MIN;
     process->whole = true;
     process->rss_bytes = (double)NAN;
@@ -125,6 +126,19 @@ void process_lose(struct process *process, uint32_t thread, uint64_t count)
     /* What waited for a parent may have lost it: better own time than a wrong one. */
     nest_clear(&of->nest);
     of->group_count = 0;
+}
+
+void process_lose_works(struct process *process, int64_t since_ns)
+{
+    process->works_lost = true;
+    /* Each step is looked at once, however many losses there are. */
+    if (since_ns < process->works_lost_ns)
+        since_ns = process->works_lost_ns;
+    process->works_lost_ns = process->steps.last_end_ns;
+    steps_lose_works(&process->steps, since_ns);
+    device_ops_lose(&process->device, since_ns);
+    gpu_lose(&process->gpu, since_ns);
+    process->rev++;
 }
 
 void process_begin(struct process *process, int64_t start_ns)

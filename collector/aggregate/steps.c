@@ -55,6 +55,24 @@ uint32_t steps_after(const struct steps *steps, int64_t time_ns)
     return low;
 }
 
+void steps_lose_works(struct steps *steps, int64_t since_ns)
+{
+    for (uint32_t i = steps_remembered(steps); i-- > 0;) {
+        uint64_t oldest = steps->count - steps_remembered(steps);
+        struct step *step = &steps->ring[(oldest + i) % steps->capacity];
+        struct step_totals *sum = step->flags & EVENT_STEP_WINDOW ? steps->windows
+                                  : step->flags & EVENT_STEP_VALIDATION
+                                      ? steps->validation
+                                      : steps->train;
+
+        if (step->start_ns + step->duration_ns <= since_ns)
+            break;
+        if (sum != NULL && (step->flags & EVENT_STEP_KERNELS) && sum->kernels > 0)
+            sum->kernels--;
+        step->flags &= (uint8_t)~EVENT_STEP_KERNELS;
+    }
+}
+
 double step_phase_ns(const struct step *step, uint32_t phase)
 {
     return step->known & 1u << phase ? (double)step->phase_ns[phase] : (double)NAN;

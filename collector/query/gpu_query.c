@@ -23,6 +23,15 @@ static void explain(const struct pick *pick, struct gpu_answer *answer)
                                           : "GPU work is not recorded in this process";
 }
 
+/* Nothing comes of a job that runs, and it says why. */
+static bool is_off(const struct process *process)
+{
+    const struct process_capability *source = &process->capabilities[WIRE_SOURCE_CUPTI];
+
+    return process->state == PROCESS_RUNNING && source->state != WIRE_STATE_ACTIVE &&
+           texts_get(process->texts, source->reason)[0] != '\0';
+}
+
 /* Training steps of the window in the whole of which work was recorded. */
 static uint64_t recorded_steps(const struct pick *pick)
 {
@@ -238,6 +247,8 @@ int parts_gpu(const struct pick *pick, uint32_t points, struct gpu_answer *answe
         arena_new(&answer->head.arena, gpu->table_count, sizeof(*answer->devices));
     if (answer->devices == NULL)
         return -ENOMEM;
+    if (is_off(pick->process))
+        explain(pick, answer);
     for (uint32_t i = 0; i < gpu->table_count && error == 0; i++)
         error = fill_device(pick, gpu->tables[i], points,
                             &answer->devices[answer->device_count++]);

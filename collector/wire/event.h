@@ -67,7 +67,9 @@ enum event_kind {
     EVENT_MARK = 14,
     EVENT_COLLECTIVE = 15, /* aux: bytes */
     EVENT_OVERHEAD = 16,   /* time that a profiler took; aux: enum wire_source */
-    EVENT_LOSS = 17,       /* value: events lost here; aux: enum wire_source */
+    /* time: since when; value: events lost, 0 it is not known how many; aux: enum
+     * wire_source */
+    EVENT_LOSS = 17,
     EVENT_FACT = 18,       /* name: key; value, aux: as in struct wire_fact */
     EVENT_THREAD = 19,     /* first record of a thread in this ring; value: tid */
     EVENT_SAMPLES = 20,    /* value: samples in the step; aux: step number */

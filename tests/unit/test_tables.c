@@ -339,6 +339,56 @@ static void steps_whose_kernels_have_not_come_yet_are_in_no_mean(void **state)
     answer_free(&gpu.head);
 }
 
+static void steps_whose_kernels_were_lost_are_none_with_kernels(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct ops_request request = {.device = OPS_ACCELERATOR};
+    uint64_t gemm = EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100);
+    struct event loss = {.time = 15 * MS,
+                         .meta = EVENT_META(0, EVENT_LOSS, 0, 0),
+                         .aux = WIRE_SOURCE_CUPTI};
+    struct ops_answer ops;
+    struct gpu_answer gpu;
+    struct process_capability *source = &process->capabilities[WIRE_SOURCE_CUPTI];
+
+    /* From the middle of the second step to that of the fourth nothing came. */
+    for (int64_t n = 0; n < 8; n++) {
+        int64_t t = n * 10 * MS;
+
+        op(0, "aten::mm", t, t + MS);
+        if (n == 3) {
+            source->state = WIRE_STATE_STOLEN;
+            source->reason = text("another profiler has taken CUPTI");
+            process_fold(process, 1, &loss, 1);
+            assert_int_equal(gpu_query(store, &whose, &(struct gpu_request){0}, &gpu),
+                             0);
+            assert_string_equal(gpu.head.reason, "another profiler has taken CUPTI");
+            answer_free(&gpu.head);
+            source->state = WIRE_STATE_ACTIVE;
+        }
+        if (n == 0 || n > 3)
+            fold(1, gemm, t + MS, 2 * MS);
+        step((uint64_t)n, FULL | EVENT_STEP_KERNELS, t, t + 10 * MS);
+    }
+    work_begins_at(80 * MS);
+    step(8, FULL, 80 * MS, 90 * MS);
+    assert_int_equal(ops_query(store, &whose, &request, &ops), 0);
+    assert_int_equal(ops.head.recorded_steps, 5);
+    assert_true(fabs(find(&ops, "gemm")->per_step_ns - 2e6) < 1e-3);
+    answer_free(&ops.head);
+    assert_int_equal(gpu_query(store, &whose, &(struct gpu_request){0}, &gpu), 0);
+    /* The first began before the first work, the last goes on behind what is settled. */
+    assert_int_equal(gpu.head.recorded_steps, 3);
+    assert_true(fabs(gpu.devices[0].use_ns[GPU_COMPUTE] - 2e6) < 1e-3);
+    /* From 1 to 10 ms, and from 40 ms to the end of the last work that is settled. */
+    assert_true(fabs(gpu.devices[0].span_ns - (9 + 33) * 1e6) < 1);
+    answer_free(&gpu.head);
+    ops = ask_ops(run);
+    assert_int_equal(ops.head.recorded_steps, 9); /* of the host nothing was lost */
+    answer_free(&ops.head);
+}
+
 static void what_ran_where_nothing_was_recorded_is_of_no_step_beside_it(void **state)
 {
     (void)state;
@@ -1183,6 +1233,7 @@ int main(void)
         TEST(kernels_of_a_step_that_is_not_whole_are_in_no_sum),
         TEST(kernels_that_come_200_ms_late_are_those_of_their_own_step),
         TEST(steps_whose_kernels_have_not_come_yet_are_in_no_mean),
+        TEST(steps_whose_kernels_were_lost_are_none_with_kernels),
         TEST(what_ran_where_nothing_was_recorded_is_of_no_step_beside_it),
         TEST(a_window_of_steps_of_which_some_have_kernels_is_summed_exactly),
         TEST(tagged_steps_stand_for_themselves_alone),

@@ -14,6 +14,7 @@ void drain_open(struct drain *drain, const struct cupti_library *library)
     memset(drain, 0, sizeof(*drain));
     drain->kinds_known = cupti_layout_learn(&drain->layout, library->next);
     calls_open(&drain->calls, library);
+    drain->told_ticks = probe_ticks();
     stamps_open(&drain->stamps, probe->tsc, 1e-3 * (double)probe->ticks_per_us);
     drain->writer = (struct writer){
         .cupti = library, .stamps = &drain->stamps, .calls = &drain->calls};
@@ -69,6 +70,14 @@ unsigned drain_buffers(struct drain *drain, bool (*pause)(unsigned ms))
     return buffers;
 }
 
+void drain_lose(uint64_t since_ticks, uint64_t events)
+{
+    struct event loss = {since_ticks, events, EVENT_META(0, EVENT_LOSS, 0, 0),
+                         WIRE_SOURCE_CUPTI};
+
+    probe_events(&loss, 1);
+}
+
 void drain_tell(struct drain *drain, bool ask)
 {
     const struct write_counts *counts = &drain->writer.counts;
@@ -84,8 +93,9 @@ void drain_tell(struct drain *drain, bool ask)
     drain->lost = lost;
     if (more > 0) {
         probe_capability_lost(WIRE_SOURCE_CUPTI, more);
-        probe_instant(EVENT_META(0, EVENT_LOSS, 0, 0), more, WIRE_SOURCE_CUPTI);
+        drain_lose(drain->told_ticks, more);
     }
+    drain->told_ticks = probe_ticks();
     if (counts->work > 0)
         probe_capability_events(WIRE_SOURCE_CUPTI, counts->work, counts->last_ticks);
 }

@@ -14,7 +14,8 @@ struct drain {
     struct writer writer;
     struct cupti_skipped skipped; /* sums */
     uint64_t lost;                /* of any cause, told so far */
-    bool reclaims; /* the next time also what another profiler was given */
+    uint64_t told_ticks; /* when that was; what is lost next was lost since then */
+    bool reclaims;       /* the next time also what another profiler was given */
 };
 
 /* Learns the strides of the library, which answers. */
@@ -27,5 +28,8 @@ unsigned drain_buffers(struct drain *drain, bool (*pause)(unsigned ms));
 
 /* Asks CUPTI for what it dropped, and tells the page of all losses. */
 void drain_tell(struct drain *drain, bool ask);
+
+/* Of what was done since `since_ticks` nothing will come. */
+void drain_lose(uint64_t since_ticks, uint64_t events);
 
 #endif

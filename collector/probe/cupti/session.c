@@ -42,7 +42,7 @@ static enum wire_source_state state;
 static char detail[192];
 static enum stamps_clock detail_clock;
 static bool on, suspicious, worked;
-static uint64_t alive_ns, alive_buffers, alive_steps, off_ns, retry_ns, retry_wait_ns;
+static uint64_t alive_ns, alive_ticks, alive_buffers, alive_steps, off_ns, retry_ns, retry_wait_ns;
 static uint64_t reclaim_ns; /* 0: there is nothing to reclaim */
 static unsigned straggler_ms = STRAGGLER_MS;
 
@@ -85,6 +85,7 @@ static const uint32_t kinds[] = {CUPTI_KERNEL, CUPTI_MEMCPY, CUPTI_PEER_COPY,
 static void note_alive(void)
 {
     alive_ns = now_ns();
+    alive_ticks = probe_ticks();
     alive_buffers = buffers_completed();
     alive_steps = probe_step_number();
 }
@@ -174,6 +175,7 @@ static void watch(void)
     /* What is on may be his: hands off until his window must be over. */
     on = false;
     atomic_store_explicit(&on_since, 0, memory_order_relaxed);
+    drain_lose(alive_ticks, 0);
     become(WIRE_STATE_STOLEN,
            suspicious ? "another profiler of this process has taken CUPTI: its clock "
                         "changed and nothing comes any more"
