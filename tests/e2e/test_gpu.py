@@ -428,6 +428,26 @@ class NeighboursTest(GpuTest):
         source = self.run_until("train", lambda: self.cupti_is("stolen"), "stolen",
                                 FAKE_CUPTI_FAULT="steal-after=5000")
         self.assertIn("may have taken CUPTI", source["reason"])
+        # Since when nothing comes is told: the steps since then have no kernels.
+        (segment,) = [s for s in wire.read_all(self.directory) if s.events(KERNEL)]
+        (loss,) = [e for e in segment.events(LOSS) if e.value == 0]
+        self.assertEqual([k for k in segment.events(KERNEL) if k.start > loss.start], [])
+
+    def ops_of_steps(self):
+        try:
+            ops = get_json(self.port, "/api/ops?device=cuda&window=200steps")
+        except (OSError, AssertionError):
+            return None
+        return ops if ops.get("recorded_steps", 0) >= 20 else None
+
+    def test_kernels_of_a_step_are_right_at_level_auto_while_the_job_runs(self):
+        # Blocks of steps are recorded, and their kernels are told long after they ended.
+        ops = self.run_until("train", self.ops_of_steps, "steps whose kernels are known",
+                             level="auto", TRAINGLASS_BUDGET="50")
+        self.assertLessEqual(ops["recorded_steps"], ops["steps"])
+        recorded = {op["name"]: op["recorded_count"] for op in ops["ops"]}
+        self.assertEqual(recorded, {name: count * ops["recorded_steps"]
+                                    for name, count in OF_A_STEP.items()})
 
     def test_the_server_shows_kernels_while_the_job_runs(self):
         def trace():
