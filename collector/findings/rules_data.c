@@ -18,6 +18,18 @@ static bool waits_for_storage(const struct rule_context *context)
            load->worker_cpu_share < STORAGE_BOUND;
 }
 
+/* The same of a trainer that loads by itself: more than half of its loading it sleeps,
+ * though all else that it does were asleep too. */
+static bool sleeps_while_loading(const struct rule_context *context)
+{
+    const struct steps_summary *train = context->train;
+    double data = train->phase_ns[EVENT_PHASE_DATA];
+    double asleep = context->summary->load.asleep_share * train->mean_ns;
+
+    return rule_number(context, FACT_DATALOADER_WORKERS) < 1 &&
+           asleep - (train->mean_ns - data) > (1 - STORAGE_BOUND) * data;
+}
+
 /* What it takes to take a batch over from a worker, ready or not: each tensor's memory is
  * asked for in a talk of several turns between the processes, opened and mapped. No worker
  * makes that less; the thread that pins memory does it beside the training. A job with
@@ -46,7 +58,7 @@ static double workers_possible(const struct rule_context *context)
     double cores = rule_cores(context);
     double possible = isnan(cores) ? 4 : floor(cores) - 1;
 
-    if (waits_for_storage(context))
+    if (waits_for_storage(context) || sleeps_while_loading(context))
         return WORKERS_MAX;
     return possible < 1 ? 1 : possible > WORKERS_MAX ? WORKERS_MAX : possible;
 }

@@ -375,6 +375,22 @@ static void a_watched_function_of_the_trainer_costs_its_time(void **state)
     assert_string_equal(find("watched-function")->id, "none");
 }
 
+static void a_trainer_that_sleeps_while_it_loads_may_have_more_workers_than_cores(void **state)
+{
+    (void)state;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 90 * MS;
+    summary.steps.train.phase_ns[EVENT_PHASE_FORWARD] = 5 * MS;
+    summary.steps.train.phase_ns[EVENT_PHASE_BACKWARD] = 2 * MS;
+    number(FACT_DATALOADER_WORKERS, 0);
+    number(FACT_CPU_COUNT, 2);
+    summary.load.asleep_share = 0.5; /* 40 ms of loading at least: the rest computes */
+    assert_non_null(strstr(find("data-loading")->advice[0], "num_workers=1"));
+    summary.load.asleep_share = 0.8;
+    assert_non_null(strstr(find("data-loading")->advice[0], "num_workers=4"));
+    /* 88 ms over four, beside 12 that are not loading: 10 are left. */
+    assert_true(fabs(find("data-loading")->ns_per_step - 78 * MS) < 1);
+}
+
 static void workers_that_wait_for_storage_need_no_cores(void **state)
 {
     (void)state;
@@ -454,6 +470,7 @@ int main(void)
         TEST(waiting_for_data_costs_what_the_device_idles),
         TEST(a_watched_function_costs_what_its_workers_make_the_training_wait),
         TEST(a_watched_function_of_the_trainer_costs_its_time),
+        TEST(a_trainer_that_sleeps_while_it_loads_may_have_more_workers_than_cores),
         TEST(workers_that_wait_for_storage_need_no_cores),
         TEST(idle_workers_of_another_loader_say_nothing_of_a_trainer_that_loads),
         TEST(kernels_are_told_apart_by_their_names),
