@@ -418,7 +418,19 @@ static int join_row(const struct pick *pick, const struct hardware_device *devic
     return fill_points(&pick->head->arena, &stretch, points, row);
 }
 
-static void sum_rows(struct hardware_answer *answer)
+/* A job sees more devices than it works on; where no work is recorded, who knows. */
+static bool works_on(const struct pick *pick, const char *device)
+{
+    const struct gpu *gpu = &pick->process->gpu;
+
+    for (uint32_t i = 0; i < gpu->table_count; i++)
+        if (strcmp(pick_device(pick->head, gpu->tables[i]->device), device) == 0)
+            return true;
+    return gpu->table_count == 0;
+}
+
+/* Of the devices that the job works on. */
+static void sum_rows(const struct pick *pick, struct hardware_answer *answer)
 {
     double joules = 0, samples = 0;
     bool any = false;
@@ -426,7 +438,7 @@ static void sum_rows(struct hardware_answer *answer)
     for (uint32_t i = 0; i < answer->row_count; i++) {
         const struct hardware_row *row = &answer->rows[i];
 
-        if (row->device == NULL)
+        if (row->device == NULL || !works_on(pick, row->device))
             continue;
         any = true;
         joules += row->joules_per_step;
@@ -454,6 +466,7 @@ int parts_hardware(const struct pick *pick, uint32_t points,
     error = fill_rows(&pick->head->arena, hardware, answer);
     for (uint32_t i = 0; i < answer->row_count && error == 0; i++)
         error = join_row(pick, &hardware->now.devices[i], points, &answer->rows[i]);
-    sum_rows(answer);
+    if (error == 0)
+        sum_rows(pick, answer);
     return error;
 }

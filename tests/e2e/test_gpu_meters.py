@@ -117,6 +117,18 @@ class MetersTest(TrainglassTest):
         self.assertEqual([d["index"] for d in told["devices"]], list(range(8)))
         self.end()
 
+    def test_the_energy_of_a_step_is_that_of_the_devices_it_works_on(self):
+        self.tell(devices=8)
+        self.job(FAKE_CUDA_DEVICES="8")
+        self.until_hardware(
+            lambda t: len(t["devices"]) == 8 and t["joules_per_step"] is not None and
+            all(d["joules_per_step"] for d in t["devices"]), "the energy of eight devices")
+        self.end()
+        told = get_json(self.port, "/api/gpu?window=run")
+        self.assertEqual([d["device"] for d in told["devices"]], ["cuda:0"])
+        self.assertEqual(told["hardware"]["joules_per_step"],
+                         told["hardware"]["devices"][0]["joules_per_step"])
+
     def test_memory_of_other_processes_is_told_apart(self):
         self.job()
         first = self.first(lambda d: d["now"]["processes_reason"], "a list without us")
