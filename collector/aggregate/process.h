@@ -75,7 +75,7 @@ struct process_identity {
     enum wire_role role;
     char host[WIRE_TEXT];
     char version[16];
-    char path[256];       /* of the segment or file */
+    char path[WIRE_PATH_BYTES]; /* of the segment or file */
     bool same_namespace;  /* its pid means something to the collector */
     uint64_t start_ticks; /* of the process, to tell a pid's next owner */
 };

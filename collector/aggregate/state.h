@@ -62,7 +62,7 @@ struct host_state {
 };
 
 struct watch_state {
-    char path[256];
+    char path[WIRE_PATH_BYTES];
     bool readable;
     char reason[160];
     uint32_t segments;

@@ -35,7 +35,7 @@ enum source_state {
 };
 
 struct source {
-    char path[256];
+    char path[WIRE_PATH_BYTES];
     uint64_t device, inode; /* of the file: the same name may come again */
     uint32_t pid;           /* of its process; 0 in another namespace than ours */
     int fd;                 /* read-only: mapping and liveness */

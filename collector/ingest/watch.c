@@ -89,6 +89,7 @@ static void find_users(struct watch *watch)
     DIR *shared = opendir(SHARED);
     struct dirent *entry;
 
+    watch->users_left_out = 0;
     while (shared != NULL && (entry = readdir(shared)) != NULL) {
         char path[sizeof(SHARED) + sizeof(entry->d_name) + 1], *end;
         struct stat status;
@@ -101,8 +102,10 @@ static void find_users(struct watch *watch)
         snprintf(path, sizeof(path), "%s/%s", SHARED, entry->d_name);
         if (*digits < '0' || *digits > '9' || *end != '\0' ||
             lstat(path, &status) != 0 || !S_ISDIR(status.st_mode) ||
-            status.st_uid != uid || !watch_add(watch, path))
+            status.st_uid != uid)
             continue;
+        if (!watch_add(watch, path))
+            watch->users_left_out++;
         for (uint32_t i = 0; i < watch->count; i++)
             watch->directories[i].own |= strcmp(watch->directories[i].path, path) == 0;
     }
@@ -174,10 +177,24 @@ static void scan_one(struct watch *watch, struct watch_directory *directory,
     closedir(open_directory);
 }
 
+/* Said where the last one is that found a place. */
+static void tell_left_out(struct watch *watch)
+{
+    if (watch->users_left_out == 0 || watch->count == 0)
+        return;
+    struct watch_directory *last = &watch->directories[watch->count - 1];
+
+    snprintf(last->reason, sizeof(last->reason),
+             "the last of the %u folders that are watched; those of %u more users are "
+             "not: TRAINGLASS_DIR names one",
+             STATE_WATCHES, watch->users_left_out);
+}
+
 void watch_scan(struct watch *watch, const char *suffix, watch_found *found, void *user)
 {
     if (watch->all_users)
         find_users(watch);
     for (uint32_t i = 0; i < watch->count; i++)
         scan_one(watch, &watch->directories[i], suffix, found, user);
+    tell_left_out(watch);
 }

@@ -10,7 +10,7 @@
 #include "aggregate/state.h"
 
 struct watch_directory {
-    char path[200];
+    char path[WIRE_DIRECTORY_BYTES];
     int descriptor; /* of inotify; -1 not watched */
     bool own;       /* found under /dev/shm, not asked for */
     bool readable;
@@ -26,11 +26,12 @@ struct watch {
     bool all_users;
     struct watch_directory directories[STATE_WATCHES];
     uint32_t count;
+    uint32_t users_left_out; /* folders of users beyond STATE_WATCHES, at the last scan */
 };
 
 struct watch_file {
     const char *directory, *name; /* of the last part */
-    char path[256];
+    char path[WIRE_PATH_BYTES];
     dev_t device;
     ino_t inode;
 };

@@ -42,7 +42,7 @@ static uint32_t first_recording;
 static bool begun; /* there was a step */
 static uint32_t control_sequence;
 static uint32_t missed; /* by the step that ends: probe_step_missed() */
-static char control_path[256];
+static char control_path[WIRE_PATH_BYTES];
 
 /* ---- clock and control --------------------------------------------------------------
  */

@@ -87,8 +87,7 @@ int storage_open_directory(struct storage *storage, enum storage_share share,
 
     *reason = "";
     errno = ENAMETOOLONG;
-    /* 24 bytes are left for the file's name. */
-    if (length < 0 || (size_t)length > sizeof(storage->directory) - 24)
+    if (length < 0 || (size_t)length >= sizeof(storage->directory))
         return refuse("TRAINGLASS_DIR is too long", reason);
     storage->lock_fd = -1;
     if (mkdir(storage->directory, directory_mode(share)) != 0 && errno != EEXIST)
@@ -215,9 +214,9 @@ int storage_create(struct storage *storage, uint64_t bytes, uint64_t allocated,
 
     storage->lock_fd = -1;
     storage->bytes = bytes;
-    (void)snprintf(storage->path, sizeof(storage->path), "%.230s/%016llx.seg",
+    (void)snprintf(storage->path, sizeof(storage->path), "%s/%016llx.seg",
                    storage->directory, (unsigned long long)name);
-    (void)snprintf(storage->temporary, sizeof(storage->temporary), "%.230s/%016llx.tmp",
+    (void)snprintf(storage->temporary, sizeof(storage->temporary), "%s/%016llx.tmp",
                    storage->directory, (unsigned long long)name);
     int fd = open(storage->temporary,
                   O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);

@@ -12,15 +12,15 @@
 #include <sys/types.h>
 
 #include "wire/attributes.h"
+#include "wire/segment.h"
 
-#define STORAGE_PATH_MAX 256u
 
 enum storage_share { STORAGE_OWNER, STORAGE_GROUP, STORAGE_ALL };
 
 struct storage {
-    char directory[STORAGE_PATH_MAX];
-    char path[STORAGE_PATH_MAX];      /* <random>.seg */
-    char temporary[STORAGE_PATH_MAX]; /* <random>.tmp until storage_publish() */
+    char directory[WIRE_DIRECTORY_BYTES];
+    char path[WIRE_PATH_BYTES];      /* <random>.seg */
+    char temporary[WIRE_PATH_BYTES]; /* <random>.tmp until storage_publish() */
     unsigned char *base;              /* mapping of `bytes`, NULL when closed */
     uint64_t bytes;
     int lock_fd; /* LOCK_EX while we live; never mapped; -1 closed */

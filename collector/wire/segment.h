@@ -52,6 +52,10 @@
     40u               /* remembered per thread; deeper ones are counted alone   \
                               */
 #define WIRE_TEXT 64u /* bytes of a short text, NUL-terminated */
+/* Of a folder of segments and of a file in it, each with its NUL: who writes and who reads
+ * agree on what is too long. */
+#define WIRE_DIRECTORY_BYTES 232u
+#define WIRE_PATH_BYTES      256u
 
 enum wire_role {
     WIRE_ROLE_TRAINER = 1,

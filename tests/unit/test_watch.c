@@ -101,6 +101,28 @@ static void a_folder_of_ours_that_appears_in_shared_memory_is_news(void **state)
     assert_true(watch_told(&watch));
 }
 
+static void the_folder_of_a_user_that_finds_no_place_is_said(void **state)
+{
+    char own[64], path[32];
+    bool made;
+
+    (void)state;
+    snprintf(own, sizeof(own), "/dev/shm/trainglass-%u", (unsigned)geteuid());
+    made = mkdir(own, 0700) == 0;
+    assert_int_equal(watch_open(&watch, true), 0);
+    for (uint32_t i = 0; i < STATE_WATCHES; i++) {
+        snprintf(path, sizeof(path), "/nonexistent/%u", i);
+        assert_true(watch_add(&watch, path));
+    }
+    (void)scan(".seg");
+    assert_true(watch.users_left_out >= 1);
+    assert_non_null(strstr(watch.directories[STATE_WATCHES - 1].reason, "more users"));
+    assert_null(strstr(watch.directories[0].reason, "more users"));
+    watch_close(&watch);
+    if (made)
+        (void)rmdir(own);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -108,6 +130,7 @@ int main(void)
             a_segment_a_note_and_what_becomes_of_them_is_news, open_both, close_both),
         cmocka_unit_test_setup_teardown(
             what_a_loader_leaves_in_shared_memory_is_no_news, open_both, close_both),
+        cmocka_unit_test(the_folder_of_a_user_that_finds_no_place_is_said),
         cmocka_unit_test_setup_teardown(
             a_folder_of_ours_that_appears_in_shared_memory_is_news, open_both,
             close_both),
