@@ -280,7 +280,9 @@ static uint64_t settle_in(void)
 {
     struct neighbours *neighbours = calloc(1, sizeof(*neighbours));
     bool worker = identity.role == WIRE_ROLE_WORKER;
-    uint64_t wanted = worker ? WIRE_BYTES_SMALL : WIRE_BYTES_MAX, room;
+    /* A launcher trains nothing: it starts those who do. */
+    bool small = worker || identity.role == WIRE_ROLE_LAUNCHER;
+    uint64_t wanted = small ? WIRE_BYTES_SMALL : WIRE_BYTES_MAX, room;
     int32_t ranks = worker ? 0 : identity.local_world_size;
 
     memcpy(session, identity.session, sizeof(session));
@@ -292,7 +294,7 @@ static uint64_t settle_in(void)
     uint64_t job_bytes = neighbours_job_bytes(neighbours, session);
 
     room = storage_room(&storage, wanted, job_bytes, ranks);
-    if (!worker) {
+    if (!small) {
         uint64_t tight = room < UINT64_C(1024) * 1024 ? WIRE_BYTES_MAX : 0;
 
         (void)neighbours_clean(neighbours, storage_capacity(&storage) / 8, tight);

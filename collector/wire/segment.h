@@ -276,7 +276,7 @@ struct wire_view {
 /* The layout that fits `segment_bytes` (at least WIRE_BYTES_MIN). -EINVAL when too
  * small. */
 #define WIRE_BYTES_MIN   (UINT64_C(64) * 1024)  /* steps and phases of one thread */
-#define WIRE_BYTES_SMALL (UINT64_C(256) * 1024) /* a worker's */
+#define WIRE_BYTES_SMALL (UINT64_C(256) * 1024) /* of a worker, of a launcher */
 #define WIRE_BYTES_MAX   (UINT64_C(32) * 1024 * 1024)
 MUST_CHECK int wire_layout_for(uint64_t segment_bytes, struct wire_layout *layout);
 

@@ -1,6 +1,7 @@
 """Processes of a job: their roles, and that helpers are no trouble to anyone."""
 
 import os
+import shutil
 import unittest
 
 import harness
@@ -83,10 +84,21 @@ class Children(harness.TorchTest):
         self.assertEqual(roles, ["launcher", "trainer", "trainer"])
         self.assertEqual({one.session for one in run.segments}, {"test"})
         launcher = next(one for one in run.segments if one.role == "launcher")
+        self.assertLessEqual(len(launcher.bytes), 256 * 1024, "it trains nothing")
         for one in run.segments:
             if one.role == "trainer":
+                self.assertGreaterEqual(len(one.bytes), 1024 * 1024)
                 self.assertEqual(one.parent, launcher.pid)
                 self.assertEqual(len(one.steps()), 6)
+
+    @unittest.skipUnless(shutil.which("uv"), "no uv here (pip install uv)")
+    def test_a_job_that_uv_starts_is_seen_as_without_it(self):
+        run = self.run_python("-c", "import os, sys; os.execvp(sys.argv[1], sys.argv[1:])",
+                              "uv", "run", "--offline", "--no-project", "--no-config",
+                              "--python", harness.PYTHON, harness.HERE / "jobs.py", "plain",
+                              "--steps", 6)
+        self.assertEqual([one.role for one in run.segments], ["trainer"])
+        self.assertEqual(len(run.trainer().steps()), 6)
 
     def test_helpers_that_do_not_import_torch_leave_nothing(self):
         run = self.run_python("-c", "import json, subprocess, sys\n"
