@@ -32,8 +32,7 @@ const char *file_remark_text(enum file_remark remark)
             "arguments that should be numbers: read as if they were not there",
         [FILE_REMARK_NAMES] = "names beyond what fits: one row stands for them all",
         [FILE_REMARK_DETAILS] = "ops whose shapes, stack or module found no room",
-        [FILE_REMARK_MARKS] = "marks of steps and phases that found no room: later "
-                              "steps lack them",
+        [FILE_REMARK_MARKS] = "marks of steps and phases that found no room",
     };
 
     return texts[remark];
