@@ -14,10 +14,10 @@
  * What is avoidable: each rule has its place in the order of owners. An instant that
  * several findings claim belongs to the first owner; the others own what is left. What
  * cannot be told apart (the same part of the step, the same kind of wait) is taken for
- * the same instants, but for claims that were reckoned without each other, such as the wait
- * for first batches of epochs and that for all others. Nobody owns more than the part has, all waits of a kind together no
- * more than the device idles for that cause, all waits no more than it is idle, all work no
- * more than it is busy.
+ * the same instants, but for claims that were reckoned without each other, such as the
+ * wait for first batches of epochs and that for all others. Nobody owns more than the
+ * part has, all waits of a kind together no more than the device idles for that cause,
+ * all waits no more than it is idle, all work no more than it is busy.
  */
 #ifndef FINDINGS_FINDINGS_H
 #define FINDINGS_FINDINGS_H
