@@ -145,6 +145,12 @@ class RunServerTest(TrainglassTest):
         self.assertEqual((row["state"], row["end"]["signal"], row["end"]["exit_code"]),
                          ("ended", 2, 1))
 
+    def test_port_0_is_any_free_port_and_the_page_answers_there(self):
+        process, port = self.waiting_run("--port", "0")
+        self.assertNotEqual(port, self.port)
+        self.assertEqual(get_json(port, "/healthz")["directory"], str(self.directory))
+        self.end(process)
+
     def test_a_second_run_joins_the_server_of_the_first(self):
         first, port = self.waiting_run()
         second, other = self.waiting_run()

@@ -3,12 +3,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -312,6 +314,22 @@ static bool try_port(struct launched *launched, const struct options *options,
            try_port(launched, options, directory, port, patience_ms);
 }
 
+/* One that nobody holds at this moment; 0 when there is none. */
+static uint16_t free_port(void)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET,
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(any);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&any, size) != 0 ||
+        getsockname(fd, (struct sockaddr *)&any, &size) != 0)
+        any.sin_port = 0;
+    if (fd >= 0)
+        close(fd);
+    return ntohs(any.sin_port);
+}
+
 void launch_server(struct launched *launched, const struct options *options,
                    const char *directory)
 {
@@ -321,6 +339,8 @@ void launch_server(struct launched *launched, const struct options *options,
     memset(launched, 0, sizeof(*launched));
     launched->runs_lock = -1;
     prepare_token(launched, options);
+    if (first == 0)
+        first = free_port();
     for (int64_t port = first; port < first + PORTS_TRIED && port <= 65535; port++) {
         if (!try_port(launched, options, directory, (uint16_t)port,
                       patience_of(begun_ns)))
