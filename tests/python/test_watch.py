@@ -9,6 +9,7 @@ import pathlib
 import pickle
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 from unittest import mock
@@ -117,6 +118,28 @@ class WhatItDoes(Watched):
                                     ("add_ten", 0)])
         lambdas = [label for label, _ in told[3:]]
         self.assertEqual(len(set(lambdas)), 2)
+
+    def test_a_function_of_the_running_script_is_timed_and_the_script_runs_once(self):
+        script = (
+            "from trainglass.watch.loaders import watching\n"
+            "def collate(rows): return rows\n"
+            "print('runs')\n"
+            "with watching('train.collate') as one:\n"
+            "    collate([1])\n"
+            "    print([counts.calls for _, counts in one.take()])\n"
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "train.py").write_text(script)
+            package = os.environ.get("PYTHONPATH", ""), *sys.path[:1]
+            for arguments in (["train.py"], ["-m", "train"]):
+                done = subprocess.run(
+                    [sys.executable, *arguments],
+                    cwd=folder,
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, package))},
+                    capture_output=True,
+                    text=True,
+                )
+                self.assertEqual((done.stdout, done.returncode), ("runs\n[1]\n", 0), done.stderr)
 
     def test_the_same_function_under_two_names_is_one(self):
         watching = self.watching("watched.polygons", watched.polygons, watched.half)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import difflib
 import functools
-import importlib
+import importlib.util
 import inspect
+import os
 import sys
 import time
 import types
@@ -62,6 +63,16 @@ def _near(part: str, names: Iterable[str]) -> str:
     return f"; near it: {', '.join(near)}" if near else ""
 
 
+def _is_main(module_name: str) -> bool:
+    """Whether this module is the running script: imported by its name it would run again."""
+    origin = getattr(importlib.util.find_spec(module_name), "origin", None) or ""
+    script = getattr(sys.modules.get("__main__"), "__file__", None) or ""
+    try:
+        return os.path.samefile(origin, script)
+    except OSError:
+        return False
+
+
 def _import(name: str) -> tuple[Any, list[str]]:
     """The longest prefix of a name that is a module, and the rest."""
     parts = name.split(".")
@@ -70,8 +81,9 @@ def _import(name: str) -> tuple[Any, list[str]]:
         module = sys.modules.get(module_name)
         if module is None:
             try:
-                module = importlib.import_module(module_name)
-            except ImportError:
+                own = _is_main(module_name)
+                module = sys.modules["__main__"] if own else importlib.import_module(module_name)
+            except (ImportError, ValueError):
                 continue
         return module, parts[count:]
     near = _near(parts[0], [module for module in sys.modules if "." not in module])
