@@ -1,6 +1,6 @@
 // What the profiler costs and sees: the measured share against its budget, and each source.
 
-import { bytes, count, known, number } from "../model/format.js";
+import { bytes, count, known, number, plural } from "../model/format.js";
 import { loss_text } from "../model/losses.js";
 import { file_of, session_of } from "../model/store.js";
 import { address, questions } from "../net/api.js";
