@@ -96,11 +96,11 @@ static bool has_room(struct cut_plan *plan, uint64_t bytes)
 static bool grow_starts(struct cut_plan *plan)
 {
     uint64_t size = plan->starts == NULL ? STARTS_FIRST : (plan->start_mask + 1) * 2;
-    struct cut_start *starts =
-        has_room(plan, size * sizeof(*starts)) ? calloc(size, sizeof(*starts)) : NULL;
+    struct cut_start *starts;
 
-    if (plan->too_large)
+    if (!has_room(plan, size * sizeof(*starts)))
         return false;
+    starts = calloc(size, sizeof(*starts));
     if (starts == NULL) {
         plan->out_of_memory = true;
         return false;
