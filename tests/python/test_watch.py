@@ -148,6 +148,14 @@ class WhatItDoes(Watched):
         self.assertEqual([(label, counts.calls) for label, counts in watching.take()],
                          [("polygons", 2)])
 
+    def test_a_function_that_is_timed_already_is_said_and_not_told_as_never_called(self):
+        self.watching("watched.polygons")
+        second = self.watching("watched.polygons", "watched.add_ten")
+        watched.polygons([1])
+        self.assertEqual([(label, counts.calls) for label, counts in second.take()],
+                         [("add_ten", 0)])
+        self.assertRegex(second.problems[0], "timed already")
+
 
 class InOneLine(unittest.TestCase):
     def test_a_block_watches_and_says_what_cannot_be(self):

@@ -169,8 +169,10 @@ class Watch:
         """Times `found`, or what the name stands for, as `label`; raises Unwatchable."""
         function = python_function(resolve(name) if found is None else found, name)
         code = function.__code__
-        if code.co_filename == "<trainglass watch>":
-            return  # a forked process has its parent's
+        if code.co_filename == "<trainglass watch>":  # in a forked worker: its parent's
+            raise Unwatchable(
+                f"watch: {name!r} is timed already, under another name or by another watch"
+            )
         original = types.FunctionType(
             code,
             function.__globals__,

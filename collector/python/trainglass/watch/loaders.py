@@ -16,14 +16,7 @@ import weakref
 from typing import Any, Callable, Optional, Union
 
 from trainglass import _attach, _facts, _library
-from trainglass.watch.functions import (
-    Unwatchable,
-    Watch,
-    labels_of,
-    name_of,
-    python_function,
-    resolve,
-)
+from trainglass.watch.functions import Unwatchable, Watch, labels_of, name_of
 from trainglass.watch.stage import Heard, Told
 from trainglass.watch.tally import ROW, Counts, Tally, since
 
@@ -192,19 +185,13 @@ class Watching:
 def _without_repeats(
     watched: list[Union[str, Callable[..., Any]]],
 ) -> list[Union[str, Callable[..., Any]]]:
-    """Each once: partials of one function run one code."""
-    kept: list[Union[str, Callable[..., Any]]] = []
-    seen: set[int] = set()
+    """Each once, by its name: partials of one function run one code. What a name stands for
+    may differ between ranks, which must agree on how many there are."""
+    kept: dict[Any, Union[str, Callable[..., Any]]] = {}
     for one in watched:
-        what: Any
-        try:
-            what = python_function(resolve(one) if isinstance(one, str) else one, "")
-        except Exception:  # start() says what is wrong with it
-            what = one
-        if id(what) not in seen:
-            seen.add(id(what))
-            kept.append(one)
-    return kept
+        name = name_of(one)
+        kept.setdefault(id(one) if "<" in name else name, one)  # lambdas share theirs
+    return list(kept.values())
 
 
 def labels_for(watched: list[Union[str, Callable[..., Any]]]) -> list[str]:
