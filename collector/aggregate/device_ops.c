@@ -52,15 +52,12 @@ static void add(struct device_ops *device, const struct ops_held *work)
 static void release_ahead(struct device_ops *device)
 {
     int64_t end_ns = first_end(device);
-    uint32_t kept = 0;
 
-    for (uint32_t i = 0; i < device->ahead_count; i++) {
-        if (device->ahead[i].start_ns < end_ns)
-            add(device, &device->ahead[i]);
-        else
-            device->ahead[kept++] = device->ahead[i];
+    while (device->ahead_count > 0 &&
+           device->ahead[device->ahead_first].start_ns < end_ns) {
+        add(device, &device->ahead[device->ahead_first++]);
+        device->ahead_count--;
     }
-    device->ahead_count = kept;
 }
 
 static void close_first(struct device_ops *device)
@@ -68,8 +65,7 @@ static void close_first(struct device_ops *device)
     ops_end(&device->ops, first_waiting(device));
     device->first = (device->first + 1) % device->capacity;
     device->count--;
-    if (device->ahead_count > 0)
-        release_ahead(device);
+    release_ahead(device);
 }
 
 void device_ops_known(struct device_ops *device, int64_t until_ns)
@@ -80,6 +76,9 @@ void device_ops_known(struct device_ops *device, int64_t until_ns)
 
 void device_ops_begin(struct device_ops *device, int64_t start_ns)
 {
+    if (device->begun)
+        return;
+    device->begun = true;
     device->begins_ns = start_ns;
 }
 
@@ -118,6 +117,7 @@ static bool make_room(struct device_ops *device)
 
 void device_ops_end(struct device_ops *device, const struct step *step)
 {
+    device->begun = false;
     if (device->count == 0 && device->clock_count == 0 &&
         (step->flags & EVENT_STEP_KERNELS) == 0) {
         device->begins_ns = step->start_ns + step->duration_ns;
@@ -169,22 +169,41 @@ static void see(struct device_ops *device, uint16_t of, int64_t start_ns)
         device->clocks[at].newest_ns = start_ns;
 }
 
+/* Room behind the last one that is ahead. */
+static bool make_room_ahead(struct device_ops *device)
+{
+    uint32_t capacity = device->ahead_capacity == 0 ? 256 : device->ahead_capacity * 2;
+
+    if (device->ahead_first + device->ahead_count < device->ahead_capacity)
+        return true;
+    if (device->ahead_first > device->ahead_capacity / 2) {
+        memmove(device->ahead, &device->ahead[device->ahead_first],
+                device->ahead_count * sizeof(*device->ahead));
+        device->ahead_first = 0;
+        return true;
+    }
+    struct ops_held *ahead = capacity > DEVICE_OPS_AHEAD
+                                 ? NULL
+                                 : realloc(device->ahead, capacity * sizeof(*ahead));
+
+    if (ahead == NULL)
+        return false;
+    device->ahead = ahead;
+    device->ahead_capacity = capacity;
+    return true;
+}
+
+/* By their starts: what comes is nearly in order. */
 static bool hold_ahead(struct device_ops *device, const struct ops_held *work)
 {
-    if (device->ahead_count == device->ahead_capacity) {
-        uint32_t capacity =
-            device->ahead_capacity == 0 ? 256 : device->ahead_capacity * 2;
-        struct ops_held *ahead =
-            capacity > DEVICE_OPS_AHEAD
-                ? NULL
-                : realloc(device->ahead, capacity * sizeof(*ahead));
+    if (!make_room_ahead(device))
+        return false;
+    uint32_t at = device->ahead_first + device->ahead_count++;
 
-        if (ahead == NULL)
-            return false;
-        device->ahead = ahead;
-        device->ahead_capacity = capacity;
-    }
-    device->ahead[device->ahead_count++] = *work;
+    for (; at > device->ahead_first && device->ahead[at - 1].start_ns > work->start_ns;
+         at--)
+        device->ahead[at] = device->ahead[at - 1];
+    device->ahead[at] = *work;
     return true;
 }
 

@@ -16,7 +16,7 @@
 #include "aggregate/ops.h"
 
 #define DEVICE_OPS_DEVICES 32u        /* each with a clock of its own; others have none */
-#define DEVICE_OPS_WAITING 4096u      /* steps, 0.2 MB; beyond them the oldest is closed */
+#define DEVICE_OPS_WAITING 4096u      /* steps, 0.3 MB; beyond them the oldest is closed */
 #define DEVICE_OPS_AHEAD   (1u << 16) /* work of devices that are ahead of others: 2 MB */
 
 /* Buffers of all devices are asked for together, every 100 ms. */
@@ -32,10 +32,11 @@ struct device_ops {
     struct step *waiting; /* ring: ended, and their work is not known */
     uint32_t first, count, capacity;
     int64_t begins_ns; /* start of the step that runs; INT64_MAX not known */
+    bool begun;        /* the host has said so */
     struct device_clock clocks[DEVICE_OPS_DEVICES];
     uint32_t clock_count;
-    struct ops_held *ahead; /* began after the first step that waits */
-    uint32_t ahead_count, ahead_capacity;
+    struct ops_held *ahead; /* began after the first step that waits; by start */
+    uint32_t ahead_first, ahead_count, ahead_capacity;
 };
 
 MUST_CHECK bool device_ops_init(struct device_ops *device, const struct texts *texts,

@@ -27,7 +27,9 @@ struct store_limits {
     /* Of raw events, all jobs together, and as much again for all trace files; 0 = 256
      * MiB. */
     uint64_t history_bytes;
-    uint64_t digest_bytes;  /* of op tables per process; 0 = 6 MiB */
+    /* Of op tables per process, and as much again for those of its accelerators; 0 = 6
+     * MiB. */
+    uint64_t digest_bytes;
 };
 
 /* limits NULL = the defaults. NULL when out of memory. */
