@@ -95,7 +95,8 @@ void drain_tell(struct drain *drain, bool ask)
         probe_capability_lost(WIRE_SOURCE_CUPTI, more);
         drain_lose(drain->told_ticks, more);
     }
-    drain->told_ticks = probe_ticks();
+    if (ask) /* else what was dropped till now is still to be told */
+        drain->told_ticks = probe_ticks();
     if (counts->work > 0)
         probe_capability_events(WIRE_SOURCE_CUPTI, counts->work, counts->last_ticks);
 }
