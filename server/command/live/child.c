@@ -105,14 +105,17 @@ void child_hear_signals(void (*handler)(int number))
 {
     static const int heard[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action;
+    sigset_t open;
 
+    sigemptyset(&open); /* the others would end us by default */
     for (size_t i = 0; i < sizeof(heard) / sizeof(heard[0]); i++) {
         if (sigaction(heard[i], NULL, &action) != 0 || action.sa_handler == SIG_IGN)
             continue;
         action = (struct sigaction){.sa_handler = handler, .sa_flags = (int)SA_RESETHAND};
         sigaction(heard[i], &action, NULL);
+        sigaddset(&open, heard[i]);
     }
-    sigprocmask(SIG_SETMASK, &old_mask, NULL);
+    sigprocmask(SIG_UNBLOCK, &open, NULL);
 }
 
 pid_t child_start(char *const *argv)
