@@ -177,12 +177,18 @@ static void scan_one(struct watch *watch, struct watch_directory *directory,
     closedir(open_directory);
 }
 
-/* Said where the last one is that found a place. */
+/* Said where the last one is that can be read: the others say why they cannot. */
 static void tell_left_out(struct watch *watch)
 {
     if (watch->users_left_out == 0 || watch->count == 0)
         return;
     struct watch_directory *last = &watch->directories[watch->count - 1];
+
+    for (uint32_t i = watch->count; i-- > 0;)
+        if (watch->directories[i].readable) {
+            last = &watch->directories[i];
+            break;
+        }
 
     snprintf(last->reason, sizeof(last->reason),
              "the last of the %u folders that are watched; those of %u more users are "

@@ -87,9 +87,9 @@ static bool has_room(struct cut_plan *plan, uint64_t bytes)
         plan->request->plan_bytes != 0 ? plan->request->plan_bytes : PLAN_BYTES_MAX;
     uint64_t starts = plan->starts == NULL ? 0 : plan->start_mask + 1;
 
-    plan->too_large = starts * sizeof(*plan->starts) +
-                          plan->step_capacity * sizeof(*plan->steps) + bytes >
-                      most;
+    plan->too_large |= starts * sizeof(*plan->starts) +
+                           plan->step_capacity * sizeof(*plan->steps) + bytes >
+                       most;
     return !plan->too_large;
 }
 

@@ -306,7 +306,7 @@ static void name_session(struct file_result *result, const char *path)
 static bool is_twin(const struct process_identity *one,
                     const struct process_identity *other)
 {
-    if (one->rank < 0 && other->rank < 0)
+    if (other->rank < 0)
         return one->pid == other->pid;
     return one->rank == other->rank || one->rank < 0;
 }
