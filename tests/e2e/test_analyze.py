@@ -483,6 +483,7 @@ class Command(unittest.TestCase):
             process.wait(timeout=harness.PATIENCE_S)
         os.close(ours)
         self.assertNotIn(b"\x07", shown)
+        self.assertNotIn(b"\x1b]", shown)
         self.assertIn(b"mine", shown)
 
 

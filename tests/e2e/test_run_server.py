@@ -225,10 +225,10 @@ class RunServerTest(TrainglassTest):
 
     def test_the_longest_folder_that_a_job_can_write_to_is_one_that_a_server_reads(self):
         longest = self.directory / ("d" * (231 - 1 - len(str(self.directory))))
+        self.addCleanup(self.stop_servers_of, longest)
         ended = self.trainglass("run", "--", BUILD / "bin" / "train_mlp", "--steps", "50",
                                 env={"TRAINGLASS_DIR": str(longest)})
         self.assertEqual(ended.returncode, 0, ended.stderr)
-        self.addCleanup(self.stop_servers_of, longest)
         self.assertEqual(len(list(longest.glob("*.seg"))), 1)
         (session,) = wait_for(lambda: get_json(self.port, "/api/status")["sessions"], "the job")
         self.assertEqual(session["steps"], 50)

@@ -329,7 +329,7 @@ class Words(unittest.TestCase):
     def test_an_unknown_share_of_waiting_for_data_is_said_and_not_praised(self):
         full = {**FULL, "dataloader_time_pct": None}
         text = report.lines(analysis.from_answer(full), 10)
-        self.assertIn("  Dataloader time: unknown, no loader in the trace", text)
+        self.assertIn("  Dataloader time: unknown, no waiting for data in the trace", text)
         self.assertNotIn("Dataloader <", "\n".join(text))
         self.assertIs(analysis.from_answer(full)["dataloader_time_pct"], math.nan)
         told = report.lines(analysis.from_answer({**full, "dataloader_time_pct": 0.0}), 10)

@@ -51,7 +51,7 @@ class _Run:
         self.recording = True  # on this rank
         self.folder = ""
         self.epoch = 0  # as the files are numbered
-        self.epoch_is_due = True  # on_train_epoch_start has not come since fit() or its end
+        self.epoch_is_due = True  # on_train_epoch_start has not come since fit()
         self.seen: set[int] = set()
         self.paused = False
         self.profiler: Any = None  # Lightning's
