@@ -77,7 +77,9 @@ def _cuda(found: Numbers, k: int, cuda_asked: str) -> list[str]:
 
 def _summary(found: Numbers) -> list[str]:
     unknown = math.isnan(found.dataloader_pct)
-    waiting = "unknown, no waiting for data in the trace" if unknown else f"{found.dataloader_pct:.1f}%"
+    waiting = (
+        "unknown, no waiting for data in the trace" if unknown else f"{found.dataloader_pct:.1f}%"
+    )
     lines = ["[Profiler] Summary:", f"  Dataloader time: {waiting}"]
     names = {"forward": "Forward pass", "backward": "Backward pass", "optimizer": "Optimizer"}
     for phase, name in names.items():
