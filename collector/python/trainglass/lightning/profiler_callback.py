@@ -52,6 +52,7 @@ class _Run:
         self.folder = ""
         self.epoch = 0  # as the files are numbered
         self.epoch_is_due = True  # on_train_epoch_start has not come since fit()
+        self.goes_on = False  # its first batch has begun
         self.seen: set[int] = set()
         self.paused = False
         self.profiler: Any = None  # Lightning's
@@ -252,12 +253,16 @@ class ProfilerCallback:
         self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int, *_: Any
     ) -> None:
         """A batch that was not fetched in the usual way begins its step here."""
-        if self._run is not None and self._run.epoch_is_due:  # it began before a checkpoint
+        run = self._run
+        if run is None:
+            return
+        if run.epoch_is_due:  # it began before a checkpoint; some Lightnings begin it again
             self.on_train_epoch_start(trainer, pl_module)
-            if self._machine is not None:
-                self._say(f"Its steps are counted from batch {batch_idx}, where training goes on")
         elif self._machine is not None:
             self._next_step()
+        if not run.goes_on and batch_idx > 0 and self._machine is not None:
+            self._say(f"Its steps are counted from batch {batch_idx}, where training goes on")
+        run.goes_on = True
 
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, *_: Any
