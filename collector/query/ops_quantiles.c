@@ -34,12 +34,13 @@ static double quantile(const struct cell_count *cells, uint32_t count, uint64_t 
 #define CELLS (DIGEST_CELL(UINT32_MAX) + 1)
 
 /* Each cell once, ascending; how many there are. Many digests have the same few hundred
- * cells, that are counted sooner than they are sorted. */
-static uint32_t merge_cells(struct cell_count *cells, uint32_t count)
+ * cells, that are counted sooner than they are sorted. `counts`: room for CELLS, too much
+ * for the stack of a connection's thread. */
+static uint32_t merge_cells(uint64_t *counts, struct cell_count *cells, uint32_t count)
 {
-    uint64_t counts[CELLS] = {0};
     uint32_t merged = 0;
 
+    memset(counts, 0, CELLS * sizeof(*counts));
     for (uint32_t i = 0; i < count; i++)
         counts[cells[i].cell] += cells[i].count;
     for (uint32_t cell = 0; cell < CELLS; cell++)
@@ -48,12 +49,13 @@ static uint32_t merge_cells(struct cell_count *cells, uint32_t count)
     return merged;
 }
 
-static void measure(struct op_row *row, struct cell_count *cells, uint32_t count)
+static void measure(struct op_row *row, uint64_t *counts, struct cell_count *cells,
+                    uint32_t count)
 {
     uint64_t total = 0;
 
     if (count >= CELLS / 16)
-        count = merge_cells(cells, count);
+        count = merge_cells(counts, cells, count);
     else
         qsort(cells, count, sizeof(*cells), ascending_cell);
     for (uint32_t i = 0; i < count; i++)
@@ -94,6 +96,7 @@ int ops_measure(struct ops_asking *asking, uint32_t count)
     uint32_t total = 0;
     int error = place == NULL ? -ENOMEM : 0;
     struct cell_count *cells = NULL;
+    uint64_t *counts = NULL;
 
     if (error == 0) {
         memset(place, 0xff, (asking->ops->row_count + 1) * sizeof(*place));
@@ -110,7 +113,8 @@ int ops_measure(struct ops_asking *asking, uint32_t count)
             total += length;
         }
         cells = malloc((total + 1) * sizeof(*cells));
-        error = cells == NULL ? -ENOMEM : 0;
+        counts = malloc(CELLS * sizeof(*counts));
+        error = cells == NULL || counts == NULL ? -ENOMEM : 0;
     }
     if (error == 0) {
         walk_cells(asking, place, cells);
@@ -120,10 +124,11 @@ int ops_measure(struct ops_asking *asking, uint32_t count)
                 continue;
             uint32_t to = place[asking->rows[i].row];
 
-            measure(&asking->rows[i].answer, cells + from, to - from);
+            measure(&asking->rows[i].answer, counts, cells + from, to - from);
             from = to;
         }
     }
+    free(counts);
     free(cells);
     free(place);
     return error;
