@@ -280,6 +280,10 @@ test("j and k walk the findings, enter opens one", () => visit("live", async (pa
 
 test("prices carry their intervals, a risk has no price, what was fixed says since when", () => visit("fixed", async (page) => {
   await page.locator("#finding-list li .range", { hasText: /^9\.8 to 11\.4 ms$/ }).waitFor();
+  for (const text of ["0.795 to 0.822 ms", "1,234 to 1,345 ms"]) {
+    const [needs, has] = await page.locator("#finding-list li .range").first().evaluate((node, wide) => [Object.assign(node, { textContent: wide }).scrollWidth, node.clientWidth], text);
+    assert.ok(needs <= has, `${text} reaches ${needs - has} px into the words beside it`);
+  }
   await page.locator("#fixed-list li", { hasText: "Fixed since step 12,512" }).filter({ hasText: "6.13 ms" }).waitFor();
   await page.locator("#what-if", { hasText: /^With data loading hidden, a step would take \d+ to \d+ ms\.$/ }).waitFor();
   await page.locator("#more-findings").click();
