@@ -253,6 +253,13 @@ class RunServerTest(TrainglassTest):
         self.assertIn("out\n", ended.stdout)
         self.assertEqual(len(self.servers()), 1)
 
+    def test_the_server_beside_a_job_is_found_by_its_name(self):
+        process, port = self.waiting_run()
+        server = get_json(port, "/healthz")["pid"]
+        name = pathlib.Path(f"/proc/{server}/comm").read_text().strip()
+        self.assertEqual(name, "trainglass")
+        self.end(process)
+
     def test_the_server_has_nothing_of_ours(self):
         descriptor = os.open(self.folder, os.O_RDONLY)
         os.set_inheritable(descriptor, True)

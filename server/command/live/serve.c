@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -206,6 +207,7 @@ int command_serve(const struct invocation *invocation)
     struct findings_settings findings;
     sigset_t mask;
 
+    prctl(PR_SET_NAME, "trainglass"); /* `run` executes /proc/self/exe: "exe" in top */
     options_findings(options, &findings);
     findings_configure(&findings);
     if (!place_directory(options, directory) || !place_state(options, state))
