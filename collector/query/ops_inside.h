@@ -1,5 +1,6 @@
 /* What the files behind a question about ops share: ops_query.c sums the digests and gives
- * the answer, ops_rows.c makes a row of its sums, ops_quantiles.c adds the percentiles. */
+ * the answer, ops_drawn.c weighs what was drawn, ops_rows.c makes a row of its sums,
+ * ops_quantiles.c adds the percentiles. */
 #ifndef QUERY_OPS_INSIDE_H
 #define QUERY_OPS_INSIDE_H
 
@@ -16,8 +17,17 @@ struct ops_class_sum {
     double total_ns, self_ns, squares;
 };
 
+/* What was drawn, as far as it stands for all steps that were not recorded on demand. */
+struct ops_drawn_sum {
+    double count, total_ns, self_ns;
+    double variance;         /* of self_ns, for these steps: 0 when all were recorded */
+    double process_variance; /* the same for such steps at large */
+};
+
 struct ops_row_sum {
     struct ops_class_sum by_class[DIGEST_CLASSES];
+    struct ops_class_sum block; /* of ops_add_drawn() alone */
+    struct ops_drawn_sum drawn;
     int64_t min_ns, max_ns;
     uint32_t row;     /* OPS_NO_ROW: of workers, with its percentiles */
     double key, key2; /* by which it is sorted, larger first */
@@ -65,6 +75,19 @@ ALWAYS_INLINE bool ops_tells(const struct ops_asking *asking, enum ops_kind kind
         return true;
     return class < DIGEST_VALIDATION && (class != DIGEST_BARE || kind == OPS_RANGE);
 }
+
+ALWAYS_INLINE void ops_class_add(struct ops_class_sum *sum,
+                                 const struct digest_row *row)
+{
+    sum->count += row->count;
+    sum->total_ns += (double)row->total_ns;
+    sum->self_ns += (double)row->self_ns;
+    sum->squares += row->self_squares;
+}
+
+/* Fills `drawn` of all rows when everything else was added up; the uses are sorted. Where
+ * the window has training steps. */
+MUST_CHECK int ops_add_drawn(struct ops_asking *asking);
 
 /* From sums of recorded steps to all steps of the window: sum->answer. What was recorded on
  * demand stands for itself; what was drawn stands for the rest too. */

@@ -79,12 +79,8 @@ static void add_up(struct ops_asking *asking)
         for (uint32_t i = 0; i < digest->row_count; i++) {
             const struct digest_row *from = &digest->rows[i];
             struct ops_row_sum *to = &asking->rows[from->row];
-            struct ops_class_sum *sum = &to->by_class[class];
 
-            sum->count += from->count;
-            sum->total_ns += (double)from->total_ns;
-            sum->self_ns += (double)from->self_ns;
-            sum->squares += from->self_squares;
+            ops_class_add(&to->by_class[class], from);
             if (!ops_tells(asking, asking->ops->rows[from->row].kind, class))
                 continue;
             to->min_ns = from->min_ns < to->min_ns ? from->min_ns : to->min_ns;
@@ -316,6 +312,8 @@ int parts_ops(const struct pick *pick, const struct ops_request *request,
         return -ENOMEM;
     collect(&asking);
     add_up(&asking);
+    if (asking.steps > 0 && ops_add_drawn(&asking) != 0)
+        asking.failed = true;
     compact(&asking, answer);
     if (request->device == OPS_CPU && pick_goes_on(pick))
         ops_sums_saving(&asking.ops->saving, (double)asking.steps, answer);

@@ -6,41 +6,50 @@
 #include "query/numbers.h"
 #include "query/ops_inside.h"
 
+/* Half the 95 % interval of a sum over that many recorded steps. */
+static double half_of(const struct ops_asking *asking, double variance)
+{
+    return numbers_t95(asking->recorded[DIGEST_DRAWN]) * sqrt(variance);
+}
+
+/* Detail: what was drawn is weighed already, the rest of the steps stands for itself. */
+static void scale_detail(const struct ops_asking *asking, struct ops_row_sum *sum,
+                         double *factor)
+{
+    struct op_row *row = &sum->answer;
+    double all = (double)asking->steps,
+           tagged = (double)asking->recorded[DIGEST_TAGGED];
+    double drawn = (double)asking->recorded[DIGEST_DRAWN], rest = all - tagged;
+    double variance = sum->drawn.variance;
+
+    factor[DIGEST_DRAWN] = 0;
+    if (drawn == 0 || tagged > all)
+        factor[DIGEST_TAGGED] = tagged > 0 ? all / tagged : 0;
+    if (drawn == 0 && rest > 0) /* what was not drawn says nothing of the rest */
+        variance = (double)NAN;
+    if (drawn > 1 && rest > 0)
+        row->per_step_half_ns = half_of(asking, sum->drawn.process_variance) / rest;
+    row->count = sum->drawn.count;
+    row->total_ns = sum->drawn.total_ns;
+    row->self_ns = sum->drawn.self_ns;
+    row->error_pct = half_of(asking, variance);
+}
+
 void ops_scale(const struct ops_asking *asking, struct ops_row_sum *sum)
 {
     struct op_row *row = &sum->answer;
-    const struct ops_class_sum *drawn = &sum->by_class[DIGEST_DRAWN];
     enum ops_kind kind = asking->ops->rows[sum->row].kind;
-    double all = (double)asking->steps,
-           tagged = (double)asking->recorded[DIGEST_TAGGED];
-    double n = (double)asking->recorded[DIGEST_DRAWN], self_variance = 0;
-
-    row->per_step_half_ns = (double)NAN;
     double factor[DIGEST_CLASSES] = {1, 1, 1, 1, 1};
 
+    row->per_step_half_ns = (double)NAN;
     if (asking->steps > 0 && kind == OPS_RANGE) {
-        double ratio = asking->all_steps > 0 ? all / (double)asking->all_steps : 1;
+        double ratio = asking->all_steps > 0
+                           ? (double)asking->steps / (double)asking->all_steps
+                           : 1;
 
         factor[DIGEST_DRAWN] = factor[DIGEST_TAGGED] = factor[DIGEST_BARE] = ratio;
     } else if (asking->steps > 0) {
-        double rest = all > tagged ? all - tagged : 0;
-
-        factor[DIGEST_DRAWN] = n > 0 ? rest / n : 0;
-        if (n == 0 || tagged > all)
-            factor[DIGEST_TAGGED] = tagged > 0 ? all / tagged : 0;
-        if (n == 0 && all > tagged) /* what was not drawn says nothing of the rest */
-            self_variance = (double)NAN;
-        if (n > 1) {
-            double mean = drawn->self_ns / n;
-            double spread = (drawn->squares - n * mean * mean) / (n - 1);
-
-            spread = spread > 0 ? spread : 0;
-            row->per_step_half_ns = numbers_t95((uint64_t)n) * sqrt(spread / n);
-            if (rest > n)
-                self_variance = rest * rest * (1 - n / rest) * spread / n;
-        } else if (n == 1 && rest > 1) {
-            self_variance = (double)NAN;
-        }
+        scale_detail(asking, sum, factor);
     }
     for (uint32_t class = 0; class < DIGEST_CLASSES; class ++) {
         const struct ops_class_sum *part = &sum->by_class[class];
@@ -55,9 +64,7 @@ void ops_scale(const struct ops_asking *asking, struct ops_row_sum *sum)
             row->recorded_total_ns,
             part->total_ns < (double)SUM_MAX_NS ? (int64_t)part->total_ns : SUM_MAX_NS);
     }
-    row->error_pct = row->self_ns > 0 ? 100 * numbers_t95((uint64_t)n) *
-                                            sqrt(self_variance) / row->self_ns
-                                      : 0;
+    row->error_pct = row->self_ns > 0 ? 100 * row->error_pct / row->self_ns : 0;
 }
 
 void ops_derive(const struct ops_asking *asking, struct op_row *row)
@@ -70,9 +77,7 @@ void ops_derive(const struct ops_asking *asking, struct op_row *row)
     row->validation_batch_ns = row->validation_share = (double)NAN;
     row->per_step_ns = n > 0 ? time / n : (double)NAN;
     row->per_step_count = n > 0 ? row->count / n : (double)NAN;
-    row->mean_ns = row->recorded_count > 0
-                       ? (double)row->recorded_total_ns / (double)row->recorded_count
-                       : (double)NAN;
+    row->mean_ns = row->count > 0 ? row->total_ns / row->count : (double)NAN;
     row->share = asking->step_ns > 0 ? time / asking->step_ns : (double)NAN;
     row->p50_ns = row->p95_ns = row->p99_ns = (double)NAN;
     row->device_total_ns = row->device_self_ns = (double)NAN;
