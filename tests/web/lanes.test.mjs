@@ -62,6 +62,17 @@ test("with a selection the legend of the steps counts the slow ones among the se
   assert.deepEqual([slow(null), slow({ from: 3000, to: 5000 }), slow({ from: 0, to: 2000 })], ["2", "1", "0"]);
 });
 
+test("one step of 1.5 s leaves what a usual step takes in milliseconds", () => {
+  const steps = [1500, 37.7, 38, 37.7, 170].map((ms, i) => ({ t: 2000 * (i + 1), start: 2000 * i, ms, number: i, full: false, epoch: null }));
+  const means = steps.map((row) => ({ ...row, data: 6.4, forward: 29.1, backward: row.ms > 1000 ? 1400 : 42.8, optimizer: 6.1, other: 0.3 }));
+  const view = { series: { steps, means, markers: [], validation: [] }, range: { from: 0, to: 11000 }, width: 600, told: { steps: 5, recorded_steps: 2, step_ms: { mean: 84.7, p50: 37.7, p95: 169.8 }, phases: { data: 7.6, forward: 34.4, backward: 50.5, optimizer: 7.2, other: 0.4 } }, old: null, selection: null, marked: null };
+  for (const lane of lanes_for({ gpus: [] }, null).filter(({ id }) => id === "steps" || id === "phases")) {
+    assert.equal(lane.draw(view).unit, "s", lane.title);
+    const rows = lane.legend(view, null).filter((row) => ["ms", "s", "µs"].includes(row.unit));
+    assert.ok(rows.length > 1 && rows.every((row) => row.unit === "ms" && Number(row.value.replace(",", "")) > 0.2), JSON.stringify(rows));
+  }
+});
+
 test("no label of the step times has more digits than there is room for", () => {
   const [lane] = lanes_for({ gpus: [] }, null);
   for (let top = 500; top < 1100; top += 7) {

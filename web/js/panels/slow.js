@@ -42,7 +42,7 @@ export function render_slow(state, { actions, received_ms }) {
   set_hidden(none, rows.length > 0);
   set_hidden(host.firstElementChild, rows.length === 0);
   set_text(none, series.steps.length === 0 ? "After the first steps." : "No step took more than twice the median.");
-  const { unit, scale } = time_unit(Math.max(...rows.map((row) => row.duration_ms), 0));
+  const { unit, scale } = time_unit(rows.length === 0 ? 0 : Math.min(...rows.map((row) => row.duration_ms)));
   const ago = is_over(session_of(state)) ? "before" : "ago";
   const since = known(received_ms) ? received_ms : 0;
   keyed(body, rows, (row) => row.number, (row) => {

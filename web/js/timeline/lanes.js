@@ -90,9 +90,8 @@ const steps = {
     return { lines: cut(from_start([line], view.series.steps, view.range), pauses), axis: axis(top * scale * headroom, 4, view.old), unit, marks: { ...marks, bands: pauses, hatch: losses(view.series), reason: rows.length === 0 ? nothing(view, view.series.reason) : null } };
   },
   legend(view, time) {
-    const unit = view.unit ?? time_unit(0);
     if (time !== null) {
-      const row = nearest(view.series.steps, time);
+      const row = nearest(view.series.steps, time), unit = time_unit(row?.ms ?? 0);
       return [
         legend_row(null, "", "Step", row?.number === undefined || row.number === null ? MISSING : count(row.number), ""),
         legend_row(null, "", "Took", row ? number(row.ms * unit.scale) : MISSING, unit.unit),
@@ -105,8 +104,8 @@ const steps = {
     const durations = rows.map((row) => row.ms);
     const median = view.told?.step_ms?.p50 ?? quantile(durations, 0.5);
     const p95 = view.told?.step_ms?.p95 ?? quantile(durations, 0.95);
-    const places = decimals((median ?? 0) * unit.scale);
-    const print = (value) => (known(value) ? number(value * unit.scale, places) : MISSING);
+    const unit = time_unit(median ?? 0); // not the axis': one step of 1.5 s leaves the others 0.04 s
+    const print = (value) => (known(value) ? number(value * unit.scale, Math.min(decimals((median ?? 0) * unit.scale), decimals(value * unit.scale))) : MISSING);
     const slow = rows.filter((row) => row.ms > SLOW_FACTOR * median).length;
     const full = full_pct(view.told, rows);
     return [
@@ -138,18 +137,18 @@ const phases = {
     return { lines: cut(from_start(lines, view.series.steps, view.range), pauses), axis: axis(top * scale, 3, view.old), unit, marks: { bands: pauses, reason: told ? null : seen.length > 0 ? "The phases of these steps are not known" : nothing(view, view.series.reason) } };
   },
   legend(view, time) {
-    const { scale, unit } = view.unit ?? time_unit(0);
     const rows = time === null ? within(view.series.means, view.range) : [nearest(view.series.steps, time)].filter(Boolean);
     const { phases: told_pct, step_ms } = view.told ?? {};
     const mean = (key) => {
-      if (time === null && known(step_ms?.mean) && told_pct) return known(told_pct[key]) ? (told_pct[key] * step_ms.mean * scale) / 100 : null;
+      if (time === null && known(step_ms?.mean) && told_pct) return known(told_pct[key]) ? (told_pct[key] * step_ms.mean) / 100 : null;
       let sum = 0, seen = 0;
       for (const row of rows) if (row[key] !== null) { sum += row[key]; seen++; }
-      return seen > 0 ? (sum / seen) * scale : null;
+      return seen > 0 ? sum / seen : null;
     };
-    const values = PHASES.map(mean);
-    const places = Math.min(2, decimals(Math.max(...values.map((v) => v ?? 0))));
-    return PHASES.map((key, i) => legend_row(key, "", PHASE_LABELS[key], known(values[i]) ? number(values[i], Math.max(1, places)) : MISSING, known(values[i]) ? unit : ""));
+    const values = PHASES.map(mean), most = Math.max(...values.map((v) => v ?? 0));
+    const { scale, unit } = time_unit(most);
+    const places = Math.min(2, decimals(most * scale));
+    return PHASES.map((key, i) => legend_row(key, "", PHASE_LABELS[key], known(values[i]) ? number(values[i] * scale, Math.max(1, places)) : MISSING, known(values[i]) ? unit : ""));
   },
 };
 
