@@ -114,16 +114,11 @@ int flame_write_folded(const struct file_paths *paths, enum flame_metric metric,
 
 /* ---- speedscope ------------------------------------------------------------------------- */
 
-/* One weight of the tree: each path's own and all below it, and its children by that. */
 struct flame {
+    struct flame_order order;
     const struct file_paths *paths;
-    int64_t *total;         /* of a path and all below */
-    int64_t *sorted;        /* totals, the largest first */
-    int64_t *start;         /* where it was opened */
-    uint32_t *order;        /* paths by parent, the largest first */
-    uint32_t *first, *next; /* in `order`: of a path's children; behind the last */
-    uint32_t *frame_of;     /* by name: index of the frame + 1 */
-    int64_t least;          /* what has less is left out; at least 1 */
+    int64_t *start;     /* where a path was opened */
+    uint32_t *frame_of; /* by name: index of the frame + 1 */
     uint32_t left_out, profiles;
     struct bytes text;
     struct cut_output *output;
@@ -131,12 +126,8 @@ struct flame {
 
 static void flame_close(struct flame *flame)
 {
-    free(flame->total);
-    free(flame->sorted);
+    flame_order_close(&flame->order);
     free(flame->start);
-    free(flame->order);
-    free(flame->first);
-    free(flame->next);
     free(flame->frame_of);
     bytes_close(&flame->text);
 }
@@ -144,78 +135,17 @@ static void flame_close(struct flame *flame)
 static bool flame_open(struct flame *flame, const struct file_paths *paths,
                        struct cut_output *output)
 {
-    uint32_t count = paths->count;
-
     *flame = (struct flame){.paths = paths, .output = output};
-    flame->total = calloc(count, sizeof(*flame->total));
-    flame->sorted = calloc(count, sizeof(*flame->sorted));
-    flame->start = calloc(count, sizeof(*flame->start));
-    flame->order = calloc(count, sizeof(*flame->order));
-    flame->first = calloc((size_t)count + 1, sizeof(*flame->first));
-    flame->next = calloc(count, sizeof(*flame->next));
+    flame->start = calloc(paths->count, sizeof(*flame->start));
     flame->frame_of = calloc(trace_names_count(paths->names), sizeof(uint32_t));
-    return flame->total != NULL && flame->sorted != NULL && flame->start != NULL &&
-           flame->order != NULL && flame->first != NULL && flame->next != NULL &&
-           flame->frame_of != NULL;
+    return flame_order_open(&flame->order, paths, FLAME_PATHS_MAX) &&
+           flame->start != NULL && flame->frame_of != NULL;
 }
 
-static int by_parent(const void *left, const void *right, void *user)
-{
-    const struct flame *flame = user;
-    const uint32_t *a = left, *b = right;
-    uint32_t pa = flame->paths->list[*a].parent, pb = flame->paths->list[*b].parent;
-
-    if (pa != pb)
-        return pa < pb ? -1 : 1;
-    if (flame->total[*a] != flame->total[*b])
-        return flame->total[*a] > flame->total[*b] ? -1 : 1;
-    return *a < *b ? -1 : *a > *b;
-}
-
-static int larger_first(const void *left, const void *right)
-{
-    const int64_t *a = left, *b = right;
-
-    return (*a < *b) - (*a > *b);
-}
-
-/* From what total on a path is one of the FLAME_PATHS_MAX largest. */
-static void set_least(struct flame *flame)
-{
-    uint32_t count = flame->paths->count;
-
-    flame->least = 1;
-    if (count > FLAME_PATHS_MAX) {
-        memcpy(flame->sorted, flame->total, count * sizeof(*flame->sorted));
-        qsort(flame->sorted, count, sizeof(*flame->sorted), larger_first);
-        if (flame->sorted[FLAME_PATHS_MAX] >= flame->least)
-            flame->least = flame->sorted[FLAME_PATHS_MAX] + 1;
-    }
-    for (uint32_t i = 1; i < count; i++)
-        flame->left_out += flame->total[i] > 0 && flame->total[i] < flame->least;
-}
-
-/* Totals and the order of children for one weight. */
 static void weigh(struct flame *flame, enum flame_metric metric)
 {
-    const struct file_path *list = flame->paths->list;
-    uint32_t count = flame->paths->count;
-
-    memset(flame->total, 0, count * sizeof(*flame->total));
-    memset(flame->first, 0, ((size_t)count + 1) * sizeof(*flame->first));
-    for (uint32_t i = count; i-- > 1;) {
-        int64_t own = metric == FLAME_CPU ? list[i].self_ns : list[i].device_ns;
-
-        flame->total[i] += own > 0 ? own : 0;
-        flame->total[list[i].parent] += flame->total[i];
-        flame->first[list[i].parent + 1]++;
-        flame->order[i - 1] = i;
-    }
-    for (uint32_t i = 0; i < count; i++)
-        flame->first[i + 1] += flame->first[i];
-    qsort_r(flame->order, count - 1, sizeof(*flame->order), by_parent, flame);
-    memcpy(flame->next, flame->first, count * sizeof(*flame->next));
-    set_least(flame);
+    flame_order_weigh(&flame->order, metric);
+    flame->left_out += flame->order.left_out;
 }
 
 static void flush(struct flame *flame)
@@ -235,16 +165,6 @@ static void put_event(struct flame *flame, char type, uint32_t path, int64_t at_
         flush(flame);
 }
 
-/* The next child that is worth its place; 0 none. The largest come first. */
-static uint32_t next_child(struct flame *flame, uint32_t path)
-{
-    uint32_t at = flame->next[path];
-
-    if (at >= flame->first[path + 1] || flame->total[flame->order[at]] < flame->least)
-        return 0;
-    return flame->order[flame->next[path]++];
-}
-
 /* Everything below `top` in the order of its weight, as if it had run so. */
 static void put_tree(struct flame *flame, uint32_t top)
 {
@@ -254,7 +174,7 @@ static void put_tree(struct flame *flame, uint32_t top)
 
     flame->start[top] = 0;
     while (true) {
-        uint32_t child = next_child(flame, path);
+        uint32_t child = flame_order_next(&flame->order, path);
 
         if (child != 0) {
             put_event(flame, 'O', child, at_ns);
@@ -264,7 +184,7 @@ static void put_tree(struct flame *flame, uint32_t top)
         }
         if (path == top)
             return;
-        at_ns = flame->start[path] + flame->total[path];
+        at_ns = flame->start[path] + flame->order.total[path];
         put_event(flame, 'C', path, at_ns);
         path = list[path].parent;
     }
@@ -279,7 +199,7 @@ static void put_profile(struct flame *flame, const char *name, uint32_t length,
     bytes_format(&flame->text,
                  ",\"unit\":\"nanoseconds\",\"startValue\":0,\"endValue\":%lld,"
                  "\"events\":[",
-                 (long long)flame->total[top]);
+                 (long long)flame->order.total[top]);
     put_tree(flame, top);
     bytes_text(&flame->text, "]}");
 }
@@ -314,16 +234,16 @@ static void put_profiles(struct flame *flame)
 
     weigh(flame, FLAME_CPU);
     /* The busiest thread first. */
-    for (uint32_t i = flame->first[0]; i < flame->first[1]; i++) {
-        uint32_t thread = flame->order[i];
+    for (uint32_t i = flame->order.first[0]; i < flame->order.first[1]; i++) {
+        uint32_t thread = flame->order.order[i];
         const char *name =
             trace_names_get(paths->names, paths->list[thread].name, &length);
 
-        if (flame->total[thread] > 0)
+        if (flame->order.total[thread] > 0)
             put_profile(flame, name, length, thread);
     }
     weigh(flame, FLAME_DEVICE);
-    if (flame->total[0] > 0)
+    if (flame->order.total[0] > 0)
         put_profile(flame, device, sizeof(device) - 1, 0);
 }
 

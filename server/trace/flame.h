@@ -6,13 +6,11 @@
 #ifndef TRACE_FLAME_H
 #define TRACE_FLAME_H
 
-#include "ingest/file/paths.h"
 #include "trace/cut_output.h"
+#include "trace/flame_order.h"
 
 /* speedscope takes some seconds for more. */
 #define FLAME_PATHS_MAX 25000u
-
-enum flame_metric { FLAME_CPU, FLAME_DEVICE };
 
 /* Stacks of Python frames with the time of the ops below, in whole us, as torch counts
  * them: a node of the backward in the stack of the op that made it, where the paths know
