@@ -10,6 +10,7 @@
 #include "api/json.h"
 #include "query/status_query.h"
 #include "query/window.h"
+#include "trace/call_tree_json.h"
 #include "trace/document.h"
 #include "trace/trace_writer.h"
 
@@ -21,6 +22,7 @@
 
 struct trace_parameters {
     bool all_ranks, estimate, gzip, critical;
+    int flame; /* enum flame_metric; -1: the trace itself */
     int64_t max_bytes;
     const char *window; /* as it was asked for; part of the file's name */
     const char *key;    /* by which parameter; NULL by none */
@@ -65,6 +67,8 @@ static void read_window(struct api_call *call, struct trace_parameters *paramete
 
 static bool read_parameters(struct api_call *call, struct trace_parameters *parameters)
 {
+    static const char *const metrics[] = {
+        [FLAME_CPU] = "cpu", [FLAME_DEVICE] = "device", NULL};
     const char *rank = query_text(&call->query, "rank");
     struct window window;
 
@@ -72,6 +76,7 @@ static bool read_parameters(struct api_call *call, struct trace_parameters *para
     parameters->estimate = query_flag(&call->query, "estimate");
     parameters->gzip = query_flag(&call->query, "gzip");
     parameters->critical = query_flag(&call->query, "critical");
+    parameters->flame = query_choice(&call->query, "flame", metrics, -1);
     (void)query_number(&call->query, "max_bytes", TRACE_BYTES_MIN, TRACE_BYTES_MAX,
                        &parameters->max_bytes);
     call->selection.window = (struct window){.kind = WINDOW_DEFAULT};
@@ -181,6 +186,23 @@ static void answer_estimate(struct http_call *call, const struct trace_answer *a
     document_answer(call, 200, body);
 }
 
+static void answer_flame(struct http_call *call, const struct trace_answer *answer,
+                         const struct trace_limits *limits, enum flame_metric metric)
+{
+    struct call_tree tree;
+    cJSON *body = call_tree_build(&tree, answer, limits) == 0
+                      ? call_tree_json(&tree, &answer->head, metric)
+                      : NULL;
+
+    if (body == NULL) {
+        http_refuse(call, 503, NULL, "out of memory");
+    } else {
+        cJSON_AddBoolToObject(body, "forgot", answer->forgot);
+        document_answer(call, 200, body);
+    }
+    call_tree_close(&tree);
+}
+
 static void clean_name(char *name)
 {
     for (char *c = name; *c != '\0'; c++) {
@@ -282,6 +304,10 @@ static void serve_answer(struct http_call *call, struct api_call *one,
         answer_estimate(call, answer, &limits);
         return;
     }
+    if (parameters->flame >= 0) {
+        answer_flame(call, answer, &limits, (enum flame_metric)parameters->flame);
+        return;
+    }
     if (http_request(call)->method == HTTP_HEAD) {
         http_answer(call, &(struct http_answer){.status = 200});
         return;
@@ -331,7 +357,8 @@ void trace_serve(struct http_call *call, struct api *api)
     reason = answer.head.reason != NULL && *answer.head.reason != '\0'
                  ? answer.head.reason
                  : "nothing is remembered of this";
-    if (error == 0 && !parameters.estimate && names_nothing(&one.selection, &answer))
+    if (error == 0 && !parameters.estimate && parameters.flame < 0 &&
+        names_nothing(&one.selection, &answer))
         http_refuse(call, 404, parameters.key, reason);
     else if (api_answers(&one, error))
         serve_answer(call, &one, &parameters, &answer);

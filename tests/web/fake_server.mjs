@@ -158,6 +158,7 @@ export class FakeServer {
   }
 
   trace(parameters) {
+    if (parameters.has("flame")) return this.flame(parameters.get("flame"));
     const last = /^(\d+)s$/.exec(parameters.get("last") ?? "");
     const steps = parameters.has("step") ? 1 : last ? Math.round(Number(last[1]) * 4.67) : 47;
     const events = steps * 4520;
@@ -183,6 +184,12 @@ export class FakeServer {
     if (!this.answers[name]) return this.json(response, 404, { error: "no such endpoint" });
     if (url.searchParams.has("window") && this.window(url.searchParams) === null) return this.json(response, 400, { error: "window: expected 10s, 60s …", field: "window" });
     return this.json(response, 200, this.answers[name](url.searchParams));
+  }
+
+  /** A step of two ops, one of which launches; of the device nothing without a GPU. */
+  flame(metric) {
+    const nodes = [[null, "thread 7", "thread", 80, 0, 0], [0, "ProfilerStep", "range", 80, 10, 40], [1, "aten::linear", "op", 50, 20, 160], [2, "aten::addmm", "op", 30, 30, 160], [1, "cudaDeviceSynchronize", "call", 19, 19, 40], [1, "3 others", "other", 1, 1, 9]];
+    return { metric, total_ms: metric === "cpu" ? 80 : 0, events: 212440, left_out: 0, recorded_steps: 40, validation_batches: 0, paths: 9, paths_in_other: 3, forgot: false, lost_events: 0, columns: ["parent", "name", "kind", "total_ms", "self_ms", "calls"], nodes: metric === "cpu" ? nodes : [] };
   }
 
   async judge(id, request, response) {

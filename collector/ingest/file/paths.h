@@ -24,6 +24,7 @@ enum file_path_kind {
     FILE_PATH_RANGE,
     FILE_PATH_OP,
     FILE_PATH_CALL, /* of the device's runtime */
+    FILE_PATH_WORK, /* on a device, below its launch: of a window (trace/call_tree.h) */
 };
 
 struct file_path {

@@ -4,6 +4,7 @@ import { bytes, count, duration_text, known } from "../model/format.js";
 import { range_of, session_of, shown_series } from "../model/store.js";
 import { absolute, address, chosen, curl, get_buffer, get_json } from "../net/api.js";
 import { copy_text, el, set_hidden, set_text } from "../ui/dom.js";
+import { open_flame_graph } from "./flame.js";
 
 const MOST_FLAME_EVENTS = 50000; // speedscope: 40,000 events load in 2 s, 100,000 in 16 s
 const MOST_BYTES = 256e6;
@@ -76,8 +77,8 @@ function show_estimate() {
   if (large) set_text(notice, `${bytes(told.bytes)} is more than most viewers open: a smaller range loads faster and shows the same step.`);
   else if (told.reason) set_text(notice, told.reason);
   const flame = dialog.querySelector("#trace-flame");
-  flame.disabled = !(told.events > 0) || told.events > MOST_FLAME_EVENTS;
-  flame.title = told.events > MOST_FLAME_EVENTS ? `Above ${count(MOST_FLAME_EVENTS)} events a flame graph takes too long: choose a smaller range.` : "";
+  flame.disabled = !(told.events > 0);
+  flame.title = told.events > MOST_FLAME_EVENTS ? `Of more than ${count(MOST_FLAME_EVENTS)} events: calls of the same path are added up` : "In speedscope";
 }
 
 async function refresh() {
@@ -131,7 +132,15 @@ async function open_perfetto() {
   setTimeout(stop, PONG_MS); // nobody answers: the trace is let go
 }
 
+const range_text = ({ last, step, steps }) => (last ? `the last ${last.replace("s", " s")}` : step !== undefined ? `step ${count(step)}` : `steps ${steps.split("-").map((n) => count(Number(n))).join(" to ")}`);
+
+/** In speedscope as far as it goes; more is added up by the server. */
 function open_flame() {
+  if (estimate.events > MOST_FLAME_EVENTS) {
+    const range = { ...chosen(state), ...range_parameters() };
+    open_flame_graph((flame) => address("api/trace", { ...range, flame }), range_text(range));
+    return;
+  }
   const profile = encodeURIComponent(absolute(trace_address()));
   const title = encodeURIComponent(session_of(state)?.name ?? "trainglass");
   window.open(`${absolute("speedscope/index.html")}#profileURL=${profile}&title=${title}&view=left-heavy`, "_blank", "noopener");

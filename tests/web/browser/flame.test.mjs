@@ -1,0 +1,138 @@
+// The flame graph of our own: of a large trace on the real server, and of a live run on the fake one.
+// TRAINGLASS_PROGRAMS is the folder of trainglass; without it the large trace is not tried.
+
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { FakeServer } from "../fake_server.mjs";
+import { MODULES, launch, open, shoot } from "./chromium.mjs";
+
+const PROGRAMS = process.env.TRAINGLASS_PROGRAMS;
+const skip = PROGRAMS ? false : "TRAINGLASS_PROGRAMS is not set";
+
+let browser;
+before(async () => { browser = await launch(); });
+after(() => browser.close());
+
+/** A step of 40 ms: linear calls addmm 100 times, and each launches a kernel. */
+function trace_of_a_step() {
+  const event = (cat, name, ts, dur, args = {}, where = {}) => ({ ph: "X", cat, name, pid: 41, tid: 41, ts, dur, args, ...where });
+  const events = [event("user_annotation", "ProfilerStep#1", 1e6, 40000)];
+  for (let i = 0; i < 100; i++) {
+    const at = 1e6 + 400 * i + 10, correlation = 100 + i;
+    events.push(event("cpu_op", "aten::linear", at, 300), event("cpu_op", "aten::addmm", at + 50, 200), event("cuda_runtime", "cudaLaunchKernel", at + 100, 50, { correlation }),
+      event("kernel", "ampere_sgemm", at + 160, 200, { correlation, device: 0, stream: 7 }, { pid: 0, tid: 7 }));
+  }
+  return JSON.stringify({ schemaVersion: 1, traceEvents: events });
+}
+
+/** The server with a trace of more than 50,000 events; its address and how to end it. */
+async function serve_large(folder) {
+  writeFileSync(join(folder, "step.json"), trace_of_a_step());
+  const made = spawnSync(join(PROGRAMS, "make_trace"), [join(folder, "step.json"), "12"], { maxBuffer: 2 ** 26 });
+  assert.equal(made.status, 0, String(made.stderr));
+  writeFileSync(join(folder, "large.json"), made.stdout);
+  const server = spawn(join(PROGRAMS, "trainglass"), ["serve", join(folder, "large.json"), "--dir", join(folder, "shm"), "--state-dir", join(folder, "state"), "--port", "0"], { stdio: ["ignore", "pipe", "inherit"] });
+  const address = await new Promise((done, fail) => {
+    let text = "";
+    server.stdout.on("data", (bytes) => {
+      const match = /http:\/\/\S+/.exec(text += bytes);
+      if (match) done(match[0]);
+    });
+    server.on("exit", (code) => fail(new Error(`exit ${code}: ${text}`)));
+  });
+  return { address, stop: () => new Promise((done) => { server.removeAllListeners("exit"); server.on("exit", done); server.kill(); }) };
+}
+
+const width = (locator) => locator.evaluate((node) => node.getBoundingClientRect().width);
+const box = (page, name) => page.locator("#flame-chart .box", { hasText: name }).first();
+
+test("a trace of more than 50,000 events has a flame graph whose boxes are as wide as their time", { skip }, async () => {
+  const folder = mkdtempSync(join(tmpdir(), "trainglass-flame-"));
+  const { address, stop } = await serve_large(folder);
+  const page = await open(browser, address);
+  try {
+    await page.locator("#op-table tbody tr").first().waitFor();
+    await page.keyboard.press("t");
+    await page.locator("#trace input[value=steps]").check();
+    await page.getByLabel("First step").fill("0");
+    await page.locator("#estimate-events", { hasText: /^([5-9]\d|\d{3}),\d{3}$/ }).waitFor();
+    await page.locator("#trace-flame").click();
+    await box(page, "aten::addmm").waitFor();
+
+    const all = await width(box(page, "All threads")), step = await width(box(page, "ProfilerStep")), linear = await width(box(page, "aten::linear")), addmm = await width(box(page, "aten::addmm"));
+    assert.ok(all > 1200 && step <= all, `${all} ${step}`);
+    assert.ok(Math.abs(linear / step - 0.75) < 0.01, `${linear} of ${step}`); // 100 times 300 us of 40 ms
+    assert.ok(Math.abs(addmm / step - 0.5) < 0.01, `${addmm} of ${step}`);
+    await page.locator("#flame-notes", { hasText: /^\d+,\d{3} calls of \d+ recorded steps?/ }).waitFor();
+    await shoot(page, "flame-1440-light");
+
+    await page.getByRole("radio", { name: "GPU time" }).click();
+    await box(page, "ampere_sgemm").waitFor();
+    assert.ok(Math.abs((await width(box(page, "ampere_sgemm"))) - (await width(box(page, "aten::addmm")))) < 2);
+    assert.deepEqual(page.faults, []);
+  } finally {
+    await page.context().close();
+    await stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+async function visit(look, options = {}) {
+  const server = new FakeServer("live", { modules: MODULES });
+  const page = await open(browser, await server.listen(), options);
+  try {
+    await page.locator("#op-table tbody tr").first().waitFor();
+    await page.keyboard.press("t");
+    await page.locator("#estimate-events", { hasText: "212,440" }).waitFor();
+    await page.locator("#trace-flame").click();
+    await box(page, "aten::linear").waitFor();
+    await look(page, server);
+    assert.deepEqual(page.faults, []);
+  } finally {
+    await page.context().close();
+    await server.close();
+  }
+}
+
+test("a flame graph is walked by keys, zoomed and searched", () => visit(async (page, server) => {
+  assert.ok(server.requests.some((path) => /^api\/trace\?.*last=10s.*flame=cpu/.test(path)));
+  const detail = (text) => page.locator("#flame-detail", { hasText: text }).waitFor();
+  await box(page, "All threads").focus();
+  for (const name of ["thread 7", "ProfilerStep", "aten::linear"]) {
+    await page.keyboard.press("ArrowDown");
+    await detail(name);
+  }
+  await page.keyboard.press("ArrowRight");
+  await detail("cudaDeviceSynchronize: 19.0 ms in 40 calls, 475 µs per step, 23.8 % of all");
+  await page.keyboard.press("ArrowLeft");
+  const before = await width(box(page, "aten::addmm"));
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => !document.querySelector("#flame-out").disabled);
+  assert.ok((await width(box(page, "aten::addmm"))) > 1.5 * before);
+  await page.keyboard.press("Escape"); // out of the zoom, and the graph stays
+  await page.waitForFunction(() => document.querySelector("#flame-out").disabled);
+  assert.equal(await page.locator("#flame").isVisible(), true);
+  await page.keyboard.press("/");
+  await page.keyboard.type("addmm");
+  await page.locator("#flame-found", { hasText: "1 path, 30.0 ms, 37.5 %" }).waitFor();
+  assert.equal(await page.locator(".box.found").count(), 1);
+}));
+
+test("a range without work of a GPU says so instead of an empty picture", () => visit(async (page) => {
+  await page.getByRole("radio", { name: "GPU time" }).click();
+  await page.locator("#flame-say", { hasText: "No work of a GPU was recorded in this range." }).waitFor();
+  assert.equal(await page.locator("#flame-chart").isVisible(), false);
+}));
+
+for (const [theme, size] of [["dark", 640], ["light", 640], ["dark", 1440]]) {
+  test(`the flame graph fits ${size} px, ${theme}`, () => visit(async (page) => {
+    assert.ok(await page.evaluate(() => document.querySelector("#flame").scrollWidth <= document.querySelector("#flame").clientWidth));
+    const { x, width: wide } = await page.locator("#flame").boundingBox();
+    assert.ok(x >= 0 && x + wide <= size, `${x} ${wide}`);
+    await shoot(page, `flame-${size}-${theme}`);
+  }, { theme, width: size }));
+}

@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { flame_boxes, flame_matches, flame_next, flame_notes, flame_text, read_flame } from "../../web/js/model/flame.js";
+
+const ANSWER = {
+  metric: "cpu", total_ms: 100, events: 900, recorded_steps: 10, validation_batches: 0, left_out: 0, paths: 2000, paths_in_other: 700, lost_events: 0, forgot: false,
+  columns: ["parent", "name", "kind", "total_ms", "self_ms", "calls"],
+  nodes: [
+    [null, "main", "thread", 90, 0, 0], [0, "step", "range", 90, 10, 10], [1, "aten::mm", "op", 60, 50, 40], [2, "aten::mm", "op", 10, 10, 40],
+    [1, "cudaStreamSynchronize", "call", 19.5, 19.5, 10], [1, "700 others", "other", 0.5, 0.5, 800], [null, "loader", "thread", 10, 10, 0],
+  ],
+};
+const flame = read_flame(ANSWER);
+const named = (name, at = 0) => flame.nodes.filter((node) => node.name === name)[at];
+
+test("a box stands within its caller's, beside its siblings, and is as wide as its time", () => {
+  const boxes = flame_boxes(flame.root, 1000);
+  for (const { node, left, width, row } of boxes) {
+    assert.equal(row, node.depth);
+    const above = boxes.find((box) => box.node === node.parent);
+    if (above) assert.ok(left >= above.left - 1e-9 && left + width <= above.left + above.width + 1e-9, node.name);
+  }
+  const mm = boxes.find(({ node }) => node === named("aten::mm"));
+  assert.deepEqual([mm.left, mm.width], [0, 600]);
+  const wait = boxes.find(({ node }) => node.name === "cudaStreamSynchronize");
+  assert.deepEqual([wait.left, wait.width, wait.node.drawn], [600, 195, "sync"]);
+});
+
+test("what is too narrow to draw is drawn together, and counted", () => {
+  const narrow = flame_boxes(flame.root, 300).filter((box) => box.narrow);
+  assert.deepEqual(narrow.map((box) => [box.narrow, box.ms, box.row]), [[1, 0.5, 3]]);
+});
+
+test("zoomed in, a box and its callers are as wide as the picture", () => {
+  const boxes = flame_boxes(named("aten::mm"), 400);
+  assert.deepEqual(boxes.map(({ node, width, above }) => [node.name, Math.round(width), above === true]), [["step", 400, true], ["main", 400, true], ["All threads", 400, true], ["aten::mm", 400, false], ["aten::mm", 67, false]]);
+});
+
+test("time of what is found inside of what is found is counted once", () => {
+  const { found, ms } = flame_matches(flame, " ATEN::MM ");
+  assert.deepEqual([found.size, ms], [2, 60]);
+  assert.equal(flame_matches(flame, " "), null);
+  assert.equal(flame_matches(flame, "others").found.size, 0);
+});
+
+test("arrows lead to caller, call and siblings, and nowhere beyond them", () => {
+  const step = named("step"), mm = named("aten::mm");
+  assert.equal(flame_next(step, "ArrowDown"), mm);
+  assert.equal(flame_next(mm, "ArrowUp"), step);
+  assert.equal(flame_next(mm, "ArrowRight").name, "cudaStreamSynchronize");
+  assert.equal(flame_next(mm, "ArrowLeft"), mm);
+  assert.equal(flame_next(flame.root, "ArrowUp"), flame.root);
+});
+
+test("a box says its time, calls, time per step and share", () => {
+  assert.equal(flame_text(flame, named("aten::mm")), "aten::mm: 60.0 ms in 40 calls, 6.00 ms per step, 60.0 % of all, 50.0 ms of it its own");
+  assert.equal(flame_text(flame, named("700 others")), "700 others, too small to be listed: 500 µs in 800 calls, 50.0 µs per step, 0.5 % of all");
+  assert.doesNotMatch(flame_text(read_flame({ ...ANSWER, validation_batches: 3 }), flame.nodes[2]), /per step/);
+});
+
+test("the notes say what was added up, and what was not", () => {
+  assert.equal(flame_notes(ANSWER), "900 calls of 10 recorded steps, added up by who called them. 700 of 2,000 paths are small, and drawn together as others.");
+  assert.match(flame_notes({ ...ANSWER, forgot: true, lost_events: 5, left_out: 1 }), /1 call left out: .* 5 events lost while recording\. Older events are no longer remembered\.$/);
+});

@@ -1,0 +1,86 @@
+// The tree of a flame graph: what stands where, what is found, what it says. Pure.
+
+import { count, duration_text, known, percent, plural } from "./format.js";
+
+/** Boxes narrower than this are drawn as one with their neighbours, in pixels. */
+export const NARROW = 3;
+
+/** What is a wait has a wait's colour: the kind that a box is drawn as. */
+function drawn_as(kind, name) {
+  if (kind === "call" && /synchronize|waitevent/i.test(name)) return "sync";
+  return kind === "range" && name.startsWith("enumerate(DataLoader") ? "data" : kind;
+}
+
+/** The answer's rows as nodes below one of all threads; offsets and totals in ms. */
+export function read_flame(answer) {
+  const at = Object.fromEntries((answer?.columns ?? []).map((name, i) => [name, i]));
+  const root = { key: "all", parent: null, name: "All threads", kind: "all", drawn: "all", total: answer?.total_ms ?? 0, self: 0, calls: null, depth: 0, start: 0, filled: 0, children: [] };
+  const nodes = (answer?.nodes ?? []).reduce((list, row, key) => {
+    const parent = row[at.parent] === null ? root : list[row[at.parent]];
+    const node = { key, parent, name: row[at.name] || "(no name)", kind: row[at.kind], drawn: drawn_as(row[at.kind], row[at.name]), total: row[at.total_ms], self: row[at.self_ms], calls: row[at.calls], depth: parent.depth + 1, start: parent.start + parent.filled, filled: 0, children: [] };
+    parent.filled += node.total;
+    parent.children.push(node);
+    list.push(node);
+    return list;
+  }, []);
+  // "ms per step" is only said where all that was added up lies in steps of training.
+  const steps = answer?.recorded_steps > 0 && !(answer.validation_batches > 0) ? answer.recorded_steps : null;
+  return { root, nodes, steps, metric: answer?.metric ?? "cpu" };
+}
+
+/** Of `zoomed`'s line upwards and all below it: [{node, left, width, row, narrow}] in pixels; narrow: how many stand there together. */
+export function flame_boxes(zoomed, width) {
+  const boxes = [];
+  for (let node = zoomed.parent; node !== null; node = node.parent) boxes.push({ node, left: 0, width, row: node.depth, above: true });
+  const scale = zoomed.total > 0 ? width / zoomed.total : 0;
+  const put = (node) => {
+    boxes.push({ node, left: (node.start - zoomed.start) * scale, width: node.total * scale, row: node.depth });
+    const narrow = node.children.filter((child) => child.total * scale < NARROW);
+    for (const child of node.children) if (child.total * scale >= NARROW) put(child);
+    const ms = narrow.reduce((sum, child) => sum + child.total, 0);
+    if (ms * scale >= 1) boxes.push({ node: narrow[0], left: (narrow[0].start - zoomed.start) * scale, width: ms * scale, row: node.depth + 1, narrow: narrow.length, ms });
+  };
+  put(zoomed);
+  return boxes;
+}
+
+/** Names that hold `text`, of any case: the nodes, and the time of the outermost of them. */
+export function flame_matches({ nodes }, text) {
+  const wanted = text.trim().toLowerCase();
+  if (wanted === "") return null;
+  const found = new Set(nodes.filter((node) => node.kind !== "other" && node.name.toLowerCase().includes(wanted)));
+  const inside = (node) => node.parent !== null && (found.has(node.parent) || inside(node.parent));
+  return { found, ms: [...found].reduce((sum, node) => sum + (inside(node) ? 0 : node.total), 0) };
+}
+
+/** Where an arrow key leads from a node; itself where there is nothing. */
+export function flame_next(node, key) {
+  const siblings = node.parent?.children ?? [node], at = siblings.indexOf(node);
+  if (key === "ArrowDown") return node.children[0] ?? node;
+  if (key === "ArrowUp") return node.parent ?? node;
+  return siblings[at + (key === "ArrowRight" ? 1 : -1)] ?? node;
+}
+
+const share = (ms, whole) => percent(whole > 0 ? (100 * ms) / whole : 0);
+
+/** "aten::mm: 12.3 ms in 140 calls, 4.1 ms per step, 31 % of all, 2.2 ms of it its own" */
+export function flame_text(flame, node) {
+  const parts = [`${duration_text(node.total)}${known(node.calls) && node.calls > 0 ? ` in ${plural(node.calls, "call")}` : ""}`];
+  if (flame.steps !== null) parts.push(`${duration_text(node.total / flame.steps)} per step`);
+  if (node.parent !== null) parts.push(`${share(node.total, flame.root.total)} of all`);
+  if (node.children.length > 0 && node.self > 0) parts.push(`${duration_text(node.self)} of it its own`);
+  return `${node.kind === "other" ? `${node.name}, too small to be listed` : node.name}: ${parts.join(", ")}`;
+}
+
+/** What was added up, and what was not. */
+export function flame_notes(answer) {
+  const steps = answer.recorded_steps > 0 ? ` of ${plural(answer.recorded_steps, "recorded step")}` : "";
+  const batches = answer.validation_batches > 0 ? ` and ${plural(answer.validation_batches, "validation batch", "validation batches")}` : "";
+  return [
+    `${plural(answer.events, "call")}${steps}${batches}, added up by who called them.`,
+    answer.paths_in_other > 0 ? `${count(answer.paths_in_other)} of ${count(answer.paths)} paths are small, and drawn together as others.` : null,
+    answer.left_out > 0 ? `${plural(answer.left_out, "call")} left out: they ended on another thread, or found no room.` : null,
+    answer.lost_events > 0 ? `${plural(answer.lost_events, "event")} lost while recording.` : null,
+    answer.forgot ? "Older events are no longer remembered." : null,
+  ].filter(Boolean).join(" ");
+}

@@ -1,0 +1,139 @@
+// The flame graph of a range, of any number of events: calls added up by their path on the server,
+// drawn as boxes as wide as their time, callers above what they call.
+
+import { duration_text, percent, plural } from "../model/format.js";
+import { flame_boxes, flame_matches, flame_next, flame_notes, flame_text, read_flame } from "../model/flame.js";
+import { get_json } from "../net/api.js";
+import { el, keyed, set_attribute, set_hidden, set_style, set_text } from "../ui/dom.js";
+
+const ROW = 20; // px
+const NAMED = 28; // px: narrower boxes have no text
+const METRICS = [["cpu", "CPU time"], ["device", "GPU time, by launch"]];
+
+let dialog = null, chart = null, search = null, asked = 0;
+let flame = null, zoomed = null, focused = null, address_of = null, metric = "cpu";
+
+const part = (name) => dialog.querySelector(`#flame-${name}`);
+
+function build() {
+  search = el("input", { type: "search", placeholder: "Find a name", "aria-label": "Find a name", oninput: draw });
+  chart = el("div", { id: "flame-chart", role: "group", "aria-label": "Flame graph; arrows move, enter zooms in, backspace out", onkeydown: press });
+  dialog = el("dialog", { id: "flame", class: "wide", "aria-labelledby": "flame-title" },
+    el("h2", { id: "flame-title" }, "Flame graph"),
+    el("div", { class: "actions" },
+      el("div", { class: "segments", role: "radiogroup", id: "flame-metric", "aria-label": "Time" }, ...METRICS.map(([key, name]) => el("button", { type: "button", role: "radio", dataset: { key }, onclick: () => ask(key) }, name))),
+      el("label", { class: "search" }, search), el("span", { class: "dim", id: "flame-found", role: "status" }),
+      el("span", { class: "grow" }), el("button", { type: "button", class: "plain", id: "flame-out", onclick: () => zoom(flame.root) }, "Show all")),
+    el("p", { id: "flame-say", role: "status" }), el("div", { class: "scroll" }, chart),
+    el("p", { class: "dim", id: "flame-detail" }), el("p", { class: "dim", id: "flame-notes" }),
+    el("button", { type: "button", class: "close", "aria-label": "Close", onclick: () => dialog.close() }, "×"));
+  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+  dialog.addEventListener("cancel", (event) => { // escape: out of the zoom first
+    if (zoomed === flame?.root || zoomed === null) return;
+    event.preventDefault();
+    zoom(flame.root);
+  });
+  document.body.append(dialog);
+  new ResizeObserver(draw).observe(chart);
+}
+
+function zoom(node) {
+  zoomed = node;
+  focused = node;
+  draw();
+  chart.querySelector("[tabindex='0']")?.focus();
+}
+
+function tell(node) {
+  set_text(part("detail"), flame_text(flame, node));
+}
+
+function press(event) {
+  const { key } = event;
+  if (flame === null || focused === null) return;
+  if (key === "Enter" || key === " ") zoom(focused);
+  else if (key === "Backspace") zoom(zoomed.parent ?? zoomed);
+  else if (key === "/") search.focus();
+  else if (key.startsWith("Arrow")) {
+    const next = flame_next(focused, key);
+    if (!flame_boxes(zoomed, chart.clientWidth).some((box) => box.node === next && !box.narrow)) return event.preventDefault();
+    focused = next;
+    draw();
+    chart.querySelector("[tabindex='0']")?.focus();
+  } else return undefined;
+  return event.preventDefault();
+}
+
+function create_box({ node, narrow }) {
+  if (narrow) return el("div", { class: "box", dataset: { kind: "other" } });
+  return el("div", { class: "box", role: "button", dataset: { kind: node.drawn }, onclick: () => zoom(node), onpointerenter: () => tell(node), onfocus: () => { focused = node; tell(node); } }, el("span", {}), el("small", {}));
+}
+
+function update_box(box, { node, left, width, row, narrow, ms, above }, matches) {
+  set_style(box, "left", `${left.toFixed(1)}px`);
+  set_style(box, "width", `${Math.max(1, width - 1).toFixed(1)}px`);
+  set_style(box, "top", `${row * ROW}px`);
+  box.classList.toggle("above", above === true);
+  box.classList.toggle("found", !narrow && matches?.found.has(node) === true);
+  box.classList.toggle("faded", matches !== null && (narrow > 0 || !matches.found.has(node)));
+  if (narrow) return set_attribute(box, "title", `${plural(narrow, "path")} too narrow to draw, ${duration_text(ms)}: zoom in to see`);
+  const text = flame_text(flame, node);
+  set_attribute(box, "title", text);
+  set_attribute(box, "aria-label", text);
+  set_attribute(box, "tabindex", node === focused ? "0" : "-1");
+  set_text(box.firstElementChild, width >= NAMED ? node.name : "");
+  return set_text(box.lastElementChild, width >= 160 ? duration_text(node.total) : "");
+}
+
+function draw() {
+  if (flame === null || !dialog.open) return;
+  const matches = flame_matches(flame, search.value);
+  const boxes = flame_boxes(zoomed, chart.clientWidth);
+  if (!boxes.some(({ node, narrow }) => node === focused && !narrow)) focused = zoomed;
+  keyed(chart, boxes, ({ node, narrow }) => (narrow ? `narrow ${node.key}` : node.key), create_box, (box, item) => update_box(box, item, matches));
+  set_style(chart, "height", `${ROW * (1 + Math.max(...boxes.map(({ row }) => row)))}px`);
+  set_text(part("found"), matches === null ? "" : matches.found.size === 0 ? "No name has it" : `${plural(matches.found.size, "path")}, ${duration_text(matches.ms)}, ${percent((100 * matches.ms) / flame.root.total)}`);
+  part("out").disabled = zoomed === flame.root;
+  tell(focused);
+}
+
+function show(answer) {
+  const empty = !(answer?.total_ms > 0);
+  flame = read_flame(answer);
+  zoomed = flame.root;
+  focused = zoomed;
+  chart.replaceChildren(); // a node's number means another in another answer
+  for (const name of ["detail", "notes"]) set_hidden(part(name), empty);
+  set_hidden(chart, empty);
+  set_text(part("notes"), empty ? "" : flame_notes(answer));
+  set_text(part("say"), !empty ? "" : answer?.reason ?? (metric === "device" ? "No work of a GPU was recorded in this range." : "No call was recorded in this range: its steps have their phases only."));
+  set_hidden(part("say"), !empty);
+  if (empty) flame = null;
+  draw();
+}
+
+async function ask(wanted) {
+  const mine = ++asked;
+  metric = wanted;
+  for (const button of part("metric").children) set_attribute(button, "aria-checked", String(button.dataset.key === metric));
+  set_text(part("say"), "Adding up the calls");
+  set_hidden(part("say"), false);
+  try {
+    const answer = await get_json(address_of(metric));
+    if (mine === asked) show(answer);
+  } catch (error) {
+    if (mine === asked) show({ reason: error.status ? error.message : "The server does not answer." });
+  }
+}
+
+/** @param {(metric: string) => string} address where the range's calls are asked for @param {string} title what it is of */
+export function open_flame_graph(address, title) {
+  if (dialog === null) build();
+  address_of = address;
+  set_text(part("title"), `Flame graph of ${title}`);
+  search.value = "";
+  flame = null;
+  chart.replaceChildren();
+  dialog.showModal();
+  ask("cpu");
+}
