@@ -233,6 +233,19 @@ static void only_what_touches_the_window_is_written(void **state)
     bytes_close(&text);
 }
 
+static void what_would_end_beyond_all_time_reaches_to_its_end(void **state)
+{
+    static const struct event late = {INT64_MAX - 10, 100,
+                                      EVENT_META(1, EVENT_CPU_OP, 0, 0), 0};
+    const struct trace_limits limits = {.from_ns = INT64_MAX - 5, .to_ns = INT64_MAX};
+    struct trace_block block = {NULL, &late, 1, 0};
+    struct trace_process one = {.blocks = &block, .block_count = 1};
+    const struct trace_answer answer = {.processes = &one, .process_count = 1};
+
+    (void)state;
+    assert_int_equal(trace_count(&answer, &limits), 1);
+}
+
 static void a_limit_keeps_the_trace_valid_and_says_what_is_missing(void **state)
 {
     struct trace_limits limits = {.to_ns = INT64_MAX, .max_bytes = 1};
@@ -302,6 +315,7 @@ int main(void)
         cmocka_unit_test(hostile_names_stay_inside_their_quotes),
         cmocka_unit_test(unknown_kinds_are_left_out),
         cmocka_unit_test(only_what_touches_the_window_is_written),
+        cmocka_unit_test(what_would_end_beyond_all_time_reaches_to_its_end),
         cmocka_unit_test(a_limit_keeps_the_trace_valid_and_says_what_is_missing),
         cmocka_unit_test(what_is_marked_critical_says_so_and_nothing_else_does),
         cmocka_unit_test(a_reader_that_leaves_ends_the_writing),
