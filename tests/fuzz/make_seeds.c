@@ -1,5 +1,5 @@
 /* Writes the seeds that no text editor can: make_seeds DIRECTORY makes
- * DIRECTORY/{segment,control}/... with one well-formed example of each format. */
+ * DIRECTORY/{segment,control,trace_writer}/... with one well-formed example of each. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +51,27 @@ static void fill_segment(unsigned char *memory, const struct wire_layout *layout
     atomic_store(&slot->ring_offset, layout->rings_offset);
 }
 
+/* Three of each kind, with the records that may follow one. */
+static void write_events(const char *folder)
+{
+    static struct event events[4 * 22 * 3];
+    size_t count = 0;
+
+    for (uint64_t i = 0; i < 22 * 3; i++) {
+        events[count++] =
+            (struct event){.time = i * 1001,
+                           .value = 7 + i,
+                           .meta = EVENT_META(1 + i % 5, i % 22, 0, i % 4),
+                           .aux = i};
+        for (uint64_t more = 1; more <= i % 4; more++)
+            events[count++] = (struct event){.time = 4096 + i,
+                                             .value = more,
+                                             .meta = EVENT_META(0, EVENT_MORE, 0, more),
+                                             .aux = i << 32 | 1};
+    }
+    write_seed(folder, "trace_writer", events, count * sizeof(events[0]));
+}
+
 int main(int count, char **arguments)
 {
     struct control control = {.sequence = 1, .budget_ppm = 10000};
@@ -64,6 +85,7 @@ int main(int count, char **arguments)
     write_seed(arguments[1], "segment", memory, WIRE_BYTES_MIN);
     control_seal(&control);
     write_seed(arguments[1], "control", &control, sizeof(control));
+    write_events(arguments[1]);
     free(memory);
     return 0;
 }
