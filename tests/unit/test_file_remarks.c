@@ -102,6 +102,12 @@ static void what_is_in_the_tables_and_not_whole_is_counted(void **state)
     assert_int_equal(result.remarks[FILE_REMARK_NAMES], 0);
 }
 
+static void pass_by(void *user, const struct file_paths *paths)
+{
+    (void)user;
+    (void)paths;
+}
+
 static void
 marks_beyond_their_share_of_the_memory_are_counted_and_the_rest_is_read(void **state)
 {
@@ -127,6 +133,36 @@ marks_beyond_their_share_of_the_memory_are_counted_and_the_rest_is_read(void **s
     assert_in_range(result.remarks[FILE_REMARK_MARKS], RANGES / 3, RANGES - 1);
 }
 
+static void
+ops_whose_sequence_number_finds_no_room_are_told_from_marks_of_steps(void **state)
+{
+    enum { OPS = 3000 };
+    char path[] = "/tmp/trainglass-test-XXXXXX";
+    struct file_request request = {.path = path,
+                                   .max_bytes = 256 * 1024,
+                                   .options = {.stacks = true},
+                                   .groups = 1u << GROUP_STACK,
+                                   .link_backward = true,
+                                   .on_paths = pass_by};
+    FILE *file = fdopen(mkstemp(path), "w");
+
+    (void)state;
+    assert_non_null(file);
+    fputs("{\"traceEvents\":[" OP, file);
+    for (int i = 0; i < OPS; i++)
+        fprintf(file,
+                ",\n{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"pid\":5,"
+                "\"tid\":5,\"ts\":%d,\"dur\":5,\"args\":{\"Sequence number\":%d}}",
+                20 + i * 10, i);
+    fputs("]}", file);
+    fclose(file);
+    assert_int_equal(file_load(store, &request, &result), 0);
+    unlink(path);
+    assert_true(result.remarks[FILE_REMARK_SEQUENCES] > 0);
+    assert_int_equal(result.remarks[FILE_REMARK_MARKS], 0);
+    assert_non_null(strstr(file_remark_text(FILE_REMARK_SEQUENCES), "sequence number"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -135,6 +171,7 @@ int main(void)
         TEST(work_is_of_the_kind_of_device_that_its_calls_or_its_category_name),
         TEST(what_is_in_the_tables_and_not_whole_is_counted),
         TEST(marks_beyond_their_share_of_the_memory_are_counted_and_the_rest_is_read),
+        TEST(ops_whose_sequence_number_finds_no_room_are_told_from_marks_of_steps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

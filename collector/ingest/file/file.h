@@ -46,11 +46,12 @@ const char *file_skip_text(enum file_skip skip);
 /* What is in the tables, and is not all that it could be; counts of events, but for
  * launches. */
 enum file_remark {
-    FILE_REMARK_UNLINKED, /* launches of device work that are not in the file */
-    FILE_REMARK_VALUES,   /* arguments that should be numbers and are not */
-    FILE_REMARK_NAMES,    /* names beyond what the reader keeps */
-    FILE_REMARK_DETAILS,  /* ops whose shapes, stack or module found no room */
-    FILE_REMARK_MARKS,    /* of steps and phases, or samples, that found no room */
+    FILE_REMARK_UNLINKED,  /* launches of device work that are not in the file */
+    FILE_REMARK_VALUES,    /* arguments that should be numbers and are not */
+    FILE_REMARK_NAMES,     /* names beyond what the reader keeps */
+    FILE_REMARK_DETAILS,   /* ops whose shapes, stack or module found no room */
+    FILE_REMARK_MARKS,     /* of steps and phases, or samples, that found no room */
+    FILE_REMARK_SEQUENCES, /* ops whose sequence number found no room */
     FILE_REMARKS,
 };
 

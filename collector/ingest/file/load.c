@@ -33,6 +33,9 @@ const char *file_remark_text(enum file_remark remark)
         [FILE_REMARK_NAMES] = "names beyond what fits: one row stands for them all",
         [FILE_REMARK_DETAILS] = "ops whose shapes, stack or module found no room",
         [FILE_REMARK_MARKS] = "marks of steps and phases that found no room",
+        [FILE_REMARK_SEQUENCES] =
+            "ops whose sequence number found no room: what autograd "
+            "calls of them stands where it ran",
     };
 
     return texts[remark];

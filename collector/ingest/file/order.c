@@ -200,8 +200,8 @@ static struct open *parent_of(struct walk *walk, const struct open *ended)
 
 static void mark(struct walk *walk, const struct event *event, enum file_name kind)
 {
-    struct file_mark *added =
-        file_list_add(walk->file, &walk->file->marks, sizeof(*added));
+    struct file_mark *added = file_list_add(walk->file, &walk->file->marks,
+                                            sizeof(*added), FILE_REMARK_MARKS);
 
     if (added != NULL)
         *added = (struct file_mark){.start_ns = (int64_t)event->time,
@@ -304,7 +304,7 @@ static void note_op(struct walk *walk, const struct event *event)
 
     if (EVENT_FLAGS(event->meta) & EVENT_OP_BACKWARD) {
         if (start >= walk->backward_end_ns) {
-            last = file_list_add(walk->file, list, sizeof(*last));
+            last = file_list_add(walk->file, list, sizeof(*last), FILE_REMARK_MARKS);
             if (last == NULL)
                 return;
             *last = (struct file_mark){.start_ns = start, .end_ns = end};
@@ -314,8 +314,8 @@ static void note_op(struct walk *walk, const struct event *event)
         return;
     }
     if (walk->trains && walk->ops == 0) {
-        int64_t *added =
-            file_list_add(walk->file, &walk->file->foreground, sizeof(*added));
+        int64_t *added = file_list_add(walk->file, &walk->file->foreground,
+                                       sizeof(*added), FILE_REMARK_MARKS);
 
         if (added != NULL)
             *added = start;

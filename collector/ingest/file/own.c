@@ -17,7 +17,8 @@ static void take_step(struct file *file, const struct trace_event *event,
                       const char *recorded)
 {
     bool validation = file_name_kind(file, event->name) == FILE_NAME_VALIDATION;
-    struct file_step *step = file_list_add(file, &file->steps, sizeof(*step));
+    struct file_step *step =
+        file_list_add(file, &file->steps, sizeof(*step), FILE_REMARK_MARKS);
     uint32_t length;
     const char *name = trace_names_get(file->names, event->name, &length);
     int64_t number;
@@ -63,7 +64,8 @@ static bool take_phase(struct file *file, const struct trace_event *event)
     trace_args_text(event, "trainglass", said, sizeof(said));
     if (strcmp(said, "phase") != 0)
         return false;
-    struct file_mark *mark = file_list_add(file, &file->phases, sizeof(*mark));
+    struct file_mark *mark =
+        file_list_add(file, &file->phases, sizeof(*mark), FILE_REMARK_MARKS);
 
     if (mark == NULL)
         return true;
@@ -117,7 +119,7 @@ bool file_take_sample(struct file *file, const struct trace_event *event)
     trace_args_text(event, "trainglass", text, sizeof(text));
     if (strcmp(text, "memory") != 0)
         return false;
-    sample = file_list_add(file, &file->samples, sizeof(*sample));
+    sample = file_list_add(file, &file->samples, sizeof(*sample), FILE_REMARK_MARKS);
     if (sample == NULL)
         return true;
     file->held_bytes += sizeof(*sample);

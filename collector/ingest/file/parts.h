@@ -144,9 +144,10 @@ ALWAYS_INLINE int64_t file_sum(int64_t a, int64_t b)
 }
 
 /* Room for one more; NULL when out of memory (noted in the file), or beyond the part of
- * the file's memory that each list may have (a remark). */
+ * the file's memory that each list may have: counted as `full`. */
 #define FILE_LIST_SHARE 8
-void *file_list_add(struct file *file, struct file_list *list, size_t size);
+void *file_list_add(struct file *file, struct file_list *list, size_t size,
+                    enum file_remark full);
 
 /* Launch shapes of a kernel, where the event tells them. */
 void file_take_kernel(struct file *file, const struct trace_event *event);

@@ -58,7 +58,8 @@ void file_sequences_take(struct file *file, const struct trace_event *event,
     if (!(event->has & TRACE_HAS_SEQUENCE) || event->sequence < 0 ||
         event->sequence == INT64_MAX)
         return;
-    added = file_list_add(file, &sequences->list, sizeof(*added));
+    added =
+        file_list_add(file, &sequences->list, sizeof(*added), FILE_REMARK_SEQUENCES);
     if (added == NULL)
         return;
     file->held_bytes += sizeof(*added);

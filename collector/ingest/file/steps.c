@@ -28,7 +28,8 @@ static int by_start(const void *left, const void *right)
 static bool add_step(struct file *file, int64_t start_ns, int64_t end_ns,
                      uint64_t number)
 {
-    struct file_step *step = file_list_add(file, &file->steps, sizeof(*step));
+    struct file_step *step =
+        file_list_add(file, &file->steps, sizeof(*step), FILE_REMARK_MARKS);
 
     if (step != NULL)
         *step = (struct file_step){

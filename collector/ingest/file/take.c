@@ -7,10 +7,11 @@
 
 #define DURATION_MAX_NS (INT64_C(1000000) * 1000000000) /* eleven days */
 
-void *file_list_add(struct file *file, struct file_list *list, size_t size)
+void *file_list_add(struct file *file, struct file_list *list, size_t size,
+                    enum file_remark full)
 {
     if ((list->count + (uint64_t)1) * size > file->max_bytes / FILE_LIST_SHARE) {
-        file->result->remarks[FILE_REMARK_MARKS]++;
+        file->result->remarks[full]++;
         return NULL;
     }
     if (list->count == list->capacity) {
