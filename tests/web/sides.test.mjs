@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { first_sides, run_before, stretches } from "../../web/js/model/sides.js";
+import { first_sides, run_before, stretches, verdict_of } from "../../web/js/model/sides.js";
 import { no_series } from "../../web/js/model/series.js";
 import { initial } from "../../web/js/model/store.js";
 
@@ -29,4 +29,12 @@ test("the stretches of the chosen run are its epochs and the selection, those of
   const state = at([session("a", "gpt.py", 500, "running"), session("b", "cnn.py", 450)], { selection: { first: 1200, last: 1200 } });
   assert.deepEqual(stretches(state, "a").map(([, name]) => name), ["Whole run", "Last 60 s", "Last 10 min", "Step 1,200", "Epoch 3", "Epoch 2", "Epoch 1"]);
   assert.deepEqual(stretches(state, "b"), [["run", "Whole run"]]);
+});
+
+test("a difference without a spread is said with its size, and not called none", () => {
+  const of = (step_ms) => verdict_of({ others: [{ step_ms }] });
+  assert.equal(of({ diff_ms: -42.7, diff_pct: -90.6, ci95_ms: null, changed: false }), "A step takes 42.7 ms less (90.6 %); of so few steps nobody knows the spread, so it may be chance.");
+  assert.equal(of({ diff_ms: 0.2, diff_pct: 0.1, ci95_ms: [-1, 1.4], changed: false }), "A step takes the same, as far as the spread of the steps tells.");
+  assert.equal(of({ diff_ms: 5.5, diff_pct: 11, ci95_ms: [4, 7], changed: true }), "A step takes 5.50 ms more (11.0 %).");
+  assert.equal(of({ diff_ms: null }), "There are no steps on both sides to compare.");
 });

@@ -10,7 +10,8 @@
 #define MS      1e6
 #define NUMBERS 32u /* columns beside a name: what it is, its rank and steps */
 #define WIDE    96u /* room for the interval behind a change */
-#define GIB     (1024.0 * 1024 * 1024)
+#define MIB     (1024.0 * 1024)
+#define GIB     (1024.0 * MIB)
 
 /* "+12.3 ms"; the sign always, for it is the answer. */
 static void print_difference(double ms, int width)
@@ -67,10 +68,16 @@ static void print_part(const char *name, const cJSON *part, uint32_t columns)
 
 static void print_steps(const cJSON *other, uint32_t columns)
 {
-    const cJSON *phase, *device, *use;
+    const cJSON *step = MEMBER(other, "step_ms"), *phase, *device, *use;
     char name[64];
 
-    print_part("step", MEMBER(other, "step_ms"), columns);
+    print_part("step", step, columns);
+    if (cJSON_IsNumber(MEMBER(step, "diff_ms")) &&
+        !cJSON_IsArray(MEMBER(step, "ci95_ms")))
+        terminal_wrapped("",
+                         "Of so few steps nobody knows the spread: what follows may be "
+                         "chance, and nothing is called a change.",
+                         2, columns);
     cJSON_ArrayForEach(phase, MEMBER(other, "phases"))
         print_part(strcmp(phase->string, "data") == 0 ? "data loading" : phase->string,
                    phase, columns);
@@ -99,13 +106,16 @@ static void print_memory(const cJSON *other)
     cJSON_ArrayForEach(row, MEMBER(other, "memory"))
     {
         double before = NUMBER(row, "base_bytes"), after = NUMBER(row, "bytes");
+        bool large = before >= GIB || after >= GIB;
+        double unit = large ? GIB : MIB;
 
         printf("  %-14s", TEXT(row, "device"));
         if (isnan(before) || isnan(after))
             printf("%s\n", isnan(before) ? "only here" : "only in the base");
         else
-            printf("%9.3f -> %9.3f GiB%+9.3f%+7.1f %%\n", before / GIB, after / GIB,
-                   fabs(after - before) < GIB / 2000 ? 0 : (after - before) / GIB,
+            printf("%9.3f -> %9.3f %s%+9.3f%+7.1f %%\n", before / unit, after / unit,
+                   large ? "GiB" : "MiB",
+                   fabs(after - before) < unit / 2000 ? 0 : (after - before) / unit,
                    fabs(NUMBER(row, "diff_pct")) < 0.05 ? 0 : NUMBER(row, "diff_pct"));
     }
 }
@@ -127,6 +137,8 @@ static void print_op(const cJSON *row, uint32_t width)
 static void print_ops(const cJSON *other, uint32_t top, uint32_t columns)
 {
     uint32_t width = columns - 53, shown = 0, changed = 0;
+    /* Of so few steps nothing is called a change: the largest differences are shown. */
+    bool certain = cJSON_IsArray(MEMBER(MEMBER(other, "step_ms"), "ci95_ms"));
     const cJSON *row;
 
     if (cJSON_GetArraySize(MEMBER(other, "ops")) == 0)
@@ -137,11 +149,13 @@ static void print_ops(const cJSON *other, uint32_t top, uint32_t columns)
            NUMBER(other, "new_ops"), NUMBER(other, "gone_ops"));
     cJSON_ArrayForEach(row, MEMBER(other, "ops"))
     {
-        if (shown == top || !cJSON_IsTrue(MEMBER(row, "changed")))
+        if (shown == top || (certain && !cJSON_IsTrue(MEMBER(row, "changed"))))
             break;
         if (shown == 0) {
             fputs("  ", stdout);
-            terminal_cell("ms per step", width);
+            terminal_cell(strcmp(TEXT(other, "per"), "run") == 0 ? "ms in all"
+                                                                 : "ms per step",
+                          width);
             printf("%10s%10s %10s\n", "base", "now", "change");
         }
         shown++;

@@ -1,6 +1,6 @@
 // What can be compared: sessions, and stretches of one. A side is {session, stretch}. Pure.
 
-import { count } from "./format.js";
+import { count, known, number, percent } from "./format.js";
 import { is_over, session_of, shown_series } from "./store.js";
 
 const MOST_EPOCHS = 50;
@@ -31,4 +31,13 @@ export function first_sides(now) {
   const before = run_before(now), last = shown_series(now).steps.at(-1)?.epoch;
   if (before) return [of("run", before.id), of("run")];
   return last > 1 ? [of(`epoch:${last - 1}`), of(`epoch:${last}`)] : [of("run"), of(is_over(session_of(now)) ? "run" : "60s")];
+}
+
+/** What a comparison comes to, in a sentence. A side of one step has no spread to hold a difference against. */
+export function verdict_of(answer) {
+  const step = answer.others?.[0]?.step_ms;
+  if (!known(step?.diff_ms)) return "There are no steps on both sides to compare.";
+  const certain = Array.isArray(step.ci95_ms), more = `A step takes ${number(Math.abs(step.diff_ms))} ms ${step.diff_ms > 0 ? "more" : "less"} (${percent(Math.abs(step.diff_pct))})`;
+  if (certain && !step.changed) return "A step takes the same, as far as the spread of the steps tells.";
+  return certain ? `${more}.` : `${more}; of so few steps nobody knows the spread, so it may be chance.`;
 }

@@ -2,7 +2,7 @@
 // difference first.
 
 import { MISSING, bytes, known, number, percent, plural, shorten } from "../model/format.js";
-import { first_sides, run_before, stretches } from "../model/sides.js";
+import { first_sides, run_before, stretches, verdict_of } from "../model/sides.js";
 import { is_over, session_of } from "../model/store.js";
 import { address, get_json } from "../net/api.js";
 import { $, el, set_attribute, set_hidden, set_text } from "../ui/dom.js";
@@ -67,13 +67,6 @@ function memory_text(answer) {
   return `Memory peaks: ${parts.map((part) => `${part.device} ${signed(part.diff_bytes, bytes(Math.abs(part.diff_bytes)))}`).join(", ")}.`;
 }
 
-function verdict(answer) {
-  const step = answer.others?.[0]?.step_ms;
-  if (!known(step?.diff_ms)) return "There are no steps on both sides to compare.";
-  if (!step.changed) return "A step takes the same, as far as the spread of the steps tells.";
-  return `A step takes ${number(Math.abs(step.diff_ms))} ms ${step.diff_ms > 0 ? "more" : "less"} (${percent(Math.abs(step.diff_pct))}).`;
-}
-
 const chosen_side = ({ session, stretch }) => ({ session: session.value, stretch: stretch.value });
 
 /** "Base, 280 steps" over the columns: what the numbers are means of. */
@@ -105,7 +98,7 @@ async function refresh() {
   const rows = compare_rows(answer), other = answer.others?.[0] ?? {};
   body.replaceChildren(...rows.map(row_node));
   name_columns(answer);
-  set_text(status, answer.reason ?? other.reason ?? verdict(answer));
+  set_text(status, answer.reason ?? other.reason ?? verdict_of(answer));
   const apart = [known(other.new_ops) && other.new_ops > 0 ? plural(other.new_ops, "new op") : null, known(other.gone_ops) && other.gone_ops > 0 ? `${plural(other.gone_ops, "op")} gone` : null];
   const lacks = [...(answer.base?.lacks ?? []).map((text) => `Base: ${text}.`), ...(other.lacks ?? []).map((text) => `This: ${text}.`)];
   set_text(foot, [...apart.filter(Boolean).map((text) => `${text}.`), memory_text(answer), ...lacks].filter(Boolean).join(" "));
