@@ -34,8 +34,7 @@ const char *file_remark_text(enum file_remark remark)
         [FILE_REMARK_DETAILS] = "ops whose shapes, stack or module found no room",
         [FILE_REMARK_MARKS] = "marks of steps and phases that found no room",
         [FILE_REMARK_SEQUENCES] =
-            "ops whose sequence number found no room: what autograd "
-            "calls of them stands where it ran",
+            "ops whose sequence number found no room: backward stands where it ran",
     };
 
     return texts[remark];
