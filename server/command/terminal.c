@@ -79,6 +79,8 @@ void terminal_wrapped(const char *lead, const char *text, uint32_t indent,
     while (*text != '\0') {
         size_t length = strcspn(text, " ");
 
+        if (text[length] == ' ' && text[length + 1] == '%') /* stays with its number */
+            length += 1 + strcspn(text + length + 1, " ");
         if (at > indent && at + length + 1 > columns) {
             printf("\n%*s", (int)indent, "");
             at = indent;

@@ -167,6 +167,12 @@ class RealTraces(unittest.TestCase, Agreement):
                 for line in text.splitlines()[1:]:
                     self.assertLessEqual(len(line), columns, line)
 
+    def test_no_line_of_a_report_begins_with_the_sign_of_a_number_above_it(self):
+        for path in TRACES.glob("*.json.gz"):
+            for columns in range(60, 121, 4):
+                text = analyze(path, env={**os.environ, "COLUMNS": str(columns)}).stdout
+                self.assertNotRegex(text, r"(?m)^ *%", (path.name, columns))
+
 
 class TorchTraces(unittest.TestCase, Agreement):
     def setUp(self):
