@@ -332,7 +332,8 @@ class Trace:
                 if event.kind not in ("runtime", "sync") or \
                         not launched.get(event.correlation):
                     continue
-                ns, direct = launched[event.correlation], True
+                # once: a runtime call and the driver's in it have one correlation
+                ns, direct = launched.pop(event.correlation), True
                 for holder in holders(event):
                     times[holder.name][0] += ns
                     if direct and holder.kind == "op":

@@ -168,6 +168,20 @@ static void device_time_belongs_to_the_innermost_op_that_launched_it(void **stat
     bottlenecks_free(&answer);
 }
 
+static void a_runtime_call_and_the_drivers_in_it_launched_a_kernel_once(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        load(OP("outer", 0, 20) "," CALL("cudaLaunchKernel", 4, 6, 9) "," X(
+            "cuda_driver", "cuLaunchKernel", 5, 2,
+            ",\"args\":{\"correlation\":9}") "," KERNEL("k", 30, 40, 9)),
+        0);
+    ask();
+    assert_true(op("outer")->device_total_ns == 40000);
+    assert_true(op("outer")->device_self_ns == 40000);
+    bottlenecks_free(&answer);
+}
+
 static void a_step_is_a_profiler_step_and_counts_what_began_in_it(void **state)
 {
     struct selection whose = {.rank = SELECT_ANY,
@@ -430,6 +444,7 @@ int main(void)
         TEST(a_child_may_seem_to_outlast_its_parent_by_the_rounding_of_stamps),
         TEST(ranges_take_no_self_time_and_give_none),
         TEST(device_time_belongs_to_the_innermost_op_that_launched_it),
+        TEST(a_runtime_call_and_the_drivers_in_it_launched_a_kernel_once),
         TEST(a_step_is_a_profiler_step_and_counts_what_began_in_it),
         TEST(phases_are_told_by_loader_autograd_and_optimizer),
         TEST(without_profiler_steps_the_rarest_optimizer_ends_a_step),

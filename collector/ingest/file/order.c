@@ -268,16 +268,24 @@ static void add_device_self(struct file *file, const struct open *op, int64_t de
         add_path_device(file, op->path, device_ns);
 }
 
+/* Once for each link: a runtime call and the driver's in it have one correlation. */
+static bool is_first_call(struct file *file, const struct file_link *link)
+{
+    uint64_t *word = &file->launched[(link - file->links) / 64];
+    uint64_t bit = UINT64_C(1) << (link - file->links) % 64;
+    bool first = (*word & bit) == 0;
+
+    *word |= bit;
+    return first;
+}
+
 /* A call launched something: its time belongs to the innermost op. */
 static int64_t launched(struct walk *walk, const struct event *call)
 {
     struct file *file = walk->file;
     struct file_link *link = call->aux == 0 ? NULL : link_of(file, call->aux);
-    int64_t device_ns = link == NULL ? 0 : link->device_ns;
+    int64_t device_ns = link != NULL && is_first_call(file, link) ? link->device_ns : 0;
 
-    if (link != NULL)
-        file->launched[(link - file->links) / 64] |= UINT64_C(1)
-                                                     << (link - file->links) % 64;
     for (uint32_t i = walk->depth; device_ns != 0 && i-- > 0;) {
         if (!is_op(&walk->open[i].event))
             continue;
