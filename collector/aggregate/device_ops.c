@@ -82,7 +82,7 @@ void device_ops_begin(struct device_ops *device, int64_t start_ns)
     device->begins_ns = start_ns;
 }
 
-void device_ops_lose(struct device_ops *device, int64_t since_ns)
+void device_ops_lose(struct device_ops *device, int64_t since_ns, int64_t until_ns)
 {
     for (uint32_t back = device->count; back-- > 0;) {
         uint32_t at = (device->first + back) % device->capacity;
@@ -90,7 +90,8 @@ void device_ops_lose(struct device_ops *device, int64_t since_ns)
 
         if (step->start_ns + step->duration_ns <= since_ns)
             break;
-        step->flags &= (uint8_t)~EVENT_STEP_KERNELS;
+        if (step->start_ns < until_ns)
+            step->flags &= (uint8_t)~EVENT_STEP_KERNELS;
     }
 }
 

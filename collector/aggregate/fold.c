@@ -42,7 +42,7 @@ static void fold_step(struct process *process, struct process_thread *thread,
 {
     struct event told = *event;
 
-    if (process->works_lost)
+    if (process->works_lost || (int64_t)told.time < process->works_lost_until_ns)
         told.meta &= ~EVENT_META(0, 0, EVENT_STEP_KERNELS, 0);
     const struct step *step = steps_fold(&process->steps, &told, process->whole);
 
@@ -122,13 +122,6 @@ static bool fold_rare(struct process *process, struct process_thread *thread,
         if (EVENT_NAME(event->meta) != 0)
             thread->name = EVENT_NAME(event->meta);
         return false;
-    case EVENT_LOSS:
-        /* How many is counted where it was lost; that the step has gaps only here. */
-        if (event->aux == WIRE_SOURCE_CUPTI)
-            process_lose_works(process, (int64_t)event->time);
-        else
-            process->whole = false;
-        return false;
     case EVENT_METRIC:
     case EVENT_FACT:
         return false;
@@ -136,6 +129,20 @@ static bool fold_rare(struct process *process, struct process_thread *thread,
         process->unknown_kinds++;
         return false;
     }
+}
+
+/* How many is counted where it was lost; that steps have gaps only here. `more` is the
+ * record behind it, NULL without. */
+static void fold_loss(struct process *process, const struct event *event,
+                      const struct event *more)
+{
+    bool until = more != NULL && EVENT_KIND(more->meta) == EVENT_MORE;
+
+    if (event->aux == WIRE_SOURCE_CUPTI)
+        process_lose_works(process, (int64_t)event->time,
+                           until ? (int64_t)more->time : INT64_MAX);
+    else
+        process->whole = false;
 }
 
 static void keep(struct process *process, struct process_thread *thread, uint32_t index,
@@ -189,6 +196,8 @@ void process_fold(struct process *process, uint32_t thread, const struct event *
             if (kind == EVENT_MEMORY) {
                 of->group[0] = *event;
                 of->group_count = 1;
+            } else if (kind == EVENT_LOSS) {
+                fold_loss(process, event, i + 1 < count ? event + 1 : NULL);
             } else if (fold_rare(process, of, event)) {
                 end = end_of(event);
             }

@@ -143,16 +143,30 @@ void gpu_fold_step(struct gpu *gpu, const struct event *event)
         keep_step(gpu, start, end);
 }
 
-void gpu_lose(struct gpu *gpu, int64_t since_ns)
+/* The first remembered step that ends after `since_ns`. */
+static uint64_t first_after(const struct gpu *gpu, int64_t since_ns)
 {
-    uint64_t remembered =
-        gpu->step_count < gpu->step_capacity ? gpu->step_count : gpu->step_capacity;
+    uint64_t low = 0, high = gpu->step_count;
 
-    for (uint64_t back = 1; back <= remembered; back++) {
-        struct gpu_step *step =
-            &gpu->steps[(gpu->step_count - back) % gpu->step_capacity];
+    if (gpu->step_count > gpu->step_capacity)
+        low = gpu->step_count - gpu->step_capacity;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
 
-        if (step->end_ns <= since_ns)
+        if (gpu->steps[middle % gpu->step_capacity].end_ns > since_ns)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+void gpu_lose(struct gpu *gpu, int64_t since_ns, int64_t until_ns)
+{
+    for (uint64_t i = first_after(gpu, since_ns); i < gpu->step_count; i++) {
+        struct gpu_step *step = &gpu->steps[i % gpu->step_capacity];
+
+        if (step->start_ns >= until_ns)
             break;
         step->start_ns = step->end_ns;
     }

@@ -17,7 +17,7 @@ struct process *process_new(const struct process_identity *identity, uint32_t se
     process->history = history;
     process->newest_ns = INT64_MIN;
     process->alive_ns = INT64_MIN;
-    process->works_lost_ns = INT64_MIN;
+    process->works_lost_ns = process->works_lost_until_ns = INT64_MIN;
     process->step_start_ns = process->phase_start_ns = INT64_MIN;
     process->whole = true;
     process->rss_bytes = (double)NAN;
@@ -128,16 +128,23 @@ void process_lose(struct process *process, uint32_t thread, uint64_t count)
     of->group_count = 0;
 }
 
-void process_lose_works(struct process *process, int64_t since_ns)
+void process_lose_works(struct process *process, int64_t since_ns, int64_t until_ns)
 {
-    process->works_lost = true;
+    int64_t told_ns = process->steps.last_end_ns;
+
+    if (until_ns == INT64_MAX)
+        process->works_lost = true;
+    else if (until_ns > process->works_lost_until_ns)
+        process->works_lost_until_ns = until_ns;
     /* Each step is looked at once, however many losses there are. */
     if (since_ns < process->works_lost_ns)
         since_ns = process->works_lost_ns;
-    process->works_lost_ns = process->steps.last_end_ns;
-    steps_lose_works(&process->steps, since_ns);
-    device_ops_lose(&process->device, since_ns);
-    gpu_lose(&process->gpu, since_ns);
+    told_ns = until_ns < told_ns ? until_ns : told_ns;
+    if (told_ns > process->works_lost_ns)
+        process->works_lost_ns = told_ns;
+    steps_lose_works(&process->steps, since_ns, until_ns);
+    device_ops_lose(&process->device, since_ns, until_ns);
+    gpu_lose(&process->gpu, since_ns, until_ns);
     process->rev++;
 }
 

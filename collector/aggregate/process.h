@@ -176,8 +176,9 @@ struct process {
     uint32_t phase;     /* enum event_phase + 1 of the training thread; 0 none known */
     int64_t step_start_ns, phase_start_ns; /* of those that run; INT64_MIN unknown */
     bool whole; /* nothing of the running step was lost so far, but for GPU work: */
-    bool works_lost;
+    bool works_lost;       /* nobody told until when */
     int64_t works_lost_ns; /* steps up to here were looked at for lost work */
+    int64_t works_lost_until_ns; /* steps that begin before lack work */
 
     struct history *history; /* the store's; borrowed */
     struct history_blocks blocks; /* remembered there of this process */
@@ -228,9 +229,10 @@ void process_fold_whole(struct process *process, uint32_t thread);
 /* Events were lost, `count` of them (0: before anybody could have read them). */
 void process_lose(struct process *process, uint32_t thread, uint64_t count);
 
-/* GPU work that ended after `since_ns` was lost: the steps since then were not recorded
- * with GPU work. */
-void process_lose_works(struct process *process, int64_t since_ns);
+/* GPU work of [since_ns, until_ns] was lost: steps that reach into it were not recorded
+ * with GPU work, those that are still to be told among them. INT64_MAX: it goes on in
+ * the step that runs. */
+void process_lose_works(struct process *process, int64_t since_ns, int64_t until_ns);
 
 /* It ended, one way or another: everything that waits becomes final. */
 void process_finish(struct process *process, enum process_state state,

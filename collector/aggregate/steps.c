@@ -55,17 +55,18 @@ uint32_t steps_after(const struct steps *steps, int64_t time_ns)
     return low;
 }
 
-void steps_lose_works(struct steps *steps, int64_t since_ns)
+void steps_lose_works(struct steps *steps, int64_t since_ns, int64_t until_ns)
 {
-    for (uint32_t i = steps_remembered(steps); i-- > 0;) {
-        uint64_t oldest = steps->count - steps_remembered(steps);
+    uint64_t oldest = steps->count - steps_remembered(steps);
+
+    for (uint32_t i = steps_after(steps, since_ns); i < steps_remembered(steps); i++) {
         struct step *step = &steps->ring[(oldest + i) % steps->capacity];
         struct step_totals *sum = step->flags & EVENT_STEP_WINDOW ? steps->windows
                                   : step->flags & EVENT_STEP_VALIDATION
                                       ? steps->validation
                                       : steps->train;
 
-        if (step->start_ns + step->duration_ns <= since_ns)
+        if (step->start_ns >= until_ns)
             break;
         if (sum != NULL && (step->flags & EVENT_STEP_KERNELS) && sum->kernels > 0)
             sum->kernels--;

@@ -104,8 +104,11 @@ static void convert(struct draining *draining, struct source_thread *thread,
         uint8_t kind = EVENT_KIND(event->meta);
 
         if (kind == EVENT_MORE) {
-            /* Only the first record behind a memory sample begins with a stamp. */
-            if (thread->group_kind == EVENT_MEMORY && EVENT_AUX16(event->meta) == 1)
+            /* Only the first record behind a memory sample or a loss begins with a
+             * stamp. */
+            if ((thread->group_kind == EVENT_MEMORY ||
+                 thread->group_kind == EVENT_LOSS) &&
+                EVENT_AUX16(event->meta) == 1)
                 event->time = (uint64_t)timeline_ns(timeline, event->time);
             continue;
         }

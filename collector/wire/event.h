@@ -68,7 +68,7 @@ enum event_kind {
     EVENT_COLLECTIVE = 15, /* aux: bytes */
     EVENT_OVERHEAD = 16,   /* time that a profiler took; aux: enum wire_source */
     /* time: since when; value: events lost, 0 it is not known how many; aux: enum
-     * wire_source */
+     * wire_source. Since minor 3, of GPU work, MORE: {until when | 0 | 0}. */
     EVENT_LOSS = 17,
     EVENT_FACT = 18,       /* name: key; value, aux: as in struct wire_fact */
     EVENT_THREAD = 19,     /* first record of a thread in this ring; value: tid */

@@ -307,6 +307,11 @@ class FaultsTest(GpuTest):
     def test_what_cupti_drops_is_counted(self):
         segment = self.job("train", 200, FAKE_CUPTI_FAULT="drop=123")
         self.assertEqual(self.source(segment)[4], 123)
+        # Told before what came beside it, so that no step around the hole is closed.
+        (loss,) = segment.events(LOSS)
+        self.assertLess(loss.start, segment.ns(loss.more[0][0]))
+        of_thread = [e for e in segment.events() if e.thread == loss.thread]
+        self.assertNotIn(KERNEL, [e.kind for e in of_thread[:of_thread.index(loss)]])
 
     def test_late_and_unordered_buffers_lose_nothing(self):
         segment = self.job("train", 300, FAKE_CUPTI_FAULT="late=3,reverse=1")
@@ -432,6 +437,11 @@ class NeighboursTest(GpuTest):
         (segment,) = [s for s in wire.read_all(self.directory) if s.events(KERNEL)]
         (loss,) = [e for e in segment.events(LOSS) if e.value == 0]
         self.assertEqual([k for k in segment.events(KERNEL) if k.start > loss.start], [])
+        # Until when, too: no step behind it says that its kernels were recorded.
+        until = segment.ns(loss.more[0][0])
+        self.assertGreater(until, loss.start)
+        self.assertEqual([s for s in segment.steps()
+                          if s.flags & STEP_KERNELS and s.start >= until], [])
 
     def ops_of_steps(self):
         try:

@@ -417,6 +417,59 @@ static void steps_whose_kernels_were_lost_are_none_with_kernels(void **state)
     answer_free(&ops.head);
 }
 
+/* The job ran on before anybody read of it, or was read of step by step. */
+static void lost_work_has_an_end_whenever_it_is_told(int64_t told)
+{
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct ops_request request = {.device = OPS_ACCELERATOR};
+    uint64_t gemm = EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100);
+    struct event loss[2] = {
+        {15 * MS, 0, EVENT_META(0, EVENT_LOSS, 0, 0), WIRE_SOURCE_CUPTI},
+        {38 * MS, 0, EVENT_META(0, EVENT_MORE, 0, 1), 0}};
+    struct ops_answer ops;
+    struct gpu_answer gpu;
+
+    for (int64_t n = 0; n < 8; n++) {
+        int64_t t = n * 10 * MS;
+
+        op(0, "aten::mm", t, t + MS);
+        if (n == told)
+            process_fold(process, 1, loss, 2);
+        if (n == 0 || n > 3)
+            fold(1, gemm, t + MS, 2 * MS);
+        step((uint64_t)n, FULL | EVENT_STEP_KERNELS, t, t + 10 * MS);
+    }
+    work_begins_at(80 * MS);
+    step(8, FULL, 80 * MS, 90 * MS);
+    assert_int_equal(ops_query(store, &whose, &request, &ops), 0);
+    assert_int_equal(ops.head.recorded_steps, 5);
+    assert_true(fabs(find(&ops, "gemm")->per_step_ns - 2e6) < 1e-3);
+    answer_free(&ops.head);
+    assert_int_equal(gpu_query(store, &whose, &(struct gpu_request){0}, &gpu), 0);
+    /* The first began before the first work, the last goes on behind what is settled. */
+    assert_int_equal(gpu.head.recorded_steps, 3);
+    assert_true(fabs(gpu.devices[0].use_ns[GPU_COMPUTE] - 2e6) < 1e-3);
+    assert_true(fabs(gpu.devices[0].span_ns - (9 + 33) * 1e6) < 1);
+    answer_free(&gpu.head);
+    for (uint32_t i = 0; i < 8; i++) {
+        uint8_t flags = steps_at(&process->steps, i)->flags;
+
+        assert_int_equal((flags & EVENT_STEP_KERNELS) != 0, i == 0 || i > 3);
+    }
+}
+
+static void lost_work_is_of_every_step_until_its_end_and_of_none_behind(void **state)
+{
+    (void)state;
+    lost_work_has_an_end_whenever_it_is_told(1); /* as the reader of a backlog */
+}
+
+static void lost_work_that_is_told_late_spares_the_step_that_runs(void **state)
+{
+    (void)state;
+    lost_work_has_an_end_whenever_it_is_told(4);
+}
+
 static void what_ran_where_nothing_was_recorded_is_of_no_step_beside_it(void **state)
 {
     (void)state;
@@ -1263,6 +1316,8 @@ int main(void)
         TEST(kernels_that_come_200_ms_late_are_those_of_their_own_step),
         TEST(steps_whose_kernels_have_not_come_yet_are_in_no_mean),
         TEST(steps_whose_kernels_were_lost_are_none_with_kernels),
+        TEST(lost_work_is_of_every_step_until_its_end_and_of_none_behind),
+        TEST(lost_work_that_is_told_late_spares_the_step_that_runs),
         TEST(what_ran_where_nothing_was_recorded_is_of_no_step_beside_it),
         TEST(a_window_of_steps_of_which_some_have_kernels_is_summed_exactly),
         TEST(tagged_steps_stand_for_themselves_alone),

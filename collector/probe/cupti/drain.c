@@ -14,7 +14,7 @@ void drain_open(struct drain *drain, const struct cupti_library *library)
     memset(drain, 0, sizeof(*drain));
     drain->kinds_known = cupti_layout_learn(&drain->layout, library->next);
     calls_open(&drain->calls, library);
-    drain->told_ticks = probe_ticks();
+    drain->told_ticks = drain->read_ticks = probe_ticks();
     stamps_open(&drain->stamps, probe->tsc, 1e-3 * (double)probe->ticks_per_us);
     drain->writer = (struct writer){
         .cupti = library, .stamps = &drain->stamps, .calls = &drain->calls};
@@ -70,33 +70,47 @@ unsigned drain_buffers(struct drain *drain, bool (*pause)(unsigned ms))
     return buffers;
 }
 
-void drain_lose(uint64_t since_ticks, uint64_t events)
+void drain_lose(uint64_t since_ticks, uint64_t until_ticks, uint64_t events)
 {
-    struct event loss = {since_ticks, events, EVENT_META(0, EVENT_LOSS, 0, 0),
-                         WIRE_SOURCE_CUPTI};
+    struct event loss[2] = {
+        {since_ticks, events, EVENT_META(0, EVENT_LOSS, 0, 0), WIRE_SOURCE_CUPTI},
+        {until_ticks, 0, EVENT_META(0, EVENT_MORE, 0, 1), 0},
+    };
 
-    probe_events(&loss, 1);
+    probe_events(loss, 2);
 }
 
-void drain_tell(struct drain *drain, bool ask)
+static void tell_lost(uint64_t since_ticks, uint64_t until_ticks, uint64_t events)
 {
-    const struct write_counts *counts = &drain->writer.counts;
-    const struct cupti_skipped *skipped = &drain->skipped;
+    if (events == 0)
+        return;
+    probe_capability_lost(WIRE_SOURCE_CUPTI, events);
+    drain_lose(since_ticks, until_ticks, events);
+}
+
+void drain_ask(struct drain *drain, bool ask)
+{
     uint16_t kernel = drain->layout.stride[CUPTI_KERNEL];
-    uint64_t lost = skipped->untimed + skipped->cut + skipped->broken + counts->untimed;
+    uint64_t asked_ticks = probe_ticks();
     uint64_t more = buffers_scrapped() / (kernel != 0 ? kernel : 200);
     size_t dropped = 0;
 
     if (ask && drain->writer.cupti->get_dropped(NULL, 0, &dropped) == CUPTI_OK)
         more += dropped;
-    more += lost - drain->lost;
-    drain->lost = lost;
-    if (more > 0) {
-        probe_capability_lost(WIRE_SOURCE_CUPTI, more);
-        drain_lose(drain->told_ticks, more);
-    }
+    tell_lost(drain->told_ticks, probe_ticks(), more);
+    drain->read_ticks = drain->told_ticks;
     if (ask) /* else what was dropped till now is still to be told */
-        drain->told_ticks = probe_ticks();
+        drain->told_ticks = asked_ticks;
+}
+
+void drain_tell(struct drain *drain)
+{
+    const struct write_counts *counts = &drain->writer.counts;
+    const struct cupti_skipped *skipped = &drain->skipped;
+    uint64_t lost = skipped->untimed + skipped->cut + skipped->broken + counts->untimed;
+
+    tell_lost(drain->read_ticks, probe_ticks(), lost - drain->lost);
+    drain->lost = lost;
     if (counts->work > 0)
         probe_capability_events(WIRE_SOURCE_CUPTI, counts->work, counts->last_ticks);
 }

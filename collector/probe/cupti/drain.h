@@ -14,7 +14,8 @@ struct drain {
     struct writer writer;
     struct cupti_skipped skipped; /* sums */
     uint64_t lost;                /* of any cause, told so far */
-    uint64_t told_ticks; /* when that was; what is lost next was lost since then */
+    uint64_t told_ticks; /* up to then CUPTI has said what it dropped */
+    uint64_t read_ticks; /* up to then records had been read, at the last question */
     bool reclaims;       /* the next time also what another profiler was given */
 };
 
@@ -26,10 +27,15 @@ void drain_open(struct drain *drain, const struct cupti_library *library);
  * the waiting. Returns how many buffers there were. */
 unsigned drain_buffers(struct drain *drain, bool (*pause)(unsigned ms));
 
-/* Asks CUPTI for what it dropped, and tells the page of all losses. */
-void drain_tell(struct drain *drain, bool ask);
+/* What CUPTI and we had no room for, told before drain_buffers() writes what came: who
+ * reads it knows of the hole before a step around it is closed. `ask`: CUPTI too. */
+void drain_ask(struct drain *drain, bool ask);
 
-/* Of what was done since `since_ticks` nothing will come. */
-void drain_lose(uint64_t since_ticks, uint64_t events);
+/* After drain_buffers(): how much came, and what of it could not be read. */
+void drain_tell(struct drain *drain);
+
+/* Of what was done from `since_ticks` to `until_ticks` some or all will not come:
+ * `events`, 0 not known how many. */
+void drain_lose(uint64_t since_ticks, uint64_t until_ticks, uint64_t events);
 
 #endif

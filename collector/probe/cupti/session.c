@@ -151,8 +151,9 @@ static void flush(uint32_t flags)
 
     suspicious |= change == STAMPS_OTHER_CLOCK;
     say_clock();
+    drain_ask(&drain, on && flags == 0);
     (void)drain_buffers(&drain, pause_for_readers);
-    drain_tell(&drain, on && flags == 0);
+    drain_tell(&drain);
 }
 
 /* Steps end and nothing comes: somebody has registered callbacks of his own. */
@@ -175,7 +176,7 @@ static void watch(void)
     /* What is on may be his: hands off until his window must be over. */
     on = false;
     atomic_store_explicit(&on_since, 0, memory_order_relaxed);
-    drain_lose(alive_ticks, 0);
+    drain_lose(alive_ticks, probe_ticks(), 0);
     become(WIRE_STATE_STOLEN,
            suspicious ? "another profiler of this process has taken CUPTI: its clock "
                         "changed and nothing comes any more"
