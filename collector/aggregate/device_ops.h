@@ -5,8 +5,11 @@
  *                  ^ 7 is closed: on every device work that began after it was told
  *
  * A step waits until its work is known: before that it is in no table, and not among the
- * steps that sums are divided by. Which step a kernel is of, its start alone says, however
- * late it comes. A device of which nothing comes any more is not waited for.
+ * steps that sums are divided by. Which step a kernel is of, its start alone says, while
+ * that step waits or is one of the OPS_OPEN that were closed last. One that runs beside
+ * more steps than these, on a stream of its own, comes when it ends and counts in the
+ * oldest of them: `ops.late` says how many did. A device of which nothing comes any more
+ * is not waited for.
  *
  * Collector's thread only.
  */

@@ -470,6 +470,25 @@ static void lost_work_that_is_told_late_spares_the_step_that_runs(void **state)
     lost_work_has_an_end_whenever_it_is_told(4);
 }
 
+static void work_that_outlives_the_open_steps_is_counted_as_late(void **state)
+{
+    (void)state;
+    uint64_t gemm = EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100);
+    uint64_t reduce = EVENT_META(text("ncclAllReduce"), EVENT_KERNEL, 0, 0x100);
+
+    for (int64_t n = 0; n < 10; n++) {
+        int64_t t = n * 10 * MS;
+
+        fold(1, gemm, t + MS, 2 * MS);
+        step((uint64_t)n, FULL | EVENT_STEP_KERNELS, t, t + 10 * MS);
+        if (n == 2)
+            fold(1, reduce, 5 * MS, 20 * MS); /* two steps back: they are open */
+        assert_int_equal(process->device.ops.late, 0);
+    }
+    fold(1, reduce, 6 * MS, 88 * MS);
+    assert_int_equal(process->device.ops.late, 1);
+}
+
 static void what_ran_where_nothing_was_recorded_is_of_no_step_beside_it(void **state)
 {
     (void)state;
@@ -1318,6 +1337,7 @@ int main(void)
         TEST(steps_whose_kernels_were_lost_are_none_with_kernels),
         TEST(lost_work_is_of_every_step_until_its_end_and_of_none_behind),
         TEST(lost_work_that_is_told_late_spares_the_step_that_runs),
+        TEST(work_that_outlives_the_open_steps_is_counted_as_late),
         TEST(what_ran_where_nothing_was_recorded_is_of_no_step_beside_it),
         TEST(a_window_of_steps_of_which_some_have_kernels_is_summed_exactly),
         TEST(tagged_steps_stand_for_themselves_alone),
