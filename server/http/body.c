@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include "wire/clock.h"
 
@@ -66,10 +67,21 @@ ssize_t body_read(struct body *body, struct mg_connection *connection, void *dat
     return is_too_slow(body) ? -ETIMEDOUT : got;
 }
 
-bool body_is_gone(const struct body *body)
+/* Who has sent everything and waits for the answer looks like who has left, until
+ * something is sent: an interim answer, which clients pass over, comes back as a reset
+ * from where nobody is. */
+bool body_is_gone(struct body *body)
 {
     struct pollfd peer = {.fd = body->socket, .events = POLLRDHUP};
 
-    return body->socket >= 0 && poll(&peer, 1, 0) > 0 &&
-           (peer.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+    if (body->socket < 0 || poll(&peer, 1, 0) <= 0)
+        return false;
+    if ((peer.revents & (POLLHUP | POLLERR)) != 0)
+        return true;
+    if (!body->interim)
+        return (peer.revents & POLLRDHUP) != 0;
+    if ((peer.revents & POLLRDHUP) != 0 && !body->asked)
+        body->asked =
+            send(body->socket, GO_ON, strlen(GO_ON), MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
+    return false;
 }

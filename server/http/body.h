@@ -16,6 +16,8 @@ struct body {
     int64_t begun_ns; /* CLOCK_MONOTONIC */
     int socket;       /* under the connection, borrowed; -1 unknown */
     bool expect;      /* the client waits to be told to send */
+    bool interim;     /* it knows answers before the answer: HTTP/1.1 */
+    bool asked;       /* it has closed its end, and was sent one */
 };
 
 void body_begin(struct body *body, uint64_t size, int socket, bool expect);
@@ -25,6 +27,6 @@ MUST_CHECK ssize_t body_read(struct body *body, struct mg_connection *connection
                              void *data, size_t size);
 
 /* As http_is_gone(). */
-bool body_is_gone(const struct body *body);
+bool body_is_gone(struct body *body);
 
 #endif

@@ -22,7 +22,7 @@ ssize_t http_body_read(struct http_call *call, void *data, size_t size)
     return body_read(&call->body, call->connection, data, size);
 }
 
-bool http_is_gone(const struct http_call *call)
+bool http_is_gone(struct http_call *call)
 {
     return body_is_gone(&call->body);
 }

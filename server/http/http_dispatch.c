@@ -103,6 +103,7 @@ static void dispatch_upload(struct http_call *call, const struct router_match *m
 {
     call->request.body_bytes = (size_t)call->info->content_length;
     body_begin(&call->body, call->request.body_bytes, http_stream_socket(call), expect);
+    call->body.interim = strcmp(call->info->http_version, "1.1") == 0;
     match->route->handler(call, call->server->options.context);
 }
 

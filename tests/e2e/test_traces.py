@@ -168,6 +168,17 @@ class Upload(Traces):
         wait_for(lambda: not self.held(self.server) and threads() == before, "its end")
         self.assertEqual((self.listed(), self.sessions()), ([], []))
 
+    def test_a_client_that_has_sent_all_and_closed_its_end_gets_its_answer(self):
+        self.server.terminate()
+        self.server.wait(timeout=30)
+        self.server = self.serve("--upload-max", "64MiB")
+        data = long_to_read()
+        peer = self.begin(len(data), data)
+        peer.shutdown(socket.SHUT_WR)
+        answer = peer.makefile("rb").read()
+        self.assertEqual(answer.count(b" 201 Created\r\n"), 1, answer[:200])
+        self.assertEqual(len(self.listed()), 1)
+
     def test_a_client_that_falls_silent_or_trickles_is_ended(self):
         silent, trickle = self.begin(100), self.begin(MIB)
         trickle.settimeout(0.2)
