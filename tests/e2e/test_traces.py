@@ -30,13 +30,13 @@ TOKEN = "0123456789abcdef0123456789abcdef"
 MIB = 2 ** 20
 
 
-def long_to_read():
-    """A gzip of 32 MB that is a hundred times as much text: seconds of reading."""
+def long_to_read(size=32 * MIB):
+    """A gzip that is a hundred times as much text: seconds of reading, of 32 MB."""
     line = b'{"ph":"X","cat":"cpu_op","name":"%s","pid":1,"tid":1,"ts":1,"dur":1},\n'
     piece = b"".join(line % (os.urandom(8).hex().encode() if number % 16 == 0 else b"a")
                      for number in range(16384))
     piece = gzip.compress(piece, 9)
-    return (gzip.compress(b'{"traceEvents":[\n') + piece * (32 * MIB // len(piece)) +
+    return (gzip.compress(b'{"traceEvents":[\n') + piece * (size // len(piece)) +
             gzip.compress(b'{"ph":"M"}]}'))
 
 
@@ -169,10 +169,7 @@ class Upload(Traces):
         self.assertEqual((self.listed(), self.sessions()), ([], []))
 
     def test_a_client_that_has_sent_all_and_closed_its_end_gets_its_answer(self):
-        self.server.terminate()
-        self.server.wait(timeout=30)
-        self.server = self.serve("--upload-max", "64MiB")
-        data = long_to_read()
+        data = long_to_read(MIB // 2)
         peer = self.begin(len(data), data)
         peer.shutdown(socket.SHUT_WR)
         answer = peer.makefile("rb").read()
