@@ -133,6 +133,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         count = EVENTS_MAX;
     if (count > 0) /* the source is any address */
         memcpy(events, data, count * sizeof(events[0]));
+    for (size_t i = 0; i < count; i++) /* the one stamp that the reader refuses */
+        events[i].time += events[i].time == (uint64_t)INT64_MIN;
     if (size % sizeof(events[0]) == 1 && count > 0)
         limits.from_ns = (int64_t)events[0].time;
     memset(long_name, 1, sizeof(long_name) - 1);
