@@ -135,6 +135,23 @@ class Metrics(Fits):
         rows, _ = self.fit(PerformanceProfilerCallback(), module)
         self.assertEqual(self.values(rows, "val_num_batches"), [8])
 
+    def test_an_epoch_that_goes_on_after_a_checkpoint_has_its_training_metrics(self):
+        checkpoint = self.folder / "within.ckpt"
+
+        class Saves(jobs.pl.Callback):
+            def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+                if batch_idx == 4:
+                    trainer.save_checkpoint(checkpoint)
+
+        jobs.fit(Saves())
+        logger = loggers.CSVLogger(self.folder, name="", version="")
+        callback = PerformanceProfilerCallback(include_training=True)
+        again = jobs.trainer(callback, logger=logger, log_every_n_steps=1)
+        again.fit(jobs.Net(), ckpt_path=str(checkpoint))
+        with open(self.folder / "metrics.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(self.values(rows, "train_num_batches"), [jobs.BATCHES - 5])
+
     def test_training_has_the_same_metrics_when_asked(self):
         rows, _ = self.fit(PerformanceProfilerCallback(include_training=True))
         self.assertEqual(self.values(rows, "train_num_batches"), [jobs.BATCHES])

@@ -98,6 +98,7 @@ class PerformanceProfilerCallback:
         self._watching: Optional[Watching] = None
         self._watched: list[str] = []  # what is timed on any rank
         self._ranks = 1
+        self._epoch_is_due = True  # on_train_epoch_start has not come since fit()
         self._said: set[str] = set()  # failures of loggers
 
     def __getstate__(self) -> dict[str, Any]:
@@ -116,6 +117,7 @@ class PerformanceProfilerCallback:
         """Begins to watch, before any loader has workers."""
         self._ranks = int(getattr(trainer, "world_size", 1))
         self._said = set()
+        self._epoch_is_due = True
         if not self._enabled or not self.watch or self._watching is not None:
             return
         labels = labels_for(list(self.watch))
@@ -135,11 +137,14 @@ class PerformanceProfilerCallback:
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Training's epoch, when somebody wants to know of it."""
+        self._epoch_is_due = False
         if self._enabled and (self.include_training or self.watch):
             self._train.begin()
 
-    def on_train_batch_start(self, *_: Any) -> None:
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, *_: Any) -> None:
         """One clock reading."""
+        if self._epoch_is_due:  # it began before a checkpoint; some Lightnings begin it again
+            self.on_train_epoch_start(trainer, pl_module)
         if self.include_training:
             self._train.batch_began = time.perf_counter()
 
