@@ -39,6 +39,12 @@ class ZeroCode(Fits):
         names = [name for _, _, name in marks]
         self.assertLess(names.index("sanity check begins"), names.index("sanity check ends"))
 
+    def test_an_epoch_that_goes_on_after_a_checkpoint_has_its_number(self):
+        fit = (harness.HERE / "resumed_fit.py", self.directory / "root")
+        self.run_python(*fit, "first", watched=False)
+        steps = self.run_python(*fit, "second", level="phases").trainer().steps()
+        self.assertEqual([step.epoch for step in steps], [2] * (jobs.BATCHES - 5))
+
     def test_checkpoints_have_their_time(self):
         trainer = self.fit(level="phases").trainer()
         saved = [name for kind, _, name in self.marks(trainer) if kind == CHECKPOINT_MARK]

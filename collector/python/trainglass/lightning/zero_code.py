@@ -23,6 +23,7 @@ class TrainglassMarks:
 
     def __init__(self) -> None:
         self._global_step = -1
+        self._epoch = -1  # that was told
         self._validating = False
         self._save: Any = None  # what the trainer's save_checkpoint was
 
@@ -42,11 +43,17 @@ class TrainglassMarks:
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Lightning's batches tell the steps from here on."""
         self._global_step = int(trainer.global_step)
+        self._epoch = -1
         _library.calls.mark(c.FRAMEWORK, 1)
+        # Where it goes on after a checkpoint, some Lightnings do not begin its epoch again.
+        self.on_train_epoch_start(trainer, pl_module)
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Epochs count from 1 on the page."""
-        _library.calls.mark(c.EPOCH, int(trainer.current_epoch) + 1)
+        epoch = int(trainer.current_epoch)
+        if epoch != self._epoch:
+            self._epoch = epoch
+            _library.calls.mark(c.EPOCH, epoch + 1)
 
     def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
         """A step, where an update happened: not while gradients add up."""
