@@ -220,6 +220,20 @@ class HowItEnds(Fits):
         self.assertIn("The next window goes without stacks", out)
         self.assertEqual((self.names(), kept), (["epoch_2.json"], [True, False]))
 
+    def test_a_full_disk_under_a_folder_named_after_stacks_costs_none(self):
+        self.folder = self.folder / "stack_traces"
+        export, kept = torch.profiler.profile.export_chrome_trace, []
+
+        def failing(profile, path):  # of a disk that is full torch raises nothing
+            kept.append(profile.with_stack)
+            return export(profile, path) if len(kept) > 1 else None
+
+        with mock.patch.object(torch.profiler.profile, "export_chrome_trace", failing):
+            out = jobs.fit(self.callback(with_stack=True, profile_epochs=[1, 2]), max_epochs=2)
+        self.assertIn("is there room in", out)
+        self.assertNotIn("without stacks", out)
+        self.assertEqual((self.names(), kept), (["epoch_2.json"], [True, True]))
+
     def test_each_window_keeps_its_stacks(self):
         words = {"with_stack": True, "export_stacks": True, "export_tensorboard": False}
         jobs.fit(self.callback(profile_epochs=[1], **words))

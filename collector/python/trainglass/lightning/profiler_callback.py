@@ -403,25 +403,26 @@ class ProfilerCallback:
                     run.step_is_due = True
                     self._bound(run, machine)
         except Unavailable as error:
-            self._failed(run, machine, str(error))
+            self._failed(run, machine, error)
         last_of_warmup = machine.recording and machine.batch == machine.first_active - 1
         if last_of_warmup and self.options.max_bytes:
             run.size.count()
         if machine.exhausted:
             self._machine = None
 
-    def _failed(self, run: _Run, machine: Machine, why: str) -> None:
+    def _failed(self, run: _Run, machine: Machine, error: Unavailable) -> None:
+        why = str(error)
         machine.cut()
         run.paused = run.step_is_due = False
         run.fetch.remove()
         run.size.counted()
-        if self._leaves_out_stacks(run, why):
+        if error.for_stacks and self._leaves_out_stacks(run):
             why += "; the next window goes without stacks"
         self._say_of_window("No window", why)
 
-    def _leaves_out_stacks(self, run: _Run, why: str) -> bool:
-        """Were they what torch could not do?"""
-        if not run.details.with_stack or "stack" not in why:
+    def _leaves_out_stacks(self, run: _Run) -> bool:
+        """From the next window on; False where there are none."""
+        if not run.details.with_stack:
             return False
         run.details = _without_stacks(run.details)
         run.size = Size(run.details)
@@ -430,7 +431,7 @@ class ProfilerCallback:
 
     def _start(self, run: _Run, machine: Machine) -> None:
         run.exporter.wait()
-        if self._leaves_out_stacks(run, run.exporter.failure):
+        if run.exporter.failed_for_stacks and self._leaves_out_stacks(run):
             self._say("The next window goes without stacks")
         start = machine.started
         schedule = self.options.schedule
@@ -450,7 +451,7 @@ class ProfilerCallback:
         try:
             run.recorder.step()
         except Unavailable as error:
-            self._failed(run, machine, str(error))
+            self._failed(run, machine, error)
 
     def _bound(self, run: _Run, machine: Machine) -> None:
         """Ends a window that holds more than it may."""
@@ -475,7 +476,7 @@ class ProfilerCallback:
         try:
             self._stop(run, machine)
         except Unavailable as error:
-            self._failed(run, machine, str(error))
+            self._failed(run, machine, error)
 
     def _stop(self, run: _Run, machine: Machine) -> None:
         run.paused = run.step_is_due = False

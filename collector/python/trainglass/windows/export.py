@@ -52,13 +52,13 @@ class Exporter:
 
     def __init__(self, say: Callable[[str], None] = report.say) -> None:
         self._say = say
-        self.failure = ""  # of torch, with the last window
+        self.failed_for_stacks = False  # the last window
         self._thread: Optional[threading.Thread] = None
 
     def __call__(self, recording: Recording, wanted: Wanted) -> None:
         """Begins, after the one before has ended."""
         self.wait()
-        self.failure = ""
+        self.failed_for_stacks = False
         self._thread = threading.Thread(
             target=self._all, args=(recording, wanted), name="trainglass export", daemon=True
         )
@@ -83,7 +83,7 @@ class Exporter:
         except OSError as error:
             self._say(f"[Profiler] Trace not exported: {error}")
         except Unavailable as error:
-            self.failure = str(error)
+            self.failed_for_stacks = error.for_stacks
             self._say(f"[Profiler] {error}")
         except analysis.AnalysisError as error:
             self._say(f"[Profiler] {error}")

@@ -22,7 +22,13 @@ _GUARDED = ("_prepare_profiler", "_enable_profiler")
 
 
 class Unavailable(Exception):
-    """No window, or no more of it; the text says why."""
+    """No window, or no more of it; the text says why. Its cause is torch's error."""
+
+    @property
+    def for_stacks(self) -> bool:
+        """Were Python's stacks what torch could not do? Of its own words, not ours: ours
+        hold paths."""
+        return "stack" in str(self.__cause__ or "")
 
 
 @dataclasses.dataclass(frozen=True)
