@@ -105,6 +105,12 @@ class HowItEnds(Fits):
                 self.assertEqual(out.count(f"[Profiler] {sentence}\n"), 1, out)
                 self.assertEqual("Profiling steps" in out, "1 of 2" in sentence)
 
+    def test_a_window_that_could_not_start_is_none_that_began(self):
+        with mock.patch.object(torch.profiler.profile, "start", side_effect=RuntimeError("no")):
+            out = jobs.fit(self.callback(schedule_every_n_steps=20, warmup_steps=None,
+                                         profile_steps=None), max_epochs=1)
+        self.assertIn("No window began: training ended after 12 steps, and it begins after 21", out)
+
     def test_a_fit_with_every_window_says_nothing_of_missing_ones(self):
         out = jobs.fit(self.callback(repeat=2))
         self.assertNotIn("began", out)

@@ -438,7 +438,11 @@ class ProfilerCallback:
         whole = schedule.active >= p.WHOLE_EPOCH
         steps = f"all steps from {start}" if whole else f"steps {start}-{start + schedule.active}"
         run.size.begin()
-        run.recorder.start(schedule, start)
+        try:
+            run.recorder.start(schedule, start)
+        except Unavailable:
+            machine.refused()
+            raise
         run.say(f"[Profiler] Epoch {run.epoch}: Profiling {steps}...")
         run.fetch.install(run.profiler)
 

@@ -15,7 +15,7 @@ from typing import Any, Optional, Union
 from trainglass.windows import report, section
 from trainglass.windows.export import Exporter, Wanted
 from trainglass.windows.recorder import Recorder, Unavailable
-from trainglass.windows.schedule import Command, Machine
+from trainglass.windows.schedule import Command, Machine, Schedule
 
 
 class Profiling:
@@ -75,7 +75,7 @@ class Profiling:
             for command in commands:
                 if command is Command.START:
                     self._exporter.wait()
-                    self._recorder.start(self._found.schedule, machine.started)
+                    self._start(machine, self._found.schedule)
                 elif command is Command.STOP:
                     self._stop()
                 elif self._recorder.running:
@@ -85,6 +85,13 @@ class Profiling:
             report.say(f"[Profiler] No window: {problem}")
         if machine.exhausted:
             self._machine = None
+
+    def _start(self, machine: Machine, schedule: Schedule) -> None:
+        try:
+            self._recorder.start(schedule, machine.started)
+        except Unavailable:
+            machine.refused()
+            raise
 
     def _cut(self, why: str) -> None:
         machine = self._machine

@@ -131,7 +131,7 @@ def lines(
 def never_began(machine: Machine, of: str, unit: str = "steps") -> str:
     """Why windows are missing where what the machine counts has ended; empty where none is.
     `of`: what ended, of which it counts the `unit`."""
-    wanted, begun = machine.schedule.repeat, machine.cycle + 1
+    wanted, begun = machine.schedule.repeat, machine.begun
     if begun >= max(1, wanted):
         return ""
     many, which = (f"{begun} of {wanted} windows", "the next") if begun else ("No window", "it")

@@ -88,16 +88,18 @@ class Machine:
     """Follows a schedule batch by batch.
 
     begin() before the first batch, ended() after each; both return what is to be done
-    before the next one. cut() forgets the window that is open.
+    before the next one. cut() forgets the window that is open; refused() before it says
+    that this one never was.
     """
 
-    __slots__ = ("batch", "recording", "schedule", "started", "wakes")
+    __slots__ = ("batch", "recording", "refusals", "schedule", "started", "wakes")
 
     def __init__(self, schedule: Schedule, batch: int = 0) -> None:
         self.schedule = schedule
         self.batch = batch  # the one that is running or comes next
         self.started = -1  # the first batch of the newest window
         self.recording = False
+        self.refusals = 0
         self.wakes = schedule.next_start(batch)  # nothing is to be done before
 
     @property
@@ -109,6 +111,11 @@ class Machine:
     def cycle(self) -> int:
         """Of the newest window, from 0."""
         return self.schedule.place(self.started)[0]
+
+    @property
+    def begun(self) -> int:
+        """Windows so far."""
+        return self.cycle + 1 - self.refusals
 
     @property
     def recorded(self) -> int:
@@ -128,6 +135,10 @@ class Machine:
         """After a batch."""
         self.batch += 1
         return self._now() if self.batch >= self.wakes else ()
+
+    def refused(self) -> None:
+        """The newest window could not begin."""
+        self.refusals += 1
 
     def cut(self) -> bool:
         """The window ends here, whatever it has. True when one was open."""
