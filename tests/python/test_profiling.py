@@ -50,6 +50,24 @@ class Loops(Folder):
         self.loop({"profiling": {"wait": 1, "warmup": 1, "active": 2, "repeat": 2}}, 12)
         self.assertEqual([self.steps(path) for path in self.traces()], [[2, 3], [6, 7]])
 
+    def test_stacks_that_torch_cannot_keep_cost_one_window(self):
+        config = {"profiling": {"wait": 1, "warmup": 1, "active": 2, "repeat": 2,
+                                "with_stack": True}}
+        for method in ("start", "export_chrome_trace"):
+            original, kept = getattr(torch.profiler.profile, method), []
+
+            def failing(profile, *words):
+                kept.append(profile.with_stack)
+                if len(kept) == 1:
+                    raise RuntimeError("!stack.empty() INTERNAL ASSERT")
+                return original(profile, *words)
+
+            with self.subTest(method), mock.patch.object(torch.profiler.profile, method, failing):
+                out = self.loop(config, 12)
+                self.assertEqual(kept, [True, False])
+                self.assertEqual(out.lower().count("the next window goes without stacks"), 1)
+        self.assertEqual([self.steps(path) for path in self.traces()], [[6, 7], [6, 7]])
+
     def test_a_loop_that_is_left_early_keeps_what_it_has(self):
         with self.assertRaises(KeyError), contextlib.redirect_stdout(io.StringIO()) as out:
             with trainglass.profiling({"profiling": {"wait": 0}}, self.folder) as p:

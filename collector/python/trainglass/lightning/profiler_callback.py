@@ -8,7 +8,6 @@ The rule: training goes on, whatever fails here; the reason is said once.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from typing import Any, Callable, Optional, Union
@@ -424,7 +423,7 @@ class ProfilerCallback:
         """From the next window on; False where there are none."""
         if not run.details.with_stack:
             return False
-        run.details = _without_stacks(run.details)
+        run.details = run.details.without_stacks()
         run.size = Size(run.details)
         run.recorder = Recorder(run.details, self._taken)
         return True
@@ -544,10 +543,6 @@ class ProfilerCallback:
         if missing and not self.options.by_steps:
             names = ", ".join(map(str, missing))
             self._say(f"profile_epochs {names} never came: training ended with {max(run.seen)}")
-
-
-def _without_stacks(details: Details) -> Details:
-    return dataclasses.replace(details, with_stack=False, with_modules=False)
 
 
 def _why_no_cuda(details: Details) -> str:

@@ -43,6 +43,10 @@ class Details:
     with_modules: bool = False
     with_flops: bool = False
 
+    def without_stacks(self) -> Details:
+        """The same, where torch cannot keep Python's stacks."""
+        return dataclasses.replace(self, with_stack=False, with_modules=False)
+
 
 def activities(torch: Any, names: tuple[str, ...]) -> tuple[list[Any], list[str]]:
     """(torch's activities, names that are absent here) of names in lower case."""
