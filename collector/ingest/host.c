@@ -231,8 +231,9 @@ struct reading {
 
 #define READINGS 2048u /* as many as the collector has files */
 
-/* Counters and pages of a process, if the pid is still its own. */
-static bool read_process(struct reading *reading, int64_t now_ns)
+/* Counters and pages of a process, if the pid is still its own. The kernel may take its
+ * time: the stamp is of when it had answered. */
+static bool read_process(struct reading *reading)
 {
     struct proc_counters *seen = &reading->seen;
 
@@ -244,7 +245,8 @@ static bool read_process(struct reading *reading, int64_t now_ns)
                                                   .faults = seen->faults,
                                                   .run_ns = seen->run_ns,
                                                   .delay_ns = seen->delay_ns,
-                                                  .seen_ns = now_ns};
+                                                  .seen_ns = (int64_t)clock_ns(
+                                                      CLOCK_MONOTONIC)};
     /* Dead, and not seen dead yet: its memory did not shrink to nothing. */
     return seen->pages != 0 &&
            (reading->start_ticks == 0 || seen->start == reading->start_ticks);
@@ -329,7 +331,7 @@ static void take_process(struct host *host, struct store *store,
 
 /* One at a time, and the lock for what was read alone: the kernel may take its time over
  * a process, and who asks for the page's numbers must not wait for it. */
-static void sample_processes(struct host *host, struct store *store, int64_t now_ns)
+static void sample_processes(struct host *host, struct store *store)
 {
     static struct reading readings[READINGS]; /* the collector's thread alone */
     struct loaders_reading loaders;
@@ -338,7 +340,7 @@ static void sample_processes(struct host *host, struct store *store, int64_t now
     for (uint32_t i = 0; i < count; i++) {
         struct reading *reading = &readings[i];
 
-        if (!read_process(reading, now_ns))
+        if (!read_process(reading))
             continue;
         loaders.count = 0;
         if (reading->workers > 0)
@@ -387,7 +389,7 @@ void host_sample(struct host *host, struct store *store, int64_t now_ns)
     rates(host, &now, seconds > 0 ? seconds : 1, &sample);
     host->before = now;
     host->sampled_ns = now_ns;
-    sample_processes(host, store, now_ns);
+    sample_processes(host, store);
     pthread_rwlock_wrlock(&store->lock);
     struct host_state *to = &store->host;
 

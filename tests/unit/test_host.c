@@ -24,6 +24,7 @@
 
 static struct store *watched; /* NULL none: may be read while the kernel is asked */
 static uint32_t asked, locked;
+static int64_t busy_ns; /* that pass, at work, before the kernel answers */
 
 bool __real_proc_counters_read(uint32_t pid, struct proc_counters *now);
 bool __wrap_proc_counters_read(uint32_t pid, struct proc_counters *now);
@@ -38,6 +39,9 @@ bool __wrap_proc_counters_read(uint32_t pid, struct proc_counters *now)
         if (free)
             pthread_rwlock_unlock(&watched->lock);
     }
+    for (uint64_t began = clock_ns(CLOCK_MONOTONIC);
+         (int64_t)(clock_ns(CLOCK_MONOTONIC) - began) < busy_ns;)
+        ;
     return __real_proc_counters_read(pid, now);
 }
 
@@ -92,6 +96,25 @@ static void readers_do_not_wait_while_the_kernel_is_asked_of_a_process(void **st
     host_close(&host);
     assert_int_equal(asked, 1);
     assert_int_equal(locked, 0);
+    store_free(store);
+}
+
+static void a_share_is_of_the_time_between_two_answers_however_long_one_took(void **state)
+{
+    struct store *store = store_new(NULL);
+    struct host host = {0};
+    struct process *process = add(store, getpid());
+
+    (void)state;
+    assert_non_null(process);
+    host_open(&host);
+    host_sample(&host, store, (int64_t)clock_ns(CLOCK_MONOTONIC));
+    busy_ns = 300000000;
+    host_sample(&host, store, (int64_t)clock_ns(CLOCK_MONOTONIC));
+    busy_ns = 0;
+    host_close(&host);
+    assert_true(process->cpu_share > 0);
+    assert_true(process->cpu_share < 1.2); /* one thread; the kernel counts in 10 ms */
     store_free(store);
 }
 
@@ -218,6 +241,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_that_just_died_keeps_the_memory_that_it_had),
         cmocka_unit_test(readers_do_not_wait_while_the_kernel_is_asked_of_a_process),
+        cmocka_unit_test(
+            a_share_is_of_the_time_between_two_answers_however_long_one_took),
         cmocka_unit_test(
             a_file_that_is_mapped_is_resident_and_not_its_readers_own),
         cmocka_unit_test(shared_memory_is_measured_where_the_segment_lies_in_it),
