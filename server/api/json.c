@@ -23,23 +23,26 @@ static bool is_plain(const char *text, size_t max)
     return true;
 }
 
-void json_text_cut(cJSON *object, const char *key, const char *text, size_t max)
+cJSON *json_value_text(const char *text, size_t max)
 {
     struct bytes quoted = {0};
+    cJSON *value = NULL;
 
-    if (text == NULL) {
-        cJSON_AddNullToObject(object, key);
-        return;
-    }
-    if (is_plain(text, max)) {
-        cJSON_AddStringToObject(object, key, text);
-        return;
-    }
+    if (text == NULL)
+        return cJSON_CreateNull();
+    if (is_plain(text, max))
+        return cJSON_CreateString(text);
     bytes_json(&quoted, text, strlen(text), max);
     bytes_append(&quoted, "", 1);
     if (!quoted.failed)
-        cJSON_AddRawToObject(object, key, quoted.data);
+        value = cJSON_CreateRaw(quoted.data);
     bytes_close(&quoted);
+    return value;
+}
+
+void json_text_cut(cJSON *object, const char *key, const char *text, size_t max)
+{
+    cJSON_AddItemToObject(object, key, json_value_text(text, max));
 }
 
 cJSON *json_value(double value)

@@ -28,9 +28,10 @@ void json_us(cJSON *object, const char *key, double ns);
 void json_share(cJSON *object, const char *key, double share);
 void json_percent(cJSON *object, const char *key, double share);
 
-/* A number to append to an array; null where it is not known. */
+/* A number, or foreign text, to append to an array; null where it is not known. */
 cJSON *json_value(double value);
 cJSON *json_value_ms(double ns);
+cJSON *json_value_text(const char *text, size_t max);
 
 /* "columns": the names of what stands in each of `points`. */
 void json_columns(cJSON *object, const char *const *names, int count);

@@ -7,7 +7,7 @@
 #include "aggregate/sum.h"
 #include "trace/trace_event.h"
 
-#define DEPTH_MAX 1024u /* deeper calls count for who is there */
+#define DEPTH_MAX 1024u /* deeper calls are left out: their time is their callers' */
 
 struct call { /* of the device's runtime */
     int64_t start_ns, end_ns;
@@ -57,11 +57,15 @@ static int by_thread_and_end(const void *left, const void *right)
     return a->start_ns > b->start_ns ? -1 : a->start_ns < b->start_ns;
 }
 
+/* The runtime's call before the driver's in it. */
 static int by_correlation(const void *left, const void *right)
 {
     const struct call *a = left, *b = right;
+    int order = a->correlation < b->correlation ? -1 : a->correlation > b->correlation;
 
-    return a->correlation < b->correlation ? -1 : a->correlation > b->correlation;
+    if (order == 0)
+        order = a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
+    return order != 0 ? order : a->end_ns > b->end_ns ? -1 : a->end_ns < b->end_ns;
 }
 
 static int add_call(struct building *building, const struct event *event,
@@ -145,6 +149,11 @@ static uint32_t nest(struct building *building, int64_t start_ns, int64_t end_ns
         end_ns = at_most(end_ns, caller->end_ns);
     }
 
+    if (building->depth == DEPTH_MAX) { /* its time stays its caller's */
+        tree->left_out++;
+        return parent;
+    }
+
     int64_t ns = at_least(end_ns - start_ns, 0);
     uint32_t path = file_paths_child(&tree->paths, parent, name, kind);
 
@@ -153,8 +162,7 @@ static uint32_t nest(struct building *building, int64_t start_ns, int64_t end_ns
         tree->paths.list[parent].self_ns -= ns;
     tree->counts[path]++;
     tree->events++;
-    if (building->depth < DEPTH_MAX)
-        building->open[building->depth++] = (struct open_call){start_ns, end_ns, path};
+    building->open[building->depth++] = (struct open_call){start_ns, end_ns, path};
     return path;
 }
 
@@ -174,7 +182,10 @@ static bool is_alone(const struct building *building, const struct event *event)
         else
             high = middle;
     }
-    return low > 0 && (process->steps[low - 1].flags & EVENT_STEP_OPS) == 0;
+    const struct step_row *step = low > 0 ? &process->steps[low - 1] : NULL;
+
+    return step != NULL && (step->flags & EVENT_STEP_OPS) == 0 &&
+           (double)event->time < (double)step->start_ns + step->duration_ns;
 }
 
 /* Of all ProfilerStep#N the same: they are one path. */
@@ -245,18 +256,34 @@ static void walk_thread(struct building *building, uint32_t thread, uint32_t *bl
 
 /* ---- work on the device --------------------------------------------------------------- */
 
+/* The first of those with this correlation; NULL without. */
+static const struct call *call_of(const struct building *building, uint64_t correlation)
+{
+    uint32_t low = 0, high = building->call_count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (building->calls[middle].correlation < correlation)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < building->call_count && building->calls[low].correlation == correlation
+               ? &building->calls[low]
+               : NULL;
+}
+
 static void link_work(struct building *building, const struct event *event)
 {
     struct call_tree *tree = building->tree;
-    struct call key = {.correlation = event->aux};
     const struct call *call = NULL;
     int64_t start_ns = (int64_t)event->time;
     int64_t end_ns = (int64_t)(event->time + event->value);
     uint32_t path = building->first_root + building->process->thread_count;
 
-    if (building->call_count > 0 && event->aux != 0)
-        call = bsearch(&key, building->calls, building->call_count, sizeof(key),
-                       by_correlation);
+    if (event->aux != 0)
+        call = call_of(building, event->aux);
     if (call != NULL)
         path = call->path;
     path =

@@ -8,6 +8,8 @@
 #include "api/json.h"
 #include "wire/segment.h"
 
+#define NAME_BYTES 320u /* longer ones are cut */
+
 struct listing {
     const struct call_tree *tree;
     struct flame_order order;
@@ -31,7 +33,7 @@ static void put_row(struct listing *listing, uint32_t parent, const struct row *
     cJSON_AddItemToArray(row, json_value(parent == 0
                                              ? (double)NAN
                                              : (double)listing->row_of[parent]));
-    cJSON_AddItemToArray(row, cJSON_CreateString(from->name));
+    cJSON_AddItemToArray(row, json_value_text(from->name, NAME_BYTES));
     cJSON_AddItemToArray(row, cJSON_CreateString(from->kind));
     cJSON_AddItemToArray(row, json_value_ms((double)from->total_ns));
     cJSON_AddItemToArray(row, json_value_ms((double)from->self_ns));
@@ -75,20 +77,20 @@ static void put_path(struct listing *listing, uint32_t path)
     const struct file_path *at = &tree->paths.list[path];
     int64_t self_ns = listing->metric == FLAME_CPU ? at->self_ns : at->device_ns;
     uint32_t row = listing->count;
-    char label[320];
+    char label[NAME_BYTES + 8];
+    const char *name = label;
 
     if (at->kind == FILE_PATH_THREAD) {
         listing->process = tree->roots[at->name].process;
         name_root(&tree->roots[at->name], label, sizeof(label));
     } else {
-        (void)snprintf(label, sizeof(label), "%.*s", (int)sizeof(label) - 1,
-                       trace_name(listing->process, at->name));
+        name = trace_name(listing->process, at->name);
         if (at->kind == FILE_PATH_RANGE &&
-            strncmp(label, CALL_TREE_STEP "#", sizeof(CALL_TREE_STEP)) == 0)
-            label[sizeof(CALL_TREE_STEP) - 1] = '\0';
+            strncmp(name, CALL_TREE_STEP "#", sizeof(CALL_TREE_STEP)) == 0)
+            name = CALL_TREE_STEP;
     }
     put_row(listing, at->parent,
-            &(struct row){.name = label,
+            &(struct row){.name = name,
                           .kind = kinds[at->kind],
                           .total_ns = listing->order.total[path],
                           .self_ns = self_ns > 0 ? self_ns : 0,

@@ -13,7 +13,8 @@
 #include "trace/call_tree_json.h"
 #include "wire/segment.h"
 
-#define MS 1000000
+#define MS        1000000
+#define LONG_NAME 90000u
 
 static const char *const names[] = {
     "",       "step", "aten::linear",   "aten::mm",
@@ -22,11 +23,16 @@ static const char *const names[] = {
 /* The tables' own looks a name up in the session; here there is none. */
 const char *trace_name(const struct trace_process *process, uint32_t id)
 {
-    static char name[32];
+    static char name[400];
 
     (void)process;
     if (id < 8)
         return names[id];
+    if (id == LONG_NAME) {
+        for (size_t i = 0; i < 110; i++)
+            memcpy(name + 3 * i, "\xe6\xa2\xaf", 4);
+        return name;
+    }
     (void)snprintf(name, sizeof(name), "op%u", id);
     return name;
 }
@@ -213,9 +219,12 @@ static void ranges_of_steps_without_their_ops_are_left_out_where_others_have_the
 {
     (void)state;
     remember(nested, COUNT(nested), NULL, 0);
-    steps[0] = (struct step_row){.number = 0, .start_ns = 10 * MS};
-    steps[1] =
-        (struct step_row){.number = 1, .flags = EVENT_STEP_OPS, .start_ns = 20 * MS};
+    steps[0] =
+        (struct step_row){.number = 0, .start_ns = 10 * MS, .duration_ns = 10 * MS};
+    steps[1] = (struct step_row){.number = 1,
+                                 .flags = EVENT_STEP_OPS,
+                                 .start_ns = 20 * MS,
+                                 .duration_ns = 10 * MS};
     process.step_count = 2;
 
     cJSON *body = answer_of(&everything, FLAME_CPU);
@@ -223,6 +232,11 @@ static void ranges_of_steps_without_their_ops_are_left_out_where_others_have_the
     assert_int_equal((int)number_at(find(body, "step"), CALLS), 1);
     assert_int_equal(cJSON_GetObjectItem(body, "recorded_steps")->valueint, 1);
     adds_up(body);
+    cJSON_Delete(body);
+    steps[0].duration_ns = MS; /* what began behind its end lies in no step */
+    steps[0].start_ns -= 2 * MS;
+    body = answer_of(&everything, FLAME_CPU);
+    assert_int_equal((int)number_at(find(body, "step"), CALLS), 2);
     cJSON_Delete(body);
 }
 
@@ -275,6 +289,63 @@ static void of_many_paths_the_largest_are_listed_and_the_others_counted(void **s
     free(many);
 }
 
+static void a_long_name_is_cut_between_two_characters_and_says_so(void **state)
+{
+    const struct event one[] = {EVENT(10, 5, LONG_NAME, EVENT_CPU_OP, 0, 0)};
+
+    (void)state;
+    remember(one, 1, NULL, 0);
+
+    cJSON *body = answer_of(&everything, FLAME_CPU);
+    char *text = cJSON_PrintUnformatted(body);
+    const char *at = strstr(text, "\"\xe6"), *end = strstr(text, "\xaf...\"");
+
+    assert_non_null(at);
+    assert_non_null(end);
+    assert_int_equal((end + 1 - (at + 1)) % 3, 0);
+    assert_true(end - at > 300);
+    free(text);
+    cJSON_Delete(body);
+}
+
+static void a_kernel_is_below_the_runtimes_call_with_the_drivers_in_it(void **state)
+{
+    const struct event ops[] = {EVENT(10, 10, 3, EVENT_CPU_OP, 0, 0)};
+    const struct event calls[] = {
+        EVENT(12, 1, 2, EVENT_LAUNCH, 1, 7), EVENT(11, 4, 4, EVENT_LAUNCH, 1, 7),
+        EVENT(15, 8, 5, EVENT_KERNEL, 256, 7)};
+
+    (void)state;
+    remember(ops, COUNT(ops), calls, COUNT(calls));
+
+    cJSON *body = answer_of(&everything, FLAME_DEVICE);
+
+    row_is(body, "gemm", "launch", 8, 8, 1);
+    adds_up(body);
+    cJSON_Delete(body);
+}
+
+static void calls_that_lie_deeper_than_is_looked_leave_their_time_to_their_callers(
+    void **state)
+{
+    const uint32_t count = 1100;
+    struct event *deep = calloc(count, sizeof(*deep));
+
+    (void)state;
+    assert_non_null(deep);
+    for (uint32_t i = 0; i < count; i++) /* the last one holds all others */
+        deep[i] = (struct event)EVENT(count - i, 2 * i + 1, 3, EVENT_CPU_OP, 0, 0);
+    remember(deep, count, NULL, 0);
+
+    cJSON *body = answer_of(&everything, FLAME_CPU);
+
+    assert_int_equal(cJSON_GetObjectItem(body, "total_ms")->valueint, 2 * count - 1);
+    assert_int_equal(cJSON_GetObjectItem(body, "left_out")->valueint, count - 1024);
+    adds_up(body);
+    cJSON_Delete(body);
+    free(deep);
+}
+
 static void a_window_without_events_has_no_rows(void **state)
 {
     (void)state;
@@ -298,6 +369,10 @@ int main(void)
             ranges_of_steps_without_their_ops_are_left_out_where_others_have_them),
         cmocka_unit_test(steps_of_torch_profiler_are_one_path_whatever_their_number),
         cmocka_unit_test(of_many_paths_the_largest_are_listed_and_the_others_counted),
+        cmocka_unit_test(a_long_name_is_cut_between_two_characters_and_says_so),
+        cmocka_unit_test(a_kernel_is_below_the_runtimes_call_with_the_drivers_in_it),
+        cmocka_unit_test(
+            calls_that_lie_deeper_than_is_looked_leave_their_time_to_their_callers),
         cmocka_unit_test(a_window_without_events_has_no_rows),
     };
 
