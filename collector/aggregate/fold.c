@@ -131,15 +131,21 @@ static bool fold_rare(struct process *process, struct process_thread *thread,
     }
 }
 
+#define LOSS_MAX_NS (INT64_C(86400) * 1000000000) /* longer ones: until when is absurd */
+
 /* How many is counted where it was lost; that steps have gaps only here. `more` is the
  * record behind it, NULL without. */
 static void fold_loss(struct process *process, const struct event *event,
                       const struct event *more)
 {
-    bool until = more != NULL && EVENT_KIND(more->meta) == EVENT_MORE;
+    int64_t since_ns = (int64_t)event->time, length_ns;
+    bool until = more != NULL && EVENT_KIND(more->meta) == EVENT_MORE &&
+                 EVENT_AUX16(more->meta) == 1 &&
+                 !__builtin_sub_overflow((int64_t)more->time, since_ns, &length_ns) &&
+                 length_ns <= LOSS_MAX_NS;
 
     if (event->aux == WIRE_SOURCE_CUPTI)
-        process_lose_works(process, (int64_t)event->time,
+        process_lose_works(process, since_ns,
                            until ? (int64_t)more->time : INT64_MAX);
     else
         process->whole = false;
