@@ -299,8 +299,11 @@ static uint32_t add_block(struct ops_asking *asking, const struct drawing *drawi
 
 int ops_add_drawn(struct ops_asking *asking)
 {
-    uint32_t *touched = calloc(asking->ops->row_count + 1, sizeof(*touched));
     struct drawing drawing = {0};
+
+    if (asking->use_count == 0)
+        return 0;
+    uint32_t *touched = calloc(asking->ops->row_count + 1, sizeof(*touched));
     bool listed = touched != NULL && list_steps(asking, &drawing);
 
     if (listed) {
