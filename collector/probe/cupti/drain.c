@@ -33,43 +33,6 @@ static uint64_t ring_quarter(void)
     return events;
 }
 
-static void add(struct cupti_skipped *sums, const struct cupti_skipped *more)
-{
-    sums->unknown += more->unknown;
-    sums->untimed += more->untimed;
-    sums->cut += more->cut;
-    sums->broken += more->broken;
-}
-
-unsigned drain_buffers(struct drain *drain, bool (*pause)(unsigned ms))
-{
-    uint64_t quarter = ring_quarter(), written = drain->writer.counts.events;
-    struct buffer_lent lent;
-    unsigned buffers = 0;
-    bool waits = true;
-
-    while (buffers_take(&lent) || (drain->reclaims && buffers_reclaim(&lent))) {
-        struct cupti_reader reader;
-        struct cupti_record record;
-
-        cupti_reader_open(&reader, &drain->layout, drain->writer.cupti->next,
-                          lent.bytes, lent.valid_bytes);
-        write_buffer_begins();
-        while (cupti_read(&reader, &record)) {
-            write_record(&drain->writer, &record);
-            if (waits && drain->writer.counts.events - written >= quarter) {
-                waits = pause(PAUSE_MS);
-                written = drain->writer.counts.events;
-            }
-        }
-        add(&drain->skipped, &reader.skipped);
-        buffers_give_back(&lent);
-        buffers++;
-    }
-    drain->reclaims = false;
-    return buffers;
-}
-
 void drain_lose(uint64_t since_ticks, uint64_t until_ticks, uint64_t events)
 {
     struct event loss[2] = {
@@ -88,29 +51,89 @@ static void tell_lost(uint64_t since_ticks, uint64_t until_ticks, uint64_t event
     drain_lose(since_ticks, until_ticks, events);
 }
 
-void drain_ask(struct drain *drain, bool ask)
+/* What CUPTI and we dropped of work since `since_ticks`. */
+static void tell_dropped(struct drain *drain, uint64_t since_ticks)
 {
     uint16_t kernel = drain->layout.stride[CUPTI_KERNEL];
-    uint64_t asked_ticks = probe_ticks();
-    uint64_t more = buffers_scrapped() / (kernel != 0 ? kernel : 200);
     size_t dropped = 0;
 
-    if (ask && drain->writer.cupti->get_dropped(NULL, 0, &dropped) == CUPTI_OK)
+    drain->asked_at = buffers_completed();
+    uint64_t more = buffers_scrapped() / (kernel != 0 ? kernel : 200);
+
+    if (drain->asks && drain->writer.cupti->get_dropped(NULL, 0, &dropped) == CUPTI_OK)
         more += dropped;
-    tell_lost(drain->told_ticks, probe_ticks(), more);
+    tell_lost(since_ticks, probe_ticks(), more);
+}
+
+void drain_ask(struct drain *drain, bool ask)
+{
+    uint64_t asked_ticks = probe_ticks();
+
+    drain->asks = ask;
+    tell_dropped(drain, drain->told_ticks);
     drain->read_ticks = drain->told_ticks;
     if (ask) /* else what was dropped till now is still to be told */
         drain->told_ticks = asked_ticks;
 }
 
+/* Walks over it once before anything of it is written. Its records lie beside each other:
+ * what cannot be read is not older than the oldest of those that can, nor than what came
+ * with the last question. */
+static void tell_unreadable(struct drain *drain, const struct buffer_lent *lent)
+{
+    uint64_t lost = 0, since_ticks = drain->read_ticks, start_ticks;
+    struct cupti_reader reader;
+    struct cupti_record record;
+
+    cupti_reader_open(&reader, &drain->layout, drain->writer.cupti->next, lent->bytes,
+                      lent->valid_bytes);
+    while (cupti_read(&reader, &record)) {
+        if (!write_wants(&drain->writer, &record))
+            continue;
+        if (!write_knows_times(&drain->writer, &record, &start_ticks))
+            lost++;
+        else if (start_ticks < since_ticks)
+            since_ticks = start_ticks;
+    }
+    lost += reader.skipped.untimed + reader.skipped.cut + reader.skipped.broken;
+    tell_lost(since_ticks, probe_ticks(), lost);
+}
+
+unsigned drain_buffers(struct drain *drain, bool (*pause)(unsigned ms))
+{
+    uint64_t quarter = ring_quarter(), written = drain->writer.counts.events;
+    struct buffer_lent lent;
+    unsigned buffers = 0;
+    bool waits = true;
+
+    while (buffers_take(&lent) || (drain->reclaims && buffers_reclaim(&lent))) {
+        struct cupti_reader reader;
+        struct cupti_record record;
+
+        if (lent.order >= drain->asked_at)
+            tell_dropped(drain, drain->read_ticks);
+        tell_unreadable(drain, &lent);
+        cupti_reader_open(&reader, &drain->layout, drain->writer.cupti->next,
+                          lent.bytes, lent.valid_bytes);
+        write_buffer_begins();
+        while (cupti_read(&reader, &record)) {
+            write_record(&drain->writer, &record);
+            if (waits && drain->writer.counts.events - written >= quarter) {
+                waits = pause(PAUSE_MS);
+                written = drain->writer.counts.events;
+            }
+        }
+        buffers_give_back(&lent);
+        buffers++;
+    }
+    drain->reclaims = false;
+    return buffers;
+}
+
 void drain_tell(struct drain *drain)
 {
     const struct write_counts *counts = &drain->writer.counts;
-    const struct cupti_skipped *skipped = &drain->skipped;
-    uint64_t lost = skipped->untimed + skipped->cut + skipped->broken + counts->untimed;
 
-    tell_lost(drain->read_ticks, probe_ticks(), lost - drain->lost);
-    drain->lost = lost;
     if (counts->work > 0)
         probe_capability_events(WIRE_SOURCE_CUPTI, counts->work, counts->last_ticks);
 }

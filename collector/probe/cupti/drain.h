@@ -12,10 +12,10 @@ struct drain {
     struct calls calls;
     struct stamps stamps;
     struct writer writer;
-    struct cupti_skipped skipped; /* sums */
-    uint64_t lost;                /* of any cause, told so far */
     uint64_t told_ticks; /* up to then CUPTI has said what it dropped */
     uint64_t read_ticks; /* up to then records had been read, at the last question */
+    uint64_t asked_at;   /* buffers that had come back when it was last asked */
+    bool asks;           /* CUPTI may be asked while buffers are read */
     bool reclaims;       /* the next time also what another profiler was given */
 };
 
@@ -24,14 +24,16 @@ void drain_open(struct drain *drain, const struct cupti_library *library);
 
 /* Reads, writes and gives back what is full. `pause` is called, with ms, before the
  * ring would be written around faster than a reader can follow; false from it stops
- * the waiting. Returns how many buffers there were. */
+ * the waiting. What is missing beside a buffer's records is told before the first of
+ * them: its own that cannot be read, and what was dropped before it came back. Returns how
+ * many buffers there were. */
 unsigned drain_buffers(struct drain *drain, bool (*pause)(unsigned ms));
 
 /* What CUPTI and we had no room for, told before drain_buffers() writes what came: who
  * reads it knows of the hole before a step around it is closed. `ask`: CUPTI too. */
 void drain_ask(struct drain *drain, bool ask);
 
-/* After drain_buffers(): how much came, and what of it could not be read. */
+/* After drain_buffers(): how much has come. */
 void drain_tell(struct drain *drain);
 
 /* Of what was done from `since_ticks` to `until_ticks` some or all will not come:

@@ -183,19 +183,35 @@ static uint16_t device_of(const struct cupti_record *record)
     return EVENT_DEVICE(1, record->device < 256 ? record->device : 255);
 }
 
+static bool ticks_of(const struct writer *writer, const struct cupti_record *record,
+                     uint64_t ticks[2])
+{
+    return stamps_ticks(writer->stamps, record->start, &ticks[0]) &&
+           stamps_ticks(writer->stamps, record->end, &ticks[1]) && ticks[1] >= ticks[0];
+}
+
+bool write_knows_times(const struct writer *writer, const struct cupti_record *record,
+                       uint64_t *start_ticks)
+{
+    uint64_t ticks[2];
+
+    if (!ticks_of(writer, record, ticks))
+        return false;
+    *start_ticks = ticks[0];
+    return true;
+}
+
 static bool times(struct writer *writer, const struct cupti_record *record,
                   struct event *event)
 {
-    uint64_t end;
+    uint64_t ticks[2];
 
-    if (!stamps_ticks(writer->stamps, record->start, &event->time) ||
-        !stamps_ticks(writer->stamps, record->end, &end) || end < event->time) {
-        writer->counts.untimed++;
+    if (!ticks_of(writer, record, ticks))
         return false;
-    }
-    event->value = end - event->time;
-    if (end > writer->counts.last_ticks)
-        writer->counts.last_ticks = end;
+    event->time = ticks[0];
+    event->value = ticks[1] - ticks[0];
+    if (ticks[1] > writer->counts.last_ticks)
+        writer->counts.last_ticks = ticks[1];
     return true;
 }
 
@@ -276,10 +292,14 @@ static void write_move(struct writer *writer, const struct cupti_record *record)
     push(writer, events, 2);
 }
 
+static uint32_t domain_of(const struct cupti_record *record)
+{
+    return record->kind == CUPTI_DRIVER ? CUPTI_DOMAIN_DRIVER : CUPTI_DOMAIN_RUNTIME;
+}
+
 static void write_call(struct writer *writer, const struct cupti_record *record)
 {
-    uint32_t domain =
-        record->kind == CUPTI_DRIVER ? CUPTI_DOMAIN_DRIVER : CUPTI_DOMAIN_RUNTIME;
+    uint32_t domain = domain_of(record);
     enum call_class class = calls_class(writer->calls, domain, record->call);
     enum event_kind kind = class == CALL_LAUNCH ? EVENT_LAUNCH
                            : class == CALL_SYNC ? EVENT_SYNC
@@ -314,6 +334,25 @@ static void write_overhead(struct writer *writer, const struct cupti_record *rec
     push(writer, &event, 1);
 }
 
+bool write_wants(const struct writer *writer, const struct cupti_record *record)
+{
+    switch (record->kind) {
+    case CUPTI_KERNEL:
+    case CUPTI_SERIAL_KERNEL:
+    case CUPTI_GRAPH:
+    case CUPTI_MEMCPY:
+    case CUPTI_PEER_COPY:
+    case CUPTI_MEMSET:
+    case CUPTI_OVERHEAD:
+        return true;
+    case CUPTI_DRIVER:
+    case CUPTI_RUNTIME:
+        return calls_class(writer->calls, domain_of(record), record->call) > CALL_OTHER;
+    default: /* waits are told by their calls; the rest somebody else asked for */
+        return false;
+    }
+}
+
 void write_record(struct writer *writer, const struct cupti_record *record)
 {
     switch (record->kind) {
@@ -334,7 +373,7 @@ void write_record(struct writer *writer, const struct cupti_record *record)
     case CUPTI_OVERHEAD:
         write_overhead(writer, record);
         break;
-    default: /* waits are told by their calls; the rest somebody else asked for */
+    default: /* write_wants() */
         break;
     }
 }

@@ -8,6 +8,7 @@
 #ifndef PROBE_CUPTI_WRITE_H
 #define PROBE_CUPTI_WRITE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "probe/cupti/calls.h"
@@ -19,7 +20,6 @@ struct write_counts {
     uint64_t work;    /* kernels, copies, memsets: what has a cost */
     uint64_t calls;   /* of the API that were kept */
     uint64_t dropped; /* calls that nobody wants */
-    uint64_t untimed; /* stamps that lie in no era of the clock */
     uint64_t last_ticks;
     uint64_t events; /* with EVENT_MORE: for pacing */
 };
@@ -33,6 +33,14 @@ struct writer {
 
 /* A new buffer begins: addresses of names may mean something else than before. */
 void write_buffer_begins(void);
+
+/* Does it belong on the timeline? */
+bool write_wants(const struct writer *writer, const struct cupti_record *record);
+
+/* When it began; false when its stamps lie in no era of the clock: it is not written. */
+MUST_CHECK bool write_knows_times(const struct writer *writer,
+                                  const struct cupti_record *record,
+                                  uint64_t *start_ticks);
 
 /* Writes what belongs on the timeline; the rest is passed over. */
 void write_record(struct writer *writer, const struct cupti_record *record);

@@ -1,0 +1,238 @@
+/* From full buffers to events, with CUPTI played by this file: what is missing is told
+ * before what came beside it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "probe/cupti/buffers.h"
+#include "probe/cupti/drain.h"
+#include "probe/probe.h"
+#include "segments.h"
+
+#define KERNEL_BYTES 200u
+#define EVENTS_MAX   4096
+
+static size_t dropped;
+static unsigned asked;
+static uint8_t *comes_while_reading; /* a buffer of one kernel, after 7 were dropped */
+
+static uint64_t realtime_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static int get_timestamp(uint64_t *stamp)
+{
+    *stamp = realtime_ns();
+    return 0;
+}
+
+static int get_dropped(void *context, uint32_t stream, size_t *count)
+{
+    (void)context, (void)stream;
+    asked++;
+    *count = dropped;
+    dropped = 0;
+    return 0;
+}
+
+/* Kernels alone, one behind the other. */
+static int next(uint8_t *buffer, size_t valid_bytes, void **record)
+{
+    uint8_t *at = *record == NULL ? buffer : (uint8_t *)*record + KERNEL_BYTES;
+    uint8_t *comes = comes_while_reading;
+
+    if (comes != NULL && *record != NULL) {
+        comes_while_reading = NULL;
+        dropped += 7;
+        buffers_complete(NULL, 0, comes, BUFFER_BYTES, KERNEL_BYTES);
+    }
+    if (valid_bytes < KERNEL_BYTES ||
+        (size_t)(at - buffer) > valid_bytes - KERNEL_BYTES)
+        return CUPTI_ENDED;
+    *record = at;
+    return 0;
+}
+
+static struct cupti_library library = {
+    .get_timestamp = get_timestamp, .get_dropped = get_dropped, .next = next};
+static struct drain drain;
+
+static uint8_t *borrow(void)
+{
+    size_t bytes = 0, records = 0;
+    uint8_t *buffer = NULL;
+
+    buffers_request(&buffer, &bytes, &records);
+    return buffer;
+}
+
+/* The `at`-th of a buffer; `ago_ns` 0: without times. */
+static void put_kernel(uint8_t *buffer, size_t at, uint64_t ago_ns)
+{
+    uint8_t *record = buffer + at * KERNEL_BYTES;
+    uint64_t start = ago_ns > 0 ? realtime_ns() - ago_ns : 0;
+    uint64_t end = ago_ns > 0 ? start + 1000 : 0;
+    uint32_t kind = CUPTI_KERNEL, correlation = (uint32_t)at + 1;
+
+    memcpy(record, &kind, sizeof(kind));
+    memcpy(record + 16, &start, sizeof(start));
+    memcpy(record + 24, &end, sizeof(end));
+    memcpy(record + 92, &correlation, sizeof(correlation));
+}
+
+static bool never(unsigned ms)
+{
+    (void)ms;
+    return false;
+}
+
+static bool begin(void)
+{
+    if (probe_start(0) != 0 || buffers_open() != 0)
+        return false;
+    drain_open(&drain, &library);
+    (void)stamps_take(&drain.stamps, get_timestamp);
+    drain_ask(&drain, true);
+    return drain.layout.stride[CUPTI_KERNEL] == KERNEL_BYTES;
+}
+
+static void flush(void)
+{
+    (void)stamps_take(&drain.stamps, get_timestamp);
+    drain_ask(&drain, true);
+    (void)drain_buffers(&drain, never);
+    drain_tell(&drain);
+}
+
+/* ---- what the segment then has ----------------------------------------------------- */
+
+static struct event events[EVENTS_MAX];
+static int64_t count;
+
+static void read_events(int (*scenario)(void))
+{
+    struct segment_file file;
+
+    assert_int_equal(segments_run(scenario), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
+    count = segments_events(&file, 0, events, EVENTS_MAX);
+    assert_true(count > 0);
+    segments_close(&file);
+}
+
+/* Where the `nth` event of the kind is, from 0; -1 there is none. */
+static int64_t place_of(uint8_t kind, unsigned nth)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (EVENT_KIND(events[i].meta) == kind && nth-- == 0)
+            return i;
+    return -1;
+}
+
+/* ---- scenarios --------------------------------------------------------------------- */
+
+static int drop_while_reading(void)
+{
+    uint8_t *first, *second;
+
+    if (!begin())
+        return 1;
+    first = borrow();
+    second = borrow();
+    put_kernel(first, 0, 300000);
+    put_kernel(first, 1, 200000);
+    put_kernel(second, 0, 100000);
+    buffers_complete(NULL, 0, first, BUFFER_BYTES, 2 * (size_t)KERNEL_BYTES);
+    comes_while_reading = second;
+    flush();
+    flush();
+    return 0;
+}
+
+static void drops_are_told_before_a_buffer_that_came_back_after_them(void **state)
+{
+    (void)state;
+    read_events(drop_while_reading);
+    assert_int_equal(place_of(EVENT_LOSS, 1), -1);
+    assert_true(place_of(EVENT_LOSS, 0) >= 0);
+    assert_int_equal(events[place_of(EVENT_LOSS, 0)].value, 7);
+    assert_true(place_of(EVENT_KERNEL, 2) > place_of(EVENT_LOSS, 0));
+}
+
+static int leave_times_out(void)
+{
+    uint8_t *buffer;
+
+    if (!begin())
+        return 1;
+    buffer = borrow();
+    put_kernel(buffer, 0, 500000);
+    put_kernel(buffer, 1, 400000);
+    put_kernel(buffer, 2, 0);
+    buffers_complete(NULL, 0, buffer, BUFFER_BYTES, 3 * (size_t)KERNEL_BYTES);
+    flush();
+    return 0;
+}
+
+static void
+records_that_cannot_be_read_are_told_before_those_that_lie_beside_them(void **state)
+{
+    (void)state;
+    read_events(leave_times_out);
+    int64_t loss = place_of(EVENT_LOSS, 0);
+
+    assert_true(loss >= 0);
+    assert_int_equal(events[loss].value, 1);
+    assert_true(place_of(EVENT_KERNEL, 0) > loss);
+    /* Nor is it younger than they are. */
+    assert_true(events[loss].time <= events[place_of(EVENT_KERNEL, 0)].time);
+    assert_int_equal(place_of(EVENT_LOSS, 1), -1);
+    assert_int_equal(place_of(EVENT_KERNEL, 2), -1);
+}
+
+static int read_three_buffers(void)
+{
+    if (!begin())
+        return 1;
+    for (int i = 0; i < 3; i++) {
+        uint8_t *buffer = borrow();
+
+        put_kernel(buffer, 0, 500000);
+        buffers_complete(NULL, 0, buffer, BUFFER_BYTES, KERNEL_BYTES);
+    }
+    asked = 0;
+    flush();
+    return asked == 1 ? 0 : 2;
+}
+
+static void cupti_is_asked_once_where_all_buffers_were_back_before(void **state)
+{
+    (void)state;
+    read_events(read_three_buffers);
+    assert_true(place_of(EVENT_KERNEL, 2) >= 0);
+    assert_int_equal(place_of(EVENT_LOSS, 0), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(drops_are_told_before_a_buffer_that_came_back_after_them,
+                               segments_clear),
+        cmocka_unit_test_setup(
+            records_that_cannot_be_read_are_told_before_those_that_lie_beside_them,
+            segments_clear),
+        cmocka_unit_test_setup(cupti_is_asked_once_where_all_buffers_were_back_before,
+                               segments_clear),
+    };
+
+    return cmocka_run_group_tests(tests, segments_set_up, segments_tear_down);
+}
