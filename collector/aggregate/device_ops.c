@@ -82,9 +82,11 @@ void device_ops_begin(struct device_ops *device, int64_t start_ns)
     device->begins_ns = start_ns;
 }
 
-void device_ops_lose(struct device_ops *device, int64_t since_ns, int64_t until_ns)
+uint32_t device_ops_lose(struct device_ops *device, int64_t since_ns, int64_t until_ns)
 {
-    for (uint32_t back = device->count; back-- > 0;) {
+    uint32_t back = device->count;
+
+    while (back-- > 0) {
         uint32_t at = (device->first + back) % device->capacity;
         struct step *step = &device->waiting[at];
 
@@ -93,6 +95,7 @@ void device_ops_lose(struct device_ops *device, int64_t since_ns, int64_t until_
         if (step->start_ns < until_ns)
             step->flags &= (uint8_t)~EVENT_STEP_KERNELS;
     }
+    return device->count - (back + 1);
 }
 
 static bool make_room(struct device_ops *device)

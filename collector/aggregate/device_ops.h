@@ -55,8 +55,8 @@ void device_ops_add(struct device_ops *device, uint16_t of, const struct ops_hel
 
 /* Work of [since_ns, until_ns] was lost: steps that wait and reach into it were not
  * recorded. Those that are closed stay as they are: a loss is told before what came
- * beside it. */
-void device_ops_lose(struct device_ops *device, int64_t since_ns, int64_t until_ns);
+ * beside it. How many were looked at. */
+uint32_t device_ops_lose(struct device_ops *device, int64_t since_ns, int64_t until_ns);
 
 /* All work that began before `until_ns` has come: for sources that tell so. */
 void device_ops_known(struct device_ops *device, int64_t until_ns);

@@ -128,22 +128,27 @@ void process_lose(struct process *process, uint32_t thread, uint64_t count)
     of->group_count = 0;
 }
 
+/* Steps that may be looked at for lost work, for each that there was: a flush every 100 ms
+ * tells of the last ones. Who makes us look at more has lost the work of all of them. */
+#define LOSS_LOOKS 256u
+
 void process_lose_works(struct process *process, int64_t since_ns, int64_t until_ns)
 {
     int64_t told_ns = process->steps.last_end_ns;
+    bool all = process->loss_looks > LOSS_LOOKS * (process->steps.count + LOSS_LOOKS);
 
     if (until_ns == INT64_MAX)
         process->works_lost = true;
     else if (until_ns > process->works_lost_until_ns)
         process->works_lost_until_ns = until_ns;
-    /* Each step is looked at once, however many losses there are. */
-    if (since_ns < process->works_lost_ns)
+    if (all || since_ns < process->works_lost_ns)
         since_ns = process->works_lost_ns;
-    told_ns = until_ns < told_ns ? until_ns : told_ns;
-    if (told_ns > process->works_lost_ns)
+    if (all) {
+        until_ns = until_ns > told_ns ? until_ns : told_ns;
         process->works_lost_ns = told_ns;
-    steps_lose_works(&process->steps, since_ns, until_ns);
-    device_ops_lose(&process->device, since_ns, until_ns);
+    }
+    process->loss_looks += steps_lose_works(&process->steps, since_ns, until_ns);
+    process->loss_looks += device_ops_lose(&process->device, since_ns, until_ns);
     gpu_lose(&process->gpu, since_ns, until_ns);
     process->rev++;
 }

@@ -55,11 +55,12 @@ uint32_t steps_after(const struct steps *steps, int64_t time_ns)
     return low;
 }
 
-void steps_lose_works(struct steps *steps, int64_t since_ns, int64_t until_ns)
+uint32_t steps_lose_works(struct steps *steps, int64_t since_ns, int64_t until_ns)
 {
     uint64_t oldest = steps->count - steps_remembered(steps);
+    uint32_t first = steps_after(steps, since_ns), i = first;
 
-    for (uint32_t i = steps_after(steps, since_ns); i < steps_remembered(steps); i++) {
+    for (; i < steps_remembered(steps); i++) {
         struct step *step = &steps->ring[(oldest + i) % steps->capacity];
         struct step_totals *sum = step->flags & EVENT_STEP_WINDOW ? steps->windows
                                   : step->flags & EVENT_STEP_VALIDATION
@@ -72,6 +73,7 @@ void steps_lose_works(struct steps *steps, int64_t since_ns, int64_t until_ns)
             sum->kernels--;
         step->flags &= (uint8_t)~EVENT_STEP_KERNELS;
     }
+    return i - first;
 }
 
 double step_phase_ns(const struct step *step, uint32_t phase)
@@ -258,7 +260,8 @@ static void count_outside(struct steps *steps, const struct step *step, bool val
 
     if (!validation)
         steps->next_number = step->number + 1;
-    if (steps->last_end_ns != INT64_MIN && step->start_ns > steps->last_end_ns && !missing)
+    if (steps->last_end_ns != INT64_MIN && step->start_ns > steps->last_end_ns &&
+        !missing)
         steps->outside_ns =
             sum_ns(steps->outside_ns, step->start_ns - steps->last_end_ns);
 }

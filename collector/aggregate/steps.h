@@ -108,8 +108,9 @@ void steps_fold_mark(struct steps *steps, const struct event *event);
 const struct step *steps_fold(struct steps *steps, const struct event *event,
                               bool whole);
 
-/* GPU work of [since_ns, until_ns] was lost: steps that reach into it have none. */
-void steps_lose_works(struct steps *steps, int64_t since_ns, int64_t until_ns);
+/* GPU work of [since_ns, until_ns] was lost: steps that reach into it have none. How many
+ * were looked at. */
+uint32_t steps_lose_works(struct steps *steps, int64_t since_ns, int64_t until_ns);
 
 /* How many of the newest are remembered, and the i-th of them from the oldest. */
 uint32_t steps_remembered(const struct steps *steps);

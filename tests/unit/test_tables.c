@@ -480,6 +480,48 @@ static void lost_work_that_is_told_late_spares_the_step_that_runs(void **state)
     lost_work_has_an_end_whenever_it_is_told(4);
 }
 
+static void lose_works(int64_t since_ns, int64_t until_ns)
+{
+    struct event loss[2] = {
+        {(uint64_t)since_ns, 0, EVENT_META(0, EVENT_LOSS, 0, 0), WIRE_SOURCE_CUPTI},
+        {(uint64_t)until_ns, 0, EVENT_META(0, EVENT_MORE, 0, 1), 0}};
+
+    process_fold(process, 1, loss, 2);
+}
+
+static bool has_kernels(uint32_t i)
+{
+    return (steps_at(&process->steps, i)->flags & EVENT_STEP_KERNELS) != 0;
+}
+
+static void
+a_longer_loss_that_is_told_later_takes_out_what_an_earlier_one_left(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < 8; n++)
+        step((uint64_t)n, FULL | EVENT_STEP_KERNELS, n * 10 * MS, (n + 1) * 10 * MS);
+    lose_works(55 * MS, 58 * MS);
+    for (uint32_t i = 0; i < 8; i++)
+        assert_int_equal(has_kernels(i), i != 5);
+    lose_works(25 * MS, 58 * MS);
+    for (uint32_t i = 0; i < 8; i++)
+        assert_int_equal(has_kernels(i), i < 2 || i > 5);
+}
+
+static void
+losses_without_number_look_at_each_step_a_bounded_number_of_times(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < 1000; n++) {
+        step((uint64_t)n, FULL | EVENT_STEP_KERNELS, n * MS, (n + 1) * MS);
+        for (int i = 0; i < 1000; i++)
+            lose_works(100 * MS, 100 * MS + n * MS);
+    }
+    assert_in_range(process->loss_looks, 1000, 500000);
+    for (uint32_t i = 0; i < 1000; i++)
+        assert_false(has_kernels(i)); /* the first ones too: none is claimed too much */
+}
+
 static void work_that_outlives_the_open_steps_is_counted_as_late(void **state)
 {
     (void)state;
@@ -1347,6 +1389,8 @@ int main(void)
         TEST(steps_whose_kernels_were_lost_are_none_with_kernels),
         TEST(lost_work_is_of_every_step_until_its_end_and_of_none_behind),
         TEST(lost_work_that_is_told_late_spares_the_step_that_runs),
+        TEST(a_longer_loss_that_is_told_later_takes_out_what_an_earlier_one_left),
+        TEST(losses_without_number_look_at_each_step_a_bounded_number_of_times),
         TEST(work_that_outlives_the_open_steps_is_counted_as_late),
         TEST(what_ran_where_nothing_was_recorded_is_of_no_step_beside_it),
         TEST(a_window_of_steps_of_which_some_have_kernels_is_summed_exactly),
