@@ -184,6 +184,9 @@ int64_t gpu_busy_ns(const struct gpu_cell *cell);
 int64_t gpu_idle_ns(const struct gpu_cell *cell);
 void gpu_cell_add(struct gpu_cell *to, const struct gpu_cell *from);
 
+/* The first step that the ring still holds, of step_count. */
+uint64_t gpu_oldest_step(const struct gpu *gpu);
+
 /* Is the i-th step known from its first to its last instant? Its end may not be told yet,
  * and at its start the device may have been busy with what was launched unrecorded. */
 bool gpu_knows_step(const struct gpu *gpu, const struct gpu_table *table, uint64_t i);

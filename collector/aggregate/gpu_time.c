@@ -70,8 +70,7 @@ static void add_ns(struct gpu_cell *cell, size_t place, int64_t ns)
     *sum = sum_ns(*sum, ns);
 }
 
-/* The first step that the ring still holds. */
-static uint64_t oldest_step(const struct gpu *gpu)
+uint64_t gpu_oldest_step(const struct gpu *gpu)
 {
     return gpu->step_count > gpu->step_capacity ? gpu->step_count - gpu->step_capacity
                                                 : 0;
@@ -94,8 +93,8 @@ static void account(struct gpu *gpu, struct gpu_table *table, size_t place,
         at = end;
     }
     /* A device that rested long enough has steps behind it that the ring forgot. */
-    if (table->step_at < oldest_step(gpu))
-        table->step_at = oldest_step(gpu);
+    if (table->step_at < gpu_oldest_step(gpu))
+        table->step_at = gpu_oldest_step(gpu);
     /* Spans of a table come in order: steps that ended before this one are done with. */
     while (table->step_at < gpu->step_count &&
            gpu->steps[table->step_at % gpu->step_capacity].end_ns <= span->start_ns)
@@ -117,7 +116,8 @@ static void account(struct gpu *gpu, struct gpu_table *table, size_t place,
 static bool take_recorded(const struct gpu *gpu, const struct gpu_table *table,
                           struct gpu_span *rest, struct gpu_span *part)
 {
-    uint64_t i = table->step_at < oldest_step(gpu) ? oldest_step(gpu) : table->step_at;
+    uint64_t i =
+        table->step_at < gpu_oldest_step(gpu) ? gpu_oldest_step(gpu) : table->step_at;
 
     for (; i <= gpu->step_count && rest->start_ns < rest->end_ns; i++) {
         struct gpu_span blind = {gpu->blind_ns, INT64_MAX}; /* behind the last step */
@@ -340,7 +340,7 @@ uint64_t gpu_steps_in(const struct gpu *gpu, const int64_t range[2])
 {
     uint64_t count = 0;
 
-    for (uint64_t i = oldest_step(gpu); i < gpu->step_count; i++) {
+    for (uint64_t i = gpu_oldest_step(gpu); i < gpu->step_count; i++) {
         const struct gpu_step *step = &gpu->steps[i % gpu->step_capacity];
 
         count += step->start_ns >= range[0] && step->end_ns <= range[1] &&
@@ -355,7 +355,7 @@ uint64_t gpu_sum_steps(const struct gpu *gpu, const struct gpu_table *table,
     uint64_t count = 0;
 
     *sum = (struct gpu_cell){0};
-    for (uint64_t i = oldest_step(gpu); i < gpu->step_count; i++) {
+    for (uint64_t i = gpu_oldest_step(gpu); i < gpu->step_count; i++) {
         const struct gpu_step *step = &gpu->steps[i % gpu->step_capacity];
 
         if (step->start_ns < range[0] || step->end_ns > range[1] ||

@@ -5,6 +5,7 @@
 
 #include "aggregate/histogram.h"
 #include "query/gpu_drift.h"
+#include "query/gpu_means.h"
 #include "query/parts.h"
 #include "query/pick.h"
 
@@ -48,12 +49,13 @@ static uint64_t recorded_steps(const struct pick *pick)
 
 /* Windows of steps are summed step by step, exactly; others by buckets of time. */
 static void sum_window(const struct pick *pick, const struct gpu_table *table,
-                       struct gpu_cell *sum)
+                       struct gpu_cell *sum, int64_t *summed_steps)
 {
     const struct gpu *gpu = &pick->process->gpu;
     const struct answer_window *window = &pick->head->window;
     int64_t range[2] = {window->from_ns, window->to_ns};
 
+    *summed_steps = NOT_KNOWN;
     if (range[0] <= gpu->from_ns && range[1] >= table->cursor_ns) {
         *sum = table->run;
         return;
@@ -62,22 +64,8 @@ static void sum_window(const struct pick *pick, const struct gpu_table *table,
 
     if (steps == 0 || gpu_steps_in(gpu, range) != recorded_steps(pick))
         gpu_sum_time(gpu, table, range, sum);
-}
-
-/* Per step: the time between the steps is no part of any. On how many it stands. */
-static uint64_t per_step(const struct pick *pick, const struct gpu_table *table,
-                     struct gpu_device *device)
-{
-    int64_t range[2] = {pick->head->window.from_ns, pick->head->window.to_ns};
-    struct gpu_cell sum;
-    uint64_t steps = gpu_sum_steps(&pick->process->gpu, table, range, &sum);
-    double by = steps == 0 ? (double)NAN : (double)steps;
-
-    for (uint32_t i = 0; i < GPU_USES; i++)
-        device->use_ns[i] = (double)sum.use_ns[i] / by;
-    for (uint32_t i = 0; i < GPU_IDLES; i++)
-        device->idle_ns[i] = (double)sum.idle_ns[i] / by;
-    return steps;
+    else
+        *summed_steps = (int64_t)steps;
 }
 
 static void put_point(const struct gpu_cell *cell, int64_t time_ns,
@@ -203,7 +191,7 @@ static int fill_device(const struct pick *pick, const struct gpu_table *table,
     int64_t range[2] = {window->from_ns, window->to_ns};
     struct gpu_cell sum;
 
-    sum_window(pick, table, &sum);
+    sum_window(pick, table, &sum, &device->summed_steps);
     device->device = pick_device(pick->head, table->device);
     device->name =
         arena_text(&pick->head->arena, texts_get(pick->process->texts, table->name));
@@ -216,10 +204,11 @@ static int fill_device(const struct pick *pick, const struct gpu_table *table,
         device->all_use_ns[i] = (double)sum.use_ns[i];
     for (uint32_t i = 0; i < GPU_IDLES; i++)
         device->all_idle_ns[i] = (double)sum.idle_ns[i];
-    uint64_t steps = per_step(pick, table, device);
-
-    if (steps > pick->head->recorded_steps)
-        pick->head->recorded_steps = steps;
+    device->reason = "";
+    if (gpu_means(pick, table, device) != 0)
+        return -ENOMEM;
+    if (device->known_steps > pick->head->recorded_steps)
+        pick->head->recorded_steps = device->known_steps;
     gpu_drift(&pick->process->gpu, table, range, device);
     if (fill_run(pick, table, &device->run) != 0)
         return -ENOMEM;

@@ -47,7 +47,15 @@ struct gpu_device {
     double span_ns;     /* of the window, as far as it was watched: busy and idle */
     double overlap_ns;  /* compute beside communication */
     double all_use_ns[GPU_USES], all_idle_ns[GPU_IDLES]; /* in the window */
-    double use_ns[GPU_USES], idle_ns[GPU_IDLES]; /* per step; NaN without steps */
+    /* Of an average step, weighed by the steps around it (gpu_means.h); NaN where of none
+     * the work is known. */
+    double use_ns[GPU_USES], idle_ns[GPU_IDLES];
+    uint64_t known_steps;  /* of the window, from their first to their last instant */
+    uint64_t behind_steps; /* recorded, while the device worked off what was not */
+    /* Of how many of them busy_ns, span_ns and all_*_ns are the sums; NOT_KNOWN: of all
+     * time in the window in which work was recorded. */
+    int64_t summed_steps;
+    const char *reason; /* why none is known though some were recorded; else "" */
     /* Compute per step at both ends of the window, where it surely grew; else NaN. */
     double compute_first_ns, compute_last_ns;
     uint64_t works;     /* kernels, copies and memsets of the whole run */

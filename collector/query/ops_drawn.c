@@ -1,39 +1,18 @@
-/* Steps whose recording was drawn stand for those around them: the rate of the draw changes
- * (all of the first, slow steps; one in four later), so neighbours are weighed together.
- *
- *     o o o o o o o o o o . . . o . . o . . . . o o ... o . . o . . .    o recorded, . not
- *     | a run: itself   | 16 recorded and the others     | the rest, and the others   |
- *
- * A block of n recorded out of N steps counts N / n times: stratified sampling, with the
- * variance sum of N^2 (1 - n / N) s^2 / n, s^2 of the steps in the block (Cochran, Sampling
- * Techniques, theorem 5.3). Steps recorded on demand stand for themselves and lie in no
- * block. A digest counts for those of its steps that are in the window. Of steps that are
- * no more remembered one by one all weigh the same, and a digest that was merged of a run
- * and what came after it has one mean: of a long run's beginning the weights are coarse.
+/* Digests of ops, weighed by their steps (drawn.h): stratified sampling, with the variance
+ * sum of N^2 (1 - n / N) s^2 / n, s^2 of the steps in the block (Cochran, Sampling
+ * Techniques, theorem 5.3). A digest counts for those of its steps that are in the window.
+ * Of steps that are no more remembered one by one all weigh the same, and a digest that was
+ * merged of a run and what came after it has one mean: of a long run's beginning the
+ * weights are coarse.
  */
 #include <math.h>
 #include <stdlib.h>
 
+#include "query/drawn.h"
 #include "query/ops_inside.h"
 
-#define BLOCK_STEPS 16u /* recorded: a weight is then good to a quarter */
-#define RUN_STEPS   8u  /* in a row: no accident, nor a block of the draw, but its rate */
-#define LEAST_STEPS 4u  /* of the last block of a stretch, where there is one before it */
-
-/* A step that was drawn. */
-struct drawn {
-    int64_t start_ns;
-    double gap;    /* steps before it that were not recorded */
-    double weight; /* steps it stands for, itself among them */
-    double before; /* weights of all before it */
-    uint32_t block;
-};
-
-struct drawing {
-    struct drawn *steps; /* of the window, as far as they are remembered, and one more */
-    uint32_t count, blocks;
-    int64_t remembered_ns; /* what began before is not remembered */
-    double trailing;  /* steps behind the last one */
+struct weighing {
+    struct drawing drawn;
     double forgotten; /* weight of a recorded step that is not remembered */
     double scale;     /* of all weights */
 };
@@ -44,8 +23,9 @@ struct block {
     bool partly;            /* some of its digests' steps lie outside of the window */
 };
 
-static bool is_recorded(const struct ops_asking *asking, const struct step *step)
+static bool is_recorded(void *whose, const struct step *step)
 {
+    const struct ops_asking *asking = whose;
     uint8_t detail = asking->request->device == OPS_ACCELERATOR ? EVENT_STEP_KERNELS
                                                                 : EVENT_STEP_OPS;
 
@@ -57,121 +37,6 @@ static uint64_t recorded_in(const struct ops_asking *asking,
 {
     return asking->request->device == OPS_ACCELERATOR ? digest->span.kernel_steps
                                                       : digest->span.ops_steps;
-}
-
-/* ---- the steps ------------------------------------------------------------------------
- */
-
-static bool list_steps(const struct ops_asking *asking, struct drawing *drawing)
-{
-    const struct steps *steps = &asking->pick->process->steps;
-    uint32_t count, first = pick_steps(asking->pick, &count);
-    double others = 0;
-
-    drawing->steps = calloc(count + 1u, sizeof(*drawing->steps));
-    drawing->remembered_ns = count > 0 ? steps_at(steps, first)->start_ns : INT64_MAX;
-    for (uint32_t i = first; drawing->steps != NULL && i < first + count; i++) {
-        const struct step *step = steps_at(steps, i);
-
-        if (step->flags & (EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW))
-            continue;
-        if (!is_recorded(asking, step)) {
-            others++;
-        } else if (!(step->flags & EVENT_STEP_TAGGED)) {
-            drawing->steps[drawing->count++] =
-                (struct drawn){.start_ns = step->start_ns, .gap = others};
-            others = 0;
-        }
-    }
-    drawing->trailing = others;
-    return drawing->steps != NULL;
-}
-
-/* Steps first..end-1 are a block, which stands for `more` steps besides. */
-static void weigh_block(struct drawing *drawing, uint32_t first, uint32_t end,
-                        double more)
-{
-    double steps = more + (end - first);
-
-    for (uint32_t i = first; i < end; i++)
-        steps += i > first ? drawing->steps[i].gap : 0;
-    for (uint32_t i = first; i < end; i++) {
-        drawing->steps[i].weight = steps / (end - first);
-        drawing->steps[i].block = drawing->blocks;
-    }
-    drawing->blocks++;
-}
-
-/* Where the steps end that follow `first` without a gap. */
-static uint32_t end_of_row(const struct drawing *drawing, uint32_t first)
-{
-    uint32_t end = first + 1;
-
-    while (end < drawing->count && drawing->steps[end].gap <= 0)
-        end++;
-    return end;
-}
-
-/* Where the next run begins, at `at` or later; its end in *end. */
-static uint32_t next_run(const struct drawing *drawing, uint32_t at, uint32_t *end)
-{
-    for (; at < drawing->count; at = *end) {
-        *end = end_of_row(drawing, at);
-        if (*end - at >= RUN_STEPS)
-            return at;
-    }
-    return *end = drawing->count;
-}
-
-/* A stretch without runs; `more`: steps behind it that are nobody else's. */
-static void weigh_stretch(struct drawing *drawing, uint32_t first, uint32_t end,
-                          double more)
-{
-    while (first < end) {
-        uint32_t left = end - first;
-        uint32_t size = left >= BLOCK_STEPS + LEAST_STEPS ? BLOCK_STEPS : left;
-
-        weigh_block(drawing, first, first + size,
-                    drawing->steps[first].gap + (size == left ? more : 0));
-        first += size;
-    }
-}
-
-/* Steps between two runs are of the stretch between them; without one, of the later. */
-static void weigh_steps(struct drawing *drawing)
-{
-    double sum = 0;
-
-    for (uint32_t at = 0, end; at < drawing->count; at = end) {
-        uint32_t run = next_run(drawing, at, &end);
-        bool last = end == drawing->count;
-        double behind = run < end ? drawing->steps[run].gap : drawing->trailing;
-
-        weigh_stretch(drawing, at, run, behind);
-        if (run < end)
-            weigh_block(drawing, run, end,
-                        (run > at ? 0 : behind) + (last ? drawing->trailing : 0));
-    }
-    for (uint32_t i = 0; i <= drawing->count; i++) {
-        drawing->steps[i].before = sum;
-        sum += i < drawing->count ? drawing->steps[i].weight : 0;
-    }
-}
-
-/* The first of them that began at `time_ns` or later. */
-static uint32_t first_from(const struct drawing *drawing, int64_t time_ns)
-{
-    uint32_t low = 0, high = drawing->count;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (drawing->steps[middle].start_ns < time_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
 }
 
 /* ---- the digests ----------------------------------------------------------------------
@@ -191,8 +56,8 @@ static int by_class_then_time(const void *left, const void *right)
 static void find_steps(const struct drawing *drawing, const struct digest *digest,
                        uint32_t range[2])
 {
-    range[0] = first_from(drawing, digest->span.from_ns);
-    range[1] = first_from(drawing, digest->span.to_ns);
+    range[0] = drawing_from(drawing, digest->span.from_ns);
+    range[1] = drawing_from(drawing, digest->span.to_ns);
 }
 
 /* Recorded steps of the digest that are not remembered. */
@@ -218,22 +83,23 @@ static double weight_of(const struct drawing *drawing, const struct digest *dige
 
 /* All digests together stand for all steps: those not remembered for what is left, and
  * where some are still to come (kernels are late) the others for these too. */
-static void weigh_digests(const struct ops_asking *asking, struct drawing *drawing)
+static void weigh_digests(const struct ops_asking *asking, struct weighing *weighing)
 {
+    const struct drawing *drawing = &weighing->drawn;
     double all = (double)asking->steps - (double)asking->recorded[DIGEST_TAGGED];
     double left = all - drawing->steps[drawing->count].before;
     double recorded = 0, sum = 0;
 
-    for (uint32_t u = 0;
-         u < asking->use_count && asking->uses[u].class == DIGEST_DRAWN; u++) {
+    for (uint32_t u = 0; u < asking->use_count && asking->uses[u].class == DIGEST_DRAWN;
+         u++) {
         recorded += forgotten_in(asking, drawing, asking->uses[u].digest);
         sum += weight_of(drawing, asking->uses[u].digest);
     }
     if (left > 0 && recorded > 0) {
-        drawing->forgotten = left / recorded;
+        weighing->forgotten = left / recorded;
         sum += left;
     }
-    drawing->scale = sum > 0 && all > 0 ? all / sum : 0;
+    weighing->scale = sum > 0 && all > 0 ? all / sum : 0;
 }
 
 static void add_row(const struct ops_asking *asking, struct ops_row_sum *row,
@@ -262,9 +128,10 @@ static void add_row(const struct ops_asking *asking, struct ops_row_sum *row,
 }
 
 /* Adds the digests from `first` on that lie in one block; returns where they end. */
-static uint32_t add_block(struct ops_asking *asking, const struct drawing *drawing,
+static uint32_t add_block(struct ops_asking *asking, const struct weighing *weighing,
                           uint32_t first, uint32_t *touched)
 {
+    const struct drawing *drawing = &weighing->drawn;
     uint32_t count = 0, u = first, own = UINT32_MAX;
     struct block block = {0};
 
@@ -281,9 +148,9 @@ static uint32_t add_block(struct ops_asking *asking, const struct drawing *drawi
             break;
         own = in;
         block.recorded += n;
-        block.steps += drawing->scale * (weight_of(drawing, digest) +
-                                         forgotten * drawing->forgotten);
-        block.partly |= drawing->forgotten <= 0 && n > range[1] - range[0];
+        block.steps += weighing->scale *
+                       (weight_of(drawing, digest) + forgotten * weighing->forgotten);
+        block.partly |= weighing->forgotten <= 0 && n > range[1] - range[0];
         for (uint32_t i = 0; i < digest->row_count; i++) {
             struct ops_row_sum *row = &asking->rows[digest->rows[i].row];
 
@@ -299,23 +166,23 @@ static uint32_t add_block(struct ops_asking *asking, const struct drawing *drawi
 
 int ops_add_drawn(struct ops_asking *asking)
 {
-    struct drawing drawing = {0};
+    struct weighing weighing = {.scale = 0};
 
     if (asking->use_count == 0)
         return 0;
     uint32_t *touched = calloc(asking->ops->row_count + 1, sizeof(*touched));
-    bool listed = touched != NULL && list_steps(asking, &drawing);
+    bool listed = touched != NULL &&
+                  drawing_weigh(&weighing.drawn, asking->pick, is_recorded, asking);
 
     if (listed) {
-        weigh_steps(&drawing);
         qsort(asking->uses, asking->use_count, sizeof(*asking->uses),
               by_class_then_time);
-        weigh_digests(asking, &drawing);
+        weigh_digests(asking, &weighing);
         for (uint32_t u = 0;
              u < asking->use_count && asking->uses[u].class == DIGEST_DRAWN;)
-            u = add_block(asking, &drawing, u, touched);
+            u = add_block(asking, &weighing, u, touched);
     }
     free(touched);
-    free(drawing.steps);
+    drawing_free(&weighing.drawn);
     return listed ? 0 : -1;
 }

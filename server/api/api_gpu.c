@@ -83,6 +83,10 @@ static cJSON *device_json(const struct gpu_device *device)
 
     json_text(part, "device", device->device);
     json_text(part, "name", device->name);
+    json_count(part, "known_steps", device->known_steps);
+    json_count(part, "behind_steps", device->behind_steps);
+    json_text(part, "reason", device->reason);
+    json_integer(part, "summed_steps", device->summed_steps);
     json_ms(part, "busy_ms", device->busy_ns);
     json_ms(part, "idle_ms", device->span_ns - device->busy_ns);
     json_ms(part, "overlap_ms", device->overlap_ns);

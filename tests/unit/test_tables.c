@@ -562,6 +562,15 @@ static void what_ran_where_nothing_was_recorded_is_of_no_step_beside_it(void **s
     answer_free(&answer.head);
 }
 
+static double gpu_idle_of(const struct gpu_device *device)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < GPU_IDLES; i++)
+        sum += device->idle_ns[i];
+    return sum;
+}
+
 static void a_window_of_steps_of_which_some_have_kernels_is_summed_exactly(void **state)
 {
     (void)state;
@@ -584,6 +593,65 @@ static void a_window_of_steps_of_which_some_have_kernels_is_summed_exactly(void 
     assert_true(fabs(answer.devices[0].busy_ns - 4 * (double)busy) < 1);
     assert_true(fabs(answer.devices[0].span_ns - 4 * (double)length) < 1);
     assert_true(fabs(answer.devices[0].use_ns[GPU_COMPUTE] - (double)busy) < 1);
+    assert_int_equal(answer.devices[0].known_steps, 4);
+    assert_int_equal(answer.devices[0].summed_steps, 4);
+    answer_free(&answer.head);
+}
+
+static void device_steps_stand_for_those_around_them_in_the_mean(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct gpu_answer answer;
+
+    /* The first ten are slow and all recorded, of the others one in ten. */
+    for (int64_t n = 0; n < 100; n++) {
+        int64_t t = n * 10 * MS;
+        bool recorded = n < 10 || n % 10 == 5;
+
+        if (recorded)
+            fold(1, EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100), t,
+                 n < 10 ? 9 * MS : MS);
+        step((uint64_t)n, recorded ? FULL | EVENT_STEP_KERNELS : FULL, t, t + 10 * MS);
+    }
+    work_begins_at(1001 * MS);
+    step(0, EVENT_STEP_VALIDATION, 1005 * MS, 1010 * MS);
+    assert_int_equal(gpu_query(store, &whose, &(struct gpu_request){0}, &answer), 0);
+    assert_int_equal(answer.devices[0].known_steps, 19);
+    assert_int_equal(answer.devices[0].summed_steps, NOT_KNOWN);
+    assert_string_equal(answer.devices[0].reason, "");
+    assert_true(fabs(answer.devices[0].use_ns[GPU_COMPUTE] - 1.8e6) < 1);
+    assert_true(fabs(gpu_idle_of(&answer.devices[0]) - 8.2e6) < 1);
+    answer_free(&answer.head);
+}
+
+static void a_device_behind_its_launches_says_why_no_step_of_it_is_known(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct gpu_answer answer;
+
+    /* Blocks of three, and what they launch runs four steps later. */
+    for (int64_t n = 0; n < 60; n++) {
+        int64_t t = n * 10 * MS;
+        struct event launch = {(uint64_t)(t + MS), 1000,
+                               EVENT_META(text("cudaLaunchKernel"), EVENT_LAUNCH, 0, 1),
+                               (uint64_t)n + 1};
+        struct event kernel = {(uint64_t)(t + 41 * MS), 9 * MS,
+                               EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100),
+                               (uint64_t)n + 1};
+
+        if (n % 9 < 3) {
+            process_fold(process, 1, &kernel, 1);
+            process_fold(process, 1, &launch, 1);
+        }
+        step((uint64_t)n, n % 9 < 3 ? FULL | EVENT_STEP_KERNELS : FULL, t, t + 10 * MS);
+    }
+    assert_int_equal(gpu_query(store, &whose, &(struct gpu_request){0}, &answer), 0);
+    assert_int_equal(answer.devices[0].known_steps, 0);
+    assert_true(answer.devices[0].behind_steps >= 15);
+    assert_true(isnan(answer.devices[0].use_ns[GPU_COMPUTE]));
+    assert_non_null(strstr(answer.devices[0].reason, "still busy"));
     answer_free(&answer.head);
 }
 
@@ -1394,6 +1462,8 @@ int main(void)
         TEST(work_that_outlives_the_open_steps_is_counted_as_late),
         TEST(what_ran_where_nothing_was_recorded_is_of_no_step_beside_it),
         TEST(a_window_of_steps_of_which_some_have_kernels_is_summed_exactly),
+        TEST(device_steps_stand_for_those_around_them_in_the_mean),
+        TEST(a_device_behind_its_launches_says_why_no_step_of_it_is_known),
         TEST(tagged_steps_stand_for_themselves_alone),
         TEST(what_was_recorded_on_demand_alone_says_no_error_of_the_rest),
         TEST(late_events_join_the_step_in_which_they_began),

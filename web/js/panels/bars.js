@@ -1,13 +1,13 @@
 // Two small panels of bars in ms per step: why the GPU idles, and the ranks.
 
-import { count, gpu_title, known, number, percent } from "../model/format.js";
+import { MISSING, count, gpu_title, known, number, percent } from "../model/format.js";
 import { IDLE } from "../model/series.js";
 import { gpu_uses, main_gpu, shown_series, window_parameter } from "../model/store.js";
 import { IDLE_LABELS, IDLE_TOKENS } from "../timeline/lanes.js";
 import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
 import { address, questions } from "../net/api.js";
 import { panel_menu } from "../ui/menu.js";
-import { run_sentences } from "./meters.js";
+import { known_sentence, run_sentences } from "./meters.js";
 
 /** A bar per row {name, note, ms, token}, in ms per step. */
 export function bar_table(host, rows) {
@@ -51,11 +51,13 @@ export function render_idle(state) {
   const rows = idle_rows(uses), { gpus } = shown_series(state);
   const sum = rows.reduce((total, row) => total + (row.ms ?? 0), 0);
   set_text($("idle-title"), gpus.length > 1 ? `Why ${gpu_title(gpus[at].device)} idles` : "Why the GPU idles");
-  set_text($("idle-total"), `${number(sum)} ms per step`);
+  const device = state.hardware?.devices?.find((one) => one.device === gpus[at].device);
+  set_text($("idle-total"), `${rows.some((row) => known(row.ms)) ? number(sum) : MISSING} ms per step`);
   bar_table(document.querySelector("#idle .body"), rows);
-  const told = run_sentences(state.hardware?.devices?.find((told) => told.device === gpus[at].device)?.run);
-  set_hidden($("idle-foot"), told.length === 0);
-  set_text($("idle-foot"), told.length > 0 ? `Whole run: ${told.join("; ")}.` : "");
+  const run = run_sentences(device?.run).join("; ");
+  const told = [known_sentence(device, state.hardware?.steps), run && `Whole run: ${run}.`].filter(Boolean).join(" ");
+  set_hidden($("idle-foot"), told === "");
+  set_text($("idle-foot"), told);
 }
 
 const CAUSE_TOKEN = { data: "data", "data loading": "data", sync: "sync", communication: "communication" };

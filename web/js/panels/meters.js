@@ -1,6 +1,6 @@
 // What the job's GPUs say of themselves: one folded line below the lanes for each, opened with all figures.
 
-import { bytes, count, duration_text, gpu_title, known, memory, number, percent } from "../model/format.js";
+import { bytes, count, duration_text, gpu_title, known, memory, number, percent, plural } from "../model/format.js";
 import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
 
 const SLOWED = {
@@ -98,6 +98,13 @@ export function run_sentences(run) {
     out.push(`copies ${DIRECTIONS[copies.direction]}${memory_kind}: ${bytes(copies.bytes)} at ${bytes(copies.bytes_per_s)}/s`);
   }
   return out;
+}
+
+/** On how many steps the means of a device stand, where not on all; or why on none. "" else. */
+export function known_sentence(device, steps) {
+  if (!known(device?.known_steps) || !(steps > 0) || device.known_steps >= steps) return "";
+  if (device.known_steps === 0) return device.reason ? `${device.reason}.` : "";
+  return `Means of the ${count(device.known_steps)} of ${plural(steps, "step")} whose GPU work is known.`;
 }
 
 export function render_meters(state) {

@@ -1,0 +1,105 @@
+/* A step of which the device's work is known stands for those around it of which it is not
+ * (drawn.h), as a recorded one does in the tables of ops: the first, slow steps were all
+ * recorded, of later ones perhaps every 20th. One that was recorded on demand stands for
+ * itself. The time between the steps is no part of any. */
+#include "query/gpu_means.h"
+
+#include <errno.h>
+#include <math.h>
+
+#include "query/drawn.h"
+
+/* While steps are listed, or summed, in their order. */
+struct walk {
+    const struct gpu *gpu;
+    const struct gpu_table *table;
+    uint64_t at; /* in the steps of the gpu */
+};
+
+static const struct gpu_step *step_of(const struct walk *walk)
+{
+    return &walk->gpu->steps[walk->at % walk->gpu->step_capacity];
+}
+
+static bool is_known(void *whose, const struct step *step)
+{
+    struct walk *walk = whose;
+    int64_t end_ns = step->start_ns + step->duration_ns;
+
+    if (!(step->flags & EVENT_STEP_KERNELS))
+        return false;
+    while (walk->at < walk->gpu->step_count && step_of(walk)->end_ns < end_ns)
+        walk->at++;
+    return walk->at < walk->gpu->step_count &&
+           step_of(walk)->start_ns == step->start_ns &&
+           gpu_knows_step(walk->gpu, walk->table, walk->at);
+}
+
+static void add(const struct gpu_cell *cell, double weight, struct gpu_device *device)
+{
+    for (uint32_t i = 0; i < GPU_USES; i++)
+        device->use_ns[i] += weight * (double)cell->use_ns[i];
+    for (uint32_t i = 0; i < GPU_IDLES; i++)
+        device->idle_ns[i] += weight * (double)cell->idle_ns[i];
+}
+
+/* The sum of all weights; 0: of no step the work is known. */
+static double sum_steps(const struct drawing *drawing, struct walk *walk,
+                        const struct answer_window *window, struct gpu_device *device)
+{
+    const struct gpu *gpu = walk->gpu;
+    uint32_t drawn = 0;
+    double sum = 0;
+
+    for (; walk->at < gpu->step_count; walk->at++) {
+        const struct gpu_step *step = step_of(walk);
+        double weight = 1;
+
+        if (step->start_ns < window->from_ns || step->end_ns > window->to_ns)
+            continue;
+        if (!gpu_knows_step(gpu, walk->table, walk->at)) {
+            device->behind_steps +=
+                step->start_ns < step->end_ns && step->end_ns <= walk->table->cursor_ns;
+            continue;
+        }
+        while (drawn < drawing->count &&
+               drawing->steps[drawn].start_ns < step->start_ns)
+            drawn++;
+        if (drawn < drawing->count && drawing->steps[drawn].start_ns == step->start_ns)
+            weight = drawing->steps[drawn].weight;
+        add(&walk->table->steps[walk->at % gpu->step_capacity], weight, device);
+        device->known_steps++;
+        sum += weight;
+    }
+    return sum;
+}
+
+int gpu_means(const struct pick *pick, const struct gpu_table *table,
+              struct gpu_device *device)
+{
+    const struct gpu *gpu = &pick->process->gpu;
+    uint64_t oldest = gpu_oldest_step(gpu);
+    struct walk walk = {gpu, table, oldest};
+    struct drawing drawing;
+    double sum = (double)NAN;
+
+    if (!drawing_weigh(&drawing, pick, is_known, &walk)) {
+        drawing_free(&drawing);
+        return -ENOMEM;
+    }
+    walk.at = oldest;
+    sum = sum_steps(&drawing, &walk, &pick->head->window, device);
+    drawing_free(&drawing);
+    for (uint32_t i = 0; i < GPU_USES; i++)
+        device->use_ns[i] /= sum > 0 ? sum : (double)NAN;
+    for (uint32_t i = 0; i < GPU_IDLES; i++)
+        device->idle_ns[i] /= sum > 0 ? sum : (double)NAN;
+    /* One alone: it came up within a step. */
+    if (device->known_steps == 0 && device->behind_steps > 1)
+        device->reason =
+            "GPU work was recorded in some steps, but of none of them from its first "
+            "instant on: where recording began, the device was still busy with what "
+            "had "
+            "been launched before. Level kernels records every step";
+    return 0;
+}
