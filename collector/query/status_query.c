@@ -127,6 +127,7 @@ static int fill_process(struct answer *head, const struct session *session,
         .lost_events = process->lost + process->nested_lost,
         .threads_refused = process->threads_refused,
         .names_refused = process->names_refused,
+        .late_events = process->ops.late + process->device.ops.late,
         .ops_recorded = (process->recording & EVENT_STEP_OPS) != 0,
         .same_host = who->same_namespace,
         .segment_path = arena_text(&head->arena, who->path)};
@@ -241,6 +242,7 @@ static int fill_session(struct answer *head, const struct session *session,
         to->lost_events += at->lost_events;
         to->threads_refused += at->threads_refused;
         to->names_refused += at->names_refused;
+        to->late_events += at->late_events;
     }
     return error;
 }

@@ -106,6 +106,7 @@ static cJSON *process_json(const struct status_process *process)
     json_count(part, "lost_events", process->lost_events);
     json_count(part, "threads_refused", process->threads_refused);
     json_count(part, "names_refused", process->names_refused);
+    json_count(part, "late_events", process->late_events);
     cJSON_AddBoolToObject(part, "same_host", process->same_host);
     return part;
 }
@@ -171,6 +172,7 @@ static cJSON *session_json(const struct status_session *session, bool full)
     json_count(part, "lost_events", session->lost_events);
     json_count(part, "threads_refused", session->threads_refused);
     json_count(part, "names_refused", session->names_refused);
+    json_count(part, "late_events", session->late_events);
     json_count(part, "rev", session->rev);
     cJSON_AddBoolToObject(part, "from_file", session->from_file);
     cJSON_AddItemToObject(part, "end", status_end_json(session));
