@@ -15,7 +15,9 @@
 #define BYTES_PER_S INT64_C(16384)
 /* A read that ends without a byte after this long ended by CivetWeb's timeout. */
 #define SILENCE_NS INT64_C(4000000000)
-#define GO_ON      "HTTP/1.1 100 Continue\r\n\r\n"
+/* Then after 8 s, 32 s, ...: five in three minutes. */
+#define ASK_NS INT64_C(2000000000)
+#define GO_ON  "HTTP/1.1 100 Continue\r\n\r\n"
 
 void body_begin(struct body *body, uint64_t size, int socket, bool expect)
 {
@@ -69,7 +71,20 @@ ssize_t body_read(struct body *body, struct mg_connection *connection, void *dat
 
 /* Who has sent everything and waits for the answer looks like who has left, until
  * something is sent: an interim answer, which clients pass over, comes back as a reset
- * from where nobody is. */
+ * from where nobody is. Who waits now may leave later and is asked again, ever more
+ * rarely, for some clients pass over five and no more. Who knows no interim answers
+ * (HTTP/1.0) has left. */
+static void ask_whether_it_waits(struct body *body)
+{
+    int64_t now_ns = (int64_t)clock_ns(CLOCK_MONOTONIC);
+
+    if (now_ns < body->ask_ns)
+        return;
+    (void)send(body->socket, GO_ON, strlen(GO_ON), MSG_NOSIGNAL | MSG_DONTWAIT);
+    body->rest_ns = body->rest_ns == 0 ? ASK_NS : 4 * body->rest_ns;
+    body->ask_ns = now_ns + body->rest_ns;
+}
+
 bool body_is_gone(struct body *body)
 {
     struct pollfd peer = {.fd = body->socket, .events = POLLRDHUP};
@@ -80,8 +95,7 @@ bool body_is_gone(struct body *body)
         return true;
     if (!body->interim)
         return (peer.revents & POLLRDHUP) != 0;
-    if ((peer.revents & POLLRDHUP) != 0 && !body->asked)
-        body->asked =
-            send(body->socket, GO_ON, strlen(GO_ON), MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
+    if ((peer.revents & POLLRDHUP) != 0)
+        ask_whether_it_waits(body);
     return false;
 }

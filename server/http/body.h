@@ -17,7 +17,8 @@ struct body {
     int socket;       /* under the connection, borrowed; -1 unknown */
     bool expect;      /* the client waits to be told to send */
     bool interim;     /* it knows answers before the answer: HTTP/1.1 */
-    bool asked;       /* it has closed its end, and was sent one */
+    int64_t ask_ns;   /* it has closed its end: when it is sent one again */
+    int64_t rest_ns;  /* between the last one and that; 0: none was sent */
 };
 
 void body_begin(struct body *body, uint64_t size, int socket, bool expect);

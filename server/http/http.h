@@ -99,7 +99,7 @@ bool http_closes(const struct http_call *call);
  * the last byte ends the connection. */
 MUST_CHECK ssize_t http_body_read(struct http_call *call, void *data, size_t size);
 
-/* Has the client of an upload left? One that only sends no more has not. */
+/* Has the client of an upload left? One of HTTP/1.1 that only sends no more has not. */
 bool http_is_gone(struct http_call *call);
 
 /* Answers, once per call, head and body in one write. */

@@ -176,6 +176,23 @@ class Upload(Traces):
         self.assertEqual(answer.count(b" 201 Created\r\n"), 1, answer[:200])
         self.assertEqual(len(self.listed()), 1)
 
+    def test_a_client_that_closed_its_end_and_dies_later_is_read_for_no_further(self):
+        self.server.terminate()
+        self.server.wait(timeout=30)
+        self.server = self.serve("--upload-max", "64MiB")
+        data = long_to_read(60 * MIB)  # it is asked again after 2 s
+
+        def threads():
+            return len(os.listdir(f"/proc/{self.server.pid}/task"))
+        before = threads()
+        peer = self.begin(len(data), data)
+        wait_for(lambda: threads() > before, "the reader")
+        peer.shutdown(socket.SHUT_WR)
+        self.assertIn(b" 100 ", peer.recv(4096))  # nothing unread is left to reset it
+        peer.close()
+        wait_for(lambda: not self.held(self.server) and threads() == before, "its end")
+        self.assertEqual((self.listed(), self.sessions()), ([], []))
+
     def test_a_client_that_falls_silent_or_trickles_is_ended(self):
         silent, trickle = self.begin(100), self.begin(MIB)
         trickle.settimeout(0.2)
