@@ -11,7 +11,9 @@
 /* Some 20 million launches and flows: a trace of 10 GB and more. */
 #define PLAN_BYTES_MAX (UINT64_C(1) << 30)
 #define ROUNDING_NS   1000
-#define DURATION_MAX  INT64_C(1000000000000000) /* as in the tables: eleven days */
+/* As in the tables, whose times a cut is asked for by: eleven days, the year 2043. */
+#define DURATION_MAX  INT64_C(1000000000000000)
+#define TIME_MAX_NS   (INT64_C(1) << 61)
 #define BIT(category) (UINT32_C(1) << (category))
 #define DEVICE_WORK                                                                    \
     (BIT(TRACE_KERNEL) | BIT(TRACE_MEMCPY) | BIT(TRACE_MEMSET) | BIT(TRACE_SYNC) |     \
@@ -237,7 +239,7 @@ static void take(struct cut_plan *plan, const struct trace_names *names,
     if (!memory && (event->phase != 'X' || !is_one_of(event, COUNTS) ||
                     event->duration_ns < 0 || event->duration_ns > DURATION_MAX))
         return;
-    if (event->time_ns > INT64_MAX - DURATION_MAX)
+    if (event->time_ns > TIME_MAX_NS || event->time_ns < -TIME_MAX_NS)
         return;
     int64_t end = event->time_ns + event->duration_ns;
 

@@ -222,6 +222,14 @@ class Pieces(Folder):
         self.assertEqual(self.names(self.cut(path, "--from", "0.21")),
                          ["main.py(3): train", "aten::after"])
 
+    def test_a_time_counts_from_no_event_that_the_tables_leave_out(self):
+        document = two_steps()
+        for impossible in (-9e15, 9e15):  # us: 285 years away
+            document["traceEvents"].insert(0, event("aten::never", impossible, 1))
+        self.assertEqual(self.names(self.cut(self.write(document), "--from", "0.11",
+                                             "--to", "0.115")),
+                         ["main.py(3): train", "aten::b", "cudaLaunchKernel", "k3"])
+
     def test_categories_stay_in_any_eras_words_and_flows_with_both_ends(self):
         path = self.write(two_steps())
         part = self.cut(path, "--cat", "Kernel,cpu_op")
