@@ -342,6 +342,12 @@ class Command(unittest.TestCase):
         self.assertEqual(sorted(part["count"] for part in answer["skipped"]["reasons"]),
                          [1, 1, 1])
 
+    def test_a_file_of_impossible_events_alone_says_that_of_them(self):
+        path = self.write(self.events({"name": "a", "ts": 1, "dur": -5},
+                                      {"name": "b", "ts": 9e15, "dur": 5}))
+        self.assertIn("no event of it could be used: an impossible time or duration (2)",
+                      analyze(path, code=3).stderr)
+
     def test_a_step_that_the_device_repeats_is_counted_once(self):
         path = self.write(self.events(
             {"name": "ProfilerStep#3", "cat": "user_annotation", "ts": 0, "dur": 10},

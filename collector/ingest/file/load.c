@@ -419,8 +419,11 @@ static void say_empty(struct file *file)
     struct file_result *result = file->result;
     uint64_t strange = result->skipped[FILE_SKIP_CATEGORY];
     char category[64] = "";
+    enum file_skip most = 0;
     uint32_t length;
 
+    for (int i = 0; i < FILE_SKIPS; i++)
+        most = result->skipped[i] > result->skipped[most] ? (enum file_skip)i : most;
     if (file->stranger != 0)
         snprintf(category, sizeof(category), ", such as %.40s",
                  trace_names_get(file->names, file->stranger, &length));
@@ -430,6 +433,10 @@ static void say_empty(struct file *file)
                  (unsigned long long)strange,
                  file->stranger != 0 ? "other categories" : "no category (`cat`)",
                  category);
+    else if (result->skipped[most] > 0)
+        snprintf(result->error, sizeof(result->error),
+                 "no event of it could be used: %s (%llu)", file_skip_text(most),
+                 (unsigned long long)result->skipped[most]);
     else
         snprintf(result->error, sizeof(result->error), "no event of a trace is in it");
 }
