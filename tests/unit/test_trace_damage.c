@@ -334,6 +334,8 @@ static void what_is_no_trace_is_named(void **state)
     assert_refused("PK\3\4rest", 8, -EBADMSG, "zip archive");
     assert_refused("\x28\xb5\x2f\xfd....", 8, -EBADMSG, "zstd");
     assert_refused("\xff\xfe{\0\"\0", 6, -EBADMSG, "UTF-16");
+    assert_refused("\xff\xfe\0\0{\0\0\0", 8, -EBADMSG, "is UTF-32");
+    assert_refused("\0\0\xfe\xff\0\0\0{", 8, -EBADMSG, "is UTF-32");
     assert_refused("\0{\0\"", 4, -EBADMSG, "UTF-16");
     assert_refused("[\0{\0", 4, -EBADMSG, "UTF-16");
     assert_refused("version https://git-lfs.github.com/spec/v1", 42, -EBADMSG,

@@ -210,6 +210,8 @@ static const struct magic refused[] = {
      "is an SQLite database, such as Nsight Systems exports: traces of torch.profiler "
      "are "
      "read here"},
+    {4, "\xff\xfe\0\0", "is UTF-32: convert it first (iconv -f UTF-32 -t UTF-8 FILE)"},
+    {4, "\0\0\xfe\xff", "is UTF-32: convert it first (iconv -f UTF-32 -t UTF-8 FILE)"},
     {2, "\xff\xfe", "is UTF-16: convert it first (iconv -f UTF-16 -t UTF-8 FILE)"},
     {2, "\xfe\xff", "is UTF-16: convert it first (iconv -f UTF-16 -t UTF-8 FILE)"},
     {2, "{\0", "is UTF-16: convert it first (iconv -f UTF-16LE -t UTF-8 FILE)"},
