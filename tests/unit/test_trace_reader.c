@@ -190,6 +190,31 @@ static void what_a_second_reading_leaves_out_is_not_even_read(void **state)
     unlink(path);
 }
 
+/* The last event is none that can be read, and all before it is left out. */
+static void what_a_second_reading_has_left_may_be_nothing_but_damage(void **state)
+{
+    static const char text[] = "{\"traceEvents\": [\n" OP("a") ",\n{\"name\": \"b\"}\n]}";
+    const struct trace_hole hole = {17, 17 + sizeof(OP("a") ",\n") - 1};
+    char path[] = "/tmp/trace-holes-XXXXXX";
+    int descriptor = mkstemp(path);
+
+    (void)state;
+    assert_int_equal(write(descriptor, text, sizeof(text) - 1), sizeof(text) - 1);
+    close(descriptor);
+    for (uint32_t holes = 0; holes < 2; holes++) {
+        struct traced part = {.reader = trace_reader_new(NULL)};
+
+        assert_int_equal(trace_reader_open(part.reader, path), 0);
+        trace_reader_leave_out(part.reader, &hole, holes);
+        assert_int_equal(trace_reader_run(part.reader, traced_keep, &part), 0);
+        assert_int_equal(part.count, 1 - holes);
+        assert_int_equal(trace_reader_skipped(part.reader), 1);
+        assert_string_equal(traced_report(&part)->error, "");
+        traced_free(&part);
+    }
+    unlink(path);
+}
+
 static void a_file_that_shrank_before_its_hole_says_so(void **state)
 {
     static const char text[] = "{\"traceEvents\": [" OP("a") "," OP("b");
@@ -221,6 +246,7 @@ int main(void)
         cmocka_unit_test(what_follows_the_last_event_is_found_behind_damage),
         cmocka_unit_test(a_callback_can_end_the_reading),
         cmocka_unit_test(what_a_second_reading_leaves_out_is_not_even_read),
+        cmocka_unit_test(what_a_second_reading_has_left_may_be_nothing_but_damage),
         cmocka_unit_test(a_file_that_shrank_before_its_hole_says_so),
     };
 

@@ -28,6 +28,7 @@ struct trace_reader {
     struct trace_report report;
     char *long_piece; /* LONG_BYTES and zeros, when one was needed */
     bool is_bomb;     /* given up: see BOMB_BYTES */
+    bool is_known;    /* for a trace: read before, parts of it are left out now */
 };
 
 const char *trace_skip_text(enum trace_skip skip)
@@ -124,6 +125,7 @@ void trace_reader_leave_out(struct trace_reader *reader, const struct trace_hole
                             uint32_t count)
 {
     feed_set_holes(reader->feed, holes, count);
+    reader->is_known = count > 0;
 }
 
 /* The next piece: what is left of the one before, and a block. */
@@ -247,6 +249,8 @@ static int verdict(struct trace_reader *reader, int result)
     /* What was read counts, also when reading failed in the middle. */
     if (report->events > 0 || (reader->parser.has_events && skipped == 0))
         return 0;
+    if (result == 0 && reader->is_known)
+        return 0; /* all that can be read of it was left out */
     if (result != 0)
         return result;
     if (report->file_bytes == 0) {

@@ -121,7 +121,8 @@ MUST_CHECK int trace_reader_open_bytes(struct trace_reader *reader, const void *
                                        size_t size);
 
 /* Of a plain file on disk these are not read; of others they may be. Offsets are then
- * as if they were not there. Borrowed until the run is over. */
+ * as if they were not there. A file with holes was read before and is a trace, also where
+ * nothing of what is left can be read. Borrowed until the run is over. */
 void trace_reader_leave_out(struct trace_reader *reader, const struct trace_hole *holes,
                             uint32_t count);
 
