@@ -56,9 +56,7 @@ class Job:
             if head <= index < head + count and self.last is not None:
                 durations.append(now - self.last)
             if index == head - 1 or (index == 0 and head == 0):
-                waited = waited_ns()
-                if head > 0:
-                    self.dosed_ns = 0
+                waited, self.dosed_ns = waited_ns(), 0
             if index == head + count - 1:
                 waited = waited_ns() - waited
                 dosed = self.dosed_ns
