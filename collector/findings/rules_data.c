@@ -92,6 +92,13 @@ static void advise_data(struct rule_context *context, struct finding *finding,
                                         "`num_workers=%.0f` instead of %.0f, and "
                                         "`prefetch_factor=4`",
                                         wanted, workers));
+    else if (!(context->summary->load.workers > 0)) /* what they do was not seen */
+        rule_advise(finding, rule_print(context,
+                                        "`num_workers=%.0f` where the workers wait for "
+                                        "their storage; where they compute, cheaper "
+                                        "samples (decode and resize once, store the "
+                                        "result)",
+                                        2 * workers));
     else
         rule_advise(finding, "All cores load already: make the samples cheaper (decode "
                              "and resize once, store the result)");
@@ -113,11 +120,24 @@ static void advise_data(struct rule_context *context, struct finding *finding,
                                         100 * collate));
 }
 
-/* What is left to wait with `wanted` workers: they load while the step computes. */
-static double left_to_wait(double data, double compute, double workers, double wanted)
+struct loading {
+    double waited; /* in all; `data` is the part that loading faster would end */
+    double data, compute, now, wanted, left, price; /* times in ns per step */
+    double guess; /* in `data`: what is taken over; 0 where the job tells itself */
+};
+
+/* What a batch takes those who load it: workers that are waited for, all of their time;
+ * one that takes over from the trainer all of its loading, and its half of handing over. */
+static double loading_ns(const struct loading *loading)
 {
-    double loading = workers < 1 ? data : workers * (data + compute);
-    double left = loading / wanted - compute;
+    return loading->now < 1 ? loading->waited + loading->guess / 2
+                            : loading->now * (loading->data + loading->compute);
+}
+
+/* What is left to wait with `wanted` workers: they load while the step computes. */
+static double left_to_wait(const struct loading *loading, double wanted)
+{
+    double left = loading_ns(loading) / wanted - loading->compute;
 
     return left > 0 ? left : 0;
 }
@@ -131,12 +151,6 @@ static double most_to_win(const struct rule_context *context, double price)
 
     return idle < price ? idle : price;
 }
-
-struct loading {
-    double waited; /* in all; `data` is the part that loading faster would end */
-    double data, compute, now, wanted, left, price; /* times in ns per step */
-    double guess; /* in `data`: what is taken over; 0 where the job tells itself */
-};
 
 /* A worker that others keep from its core loads no batch meanwhile; where nobody sees the
  * workers, they fare as the trainer does. What the job's own processes take from each
@@ -268,8 +282,7 @@ static struct loading look_at(const struct rule_context *context)
     loading.wanted = loading.now < 1 ? (possible < 4 ? possible : 4) : 2 * loading.now;
     loading.wanted = loading.wanted > possible ? possible : loading.wanted;
     loading.wanted = loading.wanted < loading.now ? loading.now : loading.wanted;
-    loading.left = left_to_wait(loading.data, loading.compute, loading.now,
-                                loading.wanted > 0 ? loading.wanted : 1);
+    loading.left = left_to_wait(&loading, loading.wanted > 0 ? loading.wanted : 1);
     loading.price =
         loading.wanted > loading.now ? loading.data - loading.left : loading.data / 2;
     return loading;

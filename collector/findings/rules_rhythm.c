@@ -25,6 +25,17 @@ static bool is_dear(const struct rule_context *context,
            extra->ns_per_step / context->train->mean_ns >= context->threshold;
 }
 
+/* The same of what any job has a little of: a level that wanders rises for a while too, and
+ * no first batch is ready. What is told surely costs so much. */
+static bool is_surely_dear(const struct rule_context *context,
+                           const struct rhythm_extra *extra)
+{
+    double least = rule_least(context, extra->ns_per_step, extra->error_ns);
+
+    return is_dear(context, extra) &&
+           least >= context->threshold * context->train->mean_ns;
+}
+
 /* Among how many steps it was found. */
 static uint32_t of_steps(const struct rule_context *context,
                          const struct rhythm_extra *extra)
@@ -169,7 +180,7 @@ static void find_epoch_start(struct rule_context *context)
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
     bool restart = workers >= 1 && rule_number(context, FACT_DATALOADER_PERSISTENT) < 1;
     struct finding *finding =
-        is_dear(context, extra) ? add(context, extra, CLAIM_WAIT) : NULL;
+        is_surely_dear(context, extra) ? add(context, extra, CLAIM_WAIT) : NULL;
 
     if (finding == NULL)
         return;
@@ -278,12 +289,9 @@ static void find_drift(struct rule_context *context)
     double stolen = load->stolen_share > 0 ? load->stolen_share : 0;
     bool shared =
         (load->delay_share + stolen) * context->train->mean_ns >= extra->ns_per_step;
-    /* A level that wanders rises for a while too: what is told surely costs so much. */
-    bool sure = rule_least(context, extra->ns_per_step, extra->error_ns) >=
-                context->threshold * context->train->mean_ns;
-    struct finding *finding = is_dear(context, extra) && sure && !shared
-                                  ? add(context, extra, CLAIM_PYTHON)
-                                  : NULL;
+    struct finding *finding =
+        is_surely_dear(context, extra) && !shared ? add(context, extra, CLAIM_PYTHON)
+                                                  : NULL;
 
     if (finding == NULL)
         return;

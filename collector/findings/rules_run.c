@@ -130,9 +130,11 @@ static void find_moves(struct rule_context *context)
     bool loads = rule_number(context, FACT_DATALOADER_WORKERS) < 1;
     double moved = cpu->moved_ns - (loads && data > 0 ? data : 0);
 
-    /* Beside a device the host's copies cost what the device waits for them. */
+    /* Beside a device the host's copies cost what the device waits for them; and what
+     * autocast casts, as it was told to, is not to be told from the model's own casts. */
     if (context->summary->gpu.device_count > 0 ||
         rule_number(context, FACT_DEVICE_COUNT) > 0 ||
+        rule_text(context, FACT_AMP_DTYPE)[0] != '\0' ||
         !(moved / 2 / step >= context->threshold))
         return;
     struct finding *finding = rule_add(context, NULL, "forward");
@@ -187,7 +189,7 @@ const struct rule rules_run[] = {
       .trend = true},
      find_outside},
     {{.id = "moved-data",
-      .reads = "ops that only copy, cast or join; phase data",
+      .reads = "ops that only copy, cast or join; phase data; amp.dtype",
       .formula = "(self time of such ops - loading by the trainer) / 2",
       .threshold = 0.10,
       .unit = "share of the step",

@@ -60,6 +60,12 @@ static inline void number(const char *key, double value)
         (struct status_fact){.key = key, .type = WIRE_FACT_NUMBER, .number = value};
 }
 
+static inline void text(const char *key, const char *value)
+{
+    facts[summary.fact_count++] =
+        (struct status_fact){.key = key, .type = WIRE_FACT_TEXT, .text = value};
+}
+
 static inline const struct finding *find(const char *id)
 {
     static const struct finding none = {.id = "none", .advice = {""}};

@@ -219,6 +219,8 @@ static void more_workers_are_advised_only_where_cores_are_left(void **state)
     assert_non_null(strstr(find("data-loading")->advice[0], "num_workers=8"));
     findings_free(&findings);
     facts[1].number = 4;
+    summary.load.workers = 4;
+    summary.load.worker_cpu_share = 0.9;
     look();
     assert_null(strstr(find("data-loading")->advice[0], "num_workers="));
     assert_true(fabs(find("data-loading")->ns_per_step - 30 * MS) < 1);

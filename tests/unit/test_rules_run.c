@@ -82,6 +82,16 @@ static void ops_that_only_move_cost_half_where_the_cpu_computes(void **state)
     assert_false(is_found("moved-data"));
 }
 
+static void what_autocast_casts_is_no_needless_move(void **state)
+{
+    (void)state;
+    summary.cpu.moved_ns = 30 * MS;
+    summary.cpu.moved_count = 200;
+    assert_true(is_found("moved-data"));
+    text(FACT_AMP_DTYPE, "bfloat16");
+    assert_false(is_found("moved-data"));
+}
+
 static void late_batches_are_told_how_many_ahead_hide_them(void **state)
 {
     (void)state;
@@ -187,6 +197,7 @@ int main(void)
         TEST(checkpoints_in_steps_cost_the_time_of_their_ranges),
         TEST(time_between_steps_is_told_where_none_of_them_is_missing),
         TEST(ops_that_only_move_cost_half_where_the_cpu_computes),
+        TEST(what_autocast_casts_is_no_needless_move),
         TEST(late_batches_are_told_how_many_ahead_hide_them),
         TEST(single_steps_that_need_far_more_memory_decide_what_fits),
         TEST(a_device_that_waits_and_has_room_takes_a_larger_batch),

@@ -16,12 +16,6 @@ static void put_device(void)
     summary.gpu.device_count = 1;
 }
 
-static void text(const char *key, const char *value)
-{
-    facts[summary.fact_count++] =
-        (struct status_fact){.key = key, .type = WIRE_FACT_TEXT, .text = value};
-}
-
 static bool is_found(const char *id)
 {
     return strcmp(find(id)->id, "none") != 0;
