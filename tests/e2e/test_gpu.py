@@ -30,8 +30,8 @@ class GpuTest(TrainglassTest):
         until.unlink(missing_ok=True)
         job = subprocess.Popen(
             [JOB, "train"], stdout=subprocess.DEVNULL,
-            env=self.environment(TRAINGLASS_LEVEL="kernels", CUDA_INJECTION64_PATH=LIBRARY,
-                                 FAKE_JOB_UNTIL=until, **environment))
+            env=self.environment(**{"TRAINGLASS_LEVEL": "kernels", "FAKE_JOB_UNTIL": until,
+                                    "CUDA_INJECTION64_PATH": LIBRARY, **environment}))
 
         def told():
             for segment in wire.read_all(self.directory):
@@ -325,10 +325,16 @@ class FaultsTest(GpuTest):
         for environment, words in (
                 ({"FAKE_CUPTI_FAULT": "enable=35"}, "permission"),
                 ({"FAKE_CUPTI_FAULT": "enable=43"}, "MIG"),
+                ({"FAKE_CUPTI_FAULT": "enable=31"}, "MPS"),
                 ({"FAKE_CUPTI_FAULT": "enable=15"}, "older than CUPTI"),
                 ({"FAKE_CUPTI_FAULT": "enable=39"}, "another profiler"),
                 ({"FAKE_CUPTI_FAULT": "subscribe=39"}, "another profiler"),
-                ({"NSYS_PROFILING_SESSION_ID": "7"}, "Nsight Systems")):
+                ({"NSYS_PROFILING_SESSION_ID": "7"}, "Nsight Systems"),
+                # As nsys starts what it profiles: its injection in the place of ours.
+                ({"CUDA_INJECTION64_PATH": "/opt/nvidia/nsys/libToolsInjection64.so",
+                  "TRAINGLASS_LIBRARY": LIBRARY, "FAKE_JOB_TORCH": "1"}, "Nsight Systems"),
+                ({"CUDA_INJECTION64_PATH": "/opt/vendor/libother.so",
+                  "TRAINGLASS_LIBRARY": LIBRARY, "FAKE_JOB_TORCH": "1"}, "another tool is injected")):
             with self.subTest(**environment):
                 for path in self.directory.iterdir():
                     path.unlink()
@@ -442,6 +448,14 @@ class NeighboursTest(GpuTest):
         self.assertGreater(until, loss.start)
         self.assertEqual([s for s in segment.steps()
                           if s.flags & STEP_KERNELS and s.start >= until], [])
+
+    def test_a_job_that_stops_profiling_or_ends_cupti_is_said(self):
+        for fault in ("stop-after", "finalize-after"):  # cudaProfilerStop, TEARDOWN_CUPTI=1
+            with self.subTest(fault=fault):
+                source = self.run_until("train", lambda: self.cupti_is("stolen"), "stolen",
+                                        FAKE_CUPTI_FAULT=f"{fault}=5000")
+                self.assertIn("or ended it, or the job has called cudaProfilerStop",
+                              source["reason"])
 
     def ops_of_steps(self):
         try:

@@ -9,6 +9,8 @@
  *   enable=n     cuptiActivityEnable returns n            subscribe=n  cuptiSubscribe, n
  *   clock=1      another clock from now on                steal=1    others' callbacks
  *   steal-after=n  the same, n launches after the first buffer was given back
+ *   stop-after=n, finalize-after=n  likewise: as after cudaProfilerStop, nothing is recorded
+ *                until the next cuptiActivityEnable; as after cuptiFinalize, all is forgotten
  *   hang=1       a flush never returns                    exit=n     a flush calls exit(n)
  *   exit-late=n  a flush calls exit(n) when its first buffer is back
  *   kill=1       a flush kills the process, by the same time
@@ -65,7 +67,7 @@ static unsigned full_count;
 static _Atomic unsigned flushes, flushes_begun;
 static request_function *request;
 static complete_function *complete;
-static bool kinds[64], calls_off[CALLS], delivered;
+static bool kinds[64], calls_off[CALLS], delivered, stopped;
 static uint32_t correlation;
 static uint64_t since_delivered; /* launches */
 static size_t dropped;
@@ -82,7 +84,8 @@ static struct fault {
               {"unknown", 0},       {"enable", 0},    {"subscribe", 0}, {"clock", 0},
               {"steal", 0},         {"hang", 0},      {"exit", 0},      {"starve", 0},
               {"steal-after", 0},   {"exit-late", 0}, {"kill", 0},      {"stale", 0},
-              {"slow-subscribe", 0}};
+              {"slow-subscribe", 0}, {"stop-after", 0},
+              {"finalize-after", 0}};
 
 static void complain(const char *what)
 {
@@ -150,6 +153,17 @@ static void steal(void)
     seal();
     request = nobody_requests;
     complete = nobody_completes;
+}
+
+/* What it held is lost: nobody gets it. */
+static void finalize(void)
+{
+    memset(&current, 0, sizeof(current));
+    memset(kinds, 0, sizeof(kinds));
+    full_count = 0;
+    request = NULL;
+    complete = NULL;
+    subscribed = false;
 }
 
 void fake_fault(const char *name, uint64_t value)
@@ -278,7 +292,7 @@ static void append(const uint8_t *record, uint32_t kind, uint64_t ready_ns)
 /* A call that was put in alone, after there was a context, records nothing. */
 static bool call_is_on(uint32_t call)
 {
-    return kinds[RUNTIME] && !(call < CALLS && calls_off[call]);
+    return kinds[RUNTIME] && !stopped && !(call < CALLS && calls_off[call]);
 }
 
 static void add_call(uint32_t call, uint64_t start, uint64_t end, uint32_t id)
@@ -397,13 +411,17 @@ static uint32_t do_work(const struct work *work)
     uint64_t start = stamp(0), now = ns_of(CLOCK_MONOTONIC);
     uint32_t id = ++correlation;
 
-    if (delivered && ++since_delivered == *fault("steal-after"))
+    since_delivered += delivered;
+    if (delivered && since_delivered == *fault("steal-after"))
         steal();
+    if (delivered && since_delivered == *fault("finalize-after"))
+        finalize();
+    stopped |= delivered && since_delivered == *fault("stop-after");
     if (now + 1000 + work->duration_ns > last_end_ns)
         last_end_ns = now + 1000 + work->duration_ns;
     if (call_is_on(work->call))
         add_call(work->call, start, stamp(0), id);
-    if (kinds[work->kind])
+    if (kinds[work->kind] && !stopped)
         add_work(work, id, now + 1000 + work->duration_ns, start);
     pthread_mutex_unlock(&lock);
     return id;
@@ -550,6 +568,7 @@ static int switch_kind(uint32_t kind, bool on)
     pthread_mutex_lock(&lock);
     if (kind < 64)
         kinds[kind] = on;
+    stopped &= !on;
     if (kind == RUNTIME)
         memset(calls_off, 0, sizeof(calls_off)); /* forgotten with each turn */
     pthread_mutex_unlock(&lock);

@@ -1,8 +1,8 @@
 /* A training job on the fake GPU: fake_job SCENARIO [STEPS], or until the file that
  * FAKE_JOB_UNTIL names is there. FAKE_JOB_WATCHED lets it begin only when somebody has
  * taken CUPTI ("callbacks") or records ("kernels"). FAKE_JOB_LOADS names libraries, with
- * a colon between, that it loads before CUDA. Prints what it did; that must not depend on
- * whether anybody records it. */
+ * a colon between, that it loads before CUDA. FAKE_JOB_TORCH attaches as the import of
+ * torch does. Prints what it did; that must not depend on whether anybody records it. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -399,6 +399,8 @@ int main(int count, char **words)
     if (result != 0)
         return 5;
     trainglass_attach();
+    if (getenv("FAKE_JOB_TORCH") != NULL && python() != NULL)
+        (void)python()->torch_end(); /* there is no torch; what else it attaches is */
     if (strcmp(scenario, "early-window") != 0)
         wait_for_guest();
     return run(scenario, steps);

@@ -181,7 +181,8 @@ static void watch(void)
            suspicious ? "another profiler of this process has taken CUPTI: its clock "
                         "changed and nothing comes any more"
                       : "no GPU work has come for 3 s of steps: another profiler of "
-                        "this process may have taken CUPTI");
+                        "this process may have taken CUPTI or ended it, or the job has "
+                        "called cudaProfilerStop");
     retry_later();
 }
 
