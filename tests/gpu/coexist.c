@@ -9,6 +9,8 @@
  *                             made; and after its kind was on and off again
  *   calls-but                 the kind on, all other calls taken out; and what that takes
  *   buffers                   who gets a buffer that another one gave; do empty ones come
+ *   version                   of library and driver, and which newer ways the library has
+ *   graph-nodes, graph-whole  a graph of memsets by its nodes, and as one (GRAPH_TRACE)
  *   toggle                    what turning kinds on and off costs
  *
  * prints one line of JSON. Needs a GPU; libcuda and libcupti come by dlopen. */
@@ -17,14 +19,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MEMSET = 2, RUNTIME = 5, DRIVER = 4, KERNEL = 10 };
+enum { MEMSET = 2, RUNTIME = 5, DRIVER = 4, KERNEL = 10, GRAPH_TRACE = 51 };
 
 static int (*next_record)(uint8_t *, size_t, void **);
 static unsigned records, with_correlation, buffers, requested, of_the_call;
-static unsigned foreign, foreign_given_back;
+static unsigned foreign, foreign_given_back, completed_on_main;
+static long main_thread;
 static uint32_t kinds_seen[64], memset_call;
 
 static void request(uint8_t **buffer, size_t *size, size_t *count)
@@ -59,6 +63,7 @@ static void complete(void *context, uint32_t stream, uint8_t *buffer, size_t siz
 
     (void)context, (void)stream, (void)size;
     buffers++;
+    completed_on_main += syscall(SYS_gettid) == main_thread;
     while (valid > 0 && next_record(buffer, valid, &record) == 0) {
         uint32_t kind, correlation = 0;
 
@@ -251,8 +256,54 @@ static void give_and_take(void)
     CALL(cupti, "cuptiActivityFlushAll", (uint32_t), 1);
     printf("{\"error\": %d, \"requested\": %u, \"kept_after_a_flush_of_the_idle\": %u, "
            "\"given_back_to_us_after\": %u, \"given_to_the_other\": %u, "
-           "\"of_them_ours\": %u}\n",
-           error, requested, kept, buffers - before, foreign, foreign_given_back);
+           "\"of_them_ours\": %u, \"completed_on_the_thread_that_flushes\": %u}\n",
+           error, requested, kept, buffers - before, foreign, foreign_given_back,
+           completed_on_main);
+}
+
+static void version(void)
+{
+    uint32_t library = 0;
+    int driver = 0;
+
+    (void)CALL(cupti, "cuptiGetVersion", (uint32_t *), &library);
+    (void)CALL(cuda, "cuDriverGetVersion", (int *), &driver);
+    printf("{\"cupti\": %u, \"driver\": %d, \"subscribe_v2\": %d, \"enable_v2\": %d, "
+           "\"hardware_trace\": %d}\n",
+           library, driver, dlsym(cupti, "cuptiSubscribe_v2") != NULL,
+           dlsym(cupti, "cuptiActivityEnable_v2") != NULL,
+           dlsym(cupti, "cuptiActivityEnableHWTrace") != NULL);
+}
+
+/* A graph of ten memsets, launched a hundred times. */
+static void graph(int whole)
+{
+    void *stream = NULL, *captured = NULL, *executable = NULL;
+    int error = CALL(cuda, "cuStreamCreate", (void **, unsigned), &stream, 1);
+
+    error |= whole ? CALL(cupti, "cuptiActivityRegisterCallbacks", (void *, void *),
+                          (void *)request, (void *)complete) |
+                         enable(GRAPH_TRACE)
+                   : start();
+    error |= CALL(cuda, "cuStreamBeginCapture_v2", (void *, int), stream, 0);
+    for (int i = 0; i < 10; i++)
+        error |= CALL(cuda, "cuMemsetD32Async", (uint64_t, unsigned, size_t, void *),
+                      memory, 1, (size_t)1024, stream);
+    error |= CALL(cuda, "cuStreamEndCapture", (void *, void **), stream, &captured);
+    error |= CALL(cuda, "cuGraphInstantiateWithFlags", (void **, void *, uint64_t),
+                  &executable, captured, 0);
+    double from = now_us();
+
+    for (int i = 0; i < 100; i++)
+        error |= CALL(cuda, "cuGraphLaunch", (void *, void *), executable, stream);
+    error |= CALL(cuda, "cuCtxSynchronize", (void), );
+    double took_us = now_us() - from;
+
+    CALL(cupti, "cuptiActivityFlushAll", (uint32_t), 1);
+    printf("{\"error\": %d, \"memsets\": %u, \"kernels\": %u, \"graphs\": %u, "
+           "\"us_a_launch\": %.2f}\n",
+           error, kinds_seen[MEMSET], kinds_seen[KERNEL], kinds_seen[GRAPH_TRACE],
+           took_us / 100);
 }
 
 static void answer(const char *question)
@@ -262,6 +313,14 @@ static void answer(const char *question)
 
     if (strcmp(question, "toggle") == 0) {
         toggle();
+        return;
+    }
+    if (strcmp(question, "version") == 0) {
+        version();
+        return;
+    }
+    if (strncmp(question, "graph-", 6) == 0) {
+        graph(strcmp(question, "graph-whole") == 0);
         return;
     }
     if (strcmp(question, "buffers") == 0) {
@@ -293,6 +352,7 @@ int main(int count, char **words)
     void *context = NULL;
     int device = 0;
 
+    main_thread = syscall(SYS_gettid);
     cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
     if (cuda == NULL || count < 3) {
         printf("{\"error\": \"no libcuda.so.1\"}\n");

@@ -1,6 +1,7 @@
 """Training jobs whose GPU work is measured: job.py MODE [--device cpu]. Each prints one line
 of JSON. Run by measure.py, with the probe or without it; `trainglass` may be absent."""
 import argparse
+import inspect
 import json
 import math
 import os
@@ -241,8 +242,8 @@ def steady():
     return {"launches": count}
 
 
-def kineto():
-    """A window of torch.profiler in the middle: what it sees, what we see around it."""
+def kineto(count=3):
+    """Windows of torch.profiler in the middle: what they see, what we see around them."""
     train, done = Training("gpt"), 0
 
     def step():
@@ -260,7 +261,7 @@ def kineto():
     activity = torch.profiler.ProfilerActivity
     surroundings()
     windows = []
-    for _ in range(3):
+    for _ in range(count):
         with torch.profiler.profile(activities=[activity.CPU, activity.CUDA]) as profile:
             for _ in range(WINDOW_STEPS):
                 step()
@@ -272,6 +273,43 @@ def kineto():
                         "us": sum(event.time_range.elapsed_us() for event in kernels),
                         "then": surroundings()})
     return {"windows": windows, "steps_in_window": WINDOW_STEPS}
+
+
+def stolen():
+    """A window that nobody announced, as a profiler of C++ has it: what it gets, and what is
+    said of it while it records."""
+    names = ("_prepare_profiler", "_enable_profiler", "_disable_profiler")
+    for name in names:
+        setattr(torch.autograd.profiler, name,
+                inspect.unwrap(getattr(torch.autograd.profiler, name)))
+    step = Training("cnn")
+    said = until_recorded(step)
+    before, end = source(), time.monotonic() + (0.2 if SMALL else 6)
+    activity = torch.profiler.ProfilerActivity
+    with torch.profiler.profile(activities=[activity.CPU if SMALL else activity.CUDA]) as profile:
+        while time.monotonic() < end and said == (source() or [None])[0]:
+            for _ in range(5):
+                step()
+            synchronize()
+        during = source()
+    return {"before": before, "during": during,
+            "theirs": sum("cuda" in str(event.device_type).lower() for event in profile.events())}
+
+
+def profiler_stop():
+    """Does what the job says to its own profiler stop what is recorded for us?"""
+    step, told = Training("cnn"), {}
+    until_recorded(step)
+    for name in ("cudaProfilerStart", "cudaProfilerStop"):
+        if not SMALL:
+            getattr(torch.cuda.cudart(), name)()
+        before = source()
+        for _ in range(steps_of(60)):
+            step()
+        synchronize()
+        time.sleep(0 if SMALL else 1)  # some flushes
+        told[name] = [before, source()]
+    return told
 
 
 def memory():
@@ -367,5 +405,5 @@ MODES = {"cost-auto": lambda: cost("auto"), "cost-kernels": lambda: cost("kernel
          "cost-all": lambda: cost("all"), "torch-profiler": torch_profiler,
          "launches": launches, "flood": flood, "kineto": kineto, "memory": memory, "steady": steady,
          "graphs": graphs, "streams": streams, "plain": plain, "run-away": run_away,
-         "fork": fork, "bad-address": bad_address}
+         "fork": fork, "stolen": stolen, "profiler-stop": profiler_stop, "teardown": lambda: kineto(1), "bad-address": bad_address}
 print(json.dumps(MODES[OPTIONS.mode]()), flush=True)

@@ -2,7 +2,7 @@
 many it has launched, a server, and somebody who asks it all the time."""
 import contextlib
 import json
-import os
+import shutil
 import socket
 import statistics
 import subprocess
@@ -66,12 +66,15 @@ def latency(session, program, rate):
     seconds = 0.5 if session.options.dry_run else SECONDS
     processes = []
     try:
-        with open(os.devnull, "w") as nobody:
+        with open(session.directory / "said", "w") as said:
             for words in ([program, "serve"], session.job_words("steady", seconds)):
                 processes.append(subprocess.Popen(
                     list(map(str, words)), env=environment, stdin=subprocess.DEVNULL,
-                    stdout=nobody, stderr=nobody, start_new_session=True))
+                    stdout=said, stderr=said, start_new_session=True))
         seen, hardware = _watch(port, processes[1], session.limit_s(seconds + 45))
+        if not notes.is_file():
+            raise RuntimeError("the job was not done in time, or said: " +
+                               (session.directory / "said").read_text()[-400:])
         launched = [tuple(row) for row in json.loads(notes.read_text())]
     finally:
         for process in processes:
@@ -79,6 +82,7 @@ def latency(session, program, rate):
         for process in processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=5)
+        shutil.rmtree(session.directory, ignore_errors=True)  # the next job needs the room
     delays = _delays_ms(launched, seen) if seen else []
     if len(delays) < 10:
         raise RuntimeError(f"only {len(delays)} answers to judge by, of {len(seen)}")

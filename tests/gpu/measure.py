@@ -3,6 +3,7 @@ what came out after each of them. Every question is a process with a limit of it
 that fails or hangs is written down with its reason, and the next is asked. Nothing here knows
 an expected answer but the marks."""
 import argparse
+import collections
 import contextlib
 import datetime
 import json
@@ -15,7 +16,7 @@ from bisect import bisect_right
 import live
 from asking import Failed, Session, run, wire
 
-KERNEL, MEMCPY, MEMSET, SYNC, LAUNCH = 5, 6, 7, 8, 10
+KERNEL, MEMCPY, MEMSET, SYNC, LAUNCH, OVERHEAD = 5, 6, 7, 8, 10, 16
 STEP_KERNELS = 4
 
 
@@ -77,7 +78,8 @@ def coexistence(session):
 
 
 def api_calls(session):
-    rows = answers(session, ("calls-alone", "calls-again", "calls-but", "buffers", "toggle"))
+    rows = answers(session, ("version", "calls-alone", "calls-again", "calls-but", "buffers",
+                             "toggle", "graph-nodes", "graph-whole"))
     kept = rows["calls-but"]
     correlated = kept.get("with_correlation")
     return [*lines_of(rows), "- all calls but one taken out: every memset has its correlation: "
@@ -183,6 +185,8 @@ def clocks(session):
         lines.append(f"- end of a wait after the last kernel's end: least "
                      f"{min(waits) / 1e3:.1f} us, median {statistics.median(waits) / 1e3:.1f} us"
                      f": {verdict(min(waits) > -5000)}")
+    overhead = collections.Counter(e.name for e in found.events(OVERHEAD))
+    lines.append(f"- overhead that CUPTI tells of: {dict(overhead)}")
     streams = {k.more[0][0] & 0xFFFFFFFF for k in kernels if k.more}
     lines.append(f"- streams: {sorted(streams)}")
     return lines, {"delays_ns": delays[:50], "waits_ns": waits[:50], "source": source(found)}
@@ -214,6 +218,32 @@ def ends(session):
         lines.append(f"- {mode}: without us {results[0]}, with us {results[1]}: "
                      f"{verdict(same)}")
         raw[mode] = results
+    return lines, raw
+
+
+def unannounced(session):
+    told, found = session.job("stolen", "kernels", limit_s=45)
+    return [f"- a window that nobody announced: `{json.dumps(told)}` (state, work told of)",
+            f"- at the end: `{json.dumps(source(found))}`"], {**told, "source": source(found)}
+
+
+def not_asked(_):
+    return ["- NCCL: not asked: it takes two GPUs",
+            "- MPS: not asked: its daemon is the machine's, not ours",
+            "- V2 and HES beside what the library has (above): not asked"], None
+
+
+def bad_days(session):
+    lines, raw = [], {}
+    for mode, more in (("profiler-stop", {}), ("teardown", {"TEARDOWN_CUPTI": "1"})):
+        try:
+            told, found = session.job(mode, "kernels", limit_s=45, **more)
+        except Failed as error:
+            lines.append(f"- {mode}: failed: {error}")
+            continue
+        lines += [f"- {mode}: `{json.dumps(told)}`",
+                  f"- {mode}, at the end: `{json.dumps(source(found))}`"]
+        raw[mode] = {"told": told, "source": source(found)}
     return lines, raw
 
 
@@ -290,15 +320,18 @@ QUESTIONS = (
     ("Allocator against memory_stats", allocator),
     ("Clocks, streams, threads", clocks),
     ("CUDA graphs", graphs),
+    ("A window of torch.profiler that nobody announced", unannounced),
     ("Ends of a process: the same with us and without", ends),
+    ("What this machine cannot answer", not_asked),
     ("Cost under the default budget", budget),
     ("Cost of every kernel (level kernels)", kernels_always),
     ("torch.profiler on the same jobs", against_torch),
     ("Cost of a launch", launch_rates),
     ("A flood of launches", flood),
     ("Kernels on the page, and the driver's meters", latency),
+    ("A job that stops profiling; a Kineto that ends CUPTI", bad_days),
 )
-NEEDS_TORCH = {question for _, question in QUESTIONS} - {coexistence, api_calls}
+NEEDS_TORCH = {question for _, question in QUESTIONS} - {coexistence, api_calls, not_asked}
 
 
 MACHINE = """
