@@ -115,6 +115,7 @@ cJSON *gpu_json(const struct gpu_answer *answer)
     cJSON *body = cJSON_CreateObject(), *list;
 
     json_head(body, &answer->head);
+    json_count(body, "steps", answer->head.steps);
     list = cJSON_AddArrayToObject(body, "devices");
     for (uint32_t i = 0; i < answer->device_count; i++)
         cJSON_AddItemToArray(list, device_json(&answer->devices[i]));

@@ -473,6 +473,22 @@ class NeighboursTest(GpuTest):
         self.assertEqual(recorded, {name: count * ops["recorded_steps"]
                                     for name, count in OF_A_STEP.items()})
 
+    def test_a_device_tells_on_how_many_of_the_steps_its_means_stand(self):
+        def told():
+            try:
+                gpu = get_json(self.port, "/api/gpu?window=200steps")
+            except (OSError, AssertionError):
+                return None
+            known = gpu["devices"] and gpu["devices"][0]["known_steps"]
+            return gpu if known and known >= 20 else None
+        gpu = self.run_until("train", told, "steps that are known", level="auto",
+                             TRAINGLASS_BUDGET="50")
+        (device,) = gpu["devices"]
+        self.assertLessEqual(device["known_steps"], gpu["steps"])
+        self.assertEqual((gpu["recorded_steps"], device["reason"]), (device["known_steps"], ""))
+        self.assertIn(device["summed_steps"], (device["known_steps"], None))
+        self.assertGreater(device["per_step_ms"]["compute"], 0)
+
     def test_the_server_shows_kernels_while_the_job_runs(self):
         def trace():
             source = self.cupti_is("active")
