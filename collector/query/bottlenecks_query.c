@@ -36,6 +36,8 @@ static int fill_parts(struct pick *pick, const struct bottlenecks_request *reque
 
     pick->head->steps = answer->steps.head.steps;
     pick->head->recorded_steps = answer->steps.head.recorded_steps;
+    if (pick->head->recorded_steps == 0) /* of a job whose CPU ops nobody can tell */
+        pick->head->recorded_steps = answer->steps.train.kernels;
     pick->head->window.complete = answer->steps.head.window.complete;
     if (error == 0)
         error = parts_slow(&part, &answer->steps);

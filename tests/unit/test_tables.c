@@ -625,6 +625,21 @@ static void device_steps_stand_for_those_around_them_in_the_mean(void **state)
     answer_free(&answer.head);
 }
 
+static void a_job_without_cpu_ops_counts_its_steps_with_kernels_as_recorded(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct bottlenecks_answer answer;
+
+    for (int64_t n = 0; n < 20; n++)
+        step((uint64_t)n, n % 4 == 0 ? EVENT_STEP_KERNELS : 0, n * MS, (n + 1) * MS);
+    assert_int_equal(
+        bottlenecks_query(store, &whose, &(struct bottlenecks_request){0}, &answer), 0);
+    assert_int_equal(answer.head.steps, 20);
+    assert_int_equal(answer.head.recorded_steps, 5);
+    bottlenecks_free(&answer);
+}
+
 static void a_device_behind_its_launches_says_why_no_step_of_it_is_known(void **state)
 {
     (void)state;
@@ -1463,6 +1478,7 @@ int main(void)
         TEST(what_ran_where_nothing_was_recorded_is_of_no_step_beside_it),
         TEST(a_window_of_steps_of_which_some_have_kernels_is_summed_exactly),
         TEST(device_steps_stand_for_those_around_them_in_the_mean),
+        TEST(a_job_without_cpu_ops_counts_its_steps_with_kernels_as_recorded),
         TEST(a_device_behind_its_launches_says_why_no_step_of_it_is_known),
         TEST(tagged_steps_stand_for_themselves_alone),
         TEST(what_was_recorded_on_demand_alone_says_no_error_of_the_rest),
