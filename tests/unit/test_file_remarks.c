@@ -76,6 +76,8 @@ work_is_of_the_kind_of_device_that_its_calls_or_its_category_name(void **state)
     assert_device(KERNEL("gpu_memcpy") "," OP "," CALL("xpu_driver"), "xpu:1");
     assert_device(OP "," KERNEL("hpu_op"), "hpu:1");
     assert_device(OP "," KERNEL("mtia_ccp_events"), "mtia:1");
+    assert_device(OP "," CALL("musa_runtime") "," KERNEL("kernel"), "privateuseone:1");
+    assert_device(OP "," CALL("Runtime") "," KERNEL("Kernel"), "cuda:1");
     assert_device(OP "," KERNEL("kernel"), "cuda:1");
 }
 

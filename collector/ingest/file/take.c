@@ -5,6 +5,7 @@
 #include "ingest/file/parts.h"
 #include "ingest/trace/args.h"
 
+#define DEVICE_PRIVATE  20 /* torch's number of PrivateUse1 */
 #define DURATION_MAX_NS (INT64_C(1000000) * 1000000000) /* eleven days */
 
 void *file_list_add(struct file *file, struct file_list *list, size_t size,
@@ -247,7 +248,7 @@ static uint8_t device_type(const struct file *file, const struct trace_event *ev
     static const struct {
         const char *begin;
         uint8_t type;
-    } types[] = {{"xpu", 12}, {"hpu", 15}, {"mtia", 19}, {"privateuse1", 20}};
+    } types[] = {{"xpu", 12}, {"hpu", 15}, {"mtia", 19}, {"privateuse1", DEVICE_PRIVATE}};
     uint32_t length;
     const char *category = trace_names_get(file->names, event->category_name, &length);
 
@@ -257,11 +258,47 @@ static uint8_t device_type(const struct file *file, const struct trace_event *ev
     return FILE_DEVICE_CUDA;
 }
 
+/* Of a runtime that we do not know the device is none that we know either: torch calls what
+ * it has no name for PrivateUse1. */
+static uint8_t runtime_type(const struct file *file, const struct trace_event *event)
+{
+    static const char *const of_cuda[] = {"cuda", "hip", "runtime", "Runtime"};
+    uint32_t length;
+    const char *category = trace_names_get(file->names, event->category_name, &length);
+    uint8_t type = device_type(file, event);
+
+    for (size_t i = 0; i < sizeof(of_cuda) / sizeof(of_cuda[0]); i++)
+        if (type != FILE_DEVICE_CUDA || starts(category, of_cuda[i]))
+            return type;
+    return DEVICE_PRIVATE;
+}
+
+/* "musa_runtime", and whatever else is called so. */
+static bool is_call(const struct file *file, const struct trace_event *event)
+{
+    static const char *const ends[] = {"_runtime", "_driver"};
+    uint32_t length;
+    const char *category = trace_names_get(file->names, event->category_name, &length);
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+        if (length > strlen(ends[i]) &&
+            strcmp(category + length - strlen(ends[i]), ends[i]) == 0)
+            return true;
+    return false;
+}
+
 /* Kernels and copies of XPUs have the categories of CUDA's: the calls tell. */
 static void note_runtime(struct file *file, const struct trace_event *event)
 {
     file->runtime = event->category_name;
-    file->runtimes |= UINT32_C(1) << device_type(file, event);
+    file->runtimes |= UINT32_C(1) << runtime_type(file, event);
+}
+
+static void take_call(struct file *file, const struct trace_event *event)
+{
+    if (UNLIKELY(event->category_name != file->runtime))
+        note_runtime(file, event);
+    take_cpu(file, event, EVENT_RUNTIME);
 }
 
 uint16_t file_device(const struct file *file, uint16_t device)
@@ -390,9 +427,7 @@ static void take_range(struct file *file, const struct trace_event *event)
         return;
     case TRACE_RUNTIME:
     case TRACE_DRIVER:
-        if (UNLIKELY(event->category_name != file->runtime))
-            note_runtime(file, event);
-        take_cpu(file, event, EVENT_RUNTIME);
+        take_call(file, event);
         return;
     case TRACE_USER_ANNOTATION:
         if (file->held_bytes >= file->max_bytes || !file_take_own(file, event))
@@ -418,6 +453,10 @@ static void take_range(struct file *file, const struct trace_event *event)
             skip(file, event, FILE_SKIP_CATEGORY);
         return;
     case TRACE_OTHER:
+        if (is_call(file, event)) {
+            take_call(file, event);
+            return;
+        }
         file->stranger = file->stranger == 0 ? event->category_name : file->stranger;
         skip(file, event, FILE_SKIP_CATEGORY);
         return;
