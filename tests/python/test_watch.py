@@ -149,13 +149,25 @@ class WhatItDoes(Watched):
                          [("polygons", 2)])
 
     def test_a_function_that_is_timed_already_is_said_and_not_told_as_never_called(self):
-        self.watching("watched.polygons")
-        second = self.watching("watched.polygons", "watched.add_ten")
+        with mock.patch.object(watched, "other", watched.polygons, create=True):
+            watching = self.watching("watched.polygons", "watched.other", "watched.add_ten")
         watched.polygons([1])
-        self.assertEqual([(label, counts.calls) for label, counts in second.take()],
-                         [("add_ten", 0)])
-        self.assertRegex(second.problems[0], "timed already")
+        self.assertEqual([(label, counts.calls) for label, counts in watching.take()],
+                         [("polygons", 1), ("add_ten", 0)])
+        self.assertRegex(watching.problems[0], "timed already")
 
+    def test_two_watches_of_one_function_count_each_call_once_and_stop_in_any_order(self):
+        code = watched.polygons.__code__
+        for order in ((0, 1), (1, 0)):
+            both = [self.watching("watched.polygons"), self.watching(watched.polygons)]
+            watched.polygons([1])
+            self.assertEqual([self.calls(one) for one in both], [[1], [1]])
+            both[order[0]].stop()
+            watched.polygons([1])
+            self.assertEqual(self.calls(both[order[1]]), [1])
+            both[order[1]].stop()
+            self.assertIs(watched.polygons.__code__, code)
+            self.assertEqual([one.problems for one in both], [[], []])
 
 class InOneLine(unittest.TestCase):
     def test_a_block_watches_and_says_what_cannot_be(self):
@@ -264,6 +276,48 @@ class InOtherProcesses(Watched):
         in_child("polygons", 2)
         counted = {stage: watching.take(stage)[0][1].calls for stage in ("train", "validate")}
         self.assertEqual(counted, {"train": 3, "validate": 2})
+
+    def loader(self, method):
+        """What _get_iterator of torch is given, and torch's module with it."""
+        loader = mock.MagicMock(num_workers=1, worker_init_fn=None)
+        loader.multiprocessing_context = multiprocessing.get_context(method)
+        kind = type("DataLoader", (), {"_get_iterator": lambda self: self.worker_init_fn})
+        module = mock.Mock(DataLoader=kind, _MultiProcessingDataLoaderIter=None)
+        patch = mock.patch.dict(sys.modules, {"torch.utils.data.dataloader": module})
+        patch.start()
+        self.addCleanup(patch.stop)
+        return kind, loader
+
+    def test_what_a_spawned_worker_cannot_find_is_said_once_and_to_a_fork_not_at_all(self):
+        for method, lines in (("spawn", 1), ("forkserver", 1), ("fork", 0)):
+            kind, loader = self.loader(method)
+            said = []
+            one = Watching([watched.add_ten, lambda: 1, watched.polygons], say=said.append)
+            one.start()
+            self.addCleanup(one.stop)
+            kind._get_iterator(loader), kind._get_iterator(loader)
+            self.assertEqual(len(said), lines)
+            for line in said:
+                self.assertRegex(line, "closure.<locals>.add.*<lambda>.*write a def")
+                self.assertNotIn("polygons", line)
+            one.stop()
+
+    def test_workers_count_for_each_of_two_watches_and_torch_is_as_before_in_any_order(self):
+        kind, loader = self.loader("spawn")
+        before = kind._get_iterator
+        for order in ((0, 1), (1, 0)):
+            both = [self.watching("watched.polygons"), self.watching("watched.polygons")]
+            begin = pickle.loads(pickle.dumps(kind._get_iterator(loader)))
+            child = multiprocessing.get_context("spawn").Process(
+                target=spawned, args=(begin, sys.path))
+            child.start()
+            child.join()
+            self.assertEqual([self.calls(one) for one in both], [[3], [3]])
+            both[order[0]].stop()
+            self.assertEqual(kind._get_iterator(loader).folder, both[order[1]].tally.folder)
+            both[order[1]].stop()
+            self.assertIs(kind._get_iterator, before)
+            self.assertIsNone(loader.worker_init_fn)
 
     def test_what_else_lies_in_the_folder_is_not_read(self):
         watching = self.watching("watched.add_ten")

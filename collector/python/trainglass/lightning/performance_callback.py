@@ -57,10 +57,14 @@ class PerformanceProfilerCallback:
                       the same at the start of validation with `_start`
     verbose           prints what is logged
     watch             functions to time, as objects or dotted names, in this process and
-                      in DataLoader workers: <name>_ms_mean, <name>_ms_p95 (a call),
-                      <name>_calls, <name>_share (summed time over the epoch's, as 0 to
-                      1; several workers together may pass 1). Training's have train_
-                      before the name
+                      in DataLoader workers (spawned ones: what a name leads to). Of an
+                      epoch, all processes of a rank together:
+                      <name>_ms_mean, <name>_ms_p95  ms of a call; absent without calls
+                      <name>_calls  calls in the epoch, 0 too; the mean of the ranks
+                      <name>_share  summed time over the epoch's, as 0 to 1; several
+                                    workers together may pass 1
+                      <name> is the function's own, longer where two are alike; of
+                      training it begins with train_
     include_training  the same metrics of training, with train_ instead of val_
     prefix            of every metric
 
@@ -123,12 +127,13 @@ class PerformanceProfilerCallback:
         labels = labels_for(list(self.watch))
         timed = [False] * len(labels)
         try:
-            watching = self._watching = Watching(list(self.watch), lambda: _stage_of(trainer))
+            say: Callable[[str], Any] = _say if trainer.is_global_zero else str
+            watching = Watching(list(self.watch), lambda: _stage_of(trainer), say)
+            self._watching = watching
             watching.start()
             timed = watching.timed
-            if trainer.is_global_zero:
-                for problem in watching.problems:
-                    report.say(f"[Performance] {problem}")
+            for problem in watching.problems:
+                say(problem)
         except OSError as error:
             report.say(f"[Performance] watch: no room for counts: {error}")
         if self._ranks > 1:  # all log the same names
@@ -308,6 +313,10 @@ class PerformanceProfilerCallback:
         self._val.running = self._train.running = False
         if watching is not None:
             watching.stop()
+
+
+def _say(problem: str) -> None:
+    report.say(f"[Performance] {problem}")
 
 
 def _stage_of(trainer: Any) -> str:

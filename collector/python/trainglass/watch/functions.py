@@ -22,6 +22,8 @@ from typing import Any, Callable, Union
 import trainglass
 from trainglass.watch.tally import Tally
 
+_FILE = "<trainglass watch>"  # of the code that stands in for a function's
+
 
 class Unwatchable(Exception):
     """This name cannot be timed; the text says why and what to write."""
@@ -134,64 +136,100 @@ def _trampoline(free: tuple[str, ...], call: Callable[..., Any]) -> types.CodeTy
     space: dict[str, Any] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a text is not callable: it is exchanged below
-        exec(compile(text, "<trainglass watch>", "exec"), space)
+        exec(compile(text, _FILE, "exec"), space)
     code: types.CodeType = space["outer"]().__code__
     constants = tuple(call if value == "trainglass" else value for value in code.co_consts)
     return code.replace(co_consts=constants)
 
 
-def timed(function: Callable[..., Any], label: str, row: int, tally: Tally) -> Any:
+class _Timed:
+    """A function under watch: its own code, and who counts its calls, oldest first."""
+
+    def __init__(self, function: types.FunctionType) -> None:
+        self.function, self.code = function, function.__code__
+        self.watches: list[tuple[Tally, int, str]] = []
+        # What a call reads, once: enter and leave its range on the page, and who counts.
+        self.now: tuple[Callable[..., Any], Callable[..., Any], Any] = (int, int, ())
+
+    def changed(self) -> None:
+        """The range is that of the oldest watch; each counts."""
+        annotation = trainglass.annotate(self.watches[0][2])
+        counting = tuple((tally.add, row) for tally, row, _ in self.watches)
+        # One object serves every thread: what is open stands on the thread's own stack.
+        self.now = annotation.__enter__, annotation.__exit__, counting
+
+
+_timed: dict[types.FunctionType, _Timed] = {}  # a forked worker has its parent's
+
+
+def timed(function: Callable[..., Any], one: _Timed) -> Any:
     """A function that runs `function`, counts the call, and is a range on the page."""
-    now, add, annotation = time.perf_counter_ns, tally.add, trainglass.annotate(label)
-    # One object serves every thread: what is open stands on the thread's own stack.
-    enter, leave = annotation.__enter__, annotation.__exit__
+    clock = time.perf_counter_ns
 
     def call(*arguments: Any, **words: Any) -> Any:
+        enter, leave, counting = one.now
         enter()
-        began = now()
+        began = clock()
         try:
             return function(*arguments, **words)
         finally:
-            add(row, now() - began)
+            took = clock() - began
+            for add, row in counting:
+                add(row, took)
             leave(None, None, None)
 
     return call
 
 
 class Watch:
-    """The functions that are timed in one process; undo() gives them their code back."""
+    """The functions that one tally counts in a process. A function that several count has
+    its code back when the last of them undoes."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
-        self._codes: list[tuple[types.FunctionType, types.CodeType]] = []
+        self._functions: list[types.FunctionType] = []
 
     def install(self, row: int, name: str, label: str, found: Any = None) -> None:
         """Times `found`, or what the name stands for, as `label`; raises Unwatchable."""
         function = python_function(resolve(name) if found is None else found, name)
-        code = function.__code__
-        if code.co_filename == "<trainglass watch>":  # in a forked worker: its parent's
-            raise Unwatchable(
-                f"watch: {name!r} is timed already, under another name or by another watch"
+        one = _timed.get(function)
+        if function in self._functions or (one is None and _is_trampoline(function)):
+            raise Unwatchable(f"watch: {name!r} is timed already, under another name")
+        if one is None:
+            one = _Timed(function)
+        one.watches.append((self._tally, row, label))
+        one.changed()
+        if function not in _timed:
+            original = types.FunctionType(
+                one.code,
+                function.__globals__,
+                function.__name__,
+                function.__defaults__,
+                function.__closure__,
             )
-        original = types.FunctionType(
-            code,
-            function.__globals__,
-            function.__name__,
-            function.__defaults__,
-            function.__closure__,
-        )
-        original.__kwdefaults__ = function.__kwdefaults__
-        call = timed(original, label, row, self._tally)
-        self._exchange(function, _trampoline(code.co_freevars, call))
-        self._codes.append((function, code))
-
-    @staticmethod
-    def _exchange(function: types.FunctionType, code: types.CodeType) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a generator: it is created here, not run
-            function.__code__ = code
+            original.__kwdefaults__ = function.__kwdefaults__
+            _exchange(function, _trampoline(one.code.co_freevars, timed(original, one)))
+            _timed[function] = one
+        self._functions.append(function)
 
     def undo(self) -> None:
-        """Every function is as it was before."""
-        while self._codes:
-            self._exchange(*self._codes.pop())
+        """Every function is as it was before, or counted by the others alone."""
+        while self._functions:
+            function = self._functions.pop()
+            one = _timed[function]
+            one.watches = [watch for watch in one.watches if watch[0] is not self._tally]
+            if one.watches:
+                one.changed()
+            else:
+                del _timed[function]
+                _exchange(function, one.code)
+
+
+def _is_trampoline(function: types.FunctionType) -> bool:
+    return function.__code__.co_filename == _FILE
+
+
+def _exchange(function: types.FunctionType, code: types.CodeType) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a generator: it is created here, not run
+        function.__code__ = code

@@ -10,6 +10,7 @@ the tally and the stage. The rule: whatever fails of this in a worker, it loads.
 from __future__ import annotations
 
 import functools
+import multiprocessing
 import os
 import sys
 import weakref
@@ -88,10 +89,14 @@ class Watching:
     stage() says what the trainer does now. A worker counts for the stage in which its
     loader began to iterate: it works ahead, and what one stage has in stock is no work of
     the other.
+    say() gets a sentence on what turns out, once, when a loader begins.
     """
 
     def __init__(
-        self, watched: list[Union[str, Callable[..., Any]]], stage: Callable[[], str] = str
+        self,
+        watched: list[Union[str, Callable[..., Any]]],
+        stage: Callable[[], str] = str,
+        say: Callable[[str], Any] = str,
     ) -> None:
         self._watched = _without_repeats(watched)
         self.names = [name_of(one) for one in self._watched]
@@ -102,7 +107,9 @@ class Watching:
         self._watch = Watch(self.tally)
         self._taken: dict[str, list[list[int]]] = {}  # the last read, by stage
         self._told: weakref.WeakKeyDictionary[Any, Told] = weakref.WeakKeyDictionary()
-        self._replaced: list[tuple[Any, str, Any]] = []
+        self._say: Callable[[str], Any] = say
+        # A spawned worker imports: what no name leads to, it cannot find.
+        self._nameless: list[str] = []
 
     def __enter__(self) -> Watching:
         return self
@@ -124,46 +131,28 @@ class Watching:
                 self.problems.append(f"watch: {name!r}: {type(error).__name__}: {error}")
         known = [label for label, timed in zip(self.labels, self.timed) if timed]
         _facts.keep("watch.functions", ",".join(known))
-        self._follow_loaders()
+        self._nameless = [n for n, timed in zip(self.names, self.timed) if timed and "<" in n]
+        _following.append(self)
+        _follow_loaders()
 
-    def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        original = getattr(owner, name, None)
-        if original is not None:
-            self._replaced.append((owner, name, original))
-            setattr(owner, name, functools.wraps(original)(make(original)))
+    def begins(self, loader: Any) -> Callable[[int], Any]:
+        """The worker_init_fn of a loader that begins to iterate."""
+        if self._nameless and _start_method(loader) != "fork":
+            names = ", ".join(map(repr, self._nameless))
+            self._nameless = []
+            self._say(
+                f"watch: {names}: not counted in workers that are spawned, which cannot find "
+                "a lambda or a function inside a function; write a def of its module"
+            )
+        folder, now = self.tally.folder, self.tally.stage()
+        told = self._told[loader] = Told(folder, now)
+        session = _library.calls.session()
+        return Begin(self.names, folder, loader.worker_init_fn, now, told.path, session)
 
-    def _follow_loaders(self) -> None:
-        data = sys.modules.get("torch.utils.data.dataloader")
-        self._replace(getattr(data, "DataLoader", None), "_get_iterator", self._begins)
-        iterator = getattr(data, "_MultiProcessingDataLoaderIter", None)
-        self._replace(iterator, "_reset", self._begins_again)
-
-    def _begins(self, original: Any) -> Any:
-        names, folder, stage, told = self.names, self.tally.folder, self.tally.stage, self._told
-
-        def _get_iterator(loader: Any) -> Any:
-            if loader.num_workers == 0:
-                return original(loader)
-            users, now = loader.worker_init_fn, stage()
-            of_loader = told[loader] = Told(folder, now)
-            session = _library.calls.session()
-            loader.worker_init_fn = Begin(names, folder, users, now, of_loader.path, session)
-            try:
-                return original(loader)
-            finally:
-                loader.worker_init_fn = users
-
-        return _get_iterator
-
-    def _begins_again(self, original: Any) -> Any:
-        stage, told = self.tally.stage, self._told
-
-        def _reset(iterator: Any, loader: Any, *rest: Any, **words: Any) -> Any:
-            if loader in told:
-                told[loader].tell(stage())
-            return original(iterator, loader, *rest, **words)
-
-        return _reset
+    def begins_again(self, loader: Any) -> None:
+        """It iterates once more with the workers that it has."""
+        if loader in self._told:
+            self._told[loader].tell(self.tally.stage())
 
     def take(self, stage: str = "") -> list[tuple[str, Counts]]:
         """(label, calls since this was last asked) of each function in a stage; without
@@ -176,10 +165,61 @@ class Watching:
     def stop(self) -> None:
         """Nothing is timed any more, and the files are gone."""
         self._watch.undo()
-        while self._replaced:
-            setattr(*self._replaced.pop())
+        if self in _following:
+            _following.remove(self)
+        while _replaced and not _following:
+            setattr(*_replaced.pop())
         _tallies.pop(self.tally.folder, None)
         self.tally.close()
+
+
+_following: list[Watching] = []  # that have begun and not stopped, in whatever order
+_replaced: list[tuple[Any, str, Any]] = []  # of torch, while one of them follows
+
+
+def _start_method(loader: Any) -> str:
+    """How its workers begin. Asked as they do, which settles it anyway."""
+    context = getattr(loader, "multiprocessing_context", None) or multiprocessing
+    return str(context.get_start_method())
+
+
+def _replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    original = getattr(owner, name, None)
+    if original is not None:
+        _replaced.append((owner, name, original))
+        setattr(owner, name, functools.wraps(original)(make(original)))
+
+
+def _follow_loaders() -> None:
+    if _replaced:
+        return
+    data = sys.modules.get("torch.utils.data.dataloader")
+    _replace(getattr(data, "DataLoader", None), "_get_iterator", _begins)
+    _replace(getattr(data, "_MultiProcessingDataLoaderIter", None), "_reset", _begins_again)
+
+
+def _begins(original: Any) -> Any:
+    def _get_iterator(loader: Any) -> Any:
+        if loader.num_workers == 0:
+            return original(loader)
+        users = loader.worker_init_fn
+        try:
+            for watching in tuple(_following):
+                loader.worker_init_fn = watching.begins(loader)
+            return original(loader)
+        finally:
+            loader.worker_init_fn = users
+
+    return _get_iterator
+
+
+def _begins_again(original: Any) -> Any:
+    def _reset(iterator: Any, loader: Any, *rest: Any, **words: Any) -> Any:
+        for watching in tuple(_following):
+            watching.begins_again(loader)
+        return original(iterator, loader, *rest, **words)
+
+    return _reset
 
 
 def _without_repeats(
@@ -206,8 +246,12 @@ def watching(*functions: Union[str, Callable[..., Any]]) -> Watching:
 
     What cannot be watched is said on stderr and left out. Raises OSError where there is no
     room for a folder of counts."""
-    one = Watching(list(functions))
+    one = Watching(list(functions), say=_say)
     one.start()
     for problem in one.problems:
-        print(f"trainglass: {problem}", file=sys.stderr)
+        _say(problem)
     return one
+
+
+def _say(problem: str) -> None:
+    print(f"trainglass: {problem}", file=sys.stderr)
