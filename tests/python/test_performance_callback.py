@@ -6,6 +6,7 @@ import io
 import os
 import pathlib
 import pickle
+import signal
 import subprocess
 import sys
 import tempfile
@@ -316,13 +317,19 @@ class Watch(Fits):
 
     def test_one_rank_alone_prints_and_one_without_room_for_counts_halts_nobody(self):
         job = pathlib.Path(__file__).with_name("loud_ranks.py")
-        done = subprocess.run([sys.executable, "-B", job], capture_output=True, text=True,
-                              timeout=300)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        process = subprocess.Popen([sys.executable, "-B", job], text=True, start_new_session=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            out, said = process.communicate(timeout=300)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # its ranks too
+            process.wait()
+        self.assertEqual(process.returncode, 0, said)
         for stage in ("Training", "Validation"):
             block = f"=== {stage} Performance Summary ==="
-            self.assertEqual(done.stdout.count(block), 1, done.stdout)
-        self.assertEqual(done.stdout.count("watch: no room for counts: no room"), 1)
+            self.assertEqual(out.count(block), 1, out)
+        self.assertEqual(out.count("watch: no room for counts: no room"), 1)
 
     def test_a_name_that_does_not_exist_is_said_and_training_goes_on(self):
         rows, out = self.fit(PerformanceProfilerCallback(watch=["watched.absent", "math.sqrt"]))
