@@ -12,7 +12,8 @@ EVENTS = 100000
 
 
 class LongTest(GpuTest):
-    def test_cupti_is_taken_back_when_the_thief_must_be_done(self):
+    def take_back(self, fault):
+        """CUPTI is lost by the fault, and after a minute GPU work comes again."""
         def taken_back():
             stolen = self.cupti_is("stolen")
             if stolen and not seen:
@@ -30,9 +31,15 @@ class LongTest(GpuTest):
             return None
         seen = []
         source = self.run_until("train", patient, "active again",
-                                FAKE_CUPTI_FAULT="steal-after=5000")
+                                FAKE_CUPTI_FAULT=fault)
         self.assertEqual(source["reason"], "")
         self.assertGreater(time.monotonic() - seen[0][0], RETRY_S * 0.9)
+
+    def test_cupti_is_taken_back_when_the_thief_must_be_done(self):
+        self.take_back("steal-after=5000")
+
+    def test_cupti_is_taken_up_again_after_somebody_has_ended_it(self):
+        self.take_back("finalize-after=5000")
 
     def test_buffers_that_windows_have_swallowed_are_taken_back(self):
         def recorded():
