@@ -212,6 +212,19 @@ static void code_between_steps_costs_its_mean_without_what_has_a_cause_of_its_ow
     assert_string_equal(find("between-steps")->id, "none");
 }
 
+static void code_between_steps_under_lightning_is_called_its_own(void **state)
+{
+    (void)state;
+    summary.rhythm.median_other_ns = 12 * MS;
+    summary.steps.train.other_ns = 12 * MS;
+    assert_null(strstr(find("between-steps")->sentence, "Lightning"));
+    assert_non_null(strstr(find("between-steps")->advice[0], "step % 50 == 0"));
+    text(FACT_VERSION_LIGHTNING, "2.5.0");
+    assert_non_null(strstr(find("between-steps")->sentence, "Lightning's own loop"));
+    assert_non_null(strstr(find("between-steps")->advice[0], "larger `batch_size`"));
+    assert_null(strstr(find("between-steps")->advice[0], "step % 50 == 0"));
+}
+
 static void named_causes_are_no_unsteadiness(void **state)
 {
     (void)state;
@@ -360,8 +373,7 @@ static void watch(double ns_per_step, uint32_t workers)
     };
 }
 
-static void
-a_watched_function_costs_what_its_workers_make_the_training_wait(void **state)
+static void a_watched_function_costs_what_its_workers_make_the_training_wait(void **state)
 {
     (void)state;
     summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 20 * MS;
@@ -481,6 +493,7 @@ int main(void)
         TEST(fresh_pages_cost_most_of_their_time_in_the_kernel),
         TEST(time_in_no_phase_is_code_around_the_training),
         TEST(code_between_steps_costs_its_mean_without_what_has_a_cause_of_its_own),
+        TEST(code_between_steps_under_lightning_is_called_its_own),
         TEST(named_causes_are_no_unsteadiness),
         TEST(float32_products_are_found_where_tensor_cores_are),
         TEST(less_work_is_no_gain_where_the_device_idles),
