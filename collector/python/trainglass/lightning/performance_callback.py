@@ -72,7 +72,10 @@ class PerformanceProfilerCallback:
     default percentile, population std), val_num_batches. The clock is the host's: work
     that a GPU has only been given is not waited for. The sanity check is left out.
 
-    Raises TypeError or ValueError for parameters that cannot be meant; nothing else.
+    Raises, at construction and nothing else ever, with what to write:
+    TypeError   a value of the wrong kind; in watch neither a function nor a dotted name
+    ValueError  log_interval below 1
+    A watched name that leads to no Python function is said when fit() begins.
     """
 
     def __init__(

@@ -47,7 +47,14 @@ class ProfilerCallback(FitWindows):
     rank                "zero", "all", or a list of ranks
     max_trace_mb        MB (2**20 bytes) at which a window ends early; 0: no limit
 
-    Raises TypeError or ValueError for what cannot be meant; nothing else, ever.
+    Raises, at construction and nothing else ever, with what to write:
+    TypeError   a value of the wrong kind ("5", 2.5, True for a number; 1 for True)
+    ValueError  a number below its least (0, or 1 of log_top_k_ops, profile_steps);
+                profile_epochs=[], or 0 where epochs count from 1; profile_epochs beside
+                schedule_every_n_steps; one that is shorter than wait, warm-up and active
+                together; two names of one number that differ; a word that is none of
+                report_time, epochs_from, rank; export_stacks without with_stack;
+                export_tensorboard or export_stacks without export_chrome_trace
     """
 
     def __init__(
