@@ -64,7 +64,7 @@ void process_free(struct process *process)
     for (uint32_t by = 0; by < GROUPS; by++)
         ops_group_free(process->groups[by]);
     series_free(&process->rss);
-    series_free(&process->asleep.shares);
+    series_free(&process->between_ops.shares);
     free(process->loaders);
     texts_release(process->texts);
     free(process);

@@ -144,14 +144,22 @@ struct process_place {
     uint64_t count;
 };
 
-/* The training thread off the CPU with no op open, in steps whose ops are recorded. Each
- * look adds 1 to the phase in which it was found so (EVENT_PHASES: in none that is known),
- * and 0 to the others: means are shares of the steps' time. */
-struct process_asleep {
+/* The training thread with no op open, in steps whose ops are recorded. Each look adds 1
+ * to the channel of what it was found at, and 0 to the others: means are shares of the
+ * steps' time. Off the CPU, by phase (EVENT_PHASES: in none that is known); else on it, or
+ * ready for it: in forward, and in no phase that is known. */
+enum process_look {
+    PROCESS_LOOK_ASLEEP,
+    PROCESS_LOOK_BUSY_FORWARD = EVENT_PHASES + 1,
+    PROCESS_LOOK_BUSY_NOWHERE,
+    PROCESS_LOOKS,
+};
+
+struct process_between_ops {
     struct series shares;
     struct process_place places[EVENT_PHASES + 1][PROCESS_PLACES];
 };
-_Static_assert(EVENT_PHASES + 1 <= SERIES_CHANNELS, "a series holds them");
+_Static_assert((int)PROCESS_LOOKS <= (int)SERIES_CHANNELS, "a series holds them");
 
 struct process {
     struct process *next; /* of its session, in the order they came */
@@ -199,7 +207,7 @@ struct process {
     struct ops_group *groups[GROUPS]; /* of a file; NULL where not asked for */
     struct series rss;                /* by enum process_load */
     double rss_bytes, cpu_share;      /* NaN unknown */
-    struct process_asleep asleep;
+    struct process_between_ops between_ops;
     double shared_bytes, shared_used_bytes; /* of its /dev/shm, by all; NaN unknown */
     struct process_loader *loaders; /* [PROCESS_LOADERS]; NULL before the first */
     struct process_fact facts[WIRE_FACTS];

@@ -30,7 +30,7 @@ struct rule {
     rule_function *find;
 };
 
-extern const struct rule rules_asleep[], rules_calls[], rules_data[], rules_device[],
+extern const struct rule rules_between_ops[], rules_calls[], rules_data[], rules_device[],
     rules_gpu[], rules_hardware[], rules_host[], rules_kernels[], rules_memory[],
     rules_ops[], rules_ranks[], rules_rhythm[], rules_room[], rules_run[],
     rules_steps[], rules_torch[], rules_watch[];
@@ -113,6 +113,9 @@ bool rule_run_has_less(double run_part, double run_rest, double part, double res
 /* What counts against the threshold: to appear, a price that scatters must cost it at the
  * lower end of its interval; to stay, the price itself is enough. `error_ns` may be NaN. */
 double rule_least(const struct rule_context *context, double ns, double error_ns);
+
+/* What the interpreter takes between small ops, per step: an estimate. 0 unknown. */
+double rule_interpreter_ns(const struct rule_context *context);
 
 /* At most so much of the mean step others took: the wait for a core, which comes and goes
  * with whoever has it, and what a hypervisor took from under the system. 0 unknown. */

@@ -14,6 +14,19 @@
 /* A small network and its optimizer call about two hundred in a step. */
 #define CALLS_NEEDED 300.0
 
+/* Of the call itself, per op: what is less than its own time. */
+static double call_ns(const struct ops_answer *cpu)
+{
+    return fmin(cpu->short_self_ns / cpu->short_count, CALL_NS);
+}
+
+double rule_interpreter_ns(const struct rule_context *context)
+{
+    const struct ops_answer *cpu = &context->summary->cpu;
+
+    return cpu->short_count > 0 ? cpu->short_count * call_ns(cpu) * PYTHON_SHARE : 0;
+}
+
 static void pin_short_ops(const struct rule_context *context, struct finding *finding)
 {
     const struct ops_answer *cpu = &context->summary->cpu;
@@ -73,8 +86,8 @@ static void find_tiny(struct rule_context *context)
     if (!(calls >= CALLS_NEEDED) || rule_number(context, FACT_COMPILE_USED) > 0 ||
         context->summary->gpu.device_count > 0)
         return;
-    double each = self / calls < CALL_NS ? self / calls : CALL_NS;
-    double all = calls * each * (1 + PYTHON_SHARE), loop = loop_ns(context);
+    double all = calls * call_ns(cpu) + rule_interpreter_ns(context);
+    double loop = loop_ns(context);
     double price = all - loop, step = context->train->mean_ns;
 
     if (!(price / step >= context->threshold))

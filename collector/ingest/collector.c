@@ -11,7 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "ingest/asleep.h"
+#include "ingest/between_ops.h"
 #include "ingest/guard.h"
 #include "ingest/host.h"
 #include "ingest/notes.h"
@@ -52,7 +52,7 @@ struct collector {
     struct source **sources;
     uint32_t source_count;
     int64_t scanned_ns;
-    int64_t asleep_ns; /* when to look next at who sleeps */
+    int64_t look_ns; /* when to look next at training threads */
     uint64_t random;   /* by which that is drawn */
     bool rescan;
     bool settling; /* this pass answers a settle: nothing waits for its time */
@@ -331,22 +331,22 @@ static void wait_for_news(struct collector *collector, int timeout_ms)
 
 /* In time, or not at all: whoever comes late has waited for a core, and would see other
  * threads asleep more often than they are. */
-static void sample_asleep(struct collector *collector)
+static void sample_between_ops(struct collector *collector)
 {
     int64_t now = now_ns();
-    bool late = now - collector->asleep_ns > LATE_NS;
+    bool late = now - collector->look_ns > LATE_NS;
 
     for (uint32_t i = 0; i < collector->source_count && !late; i++)
         if (collector->sources[i]->state == SOURCE_LIVE)
-            asleep_sample(collector->sources[i], collector->store, now);
-    collector->asleep_ns = asleep_next(now, &collector->random);
+            between_ops_sample(collector->sources[i], collector->store, now);
+    collector->look_ns = between_ops_next(now, &collector->random);
 }
 
-/* The wait, but no longer than to the next look at who sleeps: its moment must not depend
- * on what else is to be done. */
+/* The wait, but no longer than to the next look at training threads: its moment must not
+ * depend on what else is to be done. */
 static int until_sample(const struct collector *collector, int timeout_ms)
 {
-    int64_t left = (collector->asleep_ns - now_ns() + NS_PER_MS - 1) / NS_PER_MS;
+    int64_t left = (collector->look_ns - now_ns() + NS_PER_MS - 1) / NS_PER_MS;
 
     if (left < 0)
         return 0;
@@ -374,8 +374,8 @@ static void *run(void *user)
             busy_ns = now;
         else if (settling)
             answer_settled(collector, asked);
-        if (alive > 0 && now >= collector->asleep_ns)
-            sample_asleep(collector);
+        if (alive > 0 && now >= collector->look_ns)
+            sample_between_ops(collector);
         if (alive > 0 && now - collector->host.sampled_ns >= HOST_NS)
             host_sample(&collector->host, collector->store, now);
         atomic_store_explicit(&collector->cpu_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID),

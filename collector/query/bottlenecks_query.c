@@ -113,7 +113,7 @@ int bottlenecks_query(struct store *store, const struct selection *selection,
     if (error == 0)
         error = parts_rhythm(&pick, &answer->rhythm);
     parts_load(&pick, &answer->load);
-    parts_asleep(&pick, &answer->asleep);
+    parts_between_ops(&pick, &answer->between_ops);
     if (error == 0)
         error = parts_facts(&answer->head, pick.process, &answer->facts,
                             &answer->fact_count);

@@ -3,7 +3,7 @@
 #define QUERY_BOTTLENECKS_QUERY_H
 
 #include "query/answer.h"
-#include "query/asleep.h"
+#include "query/between_ops.h"
 #include "query/gpu_query.h"
 #include "query/load.h"
 #include "query/memory_query.h"
@@ -36,7 +36,7 @@ struct bottlenecks_answer {
     struct ranks_answer ranks;       /* of the session, over the same window */
     struct rhythm rhythm;
     struct load load;
-    struct asleep asleep;
+    struct between_ops between_ops;
     struct status_fact *facts; /* of the selected process */
     uint32_t fact_count;
     bool native; /* live, and no Python: advice in torch's words says nothing to it */

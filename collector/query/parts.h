@@ -2,7 +2,7 @@
 #ifndef QUERY_PARTS_H
 #define QUERY_PARTS_H
 
-#include "query/asleep.h"
+#include "query/between_ops.h"
 #include "query/gpu_query.h"
 #include "query/hardware_query.h"
 #include "query/load.h"
@@ -34,7 +34,7 @@ MUST_CHECK int parts_rhythm(const struct pick *pick, struct rhythm *rhythm);
 void parts_load(const struct pick *whole, struct load *load);
 
 /* After pick_window(). */
-void parts_asleep(const struct pick *pick, struct asleep *asleep);
+void parts_between_ops(const struct pick *pick, struct between_ops *between);
 
 /* Share of a stretch, or of the seconds that it lies in, that the process's first thread
  * waited for a core; NaN unknown. */

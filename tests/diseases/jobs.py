@@ -7,6 +7,7 @@ DOSE is 1, 2 or 3. The healthy blocks are the same job with the advice followed.
 
 import gc
 import io
+import json
 import os
 import sys
 import time
@@ -85,6 +86,20 @@ def tiny_ops(job):
         scale.mul(2.0).add(1.0)
 
     job.blocks(lambda: trainer.updates(before=rows), lambda: trainer.updates(before=whole), 60)
+
+
+def other_code(job):
+    """Forward parses 2, 4 or 8 ms of text that it could parse once."""
+    trainer = Trainer()
+    text = json.dumps([[0.5] * 20] * 20)
+    count = 32 * 2 ** (job.dose - 1)
+
+    def parse(_):
+        for _ in range(count):
+            json.loads(text)
+
+    # Looks at the thread are half a hundred a second: a block must hold some hundred.
+    job.blocks(lambda: trainer.updates(before=parse), trainer.updates, 500)
 
 
 def optimizer_loop(job):

@@ -40,6 +40,7 @@ EXPECTED = {
     "few_workers": "data-loading",
     "worker_restart": "epoch-start",
     "tiny_ops": "tiny-ops",
+    "other_code": "other-code",
     "optimizer_loop": "optimizer-loop",
     "oversubscribed": "cpu-wait",
     "between_steps": "between-steps",
@@ -71,6 +72,7 @@ ADVISED = {
     "few_workers": "num_workers=2",
     "worker_restart": "persistent_workers=True",
     "tiny_ops": "whole tensors",
+    "other_code": "names the lines",
     "optimizer_loop": "fused=True",
     "oversubscribed": f"set_num_threads({CORES})",
     "between_steps": "step % 50 == 0",
@@ -94,7 +96,8 @@ WAITING = {"collate_sleep", "few_workers", "oversubscribed", "periodic", "warm_u
 TIMED = {"warm_up", "periodic"}
 
 # A block is short: what is drawn of its steps may hold none.
-LEVELS = {"tiny_ops": "ops", "optimizer_loop": "ops", "moved_data": "ops", "checkpoints": "ops"}
+LEVELS = {"tiny_ops": "ops", "other_code": "ops", "optimizer_loop": "ops", "moved_data": "ops",
+          "checkpoints": "ops"}
 
 # A block whose thread was without a core for longer is no healthy one.
 BUSY = 0.03

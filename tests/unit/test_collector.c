@@ -669,37 +669,38 @@ static const struct series_bucket *newest_look(void)
     const struct process *process =
         store->session_count > 0 ? store->sessions[0]->processes : NULL;
     const struct series_ring *ring =
-        process == NULL ? NULL : &process->asleep.shares.rings[0];
+        process == NULL ? NULL : &process->between_ops.shares.rings[0];
 
     return ring == NULL || ring->count == 0 ? NULL : series_at(ring, ring->count - 1);
 }
 
-static bool was_seen_asleep_in(uint32_t part)
+static bool was_seen_only_at(uint32_t what)
 {
     bool seen = false;
 
     pthread_rwlock_rdlock(&store->lock);
     const struct series_bucket *look = newest_look();
 
-    if (look != NULL && look->sum[part] > 0) {
+    if (look != NULL && look->sum[what] > 0) {
         seen = true;
-        for (uint32_t i = 0; i <= EVENT_PHASES; i++)
-            if (i != part && look->sum[i] > 0)
+        for (uint32_t i = 0; i < PROCESS_LOOKS; i++)
+            if (i != what && look->sum[i] > 0)
                 seen = false;
     }
     pthread_rwlock_unlock(&store->lock);
     return seen;
 }
 
-static void a_trainer_that_sleeps_in_no_op_is_seen_in_its_phase(void **state)
+/* A trainer in forward, with no op open, until it was seen at that and at nothing else. */
+static void be_seen(bool works, uint32_t what)
 {
-    (void)state;
     struct stat status;
     pid_t trainer = fork();
 
     if (trainer == 0)
         for (;;)
-            pause();
+            if (!works)
+                pause();
     assert_true(trainer > 0);
     assert_int_equal(stat("/proc/self/ns/pid", &status), 0);
     fake_pid = (uint32_t)trainer;
@@ -713,10 +714,22 @@ static void a_trainer_that_sleeps_in_no_op_is_seen_in_its_phase(void **state)
     atomic_store(&fake.header->recording, EVENT_STEP_OPS);
     atomic_store(&fake.header->step_start, fake_time(30 * MS));
     /* The test's own time limit ends a wait in vain. */
-    while (!was_seen_asleep_in(EVENT_PHASE_FORWARD))
+    while (!was_seen_only_at(what))
         usleep(1000);
     kill(trainer, SIGKILL);
     waitpid(trainer, NULL, 0);
+}
+
+static void a_trainer_that_sleeps_in_no_op_is_seen_in_its_phase(void **state)
+{
+    (void)state;
+    be_seen(false, PROCESS_LOOK_ASLEEP + EVENT_PHASE_FORWARD);
+}
+
+static void a_trainer_that_works_in_no_op_is_seen_in_forward(void **state)
+{
+    (void)state;
+    be_seen(true, PROCESS_LOOK_BUSY_FORWARD);
 }
 
 /* "step 3 (17 ms) > forward (5 ms)" */
@@ -1111,6 +1124,8 @@ int main(void)
             a_process_that_died_long_before_the_interrupt_has_crashed, begin, end),
         cmocka_unit_test_setup_teardown(
             a_trainer_that_sleeps_in_no_op_is_seen_in_its_phase, begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_trainer_that_works_in_no_op_is_seen_in_forward, begin, end),
         cmocka_unit_test_setup_teardown(
             a_hang_in_no_op_shows_the_training_thread_s_step_and_phase, begin, end),
         cmocka_unit_test_setup_teardown(open_ranges_of_every_thread_outlive_a_crash,

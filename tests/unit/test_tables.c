@@ -1393,7 +1393,7 @@ a_place_that_the_kernel_names_speaks_for_looks_of_which_it_names_none(void **sta
 {
     (void)state;
     struct selection whose = {.rank = SELECT_ANY, .window = run};
-    struct process_place *places = process->asleep.places[EVENT_PHASE_FORWARD];
+    struct process_place *places = process->between_ops.places[EVENT_PHASE_FORWARD];
     struct bottlenecks_answer answer;
 
     step(0, 0, 0, 10 * MS);
@@ -1402,8 +1402,8 @@ a_place_that_the_kernel_names_speaks_for_looks_of_which_it_names_none(void **sta
     places[2] = (struct process_place){.name = "hrtimer_nanosleep", .count = 5};
     assert_int_equal(
         bottlenecks_query(store, &whose, &(struct bottlenecks_request){0}, &answer), 0);
-    assert_string_equal(answer.asleep.place[EVENT_PHASE_FORWARD], "hrtimer_nanosleep");
-    assert_string_equal(answer.asleep.place[EVENT_PHASE_OPTIMIZER], "");
+    assert_string_equal(answer.between_ops.place[EVENT_PHASE_FORWARD], "hrtimer_nanosleep");
+    assert_string_equal(answer.between_ops.place[EVENT_PHASE_OPTIMIZER], "");
     bottlenecks_free(&answer);
 }
 

@@ -1,4 +1,5 @@
-/* Rules over a training thread that is off the CPU of its own will (query/asleep.h). */
+/* Rules over a training thread that is in no op: asleep of its own will, or at work on
+ * other code (query/between_ops.h). */
 #include <math.h>
 #include <string.h>
 
@@ -37,36 +38,50 @@ static double told_elsewhere(const struct rule_context *context, enum event_phas
 
 /* Loops that fetch from no loader are known to be in forward only when it is over: what
  * was seen in no phase and does not fit beside the phases lay there. */
-static double in_forward_unknown(const struct rule_context *context)
+static double in_forward_unknown(const struct rule_context *context, double share)
 {
     const struct steps_summary *train = context->train;
-    double seen = context->summary->asleep.share[EVENT_PHASES] * train->mean_ns;
-    double beside = train->mean_ns;
+    double seen = share * train->mean_ns, beside = train->mean_ns;
 
     for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
         beside -= isnan(train->phase_ns[phase]) ? 0 : train->phase_ns[phase];
     return seen > beside ? seen - fmax(beside, 0) : 0;
 }
 
+/* Of forward; its error is that of the larger of both. */
+static struct between_ops_share in_forward(const struct rule_context *context,
+                                           const struct between_ops_share *forward,
+                                           const struct between_ops_share *nowhere)
+{
+    double more = in_forward_unknown(context, nowhere->share) / context->train->mean_ns;
+
+    return (struct between_ops_share){forward->share + more, more > forward->share
+                                                                 ? nowhere->error
+                                                                 : forward->error};
+}
+
 static struct asleep_part look_at(const struct rule_context *context,
                                   enum event_phase phase)
 {
-    const struct asleep *asleep = &context->summary->asleep;
+    const struct between_ops *between = &context->summary->between_ops;
+    const struct between_ops_share *nowhere = &between->asleep[EVENT_PHASES];
     const struct steps_summary *train = context->train;
-    struct asleep_part part = {.phase = phase,
-                               .ns = asleep->share[phase] * train->mean_ns,
-                               .error_ns = asleep->error[phase] * train->mean_ns,
-                               .place = asleep->place[phase]};
-    double more = phase == EVENT_PHASE_FORWARD ? in_forward_unknown(context) : 0;
+    struct between_ops_share share = between->asleep[phase];
+    uint32_t place = phase;
 
-    if (more > part.ns) {
-        part.place = asleep->place[EVENT_PHASES];
-        part.error_ns = asleep->error[EVENT_PHASES] * train->mean_ns;
+    if (phase == EVENT_PHASE_FORWARD) {
+        if (in_forward_unknown(context, nowhere->share) > share.share * train->mean_ns)
+            place = EVENT_PHASES;
+        share = in_forward(context, &between->asleep[phase], nowhere);
     }
-    part.ns += more - told_elsewhere(context, phase);
-    if (part.ns > train->phase_ns[phase])
-        part.ns = train->phase_ns[phase];
-    return part;
+    double ns = share.share * train->mean_ns - told_elsewhere(context, phase);
+
+    return (struct asleep_part){
+        .phase = phase,
+        .ns = ns > train->phase_ns[phase] ? train->phase_ns[phase] : ns,
+        .error_ns = share.error * train->mean_ns,
+        .place = between->place[place],
+    };
 }
 
 /* What the kernel's own function says of the wait: what it is, and what to look for. */
@@ -132,7 +147,7 @@ static void describe(struct rule_context *context, struct finding *finding,
             : "Somebody else's result is really needed there, and no sooner.";
     rule_evidence(context, finding, "asleep_ms", part->ns / NS_PER_MS);
     rule_evidence_text(context, finding, "part", name);
-    rule_evidence(context, finding, "looks", context->summary->asleep.looks);
+    rule_evidence(context, finding, "looks", context->summary->between_ops.looks);
     rule_evidence_text(context, finding, "kernel_function", part->place);
     rule_advise(finding, rule_print(context, "Look in %s for %s", name, kind->advice));
     if (context->summary->head.live && context->summary->head.pid != 0)
@@ -164,14 +179,75 @@ static void find_in(struct rule_context *context, enum event_phase phase,
  * host waits for it. */
 static void find_asleep(struct rule_context *context)
 {
-    if (context->summary->asleep.looks == 0 || context->summary->gpu.device_count > 0 ||
+    if (context->summary->between_ops.looks == 0 || context->summary->gpu.device_count > 0 ||
         rule_number(context, FACT_DEVICE_COUNT) > 0)
         return;
     find_in(context, EVENT_PHASE_FORWARD, "forward");
     find_in(context, EVENT_PHASE_OPTIMIZER, "optimizer");
 }
 
-const struct rule rules_asleep[] = {
+/* ---- other code ----------------------------------------------------------------------- */
+
+/* What forward takes with no op open and is not asleep: less what calling its ops takes
+ * the interpreter, and what other findings tell. */
+static double other_code_ns(const struct rule_context *context, double share)
+{
+    const struct ops_answer *cpu = &context->summary->cpu;
+    double forward = context->train->phase_ns[EVENT_PHASE_FORWARD];
+    double ns = share * context->train->mean_ns - rule_interpreter_ns(context) -
+                told_elsewhere(context, EVENT_PHASE_FORWARD);
+
+    for (uint32_t i = 0; i < cpu->watched_count; i++) /* told by its name */
+        ns -= cpu->watched[i].workers == 0 ? cpu->watched[i].per_step_ns : 0;
+    return ns > forward ? forward : ns;
+}
+
+/* A device is waited for there, what was compiled has no ops, and a job in C calls few. */
+static bool tells_other_code(const struct rule_context *context)
+{
+    return context->summary->between_ops.looks > 0 &&
+           context->summary->gpu.device_count == 0 &&
+           !(rule_number(context, FACT_DEVICE_COUNT) > 0) &&
+           !(rule_number(context, FACT_COMPILE_USED) > 0) && !context->summary->native;
+}
+
+static void find_other_code(struct rule_context *context)
+{
+    const struct between_ops *between = &context->summary->between_ops;
+    struct between_ops_share share =
+        in_forward(context, &between->busy_forward, &between->busy_nowhere);
+    double price = other_code_ns(context, share.share), step = context->train->mean_ns;
+
+    if (!tells_other_code(context) ||
+        !(rule_least(context, price, share.error * step) / step >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, NULL, "forward");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, price, share.error * step);
+    rule_claim(finding, PART_FORWARD, CLAIM_PYTHON, price);
+    finding->title = "Code that is no op takes much of forward";
+    finding->formula = rule_print(
+        context, "%.3g %% of the looks, with no op open * %s - %s of calling ops = %s",
+        100 * share.share, rule_ms(context, step),
+        rule_ms(context, rule_interpreter_ns(context)), rule_ms(context, price));
+    finding->sentence = rule_print(
+        context,
+        "For %s of each step, in forward, the training thread works on what is no op of "
+        "torch: Python of yours, numpy, other libraries",
+        rule_ms(context, price));
+    finding->wrong_if = "The work is the model's own, and no library does it faster.";
+    rule_evidence(context, finding, "other_code_ms", price / NS_PER_MS);
+    rule_evidence_text(context, finding, "part", "forward");
+    rule_evidence(context, finding, "looks", between->looks);
+    rule_advise(finding, "`trainglass window --steps 10 --stacks` names the lines: loops "
+                         "over elements, texts, environments that are simulated");
+    rule_advise(finding, "Work on whole tensors instead, or do it ahead: in the workers "
+                         "of a `DataLoader`, or once before the training");
+}
+
+const struct rule rules_between_ops[] = {
     {{.id = "thread-asleep",
       .reads = "state of the training thread (/proc/PID/task/TID/stat), its open ops",
       .formula = "share of looks in which it is off the CPU, no op open * step",
@@ -184,5 +260,18 @@ const struct rule rules_asleep[] = {
       .trend = true,
       .sampled = true},
      find_asleep},
+    {{.id = "other-code",
+      .reads = "open ops of the training thread in forward; small ops; watched functions",
+      .formula = "share of looks with no op open, awake * step - calling ops - what is "
+                 "told elsewhere",
+      .threshold = 0.05,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .source = TWENTIETH,
+      .owner = OWNER_OPS - 5,
+      .trend = true,
+      .sampled = true},
+     find_other_code},
     {.find = NULL},
 };

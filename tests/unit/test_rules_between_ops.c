@@ -1,16 +1,16 @@
-/* The rule over a training thread that sleeps: what it says, and where it is silent. */
+/* Rules over a training thread that is in no op: what they say, and where they are silent. */
 #include "rule_summary.h"
 
 static void sleeps(uint32_t part, double share, const char *place)
 {
-    struct asleep *asleep = &summary.asleep;
+    struct between_ops *between = &summary.between_ops;
 
-    asleep->looks = 600;
+    between->looks = 600;
     for (uint32_t i = 0; i <= EVENT_PHASES; i++)
-        asleep->place[i] = "";
-    asleep->share[part] = share;
-    asleep->error[part] = share / 10;
-    asleep->place[part] = place;
+        between->place[i] = "";
+    between->asleep[part].share = share;
+    between->asleep[part].error = share / 10;
+    between->place[part] = place;
 }
 
 static void a_sleep_in_forward_is_priced_and_told_with_what_to_look_for(void **state)
@@ -63,10 +63,10 @@ static void sleeps_that_others_explain_or_must_be_are_no_finding(void **state)
     /* The loader's, and those that wait for other ranks. */
     sleeps(EVENT_PHASE_DATA, 0.4, "futex_wait_queue");
     assert_string_equal(find("thread-asleep")->id, "none");
-    summary.asleep.share[EVENT_PHASE_DATA] = 0;
+    summary.between_ops.asleep[EVENT_PHASE_DATA].share = 0;
     sleeps(EVENT_PHASE_BACKWARD, 0.4, "futex_wait_queue");
     assert_string_equal(find("thread-asleep")->id, "none");
-    summary.asleep.share[EVENT_PHASE_BACKWARD] = 0;
+    summary.between_ops.asleep[EVENT_PHASE_BACKWARD].share = 0;
     /* Steps that are slow one by one have their own finding. */
     sleeps(EVENT_PHASE_FORWARD, 0.2, "hrtimer_nanosleep");
     summary.rhythm.period = extra(18 * MS, 10, EVENT_PHASE_FORWARD);
@@ -105,11 +105,70 @@ static void too_few_looks_say_nothing(void **state)
 {
     (void)state;
     sleeps(EVENT_PHASE_FORWARD, (double)NAN, "hrtimer_nanosleep");
-    summary.asleep.error[EVENT_PHASE_FORWARD] = (double)NAN;
+    summary.between_ops.asleep[EVENT_PHASE_FORWARD].error = (double)NAN;
     assert_string_equal(find("thread-asleep")->id, "none");
     sleeps(EVENT_PHASE_FORWARD, 0.2, "hrtimer_nanosleep");
-    summary.asleep.error[EVENT_PHASE_FORWARD] = 0.18;
+    summary.between_ops.asleep[EVENT_PHASE_FORWARD].error = 0.18;
     assert_string_equal(find("thread-asleep")->id, "none");
+}
+
+static void works(double share)
+{
+    summary.between_ops = (struct between_ops){0};
+    sleeps(EVENT_PHASE_FORWARD, 0, "");
+    summary.between_ops.busy_forward = (struct between_ops_share){share, share / 10};
+}
+
+static void code_that_is_no_op_costs_what_forward_holds_of_it(void **state)
+{
+    (void)state;
+    works(0.2);
+    const struct finding *finding = find("other-code");
+
+    assert_true(fabs(finding->ns_per_step - 20 * MS) < 1);
+    assert_true(fabs(finding->low_ns - 18 * MS) < 1);
+    assert_non_null(strstr(finding->sentence, "in forward, the training thread works"));
+    assert_non_null(strstr(finding->advice[0], "trainglass window --steps 10 --stacks"));
+    assert_int_equal(finding->claims[0].part, PART_FORWARD);
+    /* Loops without a loader: in no phase then, 3 ms of it beside the phases. */
+    works(0);
+    summary.between_ops.busy_nowhere = (struct between_ops_share){0.3, 0.01};
+    assert_true(fabs(find("other-code")->ns_per_step - 27 * MS) < 1);
+    summary.between_ops.busy_nowhere.error = 0.25; /* it may be less than it must */
+    assert_string_equal(find("other-code")->id, "none");
+    works((double)NAN); /* too few looks */
+    assert_string_equal(find("other-code")->id, "none");
+}
+
+static void calling_ops_and_what_has_a_name_is_no_other_code(void **state)
+{
+    (void)state;
+    works(0.2);
+    summary.cpu.short_count = 4000; /* of 2 us, and one more for calling each */
+    summary.cpu.short_self_ns = 12 * MS;
+    assert_true(fabs(find("other-code")->ns_per_step - 16 * MS) < 1);
+    summary.cpu.watched[0] = (struct op_row){.name = "augment", .per_step_ns = 12 * MS};
+    summary.cpu.watched_count = 1;
+    assert_string_equal(find("other-code")->id, "none");
+    summary.cpu.watched[0].workers = 2; /* theirs runs beside the training */
+    assert_string_equal(find("other-code")->id, "other-code");
+    summary.rhythm.gc = extra(12 * MS, 100, EVENT_PHASE_FORWARD);
+    assert_string_equal(find("other-code")->id, "none");
+}
+
+static void code_is_not_told_where_ops_may_run_unseen_or_a_device_is_waited_for(void **state)
+{
+    (void)state;
+    works(0.2);
+    assert_string_equal(find("other-code")->id, "other-code");
+    summary.native = true;
+    assert_string_equal(find("other-code")->id, "none");
+    summary.native = false;
+    number(FACT_COMPILE_USED, 1);
+    assert_string_equal(find("other-code")->id, "none");
+    summary.fact_count = 0;
+    number(FACT_DEVICE_COUNT, 1);
+    assert_string_equal(find("other-code")->id, "none");
 }
 
 int main(void)
@@ -121,6 +180,9 @@ int main(void)
         TEST(sleeps_that_others_explain_or_must_be_are_no_finding),
         TEST(the_wait_for_a_late_rank_is_no_sleep_of_ours),
         TEST(too_few_looks_say_nothing),
+        TEST(code_that_is_no_op_costs_what_forward_holds_of_it),
+        TEST(calling_ops_and_what_has_a_name_is_no_other_code),
+        TEST(code_is_not_told_where_ops_may_run_unseen_or_a_device_is_waited_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

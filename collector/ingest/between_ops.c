@@ -1,4 +1,4 @@
-#include "ingest/asleep.h"
+#include "ingest/between_ops.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #define RELAXED(word) atomic_load_explicit(&(word), memory_order_relaxed)
 
-int64_t asleep_next(int64_t now_ns, uint64_t *random)
+int64_t between_ops_next(int64_t now_ns, uint64_t *random)
 {
     *random ^= *random << 13 | 1;
     *random ^= *random >> 7;
@@ -94,7 +94,27 @@ static uint32_t pid_here(const struct source *source, struct store *store)
     return pid;
 }
 
-void asleep_sample(const struct source *source, struct store *store, int64_t now_ns)
+static uint32_t part_of(const struct saying *saying)
+{
+    return saying->phase - 1 < EVENT_PHASES ? saying->phase - 1 : EVENT_PHASES;
+}
+
+/* In a series' channels: at what it was found between its ops. */
+static void count_look(const struct saying *saying, bool asleep,
+                       double values[PROCESS_LOOKS])
+{
+    uint32_t part = part_of(saying);
+
+    if (asleep)
+        values[PROCESS_LOOK_ASLEEP + part] = 1;
+    else if (part == EVENT_PHASE_FORWARD)
+        values[PROCESS_LOOK_BUSY_FORWARD] = 1;
+    else if (part == EVENT_PHASES)
+        values[PROCESS_LOOK_BUSY_NOWHERE] = 1;
+}
+
+void between_ops_sample(const struct source *source, struct store *store,
+                        int64_t now_ns)
 {
     struct saying before = {.source = source}, after = {.source = source};
 
@@ -104,18 +124,17 @@ void asleep_sample(const struct source *source, struct store *store, int64_t now
         return;
     uint32_t pid = pid_here(source, store);
     char state = pid == 0 ? 0 : state_of(pid, before.tid);
-    double values[EVENT_PHASES + 1] = {0};
-    uint32_t part = before.phase - 1 < EVENT_PHASES ? before.phase - 1 : EVENT_PHASES;
-
+    double values[PROCESS_LOOKS] = {0};
     struct process_place seen = {.count = 0};
 
     if (state == 0 || !guard_run(read_saying, &after))
         return;
-    bool still = !before.in_op && !after.in_op && before.phase == after.phase &&
-                 before.step_start == after.step_start;
-    bool asleep = still && (state == 'S' || state == 'D');
+    bool between = !before.in_op && !after.in_op && before.phase == after.phase &&
+                   before.step_start == after.step_start;
+    bool asleep = between && (state == 'S' || state == 'D');
 
-    values[part] = asleep ? 1 : 0;
+    if (between)
+        count_look(&before, asleep, values);
     if (asleep)
         read_place(pid, before.tid, &seen);
     pthread_rwlock_wrlock(&store->lock);
@@ -123,10 +142,10 @@ void asleep_sample(const struct source *source, struct store *store, int64_t now
     struct process *process = state_find(store, source->serial, &session);
 
     if (process != NULL) {
-        series_add(&process->asleep.shares, now_ns - session->zero_monotonic_ns, 0,
-                   values, EVENT_PHASES + 1);
+        series_add(&process->between_ops.shares, now_ns - session->zero_monotonic_ns, 0,
+                   values, PROCESS_LOOKS);
         if (asleep)
-            count_place(process->asleep.places[part], &seen);
+            count_place(process->between_ops.places[part_of(&before)], &seen);
     }
     pthread_rwlock_unlock(&store->lock);
 }
