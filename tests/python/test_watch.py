@@ -319,6 +319,23 @@ class InOtherProcesses(Watched):
             self.assertIs(kind._get_iterator, before)
             self.assertIsNone(loader.worker_init_fn)
 
+    def test_what_a_process_left_that_ended_at_once_is_removed_by_the_next(self):
+        alive = self.watching("watched.polygons")
+        words = ("import os, sys; sys.path[:] = eval(sys.argv[1])\n"
+                 "from trainglass.watch.loaders import Watching\n"
+                 "one = Watching(['watched.polygons']); one.start()\n"
+                 "print(one.tally.folder, flush=True); os._exit(7)")
+        done = subprocess.run([sys.executable, "-c", words, repr(sys.path)], text=True,
+                              capture_output=True)
+        self.assertEqual(done.returncode, 7, done.stderr)
+        left = done.stdout.strip()
+        self.assertTrue(os.path.isdir(left), left)
+        self.watching("watched.half")
+        self.assertFalse(os.path.exists(left))
+        self.assertTrue(os.path.isdir(alive.tally.folder))
+        watched.polygons([1])
+        self.assertEqual(self.calls(alive), [1])
+
     def test_what_else_lies_in_the_folder_is_not_read(self):
         watching = self.watching("watched.add_ten")
         pathlib.Path(watching.tally.folder, "foreign").write_bytes(b"\xff" * 33)

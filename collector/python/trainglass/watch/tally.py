@@ -10,6 +10,7 @@ being counted. A time falls into one of 16 parts of its octave, so a percentile 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import math
 import mmap
 import os
@@ -77,6 +78,41 @@ class File:
         self.lock = threading.Lock()  # its threads; a fork may copy it held, but not its pid
 
 
+_PREFIX = "trainglass-watch-"
+_OWNER = "owner"  # in a folder: locked while the process that made it lives, or a fork of it
+
+
+def _make_folder() -> tuple[str, int]:
+    """A folder of our own and the descriptor that keeps it; raises OSError."""
+    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
+    _remove_abandoned(place)
+    folder = tempfile.mkdtemp(prefix=_PREFIX, dir=place)
+    try:
+        descriptor, path = tempfile.mkstemp(dir=folder)
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    os.rename(path, os.path.join(folder, _OWNER))  # whoever sees it finds it locked
+    return folder, descriptor
+
+
+def _remove_abandoned(place: str) -> None:
+    """What processes left here that were killed, or ended by os._exit()."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(place):
+            if not name.startswith(_PREFIX):
+                continue
+            folder = os.path.join(place, name)
+            with contextlib.suppress(OSError):
+                descriptor = os.open(os.path.join(folder, _OWNER), os.O_RDWR)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder, ignore_errors=True)
+                finally:
+                    os.close(descriptor)
+
+
 class Tally:
     """Rows of counts for a number of functions; `folder` holds the files.
 
@@ -87,10 +123,9 @@ class Tally:
         self, rows: int, folder: Optional[str] = None, stage: Callable[[], str] = str
     ) -> None:
         self.rows = rows
-        self.owner = folder is None
+        self._keeps: Optional[int] = None  # the descriptor of the folder that we made
         if folder is None:
-            shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-            folder = tempfile.mkdtemp(prefix="trainglass-watch-", dir=shared)
+            folder, self._keeps = _make_folder()
         self.folder = folder
         self.stage = stage
         self._files: dict[str, File] = {}  # by stage
@@ -141,8 +176,10 @@ class Tally:
     def close(self) -> None:
         """Removes the files, if this process made the folder."""
         self._files = {}
-        if self.owner:
+        if self._keeps is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
+            os.close(self._keeps)
+            self._keeps = None
 
 
 def since(now: list[list[int]], before: list[list[int]]) -> list[Counts]:
