@@ -19,7 +19,7 @@ from test_profiler_callback import Fits, profiling
 
 import trainglass
 from trainglass.lightning import PerformanceProfilerCallback, ProfilerCallback
-from trainglass.windows import report
+from trainglass.windows import analysis, report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIBRARY = pathlib.Path(os.environ.get("TRAINGLASS_TEST_LIBRARY", ROOT / "build/lib/x"))
@@ -306,6 +306,14 @@ class WhatIsReported(Fits):
             self.assertEqual(one["analysis"], trainglass.analyze_trace(one["path"]))
             text = "\n".join(one["lines"]).replace(report.SIGN, "!")  # out has no encoding
             self.assertIn(text + "\n", out)
+
+    def test_code_between_batches_is_called_lightnings_where_its_loop_runs(self):
+        finding = {"id": "between-steps", "title": "Code", "ms_per_step": 1, "advice": ["Log less"]}
+        answer = analysis.from_answer({"steps": 1, "findings": [finding], "phases": {}})
+        with mock.patch.object(analysis, "analyze_trace", return_value=answer):
+            out = jobs.fit(self.callback(profile_epochs=[1]))
+        self.assertIn("Code: 1.0ms per step (in part Lightning's own loop", out)
+        self.assertNotIn("Log less", out)
 
     def test_a_trace_that_is_not_kept_is_reported_without_a_path(self):
         got = []

@@ -17,6 +17,12 @@ from trainglass.windows.recorder import Details, Recorder, Unavailable, activiti
 from trainglass.windows.schedule import Command, Machine
 from trainglass.windows.size import Size, is_over
 
+# What the trace of a window does not tell: whose the code between two batches is.
+ADVICE = {
+    "between-steps": "in part Lightning's own loop, which takes its time for each batch: a "
+    "larger batch_size has fewer; log_every_n_steps, progress bar and callbacks are the rest"
+}
+
 
 class Run:
     """What belongs to one fit(): never copied, never pickled."""
@@ -240,6 +246,7 @@ class FitWindows:
             top_k=options.top_k,
             time=options.report_time,
             cuda_asked=_why_no_cuda(run.details),
+            advice=ADVICE,
             max_bytes=options.max_bytes,
             about={"epoch": run.epoch, "cycle": cycle + 1, "rank": run.rank},
             on_report=options.on_report,

@@ -30,6 +30,7 @@ class Wanted:
     top_k: int = 10
     time: str = "total"
     cuda_asked: str = ""
+    advice: dict[str, str] = dataclasses.field(default_factory=dict)  # as in report.lines()
     max_bytes: int = 0
     about: dict[str, Any] = dataclasses.field(default_factory=dict)  # goes to on_report
     on_report: Optional[Callable[[dict[str, Any]], None]] = None
@@ -114,7 +115,9 @@ class Exporter:
                 f"{limit_mb:.0f}: fewer active steps, no stacks or no shapes make it smaller"
             )
         answer = analysis.analyze_trace(path, wanted.time)
-        text = report.lines(answer, wanted.top_k, wanted.cuda_asked, recording.validation_us)
+        text = report.lines(
+            answer, wanted.top_k, wanted.cuda_asked, recording.validation_us, wanted.advice
+        )
         self._say("\n".join(text))
         if wanted.on_report is not None:
             kept = path if wanted.path is not None else None

@@ -10,6 +10,7 @@ import dataclasses
 import math
 import re
 import sys
+from collections.abc import Mapping
 from typing import Any, Callable, Optional, TextIO
 
 from trainglass.windows.schedule import Machine
@@ -94,8 +95,9 @@ def _summary(found: Numbers) -> list[str]:
     return lines
 
 
-def _finding(finding: dict[str, Any]) -> str:
-    advice = finding.get("advice") or ()
+def _finding(finding: dict[str, Any], better: Mapping[str, str]) -> str:
+    name = str(finding.get("id", ""))
+    advice = [better[name]] if name in better else finding.get("advice") or ()
     price = finding.get("ms_per_step")
     line = f"  - {finding.get('title', finding.get('id', 'a finding'))}"
     if price is not None:
@@ -103,9 +105,9 @@ def _finding(finding: dict[str, Any]) -> str:
     return line + (f" ({advice[0]})" if advice else "")
 
 
-def _bottlenecks(found: Numbers) -> list[str]:
+def _bottlenecks(found: Numbers, advice: Mapping[str, str]) -> list[str]:
     lines = [f"[Profiler] {SIGN} Bottlenecks detected:" + ("" if found.findings else " none")]
-    lines += [_finding(finding) for finding in found.findings]
+    lines += [_finding(finding, advice) for finding in found.findings]
     blamed = any(str(finding.get("id", "")).startswith("data-") for finding in found.findings)
     if found.steps > 0 and found.dataloader_pct < GOOD_DATALOADER_PCT and not blamed:
         lines.append(f"  - Dataloader <{GOOD_DATALOADER_PCT:.0f}% (good efficiency)")
@@ -113,10 +115,15 @@ def _bottlenecks(found: Numbers) -> list[str]:
 
 
 def lines(
-    analysis: dict[str, Any], k: int, cuda_asked: str = "", validation_us: float = 0.0
+    analysis: dict[str, Any],
+    k: int,
+    cuda_asked: str = "",
+    validation_us: float = 0.0,
+    advice: Optional[Mapping[str, str]] = None,
 ) -> list[str]:
     """The report from the CPU table on. `k`: rows of a table. `cuda_asked`: why there
-    may be no GPU rows, empty when nobody asked for them. `validation_us`: as in numbers()."""
+    may be no GPU rows, empty when nobody asked for them. `validation_us`: as in numbers().
+    `advice`: by a finding's id, from who knows more of the job than its trace tells."""
     found = numbers(analysis, validation_us)
     if found.cpu:
         text = _table("CPU", found.cpu, found.step_us, k)
@@ -125,7 +132,7 @@ def lines(
     text += _cuda(found, k, cuda_asked)
     if found.steps == 0:
         return [*text, "[Profiler] No summary: no whole step lies in the window"]
-    return [*text, *_summary(found), *_bottlenecks(found)]
+    return [*text, *_summary(found), *_bottlenecks(found, advice or {})]
 
 
 def never_began(machine: Machine, of: str, unit: str = "steps") -> str:
