@@ -179,7 +179,8 @@ static void find_in(struct rule_context *context, enum event_phase phase,
  * host waits for it. */
 static void find_asleep(struct rule_context *context)
 {
-    if (context->summary->between_ops.looks == 0 || context->summary->gpu.device_count > 0 ||
+    if (context->summary->between_ops.looks == 0 ||
+        context->summary->gpu.device_count > 0 ||
         rule_number(context, FACT_DEVICE_COUNT) > 0)
         return;
     find_in(context, EVENT_PHASE_FORWARD, "forward");
