@@ -164,6 +164,35 @@ static bool is_number(const char *text, size_t length)
     return at == length;
 }
 
+/* What the reader takes for a number though JSON has none such, as JSON has it: of "+05."
+ * 5. False where it is none. */
+static bool odd_number(struct cleaner *cleaner, const char *text, size_t length)
+{
+    size_t sign = length > 0 && (text[0] == '-' || text[0] == '+');
+    const char *whole = text + sign, *end = text + length;
+    size_t digits_whole = digits(whole, length - sign), digits_part = 0;
+    const char *point = whole + digits_whole, *exponent = point;
+
+    if (point < end && *point == '.') {
+        digits_part = digits(point + 1, (size_t)(end - point) - 1);
+        exponent = point + 1 + digits_part;
+    }
+    for (; digits_whole > 1 && *whole == '0'; digits_whole--)
+        whole++;
+    if (digits_whole + digits_part == 0)
+        return false;
+    char *from = cleaner->out;
+
+    put(cleaner, "-", text[0] == '-');
+    put(cleaner, digits_whole > 0 ? whole : "0", digits_whole > 0 ? digits_whole : 1);
+    put(cleaner, point, digits_part > 0 ? 1 + digits_part : 0);
+    put(cleaner, exponent, (size_t)(end - exponent));
+    if (is_number(from, (size_t)(cleaner->out - from)))
+        return true;
+    cleaner->out = from;
+    return false;
+}
+
 /* A number or a word. */
 static bool scalar(struct cleaner *cleaner)
 {
@@ -179,7 +208,7 @@ static bool scalar(struct cleaner *cleaner)
     if (is_number(from, length) || (length == 4 && memcmp(from, "true", 4) == 0) ||
         (length == 5 && memcmp(from, "false", 5) == 0))
         put(cleaner, from, length);
-    else
+    else if (!odd_number(cleaner, from, length))
         put(cleaner, "null", 4);
     return true;
 }

@@ -40,11 +40,17 @@ static void what_is_valid_goes_through_byte_by_byte(void **state)
         becomes(texts[i], texts[i]);
 }
 
-static void words_and_numbers_that_are_none_become_null(void **state)
+static void words_and_what_is_no_number_become_null(void **state)
 {
     (void)state;
-    becomes("[nan,-inf,N/A,01,1.,.5,+1,1e,None]",
-            "[null,null,null,null,null,null,null,null,null]");
+    becomes("[nan,-inf,N/A,1e,None,-,+,.,1.2.3,--1,0x1f,1e+]",
+            "[null,null,null,null,null,null,null,null,null,null,null,null]");
+}
+
+static void numbers_that_the_reader_takes_are_written_as_json_has_them(void **state)
+{
+    (void)state;
+    becomes("[+1,01,-007.50,1.,.5,-.5e3,00,+0.e2]", "[1,1,-7.50,1,0.5,-0.5e3,0,0e2]");
 }
 
 static void bytes_that_no_string_may_have_are_escaped_or_replaced(void **state)
@@ -104,7 +110,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_valid_goes_through_byte_by_byte),
-        cmocka_unit_test(words_and_numbers_that_are_none_become_null),
+        cmocka_unit_test(words_and_what_is_no_number_become_null),
+        cmocka_unit_test(numbers_that_the_reader_takes_are_written_as_json_has_them),
         cmocka_unit_test(bytes_that_no_string_may_have_are_escaped_or_replaced),
         cmocka_unit_test(what_has_another_grammar_comes_to_nothing),
         cmocka_unit_test(depth_is_bounded),
