@@ -128,6 +128,43 @@ test("a range without work of a GPU says so instead of an empty picture", () => 
   assert.equal(await page.locator("#flame-chart").isVisible(), false);
 }));
 
+/** No picture: nothing of the one before is told, "Show all" leads nowhere, and Escape closes. */
+async function without_a_picture(page, text) {
+  await page.locator("#flame-say", { hasText: text }).waitFor();
+  assert.equal(await page.locator("#flame-chart .box").count(), 0);
+  for (const name of ["detail", "notes", "found"]) assert.equal(await page.locator(`#flame-${name}`).textContent(), "", name);
+  assert.equal(await page.locator("#flame-out").isDisabled(), true);
+  await page.keyboard.press("Escape");
+  await page.locator("#flame").waitFor({ state: "hidden" });
+}
+
+async function zoom_and_search(page) {
+  await box(page, "aten::linear").click();
+  await page.getByLabel("Find a name").fill("addmm");
+  await page.locator("#flame-found", { hasText: "1 path" }).waitFor();
+}
+
+test("an empty flame graph tells nothing of the one before, and Escape closes it", () => visit(async (page) => {
+  await zoom_and_search(page);
+  await page.getByRole("radio", { name: "GPU time" }).click();
+  await without_a_picture(page, "No work of a GPU was recorded");
+}));
+
+test("a refused flame graph says why, and Escape closes it", () => visit(async (page) => {
+  await page.route(/flame=device/, (route) => route.fulfill({ status: 400, contentType: "application/json", body: '{"error": "too long a range"}' }));
+  await zoom_and_search(page);
+  await page.getByRole("radio", { name: "GPU time" }).click();
+  await without_a_picture(page, "too long a range");
+  page.faults.length = 0; // the browser reports the refusal
+}));
+
+test("a flame graph that is still added up shows none of the one before, and Escape closes it", () => visit(async (page) => {
+  await page.route(/flame=device/, () => {}); // never answered
+  await zoom_and_search(page);
+  await page.getByRole("radio", { name: "GPU time" }).click();
+  await without_a_picture(page, "Adding up the calls");
+}));
+
 for (const [theme, size] of [["dark", 640], ["light", 640], ["dark", 1440]]) {
   test(`the flame graph fits ${size} px, ${theme}`, () => visit(async (page) => {
     assert.ok(await page.evaluate(() => document.querySelector("#flame").scrollWidth <= document.querySelector("#flame").clientWidth));

@@ -23,13 +23,13 @@ function build() {
     el("div", { class: "actions" },
       el("div", { class: "segments", role: "radiogroup", id: "flame-metric", "aria-label": "Time" }, ...METRICS.map(([key, name]) => el("button", { type: "button", role: "radio", dataset: { key }, onclick: () => ask(key) }, name))),
       el("label", { class: "search" }, search), el("span", { class: "dim", id: "flame-found", role: "status" }),
-      el("span", { class: "grow" }), el("button", { type: "button", class: "plain", id: "flame-out", onclick: () => zoom(flame.root) }, "Show all")),
+      el("span", { class: "grow" }), el("button", { type: "button", class: "plain", id: "flame-out", onclick: () => zoom(flame?.root) }, "Show all")),
     el("p", { id: "flame-say", role: "status" }), el("div", { class: "scroll" }, chart),
     el("p", { class: "dim", id: "flame-detail" }), el("p", { class: "dim", id: "flame-notes" }),
     el("button", { type: "button", class: "close", "aria-label": "Close", onclick: () => dialog.close() }, "×"));
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   dialog.addEventListener("cancel", (event) => { // escape: out of the zoom first
-    if (zoomed === flame?.root || zoomed === null) return;
+    if (flame === null || zoomed === flame.root) return;
     event.preventDefault();
     zoom(flame.root);
   });
@@ -37,7 +37,17 @@ function build() {
   new ResizeObserver(draw).observe(chart);
 }
 
+/** No picture: nothing to zoom into, and nothing told of the one before. */
+function clear() {
+  flame = zoomed = focused = null;
+  chart.replaceChildren(); // a node's number means another in another answer
+  set_hidden(chart, true);
+  for (const name of ["detail", "notes", "found"]) set_text(part(name), "");
+  part("out").disabled = true;
+}
+
 function zoom(node) {
+  if (flame === null) return;
   zoomed = node;
   focused = node;
   draw();
@@ -97,30 +107,31 @@ function draw() {
   tell(focused);
 }
 
+function say(text) {
+  set_text(part("say"), text);
+  set_hidden(part("say"), text === "");
+}
+
 function show(answer) {
-  const empty = !(answer?.total_ms > 0);
+  clear();
+  if (!(answer.total_ms > 0)) return say(answer.reason ?? (metric === "device" ? "No work of a GPU was recorded in this range." : "No call was recorded in this range: its steps have their phases only."));
+  say("");
   flame = read_flame(answer);
-  zoomed = flame.root;
-  focused = zoomed;
-  chart.replaceChildren(); // a node's number means another in another answer
-  for (const name of ["detail", "notes"]) set_hidden(part(name), empty);
-  set_hidden(chart, empty);
-  set_text(part("notes"), empty ? "" : flame_notes(answer));
-  set_text(part("say"), !empty ? "" : answer?.reason ?? (metric === "device" ? "No work of a GPU was recorded in this range." : "No call was recorded in this range: its steps have their phases only."));
-  set_hidden(part("say"), !empty);
-  if (empty) flame = null;
-  draw();
+  zoomed = focused = flame.root;
+  set_hidden(chart, false);
+  set_text(part("notes"), flame_notes(answer));
+  return draw();
 }
 
 async function ask(wanted) {
   const mine = ++asked;
   metric = wanted;
   for (const button of part("metric").children) set_attribute(button, "aria-checked", String(button.dataset.key === metric));
-  set_text(part("say"), "Adding up the calls");
-  set_hidden(part("say"), false);
+  clear();
+  say("Adding up the calls");
   try {
     const answer = await get_json(address_of(metric));
-    if (mine === asked) show(answer);
+    if (mine === asked) show(answer ?? {});
   } catch (error) {
     if (mine === asked) show({ reason: error.status ? error.message : "The server does not answer." });
   }
@@ -132,8 +143,6 @@ export function open_flame_graph(address, title) {
   address_of = address;
   set_text(part("title"), `Flame graph of ${title}`);
   search.value = "";
-  flame = null;
-  chart.replaceChildren();
   dialog.showModal();
   ask("cpu");
 }
