@@ -165,6 +165,14 @@ test("a flame graph that is still added up shows none of the one before, and Esc
   await without_a_picture(page, "Adding up the calls");
 }));
 
+test("no flame graph opens by the estimate of the range before", () => visit(async (page) => {
+  await page.keyboard.press("Escape");
+  await page.route(/estimate=1/, () => {}); // never answered
+  await page.locator("#trace input[name=seconds]").fill("20");
+  assert.equal(await page.locator("#trace-flame").isDisabled(), true);
+  assert.equal(await page.locator("#estimate-events").textContent(), "–");
+}));
+
 for (const [theme, size] of [["dark", 640], ["light", 640], ["dark", 1440]]) {
   test(`the flame graph fits ${size} px, ${theme}`, () => visit(async (page) => {
     assert.ok(await page.evaluate(() => document.querySelector("#flame").scrollWidth <= document.querySelector("#flame").clientWidth));

@@ -83,6 +83,8 @@ function show_estimate() {
 
 async function refresh() {
   const mine = ++asked;
+  estimate = null; // that of the range before says nothing of this one
+  show_estimate();
   const parameters = range_parameters();
   const link = dialog.querySelector("#trace-download");
   if (parameters === null) {
@@ -158,8 +160,6 @@ export function open_trace(now, range = null) {
   form.elements.range.value = range ?? (selection ? "steps" : "last");
   const top = slowest();
   set_text(dialog.querySelector("#slowest-note"), top ? `${count(top.number)}, ${duration_text(top.ms)}` : "");
-  estimate = null;
-  show_estimate();
   refresh();
   if (!dialog.open) dialog.showModal();
 }
