@@ -88,7 +88,7 @@ static int add_call(struct building *building, const struct event *event,
     }
     building->calls[building->call_count++] = (struct call){
         .start_ns = (int64_t)event->time,
-        .end_ns = (int64_t)(event->time + event->value),
+        .end_ns = trace_event_end_ns(event),
         .correlation = event->aux,
         .name = EVENT_NAME(event->meta),
         .thread = caller > 0 && caller <= building->process->thread_count ? caller - 1
@@ -128,6 +128,16 @@ static int64_t at_most(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Of what is cut at the window's ends; 0 of what ends before it begins. */
+static int64_t length_ns(int64_t start_ns, int64_t end_ns)
+{
+    int64_t ns;
+
+    if (end_ns <= start_ns)
+        return 0;
+    return __builtin_sub_overflow(end_ns, start_ns, &ns) ? SUM_MAX_NS : ns;
+}
+
 /* One call of the thread, the last ends first: whoever is open and began before its end
  * called it. Its path. */
 static uint32_t nest(struct building *building, int64_t start_ns, int64_t end_ns,
@@ -154,12 +164,12 @@ static uint32_t nest(struct building *building, int64_t start_ns, int64_t end_ns
         return parent;
     }
 
-    int64_t ns = at_least(end_ns - start_ns, 0);
+    int64_t ns = length_ns(start_ns, end_ns);
     uint32_t path = file_paths_child(&tree->paths, parent, name, kind);
 
-    tree->paths.list[path].self_ns += ns;
+    tree->paths.list[path].self_ns = sum_ns(tree->paths.list[path].self_ns, ns);
     if (building->depth > 0)
-        tree->paths.list[parent].self_ns -= ns;
+        tree->paths.list[parent].self_ns = sum_ns(tree->paths.list[parent].self_ns, -ns);
     tree->counts[path]++;
     tree->events++;
     building->open[building->depth++] = (struct open_call){start_ns, end_ns, path};
@@ -214,7 +224,7 @@ static void nest_event(struct building *building, const struct event *event)
         building->tree->left_out++;
         return;
     }
-    (void)nest(building, (int64_t)event->time, (int64_t)(event->time + event->value),
+    (void)nest(building, (int64_t)event->time, trace_event_end_ns(event),
                name_of(building, event), op ? FILE_PATH_OP : FILE_PATH_RANGE);
 }
 
@@ -239,7 +249,7 @@ static void walk_thread(struct building *building, uint32_t thread, uint32_t *bl
 
         for (uint32_t i = block->count; i-- > 0;) {
             const struct event *event = &block->events[i];
-            int64_t end_ns = (int64_t)(event->time + event->value);
+            int64_t end_ns = trace_event_end_ns(event);
 
             if (EVENT_KIND(event->meta) != EVENT_CPU_OP &&
                 EVENT_KIND(event->meta) != EVENT_USER_RANGE)
@@ -279,7 +289,7 @@ static void link_work(struct building *building, const struct event *event)
     struct call_tree *tree = building->tree;
     const struct call *call = NULL;
     int64_t start_ns = (int64_t)event->time;
-    int64_t end_ns = (int64_t)(event->time + event->value);
+    int64_t end_ns = trace_event_end_ns(event);
     uint32_t path = building->first_root + building->process->thread_count;
 
     if (event->aux != 0)
@@ -291,7 +301,7 @@ static void link_work(struct building *building, const struct event *event)
     start_ns = at_least(start_ns, building->limits->from_ns);
     end_ns = at_most(end_ns, building->limits->to_ns);
     tree->paths.list[path].device_ns =
-        sum_ns(tree->paths.list[path].device_ns, at_least(end_ns - start_ns, 0));
+        sum_ns(tree->paths.list[path].device_ns, length_ns(start_ns, end_ns));
     tree->counts[path]++;
     tree->events++;
 }
@@ -323,10 +333,12 @@ static void count_steps(struct building *building)
     for (uint32_t i = 0; i < process->step_count; i++) {
         uint32_t flags = process->steps[i].flags;
 
-        if ((flags & EVENT_STEP_VALIDATION) != 0)
-            building->tree->validation_batches++;
-        else if ((flags & EVENT_STEP_OPS) != 0)
-            building->tree->recorded_steps++;
+        bool is_training = (flags & EVENT_STEP_VALIDATION) == 0;
+
+        building->tree->validation_batches += !is_training;
+        building->tree->steps_with_ops += is_training && (flags & EVENT_STEP_OPS) != 0;
+        building->tree->steps_with_work +=
+            is_training && (flags & EVENT_STEP_KERNELS) != 0;
         building->some_recorded =
             building->some_recorded || (flags & EVENT_STEP_OPS) != 0;
     }
@@ -382,7 +394,8 @@ int call_tree_build(struct call_tree *tree, const struct trace_answer *answer,
 
     tree->roots = NULL;
     tree->root_count = 0;
-    tree->events = tree->left_out = tree->recorded_steps = tree->validation_batches = 0;
+    tree->steps_with_ops = tree->steps_with_work = tree->validation_batches = 0;
+    tree->events = tree->left_out = 0;
     /* Pages that no path needs are never touched. */
     tree->counts = calloc(FILE_PATHS_MAX, sizeof(*tree->counts));
 

@@ -34,7 +34,7 @@ struct call_tree {
     uint32_t root_count;
     uint64_t events;         /* that were added up */
     uint64_t left_out;       /* async ones, and calls beyond CALL_TREE_CALLS_MAX */
-    uint64_t recorded_steps; /* with their ops; of all processes */
+    uint64_t steps_with_ops, steps_with_work; /* recorded so; of all processes */
     uint64_t validation_batches;
 };
 

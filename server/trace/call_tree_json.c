@@ -148,7 +148,9 @@ static void put_head(cJSON *body, const struct listing *listing,
 
     json_head(body, head);
     cJSON_DeleteItemFromObject(body, "recorded_steps");
-    json_count(body, "recorded_steps", tree->recorded_steps);
+    json_count(body, "recorded_steps",
+               listing->metric == FLAME_CPU ? tree->steps_with_ops
+                                            : tree->steps_with_work);
     json_count(body, "validation_batches", tree->validation_batches);
     json_text(body, "metric", listing->metric == FLAME_CPU ? "cpu" : "device");
     json_ms(body, "total_ms", (double)listing->order.total[0]);

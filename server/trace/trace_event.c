@@ -344,9 +344,8 @@ bool trace_event_touches(const struct event *event, const struct trace_limits *l
 {
     int64_t start = (int64_t)event->time, end = start;
 
-    if (shapes[EVENT_KIND(event->meta) & EVENT_MORE].range &&
-        __builtin_add_overflow(start, (int64_t)event->value, &end))
-        end = INT64_MAX; /* another process wrote both */
+    if (shapes[EVENT_KIND(event->meta) & EVENT_MORE].range)
+        end = trace_event_end_ns(event);
     return start < limits->to_ns && (end > limits->from_ns || start >= limits->from_ns);
 }
 

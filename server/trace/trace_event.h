@@ -34,6 +34,16 @@ bool trace_event_is_written(uint8_t kind);
 /* Does its range touch the window? */
 bool trace_event_touches(const struct event *event, const struct trace_limits *limits);
 
+/* Where its range ends: start and length are another process's, any number. */
+ALWAYS_INLINE int64_t trace_event_end_ns(const struct event *event)
+{
+    int64_t end_ns;
+
+    return __builtin_add_overflow((int64_t)event->time, (int64_t)event->value, &end_ns)
+               ? INT64_MAX
+               : end_ns;
+}
+
 /* One event with its arrow; `end` is behind the last record that may belong to it. */
 void trace_event_write(struct trace_writer *writer, const struct event *event,
                        const struct event *end, uint32_t thread);

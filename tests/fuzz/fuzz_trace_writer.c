@@ -1,10 +1,13 @@
 /* Any events to a trace and back: what is written is valid JSON, and our reader finds in
- * it every event that was counted, with its kind, its times and what links it. */
+ * it every event that was counted, with its kind, its times and what links it. The same
+ * events added up by their calls: no path has more than there is. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/sum.h"
 #include "ingest/trace/reader.h"
+#include "trace/call_tree_json.h"
 #include "trace/cut_json.h"
 #include "trace/trace_event.h"
 
@@ -120,6 +123,25 @@ static void check_text(const struct bytes *text, struct reading *reading)
     trace_reader_free(reader);
 }
 
+static void check_calls(const struct trace_answer *answer,
+                        const struct trace_limits *limits)
+{
+    struct call_tree tree;
+
+    demand(call_tree_build(&tree, answer, limits) == 0);
+    for (uint32_t i = 0; i < tree.paths.count; i++)
+        demand(tree.paths.list[i].self_ns <= SUM_MAX_NS &&
+               tree.paths.list[i].device_ns >= 0 &&
+               tree.paths.list[i].device_ns <= SUM_MAX_NS);
+    for (int metric = FLAME_CPU; metric <= FLAME_DEVICE; metric++) {
+        cJSON *body = call_tree_json(&tree, &answer->head, (enum flame_metric)metric);
+
+        demand(body != NULL);
+        cJSON_Delete(body);
+    }
+    call_tree_close(&tree);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct event events[EVENTS_MAX];
@@ -159,6 +181,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_text(&text, &reading);
     demand(reading.events == totals.events);
     demand(trace_count(&answer, &limits) == totals.seen);
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        blocks[i].thread = 0; /* the one that there is */
+    check_calls(&answer, &limits);
     bytes_close(&text);
     return 0;
 }

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "aggregate/sum.h"
 #include "trace/call_tree_json.h"
 #include "wire/segment.h"
 
@@ -233,11 +234,39 @@ static void ranges_of_steps_without_their_ops_are_left_out_where_others_have_the
     assert_int_equal(cJSON_GetObjectItem(body, "recorded_steps")->valueint, 1);
     adds_up(body);
     cJSON_Delete(body);
+    steps[0].flags = EVENT_STEP_KERNELS;
+    steps[1].flags |= EVENT_STEP_KERNELS;
+    body = answer_of(&everything, FLAME_DEVICE); /* what is divided by steps with work */
+    assert_int_equal(cJSON_GetObjectItem(body, "recorded_steps")->valueint, 2);
+    cJSON_Delete(body);
+    steps[0].flags = 0;
     steps[0].duration_ns = MS; /* what began behind its end lies in no step */
     steps[0].start_ns -= 2 * MS;
     body = answer_of(&everything, FLAME_CPU);
     assert_int_equal((int)number_at(find(body, "step"), CALLS), 2);
     cJSON_Delete(body);
+}
+
+static void lengths_that_no_clock_holds_add_up_to_the_most_that_there_is(void **state)
+{
+    static const struct event absurd[] = {
+        {1, INT64_MAX, EVENT_META(3, EVENT_CPU_OP, 0, 0), 0},
+        {2, INT64_MAX, EVENT_META(3, EVENT_CPU_OP, 0, 0), 0},
+        {5, INT64_MAX, EVENT_META(5, EVENT_KERNEL, 0, 0), 0},
+    };
+    static const struct trace_limits endless = {.from_ns = INT64_MIN,
+                                                .to_ns = INT64_MAX};
+    const double most_ms = (double)SUM_MAX_NS / MS;
+
+    (void)state;
+    remember(absurd, COUNT(absurd), NULL, 0);
+    for (int metric = FLAME_CPU; metric <= FLAME_DEVICE; metric++) {
+        cJSON *body = answer_of(&endless, (enum flame_metric)metric);
+
+        assert_float_equal(cJSON_GetObjectItem(body, "total_ms")->valuedouble, most_ms,
+                           1);
+        cJSON_Delete(body);
+    }
 }
 
 static void steps_of_torch_profiler_are_one_path_whatever_their_number(void **state)
@@ -367,6 +396,8 @@ int main(void)
         cmocka_unit_test(what_ends_after_its_caller_is_cut_there),
         cmocka_unit_test(
             ranges_of_steps_without_their_ops_are_left_out_where_others_have_them),
+        cmocka_unit_test(
+            lengths_that_no_clock_holds_add_up_to_the_most_that_there_is),
         cmocka_unit_test(steps_of_torch_profiler_are_one_path_whatever_their_number),
         cmocka_unit_test(of_many_paths_the_largest_are_listed_and_the_others_counted),
         cmocka_unit_test(a_long_name_is_cut_between_two_characters_and_says_so),
