@@ -3,6 +3,7 @@
  * taken CUPTI ("callbacks") or records ("kernels"). FAKE_JOB_LOADS names libraries, with
  * a colon between, that it loads before CUDA. FAKE_JOB_TORCH attaches as the import of
  * torch does. Prints what it did; that must not depend on whether anybody records it. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -22,6 +23,9 @@
 #include "probe/trainglass.h"
 
 #define LAUNCHES 20u
+
+/* As CUPTI has it: void gemm_kernel<float>(float*) */
+#define GEMM "_Z11gemm_kernelIfEvPf"
 
 static uint64_t launched;
 
@@ -46,8 +50,7 @@ static void step(void)
     trainglass_phase_begin(TRAINGLASS_FORWARD);
     (void)fake_copy(1 << 20, 1, 20000);
     for (uint32_t i = 0; i < LAUNCHES; i++)
-        (void)fake_launch(i % 2 ? "void gemm_kernel<float>(float*)" : "relu_kernel", 0,
-                          i % 2 ? 7 : 13, 10000);
+        (void)fake_launch(i % 2 ? GEMM : "relu_kernel", 0, i % 2 ? 7 : 13, 10000);
     (void)fake_memset(4096, 1000);
     launched += LAUNCHES + 2;
     trainglass_phase_end(TRAINGLASS_FORWARD);
@@ -387,6 +390,8 @@ int main(int count, char **words)
     const char *scenario = count > 1 ? words[1] : "train";
     unsigned steps = count > 2 ? (unsigned)strtoul(words[2], NULL, 10) : 50;
 
+    if (getenv("FAKE_JOB_PLAIN_C") == NULL) /* as torch's libraries do */
+        (void)dlopen("libstdc++.so.6", RTLD_LAZY);
     if (getenv("FAKE_JOB_FORBID") != NULL)
         forbid();
     if (getenv("FAKE_JOB_LOADS") != NULL)

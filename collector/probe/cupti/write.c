@@ -1,29 +1,15 @@
 #include "probe/cupti/write.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
+#include "probe/cupti/kernel_names.h"
 #include "probe/probe.h"
 
-#define NAMES_CACHED   1024u
 #define THREADS_CACHED 64u
-#define PAGE           4096u
 
-struct name_place {
-    uint64_t address;
-    uint32_t buffer; /* number of the one that it was read in */
-    uint32_t id;
-};
-static struct name_place places[NAMES_CACHED];
 static uint32_t buffer_number;
-static uint64_t name_bytes; /* of kernels' names that were new, about */
-static uint32_t names_new, newest_id, other_id;
 
 struct thread_place {
     uint32_t tid, slot_and_1;
@@ -34,100 +20,7 @@ static struct thread_place threads[THREADS_CACHED];
 void write_buffer_begins(void)
 {
     buffer_number++;
-}
-
-/* ---- names ------------------------------------------------------------------------- */
-
-/* Where reading by address is forbidden (a seccomp filter, gVisor) the kernel still looks
- * before it reads what a pipe is given: a wrong address is EFAULT, not the job's end. */
-static long read_through_pipe(void *to, uint64_t address, size_t bytes)
-{
-    static int ends[2];
-    static bool tried;
-
-    if (!tried && pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
-        ends[1] = -1;
-    tried = true;
-    if (ends[1] < 0)
-        return -1;
-    /* The bare call: a checker of addresses would look where we dare not. */
-    long given = syscall(SYS_write, (long)ends[1], address, bytes);
-
-    return given > 0 ? read(ends[0], to, (size_t)given) : -1;
-}
-
-static long read_memory(void *to, uint64_t address, size_t bytes)
-{
-    static bool forbidden;
-    struct iovec local = {to, bytes}, remote = {(void *)(uintptr_t)address, bytes};
-
-    if (!forbidden) {
-        long got = syscall(SYS_process_vm_readv, (long)getpid(), &local, 1UL, &remote,
-                           1UL, 0UL);
-
-        forbidden = got < 0 && (errno == ENOSYS || errno == EPERM);
-        if (!forbidden)
-            return got;
-    }
-    return read_through_pipe(to, address, bytes);
-}
-
-/* Copies a text that may not be there, page by page; its length. */
-static size_t read_text(uint64_t address, char *text, size_t bytes)
-{
-    size_t length = 0;
-
-    while (length < bytes) {
-        size_t part = PAGE - (size_t)((address + length) % PAGE);
-
-        part = part < bytes - length ? part : bytes - length;
-        long got = read_memory(text + length, address + length, part);
-
-        if (got <= 0)
-            return length;
-        const char *end = memchr(text + length, '\0', (size_t)got);
-
-        if (end != NULL)
-            return (size_t)(end - text);
-        length += (size_t)got;
-    }
-    return length;
-}
-
-static uint32_t intern_kernel(const char *text, size_t length)
-{
-    if (name_bytes > probe->layout.name_bytes / 2 ||
-        names_new > probe->layout.name_count / 2) {
-        if (other_id == 0)
-            other_id = probe_name("(other kernels)");
-        return other_id;
-    }
-    uint32_t id = probe_name_bytes(text, length);
-
-    /* Ids grow: a new one is above all that we have had. */
-    if (id > newest_id) {
-        newest_id = id;
-        names_new++;
-        name_bytes += length;
-    }
-    return id;
-}
-
-static uint32_t kernel_name(uint64_t address)
-{
-    struct name_place *place =
-        &places[(address ^ address >> 7 ^ address >> 17) % NAMES_CACHED];
-    char text[NAME_BYTES_MAX];
-
-    if (address == 0)
-        return 0;
-    if (place->address == address && place->buffer == buffer_number)
-        return place->id;
-    size_t length = read_text(address, text, sizeof(text));
-
-    *place = (struct name_place){address, buffer_number,
-                                 length > 0 ? intern_kernel(text, length) : 0};
-    return place->id;
+    kernel_names_buffer_begins();
 }
 
 static const char *memory_name(uint32_t kind)
@@ -237,7 +130,7 @@ static void write_kernel(struct writer *writer, const struct cupti_record *recor
         {record->graph, record->graph_node, EVENT_META(0, EVENT_MORE, 0, 2), 0},
     };
     uint32_t name = record->kind == CUPTI_GRAPH ? probe_name("CUDA graph")
-                                                : kernel_name(record->name);
+                                                : kernel_names_id(record->name);
 
     if (!times(writer, record, &events[0]))
         return;

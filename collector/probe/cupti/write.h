@@ -1,10 +1,4 @@
-/* Records to events of the wire, in the ring of the thread that calls.
- *
- * A kernel's name is only an address, and its module may have been unloaded meanwhile:
- * each address is read once in a buffer, through the kernel, which answers instead of
- * faulting, and is interned by its content. Kernels get at most half of the name table;
- * the rest of them is "(other kernels)".
- */
+/* Records to events of the wire, in the ring of the thread that calls. */
 #ifndef PROBE_CUPTI_WRITE_H
 #define PROBE_CUPTI_WRITE_H
 
