@@ -28,6 +28,7 @@ unit_test(load LIBS query m)
 unit_test(worker_ranges LIBS query m)
 unit_test(rhythm LIBS query m)
 unit_test(gpu_drift LIBS query m)
+unit_test(kernel_name LIBS query)
 unit_test(standing LIBS findings m)
 unit_test(numbers LIBS query m)
 

@@ -1,6 +1,8 @@
 /* Sections of the report in HTML: devices, ops, memory, and what a file lacks. */
 #include <stdbool.h>
+#include <string.h>
 
+#include "query/kernel_name.h"
 #include "report/html.h"
 #include "report/members.h"
 
@@ -120,13 +122,30 @@ static void put_detail(FILE *out, const cJSON *op)
     }
 }
 
+/* Of a kernel what a person calls it, with its own name to be pointed at. */
+static void put_op_name(FILE *out, const cJSON *op)
+{
+    char text[256];
+    bool shorter = strcmp(TEXT(op, "kind"), "kernel") == 0 &&
+                   kernel_short_name(TEXT(op, "name"), text, sizeof(text));
+
+    fputs("<code", out);
+    if (shorter) {
+        fputs(" title=\"", out);
+        html_name(out, TEXT(op, "name"));
+        fputs("\"", out);
+    }
+    fputs(">", out);
+    html_name(out, shorter ? text : TEXT(op, "name"));
+    fputs("</code>", out);
+}
+
 static void put_op(FILE *out, const cJSON *op, bool steps)
 {
     double ms = NUMBER(op, steps ? "per_step_ms" : "self_ms");
 
-    fputs("<tr><td><code>", out);
-    html_name(out, TEXT(op, "name"));
-    fputs("</code>", out);
+    fputs("<tr><td>", out);
+    put_op_name(out, op);
     put_detail(out, op);
     fputs("</td>", out);
     html_cell(out, "ms", ms, html_places(ms));

@@ -523,6 +523,16 @@ class Html(Outputs):
         self.assertIn("svg", {tag for tag, _ in page.tags})
         self.assertLess(out.stat().st_size, 3_000_000)
 
+    def test_a_kernel_is_called_as_a_person_calls_it_with_its_own_name_beside(self):
+        name = ('void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl<'
+                'at::native::MulFunctor<float> > >(int, "x")')
+        path = self.write([event("aten::mul", 0, 10),
+                           {**event(name, 2, 5, "kernel", device=0, stream=7), "pid": 0}])
+        page, _ = self.page(path)
+        self.assertIn("MulFunctor (elementwise)", page.text)
+        self.assertIn({"title": name}, [dict(a) for tag, a in page.tags if tag == "code"])
+        self.assertIn("MulFunctor (elementwise)", analyze(path).stdout)
+
     def test_no_name_of_a_trace_becomes_markup(self):
         bad = "<script>alert(1)</script>&\"'"
         path = self.write([event(bad, 0, 10, **{"Input Dims": bad}),

@@ -9,6 +9,7 @@
 #include "command/files/analyze.h"
 #include "command/terminal.h"
 #include "findings/findings.h"
+#include "query/kernel_name.h"
 #include "query/what_if.h"
 
 #define MS 1e6
@@ -200,6 +201,15 @@ static void print_beside(const struct op_row *row, enum ops_sort sort)
     }
 }
 
+static void print_name(const struct op_row *row, uint32_t width)
+{
+    char text[256];
+    bool shorter = strcmp(row->kind, "kernel") == 0 &&
+                   kernel_short_name(row->name, text, sizeof(text));
+
+    terminal_cell(shorter ? text : row->name, width);
+}
+
 static void print_ops(const struct ops_answer *ops, enum ops_sort sort,
                       bool accelerator, uint32_t columns)
 {
@@ -222,7 +232,7 @@ static void print_ops(const struct ops_answer *ops, enum ops_sort sort,
         const struct op_row *row = &ops->rows[i];
 
         printf("  ");
-        terminal_cell(row->name, name);
+        print_name(row, name);
         printf("  %8.0f ", row->count);
         if (!accelerator && strcmp(row->kind, "range") == 0)
             printf("%10s", "range");
