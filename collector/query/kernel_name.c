@@ -100,9 +100,19 @@ static struct word function_in(struct word base)
     return word;
 }
 
-bool kernel_short_name(const char *name, char *text, size_t size)
+/* "elementwise" of "elementwise_kernel". */
+static void drop_suffix(struct word *base)
 {
     static const char suffix[] = "_kernel";
+    size_t length = sizeof(suffix) - 1;
+
+    if (base->length > length &&
+        memcmp(base->at + base->length - length, suffix, length) == 0)
+        base->length -= length;
+}
+
+bool kernel_short_name(const char *name, char *text, size_t size)
+{
     struct word base = base_of(name);
     bool of_c = strchr(name, '<') == NULL && strstr(name, "::") == NULL;
     struct word function = of_c || !is_carrier(base) ? (struct word){name, 0}
@@ -114,9 +124,7 @@ bool kernel_short_name(const char *name, char *text, size_t size)
         (void)snprintf(text, size, "%.*s", (int)base.length, base.at);
         return true;
     }
-    if (base.length > sizeof(suffix) &&
-        memcmp(base.at + base.length - sizeof(suffix) + 1, suffix, sizeof(suffix) - 1) == 0)
-        base.length -= sizeof(suffix) - 1;
+    drop_suffix(&base);
     (void)snprintf(text, size, "%.*s (%.*s)", (int)function.length, function.at,
                    (int)base.length, base.at);
     return true;

@@ -1,4 +1,4 @@
-/* What a person calls a kernel: the long names of C++ say it somewhere in their middle. */
+/* What a person calls a kernel: long names of C++ say it somewhere in their middle. */
 #ifndef QUERY_KERNEL_NAME_H
 #define QUERY_KERNEL_NAME_H
 
@@ -7,7 +7,7 @@
 
 /* Into `text` of `size` bytes, with a NUL, cut where it does not fit:
  *
- *     void at::native::elementwise_kernel<128, 4, at::native::...MulFunctor<float> > >(...)
+ *     void at::native::elementwise_kernel<128, 4, ...MulFunctor<float> > >(...)
  *         MulFunctor (elementwise)
  *     void (anonymous namespace)::CatArrayBatchedCopy<unsigned int, 4>(...)
  *         CatArrayBatchedCopy
