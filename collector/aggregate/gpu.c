@@ -161,15 +161,18 @@ static uint64_t first_after(const struct gpu *gpu, int64_t since_ns)
     return low;
 }
 
-void gpu_lose(struct gpu *gpu, int64_t since_ns, int64_t until_ns)
+uint64_t gpu_lose(struct gpu *gpu, int64_t since_ns, int64_t until_ns)
 {
-    for (uint64_t i = first_after(gpu, since_ns); i < gpu->step_count; i++) {
+    uint64_t first = first_after(gpu, since_ns), i = first;
+
+    for (; i < gpu->step_count; i++) {
         struct gpu_step *step = &gpu->steps[i % gpu->step_capacity];
 
         if (step->start_ns >= until_ns)
             break;
         step->start_ns = step->end_ns;
     }
+    return i - first;
 }
 
 static bool make_room(struct gpu_table *table)

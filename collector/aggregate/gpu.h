@@ -165,7 +165,7 @@ struct gpu_table *gpu_device(struct gpu *gpu, uint16_t device);
 void gpu_fold_step(struct gpu *gpu, const struct event *event);
 
 /* Work of [since_ns, until_ns] was lost: steps that reach into it were not recorded. */
-void gpu_lose(struct gpu *gpu, int64_t since_ns, int64_t until_ns);
+uint64_t gpu_lose(struct gpu *gpu, int64_t since_ns, int64_t until_ns);
 
 /* Events of one thread; those of other kinds are passed over. */
 void gpu_fold(struct gpu *gpu, const struct texts *texts, const struct event *events,

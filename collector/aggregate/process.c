@@ -149,7 +149,7 @@ void process_lose_works(struct process *process, int64_t since_ns, int64_t until
     }
     process->loss_looks += steps_lose_works(&process->steps, since_ns, until_ns);
     process->loss_looks += device_ops_lose(&process->device, since_ns, until_ns);
-    gpu_lose(&process->gpu, since_ns, until_ns);
+    process->loss_looks += gpu_lose(&process->gpu, since_ns, until_ns);
     process->rev++;
 }
 

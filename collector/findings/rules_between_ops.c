@@ -189,18 +189,41 @@ static void find_asleep(struct rule_context *context)
 
 /* ---- other code ----------------------------------------------------------------------- */
 
+/* Looks fall into batches of validation too: all of theirs may have been other code. */
+static double in_training(const struct rule_context *context, double share)
+{
+    const struct steps_summary *train = context->train;
+    const struct steps_summary *validation = &context->summary->steps.validation;
+    double beside = validation->count > 0
+                        ? (double)validation->count * validation->mean_ns /
+                              ((double)train->count * train->mean_ns)
+                        : 0;
+
+    return share * (1 + beside) - beside;
+}
+
+/* Times in ns per step. */
+struct other_code {
+    double seen, calling, elsewhere, price, error;
+};
+
 /* What forward takes with no op open and is not asleep: less what calling its ops takes
  * the interpreter, and what other findings tell. */
-static double other_code_ns(const struct rule_context *context, double share)
+static struct other_code look_at_code(const struct rule_context *context)
 {
-    const struct ops_answer *cpu = &context->summary->cpu;
+    const struct between_ops *between = &context->summary->between_ops;
+    struct between_ops_share share =
+        in_forward(context, &between->busy_forward, &between->busy_nowhere);
+    double step = context->train->mean_ns;
     double forward = context->train->phase_ns[EVENT_PHASE_FORWARD];
-    double ns = share * context->train->mean_ns - rule_interpreter_ns(context) -
-                told_elsewhere(context, EVENT_PHASE_FORWARD);
+    double seen = in_training(context, share.share) * step;
+    struct other_code code = {.seen = seen > forward ? forward : seen,
+                              .calling = rule_interpreter_ns(context) * forward / step,
+                              .elsewhere = told_elsewhere(context, EVENT_PHASE_FORWARD),
+                              .error = share.error * step};
 
-    for (uint32_t i = 0; i < cpu->watched_count; i++) /* told by its name */
-        ns -= cpu->watched[i].workers == 0 ? cpu->watched[i].per_step_ns : 0;
-    return ns > forward ? forward : ns;
+    code.price = code.seen - code.calling - code.elsewhere;
+    return code;
 }
 
 /* A device is waited for there, what was compiled has no ops, and a job in C calls few. */
@@ -214,34 +237,38 @@ static bool tells_other_code(const struct rule_context *context)
 
 static void find_other_code(struct rule_context *context)
 {
-    const struct between_ops *between = &context->summary->between_ops;
-    struct between_ops_share share =
-        in_forward(context, &between->busy_forward, &between->busy_nowhere);
-    double price = other_code_ns(context, share.share), step = context->train->mean_ns;
+    struct other_code code = look_at_code(context);
+    double price = code.price, step = context->train->mean_ns;
 
     if (!tells_other_code(context) ||
-        !(rule_least(context, price, share.error * step) / step >= context->threshold))
+        !(rule_least(context, price, code.error) / step >= context->threshold))
         return;
     struct finding *finding = rule_add(context, NULL, "forward");
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, price, share.error * step);
+    rule_price(context, finding, price, code.error);
     rule_claim(finding, PART_FORWARD, CLAIM_PYTHON, price);
     finding->title = "Code that is no op takes much of forward";
     finding->formula = rule_print(
-        context, "%.3g %% of the looks, with no op open * %s - %s of calling ops = %s",
-        100 * share.share, rule_ms(context, step),
-        rule_ms(context, rule_interpreter_ns(context)), rule_ms(context, price));
+        context,
+        "%.3g %% of the step, by looks with no op open * %s - %s of calling ops%s = %s",
+        100 * code.seen / step, rule_ms(context, step), rule_ms(context, code.calling),
+        code.elsewhere > 0 ? rule_print(context, " - %s that other findings tell",
+                                        rule_ms(context, code.elsewhere))
+                           : "",
+        rule_ms(context, price));
     finding->sentence = rule_print(
         context,
         "For %s of each step, in forward, the training thread works on what is no op of "
-        "torch: Python of yours, numpy, other libraries",
-        rule_ms(context, price));
+        "torch: Python of yours, %snumpy, other libraries",
+        rule_ms(context, price),
+        rule_text(context, FACT_VERSION_LIGHTNING)[0] != '\0' ? "Lightning's hooks, "
+                                                              : "");
     finding->wrong_if = "The work is the model's own, and no library does it faster.";
     rule_evidence(context, finding, "other_code_ms", price / NS_PER_MS);
     rule_evidence_text(context, finding, "part", "forward");
-    rule_evidence(context, finding, "looks", between->looks);
+    rule_evidence(context, finding, "looks", context->summary->between_ops.looks);
     rule_advise(finding, "`trainglass window --steps 10 --stacks` names the lines: loops "
                          "over elements, texts, environments that are simulated");
     rule_advise(finding, "Work on whole tensors instead, or do it ahead: in the workers "
@@ -262,7 +289,7 @@ const struct rule rules_between_ops[] = {
       .sampled = true},
      find_asleep},
     {{.id = "other-code",
-      .reads = "open ops of the training thread in forward; small ops; watched functions",
+      .reads = "open ops of the training thread in forward; small ops; validation",
       .formula = "share of looks with no op open, awake * step - calling ops - what is "
                  "told elsewhere",
       .threshold = 0.05,

@@ -120,7 +120,8 @@ void between_ops_sample(const struct source *source, struct store *store,
 
     if (source->main_thread >= source->view.layout.thread_count ||
         !guard_run(read_saying, &before) || before.step_start == 0 ||
-        !(before.recording & EVENT_STEP_OPS))
+        !(before.recording & EVENT_STEP_OPS) ||
+        (before.recording & EVENT_STEP_TAGGED) != 0) /* slow steps are no sample */
         return;
     uint32_t pid = pid_here(source, store);
     char state = pid == 0 ? 0 : state_of(pid, before.tid);

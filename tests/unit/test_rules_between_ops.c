@@ -140,19 +140,33 @@ static void code_that_is_no_op_costs_what_forward_holds_of_it(void **state)
     assert_string_equal(find("other-code")->id, "none");
 }
 
-static void calling_ops_and_what_has_a_name_is_no_other_code(void **state)
+static void calling_ops_and_what_is_told_elsewhere_is_no_other_code(void **state)
 {
     (void)state;
     works(0.2);
     summary.cpu.short_count = 4000; /* of 2 us, and one more for calling each */
     summary.cpu.short_self_ns = 12 * MS;
-    assert_true(fabs(find("other-code")->ns_per_step - 16 * MS) < 1);
-    summary.cpu.watched[0] = (struct op_row){.name = "augment", .per_step_ns = 12 * MS};
-    summary.cpu.watched_count = 1;
+    const struct finding *finding = find("other-code");
+
+    /* 40 ms of the 100 are forward: so are 1.6 of 4 ms for calling. */
+    assert_true(fabs(finding->ns_per_step - 18.4 * MS) < 1);
+    assert_non_null(strstr(finding->formula, "* 100 ms - 1.6 ms of calling ops = 18.4 ms"));
+    summary.rhythm.gc = extra(10 * MS, 100, EVENT_PHASE_FORWARD);
+    finding = find("other-code");
+    assert_true(fabs(finding->ns_per_step - 8.4 * MS) < 1);
+    assert_non_null(strstr(finding->formula, " - 10 ms that other findings tell = 8.4 ms"));
+    summary.rhythm.gc = extra(14 * MS, 100, EVENT_PHASE_FORWARD);
     assert_string_equal(find("other-code")->id, "none");
-    summary.cpu.watched[0].workers = 2; /* theirs runs beside the training */
-    assert_string_equal(find("other-code")->id, "other-code");
-    summary.rhythm.gc = extra(12 * MS, 100, EVENT_PHASE_FORWARD);
+}
+
+static void what_validation_may_have_been_is_no_code_of_a_training_step(void **state)
+{
+    (void)state;
+    works(0.3);
+    summary.steps.validation.count = 100; /* a fifth of the training's 50 s */
+    summary.steps.validation.mean_ns = 100 * MS;
+    assert_true(fabs(find("other-code")->ns_per_step - 16 * MS) < 1);
+    summary.steps.validation.count = 200;
     assert_string_equal(find("other-code")->id, "none");
 }
 
@@ -181,7 +195,8 @@ int main(void)
         TEST(the_wait_for_a_late_rank_is_no_sleep_of_ours),
         TEST(too_few_looks_say_nothing),
         TEST(code_that_is_no_op_costs_what_forward_holds_of_it),
-        TEST(calling_ops_and_what_has_a_name_is_no_other_code),
+        TEST(calling_ops_and_what_is_told_elsewhere_is_no_other_code),
+        TEST(what_validation_may_have_been_is_no_code_of_a_training_step),
         TEST(code_is_not_told_where_ops_may_run_unseen_or_a_device_is_waited_for),
     };
 
