@@ -61,12 +61,12 @@ class Comparison(unittest.TestCase):
     def test_of_one_step_each_the_differences_are_shown_and_none_is_called_a_change(self):
         slow = trace(self.folder / "slow.json", conv_us=9000, steps=1)
         out = compare(trace(self.folder / "one.json", steps=1), slow).stdout
-        self.assertIn("nobody knows the spread", out)
+        self.assertIn("spread of the steps is not known", out)
         self.assertIn("Ops: 0 changed", out)
         self.assertRegex(out, r"aten::conv2d +[34]\.\d+ +[89]\.\d+ +\+[45]\.\d+")
         self.assertNotIn("slower", out)
         out = compare(self.base, trace(self.folder / "other.json", conv_us=9000)).stdout
-        self.assertNotIn("nobody knows the spread", out)
+        self.assertNotIn("spread of the steps is not known", out)
 
     def test_an_interrupt_is_no_fault_of_the_file(self):
         pipe = self.folder / "pipe"

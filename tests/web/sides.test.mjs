@@ -33,7 +33,8 @@ test("the stretches of the chosen run are its epochs and the selection, those of
 
 test("a difference without a spread is said with its size, and not called none", () => {
   const of = (step_ms) => verdict_of({ others: [{ step_ms }] });
-  assert.equal(of({ diff_ms: -42.7, diff_pct: -90.6, ci95_ms: null, changed: false }), "A step takes 42.7 ms less (90.6 %); of so few steps nobody knows the spread, so it may be chance.");
+  assert.equal(of({ diff_ms: -42.7, diff_pct: -90.6, ci95_ms: null, changed: false }), "A step takes 42.7 ms less (90.6 %); the spread of the steps is not known, so it may be chance.");
+  assert.equal(of({ diff_ms: 3, diff_pct: null, ci95_ms: [2, 4], changed: true }), "A step takes 3.00 ms more.");
   assert.equal(of({ diff_ms: 0.2, diff_pct: 0.1, ci95_ms: [-1, 1.4], changed: false }), "A step takes the same, as far as the spread of the steps tells.");
   assert.equal(of({ diff_ms: 5.5, diff_pct: 11, ci95_ms: [4, 7], changed: true }), "A step takes 5.50 ms more (11.0 %).");
   assert.equal(of({ diff_ms: null }), "There are no steps on both sides to compare.");

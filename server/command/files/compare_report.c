@@ -75,7 +75,7 @@ static void print_steps(const cJSON *other, uint32_t columns)
     if (cJSON_IsNumber(MEMBER(step, "diff_ms")) &&
         !cJSON_IsArray(MEMBER(step, "ci95_ms")))
         terminal_wrapped("",
-                         "Of so few steps nobody knows the spread: what follows may be "
+                         "The spread of the steps is not known: what follows may be "
                          "chance, and nothing is called a change.",
                          2, columns);
     cJSON_ArrayForEach(phase, MEMBER(other, "phases"))

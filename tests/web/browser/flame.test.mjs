@@ -122,6 +122,15 @@ test("a flame graph is walked by keys, zoomed and searched", () => visit(async (
   assert.equal(await page.locator(".box.found").count(), 1);
 }));
 
+test("a GPU's flame graph of the last seconds is of those that the CPU's was of", () => visit(async (page, server) => {
+  await page.getByRole("radio", { name: "GPU time" }).click();
+  await page.locator("#flame-say", { hasText: "No work of a GPU" }).waitFor();
+  const asked = server.requests.filter((path) => /^api\/trace\?.*flame=/.test(path)).map((path) => new URLSearchParams(path.split("?")[1]));
+  assert.deepEqual(asked.map((of) => of.get("flame")), ["cpu", "device"]);
+  assert.deepEqual([asked[0].get("last"), asked[1].get("last")], ["10s", null]);
+  assert.equal(asked[1].get("window"), "61000.25..71000.5");
+}));
+
 test("a range without work of a GPU says so instead of an empty picture", () => visit(async (page) => {
   await page.getByRole("radio", { name: "GPU time" }).click();
   await page.locator("#flame-say", { hasText: "No work of a GPU was recorded in this range." }).waitFor();

@@ -37,7 +37,8 @@ export function first_sides(now) {
 export function verdict_of(answer) {
   const step = answer.others?.[0]?.step_ms;
   if (!known(step?.diff_ms)) return "There are no steps on both sides to compare.";
-  const certain = Array.isArray(step.ci95_ms), more = `A step takes ${number(Math.abs(step.diff_ms))} ms ${step.diff_ms > 0 ? "more" : "less"} (${percent(Math.abs(step.diff_pct))})`;
+  const certain = Array.isArray(step.ci95_ms), share = known(step.diff_pct) ? ` (${percent(Math.abs(step.diff_pct))})` : "";
+  const more = `A step takes ${number(Math.abs(step.diff_ms))} ms ${step.diff_ms > 0 ? "more" : "less"}${share}`;
   if (certain && !step.changed) return "A step takes the same, as far as the spread of the steps tells.";
-  return certain ? `${more}.` : `${more}; of so few steps nobody knows the spread, so it may be chance.`;
+  return certain ? `${more}.` : `${more}; the spread of the steps is not known, so it may be chance.`;
 }

@@ -1,7 +1,7 @@
 // The flame graph of a range, of any number of events: calls added up by their path on the server,
 // drawn as boxes as wide as their time, callers above what they call.
 
-import { duration_text, percent, plural } from "../model/format.js";
+import { duration_text, known, percent, plural } from "../model/format.js";
 import { flame_boxes, flame_matches, flame_next, flame_notes, flame_text, read_flame } from "../model/flame.js";
 import { get_json } from "../net/api.js";
 import { el, keyed, set_attribute, set_hidden, set_style, set_text } from "../ui/dom.js";
@@ -11,7 +11,7 @@ const NAMED = 28; // px: narrower boxes have no text
 const METRICS = [["cpu", "CPU time"], ["device", "GPU time, by launch"]];
 
 let dialog = null, chart = null, search = null, asked = 0;
-let flame = null, zoomed = null, focused = null, address_of = null, metric = "cpu";
+let flame = null, zoomed = null, focused = null, address_of = null, stretch = null, metric = "cpu";
 
 const part = (name) => dialog.querySelector(`#flame-${name}`);
 
@@ -123,6 +123,9 @@ function show(answer) {
   return draw();
 }
 
+/** What the first answer was of: "the last 10 s" are others a moment later. */
+const stretch_of = (window) => (known(window?.from_ms) && known(window.to_ms) ? `${window.from_ms}..${window.to_ms}` : null);
+
 async function ask(wanted) {
   const mine = ++asked;
   metric = wanted;
@@ -130,17 +133,20 @@ async function ask(wanted) {
   clear();
   say("Adding up the calls");
   try {
-    const answer = await get_json(address_of(metric));
-    if (mine === asked) show(answer ?? {});
+    const answer = await get_json(address_of(metric, stretch));
+    if (mine !== asked) return;
+    stretch ??= stretch_of(answer?.window);
+    show(answer ?? {});
   } catch (error) {
     if (mine === asked) show({ reason: error.status ? error.message : "The server does not answer." });
   }
 }
 
-/** @param {(metric: string) => string} address where the range's calls are asked for @param {string} title what it is of */
+/** @param {(metric: string, stretch: string?) => string} address where the range's calls are asked for, or those of a stretch of time in ms @param {string} title what it is of */
 export function open_flame_graph(address, title) {
   if (dialog === null) build();
   address_of = address;
+  stretch = null;
   set_text(part("title"), `Flame graph of ${title}`);
   search.value = "";
   dialog.showModal();

@@ -140,7 +140,8 @@ const range_text = ({ last, step, steps }) => (last ? `the last ${last.replace("
 function open_flame() {
   if (estimate.events > MOST_FLAME_EVENTS) {
     const range = { ...chosen(state), ...range_parameters() };
-    open_flame_graph((flame) => address("api/trace", { ...range, flame }), range_text(range));
+    const of = chosen(state);
+    open_flame_graph((flame, window) => address("api/trace", { ...(window === null ? range : { ...of, window }), flame }), range_text(range));
     return;
   }
   const profile = encodeURIComponent(absolute(trace_address()));
