@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Room for one; what people call a kernel is shorter. */
+#define KERNEL_SHORT_BYTES 256u
+
 /* Into `text` of `size` bytes, with a NUL, cut where it does not fit:
  *
  *     void at::native::elementwise_kernel<128, 4, ...MulFunctor<float> > >(...)

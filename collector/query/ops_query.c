@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "aggregate/sum.h"
+#include "query/kernel_name.h"
 #include "query/ops_inside.h"
 #include "query/ops_sums.h"
 #include "wire/facts.h"
@@ -89,11 +90,21 @@ static void add_up(struct ops_asking *asking)
     }
 }
 
+/* Whoever reads a kernel's short name looks for that. */
+static bool is_named(const char *query, const char *name, enum ops_kind kind)
+{
+    char text[KERNEL_SHORT_BYTES];
+
+    if (query == NULL || query[0] == '\0' || strcasestr(name, query) != NULL)
+        return true;
+    return kind == OPS_KERNEL && kernel_short_name(name, text, sizeof(text)) &&
+           strcasestr(text, query) != NULL;
+}
+
 /* Rows with something in them, of the device and with the text asked for. */
 static void compact(struct ops_asking *asking, struct ops_answer *answer)
 {
     const struct ops *ops = asking->ops;
-    const char *query = asking->request->query;
     bool accelerator = asking->request->device == OPS_ACCELERATOR;
 
     for (uint32_t i = 0; i < ops->row_count; i++) {
@@ -105,7 +116,7 @@ static void compact(struct ops_asking *asking, struct ops_answer *answer)
         if (sum->answer.recorded_count == 0 ||
             (ops->rows[i].kind >= OPS_KERNEL) != accelerator)
             continue;
-        if (query != NULL && query[0] != '\0' && strcasestr(name, query) == NULL)
+        if (!is_named(asking->request->query, name, ops->rows[i].kind))
             continue;
         ops_describe(asking, sum, answer);
         if (i == OPS_OTHER_CPU || i == OPS_OTHER_ACCELERATOR) {
@@ -196,6 +207,15 @@ static void split_name(struct arena *arena, struct op_row *row)
     row->name = arena_text(arena, name);
 }
 
+static void name_shortly(struct arena *arena, struct op_row *row)
+{
+    char text[KERNEL_SHORT_BYTES];
+
+    if (strcmp(row->kind, "kernel") == 0 &&
+        kernel_short_name(row->name, text, sizeof(text)))
+        row->short_name = arena_text(arena, text);
+}
+
 static int give(struct ops_asking *asking, struct ops_answer *answer)
 {
     uint32_t k = asking->request->k == 0 ? K_DEFAULT : asking->request->k;
@@ -226,6 +246,7 @@ static int give(struct ops_asking *asking, struct ops_answer *answer)
     for (uint32_t i = 0; i < answer->row_count; i++) {
         answer->rows[i] = asking->rows[i].answer;
         split_name(&answer->head.arena, &answer->rows[i]);
+        name_shortly(&answer->head.arena, &answer->rows[i]);
     }
     for (uint32_t i = answer->row_count; i < asking->row_count; i++)
         add_other(&answer->other, &asking->rows[i].answer);

@@ -42,6 +42,7 @@ struct op_launch {
 
 struct op_row {
     const char *name; /* clean UTF-8, at most 4,096 bytes */
+    const char *short_name; /* of a kernel (query/kernel_name.h); "" or NULL as the name */
     /* Shapes, stack (frames between ;, innermost first) or module; "" none. */
     const char *detail;
     const char
@@ -80,7 +81,7 @@ struct ops_request {
     enum ops_device device;
     enum ops_sort sort;
     uint32_t k;        /* 0 = 10, at most OPS_K_MAX */
-    const char *query; /* substring of the name, no case; NULL or "" = all */
+    const char *query; /* in the name or the short one, no case; NULL or "" = all */
     enum group_by by;  /* of CPU ops of trace files; devices are grouped by name */
 };
 

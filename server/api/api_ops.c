@@ -73,13 +73,16 @@ static void add_triple(cJSON *op, const char *key, const struct op_row *row,
 }
 
 /* Of kernels alone. */
-static void add_launch(cJSON *op, const struct op_row *row)
+static void add_kernel(cJSON *op, const struct op_row *row)
 {
     const struct op_launch *launch = &row->launch;
     double unknown = (double)NAN;
 
     if (row->kind == NULL || strcmp(row->kind, "kernel") != 0)
         return;
+    json_text(op, "short_name",
+              row->short_name == NULL || *row->short_name == '\0' ? NULL
+                                                                  : row->short_name);
     add_triple(op, "grid", row, launch->grid);
     add_triple(op, "block", row, launch->block);
     if (launch->known)
@@ -130,7 +133,7 @@ cJSON *op_json(const struct op_row *row)
     json_share(op, "error_pct", row->error_pct);
     json_count(op, "recorded_count", row->recorded_count);
     json_ms(op, "recorded_total_ms", (double)row->recorded_total_ns);
-    add_launch(op, row);
+    add_kernel(op, row);
     add_range(op, row);
     return op;
 }

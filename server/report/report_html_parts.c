@@ -2,7 +2,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "query/kernel_name.h"
 #include "report/html.h"
 #include "report/members.h"
 
@@ -125,9 +124,8 @@ static void put_detail(FILE *out, const cJSON *op)
 /* Of a kernel what a person calls it, with its own name to be pointed at. */
 static void put_op_name(FILE *out, const cJSON *op)
 {
-    char text[256];
-    bool shorter = strcmp(TEXT(op, "kind"), "kernel") == 0 &&
-                   kernel_short_name(TEXT(op, "name"), text, sizeof(text));
+    const char *text = TEXT(op, "short_name");
+    bool shorter = *text != '\0';
 
     fputs("<code", out);
     if (shorter) {

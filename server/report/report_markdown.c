@@ -230,7 +230,8 @@ static void put_ops(FILE *out, const char *title, const cJSON *list)
         if (left-- == 0)
             break;
         fputs("| ", out);
-        put_text(out, TEXT(one, "name"));
+        put_text(out, *TEXT(one, "short_name") != '\0' ? TEXT(one, "short_name")
+                                                      : TEXT(one, "name"));
         fputs(" | ", out);
         put_number(out, NUMBER(one, "per_step_ms"), "");
         fputs(" | ", out);

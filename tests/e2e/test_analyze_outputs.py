@@ -532,6 +532,10 @@ class Html(Outputs):
         self.assertIn("MulFunctor (elementwise)", page.text)
         self.assertIn({"title": name}, [dict(a) for tag, a in page.tags if tag == "code"])
         self.assertIn("MulFunctor (elementwise)", analyze(path).stdout)
+        answer = json.loads(analyze(path, "--json").stdout)
+        for ops in (answer["top_cuda_ops"], answer["ops"]["cuda"]):
+            self.assertEqual([(op["name"], op["short_name"]) for op in ops],
+                             [(name, "MulFunctor (elementwise)")])
 
     def test_no_name_of_a_trace_becomes_markup(self):
         bad = "<script>alert(1)</script>&\"'"

@@ -273,6 +273,36 @@ static void a_slow_beginning_that_was_recorded_whole_stands_for_itself(void **st
     assert_half(17, 1, 1, 1e-9);
 }
 
+static void a_kernel_has_its_short_name_and_is_found_by_both(void **state)
+{
+    (void)state;
+    static const char mul[] = "void at::native::elementwise_kernel<128, 4, at::native::"
+                              "gpu_kernel_impl<at::native::MulFunctor<float> > >(int)";
+    static const char *const asked[] = {"mulfunctor (elem", "gpu_kernel_impl"};
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct ops_request request = {.device = OPS_ACCELERATOR};
+    struct ops_answer answer;
+
+    fold(1, EVENT_META(text(mul), EVENT_KERNEL, 0, 0x100), 0, 2 * MS);
+    fold(1, EVENT_META(text("ampere_sgemm"), EVENT_KERNEL, 0, 0x100), 2 * MS, MS);
+    fold(1, EVENT_META(text("Memcpy <x>::mulfunctor (elem"), EVENT_MEMCPY, 0, 0x100),
+         3 * MS, MS);
+    step(0, FULL | EVENT_STEP_KERNELS, 0, 10 * MS);
+    work_begins_at(10 * MS);
+    assert_int_equal(ops_query(store, &whose, &request, &answer), 0);
+    assert_string_equal(find(&answer, mul)->short_name, "MulFunctor (elementwise)");
+    assert_null(find(&answer, "ampere_sgemm")->short_name);
+    assert_null(find(&answer, "Memcpy <x>::mulfunctor (elem")->short_name);
+    answer_free(&answer.head);
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+        request.query = asked[i];
+        assert_int_equal(ops_query(store, &whose, &request, &answer), 0);
+        assert_int_equal(find(&answer, mul)->recorded_count, 1);
+        assert_int_equal(answer.total_ops, i == 0 ? 2 : 1);
+        answer_free(&answer.head);
+    }
+}
+
 static void kernels_of_a_step_that_is_not_whole_are_in_no_sum(void **state)
 {
     (void)state;
@@ -1466,6 +1496,7 @@ int main(void)
         TEST(a_kernel_has_its_family_and_what_is_none_has_no_other),
         TEST(sampled_ops_are_scaled_and_ranges_are_not),
         TEST(a_slow_beginning_that_was_recorded_whole_stands_for_itself),
+        TEST(a_kernel_has_its_short_name_and_is_found_by_both),
         TEST(kernels_of_a_step_that_is_not_whole_are_in_no_sum),
         TEST(kernels_that_come_200_ms_late_are_those_of_their_own_step),
         TEST(steps_whose_kernels_have_not_come_yet_are_in_no_mean),

@@ -148,8 +148,8 @@ const CUDA_OPS = [
   ["sm90_xmma_gemm_bf16bf16_bf16f32_f32_nt_n_tilesize128x128x64_cublas", "kernel", 19.6, 48],
   ["flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4>>", "kernel", 11.9, 24],
   ["ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "kernel", 9.8, 14],
-  ["at::native::vectorized_elementwise_kernel<4, GeluCUDAKernelImpl>", "kernel", 8.4, 24],
-  ["at::native::multi_tensor_apply_kernel<AdamFunctor>", "kernel", 4.9, 1184],
+  ["at::native::vectorized_elementwise_kernel<4, GeluCUDAKernelImpl>", "kernel", 8.4, 24, "GeluCUDAKernelImpl (vectorized_elementwise)"],
+  ["at::native::multi_tensor_apply_kernel<AdamFunctor>", "kernel", 4.9, 1184, "AdamFunctor (multi_tensor_apply)"],
   ["Memcpy HtoD (Pageable -> Device)", "memcpy", 4.6, 2],
   ["at::native::layer_norm_backward_kernel", "kernel", 3.1, 49],
   ["at::native::softmax_warp_forward", "kernel", 2.2, 24],
@@ -176,17 +176,17 @@ export function ops(all, { device, k, q, sort, hostile = false, turn = 0 }) {
   if (hostile && device === "cpu") list.unshift(["</script><img src=x onerror=window.__pwned=1>", "op", 44.4, 3], ["=cmd|' /C calc'!A0", "op", 43, 2]);
   const mean = rows.length > 0 ? step_ms(rows).mean : 1;
   const scale = mean / 214;
-  if (turn > 0) list = list.map(([name, kind, ms, calls], i) => [name, kind, ms * (1 + ((3 * i + 2 * turn) % 7)), calls]);
-  let made = list.map(([name, kind, ms, calls]) => {
+  if (turn > 0) list = list.map(([name, kind, ms, ...rest], i) => [name, kind, ms * (1 + ((3 * i + 2 * turn) % 7)), ...rest]);
+  let made = list.map(([name, kind, ms, calls, short_name = null]) => {
     const mean_us = (1e3 * ms * scale) / calls;
     return {
       name, kind, count: calls * rows.length, per_step_count: calls, total_ms: ms * scale * rows.length * 1.2, self_ms: ms * scale * rows.length, per_step_ms: ms * scale, mean_us, min_us: mean_us * 0.82,
       max_us: mean_us * 2.4, p50_us: mean_us * 0.97, p95_us: mean_us * 1.33, p99_us: mean_us * 1.9, share: (ms * scale) / mean, error_pct: Number((230 / Math.sqrt(Math.max(1, recorded) * 200)).toFixed(1)),
-      recorded_count: calls * recorded, recorded_total_ms: ms * scale * recorded * 1.2,
+      recorded_count: calls * recorded, recorded_total_ms: ms * scale * recorded * 1.2, ...(kind === "kernel" ? { short_name } : {}),
     };
   });
   const total_ops = device === "cuda" ? 71 : 214;
-  if (q) made = made.filter((op) => op.name.toLowerCase().includes(q.toLowerCase()));
+  if (q) made = made.filter((op) => `${op.name}\n${op.short_name ?? ""}`.toLowerCase().includes(q.toLowerCase()));
   const key = { self: "self_ms", total: "total_ms", per_step: "per_step_ms", count: "count" }[sort ?? "self"] ?? `${sort}_us`;
   made.sort(sort === "name" ? (a, b) => a.name.localeCompare(b.name) : (a, b) => b[key] - a[key]);
   return { device, sort: sort ?? "self", step_time_ms: mean * rows.length, error_pct: made[0]?.error_pct ?? null, k, total_ops: q ? made.length : total_ops, steps: rows.length, recorded_steps: recorded, ops: made.slice(0, k), other: { per_step_ms: 14.2 * scale, count: 61 } };

@@ -1,5 +1,6 @@
 // What a reader can do, as changes of the state and questions to the server.
 
+import { called } from "./model/format.js";
 import { DEFAULTS } from "./model/hash.js";
 import { choose_session, clear_selection, move_to, pause, range_of, resume, select_range, select_steps, session_of, set_window, shown_series } from "./model/store.js";
 import { address, chosen, get_json, post_json, questions, remove } from "./net/api.js";
@@ -108,17 +109,17 @@ export function make_actions(page) {
       }
     },
     /** Marks the steps that hold the op in the step lane; once more takes the marks away. */
-    async mark_op(name) {
-      const before = get();
+    async mark_op(op) {
+      const before = get(), { name } = op, text = called(op);
       if (before.marked?.name === name) return set({ ...before, marked: null });
-      set({ ...before, marked: { name, times: [] } });
+      set({ ...before, marked: { name, called: text, times: [] } });
       const [path, parameters] = questions.steps(before, 2, page.window());
       const answer = await get_json(address(path, { ...parameters, op: name })).catch(() => null);
       const state = get();
       if (answer === null || state.marked?.name !== name || state.session !== before.session) return undefined;
       const times = (answer.op?.points ?? []).map(([, end]) => end);
-      set({ ...state, marked: { name, times } });
-      return announce(`${name}: in ${times.length} recorded steps`);
+      set({ ...state, marked: { name, called: text, times } });
+      return announce(`${text}: in ${times.length} recorded steps`);
     },
     filter_phase(key) {
       actions.set_view({ query: PHASE_QUERY[key] ?? DEFAULTS.query, tab: ["copy", "communication", "compute"].includes(key) || key.startsWith("idle") ? "cuda" : "cpu" });

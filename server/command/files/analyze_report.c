@@ -9,7 +9,6 @@
 #include "command/files/analyze.h"
 #include "command/terminal.h"
 #include "findings/findings.h"
-#include "query/kernel_name.h"
 #include "query/what_if.h"
 
 #define MS 1e6
@@ -203,11 +202,9 @@ static void print_beside(const struct op_row *row, enum ops_sort sort)
 
 static void print_name(const struct op_row *row, uint32_t width)
 {
-    char text[256];
-    bool shorter = strcmp(row->kind, "kernel") == 0 &&
-                   kernel_short_name(row->name, text, sizeof(text));
+    bool shorter = row->short_name != NULL && *row->short_name != '\0';
 
-    terminal_cell(shorter ? text : row->name, width);
+    terminal_cell(shorter ? row->short_name : row->name, width);
 }
 
 static void print_ops(const struct ops_answer *ops, enum ops_sort sort,

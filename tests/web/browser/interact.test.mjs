@@ -236,6 +236,30 @@ test("tabs, sort, rows and pins change the table and the address", () => visit("
   await page.locator("#op-table th", { hasText: "p99" }).waitFor();
 }));
 
+test("a kernel is called as a person calls it, and its own name is at hand", () => visit("live", async (page) => {
+  const row = page.locator("#op-table tr", { hasText: "GeluCUDAKernelImpl (vectorized_elementwise)" }), name = row.locator(".op-name");
+  const whole = "at::native::vectorized_elementwise_kernel<4, GeluCUDAKernelImpl>";
+  await row.waitFor();
+  assert.equal(await name.getAttribute("title"), whole);
+  for (const [asked, rows] of [["impl (vectorized", 1], ["native::vectorized", 1], ["gelucuda", 1]]) {
+    await page.locator("#query").fill(asked);
+    await page.locator("#op-foot", { hasText: `${rows} of ${rows} shown` }).waitFor();
+    await row.waitFor();
+  }
+  await name.click();
+  await row.locator(".detail", { hasText: whole }).waitFor();
+  const label = page.locator("[data-lane=steps] .gutter li", { hasText: "GeluCUDAKern" });
+  assert.equal(await label.getAttribute("title"), whole);
+  assert.match(await row.locator(".pin-button").getAttribute("aria-label"), /^Pin GeluCUDAKernelImpl \(/);
+  const copied = await name.evaluate((node) => {
+    getSelection().selectAllChildren(node);
+    const event = new ClipboardEvent("copy", { clipboardData: new DataTransfer(), bubbles: true, cancelable: true });
+    node.dispatchEvent(event);
+    return event.clipboardData.getData("text/plain");
+  });
+  assert.equal(copied, whole);
+}));
+
 test("a pasted link opens paused on its steps", () => visit("live", async (page) => {
   await badge(page, "Paused");
   await page.locator(".chip", { hasText: "Steps 12,700 to 12,720" }).waitFor();

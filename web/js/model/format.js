@@ -85,6 +85,9 @@ export function percent(value, places = 1) {
   return known(value) ? `${number(value, places)} %` : MISSING;
 }
 
+/** What a person calls an op: of a kernel the server knows a shorter name than C++'s. */
+export const called = (op) => op.short_name ?? op.name;
+
 /** Where a watched function runs, and its part of validation. */
 export function place_of(op) {
   const workers = op.workers > 0 ? ["in the loader’s workers"] : [];

@@ -1,6 +1,6 @@
 // The ops table: GPU and CPU tabs, search, pins, sort, group, columns.
 
-import { count, decimals, duration_text, known, number, percent, place_of, plural } from "../model/format.js";
+import { called, count, decimals, duration_text, known, number, percent, place_of, plural } from "../model/format.js";
 import { SORTS } from "../model/hash.js";
 import { session_of, shown_series } from "../model/store.js";
 import { address, questions } from "../net/api.js";
@@ -110,7 +110,7 @@ function build_head(actions, state_of) {
 }
 
 function op_table(state) {
-  const names = ["name", "kind", "count", "total_ms", "self_ms", "per_step_ms", "mean_us", "min_us", "max_us", "p50_us", "p95_us", "p99_us", "share", "error_pct", "recorded_count", "recorded_total_ms"];
+  const names = ["name", "kind", "count", "total_ms", "self_ms", "per_step_ms", "mean_us", "min_us", "max_us", "p50_us", "p95_us", "p99_us", "share", "error_pct", "recorded_count", "recorded_total_ms", "short_name"];
   return { columns: names, rows: (state.ops?.ops ?? []).map((op) => names.map((name) => op[name] ?? null)) };
 }
 
@@ -171,12 +171,12 @@ function create_row(op, actions) {
   const cells = columns().map(([key, , print]) => (print
     ? el("td", { class: "num", dataset: { key } })
     : el("td", { class: "share-cell" }, el("span", { class: "share" }, el("i", {}, el("u")), el("span")))));
-  const mark = () => { if (!selected_text()) actions.mark_op(op.name); }; // else a drag ends here
+  const mark = () => { if (!selected_text()) actions.mark_op(op); }; // else a drag ends here
   const by_key = (event) => {
     if (event.key !== "Enter" && event.key !== " ") return;
     event.preventDefault();
     event.stopPropagation();
-    actions.mark_op(op.name);
+    actions.mark_op(op);
   };
   // No <button>: the text of one cannot be selected with the mouse, and names want to be copied.
   const name = el("div", { role: "button", tabindex: "0", class: "op-name", onclick: mark, onkeydown: by_key }, el("span", { class: "start" }), el("span", { class: "end" }));
@@ -192,18 +192,19 @@ function update_row(node, op, view) {
   const [pin, name, ...cells] = node.children;
   const pinned = view.pins.has(op.name);
   set_attribute(pin.firstElementChild, "aria-pressed", String(pinned));
-  set_attribute(pin.firstElementChild, "aria-label", `${pinned ? "Unpin" : "Pin"} ${op.name}`);
+  set_attribute(pin.firstElementChild, "aria-label", `${pinned ? "Unpin" : "Pin"} ${called(op)}`);
   node.classList.toggle("pinned", pinned);
   node.classList.toggle("range", op.kind === "range");
-  const button = name.firstElementChild, cut = Math.max(0, op.name.length - TAIL);
-  set_text(button.firstElementChild, op.name.slice(0, cut));
-  set_text(button.lastElementChild, op.name.slice(cut));
+  const button = name.firstElementChild, text = called(op), cut = Math.max(0, text.length - TAIL), marked = view.marked === op.name;
+  set_text(button.firstElementChild, text.slice(0, cut));
+  set_text(button.lastElementChild, text.slice(cut));
   set_attribute(button, "title", op.name);
-  const detail = name.lastElementChild, told = detail_of(op) || place_of(op);
+  node.classList.toggle("marked", marked);
+  const detail = name.lastElementChild, told = detail_of(op) || place_of(op) || (marked && text !== op.name ? op.name : "");
   set_hidden(detail, told === "");
   set_text(detail, told);
   set_attribute(detail, "title", told.replaceAll(";", "\n"));
-  set_attribute(button, "aria-pressed", String(view.marked === op.name));
+  set_attribute(button, "aria-pressed", String(marked));
   columns().forEach(([, , print], i) => {
     if (print) return set_text(cells[i], print(op, view));
     const share = op_share(op, view);
@@ -236,12 +237,13 @@ function foot_text(ops, shown) {
   return `${text}${others}. Self time: nested ops are counted once.${ranges}`;
 }
 
-/** A name is drawn as two boxes, so that its end stays in sight; copied, it is one word. */
+/** A name is drawn as two boxes, so that its end stays in sight; copied, it is one word, and all of a short one is the whole. */
 function copy_name(event) {
   const range = getSelection().rangeCount > 0 ? getSelection().getRangeAt(0) : null;
   const element = range && (range.commonAncestorContainer.closest ? range.commonAncestorContainer : range.commonAncestorContainer.parentElement);
-  if (!element?.closest(".op-name")) return;
-  event.clipboardData.setData("text/plain", range.toString());
+  const name = element?.closest(".op-name"), text = range?.toString();
+  if (!name) return;
+  event.clipboardData.setData("text/plain", text === name.textContent ? name.title : text);
   event.preventDefault();
 }
 
@@ -286,7 +288,8 @@ export function focus_op(by) {
   const names = [...document.querySelectorAll("#op-table .op-name")];
   const at = names.indexOf(document.activeElement);
   if (at < 0) return false;
-  names[Math.max(0, Math.min(names.length - 1, at + by))].focus();
-  announce(names[Math.max(0, Math.min(names.length - 1, at + by))].title);
+  const next = names[Math.max(0, Math.min(names.length - 1, at + by))];
+  next.focus();
+  announce(next.textContent);
   return true;
 }

@@ -6,7 +6,7 @@
 // a list of points {x, y}.
 
 import { axis, first_at, mean_bins, min_max, nearest, quantile, stack } from "../model/bins.js";
-import { MISSING, bytes as bytes_text, count, decimals, gpu_title, known, memory as memory_text, memory_unit, number, time_unit } from "../model/format.js";
+import { MISSING, bytes as bytes_text, count, decimals, gpu_title, known, memory as memory_text, memory_unit, number, shorten, time_unit } from "../model/format.js";
 import { IDLE, PHASES } from "../model/series.js";
 import { HOST_LANES } from "./host_lanes.js";
 import { cut, from_start, highest, hole_ms, legend_row, nothing, within } from "./parts.js";
@@ -64,7 +64,6 @@ function bands(series, { from, to }) {
   return out;
 }
 
-const short_name = (name) => (name.length > 18 ? `${name.slice(0, 10)}…${name.slice(-7)}` : name);
 const losses = (series) => series.markers.filter((m) => m.kind === "lost").map((m) => ({ from: m.time_ms, to: m.time_ms + (m.duration_ms ?? 0) }));
 
 function full_pct(told, rows) {
@@ -113,7 +112,7 @@ const steps = {
       legend_row(null, "", "p95", print(p95), known(p95) ? unit.unit : ""),
       legend_row("crashed", "dot", "Slow", rows.length === 0 ? MISSING : count(slow), ""),
       legend_row("link", "tick", "Recorded in full", full === null ? MISSING : number(full, full < 9.95 && full > 0 ? 1 : 0), full === null ? "" : "%"),
-      ...(view.marked ? [legend_row("paused", "tick", short_name(view.marked.name), count(view.marked.times.length), "steps")] : []),
+      ...(view.marked ? [legend_row("paused", "tick", shorten(view.marked.called ?? view.marked.name, 18), count(view.marked.times.length), "steps", view.marked.name)] : []),
     ];
   },
 };
