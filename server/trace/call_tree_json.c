@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/json.h"
+#include "query/kernel_name.h"
 #include "wire/segment.h"
 
 #define NAME_BYTES 320u /* longer ones are cut */
@@ -21,7 +22,7 @@ struct listing {
 };
 
 struct row {
-    const char *name, *kind;
+    const char *name, *kind, *short_name; /* NULL: the name is none */
     int64_t total_ns, self_ns;
     uint64_t calls;
 };
@@ -38,6 +39,7 @@ static void put_row(struct listing *listing, uint32_t parent, const struct row *
     cJSON_AddItemToArray(row, json_value_ms((double)from->total_ns));
     cJSON_AddItemToArray(row, json_value_ms((double)from->self_ns));
     cJSON_AddItemToArray(row, json_value((double)from->calls));
+    cJSON_AddItemToArray(row, json_value_text(from->short_name, NAME_BYTES));
     cJSON_AddItemToArray(listing->nodes, row);
     listing->count++;
 }
@@ -77,8 +79,8 @@ static void put_path(struct listing *listing, uint32_t path)
     const struct file_path *at = &tree->paths.list[path];
     int64_t self_ns = listing->metric == FLAME_CPU ? at->self_ns : at->device_ns;
     uint32_t row = listing->count;
-    char label[NAME_BYTES + 8];
-    const char *name = label;
+    char label[NAME_BYTES + 8], text[KERNEL_SHORT_BYTES];
+    const char *name = label, *short_name = NULL;
 
     if (at->kind == FILE_PATH_THREAD) {
         listing->process = tree->roots[at->name].process;
@@ -88,10 +90,13 @@ static void put_path(struct listing *listing, uint32_t path)
         if (at->kind == FILE_PATH_RANGE &&
             strncmp(name, CALL_TREE_STEP "#", sizeof(CALL_TREE_STEP)) == 0)
             name = CALL_TREE_STEP;
+        if (at->kind == FILE_PATH_WORK && kernel_short_name(name, text, sizeof(text)))
+            short_name = text;
     }
     put_row(listing, at->parent,
             &(struct row){.name = name,
                           .kind = kinds[at->kind],
+                          .short_name = short_name,
                           .total_ns = listing->order.total[path],
                           .self_ns = self_ns > 0 ? self_ns : 0,
                           .calls = tree->counts[path]});
@@ -117,7 +122,12 @@ static void put_other(struct listing *listing, uint32_t path)
         return;
     (void)snprintf(name, sizeof(name), "%llu other%s", (unsigned long long)paths,
                    paths == 1 ? "" : "s");
-    put_row(listing, path, &(struct row){name, "other", total_ns, total_ns, calls});
+    put_row(listing, path,
+            &(struct row){.name = name,
+                          .kind = "other",
+                          .total_ns = total_ns,
+                          .self_ns = total_ns,
+                          .calls = calls});
 }
 
 static void put_all(struct listing *listing)
@@ -142,8 +152,8 @@ static void put_all(struct listing *listing)
 static void put_head(cJSON *body, const struct listing *listing,
                      const struct answer *head)
 {
-    static const char *const columns[] = {"parent",   "name",    "kind",
-                                          "total_ms", "self_ms", "calls"};
+    static const char *const columns[] = {"parent",  "name",  "kind",      "total_ms",
+                                          "self_ms", "calls", "short_name"};
     const struct call_tree *tree = listing->tree;
 
     json_head(body, head);

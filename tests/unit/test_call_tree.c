@@ -19,7 +19,8 @@
 
 static const char *const names[] = {
     "",       "step", "aten::linear",   "aten::mm",
-    "launch", "gemm", "ProfilerStep#6", "ProfilerStep#7"};
+    "launch", "gemm", "ProfilerStep#6", "ProfilerStep#7",
+    "void at::native::scan(float*)"};
 
 /* The tables' own looks a name up in the session; here there is none. */
 const char *trace_name(const struct trace_process *process, uint32_t id)
@@ -27,7 +28,7 @@ const char *trace_name(const struct trace_process *process, uint32_t id)
     static char name[400];
 
     (void)process;
-    if (id < 8)
+    if (id < sizeof(names) / sizeof(names[0]))
         return names[id];
     if (id == LONG_NAME) {
         for (size_t i = 0; i < 110; i++)
@@ -79,7 +80,7 @@ static cJSON *answer_of(const struct trace_limits *limits, enum flame_metric met
     return body;
 }
 
-enum { PARENT, NAME, KIND, TOTAL, SELF, CALLS };
+enum { PARENT, NAME, KIND, TOTAL, SELF, CALLS, SHORT_NAME };
 
 static double number_at(const cJSON *row, int column)
 {
@@ -178,6 +179,27 @@ static void device_time_is_below_the_call_that_launched_it(void **state)
     assert_float_equal(
         number_at(find(body, "device work whose launch is not known"), TOTAL), 2, 1e-6);
     adds_up(body);
+    cJSON_Delete(body);
+}
+
+static void a_kernel_has_its_own_name_and_the_one_that_people_call_it_by(void **state)
+{
+    static const struct event work[] = {EVENT(15, 8, 8, EVENT_KERNEL, 256, 0),
+                                        EVENT(25, 8, 5, EVENT_KERNEL, 256, 0)};
+
+    (void)state;
+    remember(nested, COUNT(nested), work, COUNT(work));
+
+    cJSON *body = answer_of(&everything, FLAME_DEVICE);
+
+    assert_string_equal(
+        cJSON_GetArrayItem(find(body, names[8]), SHORT_NAME)->valuestring,
+        "scan");
+    assert_true(cJSON_IsNull(cJSON_GetArrayItem(find(body, "gemm"), SHORT_NAME)));
+    cJSON_Delete(body);
+    body = answer_of(&everything, FLAME_CPU); /* a row of every kind is as long */
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(body, "columns")),
+                     cJSON_GetArraySize(find(body, "step")));
     cJSON_Delete(body);
 }
 
@@ -392,6 +414,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_of_one_path_are_one_row_below_who_called_them),
         cmocka_unit_test(device_time_is_below_the_call_that_launched_it),
+        cmocka_unit_test(a_kernel_has_its_own_name_and_the_one_that_people_call_it_by),
         cmocka_unit_test(calls_are_cut_at_the_ends_of_the_window),
         cmocka_unit_test(what_ends_after_its_caller_is_cut_there),
         cmocka_unit_test(

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { flame_boxes, flame_matches, flame_next, flame_notes, flame_text, read_flame } from "../../web/js/model/flame.js";
+import { flame_boxes, flame_matches, flame_next, flame_notes, flame_text, flame_whole, read_flame } from "../../web/js/model/flame.js";
 
 const ANSWER = {
   metric: "cpu", total_ms: 100, events: 900, recorded_steps: 10, validation_batches: 0, left_out: 0, paths: 2000, paths_in_other: 700, lost_events: 0, forgot: false,
@@ -56,6 +56,16 @@ test("a box says its time, calls, time per step and share", () => {
   assert.equal(flame_text(flame, named("aten::mm")), "aten::mm: 60.0 ms in 40 calls, 6.00 ms per step, 60.0 % of all, 50.0 ms of it its own");
   assert.equal(flame_text(flame, named("700 others")), "700 others, too small to be listed: 500 µs in 800 calls, 50.0 µs per step, 0.5 % of all");
   assert.doesNotMatch(flame_text(read_flame({ ...ANSWER, validation_batches: 3 }), flame.nodes[2]), /per step/);
+});
+
+test("a kernel is called by its short name, found by both, and told in full", () => {
+  const whole = "void at::native::elementwise_kernel<128, 4, MulFunctor<float> >(int)";
+  const answer = { ...ANSWER, columns: [...ANSWER.columns, "short_name"], nodes: [[null, "main", "thread", 9, 0, 0, null], [0, whole, "work", 9, 9, 3, "MulFunctor (elementwise)"]] };
+  const told = read_flame(answer), [main, kernel] = told.nodes;
+  assert.match(flame_text(told, kernel), /^MulFunctor \(elementwise\): 9\.00 ms in 3 calls/);
+  assert.equal(flame_whole(kernel), whole);
+  assert.equal(flame_whole(main), "");
+  for (const text of ["functor (elem", "at::native"]) assert.deepEqual([...flame_matches(told, text).found], [kernel], text);
 });
 
 test("the notes say what was added up, and what was not", () => {

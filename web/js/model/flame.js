@@ -1,6 +1,6 @@
 // The tree of a flame graph: what stands where, what is found, what it says. Pure.
 
-import { count, duration_text, known, percent, plural } from "./format.js";
+import { called, count, duration_text, known, percent, plural } from "./format.js";
 
 /** Boxes narrower than this are drawn as one with their neighbours, in pixels. */
 export const NARROW = 3;
@@ -17,7 +17,7 @@ export function read_flame(answer) {
   const root = { key: "all", parent: null, name: "All threads", kind: "all", drawn: "all", total: answer?.total_ms ?? 0, self: 0, calls: null, depth: 0, start: 0, filled: 0, children: [] };
   const nodes = (answer?.nodes ?? []).reduce((list, row, key) => {
     const parent = row[at.parent] === null ? root : list[row[at.parent]];
-    const node = { key, parent, name: row[at.name] || "(no name)", kind: row[at.kind], drawn: drawn_as(row[at.kind], row[at.name]), total: row[at.total_ms], self: row[at.self_ms], calls: row[at.calls], depth: parent.depth + 1, start: parent.start + parent.filled, filled: 0, children: [] };
+    const node = { key, parent, name: row[at.name] || "(no name)", short_name: row[at.short_name] ?? null, kind: row[at.kind], drawn: drawn_as(row[at.kind], row[at.name]), total: row[at.total_ms], self: row[at.self_ms], calls: row[at.calls], depth: parent.depth + 1, start: parent.start + parent.filled, filled: 0, children: [] };
     parent.filled += node.total;
     parent.children.push(node);
     list.push(node);
@@ -44,11 +44,11 @@ export function flame_boxes(zoomed, width) {
   return boxes;
 }
 
-/** Names that hold `text`, of any case: the nodes, and the time of the outermost of them. */
+/** Names, of kernels also short ones, that hold `text`, of any case: the nodes, and the time of the outermost of them. */
 export function flame_matches({ nodes }, text) {
   const wanted = text.trim().toLowerCase();
   if (wanted === "") return null;
-  const found = new Set(nodes.filter((node) => node.kind !== "other" && node.name.toLowerCase().includes(wanted)));
+  const found = new Set(nodes.filter((node) => node.kind !== "other" && [node.name, called(node)].some((name) => name.toLowerCase().includes(wanted))));
   const inside = (node) => node.parent !== null && (found.has(node.parent) || inside(node.parent));
   return { found, ms: [...found].reduce((sum, node) => sum + (inside(node) ? 0 : node.total), 0) };
 }
@@ -69,8 +69,11 @@ export function flame_text(flame, node) {
   if (flame.steps !== null) parts.push(`${duration_text(node.total / flame.steps)} per step`);
   if (node.parent !== null) parts.push(`${share(node.total, flame.root.total)} of all`);
   if (node.children.length > 0 && node.self > 0) parts.push(`${duration_text(node.self)} of it its own`);
-  return `${node.kind === "other" ? `${node.name}, too small to be listed` : node.name}: ${parts.join(", ")}`;
+  return `${node.kind === "other" ? `${node.name}, too small to be listed` : called(node)}: ${parts.join(", ")}`;
 }
+
+/** The name in full where another is shown. */
+export const flame_whole = (node) => (called(node) === node.name ? "" : node.name);
 
 /** What was added up, and what was not. */
 export function flame_notes(answer) {

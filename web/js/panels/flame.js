@@ -1,8 +1,8 @@
 // The flame graph of a range, of any number of events: calls added up by their path on the server,
 // drawn as boxes as wide as their time, callers above what they call.
 
-import { duration_text, known, percent, plural } from "../model/format.js";
-import { flame_boxes, flame_matches, flame_next, flame_notes, flame_text, read_flame } from "../model/flame.js";
+import { called, duration_text, known, percent, plural } from "../model/format.js";
+import { flame_boxes, flame_matches, flame_next, flame_notes, flame_text, flame_whole, read_flame } from "../model/flame.js";
 import { get_json } from "../net/api.js";
 import { el, keyed, set_attribute, set_hidden, set_style, set_text } from "../ui/dom.js";
 
@@ -25,7 +25,7 @@ function build() {
       el("label", { class: "search" }, search), el("span", { class: "dim", id: "flame-found", role: "status" }),
       el("span", { class: "grow" }), el("button", { type: "button", class: "plain", id: "flame-out", onclick: () => zoom(flame?.root) }, "Show all")),
     el("p", { id: "flame-say", role: "status" }), el("div", { class: "scroll" }, chart),
-    el("p", { class: "dim", id: "flame-detail" }), el("p", { class: "dim", id: "flame-notes" }),
+    el("p", { class: "dim", id: "flame-detail" }), el("code", { id: "flame-name" }), el("p", { class: "dim", id: "flame-notes" }),
     el("button", { type: "button", class: "close", "aria-label": "Close", onclick: () => dialog.close() }, "×"));
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   dialog.addEventListener("cancel", (event) => { // escape: out of the zoom first
@@ -42,7 +42,7 @@ function clear() {
   flame = zoomed = focused = null;
   chart.replaceChildren(); // a node's number means another in another answer
   set_hidden(chart, true);
-  for (const name of ["detail", "notes", "found"]) set_text(part(name), "");
+  for (const name of ["detail", "name", "notes", "found"]) set_text(part(name), "");
   part("out").disabled = true;
 }
 
@@ -56,6 +56,7 @@ function zoom(node) {
 
 function tell(node) {
   set_text(part("detail"), flame_text(flame, node));
+  set_text(part("name"), flame_whole(node));
 }
 
 function press(event) {
@@ -88,10 +89,10 @@ function update_box(box, { node, left, width, row, narrow, ms, above }, matches)
   box.classList.toggle("faded", matches !== null && (narrow > 0 || !matches.found.has(node)));
   if (narrow) return set_attribute(box, "title", `${plural(narrow, "path")} too narrow to draw, ${duration_text(ms)}: zoom in to see`);
   const text = flame_text(flame, node);
-  set_attribute(box, "title", text);
+  set_attribute(box, "title", [text, flame_whole(node)].filter(Boolean).join("\n"));
   set_attribute(box, "aria-label", text);
   set_attribute(box, "tabindex", node === focused ? "0" : "-1");
-  set_text(box.firstElementChild, width >= NAMED ? node.name : "");
+  set_text(box.firstElementChild, width >= NAMED ? called(node) : "");
   return set_text(box.lastElementChild, width >= 160 ? duration_text(node.total) : "");
 }
 
