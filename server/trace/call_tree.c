@@ -14,6 +14,7 @@ struct call { /* of the device's runtime */
     uint64_t correlation;
     uint32_t name, thread;
     uint32_t path; /* once it is nested */
+    uint8_t kind;  /* enum event_kind */
 };
 
 struct open_call {
@@ -91,6 +92,7 @@ static int add_call(struct building *building, const struct event *event,
         .end_ns = trace_event_end_ns(event),
         .correlation = event->aux,
         .name = EVENT_NAME(event->meta),
+        .kind = EVENT_KIND(event->meta),
         .thread = caller > 0 && caller <= building->process->thread_count ? caller - 1
                                                                           : thread};
     return 0;
@@ -138,10 +140,30 @@ static int64_t length_ns(int64_t start_ns, int64_t end_ns)
     return __builtin_sub_overflow(end_ns, start_ns, &ns) ? SUM_MAX_NS : ns;
 }
 
+static enum file_path_kind path_kind(uint8_t kind)
+{
+    if (kind == EVENT_CPU_OP)
+        return FILE_PATH_OP;
+    if (kind == EVENT_USER_RANGE)
+        return FILE_PATH_RANGE;
+    return is_work(kind) ? FILE_PATH_WORK : FILE_PATH_CALL;
+}
+
+/* The child of that name, for events of that kind. */
+static uint32_t child_of(struct call_tree *tree, uint32_t parent, uint32_t name,
+                         uint8_t kind)
+{
+    uint32_t path = file_paths_child(&tree->paths, parent, name, path_kind(kind));
+
+    if (path != parent) /* there was room */
+        tree->kinds[path] = kind;
+    return path;
+}
+
 /* One call of the thread, the last ends first: whoever is open and began before its end
  * called it. Its path. */
 static uint32_t nest(struct building *building, int64_t start_ns, int64_t end_ns,
-                     uint32_t name, enum file_path_kind kind)
+                     uint32_t name, uint8_t kind)
 {
     struct call_tree *tree = building->tree;
     uint32_t parent = building->root;
@@ -165,7 +187,7 @@ static uint32_t nest(struct building *building, int64_t start_ns, int64_t end_ns
     }
 
     int64_t ns = length_ns(start_ns, end_ns);
-    uint32_t path = file_paths_child(&tree->paths, parent, name, kind);
+    uint32_t path = child_of(tree, parent, name, kind);
 
     tree->paths.list[path].self_ns = sum_ns(tree->paths.list[path].self_ns, ns);
     if (building->depth > 0)
@@ -225,13 +247,13 @@ static void nest_event(struct building *building, const struct event *event)
         return;
     }
     (void)nest(building, (int64_t)event->time, trace_event_end_ns(event),
-               name_of(building, event), op ? FILE_PATH_OP : FILE_PATH_RANGE);
+               name_of(building, event), kind);
 }
 
 static void nest_call(struct building *building, struct call *call)
 {
     call->path =
-        nest(building, call->start_ns, call->end_ns, call->name, FILE_PATH_CALL);
+        nest(building, call->start_ns, call->end_ns, call->name, call->kind);
 }
 
 /* Blocks before `*block_end` and calls before `*call_end`, from the last to the first;
@@ -296,8 +318,7 @@ static void link_work(struct building *building, const struct event *event)
         call = call_of(building, event->aux);
     if (call != NULL)
         path = call->path;
-    path =
-        file_paths_child(&tree->paths, path, EVENT_NAME(event->meta), FILE_PATH_WORK);
+    path = child_of(tree, path, EVENT_NAME(event->meta), EVENT_KIND(event->meta));
     start_ns = at_least(start_ns, building->limits->from_ns);
     end_ns = at_most(end_ns, building->limits->to_ns);
     tree->paths.list[path].device_ns =
@@ -398,10 +419,12 @@ int call_tree_build(struct call_tree *tree, const struct trace_answer *answer,
     tree->events = tree->left_out = 0;
     /* Pages that no path needs are never touched. */
     tree->counts = calloc(FILE_PATHS_MAX, sizeof(*tree->counts));
+    tree->kinds = calloc(FILE_PATHS_MAX, sizeof(*tree->kinds));
 
-    int error = building != NULL && opened && tree->counts != NULL
-                    ? make_roots(tree, answer)
-                    : -ENOMEM;
+    int error =
+        building != NULL && opened && tree->counts != NULL && tree->kinds != NULL
+            ? make_roots(tree, answer)
+            : -ENOMEM;
 
     for (uint32_t i = 0; i < answer->process_count && error == 0; i++) {
         building->tree = tree;
@@ -422,5 +445,6 @@ void call_tree_close(struct call_tree *tree)
 {
     file_paths_close(&tree->paths);
     free(tree->counts);
+    free(tree->kinds);
     free(tree->roots);
 }

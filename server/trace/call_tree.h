@@ -30,6 +30,7 @@ struct call_tree {
     struct file_paths paths;      /* a thread's name: index of its root; else as in
                                      trace_name() of its root's process */
     uint64_t *counts;             /* calls of each path */
+    uint8_t *kinds;               /* of its events: enum event_kind; 0 of a thread */
     struct call_tree_root *roots; /* paths 1 to root_count */
     uint32_t root_count;
     uint64_t events;         /* that were added up */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/gpu_host.h"
 #include "api/json.h"
 #include "query/kernel_name.h"
 #include "wire/segment.h"
@@ -22,7 +23,8 @@ struct listing {
 };
 
 struct row {
-    const char *name, *kind, *short_name; /* NULL: the name is none */
+    const char *name, *kind;
+    const char *short_name, *category; /* NULL: as the name, as the kind */
     int64_t total_ns, self_ns;
     uint64_t calls;
 };
@@ -40,6 +42,7 @@ static void put_row(struct listing *listing, uint32_t parent, const struct row *
     cJSON_AddItemToArray(row, json_value_ms((double)from->self_ns));
     cJSON_AddItemToArray(row, json_value((double)from->calls));
     cJSON_AddItemToArray(row, json_value_text(from->short_name, NAME_BYTES));
+    cJSON_AddItemToArray(row, json_value_text(from->category, NAME_BYTES));
     cJSON_AddItemToArray(listing->nodes, row);
     listing->count++;
 }
@@ -68,6 +71,32 @@ static void name_root(const struct call_tree_root *root, char *name, size_t size
                        *label == '\0' ? "" : ", ", thread->tid);
 }
 
+/* What its time is, where that is more than its kind says; else NULL. */
+static const char *category_of(uint8_t kind, const char *name)
+{
+    uint8_t known = gpu_name_classify(name);
+    enum gpu_host host = (enum gpu_host)GPU_NAME_HOST(known);
+
+    switch (kind) {
+    case EVENT_MEMCPY:
+    case EVENT_MEMSET:
+        return "copy";
+    case EVENT_KERNEL:
+        return (known & GPU_NAME_COMMUNICATION) != 0 ? "communication" : "compute";
+    case EVENT_SYNC:
+        return "sync";
+    case EVENT_RUNTIME:
+        return host == GPU_HOST_SYNC ? "sync" : NULL;
+    case EVENT_USER_RANGE:
+    case EVENT_CPU_OP:
+        if (host == GPU_HOST_COLLECTIVE)
+            return "communication";
+        return host == GPU_HOST_DATA && kind == EVENT_USER_RANGE ? "data" : NULL;
+    default:
+        return NULL;
+    }
+}
+
 static void put_path(struct listing *listing, uint32_t path)
 {
     static const char *const kinds[] = {
@@ -80,7 +109,7 @@ static void put_path(struct listing *listing, uint32_t path)
     int64_t self_ns = listing->metric == FLAME_CPU ? at->self_ns : at->device_ns;
     uint32_t row = listing->count;
     char label[NAME_BYTES + 8], text[KERNEL_SHORT_BYTES];
-    const char *name = label, *short_name = NULL;
+    const char *name = label, *short_name = NULL, *category = NULL;
 
     if (at->kind == FILE_PATH_THREAD) {
         listing->process = tree->roots[at->name].process;
@@ -90,13 +119,16 @@ static void put_path(struct listing *listing, uint32_t path)
         if (at->kind == FILE_PATH_RANGE &&
             strncmp(name, CALL_TREE_STEP "#", sizeof(CALL_TREE_STEP)) == 0)
             name = CALL_TREE_STEP;
-        if (at->kind == FILE_PATH_WORK && kernel_short_name(name, text, sizeof(text)))
+        category = category_of(tree->kinds[path], name);
+        if (tree->kinds[path] == EVENT_KERNEL &&
+            kernel_short_name(name, text, sizeof(text)))
             short_name = text;
     }
     put_row(listing, at->parent,
             &(struct row){.name = name,
                           .kind = kinds[at->kind],
                           .short_name = short_name,
+                          .category = category,
                           .total_ns = listing->order.total[path],
                           .self_ns = self_ns > 0 ? self_ns : 0,
                           .calls = tree->counts[path]});
@@ -152,8 +184,8 @@ static void put_all(struct listing *listing)
 static void put_head(cJSON *body, const struct listing *listing,
                      const struct answer *head)
 {
-    static const char *const columns[] = {"parent",  "name",  "kind",      "total_ms",
-                                          "self_ms", "calls", "short_name"};
+    static const char *const columns[] = {"parent",  "name",  "kind",       "total_ms",
+                                          "self_ms", "calls", "short_name", "category"};
     const struct call_tree *tree = listing->tree;
 
     json_head(body, head);

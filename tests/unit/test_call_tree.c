@@ -20,7 +20,9 @@
 static const char *const names[] = {
     "",       "step", "aten::linear",   "aten::mm",
     "launch", "gemm", "ProfilerStep#6", "ProfilerStep#7",
-    "void at::native::scan(float*)"};
+    "void at::native::scan(float*)",
+    "enumerate(DataLoader)#_It.__next__", "c10d::allreduce_", "cuStreamWait", "ncclKernel",
+    "Memcpy HtoD", "cudaDeviceSynchronize"};
 
 /* The tables' own looks a name up in the session; here there is none. */
 const char *trace_name(const struct trace_process *process, uint32_t id)
@@ -80,7 +82,7 @@ static cJSON *answer_of(const struct trace_limits *limits, enum flame_metric met
     return body;
 }
 
-enum { PARENT, NAME, KIND, TOTAL, SELF, CALLS, SHORT_NAME };
+enum { PARENT, NAME, KIND, TOTAL, SELF, CALLS, SHORT_NAME, CATEGORY };
 
 static double number_at(const cJSON *row, int column)
 {
@@ -200,6 +202,48 @@ static void a_kernel_has_its_own_name_and_the_one_that_people_call_it_by(void **
     body = answer_of(&everything, FLAME_CPU); /* a row of every kind is as long */
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(body, "columns")),
                      cJSON_GetArraySize(find(body, "step")));
+    cJSON_Delete(body);
+}
+
+static void category_is(const cJSON *body, const char *name, const char *wanted)
+{
+    const cJSON *category = cJSON_GetArrayItem(find(body, name), CATEGORY);
+
+    if (wanted == NULL)
+        assert_true(cJSON_IsNull(category));
+    else
+        assert_string_equal(cJSON_GetStringValue(category), wanted);
+}
+
+static void what_waits_copies_or_talks_to_others_has_its_category(void **state)
+{
+    static const struct event host[] = {
+        EVENT(1, 5, 9, EVENT_USER_RANGE, 0, 0),  EVENT(10, 5, 10, EVENT_CPU_OP, 0, 0),
+        EVENT(20, 5, 2, EVENT_CPU_OP, 0, 0),     EVENT(40, 5, 1, EVENT_USER_RANGE, 0, 0),
+    };
+    static const struct event work[] = {
+        EVENT(50, 1, 11, EVENT_SYNC, 1, 0),    EVENT(52, 1, 14, EVENT_RUNTIME, 1, 0),
+        EVENT(54, 1, 4, EVENT_LAUNCH, 1, 0),   EVENT(60, 8, 12, EVENT_KERNEL, 256, 0),
+        EVENT(70, 8, 13, EVENT_MEMCPY, 256, 0), EVENT(80, 8, 5, EVENT_KERNEL, 256, 0),
+    };
+
+    (void)state;
+    remember(host, COUNT(host), work, COUNT(work));
+
+    cJSON *body = answer_of(&everything, FLAME_CPU);
+
+    category_is(body, names[9], "data");
+    category_is(body, names[10], "communication");
+    category_is(body, "aten::linear", NULL);
+    category_is(body, "step", NULL);
+    category_is(body, "launch", NULL);
+    category_is(body, "cuStreamWait", "sync");
+    category_is(body, "cudaDeviceSynchronize", "sync");
+    cJSON_Delete(body);
+    body = answer_of(&everything, FLAME_DEVICE);
+    category_is(body, "ncclKernel", "communication");
+    category_is(body, "Memcpy HtoD", "copy");
+    category_is(body, "gemm", "compute");
     cJSON_Delete(body);
 }
 
@@ -415,6 +459,7 @@ int main(void)
         cmocka_unit_test(calls_of_one_path_are_one_row_below_who_called_them),
         cmocka_unit_test(device_time_is_below_the_call_that_launched_it),
         cmocka_unit_test(a_kernel_has_its_own_name_and_the_one_that_people_call_it_by),
+        cmocka_unit_test(what_waits_copies_or_talks_to_others_has_its_category),
         cmocka_unit_test(calls_are_cut_at_the_ends_of_the_window),
         cmocka_unit_test(what_ends_after_its_caller_is_cut_there),
         cmocka_unit_test(

@@ -188,8 +188,8 @@ export class FakeServer {
 
   /** A step of two ops, one of which launches; of the device nothing without a GPU. */
   flame(metric) {
-    const nodes = [[null, "thread 7", "thread", 80, 0, 0], [0, "ProfilerStep", "range", 80, 10, 40], [1, "aten::linear", "op", 50, 20, 160], [2, "aten::addmm", "op", 30, 30, 160], [1, "cudaDeviceSynchronize", "call", 19, 19, 40], [1, "3 others", "other", 1, 1, 9]].map((row) => [...row, null]);
-    return { metric, window: { from_ms: 61000.25, to_ms: 71000.5 }, total_ms: metric === "cpu" ? 80 : 0, events: 212440, left_out: 0, recorded_steps: 40, validation_batches: 0, paths: 9, paths_in_other: 3, forgot: false, lost_events: 0, columns: ["parent", "name", "kind", "total_ms", "self_ms", "calls", "short_name"], nodes: metric === "cpu" ? nodes : [] };
+    const nodes = [[null, "thread 7", "thread", 80, 0, 0], [0, "ProfilerStep", "range", 80, 10, 40], [1, "aten::linear", "op", 50, 20, 160], [2, "aten::addmm", "op", 30, 30, 160], [1, "cudaDeviceSynchronize", "call", 19, 19, 40], [1, "3 others", "other", 1, 1, 9]].map((row) => [...row, null, row[1].includes("Synchronize") ? "sync" : null]);
+    return { metric, window: { from_ms: 61000.25, to_ms: 71000.5 }, total_ms: metric === "cpu" ? 80 : 0, events: 212440, left_out: 0, recorded_steps: 40, validation_batches: 0, paths: 9, paths_in_other: 3, forgot: false, lost_events: 0, columns: ["parent", "name", "kind", "total_ms", "self_ms", "calls", "short_name", "category"], nodes: metric === "cpu" ? nodes : [] };
   }
 
   async judge(id, request, response) {

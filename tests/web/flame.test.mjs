@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { flame_boxes, flame_matches, flame_next, flame_notes, flame_text, flame_whole, read_flame } from "../../web/js/model/flame.js";
+import { flame_boxes, flame_legend, flame_matches, flame_next, flame_notes, flame_text, flame_whole, read_flame } from "../../web/js/model/flame.js";
 
 const ANSWER = {
   metric: "cpu", total_ms: 100, events: 900, recorded_steps: 10, validation_batches: 0, left_out: 0, paths: 2000, paths_in_other: 700, lost_events: 0, forgot: false,
-  columns: ["parent", "name", "kind", "total_ms", "self_ms", "calls"],
+  columns: ["parent", "name", "kind", "total_ms", "self_ms", "calls", "category"],
   nodes: [
     [null, "main", "thread", 90, 0, 0], [0, "step", "range", 90, 10, 10], [1, "aten::mm", "op", 60, 50, 40], [2, "aten::mm", "op", 10, 10, 40],
-    [1, "cudaStreamSynchronize", "call", 19.5, 19.5, 10], [1, "700 others", "other", 0.5, 0.5, 800], [null, "loader", "thread", 10, 10, 0],
+    [1, "cudaStreamSynchronize", "call", 19.5, 19.5, 10, "sync"], [1, "700 others", "other", 0.5, 0.5, 800], [null, "loader", "thread", 10, 10, 0],
   ],
 };
 const flame = read_flame(ANSWER);
@@ -60,12 +60,18 @@ test("a box says its time, calls, time per step and share", () => {
 
 test("a kernel is called by its short name, found by both, and told in full", () => {
   const whole = "void at::native::elementwise_kernel<128, 4, MulFunctor<float> >(int)";
-  const answer = { ...ANSWER, columns: [...ANSWER.columns, "short_name"], nodes: [[null, "main", "thread", 9, 0, 0, null], [0, whole, "work", 9, 9, 3, "MulFunctor (elementwise)"]] };
+  const answer = { ...ANSWER, columns: [...ANSWER.columns, "short_name"], nodes: [[null, "main", "thread", 9, 0, 0, null, null], [0, whole, "work", 9, 9, 3, "compute", "MulFunctor (elementwise)"]] };
   const told = read_flame(answer), [main, kernel] = told.nodes;
   assert.match(flame_text(told, kernel), /^MulFunctor \(elementwise\): 9\.00 ms in 3 calls/);
   assert.equal(flame_whole(kernel), whole);
   assert.equal(flame_whole(main), "");
   for (const text of ["functor (elem", "at::native"]) assert.deepEqual([...flame_matches(told, text).found], [kernel], text);
+});
+
+test("a colour is of the server's category, else of the kind, and of no name; the legend has those there are", () => {
+  const drawn = (name, kind, category) => read_flame({ ...ANSWER, nodes: [[null, name, kind, 9, 9, 1, category]] }).nodes[0].drawn;
+  assert.deepEqual([drawn("my_synchronize", "op"), drawn("enumerate(DataLoader)", "range", "data"), drawn("cudaFree", "call", null)], ["op", "data", "call"]);
+  assert.deepEqual(flame_legend(flame), ["range", "op", "sync", "other"]);
 });
 
 test("the notes say what was added up, and what was not", () => {

@@ -68,10 +68,13 @@ test("a trace of more than 50,000 events has a flame graph whose boxes are as wi
     assert.ok(Math.abs(linear / step - 0.75) < 0.01, `${linear} of ${step}`); // 100 times 300 us of 40 ms
     assert.ok(Math.abs(addmm / step - 0.5) < 0.01, `${addmm} of ${step}`);
     await page.locator("#flame-notes", { hasText: /^\d+,\d{3} calls of \d+ recorded steps?/ }).waitFor();
+    assert.deepEqual(await page.locator("#flame-legend li").allTextContents(), ["Range", "Op", "Call of the device’s runtime"]);
     await shoot(page, "flame-1440-light");
 
     await page.getByRole("radio", { name: "GPU time" }).click();
     await box(page, "ampere_sgemm").waitFor();
+    assert.equal(await box(page, "ampere_sgemm").getAttribute("data-drawn"), "compute");
+    assert.ok((await page.locator("#flame-legend li").allTextContents()).includes("Kernel"));
     assert.ok(Math.abs((await width(box(page, "ampere_sgemm"))) - (await width(box(page, "aten::addmm")))) < 2);
     assert.deepEqual(page.faults, []);
   } finally {

@@ -5,11 +5,14 @@ import { called, count, duration_text, known, percent, plural } from "./format.j
 /** Boxes narrower than this are drawn as one with their neighbours, in pixels. */
 export const NARROW = 3;
 
-/** What is a wait has a wait's colour: the kind that a box is drawn as. */
-function drawn_as(kind, name) {
-  if (kind === "call" && /synchronize|waitevent/i.test(name)) return "sync";
-  return kind === "range" && name.startsWith("enumerate(DataLoader") ? "data" : kind;
-}
+/** What boxes are drawn as, which is also their colour's name in style.css: the server's category, else the kind. */
+export const DRAWN = {
+  range: "Range", op: "Op", call: "Call of the device’s runtime", data: "Wait for data", sync: "Wait for the device",
+  compute: "Kernel", communication: "Communication", copy: "Copy on the device", work: "Work on the device", other: "Others, too small to be listed",
+};
+
+/** The legend: what of it there is, in that order. */
+export const flame_legend = ({ nodes }) => Object.keys(DRAWN).filter((drawn) => nodes.some((node) => node.drawn === drawn));
 
 /** The answer's rows as nodes below one of all threads; offsets and totals in ms. */
 export function read_flame(answer) {
@@ -17,7 +20,7 @@ export function read_flame(answer) {
   const root = { key: "all", parent: null, name: "All threads", kind: "all", drawn: "all", total: answer?.total_ms ?? 0, self: 0, calls: null, depth: 0, start: 0, filled: 0, children: [] };
   const nodes = (answer?.nodes ?? []).reduce((list, row, key) => {
     const parent = row[at.parent] === null ? root : list[row[at.parent]];
-    const node = { key, parent, name: row[at.name] || "(no name)", short_name: row[at.short_name] ?? null, kind: row[at.kind], drawn: drawn_as(row[at.kind], row[at.name]), total: row[at.total_ms], self: row[at.self_ms], calls: row[at.calls], depth: parent.depth + 1, start: parent.start + parent.filled, filled: 0, children: [] };
+    const node = { key, parent, name: row[at.name] || "(no name)", short_name: row[at.short_name] ?? null, kind: row[at.kind], drawn: row[at.category] ?? row[at.kind], total: row[at.total_ms], self: row[at.self_ms], calls: row[at.calls], depth: parent.depth + 1, start: parent.start + parent.filled, filled: 0, children: [] };
     parent.filled += node.total;
     parent.children.push(node);
     list.push(node);

@@ -2,7 +2,7 @@
 // drawn as boxes as wide as their time, callers above what they call.
 
 import { called, duration_text, known, percent, plural } from "../model/format.js";
-import { flame_boxes, flame_matches, flame_next, flame_notes, flame_text, flame_whole, read_flame } from "../model/flame.js";
+import { DRAWN, flame_boxes, flame_legend, flame_matches, flame_next, flame_notes, flame_text, flame_whole, read_flame } from "../model/flame.js";
 import { get_json } from "../net/api.js";
 import { el, keyed, set_attribute, set_hidden, set_style, set_text } from "../ui/dom.js";
 
@@ -25,7 +25,7 @@ function build() {
       el("label", { class: "search" }, search), el("span", { class: "dim", id: "flame-found", role: "status" }),
       el("span", { class: "grow" }), el("button", { type: "button", class: "plain", id: "flame-out", onclick: () => zoom(flame?.root) }, "Show all")),
     el("p", { id: "flame-say", role: "status" }), el("div", { class: "scroll" }, chart),
-    el("p", { class: "dim", id: "flame-detail" }), el("code", { id: "flame-name" }), el("p", { class: "dim", id: "flame-notes" }),
+    el("p", { class: "dim", id: "flame-detail" }), el("code", { id: "flame-name" }), el("ul", { id: "flame-legend", "aria-label": "Colours" }), el("p", { class: "dim", id: "flame-notes" }),
     el("button", { type: "button", class: "close", "aria-label": "Close", onclick: () => dialog.close() }, "×"));
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   dialog.addEventListener("cancel", (event) => { // escape: out of the zoom first
@@ -42,6 +42,7 @@ function clear() {
   flame = zoomed = focused = null;
   chart.replaceChildren(); // a node's number means another in another answer
   set_hidden(chart, true);
+  part("legend").replaceChildren();
   for (const name of ["detail", "name", "notes", "found"]) set_text(part(name), "");
   part("out").disabled = true;
 }
@@ -76,8 +77,8 @@ function press(event) {
 }
 
 function create_box({ node, narrow }) {
-  if (narrow) return el("div", { class: "box", dataset: { kind: "other" } });
-  return el("div", { class: "box", role: "button", dataset: { kind: node.drawn }, onclick: () => zoom(node), onpointerenter: () => tell(node), onfocus: () => { focused = node; tell(node); } }, el("span", {}), el("small", {}));
+  if (narrow) return el("div", { class: "box", dataset: { drawn: "other" } });
+  return el("div", { class: "box", role: "button", dataset: { drawn: node.drawn }, onclick: () => zoom(node), onpointerenter: () => tell(node), onfocus: () => { focused = node; tell(node); } }, el("span", {}), el("small", {}));
 }
 
 function update_box(box, { node, left, width, row, narrow, ms, above }, matches) {
@@ -121,6 +122,7 @@ function show(answer) {
   zoomed = focused = flame.root;
   set_hidden(chart, false);
   set_text(part("notes"), flame_notes(answer));
+  part("legend").replaceChildren(...flame_legend(flame).map((drawn) => el("li", {}, el("i", { dataset: { drawn } }), DRAWN[drawn])));
   return draw();
 }
 
