@@ -3,24 +3,30 @@
 #ifndef AGGREGATE_NEST_H
 #define AGGREGATE_NEST_H
 
+#include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "wire/attributes.h"
 
-/* Siblings that wait for a parent. More are rare (a thread that never closes an outer
- * range) and lose their claim, oldest first. */
-#define NEST_MAX 2048u
+/* Siblings that wait for a parent; 256 KB. Of more (a compiled backward that calls each op
+ * by itself, a thread that never closes an outer range) neighbours wait in groups, as if
+ * they were one that began with the first: a parent that began within a group misses the
+ * rest of it, of n siblings some 4 * n / NEST_MAX. */
+#define NEST_MAX 16384u
 
 struct nest_range {
     int64_t start_ns, duration_ns;
 };
 
-struct nest {
-    uint32_t count;
-    struct nest_range *waiting; /* [NEST_MAX] */
-    uint64_t forgotten;
+struct nest { /* zero: empty */
+    uint32_t count, capacity;
+    struct nest_range *waiting; /* owned */
+    uint32_t *sizes, sized;     /* owned; of the first `sized`, which were once grouped */
 };
+
+/* Room for one more; false when out of memory. */
+bool nest_make_room(struct nest *nest);
+void nest_free(struct nest *nest);
 
 /* Self time of a range that ends now. */
 ALWAYS_INLINE int64_t nest_close(struct nest *nest, int64_t start_ns,
@@ -31,11 +37,11 @@ ALWAYS_INLINE int64_t nest_close(struct nest *nest, int64_t start_ns,
 
     while (count > 0 && nest->waiting[count - 1].start_ns >= start_ns)
         self_ns -= nest->waiting[--count].duration_ns;
-    if (UNLIKELY(count == NEST_MAX)) {
-        memmove(nest->waiting, nest->waiting + NEST_MAX / 2,
-                NEST_MAX / 2 * sizeof(nest->waiting[0]));
-        nest->forgotten += NEST_MAX / 2;
-        count = NEST_MAX / 2;
+    nest->count = count;
+    if (UNLIKELY(count == nest->capacity)) {
+        if (!nest_make_room(nest))
+            return self_ns > 0 ? self_ns : 0;
+        count = nest->count;
     }
     nest->waiting[count] =
         (struct nest_range){.start_ns = start_ns, .duration_ns = duration_ns};

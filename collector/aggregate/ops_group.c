@@ -23,7 +23,7 @@ void ops_group_free(struct ops_group *group)
     if (group == NULL)
         return;
     for (uint32_t i = 0; i < group->nest_count; i++)
-        free(group->nests[i].waiting);
+        nest_free(&group->nests[i]);
     free(group->nests);
     free(group->linked);
     if (group->texts != NULL) {
@@ -45,11 +45,7 @@ static struct nest *nest_of(struct ops_group *group, uint32_t thread)
             nests[group->nest_count] = (struct nest){0};
         group->nests = nests;
     }
-    struct nest *nest = &group->nests[thread];
-
-    if (nest->waiting == NULL)
-        nest->waiting = malloc(NEST_MAX * sizeof(*nest->waiting));
-    return nest->waiting == NULL ? NULL : nest;
+    return &group->nests[thread];
 }
 
 /* True for what is a row of this table. */

@@ -49,7 +49,7 @@ void process_free(struct process *process)
         if (thread == NULL)
             continue;
         history_release(thread->open_block);
-        free(thread->nest.waiting);
+        nest_free(&thread->nest);
         free(thread);
     }
     free(process->threads);
@@ -103,11 +103,6 @@ struct process_thread *process_thread(struct process *process, uint32_t index)
     thread = calloc(1, sizeof(*thread));
     if (thread == NULL)
         return NULL;
-    thread->nest.waiting = malloc(NEST_MAX * sizeof(*thread->nest.waiting));
-    if (thread->nest.waiting == NULL) {
-        free(thread);
-        return NULL;
-    }
     process->threads[index] = thread;
     if (index >= process->thread_count)
         process->thread_count = index + 1;

@@ -13,7 +13,6 @@
 
 #define RANGES 600u
 
-static struct nest_range waiting[NEST_MAX];
 static struct nest nest;
 
 struct range {
@@ -57,7 +56,7 @@ static void self_time_of_random_nestings_is_what_brute_force_says(void **state)
         uint64_t keep = seed;
         int64_t now = 0;
 
-        nest = (struct nest){.waiting = waiting};
+        nest_clear(&nest);
         count = 0;
         while (count < RANGES / 2)
             now = grow(now, 0) + draw(30);
@@ -72,13 +71,40 @@ static void self_time_of_random_nestings_is_what_brute_force_says(void **state)
 static void a_thread_that_never_closes_an_outer_range_stays_bounded(void **state)
 {
     (void)state;
-    nest = (struct nest){.waiting = waiting};
+    nest_clear(&nest);
     for (int64_t i = 0; i < 10 * NEST_MAX; i++)
         assert_int_equal(nest_close(&nest, i * 10, 5), 5);
     assert_true(nest.count <= NEST_MAX);
-    assert_true(nest.forgotten >= 8 * NEST_MAX);
     /* The newest siblings still find their parent. */
     assert_int_equal(nest_close(&nest, (10 * NEST_MAX - 4) * 10, 40), 20);
+}
+
+/* Of calls of 7 ns in 10, each with another of 2 ns inside, `before` of nobody's. */
+static int64_t self_of_an_op_that_calls(int64_t calls, int64_t before)
+{
+    int64_t outer = before * 10, time = outer;
+
+    nest_clear(&nest);
+    for (int64_t i = 0; i < before; i++)
+        assert_int_equal(nest_close(&nest, i * 10, 5), 5);
+    for (int64_t i = 0; i < calls; i++, time += 10) {
+        assert_int_equal(nest_close(&nest, time + 3, 2), 2);
+        assert_int_equal(nest_close(&nest, time + 1, 7), 5);
+    }
+    return nest_close(&nest, outer, time - outer);
+}
+
+static void an_op_that_calls_a_hundred_thousand_has_the_self_time_that_they_leave(
+    void **state)
+{
+    (void)state;
+    assert_int_equal(self_of_an_op_that_calls(100000, 0), 300000);
+    assert_int_equal(self_of_an_op_that_calls(NEST_MAX / 2, NEST_MAX / 4),
+                     3 * NEST_MAX / 2);
+    /* Where others wait before it, the first of its own may stand in a group of theirs. */
+    int64_t self = self_of_an_op_that_calls(100000, 3 * NEST_MAX);
+
+    assert_in_range(self, 300000, 300000 + 7 * 4 * 150000 / NEST_MAX);
 }
 
 int main(void)
@@ -86,7 +112,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(self_time_of_random_nestings_is_what_brute_force_says),
         cmocka_unit_test(a_thread_that_never_closes_an_outer_range_stays_bounded),
+        cmocka_unit_test(
+            an_op_that_calls_a_hundred_thousand_has_the_self_time_that_they_leave),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+    nest_free(&nest);
+    return failed;
 }
