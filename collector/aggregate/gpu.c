@@ -213,7 +213,7 @@ static void fold_work(struct gpu *gpu, const struct texts *texts,
     if (more != NULL)
         item.stream = (uint32_t)(kernel ? more->time : more->value);
     if (!make_room(table))
-        gpu_settle(gpu, item.start_ns); /* nobody did: what came so far is all */
+        gpu_settle_all(gpu, item.start_ns); /* nobody did: what came so far is all */
     if (!make_room(table)) {
         table->refused++;
         return;
@@ -225,14 +225,13 @@ static void fold_work(struct gpu *gpu, const struct texts *texts,
     table->items[table->item_count++] = item;
 }
 
-static void fold_host(struct gpu *gpu, const struct texts *texts,
-                      const struct event *event)
+/* What the host does in a call, op or range; GPU_HOSTS: it says nothing of that. */
+static enum gpu_host host_of(struct gpu *gpu, const struct texts *texts,
+                             const struct event *event)
 {
     uint8_t kind = EVENT_KIND(event->meta);
-    uint8_t use = gpu_name_use(gpu, texts, EVENT_NAME(event->meta));
-    enum gpu_host host = GPU_NAME_HOST(use);
+    enum gpu_host host = GPU_NAME_HOST(gpu_name_use(gpu, texts, EVENT_NAME(event->meta)));
     bool call = kind == EVENT_RUNTIME || kind == EVENT_LAUNCH;
-    int64_t start = (int64_t)event->time;
 
     if (kind == EVENT_SYNC)
         host = GPU_HOST_SYNC;
@@ -242,10 +241,28 @@ static void fold_host(struct gpu *gpu, const struct texts *texts,
         host = GPU_HOST_OP;
     if (host == GPU_HOST_OP &&
         (kind == EVENT_USER_RANGE || texts_class(texts, EVENT_NAME(event->meta))))
-        return; /* a range says nothing of what the host does in it */
-    gpu_host_add(gpu, host, start, start + (int64_t)event->value);
-    if (call || kind == EVENT_SYNC)
-        gpu_launch_add(gpu, event->aux, start);
+        return GPU_HOSTS;
+    return host;
+}
+
+void gpu_fold_ahead(struct gpu *gpu, const struct texts *texts,
+                    const struct event *event)
+{
+    enum gpu_host host = host_of(gpu, texts, event);
+    int64_t start = (int64_t)event->time;
+
+    if (host != GPU_HOSTS)
+        gpu_host_add(gpu, host, start, start + (int64_t)event->value);
+}
+
+static void fold_host(struct gpu *gpu, const struct texts *texts,
+                      const struct event *event)
+{
+    uint8_t kind = EVENT_KIND(event->meta);
+
+    gpu_fold_ahead(gpu, texts, event);
+    if (kind == EVENT_RUNTIME || kind == EVENT_LAUNCH || kind == EVENT_SYNC)
+        gpu_launch_add(gpu, event->aux, (int64_t)event->time);
 }
 
 void gpu_fold(struct gpu *gpu, const struct texts *texts, const struct event *events,

@@ -140,6 +140,7 @@ struct gpu {
     uint32_t table_count;
     struct gpu_host_list hosts[GPU_HOSTS];
     int64_t host_from_ns;        /* what came before is forgotten */
+    int64_t host_late_ns;        /* 0 unless it is told; gaps wait that long */
     struct gpu_launch *launches; /* [GPU_LAUNCHES], hashed */
     struct gpu_step *steps;      /* ring of step_capacity */
     uint64_t step_count;
@@ -171,7 +172,13 @@ uint64_t gpu_lose(struct gpu *gpu, int64_t since_ns, int64_t until_ns);
 void gpu_fold(struct gpu *gpu, const struct texts *texts, const struct event *events,
               uint32_t count);
 
-/* All that began before `until_ns` has come. */
+/* A call, op or range of the host before its time: events come when they end, and what
+ * lasts long may end when gaps in it were settled. It may come again in its place. */
+void gpu_fold_ahead(struct gpu *gpu, const struct texts *texts,
+                    const struct event *event);
+
+/* All that began before `until_ns` has come, but for what the host does: of that, what
+ * lasts no more than host_late_ns may still come. */
 void gpu_settle(struct gpu *gpu, int64_t until_ns);
 
 /* The span ends: what is left becomes final. */

@@ -21,6 +21,9 @@ void gpu_host_add(struct gpu *gpu, enum gpu_host kind, int64_t start_ns,
 void gpu_host_settle(struct gpu *gpu);
 void gpu_host_forget(struct gpu *gpu, int64_t before_ns);
 
+/* Gaps up to `until_ns`, with what is known of the host by now. */
+void gpu_settle_all(struct gpu *gpu, int64_t until_ns);
+
 void gpu_launch_add(struct gpu *gpu, uint64_t correlation, int64_t start_ns);
 
 /* When the call began that launched it; INT64_MIN unknown. */

@@ -302,7 +302,7 @@ static void settle_table(struct gpu *gpu, struct gpu_table *table, int64_t until
         table->step_at++;
 }
 
-void gpu_settle(struct gpu *gpu, int64_t until_ns)
+void gpu_settle_all(struct gpu *gpu, int64_t until_ns)
 {
     int64_t oldest = until_ns;
 
@@ -314,9 +314,14 @@ void gpu_settle(struct gpu *gpu, int64_t until_ns)
     gpu_host_forget(gpu, oldest);
 }
 
+void gpu_settle(struct gpu *gpu, int64_t until_ns)
+{
+    gpu_settle_all(gpu, until_ns - gpu->host_late_ns);
+}
+
 void gpu_finish(struct gpu *gpu, int64_t to_ns)
 {
-    gpu_settle(gpu, to_ns);
+    gpu_settle_all(gpu, to_ns);
     for (uint32_t i = 0; i < gpu->table_count; i++) {
         struct gpu_table *table = gpu->tables[i];
 

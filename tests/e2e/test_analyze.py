@@ -174,6 +174,40 @@ class RealTraces(unittest.TestCase, Agreement):
                 self.assertNotRegex(text, r"(?m)^ *%", (path.name, columns))
 
 
+class LongCalls(unittest.TestCase, Agreement):
+    """What ends long after most that began in it."""
+
+    @staticmethod
+    def event(category, name, start_us, length_us, **arguments):
+        return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1,
+                "ts": start_us, "dur": length_us, "args": arguments}
+
+    def agree_in(self, events):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "trace.json"
+            path.write_text(json.dumps({"traceEvents": events}))
+            return self.agree(path)
+
+    def test_an_op_of_many_seconds_is_why_the_device_is_idle_in_it(self):
+        events = [self.event("cpu_op", "aten::cudnn_convolution", 100, 15_500_000)]
+        for number in range(10):
+            start = 1_000_000 + 1_500_000 * number
+            events.append(self.event("cuda_runtime", "cudaLaunchKernel", start, 5,
+                                     correlation=number + 1))
+            events.append({**self.event("kernel", "gemm", start + 10, 1000, device=0, stream=7,
+                                        correlation=number + 1), "pid": 0, "tid": 7})
+        _, answer = self.agree_in(events)
+        (device,) = answer["gpu"]
+        self.assertEqual(device["idle_by_cause_ms"]["python"], 0)
+
+    def test_an_op_that_calls_thousands_keeps_no_time_of_theirs(self):
+        events = [self.event("cpu_op", "autograd::engine::evaluate_function: Compiled", 0, 600_000),
+                  self.event("user_annotation", "Compiled", 1, 599_000)]
+        events += [self.event("cpu_op", "aten::mul", 10 + 20 * number, 15)
+                   for number in range(25_000)]
+        self.agree_in(events)
+
+
 class TorchTraces(unittest.TestCase, Agreement):
     def setUp(self):
         self.python = os.environ.get("TORCH_PYTHON")

@@ -420,6 +420,22 @@ static int close_tracks(struct feeding *feeding)
     return failed ? -ENOMEM : 0;
 }
 
+static void feed_longs(struct feeding *feeding)
+{
+    struct file *file = feeding->file;
+    struct process *process = feeding->texts.process;
+    const struct event *longs = file->longs.items;
+
+    for (uint32_t i = 0; i < file->longs.count; i++) {
+        struct event event = longs[i];
+
+        event.meta = (event.meta & ~(uint64_t)UINT32_MAX) |
+                     file_text(&feeding->texts, EVENT_NAME(event.meta));
+        gpu_fold_ahead(&process->gpu, process->texts, &event);
+    }
+    process->gpu.host_late_ns = FILE_LONG_NS;
+}
+
 static int begin(struct feeding *feeding)
 {
     struct file *file = feeding->file;
@@ -434,6 +450,7 @@ static int begin(struct feeding *feeding)
     gpu_begin(&process->gpu, file->from_ns);
     for (uint32_t i = 0; i < file->device_count; i++)
         (void)gpu_device(&process->gpu, file->devices[i].device);
+    feed_longs(feeding);
     pthread_rwlock_unlock(&feeding->store->lock);
     return error;
 }

@@ -50,7 +50,7 @@ enum file_remark {
     FILE_REMARK_VALUES,    /* arguments that should be numbers and are not */
     FILE_REMARK_NAMES,     /* names beyond what the reader keeps */
     FILE_REMARK_DETAILS,   /* ops whose shapes, stack or module found no room */
-    FILE_REMARK_MARKS,     /* of steps and phases, or samples, that found no room */
+    FILE_REMARK_MARKS, /* of steps, phases, long calls, samples that found no room */
     FILE_REMARK_SEQUENCES, /* ops whose sequence number found no room */
     FILE_REMARKS,
 };

@@ -32,7 +32,7 @@ const char *file_remark_text(enum file_remark remark)
             "arguments that should be numbers: read as if they were not there",
         [FILE_REMARK_NAMES] = "names beyond what fits: one row stands for them all",
         [FILE_REMARK_DETAILS] = "ops whose shapes, stack or module found no room",
-        [FILE_REMARK_MARKS] = "marks of steps and phases that found no room",
+        [FILE_REMARK_MARKS] = "marks of steps, phases and long calls that found no room",
         [FILE_REMARK_SEQUENCES] =
             "ops whose sequence number found no room: backward stands where it ran",
     };
@@ -49,6 +49,7 @@ static void release(struct file *file)
     free(file->kinds);
     track_free(&file->works);
     track_free(&file->allocations);
+    free(file->longs.items);
     free(file->marks.items);
     free(file->samples.items);
     free(file->backwards.items);

@@ -231,6 +231,19 @@ static void put_out(struct walk *walk, const struct event *event, uint32_t key)
         thread->first_ns = (int64_t)event->time;
 }
 
+/* A gap in it may be settled before it has its turn, which comes after all inside of it. */
+static void note_long(struct walk *walk, const struct event *event)
+{
+    if ((int64_t)event->value < FILE_LONG_NS || walk->file->device_count == 0 ||
+        EVENT_KIND(event->meta) == FILE_EVENT_FRAME)
+        return;
+    struct event *added = file_list_add(walk->file, &walk->file->longs, sizeof(*added),
+                                        FILE_REMARK_MARKS);
+
+    if (added != NULL)
+        *added = *event;
+}
+
 /* The last of the stack ended. */
 static void close_last(struct walk *walk)
 {
@@ -245,6 +258,7 @@ static void close_last(struct walk *walk)
     add_memory(walk, ended, parent);
     if (walk->file->details != NULL)
         add_path_time(walk, ended, parent);
+    note_long(walk, &ended->event);
     put_out(walk, &ended->event, ended->key);
 }
 

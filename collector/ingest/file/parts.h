@@ -56,6 +56,9 @@ enum file_work_more { FILE_WORK_BYTES, FILE_WORK_STREAM };
 enum file_allocation_more { FILE_ALLOCATION_BYTES, FILE_ALLOCATED, FILE_RESERVED };
 #define FILE_HAS_TOTAL 1u /* flag: the file says what was allocated in all */
 
+/* What the host did for as long is told before its turn (gpu_fold_ahead). */
+#define FILE_LONG_NS INT64_C(10000000)
+
 struct file_device { /* that worked */
     uint16_t device; /* EVENT_DEVICE() */
     int64_t first_ns;
@@ -103,6 +106,7 @@ struct file {
     uint32_t trainer;              /* index of the training thread */
     uint16_t slots[1024];          /* thread index + 1 by hash of pid and tid */
     struct track works, allocations;
+    struct file_list longs; /* struct event, as in a thread's nested, FILE_LONG_NS or more */
     uint32_t allocation_count; /* that came */
     bool has_totals;           /* an allocation says what was allocated in all */
     struct file_list marks, backwards, steps;
