@@ -8,6 +8,7 @@
 
 #include "trace/cut_json.h"
 #include "trace/cut_plan.h"
+#include "trace/cut_said.h"
 #include "trace/cut_weigh.h"
 
 /* A packed size cannot be foretold: attempts, each with less than went in before. */
@@ -72,6 +73,7 @@ struct copying {
     struct cut_result *result;
     struct trace_reader *reader; /* while it runs */
     struct bytes clean;          /* one event, or the keys */
+    struct cut_said said;
     uint64_t written;            /* before packing */
     uint32_t spans;              /* of the head, looked at */
     bool begun, any_event, any_key;
@@ -158,7 +160,8 @@ static void copy(struct copying *copying, const struct trace_event *event)
     int64_t reference_ns;
 
     copying->result->events += metadata ? 0 : 1;
-    if (!metadata && !cut_plan_keeps(copying->plan, event, &reference_ns))
+    if (metadata ? cut_said_again(&copying->said, event)
+                 : !cut_plan_keeps(copying->plan, event, &reference_ns))
         return;
     copying->clean.size = 0;
     bytes_text(&copying->clean, copying->any_event ? EVENT_GLUE : "");

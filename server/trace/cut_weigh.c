@@ -73,7 +73,8 @@ bool cut_weights_take(void *user, struct trace_event *events, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         bool metadata = events[i].phase == 'M';
 
-        if (!metadata && !cut_plan_keeps(weights->plan, &events[i], &time_ns))
+        if (metadata ? cut_said_again(&weights->said, &events[i])
+                     : !cut_plan_keeps(weights->plan, &events[i], &time_ns))
             continue;
         weights->clean.size = 0;
         if (!cut_json_value(&weights->clean, events[i].text, events[i].length))

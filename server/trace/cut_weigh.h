@@ -4,12 +4,14 @@
 
 #include "http/bytes.h"
 #include "trace/cut_plan.h"
+#include "trace/cut_said.h"
 
 #define CUT_PARTS 1024u /* of the range's time, where not one whole step fits */
 
 struct cut_weights {
     const struct cut_plan *plan;
     struct bytes clean;     /* one event as it is written */
+    struct cut_said said;
     int64_t from_ns, to_ns; /* of the whole range */
     uint64_t *steps;        /* bytes by step asked for; NULL without steps */
     uint32_t step_count;
