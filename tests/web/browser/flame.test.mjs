@@ -125,6 +125,28 @@ test("a flame graph is walked by keys, zoomed and searched", () => visit(async (
   assert.equal(await page.locator(".box.found").count(), 1);
 }));
 
+test("arrows choose among the times of a flame graph, which are one stop of the tab key", () => visit(async (page) => {
+  const stops = () => page.locator("#flame-metric").evaluate((node) => [...node.children].map((each) => [each.ariaChecked, each.tabIndex, each === document.activeElement]));
+  await page.getByRole("radio", { name: "CPU time" }).focus();
+  for (const key of ["Control+ArrowRight", "Alt+ArrowRight", "Meta+ArrowDown"]) await page.keyboard.press(key);
+  assert.deepEqual(await stops(), [["true", 0, true], ["false", -1, false]]);
+  await page.keyboard.press("ArrowRight");
+  await page.locator("#flame-say", { hasText: "No work of a GPU" }).waitFor();
+  assert.deepEqual(await stops(), [["false", -1, false], ["true", 0, true]]);
+  await page.keyboard.press("ArrowDown"); // around
+  await box(page, "aten::linear").waitFor();
+  assert.deepEqual(await stops(), [["true", 0, true], ["false", -1, false]]);
+}));
+
+test("keys with ctrl, meta or alt leave a flame graph as it is", () => visit(async (page) => {
+  await box(page, "aten::linear").focus();
+  for (const modifier of ["Control", "Meta", "Alt"]) {
+    for (const key of ["Enter", " ", "ArrowDown", "/"]) await page.locator("#flame-chart").evaluate((node, told) => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { bubbles: true, ...told })), { key, [`${{ Control: "ctrl", Meta: "meta", Alt: "alt" }[modifier]}Key`]: true });
+  }
+  assert.equal(await page.locator("#flame-out").isDisabled(), true);
+  assert.match(await page.evaluate(() => document.activeElement.textContent), /aten::linear/);
+}));
+
 test("a GPU's flame graph of the last seconds is of those that the CPU's was of", () => visit(async (page, server) => {
   await page.getByRole("radio", { name: "GPU time" }).click();
   await page.locator("#flame-say", { hasText: "No work of a GPU" }).waitFor();

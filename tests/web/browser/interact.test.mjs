@@ -207,6 +207,19 @@ test("1 to 4 choose the window, and the hash says so", () => visit("live", async
   }
 }));
 
+test("arrows choose the window; of budgets they only move, for a choice is asked of the job", () => visit("live", async (page, server) => {
+  await page.getByRole("radio", { name: "60 s" }).focus();
+  for (const [key, label] of [["Control+ArrowRight", "60 s"], ["ArrowDown", "10 min"], ["ArrowUp", "60 s"], ["ArrowLeft", "10 s"], ["ArrowLeft", "Run"]]) {
+    await page.keyboard.press(key);
+    await page.locator("#windows [aria-checked=true]", { hasText: label }).waitFor();
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), label);
+  }
+  await page.locator("#budgets [tabindex='0']").focus();
+  await page.keyboard.press("ArrowDown");
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "2 %");
+  assert.ok(!server.requests.some((path) => path.startsWith("api/level")));
+}));
+
 test("/ filters ops, nothing found says so, Clear clears", () => visit("live", async (page) => {
   await page.keyboard.press("/");
   assert.equal(await focused(page), "query");

@@ -6,6 +6,7 @@ import { WINDOWS } from "../model/hash.js";
 import { ranks_of, session_of, window_of } from "../model/store.js";
 import { $, announce, el, set_attribute, set_hidden, set_text } from "../ui/dom.js";
 import { close_list, open_list } from "../ui/menu.js";
+import { radio_keys, show_radio } from "../ui/radios.js";
 
 const WINDOW_LABELS = { "10s": "10 s", "60s": "60 s", "10min": "10 min", run: "Run" };
 const SIGNS = { live: "●", paused: "‖", stale: "▲", crashed: "■", over: "■", waiting: "○" };
@@ -87,22 +88,10 @@ function render_windows(state, actions) {
   const host = $("windows");
   if (host.children.length === 0) {
     host.append(...WINDOWS.map((name) => el("button", { type: "button", role: "radio", dataset: { window: name }, onclick: () => actions.set_window(name) }, WINDOW_LABELS[name])));
-    host.addEventListener("keydown", (event) => {
-      const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      if (!by) return;
-      event.preventDefault();
-      const at = [...host.children].indexOf(document.activeElement);
-      const next = host.children[(at + by + WINDOWS.length) % WINDOWS.length];
-      next.focus();
-      next.click();
-    });
+    radio_keys(host);
   }
   const chosen = state.view.paused?.moved ? null : window_of(state);
-  for (const button of host.children) {
-    const on = button.dataset.window === chosen;
-    set_attribute(button, "aria-checked", String(on));
-    set_attribute(button, "tabindex", on || (chosen === null && button === host.firstElementChild) ? "0" : "-1");
-  }
+  show_radio(host, [...host.children].find((button) => button.dataset.window === chosen) ?? null);
 }
 
 /** Measured once the interval is narrower than the budget; until then it is said to be measuring. */

@@ -6,6 +6,7 @@ import { file_of, session_of } from "../model/store.js";
 import { address, questions } from "../net/api.js";
 import { $, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
 import { panel_menu } from "../ui/menu.js";
+import { radio_keys, show_radio } from "../ui/radios.js";
 import { is_measured } from "./bar.js";
 
 const BUDGETS = [0.5, 1, 2, 5, 0];
@@ -24,13 +25,7 @@ export function build_cost(actions, state_of) {
   }));
   const budgets = el("div", { class: "segments", id: "budgets", role: "radiogroup", "aria-label": "Budget" },
     ...BUDGETS.map((pct) => el("button", { type: "button", role: "radio", dataset: { pct }, onclick: () => actions.set_budget(pct) }, pct === 0 ? "off" : `${pct} %`)));
-  budgets.addEventListener("keydown", (event) => {
-    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!by) return;
-    event.preventDefault();
-    const all = [...budgets.children];
-    all[(all.indexOf(document.activeElement) + by + all.length) % all.length].focus();
-  });
+  radio_keys(budgets, { choose: false }); // every choice is asked of the job
   $("cost-body").append(
     el("div", { class: "budget", id: "budget-row" }, el("span", {}, "Budget"), budgets, el("span", { class: "dim", id: "budget-note" })),
     el("table", { class: "caps", id: "caps" }, el("tbody")),
@@ -156,10 +151,9 @@ export function render_cost_panel(state) {
   set_text($("cost-note"), measured_text(told, session, file));
   set_hidden($("budget-row"), !alive);
   const why = unwritable(state);
-  const budgets = [...$("budgets").children], chosen = budgets.find((button) => Number(button.dataset.pct) === budget_of(told));
+  const budgets = [...$("budgets").children];
+  show_radio($("budgets"), budgets.find((button) => Number(button.dataset.pct) === budget_of(told)) ?? null);
   for (const button of budgets) {
-    set_attribute(button, "aria-checked", String(button === chosen));
-    set_attribute(button, "tabindex", button === (chosen ?? budgets[0]) ? "0" : "-1");
     button.disabled = why !== null;
     set_attribute(button, "title", why);
   }

@@ -3,7 +3,7 @@
 import { KINDS, kind_rows, piece_text, pieces_of, what_if_sentences } from "../model/critical.js";
 import { count, number, plural, time_unit } from "../model/format.js";
 import { address, questions } from "../net/api.js";
-import { $, el, set_attribute, set_hidden, set_text } from "../ui/dom.js";
+import { $, el, modified, set_attribute, set_hidden, set_text } from "../ui/dom.js";
 import { panel_menu } from "../ui/menu.js";
 import { bar_table } from "./bars.js";
 
@@ -21,7 +21,7 @@ function choose(at) {
 
 function moved(event) {
   const to = { ArrowRight: chosen + 1, ArrowLeft: Math.max(0, chosen - 1), Home: 0, End: pieces.length - 1 }[event.key];
-  if (to === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (to === undefined || modified(event)) return;
   event.preventDefault();
   event.stopPropagation();
   choose(to);

@@ -4,7 +4,8 @@
 import { called, duration_text, known, percent, plural } from "../model/format.js";
 import { DRAWN, flame_boxes, flame_legend, flame_matches, flame_next, flame_notes, flame_text, flame_whole, read_flame } from "../model/flame.js";
 import { get_json } from "../net/api.js";
-import { el, keyed, set_attribute, set_hidden, set_style, set_text } from "../ui/dom.js";
+import { el, keyed, modified, set_attribute, set_hidden, set_style, set_text } from "../ui/dom.js";
+import { radio_keys, show_radio } from "../ui/radios.js";
 
 const ROW = 20; // px
 const NAMED = 28; // px: narrower boxes have no text
@@ -33,6 +34,7 @@ function build() {
     event.preventDefault();
     zoom(flame.root);
   });
+  radio_keys(part("metric"));
   document.body.append(dialog);
   new ResizeObserver(draw).observe(chart);
 }
@@ -62,7 +64,7 @@ function tell(node) {
 
 function press(event) {
   const { key } = event;
-  if (flame === null || focused === null) return;
+  if (flame === null || focused === null || modified(event)) return;
   if (key === "Enter" || key === " ") zoom(focused);
   else if (key === "Backspace") zoom(zoomed.parent ?? zoomed);
   else if (key === "/") search.focus();
@@ -132,7 +134,7 @@ const stretch_of = (window) => (known(window?.from_ms) && known(window.to_ms) ? 
 async function ask(wanted) {
   const mine = ++asked;
   metric = wanted;
-  for (const button of part("metric").children) set_attribute(button, "aria-checked", String(button.dataset.key === metric));
+  show_radio(part("metric"), [...part("metric").children].find((button) => button.dataset.key === metric));
   clear();
   say("Adding up the calls");
   try {

@@ -1,6 +1,6 @@
 // Keys, and the dialog that lists them. Keys are matched by what they type, not by their place.
 
-import { el } from "../ui/dom.js";
+import { el, modified } from "../ui/dom.js";
 
 const KEYS = [
   ["space", "Pause, or go back to live"], ["j  k", "Next, previous finding or op"], ["enter", "Open it, or select the step under the crosshair"],
@@ -28,7 +28,7 @@ const by_place = (event) => (/^(Digit|Numpad)[1-4]$/.test(event.code) ? event.co
 /** What a key asks for, or null: {name, value}. Pure but for reading the event. */
 export function key_command(event) {
   const { target, key } = event;
-  if (event.ctrlKey || event.metaKey || event.altKey) return null;
+  if (modified(event)) return null;
   if (target.closest?.("dialog, .list") || target.matches?.("input, textarea, select")) return null;
   if (key === " ") return target.closest?.("button, a, summary") ? null : { name: "toggle_pause" };
   if (key === "j") return { name: "next", value: 1 };

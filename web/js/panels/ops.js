@@ -4,7 +4,7 @@ import { called, count, decimals, duration_text, known, number, percent, place_o
 import { SORTS } from "../model/hash.js";
 import { session_of, shown_series } from "../model/store.js";
 import { address, questions } from "../net/api.js";
-import { $, announce, el, keyed, set_attribute, set_hidden, set_style, set_text } from "../ui/dom.js";
+import { $, announce, el, keyed, modified, set_attribute, set_hidden, set_style, set_text } from "../ui/dom.js";
 import { close_list, open_list, panel_menu } from "../ui/menu.js";
 
 const per_call = (us) => (known(us) ? duration_text(us / 1e3) : "–");
@@ -94,7 +94,7 @@ function build_head(actions, state_of) {
   const glass = el("svg", { viewBox: "0 0 16 16", width: "14", height: "14", "aria-hidden": "true" }, el("circle", { cx: "7", cy: "7", r: "4.5", fill: "none", stroke: "currentColor", "stroke-width": "1.5" }), el("path", { d: "m10.5 10.5 3.5 3.5", stroke: "currentColor", "stroke-width": "1.5" }));
   const tabs = el("div", { class: "segments", role: "tablist", id: "op-tabs", "aria-label": "Device" }, tab_button("cuda", "GPU", actions), tab_button("cpu", "CPU", actions));
   tabs.addEventListener("keydown", (event) => {
-    if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+    if ((event.key !== "ArrowLeft" && event.key !== "ArrowRight") || modified(event)) return;
     const other = document.activeElement === tabs.firstElementChild ? tabs.lastElementChild : tabs.firstElementChild;
     other.focus();
     other.click();
@@ -173,7 +173,7 @@ function create_row(op, actions) {
     : el("td", { class: "share-cell" }, el("span", { class: "share" }, el("i", {}, el("u")), el("span")))));
   const mark = () => { if (!selected_text()) actions.mark_op(op); }; // else a drag ends here
   const by_key = (event) => {
-    if (event.key !== "Enter" && event.key !== " ") return;
+    if ((event.key !== "Enter" && event.key !== " ") || modified(event)) return;
     event.preventDefault();
     event.stopPropagation();
     actions.mark_op(op);

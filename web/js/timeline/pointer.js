@@ -4,6 +4,7 @@ import { nearest } from "../model/bins.js";
 import { count, is_dated, moment } from "../model/format.js";
 import { newest } from "../model/series.js";
 import { range_of, shown_series } from "../model/store.js";
+import { modified } from "../ui/dom.js";
 
 const CLICK_PIXELS = 4;
 const FINE_MS = 5000;
@@ -84,7 +85,7 @@ export function attach_pointer(timeline, actions) {
   }, { passive: false });
 
   host.addEventListener("keydown", (event) => {
-    if (!ready() || event.target !== host || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!ready() || event.target !== host || modified(event)) return;
     if (event.key === "Enter" && timeline.time !== null) {
       const row = nearest(shown_series(timeline.state).steps, timeline.time);
       if (row && row.number !== null) actions.select_steps(row.number, row.number);

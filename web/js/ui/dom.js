@@ -73,6 +73,9 @@ export function with_code(text) {
   return String(text).split("`").map((part, i) => (i % 2 === 1 ? el("code", {}, part) : part));
 }
 
+/** Keys with these belong to the browser and the system, whatever else they say. */
+export const modified = (event) => event.ctrlKey || event.metaKey || event.altKey;
+
 /** Says something to a screen reader, once. */
 export function announce(text, urgent = false) {
   const node = $(urgent ? "alarm" : "announce");

@@ -2,7 +2,7 @@
 
 import { curl } from "../net/api.js";
 import { csv } from "../model/csv.js";
-import { copy_text, el, save_file, set_attribute } from "./dom.js";
+import { copy_text, el, modified, save_file, set_attribute } from "./dom.js";
 
 let open = null; // at most one list is open
 
@@ -18,6 +18,7 @@ document.addEventListener("pointerdown", (event) => { if (open && !open.list.con
 addEventListener("resize", () => close(false));
 
 function move_focus(list, event) {
+  if (modified(event)) return;
   const items = [...list.querySelectorAll("[role^=menuitem], [role=option]")];
   const at = items.indexOf(document.activeElement);
   const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 }[event.key];
