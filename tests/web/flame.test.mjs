@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { flame_boxes, flame_legend, flame_matches, flame_next, flame_notes, flame_text, flame_whole, read_flame } from "../../web/js/model/flame.js";
+import { NARROW, WIDE, flame_boxes, flame_found, flame_legend, flame_matches, flame_next, flame_notes, flame_text, flame_whole, read_flame } from "../../web/js/model/flame.js";
 
 const ANSWER = {
   metric: "cpu", total_ms: 100, events: 900, recorded_steps: 10, validation_batches: 0, left_out: 0, paths: 2000, paths_in_other: 700, lost_events: 0, forgot: false,
@@ -26,9 +26,42 @@ test("a box stands within its caller's, beside its siblings, and is as wide as i
   assert.deepEqual([wait.left, wait.width, wait.node.drawn], [600, 195, "sync"]);
 });
 
-test("what is too narrow to draw is drawn together, and counted", () => {
-  const narrow = flame_boxes(flame.root, 300).filter((box) => box.narrow);
-  assert.deepEqual(narrow.map((box) => [box.narrow, box.ms, box.row]), [[1, 0.5, 3]]);
+/** A step of one wide op and 4,000 narrow ones, the last of which calls "deep". */
+function crowd() {
+  const nodes = [[null, "main", "thread", 5000, 0, 0, null], [0, "wide", "op", 1000, 1000, 1, null]];
+  for (let i = 0; i < 4000; i++) nodes.push([0, `op${i}`, "op", 1, i === 3999 ? 0 : 1, 1, null]);
+  nodes.push([nodes.length - 1, "deep", "op", 1, 1, 1, null]);
+  return read_flame({ ...ANSWER, total_ms: 5000, nodes });
+}
+
+test("narrow siblings are drawn together where they stand, no wider than a finger needs, and counted", () => {
+  const told = crowd(), boxes = flame_boxes(told.root, 1250), groups = boxes.filter(({ node }) => node.kind === "narrow");
+  assert.equal(groups.reduce((sum, { node }) => sum + node.children.length, 0), 4000);
+  assert.ok(groups.length > 30 && groups.slice(0, -1).every(({ width }) => width === WIDE) && groups.every(({ row }) => row === 2), String(groups.map(({ width }) => width)));
+  assert.match(flame_text(told, groups[0].node), /^96 paths too narrow to draw: 96\.0 ms, 9\.60 ms per step, 1\.9 % of all, zoom in to see them$/);
+  groups.reduce((right, { left, width }) => (assert.ok(Math.abs(left - right) < 1e-6), left + width), boxes.find(({ node }) => node.name === "wide").width);
+});
+
+test("every path is reached by zooming into groups, however narrow", () => {
+  const told = crowd();
+  let boxes = flame_boxes(told.root, 1250), zooms = 0;
+  while (!boxes.some(({ node }) => node.name === "deep")) {
+    assert.ok(++zooms < 5);
+    boxes = flame_boxes(boxes.filter(({ node }) => node.kind === "narrow").at(-1).node, 1250);
+  }
+  const [{ left, width }] = boxes.filter(({ node }) => node.name === "op3999");
+  assert.ok(width >= NARROW && Math.abs(left + width - 1250) < 1e-6, `${left} ${width}`);
+  assert.ok(zooms > 0 && boxes.filter(({ above }) => above).map(({ node }) => node.name).join() === "main,All threads");
+});
+
+test("a single narrow path is drawn as itself", () => {
+  const others = flame_boxes(flame.root, 300).find(({ node }) => node.name === "700 others");
+  assert.deepEqual([others.width, others.row], [1.5, 3]);
+});
+
+test("a group is found by what stands in it", () => {
+  const told = crowd(), matches = flame_matches(told, "deep"), groups = flame_boxes(told.root, 1250).filter(({ node }) => node.kind === "narrow");
+  assert.deepEqual(groups.map(({ node }) => flame_found(matches, node)), groups.map((group, i) => i === groups.length - 1));
 });
 
 test("zoomed in, a box and its callers are as wide as the picture", () => {
@@ -44,12 +77,20 @@ test("time of what is found inside of what is found is counted once", () => {
 });
 
 test("arrows lead to caller, call and siblings, and nowhere beyond them", () => {
-  const step = named("step"), mm = named("aten::mm");
-  assert.equal(flame_next(step, "ArrowDown"), mm);
-  assert.equal(flame_next(mm, "ArrowUp"), step);
-  assert.equal(flame_next(mm, "ArrowRight").name, "cudaStreamSynchronize");
-  assert.equal(flame_next(mm, "ArrowLeft"), mm);
-  assert.equal(flame_next(flame.root, "ArrowUp"), flame.root);
+  const step = named("step"), mm = named("aten::mm"), boxes = flame_boxes(flame.root, 1000);
+  assert.equal(flame_next(boxes, step, "ArrowDown"), mm);
+  assert.equal(flame_next(boxes, mm, "ArrowUp"), step);
+  assert.equal(flame_next(boxes, mm, "ArrowRight").name, "cudaStreamSynchronize");
+  assert.equal(flame_next(boxes, mm, "ArrowLeft"), mm);
+  assert.equal(flame_next(boxes, flame.root, "ArrowUp"), flame.root);
+});
+
+test("arrows lead through groups of narrow paths, and from one that is zoomed into upwards", () => {
+  const told = crowd(), [main, wide] = told.nodes, boxes = flame_boxes(told.root, 1250), [first, second] = boxes.filter(({ node }) => node.kind === "narrow");
+  assert.equal(flame_next(boxes, wide, "ArrowRight"), first.node);
+  assert.equal(flame_next(flame_boxes(told.root, 1250), first.node, "ArrowRight").key, second.node.key); // drawn anew
+  const inside = flame_boxes(first.node, 1250), op = inside.find(({ above }) => !above).node;
+  assert.deepEqual([op.name, flame_next(inside, op, "ArrowUp"), flame_next(inside, main, "ArrowDown")], ["op0", main, op]);
 });
 
 test("a box says its time, calls, time per step and share", () => {
@@ -71,7 +112,7 @@ test("a kernel is called by its short name, found by both, and told in full", ()
 test("a colour is of the server's category, else of the kind, and of no name; the legend has those there are", () => {
   const drawn = (name, kind, category) => read_flame({ ...ANSWER, nodes: [[null, name, kind, 9, 9, 1, category]] }).nodes[0].drawn;
   assert.deepEqual([drawn("my_synchronize", "op"), drawn("enumerate(DataLoader)", "range", "data"), drawn("cudaFree", "call", null)], ["op", "data", "call"]);
-  assert.deepEqual(flame_legend(flame), ["range", "op", "sync", "other"]);
+  assert.deepEqual(flame_legend(flame_boxes(flame.root, 1000)), ["range", "op", "sync", "other"]);
 });
 
 test("the notes say what was added up, and what was not", () => {

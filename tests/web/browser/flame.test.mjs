@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { FakeServer } from "../fake_server.mjs";
 import { MODULES, launch, open, shoot } from "./chromium.mjs";
+import { low_contrast } from "./contrast.mjs";
 
 const PROGRAMS = process.env.TRAINGLASS_PROGRAMS;
 const skip = PROGRAMS ? false : "TRAINGLASS_PROGRAMS is not set";
@@ -52,9 +53,11 @@ const box = (page, name) => page.locator("#flame-chart .box", { hasText: name })
 
 test("a trace of more than 50,000 events has a flame graph whose boxes are as wide as their time", { skip }, async () => {
   const folder = mkdtempSync(join(tmpdir(), "trainglass-flame-"));
-  const { address, stop } = await serve_large(folder);
-  const page = await open(browser, address);
+  let stop = () => {}, page = null;
   try {
+    const server = await serve_large(folder);
+    ({ stop } = server);
+    page = await open(browser, server.address);
     await page.locator("#op-table tbody tr").first().waitFor();
     await page.keyboard.press("t");
     await page.locator("#trace input[value=steps]").check();
@@ -78,7 +81,7 @@ test("a trace of more than 50,000 events has a flame graph whose boxes are as wi
     assert.ok(Math.abs((await width(box(page, "ampere_sgemm"))) - (await width(box(page, "aten::addmm")))) < 2);
     assert.deepEqual(page.faults, []);
   } finally {
-    await page.context().close();
+    await page?.context().close();
     await stop();
     rmSync(folder, { recursive: true, force: true });
   }
@@ -86,8 +89,9 @@ test("a trace of more than 50,000 events has a flame graph whose boxes are as wi
 
 async function visit(look, options = {}) {
   const server = new FakeServer("live", { modules: MODULES });
-  const page = await open(browser, await server.listen(), options);
+  let page = null;
   try {
+    page = await open(browser, await server.listen(), options);
     await page.locator("#op-table tbody tr").first().waitFor();
     await page.keyboard.press("t");
     await page.locator("#estimate-events", { hasText: "212,440" }).waitFor();
@@ -96,7 +100,7 @@ async function visit(look, options = {}) {
     await look(page, server);
     assert.deepEqual(page.faults, []);
   } finally {
-    await page.context().close();
+    await page?.context().close();
     await server.close();
   }
 }
@@ -136,6 +140,31 @@ test("arrows choose among the times of a flame graph, which are one stop of the 
   await page.keyboard.press("ArrowDown"); // around
   await box(page, "aten::linear").waitFor();
   assert.deepEqual(await stops(), [["true", 0, true], ["false", -1, false]]);
+}));
+
+/** Of the GPU's time: a wide op and 2,000 that are narrower than a pixel. */
+const crowd = () => ({
+  metric: "device", window: { from_ms: 0, to_ms: 1 }, total_ms: 4000, events: 2001, left_out: 0, recorded_steps: 40, validation_batches: 0, paths: 2001, paths_in_other: 0, forgot: false, lost_events: 0,
+  columns: ["parent", "name", "kind", "total_ms", "self_ms", "calls"], nodes: [[null, "main", "thread", 4000, 0, 0], [0, "wide", "op", 2000, 2000, 1], ...Array.from({ length: 2000 }, (_, i) => [0, `narrow${i}`, "op", 1, 1, 1])],
+});
+
+test("narrow paths are reached by keys alone, and found where they stand", () => visit(async (page) => {
+  await page.route(/flame=device/, (route) => route.fulfill({ contentType: "application/json", body: JSON.stringify(crowd()) }));
+  await page.getByRole("radio", { name: "CPU time" }).focus();
+  await page.keyboard.press("ArrowRight");
+  await box(page, "wide").waitFor();
+  const in_focus = () => page.evaluate(() => document.activeElement.getAttribute("aria-label"));
+  await box(page, "All threads").focus();
+  for (const key of ["ArrowDown", "ArrowDown", "ArrowRight"]) await page.keyboard.press(key);
+  assert.match(await in_focus(), /^\d+ paths too narrow to draw: .*zoom in to see them$/);
+  await page.keyboard.press("Enter");
+  assert.match(await in_focus(), /^narrow0: 1.00 ms in 1 call/);
+  assert.ok((await width(page.locator("#flame-chart .box:focus"))) > 10);
+  await page.keyboard.press("Backspace");
+  await box(page, "wide").waitFor();
+  await page.getByLabel("Find a name").fill("narrow1999");
+  await page.locator("#flame-found", { hasText: "1 path, 1.00 ms" }).waitFor();
+  assert.deepEqual(await page.locator(".box.found").evaluateAll((nodes) => nodes.map((node) => node === document.querySelector("#flame-chart").lastElementChild)), [true]);
 }));
 
 test("keys with ctrl, meta or alt leave a flame graph as it is", () => visit(async (page) => {
@@ -206,6 +235,17 @@ test("no flame graph opens by the estimate of the range before", () => visit(asy
   assert.equal(await page.locator("#trace-flame").isDisabled(), true);
   assert.equal(await page.locator("#estimate-events").textContent(), "–");
 }));
+
+for (const theme of ["light", "dark"]) {
+  test(`boxes are 24 px high, and their text, ${theme}, has a contrast of at least 4.5 also where they stand back`, () => visit(async (page) => {
+    assert.deepEqual(await page.locator(".box").evaluateAll((nodes) => nodes.map((node) => node.getBoundingClientRect().height).filter((height) => height < 24)), []);
+    assert.deepEqual(await page.evaluate(low_contrast), []);
+    await zoom_and_search(page);
+    assert.deepEqual([await page.locator(".box.above").count() > 0, await page.locator(".box.faded").count() > 0], [true, true]);
+    assert.deepEqual(await page.evaluate(low_contrast), []);
+    await shoot(page, `flame-found-1440-${theme}`);
+  }, { theme }));
+}
 
 for (const [theme, size] of [["dark", 640], ["light", 640], ["dark", 1440]]) {
   test(`the flame graph fits ${size} px, ${theme}`, () => visit(async (page) => {

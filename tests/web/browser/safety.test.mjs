@@ -5,6 +5,7 @@ import { createServer, request } from "node:http";
 import { after, before, test } from "node:test";
 import { FakeServer } from "../fake_server.mjs";
 import { MODULES, launch, open, shoot } from "./chromium.mjs";
+import { low_contrast } from "./contrast.mjs";
 
 let browser;
 before(async () => { browser = await launch(); });
@@ -108,33 +109,6 @@ test("the page works below a proxy's path", async () => {
   proxy.close();
   await server.close();
 });
-
-/** Contrast of visible text against the nearest painted background. */
-function low_contrast() {
-  const parse = (text) => {
-    const numbers = text.match(/[\d.]+/g).map(Number);
-    return text.startsWith("color(srgb") ? [...numbers.slice(0, 3).map((v) => v * 255), numbers[3] ?? 1] : [...numbers.slice(0, 3), numbers[3] ?? 1];
-  };
-  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const over = (top, bottom) => top.slice(0, 3).map((v, i) => v * top[3] + bottom[i] * (1 - top[3])).concat(1);
-  const background = (node) => {
-    const layers = [];
-    for (let at = node; at; at = at.parentElement) layers.push(parse(getComputedStyle(at).backgroundColor));
-    return layers.reverse().reduce((below, layer) => over(layer, below), [255, 255, 255, 1]);
-  };
-  const bad = [];
-  for (const node of document.querySelectorAll("body *")) {
-    const text = [...node.childNodes].filter((child) => child.nodeType === 3).map((child) => child.textContent.trim()).join("");
-    const box = node.getBoundingClientRect();
-    if (!text || box.width < 2 || node.closest("[hidden], .sr, .skip, :disabled, option") || getComputedStyle(node).visibility === "hidden") continue;
-    if (node.tagName === "KBD") continue; // repeats what a label or title says
-    const back = background(node), ink = over(parse(getComputedStyle(node).color), back);
-    const [high, low] = [light(ink), light(back)].sort((a, b) => b - a);
-    const ratio = (high + 0.05) / (low + 0.05);
-    if (ratio < 4.5) bad.push(`${ratio.toFixed(2)} ${text.slice(0, 40)}`);
-  }
-  return bad;
-}
 
 for (const theme of ["light", "dark"]) {
   for (const scenario of ["live", "crashed", "losses", "stale"]) {

@@ -2,17 +2,17 @@
 
 import { called, count, duration_text, known, percent, plural } from "./format.js";
 
-/** Boxes narrower than this are drawn as one with their neighbours, in pixels. */
-export const NARROW = 3;
+/** Boxes narrower than this are drawn as one with their neighbours, as wide as a finger where there are enough; in pixels. */
+export const NARROW = 3, WIDE = 24;
 
 /** What boxes are drawn as, which is also their colour's name in style.css: the server's category, else the kind. */
 export const DRAWN = {
   range: "Range", op: "Op", call: "Call of the device’s runtime", data: "Wait for data", sync: "Wait for the device",
-  compute: "Kernel", communication: "Communication", copy: "Copy on the device", work: "Work on the device", other: "Others, too small to be listed",
+  compute: "Kernel", communication: "Communication", copy: "Copy on the device", work: "Work on the device", other: "Several, too small for boxes of their own",
 };
 
-/** The legend: what of it there is, in that order. */
-export const flame_legend = ({ nodes }) => Object.keys(DRAWN).filter((drawn) => nodes.some((node) => node.drawn === drawn));
+/** The legend: what of it is drawn, in that order. */
+export const flame_legend = (boxes) => Object.keys(DRAWN).filter((drawn) => boxes.some(({ node }) => node.drawn === drawn));
 
 /** The answer's rows as nodes below one of all threads; offsets and totals in ms. */
 export function read_flame(answer) {
@@ -31,19 +31,49 @@ export function read_flame(answer) {
   return { root, nodes, steps, metric: answer?.metric ?? "cpu" };
 }
 
-/** Of `zoomed`'s line upwards and all below it: [{node, left, width, row, narrow}] in pixels; narrow: how many stand there together. */
+/** Siblings that are too narrow to draw, as one node in their place: zoomed into, they are as wide as the picture. */
+function group_of(children) {
+  const [first] = children, total = children.reduce((sum, child) => sum + child.total, 0);
+  return { key: `${first.key} and ${children.length - 1}`, parent: first.parent, name: `${plural(children.length, "path")} too narrow to draw`, kind: "narrow", drawn: "other", total, self: 0, calls: null, depth: first.depth, start: first.start, children };
+}
+
+/** Children as they are drawn: narrow ones, which stand beside each other, in groups. */
+function drawn_children(children, scale) {
+  const drawn = [];
+  let narrow = [], wide = 0;
+  const end_group = () => {
+    if (narrow.length > 0) drawn.push(narrow.length > 1 ? group_of(narrow) : narrow[0]);
+    narrow = [];
+    wide = 0;
+  };
+  for (const child of children) {
+    if (child.total * scale >= NARROW) {
+      end_group();
+      drawn.push(child);
+      continue;
+    }
+    narrow.push(child);
+    wide += child.total * scale;
+    if (wide >= WIDE) end_group();
+  }
+  end_group();
+  return drawn;
+}
+
+/** Of `zoomed`'s line upwards and all below it: [{node, left, width, row, above}] in pixels. */
 export function flame_boxes(zoomed, width) {
   const boxes = [];
   for (let node = zoomed.parent; node !== null; node = node.parent) boxes.push({ node, left: 0, width, row: node.depth, above: true });
   const scale = zoomed.total > 0 ? width / zoomed.total : 0;
+  const put_children = (node) => {
+    for (const child of drawn_children(node.children, scale)) put(child);
+  };
   const put = (node) => {
     boxes.push({ node, left: (node.start - zoomed.start) * scale, width: node.total * scale, row: node.depth });
-    const narrow = node.children.filter((child) => child.total * scale < NARROW);
-    for (const child of node.children) if (child.total * scale >= NARROW) put(child);
-    const ms = narrow.reduce((sum, child) => sum + child.total, 0);
-    if (ms * scale >= 1) boxes.push({ node: narrow[0], left: (narrow[0].start - zoomed.start) * scale, width: ms * scale, row: node.depth + 1, narrow: narrow.length, ms });
+    if (node.kind !== "narrow") put_children(node);
   };
-  put(zoomed);
+  if (zoomed.kind === "narrow") put_children(zoomed);
+  else put(zoomed);
   return boxes;
 }
 
@@ -56,11 +86,20 @@ export function flame_matches({ nodes }, text) {
   return { found, ms: [...found].reduce((sum, node) => sum + (inside(node) ? 0 : node.total), 0) };
 }
 
-/** Where an arrow key leads from a node; itself where there is nothing. */
-export function flame_next(node, key) {
-  const siblings = node.parent?.children ?? [node], at = siblings.indexOf(node);
-  if (key === "ArrowDown") return node.children[0] ?? node;
-  if (key === "ArrowUp") return node.parent ?? node;
+/** Is it found, or of a group something that stands in it, at any depth? */
+export function flame_found({ found }, node) {
+  return found.has(node) || (node.kind === "narrow" && [...found].some((each) => {
+    for (let at = each; at !== null; at = at.parent) if (node.children.includes(at)) return true;
+    return false;
+  }));
+}
+
+/** Where an arrow key leads from the box of a node among those that are drawn: its node; the same where there is nothing. */
+export function flame_next(boxes, node, key) {
+  const of = (wanted) => boxes.filter((box) => wanted(box.node)).map((box) => box.node);
+  if (key === "ArrowDown") return of((each) => each.parent === node)[0] ?? node;
+  if (key === "ArrowUp") return of((each) => each === node.parent)[0] ?? node;
+  const siblings = of((each) => each.parent === node.parent), at = siblings.findIndex((each) => each.key === node.key);
   return siblings[at + (key === "ArrowRight" ? 1 : -1)] ?? node;
 }
 
@@ -72,6 +111,7 @@ export function flame_text(flame, node) {
   if (flame.steps !== null) parts.push(`${duration_text(node.total / flame.steps)} per step`);
   if (node.parent !== null) parts.push(`${share(node.total, flame.root.total)} of all`);
   if (node.children.length > 0 && node.self > 0) parts.push(`${duration_text(node.self)} of it its own`);
+  if (node.kind === "narrow") parts.push("zoom in to see them");
   return `${node.kind === "other" ? `${node.name}, too small to be listed` : called(node)}: ${parts.join(", ")}`;
 }
 

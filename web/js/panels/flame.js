@@ -2,12 +2,12 @@
 // drawn as boxes as wide as their time, callers above what they call.
 
 import { called, duration_text, known, percent, plural } from "../model/format.js";
-import { DRAWN, flame_boxes, flame_legend, flame_matches, flame_next, flame_notes, flame_text, flame_whole, read_flame } from "../model/flame.js";
+import { DRAWN, flame_boxes, flame_found, flame_legend, flame_matches, flame_next, flame_notes, flame_text, flame_whole, read_flame } from "../model/flame.js";
 import { get_json } from "../net/api.js";
 import { el, keyed, modified, set_attribute, set_hidden, set_style, set_text } from "../ui/dom.js";
 import { radio_keys, show_radio } from "../ui/radios.js";
 
-const ROW = 20; // px
+const ROW = 25; // px: a box of 24, and a line between
 const NAMED = 28; // px: narrower boxes have no text
 const METRICS = [["cpu", "CPU time"], ["device", "GPU time, by launch"]];
 
@@ -69,32 +69,29 @@ function press(event) {
   else if (key === "Backspace") zoom(zoomed.parent ?? zoomed);
   else if (key === "/") search.focus();
   else if (key.startsWith("Arrow")) {
-    const next = flame_next(focused, key);
-    if (!flame_boxes(zoomed, chart.clientWidth).some((box) => box.node === next && !box.narrow)) return event.preventDefault();
-    focused = next;
+    focused = flame_next(flame_boxes(zoomed, chart.clientWidth), focused, key);
     draw();
     chart.querySelector("[tabindex='0']")?.focus();
   } else return undefined;
   return event.preventDefault();
 }
 
-function create_box({ node, narrow }) {
-  if (narrow) return el("div", { class: "box", dataset: { drawn: "other" } });
+function create_box({ node }) {
   return el("div", { class: "box", role: "button", dataset: { drawn: node.drawn }, onclick: () => zoom(node), onpointerenter: () => tell(node), onfocus: () => { focused = node; tell(node); } }, el("span", {}), el("small", {}));
 }
 
-function update_box(box, { node, left, width, row, narrow, ms, above }, matches) {
+function update_box(box, { node, left, width, row, above }, matches) {
+  const found = matches !== null && flame_found(matches, node);
   set_style(box, "left", `${left.toFixed(1)}px`);
   set_style(box, "width", `${Math.max(1, width - 1).toFixed(1)}px`);
   set_style(box, "top", `${row * ROW}px`);
   box.classList.toggle("above", above === true);
-  box.classList.toggle("found", !narrow && matches?.found.has(node) === true);
-  box.classList.toggle("faded", matches !== null && (narrow > 0 || !matches.found.has(node)));
-  if (narrow) return set_attribute(box, "title", `${plural(narrow, "path")} too narrow to draw, ${duration_text(ms)}: zoom in to see`);
+  box.classList.toggle("found", found);
+  box.classList.toggle("faded", matches !== null && !found);
   const text = flame_text(flame, node);
   set_attribute(box, "title", [text, flame_whole(node)].filter(Boolean).join("\n"));
   set_attribute(box, "aria-label", text);
-  set_attribute(box, "tabindex", node === focused ? "0" : "-1");
+  set_attribute(box, "tabindex", node.key === focused.key ? "0" : "-1");
   set_text(box.firstElementChild, width >= NAMED ? called(node) : "");
   return set_text(box.lastElementChild, width >= 160 ? duration_text(node.total) : "");
 }
@@ -103,8 +100,9 @@ function draw() {
   if (flame === null || !dialog.open) return;
   const matches = flame_matches(flame, search.value);
   const boxes = flame_boxes(zoomed, chart.clientWidth);
-  if (!boxes.some(({ node, narrow }) => node === focused && !narrow)) focused = zoomed;
-  keyed(chart, boxes, ({ node, narrow }) => (narrow ? `narrow ${node.key}` : node.key), create_box, (box, item) => update_box(box, item, matches));
+  focused = (boxes.find(({ node }) => node.key === focused.key) ?? boxes.find(({ above }) => !above) ?? boxes[0]).node;
+  keyed(chart, boxes, ({ node }) => node.key, create_box, (box, item) => update_box(box, item, matches));
+  keyed(part("legend"), flame_legend(boxes), (drawn) => drawn, (drawn) => el("li", {}, el("i", { dataset: { drawn } }), DRAWN[drawn]), () => {});
   set_style(chart, "height", `${ROW * (1 + Math.max(...boxes.map(({ row }) => row)))}px`);
   set_text(part("found"), matches === null ? "" : matches.found.size === 0 ? "No name has it" : `${plural(matches.found.size, "path")}, ${duration_text(matches.ms)}, ${percent((100 * matches.ms) / flame.root.total)}`);
   part("out").disabled = zoomed === flame.root;
@@ -124,7 +122,6 @@ function show(answer) {
   zoomed = focused = flame.root;
   set_hidden(chart, false);
   set_text(part("notes"), flame_notes(answer));
-  part("legend").replaceChildren(...flame_legend(flame).map((drawn) => el("li", {}, el("i", { dataset: { drawn } }), DRAWN[drawn])));
   return draw();
 }
 
