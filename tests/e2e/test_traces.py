@@ -26,6 +26,21 @@ def make_trace(steps=4):
 
 
 TRACE = make_trace()
+
+# A step that waits for data, computes, copies, and waits for its device.
+STEP_WITH_WORK = [
+    {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": 7, "ts": start, "dur": length,
+     "args": arguments}
+    for category, name, pid, start, length, arguments in (
+        ("user_annotation", "ProfilerStep#1", 41, 0, 1000, {}),
+        ("user_annotation", "enumerate(DataLoader)#_It.__next__", 41, 10, 100, {}),
+        ("cpu_op", "aten::mm", 41, 200, 100, {}),
+        ("cuda_runtime", "cudaLaunchKernel", 41, 210, 10, {"correlation": 1}),
+        ("cuda_runtime", "cudaMemcpyAsync", 41, 230, 10, {"correlation": 2}),
+        ("cuda_runtime", "cudaStreamSynchronize", 41, 400, 90, {"correlation": 3}),
+        ("kernel", "ampere_sgemm", 0, 300, 50, {"correlation": 1, "device": 0, "stream": 7}),
+        ("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 0, 360, 50,
+         {"correlation": 2, "device": 0, "stream": 7, "bytes": 8}))]
 TOKEN = "0123456789abcdef0123456789abcdef"
 MIB = 2 ** 20
 
@@ -109,6 +124,37 @@ class Upload(Traces):
             self.assertEqual(get(self.port, f"/api/traces/{told['id']}"), (200, data))
         names = {one["name"] for one in get_json(self.port, "/api/status")["sessions"]}
         self.assertEqual(names, {"run.json", "run.json.gz"})
+
+    def test_a_flame_graph_has_what_its_description_names_and_nothing_else(self):
+        kinds = {"string": str, "number": (int, float), "boolean": bool, "array": list,
+                 "object": dict, "null": type(None)}
+
+        def is_one(value, rule):
+            types = rule["type"] if isinstance(rule["type"], list) else [rule["type"]]
+            self.assertTrue(any(isinstance(value, kinds[one]) for one in types), (value, rule))
+            self.assertIn(value, rule.get("enum", (value,)))
+
+        description = get_json(self.port, "/openapi.json")["components"]["schemas"]["Flame"]
+        rules = description["properties"]
+        columns = rules["columns"]["items"]["enum"]
+        seen = set()
+        _, told = self.upload(json.dumps({"traceEvents": STEP_WITH_WORK}).encode())
+        for metric in ("cpu", "device"):
+            answer = get_json(self.port,
+                              f"/api/trace?session={told['session']}&window=run&flame={metric}")
+            self.assertEqual(set(description["required"]) - set(answer), set())
+            self.assertEqual(set(answer) - set(rules), set())
+            for key, value in answer.items():
+                is_one(value, rules[key])
+            self.assertEqual(answer["columns"], columns)
+            for row in answer["nodes"]:
+                self.assertEqual(len(row), len(columns))
+                for value, rule in zip(row, rules["nodes"]["items"]["prefixItems"]):
+                    is_one(value, rule)
+                seen.add((row[columns.index("kind")], row[columns.index("category")]))
+        self.assertEqual(seen, {("thread", None), ("range", None), ("range", "data"),
+                                ("op", None), ("call", None), ("call", "sync"),
+                                ("work", "compute"), ("work", "copy")})
 
     def test_two_files_of_one_name_are_two_sessions(self):
         first, second = self.upload(TRACE)[1], self.upload(TRACE)[1]
