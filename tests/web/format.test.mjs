@@ -81,6 +81,14 @@ test("a long name keeps its head and its tail", () => {
   assert.equal(format.shorten("aten::mm", 30), "aten::mm");
 });
 
+test("lengths of a column have one unit, but what would lose its digits in it", () => {
+  const column = (...all) => all.map((ms) => format.duration_beside(ms, format.time_unit(Math.max(...all))).join(" "));
+  assert.deepEqual(column(604, 426, 0.9), ["604 ms", "426 ms", "0.900 ms"]);
+  assert.deepEqual(column(120000, 0.8), ["120 s", "800 µs"]);
+  assert.deepEqual(column(1320, 426), ["1.32 s", "0.426 s"]);
+  assert.deepEqual(format.duration_beside(null, { unit: "s", scale: 1e-3 }), ["–", ""]);
+});
+
 test("of a watched function it is said where it runs and what of validation it takes", () => {
   assert.equal(format.place_of({ workers: 2, watched: true, validation_share: 0.25 }), "in the loader’s workers, 25.0 % of validation");
   assert.equal(format.place_of({ workers: 0, watched: true, validation_share: 0.25 }), "25.0 % of validation");

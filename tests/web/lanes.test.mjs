@@ -73,6 +73,13 @@ test("one step of 1.5 s leaves what a usual step takes in milliseconds", () => {
   }
 });
 
+test("at the crosshair of a long step each short phase keeps its digits, in a unit of its own", () => {
+  const step = { t: 2000, start: 0, ms: 1500, number: 0, full: false, epoch: null, data: 6.4, forward: 129.1, backward: 1358, optimizer: 0.061, other: 0 };
+  const view = { series: { steps: [step], means: [step], markers: [], validation: [] }, range: { from: 0, to: 2000 }, width: 600, told: null, old: null, selection: null, marked: null };
+  const [, phases] = lanes_for({ gpus: [] }, null);
+  assert.deepEqual(phases.legend(view, 1000).map((row) => `${row.value} ${row.unit}`), ["6.40 ms", "0.13 s", "1.36 s", "61.0 µs", "0.00 s"]);
+});
+
 test("no label of the step times has more digits than there is room for", () => {
   const [lane] = lanes_for({ gpus: [] }, null);
   for (let top = 500; top < 1100; top += 7) {

@@ -110,6 +110,14 @@ export function time_unit(top_ms) {
   return top_ms > 0 && top_ms < 0.9995 ? { unit: "µs", scale: 1e3 } : { unit: "ms", scale: 1 };
 }
 
+const FEWEST = 0.1; // of a unit: less is read better in the next smaller one
+
+/** A length beside longer ones in `unit`, as [number, unit]: in a unit of its own where little would be left of it. */
+export function duration_beside(ms, { unit, scale }, places = undefined) {
+  if (known(ms) && ms !== 0 && Math.abs(ms * scale) < FEWEST) return duration(ms);
+  return known(ms) ? [number(ms * scale, places), unit] : [MISSING, ""];
+}
+
 /** The unit that fits a whole axis or column of bytes: {unit, scale} with value * scale in it. */
 export function memory_unit(top_bytes) {
   if (top_bytes >= GIB || !(top_bytes > 0)) return { unit: "GiB", scale: 1 / GIB };

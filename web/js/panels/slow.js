@@ -1,6 +1,6 @@
 // The newest slow steps in the server's list, each with its cause and its trace.
 
-import { age, bytes, count, known, number, time_unit } from "../model/format.js";
+import { age, bytes, count, duration_beside, known, time_unit } from "../model/format.js";
 import { is_over, session_of, shown_series, window_of } from "../model/store.js";
 import { address, chosen, questions } from "../net/api.js";
 import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
@@ -42,7 +42,7 @@ export function render_slow(state, { actions, received_ms }) {
   set_hidden(none, rows.length > 0);
   set_hidden(host.firstElementChild, rows.length === 0);
   set_text(none, series.steps.length === 0 ? "After the first steps." : "No step took more than twice the median.");
-  const { unit, scale } = time_unit(rows.length === 0 ? 0 : Math.min(...rows.map((row) => row.duration_ms)));
+  const unit = time_unit(Math.max(0, ...rows.map((row) => row.duration_ms)));
   const ago = is_over(session_of(state)) ? "before" : "ago";
   const since = known(received_ms) ? received_ms : 0;
   keyed(body, rows, (row) => row.number, (row) => {
@@ -51,7 +51,7 @@ export function render_slow(state, { actions, received_ms }) {
   }, (node, row) => {
     const [number_cell, duration, cause, when, trace] = node.children;
     set_text(number_cell.firstElementChild, count(row.number));
-    set_text(duration, `${number(row.duration_ms * scale)} ${unit}`);
+    set_text(duration, duration_beside(row.duration_ms, unit).join(" "));
     set_text(cause, CAUSES[row.cause] ?? (row.cause || "unknown"));
     set_text(when, known(row.age_ms) ? `${age(row.age_ms + since)} ${ago}` : "");
     trace_cell(trace, row, state);

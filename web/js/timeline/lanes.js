@@ -6,7 +6,7 @@
 // a list of points {x, y}.
 
 import { axis, first_at, mean_bins, min_max, nearest, quantile, stack } from "../model/bins.js";
-import { MISSING, bytes as bytes_text, count, decimals, gpu_title, known, memory as memory_text, memory_unit, number, shorten, time_unit } from "../model/format.js";
+import { MISSING, bytes as bytes_text, count, decimals, duration_beside, gpu_title, known, memory as memory_text, memory_unit, number, shorten, time_unit } from "../model/format.js";
 import { IDLE, PHASES } from "../model/series.js";
 import { HOST_LANES } from "./host_lanes.js";
 import { cut, from_start, highest, hole_ms, legend_row, nothing, within } from "./parts.js";
@@ -145,9 +145,8 @@ const phases = {
       return seen > 0 ? sum / seen : null;
     };
     const values = PHASES.map(mean), most = Math.max(...values.map((v) => v ?? 0));
-    const { scale, unit } = time_unit(most);
-    const places = Math.min(2, decimals(most * scale));
-    return PHASES.map((key, i) => legend_row(key, "", PHASE_LABELS[key], known(values[i]) ? number(values[i] * scale, Math.max(1, places)) : MISSING, known(values[i]) ? unit : ""));
+    const of = time_unit(most), places = Math.max(1, Math.min(2, decimals(most * of.scale)));
+    return PHASES.map((key, i) => legend_row(key, "", PHASE_LABELS[key], ...duration_beside(values[i], of, places)));
   },
 };
 
