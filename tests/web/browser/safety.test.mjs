@@ -18,17 +18,43 @@ const ready = async (page) => {
   await page.locator("#op-table tbody tr").first().waitFor();
 };
 
-async function visit(scenario, look, options = {}) {
+async function visit(scenario, look, { prepare = () => {}, ...options } = {}) {
   const server = new FakeServer(scenario, { modules: MODULES });
-  const page = await open(browser, (await server.listen()) + (options.search ?? ""), options);
+  prepare(server);
+  let page = null;
   try {
+    page = await open(browser, (await server.listen()) + (options.search ?? ""), options);
     await ready(page);
     await look(page, server);
     assert.deepEqual(page.faults, []);
   } finally {
-    await page.context().close();
+    await page?.context().close();
     await server.close();
   }
+}
+
+const SHORT_EVIL = "<img src onerror=__pwned=1>"; // names of sessions are cut
+
+/** Every text that a dialog shows is somebody else's HTML. */
+function speak_evil(server) {
+  const { answers } = server, { status } = answers;
+  answers.status = () => {
+    const told = status();
+    const [session] = told.sessions;
+    return { ...told, sessions: [{ ...session, name: SHORT_EVIL, from_file: true }, { ...session, id: "t-2", name: SHORT_EVIL }] };
+  };
+  answers.traces = () => ({ traces: [{ id: "t-1", session: "t-1", name: EVIL, bytes: 9, events: 9, uploaded: true }] });
+  const part = { base_ms: 1, ms: 2, diff_ms: 1, diff_pct: 100, changed: true };
+  answers.compare = () => ({
+    reason: EVIL, base: { steps: 1, lacks: [EVIL] },
+    others: [{ steps: 1, lacks: [EVIL], step_ms: part, gpu: [{ device: EVIL, compute: part }], memory: [{ device: EVIL, diff_bytes: 8 }], ops: [{ name: EVIL.slice(0, 59), device: "cpu", base_per_step_ms: 1, per_step_ms: 2, diff_ms: 1, state: "same" }] }],
+  });
+  const { trace, flame } = server;
+  server.trace = (parameters) => ({ ...trace.call(server, parameters), ...(parameters.get("estimate") ? { reason: EVIL } : {}) });
+  server.flame = (metric) => {
+    const told = flame.call(server, metric);
+    return metric === "cpu" ? { ...told, nodes: told.nodes.map(([parent, , kind, total, self, calls, , category]) => [parent, EVIL, kind, total, self, calls, parent === null ? null : `short ${EVIL}`, category]) } : { ...told, reason: EVIL };
+  };
 }
 
 test("a name of HTML is shown as text, everywhere", () => visit("hostile", async (page) => {
@@ -43,6 +69,31 @@ test("a name of HTML is shown as text, everywhere", () => visit("hostile", async
   assert.equal(await page.evaluate(() => window.__pwned), undefined);
   await shoot(page, "hostile-1440-light");
 }));
+
+test("a name of HTML is shown as text, in every dialog", () => visit("hostile", async (page) => {
+  const says = (selector, text = EVIL) => page.locator(selector, { hasText: text }).first().waitFor();
+  await page.locator("#open-compare").click();
+  for (const selector of ["#compare-verdict", "#compare tr.op code", "#compare tr.gpu th", "#compare-foot"]) await says(selector);
+  assert.deepEqual(await page.locator("#compare option[value=t-2]").allTextContents(), [SHORT_EVIL, SHORT_EVIL]);
+  await page.keyboard.press("Escape");
+  await page.locator("#upload-list button", { hasText: "Remove" }).click();
+  await says("#removal-title");
+  await page.keyboard.press("Escape");
+  await page.evaluate(() => document.activeElement.blur());
+  await page.keyboard.press("t");
+  await says("#trace-notice");
+  await page.locator("#trace-flame").click();
+  await says("#flame-chart .box span", `short ${EVIL}`);
+  await page.locator("#flame-chart .box[data-drawn=op]").first().hover();
+  await says("#flame-detail", `short ${EVIL}`);
+  await says("#flame-name");
+  await page.getByLabel("Find a name").fill(EVIL);
+  await says("#flame-found", "5 paths");
+  await page.getByRole("radio", { name: "GPU time" }).click();
+  await says("#flame-say");
+  assert.equal(await page.locator("main img, dialog img, .bar img").count(), 0);
+  assert.equal(await page.evaluate(() => window.__pwned), undefined);
+}, { prepare: speak_evil }));
 
 test("a formula in a name leaves as text", () => visit("hostile", async (page) => {
   await page.getByRole("button", { name: "Ops: table, CSV, JSON, curl" }).click();
