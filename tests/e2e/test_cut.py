@@ -172,6 +172,7 @@ class RealTraces(Folder):
                 self.assertLessEqual(self.out.stat().st_size, size)
                 self.assertGreater(self.out.stat().st_size, size // 3)
                 self.assertIn(b"left out", done.stderr)
+                self.assertNotIn(b"ends early", done.stderr)
                 if size > 400_000 - 1:
                     numbers = [row["number"] for row in analyze(self.out)["step_rows"]]
                     self.assertTrue(numbers)

@@ -213,7 +213,8 @@ static void finish_report(struct trace_reader *reader)
     report->text_bytes = feed->text_bytes;
     report->is_gzip = feed->is_gzip;
     report->is_cut =
-        feed->is_cut || reader->is_bomb || reader->parser.state != PARSER_END;
+        feed->is_cut || reader->is_bomb ||
+        (reader->parser.state != PARSER_END && !reader->parser.stopped);
     if (feed->error[0] != '\0')
         memcpy(report->error, feed->error, sizeof(report->error));
     if (report->error[0] == '\0' && report->file_bytes > 0 &&
