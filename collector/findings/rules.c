@@ -38,12 +38,17 @@ const char *rule_text(const struct rule_context *context, const char *key)
     return "";
 }
 
+const char *rule_digits(struct rule_context *context, double value)
+{
+    return rule_print(context, fabs(value) >= 999.5 ? "%.0f" : "%.3g", value);
+}
+
 const char *rule_ms(struct rule_context *context, double ns)
 {
     double ms = ns / NS_PER_MS;
 
     if (fabs(ms) >= 999.5)
-        return rule_print(context, "%.3g s", ms / 1000);
+        return rule_print(context, "%s s", rule_digits(context, ms / 1000));
     return ms != 0 && fabs(ms) < 0.0995 ? rule_print(context, "%.3g us", ms * 1000)
                                         : rule_print(context, "%.3g ms", ms);
 }

@@ -150,6 +150,9 @@ void rule_advise_in(const struct rule_context *context, struct finding *finding,
 /* ns as people read it: "631 us", "14.3 ms", "1.32 s". */
 const char *rule_ms(struct rule_context *context, double ns);
 
+/* A number likewise: "0.25", "14.3", "22361". */
+const char *rule_digits(struct rule_context *context, double value);
+
 /* Text of the findings' arena. */
 #define rule_print(context, ...) arena_print(&(context)->findings->arena, __VA_ARGS__)
 

@@ -98,11 +98,12 @@ static void find_calls(struct rule_context *context, const struct call_rule *rul
     rule_claim_waits(context, finding, rule->causes, price);
     finding->title = rule->title;
     finding->formula =
-        rule_print(context, "min(%s in %.3g calls, %s that %s waits meanwhile) = %s",
-                   rule_ms(context, spent), calls, rule_ms(context, waits),
-                   device->device, rule_ms(context, price));
-    finding->sentence = rule_print(context, "%s of a step are %.3g calls that %s",
-                                   rule_ms(context, spent), calls, rule->what);
+        rule_print(context, "min(%s in %s calls, %s that %s waits meanwhile) = %s",
+                   rule_ms(context, spent), rule_digits(context, calls),
+                   rule_ms(context, waits), device->device, rule_ms(context, price));
+    finding->sentence =
+        rule_print(context, "%s of a step are %s calls that %s", rule_ms(context, spent),
+                   rule_digits(context, calls), rule->what);
     finding->wrong_if = rule->wrong_if;
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence(context, finding, "calls_per_step", calls);

@@ -46,15 +46,15 @@ static struct finding *find_idle(struct rule_context *context,
     rule_claim_model(context, finding, findings_kind_of(rule->cause), price);
     finding->title = rule->title;
     finding->formula =
-        rule_print(context, "%.3g ms idle for this cause%s of %.3g ms idle",
-                   (price + named) / NS_PER_MS,
-                   named > 0 ? rule_print(context, " - %.3g ms that others name",
-                                          named / NS_PER_MS)
+        rule_print(context, "%s idle for this cause%s of %s idle",
+                   rule_ms(context, price + named),
+                   named > 0 ? rule_print(context, " - %s that others name",
+                                          rule_ms(context, named))
                              : "",
-                   idle / NS_PER_MS);
-    finding->sentence =
-        rule_print(context, "%s is idle for %.3g of %.3g ms of a step because %s",
-                   device->device, price / NS_PER_MS, step / NS_PER_MS, rule->because);
+                   rule_ms(context, idle));
+    finding->sentence = rule_print(
+        context, "%s is idle for %s of %s of a step because %s", device->device,
+        rule_ms(context, price), rule_ms(context, step), rule->because);
     finding->wrong_if = rule->wrong_if;
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence(context, finding, "idle_ms", price / NS_PER_MS);
@@ -101,8 +101,9 @@ static void name_syncs(struct rule_context *context, struct finding *finding)
     if (calls > 0) {
         rule_evidence_text(context, finding, "op", dearest);
         rule_evidence(context, finding, "op_calls_per_step", calls);
-        finding->sentence = rule_print(context, "%s; %s waits %.3g times a step",
-                                       finding->sentence, dearest, calls);
+        finding->sentence =
+            rule_print(context, "%s; %s waits %s times a step", finding->sentence,
+                       dearest, rule_digits(context, calls));
     }
 }
 

@@ -131,8 +131,8 @@ static void find_churn(struct rule_context *context)
                    cpu / runs / faults / 1000, 1 - WRITTEN_ANYWAY,
                    rule_ms(context, price));
     finding->sentence =
-        rule_print(context, "The kernel makes %.3g MiB of fresh pages in each step",
-                   faults * 4096 / MIB);
+        rule_print(context, "The kernel makes %s MiB of fresh pages in each step",
+                   rule_digits(context, faults * 4096 / MIB));
     finding->wrong_if = "Memory really grows: then the pages are needed, once.";
     rule_evidence(context, finding, "pages_per_step", faults);
     rule_evidence(context, finding, "kernel_ms", kernel / NS_PER_MS);

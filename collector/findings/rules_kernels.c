@@ -179,14 +179,25 @@ static void find_benchmark(struct rule_context *context)
 /* Products, collectives and what is fused already are as large as the model makes them. */
 static bool is_as_large_as_the_model(const struct op_row *row)
 {
-    static const char *const names[] = {"gemm",         "gemv",    "flash", "fmha",
-                                        "multi_tensor", "triton_", NULL};
+    static const char *const names[] = {"gemm",  "gemv",         "matmul",  "Cijk_",
+                                        "flash", "fmha",         "attn_fwd", "attn_bwd",
+                                        "fc-",   "multi_tensor", "triton_", NULL};
 
     for (uint32_t i = 0; names[i] != NULL; i++)
         if (strstr(row->name, names[i]) != NULL)
             return true;
     return row->tensor_cores || row->family != KERNEL_OTHER ||
            kernel_is_convolution(row->name);
+}
+
+/* What looks into one kernel; NULL: none is known. */
+static const char *kernel_profiler(const struct gpu_device *device)
+{
+    if (strncmp(device->device, "cuda:", 5) != 0)
+        return NULL;
+    return strstr(device->name, "AMD") != NULL
+               ? "`rocprof-compute profile` of that kernel says what holds it back"
+               : "`ncu --set full` on that kernel says what holds it back";
 }
 
 static void find_dominant(struct rule_context *context)
@@ -210,8 +221,9 @@ static void find_dominant(struct rule_context *context)
         context, "%s of %s = %.0f %%; what another form of it saves is not known",
         rule_ms(context, row->per_step_ns), rule_ms(context, context->train->mean_ns),
         100 * share);
-    finding->sentence = rule_print(context, "%.3g launches a step of %s each",
-                                   row->per_step_count, rule_ms(context, row->mean_ns));
+    finding->sentence = rule_print(context, "%s launches a step of %s each",
+                                   rule_digits(context, row->per_step_count),
+                                   rule_ms(context, row->mean_ns));
     finding->wrong_if = "It already reads and writes each number once.";
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence_text(context, finding, "kernel", row->name);
@@ -221,7 +233,8 @@ static void find_dominant(struct rule_context *context)
     rule_advise(finding,
                 "The op that launches it stands in its trace: another form of the "
                 "op, `torch.compile(model)`, or fewer and larger calls of it");
-    rule_advise(finding, "`ncu --set full` on that kernel says what holds it back");
+    if (kernel_profiler(device) != NULL)
+        rule_advise(finding, kernel_profiler(device));
     finding->ops[finding->op_count++] =
         arena_text(&context->findings->arena, row->name);
 }

@@ -130,11 +130,12 @@ static void add_growth(struct rule_context *context, const char *what, double sl
                           : rule_print(context, "Memory of %s keeps growing", what);
     finding->formula =
         isnan(full_in_s)
-            ? rule_print(context, "%.3g MiB/s", slope / MIB)
-            : rule_print(context, "%.3g MiB/s: full in %.3g h", slope / MIB, hours);
+            ? rule_print(context, "%s MiB/s", rule_digits(context, slope / MIB))
+            : rule_print(context, "%s MiB/s: full in %s h",
+                         rule_digits(context, slope / MIB), rule_digits(context, hours));
     finding->sentence = rule_print(
-        context, "What stays allocated between steps grows by %.3g MiB a second",
-        slope / MIB);
+        context, "What stays allocated between steps grows by %s MiB a second",
+        rule_digits(context, slope / MIB));
     finding->wrong_if = "A cache that fills once and then stays.";
     rule_evidence(context, finding, "bytes_per_s", slope);
     rule_evidence(context, finding, "bytes_per_step",

@@ -170,12 +170,13 @@ static void find_shared(struct rule_context *context)
     rule_price(context, finding, 0, 0);
     finding->severity = FINDING_HIGH;
     finding->title = "Shared memory is nearly full: a worker may die of a bus error";
-    finding->formula = rule_print(context, "%.3g MiB of %.3g MiB in /dev/shm = %.0f %%",
-                                  host->shared_used_bytes / MIB,
-                                  host->shared_bytes / MIB, 100 * share);
+    finding->formula =
+        rule_print(context, "%s MiB of %s MiB in /dev/shm = %.0f %%",
+                   rule_digits(context, host->shared_used_bytes / MIB),
+                   rule_digits(context, host->shared_bytes / MIB), 100 * share);
     finding->sentence = rule_print(
-        context, "Workers hand their batches over in /dev/shm, where %.3g MiB are left",
-        (host->shared_bytes - host->shared_used_bytes) / MIB);
+        context, "Workers hand their batches over in /dev/shm, where %s MiB are left",
+        rule_digits(context, (host->shared_bytes - host->shared_used_bytes) / MIB));
     finding->wrong_if = "Something else fills it, and will not grow.";
     rule_evidence(context, finding, "used_bytes", host->shared_used_bytes);
     rule_evidence(context, finding, "limit_bytes", host->shared_bytes);

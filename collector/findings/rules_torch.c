@@ -33,8 +33,8 @@ static void find_recompilations(struct rule_context *context)
     finding->title = "Functions are compiled again and again";
     finding->formula =
         price > 0
-            ? rule_print(context, "%.3g s compiling * %.0f of %.0f / %.0f steps = %s",
-                         seconds, again, count, steps_of_run(context),
+            ? rule_print(context, "%s s compiling * %.0f of %.0f / %.0f steps = %s",
+                         rule_digits(context, seconds), again, count, steps_of_run(context),
                          rule_ms(context, price))
             : rule_print(context, "%.0f of %.0f compilations", again, count);
     finding->sentence = rule_print(

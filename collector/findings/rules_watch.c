@@ -46,7 +46,8 @@ static void describe(struct rule_context *context, struct finding *finding,
                      rule_ms(context, row->per_step_ns), watched->workers,
                      rule_ms(context, rule_loading_ns(context)),
                      rule_ms(context, watched->price))
-               : rule_print(context, "%.3g calls * %s = %s", row->per_step_count,
+               : rule_print(context, "%s calls * %s = %s",
+                            rule_digits(context, row->per_step_count),
                             rule_ms(context, row->mean_ns),
                             rule_ms(context, watched->price));
     finding->sentence = rule_print(

@@ -91,5 +91,7 @@ bool kernel_uses_tensor_cores(const char *name)
     for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
         if (strcasestr(name, marks[i]) != NULL)
             return true;
-    return false;
+    /* AMD's products name the matrix instruction: ..._MI16x16x1_... */
+    return strncmp(name, "Cijk_", 5) == 0 && strstr(name, "_MI") != NULL &&
+           strstr(name, "_MI")[3] >= '1' && strstr(name, "_MI")[3] <= '9';
 }

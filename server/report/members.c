@@ -40,7 +40,8 @@ const char *members_time(char text[MEMBERS_TIME_BYTES], double ms)
     if (isnan(ms))
         snprintf(text, MEMBERS_TIME_BYTES, "–");
     else if (fabs(ms) >= 999.5)
-        snprintf(text, MEMBERS_TIME_BYTES, "%.3g s", ms / 1000);
+        snprintf(text, MEMBERS_TIME_BYTES, fabs(ms) >= 999.5e3 ? "%.0f s" : "%.3g s",
+                 ms / 1000);
     else
         snprintf(text, MEMBERS_TIME_BYTES, "%.3g ms", ms);
     return text;

@@ -65,13 +65,13 @@ static void put_evidence(FILE *out, const char *text)
     }
 }
 
-/* Three significant digits. */
+/* Three digits, and no power of ten. */
 static void put_number(FILE *out, double value, const char *unit)
 {
     if (isnan(value))
         fputs("–", out);
     else
-        fprintf(out, "%.3g%s", value, unit);
+        fprintf(out, fabs(value) >= 999.5 ? "%.0f%s" : "%.3g%s", value, unit);
 }
 
 static void put_headline(FILE *out, const cJSON *report)

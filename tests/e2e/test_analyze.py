@@ -287,6 +287,28 @@ class Command(unittest.TestCase):
         return json.dumps({"traceEvents": [
             {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1, **event} for event in events]})
 
+    def test_memory_that_torch_says_is_hips_is_of_the_device_that_it_calls_cuda(self):
+        text = json.loads(self.events({"name": "a", "ts": 1, "dur": 9}))
+        text["traceEvents"].append({
+            "ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": 2,
+            "s": "t", "args": {"Device Type": 6, "Device Id": 1, "Bytes": 512, "Addr": 4,
+                               "Total Allocated": 512, "Total Reserved": 2048}})
+        peaks = json.loads(analyze(self.write(json.dumps(text)), "--json").stdout)["memory_peaks"]
+        self.assertEqual([peak["device"] for peak in peaks], ["cuda:1"])
+
+    def test_a_number_of_a_thousand_and_more_has_no_power_of_ten(self):
+        def event(category, name, start, length, **more):
+            return {"cat": category, "name": name, "ts": start, "dur": length, **more}
+        rows = []
+        for number in range(4):
+            at = 20_000_000 * number
+            rows += [event("user_annotation", f"ProfilerStep#{number}", at, 20_000_000),
+                     event("user_annotation", "enumerate(DataLoader)#x.__next__", at, 12_345_000),
+                     event("cpu_op", "aten::mm", at + 12_400_000, 7_000_000)]
+        report = analyze(self.write(self.events(*rows))).stdout
+        self.assertIn("Training waits for the next batch: 12345 ms per step", report)
+        self.assertNotRegex(report, r"\de\+\d")
+
     def test_what_cannot_be_read_is_one_line_and_exit_code_3(self):
         for path in (self.write(""), self.write("no json", "b.json"), "/nonexistent",
                      self.folder.name + "/none", self.write("{}", "c.json"),

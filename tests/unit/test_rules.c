@@ -474,6 +474,8 @@ static void kernels_are_told_apart_by_their_names(void **state)
     assert_int_equal(kernel_family("void cudnn::ops::nchwToNhwcKernel<float, float>"),
                      KERNEL_LAYOUT);
     assert_int_equal(kernel_family(""), KERNEL_OTHER);
+    assert_true(kernel_uses_tensor_cores("Cijk_Alik_Bljk_BBS_BH_Bias_MT64x96x128_MI16x16x1_SN"));
+    assert_false(kernel_uses_tensor_cores("Cijk_Ailk_Bjlk_SB_MT128x64x16_SN_MIAV0"));
 }
 
 int main(void)

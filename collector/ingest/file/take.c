@@ -5,7 +5,8 @@
 #include "ingest/file/parts.h"
 #include "ingest/trace/args.h"
 
-#define DEVICE_PRIVATE  20 /* torch's number of PrivateUse1 */
+#define DEVICE_HIP      6 /* torch's numbers, as DEVICE_PRIVATE of PrivateUse1 */
+#define DEVICE_PRIVATE  20
 #define DURATION_MAX_NS (INT64_C(1000000) * 1000000000) /* eleven days */
 
 void *file_list_add(struct file *file, struct file_list *list, size_t size,
@@ -368,8 +369,10 @@ static void take_allocation(struct file *file, const struct trace_event *event)
         skip(file, event, FILE_SKIP_LIMIT);
         return;
     }
-    uint16_t device = EVENT_DEVICE((uint8_t)event->device_type,
-                                   event->device_type == 0 || id < 0 ? 0 : (uint8_t)id);
+    uint8_t type = (uint8_t)event->device_type;
+    /* The allocator of ROCm's torch calls HIP by its number what all else calls cuda. */
+    uint16_t device = EVENT_DEVICE(type == DEVICE_HIP ? FILE_DEVICE_CUDA : type,
+                                   type == 0 || id < 0 ? 0 : (uint8_t)id);
 
     *kept = (struct track_record){
         .event = {.time = (uint64_t)event->time_ns,

@@ -200,6 +200,14 @@ static void print_beside(const struct op_row *row, enum ops_sort sort)
     }
 }
 
+static bool any_tensor_cores(const struct ops_answer *ops)
+{
+    for (uint32_t i = 0; i < ops->row_count; i++)
+        if (ops->rows[i].tensor_cores)
+            return true;
+    return false;
+}
+
 static void print_name(const struct op_row *row, uint32_t width)
 {
     bool shorter = row->short_name != NULL && *row->short_name != '\0';
@@ -254,7 +262,7 @@ static void print_ops(const struct ops_answer *ops, enum ops_sort sort,
         printf(" %5.1f%%\n", 100 * row->share);
         print_detail(ops, row, columns);
     }
-    if (launches)
+    if (launches && any_tensor_cores(ops))
         puts("  T: on tensor cores, as far as the name tells");
     if (ops->other_ops > 0) {
         printf("  and %u more: ", ops->other_ops);
@@ -290,18 +298,27 @@ static void print_memory(const struct analysis *analysis)
 
 /* ---- replayed steps ---------------------------------------------------------------------------- */
 
+#define DIGITS 16
+
+/* Three of them, and no power of ten. */
+static const char *digits(char text[DIGITS], double value)
+{
+    snprintf(text, DIGITS, value >= 999.5 ? "%.0f" : "%.3g", value);
+    return text;
+}
+
 static void print_what_ifs(const struct bottlenecks_answer *summary, uint32_t columns)
 {
     struct what_if told;
 
     for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++) {
-        char text[256];
+        char text[256], low[DIGITS], high[DIGITS];
 
         if (!what_if_replayed(summary, (enum replay_what_if)i, &told))
             continue;
-        (void)snprintf(text, sizeof(text), "%s, a step would take %.3g to %.3g ms.",
-                       what_if_title((enum replay_what_if)i), told.low_ns / MS,
-                       told.high_ns / MS);
+        (void)snprintf(text, sizeof(text), "%s, a step would take %s to %s ms.",
+                       what_if_title((enum replay_what_if)i),
+                       digits(low, told.low_ns / MS), digits(high, told.high_ns / MS));
         terminal_wrapped("- ", text, 4, columns);
     }
 }
@@ -355,17 +372,18 @@ static void print_findings(const struct analysis *analysis, uint32_t columns)
                analysis->summary.head.steps == 1 ? ", as far as one step tells" : "");
     for (uint32_t i = 0; i < findings.count; i++) {
         const struct finding *finding = &findings.list[i];
-        char lead[16], title[512];
+        char lead[16], title[512], price[DIGITS], low[DIGITS], high[DIGITS];
 
         snprintf(lead, sizeof(lead), "%u. ", i + 1);
         if (finding->ns_per_step > 0 && finding->high_ns > finding->low_ns)
-            snprintf(title, sizeof(title),
-                     "%s: %.3g ms per step (%.0f %%), %.3g to %.3g ms", finding->title,
-                     finding->ns_per_step / MS, 100 * finding->share,
-                     finding->low_ns / MS, finding->high_ns / MS);
+            snprintf(title, sizeof(title), "%s: %s ms per step (%.0f %%), %s to %s ms",
+                     finding->title, digits(price, finding->ns_per_step / MS),
+                     100 * finding->share, digits(low, finding->low_ns / MS),
+                     digits(high, finding->high_ns / MS));
         else if (finding->ns_per_step > 0)
-            snprintf(title, sizeof(title), "%s: %.3g ms per step (%.0f %%)",
-                     finding->title, finding->ns_per_step / MS, 100 * finding->share);
+            snprintf(title, sizeof(title), "%s: %s ms per step (%.0f %%)",
+                     finding->title, digits(price, finding->ns_per_step / MS),
+                     100 * finding->share);
         else
             snprintf(title, sizeof(title), "%s", finding->title);
         terminal_wrapped(lead, title, 5, columns);
