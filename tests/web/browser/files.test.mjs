@@ -82,6 +82,28 @@ test("a file dropped on the empty page is shown, what is none is refused with it
   await page.context().close();
 });
 
+test("a file's page fits 640 and 960 px, and no label of its lanes touches its number", { skip }, async () => {
+  const gpu = { ph: "X", cat: "kernel", name: "sgemm", pid: 0, tid: 7, ts: 1000500, dur: 3000, args: { device: 0, stream: 7 } };
+  const text = make_trace().replace('"traceEvents":[', `"traceEvents":[${JSON.stringify(gpu)},`);
+  assert.ok(text.includes("sgemm"));
+  for (const width of [640, 960, 1440]) {
+    const page = await open(browser, address, { width });
+    await drop(page, "a_file_of_a_name_that_is_too_long_for_its_place.json", text);
+    await page.locator("#session-picker", { hasText: "a_file" }).waitFor();
+    await page.locator("#cost-note", { hasText: "nothing is spent on it" }).waitFor();
+    await page.locator("[data-lane=gpu0] .gutter b").first().filter({ hasNotText: "–" }).waitFor();
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${width} px`);
+    const [cut, near, apart] = await page.evaluate(() => [
+      [...document.querySelectorAll("#badge span, #badge b")].filter((node) => node.scrollWidth > node.clientWidth + 1 && node.clientWidth > 0).map((node) => node.textContent),
+      [...document.querySelectorAll(".gutter li")].map((row) => [row.textContent, row.children[2].getBoundingClientRect().left - row.children[1].getBoundingClientRect().right]).filter(([, gap]) => gap < 3),
+      [...document.querySelectorAll(".row .panel:not([hidden]) .head")].filter((head) => head.querySelector(".dots").getBoundingClientRect().top > head.querySelector("h2").getBoundingClientRect().bottom).map((head) => head.textContent),
+    ]);
+    assert.deepEqual([cut, near, apart], [[], [], []], `${width} px`);
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  }
+});
+
 test("what of a file could not be read is counted beside what is shown of it", { skip }, async () => {
   const page = await open(browser, address);
   await drop(page, "torn.json", make_trace().replace('"dur":5000', '"dur":"5000 of what?"').slice(0, -300));

@@ -85,7 +85,7 @@ export class Timeline {
     const canvas = el("canvas", { role: "img", "aria-label": model.title });
     const plot = el("div", { class: "plot" }, canvas, el("p", { class: "reason", hidden: true }));
     const list = el("ul");
-    const title = el("h2", {}, model.title, model.note ? el("span", {}, model.note) : null);
+    const title = el("h2", {}, model.title, model.note ? el("span", { title: model.note }, model.note) : null);
     const lane = { model, canvas, plot, list, axis: null, twin: null, lost: el("p", { class: "lost", hidden: true }) };
     const menu = panel_menu({
       name: model.title,
