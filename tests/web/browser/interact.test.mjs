@@ -254,6 +254,7 @@ test("a kernel is called as a person calls it, and its own name is at hand", () 
   const whole = "at::native::vectorized_elementwise_kernel<4, GeluCUDAKernelImpl>";
   await row.waitFor();
   assert.equal(await name.getAttribute("title"), whole);
+  assert.equal(await name.locator(".end").textContent(), "", "what has no room is cut at its end");
   for (const [asked, rows] of [["impl (vectorized", 1], ["native::vectorized", 1], ["gelucuda", 1]]) {
     await page.locator("#query").fill(asked);
     await page.locator("#op-foot", { hasText: `${rows} of ${rows} shown` }).waitFor();

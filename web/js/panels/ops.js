@@ -183,7 +183,7 @@ function create_row(op, actions) {
   return el("tr", {}, el("td", { class: "pin" }, pin), el("td", { class: "name" }, name, el("div", { class: "dim detail", hidden: true })), ...cells);
 }
 
-const TAIL = 12;
+const TAIL = 12; // of C++'s names, which differ at their ends; short ones say most at their beginning
 
 /** What tells an op from its namesakes, where ops are grouped by it. */
 const detail_of = (op) => op.shape ?? op.stack ?? op.module ?? "";
@@ -195,7 +195,7 @@ function update_row(node, op, view) {
   set_attribute(pin.firstElementChild, "aria-label", `${pinned ? "Unpin" : "Pin"} ${called(op)}`);
   node.classList.toggle("pinned", pinned);
   node.classList.toggle("range", op.kind === "range");
-  const button = name.firstElementChild, text = called(op), cut = Math.max(0, text.length - TAIL), marked = view.marked === op.name;
+  const button = name.firstElementChild, text = called(op), cut = op.short_name ? text.length : Math.max(0, text.length - TAIL), marked = view.marked === op.name;
   set_text(button.firstElementChild, text.slice(0, cut));
   set_text(button.lastElementChild, text.slice(cut));
   set_attribute(button, "title", op.name);
