@@ -21,15 +21,16 @@ const gathered = (server) => asked(server, /^api\/steps\?.*points=\d{3}/, 2);
 
 async function visit(scenario, look, { hash = "", ...options } = {}) {
   const server = new FakeServer(scenario, { modules: MODULES });
-  const page = await open(browser, (await server.listen()) + hash, options);
+  let page = null;
   try {
+    page = await open(browser, (await server.listen()) + hash, options);
     await page.locator("#lanes .gutter b").first().filter({ hasNotText: "–" }).waitFor();
     await page.locator("#op-table tbody tr").first().waitFor();
     if (hash === "") await gathered(server);
     await look(page, server);
     assert.deepEqual(page.faults, []);
   } finally {
-    await page.context().close();
+    await page?.context().close();
     await server.close();
   }
 }

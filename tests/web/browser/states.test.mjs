@@ -12,12 +12,13 @@ after(() => browser.close());
 /** Opens a scenario and hands the page over; no fault may be left behind. */
 async function visit(scenario, options, look) {
   const server = new FakeServer(scenario, { modules: MODULES });
-  const page = await open(browser, await server.listen(), options);
+  let page = null;
   try {
+    page = await open(browser, await server.listen(), options);
     await look(page, server);
     assert.deepEqual(page.faults, []);
   } finally {
-    await page.context().close();
+    await page?.context().close();
     await server.close();
   }
 }
