@@ -21,8 +21,8 @@ static void copy_all(cJSON *to, const cJSON *from, const char *const *keys)
 static void extract_ops(cJSON *to, const cJSON *from, const char *device)
 {
     static const char *const keys[] = {
-        "name", "kind", "total_ms", "per_step_ms", "per_step_count", "per_step_ci95_ms",
-        NULL};
+        "name",           "kind",             "total_ms",   "per_step_ms",
+        "per_step_count", "per_step_ci95_ms", "short_name", NULL};
     cJSON *list = cJSON_AddArrayToObject(to, device), *op;
     const cJSON *row;
 

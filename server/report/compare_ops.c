@@ -160,6 +160,8 @@ static void add_row(struct pair *pair, const cJSON *base, const cJSON *other)
                                                   : "renamed";
 
     cJSON_AddStringToObject(row, "name", TEXT(named, "name"));
+    if (*TEXT(named, "short_name") != '\0')
+        cJSON_AddStringToObject(row, "short_name", TEXT(named, "short_name"));
     cJSON_AddStringToObject(row, "kind", TEXT(named, "kind"));
     cJSON_AddStringToObject(row, "device", pair->device);
     if (strcmp(state, "renamed") == 0)

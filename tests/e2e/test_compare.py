@@ -15,8 +15,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness  # noqa: E402
 
 
-def trace(path, conv_us=4000, data_us=1000, steps=20, seed=0):
-    """Twenty steps: a wait for data, a convolution, a backward op, Adam; each varies by 2 %."""
+MUL = ("void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl<"
+       "at::native::MulFunctor<float> > >(int)")
+
+
+def trace(path, conv_us=4000, data_us=1000, steps=20, seed=0, mul_us=0):
+    """Twenty steps: a wait for data, a convolution, a backward op, Adam; each varies by 2 %.
+    With `mul_us` also a kernel of that length."""
     chance, events, at = random.Random(seed), [], 1_000_000.0
 
     def event(name, cat, start, length):
@@ -38,6 +43,9 @@ def trace(path, conv_us=4000, data_us=1000, steps=20, seed=0):
             event(name, cat, at, length)
             at += length
         event(f"ProfilerStep#{number}", "user_annotation", begin, at - begin)
+        if mul_us > 0:
+            event(MUL, "kernel", begin + 10, mul_us)
+            events[-1].update(pid=0, args={"device": 0, "stream": 7})
     text = json.dumps({"schemaVersion": 1, "traceEvents": events})
     path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
     return path
@@ -172,6 +180,20 @@ class Endpoint(harness.TrainglassTest):
         shown = harness.get_json(self.port, f"/api/compare?a={a}&b={b}")
         for part in ("step_ms", "phases", "memory", "ops"):
             self.assertEqual(shown[part], said[part], part)
+
+    def test_a_kernel_is_called_as_a_person_calls_it_with_its_own_name_beside(self):
+        base = trace(self.folder / "base.json", mul_us=1000)
+        slow = trace(self.folder / "slow.json", mul_us=2000, seed=1)
+        self.serve(base, slow)
+        said = json.loads(compare(base, slow, "--json").stdout)
+        a, b = said["base"]["session"], said["others"][0]["session"]
+        shown = harness.get_json(self.port, f"/api/compare?a={a}&b={b}")
+        for answer in (said, shown):
+            first = answer["ops"][0]
+            self.assertEqual((first["name"], first["short_name"], first["state"]),
+                             (MUL, "MulFunctor (elementwise)", "same"))
+        self.assertIn("MulFunctor (elementwise)", compare(base, slow).stdout)
+        self.assertNotIn("short_name", said["ops"][1])
 
     def test_two_stretches_of_one_session_compare_too(self):
         self.serve(trace(self.folder / "base.json"))

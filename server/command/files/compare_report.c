@@ -122,10 +122,10 @@ static void print_memory(const cJSON *other)
 
 static void print_op(const cJSON *row, uint32_t width)
 {
-    const char *state = TEXT(row, "state");
+    const char *state = TEXT(row, "state"), *short_name = TEXT(row, "short_name");
 
     fputs("  ", stdout);
-    terminal_cell(TEXT(row, "name"), width);
+    terminal_cell(*short_name != '\0' ? short_name : TEXT(row, "name"), width);
     terminal_ms(NUMBER(row, "base_per_step_ms") * MS, 10);
     terminal_ms(NUMBER(row, "per_step_ms") * MS, 10);
     putchar(' ');

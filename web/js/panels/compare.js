@@ -1,7 +1,7 @@
 // The compare view: two runs, trace files or stretches of one side by side, what costs most of the
 // difference first.
 
-import { MISSING, bytes, known, number, percent, plural, shorten } from "../model/format.js";
+import { MISSING, bytes, called, known, number, percent, plural, shorten } from "../model/format.js";
 import { first_sides, run_before, stretches, verdict_of } from "../model/sides.js";
 import { is_over, session_of } from "../model/store.js";
 import { address, get_json } from "../net/api.js";
@@ -28,7 +28,7 @@ export function compare_rows(answer) {
   const gpu = (other.gpu ?? []).flatMap((device) => [
     ...["compute", "communication", "copy"].map((use) => row("gpu", `${device.device} ${use}`, device[use])),
     ...Object.entries(IDLE_LABELS).map(([key, name]) => row("gpu", `${device.device} idle: ${name}`, device.idle?.[key]))]);
-  const ops = (other.ops ?? []).map((op) => ({ kind: "op", name: op.name, device: op.device, base: op.base_per_step_ms, now: op.per_step_ms, diff: op.diff_ms, percent: op.diff_pct, changed: op.changed === true, interval: op.ci95_ms ?? null, state: op.state }));
+  const ops = (other.ops ?? []).map((op) => ({ kind: "op", name: op.name, short_name: op.short_name, device: op.device, base: op.base_per_step_ms, now: op.per_step_ms, diff: op.diff_ms, percent: op.diff_pct, changed: op.changed === true, interval: op.ci95_ms ?? null, state: op.state }));
   return [row("step", "Step", other.step_ms), ...by_cost(phases), ...by_cost(known_parts(gpu).filter((one) => one.base > 0 || one.now > 0)), ...by_cost(ops).slice(0, MOST_OPS)];
 }
 
@@ -52,7 +52,7 @@ function certainty(row, sure) {
 
 function row_node(row) {
   const sure = row.changed || row.state === "new" || row.state === "gone";
-  const name = row.kind === "op" ? el("code", { title: row.name }, shorten(row.name, 60)) : row.name;
+  const name = row.kind === "op" ? el("code", { title: row.name }, shorten(called(row), 60)) : row.name;
   const tone = !sure || !known(row.diff) ? "dim" : row.diff > 0 ? "worse" : "better";
   return el("tr", { class: row.kind },
     el("th", { scope: "row" }, name, row.state === "renamed" ? el("span", { class: "dim" }, " renamed") : null),
