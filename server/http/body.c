@@ -15,8 +15,9 @@
 #define BYTES_PER_S INT64_C(16384)
 /* A read that ends without a byte after this long ended by CivetWeb's timeout. */
 #define SILENCE_NS INT64_C(4000000000)
-/* Then after 8 s, 32 s, ...: five in three minutes. */
-#define ASK_NS INT64_C(2000000000)
+/* Then after 8 s, 32 s, 128 s: five in three minutes, and no more. */
+#define ASK_NS    INT64_C(2000000000)
+#define ASKS_LAST (128 * INT64_C(1000000000))
 #define GO_ON  "HTTP/1.1 100 Continue\r\n\r\n"
 
 void body_begin(struct body *body, uint64_t size, int socket, bool expect)
@@ -78,7 +79,7 @@ static void ask_whether_it_waits(struct body *body)
 {
     int64_t now_ns = (int64_t)clock_ns(CLOCK_MONOTONIC);
 
-    if (now_ns < body->ask_ns)
+    if (now_ns < body->ask_ns || body->rest_ns > ASKS_LAST)
         return;
     (void)send(body->socket, GO_ON, strlen(GO_ON), MSG_NOSIGNAL | MSG_DONTWAIT);
     body->rest_ns = body->rest_ns == 0 ? ASK_NS : 4 * body->rest_ns;
