@@ -2,6 +2,7 @@
  * beginning to its end, and what steps would take if something in them were gone. */
 #include "api/api.h"
 #include "api/json.h"
+#include "query/kernel_name.h"
 #include "query/replay_query.h"
 
 const char *what_if_title(enum replay_what_if what_if)
@@ -43,14 +44,19 @@ static void add_kinds(cJSON *body, const struct replay_answer *answer)
 
 static void add_path(cJSON *body, const struct replay_answer *answer)
 {
-    static const char *const columns[] = {"start_ms", "duration_ms", "kind",
-                                          "name",     "where",       "pieces"};
+    static const char *const columns[] = {"start_ms",  "duration_ms", "kind",
+                                          "name",      "where",       "pieces",
+                                          "short_name"};
     cJSON *part = cJSON_AddObjectToObject(body, "path"), *list;
+    char text[KERNEL_SHORT_BYTES];
 
-    json_columns(part, columns, 6);
+    json_columns(part, columns, 7);
     list = cJSON_AddArrayToObject(part, "points");
     for (uint32_t i = 0; i < answer->part_count; i++) {
         const struct replay_part *of = &answer->parts[i];
+        bool shorter =
+            (of->kind == REPLAY_COMPUTE || of->kind == REPLAY_COMMUNICATION) &&
+            kernel_short_name(of->name, text, sizeof(text));
         cJSON *point = cJSON_CreateArray(), *named = cJSON_CreateObject();
 
         cJSON_AddItemToArray(point, json_value_ms((double)of->start_ns));
@@ -61,6 +67,8 @@ static void add_path(cJSON *body, const struct replay_answer *answer)
         cJSON_AddItemToArray(point, cJSON_DetachItemFromObject(named, "name"));
         cJSON_AddItemToArray(point, cJSON_DetachItemFromObject(named, "where"));
         cJSON_AddItemToArray(point, json_value(of->pieces));
+        cJSON_AddItemToArray(
+            point, json_value_text(shorter ? text : NULL, KERNEL_SHORT_BYTES));
         cJSON_Delete(named);
         cJSON_AddItemToArray(list, point);
     }

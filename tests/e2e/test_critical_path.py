@@ -120,6 +120,20 @@ class RealTraces(unittest.TestCase):
                 self.assertAlmostEqual(told["critical_path"]["step"]["duration_ms"],
                                        step["duration_ms"], places=4)
 
+    def test_a_kernel_on_the_path_is_called_as_in_the_tables(self):
+        seen = set()
+        for path in sorted(TRACES.glob("*h100*.json.gz")):
+            told = json.loads(analyze(path, "--json").stdout)
+            called = {op["name"]: op["short_name"] for op in told["ops"]["cuda"]
+                      if op["kind"] == "kernel"}
+            for point in told["critical_path"]["path"]["points"]:
+                piece = dict(zip(told["critical_path"]["path"]["columns"], point))
+                known = piece["kind"] == "compute" and piece["name"] in called
+                self.assertEqual(piece["short_name"],
+                                 called[piece["name"]] if known else None, piece)
+                seen.add(piece["short_name"])
+        self.assertGreater(len(seen), 1)
+
     def test_what_a_step_would_take_is_what_was_read_in_the_trace(self):
         for part, expected in EXPECTED.items():
             (path,) = TRACES.glob(f"*{part}*")

@@ -25,6 +25,7 @@ test("the legend has the kinds of the path with their ms, and no others", () => 
 test("a piece is named with its time, kind and place", () => {
   const unit = { unit: "ms", scale: 1 };
   assert.equal(piece_text({ name: "aten::mm", duration_ms: 12.4, kind: "op", where: "MainThread", pieces: 1 }, unit), "aten::mm, 12.4 ms, ops on the CPU, MainThread");
+  assert.equal(piece_text({ name: "void at::f<g>()", short_name: "g (f)", duration_ms: 2, kind: "compute", where: "device 0 stream 7", pieces: 1 }, unit), "g (f), 2.00 ms, compute, device 0 stream 7");
   assert.equal(piece_text({ name: "", duration_ms: 2, kind: "python", where: "MainThread", pieces: 3 }, unit), "nothing that is recorded, 2.00 ms, code between ops, MainThread, the longest of 3 pieces");
 });
 

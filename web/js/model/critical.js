@@ -1,6 +1,6 @@
 // The critical path as /api/critical_path tells it: its pieces, legend and sentences.
 
-import { count, known, number, percent, time_unit } from "./format.js";
+import { called, count, known, number, percent, time_unit } from "./format.js";
 
 const SENTENCE = 0.01; // of a step: less is not worth one
 
@@ -32,7 +32,7 @@ export function kind_rows(told) {
 
 /** "aten::mm, 12.4 ms, ops on the CPU, MainThread" */
 export function piece_text(piece, unit) {
-  const name = piece.name || (piece.kind === "python" ? "nothing that is recorded" : "");
+  const name = called(piece) || (piece.kind === "python" ? "nothing that is recorded" : "");
   const many = piece.pieces > 1 ? `, the longest of ${count(piece.pieces)} pieces` : "";
   const title = KINDS[piece.kind]?.[0] ?? piece.kind, kind = title[0].toLowerCase() + title.slice(1);
   return [name, `${number(piece.duration_ms * unit.scale)} ${unit.unit}`, kind, piece.where].filter(Boolean).join(", ") + many;

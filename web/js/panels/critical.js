@@ -16,6 +16,7 @@ function choose(at) {
   chosen = Math.max(-1, Math.min(pieces.length - 1, at));
   for (const node of strip.querySelectorAll(".chosen")) node.classList.remove("chosen");
   if (chosen >= 0) strip.querySelector(`[data-at="${chosen}"]`).classList.add("chosen");
+  set_attribute($("critical-piece"), "title", pieces[chosen]?.short_name ? pieces[chosen].name : null);
   set_text($("critical-piece"), chosen < 0 ? "Point at a piece, or move by the arrow keys." : piece_text(pieces[chosen], time_unit(drawn.step.duration_ms)));
 }
 
