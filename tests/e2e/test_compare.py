@@ -100,6 +100,13 @@ class Comparison(unittest.TestCase):
         self.assertAlmostEqual(found["step_ms"]["diff_pct"], 11.8, delta=1)
         self.assertFalse(found["phases"]["data"]["changed"])
 
+    def test_of_what_is_many_times_as_much_it_is_said_how_many(self):
+        short = trace(self.folder / "short.json", data_us=1)
+        for data_us, times in ((60, r" x (59|60|61)\.\d"), (30000, r" x (29|30)\d{3}")):
+            out = compare(short, trace(self.folder / "long.json", data_us=data_us)).stdout
+            self.assertRegex(out, rf"(?m)^  data loading .*{times}  slower$")
+            self.assertNotRegex(out, r"\d{4,}\.\d %")
+
     def test_the_same_training_twice_changed_nothing(self):
         for seed in range(1, 6):
             again = trace(self.folder / f"again-{seed}.json", seed=seed)

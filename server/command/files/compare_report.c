@@ -21,12 +21,18 @@ static void print_difference(double ms, int width)
     printf("%+*.*f", width, size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : 3, ms);
 }
 
+/* Ten characters; of what is many times as much, how many. */
 static void print_percent(double percent)
 {
-    if (isnan(percent))
-        printf("%10s", "");
-    else
-        printf("%+8.1f %%", fabs(percent) < 0.05 ? 0 : percent);
+    double times = 1 + percent / 100;
+    char text[32] = "";
+
+    if (percent >= 1000)
+        (void)snprintf(text, sizeof(text), times >= 1000 ? "x %.0f" : "x %.1f", times);
+    else if (!isnan(percent))
+        (void)snprintf(text, sizeof(text), "%+.1f %%",
+                       fabs(percent) < 0.05 ? 0 : percent);
+    printf("%10s", text);
 }
 
 /* "slower", "faster", or why it is neither. */
