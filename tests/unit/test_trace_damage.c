@@ -372,6 +372,7 @@ static void other_files_of_profilers_are_named_by_what_they_are(void **state)
         "execution trace");
     assert_stranger("{\"segments\": [], \"device_traces\": [[]]}", "memory snapshot");
     assert_stranger("{\"step_ms\": {\"mean\": 1}, \"step_rows\": []}", "compare");
+    assert_stranger("{\"rocprofiler-sdk-tool\": [{\"metadata\": {}}]}", "rocprofv3");
     assert_stranger("{\"$schema\": \"https://www.speedscope.app\", \"profiles\": []}",
                     "speedscope");
     assert_stranger("[[1, 2], [[0, 0, 0], [5, 0, 0]]]", "export_memory_timeline");

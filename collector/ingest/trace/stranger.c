@@ -17,6 +17,9 @@ static const struct stranger strangers[] = {
      "those"},
     {"step_rows", "step_ms",
      "is a result of `trainglass analyze --json`: `trainglass compare` takes it"},
+    {"rocprofiler-sdk-tool", NULL,
+     "is a result of rocprofv3, which has no list of events: torch.profiler records AMD's "
+     "devices too, and its export_chrome_trace() writes what is read here"},
     {"$schema", "profiles", "is a profile for speedscope, which has no list of events"},
 };
 
