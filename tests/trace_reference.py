@@ -30,8 +30,8 @@ LATENCY_NS = 10_000
 CATEGORIES = {
     "cpu_op": "op", "operator": "op", "user_annotation": "range",
     "runtime": "runtime", "cuda_runtime": "runtime", "driver": "runtime",
-    "cuda_driver": "runtime", "xpu_runtime": "runtime",
-    "kernel": "kernel", "memcpy": "memcpy", "gpu_memcpy": "memcpy",
+    "cuda_driver": "runtime", "xpu_runtime": "runtime", "mtia_runtime": "runtime",
+    "kernel": "kernel", "mtia_ccp_events": "kernel", "memcpy": "memcpy", "gpu_memcpy": "memcpy",
     "memset": "memset", "gpu_memset": "memset",
 }
 ANNOTATIONS = ("enumerate(DataLoader)", "Optimizer.", "record_param_comms",
