@@ -596,6 +596,19 @@ static void wrong_types_are_unreadable_values(void **state)
     traced_free(&traced);
 }
 
+static void a_phase_of_a_byte_that_no_text_keeps_is_none(void **state)
+{
+    (void)state;
+    struct traced traced =
+        read_text("[{\"ph\":\"\xbe\",\"ts\":1},{\"ph\":\"\x01\",\"ts\":1},"
+                  "{\"ph\":\"i\",\"s\":\"\xbe\",\"ts\":1}]");
+
+    assert_int_equal(traced.count, 1);
+    assert_int_equal(traced.events[0].scope, '\0');
+    assert_int_equal(traced_report(&traced)->skipped[TRACE_SKIP_NO_PHASE], 2);
+    traced_free(&traced);
+}
+
 static void what_stands_behind_the_end_is_said_and_its_events_read(void **state)
 {
     (void)state;
@@ -795,6 +808,7 @@ int main(int count, char **words)
         cmocka_unit_test(many_names_end_in_one_that_says_so),
         cmocka_unit_test(of_keys_that_come_twice_the_last_one_counts),
         cmocka_unit_test(wrong_types_are_unreadable_values),
+        cmocka_unit_test(a_phase_of_a_byte_that_no_text_keeps_is_none),
         cmocka_unit_test(what_stands_behind_the_end_is_said_and_its_events_read),
         cmocka_unit_test(events_on_lines_are_read_from_the_first_one_on),
         cmocka_unit_test(an_object_whose_first_key_an_event_may_have_too_is_none),

@@ -122,6 +122,14 @@ static void read_time(struct reading *reading, const struct value *value, int64_
         reading->bad_time = true;
 }
 
+/* Of a string of one printable character of ASCII; '\0' of any other value. */
+static char letter(const struct value *value)
+{
+    if (value->first != '"' || value->length != 1)
+        return '\0';
+    return *value->text > ' ' && *value->text < 0x7f ? *value->text : '\0';
+}
+
 static void read_member(struct reading *reading, uint32_t key,
                         const struct value *value)
 {
@@ -129,7 +137,7 @@ static void read_member(struct reading *reading, uint32_t key,
 
     switch (key) {
     case KEY_PHASE:
-        event->phase = value->first == '"' && value->length == 1 ? *value->text : '\0';
+        event->phase = letter(value);
         return;
     case KEY_NAME:
     case KEY_CATEGORY:
@@ -147,10 +155,10 @@ static void read_member(struct reading *reading, uint32_t key,
         field_flow(event, value);
         return;
     case KEY_SCOPE:
-        event->scope = value->first == '"' && value->length == 1 ? *value->text : '\0';
+        event->scope = letter(value);
         return;
     case KEY_BINDING:
-        if (value->first == '"' && value->length == 1 && *value->text == 'e')
+        if (letter(value) == 'e')
             event->has |= TRACE_BINDS_ENCLOSING;
         return;
     case KEY_FINISHED:
