@@ -36,7 +36,51 @@ print(told)
 """
 
 
+WINDOWS = """
+import os, sys, torch
+from trainglass.windows.recorder import Details, Recorder, Unavailable
+from trainglass.windows.schedule import Schedule
+
+def window(ends):
+    torch.profiler.profile.stop = ends
+    recorder = Recorder(Details(), print)
+    try:
+        recorder.start(Schedule(warmup=1, active=2), 1)
+        for _ in range(2):
+            torch.ones(3) + 1
+            recorder.step()
+        recorder.stop().export(sys.argv[1])
+        return os.path.getsize(sys.argv[1]) > 1000
+    except Unavailable as error:
+        return str(error)
+
+stop = torch.profiler.profile.stop
+disable = torch.autograd.profiler._disable_profiler
+
+def of_stacks(profile):  # as torch's own assertion: after recording has ended
+    def fails():
+        disable()
+        raise RuntimeError("!stack.empty()")
+    torch.autograd.profiler._disable_profiler = fails
+    try:
+        stop(profile)
+    finally:
+        torch.autograd.profiler._disable_profiler = disable
+
+def after(profile):
+    stop(profile)
+    raise RuntimeError("late")
+
+print([window(ends) for ends in (of_stacks, stop, after, stop)])
+"""
+
+
 class ProfilersTest(TorchTest):
+    def test_a_window_that_torch_could_not_end_leaves_the_next_one_as_it_is(self):
+        told = eval(self.run_python("-c", WINDOWS, self.directory / "w.json").stdout.strip().splitlines()[-1])
+        failed = "torch.profiler failed: RuntimeError: "
+        self.assertEqual(told, [failed + "!stack.empty()", True, failed + "late", True])
+
     def test_cupti_is_let_go_before_torch_prepares_and_taken_back_after(self):
         run = self.run_python("-c", JOB)
         told = eval(run.stdout.strip().splitlines()[-1])  # a list that we printed

@@ -268,13 +268,22 @@ def switch_off(torch: Any, profile: Any) -> None:
     """Nothing of ours goes on recording after torch failed half-way; `profile`: the one
     that was started, None when none was."""
     autograd = torch.autograd
-    if profile is not None and not autograd._profiler_enabled():
+    if _is_only_prepared(torch, profile):
         with contextlib.suppress(Exception):  # older torch prepares nothing else until
             profile.profiler._start_trace()  # what it prepared was started
     if autograd._profiler_enabled():
         with contextlib.suppress(Exception):
             autograd._disable_profiler()
     autograd.profiler._is_profiler_enabled = False
+
+
+def _is_only_prepared(torch: Any, profile: Any) -> bool:
+    """Has it yet to be started? What has ended must not be: torch 2.2 dies of it."""
+    inner = getattr(profile, "profiler", None)
+    if inner is None or inner.kineto_results is not None:
+        return False
+    autograd = torch.autograd
+    return not (autograd.profiler._is_profiler_enabled or autograd._profiler_enabled())
 
 
 def _torch() -> Any:
