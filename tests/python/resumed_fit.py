@@ -1,5 +1,6 @@
 """A fit of Lightning that knows nothing of trainglass, and one that goes on where a
-checkpoint in the middle of the first one's second epoch was made.
+checkpoint in the middle of the first one's second epoch was made. It prints a line for
+each batch: its epoch, from 1, and its number.
 
     python resumed_fit.py FOLDER first|second
 """
@@ -27,10 +28,11 @@ def trainer(folder, *callbacks):
 
 def fit(folder, which):
     path = pathlib.Path(folder) / "within.ckpt"
+    module = jobs.Net(lambda module, epoch, batch: jobs.say("batch", epoch, batch))
     if which == "first":
-        trainer(folder, Saves(path)).fit(jobs.Net())
+        trainer(folder, Saves(path)).fit(module)
     else:
-        trainer(folder).fit(jobs.Net(), ckpt_path=str(path))
+        trainer(folder).fit(module, ckpt_path=str(path))
 
 
 if __name__ == "__main__":

@@ -82,11 +82,15 @@ class HowItEnds(Fits):
 
         self.printed(jobs.trainer(Saves()), jobs.Net())
         again = jobs.trainer(self.callback(profile_epochs=[1, 2]), max_epochs=2)
-        out = self.printed(again, jobs.Net(), ckpt_path=str(checkpoint))
+        trained = []  # Lightning 2.1 does the batch of the checkpoint again
+        module = jobs.Net(lambda *place: trained.append(place[2]))
+        out = self.printed(again, module, ckpt_path=str(checkpoint))
         self.assertEqual(self.names(), ["epoch_1.json", "epoch_2.json"])
         self.assertEqual(self.steps(), [1, 2, 3, 4])
         self.assertEqual(self.steps("epoch_2.json"), [1, 2, 3, 4])
-        self.assertEqual(out.count("steps are counted from batch 5, where training goes on"), 1)
+        self.assertIn(trained[0], (4, 5))
+        said = f"steps are counted from batch {trained[0]}, where training goes on"
+        self.assertEqual(out.count(said), 1)
 
     def test_a_window_that_never_began_is_said_with_its_reason(self):
         steps = {"schedule_every_n_steps": 20, "warmup_steps": None, "profile_steps": None}

@@ -42,8 +42,10 @@ class ZeroCode(Fits):
     def test_an_epoch_that_goes_on_after_a_checkpoint_has_its_number(self):
         fit = (harness.HERE / "resumed_fit.py", self.directory / "root")
         self.run_python(*fit, "first", watched=False)
-        steps = self.run_python(*fit, "second", level="phases").trainer().steps()
-        self.assertEqual([step.epoch for step in steps], [2] * (jobs.BATCHES - 5))
+        run = self.run_python(*fit, "second", level="phases")
+        trained = [line.split()[1] for line in run.stdout.splitlines() if line.startswith("batch ")]
+        self.assertEqual([str(step.epoch) for step in run.trainer().steps()], trained)
+        self.assertEqual(set(trained), {"2"})
 
     def test_checkpoints_have_their_time(self):
         trainer = self.fit(level="phases").trainer()
