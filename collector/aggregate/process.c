@@ -65,6 +65,7 @@ void process_free(struct process *process)
         ops_group_free(process->groups[by]);
     series_free(&process->rss);
     series_free(&process->between_ops.shares);
+    series_free(&process->between_ops.behind);
     free(process->loaders);
     texts_release(process->texts);
     free(process);

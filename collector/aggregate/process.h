@@ -144,6 +144,12 @@ struct process_place {
     uint64_t count;
 };
 
+/* A thread of the process that is not the training thread. */
+struct process_runner {
+    uint32_t tid;  /* 0 none */
+    char name[16]; /* as the kernel has it: the program's, where nobody named the thread */
+};
+
 /* The training thread with no op open, in steps whose ops are recorded. Each look adds 1
  * to the channel of what it was found at, and 0 to the others: means are shares of the
  * steps' time. Off the CPU, by phase (EVENT_PHASES: in none that is known); else on it, or
@@ -157,6 +163,10 @@ enum process_look {
 
 struct process_between_ops {
     struct series shares;
+    /* By phase, as ASLEEP: of those looks, in which it waited for another thread
+     * while another thread of the process ran. */
+    struct series behind;
+    struct process_runner runner; /* that was seen last */
     struct process_place places[EVENT_PHASES + 1][PROCESS_PLACES];
 };
 _Static_assert((int)PROCESS_LOOKS <= (int)SERIES_CHANNELS, "a series holds them");

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "findings/looks.h"
 #include "findings/rules.h"
 
 struct asleep_part {
@@ -10,55 +11,6 @@ struct asleep_part {
     double ns, error_ns; /* per step */
     const char *place;
 };
-
-/* For the last rank it waits on purpose: that one is the finding. */
-static double waits_for_rank(const struct rule_context *context, enum event_phase phase)
-{
-    const struct ranks_answer *ranks = &context->summary->ranks;
-    bool here = ranks->slowest >= 0 && ranks->slowest != context->summary->head.rank &&
-                ranks->waits_in == (uint32_t)phase;
-
-    return here && ranks->slowest_price_ns > 0 ? ranks->slowest_price_ns : 0;
-}
-
-/* What other rules say of this phase: extra time of some steps, and late ranks. */
-static double told_elsewhere(const struct rule_context *context, enum event_phase phase)
-{
-    const struct rhythm *rhythm = &context->summary->rhythm;
-    const struct rhythm_extra *const extras[] = {&rhythm->gc,    &rhythm->warm_up,
-                                                 &rhythm->epoch, &rhythm->period,
-                                                 &rhythm->drift, &rhythm->rest};
-    double ns = 0;
-
-    for (size_t i = 0; i < sizeof(extras) / sizeof(extras[0]); i++)
-        if (extras[i]->steps > 0 && extras[i]->part == (uint32_t)phase)
-            ns += extras[i]->ns_per_step;
-    return ns + waits_for_rank(context, phase);
-}
-
-/* Loops that fetch from no loader are known to be in forward only when it is over: what
- * was seen in no phase and does not fit beside the phases lay there. */
-static double in_forward_unknown(const struct rule_context *context, double share)
-{
-    const struct steps_summary *train = context->train;
-    double seen = share * train->mean_ns, beside = train->mean_ns;
-
-    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
-        beside -= isnan(train->phase_ns[phase]) ? 0 : train->phase_ns[phase];
-    return seen > beside ? seen - fmax(beside, 0) : 0;
-}
-
-/* Of forward; its error is that of the larger of both. */
-static struct between_ops_share in_forward(const struct rule_context *context,
-                                           const struct between_ops_share *forward,
-                                           const struct between_ops_share *nowhere)
-{
-    double more = in_forward_unknown(context, nowhere->share) / context->train->mean_ns;
-
-    return (struct between_ops_share){forward->share + more, more > forward->share
-                                                                 ? nowhere->error
-                                                                 : forward->error};
-}
 
 static struct asleep_part look_at(const struct rule_context *context,
                                   enum event_phase phase)
@@ -70,11 +22,13 @@ static struct asleep_part look_at(const struct rule_context *context,
     uint32_t place = phase;
 
     if (phase == EVENT_PHASE_FORWARD) {
-        if (in_forward_unknown(context, nowhere->share) > share.share * train->mean_ns)
+        if (looks_forward_unknown(context, nowhere->share) >
+            share.share * train->mean_ns)
             place = EVENT_PHASES;
-        share = in_forward(context, &between->asleep[phase], nowhere);
+        share = looks_in_forward(context, &between->asleep[phase], nowhere);
     }
-    double ns = share.share * train->mean_ns - told_elsewhere(context, phase);
+    double ns = share.share * train->mean_ns - looks_told_elsewhere(context, phase) -
+                looks_lock(context).ns[phase];
 
     return (struct asleep_part){
         .phase = phase,
@@ -213,13 +167,14 @@ static struct other_code look_at_code(const struct rule_context *context)
 {
     const struct between_ops *between = &context->summary->between_ops;
     struct between_ops_share share =
-        in_forward(context, &between->busy_forward, &between->busy_nowhere);
+        looks_in_forward(context, &between->busy_forward, &between->busy_nowhere);
     double step = context->train->mean_ns;
     double forward = context->train->phase_ns[EVENT_PHASE_FORWARD];
     double seen = in_training(context, share.share) * step;
     struct other_code code = {.seen = seen > forward ? forward : seen,
                               .calling = rule_interpreter_ns(context) * forward / step,
-                              .elsewhere = told_elsewhere(context, EVENT_PHASE_FORWARD),
+                              .elsewhere =
+                                  looks_told_elsewhere(context, EVENT_PHASE_FORWARD),
                               .error = share.error * step};
 
     code.price = code.seen - code.calling - code.elsewhere;

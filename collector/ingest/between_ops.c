@@ -1,7 +1,9 @@
 #include "ingest/between_ops.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ingest/group.h"
@@ -9,6 +11,9 @@
 
 #define NS_PER_MS INT64_C(1000000)
 #define LEAST_NS  (15 * NS_PER_MS) /* 15 to 47 ms apart: no step's rhythm */
+
+/* 5 us each, in a look that finds the training thread asleep. */
+#define THREADS_ASKED 130u
 
 #define RELAXED(word) atomic_load_explicit(&(word), memory_order_relaxed)
 
@@ -28,6 +33,33 @@ struct saying {
     bool in_op;
 };
 
+/* Nodes of a graph and the engine that runs them are glue around ops. */
+static bool is_glue(const struct source *source, uint64_t meta)
+{
+    static const char engine[] = "autograd::engine::";
+    const char *name;
+    uint32_t length = names_lookup(&source->view.names, EVENT_NAME(meta), &name);
+
+    return (EVENT_FLAGS(meta) & EVENT_OP_BACKWARD) != 0 ||
+           (length >= sizeof(engine) - 1 &&
+            memcmp(name, engine, sizeof(engine) - 1) == 0);
+}
+
+/* Does the innermost op do work? What is too deep to be told may. */
+static bool is_in_op(const struct source *source, const struct thread_slot *slot,
+                     uint32_t depth)
+{
+    if (depth > WIRE_OPEN_RANGES)
+        return true;
+    for (uint32_t i = depth; i-- > 0;) {
+        uint64_t meta = RELAXED(slot->open[i].meta);
+
+        if (EVENT_KIND(meta) == EVENT_CPU_OP)
+            return !is_glue(source, meta);
+    }
+    return false;
+}
+
 static void read_saying(void *user)
 {
     struct saying *saying = user;
@@ -40,20 +72,49 @@ static void read_saying(void *user)
     saying->phase = RELAXED(header->phase);
     saying->depth = RELAXED(slot->depth);
     saying->tid = RELAXED(slot->tid);
-    saying->in_op = false;
-    for (uint32_t i = 0; i < WIRE_OPEN_RANGES && i < saying->depth; i++)
-        saying->in_op |= EVENT_KIND(RELAXED(slot->open[i].meta)) == EVENT_CPU_OP;
+    saying->in_op = is_in_op(saying->source, slot, saying->depth);
 }
 
-/* The state of a thread, as ps(1) shows it; 0 unknown. */
-static char state_of(uint32_t pid, uint32_t tid)
+/* The state of a thread, as ps(1) shows it, and its name; 0 unknown. */
+static char state_of(uint32_t pid, uint32_t tid, char name[16])
 {
     char path[64], text[512], state;
 
     snprintf(path, sizeof(path), "/proc/%" PRIu32 "/task/%" PRIu32 "/stat", pid, tid);
-    const char *fields = strrchr(group_slurp(path, text, sizeof(text)), ')');
+    const char *first = strchr(group_slurp(path, text, sizeof(text)), '(');
+    const char *last = first == NULL ? NULL : strrchr(first, ')');
 
-    return fields != NULL && sscanf(fields + 1, " %c", &state) == 1 ? state : 0;
+    if (last == NULL || sscanf(last + 1, " %c", &state) != 1)
+        return 0;
+    snprintf(name, 16, "%.*s", (int)(last - first - 1), first + 1);
+    return state;
+}
+
+/* Another thread of the process that runs or is about to; the one of before is asked
+ * first. tid 0: none, or none among the first of very many. */
+static struct process_runner other_runner(uint32_t pid, uint32_t trainer,
+                                          struct process_runner before)
+{
+    char path[64];
+    struct process_runner runner = {.tid = before.tid};
+
+    if (before.tid != 0 && state_of(pid, before.tid, runner.name) == 'R')
+        return runner;
+    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/task", pid);
+    DIR *tasks = opendir(path);
+    const struct dirent *entry;
+
+    if (tasks == NULL)
+        return (struct process_runner){.tid = 0};
+    for (uint32_t i = 0; i < THREADS_ASKED && (entry = readdir(tasks)) != NULL; i++) {
+        runner.tid = (uint32_t)strtoul(entry->d_name, NULL, 10);
+        if (runner.tid != 0 && runner.tid != trainer &&
+            state_of(pid, runner.tid, runner.name) == 'R')
+            break;
+        runner.tid = 0;
+    }
+    closedir(tasks);
+    return runner;
 }
 
 /* The kernel's function that it waits in, where the kernel says it: a name, or "0". */
@@ -82,35 +143,67 @@ static void count_place(struct process_place *places, const struct process_place
     }
 }
 
-/* Its pid where it means something to us; else 0. */
-static uint32_t pid_here(const struct source *source, struct store *store)
+/* The process as it means something to us: pid 0 where it does not. */
+static uint32_t pid_here(const struct source *source, struct store *store,
+                         struct process_runner *runner)
 {
     pthread_rwlock_rdlock(&store->lock);
     const struct process *process = source_process(source, store);
     bool here = process != NULL && process->identity.same_namespace;
     uint32_t pid = here ? process->identity.pid : 0;
 
+    if (here)
+        *runner = process->between_ops.runner;
     pthread_rwlock_unlock(&store->lock);
     return pid;
 }
 
-static uint32_t part_of(const struct saying *saying)
+/* What a look found: that of the steps' time which it stands for. */
+struct look {
+    uint32_t part; /* enum event_phase; EVENT_PHASES: none that is known */
+    bool between;  /* no op was open */
+    bool asleep;   /* and it was off the CPU */
+    bool behind;   /* and waited for a thread, while `runner` ran */
+    struct process_place place;
+    struct process_runner runner; /* seen last */
+};
+
+/* Of a place that the kernel does not name it may be. */
+static bool waits_for_thread(const struct process_place *place)
 {
-    return saying->phase - 1 < EVENT_PHASES ? saying->phase - 1 : EVENT_PHASES;
+    return place->name[0] == '\0' || strstr(place->name, "futex") != NULL;
 }
 
-/* In a series' channels: at what it was found between its ops. */
-static void count_look(const struct saying *saying, bool asleep,
-                       double values[PROCESS_LOOKS])
+static void look_around(uint32_t pid, uint32_t tid, struct look *look)
 {
-    uint32_t part = part_of(saying);
+    read_place(pid, tid, &look->place);
+    if (!waits_for_thread(&look->place))
+        return;
+    struct process_runner runner = other_runner(pid, tid, look->runner);
 
-    if (asleep)
-        values[PROCESS_LOOK_ASLEEP + part] = 1;
-    else if (part == EVENT_PHASE_FORWARD)
-        values[PROCESS_LOOK_BUSY_FORWARD] = 1;
-    else if (part == EVENT_PHASES)
-        values[PROCESS_LOOK_BUSY_NOWHERE] = 1;
+    look->behind = runner.tid != 0;
+    if (look->behind)
+        look->runner = runner;
+}
+
+/* Each channel of the series holds 1 where the look found that, else 0. */
+static void count_look(struct process_between_ops *table, int64_t at_ns,
+                       const struct look *look)
+{
+    double shares[PROCESS_LOOKS] = {0}, behind[EVENT_PHASES + 1] = {0};
+
+    if (look->asleep)
+        shares[PROCESS_LOOK_ASLEEP + look->part] = 1;
+    else if (look->between && look->part == EVENT_PHASE_FORWARD)
+        shares[PROCESS_LOOK_BUSY_FORWARD] = 1;
+    else if (look->between && look->part == EVENT_PHASES)
+        shares[PROCESS_LOOK_BUSY_NOWHERE] = 1;
+    behind[look->part] = look->behind;
+    series_add(&table->shares, at_ns, 0, shares, PROCESS_LOOKS);
+    series_add(&table->behind, at_ns, 0, behind, EVENT_PHASES + 1);
+    if (look->asleep)
+        count_place(table->places[look->part], &look->place);
+    table->runner = look->runner;
 }
 
 void between_ops_sample(const struct source *source, struct store *store,
@@ -123,30 +216,23 @@ void between_ops_sample(const struct source *source, struct store *store,
         !(before.recording & EVENT_STEP_OPS) ||
         (before.recording & EVENT_STEP_TAGGED) != 0) /* slow steps are no sample */
         return;
-    uint32_t pid = pid_here(source, store);
-    char state = pid == 0 ? 0 : state_of(pid, before.tid);
-    double values[PROCESS_LOOKS] = {0};
-    struct process_place seen = {.count = 0};
+    struct look look = {.part = before.phase - 1 < EVENT_PHASES ? before.phase - 1
+                                                                : EVENT_PHASES};
+    uint32_t pid = pid_here(source, store, &look.runner);
+    char name[16], state = pid == 0 ? 0 : state_of(pid, before.tid, name);
 
     if (state == 0 || !guard_run(read_saying, &after))
         return;
-    bool between = !before.in_op && !after.in_op && before.phase == after.phase &&
+    look.between = !before.in_op && !after.in_op && before.phase == after.phase &&
                    before.step_start == after.step_start;
-    bool asleep = between && (state == 'S' || state == 'D');
-
-    if (between)
-        count_look(&before, asleep, values);
-    if (asleep)
-        read_place(pid, before.tid, &seen);
+    look.asleep = look.between && (state == 'S' || state == 'D');
+    if (look.asleep)
+        look_around(pid, before.tid, &look);
     pthread_rwlock_wrlock(&store->lock);
     struct session *session = NULL;
     struct process *process = state_find(store, source->serial, &session);
 
-    if (process != NULL) {
-        series_add(&process->between_ops.shares, now_ns - session->zero_monotonic_ns, 0,
-                   values, PROCESS_LOOKS);
-        if (asleep)
-            count_place(process->between_ops.places[part_of(&before)], &seen);
-    }
+    if (process != NULL)
+        count_look(&process->between_ops, now_ns - session->zero_monotonic_ns, &look);
     pthread_rwlock_unlock(&store->lock);
 }

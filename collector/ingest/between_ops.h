@@ -1,6 +1,6 @@
-/* What the training thread does while no op of it is open: is it off the CPU? Asked of the
- * kernel some thirty times a second, at random moments, in steps whose ops are recorded
- * by the draw. */
+/* What the training thread does while no op of it is open: is it off the CPU, and if it
+ * waits there for a thread, does another one of the process run? Asked of the kernel some
+ * thirty times a second, at random moments, in steps whose ops are recorded by the draw. */
 #ifndef INGEST_BETWEEN_OPS_H
 #define INGEST_BETWEEN_OPS_H
 

@@ -22,25 +22,43 @@ static const char *place_of(struct answer *head, const struct process_place *pla
     return most == NULL ? "" : arena_text(&head->arena, most->name);
 }
 
-/* Buckets that lie in the window; neighbours that are alike count less. */
-static void add_bucket(const struct series_bucket *bucket, double sums[],
-                       struct numbers_series means[], struct between_ops *between)
-{
-    for (uint32_t i = 0; i < PROCESS_LOOKS; i++) {
-        double sum = (double)bucket->sum[i];
+/* Of a series of looks, each 0 or 1 by channel, what the window has. */
+struct look_sums {
+    uint32_t looks;
+    double sums[SERIES_CHANNELS];
+    struct numbers_series means[SERIES_CHANNELS]; /* neighbours that are alike count less */
+};
 
-        sums[i] += sum;
-        numbers_series_add(&means[i], sum / bucket->counts[i]);
+static void sum_looks(const struct series *series, const struct answer_window *window,
+                      struct look_sums *sums)
+{
+    const struct series_ring *ring =
+        series_pick(series, window->from_ns, window->to_ns, 3600);
+    int64_t width = series_width_ns(series, ring);
+
+    *sums = (struct look_sums){0};
+    for (uint32_t i = 0; i < ring->count; i++) {
+        const struct series_bucket *bucket = series_at(ring, i);
+
+        if (bucket->start_ns + width <= window->from_ns ||
+            bucket->start_ns >= window->to_ns || bucket->counts[0] == 0)
+            continue;
+        for (uint32_t k = 0; k < SERIES_CHANNELS; k++) {
+            sums->sums[k] += (double)bucket->sum[k];
+            numbers_series_add(&sums->means[k],
+                               (double)bucket->sum[k] / bucket->counts[0]);
+        }
+        sums->looks += bucket->counts[0];
     }
-    between->looks += bucket->counts[0];
 }
 
-static struct between_ops_share share_of(const struct between_ops *between, double sum,
-                                         const struct numbers_series *mean)
+static struct between_ops_share share_of(const struct look_sums *sums, uint32_t channel)
 {
-    if (between->looks < LOOKS_NEEDED || mean->count < BUCKETS_NEEDED)
+    const struct numbers_series *mean = &sums->means[channel];
+
+    if (sums->looks < LOOKS_NEEDED || mean->count < BUCKETS_NEEDED)
         return (struct between_ops_share){(double)NAN, (double)NAN};
-    return (struct between_ops_share){sum / between->looks,
+    return (struct between_ops_share){sums->sums[channel] / sums->looks,
                                       numbers_series_error(mean, mean->count)};
 }
 
@@ -48,26 +66,19 @@ void parts_between_ops(const struct pick *pick, struct between_ops *between)
 {
     const struct answer_window *window = &pick->head->window;
     const struct process_between_ops *from = &pick->process->between_ops;
-    const struct series_ring *ring =
-        series_pick(&from->shares, window->from_ns, window->to_ns, 3600);
-    int64_t width = series_width_ns(&from->shares, ring);
-    struct numbers_series means[PROCESS_LOOKS] = {{0}};
-    double sums[PROCESS_LOOKS] = {0};
+    struct look_sums shares, behind;
 
-    *between = (struct between_ops){0};
-    for (uint32_t i = 0; i < ring->count; i++) {
-        const struct series_bucket *bucket = series_at(ring, i);
-
-        if (bucket->start_ns + width > window->from_ns &&
-            bucket->start_ns < window->to_ns && bucket->counts[0] > 0)
-            add_bucket(bucket, sums, means, between);
-    }
+    sum_looks(&from->shares, window, &shares);
+    sum_looks(&from->behind, window, &behind);
+    *between = (struct between_ops){.looks = shares.looks};
     for (uint32_t part = 0; part <= EVENT_PHASES; part++) {
-        between->asleep[part] = share_of(between, sums[part], &means[part]);
+        between->asleep[part] = share_of(&shares, part);
+        between->behind[part] = share_of(&behind, part);
         between->place[part] = place_of(pick->head, from->places[part]);
     }
-    between->busy_forward = share_of(between, sums[PROCESS_LOOK_BUSY_FORWARD],
-                                     &means[PROCESS_LOOK_BUSY_FORWARD]);
-    between->busy_nowhere = share_of(between, sums[PROCESS_LOOK_BUSY_NOWHERE],
-                                     &means[PROCESS_LOOK_BUSY_NOWHERE]);
+    between->busy_forward = share_of(&shares, PROCESS_LOOK_BUSY_FORWARD);
+    between->busy_nowhere = share_of(&shares, PROCESS_LOOK_BUSY_NOWHERE);
+    between->runner = from->runner.tid;
+    if (from->runner.tid != 0)
+        between->runner_name = arena_text(&pick->head->arena, from->runner.name);
 }

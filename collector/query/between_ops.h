@@ -16,6 +16,10 @@ struct between_ops {
     uint32_t looks;
     /* Off the CPU. By phase; EVENT_PHASES: in none that was known then. */
     struct between_ops_share asleep[EVENT_PHASES + 1];
+    /* Of those: it waited for a thread while another one of the process ran. */
+    struct between_ops_share behind[EVENT_PHASES + 1];
+    uint32_t runner;         /* that one's tid, the one seen last; 0 none */
+    const char *runner_name; /* as the kernel has it; NULL none */
     /* On it or ready for it: in forward, and in no phase that was known then. */
     struct between_ops_share busy_forward, busy_nowhere;
     /* Where in the kernel it was seen asleep most often, of the whole run

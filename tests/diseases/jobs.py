@@ -10,6 +10,7 @@ import io
 import json
 import os
 import sys
+import threading
 import time
 
 import torch
@@ -100,6 +101,28 @@ def other_code(job):
 
     # Looks at the thread are half a hundred a second: a block must hold some hundred.
     job.blocks(lambda: trainer.updates(before=parse), trainer.updates, 500)
+
+
+def python_thread(job):
+    """A thread that computes in Python now and then, as one that fills a queue does."""
+    trainer = Trainer(width=256, depth=4)
+    text, needed = json.dumps([[0.5] * 20] * 20), threading.Event()
+    seconds = {1: 0.01, 2: 0.02, 3: 0.04}[job.dose]
+
+    def parse():
+        while needed.wait():
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                json.loads(text)
+            time.sleep(0.02)
+
+    threading.Thread(target=parse, daemon=True).start()
+
+    def updates(is_busy):
+        (needed.set if is_busy else needed.clear)()
+        yield from trainer.updates()
+
+    job.blocks(lambda: updates(True), lambda: updates(False), 2000)
 
 
 def optimizer_loop(job):

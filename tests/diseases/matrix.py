@@ -41,6 +41,7 @@ EXPECTED = {
     "worker_restart": "epoch-start",
     "tiny_ops": "tiny-ops",
     "other_code": "other-code",
+    "python_thread": "interpreter-lock",
     "optimizer_loop": "optimizer-loop",
     "oversubscribed": "cpu-wait",
     "between_steps": "between-steps",
@@ -73,6 +74,7 @@ ADVISED = {
     "worker_restart": "persistent_workers=True",
     "tiny_ops": "whole tensors",
     "other_code": "names the lines",
+    "python_thread": "in a process",
     "optimizer_loop": "fused=True",
     "oversubscribed": f"set_num_threads({CORES})",
     "between_steps": "step % 50 == 0",
@@ -96,7 +98,8 @@ WAITING = {"collate_sleep", "few_workers", "oversubscribed", "periodic", "warm_u
 TIMED = {"warm_up", "periodic"}
 
 # A block is short: what is drawn of its steps may hold none.
-LEVELS = {"tiny_ops": "ops", "other_code": "ops", "optimizer_loop": "ops", "moved_data": "ops",
+LEVELS = {"tiny_ops": "ops", "other_code": "ops", "python_thread": "ops",
+          "optimizer_loop": "ops", "moved_data": "ops",
           "checkpoints": "ops"}
 
 # A block whose thread was without a core for longer is no healthy one.

@@ -117,5 +117,29 @@ class AsleepTest(WaitsTest):
             self.assertAlmostEqual(one["ms_per_step"], truth, delta=LOOKS_ALLOWED * truth)
 
 
+    def test_a_thread_that_keeps_python_s_lock_is_priced_and_named(self):
+        stop = self.folder / "stop"
+        process = self.job("locked", "--stop", stop)
+
+        def looked():
+            one = self.findings("run").get("interpreter-lock")
+            return one if one and one["evidence"]["looks"] >= LOOKS else None
+        live = wait_for(looked, f"{LOOKS} looks at it", 8 * PATIENCE_S)
+        pid = re.search("`py-spy dump --pid ([0-9]+)`", live["advice"][0]).group(1)
+        threads = {path.name for path in pathlib.Path(f"/proc/{pid}/task").iterdir()}
+        self.assertIn(str(live["evidence"]["thread"]), threads - {pid})
+        stop.touch()
+        self.finish(process)
+        rows = self.rows()
+        found = self.findings(f"{FIRST}-{len(rows) - 2}")
+        one = found["interpreter-lock"]
+        self.assertNotIn("thread-asleep", found)
+        clock, ran, without_core = zip(*rows[FIRST - 1:-1])
+        wall, waited = clock[-1] - clock[0], without_core[-1] - without_core[0]
+        truth = (wall - (ran[-1] - ran[0]) - waited) / (len(clock) - 1) / 1e6
+        if ran[-1] and waited < TOO_BUSY * wall:
+            self.assertAlmostEqual(one["ms_per_step"], truth, delta=LOOKS_ALLOWED * truth)
+
+
 if __name__ == "__main__":
     main()

@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import sys
+import threading
 import time
 
 import torch
@@ -19,13 +20,18 @@ from torch.utils.data import DataLoader, Dataset
 SLEEP_S = 0.03
 
 
-def without_core_ns():
-    """How long this thread could run and had no core, since it began; 0 unknown."""
+def schedule_ns():
+    """How long this thread had a core since it began, and how long it could run and had
+    none; 0, 0 unknown."""
     try:
         with open("/proc/thread-self/schedstat", encoding="ascii") as file:
-            return int(file.read().split()[1])
-    except (OSError, IndexError):
-        return 0
+            return tuple(map(int, file.read().split()[:2]))
+    except (OSError, ValueError):
+        return 0, 0
+
+
+def without_core_ns():
+    return schedule_ns()[1]
 
 
 class Sleeps(nn.Module):
@@ -76,6 +82,31 @@ def sleeper(options):
         nn.functional.mse_loss(model(inputs), targets).backward()
         optimizer.step()
         rows.append((waits.ns, time.monotonic_ns(), without_core_ns()))
+
+
+def locked(options):
+    """One process, a thread of which parses texts until it is told to stop: Python's lock
+    is what the training sleeps for. Each step's end: the clock, how long this thread had a
+    core, and how long it had none."""
+    text = json.dumps([[0.5] * 20] * 20)
+
+    def parse():
+        while not os.path.exists(options.stop):
+            for _ in range(100):
+                json.loads(text)
+
+    torch.set_num_threads(1)
+    model, rows = network(*(nn.Linear(256, 256) for _ in range(4))), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    thread = threading.Thread(target=parse)
+    thread.start()
+    inputs, targets = torch.ones(8, 64), torch.ones(8, 1)
+    while thread.is_alive():
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+        rows.append((time.monotonic_ns(), *schedule_ns()))
+    return rows
 
 
 class Gathered(nn.Module):

@@ -112,6 +112,76 @@ static void too_few_looks_say_nothing(void **state)
     assert_string_equal(find("thread-asleep")->id, "none");
 }
 
+/* Of each of these parts the training thread waits for a tenth of the step, while
+ * another thread runs. */
+static void is_locked_out(const uint32_t *parts, uint32_t count)
+{
+    struct between_ops *between = &summary.between_ops;
+
+    *between = (struct between_ops){
+        .looks = 600, .runner = 77, .runner_name = "Thread-1 (parse"};
+    for (uint32_t i = 0; i <= EVENT_PHASES; i++)
+        between->place[i] = "futex_do_wait";
+    for (uint32_t i = 0; i < count; i++) {
+        between->asleep[parts[i]] = (struct between_ops_share){0.1, 0.01};
+        between->behind[parts[i]] = between->asleep[parts[i]];
+    }
+}
+
+static void waits_for_the_interpreter_in_several_phases_are_one_finding(void **state)
+{
+    (void)state;
+    static const uint32_t parts[] = {EVENT_PHASE_FORWARD, EVENT_PHASE_BACKWARD,
+                                     EVENT_PHASE_OPTIMIZER};
+
+    is_locked_out(parts, 3);
+    const struct finding *finding = find("interpreter-lock");
+
+    assert_true(fabs(finding->ns_per_step - 30 * MS) < 1);
+    assert_true(fabs(finding->low_ns - (30 - sqrt(3)) * MS) < 1);
+    assert_non_null(strstr(finding->sentence, "thread 77 (`Thread-1 (parse`)"));
+    assert_int_equal(finding->claim_count, 3);
+    assert_string_equal(find("thread-asleep")->id, "none");
+    /* What it sleeps for beside that stays a finding. */
+    summary.between_ops.asleep[EVENT_PHASE_FORWARD].share = 0.3;
+    assert_true(fabs(find("thread-asleep")->ns_per_step - 20 * MS) < 1);
+}
+
+static void a_wait_at_one_place_is_for_a_result_and_not_for_the_interpreter(void **state)
+{
+    (void)state;
+    static const uint32_t parts[] = {EVENT_PHASE_FORWARD, EVENT_PHASE_BACKWARD};
+
+    is_locked_out(parts, 1);
+    assert_string_equal(find("interpreter-lock")->id, "none");
+    assert_true(fabs(find("thread-asleep")->ns_per_step - 10 * MS) < 1);
+    is_locked_out(parts, 2);
+    assert_string_not_equal(find("interpreter-lock")->id, "none");
+    /* Little of it elsewhere is no second place. */
+    summary.between_ops.behind[EVENT_PHASE_BACKWARD].share = 0.01;
+    assert_string_equal(find("interpreter-lock")->id, "none");
+    /* Ranks wait for each other in backward. */
+    struct rank_row rows[2] = {{.rank = 0}, {.rank = 1}};
+
+    is_locked_out(parts, 2);
+    summary.ranks = (struct ranks_answer){.slowest = -1, .rows = rows, .row_count = 2};
+    assert_string_equal(find("interpreter-lock")->id, "none");
+}
+
+static void no_lock_is_told_without_python_or_beside_a_device(void **state)
+{
+    (void)state;
+    static const uint32_t parts[] = {EVENT_PHASE_FORWARD, EVENT_PHASE_OPTIMIZER};
+
+    is_locked_out(parts, 2);
+    summary.native = true;
+    assert_string_equal(find("interpreter-lock")->id, "none");
+    summary.native = false;
+    assert_string_not_equal(find("interpreter-lock")->id, "none");
+    number(FACT_DEVICE_COUNT, 1);
+    assert_string_equal(find("interpreter-lock")->id, "none");
+}
+
 static void works(double share)
 {
     summary.between_ops = (struct between_ops){0};
@@ -194,6 +264,9 @@ int main(void)
         TEST(sleeps_that_others_explain_or_must_be_are_no_finding),
         TEST(the_wait_for_a_late_rank_is_no_sleep_of_ours),
         TEST(too_few_looks_say_nothing),
+        TEST(waits_for_the_interpreter_in_several_phases_are_one_finding),
+        TEST(a_wait_at_one_place_is_for_a_result_and_not_for_the_interpreter),
+        TEST(no_lock_is_told_without_python_or_beside_a_device),
         TEST(code_that_is_no_op_costs_what_forward_holds_of_it),
         TEST(calling_ops_and_what_is_told_elsewhere_is_no_other_code),
         TEST(what_validation_may_have_been_is_no_code_of_a_training_step),

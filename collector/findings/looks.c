@@ -1,0 +1,88 @@
+#include "findings/looks.h"
+
+#include <math.h>
+
+/* Of all waits, in a phase: fewer may be another wait. */
+#define LOCK_SHARE 0.1
+
+/* For the last rank it waits on purpose: that one is the finding. */
+static double waits_for_rank(const struct rule_context *context, enum event_phase phase)
+{
+    const struct ranks_answer *ranks = &context->summary->ranks;
+    bool here = ranks->slowest >= 0 && ranks->slowest != context->summary->head.rank &&
+                ranks->waits_in == (uint32_t)phase;
+
+    return here && ranks->slowest_price_ns > 0 ? ranks->slowest_price_ns : 0;
+}
+
+double looks_told_elsewhere(const struct rule_context *context, enum event_phase phase)
+{
+    const struct rhythm *rhythm = &context->summary->rhythm;
+    const struct rhythm_extra *const extras[] = {&rhythm->gc,    &rhythm->warm_up,
+                                                 &rhythm->epoch, &rhythm->period,
+                                                 &rhythm->drift, &rhythm->rest};
+    double ns = 0;
+
+    for (size_t i = 0; i < sizeof(extras) / sizeof(extras[0]); i++)
+        if (extras[i]->steps > 0 && extras[i]->part == (uint32_t)phase)
+            ns += extras[i]->ns_per_step;
+    return ns + waits_for_rank(context, phase);
+}
+
+double looks_forward_unknown(const struct rule_context *context, double share)
+{
+    const struct steps_summary *train = context->train;
+    double seen = share * train->mean_ns, beside = train->mean_ns;
+
+    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
+        beside -= isnan(train->phase_ns[phase]) ? 0 : train->phase_ns[phase];
+    return seen > beside ? seen - fmax(beside, 0) : 0;
+}
+
+struct between_ops_share looks_in_forward(const struct rule_context *context,
+                                          const struct between_ops_share *forward,
+                                          const struct between_ops_share *nowhere)
+{
+    double more = looks_forward_unknown(context, nowhere->share) / context->train->mean_ns;
+
+    return (struct between_ops_share){forward->share + more, more > forward->share
+                                                                 ? nowhere->error
+                                                                 : forward->error};
+}
+
+
+/* Among ranks the end of backward is a wait for the others. */
+static bool may_be_lock(const struct rule_context *context, uint32_t part)
+{
+    return part != EVENT_PHASE_BACKWARD || context->summary->ranks.row_count < 2;
+}
+
+struct looks_lock looks_lock(const struct rule_context *context)
+{
+    const struct between_ops *between = &context->summary->between_ops;
+    double step = context->train->mean_ns, squares = 0;
+    struct looks_lock lock = {.sum_ns = 0};
+    uint32_t parts = 0;
+
+    if (between->looks == 0 || isnan(between->behind[0].share) ||
+        context->summary->native)
+        return lock;
+    for (uint32_t part = 0; part <= EVENT_PHASES; part++) {
+        if (!may_be_lock(context, part))
+            continue;
+        lock.ns[part] = between->behind[part].share * step;
+        lock.sum_ns += lock.ns[part];
+        squares += pow(between->behind[part].error * step, 2);
+    }
+    for (uint32_t part = 0; part <= EVENT_PHASES; part++)
+        parts += lock.ns[part] > LOCK_SHARE * lock.sum_ns;
+    if (parts < 2)
+        return (struct looks_lock){.sum_ns = 0};
+    double unknown =
+        looks_forward_unknown(context, between->behind[EVENT_PHASES].share);
+
+    lock.ns[EVENT_PHASE_FORWARD] += unknown;
+    lock.ns[EVENT_PHASES] -= unknown;
+    lock.error_ns = sqrt(squares);
+    return lock;
+}

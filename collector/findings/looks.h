@@ -1,0 +1,31 @@
+/* What looks at the training thread between its ops say (query/between_ops.h), put
+ * together for the rules. All times are ns per step. */
+#ifndef FINDINGS_LOOKS_H
+#define FINDINGS_LOOKS_H
+
+#include "findings/rules.h"
+
+/* What other rules say of this phase: extra time of some steps, and late ranks. */
+double looks_told_elsewhere(const struct rule_context *context, enum event_phase phase);
+
+/* Loops that fetch from no loader are known to be in forward only when it is over: what
+ * was seen in no phase and does not fit beside the phases lay there. */
+double looks_forward_unknown(const struct rule_context *context, double share);
+
+/* Of forward; its error is that of the larger of both. */
+struct between_ops_share looks_in_forward(const struct rule_context *context,
+                                          const struct between_ops_share *forward,
+                                          const struct between_ops_share *nowhere);
+
+/* The waits of the training thread for the interpreter's lock, by phase; EVENT_PHASES:
+ * in none. All 0 where what was seen is no such wait. */
+struct looks_lock {
+    double ns[EVENT_PHASES + 1];
+    double sum_ns, error_ns; /* half of the 95 % interval of the sum */
+};
+
+/* A thread that waits for another's result does so at one place of its step; for the lock
+ * it waits wherever it comes back from an op: in two phases at least. */
+struct looks_lock looks_lock(const struct rule_context *context);
+
+#endif
