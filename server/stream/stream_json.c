@@ -1,6 +1,7 @@
 #include "stream/stream_json.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "api/api.h"
 #include "api/json.h"
@@ -52,11 +53,20 @@ cJSON *stream_bottlenecks_json(const struct bottlenecks_answer *answer,
     return body;
 }
 
+static bool is_empty(const char *text)
+{
+    return text == NULL || *text == '\0';
+}
+
 static cJSON *row_json(const struct op_row *row)
 {
     cJSON *op = cJSON_CreateObject();
 
     json_text_cut(op, "name", row->name, STREAM_NAME_BYTES);
+    if (row->kind != NULL && strcmp(row->kind, "kernel") == 0)
+        json_text_cut(op, "short_name",
+                      is_empty(row->short_name) ? NULL : row->short_name,
+                      STREAM_SHORT_BYTES);
     json_text(op, "kind", row->kind);
     json_number(op, "count", row->count);
     json_ms(op, "self_ms", row->self_ns);

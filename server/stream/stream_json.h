@@ -5,10 +5,12 @@
 
 #include <cjson/cJSON.h>
 
-#define STREAM_OPS        10u
-#define STREAM_FINDINGS   5
-#define STREAM_STEPS_MAX  16u /* rows of one event; more become shortest and longest */
-#define STREAM_NAME_BYTES 160u
+#define STREAM_OPS       10u
+#define STREAM_FINDINGS  5
+#define STREAM_STEPS_MAX 16u /* rows of one event; more become shortest and longest */
+/* Of an op's name and a kernel's short one: 20 and 10 of the longest stay below 8 KB. */
+#define STREAM_NAME_BYTES  144u
+#define STREAM_SHORT_BYTES 64u
 
 struct bottlenecks_answer;
 struct judgement;

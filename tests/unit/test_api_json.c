@@ -262,6 +262,50 @@ static void numbers_beyond_the_known_names_are_unknown_not_a_crash(void **state)
     assert_string_equal(api_level_name(WIRE_LEVELS), "unknown");
 }
 
+static void a_kernel_in_the_stream_has_its_short_name_and_an_op_has_none(void **state)
+{
+    char name[300], longest[300];
+    struct op_row kernels[STREAM_OPS], ops[STREAM_OPS];
+    struct ops_answer cpu = {.rows = ops, .row_count = STREAM_OPS};
+    struct ops_answer cuda = {.rows = kernels, .row_count = STREAM_OPS};
+
+    (void)state;
+    memset(name, 'n', sizeof(name));
+    memset(longest, 's', sizeof(longest));
+    name[sizeof(name) - 1] = longest[sizeof(longest) - 1] = '\0';
+    for (uint32_t i = 0; i < STREAM_OPS; i++) {
+        ops[i] = (struct op_row){.name = name,
+                                 .kind = "runtime",
+                                 .count = 12345678,
+                                 .self_ns = 98765432123,
+                                 .per_step_ns = 87654321.1,
+                                 .per_step_count = 1234.567,
+                                 .mean_ns = 7654321.1,
+                                 .p95_ns = 9654321.1,
+                                 .max_ns = 19654321.1,
+                                 .share = 0.123456789,
+                                 .error_pct = 12.3456789};
+        kernels[i] = ops[i];
+        kernels[i].kind = "kernel";
+        kernels[i].short_name = longest;
+    }
+    kernels[1].short_name = "MulFunctor (elementwise)";
+    kernels[2].short_name = "";
+
+    cJSON *body = stream_ops_json(&cpu, &cuda);
+    const cJSON *rows = at(body, "cuda");
+    char *text = cJSON_PrintUnformatted(body);
+
+    assert_null(
+        cJSON_GetObjectItem(cJSON_GetArrayItem(at(body, "cpu"), 0), "short_name"));
+    assert_string_equal(at(cJSON_GetArrayItem(rows, 1), "short_name")->valuestring,
+                        "MulFunctor (elementwise)");
+    assert_true(cJSON_IsNull(at(cJSON_GetArrayItem(rows, 2), "short_name")));
+    assert_true(strlen(text) <= 8192);
+    cJSON_free(text);
+    cJSON_Delete(body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +320,7 @@ int main(void)
         cmocka_unit_test(an_event_of_many_steps_keeps_the_spike),
         cmocka_unit_test(thinned_memory_keeps_its_peak),
         cmocka_unit_test(numbers_beyond_the_known_names_are_unknown_not_a_crash),
+        cmocka_unit_test(a_kernel_in_the_stream_has_its_short_name_and_an_op_has_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
