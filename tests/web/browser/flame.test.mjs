@@ -105,6 +105,23 @@ async function visit(look, options = {}) {
   }
 }
 
+test("a flame graph of few events is our own too, and speedscope is a link beside it", () => visit(async (page, server) => {
+  await page.locator("#flame .close").click();
+  await page.locator("#trace input[value=slowest]").check();
+  await page.locator("#estimate-events", { hasText: "4,520" }).waitFor();
+  await page.locator("#trace-flame").click();
+  await box(page, "aten::linear").waitFor();
+  assert.ok(server.requests.some((path) => /^api\/trace\?.*step=\d+.*flame=cpu/.test(path)));
+  assert.equal(page.context().pages().length, 1);
+  await page.locator("#flame .close").click();
+  const link = page.locator("#trace-speedscope");
+  assert.equal(await link.textContent(), "In speedscope");
+  assert.match(decodeURIComponent(await link.getAttribute("href")), /\/speedscope\/index\.html#profileURL=http:.*\/api\/trace\?.*step=\d+/);
+  await shoot(page, "trace-few-1440-light");
+  const [tab] = await Promise.all([page.context().waitForEvent("page"), link.click()]);
+  assert.match(tab.url(), /speedscope/);
+}));
+
 test("a flame graph is walked by keys, zoomed and searched", () => visit(async (page, server) => {
   assert.ok(server.requests.some((path) => /^api\/trace\?.*last=10s.*flame=cpu/.test(path)));
   const detail = (text) => page.locator("#flame-detail", { hasText: text }).waitFor();

@@ -1,4 +1,4 @@
-// The trace dialog: a range, its size before anything is sent, and four ways to take it.
+// The trace dialog: a range, its size before anything is sent, and five ways to take it.
 
 import { bytes, count, duration_text, known } from "../model/format.js";
 import { range_of, session_of, shown_series } from "../model/store.js";
@@ -6,7 +6,7 @@ import { absolute, address, chosen, curl, get_buffer, get_json } from "../net/ap
 import { copy_text, el, set_hidden, set_text } from "../ui/dom.js";
 import { open_flame_graph } from "./flame.js";
 
-const MOST_FLAME_EVENTS = 50000; // speedscope: 40,000 events load in 2 s, 100,000 in 16 s
+const FAST_SPEEDSCOPE_EVENTS = 50000; // 40,000 events load in 2 s, 100,000 in 16 s
 const MOST_BYTES = 256e6;
 const PERFETTO = "https://ui.perfetto.dev";
 const PONG_MS = 60e3;
@@ -36,6 +36,7 @@ function build() {
     el("p", { class: "notice", id: "trace-notice", hidden: true }),
     el("div", { class: "actions" }, el("a", { id: "trace-download", class: "primary", download: "" }, "Download .json.gz"),
       button("trace-perfetto", "Open in Perfetto", "plain", open_perfetto), button("trace-flame", "Flame graph", "plain", open_flame),
+      el("a", { id: "trace-speedscope", target: "_blank", rel: "noopener" }),
       el("span", { class: "grow" }), button("trace-curl", "Copy as curl", "plain", () => copy_text(curl(trace_address())))),
     el("p", { class: "dim" }, "Perfetto runs in your browser; the trace does not leave this machine."));
   dialog = el("dialog", { id: "trace", "aria-labelledby": "trace-title" }, form, el("button", { type: "button", class: "close", "aria-label": "Close", onclick: () => dialog.close() }, "×"));
@@ -76,9 +77,11 @@ function show_estimate() {
   set_hidden(notice, !(large || told.reason));
   if (large) set_text(notice, `${bytes(told.bytes)} is more than most viewers open: a smaller range loads faster and shows the same step.`);
   else if (told.reason) set_text(notice, told.reason);
-  const flame = dialog.querySelector("#trace-flame");
-  flame.disabled = !(told.events > 0);
-  flame.title = told.events > MOST_FLAME_EVENTS ? `Of more than ${count(MOST_FLAME_EVENTS)} events: calls of the same path are added up` : "In speedscope";
+  dialog.querySelector("#trace-flame").disabled = !(told.events > 0);
+  const speedscope = dialog.querySelector("#trace-speedscope");
+  set_hidden(speedscope, !(told.events > 0));
+  if (told.events > 0) speedscope.href = speedscope_address();
+  set_text(speedscope, told.events > FAST_SPEEDSCOPE_EVENTS ? `In speedscope, slow beyond ${count(FAST_SPEEDSCOPE_EVENTS)} events` : "In speedscope");
 }
 
 async function refresh() {
@@ -136,17 +139,16 @@ async function open_perfetto() {
 
 const range_text = ({ last, step, steps }) => (last ? `the last ${last.replace("s", " s")}` : step !== undefined ? `step ${count(step)}` : `steps ${steps.split("-").map((n) => count(Number(n))).join(" to ")}`);
 
-/** In speedscope as far as it goes; more is added up by the server. */
+/** Calls of the same path added up by the server: of any number of events. */
 function open_flame() {
-  if (estimate.events > MOST_FLAME_EVENTS) {
-    const range = { ...chosen(state), ...range_parameters() };
-    const of = chosen(state);
-    open_flame_graph((flame, window) => address("api/trace", { ...(window === null ? range : { ...of, window }), flame }), range_text(range));
-    return;
-  }
+  const of = chosen(state), range = { ...of, ...range_parameters() };
+  open_flame_graph((flame, window) => address("api/trace", { ...(window === null ? range : { ...of, window }), flame }), range_text(range));
+}
+
+function speedscope_address() {
   const profile = encodeURIComponent(absolute(trace_address()));
   const title = encodeURIComponent(session_of(state)?.name ?? "trainglass");
-  window.open(`${absolute("speedscope/index.html")}#profileURL=${profile}&title=${title}&view=left-heavy`, "_blank", "noopener");
+  return `${absolute("speedscope/index.html")}#profileURL=${profile}&title=${title}&view=left-heavy`;
 }
 
 /** @param {object} now the state of the page @param {string} range "last", "steps" or "slowest" */
