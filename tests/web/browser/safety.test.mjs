@@ -126,14 +126,18 @@ test("inline script and foreign addresses are refused by the policy", () => visi
 test("nothing is asked of any other server", async () => {
   const server = new FakeServer("live", { modules: MODULES });
   const url = await server.listen();
-  const page = await open(browser, "about:blank");
-  const asked = new Set();
-  page.on("request", (each) => asked.add(new URL(each.url()).origin));
-  await page.goto(url);
-  await ready(page);
-  assert.deepEqual([...asked].filter((origin) => origin !== "null"), [new URL(url).origin]);
-  await page.context().close();
-  await server.close();
+  let page = null;
+  try {
+    page = await open(browser, "about:blank");
+    const asked = new Set();
+    page.on("request", (each) => asked.add(new URL(each.url()).origin));
+    await page.goto(url);
+    await ready(page);
+    assert.deepEqual([...asked].filter((origin) => origin !== "null"), [new URL(url).origin]);
+  } finally {
+    await page?.context().close();
+    await server.close();
+  }
 });
 
 test("the page works below a proxy's path", async () => {
@@ -149,16 +153,20 @@ test("the page works below a proxy's path", async () => {
     return from.pipe(forward);
   });
   await new Promise((done) => proxy.listen(0, "127.0.0.1", done));
-  const page = await open(browser, `http://127.0.0.1:${proxy.address().port}/user/me/proxy/8080/`);
-  await ready(page);
-  await page.locator("#badge", { hasText: "Live" }).waitFor();
-  const link = await page.locator("#slow a").first().evaluate((node) => node.href);
-  assert.match(link, /\/user\/me\/proxy\/8080\/api\/trace\?/);
-  assert.deepEqual(page.faults, []);
-  await page.context().close();
-  proxy.closeAllConnections();
-  proxy.close();
-  await server.close();
+  let page = null;
+  try {
+    page = await open(browser, `http://127.0.0.1:${proxy.address().port}/user/me/proxy/8080/`);
+    await ready(page);
+    await page.locator("#badge", { hasText: "Live" }).waitFor();
+    const link = await page.locator("#slow a").first().evaluate((node) => node.href);
+    assert.match(link, /\/user\/me\/proxy\/8080\/api\/trace\?/);
+    assert.deepEqual(page.faults, []);
+  } finally {
+    await page?.context().close();
+    proxy.closeAllConnections();
+    proxy.close();
+    await server.close();
+  }
 });
 
 for (const theme of ["light", "dark"]) {
