@@ -267,6 +267,29 @@ test("code in the evidence of a finding is set as code, and stands apart from th
   assert.ok(button.y - (label.y + label.height) >= 8, "the choice touches the buttons");
 }));
 
+/** Words of code that stand on two lines, and code whose colon stands on the next. */
+const torn = () => [...document.querySelectorAll("#finding-list .what > p code")].flatMap((code) => {
+  const lines = (node, from, to) => {
+    const range = document.createRange();
+    range.setStart(node, from);
+    range.setEnd(node, to);
+    return [...range.getClientRects()].filter((rect) => rect.width > 0).map((rect) => Math.round(rect.bottom));
+  };
+  const words = [...code.textContent.matchAll(/[^\s-]+/g)].filter(({ 0: word, index }) => new Set(lines(code.firstChild, index, index + word.length)).size > 1).map(([word]) => word);
+  const next = code.nextSibling, end = code.textContent.length;
+  const orphan = next?.textContent.startsWith(":") && Math.abs(lines(next, 0, 1)[0] - lines(code.firstChild, end - 1, end)[0]) > 6;
+  return orphan ? [...words, `${code.textContent} :`] : words;
+});
+
+test("no word of code in a finding is torn, and no line begins with the colon behind it", () => visit("live", { width: 1440, height: 900 }, async (page) => {
+  await page.locator("#finding-list .advice code", { hasText: "persistent_workers=True" }).waitFor();
+  for (const width of [1440, 1280, 1024, 820, 640, 390]) {
+    await page.setViewportSize({ width, height: 900 });
+    assert.deepEqual(await page.evaluate(torn), [], `${width} px`);
+    if (width === 640) await shoot(page, "findings-640-light", { fullPage: true });
+  }
+}));
+
 test("a server that may not change the job shows its controls off, with the reason", () => visit("refuses", { allow: HIDDEN }, async (page) => {
   await page.locator("#budget-note", { hasText: "read-only" }).waitFor();
   assert.equal(await page.locator("#budgets button:disabled").count(), 5);
