@@ -210,6 +210,13 @@ void rule_evidence_text(struct rule_context *context, struct finding *finding,
         .key = key, .text = arena_text(&context->findings->arena, text)};
 }
 
+void rule_advise_compile(struct rule_context *context, struct finding *finding,
+                         const char *eager, const char *compiled)
+{
+    rule_advise(finding,
+                rule_number(context, FACT_COMPILE_USED) > 0 ? compiled : eager);
+}
+
 void rule_advise_in(const struct rule_context *context, struct finding *finding,
                     const char *torch, const char *native)
 {

@@ -147,6 +147,10 @@ void rule_advise(struct finding *finding, const char *advice);
 void rule_advise_in(const struct rule_context *context, struct finding *finding,
                     const char *torch, const char *native);
 
+/* Where torch.compile has compiled something, the second: what it lacks there. */
+void rule_advise_compile(struct rule_context *context, struct finding *finding,
+                         const char *eager, const char *compiled);
+
 /* ns as people read it: "631 us", "14.3 ms", "1.32 s". */
 const char *rule_ms(struct rule_context *context, double ns);
 

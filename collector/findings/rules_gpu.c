@@ -7,6 +7,7 @@
 struct idle_rule {
     enum gpu_idle cause;
     const char *title, *because, *wrong_if;
+    const char *eager, *compiled; /* the best advice without torch.compile, and with */
     const char *advice[3];
     const char *named[2]; /* findings that name a part of it, asked before */
 };
@@ -60,6 +61,8 @@ static struct finding *find_idle(struct rule_context *context,
     rule_evidence(context, finding, "idle_ms", price / NS_PER_MS);
     rule_evidence(context, finding, "idle_all_ms", idle / NS_PER_MS);
     rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
+    if (rule->eager != NULL)
+        rule_advise_compile(context, finding, rule->eager, rule->compiled);
     for (uint32_t i = 0; i < 3 && rule->advice[i] != NULL; i++)
         rule_advise(finding, rule->advice[i]);
     return finding;
@@ -117,9 +120,11 @@ static void find_launch_bound(struct rule_context *context)
         .wrong_if =
             "A profiler that records shapes and stacks slows the ops down: look "
             "at the step time without it.",
-        .advice = {"`model = torch.compile(model, mode=\"reduce-overhead\")`: fewer "
-                   "launches, replayed as CUDA graphs",
-                   "Larger batches: each launch is worth more work",
+        .eager = "`model = torch.compile(model, mode=\"reduce-overhead\")`: fewer "
+                 "launches, replayed as CUDA graphs",
+        .compiled = "`mode=\"reduce-overhead\"` in the `torch.compile` that is there: its "
+                    "launches are replayed as CUDA graphs; shapes have to stay the same",
+        .advice = {"Larger batches: each launch is worth more work",
                    "`fused=True` or `foreach=True` in the optimizer, "
                    "`zero_grad(set_to_none=True)`"}};
 
@@ -196,10 +201,15 @@ static void find_python_between_ops(struct rule_context *context)
         .wrong_if = "That code is needed before the next op, and cannot be moved.",
         .advice = {
             "Move logging, metrics and pre-processing out of the loop, or to every "
-            "n-th step",
-            "`torch.compile` takes the Python out of the model"}};
+            "n-th step"}};
+    struct finding *finding = find_idle(context, &rule);
 
-    (void)find_idle(context, &rule);
+    if (finding != NULL)
+        rule_advise_compile(
+            context, finding,
+            "`model = torch.compile(model)` takes the Python out of the model",
+            "Compile what is not yet: the whole model, the loss, the optimizer's "
+            "`step`; `TORCH_LOGS=graph_breaks` names where Python goes on");
 }
 
 /* Time of all copies to the device and of those that staged pageable memory first, and

@@ -262,9 +262,34 @@ static void zeros_and_launches_do_not_give_back_the_same_wait_twice(void **state
     assert_true(fabs(findings.avoidable_ns - 30 * MS) < 1);
 }
 
+static void what_is_compiled_is_told_the_mode_and_not_to_compile(void **state)
+{
+    (void)state;
+    struct op_row rows[1] = {{.name = "void scatter_kernel<float>()",
+                              .kind = "kernel",
+                              .per_step_ns = 40 * MS,
+                              .per_step_count = 2,
+                              .mean_ns = 20 * MS,
+                              .launch = {.occupancy_pct = (double)NAN}}};
+
+    put_device();
+    summary.cuda.rows = rows;
+    summary.cuda.row_count = 1;
+    assert_non_null(strstr(find("launch-bound")->advice[0], "torch.compile(model, mode"));
+    assert_non_null(strstr(find("python-between-ops")->advice[1], "torch.compile(model)"));
+    assert_non_null(strstr(find("dominant-kernel-")->advice[1], "torch.compile(model)"));
+    number(FACT_COMPILE_USED, 1);
+    assert_non_null(strstr(find("launch-bound")->advice[0], "mode=\"reduce-overhead\""));
+    assert_non_null(strstr(find("dominant-kernel-")->advice[1], "max-autotune"));
+    for (uint32_t i = 0; i < findings.count; i++)
+        for (uint32_t j = 0; j < findings.list[i].advice_count; j++)
+            assert_null(strstr(findings.list[i].advice[j], "torch.compile(model"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(what_is_compiled_is_told_the_mode_and_not_to_compile),
         TEST(what_is_compiled_eight_times_again_is_told_with_its_price),
         TEST(many_functions_compiled_a_second_time_are_no_finding),
         TEST(graph_breaks_cost_where_a_device_waits_for_the_host),
