@@ -1,10 +1,12 @@
 """GPU work through the real probe and the real server, from a fake GPU: tests/fake."""
 import collections
+import json
 import os
 import re
 import subprocess
 import sys
 import unittest
+import urllib.request
 
 from harness import BUILD, ROOT, TrainglassTest, get, get_json, main, wait_for
 
@@ -87,12 +89,19 @@ class GpuTest(TrainglassTest):
             return None
         if status != 200:
             return None
-        import json
         for session in json.loads(body)["sessions"]:
             for source in session["capabilities"]:
                 if source["source"] == "cupti":
                     return source
         return None
+
+    def ask_level(self, level):
+        body = json.dumps({"level": level}).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/api/level", body,
+                                         {"Content-Type": "application/json"})
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(request, timeout=10) as answer:
+            return json.load(answer)
 
     def cupti_is(self, state):
         source = self.cupti()
@@ -501,6 +510,17 @@ class NeighboursTest(GpuTest):
         self.assertEqual((gpu["recorded_steps"], device["reason"]), (device["known_steps"], ""))
         self.assertIn(device["summed_steps"], (device["known_steps"], None))
         self.assertGreater(device["per_step_ms"]["compute"], 0)
+
+    def test_what_cupti_drops_while_it_is_turned_off_is_told_though_it_stays_off(self):
+        asked = []
+
+        def told():
+            source = self.cupti_is("active")
+            if source and source["events"] and not asked:
+                asked.append(self.ask_level("phases"))
+            return asked and source and source["lost_events"]
+        lost = self.run_until("train", told, "what was dropped", FAKE_CUPTI_FAULT="drop-off=7")
+        self.assertEqual((asked, lost), ([{"asked": 1}], 7))
 
     def test_the_server_shows_kernels_while_the_job_runs(self):
         def trace():

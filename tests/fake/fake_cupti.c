@@ -5,6 +5,7 @@
  * Misbehaviour, by fake_fault() or FAKE_CUPTI_FAULT="name=value,name=value":
  *   late=n       keeps what is complete for n flushes     reverse=1  newest buffer first
  *   zero=n       every n-th kernel has no times           drop=n     n records dropped
+ *   drop-off=n   n records are dropped each time kernels are turned off
  *   unknown=n    every n-th kernel is of a kind of the future
  *   enable=n     cuptiActivityEnable returns n            subscribe=n  cuptiSubscribe, n
  *   clock=1      another clock from now on                steal=1    others' callbacks
@@ -84,8 +85,8 @@ static struct fault {
               {"unknown", 0},       {"enable", 0},    {"subscribe", 0}, {"clock", 0},
               {"steal", 0},         {"hang", 0},      {"exit", 0},      {"starve", 0},
               {"steal-after", 0},   {"exit-late", 0}, {"kill", 0},      {"stale", 0},
-              {"slow-subscribe", 0}, {"stop-after", 0},
-              {"finalize-after", 0}};
+              {"slow-subscribe", 0}, {"stop-after", 0}, {"finalize-after", 0},
+              {"drop-off", 0}};
 
 static void complain(const char *what)
 {
@@ -569,6 +570,8 @@ static int switch_kind(uint32_t kind, bool on)
     if (kind < 64)
         kinds[kind] = on;
     stopped &= !on;
+    if (kind == KERNEL && !on)
+        dropped += *fault("drop-off");
     if (kind == RUNTIME)
         memset(calls_off, 0, sizeof(calls_off)); /* forgotten with each turn */
     pthread_mutex_unlock(&lock);

@@ -151,7 +151,7 @@ static void flush(uint32_t flags)
 
     suspicious |= change == STAMPS_OTHER_CLOCK;
     say_clock();
-    drain_ask(&drain, on && flags == 0);
+    drain_ask(&drain, flags == 0);
     (void)drain_buffers(&drain, pause_for_readers);
     drain_tell(&drain);
 }
