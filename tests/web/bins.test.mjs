@@ -52,6 +52,14 @@ test("bins stand still while the window moves", () => {
   for (const x of shared.slice(1, -1)) assert.equal(later.values[0][later.x.indexOf(x)], known.get(x));
 });
 
+test("a row on a bin's border is in one bin, however its quotient is rounded", () => {
+  const list = Array.from({ length: 45 }, (_, i) => ({ t: i / 10, ms: 1 })); // 4.3 / 0.1 is less than 43, and 43 * 0.1 no more than 4.3
+  for (const many of [60, 120, 300]) {
+    const { values } = bins.mean_bins(list, ["ms"], { from: 0, to: 4.483626, bins: many });
+    assert.deepEqual([...new Set(values[0])], [1]);
+  }
+});
+
 test("a mean counts a row as often as it stands for", () => {
   const { values } = bins.mean_bins([{ t: 1, n: 9, ms: 10 }, { t: 2, ms: 110 }], ["ms"], { from: 0, to: 100, bins: 10 });
   assert.equal(values[0][0], 20);

@@ -76,7 +76,7 @@ export function mean_bins(rows, keys, { from, to, bins, gap = Infinity }) {
     if ((rows[i].start ?? rows[i].t) - before > gap) push_bin(out, before, null);
     sums.fill(0);
     let count = 0;
-    for (; i < end && rows[i].t < (bin + 1) * width; i++) {
+    for (; i < end && Math.floor(rows[i].t / width) === bin; i++) { // by the same quotient: a border rounds differently
       const n = rows[i].n ?? 1;
       for (let k = 0; k < keys.length; k++) sums[k] += n * (rows[i][keys[k]] ?? 0);
       count += n;
