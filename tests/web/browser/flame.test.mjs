@@ -122,6 +122,18 @@ test("a flame graph of few events is our own too, and speedscope is a link besid
   assert.match(tab.url(), /speedscope/);
 }));
 
+test("a time that has no room in its box of a flame graph is not shown by half", () => visit(async (page) => {
+  for (const size of [1440, 900, 700, 640]) {
+    await page.setViewportSize({ width: size, height: 900 });
+    await page.waitForFunction(() => document.querySelector("#flame-chart .box").getBoundingClientRect().width > document.querySelector("#flame-chart").clientWidth - 4);
+    const cut = await page.locator("#flame-chart .box small").evaluateAll((nodes) => nodes.filter((node) => {
+      const box = node.parentElement.getBoundingClientRect(), { top, right } = node.getBoundingClientRect();
+      return node.textContent !== "" && top < box.bottom - 1 && right > box.right + 1;
+    }).map((node) => node.parentElement.textContent));
+    assert.deepEqual(cut, [], `${size} px`);
+  }
+}));
+
 test("a flame graph is walked by keys, zoomed and searched", () => visit(async (page, server) => {
   assert.ok(server.requests.some((path) => /^api\/trace\?.*last=10s.*flame=cpu/.test(path)));
   const detail = (text) => page.locator("#flame-detail", { hasText: text }).waitFor();

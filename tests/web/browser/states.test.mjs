@@ -123,6 +123,25 @@ test("the names of ops keep their room in a narrow window", () => visit("live", 
   }
 }));
 
+test("at 640 px no figure of the summary touches the next, and no column of the ops is cut", () => visit("live", { width: 640, height: 900 }, async (page) => {
+  await drawn(page);
+  await page.locator("#op-table .op-name").nth(2).waitFor();
+  const [wide, table] = await page.evaluate(() => [
+    [...document.querySelectorAll("#facts > div")].filter((fact) => Math.max(...[...fact.querySelectorAll("dt, dd b, dd span")].map((node) => node.getBoundingClientRect().right)) > fact.getBoundingClientRect().right + 12).map((fact) => fact.textContent),
+    [document.querySelector("#op-table").scrollWidth, document.querySelector("#op-table").clientWidth],
+  ]);
+  assert.deepEqual(wide, []);
+  assert.ok(table[0] <= table[1], `${table[0]} of ${table[1]} px`);
+  await shoot(page, "ops-640-light", { fullPage: true });
+}));
+
+test("an opened finding is no wider than its panel", () => visit("live", { width: 1280, height: 900 }, async (page) => {
+  await page.locator("#finding-list h3 button").first().click();
+  await page.locator("#finding-list .verdict").first().waitFor();
+  const [told, panel] = await page.evaluate(() => [Math.max(...[...document.querySelectorAll("#finding-list li:first-child .details *")].map((node) => node.getBoundingClientRect().right)), document.querySelector("#findings").getBoundingClientRect().right]);
+  assert.ok(told <= panel, `${told} of ${panel}`);
+}));
+
 test("before the first step the page waits for it", () => visit("first", {}, async (page) => {
   await page.locator("#verdict", { hasText: "Waiting for the first step." }).waitFor();
   await shoot(page, "first-1440-light");

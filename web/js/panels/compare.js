@@ -1,7 +1,7 @@
 // The compare view: two runs, trace files or stretches of one side by side, what costs most of the
 // difference first.
 
-import { MISSING, bytes, called, known, number, percent, plural, shorten } from "../model/format.js";
+import { MISSING, called, known, memory, number, percent, plural, shorten } from "../model/format.js";
 import { first_sides, run_before, stretches, verdict_of } from "../model/sides.js";
 import { is_over, session_of } from "../model/store.js";
 import { address, get_json } from "../net/api.js";
@@ -64,7 +64,7 @@ function row_node(row) {
 function memory_text(answer) {
   const parts = (answer.others?.[0]?.memory ?? []).filter((part) => known(part.diff_bytes) && part.diff_bytes !== 0);
   if (parts.length === 0) return "";
-  return `Memory peaks: ${parts.map((part) => `${part.device} ${signed(part.diff_bytes, bytes(Math.abs(part.diff_bytes)))}`).join(", ")}.`;
+  return `Memory peaks: ${parts.map((part) => `${part.device} ${signed(part.diff_bytes, memory(Math.abs(part.diff_bytes)).join(" "))}`).join(", ")}.`;
 }
 
 const chosen_side = ({ session, stretch }) => ({ session: session.value, stretch: stretch.value });
