@@ -82,15 +82,15 @@ test("a file dropped on the empty page is shown, what is none is refused with it
   await page.context().close();
 });
 
-test("a file's page fits 640 and 960 px, and no label of its lanes touches its number", { skip }, async () => {
+test("a file's page fits 640 to 1440 px, and no label of its lanes touches its number", { skip }, async () => {
   const gpu = { ph: "X", cat: "kernel", name: "sgemm", pid: 0, tid: 7, ts: 1000500, dur: 3000, args: { device: 0, stream: 7 } };
   const text = make_trace().replace('"traceEvents":[', `"traceEvents":[${JSON.stringify(gpu)},`);
   assert.ok(text.includes("sgemm"));
-  for (const width of [640, 960, 1440]) {
+  for (const width of [640, 960, 1280, 1440]) {
     const page = await open(browser, address, { width });
     await drop(page, "a_file_of_a_name_that_is_too_long_for_its_place.json", text);
     await page.locator("#session-picker", { hasText: "a_file" }).waitFor();
-    await page.locator("#cost-note", { hasText: "nothing is spent on it" }).waitFor();
+    await page.locator("#cost-note", { hasText: /kB, \d+ events$/ }).waitFor();
     await page.locator("[data-lane=gpu0] .gutter b").first().filter({ hasNotText: "–" }).waitFor();
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${width} px`);
     const [cut, near, apart] = await page.evaluate(() => [
@@ -104,13 +104,25 @@ test("a file's page fits 640 and 960 px, and no label of its lanes touches its n
   }
 });
 
+test("of a file the page says what it holds, and of no cost", { skip }, async () => {
+  const page = await open(browser, address);
+  await drop(page, "held.json", make_trace());
+  await page.locator("#session-picker", { hasText: "held.json" }).waitFor();
+  await page.locator("#cost-note", { hasText: /^[\d.]+ kB, 40 events$/ }).waitFor();
+  await page.getByRole("heading", { name: "What this file holds" }).waitFor();
+  assert.deepEqual(await page.locator("#caps tr").evaluateAll((rows) => rows.map((row) => [...row.children].map((cell) => cell.textContent))), [["CPU ops", "recorded", ""], ["GPU kernels", "none", "the file has no device events"]]);
+  assert.doesNotMatch(await page.locator("#cost").innerText(), /cost|spent|budget/i);
+  assert.deepEqual(page.faults, []);
+  await page.context().close();
+});
+
 test("what of a file could not be read is counted beside what is shown of it", { skip }, async () => {
   const page = await open(browser, address);
   await drop(page, "torn.json", make_trace().replace('"dur":5000', '"dur":"5000 of what?"').slice(0, -300));
   await page.locator("#session-picker", { hasText: "torn.json" }).waitFor();
   await page.locator("[data-lane=steps] .lost", { hasText: /^[1-9] events? unreadable$/ }).waitFor();
   await page.locator("#cost-lost", { hasText: "could not be read" }).waitFor();
-  await page.locator("#cost-note", { hasText: /a trace file of [\d.]+ kB, \d+ events/ }).waitFor();
+  await page.locator("#cost-note", { hasText: /^[\d.]+ kB, \d+ events$/ }).waitFor();
   assert.deepEqual(page.faults, []);
   await page.context().close();
 });

@@ -1,4 +1,5 @@
-// What the profiler costs and sees: the measured share against its budget, and each source.
+// What the profiler costs and sees: the measured share against its budget, and each source; of a
+// trace file, which costs nothing, what is in it.
 
 import { bytes, count, known, number, plural } from "../model/format.js";
 import { loss_text } from "../model/losses.js";
@@ -13,7 +14,7 @@ const BUDGETS = [0.5, 1, 2, 5, 0];
 
 const LABELS = {
   steps: "Steps", phases: "Phases", cpu_ops: "CPU ops", ranges: "User ranges", nvtx: "NVTX", cpu_memory: "CPU memory", device_memory: "GPU memory",
-  cupti: "GPU kernels", nvml: "GPU meters", python: "Python", framework: "Framework", stacks: "Shapes, stacks",
+  cupti: "GPU kernels", nvml: "GPU meters", python: "Python", framework: "Framework", stacks: "Stacks of a hang",
 };
 const STATES = { active: "on", yielded: "held", stolen: "taken", unavailable: "off", disabled: "off", unknown: "–" };
 
@@ -70,8 +71,8 @@ function steps_left(steps) {
 
 function measured_text(told, session, file) {
   const over = session?.state !== "running";
+  if (session?.from_file) return file === null ? "" : `${bytes(file.bytes)}, ${plural(file.events, "event")}`;
   if (!told) return "";
-  if (session?.from_file) return file === null ? "a trace file: nothing is spent on it" : `a trace file of ${bytes(file.bytes)}, ${plural(file.events, "event")}: nothing is spent on it`;
   if (over && !is_measured(told)) return "not measured: the run was too short";
   if (told.reason && !known(told.measured_pct)) return told.reason;
   if (told.state === "nothing_fits") return "nothing fits the budget: only steps and phases are recorded";
@@ -148,6 +149,7 @@ export function render_cost_panel(state) {
   const session = session_of(state), told = state.overhead;
   const alive = session?.state === "running";
   const file = file_of(state);
+  set_text($("cost-title"), session?.from_file ? "What this file holds" : "What this profiler costs and sees");
   set_text($("cost-note"), measured_text(told, session, file));
   set_hidden($("budget-row"), !alive);
   const why = unwritable(state);
@@ -163,7 +165,7 @@ export function render_cost_panel(state) {
     const [name, mode, note] = node.children;
     const shown = STATES[row.state] ?? row.state ?? "";
     set_text(name, LABELS[row.source] ?? row.source);
-    set_text(mode, shown);
+    set_text(mode, session?.from_file ? (shown === "on" ? "recorded" : "none") : shown);
     mode.className = { on: "on", held: "warn", taken: "warn" }[shown] ?? "off";
     set_text(note, source_note(row));
   });
