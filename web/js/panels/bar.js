@@ -109,7 +109,7 @@ function render_cost(state) {
   set_hidden(chip, false);
   set_text(value, sure ? `${number(told.measured_pct, 1)} %` : "measuring");
   set_hidden(meter, !sure || !known(told.budget_pct));
-  set_text(budget, known(told.budget_pct) ? `of ${number(told.budget_pct, told.budget_pct % 1 === 0 ? 0 : 1)} %` : "");
+  set_text(budget, known(told.budget_pct) ? `${sure ? "of" : "budget"} ${number(told.budget_pct, told.budget_pct % 1 === 0 ? 0 : 1)} %` : "");
   const share = known(told.budget_pct) && told.budget_pct > 0 ? told.measured_pct / told.budget_pct : 0;
   meter.firstElementChild.style.width = `${Math.round(100 * Math.min(1, Math.max(0.03, share)))}%`;
   meter.classList.toggle("over", share > 1);

@@ -2,7 +2,7 @@
 
 import { MISSING, count, gpu_title, known, number, percent } from "../model/format.js";
 import { IDLE } from "../model/series.js";
-import { gpu_uses, main_gpu, shown_series, window_parameter } from "../model/store.js";
+import { gpu_uses, main_gpu, session_of, shown_series, window_parameter } from "../model/store.js";
 import { IDLE_LABELS, IDLE_TOKENS } from "../timeline/lanes.js";
 import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
 import { address, questions } from "../net/api.js";
@@ -55,7 +55,7 @@ export function render_idle(state) {
   set_text($("idle-total"), `${rows.some((row) => known(row.ms)) ? number(sum) : MISSING} ms per step`);
   bar_table(document.querySelector("#idle .body"), rows);
   const run = run_sentences(device?.run).join("; ");
-  const told = [known_sentence(device, state.hardware?.steps), run && `Whole run: ${run}.`].filter(Boolean).join(" ");
+  const told = [known_sentence(device, state.hardware?.steps), run && `Whole ${session_of(state)?.from_file ? "file" : "run"}: ${run}.`].filter(Boolean).join(" ");
   set_hidden($("idle-foot"), told === "");
   set_text($("idle-foot"), told);
 }

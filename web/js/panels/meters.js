@@ -91,7 +91,7 @@ const lag = (us) => duration_text(us / 1e3);
 export function run_sentences(run) {
   const out = [], delay = run?.launch_delay;
   if (known(delay?.p50_us)) out.push(`Work begins ${lag(delay.p50_us)} after its launch (median; 95 % within ${lag(delay.p95_us)})`);
-  if (known(run?.queue_depth)) out.push(`${number(run.queue_depth)} in the queue on average`);
+  if (known(run?.queue_depth)) out.push(`${number(run.queue_depth)} launches wait in its queue on average`);
   if (run?.streams?.length > 1 && known(run.streams_busy)) out.push(`${number(run.streams_busy)} of ${count(run.streams.length)} streams at once while busy`);
   for (const copies of (run?.copies ?? []).filter((each) => each.bytes > 0)) {
     const memory_kind = copies.direction === "h2d" || copies.direction === "d2h" ? (copies.pageable ? ", pageable" : ", pinned") : "";

@@ -158,7 +158,7 @@ export function open_trace(now, range = null) {
   const { selection } = state.view, rows = shown_series(state).steps;
   form.elements.seconds.value = "10";
   const last = rows.at(-1)?.number ?? 0;
-  form.elements.first.value = selection ? selection.first : Math.max(0, last - 9);
+  form.elements.first.value = selection ? selection.first : Math.max(rows[0]?.number ?? 0, last - 9);
   form.elements.last_step.value = selection ? selection.last : last;
   form.elements.range.value = range ?? (selection ? "steps" : "last");
   const top = slowest();

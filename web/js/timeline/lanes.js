@@ -33,7 +33,7 @@ function median_of(view) {
 function step_marks(view, rows, median, scale) {
   const slow = median === null ? [] : rows.filter((row) => row.ms > SLOW_FACTOR * median);
   const dots = slow.sort((a, b) => b.ms - a.ms).slice(0, MOST_DOTS)
-    .map((row) => ({ t: row.t, y: row.ms * scale, text: `${row.number === null ? "" : `${count(row.number)}  `}${number(row.ms * scale)} ${time_unit_of(view)}` }));
+    .map((row) => ({ t: row.t, y: row.ms * scale, text: `${row.number === null ? "" : `step ${count(row.number)}, `}${number(row.ms * scale)} ${time_unit_of(view)}` }));
   const ticks = [];
   for (let i = 1; i < rows.length; i++) {
     if (rows[i].epoch !== null && rows[i - 1].epoch !== null && rows[i].epoch !== rows[i - 1].epoch) ticks.push({ t: rows[i].start, text: `epoch ${count(rows[i].epoch)}` });
