@@ -43,6 +43,15 @@ const char *rule_digits(struct rule_context *context, double value)
     return rule_print(context, fabs(value) >= 999.5 ? "%.0f" : "%.3g", value);
 }
 
+const char *rule_memory(struct rule_context *context, double bytes)
+{
+    bool small = fabs(bytes) < 0.9995 * GIB;
+
+    return rule_print(context, "%s %s",
+                      rule_digits(context, bytes / (small ? MIB : GIB)),
+                      small ? "MiB" : "GiB");
+}
+
 const char *rule_ms(struct rule_context *context, double ns)
 {
     double ms = ns / NS_PER_MS;

@@ -30,10 +30,10 @@ struct rule {
     rule_function *find;
 };
 
-extern const struct rule rules_between_ops[], rules_calls[], rules_data[], rules_device[],
-    rules_gpu[], rules_hardware[], rules_host[], rules_interpreter[], rules_kernels[],
-    rules_memory[], rules_ops[], rules_ranks[], rules_rhythm[], rules_room[],
-    rules_run[], rules_steps[], rules_torch[], rules_watch[];
+extern const struct rule rules_between_ops[], rules_calls[], rules_data[],
+    rules_device[], rules_gpu[], rules_hardware[], rules_host[], rules_interpreter[],
+    rules_kernels[], rules_memory[], rules_ops[], rules_ranks[], rules_rhythm[],
+    rules_room[], rules_run[], rules_steps[], rules_torch[], rules_watch[];
 
 /* The owners' order: first what is explained best, last what is only seen to vary.
  * Between them there is room. */
@@ -156,6 +156,9 @@ const char *rule_ms(struct rule_context *context, double ns);
 
 /* A number likewise: "0.25", "14.3", "22361". */
 const char *rule_digits(struct rule_context *context, double value);
+
+/* Memory likewise: "9.48 MiB", "79.2 GiB". */
+const char *rule_memory(struct rule_context *context, double bytes);
 
 /* Text of the findings' arena. */
 #define rule_print(context, ...) arena_print(&(context)->findings->arena, __VA_ARGS__)

@@ -22,9 +22,10 @@ static void add_spike(struct rule_context *context, const struct memory_device *
     finding->severity = FINDING_LOW;
     finding->title =
         rule_print(context, "Single steps need far more memory of %s", device->device);
-    finding->formula = rule_print(
-        context, "%.3g GiB at the peak - %.3g GiB at a usual step's = %.3g GiB",
-        device->peak_bytes / GIB, device->usual_peak_bytes / GIB, over / GIB);
+    finding->formula = rule_print(context, "%s at the peak - %s at a usual step's = %s",
+                                  rule_memory(context, device->peak_bytes),
+                                  rule_memory(context, device->usual_peak_bytes),
+                                  rule_memory(context, over));
     finding->sentence = rule_print(
         context,
         "%u of %u steps need over a fifth more than the others, and decide what "
@@ -103,9 +104,9 @@ static void describe_room(struct rule_context *context, struct finding *finding,
 
     finding->sentence = rule_print(
         context,
-        "A step takes %.3g GiB beside the %.3g GiB that stay, of %.3g GiB: about %s "
-        "more would fit",
-        batch / GIB, memory->floor_bytes / GIB, memory->total_bytes / GIB,
+        "A step takes %s beside the %s that stay, of %s: about %s more would fit",
+        rule_memory(context, batch), rule_memory(context, memory->floor_bytes),
+        rule_memory(context, memory->total_bytes),
         more < MANY ? rule_print(context, "%.2g such batches", more)
                     : "ten such batches and");
     finding->wrong_if =

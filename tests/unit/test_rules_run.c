@@ -170,6 +170,20 @@ static void a_device_that_waits_and_has_room_takes_a_larger_batch(void **state)
     assert_false(is_found("larger-batch"));
 }
 
+static void a_small_batch_is_told_in_mib(void **state)
+{
+    (void)state;
+    device = (struct gpu_device){.device = "cuda:0"};
+    device.idle_ns[GPU_IDLE_LAUNCH] = 30 * MS;
+    summary.gpu.devices = &device;
+    summary.gpu.device_count = 1;
+    put_memory();
+    memory.floor_bytes = 87.1 * MIB;
+    memory.peak_bytes = memory.floor_bytes + 9.5 * MIB;
+    assert_non_null(strstr(find("larger-batch")->sentence,
+                           "takes 9.5 MiB beside the 87.1 MiB that stay, of 80 GiB"));
+}
+
 static void shared_memory_that_fills_is_told_before_a_worker_dies_of_it(void **state)
 {
     (void)state;
@@ -201,6 +215,7 @@ int main(void)
         TEST(late_batches_are_told_how_many_ahead_hide_them),
         TEST(single_steps_that_need_far_more_memory_decide_what_fits),
         TEST(a_device_that_waits_and_has_room_takes_a_larger_batch),
+        TEST(a_small_batch_is_told_in_mib),
         TEST(shared_memory_that_fills_is_told_before_a_worker_dies_of_it),
     };
 
