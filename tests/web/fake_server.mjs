@@ -132,7 +132,7 @@ export class FakeServer {
     overhead: () => ({
       budget_pct: 1, measured_pct: 0.62, ci95_pct: [0.43, 0.81], detail_pct: 0.51, burst_pct: 0.03, fixed_pct: 0.08, server_cpu_pct: 0.4, recorded_share: 0.22,
       level: "auto", state: "settled", control: this.says.refuses ? { writable: false, reason: REFUSAL } : { writable: true, reason: null },
-      sources: [{ source: "steps", ns_per_event: 95, events_per_s: 61, pct: 0.01 }, { source: "cpu_ops", ns_per_event: 215, events_per_s: 3120, pct: 0.34 }, { source: "cpu_memory", ns_per_event: 60, events_per_s: 410, pct: 0.02 }],
+      sources: [{ source: "steps", ns_per_event: 95, events_per_s: 61, pct: 0.01 }, { source: "phases", ns_per_event: 350, events_per_s: 0.44, pct: 0.0001 }, { source: "cpu_ops", ns_per_event: 215, events_per_s: 3120, pct: 0.34 }, { source: "cpu_memory", ns_per_event: 60, events_per_s: 410, pct: 0.02 }],
     }),
     runs: () => ({
       runs: [["train_gpt.py, fused AdamW", 2, 20000, 205.8, 77.5, "ended"], ["train_gpt.py", 4.4, 12847, 232.6, 68.2, "crashed"], ["train_cnn.py", 27, 46920, 61.4, 91, "ended"]]

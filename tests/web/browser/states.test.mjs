@@ -142,6 +142,11 @@ test("an opened finding is no wider than its panel", () => visit("live", { width
   assert.ok(told <= panel, `${told} of ${panel}`);
 }));
 
+test("a source of less than one event a second is not said to have none", () => visit("live", {}, async (page) => {
+  await page.locator("#caps tr", { hasText: /^Phases.*; 0\.44 events\/s$/ }).waitFor();
+  await page.locator("#caps tr", { hasText: /3,120 events\/s$/ }).waitFor();
+}));
+
 test("before the first step the page waits for it", () => visit("first", {}, async (page) => {
   await page.locator("#verdict", { hasText: "Waiting for the first step." }).waitFor();
   await shoot(page, "first-1440-light");

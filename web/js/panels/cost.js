@@ -1,7 +1,7 @@
 // What the profiler costs and sees: the measured share against its budget, and each source; of a
 // trace file, which costs nothing, what is in it.
 
-import { bytes, count, known, number, plural } from "../model/format.js";
+import { bytes, count, decimals, known, number, plural } from "../model/format.js";
 import { loss_text } from "../model/losses.js";
 import { file_of, session_of } from "../model/store.js";
 import { address, questions } from "../net/api.js";
@@ -58,7 +58,7 @@ export function source_note(row) {
   if (STATES[row.state] !== "on") return parts.join("; ");
   if (known(row.pct) && row.pct > 0) parts.push(row.pct < 0.01 ? "under 0.01 %" : `${number(row.pct, 2)} %`);
   if (known(row.ns_per_event) && row.ns_per_event > 0) parts.push(`${number(row.ns_per_event, 0)} ns an event`);
-  if (known(row.events_per_s) && row.events_per_s > 0) parts.push(`${count(row.events_per_s)} events/s`);
+  if (known(row.events_per_s) && row.events_per_s > 0) parts.push(`${row.events_per_s < 9.95 ? number(row.events_per_s, decimals(row.events_per_s) - 1) : count(row.events_per_s)} events/s`);
   return parts.join("; ");
 }
 
