@@ -306,8 +306,11 @@ class TrainingGoesOn(Fits):
     def test_activities_that_are_absent_are_left_out_with_one_line(self):
         out = jobs.fit(self.callback(activities=["cpu", "CUDA", "tpu"]))
         absent = "tpu" if torch.cuda.is_available() else "cuda, tpu"
-        self.assertEqual(out.count(f"machine has none: {absent}\n"), 1)
+        self.assertEqual(out.count(f"machine has none: {absent} (its names are cpu, "), 1)
         self.assertEqual(self.names(), ["epoch_1.json"])
+        if "XPU" in torch.profiler.ProfilerActivity.__members__:
+            out = jobs.fit(self.callback(activities=["cpu", "xpu"]))
+            self.assertEqual(out.count("machine has none: xpu\n"), 1)
 
 
 class AsAnObject(Fits):

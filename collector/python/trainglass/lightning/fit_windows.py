@@ -13,7 +13,7 @@ from trainglass.lightning import parameters as p
 from trainglass.lightning.actions import Actions, BeforeFetch
 from trainglass.windows import files, report
 from trainglass.windows.export import Exporter, Wanted, too_large
-from trainglass.windows.recorder import Details, Recorder, Unavailable, activities
+from trainglass.windows.recorder import Details, Recorder, Unavailable, absent_activities
 from trainglass.windows.schedule import Command, Machine
 from trainglass.windows.size import Size, is_over
 
@@ -102,13 +102,13 @@ class FitWindows:
         try:
             import torch.profiler
 
-            _, absent = activities(torch, run.details.activities)
+            absent = absent_activities(torch, run.details.activities)
         except Exception as error:  # a guest: the windows will say more
             run.recording = False
             self._say(f"No windows: torch.profiler is not there ({type(error).__name__})")
             return
         if absent:
-            self._say(f"Not recorded, this torch or machine has none: {', '.join(absent)}")
+            self._say(f"Not recorded, this torch or machine has none: {absent}")
         if self.options.keep_trace:
             self._check_folder(run)
 

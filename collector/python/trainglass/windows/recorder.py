@@ -48,9 +48,23 @@ class Details:
         return dataclasses.replace(self, with_stack=False, with_modules=False)
 
 
+def _known_activities(torch: Any) -> dict[str, Any]:
+    """Every activity that torch has a word for, by its name in lower case."""
+    return {name.lower(): one for name, one in torch.profiler.ProfilerActivity.__members__.items()}
+
+
+def absent_activities(torch: Any, names: tuple[str, ...]) -> str:
+    """Those of the names that nothing will be recorded of, and of names that are no
+    torch's the ones that are; "" where there are none."""
+    known, (_, absent) = _known_activities(torch), activities(torch, names)
+    strange = [name for name in absent if name not in known]
+    words = f" (its names are {', '.join(known)})" if strange else ""
+    return ", ".join(absent) + words
+
+
 def activities(torch: Any, names: tuple[str, ...]) -> tuple[list[Any], list[str]]:
     """(torch's activities, names that are absent here) of names in lower case."""
-    known = {name.lower(): one for name, one in torch.profiler.ProfilerActivity.__members__.items()}
+    known = _known_activities(torch)
     supported = torch.profiler.supported_activities()
     usable = [known[name] for name in names if known.get(name) in supported]
     if not names:
