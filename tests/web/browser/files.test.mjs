@@ -84,7 +84,7 @@ test("a file dropped on the empty page is shown, what is none is refused with it
 
 test("a file's page fits 640 to 1440 px, and no label of its lanes touches its number", { skip }, async () => {
   const gpu = { ph: "X", cat: "kernel", name: "sgemm", pid: 0, tid: 7, ts: 1000500, dur: 3000, args: { device: 0, stream: 7 } };
-  const text = make_trace().replace('"traceEvents":[', `"traceEvents":[${JSON.stringify(gpu)},`);
+  const text = make_trace().replace('"traceEvents":[', `"distributedInfo":{"backend":"nccl","rank":1,"world_size":128},"traceEvents":[${JSON.stringify(gpu)},`);
   assert.ok(text.includes("sgemm"));
   for (const width of [640, 960, 1280, 1440]) {
     const page = await open(browser, address, { width });
@@ -94,7 +94,7 @@ test("a file's page fits 640 to 1440 px, and no label of its lanes touches its n
     await page.locator("[data-lane=gpu0] .gutter b").first().filter({ hasNotText: "–" }).waitFor();
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${width} px`);
     const [cut, near, apart] = await page.evaluate(() => [
-      [...document.querySelectorAll("#badge span, #badge b")].filter((node) => node.scrollWidth > node.clientWidth + 1 && node.clientWidth > 0).map((node) => node.textContent),
+      [...document.querySelectorAll("#badge span, #badge b, #rank-picker b, #rank-picker .dim")].filter((node) => node.scrollWidth > node.clientWidth + 1 && node.clientWidth > 0).map((node) => node.textContent),
       [...document.querySelectorAll(".gutter li")].map((row) => [row.textContent, row.children[2].getBoundingClientRect().left - row.children[1].getBoundingClientRect().right]).filter(([, gap]) => gap < 3),
       [...document.querySelectorAll(".row .panel:not([hidden]) .head")].filter((head) => head.querySelector(".dots").getBoundingClientRect().top > head.querySelector("h2").getBoundingClientRect().bottom).map((head) => head.textContent),
     ]);
