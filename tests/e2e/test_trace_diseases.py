@@ -60,6 +60,17 @@ def blocking(step):
         step.launch(MM, 170.0, op_us=200.0, call_us=185.0, blocking=True)
 
 
+def launches(step):
+    """The host takes longer for each than the device."""
+    for _ in range(KERNELS):
+        step.launch(MM, 100.0, op_us=195.0)
+
+
+def compiled_launches(step):
+    step.event("user_annotation", "Torch-Compiled Region: 0/0", step.host, 19000.0)
+    launches(step)
+
+
 def pinning(step):
     step.op("aten::pin_memory", 2010.0, "cudaHostAlloc", 2000.0)
     for _ in range(KERNELS - 12):
@@ -129,6 +140,14 @@ class TraceDiseases(unittest.TestCase):
         for job in (healthy, memset_beside_work, buckets):
             with self.subTest(job.__name__):
                 self.assertEqual({f["id"] for f in self.answer(job)["findings"]} & RULES, set())
+
+    def test_a_trace_of_a_compiled_model_is_not_told_to_compile_it(self):
+        for job, says, other in ((launches, "`model = torch.compile(model", "torch.compile` that is"),
+                                 (compiled_launches, "torch.compile` that is", "torch.compile(model")):
+            with self.subTest(job.__name__):
+                found = {f["id"]: " ".join(f["advice"]) for f in self.answer(job)["findings"]}
+                self.assertIn(says, found["launch-bound"])
+                self.assertNotIn(other, " ".join(found.values()))
 
     def test_a_healthy_trace_has_no_finding_at_all(self):
         self.assertEqual([f["id"] for f in self.answer(healthy)["findings"]], [])

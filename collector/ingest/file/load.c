@@ -192,6 +192,34 @@ static void add_loader(struct process *process, const struct file *file)
     }
 }
 
+/* What torch.compile leaves in a trace: its ranges, and the names of Inductor's kernels. */
+static bool is_of_compile(const char *name)
+{
+    static const char *const begins[] = {"Torch-Compiled Region", "## Call Compiled",
+                                         "CompiledFunction",      "triton_poi_fused",
+                                         "triton_red_fused",      "triton_per_fused"};
+
+    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+        if (strncmp(name, begins[i], strlen(begins[i])) == 0)
+            return true;
+    return false;
+}
+
+static void add_compile(struct process *process, const struct file *file)
+{
+    uint32_t count = trace_names_count(file->names), length, id = 0;
+
+    while (id < count && !is_of_compile(trace_names_get(file->names, id, &length)))
+        id++;
+    struct process_fact *fact =
+        id < count ? add_fact(process, FACT_COMPILE_USED) : NULL;
+
+    if (fact != NULL) {
+        fact->type = WIRE_FACT_BOOL;
+        fact->number = 1;
+    }
+}
+
 static void add_facts(struct process *process, const struct trace_reader *reader)
 {
     const struct trace_span *devices = trace_reader_span(reader, "deviceProperties");
@@ -383,6 +411,7 @@ static void finish(struct file *file, struct store *store, struct trace_reader *
     pthread_rwlock_wrlock(&store->lock);
     add_facts(process, reader);
     add_loader(process, file);
+    add_compile(process, file);
     add_capabilities(file, process);
     process_finish(process, PROCESS_ENDED, "");
     process->newest_ns = file->to_ns;
