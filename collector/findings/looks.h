@@ -18,7 +18,7 @@ struct between_ops_share looks_in_forward(const struct rule_context *context,
                                           const struct between_ops_share *nowhere);
 
 /* The waits of the training thread for the interpreter's lock, by phase; EVENT_PHASES:
- * in none. All 0 where what was seen is no such wait. */
+ * in none. All 0 where what was seen is no such wait, and beside a device. */
 struct looks_lock {
     double ns[EVENT_PHASES + 1];
     double sum_ns, error_ns; /* half of the 95 % interval of the sum */

@@ -48,15 +48,12 @@ static void describe(struct rule_context *context, struct finding *finding,
                          "the lock back after 0.5 ms instead of 5 ms");
 }
 
-/* Beside a device the host is waited for less than it waits. */
 static void find_lock(struct rule_context *context)
 {
     struct looks_lock lock = looks_lock(context);
     double least = rule_least(context, lock.sum_ns, lock.error_ns);
 
-    if (context->summary->gpu.device_count > 0 ||
-        rule_number(context, FACT_DEVICE_COUNT) > 0 ||
-        !(least / context->train->mean_ns >= context->threshold))
+    if (!(least / context->train->mean_ns >= context->threshold))
         return;
     struct finding *finding = rule_add(context, NULL, "other");
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "findings/looks.h"
 #include "findings/rules.h"
 
 /* The cause that most of the slow steps share. */
@@ -85,8 +86,8 @@ static void advise_unsteady(struct rule_context *context, struct finding *findin
                              "batch to batch, pad or bucket them");
 }
 
-/* Mean less median, less what other rules name: collections, first steps, periods; and
- * what others took. */
+/* Mean less median, less what other rules name: collections, first steps, periods, waits
+ * for the interpreter, which are few and long; and what others took. */
 static double unexplained(const struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
@@ -95,7 +96,7 @@ static double unexplained(const struct rule_context *context)
     double rest = rhythm->steps > 0 ? rhythm->rest.ns_per_step : over;
 
     rest = rest < over ? rest : over;
-    return rest - rule_taken_by_others(context);
+    return rest - looks_lock(context).sum_ns - rule_taken_by_others(context);
 }
 
 static const struct slow_step *worst_of(const struct steps_answer *steps)

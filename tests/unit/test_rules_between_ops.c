@@ -142,6 +142,18 @@ static void waits_for_the_interpreter_in_several_phases_are_one_finding(void **s
     assert_non_null(strstr(finding->sentence, "thread 77 (`Thread-1 (parse`)"));
     assert_int_equal(finding->claim_count, 3);
     assert_string_equal(find("thread-asleep")->id, "none");
+    /* That it makes some steps long is told by it. */
+    struct slow_step slow = {.number = 7, .duration_ns = 300 * MS, .cause = "unknown"};
+
+    summary.steps.slow = &slow;
+    summary.steps.slow_count = 1;
+    summary.steps.train.p50_ns = 40 * MS;
+    summary.rhythm.rest = extra(34 * MS, 300, EVENT_PHASES);
+    assert_string_equal(find("unsteady-steps")->id, "none");
+    summary.rhythm.rest.ns_per_step = 50 * MS;
+    assert_true(fabs(find("unsteady-steps")->ns_per_step - 20 * MS) < 1);
+    summary.rhythm.rest = (struct rhythm_extra){0};
+    summary.steps.slow_count = 0;
     /* What it sleeps for beside that stays a finding. */
     summary.between_ops.asleep[EVENT_PHASE_FORWARD].share = 0.3;
     assert_true(fabs(find("thread-asleep")->ns_per_step - 20 * MS) < 1);
