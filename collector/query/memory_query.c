@@ -64,32 +64,41 @@ static double envelope_slope(const struct envelope *envelope, bool *sure)
     return slope;
 }
 
+/* One for all of these samples: the highest, at its time. */
+static void add_point(const struct memory_table *table, uint32_t from, uint32_t to,
+                      struct memory_device *device)
+{
+    struct memory_point *point = &device->points[device->point_count++];
+
+    /* Totals since attach are below zero where what was there before is freed. */
+    *point = (struct memory_point){.allocated = -(double)INFINITY,
+                                   .reserved = (double)NAN};
+    for (uint32_t i = from; i < to; i++) {
+        const struct memory_sample *sample = memory_at(table, i);
+        double reserved = (double)sample->reserved;
+
+        if ((double)sample->allocated > point->allocated) {
+            point->allocated = (double)sample->allocated;
+            point->time_ns = sample->time_ns;
+        }
+        if (reserved >= 0 && !(reserved <= point->reserved))
+            point->reserved = reserved;
+    }
+}
+
+/* At most `points`, 1 and more; the last is the last sample itself: what is held at the
+ * window's end depends on nobody's number of points. */
 static void points_from_ring(const struct memory_table *table, const uint32_t range[2],
                              uint32_t points, struct memory_device *device)
 {
-    uint32_t count = range[1] - range[0];
-    uint32_t buckets = count < points ? count : points;
+    uint32_t before = range[1] > range[0] ? range[1] - range[0] - 1 : 0;
+    uint32_t buckets = before < points - 1 ? before : points - 1;
 
-    for (uint32_t b = 0; b < buckets; b++) {
-        uint32_t from = range[0] + (uint32_t)((uint64_t)count * b / buckets);
-        uint32_t to = range[0] + (uint32_t)((uint64_t)count * (b + 1) / buckets);
-        struct memory_point *point = &device->points[device->point_count++];
-
-        /* Totals since attach are below zero where what was there before is freed. */
-        *point = (struct memory_point){.allocated = -(double)INFINITY,
-                                       .reserved = (double)NAN};
-        for (uint32_t i = from; i < to; i++) {
-            const struct memory_sample *sample = memory_at(table, i);
-            double reserved = (double)sample->reserved;
-
-            if ((double)sample->allocated > point->allocated) {
-                point->allocated = (double)sample->allocated;
-                point->time_ns = sample->time_ns;
-            }
-            if (reserved >= 0 && !(reserved <= point->reserved))
-                point->reserved = reserved;
-        }
-    }
+    for (uint32_t b = 0; b < buckets; b++)
+        add_point(table, range[0] + (uint32_t)((uint64_t)before * b / buckets),
+                  range[0] + (uint32_t)((uint64_t)before * (b + 1) / buckets), device);
+    if (range[1] > range[0])
+        add_point(table, range[1] - 1, range[1], device);
 }
 
 static void points_from_series(const struct memory_table *table, int64_t from_ns,

@@ -1088,11 +1088,37 @@ static void totals_below_zero_are_points_as_others_are(void **state)
     const struct memory_device *device = &answer.devices[0];
 
     assert_int_equal(device->point_count, 10);
-    for (uint32_t i = 0; i < 10; i++) {
+    for (uint32_t i = 0; i < 9; i++) {
         assert_int_equal(device->points[i].time_ns, (2 * i + 1) * 100 * MS);
         assert_true(device->points[i].allocated == -(double)((2 * i + 1) << 20));
     }
+    assert_int_equal(device->points[9].time_ns, 2000 * MS);
     answer_free(&answer.head);
+}
+
+static void what_is_held_at_the_end_depends_on_no_number_of_points(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+
+    step(0, 0, 0, 1000 * MS);
+    for (int64_t n = 1; n <= 100; n++)
+        memory_sample(n * 10 * MS, (200 - n) << 20, 256 << 20);
+    for (uint32_t points = 1; points <= 128; points++) {
+        struct memory_answer answer;
+        const struct memory_device *device;
+
+        assert_int_equal(memory_query(store, &whose,
+                                      &(struct memory_request){.points = points},
+                                      &answer),
+                         0);
+        device = &answer.devices[0];
+        assert_int_equal(device->point_count, points < 100 ? points : 100);
+        assert_true(device->points[device->point_count - 1].allocated == 100 << 20);
+        if (points > 1) /* and the highest is among them */
+            assert_true(device->points[0].allocated == 199 << 20);
+        answer_free(&answer.head);
+    }
 }
 
 static void steady_memory_has_no_sure_slope(void **state)
@@ -1526,6 +1552,7 @@ int main(void)
         TEST(memory_has_peaks_with_their_op_and_a_leak_has_a_slope),
         TEST(memory_whose_stamps_run_back_is_told_at_the_newest_instant),
         TEST(totals_below_zero_are_points_as_others_are),
+        TEST(what_is_held_at_the_end_depends_on_no_number_of_points),
         TEST(steady_memory_has_no_sure_slope),
         TEST(the_peaks_of_single_steps_are_told_from_the_usual_one),
         TEST(what_is_loaded_before_the_first_step_is_no_leak),
