@@ -14,6 +14,7 @@
 #include "aggregate/state.h"
 #include "ingest/file/file.h"
 #include "query/bottlenecks_query.h"
+#include "query/memory_query.h"
 
 static struct store *store;
 static struct file_result result;
@@ -278,6 +279,19 @@ static void memory_without_totals_is_summed_from_zero(void **state)
     bottlenecks_free(&answer);
 }
 
+static void a_file_without_memory_says_how_it_is_recorded(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY};
+    struct memory_request request = {.points = 10};
+    struct memory_answer memory;
+
+    assert_int_equal(load(OP("a", 0, 10)), 0);
+    assert_int_equal(memory_query(store, &whose, &request, &memory), 0);
+    assert_non_null(strstr(memory.head.reason, "profile_memory=True"));
+    answer_free(&memory.head);
+}
+
 static void a_file_without_events_leaves_no_session_behind(void **state)
 {
     (void)state;
@@ -450,6 +464,7 @@ int main(void)
         TEST(without_profiler_steps_the_rarest_optimizer_ends_a_step),
         TEST(memory_peaks_are_of_totals_where_there_are_any),
         TEST(memory_without_totals_is_summed_from_zero),
+        TEST(a_file_without_memory_says_how_it_is_recorded),
         TEST(a_file_without_events_leaves_no_session_behind),
         TEST(what_is_of_another_program_is_said_to_be_with_what_it_has),
         TEST(ops_of_the_exporter_without_categories_are_ops),

@@ -250,13 +250,18 @@ static void add_facts(struct process *process, const struct trace_reader *reader
 static void add_capabilities(const struct file *file, struct process *process)
 {
     static const char none[] = "the file has no device events";
+    static const char no_memory[] = "the file was recorded without profile_memory=True";
     struct process_capability *device = &process->capabilities[WIRE_SOURCE_CUPTI];
+    struct process_capability *memory = &process->capabilities[WIRE_SOURCE_CPU_MEMORY];
     struct process_capability *ops = &process->capabilities[WIRE_SOURCE_CPU_OPS];
 
     ops->state = WIRE_STATE_ACTIVE;
     device->state = file->works.count > 0 ? WIRE_STATE_ACTIVE : WIRE_STATE_UNAVAILABLE;
     if (file->works.count == 0)
         device->reason = texts_intern(process->texts, none, strlen(none));
+    memory->state = process->memory.count > 0 ? WIRE_STATE_ACTIVE : WIRE_STATE_UNAVAILABLE;
+    if (process->memory.count == 0)
+        memory->reason = texts_intern(process->texts, no_memory, strlen(no_memory));
 }
 
 /* ---- the session --------------------------------------------------------------------- */

@@ -110,7 +110,7 @@ test("of a file the page says what it holds, and of no cost", { skip }, async ()
   await page.locator("#session-picker", { hasText: "held.json" }).waitFor();
   await page.locator("#cost-note", { hasText: /^[\d.]+ kB, 40 events$/ }).waitFor();
   await page.getByRole("heading", { name: "What this file holds" }).waitFor();
-  assert.deepEqual(await page.locator("#caps tr").evaluateAll((rows) => rows.map((row) => [...row.children].map((cell) => cell.textContent))), [["CPU ops", "recorded", ""], ["GPU kernels", "none", "the file has no device events"]]);
+  assert.deepEqual(await page.locator("#caps tr").evaluateAll((rows) => rows.map((row) => [...row.children].map((cell) => cell.textContent))), [["CPU ops", "recorded", ""], ["Memory", "none", "the file was recorded without profile_memory=True"], ["GPU kernels", "none", "the file has no device events"]]);
   assert.doesNotMatch(await page.locator("#cost").innerText(), /cost|spent|budget/i);
   assert.deepEqual(page.faults, []);
   await page.context().close();

@@ -164,7 +164,7 @@ export function render_cost_panel(state) {
   keyed(document.querySelector("#caps tbody"), source_rows(state), (row) => row.source, () => el("tr", {}, el("td"), el("td"), el("td")), (node, row) => {
     const [name, mode, note] = node.children;
     const shown = STATES[row.state] ?? row.state ?? "";
-    set_text(name, LABELS[row.source] ?? row.source);
+    set_text(name, session?.from_file && row.source === "cpu_memory" ? "Memory" : LABELS[row.source] ?? row.source);
     set_text(mode, session?.from_file ? (shown === "on" ? "recorded" : "none") : shown);
     mode.className = { on: "on", held: "warn", taken: "warn" }[shown] ?? "off";
     set_text(note, source_note(row));
