@@ -31,6 +31,7 @@ void fake_fault(const char *name, uint64_t value);
 
 /* An old Kineto: subscribes, registers buffers and a clock of its own, turns kinds on;
  * then off, for everybody. begin returns CUPTI's error; end the kernels that it got. */
+void fake_kineto_needs_zeroes(void); /* fails where a guest still promises them */
 int fake_kineto_begin(void);
 uint64_t fake_kineto_end(void);
 

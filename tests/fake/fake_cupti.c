@@ -713,6 +713,13 @@ int cuptiUnsubscribe(void *subscriber)
 
 /* ---- an old Kineto ----------------------------------------------------------------- */
 
+/* Its buffers are as malloc() gives them. */
+void fake_kineto_needs_zeroes(void)
+{
+    if (zeroed)
+        complain("a guest's promise of zeroed buffers holds for who comes after it");
+}
+
 int fake_kineto_begin(void)
 {
     static int error = -1; /* it subscribes once, and keeps what it got */

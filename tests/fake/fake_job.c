@@ -116,8 +116,10 @@ static void train_until_watched(void)
 static int window(unsigned steps, int announced)
 {
     train(steps);
-    if (announced)
+    if (announced) {
         gpu_yield(1);
+        fake_kineto_needs_zeroes();
+    }
     int error = fake_kineto_begin();
 
     launched = 0;

@@ -156,6 +156,15 @@ static void flush(uint32_t flags)
     drain_tell(&drain);
 }
 
+/* That buffers are zeroed: of all that CUPTI is given, whoever gives them. */
+static void promise_zeroes(size_t zeroed)
+{
+    size_t bytes = sizeof(zeroed);
+
+    if (library.set_attribute != NULL)
+        (void)library.set_attribute(ZEROED_BUFFERS, &bytes, &zeroed);
+}
+
 /* Steps end and nothing comes: somebody has registered callbacks of his own. */
 static void watch(void)
 {
@@ -175,6 +184,7 @@ static void watch(void)
         return;
     /* What is on may be his: hands off until his window must be over. */
     on = false;
+    promise_zeroes(0);
     atomic_store_explicit(&on_since, 0, memory_order_relaxed);
     drain_lose(alive_ticks, probe_ticks(), 0);
     become(WIRE_STATE_STOLEN,
@@ -190,8 +200,6 @@ static void watch(void)
 
 static bool take(void)
 {
-    size_t bytes = sizeof(size_t), zeroed = 1;
-
     if (!words_go_in())
         return false;
     buffers_registered();
@@ -203,8 +211,7 @@ static bool take(void)
         retry_later();
         return false;
     }
-    if (library.set_attribute != NULL)
-        (void)library.set_attribute(ZEROED_BUFFERS, &bytes, &zeroed);
+    promise_zeroes(1);
     if (library.set_thread_ids != NULL)
         (void)library.set_thread_ids(1);
     (void)stamps_take(&drain.stamps, library.get_timestamp);
@@ -237,6 +244,8 @@ static void give_away(void)
         switch_off();
     if (was_on || (state == WIRE_STATE_ACTIVE && buffers_lent() > 0))
         wait_for_stragglers();
+    if (state == WIRE_STATE_ACTIVE)
+        promise_zeroes(0);
     become(WIRE_STATE_YIELDED,
            "given to torch.profiler while it records: its trace has "
            "the GPU work of this time");
