@@ -207,6 +207,18 @@ class RecordsTest(GpuTest):
             inside = sum(step.start <= e.start < step.end for e in work)
             self.assertEqual(inside, 20, step.number)
 
+    def test_what_is_under_way_when_the_job_ends_comes_though_nothing_is_recorded_then(self):
+        for _ in range(4):  # some end in a block that is recorded, some between
+            segment = self.job("train", 300, level="auto", watched="callbacks",
+                               TRAINGLASS_BUDGET="50", FAKE_CUPTI_FAULT="late=1000")
+            work = segment.events(KERNEL)
+            claimed = [s for s in segment.steps() if s.flags & STEP_KERNELS]
+            self.assertTrue(claimed)
+            for step in claimed:
+                self.assertEqual(sum(step.start <= e.start < step.end for e in work), 20)
+            for path in self.directory.iterdir():
+                path.unlink()
+
     def test_ten_thousand_long_names_stay_within_their_half_of_the_table(self):
         segment = self.job("names", 200)
         names = {e.name for e in segment.events(KERNEL)}

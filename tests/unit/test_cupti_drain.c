@@ -101,14 +101,14 @@ static bool begin(void)
         return false;
     drain_open(&drain, &library);
     (void)stamps_take(&drain.stamps, get_timestamp);
-    drain_ask(&drain, true);
+    drain_ask(&drain);
     return drain.layout.stride[CUPTI_KERNEL] == KERNEL_BYTES;
 }
 
 static void flush(void)
 {
     (void)stamps_take(&drain.stamps, get_timestamp);
-    drain_ask(&drain, true);
+    drain_ask(&drain);
     (void)drain_buffers(&drain, never);
     drain_tell(&drain);
 }

@@ -206,6 +206,16 @@ uint32_t buffers_lent(void)
     return lent;
 }
 
+uint32_t buffers_held(void)
+{
+    uint32_t held = 0;
+
+    for (uint32_t i = 0; i < BUFFERS_COUNT; i++)
+        held += atomic_load_explicit(&buffers[i].state, memory_order_relaxed) !=
+                BUFFER_FREE;
+    return held;
+}
+
 uint64_t buffers_scrapped(void)
 {
     return atomic_exchange_explicit(&scrapped, 0, memory_order_relaxed);

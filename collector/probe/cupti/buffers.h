@@ -56,6 +56,8 @@ bool buffers_reclaim(struct buffer_lent *lent);
 uint64_t buffers_completed(void);
 /* How many CUPTI holds. */
 uint32_t buffers_lent(void);
+/* How many are lent, or are full and were not read yet. */
+uint32_t buffers_held(void);
 /* Bytes of records that fell into the scrap buffer, since the last call. */
 uint64_t buffers_scrapped(void);
 

@@ -60,20 +60,18 @@ static void tell_dropped(struct drain *drain, uint64_t since_ticks)
     drain->asked_at = buffers_completed();
     uint64_t more = buffers_scrapped() / (kernel != 0 ? kernel : 200);
 
-    if (drain->asks && drain->writer.cupti->get_dropped(NULL, 0, &dropped) == CUPTI_OK)
+    if (drain->writer.cupti->get_dropped(NULL, 0, &dropped) == CUPTI_OK)
         more += dropped;
     tell_lost(since_ticks, probe_ticks(), more);
 }
 
-void drain_ask(struct drain *drain, bool ask)
+void drain_ask(struct drain *drain)
 {
     uint64_t asked_ticks = probe_ticks();
 
-    drain->asks = ask;
     tell_dropped(drain, drain->told_ticks);
     drain->read_ticks = drain->told_ticks;
-    if (ask) /* else what was dropped till now is still to be told */
-        drain->told_ticks = asked_ticks;
+    drain->told_ticks = asked_ticks;
 }
 
 /* Walks over it once before anything of it is written. Its records lie beside each other:

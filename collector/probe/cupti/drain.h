@@ -15,7 +15,6 @@ struct drain {
     uint64_t told_ticks; /* up to then CUPTI has said what it dropped */
     uint64_t read_ticks; /* up to then records had been read, at the last question */
     uint64_t asked_at;   /* buffers that had come back when it was last asked */
-    bool asks;           /* CUPTI may be asked while buffers are read */
     bool reclaims;       /* the next time also what another profiler was given */
 };
 
@@ -30,8 +29,9 @@ void drain_open(struct drain *drain, const struct cupti_library *library);
 unsigned drain_buffers(struct drain *drain, bool (*pause)(unsigned ms));
 
 /* What CUPTI and we had no room for, told before drain_buffers() writes what came: who
- * reads it knows of the hole before a step around it is closed. `ask`: CUPTI too. */
-void drain_ask(struct drain *drain, bool ask);
+ * reads it knows of the hole before a step around it is closed. CUPTI is asked; it is
+ * ours then. */
+void drain_ask(struct drain *drain);
 
 /* After drain_buffers(): how much has come. */
 void drain_tell(struct drain *drain);

@@ -151,7 +151,7 @@ static void flush(uint32_t flags)
 
     suspicious |= change == STAMPS_OTHER_CLOCK;
     say_clock();
-    drain_ask(&drain, flags == 0);
+    drain_ask(&drain);
     (void)drain_buffers(&drain, pause_for_readers);
     drain_tell(&drain);
 }
@@ -242,7 +242,7 @@ static void give_away(void)
 
     if (was_on)
         switch_off();
-    if (was_on || (state == WIRE_STATE_ACTIVE && buffers_lent() > 0))
+    if (was_on || (state == WIRE_STATE_ACTIVE && buffers_held() > 0))
         wait_for_stragglers();
     if (state == WIRE_STATE_ACTIVE)
         promise_zeroes(0);
@@ -269,7 +269,7 @@ static unsigned turn(void)
         switch_on();
     else if (!want && on)
         switch_off();
-    if (!on && (now_ns() - off_ns > TAIL_NS || buffers_lent() == 0))
+    if (!on && (now_ns() - off_ns > TAIL_NS || buffers_held() == 0))
         return IDLE_MS;
     if (reclaim_ns != 0 && now_ns() >= reclaim_ns) {
         reclaim_ns = 0;
@@ -375,8 +375,9 @@ void *session_run(void *unused)
 
             rest(seen, turn());
         }
-        if (on) {
-            switch_off();
+        if (state == WIRE_STATE_ACTIVE && (on || buffers_held() > 0)) {
+            if (on)
+                switch_off();
             flush(1);
         }
     }
