@@ -193,10 +193,75 @@ records_that_cannot_be_read_are_told_before_those_that_lie_beside_them(void **st
     assert_true(loss >= 0);
     assert_int_equal(events[loss].value, 1);
     assert_true(place_of(EVENT_KERNEL, 0) > loss);
-    /* Nor is it younger than they are. */
-    assert_true(events[loss].time <= events[place_of(EVENT_KERNEL, 0)].time);
+    /* Behind the last of its stream, and nobody knows how long. */
+    const struct event *last = &events[place_of(EVENT_KERNEL, 1)];
+
+    assert_int_equal(events[loss].time, last->time + last->value);
+    assert_true(events[loss + 1].time > last->time + last->value);
     assert_int_equal(place_of(EVENT_LOSS, 1), -1);
     assert_int_equal(place_of(EVENT_KERNEL, 2), -1);
+}
+
+#define UNREADABLE_STREAM 2u
+
+/* Of a stream: what has no times lies between what has. */
+static int leave_times_out_between(void)
+{
+    static const uint64_t agos_ns[] = {900000, 800000, 0, 600000, 0, 400000, 300000};
+    uint32_t stream = UNREADABLE_STREAM;
+    uint8_t *buffer;
+
+    if (!begin())
+        return 1;
+    buffer = borrow();
+    for (size_t i = 0; i < 7; i++) {
+        put_kernel(buffer, i, agos_ns[i]);
+        if (i != 3) /* that one is of another stream, and no neighbour */
+            memcpy(buffer + i * KERNEL_BYTES + 48, &stream, sizeof(stream));
+    }
+    buffers_complete(NULL, 0, buffer, BUFFER_BYTES, 7 * (size_t)KERNEL_BYTES);
+    flush();
+    return 0;
+}
+
+static void
+what_cannot_be_read_is_lost_between_its_neighbours_and_nowhere_else(void **state)
+{
+    (void)state;
+    read_events(leave_times_out_between);
+    int64_t loss = place_of(EVENT_LOSS, 0), before = place_of(EVENT_KERNEL, 1),
+            after = place_of(EVENT_KERNEL, 3);
+
+    assert_true(loss >= 0 && after >= 0);
+    assert_int_equal(place_of(EVENT_LOSS, 1), -1);
+    assert_int_equal(events[loss].value, 2);
+    assert_int_equal(events[loss].time, events[before].time + events[before].value);
+    assert_int_equal(events[loss + 1].time, events[after].time);
+}
+
+static int leave_times_of_calls_out(void)
+{
+    uint32_t kind = CUPTI_OVERHEAD;
+    uint8_t *buffer;
+
+    if (!begin())
+        return 1;
+    buffer = borrow();
+    put_kernel(buffer, 0, 500000);
+    put_kernel(buffer, 1, 0);
+    memcpy(buffer + KERNEL_BYTES, &kind, sizeof(kind));
+    put_kernel(buffer, 2, 400000);
+    buffers_complete(NULL, 0, buffer, BUFFER_BYTES, 3 * (size_t)KERNEL_BYTES);
+    flush();
+    return 0;
+}
+
+static void what_is_no_work_of_a_device_costs_no_step_its_work(void **state)
+{
+    (void)state;
+    read_events(leave_times_of_calls_out);
+    assert_true(place_of(EVENT_KERNEL, 1) >= 0);
+    assert_int_equal(place_of(EVENT_LOSS, 0), -1);
 }
 
 static int read_three_buffers(void)
@@ -230,6 +295,11 @@ int main(void)
         cmocka_unit_test_setup(
             records_that_cannot_be_read_are_told_before_those_that_lie_beside_them,
             segments_clear),
+        cmocka_unit_test_setup(
+            what_cannot_be_read_is_lost_between_its_neighbours_and_nowhere_else,
+            segments_clear),
+        cmocka_unit_test_setup(what_is_no_work_of_a_device_costs_no_step_its_work,
+                               segments_clear),
         cmocka_unit_test_setup(cupti_is_asked_once_where_all_buffers_were_back_before,
                                segments_clear),
     };

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "probe/cupti/buffers.h"
+#include "probe/cupti/unreadable.h"
 #include "probe/probe.h"
 
 /* A reader that comes every 20 ms reads a quarter of the ring each time, and has a
@@ -74,27 +75,18 @@ void drain_ask(struct drain *drain)
     drain->told_ticks = asked_ticks;
 }
 
-/* Walks over it once before anything of it is written. Its records lie beside each other:
- * what cannot be read is not older than the oldest of those that can, nor than what came
- * with the last question. */
+/* Before anything of it is written. What belongs to no device costs no step its work. */
 static void tell_unreadable(struct drain *drain, const struct buffer_lent *lent)
 {
-    uint64_t lost = 0, since_ticks = drain->read_ticks, start_ticks;
     struct cupti_reader reader;
-    struct cupti_record record;
 
     cupti_reader_open(&reader, &drain->layout, drain->writer.cupti->next, lent->bytes,
                       lent->valid_bytes);
-    while (cupti_read(&reader, &record)) {
-        if (!write_wants(&drain->writer, &record))
-            continue;
-        if (!write_knows_times(&drain->writer, &record, &start_ticks))
-            lost++;
-        else if (start_ticks < since_ticks)
-            since_ticks = start_ticks;
-    }
-    lost += reader.skipped.untimed + reader.skipped.cut + reader.skipped.broken;
-    tell_lost(since_ticks, probe_ticks(), lost);
+    struct unreadable lost = unreadable_in(&drain->writer, &reader, drain->read_ticks);
+
+    tell_lost(lost.since_ticks, lost.until_ticks, lost.works);
+    if (lost.events > lost.works)
+        probe_capability_lost(WIRE_SOURCE_CUPTI, lost.events - lost.works);
 }
 
 unsigned drain_buffers(struct drain *drain, bool (*pause)(unsigned ms))

@@ -226,6 +226,8 @@ bool cupti_read(struct cupti_reader *reader, struct cupti_record *record)
             (record->start != 0 && record->end != 0 && record->end >= record->start))
             return true;
         reader->skipped.untimed++;
+        if (reader->untimed)
+            return true;
     }
     return false;
 }

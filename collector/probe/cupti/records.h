@@ -99,6 +99,7 @@ struct cupti_reader {
     size_t bytes;
     void *record; /* where `next` stands */
     size_t from;  /* the next record begins here or later */
+    bool untimed; /* set by who wants those without a start or an end too */
     struct cupti_skipped skipped;
 };
 

@@ -76,22 +76,12 @@ static uint16_t device_of(const struct cupti_record *record)
     return EVENT_DEVICE(1, record->device < 256 ? record->device : 255);
 }
 
-static bool ticks_of(const struct writer *writer, const struct cupti_record *record,
-                     uint64_t ticks[2])
-{
-    return stamps_ticks(writer->stamps, record->start, &ticks[0]) &&
-           stamps_ticks(writer->stamps, record->end, &ticks[1]) && ticks[1] >= ticks[0];
-}
-
 bool write_knows_times(const struct writer *writer, const struct cupti_record *record,
-                       uint64_t *start_ticks)
+                       uint64_t ticks[2])
 {
-    uint64_t ticks[2];
-
-    if (!ticks_of(writer, record, ticks))
-        return false;
-    *start_ticks = ticks[0];
-    return true;
+    return record->start != 0 && record->end != 0 &&
+           stamps_ticks(writer->stamps, record->start, &ticks[0]) &&
+           stamps_ticks(writer->stamps, record->end, &ticks[1]) && ticks[1] >= ticks[0];
 }
 
 static bool times(struct writer *writer, const struct cupti_record *record,
@@ -99,7 +89,7 @@ static bool times(struct writer *writer, const struct cupti_record *record,
 {
     uint64_t ticks[2];
 
-    if (!ticks_of(writer, record, ticks))
+    if (!write_knows_times(writer, record, ticks))
         return false;
     event->time = ticks[0];
     event->value = ticks[1] - ticks[0];

@@ -31,10 +31,10 @@ void write_buffer_begins(void);
 /* Does it belong on the timeline? */
 bool write_wants(const struct writer *writer, const struct cupti_record *record);
 
-/* When it began; false when its stamps lie in no era of the clock: it is not written. */
+/* When it began and ended; false when it says no such times, or they lie in no era of the
+ * clock: it is not written. */
 MUST_CHECK bool write_knows_times(const struct writer *writer,
-                                  const struct cupti_record *record,
-                                  uint64_t *start_ticks);
+                                  const struct cupti_record *record, uint64_t ticks[2]);
 
 /* Writes what belongs on the timeline; the rest is passed over. */
 void write_record(struct writer *writer, const struct cupti_record *record);
