@@ -58,6 +58,11 @@ static int next(uint8_t *buffer, size_t valid_bytes, void **record)
     if (valid_bytes < KERNEL_BYTES ||
         (size_t)(at - buffer) > valid_bytes - KERNEL_BYTES)
         return CUPTI_ENDED;
+    uint32_t kind;
+
+    memcpy(&kind, at, sizeof(kind));
+    if (kind == 0)
+        return CUPTI_NO_KIND;
     *record = at;
     return 0;
 }
@@ -264,6 +269,30 @@ static void what_is_no_work_of_a_device_costs_no_step_its_work(void **state)
     assert_int_equal(place_of(EVENT_LOSS, 0), -1);
 }
 
+static int reclaim(void)
+{
+    uint8_t *buffer;
+
+    if (!begin())
+        return 1;
+    buffer = borrow();
+    put_kernel(buffer, 0, 500000);
+    put_kernel(buffer, 1, 400000);
+    buffers_registered(); /* another profiler had it, and never gave it back */
+    drain.reclaims = true;
+    flush();
+    return 0;
+}
+
+static void
+a_buffer_that_is_reclaimed_ends_behind_its_records_and_nothing_is_lost(void **state)
+{
+    (void)state;
+    read_events(reclaim);
+    assert_true(place_of(EVENT_KERNEL, 1) >= 0);
+    assert_int_equal(place_of(EVENT_LOSS, 0), -1);
+}
+
 static int read_three_buffers(void)
 {
     if (!begin())
@@ -300,6 +329,9 @@ int main(void)
             segments_clear),
         cmocka_unit_test_setup(what_is_no_work_of_a_device_costs_no_step_its_work,
                                segments_clear),
+        cmocka_unit_test_setup(
+            a_buffer_that_is_reclaimed_ends_behind_its_records_and_nothing_is_lost,
+            segments_clear),
         cmocka_unit_test_setup(cupti_is_asked_once_where_all_buffers_were_back_before,
                                segments_clear),
     };

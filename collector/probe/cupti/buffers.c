@@ -141,7 +141,7 @@ bool buffers_take(struct buffer_lent *lent)
     if (found == BUFFERS_COUNT)
         return false;
     *lent = (struct buffer_lent){found, bytes_of(found), buffers[found].valid_bytes,
-                                 buffers[found].order};
+                                 buffers[found].order, false};
     return true;
 }
 
@@ -186,7 +186,7 @@ bool buffers_reclaim(struct buffer_lent *lent)
                 &buffers[i].state, &state, BUFFER_RECLAIMED, memory_order_relaxed,
                 memory_order_relaxed))
             continue;
-        *lent = (struct buffer_lent){i, bytes_of(i), BUFFER_BYTES, 0};
+        *lent = (struct buffer_lent){i, bytes_of(i), BUFFER_BYTES, 0, true};
         return true;
     }
     return false;

@@ -31,7 +31,8 @@ struct buffer_lent {
     uint32_t index;
     uint8_t *bytes;
     size_t valid_bytes;
-    uint64_t order; /* buffers_completed() before it came back; 0 of a reclaimed one */
+    uint64_t order;   /* buffers_completed() before it came back */
+    bool is_reclaimed; /* nobody told its end, and it has no order */
 };
 
 /* Maps the memory, once; 8 MiB of it at a time are touched, as they are used. */

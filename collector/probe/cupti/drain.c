@@ -75,13 +75,21 @@ void drain_ask(struct drain *drain)
     drain->told_ticks = asked_ticks;
 }
 
-/* Before anything of it is written. What belongs to no device costs no step its work. */
-static void tell_unreadable(struct drain *drain, const struct buffer_lent *lent)
+static struct cupti_reader reader_of(const struct drain *drain,
+                                     const struct buffer_lent *lent)
 {
     struct cupti_reader reader;
 
     cupti_reader_open(&reader, &drain->layout, drain->writer.cupti->next, lent->bytes,
                       lent->valid_bytes);
+    reader.open_ended = lent->is_reclaimed;
+    return reader;
+}
+
+/* Before anything of it is written. What belongs to no device costs no step its work. */
+static void tell_unreadable(struct drain *drain, const struct buffer_lent *lent)
+{
+    struct cupti_reader reader = reader_of(drain, lent);
     struct unreadable lost = unreadable_in(&drain->writer, &reader, drain->read_ticks);
 
     tell_lost(lost.since_ticks, lost.until_ticks, lost.works);
@@ -97,14 +105,12 @@ unsigned drain_buffers(struct drain *drain, bool (*pause)(unsigned ms))
     bool waits = true;
 
     while (buffers_take(&lent) || (drain->reclaims && buffers_reclaim(&lent))) {
-        struct cupti_reader reader;
+        struct cupti_reader reader = reader_of(drain, &lent);
         struct cupti_record record;
 
-        if (lent.order >= drain->asked_at)
+        if (!lent.is_reclaimed && lent.order >= drain->asked_at)
             tell_dropped(drain, drain->read_ticks);
         tell_unreadable(drain, &lent);
-        cupti_reader_open(&reader, &drain->layout, drain->writer.cupti->next,
-                          lent.bytes, lent.valid_bytes);
         write_buffer_begins();
         while (cupti_read(&reader, &record)) {
             write_record(&drain->writer, &record);

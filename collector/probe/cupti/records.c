@@ -172,7 +172,7 @@ static bool step(struct cupti_reader *reader, size_t *at)
                     ? CUPTI_ENDED
                     : reader->next(reader->buffer, reader->bytes, &reader->record);
 
-    if (error == CUPTI_ENDED)
+    if (error == CUPTI_ENDED || (error == CUPTI_NO_KIND && reader->open_ended))
         return false;
     /* Unsigned: a place before the buffer is far behind its end. */
     *at = (uintptr_t)reader->record - (uintptr_t)reader->buffer;

@@ -73,7 +73,8 @@ extern const struct cupti_field cupti_fields[];
 
 /* cuptiActivityGetNextRecord: 0, or CUPTI_ENDED where the buffer ends. */
 typedef int (*cupti_next)(uint8_t *buffer, size_t valid_bytes, void **record);
-#define CUPTI_ENDED 12 /* CUPTI_ERROR_MAX_LIMIT_REACHED */
+#define CUPTI_ENDED   12 /* CUPTI_ERROR_MAX_LIMIT_REACHED */
+#define CUPTI_NO_KIND 21 /* CUPTI_ERROR_INVALID_KIND: zeroes, for one */
 
 /* Bytes from one record to the next, by kind; 0: the library does not know it. */
 struct cupti_layout {
@@ -99,6 +100,7 @@ struct cupti_reader {
     size_t bytes;
     void *record; /* where `next` stands */
     size_t from;  /* the next record begins here or later */
+    bool open_ended; /* set by who knows of no end: it is where no kind is */
     bool untimed; /* set by who wants those without a start or an end too */
     struct cupti_skipped skipped;
 };
