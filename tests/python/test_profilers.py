@@ -32,6 +32,12 @@ with torch.profiler.profile(schedule=schedule) as p:
 # Lightning's PyTorchProfiler ends one by this name.
 torch.autograd.profiler.profile().__enter__()
 torch.autograd._disable_profiler()
+# One that cannot begin: of a config that is none.
+for start in (profiler._prepare_profiler, profiler._enable_profiler):
+    try:
+        start(None, set())
+    except TypeError:
+        told.append("raised")
 print(told)
 """
 
@@ -88,7 +94,7 @@ class ProfilersTest(TorchTest):
         self.assertEqual(told[:6], [begins, "records", ends] * 2)
         scheduled = told[6:]
         self.assertEqual(scheduled[:8], [0, begins, 1, 2, ends, 3, 4, begins])
-        self.assertEqual(scheduled[-1], ends)
+        self.assertEqual(scheduled[-7:], [ends] + 2 * [begins, ends, "raised"])
         self.assertEqual(told.count(begins), told.count(ends))
 
 

@@ -52,7 +52,8 @@ def _around(
     after: Callable[[], None] | None = None,
     text: str | None = None,
 ) -> Callable[..., Any]:
-    """Calls `before`, the original, `after`; what ours raise stays here."""
+    """Calls `before`, the original, `after`; what ours raise stays here. Where the
+    original raises and nothing is to come after it, what has begun has ended."""
 
     @functools.wraps(original)
     def wrapper(*arguments: Any, **words: Any) -> Any:
@@ -63,12 +64,17 @@ def _around(
                 before()
         except Exception:  # a guest: the profiler goes on without us
             pass
+        done = False
         try:
-            return original(*arguments, **words)
+            result = original(*arguments, **words)
+            done = True
+            return result
         finally:
-            if after is not None:
-                with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception):
+                if after is not None:
                     after()
+                elif not done:
+                    _ended()
 
     return wrapper
 
