@@ -9,6 +9,8 @@ from test_gpu import GpuTest
 RETRY_S = 60
 # More than 64 buffers that are lent once can hold.
 EVENTS = 100000
+# Kernels of one, beside the records of their launches.
+A_BUFFER = 400
 
 
 class LongTest(GpuTest):
@@ -40,6 +42,25 @@ class LongTest(GpuTest):
 
     def test_cupti_is_taken_up_again_after_somebody_has_ended_it(self):
         self.take_back("finalize-after=5000")
+
+    def test_a_device_that_is_always_behind_is_not_said_to_be_stolen(self):
+        """Its buffers come when they are full: one in some four seconds."""
+        states = []
+
+        def three_buffers():
+            source = self.cupti()
+            if source:
+                states.append(source["state"])
+            return source if source and source["events"] > 3 * A_BUFFER else None
+
+        def patient():
+            end = time.monotonic() + RETRY_S
+            while time.monotonic() < end and not three_buffers():
+                time.sleep(0.1)
+            return self.cupti()
+        source = self.run_until("lagging", patient, "three buffers")
+        self.assertNotIn("stolen", states)
+        self.assertGreater(source["events"], 3 * A_BUFFER)
 
     def test_buffers_that_windows_have_swallowed_are_taken_back(self):
         def recorded():

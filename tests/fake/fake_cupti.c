@@ -650,7 +650,8 @@ static void deliver(bool forced)
     uint64_t now = ns_of(CLOCK_MONOTONIC);
     unsigned kept = 0, count = 0;
 
-    seal();
+    if (forced || current.ready_ns <= now) /* else it is filled on */
+        seal();
     for (unsigned i = 0; i < full_count; i++)
         if (forced || full[i].ready_ns <= now)
             given[count++] = full[i];

@@ -354,6 +354,16 @@ static void run_away(void)
     (void)fake_launch("runs_for_minutes", 0, 7, UINT64_C(120000000000));
 }
 
+/* The device is always behind: a kernel runs whenever somebody flushes. */
+static void lagging_step(void)
+{
+    for (uint32_t i = 0; i < 4; i++)
+        (void)fake_launch(GEMM, 0, 7, 10000);
+    (void)fake_launch("is_behind", 0, 7, 400000000);
+    spin(40000000);
+    trainglass_step();
+}
+
 static int run(const char *scenario, unsigned steps)
 {
     if (strcmp(scenario, "window") == 0)
@@ -378,6 +388,8 @@ static int run(const char *scenario, unsigned steps)
         train(steps), names();
     else if (strcmp(scenario, "fork") == 0)
         result = children(steps);
+    else if (strcmp(scenario, "lagging") == 0)
+        repeat(steps, lagging_step), steps = 0;
     else if (strcmp(scenario, "busy-windows") == 0)
         busy_windows(steps);
     train(steps);

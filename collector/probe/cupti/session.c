@@ -44,6 +44,7 @@ static enum stamps_clock detail_clock;
 static bool on, suspicious, worked;
 static uint64_t alive_ns, alive_ticks, alive_buffers, alive_steps, off_ns, retry_ns, retry_wait_ns;
 static uint64_t reclaim_ns; /* 0: there is nothing to reclaim */
+static uint64_t longest_gap_ns; /* without a buffer, though all was well */
 static unsigned straggler_ms = STRAGGLER_MS;
 
 /* ---- rests ------------------------------------------------------------------------ */
@@ -165,12 +166,21 @@ static void promise_zeroes(size_t zeroed)
         (void)library.set_attribute(ZEROED_BUFFERS, &bytes, &zeroed);
 }
 
+/* A buffer with a kernel that still runs is not given back by a flush: of a device that
+ * is always behind each comes when it is full, however long that takes. */
+static uint64_t silent_ns(void)
+{
+    return 4 * longest_gap_ns > SILENT_NS ? 4 * longest_gap_ns : SILENT_NS;
+}
+
 /* Steps end and nothing comes: somebody has registered callbacks of his own. */
 static void watch(void)
 {
     uint64_t now = now_ns(), buffers = buffers_completed();
 
     if (buffers != alive_buffers) {
+        if (now - alive_ns > longest_gap_ns)
+            longest_gap_ns = now - alive_ns;
         worked = true;
         suspicious = false;
         retry_wait_ns = RETRY_NS;
@@ -180,7 +190,7 @@ static void watch(void)
     uint64_t steps = probe_step_number() - alive_steps;
 
     if ((!worked && !suspicious) || steps < SILENT_STEPS ||
-        now - alive_ns < (suspicious ? SILENT_NS / 3 : SILENT_NS))
+        now - alive_ns < (suspicious ? silent_ns() / 3 : silent_ns()))
         return;
     /* What is on may be his: hands off until his window must be over. */
     on = false;
@@ -217,6 +227,7 @@ static bool take(void)
     (void)stamps_take(&drain.stamps, library.get_timestamp);
     say_clock();
     suspicious = worked = false;
+    longest_gap_ns = 0;
     reclaim_ns = buffers_lent() > 0 ? now_ns() + RECLAIM_NS : 0;
     become(WIRE_STATE_ACTIVE, NULL);
     return true;
