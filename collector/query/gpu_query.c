@@ -20,8 +20,11 @@ static void explain(const struct pick *pick, struct gpu_answer *answer)
 
     if (answer->head.reason != NULL && answer->head.reason[0] != '\0')
         return;
-    answer->head.reason = told[0] != '\0' ? arena_text(&answer->head.arena, told)
-                                          : "GPU work is not recorded in this process";
+    answer->head.reason =
+        told[0] != '\0' ? arena_text(&answer->head.arena, told)
+        : source->state == WIRE_STATE_ACTIVE
+            ? "no GPU work has come yet: none was launched, or libcupti still keeps it"
+            : "GPU work is not recorded in this process";
 }
 
 /* Nothing comes of a job that runs, and it says why. */

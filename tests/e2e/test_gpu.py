@@ -534,6 +534,13 @@ class NeighboursTest(GpuTest):
         lost = self.run_until("train", told, "what was dropped", FAKE_CUPTI_FAULT="drop-off=7")
         self.assertEqual((asked, lost), ([{"asked": 1}], 7))
 
+    def test_of_a_library_that_keeps_everything_it_is_said_that_nothing_has_come(self):
+        def told():
+            source = self.cupti_is("active")
+            return source and get_json(self.port, "/api/gpu")["reason"]
+        reason = self.run_until("train", told, "a reason", FAKE_CUPTI_FAULT="starve=1")
+        self.assertIn("no GPU work has come yet", reason)
+
     def test_the_server_shows_kernels_while_the_job_runs(self):
         def trace():
             source = self.cupti_is("active")
