@@ -674,6 +674,9 @@ static const struct series_bucket *newest_look(void)
     return ring == NULL || ring->count == 0 ? NULL : series_at(ring, ring->count - 1);
 }
 
+/* At least: of some thirty. One that falls in while it goes to sleep is not enough. */
+#define LOOKS_OF_A_SECOND 5
+
 static bool was_seen_only_at(uint32_t what)
 {
     bool seen = false;
@@ -681,7 +684,7 @@ static bool was_seen_only_at(uint32_t what)
     pthread_rwlock_rdlock(&store->lock);
     const struct series_bucket *look = newest_look();
 
-    if (look != NULL && look->sum[what] > 0) {
+    if (look != NULL && look->sum[what] >= LOOKS_OF_A_SECOND) {
         seen = true;
         for (uint32_t i = 0; i < PROCESS_LOOKS; i++)
             if (i != what && look->sum[i] > 0)
