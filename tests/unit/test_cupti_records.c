@@ -147,7 +147,7 @@ static int clean(void **state)
     (void)state;
     filled = 0;
     speaks = &versions[0];
-    layout = (struct cupti_layout){{0}};
+    layout = (struct cupti_layout){.stride = {0}};
     return 0;
 }
 

@@ -76,9 +76,10 @@ typedef int (*cupti_next)(uint8_t *buffer, size_t valid_bytes, void **record);
 #define CUPTI_ENDED   12 /* CUPTI_ERROR_MAX_LIMIT_REACHED */
 #define CUPTI_NO_KIND 21 /* CUPTI_ERROR_INVALID_KIND: zeroes, for one */
 
-/* Bytes from one record to the next, by kind; 0: the library does not know it. */
 struct cupti_layout {
+    /* Bytes from one record to the next, by kind; 0: the library does not know it. */
     uint16_t stride[CUPTI_KINDS];
+    uint8_t field[CUPTI_KINDS]; /* the kind's first row of cupti_fields */
 };
 
 /* Lets `next` walk over a made-up buffer. Returns the kinds that it knows; 0 when it
