@@ -27,7 +27,7 @@ struct building {
     const struct trace_limits *limits;
     const struct trace_process *process;
     uint32_t first_root; /* path of the process's thread 0 */
-    bool some_recorded;  /* steps of the process have their ops */
+    uint32_t recorded;   /* EVENT_STEP_OPS, _KERNELS that a step of the process has */
     uint32_t step_name;  /* of the first ProfilerStep#N; 0 none yet */
     struct call *calls;
     uint32_t call_count, capacity;
@@ -198,13 +198,15 @@ static uint32_t nest(struct building *building, int64_t start_ns, int64_t end_ns
     return path;
 }
 
-/* In a step whose ops were not recorded, though those of others were? */
-static bool is_alone(const struct building *building, const struct event *event)
+/* In a step of which this was not recorded (EVENT_STEP_OPS, EVENT_STEP_KERNELS), though of
+ * others it was? What is there of it is divided by those others. */
+static bool is_alone(const struct building *building, const struct event *event,
+                     uint32_t what)
 {
     const struct trace_process *process = building->process;
     uint32_t low = 0, high = process->step_count;
 
-    if (!building->some_recorded || EVENT_KIND(event->meta) != EVENT_USER_RANGE)
+    if ((building->recorded & what) == 0)
         return false;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -216,7 +218,7 @@ static bool is_alone(const struct building *building, const struct event *event)
     }
     const struct step_row *step = low > 0 ? &process->steps[low - 1] : NULL;
 
-    return step != NULL && (step->flags & EVENT_STEP_OPS) == 0 &&
+    return step != NULL && (step->flags & what) == 0 &&
            (double)event->time < (double)step->start_ns + step->duration_ns;
 }
 
@@ -240,7 +242,8 @@ static void nest_event(struct building *building, const struct event *event)
     bool op = kind == EVENT_CPU_OP;
 
     if ((!op && kind != EVENT_USER_RANGE) ||
-        !trace_event_touches(event, building->limits) || is_alone(building, event))
+        !trace_event_touches(event, building->limits) ||
+        (!op && is_alone(building, event, EVENT_STEP_OPS)))
         return;
     if ((flags & (op ? EVENT_OP_ASYNC : EVENT_RANGE_ASYNC)) != 0) {
         building->tree->left_out++;
@@ -339,7 +342,8 @@ static void link_works(struct building *building)
 
         for (uint32_t j = 0; j < block->count; j++)
             if (is_work(EVENT_KIND(block->events[j].meta)) &&
-                trace_event_touches(&block->events[j], building->limits))
+                trace_event_touches(&block->events[j], building->limits) &&
+                !is_alone(building, &block->events[j], EVENT_STEP_KERNELS))
                 link_work(building, &block->events[j]);
     }
 }
@@ -350,7 +354,7 @@ static void count_steps(struct building *building)
 {
     const struct trace_process *process = building->process;
 
-    building->some_recorded = false;
+    building->recorded = 0;
     for (uint32_t i = 0; i < process->step_count; i++) {
         uint32_t flags = process->steps[i].flags;
 
@@ -360,8 +364,7 @@ static void count_steps(struct building *building)
         building->tree->steps_with_ops += is_training && (flags & EVENT_STEP_OPS) != 0;
         building->tree->steps_with_work +=
             is_training && (flags & EVENT_STEP_KERNELS) != 0;
-        building->some_recorded =
-            building->some_recorded || (flags & EVENT_STEP_OPS) != 0;
+        building->recorded |= flags & (EVENT_STEP_OPS | EVENT_STEP_KERNELS);
     }
 }
 

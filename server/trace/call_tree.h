@@ -5,7 +5,8 @@
  * Time on the CPU is in self_ns of its path, that of work on a device in device_ns below
  * the call that launched it. Calls are cut at the window's ends, and at their caller's:
  * no path has less time than what it calls. Ranges in steps whose ops were not recorded
- * are left out where other steps have them: nothing would stand below.
+ * are left out where other steps have them: nothing would stand below. So is work on a
+ * device in steps whose work was not recorded whole.
  */
 #ifndef TRACE_CALL_TREE_H
 #define TRACE_CALL_TREE_H

@@ -313,6 +313,30 @@ static void ranges_of_steps_without_their_ops_are_left_out_where_others_have_the
     cJSON_Delete(body);
 }
 
+static void work_of_steps_that_lack_some_of_it_is_left_out_where_others_are_whole(
+    void **state)
+{
+    (void)state;
+    remember(nested, COUNT(nested), device, COUNT(device));
+    steps[0] =
+        (struct step_row){.number = 0, .start_ns = 10 * MS, .duration_ns = 10 * MS};
+    steps[1] = (struct step_row){.number = 1,
+                                 .flags = EVENT_STEP_KERNELS,
+                                 .start_ns = 20 * MS,
+                                 .duration_ns = 20 * MS};
+    process.step_count = 2;
+
+    cJSON *body = answer_of(&everything, FLAME_DEVICE);
+
+    row_is(body, "gemm", "launch", 8, 8, 1);
+    adds_up(body);
+    cJSON_Delete(body);
+    steps[1].flags = 0; /* nothing is divided by the steps then */
+    body = answer_of(&everything, FLAME_DEVICE);
+    row_is(body, "gemm", "launch", 16, 16, 2);
+    cJSON_Delete(body);
+}
+
 static void lengths_that_no_clock_holds_add_up_to_the_most_that_there_is(void **state)
 {
     static const struct event absurd[] = {
@@ -464,6 +488,8 @@ int main(void)
         cmocka_unit_test(what_ends_after_its_caller_is_cut_there),
         cmocka_unit_test(
             ranges_of_steps_without_their_ops_are_left_out_where_others_have_them),
+        cmocka_unit_test(
+            work_of_steps_that_lack_some_of_it_is_left_out_where_others_are_whole),
         cmocka_unit_test(
             lengths_that_no_clock_holds_add_up_to_the_most_that_there_is),
         cmocka_unit_test(steps_of_torch_profiler_are_one_path_whatever_their_number),
