@@ -82,7 +82,8 @@ class GpuTest(TrainglassTest):
         return answer
 
     def cupti(self):
-        """The source as /api/status tells it; None before there is one."""
+        """The source of the job that runs, as /api/status tells it; None before there is
+        one."""
         try:
             status, body = get(self.port, "/api/status")
         except OSError:
@@ -90,6 +91,8 @@ class GpuTest(TrainglassTest):
         if status != 200:
             return None
         for session in json.loads(body)["sessions"]:
+            if session["state"] != "running":
+                continue  # a test may have had another job before
             for source in session["capabilities"]:
                 if source["source"] == "cupti":
                     return source
