@@ -96,7 +96,7 @@ def locked(options):
                 json.loads(text)
 
     torch.set_num_threads(1)
-    sys.setswitchinterval(0.0005)  # else a step has a hundred waits of 5 ms
+    sys.setswitchinterval(0.001)  # else a step has a hundred waits of 5 ms
     model, rows = network(*(nn.Linear(256, 256) for _ in range(4))), []
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     thread = threading.Thread(target=parse)
