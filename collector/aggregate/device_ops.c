@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/sum.h"
+
 bool device_ops_init(struct device_ops *device, const struct texts *texts,
                      size_t digest_bytes)
 {
-    *device = (struct device_ops){.begins_ns = INT64_MAX};
+    *device = (struct device_ops){.begins_ns = INT64_MAX, .told_ns = INT64_MIN};
     return ops_init(&device->ops, texts, digest_bytes);
 }
 
@@ -74,6 +76,13 @@ void device_ops_known(struct device_ops *device, int64_t until_ns)
         close_first(device);
 }
 
+void device_ops_told(struct device_ops *device, int64_t until_ns)
+{
+    if (until_ns > device->told_ns)
+        device->told_ns = until_ns;
+    device_ops_known(device, device->told_ns);
+}
+
 void device_ops_begin(struct device_ops *device, int64_t start_ns)
 {
     if (device->begun)
@@ -96,6 +105,15 @@ uint32_t device_ops_lose(struct device_ops *device, int64_t since_ns, int64_t un
             step->flags &= (uint8_t)~EVENT_STEP_KERNELS;
     }
     return device->count - (back + 1);
+}
+
+bool device_ops_awaits(const struct device_ops *device)
+{
+    for (uint32_t i = 0; i < device->count; i++)
+        if (device->waiting[(device->first + i) % device->capacity].flags &
+            EVENT_STEP_KERNELS)
+            return true;
+    return false;
 }
 
 static bool make_room(struct device_ops *device)
@@ -213,9 +231,16 @@ static bool hold_ahead(struct device_ops *device, const struct ops_held *work)
 
 void device_ops_add(struct device_ops *device, uint16_t of, const struct ops_held *work)
 {
+    bool told = device->told_ns != INT64_MIN;
+
+    if (told && sum_ns(work->start_ns, DEVICE_OPS_PATIENCE_NS) < device->told_ns) {
+        device->late++;
+        return;
+    }
     see(device, of, work->start_ns);
     if (work->start_ns >= first_end(device)) {
-        device_ops_known(device, known_until(device));
+        if (!told)
+            device_ops_known(device, known_until(device));
         if (work->start_ns >= first_end(device)) {
             if (hold_ahead(device, work))
                 return;

@@ -9,7 +9,8 @@
  * that step waits or is one of the OPS_OPEN that were closed last. One that runs beside
  * more steps than these, on a stream of its own, comes when it ends and counts in the
  * oldest of them: `ops.late` says how many did. A device of which nothing comes any more
- * is not waited for.
+ * is not waited for. A source that tells up to when all work was told is believed instead;
+ * what comes for an earlier time it has told lost.
  *
  * Collector's thread only.
  */
@@ -38,6 +39,8 @@ struct device_ops {
     bool begun;        /* the host has said so */
     struct device_clock clocks[DEVICE_OPS_DEVICES];
     uint32_t clock_count;
+    int64_t told_ns; /* by the source: all work that began before has come; INT64_MIN */
+    uint64_t late;   /* came after it was told lost: counted nowhere */
     struct ops_held *ahead; /* began after the first step that waits; by start */
     uint32_t ahead_first, ahead_count, ahead_capacity;
 };
@@ -50,6 +53,9 @@ void device_ops_free(struct device_ops *device);
 void device_ops_begin(struct device_ops *device, int64_t start_ns);
 void device_ops_end(struct device_ops *device, const struct step *step);
 
+/* Does a step wait in the whole of which work was recorded? */
+bool device_ops_awaits(const struct device_ops *device);
+
 /* Work of a device. */
 void device_ops_add(struct device_ops *device, uint16_t of, const struct ops_held *work);
 
@@ -58,7 +64,9 @@ void device_ops_add(struct device_ops *device, uint16_t of, const struct ops_hel
  * beside it. How many were looked at. */
 uint32_t device_ops_lose(struct device_ops *device, int64_t since_ns, int64_t until_ns);
 
-/* All work that began before `until_ns` has come: for sources that tell so. */
+/* All work that began before `until_ns` has come. */
 void device_ops_known(struct device_ops *device, int64_t until_ns);
+/* The same, by the source, which will tell again: nothing else closes a step from now on. */
+void device_ops_told(struct device_ops *device, int64_t until_ns);
 
 #endif

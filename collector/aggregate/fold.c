@@ -37,6 +37,17 @@ static void fold_accelerator(struct process *process, const struct event *event,
     process->gpu.on = true;
 }
 
+/* What of the accelerators is final when a step has ended that began then. */
+static void settle_gpu(struct process *process, int64_t until_ns)
+{
+    int64_t told_ns = process->device.told_ns;
+
+    if (told_ns != INT64_MIN && told_ns < until_ns)
+        until_ns = told_ns;
+    if (process->gpu.on)
+        gpu_settle(&process->gpu, until_ns);
+}
+
 static void fold_step(struct process *process, struct process_thread *thread,
                       const struct event *event)
 {
@@ -50,8 +61,7 @@ static void fold_step(struct process *process, struct process_thread *thread,
         process_end(process, step);
     gpu_fold_step(&process->gpu, &told);
     process->works_lost = false;
-    if (process->gpu.on)
-        gpu_settle(&process->gpu, (int64_t)event->time);
+    settle_gpu(process, (int64_t)event->time);
     nest_clear(&thread->nest);
     thread->tells_steps = true;
     process->whole = true;
@@ -121,6 +131,10 @@ static bool fold_rare(struct process *process, struct process_thread *thread,
         thread->tid = (uint32_t)event->value;
         if (EVENT_NAME(event->meta) != 0)
             thread->name = EVENT_NAME(event->meta);
+        return false;
+    case EVENT_KNOWN:
+        if (event->aux == WIRE_SOURCE_CUPTI)
+            device_ops_told(&process->device, (int64_t)event->time);
         return false;
     case EVENT_METRIC:
     case EVENT_FACT:

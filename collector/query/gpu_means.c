@@ -98,8 +98,7 @@ int gpu_means(const struct pick *pick, const struct gpu_table *table,
     if (device->known_steps == 0 && device->behind_steps > 1)
         device->reason =
             "GPU work was recorded in some steps, but of none of them from its first "
-            "instant on: where recording began, the device was still busy with what "
-            "had "
+            "instant on: where recording began, the device was still busy with what had "
             "been launched before. Level kernels records every step";
     return 0;
 }

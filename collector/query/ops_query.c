@@ -273,6 +273,9 @@ static void explain(const struct ops_asking *asking, struct ops_answer *answer)
         answer->head.reason = "no op of this window contains the text";
     else if (source->state != WIRE_STATE_ACTIVE && told[0] != '\0')
         answer->head.reason = arena_text(&answer->head.arena, told);
+    else if (accelerator && device_ops_awaits(&process->device))
+        answer->head.reason = "the GPU work of the newest steps has not come yet: CUPTI "
+                              "tells it when what runs beside it is done";
     else if (asking->steps > 0 && asking->use_count > 0)
         answer->head.reason = accelerator
                                   ? "no step of this window was recorded with GPU work"

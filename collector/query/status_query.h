@@ -56,7 +56,7 @@ struct status_process {
     uint64_t lost_events;
     uint64_t threads_refused; /* that found no room: nothing of them is recorded */
     uint64_t names_refused;   /* events whose name found none */
-    uint64_t late_events;     /* older than every open step: counted in a later one */
+    uint64_t late_events;     /* older than every open step: in a later one, or in none */
     bool ops_recorded; /* CPU ops are being recorded at this moment */
     bool selected;     /* the one that the answer's head names */
     bool same_host;    /* its pid means something here: same PID namespace, seen */
@@ -90,7 +90,7 @@ struct status_session {
     uint64_t lost_events;
     uint64_t threads_refused; /* that found no room: nothing of them is recorded */
     uint64_t names_refused;   /* events whose name found none */
-    uint64_t late_events;     /* older than every open step: counted in a later one */
+    uint64_t late_events;     /* older than every open step: in a later one, or in none */
     int32_t world_size;
     double step_ns; /* mean of the default process; NaN before there is one */
     uint64_t rev;

@@ -44,7 +44,7 @@
 
 #define WIRE_MAGIC       UINT64_C(0x53534c474e525401) /* "\1TRNGLSS" */
 #define WIRE_MAJOR       1u /* another major is another format */
-#define WIRE_MINOR       3u /* a newer minor only appends */
+#define WIRE_MINOR       4u /* a newer minor only appends */
 #define WIRE_FACTS       128u
 #define WIRE_SOURCES     16u
 #define WIRE_CLOCK_PAIRS 64u

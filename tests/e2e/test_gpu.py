@@ -72,6 +72,7 @@ class GpuTest(TrainglassTest):
     def run_until(self, scenario, condition, what, *more, level="kernels", **environment):
         """The job under `trainglass run`, until the server answers as awaited."""
         until = self.folder / "until"
+        until.unlink(missing_ok=True)
         process = self.start(
             "run", "--linger", "0", "--level", level, "--", JOB, scenario, *map(str, more),
             env={"FAKE_JOB_UNTIL": str(until), **environment})
@@ -494,9 +495,9 @@ class NeighboursTest(GpuTest):
                 self.assertIn("or ended it, or the job has called cudaProfilerStop",
                               source["reason"])
 
-    def ops_of_steps(self):
+    def ops_of_steps(self, steps=200):
         try:
-            ops = get_json(self.port, "/api/ops?device=cuda&window=200steps")
+            ops = get_json(self.port, f"/api/ops?device=cuda&window={steps}steps")
         except (OSError, AssertionError):
             return None
         return ops if ops.get("recorded_steps", 0) >= 20 else None
@@ -509,6 +510,25 @@ class NeighboursTest(GpuTest):
         recorded = {op["name"]: op["recorded_count"] for op in ops["ops"]}
         self.assertEqual(recorded, {name: count * ops["recorded_steps"]
                                     for name, count in OF_A_STEP.items()})
+
+    def test_kernels_that_later_ones_overtake_are_those_of_their_own_steps(self):
+        # One that takes 400 ms, in every fiftieth step, keeps the buffer that it is in.
+        def told():
+            ops = self.ops_of_steps(5000)
+            if not ops:
+                return None
+            gpu = get_json(self.port, "/api/gpu?window=run")
+            return (ops, gpu) if gpu["devices"][0]["work_count"] > 20000 else None
+        for version, fault in (("12.4", ""), ("13.0", ""), ("13.0", "threads=1")):
+            with self.subTest(version=version, fault=fault):
+                environment = {"FAKE_CUPTI_FAULT": fault} if fault else {}
+                ops, gpu = self.run_until("overtaking", told, "20,000 pieces of work",
+                                          FAKE_CUPTI_VERSION=version, **environment)
+                recorded = {op["name"]: op["recorded_count"] for op in ops["ops"]
+                            if not op["name"].startswith("nccl")}
+                self.assertEqual(recorded, {name: count * ops["recorded_steps"]
+                                            for name, count in OF_A_STEP.items()})
+                self.assertEqual(gpu["uncounted_work"], 0)
 
     def test_a_device_tells_on_how_many_of_the_steps_its_means_stand(self):
         def told():

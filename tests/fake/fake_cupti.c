@@ -17,6 +17,7 @@
  *   kill=1       a flush kills the process, by the same time
  *   starve=1     keeps every buffer           stale=n  every n-th name is no memory
  *   slow-subscribe=n  a guest's cuptiSubscribe takes n ms
+ *   threads=1    each thread has a buffer of its own, as 13.0 has it, whatever is wished
  *
  * FAKE_CUPTI_TOLD names a file for one line per kernel: its correlation, and by how many
  * ns its stamp of the start lies behind that of its launch.
@@ -39,6 +40,7 @@
 
 #define BUFFERS 1024
 #define CALLS   600
+#define THREADS 64
 
 enum kind {
     MEMCPY = 1,
@@ -63,7 +65,8 @@ struct filled {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct filled current, full[BUFFERS];
+/* What is filled: by all threads, or by each its own. */
+static struct filled currents[THREADS], full[BUFFERS];
 static unsigned full_count;
 static _Atomic unsigned flushes, flushes_begun;
 static request_function *request;
@@ -75,6 +78,7 @@ static size_t dropped;
 static uint64_t kineto_kernels;
 /* What is asked for without the lock; the rest is under it. */
 static _Atomic bool subscribed, was_subscribed, zeroed, system_threads, kineto;
+static _Atomic bool one_for_all; /* threads */
 static _Atomic uint64_t last_end_ns, recorded;
 static _Atomic int clock_now; /* 0: CLOCK_REALTIME, 1: the counter */
 
@@ -86,7 +90,7 @@ static struct fault {
               {"steal", 0},         {"hang", 0},      {"exit", 0},      {"starve", 0},
               {"steal-after", 0},   {"exit-late", 0}, {"kill", 0},      {"stale", 0},
               {"slow-subscribe", 0}, {"stop-after", 0}, {"finalize-after", 0},
-              {"drop-off", 0}};
+              {"drop-off", 0},       {"threads", 0}};
 
 static void complain(const char *what)
 {
@@ -147,11 +151,11 @@ static void nobody_completes(void *context, uint32_t stream, uint8_t *buffer,
     free(buffer);
 }
 
-static void seal(void);
+static void seal_all(void);
 
 static void steal(void)
 {
-    seal();
+    seal_all();
     request = nobody_requests;
     complete = nobody_completes;
 }
@@ -159,7 +163,7 @@ static void steal(void)
 /* What it held is lost: nobody gets it. */
 static void finalize(void)
 {
-    memset(&current, 0, sizeof(current));
+    memset(currents, 0, sizeof(currents));
     memset(kinds, 0, sizeof(kinds));
     full_count = 0;
     request = NULL;
@@ -234,15 +238,34 @@ static void check_thread(const char *function)
 
 /* ---- records ----------------------------------------------------------------------- */
 
-static void seal(void)
+static void seal(struct filled *current)
 {
-    if (current.bytes == NULL)
+    if (current->bytes == NULL)
         return;
     if (full_count < BUFFERS)
-        full[full_count++] = current;
+        full[full_count++] = *current;
     else
         dropped++;
-    memset(&current, 0, sizeof(current));
+    memset(current, 0, sizeof(*current));
+}
+
+static void seal_all(void)
+{
+    for (unsigned i = 0; i < THREADS; i++)
+        seal(&currents[i]);
+}
+
+/* The buffer of the thread that calls. */
+static struct filled *current_of(void)
+{
+    static _Atomic unsigned threads;
+    static _Thread_local unsigned thread;
+
+    if (*fault("threads") == 0 && (one_for_all || fake_version() < 130000))
+        return &currents[0];
+    if (thread == 0)
+        thread = ++threads;
+    return &currents[thread % THREADS];
 }
 
 /* A guest without buffers gives the same one again and drops what comes in it. */
@@ -254,19 +277,19 @@ static bool is_lent(const uint8_t *bytes)
     return false;
 }
 
-static bool ask_for_buffer(void)
+static bool ask_for_buffer(struct filled *current)
 {
     size_t records = 0;
 
     if (request == NULL)
         return false;
-    request(&current.bytes, &current.size, &records);
-    if (current.bytes == NULL || (uintptr_t)current.bytes % 8 != 0)
+    request(&current->bytes, &current->size, &records);
+    if (current->bytes == NULL || (uintptr_t)current->bytes % 8 != 0)
         complain("a request for a buffer was answered with NULL or an odd place");
-    bool check = zeroed && !kineto && *fault("starve") == 0 && !is_lent(current.bytes);
+    bool check = zeroed && !kineto && *fault("starve") == 0 && !is_lent(current->bytes);
 
-    for (size_t i = 0; check && i < current.size; i++)
-        if (current.bytes[i] != 0)
+    for (size_t i = 0; check && i < current->size; i++)
+        if (current->bytes[i] != 0)
             complain("a buffer was not zeroed");
     return true;
 }
@@ -275,17 +298,18 @@ static bool ask_for_buffer(void)
 static void append(const uint8_t *record, uint32_t kind, uint64_t ready_ns)
 {
     size_t size = fake_stride(kind);
+    struct filled *current = current_of();
 
-    if (current.bytes != NULL && current.size - current.used < size)
-        seal();
-    if (current.bytes == NULL && !ask_for_buffer()) {
+    if (current->bytes != NULL && current->size - current->used < size)
+        seal(current);
+    if (current->bytes == NULL && !ask_for_buffer(current)) {
         dropped++;
         return;
     }
-    memcpy(current.bytes + current.used, record, size);
-    current.used += size;
-    if (ready_ns > current.ready_ns)
-        current.ready_ns = ready_ns;
+    memcpy(current->bytes + current->used, record, size);
+    current->used += size;
+    if (ready_ns > current->ready_ns)
+        current->ready_ns = ready_ns;
 }
 
 #define PUT(record, offset, value) memcpy((record) + (offset), &(value), sizeof(value))
@@ -547,6 +571,19 @@ int cuptiActivitySetAttribute(uint32_t attribute, size_t *size, void *value)
 {
     if (attribute == 5 && *size == sizeof(size_t))
         zeroed = *(const size_t *)value != 0;
+    if (attribute != 9)
+        return 0;
+    if (fake_version() < 130000 || *size != sizeof(uint8_t))
+        return 1;
+    pthread_mutex_lock(&lock);
+    bool early = request == NULL;
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        early &= !kinds[i];
+    pthread_mutex_unlock(&lock);
+    if (!early)
+        complain("whose buffers are was changed after somebody had been asked for one");
+    one_for_all = *(const uint8_t *)value == 0;
     return 0;
 }
 
@@ -557,7 +594,7 @@ int cuptiActivityRegisterCallbacks(request_function *new_request,
     if (new_request == NULL || new_complete == NULL)
         return 1;
     pthread_mutex_lock(&lock);
-    seal();
+    seal_all();
     request = new_request;
     complete = new_complete;
     pthread_mutex_unlock(&lock);
@@ -650,8 +687,9 @@ static void deliver(bool forced)
     uint64_t now = ns_of(CLOCK_MONOTONIC);
     unsigned kept = 0, count = 0;
 
-    if (forced || current.ready_ns <= now) /* else it is filled on */
-        seal();
+    for (unsigned i = 0; i < THREADS; i++)
+        if (forced || currents[i].ready_ns <= now) /* else it is filled on */
+            seal(&currents[i]);
     for (unsigned i = 0; i < full_count; i++)
         if (forced || full[i].ready_ns <= now)
             given[count++] = full[i];

@@ -364,6 +364,29 @@ static void lagging_step(void)
     trainglass_step();
 }
 
+static void *wait_for_ranks(void *unused)
+{
+    (void)unused;
+    (void)fake_launch("ncclDevKernel_AllReduce", 0, 21, 400000000);
+    fake_forget();
+    return NULL;
+}
+
+/* Now and then another thread launches a kernel that waits for other ranks, on a stream of
+ * its own: what is launched after it is done long before. */
+static void overtaking_step(void)
+{
+    static unsigned steps;
+    pthread_t thread;
+
+    if (steps++ % 50 == 0) {
+        if (pthread_create(&thread, NULL, wait_for_ranks, NULL) != 0)
+            abort();
+        pthread_join(thread, NULL);
+    }
+    step();
+}
+
 static int run(const char *scenario, unsigned steps)
 {
     if (strcmp(scenario, "window") == 0)
@@ -390,6 +413,8 @@ static int run(const char *scenario, unsigned steps)
         result = children(steps);
     else if (strcmp(scenario, "lagging") == 0)
         repeat(steps, lagging_step), steps = 0;
+    else if (strcmp(scenario, "overtaking") == 0)
+        repeat(steps, overtaking_step), steps = 0;
     else if (strcmp(scenario, "busy-windows") == 0)
         busy_windows(steps);
     train(steps);

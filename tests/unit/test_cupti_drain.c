@@ -316,6 +316,98 @@ static void cupti_is_asked_once_where_all_buffers_were_back_before(void **state)
     assert_int_equal(place_of(EVENT_LOSS, 0), -1);
 }
 
+static int overtake(void)
+{
+    uint8_t *first, *second;
+
+    if (!begin())
+        return 1;
+    first = borrow();
+    second = borrow();
+    put_kernel(second, 0, 1);
+    put_kernel(first, 0, 1);
+    buffers_complete(NULL, 0, second, BUFFER_BYTES, KERNEL_BYTES);
+    flush();
+    flush();
+    buffers_complete(NULL, 0, first, BUFFER_BYTES, KERNEL_BYTES);
+    flush();
+    return 0;
+}
+
+static void work_is_known_up_to_the_first_buffer_that_is_not_back(void **state)
+{
+    (void)state;
+    read_events(overtake);
+    int64_t overtaken = place_of(EVENT_KNOWN, 0), all = place_of(EVENT_KNOWN, 1);
+
+    assert_true(overtaken > place_of(EVENT_KERNEL, 0));
+    assert_true(all > place_of(EVENT_KERNEL, 1));
+    assert_true(overtaken < place_of(EVENT_KERNEL, 1));
+    assert_true(events[overtaken].time < events[place_of(EVENT_KERNEL, 0)].time);
+    assert_true(events[all].time > events[place_of(EVENT_KERNEL, 1)].time);
+    assert_int_equal(place_of(EVENT_KNOWN, 2), -1);
+    assert_int_equal(place_of(EVENT_LOSS, 0), -1);
+}
+
+static int swallow(void)
+{
+    uint8_t *swallowed, *next;
+
+    if (!begin())
+        return 1;
+    swallowed = borrow();
+    put_kernel(swallowed, 0, 1);
+    flush();
+    buffers_registered();
+    next = borrow();
+    put_kernel(next, 0, 1);
+    buffers_complete(NULL, 0, next, BUFFER_BYTES, KERNEL_BYTES);
+    flush();
+    flush();
+    return 0;
+}
+
+static void what_another_profiler_swallowed_is_told_lost_and_not_waited_for(void **state)
+{
+    (void)state;
+    read_events(swallow);
+    int64_t loss = place_of(EVENT_LOSS, 0), kernel = place_of(EVENT_KERNEL, 0),
+            known = place_of(EVENT_KNOWN, 1);
+
+    assert_true(loss >= 0 && known > loss && known > kernel);
+    assert_int_equal(events[place_of(EVENT_KNOWN, 0)].time, events[loss].time);
+    assert_true(events[loss].time < events[loss + 1].time);
+    assert_true(events[loss + 1].time < events[kernel].time);
+    assert_true(events[known].time > events[kernel].time);
+    assert_int_equal(place_of(EVENT_LOSS, 1), -1);
+}
+
+static int pass_over(void)
+{
+    struct buffer_passed passed;
+    uint64_t now;
+
+    if (!begin())
+        return 1;
+    (void)borrow();
+    (void)borrow();
+    now = probe_ticks();
+    if (buffers_known(now) >= now)
+        return 2;
+    if (buffers_pass(0, &passed) || !buffers_pass(now, &passed))
+        return 3;
+    /* The newest may still be filled: it alone is waited for. */
+    if (buffers_known(now) != passed.followed_ticks || buffers_pass(now, &passed))
+        return 4;
+    return 0;
+}
+
+static void what_is_full_and_held_too_long_is_passed_over_once(void **state)
+{
+    (void)state;
+    assert_int_equal(segments_run(pass_over), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -333,6 +425,13 @@ int main(void)
             a_buffer_that_is_reclaimed_ends_behind_its_records_and_nothing_is_lost,
             segments_clear),
         cmocka_unit_test_setup(cupti_is_asked_once_where_all_buffers_were_back_before,
+                               segments_clear),
+        cmocka_unit_test_setup(work_is_known_up_to_the_first_buffer_that_is_not_back,
+                               segments_clear),
+        cmocka_unit_test_setup(
+            what_another_profiler_swallowed_is_told_lost_and_not_waited_for,
+            segments_clear),
+        cmocka_unit_test_setup(what_is_full_and_held_too_long_is_passed_over_once,
                                segments_clear),
     };
 

@@ -571,6 +571,82 @@ static void work_that_outlives_the_open_steps_is_counted_as_late(void **state)
     assert_int_equal(process->device.ops.late, 1);
 }
 
+static void know_works(int64_t until_ns)
+{
+    const struct event known = {(uint64_t)until_ns, 0, EVENT_META(0, EVENT_KNOWN, 0, 0),
+                                WIRE_SOURCE_CUPTI};
+
+    process_fold(process, 1, &known, 1);
+}
+
+static void work_that_later_work_has_overtaken_is_that_of_its_own_step(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY,
+                              .window = {.kind = WINDOW_STEPS, .a = 10, .b = 14}};
+    struct ops_request request = {.device = OPS_ACCELERATOR};
+    uint64_t gemm = EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100);
+    struct ops_answer ops;
+    struct gpu_answer gpu;
+
+    /* Of steps 10 to 14 it comes in the middle of step 30. */
+    for (int64_t n = 0; n < 60; n++) {
+        int64_t t = n * 10 * MS;
+        bool held = n >= 10 && n < 15;
+
+        for (int64_t late = 10; n == 30 && late < 15; late++)
+            fold(1, gemm, late * 10 * MS + MS, 2 * MS);
+        if (!held)
+            fold(1, gemm, t + MS, 2 * MS);
+        know_works(n >= 10 && n < 30 ? 100 * MS : t + 4 * MS);
+        step((uint64_t)n, EVENT_STEP_KERNELS, t, t + 10 * MS);
+    }
+    assert_int_equal(ops_query(store, &whose, &request, &ops), 0);
+    assert_int_equal(ops.head.recorded_steps, 5);
+    assert_int_equal(find(&ops, "gemm")->recorded_count, 5);
+    answer_free(&ops.head);
+    assert_int_equal(gpu_query(store, &whose, &(struct gpu_request){0}, &gpu), 0);
+    assert_int_equal(gpu.head.recorded_steps, 5);
+    assert_int_equal(gpu.uncounted, 0);
+    assert_true(fabs(gpu.devices[0].use_ns[GPU_COMPUTE] - 2e6) < 1e-3);
+    answer_free(&gpu.head);
+    assert_int_equal(process->device.late + process->device.ops.late, 0);
+    whose.window = (struct window){.kind = WINDOW_STEPS, .a = 59, .b = 59};
+    assert_int_equal(ops_query(store, &whose, &request, &ops), 0);
+    assert_int_equal(ops.row_count, 0);
+    assert_non_null(strstr(ops.head.reason, "has not come yet"));
+    answer_free(&ops.head);
+}
+
+static void work_that_comes_long_after_it_was_told_lost_is_in_no_table(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct ops_request request = {.device = OPS_ACCELERATOR};
+    uint64_t gemm = EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100);
+    struct event loss[2] = {
+        {10 * MS, 0, EVENT_META(0, EVENT_LOSS, 0, 0), WIRE_SOURCE_CUPTI},
+        {20 * MS, 0, EVENT_META(0, EVENT_MORE, 0, 1), 0}};
+    struct ops_answer answer;
+
+    for (int64_t n = 0; n < 200; n++) {
+        int64_t t = n * 10 * MS;
+
+        if (n != 1)
+            fold(1, gemm, t + MS, MS);
+        step((uint64_t)n, EVENT_STEP_KERNELS, t, t + 10 * MS);
+        if (n == 10)
+            process_fold(process, 1, loss, 2);
+        know_works(n < 10 ? MS : t + 4 * MS);
+    }
+    fold(1, gemm, 11 * MS, 2 * MS);
+    assert_int_equal(process->device.late, 1);
+    assert_int_equal(ops_query(store, &whose, &request, &answer), 0);
+    assert_int_equal(answer.head.recorded_steps, 198);
+    assert_int_equal(find(&answer, "gemm")->recorded_count, 198);
+    answer_free(&answer.head);
+}
+
 static void what_ran_where_nothing_was_recorded_is_of_no_step_beside_it(void **state)
 {
     (void)state;
@@ -1532,6 +1608,8 @@ int main(void)
         TEST(a_longer_loss_that_is_told_later_takes_out_what_an_earlier_one_left),
         TEST(losses_without_number_look_at_each_step_a_bounded_number_of_times),
         TEST(work_that_outlives_the_open_steps_is_counted_as_late),
+        TEST(work_that_later_work_has_overtaken_is_that_of_its_own_step),
+        TEST(work_that_comes_long_after_it_was_told_lost_is_in_no_table),
         TEST(what_ran_where_nothing_was_recorded_is_of_no_step_beside_it),
         TEST(a_window_of_steps_of_which_some_have_kernels_is_summed_exactly),
         TEST(device_steps_stand_for_those_around_them_in_the_mean),

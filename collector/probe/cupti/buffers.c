@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "probe/probe.h"
+
 #define PLACES ((size_t)BUFFERS_COUNT * BUFFER_PLACES)
 
 enum buffer_state {
@@ -13,6 +15,7 @@ enum buffer_state {
     BUFFER_BACK = 2, /* for a moment: whoever made it so is alone with it */
     BUFFER_FULL = 3,
     BUFFER_RECLAIMED = 4,
+    BUFFER_ASKED = 5, /* for a moment: not written to, and nobody else's */
 };
 
 #define STATE_BITS 8u
@@ -24,6 +27,9 @@ struct buffer {
         place;          /* which of its places; our thread's, while it is not lent */
     size_t valid_bytes; /* holds in a full one */
     uint64_t order;     /* likewise: when it came back */
+    _Atomic uint64_t requested; /* ticks */
+    _Atomic uint64_t followed;  /* ticks when the next one was requested; 0 it is the last */
+    uint64_t passed;            /* our thread's: `requested` when it was passed over */
 };
 static struct buffer buffers[BUFFERS_COUNT];
 /* The places of all, then the scrap; written once, before any request. */
@@ -32,6 +38,7 @@ static _Atomic uint32_t registration; /* counts; relaxed: kinds are off when it 
 static _Atomic uint64_t completed;
 static _Atomic uint64_t scrapped;
 static _Atomic uint32_t hint; /* where the next free one may be */
+static _Atomic uint32_t newest; /* index + 1 of the one requested last */
 
 int buffers_open(void)
 {
@@ -64,6 +71,19 @@ static uint8_t *bytes_of(uint32_t index)
     return memory + ((size_t)place * BUFFERS_COUNT + index) * BUFFER_BYTES;
 }
 
+/* It is ours alone. What CUPTI writes next goes into it. */
+static void note_request(uint32_t index)
+{
+    uint64_t now = probe_ticks();
+    uint32_t before;
+
+    atomic_store_explicit(&buffers[index].requested, now, memory_order_relaxed);
+    before = atomic_exchange_explicit(&newest, index + 1, memory_order_relaxed);
+    if (before != 0)
+        atomic_store_explicit(&buffers[before - 1].followed, now, memory_order_relaxed);
+    atomic_store_explicit(&buffers[index].followed, 0, memory_order_relaxed);
+}
+
 void buffers_request(uint8_t **buffer, size_t *bytes, size_t *records_max)
 {
     uint32_t first = atomic_load_explicit(&hint, memory_order_relaxed);
@@ -76,9 +96,12 @@ void buffers_request(uint8_t **buffer, size_t *bytes, size_t *records_max)
         /* Acquire: pairs with the release in buffers_give_back(); the zeroes are there.
          */
         if (!atomic_compare_exchange_strong_explicit(&buffers[index].state, &state,
-                                                     lent_now(), memory_order_acquire,
+                                                     BUFFER_ASKED, memory_order_acquire,
                                                      memory_order_relaxed))
             continue;
+        note_request(index);
+        /* Release: pairs with the acquire in buffers_known() and buffers_pass(). */
+        atomic_store_explicit(&buffers[index].state, lent_now(), memory_order_release);
         atomic_store_explicit(&hint, index + 1, memory_order_relaxed);
         *buffer = bytes_of(index);
         return;
@@ -187,6 +210,45 @@ bool buffers_reclaim(struct buffer_lent *lent)
                 memory_order_relaxed))
             continue;
         *lent = (struct buffer_lent){i, bytes_of(i), BUFFER_BYTES, 0, true};
+        return true;
+    }
+    return false;
+}
+
+uint64_t buffers_known(uint64_t now_ticks)
+{
+    uint64_t known = now_ticks;
+
+    for (uint32_t i = 0; i < BUFFERS_COUNT; i++) {
+        const struct buffer *buffer = &buffers[i];
+        uint32_t state = atomic_load_explicit(&buffer->state, memory_order_acquire);
+        uint64_t requested =
+            atomic_load_explicit(&buffer->requested, memory_order_relaxed);
+
+        /* What is asked for at this moment gets work that begins later. */
+        if (state != BUFFER_FREE && state != BUFFER_ASKED &&
+            requested != buffer->passed && requested < known)
+            known = requested;
+    }
+    return known;
+}
+
+bool buffers_pass(uint64_t before_ticks, struct buffer_passed *passed)
+{
+    for (uint32_t i = 0; i < BUFFERS_COUNT; i++) {
+        struct buffer *buffer = &buffers[i];
+        uint32_t state = atomic_load_explicit(&buffer->state, memory_order_acquire);
+        uint64_t requested =
+            atomic_load_explicit(&buffer->requested, memory_order_relaxed);
+        uint64_t followed =
+            atomic_load_explicit(&buffer->followed, memory_order_relaxed);
+        bool is_stuck = followed != 0 && requested < before_ticks;
+
+        if (!is_lent(state) || requested == buffer->passed ||
+            (state == lent_now() && !is_stuck))
+            continue;
+        buffer->passed = requested;
+        *passed = (struct buffer_passed){requested, followed};
         return true;
     }
     return false;

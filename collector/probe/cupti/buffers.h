@@ -12,6 +12,11 @@
  * another profiler registers goes to him, and he drops what he does not know. So what was
  * lent before is taken back by ourselves, a while after we have registered again. CUPTI
  * may hold it all the same: its place is then left alone, and the buffer gets a new one.
+ *
+ * They come back when all of their work is done, which is not the order in which they were
+ * lent: behind a kernel that waits for another rank, later ones overtake it. What is in a
+ * buffer began after it was requested. So up to the earliest request among those that are
+ * not back, all is known.
  */
 #ifndef PROBE_CUPTI_BUFFERS_H
 #define PROBE_CUPTI_BUFFERS_H
@@ -35,6 +40,11 @@ struct buffer_lent {
     bool is_reclaimed; /* nobody told its end, and it has no order */
 };
 
+struct buffer_passed {
+    uint64_t requested_ticks;
+    uint64_t followed_ticks; /* what began since then is in others; 0 it is the newest */
+};
+
 /* Maps the memory, once; 8 MiB of it at a time are touched, as they are used. */
 MUST_CHECK int buffers_open(void);
 
@@ -52,6 +62,14 @@ void buffers_registered(void);
 /* Our thread: a buffer that was lent before buffers_registered() and never came back, to
  * be read as a full one whose end nobody told; false when there is none. */
 bool buffers_reclaim(struct buffer_lent *lent);
+
+/* Our thread: up to when all work that has begun is in buffers that were read; `now_ticks`
+ * when none is held. */
+uint64_t buffers_known(uint64_t now_ticks);
+/* Our thread: one that buffers_known() shall not wait for any longer, because it was lent
+ * before buffers_registered(), or was requested before `before_ticks` and is full. Each is
+ * told once; false when there is none. */
+bool buffers_pass(uint64_t before_ticks, struct buffer_passed *passed);
 
 /* Buffers that came back since the start: a sign of life. */
 uint64_t buffers_completed(void);

@@ -126,8 +126,40 @@ unsigned drain_buffers(struct drain *drain, bool (*pause)(unsigned ms))
     return buffers;
 }
 
+static void tell_known(struct drain *drain, uint64_t until_ticks)
+{
+    struct event known = {until_ticks, 0, EVENT_META(0, EVENT_KNOWN, 0, 0),
+                          WIRE_SOURCE_CUPTI};
+
+    if (until_ticks <= drain->known_ticks)
+        return;
+    drain->known_ticks = until_ticks;
+    probe_events(&known, 1);
+}
+
+void drain_give_up(struct drain *drain)
+{
+    tell_known(drain, probe_ticks());
+}
+
+/* How many are in it nobody knows. */
+static void pass_over(uint64_t now_ticks)
+{
+    uint64_t patience = DRAIN_PATIENCE_US * probe_ticks_per_us();
+    struct buffer_passed passed;
+
+    while (buffers_pass(now_ticks > patience ? now_ticks - patience : 0, &passed))
+        drain_lose(passed.requested_ticks,
+                   passed.followed_ticks != 0 ? passed.followed_ticks : now_ticks, 0);
+}
+
 void drain_tell(struct drain *drain)
 {
+    uint64_t now_ticks = probe_ticks();
+
+    pass_over(now_ticks);
+    tell_known(drain, buffers_known(now_ticks));
+
     const struct write_counts *counts = &drain->writer.counts;
 
     if (counts->work > 0)

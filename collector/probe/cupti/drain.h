@@ -6,6 +6,8 @@
 
 #include "probe/cupti/write.h"
 
+#define DRAIN_PATIENCE_US UINT64_C(10000000)
+
 struct drain {
     struct cupti_layout layout;
     unsigned kinds_known;
@@ -16,6 +18,7 @@ struct drain {
     uint64_t read_ticks; /* up to then records had been read, at the last question */
     uint64_t asked_at;   /* buffers that had come back when it was last asked */
     bool reclaims;       /* the next time also what another profiler was given */
+    uint64_t known_ticks; /* all work that began before was told, or told lost */
 };
 
 /* Learns the strides of the library, which answers. */
@@ -33,8 +36,13 @@ unsigned drain_buffers(struct drain *drain, bool (*pause)(unsigned ms));
  * ours then. */
 void drain_ask(struct drain *drain);
 
-/* After drain_buffers(): how much has come. */
+/* After drain_buffers(): how much has come, and up to when there comes no more. What a
+ * buffer holds that does not come back for DRAIN_PATIENCE_US is told lost. */
 void drain_tell(struct drain *drain);
+
+/* Nothing of what began before now will come, or not in time: that it may be missing was
+ * told by drain_lose(). */
+void drain_give_up(struct drain *drain);
 
 /* Of what was done from `since_ticks` to `until_ticks` some or all will not come:
  * `events`, 0 not known how many. */

@@ -28,8 +28,10 @@
 /* A buffer that is not back so long after we have registered went to another profiler. */
 #define RECLAIM_NS UINT64_C(10000000000)
 
-/* CUpti_ActivityAttribute: its buffers are zeroed by us, not in a CUDA call. */
-#define ZEROED_BUFFERS 5u
+/* CUpti_ActivityAttribute: its buffers are zeroed by us, not in a CUDA call; and each
+ * thread has one of its own. */
+#define ZEROED_BUFFERS     5u
+#define PER_THREAD_BUFFERS 9u
 
 static _Atomic uint64_t on_since;      /* ticks since when all of it is recorded; 0 */
 static _Atomic uint64_t flushing_from; /* ticks when a flush began; 0: not in one */
@@ -42,7 +44,8 @@ static enum wire_source_state state;
 static char detail[192];
 static enum stamps_clock detail_clock;
 static bool on, suspicious, worked;
-static uint64_t alive_ns, alive_ticks, alive_buffers, alive_steps, off_ns, retry_ns, retry_wait_ns;
+static uint64_t alive_ns, alive_ticks, alive_buffers, alive_steps;
+static uint64_t off_ns, off_ticks, retry_ns, retry_wait_ns;
 static uint64_t reclaim_ns; /* 0: there is nothing to reclaim */
 static uint64_t longest_gap_ns; /* without a buffer, though all was well */
 static unsigned straggler_ms = STRAGGLER_MS;
@@ -100,6 +103,7 @@ static void switch_off(void)
     (void)calls_enable(&drain.calls, &library, false);
     on = false;
     off_ns = now_ns();
+    off_ticks = probe_ticks();
 }
 
 static void retry_later(void)
@@ -166,6 +170,20 @@ static void promise_zeroes(size_t zeroed)
         (void)library.set_attribute(ZEROED_BUFFERS, &bytes, &zeroed);
 }
 
+/* As torch's profiler has it, and every CUPTI before 13: a thread that launches little
+ * keeps no buffer for long. Only before anybody was given one. */
+static void share_buffers(void)
+{
+    static bool done;
+    uint8_t per_thread = 0;
+    size_t bytes = sizeof(per_thread);
+
+    if (!done && library.set_attribute != NULL &&
+        atomic_load_explicit(&cupti_words.yielded, memory_order_relaxed) == 0)
+        (void)library.set_attribute(PER_THREAD_BUFFERS, &bytes, &per_thread);
+    done = true;
+}
+
 /* A buffer with a kernel that still runs is not given back by a flush: of a device that
  * is always behind each comes when it is full, however long that takes. */
 static uint64_t silent_ns(void)
@@ -196,7 +214,8 @@ static void watch(void)
     on = false;
     promise_zeroes(0);
     atomic_store_explicit(&on_since, 0, memory_order_relaxed);
-    drain_lose(alive_ticks, probe_ticks(), 0);
+    drain_lose(buffers_known(alive_ticks), probe_ticks(), 0);
+    drain_give_up(&drain);
     become(WIRE_STATE_STOLEN,
            suspicious ? "another profiler of this process has taken CUPTI: its clock "
                         "changed and nothing comes any more"
@@ -212,6 +231,7 @@ static bool take(void)
 {
     if (!words_go_in())
         return false;
+    share_buffers();
     buffers_registered();
     int error = library.register_callbacks(buffers_request, buffers_complete);
 
@@ -280,7 +300,9 @@ static unsigned turn(void)
         switch_on();
     else if (!want && on)
         switch_off();
-    if (!on && (now_ns() - off_ns > TAIL_NS || buffers_held() == 0))
+    bool ended = buffers_held() == 0 && drain.known_ticks >= off_ticks;
+
+    if (!on && (now_ns() - off_ns > TAIL_NS || ended))
         return IDLE_MS;
     if (reclaim_ns != 0 && now_ns() >= reclaim_ns) {
         reclaim_ns = 0;

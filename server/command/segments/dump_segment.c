@@ -35,6 +35,7 @@ static const char *const kind_names[KINDS] = {
     [EVENT_THREAD] = "thread",
     [EVENT_SAMPLES] = "samples",
     [EVENT_WAITED] = "waited",
+    [EVENT_KNOWN] = "known",
     [EVENT_MORE] = "more",
 };
 static const char *const source_names[WIRE_SOURCES] = {
