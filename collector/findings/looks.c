@@ -5,6 +5,9 @@
 /* Of all waits, in a phase: fewer may be another wait. */
 #define LOCK_SHARE 0.1
 
+/* Of the step: what takes less of it is told by no rule of steps. */
+#define TOLD_SHARE 0.03
+
 /* For the last rank it waits on purpose: that one is the finding. */
 static double waits_for_rank(const struct rule_context *context, enum event_phase phase)
 {
@@ -24,7 +27,8 @@ double looks_told_elsewhere(const struct rule_context *context, enum event_phase
     double ns = 0;
 
     for (size_t i = 0; i < sizeof(extras) / sizeof(extras[0]); i++)
-        if (extras[i]->steps > 0 && extras[i]->part == (uint32_t)phase)
+        if (extras[i]->steps > 0 && extras[i]->part == (uint32_t)phase &&
+            extras[i]->ns_per_step >= TOLD_SHARE * context->train->mean_ns)
             ns += extras[i]->ns_per_step;
     return ns + waits_for_rank(context, phase);
 }
@@ -49,7 +53,6 @@ struct between_ops_share looks_in_forward(const struct rule_context *context,
                                                                  ? nowhere->error
                                                                  : forward->error};
 }
-
 
 /* Among ranks the end of backward is a wait for the others. */
 static bool may_be_lock(const struct rule_context *context, uint32_t part)

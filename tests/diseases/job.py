@@ -5,6 +5,7 @@ the next, so that somebody can ask about the block's steps meanwhile. The job kn
 nothing of trainglass; it only counts its updates, as anybody would.
 """
 
+import contextlib
 import json
 import random
 import sys
@@ -40,11 +41,17 @@ class Job:
         if not sys.stdin.readline():
             sys.exit(3)  # nobody listens any more
 
+    @contextlib.contextmanager
+    def dose_of(self):
+        """Around the disease itself, which is timed."""
+        start = time.monotonic_ns()
+        yield
+        self.dosed_ns += time.monotonic_ns() - start
+
     def dose_s(self, seconds):
         """The disease itself: a wait, timed."""
-        start = time.monotonic_ns()
-        time.sleep(seconds)
-        self.dosed_ns += time.monotonic_ns() - start
+        with self.dose_of():
+            time.sleep(seconds)
 
     def block(self, kind, updates, count, more, head=HEAD):
         """`updates` yields after each update; `count` of them are measured."""

@@ -90,17 +90,18 @@ def tiny_ops(job):
 
 
 def other_code(job):
-    """Forward parses 2, 4 or 8 ms of text that it could parse once."""
+    """Forward parses 1.6, 3.3 or 6.6 ms of text that it could parse once."""
     trainer = Trainer()
     text = json.dumps([[0.5] * 20] * 20)
     count = 32 * 2 ** (job.dose - 1)
 
     def parse(_):
-        for _ in range(count):
-            json.loads(text)
+        with job.dose_of():
+            for _ in range(count):
+                json.loads(text)
 
-    # Looks at the thread are half a hundred a second: a block must hold some hundred.
-    job.blocks(lambda: trainer.updates(before=parse), trainer.updates, 500)
+    # Looks at the thread are some thirty a second: a block must hold more than a hundred.
+    job.blocks(lambda: trainer.updates(before=parse), trainer.updates, 900)
 
 
 def python_thread(job):
