@@ -43,6 +43,11 @@ const char *rule_digits(struct rule_context *context, double value)
     return rule_print(context, fabs(value) >= 999.5 ? "%.0f" : "%.3g", value);
 }
 
+const char *rule_workers(struct rule_context *context, double workers)
+{
+    return rule_print(context, workers == 1 ? "%.0f worker" : "%.0f workers", workers);
+}
+
 const char *rule_memory(struct rule_context *context, double bytes)
 {
     bool small = fabs(bytes) < 0.9995 * GIB;

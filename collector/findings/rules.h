@@ -153,6 +153,7 @@ void rule_advise_compile(struct rule_context *context, struct finding *finding,
 
 /* ns as people read it: "631 us", "14.3 ms", "1.32 s". */
 const char *rule_ms(struct rule_context *context, double ns);
+const char *rule_workers(struct rule_context *context, double workers); /* "1 worker" */
 
 /* A number likewise: "0.25", "14.3", "22361". */
 const char *rule_digits(struct rule_context *context, double value);

@@ -9,13 +9,43 @@
 /* Workers that use less of a core than this wait for their storage. */
 #define STORAGE_BOUND 0.5
 
-/* Of a loader that has some: others, as of a validation set, idle beside the training. */
+/* More than this of the cores beside the trainer: they are what is short. */
+#define CORES_TAKEN 0.8
+
+/* Of the time of all steps, those of validation among it. */
+static double trained_share(const struct rule_context *context)
+{
+    const struct steps_summary *train = context->train;
+    const struct steps_summary *validation = &context->summary->steps.validation;
+    double trained = train->mean_ns * (double)train->count;
+    double validated =
+        validation->count > 0 ? validation->mean_ns * (double)validation->count : 0;
+
+    return trained / (trained + validated);
+}
+
+/* What a worker of the training's loader uses of a core while it trains. Those of another
+ * loader, as of a validation set, rest meanwhile, and work when these rest. */
+static double worker_share(const struct rule_context *context)
+{
+    const struct load *load = &context->summary->load;
+    double workers = rule_number(context, FACT_DATALOADER_WORKERS);
+    double share = load->workers > workers
+                       ? load->workers * load->worker_cpu_share / workers
+                       : load->worker_cpu_share / trained_share(context);
+
+    return fmin(share, 1);
+}
+
+/* Of a loader that has some: others idle beside a trainer that loads by itself. */
 static bool waits_for_storage(const struct rule_context *context)
 {
     const struct load *load = &context->summary->load;
+    double all = load->workers * load->worker_cpu_share, cores = rule_cores(context);
 
     return !(rule_number(context, FACT_DATALOADER_WORKERS) < 1) && load->workers > 0 &&
-           load->worker_cpu_share < STORAGE_BOUND;
+           worker_share(context) < STORAGE_BOUND &&
+           (isnan(cores) || all < CORES_TAKEN * fmax(cores - 1, 1));
 }
 
 /* The same of a trainer that loads by itself: more than half of its loading it sleeps,
@@ -323,8 +353,9 @@ static const char *formula_of(struct rule_context *context,
         return rule_print(context, "%s - %s left with a thread that loads ahead%s",
                           wait, rule_ms(context, loading->left), most);
     if (loading->wanted > loading->now)
-        return rule_print(context, "%s - %s left with %.0f workers%s", wait,
-                          rule_ms(context, loading->left), loading->wanted, most);
+        return rule_print(context, "%s - %s left with %s%s", wait,
+                          rule_ms(context, loading->left),
+                          rule_workers(context, loading->wanted), most);
     return loading->waited > loading->data
                ? rule_print(context, "(%s) / 2%s", wait, most)
                : rule_print(context, "%s / 2%s", wait, most);
@@ -342,8 +373,11 @@ static void describe(struct rule_context *context, struct finding *finding,
                    rule_ms(context, loading->waited), rule_ms(context, step),
                    isnan(workers) ? ""
                    : workers < 1  ? ", loaded by the trainer itself (num_workers=0)"
-                                  : rule_print(context, ", with %.0f workers", workers),
-                   waits_for_storage(context) ? " that wait for their storage" : "");
+                                  : rule_print(context, ", with %s",
+                                               rule_workers(context, workers)),
+                   !waits_for_storage(context) ? ""
+                   : workers > 1               ? " that wait for their storage"
+                                               : " that waits for its storage");
     finding->wrong_if =
         context->summary->native
             ? "The next batch depends on the update before it, or no core is free."
@@ -355,8 +389,7 @@ static void describe(struct rule_context *context, struct finding *finding,
     rule_evidence(context, finding, "no_batch_ready_ms",
                   context->train->waited_ns / NS_PER_MS);
     rule_evidence(context, finding, "workers", workers);
-    rule_evidence(context, finding, "worker_cpu_pct",
-                  100 * context->summary->load.worker_cpu_share);
+    rule_evidence(context, finding, "worker_cpu_pct", 100 * worker_share(context));
     if (loading->now >= 1 && context->summary->load.workers > 0)
         rule_evidence_text(context, finding, "bound_by",
                            waits_for_storage(context) ? "storage" : "cores");

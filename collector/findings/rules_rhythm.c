@@ -192,7 +192,8 @@ static void find_epoch_start(struct rule_context *context)
         "Each epoch, of %.0f steps, begins %s late: its first batch, and what is slow "
         "after it%s",
         length, rule_ms(context, extra->ns_per_step * length),
-        restart ? rule_print(context, ": %.0f workers start first", workers) : "");
+        restart ? rule_print(context, ": %s must start first", rule_workers(context, workers))
+                : "");
     finding->wrong_if = "The data set must be opened anew for each epoch.";
     rule_evidence(context, finding, "steps_per_epoch", length);
     rule_evidence(context, finding, "workers", workers);

@@ -51,10 +51,11 @@ static bool advise_prefetch(struct rule_context *context, struct finding *findin
         return false;
     rule_advise(finding,
                 rule_print(context,
-                           "`prefetch_factor=%.0f` instead of %.0f: with %.0f workers "
+                           "`prefetch_factor=%.0f` instead of %.0f: with %s "
                            "batches for %.0f steps are ready, and the latest was %.0f "
                            "steps late",
-                           wanted, ahead, workers, wanted * workers - 1, ceil(late)));
+                           wanted, ahead, rule_workers(context, workers),
+                           wanted * workers - 1, ceil(late)));
     return true;
 }
 

@@ -42,8 +42,9 @@ static void describe(struct rule_context *context, struct finding *finding,
     finding->formula =
         loader ? rule_print(
                      context,
-                     "%s a step / %.0f workers, at most the %s that wait for it = %s",
-                     rule_ms(context, row->per_step_ns), watched->workers,
+                     "%s a step / %s, at most the %s that wait for it = %s",
+                     rule_ms(context, row->per_step_ns),
+                     rule_workers(context, watched->workers),
                      rule_ms(context, rule_loading_ns(context)),
                      rule_ms(context, watched->price))
                : rule_print(context, "%s calls * %s = %s",
@@ -53,8 +54,10 @@ static void describe(struct rule_context *context, struct finding *finding,
     finding->sentence = rule_print(
         context, "`%s` takes %s of each step%s, %s a call", row->name,
         rule_ms(context, row->per_step_ns),
-        loader ? rule_print(context, " in the loader's %.0f workers", watched->workers)
-               : "",
+        !loader                 ? ""
+        : watched->workers == 1 ? " in the loader's worker"
+                                : rule_print(context, " in the loader's %.0f workers",
+                                             watched->workers),
         rule_ms(context, row->mean_ns));
     finding->wrong_if = "It cannot be made cheaper: the price is that of all its work.";
     rule_evidence_text(context, finding, "function", row->name);

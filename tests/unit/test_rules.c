@@ -440,6 +440,38 @@ static void workers_that_wait_for_storage_need_no_cores(void **state)
     assert_non_null(strstr(find("data-loading")->advice[1], "local disk"));
 }
 
+static void workers_of_another_loader_rest_while_those_of_the_training_work(void **state)
+{
+    (void)state;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 50 * MS;
+    summary.steps.validation = summary.steps.train;
+    number(FACT_DATALOADER_WORKERS, 1);
+    number(FACT_CPU_COUNT, 8);
+    summary.load.workers = 2; /* half of the time each, one behind the other */
+    summary.load.worker_cpu_share = 0.4;
+    assert_null(strstr(find("data-loading")->sentence, "storage"));
+    assert_non_null(strstr(find("data-loading")->sentence, ", with 1 worker"));
+    assert_null(strstr(find("data-loading")->sentence, "workers"));
+    summary.load.workers = 1; /* the trainer validates without any */
+    assert_null(strstr(find("data-loading")->sentence, "storage"));
+    summary.load.worker_cpu_share = 0.2;
+    assert_non_null(
+        strstr(find("data-loading")->sentence, "worker that waits for its storage"));
+}
+
+static void workers_that_share_too_few_cores_wait_for_no_storage(void **state)
+{
+    (void)state;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 50 * MS;
+    number(FACT_DATALOADER_WORKERS, 8);
+    number(FACT_CPU_COUNT, 4);
+    summary.load.workers = 8;
+    summary.load.worker_cpu_share = 0.35;
+    assert_null(strstr(find("data-loading")->sentence, "storage"));
+    summary.load.worker_cpu_share = 0.2; /* and half of these cores are free */
+    assert_non_null(strstr(find("data-loading")->sentence, "storage"));
+}
+
 static void idle_workers_of_another_loader_say_nothing_of_a_trainer_that_loads(void **state)
 {
     (void)state;
@@ -509,6 +541,8 @@ int main(void)
         TEST(a_watched_function_of_the_trainer_costs_its_time),
         TEST(a_trainer_that_sleeps_while_it_loads_may_have_more_workers_than_cores),
         TEST(workers_that_wait_for_storage_need_no_cores),
+        TEST(workers_of_another_loader_rest_while_those_of_the_training_work),
+        TEST(workers_that_share_too_few_cores_wait_for_no_storage),
         TEST(idle_workers_of_another_loader_say_nothing_of_a_trainer_that_loads),
         TEST(kernels_are_told_apart_by_their_names),
     };
