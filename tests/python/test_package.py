@@ -11,6 +11,8 @@ import unittest
 import harness
 import segment
 
+FAKES = harness.LIBRARY.parents[1] / "fake"
+
 EVERYTHING = """
     import asyncio, trainglass
     from trainglass import _library
@@ -174,6 +176,36 @@ class Package(harness.TorchTest):
         self.assertEqual(run.segments, [])
         self.assertEqual(run.stderr, "trainglass: this process is not recorded: "
                          "libtrainglass.so was not found\n")
+
+    def beside_the_extension(self, library):
+        """The library of that fake in a folder of its own, with the extension of the build."""
+        folder = self.directory / library
+        folder.mkdir()
+        (folder / "libtrainglass.so").symlink_to(FAKES / library / "libtrainglass.so")
+        for extension in harness.LIBRARY.parent.glob("_native*.so"):
+            (folder / extension.name).symlink_to(extension)
+        return folder / "libtrainglass.so"
+
+    def test_a_library_of_another_version_is_said_once_and_every_call_does_nothing(self):
+        attach = "assert not trainglass.attach() and not trainglass.attach()"
+        for name, path in (("ctypes", FAKES / "library" / "libtrainglass.so"),
+                           ("extension", self.beside_the_extension("library"))):
+            with self.subTest(name=name):
+                run = self.python(script(attach), TRAINGLASS_LIBRARY=str(path))
+                self.assertEqual(run.segments, [])
+                self.assertEqual(run.stderr, "trainglass: this process is not recorded: "
+                                 "libtrainglass.so cannot be used: library and package have "
+                                 "different versions\n")
+
+    def test_of_an_older_library_what_it_lacks_does_nothing(self):
+        for name, path in (
+                ("ctypes", FAKES / "library_old" / "libtrainglass.so"),
+                ("extension", self.beside_the_extension("library_old"))):
+            with self.subTest(name=name):
+                run = self.python(script("trainglass.attach()"), TRAINGLASS_LIBRARY=str(path))
+                self.assertEqual(run.segments, [])
+                self.assertEqual(run.stdout.split()[1:],
+                                 self.python(script("")).stdout.split()[1:])
 
     def test_a_window_that_nobody_can_record_is_said_once(self):
         run = self.python("import trainglass\nprint([trainglass.window(5) for _ in range(3)])")
