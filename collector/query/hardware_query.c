@@ -193,28 +193,37 @@ static void share_memory(const struct pick *pick, const struct hardware_device *
 
 /* ---- energy ------------------------------------------------------------------------ */
 
-/* Training steps of a stretch, those at its edges by their part inside; and samples. */
-static void count_work(const struct pick *pick, const int64_t range[2], double *steps,
-                       double *samples)
+/* Of [from_ns, to_ns): training steps and their samples, those at its edges by their part
+ * inside, and how long validation's were. */
+struct work {
+    double steps, samples, validation_ns;
+};
+
+static struct work work_in(const struct pick *pick, int64_t from_ns, int64_t to_ns)
 {
     const struct steps *all = &pick->process->steps;
+    struct work work = {0};
 
-    *steps = *samples = 0;
-    for (uint32_t i = steps_after(all, range[0]); i < steps_remembered(all); i++) {
+    for (uint32_t i = steps_after(all, from_ns); i < steps_remembered(all); i++) {
         const struct step *step = steps_at(all, i);
         int64_t end = step->start_ns + step->duration_ns;
-        int64_t from = step->start_ns > range[0] ? step->start_ns : range[0];
-        int64_t to = end < range[1] ? end : range[1];
+        int64_t from = step->start_ns > from_ns ? step->start_ns : from_ns;
+        int64_t to = end < to_ns ? end : to_ns;
 
-        if (step->start_ns >= range[1])
+        if (step->start_ns >= to_ns)
             break;
-        if ((step->flags & EVENT_STEP_VALIDATION) != 0 || to <= from)
+        if (to <= from)
             continue;
         double part = (double)(to - from) / (double)step->duration_ns;
 
-        *steps += part;
-        *samples += part * (double)step->samples;
+        if ((step->flags & EVENT_STEP_VALIDATION) != 0) {
+            work.validation_ns += (double)(to - from);
+            continue;
+        }
+        work.steps += part;
+        work.samples += part * (double)step->samples;
     }
+    return work;
 }
 
 /* By the device's own counter, else by its power between two samples. */
@@ -258,33 +267,44 @@ static struct stretch window_points(const struct pick *pick,
     return stretch;
 }
 
+static int64_t point_ns(const struct stretch *stretch, uint32_t i)
+{
+    return hardware_point(stretch->hardware, stretch->device, i)->monotonic_ns -
+           stretch->zero_ns;
+}
+
+/* A training step's own: what validation took between two samples is none of it. */
 static void sum_energy(const struct pick *pick, const struct stretch *stretch,
                        struct hardware_row *row)
 {
-    double energy = 0, steps, samples;
-    int64_t range[2];
+    double energy = 0, trained = 0, steps = 0, samples = 0;
 
     if (stretch->last < stretch->first + 2)
         return;
-    for (uint32_t i = stretch->first + 1; i < stretch->last; i++)
-        energy +=
+    for (uint32_t i = stretch->first + 1; i < stretch->last; i++) {
+        int64_t from_ns = point_ns(stretch, i - 1), to_ns = point_ns(stretch, i);
+
+        if (to_ns <= from_ns)
+            continue;
+        struct work work = work_in(pick, from_ns, to_ns);
+        double joules =
             energy_between(hardware_point(stretch->hardware, stretch->device, i - 1),
                            hardware_point(stretch->hardware, stretch->device, i));
-    range[0] = hardware_point(stretch->hardware, stretch->device, stretch->first)
-                   ->monotonic_ns -
-               stretch->zero_ns;
-    range[1] = hardware_point(stretch->hardware, stretch->device, stretch->last - 1)
-                   ->monotonic_ns -
-               stretch->zero_ns;
+
+        energy += joules;
+        trained += joules * (1 - work.validation_ns / (double)(to_ns - from_ns));
+        steps += work.steps;
+        samples += work.samples;
+    }
     row->energy_j = energy;
-    row->energy_span_ns = (double)(range[1] - range[0]);
+    row->energy_span_ns =
+        (double)(point_ns(stretch, stretch->last - 1) - point_ns(stretch, stretch->first));
     if (stretch->device->mig)
         return;
-    count_work(pick, range, &steps, &samples);
     if (steps > 0)
-        row->joules_per_step = energy / steps;
-    if (samples > 0 && energy > 0)
-        row->samples_per_joule = samples / energy;
+        row->joules_per_step = trained / steps;
+    if (samples > 0 && trained > 0)
+        row->samples_per_joule = samples / trained;
 }
 
 /* ---- points ------------------------------------------------------------------------ */

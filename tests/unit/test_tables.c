@@ -776,6 +776,44 @@ static void a_device_behind_its_launches_says_why_no_step_of_it_is_known(void **
     answer_free(&answer.head);
 }
 
+/* A reading of one device that takes 400 W. */
+static void take_power(int64_t at_ns)
+{
+    static struct hardware_reading reading;
+    struct hardware_device *device = &reading.devices[0];
+
+    reading.state = WIRE_STATE_ACTIVE;
+    reading.device_count = 1;
+    device->sample = (struct hardware_sample){
+        .monotonic_ns = session->zero_monotonic_ns + at_ns,
+        .energy_j = (double)NAN,
+        .power_w = 400};
+    hardware_take(&store->hardware, &reading);
+}
+
+static void validation_takes_no_energy_of_a_training_step(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct gpu_request request = {0};
+    struct gpu_answer answer;
+
+    /* Ten steps of 100 ms a second, from the sixth on batches of validation. */
+    for (int64_t n = 0; n < 100; n++) {
+        int64_t t = n * 100 * MS;
+
+        if (n % 10 == 0)
+            take_power(t);
+        step(n < 50 ? (uint64_t)n : EVENT_STEP_NONE, n < 50 ? 0 : EVENT_STEP_VALIDATION,
+             t, t + 100 * MS);
+    }
+    assert_int_equal(gpu_query(store, &whose, &request, &answer), 0);
+    assert_int_equal(answer.hardware.row_count, 1);
+    assert_true(fabs(answer.hardware.rows[0].energy_j - 9 * 400) < 1);
+    assert_true(fabs(answer.hardware.rows[0].joules_per_step - 40) < 0.1);
+    answer_free(&answer.head);
+}
+
 static void tagged_steps_stand_for_themselves_alone(void **state)
 {
     (void)state;
@@ -1615,6 +1653,7 @@ int main(void)
         TEST(device_steps_stand_for_those_around_them_in_the_mean),
         TEST(a_job_without_cpu_ops_counts_its_steps_with_kernels_as_recorded),
         TEST(a_device_behind_its_launches_says_why_no_step_of_it_is_known),
+        TEST(validation_takes_no_energy_of_a_training_step),
         TEST(tagged_steps_stand_for_themselves_alone),
         TEST(what_was_recorded_on_demand_alone_says_no_error_of_the_rest),
         TEST(late_events_join_the_step_in_which_they_began),
