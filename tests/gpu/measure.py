@@ -16,7 +16,7 @@ from bisect import bisect_right
 import live
 from asking import Failed, Session, run, wire
 
-KERNEL, MEMCPY, MEMSET, SYNC, LAUNCH, OVERHEAD = 5, 6, 7, 8, 10, 16
+KERNEL, MEMCPY, MEMSET, SYNC, LAUNCH, OVERHEAD, KNOWN = 5, 6, 7, 8, 10, 16, 22
 STEP_KERNELS = 4
 
 
@@ -114,6 +114,20 @@ def early_kernels(found):
             "more than 5 us before it")
 
 
+def broken_promises(found):
+    """A line: work that came after all of its time was told to be known."""
+    known, told, late, work = {}, 0, 0, 0
+    for event in found.events(KERNEL, MEMCPY, MEMSET, KNOWN):
+        if event.kind == KNOWN:
+            known[event.thread] = max(event.start, known.get(event.thread, 0))
+            told += 1
+        else:
+            work += 1
+            late += event.start < known.get(event.thread, 0)
+    return (f"- {told} times it was told up to when all work is known: {late} of {work} came "
+            f"after that: {verdict(told > 0 and late == 0)}")
+
+
 def windows(session):
     told, found = session.job("kineto", "kernels", limit_s=90)
     rows = per_step(found)
@@ -180,7 +194,8 @@ def clocks(session):
              f"known: {sum(launch.aux16 != 0 for launch in launches.values())}",
              f"- launch to start: least {delays[0] / 1e3:.1f} us, median "
              f"{statistics.median(delays) / 1e3:.1f} us",
-             f"- kernels more than 5 us before their launch: {early}: {verdict(early == 0)}"]
+             f"- kernels more than 5 us before their launch: {early}: {verdict(early == 0)}",
+             broken_promises(found)]
     if waits:
         lines.append(f"- end of a wait after the last kernel's end: least "
                      f"{min(waits) / 1e3:.1f} us, median {statistics.median(waits) / 1e3:.1f} us"
