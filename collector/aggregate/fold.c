@@ -37,15 +37,17 @@ static void fold_accelerator(struct process *process, const struct event *event,
     process->gpu.on = true;
 }
 
-/* What of the accelerators is final when a step has ended that began then. */
+/* What of the accelerators is final when a step has ended that began then. What waits is
+ * gone through each time: where a source is behind, only when it has told more. */
 static void settle_gpu(struct process *process, int64_t until_ns)
 {
     int64_t told_ns = process->device.told_ns;
+    bool behind = told_ns != INT64_MIN && told_ns < until_ns;
 
-    if (told_ns != INT64_MIN && told_ns < until_ns)
-        until_ns = told_ns;
-    if (process->gpu.on)
-        gpu_settle(&process->gpu, until_ns);
+    if (!process->gpu.on || (behind && told_ns <= process->works_settled_ns))
+        return;
+    process->works_settled_ns = behind ? told_ns : until_ns;
+    gpu_settle(&process->gpu, process->works_settled_ns);
 }
 
 static void fold_step(struct process *process, struct process_thread *thread,
@@ -133,6 +135,7 @@ static bool fold_rare(struct process *process, struct process_thread *thread,
             thread->name = EVENT_NAME(event->meta);
         return false;
     case EVENT_KNOWN:
+        thread->tells_works = true;
         if (event->aux == WIRE_SOURCE_CUPTI)
             device_ops_told(&process->device, (int64_t)event->time);
         return false;

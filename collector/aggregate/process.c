@@ -18,6 +18,7 @@ struct process *process_new(const struct process_identity *identity, uint32_t se
     process->newest_ns = INT64_MIN;
     process->alive_ns = INT64_MIN;
     process->works_lost_ns = process->works_lost_until_ns = INT64_MIN;
+    process->works_settled_ns = INT64_MIN;
     process->step_start_ns = process->phase_start_ns = INT64_MIN;
     process->whole = true;
     process->rss_bytes = (double)NAN;
@@ -122,6 +123,8 @@ void process_lose(struct process *process, uint32_t thread, uint64_t count)
     /* What waited for a parent may have lost it: better own time than a wrong one. */
     nest_clear(&of->nest);
     of->group_count = 0;
+    if (of->tells_works && count > 0)
+        process_lose_works(process, process->device.told_ns, INT64_MAX);
 }
 
 /* Steps that may be looked at for lost work, for each that there was: a flush every 100 ms

@@ -35,6 +35,7 @@ struct process_range { /* an open one */
 struct process_thread {
     uint32_t tid;
     uint32_t name; /* text */
+    bool tells_works; /* of accelerators, and up to when all came */
     bool tells_steps;
     struct nest nest;
     struct history_block *open_block;
@@ -198,6 +199,7 @@ struct process {
     int64_t works_lost_ns; /* of all steps up to here work was lost */
     uint64_t loss_looks;   /* steps that were looked at for it, in all */
     int64_t works_lost_until_ns; /* steps that begin before lack work */
+    int64_t works_settled_ns;    /* up to then `gpu` was settled; INT64_MIN never */
 
     struct history *history; /* the store's; borrowed */
     struct history_blocks blocks; /* remembered there of this process */

@@ -2,8 +2,8 @@
 Label "slow"."""
 import time
 
-from harness import main
-from test_gpu import GpuTest
+from harness import get_json, main
+from test_gpu import OF_A_STEP, GpuTest
 
 # The probe keeps its hands off for a minute: no window of a profiler lasts longer.
 RETRY_S = 60
@@ -61,6 +61,28 @@ class LongTest(GpuTest):
         source = self.run_until("lagging", patient, "three buffers")
         self.assertNotIn("stolen", states)
         self.assertGreater(source["events"], 3 * A_BUFFER)
+
+    def test_steps_beside_a_kernel_that_stays_are_told_when_it_was_waited_for(self):
+        """What shares its buffer is waited for ten seconds, and is told lost then."""
+        def told():
+            try:
+                gpu = get_json(self.port, "/api/gpu?window=run")
+                ops = get_json(self.port, "/api/ops?device=cuda&window=2000steps")
+            except (OSError, AssertionError):
+                return None
+            known = gpu["devices"] and gpu["devices"][0]["known_steps"]
+            return (gpu, ops) if known and known > 2000 and ops["ops"] else None
+
+        def patient():
+            end = time.monotonic() + RETRY_S
+            while time.monotonic() < end and not told():
+                time.sleep(0.1)
+            return told()
+        gpu, ops = self.run_until("persistent", patient, "steps behind those of its buffer")
+        self.assertEqual(gpu["devices"][0]["uncounted_work"], 0)
+        recorded = {op["name"]: op["recorded_count"] for op in ops["ops"]}
+        self.assertEqual(recorded, {name: count * ops["recorded_steps"]
+                                    for name, count in OF_A_STEP.items()})
 
     def test_buffers_that_windows_have_swallowed_are_taken_back(self):
         def recorded():

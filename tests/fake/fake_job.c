@@ -387,6 +387,19 @@ static void overtaking_step(void)
     step();
 }
 
+/* In the hundredth step a kernel begins that stays on the device, as a server of others'
+ * requests does. */
+static void persistent_step(void)
+{
+    static unsigned steps;
+
+    if (steps++ == 100) {
+        run_away();
+        fake_forget();
+    }
+    step();
+}
+
 static int run(const char *scenario, unsigned steps)
 {
     if (strcmp(scenario, "window") == 0)
@@ -415,6 +428,8 @@ static int run(const char *scenario, unsigned steps)
         repeat(steps, lagging_step), steps = 0;
     else if (strcmp(scenario, "overtaking") == 0)
         repeat(steps, overtaking_step), steps = 0;
+    else if (strcmp(scenario, "persistent") == 0)
+        repeat(steps, persistent_step), steps = 0;
     else if (strcmp(scenario, "busy-windows") == 0)
         busy_windows(steps);
     train(steps);

@@ -647,6 +647,54 @@ static void work_that_comes_long_after_it_was_told_lost_is_in_no_table(void **st
     answer_free(&answer.head);
 }
 
+static void work_that_its_ring_lost_is_of_the_steps_since_all_was_known(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct ops_request request = {.device = OPS_ACCELERATOR};
+    uint64_t gemm = EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100);
+    struct ops_answer answer;
+
+    for (int64_t n = 0; n < 40; n++) {
+        int64_t t = n * 10 * MS;
+
+        if (n < 15 || n >= 20)
+            fold(1, gemm, t + MS, MS);
+        if (n == 20)
+            process_lose(process, 1, 5);
+        if (n < 15 || n > 20)
+            know_works(t + 4 * MS);
+        step((uint64_t)n, EVENT_STEP_KERNELS, t, t + 10 * MS);
+    }
+    assert_int_equal(ops_query(store, &whose, &request, &answer), 0);
+    assert_int_equal(answer.head.recorded_steps, 39 - 7); /* 14 to 20 */
+    assert_int_equal(find(&answer, "gemm")->recorded_count, 39 - 7);
+    answer_free(&answer.head);
+}
+
+/* A source that is far behind costs no more than one that is not: what it holds back is not
+ * gone through at each step. */
+static void work_that_is_held_back_for_long_costs_no_more_at_each_step(void **state)
+{
+    (void)state;
+    uint64_t gemm = EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100);
+
+    know_works(MS);
+    for (int64_t n = 0; n < 3000; n++) {
+        int64_t t = n * 10 * MS;
+
+        for (int64_t i = 0; i < 100; i++)
+            fold(1, gemm, t + i * MS / 20, MS / 50);
+        step((uint64_t)n, EVENT_STEP_KERNELS, t, t + 10 * MS);
+    }
+    assert_int_equal(process->works_settled_ns, MS);
+    know_works(3000 * 10 * MS);
+    step(3000, EVENT_STEP_KERNELS, 3000 * 10 * MS, 3001 * 10 * MS);
+    assert_int_equal(process->works_settled_ns, 3000 * 10 * MS);
+    assert_int_equal(process->gpu.tables[0]->works, 300000);
+    assert_int_equal(process->gpu.tables[0]->late, 0);
+}
+
 static void what_ran_where_nothing_was_recorded_is_of_no_step_beside_it(void **state)
 {
     (void)state;
@@ -1648,6 +1696,8 @@ int main(void)
         TEST(work_that_outlives_the_open_steps_is_counted_as_late),
         TEST(work_that_later_work_has_overtaken_is_that_of_its_own_step),
         TEST(work_that_comes_long_after_it_was_told_lost_is_in_no_table),
+        TEST(work_that_its_ring_lost_is_of_the_steps_since_all_was_known),
+        TEST(work_that_is_held_back_for_long_costs_no_more_at_each_step),
         TEST(what_ran_where_nothing_was_recorded_is_of_no_step_beside_it),
         TEST(a_window_of_steps_of_which_some_have_kernels_is_summed_exactly),
         TEST(device_steps_stand_for_those_around_them_in_the_mean),
