@@ -22,6 +22,11 @@ test("the legend has the kinds of the path with their ms, and no others", () => 
   assert.ok(Math.abs(rows.reduce((sum, row) => sum + row.ms, 0) - told.step.duration_ms) < 1e-6);
 });
 
+test("what would read as 0.0 % of the step has no row", () => {
+  const rows = kind_rows({ step: { duration_ms: 20 }, kinds: { data: 19.99, op: 0.009, python: 0.01 } });
+  assert.deepEqual(rows.map((row) => row.name), ["Data loading", "Code between ops"]);
+});
+
 test("a piece is named with its time, kind and place", () => {
   const unit = { unit: "ms", scale: 1 };
   assert.equal(piece_text({ name: "aten::mm", duration_ms: 12.4, kind: "op", where: "MainThread", pieces: 1 }, unit), "aten::mm, 12.4 ms, ops on the CPU, MainThread");

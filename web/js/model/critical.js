@@ -2,7 +2,7 @@
 
 import { called, count, known, number, percent, time_unit } from "./format.js";
 
-const SENTENCE = 0.01; // of a step: less is not worth one
+const SENTENCE = 0.01, ROW = 0.0005; // of a step: less is not worth one
 
 /** Kinds of pieces: what they are called, their colour, and whose lane they lie on. */
 export const KINDS = {
@@ -23,9 +23,9 @@ export function pieces_of(told) {
   });
 }
 
-/** Legend: the kinds that the path has, in the order of the lanes. */
+/** Legend: the kinds that the path has, but for what would read as 0.0 %, in the order of the lanes. */
 export function kind_rows(told) {
-  return Object.entries(KINDS).filter(([kind]) => told?.kinds?.[kind] > 0).map(([kind, [name, token]]) => ({
+  return Object.entries(KINDS).filter(([kind]) => told?.kinds?.[kind] >= ROW * told?.step?.duration_ms).map(([kind, [name, token]]) => ({
     name, token, ms: told.kinds[kind], note: `, ${percent((100 * told.kinds[kind]) / told.step.duration_ms, 1)}`,
   }));
 }
