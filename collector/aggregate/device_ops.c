@@ -234,7 +234,7 @@ void device_ops_add(struct device_ops *device, uint16_t of, const struct ops_hel
     bool told = device->told_ns != INT64_MIN;
 
     if (told && sum_ns(work->start_ns, DEVICE_OPS_PATIENCE_NS) < device->told_ns) {
-        device->late++;
+        device->late_events++;
         return;
     }
     see(device, of, work->start_ns);

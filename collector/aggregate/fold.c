@@ -136,8 +136,10 @@ static bool fold_rare(struct process *process, struct process_thread *thread,
         return false;
     case EVENT_KNOWN:
         thread->tells_works = true;
-        if (event->aux == WIRE_SOURCE_CUPTI)
+        if (event->aux == WIRE_SOURCE_CUPTI) {
+            ops_known(&process->ops, (int64_t)event->time);
             device_ops_told(&process->device, (int64_t)event->time);
+        }
         return false;
     case EVENT_METRIC:
     case EVENT_FACT:

@@ -9,12 +9,18 @@
 
 bool ops_init(struct ops *ops, const struct texts *texts, size_t digest_bytes)
 {
-    *ops = (struct ops){.texts = texts, .between = true, .running_from_ns = INT64_MIN};
+    *ops = (struct ops){.texts = texts,
+                        .between = true,
+                        .running_from_ns = INT64_MIN,
+                        .known_ns = INT64_MIN};
     digests_init(&ops->digests, digest_bytes);
     ops->row_capacity = 64;
     ops->rows = calloc(ops->row_capacity, sizeof(*ops->rows));
     ops->row_count = 2;
-    if (ops->rows == NULL || !tally_reserve(&ops->running, ops->row_capacity)) {
+    ops->open_capacity = OPS_OPEN;
+    ops->open = calloc(ops->open_capacity, sizeof(*ops->open));
+    if (ops->rows == NULL || ops->open == NULL ||
+        !tally_reserve(&ops->running, ops->row_capacity)) {
         ops_free(ops);
         return false;
     }
@@ -24,10 +30,12 @@ bool ops_init(struct ops *ops, const struct texts *texts, size_t digest_bytes)
 
 void ops_free(struct ops *ops)
 {
-    for (uint32_t i = 0; i < OPS_OPEN; i++) {
-        tally_free(&ops->open[i].late);
-        free(ops->open[i].digest);
+    for (uint32_t i = 0; i < ops->open_count; i++) {
+        free(ops_open(ops, i)->late);
+        free(ops_open(ops, i)->digest);
     }
+    free(ops->open);
+    tally_free(&ops->late);
     tally_free(&ops->running);
     digests_free(&ops->digests);
     free(ops->rows);
@@ -134,31 +142,93 @@ static struct digest *seal(const struct ops *ops, struct tally *tally,
     return digest;
 }
 
+static void add(struct tally *tally, const struct ops_held *event)
+{
+    tally_add(tally, event->row, event->duration_ns, event->self_ns);
+}
+
 /* The digest of a step again, with what came late. */
 static void refresh(struct ops *ops, struct ops_step *step)
 {
-    if (step->digest == NULL || step->late.touched_count == 0)
+    if (step->late_count == 0)
         return;
-    if (!tally_reserve(&step->late, ops->row_capacity)) {
+    if (!tally_reserve(&ops->late, ops->row_capacity)) {
         ops->digests.refused++;
         return;
     }
-    tally_add_digest(&step->late, step->digest);
-    struct digest *digest = seal(ops, &step->late, &step->digest->span, step->class);
+    tally_add_digest(&ops->late, step->digest);
+    for (uint32_t i = 0; i < step->late_count; i++)
+        add(&ops->late, &step->late[i]);
+    free(step->late);
+    step->late = NULL;
+    step->late_count = step->late_capacity = 0;
+    struct digest *digest = seal(ops, &ops->late, &step->digest->span, step->class);
 
     if (digest == NULL) {
         ops->digests.refused++;
         return;
     }
+    ops->open_bytes += digest->bytes - step->digest->bytes;
     free(step->digest);
     step->digest = digest;
 }
 
 void ops_refresh(struct ops *ops)
 {
-    for (uint32_t i = 0; i < OPS_OPEN && ops->any_late; i++)
-        refresh(ops, &ops->open[i]);
+    for (uint32_t i = 0; i < ops->open_count && ops->any_late; i++)
+        refresh(ops, ops_open(ops, i));
     ops->any_late = false;
+}
+
+static void close_oldest(struct ops *ops)
+{
+    struct ops_step *step = ops_open(ops, 0);
+
+    refresh(ops, step);
+    free(step->late); /* no memory to join it */
+    ops->open_bytes -= step->digest->bytes;
+    digests_push(&ops->digests, step->class, step->digest);
+    *step = (struct ops_step){.digest = NULL};
+    ops->open_first = (ops->open_first + 1) % ops->open_capacity;
+    ops->open_count--;
+}
+
+/* Nothing of the oldest comes any more, or there is no room for so many. */
+static bool is_oldest_done(const struct ops *ops)
+{
+    return ops->open_count >= OPS_OPEN &&
+           (ops->known_ns == INT64_MIN || ops->open_count >= OPS_OPEN_MOST ||
+            ops->open_bytes >= OPS_OPEN_BYTES ||
+            ops_open(ops, 0)->digest->span.to_ns <= ops->known_ns);
+}
+
+void ops_known(struct ops *ops, int64_t until_ns)
+{
+    if (until_ns > ops->known_ns)
+        ops->known_ns = until_ns;
+}
+
+/* Room for one more behind the newest. */
+static void make_room(struct ops *ops)
+{
+    uint32_t capacity = ops->open_capacity * 2;
+
+    while (is_oldest_done(ops))
+        close_oldest(ops);
+    if (ops->open_count < ops->open_capacity)
+        return;
+    struct ops_step *open = calloc(capacity, sizeof(*open));
+
+    if (open == NULL) {
+        close_oldest(ops);
+        return;
+    }
+    for (uint32_t i = 0; i < ops->open_count; i++)
+        open[i] = *ops_open(ops, i);
+    free(ops->open);
+    ops->open = open;
+    ops->open_first = 0;
+    ops->open_capacity = capacity;
 }
 
 /* The running tally stands for `span` and waits; the next one begins. */
@@ -175,19 +245,10 @@ static void close_running(struct ops *ops, enum digest_class class,
         ops->digests.refused++;
         return;
     }
-    ops->newest = (ops->newest + 1) % OPS_OPEN;
-    struct ops_step *step = &ops->open[ops->newest];
-
-    refresh(ops, step);
-    if (step->digest != NULL)
-        digests_push(&ops->digests, step->class, step->digest);
-    step->digest = digest;
-    step->class = class;
-}
-
-static void add(struct tally *tally, const struct ops_held *event)
-{
-    tally_add(tally, event->row, event->duration_ns, event->self_ns);
+    make_room(ops);
+    ops->open_bytes += digest->bytes;
+    *ops_open(ops, ops->open_count++) =
+        (struct ops_step){.digest = digest, .class = class};
 }
 
 /* Gives held events to the time before `start_ns`, or to what begins there. */
@@ -280,33 +341,51 @@ void ops_settle(struct ops *ops)
         release_held(ops, INT64_MAX);
 }
 
-/* Where a late event counts: closed steps, newest first; the oldest takes what is older
- * than all, the running one what comes before any. */
-static struct tally *tally_of(struct ops *ops, int64_t start_ns)
+static bool reserve_late(struct ops_step *step)
 {
-    struct ops_step *found = NULL;
+    uint32_t capacity = step->late_capacity == 0 ? 16 : step->late_capacity * 2;
 
-    for (uint32_t back = 0; back < OPS_OPEN; back++) {
-        struct ops_step *step = &ops->open[(ops->newest + OPS_OPEN - back) % OPS_OPEN];
+    if (step->late_count < step->late_capacity)
+        return true;
+    struct ops_held *late = realloc(step->late, capacity * sizeof(*late));
 
-        if (step->digest == NULL)
-            break;
-        found = step;
-        if (step->digest->span.from_ns <= start_ns)
-            break;
+    if (late == NULL)
+        return false;
+    step->late = late;
+    step->late_capacity = capacity;
+    return true;
+}
+
+/* Where a late event counts: the last of the closed steps that had begun; the oldest takes
+ * what is older than all, the running one what comes before any. */
+static void add_late(struct ops *ops, const struct ops_held *event)
+{
+    uint32_t low = 0, high = ops->open_count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (ops_open(ops, middle)->digest->span.from_ns <= event->start_ns)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    if (found == NULL || found->digest->span.from_ns > start_ns)
-        ops->late++;
-    if (found == NULL || !tally_reserve(&found->late, ops->row_capacity))
-        return &ops->running;
+    ops->late_events += low == 0;
+    struct ops_step *step =
+        ops->open_count > 0 ? ops_open(ops, low > 0 ? low - 1 : 0) : NULL;
+
+    if (step == NULL || !reserve_late(step)) {
+        add(&ops->running, event);
+        return;
+    }
+    step->late[step->late_count++] = *event;
     ops->any_late = true;
-    return &found->late;
 }
 
 void ops_add_apart(struct ops *ops, const struct ops_held *event)
 {
     if (event->start_ns < ops->running_from_ns) {
-        add(tally_of(ops, event->start_ns), event);
+        add_late(ops, event);
         return;
     }
     if (ops->held == NULL)

@@ -2,7 +2,8 @@
  * late events, and the digests of the closed ones.
  *
  * An event counts in the step in which it began. Events of other threads and devices
- * may come after their step has ended: the newest OPS_OPEN steps wait for them.
+ * may come after their step has ended: the newest OPS_OPEN steps wait for them, and where a
+ * source of calls is far behind and tells so, all that it has not told of.
  * Where a step begins is only known when its first phase or its end arrives; after
  * start-up and after validation events are held back until then.
  */
@@ -17,7 +18,9 @@
 #include "aggregate/texts.h"
 #include "wire/event.h"
 
-#define OPS_OPEN 4u    /* closed steps that wait for late events */
+#define OPS_OPEN      4u    /* closed steps that wait for late events, at least */
+#define OPS_OPEN_MOST 1024u /* half a second to ten of a source that is behind, */
+#define OPS_OPEN_BYTES ((size_t)2 * 1024 * 1024) /* and of their digests */
 #define OPS_HELD 8192u /* events held back; more of them lie outside of steps */
 
 enum ops_kind {
@@ -46,12 +49,6 @@ struct ops_row {
     enum ops_kind kind;
 };
 
-/* A step that has ended: its digest, and what came late and is not in it yet. */
-struct ops_step {
-    struct digest *digest; /* NULL: the place is free */
-    enum digest_class class;
-    struct tally late;
-};
 
 /* The ranges in which a checkpoint is saved: Lightning's own, and what the Python package
  * puts around torch.save on the training thread. Where both are, one lies in the other. */
@@ -72,6 +69,14 @@ struct ops_held {
     uint32_t row;
 };
 
+/* A step that has ended: its digest, and what came late and is not in it yet. */
+struct ops_step {
+    struct digest *digest;
+    enum digest_class class;
+    struct ops_held *late;
+    uint32_t late_count, late_capacity;
+};
+
 struct ops {
     const struct texts *texts;
     struct ops_row *rows;
@@ -79,8 +84,11 @@ struct ops {
     uint32_t *row_of; /* entries, [texts][OPS_KINDS]; 0 = none yet */
     uint32_t row_of_texts;
     struct tally running; /* of the step that is not known to have ended */
-    struct ops_step open[OPS_OPEN];
-    uint32_t newest; /* index in open of the step that ended last */
+    struct ops_step *open; /* ring, by time */
+    uint32_t open_first, open_count, open_capacity;
+    size_t open_bytes; /* of their digests */
+    int64_t known_ns;  /* all events that began before have come; INT64_MIN nobody tells */
+    struct tally late; /* empty: in which what came late joins its digest */
     int64_t running_from_ns;
     bool between; /* no step is known to have begun */
     struct ops_held *held;
@@ -89,7 +97,7 @@ struct ops {
     struct ops_saving saving;
     uint64_t overflowed; /* events whose name found no row */
     bool any_late;       /* since the last refresh */
-    uint64_t late;       /* events older than every open step: counted in the oldest */
+    uint64_t late_events; /* older than every open step: counted in the oldest */
 };
 
 /* The texts are borrowed: their classes decide what is a range. */
@@ -123,6 +131,15 @@ ALWAYS_INLINE void ops_add(struct ops *ops, uint32_t row, int64_t start_ns,
                                           .self_ns = duration_self_ns[1],
                                           .row = row});
 }
+
+/* The i-th of open_count steps that wait for late events, from the oldest. */
+ALWAYS_INLINE struct ops_step *ops_open(const struct ops *ops, uint32_t i)
+{
+    return &ops->open[(ops->open_first + i) % ops->open_capacity];
+}
+
+/* All that began before has come, also what comes late; the source will tell again. */
+void ops_known(struct ops *ops, int64_t until_ns);
 
 /* A step, or a validation batch, is known to have begun. */
 void ops_begin(struct ops *ops, int64_t start_ns);

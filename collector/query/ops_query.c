@@ -52,10 +52,10 @@ static void collect(struct ops_asking *asking)
         asking->class = class;
         digests_visit(&asking->ops->digests, class, range, use, asking);
     }
-    for (uint32_t i = 0; i < OPS_OPEN; i++) {
-        const struct ops_step *step = &asking->ops->open[i];
+    for (uint32_t i = 0; i < asking->ops->open_count; i++) {
+        const struct ops_step *step = ops_open(asking->ops, i);
 
-        if (step->digest == NULL || !is_asked_for(asking, step->class) ||
+        if (!is_asked_for(asking, step->class) ||
             step->digest->span.to_ns <= range[0] ||
             step->digest->span.from_ns >= range[1])
             continue;

@@ -127,8 +127,8 @@ static int fill_process(struct answer *head, const struct session *session,
         .lost_events = process->lost + process->nested_lost,
         .threads_refused = process->threads_refused,
         .names_refused = process->names_refused,
-        .late_events =
-            process->ops.late + process->device.ops.late + process->device.late,
+        .late_events = process->ops.late_events + process->device.ops.late_events +
+                       process->device.late_events,
         .ops_recorded = (process->recording & EVENT_STEP_OPS) != 0,
         .same_host = who->same_namespace,
         .segment_path = arena_text(&head->arena, who->path)};

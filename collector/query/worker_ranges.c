@@ -113,9 +113,8 @@ static void look_at(struct looking *looking, const struct process *worker)
     looking->worker = worker;
     looking->validation = stage[0] != '\0' && strcmp(stage, "train") != 0;
     digests_visit(&worker->ops.digests, DIGEST_APART, range, look, looking);
-    for (uint32_t i = 0; i < OPS_OPEN; i++)
-        if (worker->ops.open[i].digest != NULL)
-            look(looking, worker->ops.open[i].digest);
+    for (uint32_t i = 0; i < worker->ops.open_count; i++)
+        look(looking, ops_open(&worker->ops, i)->digest);
 }
 
 uint64_t parts_worker_ranges(const struct pick *pick, const char *query,

@@ -565,10 +565,10 @@ static void work_that_outlives_the_open_steps_is_counted_as_late(void **state)
         step((uint64_t)n, FULL | EVENT_STEP_KERNELS, t, t + 10 * MS);
         if (n == 2)
             fold(1, reduce, 5 * MS, 20 * MS); /* two steps back: they are open */
-        assert_int_equal(process->device.ops.late, 0);
+        assert_int_equal(process->device.ops.late_events, 0);
     }
     fold(1, reduce, 6 * MS, 88 * MS);
-    assert_int_equal(process->device.ops.late, 1);
+    assert_int_equal(process->device.ops.late_events, 1);
 }
 
 static void know_works(int64_t until_ns)
@@ -610,7 +610,7 @@ static void work_that_later_work_has_overtaken_is_that_of_its_own_step(void **st
     assert_int_equal(gpu.uncounted, 0);
     assert_true(fabs(gpu.devices[0].use_ns[GPU_COMPUTE] - 2e6) < 1e-3);
     answer_free(&gpu.head);
-    assert_int_equal(process->device.late + process->device.ops.late, 0);
+    assert_int_equal(process->device.late_events + process->device.ops.late_events, 0);
     whose.window = (struct window){.kind = WINDOW_STEPS, .a = 59, .b = 59};
     assert_int_equal(ops_query(store, &whose, &request, &ops), 0);
     assert_int_equal(ops.row_count, 0);
@@ -640,10 +640,39 @@ static void work_that_comes_long_after_it_was_told_lost_is_in_no_table(void **st
         know_works(n < 10 ? MS : t + 4 * MS);
     }
     fold(1, gemm, 11 * MS, 2 * MS);
-    assert_int_equal(process->device.late, 1);
+    assert_int_equal(process->device.late_events, 1);
     assert_int_equal(ops_query(store, &whose, &request, &answer), 0);
     assert_int_equal(answer.head.recorded_steps, 198);
     assert_int_equal(find(&answer, "gemm")->recorded_count, 198);
+    answer_free(&answer.head);
+}
+
+/* Steps of 5 ms, of which every fourth is recorded; CUPTI tells of its calls 150 ms late. */
+static void calls_that_are_told_late_are_those_of_their_own_step(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY,
+                              .window = {.kind = WINDOW_STEPS, .a = 40, .b = 79}};
+    uint64_t launch = EVENT_META(text("cudaLaunchKernel"), EVENT_LAUNCH, 0, 0);
+    struct ops_answer answer;
+
+    know_works(0);
+    for (int64_t n = 0; n < 200; n++) {
+        int64_t t = n * 5 * MS, then = t - 150 * MS;
+
+        op(0, "aten::mm", t, t + MS);
+        step((uint64_t)n, n % 4 == 0 ? FULL | EVENT_STEP_KERNELS : 0, t, t + 5 * MS);
+        for (int64_t i = 0; i < 3 && then >= 0 && n % 4 == 2; i++)
+            fold(1, launch, then + i * MS, MS / 10); /* n - 30 was recorded */
+        know_works(then > 0 ? then + 5 * MS : 0);
+    }
+    assert_int_equal(ops_query(store, &whose, &(struct ops_request){.k = 100}, &answer),
+                     0);
+    assert_int_equal(answer.head.recorded_steps, 10);
+    assert_int_equal(find(&answer, "cudaLaunchKernel")->recorded_count, 30);
+    assert_true(fabs(find(&answer, "cudaLaunchKernel")->per_step_count - 3) < 1e-9);
+    assert_int_equal(process->ops.late_events, 0);
+    assert_true(process->ops.open_count < 40);
     answer_free(&answer.head);
 }
 
@@ -1696,6 +1725,7 @@ int main(void)
         TEST(work_that_outlives_the_open_steps_is_counted_as_late),
         TEST(work_that_later_work_has_overtaken_is_that_of_its_own_step),
         TEST(work_that_comes_long_after_it_was_told_lost_is_in_no_table),
+        TEST(calls_that_are_told_late_are_those_of_their_own_step),
         TEST(work_that_its_ring_lost_is_of_the_steps_since_all_was_known),
         TEST(work_that_is_held_back_for_long_costs_no_more_at_each_step),
         TEST(what_ran_where_nothing_was_recorded_is_of_no_step_beside_it),
