@@ -26,8 +26,7 @@ struct block {
 static bool is_recorded(void *whose, const struct step *step)
 {
     const struct ops_asking *asking = whose;
-    uint8_t detail = asking->request->device == OPS_ACCELERATOR ? EVENT_STEP_KERNELS
-                                                                : EVENT_STEP_OPS;
+    uint8_t detail = asking->by_kernels ? EVENT_STEP_KERNELS : EVENT_STEP_OPS;
 
     return (step->flags & detail) != 0 && step->whole;
 }
@@ -35,8 +34,7 @@ static bool is_recorded(void *whose, const struct step *step)
 static uint64_t recorded_in(const struct ops_asking *asking,
                             const struct digest *digest)
 {
-    return asking->request->device == OPS_ACCELERATOR ? digest->span.kernel_steps
-                                                      : digest->span.ops_steps;
+    return asking->by_kernels ? digest->span.kernel_steps : digest->span.ops_steps;
 }
 
 /* ---- the digests ----------------------------------------------------------------------

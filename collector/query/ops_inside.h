@@ -46,6 +46,7 @@ struct ops_asking {
     const struct ops *ops;
     const struct texts *texts;
     const struct ops_group *group; /* NULL: by name */
+    bool by_kernels; /* steps with GPU work are those that were recorded */
     struct ops_use *uses;
     uint32_t use_count, use_capacity;
     enum digest_class class; /* while collecting */

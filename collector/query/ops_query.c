@@ -66,8 +66,6 @@ static void collect(struct ops_asking *asking)
 
 static void add_up(struct ops_asking *asking)
 {
-    bool accelerator = asking->request->device == OPS_ACCELERATOR;
-
     for (uint32_t i = 0; i < asking->ops->row_count; i++)
         asking->rows[i].min_ns = INT64_MAX;
     for (uint32_t u = 0; u < asking->use_count; u++) {
@@ -75,7 +73,7 @@ static void add_up(struct ops_asking *asking)
         enum digest_class class = asking->uses[u].class;
 
         asking->recorded[class] +=
-            accelerator ? digest->span.kernel_steps : digest->span.ops_steps;
+            asking->by_kernels ? digest->span.kernel_steps : digest->span.ops_steps;
         asking->all_steps += digest->span.steps;
         for (uint32_t i = 0; i < digest->row_count; i++) {
             const struct digest_row *from = &digest->rows[i];
@@ -284,6 +282,20 @@ static void explain(const struct ops_asking *asking, struct ops_answer *answer)
         answer->head.reason = "nothing was recorded in this window";
 }
 
+/* Of a job without torch the host's rows are calls of CUDA, which come with the work that
+ * they launch, and ranges. */
+static bool is_by_kernels(const struct ops *ops, const struct ops_request *request)
+{
+    bool calls = false;
+
+    for (uint32_t i = OPS_OTHER_ACCELERATOR + 1; i < ops->row_count; i++) {
+        if (ops->rows[i].kind == OPS_OP)
+            return false;
+        calls |= ops->rows[i].kind == OPS_RUNTIME || ops->rows[i].kind == OPS_SYNC;
+    }
+    return calls || request->device == OPS_ACCELERATOR;
+}
+
 static int clear_other(struct ops_answer *answer)
 {
     answer->other = (struct op_row){.name = "other", .kind = ""};
@@ -304,6 +316,7 @@ int parts_ops(const struct pick *pick, const struct ops_request *request,
     int error = 0;
 
     asking.texts = pick->process->texts;
+    asking.by_kernels = is_by_kernels(asking.ops, request);
     asking.device = kernels_device_parse(
         parts_fact_text(pick->process, FACT_DEVICE_MULTIPROCESSOR));
     if (request->by != GROUP_NAME && request->device == OPS_CPU) {

@@ -676,6 +676,25 @@ static void calls_that_are_told_late_are_those_of_their_own_step(void **state)
     answer_free(&answer.head);
 }
 
+static void calls_of_a_job_without_torch_are_means_of_the_steps_with_their_work(void **state)
+{
+    (void)state;
+    uint64_t launch = EVENT_META(text("cudaLaunchKernel"), EVENT_LAUNCH, 0, 0);
+    struct ops_answer answer;
+
+    for (int64_t n = 0; n < 20; n++) {
+        int64_t t = n * 10 * MS;
+
+        for (int64_t i = 0; i < 3 && n % 2 == 0; i++)
+            fold(1, launch, t + i * MS, MS / 10);
+        step((uint64_t)n, n % 2 == 0 ? EVENT_STEP_KERNELS : 0, t, t + 10 * MS);
+    }
+    answer = ask_ops(run);
+    assert_int_equal(answer.head.recorded_steps, 10);
+    assert_true(fabs(find(&answer, "cudaLaunchKernel")->per_step_count - 3) < 1e-9);
+    answer_free(&answer.head);
+}
+
 static void work_that_its_ring_lost_is_of_the_steps_since_all_was_known(void **state)
 {
     (void)state;
@@ -1726,6 +1745,7 @@ int main(void)
         TEST(work_that_later_work_has_overtaken_is_that_of_its_own_step),
         TEST(work_that_comes_long_after_it_was_told_lost_is_in_no_table),
         TEST(calls_that_are_told_late_are_those_of_their_own_step),
+        TEST(calls_of_a_job_without_torch_are_means_of_the_steps_with_their_work),
         TEST(work_that_its_ring_lost_is_of_the_steps_since_all_was_known),
         TEST(work_that_is_held_back_for_long_costs_no_more_at_each_step),
         TEST(what_ran_where_nothing_was_recorded_is_of_no_step_beside_it),
