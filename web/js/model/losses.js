@@ -26,6 +26,6 @@ export function loss_text(session, file) {
   if (lost_events(session) > 0) parts.push(`Events lost: ${lost_text(session)}. What is counted lost is missing from ops and traces.`);
   if (threads > 0) parts.push(`${plural(threads, "thread")} found no room in shared memory: nothing of ${threads === 1 ? "it" : "them"} is recorded.`);
   if (names > 0) parts.push(`${plural(names, "event")} found no room for a name of ${names === 1 ? "its" : "their"} own, and ${names === 1 ? "stands" : "stand"} under none.`);
-  if (late > 0) parts.push(`${plural(late, "event")} came after ${late === 1 ? "its step was" : "their steps were"} closed, and ${late === 1 ? "counts" : "count"} in a later one.`);
+  if (late > 0) parts.push(`${plural(late, "event")} came after ${late === 1 ? "its step was" : "their steps were"} closed, and ${late === 1 ? "counts" : "count"} in a later one or in none.`);
   return parts.join(" ");
 }
