@@ -3,7 +3,7 @@
 import { outcome_of } from "../model/condition.js";
 import { age, count, day, decimals, known, number, percent } from "../model/format.js";
 import { address } from "../net/api.js";
-import { $, code_words, copy_text, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
+import { $, copy_text, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
 
 const COMMAND = "trainglass run -- python train.py";
 const WAYS = [
@@ -23,8 +23,11 @@ function command_line() {
   return el("div", { class: "command" }, el("code", {}, el("i", {}, "$ "), COMMAND), button);
 }
 
+/** A command breaks between its words alone, and never after a hyphen. */
+const words = (command) => command.split(" ").flatMap((word, i) => [i > 0 ? " " : "", el("span", {}, word)]);
+
 function build() {
-  const ways = WAYS.flatMap(([text, command, note]) => [el("dt", {}, text), el("dd", {}, el("code", {}, ...code_words(command)), note ? el("span", { class: "dim" }, ` ${note}`) : null)]);
+  const ways = WAYS.flatMap(([text, command, note]) => [el("dt", {}, text), el("dd", {}, el("code", {}, ...words(command)), note ? el("span", { class: "dim" }, ` ${note}`) : null)]);
   const heads = [["Run", ""], ["Ended", ""], ["Steps", "num"], ["ms per step", "num"], ["GPU busy", "num gpu"], ["Outcome", ""]].map(([name, of]) => el("th", { class: of, scope: "col" }, name));
   $("start").append(
     el("section", { "aria-labelledby": "start-title" },

@@ -68,12 +68,9 @@ export function keyed(parent, items, key, create, update) {
   }
 }
 
-/** Code breaks between its words alone, and never after a hyphen. */
-export const code_words = (text) => text.split(" ").flatMap((word, i) => [i > 0 ? " " : "", el("span", {}, word)]);
-
 /** `try num_workers=8` in backquotes becomes code; all of it is text. */
 export function with_code(text) {
-  return String(text).split("`").map((part, i) => (i % 2 === 1 ? el("code", {}, ...code_words(part)) : part));
+  return String(text).split("`").map((part, i) => (i % 2 === 1 ? el("code", {}, part) : part));
 }
 
 /** Keys with these belong to the browser and the system, whatever else they say. */
