@@ -117,10 +117,9 @@ test("one finding takes the width of its panel, at every size", () => visit("liv
 test("the names of ops keep their room in a narrow window", () => visit("live", { width: 700, height: 900 }, async (page) => {
   const names = page.locator("#op-table .op-name");
   await names.nth(2).waitFor();
-  for (const name of await names.all()) {
-    const [text, width] = await name.evaluate((node) => [node.textContent, node.getBoundingClientRect().width]);
+  // At one instant: the table is drawn anew while the run goes on.
+  for (const [text, width] of await names.evaluateAll((nodes) => nodes.map((node) => [node.textContent, node.getBoundingClientRect().width])))
     assert.ok(width >= 140, `${text}: ${width} px`);
-  }
 }));
 
 test("at 640 px no figure of the summary touches the next, and no column of the ops is cut", () => visit("live", { width: 640, height: 900 }, async (page) => {
