@@ -8,9 +8,9 @@
  * steps that sums are divided by. Which step a kernel is of, its start alone says, while
  * that step waits or is one of the OPS_OPEN that were closed last. One that runs beside
  * more steps than these, on a stream of its own, comes when it ends and counts in the
- * oldest of them: `ops.late_events` says how many did. A device of which nothing comes any more
- * is not waited for. A source that tells up to when all work was told is believed instead;
- * what comes for an earlier time it has told lost.
+ * oldest of them: `ops.late_events` says how many did. A device of which nothing comes any
+ * more is not waited for. A source that tells up to when all work was told is believed
+ * instead; what comes for an earlier time it has told lost.
  *
  * Collector's thread only.
  */
@@ -39,7 +39,7 @@ struct device_ops {
     bool begun;        /* the host has said so */
     struct device_clock clocks[DEVICE_OPS_DEVICES];
     uint32_t clock_count;
-    int64_t told_ns; /* by the source: all work that began before has come; INT64_MIN */
+    int64_t told_ns; /* the source: all that began before has come; INT64_MIN: it is silent */
     uint64_t late_events; /* came after they were told lost: counted nowhere */
     struct ops_held *ahead; /* began after the first step that waits; by start */
     uint32_t ahead_first, ahead_count, ahead_capacity;

@@ -135,8 +135,8 @@ static bool fold_rare(struct process *process, struct process_thread *thread,
             thread->name = EVENT_NAME(event->meta);
         return false;
     case EVENT_KNOWN:
-        thread->tells_works = true;
         if (event->aux == WIRE_SOURCE_CUPTI) {
+            thread->tells_works = true;
             ops_known(&process->ops, (int64_t)event->time);
             device_ops_told(&process->device, (int64_t)event->time);
         }

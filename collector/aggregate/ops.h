@@ -18,10 +18,12 @@
 #include "aggregate/texts.h"
 #include "wire/event.h"
 
-#define OPS_OPEN      4u    /* closed steps that wait for late events, at least */
-#define OPS_OPEN_MOST 1024u /* half a second to ten of a source that is behind, */
-#define OPS_OPEN_BYTES ((size_t)2 * 1024 * 1024) /* and of their digests */
-#define OPS_HELD 8192u /* events held back; more of them lie outside of steps */
+/* Closed steps that wait for late events: at least so many, and behind a source that is
+ * late as many as these, of so many bytes of digests. */
+#define OPS_OPEN       4u
+#define OPS_OPEN_MOST  1024u
+#define OPS_OPEN_BYTES ((size_t)2 * 1024 * 1024)
+#define OPS_HELD       8192u /* events held back; more of them lie outside of steps */
 
 enum ops_kind {
     OPS_OP,
