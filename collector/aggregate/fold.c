@@ -62,7 +62,7 @@ static void fold_step(struct process *process, struct process_thread *thread,
     if (step != NULL)
         process_end(process, step);
     gpu_fold_step(&process->gpu, &told);
-    process->works_lost = false;
+    process->works_lost = process->ring_lost_works;
     settle_gpu(process, (int64_t)event->time);
     nest_clear(&thread->nest);
     thread->tells_steps = true;
@@ -75,6 +75,18 @@ static void fold_group(struct process *process, struct process_thread *thread)
     if (thread->group_count > 0 && EVENT_KIND(thread->group[0].meta) == EVENT_MEMORY)
         memory_fold(&process->memory, thread->group, thread->group_count - 1);
     thread->group_count = 0;
+}
+
+static void fold_known(struct process *process, struct process_thread *thread,
+                       const struct event *event)
+{
+    thread->tells_works = true;
+    if (process->ring_lost_works) { /* what the ring lost had begun before this was told */
+        process->ring_lost_works = process->works_lost = false;
+        process_lose_works(process, process->device.told_ns, end_of(event));
+    }
+    ops_known(&process->ops, (int64_t)event->time);
+    device_ops_told(&process->device, (int64_t)event->time);
 }
 
 /* Everything that is not an op; true when `value` is a duration. */
@@ -135,11 +147,8 @@ static bool fold_rare(struct process *process, struct process_thread *thread,
             thread->name = EVENT_NAME(event->meta);
         return false;
     case EVENT_KNOWN:
-        if (event->aux == WIRE_SOURCE_CUPTI) {
-            thread->tells_works = true;
-            ops_known(&process->ops, (int64_t)event->time);
-            device_ops_told(&process->device, (int64_t)event->time);
-        }
+        if (event->aux == WIRE_SOURCE_CUPTI)
+            fold_known(process, thread, event);
         return false;
     case EVENT_METRIC:
     case EVENT_FACT:

@@ -123,8 +123,10 @@ void process_lose(struct process *process, uint32_t thread, uint64_t count)
     /* What waited for a parent may have lost it: better own time than a wrong one. */
     nest_clear(&of->nest);
     of->group_count = 0;
-    if (of->tells_works && count > 0)
+    if (of->tells_works && count > 0) {
+        process->ring_lost_works = true;
         process_lose_works(process, process->device.told_ns, INT64_MAX);
+    }
 }
 
 /* Steps that may be looked at for lost work, for each that there was: a flush every 100 ms

@@ -196,6 +196,7 @@ struct process {
     int64_t step_start_ns, phase_start_ns; /* of those that run; INT64_MIN unknown */
     bool whole; /* nothing of the running step was lost so far, but for GPU work: */
     bool works_lost;       /* nobody told until when */
+    bool ring_lost_works;  /* since the source last told what is known */
     int64_t works_lost_ns; /* of all steps up to here work was lost */
     uint64_t loss_looks;   /* steps that were looked at for it, in all */
     int64_t works_lost_until_ns; /* steps that begin before lack work */

@@ -71,6 +71,7 @@ static bool value_is_time(uint8_t kind, uint8_t flags)
     case EVENT_LAUNCH:
     case EVENT_COLLECTIVE:
     case EVENT_OVERHEAD:
+    case EVENT_KNOWN:
         return true;
     case EVENT_MARK:
         return flags == EVENT_MARK_GC;

@@ -74,6 +74,17 @@ static double sum_steps(const struct drawing *drawing, struct walk *walk,
     return sum;
 }
 
+const char *gpu_why_unknown(const struct process *process)
+{
+    if (device_ops_awaits(&process->device))
+        return "the GPU work of the newest steps has not come yet: CUPTI tells it when "
+               "what runs beside it is done";
+    if (process->capabilities[WIRE_SOURCE_CUPTI].lost > 0)
+        return "of no step of this window all GPU work is known: some was lost, because "
+               "launches came faster than they can be told, or another profiler took it";
+    return "";
+}
+
 int gpu_means(const struct pick *pick, const struct gpu_table *table,
               struct gpu_device *device)
 {
@@ -94,11 +105,13 @@ int gpu_means(const struct pick *pick, const struct gpu_table *table,
         device->use_ns[i] /= sum > 0 ? sum : (double)NAN;
     for (uint32_t i = 0; i < GPU_IDLES; i++)
         device->idle_ns[i] /= sum > 0 ? sum : (double)NAN;
-    /* One alone: it came up within a step. */
-    if (device->known_steps == 0 && device->behind_steps > 1)
-        device->reason =
-            "GPU work was recorded in some steps, but of none of them from its first "
-            "instant on: where recording began, the device was still busy with what had "
-            "been launched before. Level kernels records every step";
+    if (device->known_steps > 0)
+        return 0;
+    device->reason =
+        device->behind_steps > 1 /* one alone: it came up within a step */
+            ? "GPU work was recorded in some steps, but of none of them from its first "
+              "instant on: where recording began, the device was still busy with what "
+              "had been launched before. Level kernels records every step"
+            : gpu_why_unknown(pick->process);
     return 0;
 }

@@ -9,4 +9,7 @@
 MUST_CHECK int gpu_means(const struct pick *pick, const struct gpu_table *table,
                          struct gpu_device *device);
 
+/* Why of no step the work is known though it was recorded; "" that cannot be said. */
+const char *gpu_why_unknown(const struct process *process);
+
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "aggregate/sum.h"
+#include "query/gpu_means.h"
 #include "query/kernel_name.h"
 #include "query/ops_inside.h"
 #include "query/ops_sums.h"
@@ -271,9 +272,8 @@ static void explain(const struct ops_asking *asking, struct ops_answer *answer)
         answer->head.reason = "no op of this window contains the text";
     else if (source->state != WIRE_STATE_ACTIVE && told[0] != '\0')
         answer->head.reason = arena_text(&answer->head.arena, told);
-    else if (accelerator && device_ops_awaits(&process->device))
-        answer->head.reason = "the GPU work of the newest steps has not come yet: CUPTI "
-                              "tells it when what runs beside it is done";
+    else if (accelerator && gpu_why_unknown(process)[0] != '\0')
+        answer->head.reason = gpu_why_unknown(process);
     else if (asking->steps > 0 && asking->use_count > 0)
         answer->head.reason = accelerator
                                   ? "no step of this window was recorded with GPU work"

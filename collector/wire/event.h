@@ -76,8 +76,8 @@ enum event_kind {
     /* A fetch from loader workers ends (instant). value: ns of it in which no batch was
      * there; the rest is the trainer's own work to take one over. */
     EVENT_WAITED = 21,
-    /* Since minor 4: all GPU work that began before `time` was told, or told lost. aux: enum
-     * wire_source. */
+    /* Since minor 4: all GPU work that began before `time` was told, or told lost. value:
+     * how long before the telling that was; aux: enum wire_source. */
     EVENT_KNOWN = 22,
     EVENT_MORE = 63, /* words 0, 1 and 3 are the head's; aux16: index from 1 */
 };

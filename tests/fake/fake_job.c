@@ -277,6 +277,7 @@ static void step_on_devices(void)
         (void)fake_launch("on_its_device", device, 7, 20000);
     fake_synchronize();
     trainglass_step();
+    usleep(500); /* so many lanes, and no flood */
 }
 
 /* Whatever the job starts from here on may not read memory by address. */

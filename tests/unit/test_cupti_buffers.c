@@ -101,6 +101,38 @@ static void when_all_are_lent_a_scrap_is_given_and_its_bytes_are_counted(void **
         buffers_complete(NULL, 0, all[i], BUFFER_BYTES, 0);
 }
 
+static void the_scrap_holds_work_until_it_is_back_or_somebody_else_has_it(void **state)
+{
+    (void)state;
+    uint8_t *all[BUFFERS_COUNT], *scrap;
+
+    (void)buffers_scrap_was_out();
+    for (unsigned i = 0; i < BUFFERS_COUNT; i++)
+        all[i] = borrow();
+    assert_false(buffers_scrap_was_out());
+    scrap = borrow();
+    buffers_complete(NULL, 0, scrap, BUFFER_BYTES, 200);
+    assert_true(buffers_scrap_was_out());
+    assert_false(buffers_scrap_was_out());
+    (void)borrow();
+    assert_true(buffers_scrap_was_out());
+    assert_true(buffers_scrap_was_out());
+    buffers_registered(); /* another profiler was given it */
+    assert_false(buffers_scrap_was_out());
+    buffers_complete(NULL, 0, scrap, BUFFER_BYTES, 200); /* and we all the same */
+    assert_true(buffers_scrap_was_out());
+    assert_false(buffers_scrap_was_out());
+    (void)borrow();
+    assert_true(buffers_scrap_was_out());
+    assert_true(buffers_scrap_was_out());
+    buffers_complete(NULL, 0, scrap, BUFFER_BYTES, 200);
+    assert_true(buffers_scrap_was_out());
+    assert_false(buffers_scrap_was_out());
+    (void)buffers_scrapped();
+    for (unsigned i = 0; i < BUFFERS_COUNT; i++)
+        buffers_complete(NULL, 0, all[i], BUFFER_BYTES, 0);
+}
+
 static void what_is_not_ours_or_comes_back_twice_changes_nothing(void **state)
 {
     (void)state;
@@ -234,6 +266,8 @@ int main(void)
                                open_pool),
         cmocka_unit_test_setup(
             when_all_are_lent_a_scrap_is_given_and_its_bytes_are_counted, open_pool),
+        cmocka_unit_test_setup(
+            the_scrap_holds_work_until_it_is_back_or_somebody_else_has_it, open_pool),
         cmocka_unit_test_setup(what_is_not_ours_or_comes_back_twice_changes_nothing,
                                open_pool),
         cmocka_unit_test_setup(

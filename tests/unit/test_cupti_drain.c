@@ -382,6 +382,50 @@ static void what_another_profiler_swallowed_is_told_lost_and_not_waited_for(void
     assert_int_equal(place_of(EVENT_LOSS, 1), -1);
 }
 
+static int fill_all(void)
+{
+    uint8_t *lent[BUFFERS_COUNT], *scrap;
+
+    if (!begin())
+        return 1;
+    for (unsigned i = 0; i < BUFFERS_COUNT; i++)
+        lent[i] = borrow();
+    flush();
+    scrap = borrow();
+    put_kernel(scrap, 0, 1);
+    flush();
+    flush();
+    buffers_complete(NULL, 0, scrap, BUFFER_BYTES, KERNEL_BYTES);
+    for (unsigned i = 0; i < BUFFERS_COUNT; i++)
+        buffers_complete(NULL, 0, lent[i], BUFFER_BYTES, 0);
+    flush();
+    flush();
+    return 0;
+}
+
+static void what_falls_into_the_scrap_is_told_lost_before_more_is_known(void **state)
+{
+    (void)state;
+    read_events(fill_all);
+    int64_t first = place_of(EVENT_LOSS, 0), last = first, at;
+    uint64_t until = events[first].time, lost = 0;
+    unsigned losses = 0;
+
+    for (; (at = place_of(EVENT_LOSS, losses)) >= 0; losses++) {
+        assert_true(events[at].time <= until); /* no time between them */
+        until = events[at + 1].time;
+        lost += events[at].value;
+        last = at;
+    }
+    assert_int_equal(losses, 4); /* while it was out, and once with their number */
+    assert_int_equal(lost, 1);
+    /* Up to the first request while none was back; up to the end when all are. */
+    assert_true(place_of(EVENT_KNOWN, 0) < first);
+    assert_true(place_of(EVENT_KNOWN, 1) > last);
+    assert_true(events[place_of(EVENT_KNOWN, 0)].time < events[first].time);
+    assert_true(events[place_of(EVENT_KNOWN, 1)].time >= until);
+}
+
 static int pass_over(void)
 {
     struct buffer_passed passed;
@@ -431,6 +475,8 @@ int main(void)
         cmocka_unit_test_setup(
             what_another_profiler_swallowed_is_told_lost_and_not_waited_for,
             segments_clear),
+        cmocka_unit_test_setup(
+            what_falls_into_the_scrap_is_told_lost_before_more_is_known, segments_clear),
         cmocka_unit_test_setup(what_is_full_and_held_too_long_is_passed_over_once,
                                segments_clear),
     };

@@ -571,12 +571,17 @@ static void work_that_outlives_the_open_steps_is_counted_as_late(void **state)
     assert_int_equal(process->device.ops.late_events, 1);
 }
 
-static void know_works(int64_t until_ns)
+static void know_works_at(int64_t until_ns, int64_t now_ns)
 {
-    const struct event known = {(uint64_t)until_ns, 0, EVENT_META(0, EVENT_KNOWN, 0, 0),
-                                WIRE_SOURCE_CUPTI};
+    const struct event known = {(uint64_t)until_ns, (uint64_t)(now_ns - until_ns),
+                                EVENT_META(0, EVENT_KNOWN, 0, 0), WIRE_SOURCE_CUPTI};
 
     process_fold(process, 1, &known, 1);
+}
+
+static void know_works(int64_t until_ns)
+{
+    know_works_at(until_ns, until_ns);
 }
 
 static void work_that_later_work_has_overtaken_is_that_of_its_own_step(void **state)
@@ -715,9 +720,71 @@ static void work_that_its_ring_lost_is_of_the_steps_since_all_was_known(void **s
         step((uint64_t)n, EVENT_STEP_KERNELS, t, t + 10 * MS);
     }
     assert_int_equal(ops_query(store, &whose, &request, &answer), 0);
-    assert_int_equal(answer.head.recorded_steps, 39 - 7); /* 14 to 20 */
-    assert_int_equal(find(&answer, "gemm")->recorded_count, 39 - 7);
+    assert_int_equal(answer.head.recorded_steps, 39 - 8); /* 14 to 21 */
+    assert_int_equal(find(&answer, "gemm")->recorded_count, 39 - 8);
     answer_free(&answer.head);
+}
+
+/* The steps are told by another ring, long before; and behind one buffer that is not back
+ * others were written. */
+static void
+work_that_its_ring_lost_is_of_all_steps_until_the_source_tells_again(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct ops_request request = {.device = OPS_ACCELERATOR};
+    uint64_t gemm = EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100);
+    struct ops_answer answer;
+
+    for (int64_t n = 0; n < 40; n++) {
+        int64_t t = n * 10 * MS;
+
+        if (n < 15 || n >= 30)
+            fold(1, gemm, t + MS, MS);
+        if (n == 20)
+            process_lose(process, 1, 15);
+        if (n < 15 || n > 35)
+            know_works(t + 4 * MS);
+        if (n == 25) /* the work of 15 is not back, that of 16 to 25 was lost */
+            know_works_at(150 * MS, t + 4 * MS);
+        step((uint64_t)n, EVENT_STEP_KERNELS, t, t + 10 * MS);
+        if (n == 29) /* that of 26 to 29 comes late */
+            for (int64_t late = 26; late < 30; late++)
+                fold(1, gemm, late * 10 * MS + MS, MS);
+    }
+    assert_int_equal(ops_query(store, &whose, &request, &answer), 0);
+    assert_int_equal(answer.head.recorded_steps, 39 - 12); /* 14 to 25 */
+    assert_int_equal(find(&answer, "gemm")->recorded_count, 39 - 12);
+    answer_free(&answer.head);
+}
+
+static void where_all_steps_have_lost_work_the_answers_say_so(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct ops_request request = {.device = OPS_ACCELERATOR};
+    uint64_t gemm = EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100);
+    struct ops_answer ops;
+    struct gpu_answer gpu;
+
+    process->capabilities[WIRE_SOURCE_CUPTI].state = WIRE_STATE_ACTIVE;
+    for (int64_t n = 0; n < 10; n++) {
+        int64_t t = n * 10 * MS;
+
+        fold(1, gemm, t + MS, MS);
+        know_works(t + 4 * MS);
+        process_lose(process, 1, 15);
+        step((uint64_t)n, EVENT_STEP_KERNELS, t, t + 10 * MS);
+    }
+    process->capabilities[WIRE_SOURCE_CUPTI].lost = 150;
+    assert_int_equal(ops_query(store, &whose, &request, &ops), 0);
+    assert_int_equal(ops.row_count, 0);
+    assert_non_null(strstr(ops.head.reason, "some was lost"));
+    answer_free(&ops.head);
+    assert_int_equal(gpu_query(store, &whose, &(struct gpu_request){0}, &gpu), 0);
+    assert_int_equal(gpu.devices[0].known_steps, 0);
+    assert_non_null(strstr(gpu.devices[0].reason, "some was lost"));
+    answer_free(&gpu.head);
 }
 
 /* A source that is far behind costs no more than one that is not: what it holds back is not
@@ -1747,6 +1814,8 @@ int main(void)
         TEST(calls_that_are_told_late_are_those_of_their_own_step),
         TEST(calls_of_a_job_without_torch_are_means_of_the_steps_with_their_work),
         TEST(work_that_its_ring_lost_is_of_the_steps_since_all_was_known),
+        TEST(work_that_its_ring_lost_is_of_all_steps_until_the_source_tells_again),
+        TEST(where_all_steps_have_lost_work_the_answers_say_so),
         TEST(work_that_is_held_back_for_long_costs_no_more_at_each_step),
         TEST(what_ran_where_nothing_was_recorded_is_of_no_step_beside_it),
         TEST(a_window_of_steps_of_which_some_have_kernels_is_summed_exactly),

@@ -37,6 +37,9 @@ static uint8_t *memory;
 static _Atomic uint32_t registration; /* counts; relaxed: kinds are off when it grows */
 static _Atomic uint64_t completed;
 static _Atomic uint64_t scrapped;
+static _Atomic uint32_t scraps_lent, scraps_back; /* times since the start */
+/* Our thread's: both at the last look, and how many times it was given up. */
+static uint32_t scraps_lent_seen, scraps_back_seen, scraps_gone;
 static _Atomic uint32_t hint; /* where the next free one may be */
 static _Atomic uint32_t newest; /* index + 1 of the one requested last */
 
@@ -106,6 +109,8 @@ void buffers_request(uint8_t **buffer, size_t *bytes, size_t *records_max)
         *buffer = bytes_of(index);
         return;
     }
+    /* Release: pairs with the acquire in buffers_scrap_was_out(). */
+    atomic_fetch_add_explicit(&scraps_lent, 1, memory_order_release);
     *buffer = memory + PLACES * BUFFER_BYTES;
 }
 
@@ -134,8 +139,11 @@ void buffers_complete(void *context, uint32_t stream, uint8_t *buffer, size_t by
         return;
     if (place == PLACES || buffer != bytes_of(index)) {
         atomic_fetch_add_explicit(&scrapped, valid_bytes, memory_order_relaxed);
-        if (place == PLACES)
+        if (place == PLACES) {
             zero_scrap(buffer, valid_bytes); /* promised */
+            /* Release: pairs with the acquire in buffers_scrap_was_out(). */
+            atomic_fetch_add_explicit(&scraps_back, 1, memory_order_release);
+        }
         return; /* else it was reclaimed, and comes too late */
     }
     /* Relaxed: what it holds is ordered by the next store. */
@@ -194,6 +202,8 @@ void buffers_registered(void)
 {
     /* Another profiler that was given it did not zero it. */
     zero_scrap(memory + PLACES * BUFFER_BYTES, BUFFER_BYTES);
+    scraps_gone = atomic_load_explicit(&scraps_lent, memory_order_acquire) -
+                  atomic_load_explicit(&scraps_back, memory_order_acquire);
     atomic_fetch_add_explicit(&registration, 1, memory_order_relaxed);
 }
 
@@ -252,6 +262,20 @@ bool buffers_pass(uint64_t before_ticks, struct buffer_passed *passed)
         return true;
     }
     return false;
+}
+
+bool buffers_scrap_was_out(void)
+{
+    uint32_t back = atomic_load_explicit(&scraps_back, memory_order_acquire);
+    uint32_t lent = atomic_load_explicit(&scraps_lent, memory_order_acquire);
+    int32_t out = (int32_t)(lent - back - scraps_gone);
+    bool was_out = out > 0 || lent != scraps_lent_seen || back != scraps_back_seen;
+
+    if (out < 0) /* one that was given up has come all the same */
+        scraps_gone = lent - back;
+    scraps_lent_seen = lent;
+    scraps_back_seen = back;
+    return was_out;
 }
 
 uint64_t buffers_completed(void)

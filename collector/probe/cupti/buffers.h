@@ -6,7 +6,8 @@
  *
  * The one rule: both callbacks run in somebody's CUDA call. They take no lock, allocate
  * nothing and answer at once. A request never gets NULL, which crashes CUPTI before
- * 12.9: when all are lent it gets a scrap buffer, whose content is counted and dropped.
+ * 12.9: when all are lent it gets a scrap buffer, whose content is counted and dropped;
+ * from its request until it is back all work may be missing.
  *
  * CUPTI gives a buffer to who is registered when it is complete: what it holds when
  * another profiler registers goes to him, and he drops what he does not know. So what was
@@ -70,6 +71,9 @@ uint64_t buffers_known(uint64_t now_ticks);
  * before buffers_registered(), or was requested before `before_ticks` and is full. Each is
  * told once; false when there is none. */
 bool buffers_pass(uint64_t before_ticks, struct buffer_passed *passed);
+
+/* Our thread: was the scrap out at any time since the last call? */
+bool buffers_scrap_was_out(void);
 
 /* Buffers that came back since the start: a sign of life. */
 uint64_t buffers_completed(void);

@@ -15,7 +15,7 @@ void drain_open(struct drain *drain, const struct cupti_library *library)
     memset(drain, 0, sizeof(*drain));
     drain->kinds_known = cupti_layout_learn(&drain->layout, library->next);
     calls_open(&drain->calls, library);
-    drain->told_ticks = drain->read_ticks = probe_ticks();
+    drain->told_ticks = drain->read_ticks = drain->looked_ticks = probe_ticks();
     stamps_open(&drain->stamps, probe->tsc, 1e-3 * (double)probe->ticks_per_us);
     drain->writer = (struct writer){
         .cupti = library, .stamps = &drain->stamps, .calls = &drain->calls};
@@ -59,7 +59,8 @@ static void tell_dropped(struct drain *drain, uint64_t since_ticks)
     size_t dropped = 0;
 
     drain->asked_at = buffers_completed();
-    uint64_t more = buffers_scrapped() / (kernel != 0 ? kernel : 200);
+    uint64_t bytes = kernel != 0 ? kernel : 200;
+    uint64_t more = (buffers_scrapped() + bytes - 1) / bytes;
 
     if (drain->writer.cupti->get_dropped(NULL, 0, &dropped) == CUPTI_OK)
         more += dropped;
@@ -126,10 +127,10 @@ unsigned drain_buffers(struct drain *drain, bool (*pause)(unsigned ms))
     return buffers;
 }
 
-static void tell_known(struct drain *drain, uint64_t until_ticks)
+static void tell_known(struct drain *drain, uint64_t until_ticks, uint64_t now_ticks)
 {
-    struct event known = {until_ticks, 0, EVENT_META(0, EVENT_KNOWN, 0, 0),
-                          WIRE_SOURCE_CUPTI};
+    struct event known = {until_ticks, now_ticks - until_ticks,
+                          EVENT_META(0, EVENT_KNOWN, 0, 0), WIRE_SOURCE_CUPTI};
 
     if (until_ticks <= drain->known_ticks)
         return;
@@ -139,7 +140,9 @@ static void tell_known(struct drain *drain, uint64_t until_ticks)
 
 void drain_give_up(struct drain *drain)
 {
-    tell_known(drain, probe_ticks());
+    uint64_t now_ticks = probe_ticks();
+
+    tell_known(drain, now_ticks, now_ticks);
 }
 
 /* How many are in it nobody knows. */
@@ -158,7 +161,10 @@ void drain_tell(struct drain *drain)
     uint64_t now_ticks = probe_ticks();
 
     pass_over(now_ticks);
-    tell_known(drain, buffers_known(now_ticks));
+    if (buffers_scrap_was_out()) /* how many is counted when it is back */
+        drain_lose(drain->looked_ticks, now_ticks, 0);
+    drain->looked_ticks = now_ticks;
+    tell_known(drain, buffers_known(now_ticks), now_ticks);
 
     const struct write_counts *counts = &drain->writer.counts;
 

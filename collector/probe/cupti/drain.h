@@ -18,6 +18,7 @@ struct drain {
     uint64_t read_ticks; /* up to then records had been read, at the last question */
     uint64_t asked_at;   /* buffers that had come back when it was last asked */
     bool reclaims;       /* the next time also what another profiler was given */
+    uint64_t looked_ticks; /* what began since then may be in the scrap, and nobody told */
     uint64_t known_ticks; /* all work that began before was told, or told lost */
 };
 
