@@ -167,6 +167,23 @@ double rule_least(const struct rule_context *context, double ns, double error_ns
     return context->by_price || isnan(error_ns) ? ns : ns - error_ns;
 }
 
+/* The most that the kernel takes for a page that it makes anew and gives back: fault,
+ * zeroing, unmapping. Beyond it kernel time has other reasons. */
+#define FAULT_NS 5000.0
+
+double rule_fresh_pages_ns(const struct rule_context *context)
+{
+    const struct load *load = &context->summary->load;
+    double step = context->train->mean_ns;
+    double most = load->faults_per_s * step / 1e9 * FAULT_NS;
+    double kernel = load->system_share * step;
+    /* CPU time; on cores that are shared it takes longer by the clock. */
+    double runs = load->delay_share > 0 ? fmax(1 - load->delay_share, 0.1) : 1;
+    double pages = (kernel < most ? kernel : most) / runs;
+
+    return load->samples > 0 && pages > 0 ? pages : 0;
+}
+
 double rule_taken_by_others(const struct rule_context *context)
 {
     const struct load *load = &context->summary->load;

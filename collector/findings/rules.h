@@ -117,6 +117,9 @@ double rule_least(const struct rule_context *context, double ns, double error_ns
 /* What the interpreter takes between small ops, per step: an estimate. 0 unknown. */
 double rule_interpreter_ns(const struct rule_context *context);
 
+/* What the kernel takes to make memory anew, ns per step; 0 unknown. */
+double rule_fresh_pages_ns(const struct rule_context *context);
+
 /* At most so much of the mean step others took: the wait for a core, which comes and goes
  * with whoever has it, and what a hypervisor took from under the system. 0 unknown. */
 double rule_taken_by_others(const struct rule_context *context);

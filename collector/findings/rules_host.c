@@ -4,17 +4,13 @@
 
 #include "findings/rules.h"
 
-/* The most that the kernel takes for a page that it makes anew and gives back: fault,
- * zeroing, unmapping. Beyond it kernel time has other reasons. */
-#define FAULT_NS 5000.0
-
 /* Of it, what the first writing takes where memory is kept: a page that the kernel has just
  * zeroed is in the cache, one of long ago is not. By tests/diseases: 0.2 on a machine of its
  * own, 0 on a crowded one. */
 #define WRITTEN_ANYWAY 0.1
 
-/* Fewer in a step are the noise of an interpreter: 16 MiB of pages. */
-#define FAULTS_NEEDED 4096.0
+/* Fewer in a step are the noise of an interpreter. That many are one gradient of a MiB. */
+#define FAULTS_NEEDED 256.0
 
 /* A second of samples says little of a rate. */
 #define SAMPLES_NEEDED 1u
@@ -109,26 +105,25 @@ static void find_churn(struct rule_context *context)
 {
     const struct load *load = &context->summary->load;
     double step = context->train->mean_ns;
-    double faults = load->faults_per_s * step / 1e9, most = faults * FAULT_NS;
-    /* CPU time; on cores that are shared it takes longer by the clock. */
-    double runs = load->delay_share > 0 ? fmax(1 - load->delay_share, 0.1) : 1;
-    double kernel = load->system_share * step, cpu = kernel < most ? kernel : most;
-    double price = (1 - WRITTEN_ANYWAY) * cpu / runs;
+    double faults = load->faults_per_s * step / 1e9, kernel = load->system_share * step;
+    double pages = rule_fresh_pages_ns(context), price = (1 - WRITTEN_ANYWAY) * pages;
+    /* Part of a second's sample may tell of what was before the window. */
+    double sure = context->by_price ? price : price * load->faults_least / load->faults_per_s;
 
     if (load->samples < SAMPLES_NEEDED || !(faults >= FAULTS_NEEDED) ||
-        !(price / step >= context->threshold))
+        !(sure / step >= context->threshold))
         return;
     struct finding *finding = rule_add(context, NULL, "host");
 
     if (finding == NULL)
         return;
     rule_price(context, finding, price, rule_error_of_step(context));
-    rule_price_between(finding, price / 2, cpu / runs);
+    rule_price_between(finding, price / 2, pages);
     rule_claim_model(context, finding, CLAIM_ALLOC, price);
     finding->title = "Host memory is taken from the system and given back in each step";
     finding->formula =
         rule_print(context, "%.0f pages * %.2g us in the kernel * %.2g = %s", faults,
-                   cpu / runs / faults / 1000, 1 - WRITTEN_ANYWAY,
+                   pages / faults / 1000, 1 - WRITTEN_ANYWAY,
                    rule_ms(context, price));
     finding->sentence =
         rule_print(context, "The kernel makes %s MiB of fresh pages in each step",

@@ -88,7 +88,8 @@ static void advise_unsteady(struct rule_context *context, struct finding *findin
 }
 
 /* Mean less median, less what other rules name: collections, first steps, periods, waits
- * for the interpreter, which are few and long; and what others took. */
+ * for the interpreter, which are few and long; memory that the kernel makes anew, now in
+ * one step and now in none; and what others took. */
 static double unexplained(const struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
@@ -97,7 +98,8 @@ static double unexplained(const struct rule_context *context)
     double rest = rhythm->steps > 0 ? rhythm->rest.ns_per_step : over;
 
     rest = rest < over ? rest : over;
-    return rest - looks_lock(context).sum_ns - rule_taken_by_others(context);
+    return rest - looks_lock(context).sum_ns - rule_fresh_pages_ns(context) -
+           rule_taken_by_others(context);
 }
 
 static const struct slow_step *worst_of(const struct steps_answer *steps)
@@ -141,6 +143,8 @@ static void describe_unsteady(struct rule_context *context, struct finding *find
     rule_evidence(context, finding, "mean_ms", train->mean_ns / NS_PER_MS);
     rule_evidence(context, finding, "p99_ms", train->p99_ns / NS_PER_MS);
     rule_evidence(context, finding, "slow_steps", steps->slow_count);
+    rule_evidence(context, finding, "fresh_pages_ms",
+                  rule_fresh_pages_ns(context) / NS_PER_MS);
     rule_evidence(context, finding, "taken_ms",
                   rule_taken_by_others(context) / NS_PER_MS);
     rule_evidence_text(context, finding, "cause", cause);
@@ -228,7 +232,7 @@ static void find_validation(struct rule_context *context)
 
 const struct rule rules_steps[] = {
     {{.id = "unsteady-steps",
-      .reads = "step times; waits for a core, stolen time",
+      .reads = "step times; fresh pages, waits for a core, stolen time",
       .formula = "mean - median - known causes, its interval's lower end",
       .threshold = 0.05,
       .unit = "share of the step",

@@ -18,6 +18,7 @@ struct load {
     double delay_least;  /* what it surely was there; NaN as delay_share */
     double asleep_share; /* of the time it neither had nor wanted one; NaN unknown */
     double faults_per_s; /* pages that the kernel made anew */
+    double faults_least; /* a second: so many there surely were */
     uint32_t workers;    /* that were sampled */
     double worker_cpu_share; /* mean of a worker, of one core */
     double worker_cpu_most;  /* of the busiest worker */

@@ -6,6 +6,7 @@ nothing of trainglass; it only counts its updates, as anybody would.
 """
 
 import contextlib
+import ctypes
 import json
 import random
 import sys
@@ -28,8 +29,18 @@ def waited_ns():
         return 0
 
 
+def keep_freed_memory(keep):
+    """glibc's M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, as the finding memory-churn advises them
+    for the environment; else what a tensor of a MiB took goes back to the system with it."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(-1, 1 << 30 if keep else 128 << 10)
+        mallopt(-3, 1 << 30 if keep else 1 << 20)
+
+
 class Job:
     def __init__(self, dose, seed):
+        keep_freed_memory(True)  # that it goes back now and then is a disease of its own
         self.dose = dose  # 1, 2 or 3
         self.random = random.Random(seed)
         self.steps = 0

@@ -18,7 +18,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 import healthy
-from job import Job, Samples, Trainer, batch, network, update
+from job import Job, Samples, Trainer, batch, keep_freed_memory, network, update
 
 
 def cores():
@@ -243,6 +243,7 @@ def leak(job):
 
 def churn(job):
     """Large tensors are taken and given back in each step."""
+    keep_freed_memory(False)
     trainer = Trainer()
     size = 10 << 20
     kept = [torch.empty(size) for _ in range(job.dose)]
@@ -256,6 +257,17 @@ def churn(job):
             one.fill_(1)
 
     job.blocks(lambda: trainer.updates(before=anew), lambda: trainer.updates(before=again), 100)
+
+
+def trimmed(job):
+    """The gradients' memory goes back to the system in each step."""
+    trainer = Trainer(width=512 * (1 + job.dose))
+
+    def updates(keep):
+        keep_freed_memory(keep)
+        return trainer.updates()
+
+    job.blocks(lambda: updates(False), lambda: updates(True), 120)
 
 
 # ---- steadiness ----------------------------------------------------------------------

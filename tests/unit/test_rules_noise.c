@@ -77,6 +77,21 @@ static void be_unsteady(void)
     summary.rhythm.rest = extra(20 * MS, 500, EVENT_PHASE_FORWARD);
 }
 
+static void memory_that_is_made_anew_now_and_then_is_no_unsteadiness(void **state)
+{
+    (void)state;
+    be_unsteady();
+    summary.load.samples = 5;
+    summary.load.faults_per_s = 100000;
+    summary.load.system_share = 0.08;
+    assert_true(fabs(find("unsteady-steps")->ns_per_step - 12 * MS) < 1);
+    assert_non_null(strstr(find("unsteady-steps")->formula, "8 ms of known causes"));
+    summary.load.system_share = 0.16;
+    assert_false(is_unsteady());
+    summary.load.faults_per_s = 10000; /* that are 5 ms at most: the rest is another's */
+    assert_true(is_unsteady());
+}
+
 static void the_wait_for_a_core_is_no_unsteadiness(void **state)
 {
     (void)state;
@@ -276,6 +291,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_few_late_steps_of_a_short_window_are_not_unsteadiness),
         TEST(steps_that_are_often_late_are_unsteady_once_enough_were_seen),
+        TEST(memory_that_is_made_anew_now_and_then_is_no_unsteadiness),
         TEST(the_wait_for_a_core_is_no_unsteadiness),
         TEST(stolen_time_is_no_unsteadiness),
         TEST(an_interval_that_reaches_below_the_threshold_is_no_unsteadiness),
