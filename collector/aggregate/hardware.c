@@ -1,5 +1,6 @@
 #include "aggregate/hardware.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,16 @@ static uint32_t ring_new(struct hardware *hardware,
         return HARDWARE_DEVICES;
     hardware->places[at] = device->place;
     hardware->counts[at] = 0;
+    hardware->idle_w[at] = NAN;
     return hardware->ring_count++;
+}
+
+static void keep(struct hardware *hardware, uint32_t ring,
+                 const struct hardware_sample *sample)
+{
+    hardware->points[ring][hardware->counts[ring]++ % HARDWARE_POINTS] = *sample;
+    if (sample->busy_share <= 0) /* NaN is not */
+        hardware->idle_w[ring] = fminf(hardware->idle_w[ring], sample->power_w);
 }
 
 void hardware_take(struct hardware *hardware, const struct hardware_reading *reading)
@@ -53,8 +63,7 @@ void hardware_take(struct hardware *hardware, const struct hardware_reading *rea
         if (ring == HARDWARE_DEVICES)
             ring = ring_new(hardware, device);
         if (ring < HARDWARE_DEVICES)
-            hardware->points[ring][hardware->counts[ring]++ % HARDWARE_POINTS] =
-                device->sample;
+            keep(hardware, ring, &device->sample);
     }
 }
 
@@ -62,6 +71,14 @@ void hardware_silent(struct hardware *hardware, const char *reason)
 {
     hardware->now.state = WIRE_STATE_UNAVAILABLE;
     (void)snprintf(hardware->now.reason, sizeof(hardware->now.reason), "%s", reason);
+}
+
+double hardware_idle_w(const struct hardware *hardware,
+                       const struct hardware_device *device)
+{
+    uint32_t ring = ring_of(hardware, device);
+
+    return ring < HARDWARE_DEVICES ? (double)hardware->idle_w[ring] : (double)NAN;
 }
 
 uint32_t hardware_points(const struct hardware *hardware,

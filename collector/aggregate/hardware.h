@@ -93,6 +93,7 @@ struct hardware {
     struct hardware_sample *points[HARDWARE_DEVICES]; /* rings of HARDWARE_POINTS */
     uint64_t counts[HARDWARE_DEVICES];
     struct hardware_place places[HARDWARE_DEVICES]; /* whose ring it is */
+    float idle_w[HARDWARE_DEVICES]; /* the least that it took while idle; NaN unknown */
     uint32_t ring_count;
 };
 
@@ -103,6 +104,10 @@ void hardware_take(struct hardware *hardware, const struct hardware_reading *rea
 
 /* The reading stays as it is known, but nothing new comes. */
 void hardware_silent(struct hardware *hardware, const char *reason);
+
+/* The least power of all samples in which the device did nothing, W; NaN without one. */
+double hardware_idle_w(const struct hardware *hardware,
+                       const struct hardware_device *device);
 
 /* Points of a device: how many are remembered, and the i-th from the oldest. */
 uint32_t hardware_points(const struct hardware *hardware,

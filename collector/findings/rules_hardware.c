@@ -1,5 +1,5 @@
 /* Rules over what the GPUs say of themselves: clocks that are held back, memory that
- * others hold. */
+ * others hold, links that are full, power that is taken for nothing. */
 #include <math.h>
 #include <string.h>
 
@@ -146,6 +146,72 @@ static void find_others(struct rule_context *context)
     }
 }
 
+/* Of the clock, where the device waits for more than half of the step: what its kernels
+ * then take longer still ends before the host comes with more. */
+#define CLOCK_ENOUGH 0.75
+
+static void describe_idle(struct rule_context *context, struct finding *finding,
+                          const struct hardware_row *row, double idle_ns)
+{
+    double step = context->train->mean_ns, joules = row->idle_w * idle_ns / 1e9;
+
+    rule_price(context, finding, 0, 0);
+    finding->title = rule_print(context, "%s takes power while it waits", row->device);
+    finding->formula = rule_print(
+        context, "%s of waiting * %s W = %s J of the %s J of a step",
+        rule_ms(context, idle_ns), rule_digits(context, row->idle_w),
+        rule_digits(context, joules), rule_digits(context, row->joules_per_step));
+    finding->sentence = rule_print(
+        context,
+        "%s waits for %.0f %% of the step, and takes %s W even while it does nothing: "
+        "at least %.0f %% of the energy of a step is for nothing",
+        row->device, 100 * idle_ns / step, rule_digits(context, row->idle_w),
+        100 * joules / row->joules_per_step);
+    finding->wrong_if = "It is the least: between kernels the clocks stay up, and "
+                        "waiting takes more power than idling for long.";
+    rule_evidence_text(context, finding, "device", row->device);
+    rule_evidence(context, finding, "idle_j_per_step", joules);
+    rule_evidence(context, finding, "joules_per_step", row->joules_per_step);
+    rule_evidence(context, finding, "samples_per_joule", row->samples_per_joule);
+    rule_evidence(context, finding, "idle_w", row->idle_w);
+    rule_evidence(context, finding, "power_w", row->mean[HARDWARE_POWER_W]);
+    rule_evidence(context, finding, "clock_mhz", row->mean[HARDWARE_SM_MHZ]);
+    rule_advise(finding, "End the waits that the other findings name: a step that is "
+                         "shorter pays less for them");
+    if (row->sm_max_mhz > 0 && idle_ns > step / 2)
+        rule_advise(
+            finding,
+            rule_print(context,
+                       "Until then a lower clock: `nvidia-smi -i %u -lgc 0,%.0f`, and "
+                       "compare the energy and the time of a step; `nvidia-smi -i %u "
+                       "-rgc` takes it back",
+                       row->index, CLOCK_ENOUGH * row->sm_max_mhz, row->index));
+}
+
+/* Power is sampled once a second and waits last a ms: what the board takes in one is not
+ * known, but no less than when it did nothing for a whole sample. */
+static void find_idle(struct rule_context *context)
+{
+    const struct hardware_answer *hardware = &context->summary->hardware;
+
+    for (uint32_t i = 0; i < hardware->row_count; i++) {
+        const struct hardware_row *row = &hardware->rows[i];
+        const struct gpu_device *device = device_of(context, row);
+        double idle_ns = 0;
+
+        for (uint32_t cause = 0; device != NULL && cause < GPU_IDLES; cause++)
+            idle_ns += device->idle_ns[cause];
+        if (row->mig || !(idle_ns > 0) ||
+            !(row->idle_w * idle_ns / 1e9 / row->joules_per_step >= context->threshold))
+            continue;
+        struct finding *finding = rule_add(context, row->device, "other");
+
+        if (finding == NULL)
+            return;
+        describe_idle(context, finding, row, idle_ns);
+    }
+}
+
 /* Bytes a second and lane of each generation, each way, after its encoding and without the
  * headers of packets (PCI Express base specifications). */
 static double lane_bytes_per_s(double generation)
@@ -247,6 +313,17 @@ const struct rule rules_hardware[] = {
       .owner = OWNER_RISK,
       .trend = true},
      find_others},
+    {{.id = "idle-energy",
+      .reads = "NVML: energy, power; GPU time by cause",
+      .formula = "0: it costs energy",
+      .threshold = 0.05,
+      .unit = "share of the step's energy",
+      .min = 0,
+      .max = 1,
+      .source = TWENTIETH,
+      .owner = OWNER_RISK + 90,
+      .trend = true},
+     find_idle},
     {{.id = "link-full",
       .reads =
           "NVML: bytes over PCIe, its generation and lanes; GPU time by use and cause",

@@ -78,6 +78,7 @@ static void fill_row(struct arena *arena, const struct hardware_device *device,
         .energy_span_ns = UNKNOWN,
         .joules_per_step = UNKNOWN,
         .samples_per_joule = UNKNOWN,
+        .idle_w = UNKNOWN,
         .power_share = UNKNOWN,
         .heat_share = UNKNOWN,
         .power_mhz = UNKNOWN,
@@ -433,6 +434,7 @@ static int join_row(const struct pick *pick, const struct hardware_device *devic
         share_memory(pick, device, row);
     }
     sum_energy(pick, &stretch, row);
+    row->idle_w = hardware_idle_w(&pick->store->hardware, device);
     sum_slowed(&stretch, row);
     sum_means(&stretch, row);
     return fill_points(&pick->head->arena, &stretch, points, row);

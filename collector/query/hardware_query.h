@@ -55,6 +55,7 @@ struct hardware_row {
     /* In the window, validation and pauses too. Nothing by step where others may have a
      * part of the same GPU. */
     double energy_j, energy_span_ns, joules_per_step, samples_per_joule;
+    double idle_w; /* the least that it ever took while it did nothing; NaN unknown */
     struct hardware_point *points;
     uint32_t point_count;
     struct hardware_instance *instances; /* under MIG */

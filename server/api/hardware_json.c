@@ -111,6 +111,7 @@ static cJSON *row_json(const struct hardware_row *row)
     json_ms(part, "energy_span_ms", row->energy_span_ns);
     json_number(part, "joules_per_step", row->joules_per_step);
     json_number(part, "samples_per_joule", row->samples_per_joule);
+    json_number(part, "idle_w", row->idle_w);
     json_columns(part, columns, 1 + HARDWARE_COLUMNS);
     list = cJSON_AddArrayToObject(part, "points");
     for (uint32_t i = 0; i < row->point_count; i++) {

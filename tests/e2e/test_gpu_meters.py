@@ -107,6 +107,24 @@ class MetersTest(TrainglassTest):
         wait_for(lambda: get_json(self.port, "/api/gpu")["hardware"]["devices"][0]["now"][
             "power_w"] is None, "a job that has ended to use nothing now")
 
+    def test_what_a_device_takes_while_it_waits_is_told_in_joules_of_a_step(self):
+        self.tell(idle=70000)
+        self.job()
+        idle = self.first(lambda d: d["idle_w"] is not None, "an idle second")
+        self.assertEqual((idle["idle_w"], idle["now"]["busy_share"]), (70, 0))
+        self.tell()
+
+        def found():
+            told = get_json(self.port, "/api/bottlenecks")["findings"]
+            return next((f for f in told if f["id"].startswith("idle-energy-")), None)
+        finding = wait_for(found, "the finding")
+        self.end()
+        evidence = finding["evidence"]
+        self.assertEqual((finding["ms_per_step"], evidence["idle_w"], evidence["device"]),
+                         (0, 70, "cuda:0"))
+        self.assertGreater(evidence["idle_j_per_step"], 0.05 * evidence["joules_per_step"])
+        self.assertLess(evidence["idle_j_per_step"], evidence["joules_per_step"])
+
     def test_a_process_that_sees_one_of_eight_devices_is_shown_which(self):
         self.tell(devices=8)
         self.job(FAKE_CUDA_DEVICES="1", FAKE_CUDA_FIRST="2")

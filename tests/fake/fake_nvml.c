@@ -7,6 +7,7 @@
  *   lost=n         GPU n - 1 is off the bus      mig=n         MIG is on, n instances
  *   slowed=n       reasons of the clocks         xid=n         one event of Xid n
  *   pid=n          a process with 30 GiB, beside pid 1 with 5
+ *   idle=n         they do nothing, and take n mW
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -209,7 +210,8 @@ int nvmlDeviceGetMigDeviceHandleByIndex(struct nvml_device *device, uint32_t ind
 int nvmlDeviceGetUtilizationRates(struct nvml_device *device,
                                   struct nvml_utilization *used)
 {
-    *used = (struct nvml_utilization){97, 41};
+    *used = told("idle", 0) != 0 ? (struct nvml_utilization){0, 0}
+                                 : (struct nvml_utilization){97, 41};
     return told("mig", 0) != 0 ? NVML_NOT_SUPPORTED : enter(device, 1);
 }
 
@@ -224,7 +226,7 @@ int nvmlDeviceGetMemoryInfo(struct nvml_device *device, struct nvml_memory *memo
 
 int nvmlDeviceGetPowerUsage(struct nvml_device *device, uint32_t *power)
 {
-    return give(device, power, POWER_MW);
+    return give(device, power, (uint32_t)told("idle", POWER_MW));
 }
 
 int nvmlDeviceGetEnforcedPowerLimit(struct nvml_device *device, uint32_t *power)

@@ -90,6 +90,27 @@ static void memory_of_other_processes_is_a_risk_of_that_device(void **state)
     assert_string_equal(find("")->id, "none");
 }
 
+static void a_device_that_waits_pays_for_it_at_least_what_it_takes_idle(void **state)
+{
+    (void)state;
+    put_device();
+    device.idle_ns[GPU_IDLE_DATA] = 60 * MS;
+    row.joules_per_step = 20;
+    row.idle_w = 70;
+    const struct finding *finding = find("idle-energy-");
+
+    assert_true(finding->ns_per_step == 0 && findings.avoidable_ns == 0);
+    assert_non_null(strstr(finding->formula, "60 ms of waiting * 70 W = 4.2 J of the 20 J"));
+    assert_non_null(strstr(finding->advice[1], "-lgc 0,1500"));
+    row.idle_w = 15; /* 0.9 of 20 J */
+    assert_string_equal(find("idle-energy-")->id, "none");
+    row.idle_w = (double)NAN; /* it never was idle for a whole sample */
+    assert_string_equal(find("idle-energy-")->id, "none");
+    row.idle_w = 70;
+    row.mig = true; /* the board's power is not the instance's */
+    assert_string_equal(find("idle-energy-")->id, "none");
+}
+
 /* Four workers; one of them loads for as long as a step takes. */
 static void put_workers(double busiest, double mean)
 {
@@ -151,6 +172,7 @@ int main(void)
         TEST(boards_at_their_power_limit_are_as_they_are_built),
         TEST(a_clock_that_nobody_tells_is_no_finding),
         TEST(memory_of_other_processes_is_a_risk_of_that_device),
+        TEST(a_device_that_waits_pays_for_it_at_least_what_it_takes_idle),
         TEST(one_slow_worker_is_told_apart_from_slow_loading),
         TEST(workers_that_are_all_busy_are_too_few_and_none_is_slow),
         TEST(a_device_that_only_computes_has_a_verdict_and_no_finding),
