@@ -52,8 +52,7 @@ struct collector {
     struct source **sources;
     uint32_t source_count;
     int64_t scanned_ns;
-    int64_t look_ns; /* when to look next at training threads */
-    uint64_t random;   /* by which that is drawn */
+    struct between_ops_clock looks; /* at training threads */
     bool rescan;
     bool settling; /* this pass answers a settle: nothing waits for its time */
     _Atomic bool stopping;
@@ -334,19 +333,19 @@ static void wait_for_news(struct collector *collector, int timeout_ms)
 static void sample_between_ops(struct collector *collector)
 {
     int64_t now = now_ns();
-    bool late = now - collector->look_ns > LATE_NS;
+    bool late = now - collector->looks.next_ns > LATE_NS, asked = false;
 
     for (uint32_t i = 0; i < collector->source_count && !late; i++)
         if (collector->sources[i]->state == SOURCE_LIVE)
-            between_ops_sample(collector->sources[i], collector->store, now);
-    collector->look_ns = between_ops_next(now, &collector->random);
+            asked |= between_ops_sample(collector->sources[i], collector->store, now);
+    between_ops_next(&collector->looks, now, asked);
 }
 
 /* The wait, but no longer than to the next look at training threads: its moment must not
  * depend on what else is to be done. */
 static int until_sample(const struct collector *collector, int timeout_ms)
 {
-    int64_t left = (collector->look_ns - now_ns() + NS_PER_MS - 1) / NS_PER_MS;
+    int64_t left = (collector->looks.next_ns - now_ns() + NS_PER_MS - 1) / NS_PER_MS;
 
     if (left < 0)
         return 0;
@@ -374,7 +373,7 @@ static void *run(void *user)
             busy_ns = now;
         else if (settling)
             answer_settled(collector, asked);
-        if (alive > 0 && now >= collector->look_ns)
+        if (alive > 0 && now >= collector->looks.next_ns)
             sample_between_ops(collector);
         if (alive > 0 && now - collector->host.sampled_ns >= HOST_NS)
             host_sample(&collector->host, collector->store, now);
