@@ -18,7 +18,7 @@
 #define END_MS    15000
 #define APPEAR_MS 3000 /* a job that recorded is in the server's list by then */
 #define LOOK_NS   100000000
-#define LAST_MS   2000 /* for the report of somebody who asked us to end */
+#define LAST_MS   5000 /* for the report of somebody who asked us to end */
 
 static volatile sig_atomic_t interrupted; /* the signal's number; 0 none */
 
@@ -67,10 +67,11 @@ bool gate_is_asked(const struct gate *gate)
     return gate->count > 0 || gate->path_count > 0;
 }
 
-/* A document of the server; NULL with its refusal, or the reason why there is none. */
-static cJSON *ask(const struct gate_run *run, const char *path, char *why, size_t size)
+/* A document of the server; NULL with its refusal, or the reason why there is none. The
+ * last one waits shortly, and nothing cuts it short. */
+static cJSON *ask_once(const struct gate_run *run, const char *path, bool last, char *why,
+                       size_t size)
 {
-    bool last = interrupted != 0; /* what is there, and no wait that could be cut short */
     const struct client_question question = {.port = run->port,
                                              .path = path,
                                              .token = run->token,
@@ -97,6 +98,17 @@ static cJSON *ask(const struct gate_run *run, const char *path, char *why, size_
     }
     free(answer.head);
     return document;
+}
+
+/* Asked to end, we still ask for what is there. */
+static cJSON *ask(const struct gate_run *run, const char *path, char *why, size_t size)
+{
+    bool last = interrupted != 0;
+    cJSON *document = ask_once(run, path, last, why, size);
+
+    return document != NULL || last || interrupted == 0
+               ? document
+               : ask_once(run, path, true, why, size);
 }
 
 /* The newest session of this run: after restarts it is <session>.<n>. */
@@ -167,11 +179,7 @@ static cJSON *fetch_report(const struct gate_run *run, char *why, size_t size)
     if (!await_end(run, id, why, size))
         return NULL;
     snprintf(path, sizeof(path), "/api/report?session=%s&window=run", id);
-    cJSON *report = ask(run, path, why, size);
-
-    if (report == NULL && interrupted != 0)
-        report = ask(run, path, why, size);
-    return report;
+    return ask(run, path, why, size);
 }
 
 /* One expression, said on stderr and kept in the report. True when it holds, or cannot

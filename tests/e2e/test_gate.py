@@ -3,6 +3,7 @@ import html.parser
 import contextlib
 import json
 import os
+import pathlib
 import signal
 import subprocess
 
@@ -10,6 +11,15 @@ from harness import BUILD, TrainglassTest, children_of, get, get_json, main, wai
 
 MLP = str(BUILD / "bin" / "train_mlp")
 LATE = (MLP, "--stall-every", "1", "--stall-ms", "2")  # every batch
+
+
+def asks(pid):
+    """Whether the process has a socket open."""
+    for file in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            if os.readlink(file).startswith("socket:"):
+                return True
+    return False
 
 
 class Page(html.parser.HTMLParser):
@@ -165,6 +175,18 @@ class Gate(TrainglassTest):
         said = process.stderr.read()
         self.assertIn("--fail-on 'step > 1000000 ms': not found, ", said)
         self.assertIn("came after the command had ended", said)
+        self.assertGreater(json.loads(report.read_text())["bottlenecks"]["steps"], 0)
+
+    def test_ctrl_c_amid_the_first_question_reports_what_is_there(self):
+        report = self.folder / "run.json"
+        process, server, _ = self.outlive("--report", report)
+        os.kill(server, signal.SIGSTOP)
+        process.stdin.close()
+        wait_for(lambda: asks(process.pid), "a question")
+        process.send_signal(signal.SIGINT)
+        os.kill(server, signal.SIGCONT)
+        self.assertEqual(process.wait(), 128 + signal.SIGINT)
+        self.assertIn("came after the command had ended", process.stderr.read())
         self.assertGreater(json.loads(report.read_text())["bottlenecks"]["steps"], 0)
 
     def test_sigterm_after_the_command_is_heard_while_the_server_answers_nothing(self):
