@@ -321,6 +321,15 @@ class RunServerTest(TrainglassTest):
         self.end(second)
         wait_for(lambda: not is_alive(pid), "the server to leave")
 
+    def test_a_run_that_follows_at_once_has_a_page_until_its_end(self):
+        # Some of them come while the server of the one before is leaving.
+        for _ in range(15):
+            run, port = self.waiting_run("--linger", "0")
+            with self.assertRaises(subprocess.TimeoutExpired):  # a look longer
+                run.wait(timeout=0.25)
+            self.assertEqual(get(port, "/healthz")[0], 200)
+            self.end(run)
+
     def test_a_server_without_job_and_viewer_leaves_after_its_linger(self):
         ended = self.trainglass("run", "--linger", "1s", "--", "true")
         pid = get_json(self.address(ended.stderr), "/healthz")["pid"]

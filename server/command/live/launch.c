@@ -20,13 +20,14 @@
 #include "command/places.h"
 #include "wire/clock.h"
 
-#define PORTS_TRIED   20   /* the next free one; beyond that something is odd */
+#define PORTS_TRIED 20 /* the next free one; beyond that something is odd */
 /* All ports together: the first silent one gets most of it, those after what is left, and
  * none less than an idle server of ours needs several times over. */
-#define SEARCH_MS    2000
-#define FIRST_MS     1500
-#define LEAST_MS     25
+#define SEARCH_MS     2000
+#define FIRST_MS      1500
+#define LEAST_MS      25
 #define READY_MS      5000 /* an idle machine needs 20 */
+#define LEAVING_MS    5    /* between two looks whether it has left; it takes some 20 */
 #define READY_FD      3
 #define LOG_BYTES_MAX (1 << 20) /* then the log starts anew, the old one kept once */
 
@@ -237,7 +238,9 @@ static int start_server(struct launched *launched, const struct options *options
     return error;
 }
 
-/* Held from before the server starts until we end: it will not leave under our feet. */
+/* Held from before the server starts until we end: it will not leave under our feet. -1
+ * where there can be none, -EWOULDBLOCK when one that is leaving (serve.c) does not end
+ * within HOLDER_PATIENCE_MS. */
 static int lock_runs(const char *directory, uint16_t port)
 {
     char path[PLACE_BYTES];
@@ -247,9 +250,17 @@ static int lock_runs(const char *directory, uint16_t port)
         return -1;
     launch_lock_path(path, directory, port);
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0) {
-        close(fd); /* its server is just leaving */
-        fd = -1;
+    if (fd < 0)
+        return -1;
+    for (int waited_ms = 0; flock(fd, LOCK_SH | LOCK_NB) != 0;
+         waited_ms += LEAVING_MS) {
+        if (errno != EWOULDBLOCK || waited_ms >= HOLDER_PATIENCE_MS) {
+            int error = errno == EWOULDBLOCK ? -EWOULDBLOCK : -1;
+
+            close(fd);
+            return error;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = LEAVING_MS * 1000000L}, NULL);
     }
     return fd;
 }
@@ -288,6 +299,13 @@ static bool try_port(struct launched *launched, const struct options *options,
     if (holder == HOLDER_OTHER)
         return false;
     launched->runs_lock = lock_runs(directory, port);
+    if (launched->runs_lock == -EWOULDBLOCK) {
+        launched->runs_lock = -1;
+        return false;
+    }
+    if (holder == HOLDER_OURS &&
+        holder_ask(port, directory, patience_ms) == HOLDER_NONE)
+        holder = HOLDER_NONE; /* it left before it was locked */
     if (holder == HOLDER_OURS) {
         launched->port = port;
         launched->joined = true;

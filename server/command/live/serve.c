@@ -22,23 +22,27 @@
 
 enum flag { FLAG_CHECK, FLAG_READY };
 
-/* Is any `trainglass run` alive that wants this server? */
-static bool runs_are_alive(const char *directory, uint16_t port)
+/* Is any `trainglass run` alive that wants this server? Where there was one, `*lock` keeps
+ * the next from joining until it is closed. */
+static bool runs_are_alive(const char *directory, uint16_t port, int *lock)
 {
     char path[PLACE_BYTES];
-    int fd;
-    bool alive;
 
     launch_lock_path(path, directory, port);
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
+    *lock = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (*lock < 0)
         return false;
-    alive = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    close(fd);
+    if (flock(*lock, LOCK_EX | LOCK_NB) == 0)
+        return false;
+    bool alive = errno == EWOULDBLOCK;
+
+    close(*lock);
+    *lock = -1;
     return alive;
 }
 
-/* Until a signal, or until nobody needed us for `linger_ms`. */
+/* Until a signal, or until nobody needed us for `linger_ms`: then the lock on the runs stays
+ * with us to the end of the process, for one that joined now would lose its page. */
 static void wait_for_end(const struct serve *serve, const char *directory,
                          int64_t linger_ms)
 {
@@ -61,15 +65,16 @@ static void wait_for_end(const struct serve *serve, const char *directory,
     while (sigtimedwait(&mask, NULL, &tick) < 0) {
         uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
         int64_t idle_ms = serve_idle_ms(serve);
+        int lock;
 
-        if (runs_are_alive(directory, serve_port(serve)) ||
-            (linger_ms > 0 && idle_ms == 0)) {
+        if (runs_are_alive(directory, serve_port(serve), &lock) ||
+            (linger_ms > 0 && idle_ms == 0))
             busy_ns = now_ns;
-            continue;
-        }
-        if ((int64_t)(now_ns - busy_ns) / 1000000 >= linger_ms &&
-            (linger_ms == 0 || idle_ms >= linger_ms))
+        else if ((int64_t)(now_ns - busy_ns) / 1000000 >= linger_ms &&
+                 (linger_ms == 0 || idle_ms >= linger_ms))
             return;
+        if (lock >= 0)
+            close(lock);
     }
 }
 
