@@ -54,10 +54,11 @@ static void fold_step(struct process *process, struct process_thread *thread,
                       const struct event *event)
 {
     struct event told = *event;
+    bool whole = process->whole && (int64_t)told.time >= process->lacks_until_ns;
 
     if (process->works_lost || (int64_t)told.time < process->works_lost_until_ns)
         told.meta &= ~EVENT_META(0, 0, EVENT_STEP_KERNELS, 0);
-    const struct step *step = steps_fold(&process->steps, &told, process->whole);
+    const struct step *step = steps_fold(&process->steps, &told, whole);
 
     if (step != NULL)
         process_end(process, step);
@@ -81,7 +82,8 @@ static void fold_known(struct process *process, struct process_thread *thread,
                        const struct event *event)
 {
     thread->tells_works = true;
-    if (process->ring_lost_works) { /* what the ring lost had begun before this was told */
+    if (process
+            ->ring_lost_works) { /* what the ring lost had begun before this was told */
         process->ring_lost_works = process->works_lost = false;
         process_lose_works(process, process->device.told_ns, end_of(event));
     }
@@ -159,7 +161,8 @@ static bool fold_rare(struct process *process, struct process_thread *thread,
     }
 }
 
-#define LOSS_MAX_NS (INT64_C(86400) * 1000000000) /* longer ones: until when is absurd */
+#define LOSS_MAX_NS                                                                    \
+    (INT64_C(86400) * 1000000000) /* longer ones: until when is absurd */
 
 /* How many is counted where it was lost; that steps have gaps only here. `more` is the
  * record behind it, NULL without. */
@@ -173,8 +176,7 @@ static void fold_loss(struct process *process, const struct event *event,
                  length_ns <= LOSS_MAX_NS;
 
     if (event->aux == WIRE_SOURCE_CUPTI)
-        process_lose_works(process, since_ns,
-                           until ? (int64_t)more->time : INT64_MAX);
+        process_lose_works(process, since_ns, until ? (int64_t)more->time : INT64_MAX);
     else
         process->whole = false;
 }

@@ -18,6 +18,7 @@ struct process *process_new(const struct process_identity *identity, uint32_t se
     process->newest_ns = INT64_MIN;
     process->alive_ns = INT64_MIN;
     process->works_lost_ns = process->works_lost_until_ns = INT64_MIN;
+    process->lacks_until_ns = INT64_MIN;
     process->works_settled_ns = INT64_MIN;
     process->step_start_ns = process->phase_start_ns = INT64_MIN;
     process->whole = true;
@@ -127,6 +128,22 @@ void process_lose(struct process *process, uint32_t thread, uint64_t count)
         process->ring_lost_works = true;
         process_lose_works(process, process->device.told_ns, INT64_MAX);
     }
+}
+
+void process_lack(struct process *process, uint32_t thread, int64_t until_ns,
+                  bool works)
+{
+    struct process_thread *of = process_thread(process, thread);
+
+    if (of == NULL || of->tells_works)
+        return;
+    if (!works) {
+        if (until_ns > process->lacks_until_ns)
+            process->lacks_until_ns = until_ns;
+        return;
+    }
+    of->tells_works = process->ring_lost_works = true;
+    process_lose_works(process, process->device.told_ns, INT64_MAX);
 }
 
 /* Steps that may be looked at for lost work, for each that there was: a flush every 100 ms

@@ -34,7 +34,7 @@ struct process_range { /* an open one */
 
 struct process_thread {
     uint32_t tid;
-    uint32_t name; /* text */
+    uint32_t name;    /* text */
     bool tells_works; /* of accelerators, and up to when all came */
     bool tells_steps;
     struct nest nest;
@@ -77,8 +77,8 @@ struct process_identity {
     char host[WIRE_TEXT];
     char version[16];
     char path[WIRE_PATH_BYTES]; /* of the segment or file */
-    bool same_namespace;  /* its pid means something to the collector */
-    uint64_t start_ticks; /* of the process, to tell a pid's next owner */
+    bool same_namespace;        /* its pid means something to the collector */
+    uint64_t start_ticks;       /* of the process, to tell a pid's next owner */
 };
 
 /* What a whole trace file tells of a name beyond the counts of its rows. */
@@ -147,8 +147,9 @@ struct process_place {
 
 /* A thread of the process that is not the training thread. */
 struct process_runner {
-    uint32_t tid;  /* 0 none */
-    char name[16]; /* as the kernel has it: the program's, where nobody named the thread */
+    uint32_t tid; /* 0 none */
+    char name
+        [16]; /* as the kernel has it: the program's, where nobody named the thread */
 };
 
 /* The training thread with no op open, in steps whose ops are recorded. Each look adds 1
@@ -195,16 +196,17 @@ struct process {
     uint32_t phase;     /* enum event_phase + 1 of the training thread; 0 none known */
     int64_t step_start_ns, phase_start_ns; /* of those that run; INT64_MIN unknown */
     bool whole; /* nothing of the running step was lost so far, but for GPU work: */
-    bool works_lost;       /* nobody told until when */
-    bool ring_lost_works;  /* since the source last told what is known */
-    int64_t works_lost_ns; /* of all steps up to here work was lost */
-    uint64_t loss_looks;   /* steps that were looked at for it, in all */
+    int64_t lacks_until_ns;      /* steps that begin before lack what a ring lost */
+    bool works_lost;             /* nobody told until when */
+    bool ring_lost_works;        /* since the source last told what is known */
+    int64_t works_lost_ns;       /* of all steps up to here work was lost */
+    uint64_t loss_looks;         /* steps that were looked at for it, in all */
     int64_t works_lost_until_ns; /* steps that begin before lack work */
     int64_t works_settled_ns;    /* up to then `gpu` was settled; INT64_MIN never */
 
-    struct history *history; /* the store's; borrowed */
+    struct history *history;      /* the store's; borrowed */
     struct history_blocks blocks; /* remembered there of this process */
-    struct texts *texts;     /* own reference */
+    struct texts *texts;          /* own reference */
     struct process_thread **threads;
     uint32_t thread_count, thread_capacity;
     struct ops ops;           /* of the host */
@@ -250,6 +252,13 @@ void process_fold_whole(struct process *process, uint32_t thread);
 
 /* Events were lost, `count` of them (0: before anybody could have read them). */
 void process_lose(struct process *process, uint32_t thread, uint64_t count);
+
+/* The oldest event of a thread's ring that can still be read was written at `until_ns`:
+ * steps that began before, and are still to be told, may lack some of that thread.
+ * `works`: it tells of accelerators, and up to when all came. What comes late is then
+ * missing also of later steps, until it tells so again. */
+void process_lack(struct process *process, uint32_t thread, int64_t until_ns,
+                  bool works);
 
 /* GPU work of [since_ns, until_ns] was lost: steps that reach into it were not recorded
  * with GPU work, those that are still to be told among them. INT64_MAX: it goes on in

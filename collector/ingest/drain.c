@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/sum.h"
 #include "ingest/guard.h"
 #include "ingest/source.h"
 
@@ -142,7 +143,42 @@ static void count_losses(struct draining *draining, uint32_t slot)
     if (lost == 0)
         return;
     thread->lost_seen = thread->ring.lost;
+    thread->has_gap = true;
     process_lose(draining->process, slot, lost);
+}
+
+static bool tells_works(const struct source *source, const struct source_thread *thread)
+{
+    for (uint32_t i = 0; i < thread->staged_to && source->tells_known; i++) {
+        uint8_t kind = EVENT_KIND(thread->staged[i].meta);
+
+        if (kind == EVENT_KERNEL || kind == EVENT_MEMCPY || kind == EVENT_MEMSET ||
+            kind == EVENT_KNOWN)
+            return true;
+    }
+    return false;
+}
+
+/* A record is written when what it says is over: what is gone was written before the first
+ * that is left. Other rings, and the steps of one, may reach back further. */
+static void tell_gap(struct draining *draining, uint32_t slot)
+{
+    struct source_thread *thread = &draining->source->threads[slot];
+    uint32_t first = 0;
+
+    while (first < thread->staged_to &&
+           EVENT_KIND(thread->staged[first].meta) == EVENT_MORE)
+        first++;
+    if (first == thread->staged_to)
+        return;
+    const struct event *event = &thread->staged[first];
+    int64_t until_ns = (int64_t)event->time;
+
+    if (value_is_time(EVENT_KIND(event->meta), EVENT_FLAGS(event->meta)))
+        until_ns = sum_ns(until_ns, (int64_t)event->value);
+    process_lack(draining->process, slot, until_ns,
+                 tells_works(draining->source, thread));
+    thread->has_gap = false;
 }
 
 /* A full staging area may end within a group: its head waits for the next reading, for
@@ -184,6 +220,8 @@ static uint32_t stage(struct draining *draining, uint32_t slot)
     count_losses(draining, slot);
     thread->staged_to = hold_group(thread, (uint32_t)got);
     convert(draining, thread, thread->staged, thread->staged_to);
+    if (UNLIKELY(thread->has_gap))
+        tell_gap(draining, slot);
     return thread->staged_to;
 }
 

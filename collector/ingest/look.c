@@ -439,6 +439,7 @@ void source_find_rings(struct source *source, struct store *store)
                                                                  : found.slots[i] + 1;
         if (thread->ring.pos == 0)
             continue;
+        thread->has_gap = true;
         /* Its beginning was overwritten before we came. */
         pthread_rwlock_wrlock(&store->lock);
         struct process *process = source_process(source, store);

@@ -195,6 +195,7 @@ int source_open(struct source *source, struct store *store, const char *path)
     if (error != 0)
         goto fail;
     error = -ENOMEM;
+    source->tells_known = opening.header.minor >= 4;
     source->tsc = opening.header.clock == WIRE_CLOCK_TSC;
     source->texts = calloc(source->view.layout.name_count + 1u, sizeof(*source->texts));
     source->threads =

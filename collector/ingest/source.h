@@ -20,6 +20,7 @@
 struct source_thread {
     struct ring_reader ring;
     bool has_ring;
+    bool has_gap;         /* what stood before `ring.pos` was never read */
     uint64_t lost_seen;   /* of ring.lost, already counted */
     uint64_t slot_lost;   /* of the slot's own counter, already counted */
     uint8_t group_kind;   /* of the newest head: its EVENT_MORE are read by it */
@@ -45,6 +46,7 @@ struct source {
     enum source_state state;
     struct timeline timeline;
     bool tsc;
+    bool tells_known; /* EVENT_KNOWN, since minor 4 */
     uint64_t pairs_seen;
     uint32_t *texts; /* by name id, 0 = not yet looked up */
     struct source_thread *threads;
@@ -56,7 +58,7 @@ struct source {
     int64_t looked_ns, paired_ns, slots_ns, checked_ns, seen_ns;
     int64_t wrote_ns;  /* events came */
     int64_t locked_ns; /* its lock was held */
-    int64_t rated_ns; /* of the look that these are of; 0 none */
+    int64_t rated_ns;  /* of the look that these are of; 0 none */
     uint64_t rated_events[WIRE_SOURCES];
 };
 

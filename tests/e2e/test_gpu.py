@@ -73,6 +73,7 @@ class GpuTest(TrainglassTest):
         """The job under `trainglass run`, until the server answers as awaited."""
         until = self.folder / "until"
         until.unlink(missing_ok=True)
+        wait_for(lambda: not self.is_served(), "the end of the server of the job before")
         process = self.start(
             "run", "--linger", "0", "--level", level, "--", JOB, scenario, *map(str, more),
             env={"FAKE_JOB_UNTIL": str(until), **environment})
@@ -81,6 +82,12 @@ class GpuTest(TrainglassTest):
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, (out, err))
         return answer
+
+    def is_served(self):
+        try:
+            return get(self.port, "/healthz")[0] == 200
+        except OSError:
+            return False
 
     def cupti(self):
         """The source of the job that runs, as /api/status tells it; None before there is

@@ -472,8 +472,7 @@ static void assert_ended(const struct end_note *note, enum process_state expecte
 static double rate_after(struct source *source, struct store *own, uint64_t events,
                          int64_t now_ns)
 {
-    struct wire_capability *sources =
-        (void *)(fake.base + fake.layout.sources_offset);
+    struct wire_capability *sources = (void *)(fake.base + fake.layout.sources_offset);
 
     atomic_store(&sources[WIRE_SOURCE_STEPS].events, events);
     source_look(source, own, now_ns);
@@ -491,8 +490,8 @@ static void a_rate_of_events_is_that_of_seconds_and_not_of_one_look(void **state
     assert_int_equal(source_open(&source, own, fake.path), 0);
     assert_true(isnan(rate_after(&source, own, 50, start)));
     for (int i = 1; i < 8; i++) /* a step of 200 events, between two of the looks */
-        assert_true(isnan(
-            rate_after(&source, own, i < 3 ? 50 : 250, start + i * look)));
+        assert_true(
+            isnan(rate_after(&source, own, i < 3 ? 50 : 250, start + i * look)));
     assert_true(fabs(rate_after(&source, own, 250, start + 8 * look) - 100) < 1e-9);
     assert_true(fabs(rate_after(&source, own, 850, start + 9 * look) - 100) < 1e-9);
     source_close(&source);
@@ -607,7 +606,8 @@ static void a_process_that_died_long_before_the_interrupt_has_crashed(void **sta
 {
     (void)state;
     uint64_t hour_ns = UINT64_C(3600000000000);
-    uint64_t zero_ns = UINT64_C(1700000000000000000); /* the fake's, at a count of 1 s */
+    uint64_t zero_ns =
+        UINT64_C(1700000000000000000); /* the fake's, at a count of 1 s */
     struct end_note note = {.exit_code = 130,
                             .signal = 2,
                             .realtime_ns =
@@ -795,7 +795,65 @@ static void overwritten_events_are_counted_and_their_step_is_not_recorded(void *
     answer_free(&answer.head);
 }
 
-static void what_other_threads_wrote_before_a_step_is_folded_in_many_short_locks(void **state)
+/* As one finds them who comes when they have trained: as long as somebody reads the store,
+ * the collector waits. */
+static void
+a_step_is_not_recorded_whose_other_thread_reaches_less_far_back(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = {.kind = WINDOW_RUN}};
+    struct ops_answer answer;
+
+    pthread_rwlock_rdlock(&store->lock);
+    fake_open(&fake, directory, "aaaa", "job-1", 4 * 1024 * 1024);
+    fake_thread(&fake, 0, 16384);
+    fake_thread(&fake, 1, 64); /* backward's op of 136 and later */
+    train(0, 200);
+    pthread_rwlock_unlock(&store->lock);
+    assert_true(collector_settle(collector, SETTLE_MS));
+    assert_int_equal(ops_query(store, &whose, &(struct ops_request){0}, &answer), 0);
+    assert_int_equal(answer.head.steps, 200);
+    assert_int_equal(answer.head.recorded_steps, 63);
+    assert_int_equal(find_op(&answer, "AddmmBackward0")->recorded_count, 63);
+    assert_int_equal(find_op(&answer, "aten::linear")->recorded_count, 63);
+    answer_free(&answer.head);
+}
+
+static void a_step_has_no_known_work_where_its_ring_reaches_less_far_back(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = {.kind = WINDOW_RUN}};
+    struct ops_request request = {.device = OPS_ACCELERATOR};
+    struct ops_answer answer;
+
+    pthread_rwlock_rdlock(&store->lock);
+    fake_open(&fake, directory, "aaaa", "job-1", 4 * 1024 * 1024);
+    fake_thread(&fake, 0, 16384);
+    fake_thread(&fake, 1, 64); /* from the kernel of step 149 on */
+    for (uint64_t n = 0; n < 200; n++) {
+        int64_t t = (int64_t)n * 10 * MS;
+
+        fake_range(&fake, 1, EVENT_META(fake_name(&fake, "gemm"), EVENT_KERNEL, 0, 0),
+                   (int64_t[2]){t + MS, t + 3 * MS});
+        if (n % 4 == 3) /* up to this step's begin, at its end */
+            ring_push(&fake.rings[1],
+                      (struct event){.time = fake_time(t),
+                                     .value = 10 * MS,
+                                     .meta = EVENT_META(0, EVENT_KNOWN, 0, 0),
+                                     .aux = WIRE_SOURCE_CUPTI});
+        fake_step(&fake, n, EVENT_STEP_KERNELS, t, t + 10 * MS);
+    }
+    pthread_rwlock_unlock(&store->lock);
+    assert_true(collector_settle(collector, SETTLE_MS));
+    assert_int_equal(ops_query(store, &whose, &request, &answer), 0);
+    /* All that was known when step 152 began, was told before; 199 is still to be told. */
+    assert_int_equal(answer.head.recorded_steps, 199 - 152);
+    assert_int_equal(find_op(&answer, "gemm")->recorded_count, 199 - 152);
+    answer_free(&answer.head);
+}
+
+static void
+what_other_threads_wrote_before_a_step_is_folded_in_many_short_locks(void **state)
 {
     (void)state;
     struct selection whose = {.rank = SELECT_ANY, .window = {.kind = WINDOW_RUN}};
@@ -1138,6 +1196,11 @@ int main(void)
                                         begin, end),
         cmocka_unit_test_setup_teardown(
             overwritten_events_are_counted_and_their_step_is_not_recorded, begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_step_is_not_recorded_whose_other_thread_reaches_less_far_back, begin,
+            end),
+        cmocka_unit_test_setup_teardown(
+            a_step_has_no_known_work_where_its_ring_reaches_less_far_back, begin, end),
         cmocka_unit_test_setup_teardown(
             what_other_threads_wrote_before_a_step_is_folded_in_many_short_locks, begin,
             end),
