@@ -1,5 +1,6 @@
 #include "findings/findings.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -14,10 +15,10 @@
 
 /* In the order in which they are documented. */
 static const struct rule *const tables[] = {
-    rules_data,  rules_steps, rules_rhythm, rules_run,     rules_ops,      rules_host,
-    rules_calls, rules_gpu,   rules_device, rules_kernels, rules_hardware, rules_memory,
-    rules_room,  rules_torch, rules_ranks,  rules_watch,   rules_between_ops,
-    rules_interpreter};
+    rules_data,     rules_steps,       rules_rhythm,     rules_run,    rules_ops,
+    rules_host,     rules_calls,       rules_gpu,        rules_device, rules_kernels,
+    rules_hardware, rules_memory,      rules_room,       rules_torch,  rules_ranks,
+    rules_watch,    rules_between_ops, rules_interpreter};
 
 #define TABLES (sizeof(tables) / sizeof(tables[0]))
 
@@ -121,7 +122,8 @@ static double threshold_of(const struct finding_rule *rule, double own, bool rel
     double threshold = isnan(own) ? rule->threshold : own;
     double stays = rule->stays > 0 ? rule->stays : FINDING_STAYS;
 
-    return relaxed ? threshold * stays : threshold;
+    /* At 0 whatever costs anything is told, and nothing that costs nothing. */
+    return fmax(relaxed ? threshold * stays : threshold, DBL_MIN);
 }
 
 static void ask_rules(struct rule_context *context,
@@ -139,19 +141,23 @@ static void ask_rules(struct rule_context *context,
         }
 }
 
+uint64_t findings_steps_needed(bool from_file)
+{
+    return from_file ? STEPS_NEEDED_OF_FILE : STEPS_NEEDED;
+}
+
 void findings_find(const struct bottlenecks_answer *summary,
                    const struct findings_settings *settings, struct findings *findings)
 {
     struct rule_context context = {
         .summary = summary, .train = &summary->steps.train, .findings = findings};
     struct findings_settings own = findings_configured();
-    uint64_t needed = summary->head.from_file ? STEPS_NEEDED_OF_FILE : STEPS_NEEDED;
 
     findings->arena = (struct arena){0};
     findings->count = 0;
     findings->avoidable_ns = 0;
     findings->verdict = "";
-    if (summary->steps.train.count < needed)
+    if (summary->steps.train.count < findings_steps_needed(summary->head.from_file))
         return;
     ask_rules(&context, settings != NULL ? settings : &own);
     findings_settle(summary, findings);

@@ -158,6 +158,9 @@ void findings_configure(const struct findings_settings *settings);
 /* Those, else the tables' own. */
 struct findings_settings findings_configured(void);
 
+/* Of fewer steps nothing is found. */
+uint64_t findings_steps_needed(bool from_file);
+
 /* `settings` NULL = those of findings_configured(). Nothing points into `summary`
  * afterwards; findings_free() is owed. Without enough steps there are no findings. */
 void findings_find(const struct bottlenecks_answer *summary,

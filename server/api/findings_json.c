@@ -93,6 +93,7 @@ void add_findings_json(cJSON *body, const struct judgement *judgement,
     cJSON *open, *away, *fixed;
 
     json_ms(body, "avoidable_ms", findings->avoidable_ns);
+    json_count(body, "steps_needed", findings_steps_needed(head->from_file));
     if (findings->verdict != NULL && findings->verdict[0] != '\0')
         json_text(body, "verdict", findings->verdict);
     open = cJSON_AddArrayToObject(body, "findings");

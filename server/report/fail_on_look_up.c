@@ -105,8 +105,8 @@ static int look_up_idle(const struct look *look)
         exact(look->measure, sum_of_causes(idle, look->expression->subject));
         return scaled(look);
     }
-    return no_data(look, cJSON_IsString(why) ? why->valuestring
-                                             : "no GPU time was recorded");
+    return no_data(look,
+                   cJSON_IsString(why) ? why->valuestring : "no GPU time was recorded");
 }
 
 /* The fullest: an accelerator where there is one, else the process on its host. */
@@ -176,8 +176,9 @@ static int look_up_finding(const struct look *look)
     const cJSON *finding;
 
     /* The rules want some steps before they speak: without, nothing was looked for. */
-    if (!(NUMBER(look->train, "count") >= 10))
-        return no_data(look, "findings want at least 10 steps");
+    if (!(NUMBER(look->train, "count") >=
+          NUMBER(look->report, "bottlenecks", "steps_needed")))
+        return no_data(look, "there are too few steps to look for findings");
     *look->measure = (struct fail_on_measure){0, 0, 0};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         cJSON_ArrayForEach(finding, MEMBER(look->report, "bottlenecks", lists[i]))

@@ -139,7 +139,8 @@ static const char document[] =
     "{\"steps\":{\"summary\":{\"train\":{\"count\":50,\"mean_ms\":200,\"p95_ms\":260,"
     "\"data_ms\":50,\"other_ms\":null,\"ci95_ms\":{\"step\":[190,210],"
     "\"step.p95\":[null,null],\"data\":[40,60],\"other\":[null,null]}}}},"
-    "\"bottlenecks\":{\"findings\":[{\"id\":\"data-loading\",\"ms_per_step\":30,"
+    "\"bottlenecks\":{\"steps_needed\":10,\"findings\":[{\"id\":\"data-loading\",\"ms_"
+    "per_step\":30,"
     "\"ms_per_step_low\":20,\"ms_per_step_high\":40},{\"id\":\"memory-growth-"
     "12345678\",\"ms_per_step\":0}],"
     "\"dismissed\":[{\"id\":\"tiny-ops\",\"ms_per_step\":20,\"ms_per_step_low\":"
@@ -155,11 +156,20 @@ static const char document[] =
     "\"unknown\":null}}}]},"
     "\"overhead\":{\"measured_pct\":0.8,\"ci95_pct\":[0.5,1.1]}}";
 
+static double steps = 50;
+
 static int look_up(const char *text)
 {
     cJSON *report = cJSON_Parse(document);
 
     assert_non_null(report);
+    cJSON_SetNumberValue(
+        cJSON_GetObjectItem(
+            cJSON_GetObjectItem(
+                cJSON_GetObjectItem(cJSON_GetObjectItem(report, "steps"), "summary"),
+                "train"),
+            "count"),
+        steps);
     assert_int_equal(parse(text), 0);
     int error = fail_on_look_up(&expression, report, &measure, reason, sizeof(reason));
 
@@ -207,6 +217,17 @@ static void a_finding_is_as_sure_as_its_own_interval(void **state)
     assert_false(fail_on_found(&expression, &measure));
 }
 
+static void
+findings_are_judged_of_as_many_steps_as_they_were_looked_for_in(void **state)
+{
+    (void)state;
+    steps = 10;
+    assert_int_equal(look_up("finding.data-loading > 1 ms"), 0);
+    steps = 9;
+    assert_int_equal(look_up("finding.data-loading > 1 ms"), -ENODATA);
+    steps = 50;
+}
+
 static void what_was_not_seen_is_no_data(void **state)
 {
     (void)state;
@@ -240,6 +261,8 @@ int main(void)
         cmocka_unit_test(numbers_come_with_their_interval_and_in_the_unit_asked_for),
         cmocka_unit_test(the_fullest_accelerator_and_the_gpu_that_works_answer),
         cmocka_unit_test(a_finding_is_as_sure_as_its_own_interval),
+        cmocka_unit_test(
+            findings_are_judged_of_as_many_steps_as_they_were_looked_for_in),
         cmocka_unit_test(what_was_not_seen_is_no_data),
     };
 

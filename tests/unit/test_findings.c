@@ -445,6 +445,27 @@ static void thresholds_can_be_set_by_rule(void **state)
     assert_string_equal(find("data-loading")->id, "data-loading");
 }
 
+/* Of a job of which nothing but its steps is known. */
+static void with_thresholds_of_0_nothing_is_told_that_costs_nothing(void **state)
+{
+    (void)state;
+    struct findings_settings settings;
+    struct bottlenecks_answer bare = {
+        .steps.train = {.count = 500, .mean_ns = 100 * MS, .p50_ns = 100 * MS}};
+
+    findings_settings_init(&settings);
+    for (uint32_t i = 0; findings_rule(i) != NULL; i++)
+        assert_true(findings_settings_set(&settings, findings_rule(i)->id, 0));
+    findings_find(&bare, &settings, &findings);
+    for (uint32_t i = 0; i < findings.count; i++) {
+        const struct finding *finding = &findings.list[i];
+
+        assert_null(strstr(finding->formula, "nan"));
+        assert_null(strstr(finding->sentence, "nan"));
+        assert_true(finding->ns_per_step > 0);
+    }
+}
+
 static void every_rule_says_what_it_reads_and_how_it_counts(void **state)
 {
     (void)state;
@@ -487,6 +508,7 @@ int main(void)
         TEST(memory_near_its_limit_is_a_risk_of_that_device),
         TEST(growing_memory_says_when_it_is_full),
         TEST(thresholds_can_be_set_by_rule),
+        TEST(with_thresholds_of_0_nothing_is_told_that_costs_nothing),
         TEST(every_rule_says_what_it_reads_and_how_it_counts),
     };
 
