@@ -12,7 +12,17 @@ struct idle_rule {
     const char *named[2]; /* findings that name a part of it, asked before */
 };
 
-/* What findings that stand already say of the same wait, and why it is. */
+static double claimed_ns(const struct finding *finding, enum claim_kind kind)
+{
+    double ns = 0;
+
+    for (uint32_t i = 0; i < finding->claim_count; i++)
+        ns += finding->claims[i].kind == kind ? finding->claims[i].ns : 0;
+    return ns;
+}
+
+/* What findings that stand already say of the same wait, and why it is. Of other waits,
+ * which they may be about too, nothing. */
 static double named_ns(const struct rule_context *context, const struct idle_rule *rule)
 {
     const struct findings *findings = context->findings;
@@ -21,7 +31,7 @@ static double named_ns(const struct rule_context *context, const struct idle_rul
     for (uint32_t i = 0; i < findings->count; i++)
         for (uint32_t j = 0; j < 2 && rule->named[j] != NULL; j++)
             if (strcmp(findings->list[i].id, rule->named[j]) == 0)
-                ns += findings->list[i].ns_per_step;
+                ns += claimed_ns(&findings->list[i], findings_kind_of(rule->cause));
     return ns;
 }
 
@@ -46,13 +56,12 @@ static struct finding *find_idle(struct rule_context *context,
     /* It may lie in any phase but data. */
     rule_claim_model(context, finding, findings_kind_of(rule->cause), price);
     finding->title = rule->title;
-    finding->formula =
-        rule_print(context, "%s idle for this cause%s of %s idle",
-                   rule_ms(context, price + named),
-                   named > 0 ? rule_print(context, " - %s that others name",
-                                          rule_ms(context, named))
-                             : "",
-                   rule_ms(context, idle));
+    finding->formula = rule_print(
+        context, "%s idle for this cause%s of %s idle", rule_ms(context, price + named),
+        named > 0
+            ? rule_print(context, " - %s that others name", rule_ms(context, named))
+            : "",
+        rule_ms(context, idle));
     finding->sentence = rule_print(
         context, "%s is idle for %s of %s of a step because %s", device->device,
         rule_ms(context, price), rule_ms(context, step), rule->because);
@@ -122,8 +131,9 @@ static void find_launch_bound(struct rule_context *context)
             "at the step time without it.",
         .eager = "`model = torch.compile(model, mode=\"reduce-overhead\")`: fewer "
                  "launches, replayed as CUDA graphs",
-        .compiled = "`mode=\"reduce-overhead\"` in the `torch.compile` that is there: its "
-                    "launches are replayed as CUDA graphs; shapes have to stay the same",
+        .compiled =
+            "`mode=\"reduce-overhead\"` in the `torch.compile` that is there: its "
+            "launches are replayed as CUDA graphs; shapes have to stay the same",
         .advice = {"Larger batches: each launch is worth more work",
                    "`fused=True` or `foreach=True` in the optimizer, "
                    "`zero_grad(set_to_none=True)`"}};
@@ -135,6 +145,7 @@ static void find_device_sync(struct rule_context *context)
 {
     static const struct idle_rule rule = {
         .cause = GPU_IDLE_SYNC,
+        .named = {"slow-launches", "sync-memset"},
         .title = "The GPU runs empty while the CPU waits for it",
         .because = "the host waited for the device and queued nothing meanwhile",
         .wrong_if = "The waits are the profiler's own, at the ends of its steps.",

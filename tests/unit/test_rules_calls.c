@@ -86,6 +86,23 @@ static void memory_that_is_set_and_waited_for_is_found(void **state)
     assert_false(is_found("sync-memset"));
 }
 
+static void what_a_call_is_named_for_is_told_by_no_general_rule(void **state)
+{
+    (void)state;
+    put_device();
+    device.idle_ns[GPU_IDLE_LAUNCH] = 20 * MS;
+    device.idle_ns[GPU_IDLE_SYNC] = 16 * MS;
+    summary.cpu.call_ns[OPS_CALL_FILL] = 40 * MS;
+    summary.cpu.call_count[OPS_CALL_FILL] = 100;
+    assert_true(fabs(find("sync-memset")->ns_per_step - 36 * MS) < 1);
+    assert_false(is_found("launch-bound"));
+    assert_false(is_found("device-sync"));
+    /* Half of either wait: the general rules have the rest of theirs. */
+    summary.cpu.call_ns[OPS_CALL_FILL] = 18 * MS;
+    assert_true(fabs(find("launch-bound")->ns_per_step - 10 * MS) < 1);
+    assert_true(fabs(find("device-sync")->ns_per_step - 8 * MS) < 1);
+}
+
 static void add(const char *name, const char *kind)
 {
     struct op_row of = {.name = name,
@@ -278,6 +295,7 @@ int main(void)
         TEST(slow_launches_cost_what_the_device_waits_for_them),
         TEST(pinning_in_each_step_costs_what_the_device_waits_meanwhile),
         TEST(memory_that_is_set_and_waited_for_is_found),
+        TEST(what_a_call_is_named_for_is_told_by_no_general_rule),
         TEST(names_decide_which_sum_an_op_is_in),
         TEST(float64_shows_in_what_kernels_read_and_not_in_their_constants),
         TEST(collectives_that_are_all_start_are_joined),
