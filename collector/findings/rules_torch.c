@@ -5,12 +5,17 @@
 
 #include "findings/rules.h"
 
-/* The step that the run is at, which what is counted since its start is spread over. */
+/* The step that the run is at, which what is counted since its start is spread over; NaN
+ * where the window ends before. */
 static double steps_of_run(const struct rule_context *context)
 {
-    int64_t last = context->summary->head.window.last_step;
+    const struct answer *head = &context->summary->head;
+    int64_t last = head->window.last_step;
+    double behind_ns = (double)(head->now_ns - head->window.to_ns);
 
-    return last == NOT_KNOWN ? (double)NAN : (double)last + 1;
+    if (last == NOT_KNOWN || behind_ns > 2 * context->train->p99_ns + 1e9)
+        return (double)NAN;
+    return (double)last + 1;
 }
 
 static void find_recompilations(struct rule_context *context)
@@ -34,8 +39,8 @@ static void find_recompilations(struct rule_context *context)
     finding->formula =
         price > 0
             ? rule_print(context, "%s s compiling * %.0f of %.0f / %.0f steps = %s",
-                         rule_digits(context, seconds), again, count, steps_of_run(context),
-                         rule_ms(context, price))
+                         rule_digits(context, seconds), again, count,
+                         steps_of_run(context), rule_ms(context, price))
             : rule_print(context, "%.0f of %.0f compilations", again, count);
     finding->sentence = rule_print(
         context,

@@ -40,6 +40,19 @@ static void what_is_compiled_eight_times_again_is_told_with_its_price(void **sta
     assert_true(is_found("recompilations"));
 }
 
+static void what_was_compiled_is_no_price_of_steps_long_ago(void **state)
+{
+    (void)state;
+    summary.head.window.last_step = 20;
+    summary.head.window.to_ns = 2000 * (int64_t)MS;
+    summary.head.now_ns = 5000 * (int64_t)MS;
+    number(FACT_COMPILE_RECOMPILATIONS, 8);
+    number(FACT_COMPILE_COUNT, 10);
+    number(FACT_COMPILE_SECONDS, 50);
+    assert_true(is_found("recompilations"));
+    assert_true(find("recompilations")->ns_per_step == 0);
+}
+
 static void many_functions_compiled_a_second_time_are_no_finding(void **state)
 {
     (void)state;
@@ -275,11 +288,15 @@ static void what_is_compiled_is_told_the_mode_and_not_to_compile(void **state)
     put_device();
     summary.cuda.rows = rows;
     summary.cuda.row_count = 1;
-    assert_non_null(strstr(find("launch-bound")->advice[0], "torch.compile(model, mode"));
-    assert_non_null(strstr(find("python-between-ops")->advice[1], "torch.compile(model)"));
-    assert_non_null(strstr(find("dominant-kernel-")->advice[1], "torch.compile(model)"));
+    assert_non_null(
+        strstr(find("launch-bound")->advice[0], "torch.compile(model, mode"));
+    assert_non_null(
+        strstr(find("python-between-ops")->advice[1], "torch.compile(model)"));
+    assert_non_null(
+        strstr(find("dominant-kernel-")->advice[1], "torch.compile(model)"));
     number(FACT_COMPILE_USED, 1);
-    assert_non_null(strstr(find("launch-bound")->advice[0], "mode=\"reduce-overhead\""));
+    assert_non_null(
+        strstr(find("launch-bound")->advice[0], "mode=\"reduce-overhead\""));
     assert_non_null(strstr(find("dominant-kernel-")->advice[1], "max-autotune"));
     for (uint32_t i = 0; i < findings.count; i++)
         for (uint32_t j = 0; j < findings.list[i].advice_count; j++)
@@ -291,6 +308,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_is_compiled_is_told_the_mode_and_not_to_compile),
         TEST(what_is_compiled_eight_times_again_is_told_with_its_price),
+        TEST(what_was_compiled_is_no_price_of_steps_long_ago),
         TEST(many_functions_compiled_a_second_time_are_no_finding),
         TEST(graph_breaks_cost_where_a_device_waits_for_the_host),
         TEST(data_parallel_is_told_of_the_distributed_one),
