@@ -118,12 +118,13 @@ class Session:
         print(f"{title}: {took:.0f} s", *lines, sep="\n  ", flush=True)
 
     def write(self):
-        """What is known so far, whole or not at all."""
+        """What is known so far, whole or not at all; a part of the questions only to --out."""
         if self.options.dry_run:
             return
+        own = None if self.options.only else HERE
         text = "\n".join(["# What a real GPU said", "", self.machine, *self.lines, "",
                           "## Raw numbers", "", "```json", json.dumps(self.raw), "```", ""])
-        for folder in filter(None, (HERE, self.options.out)):
+        for folder in filter(None, (own, self.options.out)):
             with contextlib.suppress(OSError):  # the other one may be writable
                 new = folder / "RESULTS.md.new"
                 new.write_text(text)

@@ -8,7 +8,8 @@
 # along: GPU_CARRY names a folder that `tests/gpu/carry.sh FOLDER` filled elsewhere. Writes
 # RESULTS.md beside itself, and to OUT_DIRECTORY when one is given, after each question: what
 # fails, hangs or is missing costs no other its answer. Without a GPU it exits 77 and writes
-# nothing. GPU_ONLY=WORD asks only the questions whose title has it. `--dry-run` does what can
+# nothing. GPU_ONLY=WORD asks only the questions whose title has it, and
+# writes to OUT_DIRECTORY alone. `--dry-run` does what can
 # be done without one, prints, and writes nothing either.
 set -uo pipefail
 budget_s=${GPU_BUDGET_S:-525} # for all of it
