@@ -12,6 +12,9 @@
 /* More than this of the cores beside the trainer: they are what is short. */
 #define CORES_TAKEN 0.8
 
+/* What helps where more workers do not. */
+#define CHEAPER_SAMPLES "cheaper samples (decode and resize once, store the result)"
+
 /* Of the time of all steps, those of validation among it. */
 static double trained_share(const struct rule_context *context)
 {
@@ -22,6 +25,12 @@ static double trained_share(const struct rule_context *context)
         validation->count > 0 ? validation->mean_ns * (double)validation->count : 0;
 
     return trained / (trained + validated);
+}
+
+/* A trace file says that there are workers, but not how many. */
+static bool is_uncounted(const struct rule_context *context)
+{
+    return rule_number(context, FACT_DATALOADER_UNCOUNTED) >= 1;
 }
 
 /* What a worker of the training's loader uses of a core while it trains. Those of another
@@ -103,6 +112,10 @@ static void advise_data(struct rule_context *context, struct finding *finding,
                     "Fill the next batch in a thread of its own while this one trains: "
                     "two buffers in turns, `trainglass_phase_begin(TRAINGLASS_DATA)` "
                     "around the wait for it");
+    else if (is_uncounted(context))
+        rule_advise(finding,
+                    "More workers than now (`num_workers`) while cores are free; "
+                    "else " CHEAPER_SAMPLES);
     else if (isnan(workers))
         rule_advise(
             finding,
@@ -125,13 +138,11 @@ static void advise_data(struct rule_context *context, struct finding *finding,
     else if (!(context->summary->load.workers > 0)) /* what they do was not seen */
         rule_advise(finding, rule_print(context,
                                         "`num_workers=%.0f` where the workers wait for "
-                                        "their storage; where they compute, cheaper "
-                                        "samples (decode and resize once, store the "
-                                        "result)",
+                                        "their storage; where they "
+                                        "compute, " CHEAPER_SAMPLES,
                                         2 * workers));
     else
-        rule_advise(finding, "All cores load already: make the samples cheaper (decode "
-                             "and resize once, store the result)");
+        rule_advise(finding, "All cores load already: " CHEAPER_SAMPLES);
     if (workers >= 1 && waits_for_storage(context))
         rule_advise(finding, "The workers wait for their storage: copy the set to a "
                              "local disk, or read few large files instead of many "
@@ -152,7 +163,7 @@ static void advise_data(struct rule_context *context, struct finding *finding,
 
 struct loading {
     double waited; /* in all; `data` is the part that loading faster would end */
-    double data, compute, now, wanted, left, price; /* times in ns per step */
+    double data, compute, now, wanted, left; /* times in ns per step */
     double guess; /* in `data`: what is taken over; 0 where the job tells itself */
 };
 
@@ -284,18 +295,27 @@ static double waits_for_workers(const struct rule_context *context, double waite
 static double workers_now(const struct rule_context *context)
 {
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
-    bool told = !isnan(context->train->waited_ns);
+    bool told = !isnan(context->train->waited_ns) || is_uncounted(context);
 
     return !isnan(workers) ? workers
            : told          ? fmax(context->summary->load.workers, 1)
                            : 0;
 }
 
+/* As many as now: more are no use, or nobody knows how many there are. */
+static double workers_wanted(const struct rule_context *context, double now)
+{
+    double possible = context->summary->native ? 1 /* a thread beside the trainer's */
+                                               : workers_possible(context);
+
+    return is_uncounted(context) ? now
+                                 : fmax(fmin(now < 1 ? 4 : 2 * now, possible), now);
+}
+
 static struct loading look_at(const struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
-    double possible = workers_possible(context);
     struct loading loading = {.waited = train->phase_ns[EVENT_PHASE_DATA] -
                                         told_apart_ns(context),
                               .now = workers_now(context)};
@@ -307,14 +327,9 @@ static struct loading look_at(const struct rule_context *context)
     loading.data = loading.now >= 1 ? waits_for_workers(context, loading.waited)
                                     : loading.waited - loading.guess;
     loading.compute = train->mean_ns - loading.data;
-    if (context->summary->native)
-        possible = 1; /* a thread beside the trainer's */
-    loading.wanted = loading.now < 1 ? (possible < 4 ? possible : 4) : 2 * loading.now;
-    loading.wanted = loading.wanted > possible ? possible : loading.wanted;
-    loading.wanted = loading.wanted < loading.now ? loading.now : loading.wanted;
-    loading.left = left_to_wait(&loading, loading.wanted > 0 ? loading.wanted : 1);
-    loading.price =
-        loading.wanted > loading.now ? loading.data - loading.left : loading.data / 2;
+    loading.wanted = workers_wanted(context, loading.now);
+    if (loading.wanted > loading.now)
+        loading.left = left_to_wait(&loading, loading.wanted);
     return loading;
 }
 
@@ -340,25 +355,26 @@ static const char *wait_of(struct rule_context *context, const struct loading *l
                : rule_print(context, "%s waiting", rule_ms(context, loading->data));
 }
 
+/* `most`: what can be won, of which more workers win all. */
 static const char *formula_of(struct rule_context *context,
-                              const struct loading *loading, double price)
+                              const struct loading *loading, double most)
 {
-    const char *wait = wait_of(context, loading);
-    const char *most = price < loading->price
-                           ? rule_print(context, ", of which the device idles %s",
-                                        rule_ms(context, price))
-                           : rule_print(context, " = %s", rule_ms(context, price));
+    const char *wait = wait_of(context, loading), *won = rule_ms(context, most);
+    bool idles = most < loading->data - loading->left;
+    const char *end =
+        rule_print(context, idles ? ", of which the device idles %s" : " = %s", won);
 
     if (context->summary->native)
         return rule_print(context, "%s - %s left with a thread that loads ahead%s",
-                          wait, rule_ms(context, loading->left), most);
+                          wait, rule_ms(context, loading->left), end);
     if (loading->wanted > loading->now)
         return rule_print(context, "%s - %s left with %s%s", wait,
                           rule_ms(context, loading->left),
-                          rule_workers(context, loading->wanted), most);
-    return loading->waited > loading->data
-               ? rule_print(context, "(%s) / 2%s", wait, most)
-               : rule_print(context, "%s / 2%s", wait, most);
+                          rule_workers(context, loading->wanted), end);
+    return rule_print(context,
+                      idles || loading->waited > loading->data ? "(%s%s) / 2 = %s"
+                                                               : "%s%s / 2 = %s",
+                      wait, idles ? end : "", rule_ms(context, most / 2));
 }
 
 static void describe(struct rule_context *context, struct finding *finding,
@@ -371,10 +387,11 @@ static void describe(struct rule_context *context, struct finding *finding,
     finding->sentence =
         rule_print(context, "%s of %s of a step wait for data%s%s",
                    rule_ms(context, loading->waited), rule_ms(context, step),
-                   isnan(workers) ? ""
-                   : workers < 1  ? ", loaded by the trainer itself (num_workers=0)"
-                                  : rule_print(context, ", with %s",
-                                               rule_workers(context, workers)),
+                   is_uncounted(context) ? ", though workers load it"
+                   : isnan(workers)      ? ""
+                   : workers < 1 ? ", loaded by the trainer itself (num_workers=0)"
+                                 : rule_print(context, ", with %s",
+                                              rule_workers(context, workers)),
                    !waits_for_storage(context) ? ""
                    : workers > 1               ? " that wait for their storage"
                                                : " that waits for its storage");
@@ -405,7 +422,8 @@ static void find_loading(struct rule_context *context)
 {
     struct loading loading = look_at(context);
     bool whole = loading.wanted > loading.now;
-    double price = most_to_win(context, loading.price);
+    double most = most_to_win(context, loading.data - loading.left);
+    double price = whole ? most : most / 2;
     double error = loading.now >= 1 && !isnan(context->train->waited_ns)
                        ? context->train->waited_error_ns
                        : rule_error_of_phase(context, EVENT_PHASE_DATA);
@@ -419,15 +437,15 @@ static void find_loading(struct rule_context *context)
 
     if (finding == NULL)
         return;
-    if (whole || price < loading.price)
+    if (whole)
         rule_price(context, finding, price, error);
     else
-        rule_price_half(context, finding, loading.data, error);
+        rule_price_half(context, finding, most, error);
     if (loading.guess > 0)
         rule_price_between(finding, price - (TENSOR_MOST - 1) * loading.guess,
                            price + (1 - TENSOR_LEAST) * loading.guess);
     rule_claim_apart(finding, PART_DATA, CLAIM_WAIT, price);
-    finding->formula = formula_of(context, &loading, price);
+    finding->formula = formula_of(context, &loading, most);
     describe(context, finding, &loading);
 }
 

@@ -26,6 +26,7 @@
     FACT(DATALOADER_START_METHOD, "dataloader.start_method", TEXT, "fork, spawn or forkserver") \
     FACT(DATALOADER_DATASET, "dataloader.dataset", TEXT, "class of the data set") \
     FACT(DATALOADER_LOADERS, "dataloader.loaders", NUMBER, "loaders that were iterated so far") \
+    FACT(DATALOADER_UNCOUNTED, "dataloader.uncounted", BOOL, "of a trace file: there are workers, but nothing tells how many") \
     /* Of the newest one that was constructed; the count says when there are several. */ \
     FACT(OPTIMIZER_CLASS, "optimizer.class", TEXT, "class of the optimizer") \
     FACT(OPTIMIZER_COUNT, "optimizer.count", NUMBER, "optimizers that made an update so far") \

@@ -490,6 +490,30 @@ static void idle_workers_of_another_loader_say_nothing_of_a_trainer_that_loads(v
     assert_null(strstr(finding->sentence, "storage"));
 }
 
+static void of_workers_that_nobody_counted_no_number_is_named(void **state)
+{
+    (void)state;
+    struct gpu_device *device = busy_device("NVIDIA H100");
+
+    summary.head.from_file = true;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 40 * MS;
+    device->idle_ns[GPU_IDLE_DATA] = 40 * MS;
+    number(FACT_DATALOADER_UNCOUNTED, 1);
+    const struct finding *finding = find("data-loading");
+
+    assert_non_null(strstr(finding->advice[0], "More workers than now"));
+    assert_null(strstr(finding->advice[0], "num_workers="));
+    assert_non_null(strstr(finding->sentence, "though workers load it"));
+    /* How much faster more of them load is not known: half, as an estimate. */
+    assert_true(finding->estimated);
+    assert_true(fabs(finding->ns_per_step - 19.8 * MS) < 1);
+    assert_non_null(strstr(finding->formula, ") / 2 = 19.8 ms"));
+    device->idle_ns[GPU_IDLE_DATA] = 15 * MS;
+    assert_true(find("data-loading")->estimated);
+    assert_true(fabs(find("data-loading")->ns_per_step - 7.5 * MS) < 1);
+    assert_non_null(strstr(find("data-loading")->formula, "idles 15 ms) / 2 = 7.5 ms"));
+}
+
 static void kernels_are_told_apart_by_their_names(void **state)
 {
     (void)state;
@@ -547,6 +571,7 @@ int main(void)
         TEST(workers_of_another_loader_rest_while_those_of_the_training_work),
         TEST(workers_that_share_too_few_cores_wait_for_no_storage),
         TEST(idle_workers_of_another_loader_say_nothing_of_a_trainer_that_loads),
+        TEST(of_workers_that_nobody_counted_no_number_is_named),
         TEST(kernels_are_told_apart_by_their_names),
     };
 

@@ -15,6 +15,7 @@
 #include "ingest/file/file.h"
 #include "query/bottlenecks_query.h"
 #include "query/memory_query.h"
+#include "wire/facts.h"
 
 static struct store *store;
 static struct file_result result;
@@ -334,6 +335,29 @@ static void ops_of_the_exporter_without_categories_are_ops(void **state)
     bottlenecks_free(&answer);
 }
 
+static double fact(const char *key)
+{
+    for (uint32_t i = 0; i < answer.fact_count; i++)
+        if (strcmp(answer.facts[i].key, key) == 0)
+            return answer.facts[i].number;
+    return (double)NAN;
+}
+
+static void
+an_iterator_over_workers_tells_that_there_are_some_but_not_how_many(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        load(X("user_annotation",
+               "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 0, 10,
+               "") "," OP("aten::mm", 20, 10)),
+        0);
+    ask();
+    assert_true(fact(FACT_DATALOADER_UNCOUNTED) == 1);
+    assert_true(isnan(fact(FACT_DATALOADER_WORKERS)));
+    bottlenecks_free(&answer);
+}
+
 #define CUT_SHORT                                                                      \
     X("user_annotation", "ProfilerStep#0", 0, 1000, "")                                \
     "," OP("aten::mm", 0, 1000) "," CALL("cudaLaunchKernel", 10, 5, 1) "," CALL(       \
@@ -468,6 +492,7 @@ int main(void)
         TEST(a_file_without_events_leaves_no_session_behind),
         TEST(what_is_of_another_program_is_said_to_be_with_what_it_has),
         TEST(ops_of_the_exporter_without_categories_are_ops),
+        TEST(an_iterator_over_workers_tells_that_there_are_some_but_not_how_many),
         TEST(a_file_that_finds_no_room_leaves_the_ranks_before_it),
         TEST(what_a_device_did_behind_a_cut_is_not_said_to_be_known),
         TEST(what_no_longer_fits_is_counted_and_the_way_out_is_said),

@@ -174,7 +174,7 @@ static const char *find_value(const struct trace_span *span, const char *key)
     return at + strspn(at, "'\"\\: ");
 }
 
-/* The iterator's name tells who loads. */
+/* The iterator's name tells who loads, but not how many they are. */
 static void add_loader(struct process *process, const struct file *file)
 {
     const struct file_mark *marks = file->marks.items;
@@ -184,10 +184,16 @@ static void add_loader(struct process *process, const struct file *file)
     for (uint32_t i = 0; i < file->marks.count; i++) {
         if (marks[i].kind != FILE_NAME_DATA)
             continue;
-        if (strstr(trace_names_get(file->names, marks[i].name, &length),
-                   "_SingleProcess") != NULL &&
+        const char *name = trace_names_get(file->names, marks[i].name, &length);
+
+        if (strstr(name, "_SingleProcess") != NULL &&
             (fact = add_fact(process, FACT_DATALOADER_WORKERS)) != NULL)
             fact->type = WIRE_FACT_NUMBER;
+        if (strstr(name, "_MultiProcessing") != NULL &&
+            (fact = add_fact(process, FACT_DATALOADER_UNCOUNTED)) != NULL) {
+            fact->type = WIRE_FACT_BOOL;
+            fact->number = 1;
+        }
         return;
     }
 }
