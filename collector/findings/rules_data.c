@@ -33,6 +33,17 @@ static bool is_uncounted(const struct rule_context *context)
     return rule_number(context, FACT_DATALOADER_UNCOUNTED) >= 1;
 }
 
+/* A job that only evaluates does not describe its loader, but tells of its waits. */
+static double workers_now(const struct rule_context *context)
+{
+    double workers = rule_number(context, FACT_DATALOADER_WORKERS);
+    bool told = !isnan(context->train->waited_ns) || is_uncounted(context);
+
+    return !isnan(workers) ? workers
+           : told          ? fmax(context->summary->load.workers, 1)
+                           : 0;
+}
+
 /* What a worker of the training's loader uses of a core while it trains. Those of another
  * loader, as of a validation set, rest meanwhile, and work when these rest. */
 static double worker_share(const struct rule_context *context)
@@ -65,7 +76,7 @@ static bool sleeps_while_loading(const struct rule_context *context)
     double data = train->phase_ns[EVENT_PHASE_DATA];
     double asleep = context->summary->load.asleep_share * train->mean_ns;
 
-    return rule_number(context, FACT_DATALOADER_WORKERS) < 1 &&
+    return workers_now(context) < 1 &&
            asleep - (train->mean_ns - data) > (1 - STORAGE_BOUND) * data;
 }
 
@@ -90,16 +101,15 @@ static double taking_over_ns(const struct rule_context *context)
     return TENSOR_NS * (isnan(tensors) ? TENSORS_USUAL : fmin(tensors, 100));
 }
 
-/* How many workers the machine has cores for, beside the trainer; those that wait for
- * their storage share one. */
+/* How many workers the machine has cores for, beside the trainer, which may be none; those
+ * that wait for their storage need none of their own. */
 static double workers_possible(const struct rule_context *context)
 {
     double cores = rule_cores(context);
-    double possible = isnan(cores) ? 4 : floor(cores) - 1;
 
     if (waits_for_storage(context) || sleeps_while_loading(context))
         return WORKERS_MAX;
-    return possible < 1 ? 1 : possible > WORKERS_MAX ? WORKERS_MAX : possible;
+    return isnan(cores) ? 4 : fmin(fmax(floor(cores) - 1, 0), WORKERS_MAX);
 }
 
 static void advise_data(struct rule_context *context, struct finding *finding,
@@ -107,7 +117,10 @@ static void advise_data(struct rule_context *context, struct finding *finding,
 {
     double collate = rule_number(context, FACT_DATALOADER_COLLATE_SHARE);
 
-    if (context->summary->native)
+    if (wanted < 1)
+        rule_advise(finding,
+                    "No core is left to load beside the training: " CHEAPER_SAMPLES);
+    else if (context->summary->native)
         rule_advise(finding,
                     "Fill the next batch in a thread of its own while this one trains: "
                     "two buffers in turns, `trainglass_phase_begin(TRAINGLASS_DATA)` "
@@ -291,23 +304,13 @@ static double waits_for_workers(const struct rule_context *context, double waite
     return fmin(told, waited) - kept_from_cores(context);
 }
 
-/* A job that only evaluates does not describe its loader, but tells of its waits. */
-static double workers_now(const struct rule_context *context)
-{
-    double workers = rule_number(context, FACT_DATALOADER_WORKERS);
-    bool told = !isnan(context->train->waited_ns) || is_uncounted(context);
-
-    return !isnan(workers) ? workers
-           : told          ? fmax(context->summary->load.workers, 1)
-                           : 0;
-}
-
 /* As many as now: more are no use, or nobody knows how many there are. */
 static double workers_wanted(const struct rule_context *context, double now)
 {
-    double possible = context->summary->native ? 1 /* a thread beside the trainer's */
-                                               : workers_possible(context);
+    double possible = workers_possible(context);
 
+    if (context->summary->native)
+        possible = fmin(possible, 1); /* a thread beside the trainer's */
     return is_uncounted(context) ? now
                                  : fmax(fmin(now < 1 ? 4 : 2 * now, possible), now);
 }
@@ -320,14 +323,14 @@ static struct loading look_at(const struct rule_context *context)
                                         told_apart_ns(context),
                               .now = workers_now(context)};
 
+    loading.wanted = workers_wanted(context, loading.now);
     /* Also what no worker loads yet will cost its way between processes. */
-    if (workers < 1)
+    if (workers < 1 && loading.wanted > loading.now)
         loading.guess = taking_over_ns(context) *
                         (context->summary->head.from_file ? TENSOR_LEAST : 1);
     loading.data = loading.now >= 1 ? waits_for_workers(context, loading.waited)
                                     : loading.waited - loading.guess;
     loading.compute = train->mean_ns - loading.data;
-    loading.wanted = workers_wanted(context, loading.now);
     if (loading.wanted > loading.now)
         loading.left = left_to_wait(&loading, loading.wanted);
     return loading;
@@ -364,13 +367,12 @@ static const char *formula_of(struct rule_context *context,
     const char *end =
         rule_print(context, idles ? ", of which the device idles %s" : " = %s", won);
 
-    if (context->summary->native)
-        return rule_print(context, "%s - %s left with a thread that loads ahead%s",
-                          wait, rule_ms(context, loading->left), end);
     if (loading->wanted > loading->now)
-        return rule_print(context, "%s - %s left with %s%s", wait,
-                          rule_ms(context, loading->left),
-                          rule_workers(context, loading->wanted), end);
+        return rule_print(
+            context, "%s - %s left with %s%s", wait, rule_ms(context, loading->left),
+            context->summary->native ? "a thread that loads ahead"
+                                     : rule_workers(context, loading->wanted),
+            end);
     return rule_print(context,
                       idles || loading->waited > loading->data ? "(%s%s) / 2 = %s"
                                                                : "%s%s / 2 = %s",
@@ -396,7 +398,10 @@ static void describe(struct rule_context *context, struct finding *finding,
                    : workers > 1               ? " that wait for their storage"
                                                : " that waits for its storage");
     finding->wrong_if =
-        context->summary->native
+        loading->wanted < 1
+            ? "Loading waits for a disk or a network: then it needs no core of its own "
+              "beside the training."
+        : context->summary->native
             ? "The next batch depends on the update before it, or no core is free."
             : "The wait is for a disk or a network that more workers do not make "
               "faster, or the cores are taken by something else.";

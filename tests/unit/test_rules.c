@@ -514,6 +514,41 @@ static void of_workers_that_nobody_counted_no_number_is_named(void **state)
     assert_non_null(strstr(find("data-loading")->formula, "idles 15 ms) / 2 = 7.5 ms"));
 }
 
+static void workers_that_compute_win_nothing_where_the_trainer_has_the_only_core(void **state)
+{
+    (void)state;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 50 * MS;
+    number(FACT_CPU_COUNT, 1);
+    number(FACT_DATALOADER_WORKERS, 0);
+    const struct finding *finding = find("data-loading");
+
+    assert_non_null(strstr(finding->advice[0], "No core is left"));
+    assert_non_null(strstr(finding->advice[0], "cheaper samples"));
+    assert_true(finding->estimated);
+    assert_string_equal(finding->formula, "50 ms waiting / 2 = 25 ms");
+    assert_true(fabs(finding->ns_per_step - 25 * MS) < 1);
+    facts[0].number = 8;
+    summary.load.core_limit = 1.9; /* the quota leaves no whole one either */
+    assert_non_null(strstr(find("data-loading")->advice[0], "No core is left"));
+    /* What sleeps while it loads leaves the core to the training. */
+    summary.load.asleep_share = 0.9;
+    assert_non_null(strstr(find("data-loading")->advice[0], "num_workers=4"));
+    assert_true(find("data-loading")->ns_per_step > 40 * MS);
+}
+
+static void a_thread_that_computes_ahead_wins_nothing_on_the_only_core(void **state)
+{
+    (void)state;
+    summary.native = true;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 50 * MS;
+    number(FACT_CPU_COUNT, 1);
+    assert_non_null(strstr(find("data-loading")->advice[0], "No core is left"));
+    assert_true(fabs(find("data-loading")->ns_per_step - 25 * MS) < 1);
+    summary.load.asleep_share = 0.9;
+    assert_non_null(strstr(find("data-loading")->advice[0], "a thread of its own"));
+    assert_non_null(strstr(find("data-loading")->formula, "a thread that loads ahead"));
+}
+
 static void kernels_are_told_apart_by_their_names(void **state)
 {
     (void)state;
@@ -572,6 +607,8 @@ int main(void)
         TEST(workers_that_share_too_few_cores_wait_for_no_storage),
         TEST(idle_workers_of_another_loader_say_nothing_of_a_trainer_that_loads),
         TEST(of_workers_that_nobody_counted_no_number_is_named),
+        TEST(workers_that_compute_win_nothing_where_the_trainer_has_the_only_core),
+        TEST(a_thread_that_computes_ahead_wins_nothing_on_the_only_core),
         TEST(kernels_are_told_apart_by_their_names),
     };
 
