@@ -112,6 +112,14 @@ static double workers_possible(const struct rule_context *context)
     return isnan(cores) ? 4 : fmin(fmax(floor(cores) - 1, 0), WORKERS_MAX);
 }
 
+/* More workers for a data set that has no length, as far as is known: each of them yields
+ * all of an IterableDataset that does not ask which worker it is in. */
+static bool may_repeat_samples(const struct rule_context *context, double wanted)
+{
+    return wanted > rule_number(context, FACT_DATALOADER_WORKERS) &&
+           isnan(rule_number(context, FACT_DATALOADER_SAMPLES));
+}
+
 static void advise_data(struct rule_context *context, struct finding *finding,
                         double workers, double wanted)
 {
@@ -160,6 +168,10 @@ static void advise_data(struct rule_context *context, struct finding *finding,
         rule_advise(finding, "The workers wait for their storage: copy the set to a "
                              "local disk, or read few large files instead of many "
                              "small ones (webdataset, tar, parquet)");
+    if (may_repeat_samples(context, wanted))
+        rule_advise(finding, "An `IterableDataset` must take its part by "
+                             "`get_worker_info()`: else each worker yields every "
+                             "sample, to be trained as often as there are workers");
     if (rule_number(context, FACT_DATALOADER_PERSISTENT) < 1 && workers >= 1)
         rule_advise(finding,
                     "`persistent_workers=True`: do not start them anew every epoch");
@@ -403,6 +415,10 @@ static void describe(struct rule_context *context, struct finding *finding,
               "beside the training."
         : context->summary->native
             ? "The next batch depends on the update before it, or no core is free."
+        : may_repeat_samples(context, loading->wanted)
+            ? "The data set is iterable and does not split itself among workers, the "
+              "wait is for a disk or a network that more workers do not make faster, "
+              "or the cores are taken by something else."
             : "The wait is for a disk or a network that more workers do not make "
               "faster, or the cores are taken by something else.";
     rule_evidence(context, finding, "data_ms", loading->waited / NS_PER_MS);

@@ -549,6 +549,26 @@ static void a_thread_that_computes_ahead_wins_nothing_on_the_only_core(void **st
     assert_non_null(strstr(find("data-loading")->formula, "a thread that loads ahead"));
 }
 
+static void workers_for_a_data_set_without_a_length_come_with_a_warning(void **state)
+{
+    (void)state;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 50 * MS;
+    number(FACT_CPU_COUNT, 8);
+    number(FACT_DATALOADER_WORKERS, 0);
+    const struct finding *finding = find("data-loading");
+
+    assert_non_null(strstr(finding->advice[0], "num_workers=4"));
+    assert_non_null(finding->advice[1]);
+    assert_non_null(strstr(finding->advice[1], "get_worker_info()"));
+    assert_non_null(strstr(finding->wrong_if, "does not split itself"));
+    facts[0].number = 1; /* no more workers are advised */
+    assert_null(find("data-loading")->advice[1]);
+    facts[0].number = 8;
+    number(FACT_DATALOADER_SAMPLES, 1000);
+    assert_null(find("data-loading")->advice[1]);
+    assert_null(strstr(find("data-loading")->wrong_if, "split"));
+}
+
 static void kernels_are_told_apart_by_their_names(void **state)
 {
     (void)state;
@@ -607,6 +627,7 @@ int main(void)
         TEST(workers_that_share_too_few_cores_wait_for_no_storage),
         TEST(idle_workers_of_another_loader_say_nothing_of_a_trainer_that_loads),
         TEST(of_workers_that_nobody_counted_no_number_is_named),
+        TEST(workers_for_a_data_set_without_a_length_come_with_a_warning),
         TEST(workers_that_compute_win_nothing_where_the_trainer_has_the_only_core),
         TEST(a_thread_that_computes_ahead_wins_nothing_on_the_only_core),
         TEST(kernels_are_told_apart_by_their_names),
