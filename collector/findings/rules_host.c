@@ -23,6 +23,12 @@ static double threads_of(const struct rule_context *context)
     return isnan(threads) ? rule_number(context, FACT_THREADS_OMP) : threads;
 }
 
+/* Of a quota of cores threads get whole ones, and one is the least; NaN stays NaN. */
+static double threads_for(double cores)
+{
+    return cores < 1 ? 1 : floor(cores);
+}
+
 /* Threads of an op and loader workers that share too few cores. */
 static void advise_fewer(struct rule_context *context, struct finding *finding,
                          double threads, double left)
@@ -34,12 +40,12 @@ static void advise_fewer(struct rule_context *context, struct finding *finding,
                          left)
             : "fewer workers";
 
-    rule_advise(finding,
-                rule_print(context,
-                           "%.0f thread%s of an op and %.0f loader worker%s "
-                           "share %.0f cores: %s",
-                           threads, threads == 1 ? "" : "s", workers,
-                           workers == 1 ? "" : "s", rule_cores(context), remedy));
+    rule_advise(finding, rule_print(context,
+                                    "%.0f thread%s of an op and %.0f loader worker%s "
+                                    "share %s cores: %s",
+                                    threads, threads == 1 ? "" : "s", workers,
+                                    workers == 1 ? "" : "s",
+                                    rule_digits(context, rule_cores(context)), remedy));
 }
 
 static void advise_cores(struct rule_context *context, struct finding *finding,
@@ -47,16 +53,17 @@ static void advise_cores(struct rule_context *context, struct finding *finding,
 {
     const struct load *load = &context->summary->load;
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
-    double left = cores > workers ? cores - workers : 1; /* beside the workers */
+    double fit = threads_for(cores);
+    double left = threads_for(cores - workers); /* beside the workers */
     bool busy = load->machine_share > 0.9,
          by_others = busy && load->job_cores < 0.5 * cores;
 
-    if (threads > cores)
+    if (threads > fit)
         rule_advise(finding,
                     rule_print(context,
                                "`torch.set_num_threads(%.0f)` or `OMP_NUM_THREADS=%.0f`"
-                               ": one op has %.0f threads on %.0f cores",
-                               cores, cores, threads, cores));
+                               ": one op has %.0f threads on %s cores",
+                               fit, fit, threads, rule_digits(context, cores)));
     else if (workers >= 1 && threads + workers > cores && !by_others)
         advise_fewer(context, finding, threads, left);
     if (busy && !(load->job_cores > 0.8 * cores))
@@ -81,7 +88,7 @@ static void find_cpu_wait(struct rule_context *context)
         return;
     rule_price(context, finding, price, load->delay_error * step);
     rule_claim_model(context, finding, CLAIM_ANY, price);
-    finding->title = threads > cores
+    finding->title = threads > threads_for(cores)
                          ? "More threads than cores: they wait for each other"
                          : "The trainer waits for a core";
     finding->formula = rule_print(

@@ -144,6 +144,28 @@ static void waits_for_a_core_name_the_threads_that_are_too_many(void **state)
     assert_non_null(strstr(find("cpu-wait")->advice[0], "set_num_threads(2)"));
 }
 
+static void
+a_quota_that_is_no_whole_number_is_told_so_and_advised_as_whole_threads(void **state)
+{
+    (void)state;
+    summary.load.delay_share = summary.load.delay_least = 0.2;
+    summary.load.core_limit = 1.5;
+    number(FACT_CPU_COUNT, 8);
+    number(FACT_THREADS_INTRA, 2);
+    assert_string_equal(find("cpu-wait")->advice[0],
+                        "`torch.set_num_threads(1)` or `OMP_NUM_THREADS=1`: one op has "
+                        "2 threads on 1.5 cores");
+    /* One thread is the least: no advice changes that. */
+    summary.load.core_limit = 0.5;
+    facts[1].number = 1;
+    assert_null(strstr(find("cpu-wait")->advice[0], "set_num_threads"));
+    assert_null(strstr(find("cpu-wait")->title, "threads"));
+    number(FACT_DATALOADER_WORKERS, 2);
+    assert_string_equal(find("cpu-wait")->advice[0],
+                        "1 thread of an op and 2 loader workers share 0.5 cores: "
+                        "fewer workers");
+}
+
 static void loader_workers_are_blamed_for_cores_that_the_job_itself_takes(void **state)
 {
     (void)state;
@@ -605,6 +627,7 @@ int main(void)
         TEST(late_batches_at_the_loaders_length_are_its_epochs),
         TEST(a_trend_is_found_but_not_beside_others_that_take_the_cores),
         TEST(waits_for_a_core_name_the_threads_that_are_too_many),
+        TEST(a_quota_that_is_no_whole_number_is_told_so_and_advised_as_whole_threads),
         TEST(loader_workers_are_blamed_for_cores_that_the_job_itself_takes),
         TEST(fresh_pages_cost_most_of_their_time_in_the_kernel),
         TEST(time_in_no_phase_is_code_around_the_training),
