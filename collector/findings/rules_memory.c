@@ -11,14 +11,14 @@
 /* Below that the allocator has no reason to look for a better place. */
 #define NEARLY_FULL 0.8
 
-static void add_full(struct rule_context *context, const char *device, double used,
-                     double limit)
+static struct finding *add_full(struct rule_context *context, const char *device,
+                                double used, double limit)
 {
     bool host = strcmp(device, "cpu") == 0;
     struct finding *finding = rule_add(context, device, host ? "host" : "reserved");
 
     if (finding == NULL)
-        return;
+        return NULL;
     rule_price(context, finding, 0, 0);
     finding->severity = FINDING_HIGH;
     finding->title =
@@ -32,22 +32,73 @@ static void add_full(struct rule_context *context, const char *device, double us
                         "to spare.";
     rule_evidence(context, finding, "used_bytes", used);
     rule_evidence(context, finding, "limit_bytes", limit);
-    if (host) {
-        rule_advise_in(
-            context, finding,
-            "Fewer loader workers or a smaller `prefetch_factor`: each holds "
-            "batches of its own",
-            "Fewer batches ahead: each holds memory of its own");
-        rule_advise_in(context, finding,
-                       "Map large data sets (`numpy.memmap`) instead of reading them "
-                       "whole",
-                       "Map large data sets (`mmap`) instead of reading them whole");
+    return finding;
+}
+
+static void add_host_full(struct rule_context *context, const struct memory_host *host)
+{
+    struct finding *finding =
+        add_full(context, "cpu", host->used_bytes, host->limit_bytes);
+
+    if (finding == NULL)
         return;
-    }
-    rule_advise(finding, "A smaller batch with gradient accumulation, or "
-                         "`torch.utils.checkpoint` for the largest layers");
+    rule_advise_in(context, finding,
+                   "Fewer loader workers or a smaller `prefetch_factor`: each holds "
+                   "batches of its own",
+                   "Fewer batches ahead: each holds memory of its own");
+    rule_advise_in(context, finding,
+                   "Map large data sets (`numpy.memmap`) instead of reading them whole",
+                   "Map large data sets (`mmap`) instead of reading them whole");
+}
+
+/* Of what the allocator keeps in pieces. */
+static void advise_segments(struct finding *finding)
+{
     rule_advise(finding, "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` when much "
                          "is reserved and not allocated");
+}
+
+static void add_device_full(struct rule_context *context,
+                            const struct memory_device *device)
+{
+    struct finding *finding =
+        add_full(context, device->device, device->peak_bytes, device->total_bytes);
+
+    if (finding == NULL)
+        return;
+    if (device->peak_op[0] != '\0')
+        finding->sentence = rule_print(context, "%s; %s reached it", finding->sentence,
+                                       device->peak_op);
+    rule_evidence_text(context, finding, "op", device->peak_op);
+    rule_advise(finding, "A smaller batch with gradient accumulation, or "
+                         "`torch.utils.checkpoint` for the largest layers");
+    advise_segments(finding);
+}
+
+/* An allocator that caches comes to reserve nearly all in any long run. */
+static void add_reserved(struct rule_context *context,
+                         const struct memory_device *device)
+{
+    struct finding *finding =
+        add_full(context, device->device, device->reserved_bytes, device->total_bytes);
+
+    if (finding == NULL)
+        return;
+    finding->severity = FINDING_LOW;
+    finding->title =
+        rule_print(context, "%s memory is nearly all reserved", device->device);
+    finding->sentence =
+        rule_print(context, "%.3g of %.3g GiB are reserved by the allocator%s",
+                   device->reserved_bytes / GIB, device->total_bytes / GIB,
+                   isnan(device->peak_bytes)
+                       ? ""
+                       : rule_print(context, "; tensors held %.3g GiB at the peak",
+                                    device->peak_bytes / GIB));
+    finding->wrong_if =
+        "Nobody else needs the device: the allocator gives back what it "
+        "keeps before it fails.";
+    rule_evidence(context, finding, "peak_bytes", device->peak_bytes);
+    advise_segments(finding);
 }
 
 static void find_full(struct rule_context *context)
@@ -57,17 +108,16 @@ static void find_full(struct rule_context *context)
 
     for (uint32_t i = 0; i < memory->device_count; i++) {
         const struct memory_device *device = &memory->devices[i];
-        double used = device->peak_bytes > device->reserved_bytes
-                          ? device->peak_bytes
-                          : device->reserved_bytes;
 
-        used = isnan(used) ? device->peak_bytes : used;
-        if (strcmp(device->device, "cpu") != 0 &&
-            used / device->total_bytes >= context->threshold)
-            add_full(context, device->device, used, device->total_bytes);
+        if (strcmp(device->device, "cpu") == 0)
+            continue;
+        if (device->peak_bytes / device->total_bytes >= context->threshold)
+            add_device_full(context, device);
+        else if (device->reserved_bytes / device->total_bytes >= context->threshold)
+            add_reserved(context, device);
     }
     if (host->used_bytes / host->limit_bytes >= context->threshold)
-        add_full(context, "cpu", host->used_bytes, host->limit_bytes);
+        add_host_full(context, host);
 }
 
 /* What is reserved and held no tensor even at the peak, while little is left. */
@@ -176,7 +226,7 @@ static void find_growth(struct rule_context *context)
 
 const struct rule rules_memory[] = {
     {{.id = "memory-full",
-      .reads = "peak and limit of each device and of the host",
+      .reads = "peak, reserved and limit of each device; use and limit of the host",
       .formula = "0: a risk",
       .threshold = 0.90,
       .unit = "share of the limit",

@@ -67,6 +67,7 @@ static void sick_devices(void)
 
     for (uint32_t i = 0; i < DEVICES; i++) {
         devices[i].device = memories[i].device = "cuda:0";
+        memories[i].peak_op = "aten::convolution";
         devices[i].name = "NVIDIA H100 80GB HBM3";
         for (uint32_t j = 0; j < GPU_IDLES; j++)
             devices[i].idle_ns[j] = 15 * MS;

@@ -391,24 +391,54 @@ static void a_validation_that_just_ended_is_priced_by_its_share_of_the_run(void 
     assert_non_null(strstr(finding->sentence, "33 % of the time of the whole run"));
 }
 
-static void memory_near_its_limit_is_a_risk_of_that_device(void **state)
+/* Of 80 GiB. */
+static void put_memory(double peak_gib, double reserved_gib)
 {
-    (void)state;
     device = (struct memory_device){.device = "cuda:1",
-                                    .allocated_bytes = 70 * GIB,
-                                    .reserved_bytes = 76 * GIB,
-                                    .peak_bytes = 74 * GIB,
+                                    .allocated_bytes = 40 * GIB,
+                                    .reserved_bytes = reserved_gib * GIB,
+                                    .peak_bytes = peak_gib * GIB,
+                                    .peak_op = "aten::convolution",
                                     .total_bytes = 80 * GIB};
     summary.memory.devices = &device;
     summary.memory.device_count = 1;
+}
+
+static void memory_near_its_limit_is_a_risk_of_that_device(void **state)
+{
+    (void)state;
+    put_memory(74, 76);
     look();
     const struct finding *finding = find("memory-full-");
 
     assert_int_equal(finding->severity, FINDING_HIGH);
     assert_true(finding->ns_per_step == 0);
     assert_int_equal(strlen(finding->id), strlen("memory-full-") + 8);
-    assert_non_null(strstr(finding->formula, "95.0 %"));
+    assert_string_equal(finding->formula, "74 GiB of 80 GiB = 92.5 %");
     assert_non_null(strstr(finding->title, "cuda:1"));
+    assert_non_null(strstr(finding->sentence, "aten::convolution"));
+}
+
+static void memory_that_the_allocator_only_keeps_is_no_grave_risk(void **state)
+{
+    (void)state;
+    put_memory(45, 74);
+    look();
+    const struct finding *finding = find("memory-full-");
+
+    assert_int_equal(finding->severity, FINDING_LOW);
+    assert_string_equal(
+        finding->sentence,
+        "74 of 80 GiB are reserved by the allocator; tensors held 45 GiB "
+        "at the peak");
+    findings_free(&findings);
+    put_memory((double)NAN, 74);
+    look();
+    assert_int_equal(find("memory-full-")->severity, FINDING_LOW);
+    findings_free(&findings);
+    put_memory(74, (double)NAN);
+    look();
+    assert_int_equal(find("memory-full-")->severity, FINDING_HIGH);
 }
 
 static void growing_memory_says_when_it_is_full(void **state)
@@ -506,6 +536,7 @@ int main(void)
         TEST(validation_has_a_price_and_is_no_part_of_a_step),
         TEST(a_validation_that_just_ended_is_priced_by_its_share_of_the_run),
         TEST(memory_near_its_limit_is_a_risk_of_that_device),
+        TEST(memory_that_the_allocator_only_keeps_is_no_grave_risk),
         TEST(growing_memory_says_when_it_is_full),
         TEST(thresholds_can_be_set_by_rule),
         TEST(with_thresholds_of_0_nothing_is_told_that_costs_nothing),

@@ -208,8 +208,10 @@ static void convolutions_of_fixed_shapes_are_worth_a_search(void **state)
 {
     (void)state;
     static const double gib = 1024 * MIB;
-    struct memory_device memory = {
-        .device = "cuda:0", .peak_bytes = 10 * gib, .least_peak_bytes = 9.99 * gib};
+    struct memory_device memory = {.device = "cuda:0",
+                                   .peak_bytes = 10 * gib,
+                                   .least_peak_bytes = 9.99 * gib,
+                                   .peak_op = ""};
 
     put_device();
     assert_true(kernel_is_convolution("sm80_xmma_fprop_implicit_gemm_f16f16_f16f32"));
