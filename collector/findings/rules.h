@@ -69,12 +69,26 @@ double rule_busy_share(const struct rule_context *context,
 const struct gpu_device *rule_waits_for(const struct rule_context *context,
                                         uint32_t causes, double *ns);
 
+/* Of `ns` per step that the host takes, what would be given back: beside a device no more
+ * than that waits for the host. NaN stays NaN; all of it where the waits are not known. */
+double rule_host_saves(const struct rule_context *context, double ns);
+
+/* For its formula: ", at most the 4 ms that cuda:0 waits for the host"; "" where all of it
+ * is given back. */
+const char *rule_host_limit(struct rule_context *context, double ns);
+
+/* rule_price() of what rule_host_saves(): which of a device's waits are for that is a guess,
+ * from half of it to all. */
+void rule_price_host(struct rule_context *context, struct finding *finding, double ns,
+                     double error_ns);
+
 /* What a finding about kernels of one family has in common: half of them can be saved, as
  * far as the step waits for the device, which may be NULL. */
 struct finding *rule_add_family(struct rule_context *context, enum kernel_family family,
                                 const struct gpu_device *device);
 
-/* How much of the wait for data loading faster would end, ns per step. */
+/* How much of the wait for data loading faster would end, ns per step: beside a device no
+ * more than that idles for it. */
 double rule_loading_ns(const struct rule_context *context);
 
 /* The period in the steps is that of loader workers: each brings its batches at once,

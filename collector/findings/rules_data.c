@@ -350,7 +350,7 @@ static struct loading look_at(const struct rule_context *context)
 
 double rule_loading_ns(const struct rule_context *context)
 {
-    double ns = look_at(context).data;
+    double ns = most_to_win(context, look_at(context).data);
 
     return ns > 0 ? ns : 0;
 }

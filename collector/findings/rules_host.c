@@ -75,28 +75,31 @@ static void advise_cores(struct rule_context *context, struct finding *finding,
 static void find_cpu_wait(struct rule_context *context)
 {
     const struct load *load = &context->summary->load;
-    double step = context->train->mean_ns, price = load->delay_share * step;
+    double step = context->train->mean_ns, delay = load->delay_share * step;
     double threads = threads_of(context), cores = rule_cores(context);
+    double price = rule_host_saves(context, delay);
+    double least = rule_host_saves(context, load->delay_least * step);
+    double sure = context->by_price ? price : least;
 
-    double sure = context->by_price ? load->delay_share : load->delay_least;
-
-    if (load->samples < SAMPLES_NEEDED || !(sure >= context->threshold))
+    if (load->samples < SAMPLES_NEEDED || !(sure / step >= context->threshold))
         return;
     struct finding *finding = rule_add(context, NULL, "other");
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, price, load->delay_error * step);
+    rule_price_host(context, finding, price,
+                    load->delay_error / load->delay_share * price);
     rule_claim_model(context, finding, CLAIM_ANY, price);
     finding->title = threads > threads_for(cores)
                          ? "More threads than cores: they wait for each other"
                          : "The trainer waits for a core";
-    finding->formula = rule_print(
-        context, "%.3g %% of the time ready and without a core * %s = %s",
-        100 * load->delay_share, rule_ms(context, step), rule_ms(context, price));
+    finding->formula =
+        rule_print(context, "%.3g %% of the time ready and without a core * %s%s = %s",
+                   100 * load->delay_share, rule_ms(context, step),
+                   rule_host_limit(context, delay), rule_ms(context, price));
     finding->sentence = rule_print(
         context, "For %s of a step the training thread could run and had no core",
-        rule_ms(context, price));
+        rule_ms(context, delay));
     finding->wrong_if = "The machine is shared on purpose, and the others matter more.";
     rule_evidence(context, finding, "delay_pct", 100 * load->delay_share);
     rule_evidence(context, finding, "cores", cores);
@@ -113,9 +116,11 @@ static void find_churn(struct rule_context *context)
     const struct load *load = &context->summary->load;
     double step = context->train->mean_ns;
     double faults = load->faults_per_s * step / 1e9, kernel = load->system_share * step;
-    double pages = rule_fresh_pages_ns(context), price = (1 - WRITTEN_ANYWAY) * pages;
+    double pages = rule_fresh_pages_ns(context), saved = (1 - WRITTEN_ANYWAY) * pages;
+    double price = rule_host_saves(context, saved);
     /* Part of a second's sample may tell of what was before the window. */
-    double sure = context->by_price ? price : price * load->faults_least / load->faults_per_s;
+    double least = saved * load->faults_least / load->faults_per_s;
+    double sure = context->by_price ? price : rule_host_saves(context, least);
 
     if (load->samples < SAMPLES_NEEDED || !(faults >= FAULTS_NEEDED) ||
         !(sure / step >= context->threshold))
@@ -125,13 +130,13 @@ static void find_churn(struct rule_context *context)
     if (finding == NULL)
         return;
     rule_price(context, finding, price, rule_error_of_step(context));
-    rule_price_between(finding, price / 2, pages);
+    rule_price_between(finding, price / 2, rule_host_saves(context, pages));
     rule_claim_model(context, finding, CLAIM_ALLOC, price);
     finding->title = "Host memory is taken from the system and given back in each step";
     finding->formula =
-        rule_print(context, "%.0f pages * %.2g us in the kernel * %.2g = %s", faults,
+        rule_print(context, "%.0f pages * %.2g us in the kernel * %.2g%s = %s", faults,
                    pages / faults / 1000, 1 - WRITTEN_ANYWAY,
-                   rule_ms(context, price));
+                   rule_host_limit(context, saved), rule_ms(context, price));
     finding->sentence =
         rule_print(context, "The kernel makes %s MiB of fresh pages in each step",
                    rule_digits(context, faults * 4096 / MIB));
@@ -232,7 +237,8 @@ static void find_between(struct rule_context *context)
 const struct rule rules_host[] = {
     {{.id = "cpu-wait",
       .reads = "/proc/PID/schedstat of the trainer; threads.*, cpu.count, its quota",
-      .formula = "share of the time without a core * step",
+      .formula = "share of the time without a core * step, at most what a device waits "
+                 "for the host",
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,
@@ -243,7 +249,9 @@ const struct rule rules_host[] = {
      find_cpu_wait},
     {{.id = "memory-churn",
       .reads = "page faults and kernel time of the trainer (/proc/PID/stat)",
-      .formula = "kernel time, at most 5 us for each page, less a tenth",
+      .formula =
+          "kernel time, at most 5 us for each page, less a tenth, and at most what "
+          "a device waits for the host",
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,

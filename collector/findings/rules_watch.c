@@ -14,11 +14,12 @@ struct watched {
 };
 
 /* Workers do it beside the training: without it each batch is there sooner, and at most
- * the wait that faster loading ends is won. */
+ * the wait that faster loading ends is won. The trainer may do it beside a device's work. */
 static struct watched weigh(const struct rule_context *context,
                             const struct op_row *row)
 {
-    struct watched watched = {.row = row, .price = row->per_step_ns};
+    struct watched watched = {.row = row,
+                              .price = rule_host_saves(context, row->per_step_ns)};
 
     if (row->workers == 0)
         return watched;
@@ -40,16 +41,16 @@ static void describe(struct rule_context *context, struct finding *finding,
 
     finding->title = rule_print(context, "`%s` makes steps longer", row->name);
     finding->formula =
-        loader ? rule_print(
-                     context,
-                     "%s a step / %s, at most the %s that wait for it = %s",
-                     rule_ms(context, row->per_step_ns),
-                     rule_workers(context, watched->workers),
-                     rule_ms(context, rule_loading_ns(context)),
-                     rule_ms(context, watched->price))
-               : rule_print(context, "%s calls * %s = %s",
+        loader ? rule_print(context,
+                            "%s a step / %s, at most the %s that wait for it = %s",
+                            rule_ms(context, row->per_step_ns),
+                            rule_workers(context, watched->workers),
+                            rule_ms(context, rule_loading_ns(context)),
+                            rule_ms(context, watched->price))
+               : rule_print(context, "%s calls * %s%s = %s",
                             rule_digits(context, row->per_step_count),
                             rule_ms(context, row->mean_ns),
+                            rule_host_limit(context, row->per_step_ns),
                             rule_ms(context, watched->price));
     finding->sentence = rule_print(
         context, "`%s` takes %s of each step%s, %s a call", row->name,
@@ -88,8 +89,13 @@ static void tell(struct rule_context *context, const struct watched *watched)
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, watched->price,
-               rule_error_of_step(context) * watched->price / context->train->mean_ns);
+    double error =
+        rule_error_of_step(context) * watched->price / context->train->mean_ns;
+
+    if (watched->workers > 0)
+        rule_price(context, finding, watched->price, error);
+    else
+        rule_price_host(context, finding, watched->price, error);
     if (data)
         rule_claim(finding, PART_DATA, CLAIM_WAIT, watched->price);
     else
@@ -124,8 +130,9 @@ static void find_watched(struct rule_context *context)
 const struct rule rules_watch[] = {
     {{.id = "watched-function",
       .reads = "watched functions, here and in workers; phase data, dataloader.workers",
-      .formula = "its time a step; in workers / workers, at most the wait that faster "
-                 "loading ends",
+      .formula =
+          "its time a step, at most what a device waits for the host; in workers "
+          "/ workers, at most the wait that faster loading ends",
       .threshold = 0.02,
       .unit = "share of the step",
       .min = 0,

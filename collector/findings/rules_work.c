@@ -82,3 +82,44 @@ void rule_claim_waits(struct rule_context *context, struct finding *finding,
             rule_claim_model(context, finding, findings_kind_of(cause),
                              ns * device->idle_ns[cause] / waits);
 }
+
+/* Also for the next batch, where the trainer loads it itself: whatever it saves before, it
+ * comes to that sooner. Infinite where no device is known. */
+static double waits_for_host(const struct rule_context *context)
+{
+    uint32_t causes =
+        1u << GPU_IDLE_LAUNCH | 1u << GPU_IDLE_PYTHON | 1u << GPU_IDLE_UNKNOWN;
+    double waits;
+
+    if (rule_device(context) == NULL)
+        return (double)INFINITY;
+    if (!(rule_number(context, FACT_DATALOADER_WORKERS) >= 1))
+        causes |= 1u << GPU_IDLE_DATA;
+    (void)rule_waits_for(context, causes, &waits);
+    return waits;
+}
+
+double rule_host_saves(const struct rule_context *context, double ns)
+{
+    double waits = waits_for_host(context);
+
+    return ns > waits ? waits : ns;
+}
+
+const char *rule_host_limit(struct rule_context *context, double ns)
+{
+    double waits = waits_for_host(context);
+
+    return ns > waits
+               ? rule_print(context, ", at most the %s that %s waits for the host",
+                            rule_ms(context, waits), rule_device(context)->device)
+               : "";
+}
+
+void rule_price_host(struct rule_context *context, struct finding *finding, double ns,
+                     double error_ns)
+{
+    rule_price(context, finding, ns, error_ns);
+    if (rule_device(context) != NULL)
+        rule_price_between(finding, ns / 2, ns);
+}

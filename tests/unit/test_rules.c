@@ -428,6 +428,61 @@ static void a_watched_function_of_the_trainer_costs_its_time(void **state)
     assert_string_equal(find("watched-function")->id, "none");
 }
 
+/* The host has time: it is ahead of a device that hardly waits. */
+static void what_the_host_takes_while_the_device_works_costs_nothing(void **state)
+{
+    (void)state;
+    struct gpu_device *device = busy_device("NVIDIA H100");
+
+    device->use_ns[GPU_COMPUTE] = 98 * MS;
+    device->idle_ns[GPU_IDLE_LAUNCH] = device->idle_ns[GPU_IDLE_PYTHON] = 1 * MS;
+    summary.load.delay_share = summary.load.delay_least = 0.2;
+    summary.load.faults_per_s = summary.load.faults_least = 200000;
+    summary.load.system_share = 0.15;
+    watch(12 * MS, 0);
+    assert_string_equal(find("cpu-wait")->id, "none");
+    assert_string_equal(find("memory-churn")->id, "none");
+    /* Two of its twelve milliseconds are what the device waits for. */
+    assert_true(fabs(find("watched-function")->ns_per_step - 2 * MS) < 1);
+    assert_non_null(strstr(find("watched-function")->formula,
+                           ", at most the 2 ms that cuda:0 waits for the host = 2 ms"));
+}
+
+static void what_the_host_takes_costs_no_more_than_the_device_waits_for_it(void **state)
+{
+    (void)state;
+    struct gpu_device *device = busy_device("NVIDIA H100");
+
+    device->idle_ns[GPU_IDLE_LAUNCH] = device->idle_ns[GPU_IDLE_PYTHON] = 2 * MS;
+    device->idle_ns[GPU_IDLE_UNKNOWN] = device->idle_ns[GPU_IDLE_DATA] = 3 * MS;
+    device->idle_ns[GPU_IDLE_SYNC] = 7 * MS;
+    summary.load.delay_share = summary.load.delay_least = 0.2;
+    summary.load.faults_per_s = summary.load.faults_least = 200000;
+    summary.load.system_share = 0.15;
+    number(FACT_DATALOADER_WORKERS, 4);
+    const struct finding *finding = find("cpu-wait");
+
+    assert_true(fabs(finding->ns_per_step - 7 * MS) < 1);
+    assert_true(finding->estimated);
+    assert_non_null(strstr(finding->sentence, "20 ms of a step"));
+    assert_true(fabs(find("memory-churn")->ns_per_step - 7 * MS) < 1);
+    /* It waits for batches too, where the trainer loads them. */
+    facts[0].number = 0;
+    assert_true(fabs(find("cpu-wait")->ns_per_step - 10 * MS) < 1);
+}
+
+static void
+a_watched_function_of_workers_costs_what_the_device_idles_for_data(void **state)
+{
+    (void)state;
+    busy_device("NVIDIA H100")->idle_ns[GPU_IDLE_DATA] = 4 * MS;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 20 * MS;
+    number(FACT_DATALOADER_WORKERS, 2);
+    number(FACT_CPU_COUNT, 8);
+    watch(30 * MS, 2);
+    assert_true(fabs(find("watched-function")->ns_per_step - 4 * MS) < 1);
+}
+
 static void a_trainer_that_sleeps_while_it_loads_may_have_more_workers_than_cores(void **state)
 {
     (void)state;
@@ -644,6 +699,9 @@ int main(void)
         TEST(waiting_for_data_costs_what_the_device_idles),
         TEST(a_watched_function_costs_what_its_workers_make_the_training_wait),
         TEST(a_watched_function_of_the_trainer_costs_its_time),
+        TEST(what_the_host_takes_while_the_device_works_costs_nothing),
+        TEST(what_the_host_takes_costs_no_more_than_the_device_waits_for_it),
+        TEST(a_watched_function_of_workers_costs_what_the_device_idles_for_data),
         TEST(a_trainer_that_sleeps_while_it_loads_may_have_more_workers_than_cores),
         TEST(workers_that_wait_for_storage_need_no_cores),
         TEST(workers_of_another_loader_rest_while_those_of_the_training_work),
