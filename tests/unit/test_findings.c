@@ -305,11 +305,6 @@ static void a_looping_optimizer_is_found_and_a_fused_one_is_not(void **state)
     assert_true(fabs(find("optimizer-loop")->ns_per_step - 40 * MS) < 1);
     assert_string_equal(find("optimizer-loop")->advice[0], "`AdamW(..., fused=True)`");
     findings_free(&findings);
-    /* The numbers themselves take their time: 20 ms of 20 million. */
-    number(FACT_OPTIMIZER_ELEMENTS, 20e6);
-    look();
-    assert_true(fabs(find("optimizer-loop")->ns_per_step - 30 * MS) < 1);
-    findings_free(&findings);
     facts[0].text = "LBFGS"; /* has neither form */
     look();
     assert_string_equal(find("optimizer-loop")->id, "none");
@@ -317,6 +312,48 @@ static void a_looping_optimizer_is_found_and_a_fused_one_is_not(void **state)
     number(FACT_OPTIMIZER_FUSED, 1);
     look();
     assert_int_equal(findings.count, 0);
+}
+
+static void the_numbers_of_an_update_take_their_time_on_the_cpu_alone(void **state)
+{
+    (void)state;
+    set_phases(2 * MS, 60 * MS, 80 * MS, 50 * MS);
+    text(FACT_OPTIMIZER_CLASS, "AdamW");
+    text(FACT_OPTIMIZER_DEVICE, "cpu");
+    number(FACT_OPTIMIZER_FOREACH, 0);
+    number(FACT_OPTIMIZER_ELEMENTS, 25e6);
+    look();
+    assert_true(fabs(find("optimizer-loop")->ns_per_step - 25 * MS) < 1);
+    findings_free(&findings);
+    facts[1].text = "cuda:0";
+    look();
+    assert_true(fabs(find("optimizer-loop")->ns_per_step - 40 * MS) < 1);
+}
+
+static void
+an_optimizer_that_loops_costs_what_the_device_waits_for_the_host(void **state)
+{
+    (void)state;
+    static struct gpu_device waits = {.device = "cuda:0", .name = ""};
+
+    set_phases(2 * MS, 60 * MS, 80 * MS, 50 * MS);
+    text(FACT_OPTIMIZER_CLASS, "AdamW");
+    text(FACT_OPTIMIZER_DEVICE, "cuda:0");
+    number(FACT_OPTIMIZER_FOREACH, 0);
+    waits.use_ns[GPU_COMPUTE] = 180 * MS;
+    waits.idle_ns[GPU_IDLE_LAUNCH] = 18 * MS;
+    summary.gpu.devices = &waits;
+    summary.gpu.device_count = 1;
+    look();
+    const struct finding *finding = find("optimizer-loop");
+
+    assert_true(fabs(finding->ns_per_step - 18 * MS) < 1);
+    assert_true(finding->low_ns <= 9 * MS && finding->high_ns < 18 * MS + 1);
+    assert_non_null(strstr(finding->formula, "at most the 18 ms that cuda:0 waits"));
+    findings_free(&findings);
+    waits.idle_ns[GPU_IDLE_LAUNCH] = 2 * MS; /* the host is ahead */
+    look();
+    assert_string_equal(find("optimizer-loop")->id, "none");
 }
 
 static void many_tiny_ops_are_priced_by_their_calls(void **state)
@@ -530,6 +567,8 @@ int main(void)
         TEST(unsteady_steps_name_the_worst_and_the_common_cause),
         TEST(claims_on_the_same_time_count_once),
         TEST(a_looping_optimizer_is_found_and_a_fused_one_is_not),
+        TEST(the_numbers_of_an_update_take_their_time_on_the_cpu_alone),
+        TEST(an_optimizer_that_loops_costs_what_the_device_waits_for_the_host),
         TEST(many_tiny_ops_are_priced_by_their_calls),
         TEST(tiny_ops_beside_a_device_cost_what_it_waits_for),
         TEST(a_trace_of_one_step_has_findings_but_no_trends),
