@@ -120,7 +120,8 @@ static void find_watched(struct rule_context *context)
             dearest = watched;
             at = j;
         }
-        if (!(dearest.price / context->train->mean_ns >= context->threshold))
+        if (dearest.row == NULL ||
+            !(dearest.price / context->train->mean_ns >= context->threshold))
             return;
         tell(context, &dearest);
         told[at] = true;

@@ -533,6 +533,18 @@ static void with_thresholds_of_0_nothing_is_told_that_costs_nothing(void **state
     }
 }
 
+static void
+a_threshold_of_nothing_finds_no_watched_function_where_there_is_none(void **state)
+{
+    (void)state;
+    struct findings_settings settings;
+
+    findings_settings_init(&settings);
+    assert_true(findings_settings_set(&settings, "watched-function", 0));
+    findings_find(&summary, &settings, &findings);
+    assert_int_equal(findings.count, 0);
+}
+
 static void every_rule_says_what_it_reads_and_how_it_counts(void **state)
 {
     (void)state;
@@ -579,6 +591,7 @@ int main(void)
         TEST(growing_memory_says_when_it_is_full),
         TEST(thresholds_can_be_set_by_rule),
         TEST(with_thresholds_of_0_nothing_is_told_that_costs_nothing),
+        TEST(a_threshold_of_nothing_finds_no_watched_function_where_there_is_none),
         TEST(every_rule_says_what_it_reads_and_how_it_counts),
     };
 
