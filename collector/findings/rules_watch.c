@@ -84,22 +84,22 @@ static void describe(struct rule_context *context, struct finding *finding,
 static void tell(struct rule_context *context, const struct watched *watched)
 {
     const struct op_row *row = watched->row;
-    bool data = context->train->phase_ns[EVENT_PHASE_DATA] >= watched->price;
-    struct finding *finding = rule_add(context, row->name, "data");
+    bool loader = watched->workers > 0;
+    struct finding *finding = rule_add(context, row->name, loader ? "data" : "other");
 
     if (finding == NULL)
         return;
     double error =
         rule_error_of_step(context) * watched->price / context->train->mean_ns;
 
-    if (watched->workers > 0)
+    if (loader) {
         rule_price(context, finding, watched->price, error);
-    else
-        rule_price_host(context, finding, watched->price, error);
-    if (data)
         rule_claim(finding, PART_DATA, CLAIM_WAIT, watched->price);
-    else
+    } else {
+        /* In which phase the trainer calls it nobody knows: data has an owner of its own. */
+        rule_price_host(context, finding, watched->price, error);
         rule_claim_model(context, finding, CLAIM_PYTHON, watched->price);
+    }
     describe(context, finding, watched);
 }
 

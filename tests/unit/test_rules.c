@@ -428,6 +428,29 @@ static void a_watched_function_of_the_trainer_costs_its_time(void **state)
     assert_string_equal(find("watched-function")->id, "none");
 }
 
+static void
+a_watched_function_of_the_trainer_takes_nothing_from_data_loading(void **state)
+{
+    (void)state;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 30 * MS;
+    summary.steps.train.phase_ns[EVENT_PHASE_FORWARD] = 11 * MS;
+    number(FACT_DATALOADER_WORKERS, 4);
+    number(FACT_CPU_COUNT, 16);
+    double loading = find("data-loading")->owned_ns;
+
+    assert_true(loading > 0);
+    watch(8 * MS, 0);
+    assert_true(fabs(find("data-loading")->owned_ns - loading) < 1);
+    assert_true(fabs(find("watched-function")->owned_ns - 8 * MS) < 1);
+    assert_string_equal(find("watched-function")->colour, "other");
+    /* That of its workers is the same time. */
+    watch(32 * MS, 4);
+    summary.cpu.watched[0] = summary.cpu.watched[1];
+    summary.cpu.watched_count = 1;
+    assert_true(fabs(find("data-loading")->owned_ns - (loading - 8 * MS)) < 1);
+    assert_string_equal(find("watched-function")->colour, "data");
+}
+
 /* The host has time: it is ahead of a device that hardly waits. */
 static void what_the_host_takes_while_the_device_works_costs_nothing(void **state)
 {
@@ -699,6 +722,7 @@ int main(void)
         TEST(waiting_for_data_costs_what_the_device_idles),
         TEST(a_watched_function_costs_what_its_workers_make_the_training_wait),
         TEST(a_watched_function_of_the_trainer_costs_its_time),
+        TEST(a_watched_function_of_the_trainer_takes_nothing_from_data_loading),
         TEST(what_the_host_takes_while_the_device_works_costs_nothing),
         TEST(what_the_host_takes_costs_no_more_than_the_device_waits_for_it),
         TEST(a_watched_function_of_workers_costs_what_the_device_idles_for_data),
