@@ -8,7 +8,10 @@
 bool device_ops_init(struct device_ops *device, const struct texts *texts,
                      size_t digest_bytes)
 {
-    *device = (struct device_ops){.begins_ns = INT64_MAX, .told_ns = INT64_MIN};
+    *device = (struct device_ops){.begins_ns = INT64_MAX,
+                                  .told_ns = INT64_MIN,
+                                  .given_up_from_ns = INT64_MAX,
+                                  .given_up_to_ns = INT64_MIN};
     return ops_init(&device->ops, texts, digest_bytes);
 }
 
@@ -62,9 +65,26 @@ static void release_ahead(struct device_ops *device)
     }
 }
 
+/* Of what a source that tells has not told of yet more may come: it would be too little. */
+static void close_step(struct device_ops *device, struct step step)
+{
+    int64_t end_ns = step.start_ns + step.duration_ns;
+
+    if (device->told_ns != INT64_MIN && device->told_ns < end_ns &&
+        (step.flags & EVENT_STEP_KERNELS)) {
+        step.flags &= (uint8_t)~EVENT_STEP_KERNELS;
+        device->given_up++;
+        if (step.start_ns < device->given_up_from_ns)
+            device->given_up_from_ns = step.start_ns;
+        if (end_ns > device->given_up_to_ns)
+            device->given_up_to_ns = end_ns;
+    }
+    ops_end(&device->ops, &step);
+}
+
 static void close_first(struct device_ops *device)
 {
-    ops_end(&device->ops, first_waiting(device));
+    close_step(device, *first_waiting(device));
     device->first = (device->first + 1) % device->capacity;
     device->count--;
     release_ahead(device);
@@ -89,6 +109,17 @@ void device_ops_begin(struct device_ops *device, int64_t start_ns)
         return;
     device->begun = true;
     device->begins_ns = start_ns;
+}
+
+bool device_ops_take_given_up(struct device_ops *device, int64_t range[2])
+{
+    if (device->given_up_from_ns == INT64_MAX)
+        return false;
+    range[0] = device->given_up_from_ns;
+    range[1] = device->given_up_to_ns;
+    device->given_up_from_ns = INT64_MAX;
+    device->given_up_to_ns = INT64_MIN;
+    return true;
 }
 
 uint32_t device_ops_lose(struct device_ops *device, int64_t since_ns, int64_t until_ns)
@@ -149,7 +180,7 @@ void device_ops_end(struct device_ops *device, const struct step *step)
     bool room = make_room(device);
 
     if (device->capacity == 0) { /* no memory: what is known now is all */
-        ops_end(&device->ops, step);
+        close_step(device, *step);
         return;
     }
     if (!room)

@@ -10,7 +10,8 @@
  * more steps than these, on a stream of its own, comes when it ends and counts in the
  * oldest of them: `ops.late_events` says how many did. A device of which nothing comes any
  * more is not waited for. A source that tells up to when all work was told is believed
- * instead; what comes for an earlier time it has told lost.
+ * instead; what comes for an earlier time it has told lost. A step that such a source has
+ * not told of and that can wait no longer is given up: closed as one without work.
  *
  * Collector's thread only.
  */
@@ -41,6 +42,9 @@ struct device_ops {
     uint32_t clock_count;
     int64_t told_ns; /* the source: all that began before has come; INT64_MIN: it is silent */
     uint64_t late_events; /* came after they were told lost: counted nowhere */
+    uint64_t given_up;    /* steps that were closed before they were told */
+    /* Of those that nobody has taken yet: first start, last end; INT64_MAX none. */
+    int64_t given_up_from_ns, given_up_to_ns;
     struct ops_held *ahead; /* began after the first step that waits; by start */
     uint32_t ahead_first, ahead_count, ahead_capacity;
 };
@@ -64,9 +68,14 @@ void device_ops_add(struct device_ops *device, uint16_t of, const struct ops_hel
  * beside it. How many were looked at. */
 uint32_t device_ops_lose(struct device_ops *device, int64_t since_ns, int64_t until_ns);
 
-/* All work that began before `until_ns` has come. */
+/* Steps were given up since this was last asked: those of [range[0], range[1]). */
+bool device_ops_take_given_up(struct device_ops *device, int64_t range[2]);
+
+/* All work that began before `until_ns` has come, or comes no more: what a source that
+ * tells has not told of is given up. */
 void device_ops_known(struct device_ops *device, int64_t until_ns);
-/* The same, by the source, which will tell again: nothing else closes a step from now on. */
+/* The first, by the source, which will tell again: nothing else makes work known from now
+ * on. */
 void device_ops_told(struct device_ops *device, int64_t until_ns);
 
 #endif

@@ -34,6 +34,8 @@ static void fold_accelerator(struct process *process, const struct event *event,
                                       .duration_ns = (int64_t)event->value,
                                       .self_ns = (int64_t)event->value,
                                       .row = OPS_ROW(entry)});
+    if (UNLIKELY(process->device.given_up_from_ns != INT64_MAX))
+        process_give_up_works(process);
     process->gpu.on = true;
 }
 
@@ -63,6 +65,7 @@ static void fold_step(struct process *process, struct process_thread *thread,
     if (step != NULL)
         process_end(process, step);
     gpu_fold_step(&process->gpu, &told);
+    process_give_up_works(process);
     process->works_lost = process->ring_lost_works;
     settle_gpu(process, (int64_t)event->time);
     nest_clear(&thread->nest);

@@ -171,6 +171,18 @@ void process_lose_works(struct process *process, int64_t since_ns, int64_t until
     process->rev++;
 }
 
+void process_give_up_works(struct process *process)
+{
+    int64_t range[2];
+
+    if (!device_ops_take_given_up(&process->device, range))
+        return;
+    /* Those that wait are none of them, and may be thousands. */
+    process->loss_looks += steps_lose_works(&process->steps, range[0], range[1]);
+    process->loss_looks += gpu_lose(&process->gpu, range[0], range[1]);
+    process->rev++;
+}
+
 void process_begin(struct process *process, int64_t start_ns)
 {
     ops_begin(&process->ops, start_ns);
@@ -200,6 +212,7 @@ void process_finish(struct process *process, enum process_state state,
     }
     if (process->said_goodbye) /* what was not flushed till then comes no more */
         device_ops_known(&process->device, INT64_MAX);
+    process_give_up_works(process);
     ops_settle(&process->ops);
     ops_settle(&process->device.ops);
     for (uint32_t by = 0; by < GROUPS; by++)

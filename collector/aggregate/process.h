@@ -265,6 +265,9 @@ void process_lack(struct process *process, uint32_t thread, int64_t until_ns,
  * the step that runs. */
 void process_lose_works(struct process *process, int64_t since_ns, int64_t until_ns);
 
+/* Steps that could not wait for their GPU work were not recorded with it. */
+void process_give_up_works(struct process *process);
+
 /* It ended, one way or another: everything that waits becomes final. */
 void process_finish(struct process *process, enum process_state state,
                     const char *reason);

@@ -82,6 +82,9 @@ const char *gpu_why_unknown(const struct process *process)
     if (process->capabilities[WIRE_SOURCE_CUPTI].lost > 0)
         return "of no step of this window all GPU work is known: some was lost, because "
                "launches came faster than they can be told, or another profiler took it";
+    if (process->device.given_up > 0)
+        return "of no step of this window all GPU work is known: it was not told "
+               "before the process ended, or before too much waited for it";
     return "";
 }
 

@@ -652,6 +652,122 @@ static void work_that_comes_long_after_it_was_told_lost_is_in_no_table(void **st
     answer_free(&answer.head);
 }
 
+/* Of 20 steps, each with one kernel, the source tells up to then; the kernels of the last
+ * four have not come. */
+static void finish_after_telling(int64_t until_ns)
+{
+    for (int64_t n = 0; n < 20; n++) {
+        int64_t t = n * 10 * MS;
+
+        if (n < 16)
+            fold(1, EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100), t + MS, 2 * MS);
+        step((uint64_t)n, EVENT_STEP_KERNELS, t, t + 10 * MS);
+        if (t + 4 * MS <= until_ns)
+            know_works(t + 4 * MS);
+    }
+    know_works(until_ns);
+    process->said_goodbye = true;
+    process_finish(process, PROCESS_ENDED, "");
+}
+
+static void
+steps_of_which_nothing_was_told_until_a_clean_end_are_in_no_mean(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct ops_request request = {.device = OPS_ACCELERATOR};
+    struct ops_answer ops;
+    struct gpu_answer gpu;
+
+    finish_after_telling(164 * MS); /* the flush of step 16 hung */
+    assert_int_equal(ops_query(store, &whose, &request, &ops), 0);
+    assert_int_equal(ops.head.recorded_steps, 16);
+    assert_int_equal(find(&ops, "gemm")->recorded_count, 16);
+    assert_true(fabs(find(&ops, "gemm")->per_step_ns - 2e6) < 1e-3);
+    answer_free(&ops.head);
+    for (uint32_t i = 0; i < 20; i++)
+        assert_int_equal(has_kernels(i), i < 16);
+    assert_int_equal(process->steps.train->kernels, 16);
+    assert_int_equal(gpu_query(store, &whose, &(struct gpu_request){0}, &gpu), 0);
+    /* The first began before the first work, and 15 goes on behind what was settled. */
+    assert_int_equal(gpu.head.recorded_steps, 14);
+    answer_free(&gpu.head);
+    whose.window = (struct window){.kind = WINDOW_STEPS, .a = 17, .b = 19};
+    assert_int_equal(gpu_query(store, &whose, &(struct gpu_request){0}, &gpu), 0);
+    assert_int_equal(gpu.devices[0].known_steps, 0);
+    assert_non_null(strstr(gpu.devices[0].reason, "was not told"));
+    answer_free(&gpu.head);
+}
+
+static void steps_of_which_all_was_told_at_the_end_stay_recorded(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct ops_request request = {.device = OPS_ACCELERATOR};
+    struct ops_answer ops;
+
+    finish_after_telling(200 * MS); /* nothing ran in the last four */
+    assert_int_equal(ops_query(store, &whose, &request, &ops), 0);
+    assert_int_equal(ops.head.recorded_steps, 20);
+    assert_int_equal(find(&ops, "gemm")->recorded_count, 16);
+    answer_free(&ops.head);
+    assert_int_equal(process->steps.train->kernels, 20);
+}
+
+static void steps_that_find_no_room_to_wait_are_none_with_kernels(void **state)
+{
+    (void)state;
+    const int64_t all = DEVICE_OPS_WAITING + 100;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct ops_request request = {.device = OPS_ACCELERATOR};
+    uint64_t gemm = EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100);
+    struct ops_answer ops;
+
+    /* Of the first nothing is told while all the others end; then what ran in all comes. */
+    know_works(0);
+    for (int64_t n = 0; n < all; n++)
+        step((uint64_t)n, EVENT_STEP_KERNELS, n * MS, (n + 1) * MS);
+    for (int64_t n = 0; n < all; n++)
+        fold(1, gemm, n * MS + MS / 4, MS / 2);
+    know_works(all * MS);
+    for (uint32_t i = 0; i < all; i++)
+        assert_int_equal(has_kernels(i), i >= 100);
+    assert_int_equal(process->steps.train->kernels, DEVICE_OPS_WAITING);
+    assert_int_equal(ops_query(store, &whose, &request, &ops), 0);
+    assert_int_equal(ops.head.recorded_steps, DEVICE_OPS_WAITING);
+    assert_int_equal(find(&ops, "gemm")->recorded_count, DEVICE_OPS_WAITING);
+    answer_free(&ops.head);
+    assert_true(process->loss_looks < 1000); /* of each only those that were closed */
+}
+
+static void steps_whose_work_waits_behind_too_much_are_none_with_kernels(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct ops_request request = {.device = OPS_ACCELERATOR};
+    uint64_t gemm = EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100);
+    uint64_t mm = EVENT_META(text("mm"), EVENT_KERNEL, 0, 0x100);
+    struct ops_answer ops;
+
+    /* What ran in the first step comes when 70,000 kernels of the next seven have come. */
+    know_works(0);
+    for (int64_t n = 0; n < 9; n++)
+        step((uint64_t)n, EVENT_STEP_KERNELS, n * 10 * MS, (n + 1) * 10 * MS);
+    for (int64_t n = 1; n < 8; n++)
+        for (int64_t i = 0; i < 10000; i++)
+            fold(1, gemm, n * 10 * MS + i * 1000, 500);
+    fold(1, mm, MS, 2 * MS);
+    fold(1, mm, 81 * MS, 2 * MS);
+    know_works(90 * MS);
+    for (uint32_t i = 0; i < 9; i++)
+        assert_int_equal(has_kernels(i), i >= 7);
+    assert_int_equal(ops_query(store, &whose, &request, &ops), 0);
+    assert_int_equal(ops.head.recorded_steps, 2);
+    assert_int_equal(find(&ops, "gemm")->recorded_count, 10000);
+    assert_int_equal(find(&ops, "mm")->recorded_count, 1);
+    answer_free(&ops.head);
+}
+
 /* Steps of 5 ms, of which every fourth is recorded; CUPTI tells of its calls 150 ms late. */
 static void calls_that_are_told_late_are_those_of_their_own_step(void **state)
 {
@@ -1811,6 +1927,10 @@ int main(void)
         TEST(work_that_outlives_the_open_steps_is_counted_as_late),
         TEST(work_that_later_work_has_overtaken_is_that_of_its_own_step),
         TEST(work_that_comes_long_after_it_was_told_lost_is_in_no_table),
+        TEST(steps_of_which_nothing_was_told_until_a_clean_end_are_in_no_mean),
+        TEST(steps_of_which_all_was_told_at_the_end_stay_recorded),
+        TEST(steps_that_find_no_room_to_wait_are_none_with_kernels),
+        TEST(steps_whose_work_waits_behind_too_much_are_none_with_kernels),
         TEST(calls_that_are_told_late_are_those_of_their_own_step),
         TEST(calls_of_a_job_without_torch_are_means_of_the_steps_with_their_work),
         TEST(work_that_its_ring_lost_is_of_the_steps_since_all_was_known),
