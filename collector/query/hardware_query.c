@@ -274,11 +274,23 @@ static int64_t point_ns(const struct stretch *stretch, uint32_t i)
            stretch->zero_ns;
 }
 
-/* A training step's own: what validation took between two samples is none of it. */
+/* From here on every step is remembered: INT64_MIN where none is forgotten. */
+static int64_t steps_reach_ns(const struct steps *steps)
+{
+    uint32_t remembered = steps_remembered(steps);
+
+    if (remembered == 0 || remembered == steps->count)
+        return INT64_MIN;
+    return steps_at(steps, 0)->start_ns;
+}
+
+/* A training step's own: what validation took between two samples is none of it, nor what
+ * was taken while steps ran that are forgotten: points may reach further back. */
 static void sum_energy(const struct pick *pick, const struct stretch *stretch,
                        struct hardware_row *row)
 {
     double energy = 0, trained = 0, steps = 0, samples = 0;
+    int64_t reach_ns = steps_reach_ns(&pick->process->steps);
 
     if (stretch->last < stretch->first + 2)
         return;
@@ -287,12 +299,15 @@ static void sum_energy(const struct pick *pick, const struct stretch *stretch,
 
         if (to_ns <= from_ns)
             continue;
-        struct work work = work_in(pick, from_ns, to_ns);
         double joules =
             energy_between(hardware_point(stretch->hardware, stretch->device, i - 1),
                            hardware_point(stretch->hardware, stretch->device, i));
 
         energy += joules;
+        if (from_ns < reach_ns)
+            continue;
+        struct work work = work_in(pick, from_ns, to_ns);
+
         trained += joules * (1 - work.validation_ns / (double)(to_ns - from_ns));
         steps += work.steps;
         samples += work.samples;

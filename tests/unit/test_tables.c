@@ -1093,6 +1093,32 @@ static void validation_takes_no_energy_of_a_training_step(void **state)
     answer_free(&answer.head);
 }
 
+/* Sixteen steps of 62.5 ms a second, for 5,000 seconds: of 4,096 they are remembered. */
+static void what_forgotten_steps_took_is_no_energy_of_those_remembered(void **state)
+{
+    (void)state;
+    const int64_t second = 1000 * MS, seconds = STEPS_MAX / 16 + 904;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct gpu_request request = {0};
+    struct gpu_answer answer;
+
+    for (int64_t at = 0, n = 0; at < seconds; at++) {
+        if (at % 2 == 0)
+            take_power(at * second);
+        for (; n < (at + 1) * 16; n++) {
+            fold(0, EVENT_META(0, EVENT_SAMPLES, 0, 0), n * second / 16, 8);
+            step((uint64_t)n, 0, n * second / 16, (n + 1) * second / 16);
+        }
+    }
+    assert_int_equal(gpu_query(store, &whose, &request, &answer), 0);
+    /* Each point tells of two seconds: they reach back as far as the run. */
+    assert_true(fabs(answer.hardware.rows[0].energy_j - (double)(seconds - 2) * 400) <
+                1);
+    assert_true(fabs(answer.hardware.rows[0].joules_per_step - 25) < 0.1);
+    assert_true(fabs(answer.hardware.rows[0].samples_per_joule - 8.0 / 25) < 0.001);
+    answer_free(&answer.head);
+}
+
 static void tagged_steps_stand_for_themselves_alone(void **state)
 {
     (void)state;
@@ -1943,6 +1969,7 @@ int main(void)
         TEST(a_job_without_cpu_ops_counts_its_steps_with_kernels_as_recorded),
         TEST(a_device_behind_its_launches_says_why_no_step_of_it_is_known),
         TEST(validation_takes_no_energy_of_a_training_step),
+        TEST(what_forgotten_steps_took_is_no_energy_of_those_remembered),
         TEST(tagged_steps_stand_for_themselves_alone),
         TEST(what_was_recorded_on_demand_alone_says_no_error_of_the_rest),
         TEST(late_events_join_the_step_in_which_they_began),
