@@ -15,7 +15,7 @@ import segment as wire  # noqa: E402
 
 JOB = str(BUILD / "fake" / "fake_job")
 LIBRARY = str(BUILD / "lib" / "libtrainglass.so")
-KERNEL, MEMCPY, MEMSET, SYNC, LAUNCH, LOSS = 5, 6, 7, 8, 10, 17
+KERNEL, MEMCPY, MEMSET, SYNC, LAUNCH, LOSS, KNOWN = 5, 6, 7, 8, 10, 17, 22
 STEP_KERNELS = 4
 VERSIONS = {"11.8": 18, "12.4": 22, "13.0": 130001}
 OF_A_STEP = {"void gemm_kernel<float>(float*)": 10, "relu_kernel": 10,
@@ -493,6 +493,28 @@ class NeighboursTest(GpuTest):
         self.assertGreater(until, loss.start)
         self.assertEqual([s for s in segment.steps()
                           if s.flags & STEP_KERNELS and s.start >= until], [])
+
+    def test_callbacks_that_are_stolen_between_blocks_of_steps_are_missed_too(self):
+        # Exit code 99 would say that the thief's kinds were turned off with a block's end.
+        source = self.run_until("train", lambda: self.cupti_is("stolen"), "stolen",
+                                level="auto", TRAINGLASS_BUDGET="50",
+                                FAKE_CUPTI_FAULT="steal-after=5000")
+        self.assertIn("may have taken CUPTI", source["reason"])
+        (segment,) = [s for s in wire.read_all(self.directory) if s.events(KERNEL)]
+        events = segment.events(KERNEL, LOSS, KNOWN)
+        (loss,) = [e for e in events if e.kind == LOSS and e.value == 0]
+        since, until = loss.start, segment.ns(loss.more[0][0])
+        # Nothing of the time since then was said to be known before it was said to be lost.
+        before = events[:events.index(loss)]
+        self.assertLessEqual(max(e.start for e in before if e.kind == KNOWN), since)
+        work = [e.start for e in events if e.kind == KERNEL]
+        self.assertLessEqual(max(work), until)
+        claimed = [s for s in segment.steps() if s.flags & STEP_KERNELS]
+        self.assertTrue(claimed)
+        for step in claimed:
+            if step.end <= since or step.start >= until:
+                self.assertEqual(sum(step.start <= start < step.end for start in work), 20,
+                                 step.number)
 
     def test_a_job_that_stops_profiling_or_ends_cupti_is_said(self):
         for fault in ("stop-after", "finalize-after"):  # cudaProfilerStop, TEARDOWN_CUPTI=1

@@ -164,7 +164,9 @@ void drain_tell(struct drain *drain)
     if (buffers_scrap_was_out()) /* how many is counted when it is back */
         drain_lose(drain->looked_ticks, now_ticks, 0);
     drain->looked_ticks = now_ticks;
-    tell_known(drain, buffers_known(now_ticks), now_ticks);
+    tell_known(drain,
+               buffers_known(drain->ours_ticks != 0 ? drain->ours_ticks : now_ticks),
+               now_ticks);
 
     const struct write_counts *counts = &drain->writer.counts;
 

@@ -14,12 +14,13 @@ struct drain {
     struct calls calls;
     struct stamps stamps;
     struct writer writer;
-    uint64_t told_ticks; /* up to then CUPTI has said what it dropped */
-    uint64_t read_ticks; /* up to then records had been read, at the last question */
-    uint64_t asked_at;   /* buffers that had come back when it was last asked */
-    bool reclaims;       /* the next time also what another profiler was given */
-    uint64_t looked_ticks; /* what began since then may be in the scrap, and nobody told */
-    uint64_t known_ticks; /* all work that began before was told, or told lost */
+    uint64_t told_ticks;   /* up to then CUPTI has said what it dropped */
+    uint64_t read_ticks;   /* up to then records had been read, at the last question */
+    uint64_t asked_at;     /* buffers that had come back when it was last asked */
+    bool reclaims;         /* the next time also what another profiler was given */
+    uint64_t looked_ticks; /* what began since then may be in the scrap: nobody told */
+    uint64_t ours_ticks;   /* since then CUPTI may be another profiler's; 0 it is not */
+    uint64_t known_ticks;  /* all work that began before was told, or told lost */
 };
 
 /* Learns the strides of the library, which answers. */

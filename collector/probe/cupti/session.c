@@ -16,6 +16,7 @@
 #define TAIL_NS      UINT64_C(5000000000) /* after the last step: stragglers */
 #define SILENT_NS    UINT64_C(3000000000) /* steps, but not a buffer: stolen? */
 #define SILENT_STEPS 3u
+#define UNSURE_STEPS 2u /* ended without a buffer: one of them was a whole step */
 #define RETRY_NS     UINT64_C(60000000000) /* a window of another tool is shorter */
 #define RETRY_MAX_NS UINT64_C(600000000000)
 #define HURRY_MS     5u
@@ -44,9 +45,12 @@ static enum wire_source_state state;
 static char detail[192];
 static enum stamps_clock detail_clock;
 static bool on, suspicious, worked;
-static uint64_t alive_ns, alive_ticks, alive_buffers, alive_steps;
+/* When the last buffer came, or its kinds were turned on. Up to alive_ticks CUPTI was
+ * ours: that is when the flush began which brought it. */
+static uint64_t alive_ns, alive_ticks, alive_buffers, alive_steps, flush_ticks;
+static uint64_t on_buffers; /* had come when kinds were turned on */
 static uint64_t off_ns, off_ticks, retry_ns, retry_wait_ns;
-static uint64_t reclaim_ns; /* 0: there is nothing to reclaim */
+static uint64_t reclaim_ns;     /* 0: there is nothing to reclaim */
 static uint64_t longest_gap_ns; /* without a buffer, though all was well */
 static unsigned straggler_ms = STRAGGLER_MS;
 
@@ -86,12 +90,25 @@ static const uint32_t kinds[] = {CUPTI_KERNEL, CUPTI_MEMCPY, CUPTI_PEER_COPY,
                                  CUPTI_MEMSET, CUPTI_OVERHEAD};
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-static void note_alive(void)
+static void note_alive(uint64_t ticks)
 {
     alive_ns = now_ns();
-    alive_ticks = probe_ticks();
+    alive_ticks = ticks;
     alive_buffers = buffers_completed();
     alive_steps = probe_step_number();
+}
+
+/* Nothing has come since it last did: so far that may be a job without GPU work. */
+static bool is_silent(void)
+{
+    return on && (worked || suspicious) && buffers_completed() == alive_buffers;
+}
+
+/* Whose the kinds are that are on: perhaps they are another profiler's by now. */
+static bool is_unsure(void)
+{
+    return is_silent() && (suspicious || alive_buffers == on_buffers ||
+                           probe_step_number() - alive_steps >= UNSURE_STEPS);
 }
 
 /* Calls first and last: a kernel without its call's record has no correlation. */
@@ -127,7 +144,8 @@ static void switch_on(void)
         return;
     }
     on = true;
-    note_alive();
+    note_alive(probe_ticks());
+    on_buffers = alive_buffers;
     atomic_store_explicit(&on_since, probe_ticks(), memory_order_relaxed);
 }
 
@@ -145,19 +163,28 @@ static void say_clock(void)
     state_say(state, NULL, detail);
 }
 
+/* Another clock is another profiler's. What came before it says nothing of now. */
+static void look_at_clock(void)
+{
+    if (stamps_take(&drain.stamps, library.get_timestamp) == STAMPS_OTHER_CLOCK) {
+        note_alive(buffers_completed() != alive_buffers ? flush_ticks : alive_ticks);
+        suspicious = true;
+    }
+    say_clock();
+}
+
 static void flush(uint32_t flags)
 {
-    atomic_store_explicit(&flushing_from, probe_ticks(), memory_order_relaxed);
+    flush_ticks = probe_ticks();
+    atomic_store_explicit(&flushing_from, flush_ticks, memory_order_relaxed);
     (void)library.flush(flags);
     atomic_store_explicit(&flushing_from, 0, memory_order_relaxed);
     if (atomic_exchange_explicit(&hangs, 0, memory_order_relaxed) != 0)
         state_say(state, "", NULL);
-    enum stamps_change change = stamps_take(&drain.stamps, library.get_timestamp);
-
-    suspicious |= change == STAMPS_OTHER_CLOCK;
-    say_clock();
+    look_at_clock();
     drain_ask(&drain);
     (void)drain_buffers(&drain, pause_for_readers);
+    drain.ours_ticks = !on ? 0 : is_silent() ? alive_ticks : flush_ticks;
     drain_tell(&drain);
 }
 
@@ -191,31 +218,42 @@ static uint64_t silent_ns(void)
     return 4 * longest_gap_ns > SILENT_NS ? 4 * longest_gap_ns : SILENT_NS;
 }
 
+static void lose_silence(void)
+{
+    drain_lose(buffers_known(alive_ticks), probe_ticks(), 0);
+}
+
+/* What is on may be his, and stays on; of what was done since the last buffer came
+ * nothing will come. */
+static void keep_off(void)
+{
+    on = false;
+    atomic_store_explicit(&on_since, 0, memory_order_relaxed);
+    lose_silence();
+    drain_give_up(&drain);
+}
+
 /* Steps end and nothing comes: somebody has registered callbacks of his own. */
 static void watch(void)
 {
     uint64_t now = now_ns(), buffers = buffers_completed();
 
     if (buffers != alive_buffers) {
-        if (now - alive_ns > longest_gap_ns)
+        if (on && now - alive_ns > longest_gap_ns)
             longest_gap_ns = now - alive_ns;
         worked = true;
         suspicious = false;
         retry_wait_ns = RETRY_NS;
-        note_alive();
+        note_alive(flush_ticks);
         return;
     }
     uint64_t steps = probe_step_number() - alive_steps;
 
-    if ((!worked && !suspicious) || steps < SILENT_STEPS ||
+    if (!is_silent() || steps < SILENT_STEPS ||
         now - alive_ns < (suspicious ? silent_ns() / 3 : silent_ns()))
         return;
-    /* What is on may be his: hands off until his window must be over. */
-    on = false;
+    keep_off(); /* until his window must be over */
     promise_zeroes(0);
-    atomic_store_explicit(&on_since, 0, memory_order_relaxed);
-    drain_lose(buffers_known(alive_ticks), probe_ticks(), 0);
-    drain_give_up(&drain);
     become(WIRE_STATE_STOLEN,
            suspicious ? "another profiler of this process has taken CUPTI: its clock "
                         "changed and nothing comes any more"
@@ -271,6 +309,8 @@ static void give_away(void)
 {
     bool was_on = on;
 
+    if (is_unsure())
+        lose_silence();
     if (was_on)
         switch_off();
     if (was_on || (state == WIRE_STATE_ACTIVE && buffers_held() > 0))
@@ -281,6 +321,21 @@ static void give_away(void)
            "given to torch.profiler while it records: its trace has "
            "the GPU work of this time");
     words_let_go();
+}
+
+/* Turns kinds on and off with the steps. They stay on where nothing has come from this
+ * block: until a buffer says that they are ours, or there is no doubt that they are not. */
+static void follow_steps(void)
+{
+    bool want = atomic_load_explicit(&cupti_words.wanted, memory_order_relaxed) != 0;
+
+    if (want && !on) {
+        switch_on();
+    } else if (!want && on && !is_unsure()) {
+        look_at_clock();
+        if (!is_unsure())
+            switch_off();
+    }
 }
 
 /* One turn of our thread; how long it may rest then, in ms. */
@@ -294,12 +349,7 @@ static unsigned turn(void)
     if (state != WIRE_STATE_ACTIVE &&
         ((state != WIRE_STATE_YIELDED && now_ns() < retry_ns) || !take()))
         return IDLE_MS;
-    bool want = atomic_load_explicit(&cupti_words.wanted, memory_order_relaxed) != 0;
-
-    if (want && !on)
-        switch_on();
-    else if (!want && on)
-        switch_off();
+    follow_steps();
     bool ended = buffers_held() == 0 && drain.known_ticks >= off_ticks;
 
     if (!on && (now_ns() - off_ns > TAIL_NS || ended))
@@ -309,8 +359,9 @@ static unsigned turn(void)
         drain.reclaims = true;
     }
     flush(0);
-    if (on)
-        watch();
+    watch();
+    if (state == WIRE_STATE_ACTIVE)
+        follow_steps();
     return FLUSH_MS;
 }
 
@@ -409,7 +460,11 @@ void *session_run(void *unused)
             rest(seen, turn());
         }
         if (state == WIRE_STATE_ACTIVE && (on || buffers_held() > 0)) {
-            if (on)
+            if (is_unsure())
+                flush(1);
+            if (is_unsure())
+                keep_off();
+            else if (on)
                 switch_off();
             flush(1);
         }
