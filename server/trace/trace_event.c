@@ -156,10 +156,34 @@ static void put_alloc_args(struct trace_writer *writer, const struct event *even
     TRACE_PUT(&writer->text, "}");
 }
 
+static int64_t gap_ns(uint8_t kind)
+{
+    switch (kind) {
+    case EVENT_PHASE:
+        return TRACE_PHASE_GAP_NS;
+    case EVENT_CPU_OP:
+    case EVENT_USER_RANGE:
+    case EVENT_COLLECTIVE:
+        return TRACE_OP_GAP_NS;
+    default:
+        return 0;
+    }
+}
+
+/* Of what its gap leaves nothing. */
+static void put_length(struct trace_writer *writer, const struct event *event,
+                       const char *before)
+{
+    trace_text_put(&writer->text, before, strlen(before));
+    TRACE_PUT(&writer->text, "\"ns\":");
+    trace_text_number(&writer->text, event->value);
+}
+
 static void put_args(struct trace_writer *writer, const struct event *event,
                      const struct event *end)
 {
     uint8_t kind = EVENT_KIND(event->meta);
+    bool gone = event->value - 1 < TRACE_OP_GAP_NS && gap_ns(kind) > 0;
 
     if (kind == EVENT_PHASE) {
         TRACE_PUT(&writer->text, ",\"args\":{\"trainglass\":\"phase\",\"step\":");
@@ -168,6 +192,11 @@ static void put_args(struct trace_writer *writer, const struct event *event,
     } else if (kind == EVENT_CPU_OP && event->aux != 0) {
         TRACE_PUT(&writer->text, ",\"args\":{\"Sequence number\":");
         trace_text_number(&writer->text, event->aux);
+        if (gone)
+            put_length(writer, event, ",");
+        end_args(writer, event);
+    } else if ((kind == EVENT_CPU_OP || kind == EVENT_USER_RANGE) && gone) {
+        put_length(writer, event, ",\"args\":{");
         end_args(writer, event);
     } else if (kind == EVENT_CPU_OP && writer->limits->critical != NULL &&
                replay_is_marked(writer->limits->critical, event)) {
@@ -255,9 +284,8 @@ static void write_event(struct trace_writer *writer, const struct event *event,
     trace_text_us(text, (int64_t)event->time);
     if (shape->range) {
         TRACE_PUT(text, ",\"dur\":");
-        trace_text_us(text, trace_event_shortened_ns(
-                                (int64_t)event->value,
-                                kind == EVENT_PHASE ? TRACE_PHASE_GAP_NS : 0));
+        trace_text_us(text,
+                      trace_event_shortened_ns((int64_t)event->value, gap_ns(kind)));
     }
     put_args(writer, event, end);
     *text->at++ = '}';

@@ -59,6 +59,10 @@ void trace_event_where(struct trace_writer *writer, int64_t pid, int64_t tid);
 #define TRACE_STEP_GAP_NS  1
 #define TRACE_PHASE_GAP_NS 2
 
+/* Where a clock is coarse, an op ends in the same tick as its phase: what may stand in a phase
+ * gives up as much as it. Who reads our traces (ingest/file) adds all of this again. */
+#define TRACE_OP_GAP_NS TRACE_PHASE_GAP_NS
+
 ALWAYS_INLINE int64_t trace_event_shortened_ns(int64_t length_ns, int64_t gap_ns)
 {
     return length_ns > gap_ns ? length_ns - gap_ns : 0;

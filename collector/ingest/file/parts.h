@@ -220,6 +220,10 @@ uint32_t file_text(struct file_texts *texts, uint32_t name);
  * range. */
 bool file_take_own(struct file *file, const struct trace_event *event);
 void file_sort_own(struct file *file);
+/* How long an op or a range of the host was: of a trace that we wrote, before it was
+ * shortened. */
+int64_t file_length_ns(const struct file *file, enum file_name name,
+                       const struct trace_event *event);
 /* A sample of memory, likewise. */
 bool file_take_sample(struct file *file, const struct trace_event *event);
 uint32_t file_phases_own(const struct file *file, struct file_phases *phases,

@@ -184,6 +184,8 @@ static void take_cpu(struct file *file, const struct trace_event *event, uint8_t
     struct file_thread *thread = find_thread(file, event->pid, event->tid);
     struct track_record *kept = thread == NULL ? NULL : hold(file, &thread->taken);
     enum file_name name = file_name_kind(file, event->name);
+    int64_t length_ns =
+        kind == EVENT_RUNTIME ? event->duration_ns : file_length_ns(file, name, event);
     uint8_t flags = 0;
 
     if (kept == NULL) {
@@ -215,11 +217,11 @@ static void take_cpu(struct file *file, const struct trace_event *event, uint8_t
         file_sequences_take(file, event, (uint32_t)(thread - file->threads));
     *kept =
         (struct track_record){.event = {.time = (uint64_t)event->time_ns,
-                                        .value = (uint64_t)event->duration_ns,
+                                        .value = (uint64_t)length_ns,
                                         .meta = EVENT_META(event->name, kind, flags, 0),
                                         .aux = aux}};
     file->result->taken++;
-    stretch_span(file, event->time_ns, event->time_ns + event->duration_ns);
+    stretch_span(file, event->time_ns, event->time_ns + length_ns);
 }
 
 /* Only who asks for stacks needs them: they are no rows. */
