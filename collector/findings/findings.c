@@ -146,6 +146,11 @@ uint64_t findings_steps_needed(bool from_file)
     return from_file ? STEPS_NEEDED_OF_FILE : STEPS_NEEDED;
 }
 
+bool findings_are_sought(const struct bottlenecks_answer *summary)
+{
+    return summary->steps.train.count >= findings_steps_needed(summary->head.from_file);
+}
+
 void findings_find(const struct bottlenecks_answer *summary,
                    const struct findings_settings *settings, struct findings *findings)
 {
@@ -157,7 +162,7 @@ void findings_find(const struct bottlenecks_answer *summary,
     findings->count = 0;
     findings->avoidable_ns = 0;
     findings->verdict = "";
-    if (summary->steps.train.count < findings_steps_needed(summary->head.from_file))
+    if (!findings_are_sought(summary))
         return;
     ask_rules(&context, settings != NULL ? settings : &own);
     findings_settle(summary, findings);

@@ -161,6 +161,9 @@ struct findings_settings findings_configured(void);
 /* Of fewer steps nothing is found. */
 uint64_t findings_steps_needed(bool from_file);
 
+/* Enough steps for findings_find() to look. */
+bool findings_are_sought(const struct bottlenecks_answer *summary);
+
 /* `settings` NULL = those of findings_configured(). Nothing points into `summary`
  * afterwards; findings_free() is owed. Without enough steps there are no findings. */
 void findings_find(const struct bottlenecks_answer *summary,

@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "api/json.h"
+#include "findings/findings.h"
 
 int analysis_ask(struct store *store, const struct selection *whose,
                  const struct analysis_request *request, struct analysis *analysis)
@@ -223,6 +224,8 @@ cJSON *analysis_json(const struct analysis *analysis)
 
     if (analysis->file != NULL)
         analysis_add_file(body, analysis);
+    if (!findings_are_sought(&analysis->summary))
+        json_text(body, "findings_reason", "they want more steps");
     gpu = gpu_json(&analysis->gpu);
     cJSON_AddItemToObject(body, "gpu", cJSON_DetachItemFromObject(gpu, "devices"));
     cJSON_Delete(gpu);

@@ -17,6 +17,7 @@ static cJSON *nothing_to_compare(void)
         cJSON_AddNullToObject(body, parts[i]);
     cJSON_AddArrayToObject(body, "others");
     cJSON_AddArrayToObject(body, "failed");
+    cJSON_AddArrayToObject(body, "findings");
     cJSON_AddArrayToObject(body, "ops");
     json_text(
         body, "reason",

@@ -190,13 +190,14 @@ const struct command commands[] = {
          "\n"
          "A run is read from the server that has it in memory, else from the run "
          "store, which\n"
-         "keeps of a run its steps, phases, memory peaks, devices and top ops, and of "
-         "its epochs\n"
-         "the steps; what it did not keep is said. Ids stand in /api/runs.\n"
+         "keeps of a run its steps, phases, bottlenecks, memory peaks, devices and top "
+         "ops, and of\n"
+         "its epochs the steps; what it did not keep is said. Ids stand in /api/runs.\n"
          "\n"
          "--fail-on looks at changes: step, data, forward, backward, optimizer, other, "
          "idle[.cause],\n"
-         "memory. Exit code 1 when the whole 95 % interval of one lies beyond.\n",
+         "memory, finding.ID. Exit code 1 when the whole 95 % interval of one lies "
+         "beyond.\n",
      .flags = {{"--top", "K", "changed ops that are listed: 1 to 1000, else 10", false},
                {"--rank", "N", "of a folder this rank, else the first", false},
                {"--steps", "A-B",

@@ -16,9 +16,8 @@ void compare_put(cJSON *object, const char *key, double value)
         cJSON_AddNullToObject(object, key);
 }
 
-/* `least`: what it cannot be below. */
-static void put_interval(cJSON *object, const char *key, double middle, double half,
-                         double least)
+void compare_put_interval(cJSON *object, const char *key, double middle, double half,
+                          double least)
 {
     const double ends[2] = {fmax(middle - half, least), middle + half};
 
@@ -39,7 +38,7 @@ bool compare_put_change(cJSON *object, const struct compare_number *base,
     compare_put(object, "diff_ms", diff);
     compare_put(object, "diff_pct",
                 base->value > 0 ? 100 * diff / base->value : (double)NAN);
-    put_interval(object, "ci95_ms", diff, half, -(double)INFINITY);
+    compare_put_interval(object, "ci95_ms", diff, half, -(double)INFINITY);
     cJSON_AddBoolToObject(object, "changed", changed);
     return changed;
 }
@@ -53,7 +52,7 @@ static void add_part(cJSON *object, const char *key, const struct compare_number
 
     compare_put(part, "base_ms", base->value);
     compare_put(part, "ms", other->value);
-    put_interval(part, "ms_ci95_ms", other->value, other->half, 0);
+    compare_put_interval(part, "ms_ci95_ms", other->value, other->half, 0);
     (void)compare_put_change(part, base, other, &plain);
 }
 
@@ -220,6 +219,7 @@ static cJSON *compare_one(const cJSON *base, const cJSON *other)
     add_steps(object, base, other);
     add_memory(object, base, other);
     add_devices(object, base, other);
+    compare_add_findings(object, base, other);
     compare_add_ops(object, base, other, steps);
     if (!steps)
         cJSON_AddStringToObject(object, "reason",
@@ -230,8 +230,8 @@ static cJSON *compare_one(const cJSON *base, const cJSON *other)
 
 cJSON *compare_documents(const cJSON *base, const cJSON *const *others, unsigned count)
 {
-    static const char *const first[] = {"per",    "step_ms", "phases",
-                                        "memory", "gpu",     "ops"};
+    static const char *const first[] = {"per", "step_ms",  "phases",          "memory",
+                                        "gpu", "findings", "findings_reason", "ops"};
     cJSON *body = cJSON_CreateObject(), *list;
 
     add_who(cJSON_AddObjectToObject(body, "base"), base);

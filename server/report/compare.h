@@ -8,6 +8,10 @@
  * called one (`changed`) when the interval does not touch zero. Ops are many, so each
  * must pass a stricter test, and differ by more than two runs of one job do anyway. What
  * has no spread (a single step) is never called changed.
+ *
+ * Findings are taken as each document holds them, and told apart by their ids. One that
+ * is gone is not found any more: its price lies below its rule's threshold, which need
+ * not be nothing, or nobody recorded there what its rule reads.
  */
 #ifndef REPORT_COMPARE_H
 #define REPORT_COMPARE_H
@@ -19,6 +23,9 @@
 
 #define COMPARE_MAX 16u /* documents against one base */
 
+/* Rows of findings at most: FINDINGS_MAX of each side. */
+#define COMPARE_FINDINGS_MAX 64u
+
 /* Of the ops that are listed as changed by chance alone, one in a thousand tables: the
  * factor from a 95 % interval to one for 1,000 rows at once. */
 #define COMPARE_OPS_STRICTNESS 2.1
@@ -28,8 +35,12 @@
 /* What compare_documents() reads of a document, and nothing else: to keep. */
 cJSON *compare_extract(const cJSON *document);
 
-/* {base, others: [{name, session, steps, step_ms, phases, memory, ops, ...}]}, and the
- * parts of the first other at the top too. NULL when out of memory. */
+/* {base, others: [{name, session, steps, step_ms, phases, memory, findings: [{id,
+ * title, base_ms_per_step, ms_per_step, diff_ms, state}], ops, ...}]}, and the parts of
+ * the first other at the top too. A finding's `state` is "gone", "new" or "same", its
+ * price null where it is not found; the largest difference stands first. Where a side has
+ * no list of them there are none, and `findings_reason` says why. NULL when out of
+ * memory. */
 MUST_CHECK cJSON *compare_documents(const cJSON *base, const cJSON *const *others,
                                     unsigned count);
 

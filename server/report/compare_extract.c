@@ -48,16 +48,36 @@ static void extract_devices(cJSON *document, const cJSON *devices)
     }
 }
 
+static void extract_findings(cJSON *document, const cJSON *findings)
+{
+    static const char *const keys[] = {
+        "id", "title", "ms_per_step", "ms_per_step_low", "ms_per_step_high", NULL};
+    cJSON *list, *one;
+    const cJSON *finding;
+
+    if (!cJSON_IsArray(findings))
+        return; /* not kept is not the same as none */
+    list = cJSON_AddArrayToObject(document, "findings");
+    cJSON_ArrayForEach(finding, findings)
+    {
+        one = cJSON_CreateObject();
+        copy_all(one, finding, keys);
+        cJSON_AddItemToArray(list, one);
+    }
+}
+
 cJSON *compare_extract(const cJSON *document)
 {
     static const char *const keys[] = {"rank",        "steps",        "recorded_steps",
-                                       "lost_events", "memory_peaks", NULL};
+                                       "lost_events", "memory_peaks", "findings_reason",
+                                       NULL};
     cJSON *kept = cJSON_CreateObject(), *ops;
 
     copy_all(kept, document, keys);
     copy(cJSON_AddObjectToObject(kept, "summary"), MEMBER(document, "summary"),
          "train");
     extract_devices(kept, MEMBER(document, "gpu"));
+    extract_findings(kept, MEMBER(document, "findings"));
     ops = cJSON_AddObjectToObject(kept, "ops");
     extract_ops(ops, MEMBER(document, "ops"), "cpu");
     extract_ops(ops, MEMBER(document, "ops"), "cuda");

@@ -93,6 +93,34 @@ static bool read_memory(const cJSON *other, bool percent,
     return isfinite(measure->value);
 }
 
+/* The dearest of its rule, or in % the one that grew most, of the base's mean step. What
+ * was not found costs nothing; of a price without an interval, as much is unsure. */
+static bool read_finding(const cJSON *other, const struct fail_on *expression,
+                         struct fail_on_measure *measure)
+{
+    bool percent = expression->unit == FAIL_ON_PERCENT, found = false;
+    double factor = percent ? 100 / NUMBER(other, "step_ms", "base_ms") : 1;
+    const cJSON *row;
+
+    exact(measure, 0);
+    cJSON_ArrayForEach(row, MEMBER(other, "findings"))
+    {
+        const cJSON *ends = MEMBER(row, percent ? "ci95_ms" : "ms_per_step_ci95_ms");
+        double value = NUMBER(row, percent ? "diff_ms" : "ms_per_step") * factor;
+        double low = members_number(cJSON_GetArrayItem(ends, 0)) * factor;
+        double high = members_number(cJSON_GetArrayItem(ends, 1)) * factor;
+
+        if (!fail_on_is_of_rule(TEXT(row, "id"), expression->subject) || isnan(value) ||
+            (found && value <= measure->value))
+            continue;
+        *measure =
+            (struct fail_on_measure){value, isnan(low) ? fmin(2 * value, 0) : low,
+                                     isnan(high) ? fmax(2 * value, 0) : high};
+        found = true;
+    }
+    return *TEXT(other, "findings_reason") == '\0' && isfinite(factor);
+}
+
 int compare_look_up(const struct fail_on *expression, const cJSON *other,
                     struct fail_on_measure *measure, char *reason, size_t size)
 {
@@ -121,9 +149,16 @@ int compare_look_up(const struct fail_on *expression, const cJSON *other,
         if (read_memory(other, percent, measure))
             return 0;
         return no_data(reason, size, "no memory peak is known on both sides");
+    case FAIL_ON_FINDING:
+        if (read_finding(other, expression, measure))
+            return 0;
+        return no_data(reason, size,
+                       *TEXT(other, "findings_reason") != '\0'
+                           ? TEXT(other, "findings_reason")
+                           : "the base has no steps");
     default:
         return no_data(reason, size,
                        "compare knows step, data, forward, backward, optimizer, other, "
-                       "idle and memory");
+                       "idle, memory and finding.ID");
     }
 }

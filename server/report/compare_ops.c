@@ -200,7 +200,7 @@ static void add_device(struct pair *pair, const cJSON *base, const cJSON *other)
     }
 }
 
-static int by_difference(const void *a, const void *b)
+int compare_by_difference(const void *a, const void *b)
 {
     double left = fabs(NUMBER(*(cJSON *const *)a, "diff_ms"));
     double right = fabs(NUMBER(*(cJSON *const *)b, "diff_ms"));
@@ -214,10 +214,10 @@ static int by_weight(const void *a, const void *b)
     bool left = cJSON_IsTrue(MEMBER(*(cJSON *const *)a, "changed"));
     bool right = cJSON_IsTrue(MEMBER(*(cJSON *const *)b, "changed"));
 
-    return left != right ? right - left : by_difference(a, b);
+    return left != right ? right - left : compare_by_difference(a, b);
 }
 
-static cJSON *sorted(cJSON *list)
+cJSON *compare_sorted(cJSON *list, int (*order)(const void *, const void *))
 {
     int count = cJSON_GetArraySize(list);
     cJSON **rows = malloc(((size_t)count + 1) * sizeof(rows[0])), *made;
@@ -226,7 +226,7 @@ static cJSON *sorted(cJSON *list)
         return list;
     for (int i = 0; i < count; i++)
         rows[i] = cJSON_DetachItemFromArray(list, 0);
-    qsort(rows, (size_t)count, sizeof(rows[0]), by_weight);
+    qsort(rows, (size_t)count, sizeof(rows[0]), order);
     made = cJSON_CreateArray();
     for (int i = 0; i < count; i++)
         cJSON_AddItemToArray(made, rows[i]);
@@ -251,7 +251,7 @@ void compare_add_ops(cJSON *object, const cJSON *base, const cJSON *other,
             cJSON_IsArray(MEMBER(other, "ops", devices[i])))
             add_device(pair, base, other); /* not kept is not the same as gone */
     }
-    cJSON_AddItemToObject(object, "ops", sorted(pair->list));
+    cJSON_AddItemToObject(object, "ops", compare_sorted(pair->list, by_weight));
     cJSON_AddNumberToObject(object, "new_ops", pair->new);
     cJSON_AddNumberToObject(object, "gone_ops", pair->gone);
     free(pair);

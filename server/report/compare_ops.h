@@ -1,4 +1,5 @@
-/* The ops of two documents side by side. Between the files of compare.c alone. */
+/* The ops and the findings of two documents side by side. Between the files of compare.c
+ * alone. */
 #ifndef REPORT_COMPARE_OPS_H
 #define REPORT_COMPARE_OPS_H
 
@@ -17,6 +18,10 @@ struct compare_test {
 /* Number or null. */
 void compare_put(cJSON *object, const char *key, double value);
 
+/* [low, high], none below `least`, or null. */
+void compare_put_interval(cJSON *object, const char *key, double middle, double half,
+                          double least);
+
 /* diff_ms, diff_pct, ci95_ms, changed; returns changed. */
 bool compare_put_change(cJSON *object, const struct compare_number *base,
                         const struct compare_number *other,
@@ -25,5 +30,13 @@ bool compare_put_change(cJSON *object, const struct compare_number *base,
 /* "ops": rows of both, the largest difference first; "new_ops", "gone_ops": how many. */
 void compare_add_ops(cJSON *object, const cJSON *base, const cJSON *other,
                      bool per_step);
+
+/* "findings", the largest difference first; "findings_reason" where a side has none to
+ * compare. */
+void compare_add_findings(cJSON *object, const cJSON *base, const cJSON *other);
+
+/* Takes `list`; what it gives is owed instead. For qsort() over cJSON *. */
+cJSON *compare_sorted(cJSON *list, int (*order)(const void *, const void *));
+int compare_by_difference(const void *a, const void *b);
 
 #endif

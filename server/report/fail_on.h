@@ -8,8 +8,9 @@
  *     overhead                                                       %
  *
  * `ms` is per step. `%` is of the mean step for run and analyze, of the base for
- * compare, where it is a change and may be below zero. An expression is true when the
- * whole 95 % interval lies beyond its limit: what is not sure fails nothing.
+ * compare, where it is a change and may be below zero; a finding's is of the base's mean
+ * step. An expression is true when the whole 95 % interval lies beyond its limit: what is
+ * not sure fails nothing.
  */
 #ifndef REPORT_FAIL_ON_H
 #define REPORT_FAIL_ON_H
@@ -50,6 +51,9 @@ struct fail_on {
     double limit;     /* in `unit` */
     enum fail_on_unit unit;
 };
+
+/* Is the finding of that id of the rule, or the very one, that is the subject? */
+bool fail_on_is_of_rule(const char *id, const char *subject);
 
 /* Where and why an expression is wrong. */
 struct fail_on_error {

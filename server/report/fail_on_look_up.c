@@ -161,7 +161,7 @@ static int look_up_overhead(const struct look *look)
     return 0;
 }
 
-static bool is_of_rule(const char *id, const char *subject)
+bool fail_on_is_of_rule(const char *id, const char *subject)
 {
     size_t length = strlen(subject);
 
@@ -187,7 +187,7 @@ static int look_up_finding(const struct look *look)
             double low = NUMBER(finding, "ms_per_step_low");
             double high = NUMBER(finding, "ms_per_step_high");
 
-            if (is_of_rule(TEXT(finding, "id"), look->expression->subject) &&
+            if (fail_on_is_of_rule(TEXT(finding, "id"), look->expression->subject) &&
                 ms >= look->measure->value)
                 *look->measure = (struct fail_on_measure){ms, isnan(low) ? 0 : low,
                                                           isnan(high) ? 2 * ms : high};

@@ -231,6 +231,12 @@ static cJSON *from_summary(cJSON *summary, const struct reading *reading)
     return document;
 }
 
+/* Some: without, nobody knows whether there were steps enough to look. */
+static bool has_findings(const cJSON *summary)
+{
+    return cJSON_GetArraySize(MEMBER(summary, "findings")) > 0;
+}
+
 static bool read_host(void *user, sqlite3 *database, const char *host)
 {
     struct reading *reading = user;
@@ -259,9 +265,11 @@ static bool read_host(void *user, sqlite3 *database, const char *host)
     reading->step_ms = sqlite3_column_type(row, 2) == SQLITE_NULL
                            ? (double)NAN
                            : sqlite3_column_double(row, 2);
-    summary = reading->document == NULL ? parse_column(row, 3) : NULL;
+    summary = parse_column(row, 3);
     if (reading->document == NULL)
         reading->document = from_summary(summary, reading);
+    if (!cJSON_HasObjectItem(reading->document, "findings") && has_findings(summary))
+        move(reading->document, "findings", summary, "findings");
     cJSON_Delete(summary);
     sqlite3_finalize(row);
     if (!cJSON_IsNumber(MEMBER(reading->document, "steps"))) {
@@ -295,9 +303,11 @@ static cJSON *take_epoch(cJSON *document, int64_t number)
         cJSON_Delete(document);
         return NULL;
     }
-    for (size_t i = 0; i < 6; i++) {
-        static const char *const whole[6] = {
-            "summary", "ops", "memory_peaks", "gpu", "recorded_steps", "steps"};
+    for (size_t i = 0; i < 8; i++) {
+        static const char *const whole[8] = {"summary",        "ops",
+                                             "memory_peaks",   "gpu",
+                                             "findings",       "findings_reason",
+                                             "recorded_steps", "steps"};
 
         cJSON_DeleteItemFromObject(document, whole[i]);
     }

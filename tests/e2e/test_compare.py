@@ -113,6 +113,32 @@ class Comparison(unittest.TestCase):
             found = json.loads(compare(self.base, again, "--json").stdout)
             self.assertFalse([op["name"] for op in found["ops"] if op["changed"]])
 
+    def test_the_bottleneck_that_a_fix_took_away_is_gone_and_one_that_came_is_new(self):
+        slow = trace(self.folder / "slow.json", data_us=4000)
+        fast = trace(self.folder / "fast.json", data_us=10)
+        for before, after, state, sign in ((slow, fast, "gone", -1), (fast, slow, "new", 1)):
+            found = json.loads(compare(before, after, "--json").stdout)
+            [finding] = [one for one in found["findings"] if one["id"] == "data-loading"]
+            prices = finding["base_ms_per_step"], finding["ms_per_step"]
+            self.assertEqual(finding["state"], state)
+            self.assertIsNone(prices[state == "gone"])
+            self.assertAlmostEqual(finding["diff_ms"], sign * prices[state == "new"], places=5)
+            self.assertRegex(compare(before, after).stdout,
+                             f"Bottlenecks: [01] gone, [01] new, 0 changed\n.*\n"
+                             rf"  Training waits for the next batch .* {state}\n")
+        gate = "--fail-on", "finding.data-loading>5%"
+        compare(slow, fast, *gate)
+        self.assertRegex(compare(fast, slow, *gate, code=1).stderr, "changed by 4[78]")
+
+    def test_a_bottleneck_of_the_same_price_is_not_listed(self):
+        slow, again = (trace(self.folder / f"{seed}.json", data_us=4000, seed=seed)
+                       for seed in (1, 2))
+        found = json.loads(compare(slow, again, "--json").stdout)
+        self.assertEqual([(one["id"], one["state"], one["changed"]) for one in found["findings"]],
+                         [("data-loading", "same", False)])
+        self.assertRegex(compare(slow, again).stdout,
+                         r"\nBottlenecks: 0 gone, 0 new, 0 changed\n\n")
+
     def test_a_gate_fails_on_a_regression_alone_and_says_why(self):
         slow = trace(self.folder / "slow.json", conv_us=5000, seed=1)
         again = trace(self.folder / "again.json", seed=2)
@@ -185,7 +211,7 @@ class Endpoint(harness.TrainglassTest):
                 self.port, "/api/status")["sessions"]) or ids) == 2, "both files")
         a, b = said["base"]["session"], said["others"][0]["session"]
         shown = harness.get_json(self.port, f"/api/compare?a={a}&b={b}")
-        for part in ("step_ms", "phases", "memory", "ops"):
+        for part in ("step_ms", "phases", "memory", "findings", "ops"):
             self.assertEqual(shown[part], said[part], part)
 
     def test_a_kernel_is_called_as_a_person_calls_it_with_its_own_name_beside(self):
@@ -280,6 +306,8 @@ class Runs(harness.TrainglassTest):
             self.about(ops[op["name"]]["per_step_ms"], op["per_step_ms"])
             self.assertEqual(ops[op["name"]]["count"], op["count"], op["name"])
         self.assertTrue(kept["ops"])
+        # Which there are may differ: a price near its threshold comes and goes with the clocks.
+        self.assertNotIn("findings_reason", kept)
 
     def test_epochs_of_an_earlier_run_have_steps_and_say_that_their_ops_are_not_kept(self):
         self.train("epochs")
@@ -289,6 +317,8 @@ class Runs(harness.TrainglassTest):
             self.assertEqual((compared["base"]["steps"], compared["others"][0]["steps"]), (40, 40))
             self.assertGreater(compared["step_ms"]["ms"], 0)
             self.assertEqual((compared["ops"], compared["memory"]), ([], []))
+            self.assertEqual(compared["findings"], [])
+            self.assertIn("none were kept", compared["findings_reason"])
             self.assertIn("no ops", compared["base"]["lacks"][0])
         shown = self.trainglass("compare", "epochs@epoch:1", "epochs@epoch:3")
         self.assertIn("epochs@epoch:1", shown.stdout)

@@ -140,6 +140,31 @@ static void a_document_without_anything_compares_to_nulls(void **state)
     cJSON_Delete(made);
 }
 
+/* A document with these findings. */
+static cJSON *with_findings(const char *list)
+{
+    cJSON *made = document(100, 20, 1, "");
+
+    cJSON_AddItemToObject(made, "findings", cJSON_Parse(list));
+    return made;
+}
+
+#define FINDING(id, ms, high)                                                          \
+    "{\"id\":\"" id "\",\"title\":\"" id "!\",\"ms_per_step\":" #ms                    \
+    ",\"ms_per_step_low\":0,\"ms_per_step_high\":" #high "}"
+
+static const cJSON *finding_of(const cJSON *comparison, const char *id)
+{
+    const cJSON *row;
+
+    cJSON_ArrayForEach(row, MEMBER(comparison, "findings"))
+    {
+        if (strcmp(TEXT(row, "id"), id) == 0)
+            return row;
+    }
+    return NULL;
+}
+
 static double change(const char *text)
 {
     struct fail_on expression;
@@ -181,11 +206,16 @@ static void what_is_kept_of_a_document_compares_as_the_whole_of_it(void **state)
 {
     (void)state;
     cJSON *base = document(100, 20, 1, KERNEL("volta_sgemm_64x64_nt", 5, 12));
-    cJSON *kept = compare_extract(base), *other = document(110, 24, 1, "");
-    cJSON *whole = compare(base, cJSON_Duplicate(other, true));
-    cJSON *less = compare(kept, other);
-    static const char *const parts[] = {"step_ms", "phases", "memory", "gpu", "ops"};
+    cJSON *kept, *other = document(110, 24, 1, ""), *whole, *less;
+    static const char *const parts[] = {"step_ms", "phases",   "memory",
+                                        "gpu",     "findings", "ops"};
 
+    cJSON_AddItemToObject(base, "findings", cJSON_Parse("[" FINDING("sync", 5, 6) "]"));
+    cJSON_AddArrayToObject(other, "findings");
+    kept = compare_extract(base);
+    whole = compare(base, cJSON_Duplicate(other, true));
+    less = compare(kept, other);
+    assert_non_null(finding_of(less, "sync"));
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         assert_true(
             cJSON_Compare(MEMBER(whole, parts[i]), MEMBER(less, parts[i]), true));
@@ -213,6 +243,104 @@ static void what_one_side_did_not_keep_is_neither_new_nor_gone(void **state)
     cJSON_Delete(made);
 }
 
+static void findings_are_gone_or_new_or_have_another_price_dearest_first(void **state)
+{
+    (void)state;
+    cJSON *made = compare(with_findings("[" FINDING("data-loading", 30, 32) "," FINDING(
+                              "sync", 5, 6) "," FINDING("copies", 5, 6) "]"),
+                          with_findings("[" FINDING("sync", 15, 16) "," FINDING(
+                              "copies", 5.5, 7) "," FINDING("gc-pause", 4, 4.5) "]"));
+    const cJSON *first = MEMBER(made, "findings")->child, *row;
+
+    assert_int_equal(cJSON_GetArraySize(MEMBER(made, "findings")), 4);
+    assert_string_equal(TEXT(first, "id"), "data-loading");
+    assert_string_equal(TEXT(first, "title"), "data-loading!");
+    assert_string_equal(TEXT(first, "state"), "gone");
+    assert_true(cJSON_IsNull(MEMBER(first, "ms_per_step")));
+    assert_float_equal(NUMBER(first, "diff_ms"), -30, 1e-9);
+    row = first->next;
+    assert_string_equal(TEXT(row, "state"), "same");
+    assert_float_equal(NUMBER(row, "diff_ms"), 10, 1e-9);
+    assert_true(cJSON_IsTrue(MEMBER(row, "changed")));
+    row = row->next;
+    assert_string_equal(TEXT(row, "state"), "new");
+    assert_true(cJSON_IsNull(MEMBER(row, "base_ms_per_step")));
+    assert_float_equal(NUMBER(row, "diff_ms"), 4, 1e-9);
+    assert_false(cJSON_IsTrue(MEMBER(finding_of(made, "copies"), "changed")));
+    assert_null(MEMBER(made, "findings_reason"));
+    cJSON_Delete(made);
+}
+
+static void where_nobody_looked_for_findings_none_is_new_or_gone(void **state)
+{
+    (void)state;
+    cJSON *few = with_findings("[]"), *made;
+
+    made = compare(document(100, 20, 1, ""), with_findings("[]"));
+    assert_int_equal(cJSON_GetArraySize(MEMBER(made, "findings")), 0);
+    assert_non_null(strstr(TEXT(made, "findings_reason"), "of the base"));
+    cJSON_Delete(made);
+    cJSON_AddStringToObject(few, "findings_reason", "they want more steps");
+    made = compare(with_findings("[" FINDING("sync", 5, 6) "]"), few);
+    assert_int_equal(cJSON_GetArraySize(MEMBER(made, "findings")), 0);
+    assert_non_null(strstr(TEXT(made, "findings_reason"), "more steps"));
+    cJSON_Delete(made);
+}
+
+static void of_more_findings_than_a_run_can_have_the_rest_is_left_out(void **state)
+{
+    (void)state;
+    cJSON *sides[2], *made;
+
+    for (int i = 0; i < 2; i++) {
+        sides[i] = with_findings("[" FINDING("", 1, 1) ",{\"id\":\"none\"},7]");
+        for (int j = 0; j < 100; j++) {
+            cJSON *one = cJSON_Parse(FINDING("x", 1, 1));
+            char id[32];
+
+            snprintf(id, sizeof(id), "rule-%d-%d", i, j);
+            cJSON_SetValuestring(cJSON_GetObjectItem(one, "id"), id);
+            cJSON_AddItemToArray(cJSON_GetObjectItem(sides[i], "findings"), one);
+        }
+    }
+    made = compare(sides[0], sides[1]);
+    assert_in_range(cJSON_GetArraySize(MEMBER(made, "findings")), 50,
+                    COMPARE_FINDINGS_MAX);
+    assert_null(finding_of(made, "none"));
+    cJSON_Delete(made);
+}
+
+static double price(const char *text, const char *base, const char *other)
+{
+    struct fail_on expression;
+    struct fail_on_error wrong;
+    struct fail_on_measure measure = {0};
+    char reason[200];
+    cJSON *made = compare(with_findings(base), with_findings(other));
+    int error;
+
+    assert_int_equal(fail_on_parse(text, FAIL_ON_CHANGE, &expression, &wrong), 0);
+    error = compare_look_up(&expression, MEMBER(made, "others")->child, &measure,
+                            reason, sizeof(reason));
+    cJSON_Delete(made);
+    return error == 0 ? measure.value : (double)NAN;
+}
+
+static void
+a_gate_on_a_finding_asks_for_its_price_or_what_it_grew_of_a_step(void **state)
+{
+    static const char five[] = "[" FINDING("data-loading", 5, 6) "]";
+    static const char nine[] = "[" FINDING("data-loading", 9, 10) "]";
+
+    (void)state;
+    assert_float_equal(price("finding.data-loading>1ms", five, nine), 9, 1e-9);
+    assert_float_equal(price("finding.data-loading>1%", five, nine), 4, 1e-9);
+    assert_float_equal(price("finding.data-loading>1%", "[]", nine), 9, 1e-9);
+    assert_float_equal(price("finding.data-loading<-1%", nine, "[]"), -9, 1e-9);
+    assert_float_equal(price("finding.data-loading>1ms", nine, "[]"), 0, 1e-9);
+    assert_true(isnan(price("finding.data-loading>1ms", five, "{}")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +354,11 @@ int main(void)
         cmocka_unit_test(a_gate_looks_at_changes_in_per_cent_and_else_at_the_other),
         cmocka_unit_test(a_gate_on_idle_time_asks_the_device_that_works),
         cmocka_unit_test(what_is_kept_of_a_document_compares_as_the_whole_of_it),
+        cmocka_unit_test(findings_are_gone_or_new_or_have_another_price_dearest_first),
+        cmocka_unit_test(where_nobody_looked_for_findings_none_is_new_or_gone),
+        cmocka_unit_test(of_more_findings_than_a_run_can_have_the_rest_is_left_out),
+        cmocka_unit_test(
+            a_gate_on_a_finding_asks_for_its_price_or_what_it_grew_of_a_step),
         cmocka_unit_test(what_one_side_did_not_keep_is_neither_new_nor_gone),
     };
 

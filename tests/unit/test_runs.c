@@ -328,7 +328,7 @@ of_a_row_without_a_document_its_summary_is_read_and_the_rest_is_lacking(void **s
     static const char summary[] =
         "{\"rank\":2,\"step_ms\":{\"mean\":10,\"error_pct\":5},\"memory_peaks\":[],"
         "\"top_cpu_ops\":[{\"name\":\"aten::mm\",\"per_step_ms\":3}],"
-        "\"top_cuda_ops\":[]}";
+        "\"top_cuda_ops\":[],\"findings\":[{\"id\":\"data-loading\"}]}";
     char why[RUNS_WHY_BYTES] = "";
     struct runs *runs = runs_open(folder, 10);
     cJSON *run;
@@ -343,6 +343,7 @@ of_a_row_without_a_document_its_summary_is_read_and_the_rest_is_lacking(void **s
                     MEMBER(run, "summary", "train", "ci95_ms", "step"), 1)) == 10.5);
     assert_true(isnan(NUMBER(run, "summary", "train", "data_ms")));
     assert_string_equal(TEXT(MEMBER(run, "ops", "cpu")->child, "name"), "aten::mm");
+    assert_string_equal(TEXT(MEMBER(run, "findings")->child, "id"), "data-loading");
     /* How many ops there were was not kept: none may be called gone. */
     assert_true(NUMBER(run, "ops", "total", "cpu") == 2);
     assert_non_null(strstr(members_text(MEMBER(run, "lacks")->child), "older"));

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { first_sides, run_before, stretches, verdict_of } from "../../web/js/model/sides.js";
+import { finding_rows, first_sides, run_before, stretches, verdict_of } from "../../web/js/model/sides.js";
 import { no_series } from "../../web/js/model/series.js";
 import { initial } from "../../web/js/model/store.js";
 
@@ -38,4 +38,11 @@ test("a difference without a spread is said with its size, and not called none",
   assert.equal(of({ diff_ms: 0.2, diff_pct: 0.1, ci95_ms: [-1, 1.4], changed: false }), "A step takes the same, as far as the spread of the steps tells.");
   assert.equal(of({ diff_ms: 5.5, diff_pct: 11, ci95_ms: [4, 7], changed: true }), "A step takes 5.50 ms more (11.0 %).");
   assert.equal(of({ diff_ms: null }), "There are no steps on both sides to compare.");
+});
+
+test("of the findings of a comparison those are told that came, went or changed beyond their intervals", () => {
+  const one = (id, more) => ({ id, title: id, base_ms_per_step: 4, ms_per_step: 5, diff_ms: 1, ci95_ms: [-1, 3], changed: false, state: "same", ...more });
+  const findings = [one("gone", { ms_per_step: null, diff_ms: -4, state: "gone" }), one("new", { base_ms_per_step: null, state: "new" }), one("dearer", { ci95_ms: [0.5, 1.5], changed: true }), one("noise"), one("unknown", { ci95_ms: null }), one("equal", { ci95_ms: null, diff_ms: 0 })];
+  assert.deepEqual(finding_rows({ findings }).map((row) => row.name), ["gone", "new", "dearer", "unknown"]);
+  assert.deepEqual(finding_rows({}), []);
 });

@@ -126,6 +126,65 @@ static void print_memory(const cJSON *other)
     }
 }
 
+static void print_heads(const char *what, uint32_t width)
+{
+    fputs("  ", stdout);
+    terminal_cell(what, width);
+    printf("%10s%10s %10s\n", "base", "now", "change");
+}
+
+/* One that came or went, or whose price changed; without intervals each difference. */
+static bool is_told(const cJSON *finding)
+{
+    return strcmp(TEXT(finding, "state"), "same") != 0 ||
+           cJSON_IsTrue(MEMBER(finding, "changed")) ||
+           (!cJSON_IsArray(MEMBER(finding, "ci95_ms")) &&
+            NUMBER(finding, "diff_ms") != 0);
+}
+
+static void print_finding(const cJSON *row, uint32_t width)
+{
+    const char *state = TEXT(row, "state");
+
+    fputs("  ", stdout);
+    terminal_cell(TEXT(row, "title"), width);
+    terminal_ms(NUMBER(row, "base_ms_per_step") * MS, 10);
+    terminal_ms(NUMBER(row, "ms_per_step") * MS, 10);
+    putchar(' ');
+    print_difference(NUMBER(row, "diff_ms"), 10);
+    printf(" %s\n", strcmp(state, "same") == 0 ? "" : state);
+}
+
+static void print_findings(const cJSON *other, uint32_t columns)
+{
+    const char *reason = TEXT(other, "findings_reason");
+    uint32_t width = columns - 38, gone = 0, new = 0, changed = 0;
+    const cJSON *row;
+
+    if (*reason != '\0') {
+        putchar('\n');
+        terminal_wrapped("", reason, 2, columns);
+    }
+    if (cJSON_GetArraySize(MEMBER(other, "findings")) == 0)
+        return;
+    cJSON_ArrayForEach(row, MEMBER(other, "findings"))
+    {
+        const char *state = TEXT(row, "state");
+
+        gone += strcmp(state, "gone") == 0;
+        new += strcmp(state, "new") == 0;
+        changed += strcmp(state, "same") == 0 && is_told(row);
+    }
+    printf("\nBottlenecks: %u gone, %u new, %u changed\n", gone, new, changed);
+    if (gone + new + changed > 0)
+        print_heads("ms per step", width);
+    cJSON_ArrayForEach(row, MEMBER(other, "findings"))
+    {
+        if (is_told(row))
+            print_finding(row, width);
+    }
+}
+
 static void print_op(const cJSON *row, uint32_t width)
 {
     const char *state = TEXT(row, "state"), *short_name = TEXT(row, "short_name");
@@ -157,13 +216,10 @@ static void print_ops(const cJSON *other, uint32_t top, uint32_t columns)
     {
         if (shown == top || (certain && !cJSON_IsTrue(MEMBER(row, "changed"))))
             break;
-        if (shown == 0) {
-            fputs("  ", stdout);
-            terminal_cell(strcmp(TEXT(other, "per"), "run") == 0 ? "ms in all"
-                                                                 : "ms per step",
-                          width);
-            printf("%10s%10s %10s\n", "base", "now", "change");
-        }
+        if (shown == 0)
+            print_heads(strcmp(TEXT(other, "per"), "run") == 0 ? "ms in all"
+                                                               : "ms per step",
+                        width);
         shown++;
         print_op(row, width);
     }
@@ -205,6 +261,7 @@ void compare_report(const cJSON *comparison, const struct compare_options *optio
             terminal_wrapped("", TEXT(other, "reason"), 2, columns);
         putchar('\n');
         print_steps(other, columns);
+        print_findings(other, columns);
         print_memory(other);
         print_ops(other, options->top, columns);
     }

@@ -47,7 +47,7 @@ function speak_evil(server) {
   const part = { base_ms: 1, ms: 2, diff_ms: 1, diff_pct: 100, changed: true };
   answers.compare = () => ({
     reason: EVIL, base: { steps: 1, lacks: [EVIL] },
-    others: [{ steps: 1, lacks: [EVIL], step_ms: part, gpu: [{ device: EVIL, compute: part }], memory: [{ device: EVIL, diff_bytes: 8 }], ops: [{ name: EVIL.slice(0, 59), device: "cpu", base_per_step_ms: 1, per_step_ms: 2, diff_ms: 1, state: "same" }] }],
+    others: [{ steps: 1, lacks: [EVIL], findings: [{ id: EVIL, title: EVIL, base_ms_per_step: null, ms_per_step: 1, diff_ms: 1, changed: true, state: "new" }], findings_reason: EVIL, step_ms: part, gpu: [{ device: EVIL, compute: part }], memory: [{ device: EVIL, diff_bytes: 8 }], ops: [{ name: EVIL.slice(0, 59), device: "cpu", base_per_step_ms: 1, per_step_ms: 2, diff_ms: 1, state: "same" }] }],
   });
   const { trace, flame } = server;
   server.trace = (parameters) => ({ ...trace.call(server, parameters), ...(parameters.get("estimate") ? { reason: EVIL } : {}) });
@@ -73,7 +73,7 @@ test("a name of HTML is shown as text, everywhere", () => visit("hostile", async
 test("a name of HTML is shown as text, in every dialog", () => visit("hostile", async (page) => {
   const says = (selector, text = EVIL) => page.locator(selector, { hasText: text }).first().waitFor();
   await page.locator("#open-compare").click();
-  for (const selector of ["#compare-verdict", "#compare tr.op code", "#compare tr.gpu th", "#compare-foot"]) await says(selector);
+  for (const selector of ["#compare-verdict", "#compare tr.op code", "#compare tr.gpu th", "#compare tr.finding th", "#compare-foot"]) await says(selector);
   assert.deepEqual(await page.locator("#compare option[value=t-2]").allTextContents(), [SHORT_EVIL, SHORT_EVIL]);
   await page.keyboard.press("Escape");
   await page.locator("#upload-list button", { hasText: "Remove" }).click();

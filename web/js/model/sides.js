@@ -42,3 +42,10 @@ export function verdict_of(answer) {
   if (certain && !step.changed) return "A step takes the same, as far as the spread of the steps tells.";
   return certain ? `${more}.` : `${more}; the spread of the steps is not known, so it may be chance.`;
 }
+
+const is_told = (row) => row.state !== "same" || row.changed || (row.interval === null && known(row.diff) && row.diff !== 0);
+
+/** Of one of `others` the findings that came, went, or cost more or less than both intervals explain; without intervals every difference. */
+export function finding_rows(other) {
+  return (other.findings ?? []).map((one) => ({ kind: "finding", name: one.title, base: one.base_ms_per_step, now: one.ms_per_step, diff: one.diff_ms, percent: one.diff_pct, changed: one.changed === true, interval: one.ci95_ms ?? null, state: one.state })).filter(is_told);
+}

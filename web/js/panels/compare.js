@@ -2,7 +2,7 @@
 // difference first.
 
 import { MISSING, called, known, memory, number, percent, plural, shorten } from "../model/format.js";
-import { first_sides, run_before, stretches, verdict_of } from "../model/sides.js";
+import { finding_rows, first_sides, run_before, stretches, verdict_of } from "../model/sides.js";
 import { is_over, session_of } from "../model/store.js";
 import { address, get_json } from "../net/api.js";
 import { $, el, set_attribute, set_hidden, set_text } from "../ui/dom.js";
@@ -29,7 +29,9 @@ export function compare_rows(answer) {
     ...["compute", "communication", "copy"].map((use) => row("gpu", `${device.device} ${use}`, device[use])),
     ...Object.entries(IDLE_LABELS).map(([key, name]) => row("gpu", `${device.device} idle: ${name}`, device.idle?.[key]))]);
   const ops = (other.ops ?? []).map((op) => ({ kind: "op", name: op.name, short_name: op.short_name, device: op.device, base: op.base_per_step_ms, now: op.per_step_ms, diff: op.diff_ms, percent: op.diff_pct, changed: op.changed === true, interval: op.ci95_ms ?? null, state: op.state }));
-  return [row("step", "Step", other.step_ms), ...by_cost(phases), ...by_cost(known_parts(gpu).filter((one) => one.base > 0 || one.now > 0)), ...by_cost(ops).slice(0, MOST_OPS)];
+  const findings = finding_rows(other);
+  const heads = findings.length === 0 ? [[], []] : ["Bottlenecks that went, came or changed", "Where a step goes"].map((name) => [{ kind: "title", name }]);
+  return [row("step", "Step", other.step_ms), ...heads[0], ...findings, ...heads[1], ...by_cost(phases), ...by_cost(known_parts(gpu).filter((one) => one.base > 0 || one.now > 0)), ...by_cost(ops).slice(0, MOST_OPS)];
 }
 
 const ms = (value) => (known(value) ? number(value) : MISSING);
@@ -51,9 +53,10 @@ function certainty(row, sure) {
 }
 
 function row_node(row) {
+  if (row.kind === "title") return el("tr", { class: "title" }, el("th", { scope: "rowgroup", colspan: 5 }, row.name));
   const sure = row.changed || row.state === "new" || row.state === "gone";
   const name = row.kind === "op" ? el("code", { title: row.name }, shorten(called(row), 60)) : row.name;
-  const tone = !sure || !known(row.diff) ? "dim" : row.diff > 0 ? "worse" : "better";
+  const tone = !sure || !known(row.diff) ? "dim" : row.diff > 0 || row.state === "new" ? "worse" : "better";
   return el("tr", { class: row.kind },
     el("th", { scope: "row" }, name, row.state === "renamed" ? el("span", { class: "dim" }, " renamed") : null),
     el("td", { class: "num" }, ms(row.base)), el("td", { class: "num" }, ms(row.now)),
@@ -66,6 +69,8 @@ function memory_text(answer) {
   if (parts.length === 0) return "";
   return `Memory peaks: ${parts.map((part) => `${part.device} ${signed(part.diff_bytes, memory(Math.abs(part.diff_bytes)).join(" "))}`).join(", ")}.`;
 }
+
+const findings_text = ({ findings_reason: why }) => (why ? `${why[0].toUpperCase()}${why.slice(1)}.` : "");
 
 const chosen_side = ({ session, stretch }) => ({ session: session.value, stretch: stretch.value });
 
@@ -101,7 +106,7 @@ async function refresh() {
   set_text(status, answer.reason ?? other.reason ?? verdict_of(answer));
   const apart = [known(other.new_ops) && other.new_ops > 0 ? plural(other.new_ops, "new op") : null, known(other.gone_ops) && other.gone_ops > 0 ? `${plural(other.gone_ops, "op")} gone` : null];
   const lacks = [...(answer.base?.lacks ?? []).map((text) => `Base: ${text}.`), ...(other.lacks ?? []).map((text) => `This: ${text}.`)];
-  set_text(foot, [...apart.filter(Boolean).map((text) => `${text}.`), memory_text(answer), ...lacks].filter(Boolean).join(" "));
+  set_text(foot, [...apart.filter(Boolean).map((text) => `${text}.`), findings_text(other), memory_text(answer), ...lacks].filter(Boolean).join(" "));
 }
 
 const day = (unix_ms) => (known(unix_ms) ? new Date(unix_ms).toLocaleString(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }) : "");
