@@ -458,6 +458,24 @@ class NeighboursTest(GpuTest):
         self.assertTrue(any(n < 100 for n in recorded) and any(n >= 120 for n in recorded))
         self.assertFalse([n for n in recorded if 100 <= n < 120])
 
+    def test_a_window_that_was_waited_for_in_vain_gets_all_of_its_kernels(self):
+        segment = self.job("window", 100, output=None, FAKE_CUPTI_FAULT="slow-flush=600",
+                           FAKE_JOB_SLOW_FLUSH="1")
+        got, launched = re.search(r"error 0, (\d+) of (\d+) kernels", self.output).groups()
+        self.assertEqual(got, launched)
+        self.assertGreater(int(launched), 400)
+        self.assertEqual(self.source(segment)[0], "active")
+        # What the guest missed, he says he missed.
+        work = [e.start for e in segment.events(KERNEL)]
+        losses = [(e.start, segment.ns(e.more[0][0])) for e in segment.events(LOSS)]
+        self.assertTrue(losses)
+        known = max(e.start for e in segment.events(KNOWN))
+        for step in segment.steps():
+            if step.flags & STEP_KERNELS and step.end <= known and not any(
+                    since < step.end and until > step.start for since, until in losses):
+                self.assertEqual(sum(step.start <= start < step.end for start in work), 20,
+                                 step.number)
+
     def test_after_a_window_each_kernel_has_its_launch_again(self):
         segment = self.job("window", 100, output=None)
         launches = {e.aux for e in segment.events(LAUNCH)}

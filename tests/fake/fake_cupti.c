@@ -17,6 +17,7 @@
  *   kill=1       a flush kills the process, by the same time
  *   starve=1     keeps every buffer           stale=n  every n-th name is no memory
  *   slow-subscribe=n  a guest's cuptiSubscribe takes n ms
+ *   slow-flush=n  a guest's flush takes n ms
  *   threads=1    each thread has a buffer of its own, as 13.0 has it, whatever is wished
  *
  * FAKE_CUPTI_TOLD names a file for one line per kernel: its correlation, and by how many
@@ -85,12 +86,13 @@ static _Atomic int clock_now; /* 0: CLOCK_REALTIME, 1: the counter */
 static struct fault {
     const char *name;
     _Atomic uint64_t value;
-} faults[] = {{"late", 0},          {"reverse", 0},   {"zero", 0},      {"drop", 0},
-              {"unknown", 0},       {"enable", 0},    {"subscribe", 0}, {"clock", 0},
-              {"steal", 0},         {"hang", 0},      {"exit", 0},      {"starve", 0},
-              {"steal-after", 0},   {"exit-late", 0}, {"kill", 0},      {"stale", 0},
-              {"slow-subscribe", 0}, {"stop-after", 0}, {"finalize-after", 0},
-              {"drop-off", 0},       {"threads", 0}};
+} faults[] = {
+    {"late", 0},           {"reverse", 0},    {"zero", 0},           {"drop", 0},
+    {"unknown", 0},        {"enable", 0},     {"subscribe", 0},      {"clock", 0},
+    {"steal", 0},          {"hang", 0},       {"exit", 0},           {"starve", 0},
+    {"steal-after", 0},    {"exit-late", 0},  {"kill", 0},           {"stale", 0},
+    {"slow-subscribe", 0}, {"stop-after", 0}, {"finalize-after", 0}, {"drop-off", 0},
+    {"threads", 0},        {"slow-flush", 0}};
 
 static void complain(const char *what)
 {
@@ -718,6 +720,8 @@ int cuptiActivityFlushAll(uint32_t flags)
         pause();
     if (*fault("exit") != 0)
         exit((int)*fault("exit"));
+    if (!kineto)
+        usleep((useconds_t)*fault("slow-flush") * 1000);
     if (*fault("starve") != 0 ||
         (*fault("late") != 0 && flags == 0 && ++flushes % *fault("late") != 0))
         return 0;

@@ -2,12 +2,14 @@
  * FAKE_JOB_UNTIL names is there. FAKE_JOB_WATCHED lets it begin only when somebody has
  * taken CUPTI ("callbacks") or records ("kernels"). FAKE_JOB_LOADS names libraries, with
  * a colon between, that it loads before CUDA. FAKE_JOB_TORCH attaches as the import of
- * torch does. Prints what it did; that must not depend on whether anybody records it. */
+ * torch does. FAKE_JOB_SLOW_FLUSH begins its window in a flush of the guest's. Prints
+ * what it did; that must not depend on whether anybody records it. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +25,9 @@
 #include "probe/trainglass.h"
 
 #define LAUNCHES 20u
+
+/* Longer than the flush that FAKE_JOB_SLOW_FLUSH says is slow. */
+#define SLOW_WINDOW_MS 900u
 
 /* As CUPTI has it: void gemm_kernel<float>(float*) */
 #define GEMM "_Z11gemm_kernelIfEvPf"
@@ -112,23 +117,38 @@ static void train_until_watched(void)
         step();
 }
 
+/* One that is announced when a flush has just begun lasts until that flush is over. */
+static void train_beyond_flush(uint64_t announced_ns)
+{
+    while (now_ns() - announced_ns < SLOW_WINDOW_MS * UINT64_C(1000000))
+        step();
+}
+
 /* A window of torch.profiler in the middle, announced or not. */
 static int window(unsigned steps, int announced)
 {
+    bool slow = getenv("FAKE_JOB_SLOW_FLUSH") != NULL;
+
     train(steps);
-    if (announced) {
+    for (unsigned begun = fake_flushes(); slow && fake_flushes() == begun;)
+        step();
+    uint64_t announced_ns = now_ns();
+
+    if (announced)
         gpu_yield(1);
+    if (announced && !slow)
         fake_kineto_needs_zeroes();
-    }
     int error = fake_kineto_begin();
 
     launched = 0;
     for (unsigned i = 0; i < 20; i++)
         step();
+    if (slow)
+        train_beyond_flush(announced_ns);
     uint64_t got = fake_kineto_end();
 
     printf("window: error %d, %llu of %u kernels\n", error, (unsigned long long)got,
-           20 * LAUNCHES);
+           (unsigned)(launched / (LAUNCHES + 2) * LAUNCHES));
     if (announced) {
         gpu_yield(0);
         train_until_watched();

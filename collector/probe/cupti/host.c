@@ -36,7 +36,7 @@ void cupti_leave(void)
         atomic_store_explicit(&cupti_words.leaving, 1, memory_order_relaxed);
         atomic_store_explicit(&cupti_words.let_go, 0, memory_order_relaxed);
         words_wish();
-        words_wait_let_go(LEAVE_WAIT_MS);
+        (void)words_wait_let_go(LEAVE_WAIT_MS);
     }
     errno = saved_errno;
 }
@@ -100,7 +100,8 @@ void cupti_yield(bool begins)
         atomic_fetch_add(&cupti_words.yields, 1); /* pairs with words_go_in() */
         if (has_thread()) {
             words_wish();
-            words_wait_let_go(YIELD_WAIT_MS);
+            if (!words_wait_let_go(YIELD_WAIT_MS))
+                atomic_store_explicit(&cupti_words.in_vain, 1, memory_order_relaxed);
         }
     } else {
         uint32_t before =

@@ -63,13 +63,27 @@ static void rest(uint32_t seen, unsigned ms)
         words_wait(&cupti_words.wake, seen, ms);
 }
 
-static bool pause_for_readers(unsigned ms)
+static void pause_for(unsigned ms)
 {
     static _Atomic uint32_t nobody;
 
-    if (words_leaving())
-        return false;
     words_wait(&nobody, 0, ms);
+}
+
+/* Nobody is let wait for CUPTI because of readers of a ring. */
+static bool pause_for_readers(unsigned ms)
+{
+    if (words_leaving() || words_yielding())
+        return false;
+    pause_for(ms);
+    return true;
+}
+
+static bool pause_for_stragglers(unsigned ms)
+{
+    if (words_leaving() || words_too_late())
+        return false;
+    pause_for(ms);
     return true;
 }
 
@@ -271,6 +285,10 @@ static bool take(void)
         return false;
     share_buffers();
     buffers_registered();
+    if (words_yielding()) { /* since we went in: he may have begun */
+        words_let_go();
+        return false;
+    }
     int error = library.register_callbacks(buffers_request, buffers_complete);
 
     if (error != CUPTI_OK) {
@@ -297,7 +315,7 @@ static void wait_for_stragglers(void)
     uint64_t end = now_ns() + UINT64_C(1000000) * straggler_ms;
 
     flush(0);
-    while (buffers_lent() > 0 && now_ns() < end && pause_for_readers(STRAGGLER_REST))
+    while (buffers_lent() > 0 && now_ns() < end && pause_for_stragglers(STRAGGLER_REST))
         flush(0);
     if (buffers_lent() == 0)
         straggler_ms = STRAGGLER_MS;
@@ -305,18 +323,22 @@ static void wait_for_stragglers(void)
         straggler_ms /= 4;
 }
 
+/* Who comes waits for all of this, but not forever: when he has begun, what is on is his
+ * and stays on. Zeroes are promised of his buffers then, until we take it back. */
 static void give_away(void)
 {
-    bool was_on = on;
+    bool was_on = on, too_late = words_too_late();
 
-    if (is_unsure())
+    if (too_late && was_on)
+        keep_off();
+    else if (is_unsure())
         lose_silence();
-    if (was_on)
+    if (on)
         switch_off();
-    if (was_on || (state == WIRE_STATE_ACTIVE && buffers_held() > 0))
-        wait_for_stragglers();
     if (state == WIRE_STATE_ACTIVE)
         promise_zeroes(0);
+    if (!too_late && (was_on || (state == WIRE_STATE_ACTIVE && buffers_held() > 0)))
+        wait_for_stragglers();
     become(WIRE_STATE_YIELDED,
            "given to torch.profiler while it records: its trace has "
            "the GPU work of this time");
@@ -329,6 +351,8 @@ static void follow_steps(void)
 {
     bool want = atomic_load_explicit(&cupti_words.wanted, memory_order_relaxed) != 0;
 
+    if (words_yielding() || words_too_late())
+        return; /* since this turn began */
     if (want && !on) {
         switch_on();
     } else if (!want && on && !is_unsure()) {
@@ -341,11 +365,15 @@ static void follow_steps(void)
 /* One turn of our thread; how long it may rest then, in ms. */
 static unsigned turn(void)
 {
-    if (atomic_load_explicit(&cupti_words.yields, memory_order_acquire) > 0) {
+    bool yielding = words_yielding();
+
+    if (yielding || words_too_late()) {
         if (state != WIRE_STATE_YIELDED)
             give_away();
-        return IDLE_MS;
+        atomic_store_explicit(&cupti_words.in_vain, 0, memory_order_relaxed);
     }
+    if (yielding)
+        return IDLE_MS;
     if (state != WIRE_STATE_ACTIVE &&
         ((state != WIRE_STATE_YIELDED && now_ns() < retry_ns) || !take()))
         return IDLE_MS;
@@ -442,7 +470,7 @@ static bool begin(void)
     drain_open(&drain, &library);
     retry_wait_ns = RETRY_NS;
     (void)stamps_take(&drain.stamps, library.get_timestamp);
-    (void)pause_for_readers(10); /* two pairs make a line */
+    pause_for(10); /* two pairs make a line */
     atomic_store_explicit(&cupti_words.wanted,
                           (probe_recording() & EVENT_STEP_KERNELS) != 0,
                           memory_order_relaxed);
@@ -462,7 +490,7 @@ void *session_run(void *unused)
         if (state == WIRE_STATE_ACTIVE && (on || buffers_held() > 0)) {
             if (is_unsure())
                 flush(1);
-            if (is_unsure())
+            if (is_unsure() || (on && words_too_late()))
                 keep_off();
             else if (on)
                 switch_off();

@@ -39,6 +39,16 @@ bool words_leaving(void)
     return atomic_load_explicit(&cupti_words.leaving, memory_order_relaxed) != 0;
 }
 
+bool words_yielding(void)
+{
+    return atomic_load_explicit(&cupti_words.yields, memory_order_acquire) > 0;
+}
+
+bool words_too_late(void)
+{
+    return atomic_load_explicit(&cupti_words.in_vain, memory_order_relaxed) != 0;
+}
+
 bool words_go_in(void)
 {
     /* Sequentially consistent, with cupti_yield(): of two that come at once, either we
@@ -56,7 +66,7 @@ void words_let_go(void)
     wake_all(&cupti_words.let_go);
 }
 
-void words_wait_let_go(unsigned ms)
+bool words_wait_let_go(unsigned ms)
 {
     uint64_t now = clock_ns(CLOCK_MONOTONIC), end = now + UINT64_C(1000000) * ms;
 
@@ -65,4 +75,5 @@ void words_wait_let_go(unsigned ms)
         words_wait(&cupti_words.let_go, 0, (unsigned)((end - now) / 1000000) + 1);
         now = clock_ns(CLOCK_MONOTONIC);
     }
+    return atomic_load(&cupti_words.let_go) != 0;
 }

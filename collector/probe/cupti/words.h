@@ -14,6 +14,8 @@ struct cupti_words {
     _Atomic uint32_t
         yields; /* profilers that are at work; with let_go: words_begin() */
     _Atomic uint32_t yielded; /* there ever was one */
+    _Atomic uint32_t
+        in_vain; /* one has waited for CUPTI as long as he may, and begun */
     _Atomic uint32_t leaving; /* the process ends */
     _Atomic uint32_t hurry;   /* short rests that are left: cuInit is running */
     /* The thread has found a device: CUDA is up, and a child that is forked from now on
@@ -33,11 +35,16 @@ void words_wish(void);
 
 bool words_leaving(void);
 
+/* A profiler is at work, or comes. */
+bool words_yielding(void);
+/* Our thread: one has begun while we were still in CUPTI. */
+bool words_too_late(void);
+
 /* Our thread goes into CUPTI; false where another profiler is at work, or comes. */
 bool words_go_in(void);
 void words_let_go(void);
 
-/* Waits until CUPTI is let go, at most so long. */
-void words_wait_let_go(unsigned ms);
+/* Waits until CUPTI is let go, at most so long; false: it is not. */
+bool words_wait_let_go(unsigned ms);
 
 #endif
