@@ -183,6 +183,15 @@ class RecordsTest(GpuTest):
         self.assertTrue(detail.startswith("libcupti.so.13 (another one is loaded too), "), detail)
         self.assertTrue(segment.events(KERNEL))
 
+    def test_a_libcupti_that_comes_after_cuda_is_found(self):
+        # As when another package initialises CUDA before torch is imported.
+        done = subprocess.run(
+            [str(BUILD / "fake" / "fake_late"), str(BUILD / "fake" / "other" / "libcupti.so.14")],
+            capture_output=True, text=True, timeout=60,
+            env=self.environment(TRAINGLASS_LEVEL="kernels", CUDA_INJECTION64_PATH=LIBRARY))
+        self.assertEqual((done.returncode, done.stdout, NOT_OURS.sub("", done.stderr)),
+                         (0, "found\n", ""))
+
     def test_a_child_that_was_forked_before_cuda_has_its_own_gpu_work(self):
         done = subprocess.run(
             [JOB, "fork-first", "60"], capture_output=True, text=True, timeout=120,

@@ -2,12 +2,13 @@
 
 #include "probe/cupti/state.h"
 #include "probe/probe.h"
+#include "wire/clock.h"
 #include "wire/facts.h"
 
 #define POLL_MS       100u
 #define REST_MS       1000u
 #define SEGMENT_TRIES 600u
-#define LIBRARY_TRIES 60u
+#define LIBRARY_NS    UINT64_C(60000000000)
 #define PLACES_BYTES  512u /* of 36 devices */
 
 static bool wait_for_segment(const struct arrival *arrival)
@@ -40,7 +41,7 @@ static bool wait_for_device(const struct arrival *arrival)
             arrival->say("the CUDA driver was not initialised: there is no GPU, or it "
                          "failed");
         }
-        if (!arrival->rest(ms))
+        if (!arrival->hurry(ms))
             return false;
         ms = ms < REST_MS / 2 ? 2 * ms : REST_MS;
     }
@@ -50,15 +51,14 @@ static bool wait_for_library(struct cupti_library *library,
                              const struct arrival *arrival)
 {
     const char *reason = NULL;
+    uint64_t end = clock_ns(CLOCK_MONOTONIC) + LIBRARY_NS;
 
-    for (unsigned i = 0; i < LIBRARY_TRIES; i++) {
-        if (cupti_library_open(library, &reason) == 0)
-            return true;
+    while (cupti_library_open(library, &reason) != 0) {
         arrival->say(reason);
-        if (!arrival->rest(REST_MS))
+        if (clock_ns(CLOCK_MONOTONIC) >= end || !arrival->rest(REST_MS))
             return false;
     }
-    return false;
+    return true;
 }
 
 bool arrive(struct cupti_library *library, const struct arrival *arrival)

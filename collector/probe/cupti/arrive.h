@@ -8,6 +8,7 @@
 
 struct arrival {
     bool (*rest)(unsigned ms);       /* false: the process ends */
+    bool (*hurry)(unsigned ms);      /* the same, shorter while cuInit is running */
     void (*say)(const char *reason); /* why nothing is recorded so far */
 };
 

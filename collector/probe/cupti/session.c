@@ -397,14 +397,19 @@ static unsigned turn(void)
 
 static bool rest_a_while(unsigned ms)
 {
+    rest(atomic_load_explicit(&cupti_words.wake, memory_order_relaxed), ms);
+    return !words_leaving();
+}
+
+static bool rest_in_a_hurry(unsigned ms)
+{
     uint32_t left = atomic_load_explicit(&cupti_words.hurry, memory_order_relaxed);
 
     if (left > 0) {
         atomic_store_explicit(&cupti_words.hurry, left - 1, memory_order_relaxed);
         ms = ms < HURRY_MS ? ms : HURRY_MS;
     }
-    rest(atomic_load_explicit(&cupti_words.wake, memory_order_relaxed), ms);
-    return !words_leaving();
+    return rest_a_while(ms);
 }
 
 static void say_unavailable(const char *reason)
@@ -455,7 +460,8 @@ static bool is_free(const struct arrival *arrival)
 
 static bool begin(void)
 {
-    static const struct arrival arrival = {rest_a_while, say_unavailable};
+    static const struct arrival arrival = {rest_a_while, rest_in_a_hurry,
+                                           say_unavailable};
 
     prctl(PR_SET_NAME, "trainglass-gpu");
     if (!arrive(&library, &arrival))
