@@ -81,25 +81,33 @@ static void describe(struct rule_context *context, struct finding *finding,
                              "`DataLoader(..., num_workers=...)`");
 }
 
+/* In which phase the trainer calls it nobody tells. Where it loads the batches itself, that
+ * is where such functions are, and data-loading may have the same time. */
+static bool may_load(const struct rule_context *context, const struct watched *watched)
+{
+    return rule_number(context, FACT_DATALOADER_WORKERS) == 0 &&
+           context->train->phase_ns[EVENT_PHASE_DATA] >= watched->price;
+}
+
 static void tell(struct rule_context *context, const struct watched *watched)
 {
     const struct op_row *row = watched->row;
-    bool loader = watched->workers > 0;
-    struct finding *finding = rule_add(context, row->name, loader ? "data" : "other");
+    bool loader = watched->workers > 0, data = loader || may_load(context, watched);
+    struct finding *finding = rule_add(context, row->name, data ? "data" : "other");
 
     if (finding == NULL)
         return;
     double error =
         rule_error_of_step(context) * watched->price / context->train->mean_ns;
 
-    if (loader) {
+    if (loader)
         rule_price(context, finding, watched->price, error);
-        rule_claim(finding, PART_DATA, CLAIM_WAIT, watched->price);
-    } else {
-        /* In which phase the trainer calls it nobody knows: data has an owner of its own. */
+    else
         rule_price_host(context, finding, watched->price, error);
+    if (data)
+        rule_claim(finding, PART_DATA, CLAIM_WAIT, watched->price);
+    else
         rule_claim_model(context, finding, CLAIM_PYTHON, watched->price);
-    }
     describe(context, finding, watched);
 }
 

@@ -451,6 +451,23 @@ a_watched_function_of_the_trainer_takes_nothing_from_data_loading(void **state)
     assert_string_equal(find("watched-function")->colour, "data");
 }
 
+static void a_watched_function_of_a_trainer_that_loads_is_a_part_of_loading(void **state)
+{
+    (void)state;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 30 * MS;
+    summary.steps.train.phase_ns[EVENT_PHASE_FORWARD] = 11 * MS;
+    number(FACT_DATALOADER_WORKERS, 0);
+    number(FACT_CPU_COUNT, 16);
+    (void)find("data-loading");
+    double avoidable = findings.avoidable_ns;
+
+    watch(8 * MS, 0);
+    assert_string_equal(find("watched-function")->colour, "data");
+    assert_true(findings.avoidable_ns <= fmax(avoidable, 30 * MS));
+    assert_true(find("data-loading")->owned_ns + find("watched-function")->owned_ns <=
+                30 * MS + 1);
+}
+
 /* The host has time: it is ahead of a device that hardly waits. */
 static void what_the_host_takes_while_the_device_works_costs_nothing(void **state)
 {
@@ -723,6 +740,7 @@ int main(void)
         TEST(a_watched_function_costs_what_its_workers_make_the_training_wait),
         TEST(a_watched_function_of_the_trainer_costs_its_time),
         TEST(a_watched_function_of_the_trainer_takes_nothing_from_data_loading),
+        TEST(a_watched_function_of_a_trainer_that_loads_is_a_part_of_loading),
         TEST(what_the_host_takes_while_the_device_works_costs_nothing),
         TEST(what_the_host_takes_costs_no_more_than_the_device_waits_for_it),
         TEST(a_watched_function_of_workers_costs_what_the_device_idles_for_data),
