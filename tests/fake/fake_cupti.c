@@ -155,9 +155,13 @@ static void nobody_completes(void *context, uint32_t stream, uint8_t *buffer,
 
 static void seal_all(void);
 
+/* A guest can know of it when he has flushed once more. */
+static unsigned stolen_flushes;
+
 static void steal(void)
 {
     seal_all();
+    stolen_flushes = flushes_begun;
     request = nobody_requests;
     complete = nobody_completes;
 }
@@ -629,7 +633,8 @@ int cuptiActivityDisable(uint32_t kind)
 {
     check_thread("cuptiActivityDisable");
     pthread_mutex_lock(&lock);
-    bool foreign = request == nobody_requests && !kineto;
+    bool foreign =
+        request == nobody_requests && !kineto && flushes_begun != stolen_flushes;
 
     pthread_mutex_unlock(&lock);
     if (foreign)
