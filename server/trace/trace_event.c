@@ -160,11 +160,10 @@ static int64_t gap_ns(uint8_t kind)
 {
     switch (kind) {
     case EVENT_PHASE:
-        return TRACE_PHASE_GAP_NS;
     case EVENT_CPU_OP:
     case EVENT_USER_RANGE:
     case EVENT_COLLECTIVE:
-        return TRACE_OP_GAP_NS;
+        return TRACE_RANGE_GAP_NS;
     default:
         return 0;
     }
@@ -183,7 +182,7 @@ static void put_args(struct trace_writer *writer, const struct event *event,
                      const struct event *end)
 {
     uint8_t kind = EVENT_KIND(event->meta);
-    bool gone = event->value - 1 < TRACE_OP_GAP_NS && gap_ns(kind) > 0;
+    bool gone = event->value - 1 < TRACE_RANGE_GAP_NS && gap_ns(kind) > 0;
 
     if (kind == EVENT_PHASE) {
         TRACE_PUT(&writer->text, ",\"args\":{\"trainglass\":\"phase\",\"step\":");

@@ -55,13 +55,11 @@ void trace_event_where(struct trace_writer *writer, int64_t pid, int64_t tid);
 
 /* Readers in JavaScript reckon in doubles: what touches in ns may then overlap by a
  * rounding, and they nest the next step into this one. Steps and phases touch, so they
- * give way to what follows; a phase may end with its step, and before it. */
+ * give way to what follows; a phase may end with its step, and before it. What may stand in
+ * a phase gives up as much as it, for where a clock is coarse an op ends in the same tick.
+ * Who reads our traces (ingest/file) adds all of this again. */
 #define TRACE_STEP_GAP_NS  1
-#define TRACE_PHASE_GAP_NS 2
-
-/* Where a clock is coarse, an op ends in the same tick as its phase: what may stand in a phase
- * gives up as much as it. Who reads our traces (ingest/file) adds all of this again. */
-#define TRACE_OP_GAP_NS TRACE_PHASE_GAP_NS
+#define TRACE_RANGE_GAP_NS 2
 
 ALWAYS_INLINE int64_t trace_event_shortened_ns(int64_t length_ns, int64_t gap_ns)
 {

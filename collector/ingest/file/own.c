@@ -8,8 +8,7 @@
 
 /* What the writer takes off, so that neighbours do not touch in viewers. */
 #define STEP_GAP_NS  1
-#define PHASE_GAP_NS 2
-#define OP_GAP_NS    2
+#define RANGE_GAP_NS 2
 
 static const char *const phase_keys[EVENT_PHASES] = {"data_ns", "forward_ns",
                                                      "backward_ns", "optimizer_ns"};
@@ -73,7 +72,7 @@ static bool take_phase(struct file *file, const struct trace_event *event)
     file->held_bytes += sizeof(*mark);
     *mark = (struct file_mark){.start_ns = event->time_ns,
                                .end_ns =
-                                   event->time_ns + event->duration_ns + PHASE_GAP_NS};
+                                   event->time_ns + event->duration_ns + RANGE_GAP_NS};
     while (mark->kind < EVENT_PHASES - 1 &&
            strncmp(name, phase_keys[mark->kind], length) != 0)
         mark->kind++;
@@ -112,10 +111,10 @@ int64_t file_length_ns(const struct file *file, enum file_name name,
     if (name == FILE_NAME_STEP)
         return event->duration_ns + STEP_GAP_NS;
     if (event->duration_ns > 0)
-        return event->duration_ns + OP_GAP_NS;
+        return event->duration_ns + RANGE_GAP_NS;
     uint64_t ns = number_of(event, "ns");
 
-    return ns <= OP_GAP_NS ? (int64_t)ns : 0;
+    return ns <= RANGE_GAP_NS ? (int64_t)ns : 0;
 }
 
 bool file_take_sample(struct file *file, const struct trace_event *event)
