@@ -159,7 +159,8 @@ if has tsan; then
   one "build with tsan" build tsan
   if [ "$failed" = "$before" ]; then
     rm -f build-tsan/report.*
-    export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:log_path=$PWD/build-tsan/report
+    export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$PWD/tests/tsan.supp
+    TSAN_OPTIONS+=:log_path=$PWD/build-tsan/report
     # A weakened memory order shows in one run of two to four.
     tests "tsan, the format 20 times" build-tsan -R '^unit\.(ring|names|segment|probe)$' --repeat until-fail:20
     # Threads of ours are in the server and the probe; kills and whole jobs ran above. What has
