@@ -156,7 +156,7 @@ static void put_alloc_args(struct trace_writer *writer, const struct event *even
     TRACE_PUT(&writer->text, "}");
 }
 
-static int64_t gap_ns(uint8_t kind)
+int64_t trace_event_gap_ns(uint8_t kind)
 {
     switch (kind) {
     case EVENT_PHASE:
@@ -182,7 +182,7 @@ static void put_args(struct trace_writer *writer, const struct event *event,
                      const struct event *end)
 {
     uint8_t kind = EVENT_KIND(event->meta);
-    bool gone = event->value - 1 < TRACE_RANGE_GAP_NS && gap_ns(kind) > 0;
+    bool gone = event->value - 1 < TRACE_RANGE_GAP_NS && trace_event_gap_ns(kind) > 0;
 
     if (kind == EVENT_PHASE) {
         TRACE_PUT(&writer->text, ",\"args\":{\"trainglass\":\"phase\",\"step\":");
@@ -283,8 +283,8 @@ static void write_event(struct trace_writer *writer, const struct event *event,
     trace_text_us(text, (int64_t)event->time);
     if (shape->range) {
         TRACE_PUT(text, ",\"dur\":");
-        trace_text_us(text,
-                      trace_event_shortened_ns((int64_t)event->value, gap_ns(kind)));
+        trace_text_us(text, trace_event_shortened_ns((int64_t)event->value,
+                                                     trace_event_gap_ns(kind)));
     }
     put_args(writer, event, end);
     *text->at++ = '}';

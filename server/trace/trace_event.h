@@ -61,6 +61,9 @@ void trace_event_where(struct trace_writer *writer, int64_t pid, int64_t tid);
 #define TRACE_STEP_GAP_NS  1
 #define TRACE_RANGE_GAP_NS 2
 
+/* What a range of that kind gives up. */
+int64_t trace_event_gap_ns(uint8_t kind);
+
 ALWAYS_INLINE int64_t trace_event_shortened_ns(int64_t length_ns, int64_t gap_ns)
 {
     return length_ns > gap_ns ? length_ns - gap_ns : 0;
