@@ -59,8 +59,9 @@ static void check_event(const struct event *event, const struct trace_event *rea
 
     demand(read->time_ns == (int64_t)event->time);
     if (read->phase == 'X')
-        demand(read->duration_ns == /* not negative */
-               trace_event_shortened_ns((int64_t)event->value, trace_event_gap_ns(kind)));
+        demand(
+            read->duration_ns == /* not negative */
+            trace_event_shortened_ns((int64_t)event->value, trace_event_gap_ns(kind)));
     if (is_device(kind)) {
         demand(read->device == EVENT_DEVICE_INDEX(EVENT_AUX16(event->meta)));
         demand(read->category == (kind == EVENT_KERNEL   ? TRACE_KERNEL
