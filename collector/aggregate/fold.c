@@ -85,8 +85,8 @@ static void fold_known(struct process *process, struct process_thread *thread,
                        const struct event *event)
 {
     thread->tells_works = true;
-    if (process
-            ->ring_lost_works) { /* what the ring lost had begun before this was told */
+    /* What the ring lost had begun before this was told. */
+    if (process->ring_lost_works) {
         process->ring_lost_works = process->works_lost = false;
         process_lose_works(process, process->device.told_ns, end_of(event));
     }
@@ -164,8 +164,8 @@ static bool fold_rare(struct process *process, struct process_thread *thread,
     }
 }
 
-#define LOSS_MAX_NS                                                                    \
-    (INT64_C(86400) * 1000000000) /* longer ones: until when is absurd */
+/* Longer ones: until when is absurd. */
+#define LOSS_MAX_NS (INT64_C(86400) * 1000000000)
 
 /* How many is counted where it was lost; that steps have gaps only here. `more` is the
  * record behind it, NULL without. */

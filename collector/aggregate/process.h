@@ -148,8 +148,8 @@ struct process_place {
 /* A thread of the process that is not the training thread. */
 struct process_runner {
     uint32_t tid; /* 0 none */
-    char name
-        [16]; /* as the kernel has it: the program's, where nobody named the thread */
+    /* As the kernel has it: the program's, where nobody named the thread. */
+    char name[16];
 };
 
 /* The training thread with no op open, in steps whose ops are recorded. Each look adds 1

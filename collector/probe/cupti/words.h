@@ -14,8 +14,7 @@ struct cupti_words {
     _Atomic uint32_t
         yields; /* profilers that are at work; with let_go: words_begin() */
     _Atomic uint32_t yielded; /* there ever was one */
-    _Atomic uint32_t
-        in_vain; /* one has waited for CUPTI as long as he may, and begun */
+    _Atomic uint32_t in_vain; /* one waited for CUPTI as long as he may, and has begun */
     _Atomic uint32_t leaving; /* the process ends */
     _Atomic uint32_t hurry;   /* short rests that are left: cuInit is running */
     /* The thread has found a device: CUDA is up, and a child that is forked from now on
