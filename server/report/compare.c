@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "report/compare_ops.h"
+#include "report/compare_parts.h"
 #include "report/members.h"
 
 void compare_put(cJSON *object, const char *key, double value)

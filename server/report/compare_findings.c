@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "report/compare.h"
-#include "report/compare_ops.h"
+#include "report/compare_parts.h"
 #include "report/members.h"
 
 /* What is not found takes nothing, as far as its rule can tell. */

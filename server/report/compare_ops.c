@@ -1,5 +1,5 @@
 /* Ops by name; what is on one side alone is new or gone, or a kernel under another name. */
-#include "report/compare_ops.h"
+#include "report/compare_parts.h"
 
 #include <ctype.h>
 #include <math.h>

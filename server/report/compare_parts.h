@@ -1,7 +1,7 @@
 /* The ops and the findings of two documents side by side. Between the files of compare.c
  * alone. */
-#ifndef REPORT_COMPARE_OPS_H
-#define REPORT_COMPARE_OPS_H
+#ifndef REPORT_COMPARE_PARTS_H
+#define REPORT_COMPARE_PARTS_H
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
