@@ -4,10 +4,9 @@
 
 #include "findings/rules.h"
 
-/* Of it, what the first writing takes where memory is kept: a page that the kernel has just
- * zeroed is in the cache, one of long ago is not. By tests/diseases: 0.2 on a machine of its
- * own, 0 on a crowded one. */
-#define WRITTEN_ANYWAY 0.1
+/* What is pushed out of the caches meanwhile costs the ops that follow up to so much of it
+ * more: by tests/diseases, 0 to 0.4 where gradients are given back. */
+#define COLD_AFTERWARDS 0.4
 
 /* Fewer in a step are the noise of an interpreter. That many are one gradient of a MiB. */
 #define FAULTS_NEEDED 256.0
@@ -116,10 +115,10 @@ static void find_churn(struct rule_context *context)
     const struct load *load = &context->summary->load;
     double step = context->train->mean_ns;
     double faults = load->faults_per_s * step / 1e9, kernel = load->system_share * step;
-    double pages = rule_fresh_pages_ns(context), saved = (1 - WRITTEN_ANYWAY) * pages;
-    double price = rule_host_saves(context, saved);
+    double pages = rule_fresh_pages_ns(context);
+    double price = rule_host_saves(context, pages);
     /* Part of a second's sample may tell of what was before the window. */
-    double least = saved * load->faults_least / load->faults_per_s;
+    double least = pages * load->faults_least / load->faults_per_s;
     double sure = context->by_price ? price : rule_host_saves(context, least);
 
     if (load->samples < SAMPLES_NEEDED || !(faults >= FAULTS_NEEDED) ||
@@ -130,13 +129,14 @@ static void find_churn(struct rule_context *context)
     if (finding == NULL)
         return;
     rule_price(context, finding, price, rule_error_of_step(context));
-    rule_price_between(finding, price / 2, rule_host_saves(context, pages));
+    rule_price_between(finding, price / 2,
+                       rule_host_saves(context, (1 + COLD_AFTERWARDS) * pages));
     rule_claim_model(context, finding, CLAIM_ALLOC, price);
     finding->title = "Host memory is taken from the system and given back in each step";
     finding->formula =
-        rule_print(context, "%.0f pages * %.2g us in the kernel * %.2g%s = %s", faults,
-                   pages / faults / 1000, 1 - WRITTEN_ANYWAY,
-                   rule_host_limit(context, saved), rule_ms(context, price));
+        rule_print(context, "%.0f pages * %.2g us in the kernel%s = %s", faults,
+                   pages / faults / 1000, rule_host_limit(context, pages),
+                   rule_ms(context, price));
     finding->sentence =
         rule_print(context, "The kernel makes %s MiB of fresh pages in each step",
                    rule_digits(context, faults * 4096 / MIB));
@@ -154,10 +154,12 @@ static void find_churn(struct rule_context *context)
                    "Keep large buffers: allocate once before the loop and write with "
                    "`out=` or `copy_()`",
                    "Keep large buffers: allocate once before the loop");
-    rule_advise(finding, "`MALLOC_MMAP_THRESHOLD_=1073741824 "
-                         "MALLOC_TRIM_THRESHOLD_=1073741824` in the environment, or "
-                         "`LD_PRELOAD=libjemalloc.so.2`: freed memory stays with the "
-                         "process");
+    /* Older versions of glibc refuse a high M_MMAP_THRESHOLD_, which is worse than none:
+     * once another is set, it stays at 128 KiB. */
+    rule_advise(finding,
+                "`MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1073741824` in the "
+                "environment, or `LD_PRELOAD=libjemalloc.so.2`: freed memory "
+                "stays with the process");
 }
 
 /* What lies between steps, but for collections and what comes at a period: those are
@@ -249,9 +251,8 @@ const struct rule rules_host[] = {
      find_cpu_wait},
     {{.id = "memory-churn",
       .reads = "page faults and kernel time of the trainer (/proc/PID/stat)",
-      .formula =
-          "kernel time, at most 5 us for each page, less a tenth, and at most what "
-          "a device waits for the host",
+      .formula = "kernel time, at most 5 us for each page, and at most what a device "
+                 "waits for the host",
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,

@@ -9,15 +9,16 @@
 #define NS_PER_S INT64_C(1000000000)
 
 struct mean {
-    double sum, squares, least;
+    double sum, squares;
     uint32_t count;
+    double least; /* of those that tell of nothing else */
+    uint32_t inside;
 };
 
 static void mean_add(struct mean *mean, double value)
 {
     if (isnan(value))
         return;
-    mean->least = mean->count == 0 ? value : fmin(value, mean->least);
     mean->sum += value;
     mean->squares += value * value;
     mean->count++;
@@ -39,6 +40,12 @@ static double mean_error(const struct mean *mean)
     return numbers_t95(mean->count) * sqrt(variance > 0 ? variance : 0) / sqrt(n);
 }
 
+static void mean_add_inside(struct mean *mean, double value)
+{
+    mean->least = mean->inside == 0 ? value : fmin(value, mean->least);
+    mean->inside++;
+}
+
 /* A sample tells of the second before it: those that began in the window count, and
  * where it is shorter than two seconds also the first one after it. */
 static void add_stretch(const struct process *process, int64_t from, int64_t to,
@@ -47,20 +54,27 @@ static void add_stretch(const struct process *process, int64_t from, int64_t to,
     bool is_short = to - from < 2 * NS_PER_S;
     const struct series_ring *ring = series_pick(&process->rss, from, to, 3600);
     int64_t width = series_width_ns(&process->rss, ring);
+    int64_t first = from + (is_short ? 0 : NS_PER_S);
+    int64_t end = to + (is_short ? NS_PER_S : 0);
 
-    from += is_short ? 0 : NS_PER_S;
-    to += is_short ? NS_PER_S : 0;
     for (uint32_t i = ring->count; i-- > 0;) {
         const struct series_bucket *bucket = series_at(ring, i);
+        bool inside =
+            bucket->start_ns - NS_PER_S >= from && bucket->start_ns + width <= to;
 
-        if (bucket->start_ns + width <= from)
+        if (bucket->start_ns + width <= first)
             break; /* so are those before it, and mostly the newest are asked for */
-        if (bucket->start_ns >= to)
+        if (bucket->start_ns >= end)
             continue;
-        for (uint32_t load = 0; load < PROCESS_LOADS; load++)
-            if (bucket->counts[load] > 0)
-                mean_add(&means[load],
-                         (double)bucket->sum[load] / bucket->counts[load]);
+        for (uint32_t load = 0; load < PROCESS_LOADS; load++) {
+            double value = (double)bucket->sum[load] / bucket->counts[load];
+
+            if (bucket->counts[load] == 0)
+                continue;
+            mean_add(&means[load], value);
+            if (inside && !isnan(value))
+                mean_add_inside(&means[load], value);
+        }
     }
 }
 
@@ -110,13 +124,14 @@ double parts_delay(const struct process *process, int64_t from_ns, int64_t to_ns
     return mean_of(&means[PROCESS_LOAD_DELAY]);
 }
 
-/* The least that it surely was: every sample that tells of the window saw so much, or their
- * interval begins there. */
+/* The least that it surely was: every sample that tells of the window alone saw so much, or
+ * the interval of all begins there. One that also tells of what was before may have seen all
+ * of it there. */
 static double least_of(const struct mean *mean)
 {
     double low = mean_of(mean) - mean_error(mean);
 
-    return mean->count == 0 ? (double)NAN : fmax(mean->least, low);
+    return mean->inside == 0 ? low : fmax(mean->least, low); /* NaN of one alone */
 }
 
 /* One of them; of a window that is longer than its samples, what they tell. */

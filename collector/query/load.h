@@ -15,10 +15,10 @@ struct load {
     double delay_share;  /* of the time its first thread waited for a core */
     double delay_error;  /* half of the 95 % interval of delay_share */
     double delay_most;   /* what it may have been in the window itself, 0 to 1 */
-    double delay_least;  /* what it surely was there; NaN as delay_share */
+    double delay_least; /* what it surely was there; NaN where too little tells of it */
     double asleep_share; /* of the time it neither had nor wanted one; NaN unknown */
     double faults_per_s; /* pages that the kernel made anew */
-    double faults_least; /* a second: so many there surely were */
+    double faults_least; /* a second: so many there surely were; NaN likewise */
     uint32_t workers;    /* that were sampled */
     double worker_cpu_share; /* mean of a worker, of one core */
     double worker_cpu_most;  /* of the busiest worker */

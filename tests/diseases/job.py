@@ -30,12 +30,13 @@ def waited_ns():
 
 
 def keep_freed_memory(keep):
-    """glibc's M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, as the finding memory-churn advises them
-    for the environment; else what a tensor of a MiB took goes back to the system with it."""
+    """glibc's M_TRIM_THRESHOLD and M_MMAP_MAX, as the finding memory-churn advises them for
+    the environment; else what a tensor of a MiB took goes back to the system with it."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(-1, 1 << 30 if keep else 128 << 10)
-        mallopt(-3, 1 << 30 if keep else 1 << 20)
+        mallopt(-3, 1 << 20)
+        mallopt(-4, 0 if keep else 65536)
 
 
 class Job:

@@ -159,12 +159,15 @@ static void a_thread_sleeps_when_it_neither_has_a_core_nor_waits_for_one(void **
     assert_true(isnan(look(302, 306)->asleep_share)); /* too short to be told of */
 }
 
-static void a_short_window_surely_waited_what_all_its_samples_saw(void **state)
+static void
+a_window_surely_waited_what_samples_saw_that_tell_of_nothing_else(void **state)
 {
     (void)state;
     for (int64_t i = 0; i < 61; i++)
-        sample(trainer, i, 1, i == 31 ? 0.3 : 0.04);
-    assert_true(near(look(302, 306)->delay_least, 0.04));
+        sample(trainer, i, 1, i == 30 || i == 32 ? 0.3 : 0.04);
+    assert_true(near(look(300, 329)->delay_least, 0.04));
+    /* All that the first of these seconds saw may have been before the window. */
+    assert_false(look(295, 304)->delay_least > 0);
     /* Of many samples it is the lower end of their interval. */
     const struct load *load = look(0, 599);
 
@@ -283,7 +286,7 @@ int main(void)
         TEST(half_a_second_may_have_all_that_its_second_waited),
         TEST(a_window_that_no_sample_reaches_may_have_waited_throughout),
         TEST(a_thread_sleeps_when_it_neither_has_a_core_nor_waits_for_one),
-        TEST(a_short_window_surely_waited_what_all_its_samples_saw),
+        TEST(a_window_surely_waited_what_samples_saw_that_tell_of_nothing_else),
         TEST(of_a_process_that_is_not_sampled_nothing_is_known),
         TEST(workers_without_a_segment_are_told_of_by_what_was_sampled_of_them),
         TEST(what_the_job_does_not_use_of_busy_cores_others_do),
