@@ -126,12 +126,22 @@ def python_thread(job):
     job.blocks(lambda: updates(True), lambda: updates(False), 2000)
 
 
+class Scaled(nn.Module):
+    """A network behind many small tensors that all are trained, by few ops."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.scales = nn.ParameterList(torch.ones(64) for _ in range(count))
+        self.network = network()
+
+    def forward(self, inputs):
+        return self.network(inputs * torch.stack(tuple(self.scales)).mean(0))
+
+
 def optimizer_loop(job):
     """Adam over many small tensors, one after the other."""
-    depth = 40 * job.dose
-    model = network(width=32, depth=depth)
+    model = Scaled(count=80 * job.dose)
     inputs, targets = batch()
-
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-5)
 
     def updates(is_fused):
@@ -155,7 +165,7 @@ def oversubscribed(job):
 
     # What the job says of its threads is read at updates 1, 10 and 100, and a block must
     # hold a few seconds of what is sampled once in each.
-    job.blocks(lambda: updates(threads), lambda: updates(cores()), 100, order="DHHD")
+    job.blocks(lambda: updates(threads), lambda: updates(cores()), 300, order="DHHD")
 
 
 def between_steps(job):
@@ -181,8 +191,7 @@ def between_steps(job):
 def moved_data(job):
     """Each batch is filled in one tensor and then copied by .to() to another."""
     trainer = Trainer()
-    rows = torch.randn(job.dose << 20)
-    torch.empty(7 << 20)  # malloc keeps what is freed from now on: no pages are made anew
+    rows = torch.randn(job.dose << 21)
 
     def copies(number):
         filled = torch.empty_like(rows)
@@ -290,8 +299,9 @@ def drift(job):
 
     def look(number):
         end = time.perf_counter() + 0.0001 * job.dose * number
-        while time.perf_counter() < end:
-            pass
+        with job.dose_of():
+            while time.perf_counter() < end:
+                pass
 
     job.blocks(lambda: trainer.updates(before=look), trainer.updates, 100)
 

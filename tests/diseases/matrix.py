@@ -32,6 +32,7 @@ import harness  # noqa: E402
 
 PYTHON = os.environ.get("TORCH_PYTHON") or sys.executable
 ALLOWED = 0.20  # of the truth, or 1 % of the step
+LEAST = 0.03  # of the step: what truly costs less need not be found
 ATTEMPTS = 3  # a machine that others use too: what fails three times has failed
 
 # What must be found first; None: nothing; two: both, in any order.
@@ -95,9 +96,9 @@ WAITING = {"collate_sleep", "few_workers", "oversubscribed", "periodic", "warm_u
            "pair_between_periodic"}
 
 # A run has one start: its ill block has no second one to be compared with. Four pauses in a
-# block are less than what its other steps differ by from block to block, and beside a parser
-# the ops that follow it are slower too. So the job times the dose itself.
-TIMED = {"warm_up", "periodic", "other_code"}
+# block are less than what its other steps differ by from block to block; and beside a parser
+# or a loop that spins the ops that follow are slower too. So the job times the dose itself.
+TIMED = {"warm_up", "periodic", "other_code", "drift"}
 
 # A block is short: what is drawn of its steps may hold none.
 LEVELS = {"tiny_ops": "ops", "other_code": "ops", "python_thread": "ops",
@@ -113,11 +114,13 @@ TOO_BUSY = 0.15
 
 # What a cured job keeps: facts are read when an optimizer is seen first, half of the
 # validation and of the moves is still much, two workers are better than one and not enough,
-# and a batch from a worker costs its way between processes. Eighty layers of 32 stay tiny ops, whatever
-# updates them: torch.compile gives back a third of that step, the finding says a quarter.
+# and a batch from a worker costs its way between processes; also workers that live on begin
+# each epoch with empty queues: of twelve steps the first is 2 to 7 ms late. Hundreds of tensors
+# stay tiny ops, whatever updates them.
 REMAINS = {"optimizer_loop": {"optimizer-loop", "tiny-ops"}, "validation": {"validation-share"},
            "moved_data": {"moved-data"}, "few_workers": {"data-loading", "unsteady-steps"},
-           "worker_restart": {"data-loading"}, "collate_sleep": {"data-loading"},
+           "worker_restart": {"data-loading", "epoch-start"},
+           "collate_sleep": {"data-loading"},
            "oversubscribed": {"cpu-wait"}}
 
 
@@ -209,6 +212,10 @@ class Result:
                                       for b in self.ill) for end in ("_low", "_high"))
         return low - self.noise_ms <= self.truth_ms <= high + self.noise_ms
 
+    def is_little(self):
+        """Whether the disease came out as less than what must be found."""
+        return EXPECTED[self.name] != "memory-growth" and self.truth_ms < LEAST * self.step_ms
+
     def misadvised(self):
         """Why the advice is not what the healthy blocks follow; "" when it is."""
         wanted = ADVISED.get(self.name, "")
@@ -244,7 +251,7 @@ class Result:
         if self.alarms:
             return f"found {self.alarms} where nothing is wrong"
         if expected is None or self.misnamed():
-            return self.misnamed()
+            return "" if expected and self.is_little() else self.misnamed()
         if self.misadvised():
             return self.misadvised()
         if expected == "memory-growth":
