@@ -281,15 +281,20 @@ static void find_periodic(struct rule_context *context)
     advise_periodic(context, finding, extra->part, rhythm->period_steps);
 }
 
+/* What a step takes longer beside others, for each ns that it waits for a core: 1.5 where
+ * two more jobs than cores compute, for caches and memory are shared as well. */
+#define BESIDE_OTHERS 2.0
+
 static void find_drift(struct rule_context *context)
 {
     const struct rhythm *rhythm = &context->summary->rhythm;
     const struct rhythm_extra *extra = &rhythm->drift;
-    /* Others that take the cores come and go: what they can explain is no trend. */
+    /* Others that take the cores come and go, and slow what runs beside them as well: what
+     * they can explain is no trend. */
     const struct load *load = &context->summary->load;
     double stolen = load->stolen_share > 0 ? load->stolen_share : 0;
-    bool shared =
-        (load->delay_share + stolen) * context->train->mean_ns >= extra->ns_per_step;
+    double taken = (load->delay_share + stolen) * context->train->mean_ns;
+    bool shared = BESIDE_OTHERS * taken >= extra->ns_per_step;
     struct finding *finding =
         is_surely_dear(context, extra) && !shared ? add(context, extra, CLAIM_PYTHON)
                                                   : NULL;
