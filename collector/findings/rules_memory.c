@@ -165,12 +165,28 @@ static void find_fragments(struct rule_context *context)
     }
 }
 
-static void add_growth(struct rule_context *context, const char *what, double slope,
-                       double full_in_s)
+/* "7 h", and between which it lies where its interval has an end. */
+static const char *until_full(struct rule_context *context,
+                              const struct memory_growth *growth)
+{
+    const char *hours = rule_digits(context, growth->full_in_s / S_PER_HOUR);
+
+    if (isnan(growth->earliest_s))
+        return rule_print(context, "%s h", hours);
+    if (isnan(growth->latest_s))
+        return rule_print(context, "%s h, not before %s h", hours,
+                          rule_digits(context, growth->earliest_s / S_PER_HOUR));
+    return rule_print(context, "%s h (%s to %s h)", hours,
+                      rule_digits(context, growth->earliest_s / S_PER_HOUR),
+                      rule_digits(context, growth->latest_s / S_PER_HOUR));
+}
+
+static void add_growth(struct rule_context *context, const char *what,
+                       const struct memory_growth *growth)
 {
     bool host = strcmp(what, "host") == 0;
     struct finding *finding = rule_add(context, what, host ? "host" : "allocated");
-    double hours = full_in_s / S_PER_HOUR;
+    double hours = growth->full_in_s / S_PER_HOUR, slope = growth->slope_bytes_per_s;
 
     if (finding == NULL)
         return;
@@ -179,10 +195,11 @@ static void add_growth(struct rule_context *context, const char *what, double sl
     finding->title = host ? "Memory of the process keeps growing"
                           : rule_print(context, "Memory of %s keeps growing", what);
     finding->formula =
-        isnan(full_in_s)
+        isnan(growth->full_in_s)
             ? rule_print(context, "%s MiB/s", rule_digits(context, slope / MIB))
-            : rule_print(context, "%s MiB/s: full in %s h",
-                         rule_digits(context, slope / MIB), rule_digits(context, hours));
+            : rule_print(context, "%s MiB/s: full in %s",
+                         rule_digits(context, slope / MIB),
+                         until_full(context, growth));
     finding->sentence = rule_print(
         context, "What stays allocated between steps grows by %s MiB a second",
         rule_digits(context, slope / MIB));
@@ -191,6 +208,8 @@ static void add_growth(struct rule_context *context, const char *what, double sl
     rule_evidence(context, finding, "bytes_per_step",
                   slope / context->train->steps_per_s);
     rule_evidence(context, finding, "full_in_h", hours);
+    rule_evidence(context, finding, "full_in_h_low", growth->earliest_s / S_PER_HOUR);
+    rule_evidence(context, finding, "full_in_h_high", growth->latest_s / S_PER_HOUR);
     rule_advise_in(context, finding,
                    "Keep numbers, not tensors: `losses.append(loss.item())` instead of "
                    "`losses.append(loss)`",
@@ -212,16 +231,14 @@ static void find_growth(struct rule_context *context)
     for (uint32_t i = 0; i < memory->device_count; i++) {
         const struct memory_device *device = &memory->devices[i];
 
-        if (!device->slope_sure)
+        if (!device->growth.sure)
             continue;
         device_grows = true;
-        add_growth(context, device->device, device->slope_bytes_per_s,
-                   device->full_in_s);
+        add_growth(context, device->device, &device->growth);
     }
     /* What the allocator says is the better explanation of the same growth. */
-    if (memory->host.slope_sure && !device_grows)
-        add_growth(context, "host", memory->host.slope_bytes_per_s,
-                   memory->host.full_in_s);
+    if (memory->host.growth.sure && !device_grows)
+        add_growth(context, "host", &memory->host.growth);
 }
 
 const struct rule rules_memory[] = {

@@ -47,21 +47,34 @@ static void envelope_add(struct envelope *envelope, int64_t time_ns, double valu
     envelope->lows[envelope->count++] = value;
 }
 
-static double envelope_slope(const struct envelope *envelope, bool *sure)
+/* `left` bytes are free; NaN unknown. */
+static struct memory_growth envelope_growth(const struct envelope *envelope,
+                                            double left)
 {
-    int trend;
+    struct memory_growth growth = {
+        .full_in_s = (double)NAN, .earliest_s = (double)NAN, .latest_s = (double)NAN};
     double width = (double)(envelope->to_ns - envelope->from_ns) / PARTS / NS_PER_S;
-    double slope =
-        numbers_slope(envelope->times, envelope->lows, envelope->count, &trend) / width;
+    struct numbers_trend trend =
+        numbers_trend(envelope->times, envelope->lows, envelope->count);
+    int grows;
 
-    *sure = false;
-    if (isnan(slope))
-        return slope;
-    double grown = slope * width * (double)envelope->count;
+    growth.slope_bytes_per_s =
+        numbers_slope(envelope->times, envelope->lows, envelope->count, &grows) / width;
+    growth.error_bytes_per_s = trend.error / width;
+    if (isnan(growth.slope_bytes_per_s))
+        return growth;
+    double grown = growth.slope_bytes_per_s * width * (double)envelope->count;
     double level = envelope->lows[envelope->count - 1];
+    double least = growth.slope_bytes_per_s - growth.error_bytes_per_s;
 
-    *sure = trend && grown > GROWTH_SHARE * level && grown > GROWTH_BYTES;
-    return slope;
+    growth.sure = grows && grown > GROWTH_SHARE * level && grown > GROWTH_BYTES;
+    if (!growth.sure || !(left > 0))
+        return growth;
+    growth.full_in_s = left / growth.slope_bytes_per_s;
+    growth.earliest_s = left / (growth.slope_bytes_per_s + growth.error_bytes_per_s);
+    if (least > 0)
+        growth.latest_s = left / least;
+    return growth;
 }
 
 /* One for all of these samples: the highest, at its time. */
@@ -227,12 +240,11 @@ static void find_slope(const struct pick *pick, const struct memory_table *table
     for (uint32_t i = range[0]; i < range[1]; i++)
         envelope_add(&envelope, memory_at(table, i)->time_ns,
                      (double)memory_at(table, i)->allocated);
-    device->slope_bytes_per_s = envelope_slope(&envelope, &device->slope_sure);
-    device->full_in_s = (double)NAN;
-    double left = device->total_bytes - device->allocated_bytes;
+    /* A step needs its peak, not what is left behind it. */
+    double peak = range[1] > range[0] ? (double)memory_at(table, range[1] - 1)->peak
+                                      : device->allocated_bytes;
 
-    if (device->slope_sure && left > 0)
-        device->full_in_s = left / device->slope_bytes_per_s;
+    device->growth = envelope_growth(&envelope, device->total_bytes - peak);
 }
 
 /* Totals of accelerators come with the facts; the host's with the samples. */
@@ -346,12 +358,7 @@ static int fill_host(const struct pick *pick, uint32_t points, struct memory_hos
                                       .allocated = (double)bucket->max[0],
                                       .reserved = (double)NAN};
     }
-    host->slope_bytes_per_s = envelope_slope(&envelope, &host->slope_sure);
-    host->full_in_s = (double)NAN;
-    double left = host->limit_bytes - host->used_bytes;
-
-    if (host->slope_sure && left > 0)
-        host->full_in_s = left / host->slope_bytes_per_s;
+    host->growth = envelope_growth(&envelope, host->limit_bytes - host->used_bytes);
     return 0;
 }
 

@@ -12,6 +12,16 @@ struct memory_point {
     double allocated, reserved; /* bytes; highest of the point's stretch; NaN unknown */
 };
 
+/* What stays allocated between steps, over the window: its lower envelope. */
+struct memory_growth {
+    double slope_bytes_per_s, error_bytes_per_s; /* half of its 95 %; NaN: too short */
+    bool sure; /* it grows, beyond what its noise explains */
+    /* Until there is no room at this slope, and at the interval's ends: the highest step
+     * of now meets the limit first. NaN unless it is sure; `latest` also where the lower
+     * end of the slope does not grow. */
+    double full_in_s, earliest_s, latest_s;
+};
+
 struct memory_device {
     const char *device;                     /* "cpu", "cuda:0" */
     double allocated_bytes, reserved_bytes; /* newest; NaN unknown */
@@ -26,9 +36,7 @@ struct memory_device {
     double total_bytes;                                 /* of the device; NaN unknown */
     double allocations_per_s, frees_per_s, bytes_per_s; /* in the window; NaN unknown */
     double allocations_per_step, bytes_per_step;
-    double slope_bytes_per_s; /* of the lower envelope; NaN when too short */
-    bool slope_sure;          /* it grows, beyond what its noise explains */
-    double full_in_s;         /* until total_bytes at this slope; NaN unless sure */
+    struct memory_growth growth;
     struct memory_point *points;
     uint32_t point_count;
 };
@@ -40,9 +48,7 @@ struct memory_host {
     double used_bytes;      /* against that limit */
     const char *limit_name; /* "container" or "machine" */
     double shared_bytes, shared_used_bytes; /* of /dev/shm, live; NaN unknown */
-    double slope_bytes_per_s;
-    bool slope_sure;
-    double full_in_s;
+    struct memory_growth growth;
     struct memory_point *points; /* allocated: rss of the process */
     uint32_t point_count;
 };

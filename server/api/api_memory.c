@@ -33,6 +33,16 @@ static void add_points(cJSON *object, const struct memory_point *points, uint32_
     cJSON_AddItemToObject(object, "points", points_json(points, count, host));
 }
 
+static void add_growth(cJSON *part, const struct memory_growth *growth)
+{
+    json_share(part, "slope_bytes_per_s", growth->slope_bytes_per_s);
+    json_share(part, "slope_error_bytes_per_s", growth->error_bytes_per_s);
+    cJSON_AddBoolToObject(part, "slope_sure", growth->sure);
+    json_share(part, "oom_in_s", growth->full_in_s);
+    json_share(part, "oom_in_s_low", growth->earliest_s);
+    json_share(part, "oom_in_s_high", growth->latest_s);
+}
+
 static cJSON *device_json(const struct memory_device *device)
 {
     cJSON *part = cJSON_CreateObject();
@@ -51,9 +61,7 @@ static cJSON *device_json(const struct memory_device *device)
     json_share(part, "allocated_bytes_per_s", device->bytes_per_s);
     json_share(part, "allocations_per_step", device->allocations_per_step);
     json_share(part, "allocated_bytes_per_step", device->bytes_per_step);
-    json_share(part, "slope_bytes_per_s", device->slope_bytes_per_s);
-    cJSON_AddBoolToObject(part, "slope_sure", device->slope_sure);
-    json_share(part, "oom_in_s", device->full_in_s);
+    add_growth(part, &device->growth);
     add_points(part, device->points, device->point_count, false);
     return part;
 }
@@ -67,9 +75,7 @@ static cJSON *host_part_json(const struct memory_host *host)
     json_number(part, "limit_bytes", host->limit_bytes);
     json_text(part, "limit_name", host->limit_name);
     json_number(part, "used_bytes", host->used_bytes);
-    json_share(part, "slope_bytes_per_s", host->slope_bytes_per_s);
-    cJSON_AddBoolToObject(part, "slope_sure", host->slope_sure);
-    json_share(part, "oom_in_s", host->full_in_s);
+    add_growth(part, &host->growth);
     add_points(part, host->points, host->point_count, true);
     return part;
 }

@@ -77,9 +77,9 @@ static void sick_devices(void)
         devices[i].compute_last_ns = 60 * MS;
         memories[i].peak_bytes = memories[i].reserved_bytes = 79 * GIB;
         memories[i].total_bytes = 80 * GIB;
-        memories[i].slope_sure = true;
-        memories[i].slope_bytes_per_s = 1e6;
-        memories[i].full_in_s = 3600;
+        memories[i].growth.sure = true;
+        memories[i].growth.slope_bytes_per_s = 1e6;
+        memories[i].growth.full_in_s = 3600;
     }
     summary.gpu.devices = devices;
     summary.gpu.device_count = DEVICES;

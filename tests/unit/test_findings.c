@@ -387,7 +387,7 @@ static void a_trace_of_one_step_has_findings_but_no_trends(void **state)
 {
     (void)state;
     static struct memory_device grows = {
-        .device = "cuda:0", .slope_bytes_per_s = GIB, .slope_sure = true};
+        .device = "cuda:0", .growth = {.slope_bytes_per_s = GIB, .sure = true}};
 
     summary.head.from_file = true;
     summary.steps.train.count = 1;
@@ -486,16 +486,23 @@ static void growing_memory_says_when_it_is_full(void **state)
                                     .reserved_bytes = (double)NAN,
                                     .peak_bytes = 12 * GIB,
                                     .total_bytes = 80 * GIB,
-                                    .slope_bytes_per_s = GIB / 360,
-                                    .slope_sure = true,
-                                    .full_in_s = 70 * 360};
+                                    .growth = {.slope_bytes_per_s = GIB / 360,
+                                               .sure = true,
+                                               .full_in_s = 70 * 360,
+                                               .earliest_s = 60 * 360,
+                                               .latest_s = 90 * 360}};
     summary.memory.devices = &device;
     summary.memory.device_count = 1;
     look();
     assert_int_equal(find("memory-growth-")->severity, FINDING_HIGH);
-    assert_non_null(strstr(find("memory-growth-")->formula, "full in 7 h"));
+    assert_non_null(strstr(find("memory-growth-")->formula, "full in 7 h (6 to 9 h)"));
     findings_free(&findings);
-    device.slope_sure = false;
+    device.growth.latest_s = (double)NAN;
+    look();
+    assert_non_null(
+        strstr(find("memory-growth-")->formula, "full in 7 h, not before 6 h"));
+    findings_free(&findings);
+    device.growth.sure = false;
     look();
     assert_int_equal(findings.count, 0);
 }

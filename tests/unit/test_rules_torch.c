@@ -237,8 +237,8 @@ static bool speaks_torch(const struct finding *finding)
 static void a_job_without_python_is_advised_in_the_words_of_its_own_loop(void **state)
 {
     (void)state;
-    struct memory_device memory = {
-        .device = "cpu", .slope_bytes_per_s = MIB, .slope_sure = true};
+    struct memory_device memory = {.device = "cpu",
+                                   .growth = {.slope_bytes_per_s = MIB, .sure = true}};
 
     summary.native = true;
     summary.memory.devices = &memory;

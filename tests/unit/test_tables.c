@@ -1460,8 +1460,8 @@ static void memory_has_peaks_with_their_op_and_a_leak_has_a_slope(void **state)
     assert_true(device->peak_bytes == 9000.0 * (double)mib);
     assert_int_equal(device->peak_time_ns, 701 * 100 * MS - 5);
     assert_string_equal(device->peak_op, "aten::conv2d");
-    assert_true(device->slope_sure);
-    assert_true(fabs(device->slope_bytes_per_s - 10.0 * (double)mib) <
+    assert_true(device->growth.sure);
+    assert_true(fabs(device->growth.slope_bytes_per_s - 10.0 * (double)mib) <
                 0.5 * (double)mib);
     assert_true(fabs(device->allocations_per_step - 2) < 1e-9);
     assert_true(fabs(device->bytes_per_step - 20) < 1e-9);
@@ -1554,8 +1554,8 @@ static void steady_memory_has_no_sure_slope(void **state)
     }
     assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &answer),
                      0);
-    assert_false(answer.devices[0].slope_sure);
-    assert_true(isnan(answer.devices[0].full_in_s));
+    assert_false(answer.devices[0].growth.sure);
+    assert_true(isnan(answer.devices[0].growth.full_in_s));
     answer_free(&answer.head);
 }
 
@@ -1618,7 +1618,7 @@ static void what_is_loaded_before_the_first_step_is_no_leak(void **state)
 
     resident(50, 0, 0, &answer);
     assert_int_equal(answer.host.point_count, 60);
-    assert_false(answer.host.slope_sure);
+    assert_false(answer.host.growth.sure);
     answer_free(&answer.head);
 }
 
@@ -1628,8 +1628,50 @@ static void what_grows_from_step_to_step_has_its_own_slope(void **state)
     struct memory_answer answer;
 
     resident(50, 3, 3, &answer);
-    assert_true(answer.host.slope_sure);
-    assert_true(fabs(answer.host.slope_bytes_per_s / 1024 / 1024 - 3) < 0.2);
+    assert_true(answer.host.growth.sure);
+    assert_true(fabs(answer.host.growth.slope_bytes_per_s / 1024 / 1024 - 3) < 0.2);
+    answer_free(&answer.head);
+}
+
+/* The device's memory, as the job's facts have it. */
+static void say_device_memory(double bytes)
+{
+    process->facts[process->fact_count++] =
+        (struct process_fact){.key = texts_intern(process->texts, FACT_DEVICE_MEMORY,
+                                                  strlen(FACT_DEVICE_MEMORY)),
+                              .type = WIRE_FACT_NUMBER,
+                              .number = bytes};
+}
+
+static void the_time_until_a_device_is_full_has_an_interval(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    const int64_t mib = 1 << 20, last = 1000 * mib + 999 * mib + 50 * mib;
+    const struct memory_growth *growth;
+    struct memory_answer answer;
+
+    say_device_memory(20000.0 * (double)mib);
+    for (int64_t n = 0; n < 1000; n++) {
+        int64_t held = n == 999 ? last : 1000 * mib + n * mib + n * 7919 % 101 * mib;
+
+        step((uint64_t)n, 0, n * 100 * MS, (n + 1) * 100 * MS);
+        memory_sample((n + 1) * 100 * MS, held, held + 500 * mib);
+    }
+    assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &answer),
+                     0);
+    growth = &answer.devices[0].growth;
+    assert_true(growth->sure);
+    assert_true(growth->error_bytes_per_s > 0);
+    assert_true(growth->error_bytes_per_s < 0.2 * growth->slope_bytes_per_s);
+    /* A step needs its peak: that is what meets the end. */
+    double left = (double)(20000 * mib - last - 500 * mib);
+
+    assert_true(growth->full_in_s == left / growth->slope_bytes_per_s);
+    assert_true(growth->earliest_s < left / (10.0 * (double)mib));
+    assert_true(growth->latest_s > left / (10.0 * (double)mib));
+    assert_true(growth->earliest_s < growth->full_in_s &&
+                growth->full_in_s < growth->latest_s);
     answer_free(&answer.head);
 }
 
@@ -1639,7 +1681,7 @@ static void pages_of_files_that_are_read_are_no_leak(void **state)
     struct memory_answer answer;
 
     resident(50, 3, 0, &answer);
-    assert_false(answer.host.slope_sure);
+    assert_false(answer.host.growth.sure);
     answer_free(&answer.head);
 }
 
@@ -1990,6 +2032,7 @@ int main(void)
         TEST(the_peaks_of_single_steps_are_told_from_the_usual_one),
         TEST(what_is_loaded_before_the_first_step_is_no_leak),
         TEST(what_grows_from_step_to_step_has_its_own_slope),
+        TEST(the_time_until_a_device_is_full_has_an_interval),
         TEST(pages_of_files_that_are_read_are_no_leak),
         TEST(stamps_that_run_back_end_no_query),
         TEST(lengths_that_cannot_be_add_up_to_their_limit),

@@ -88,3 +88,14 @@ test("no label of the step times has more digits than there is room for", () => 
     assert.ok(axis.top < 1000, `${top} ms: up to ${axis.top} ${unit}`);
   }
 });
+
+test("the time until a device is full is told with its interval", () => {
+  const device = { device: "cuda:0", rows: [], peak_bytes: null, oom_in_s: 900, oom_in_s_low: 720, oom_in_s_high: 1080 };
+  const lane = lanes_for({ gpus: [] }, null).find(({ id }) => id === "memory");
+  const full = (more) => {
+    const row = lane.legend({ live: true, range: { from: 0, to: 1 }, series: { devices: [{ ...device, ...more }], host: { points: [] } } }, null).find(({ label }) => label === "Full in");
+    return `${row.value} ${row.unit}`;
+  };
+  assert.deepEqual([full({}), full({ oom_in_s_high: null }), full({ oom_in_s_low: null, oom_in_s_high: null }), full({ oom_in_s: 90, oom_in_s_low: 80, oom_in_s_high: 100 })],
+    ["12–18 min", "12 or more min", "15 min", "80–100 s"]);
+});

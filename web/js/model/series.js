@@ -64,7 +64,8 @@ const columns_of = (device) => device.columns?.map((name, at) => (at === 0 ? "t"
 function memory_device(device) {
   return {
     device: String(device.device), total_bytes: finite(device.total_bytes), peak_bytes: finite(device.peak_bytes),
-    peak_time_ms: finite(device.peak_time_ms), peak_op: device.peak_op ?? null, oom_in_s: finite(device.oom_in_s),
+    peak_time_ms: finite(device.peak_time_ms), peak_op: device.peak_op ?? null,
+    oom_in_s: finite(device.oom_in_s), oom_in_s_low: finite(device.oom_in_s_low), oom_in_s_high: finite(device.oom_in_s_high),
     allocations_per_step: finite(device.allocations_per_step), allocated_bytes_per_s: finite(device.allocated_bytes_per_s),
     rows: point_rows(columns_of(device), device.points, MEMORY_COLUMNS),
   };

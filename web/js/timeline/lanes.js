@@ -241,6 +241,15 @@ function memory_levels(device, host, host_top, top, { unit, scale }) {
   return levels;
 }
 
+/** Until a device is full, as an interval where there is one: "12–18 min". */
+function full_row({ oom_in_s, oom_in_s_low, oom_in_s_high }) {
+  const [scale, unit] = oom_in_s > 120 ? [60, "min"] : [1, "s"];
+  const [now, low, high] = [oom_in_s, oom_in_s_low, oom_in_s_high].map((s) => (known(s) ? number(s / scale, decimals(s / scale, 2)) : null));
+  if (low === null || low === high) return legend_row("crashed", "dot", "Full in", now, unit);
+  if (high === null) return legend_row("crashed", "dot", "Full in", `${low} or more`, unit, `Most likely in ${now} ${unit}; it may as well not grow`);
+  return legend_row("crashed", "dot", "Full in", `${low}–${high}`, unit, `Most likely in ${now} ${unit}; with 95 % certainty in ${low} to ${high} ${unit}`);
+}
+
 const memory = {
   id: "memory", title: "Memory", weight: 1.42,
   styles: [
@@ -288,7 +297,7 @@ const memory = {
     if (device?.rows.some((r) => known(r.reserved))) push("reserved", "", "Reserved", row?.reserved);
     if (device && known(device.peak_bytes)) push("ink", "dot", "Peak allocated", device.peak_bytes);
     if (host || !device) push("host", "rule", "Host RSS", host?.rss);
-    if (view.live && known(device?.oom_in_s)) rows.push(legend_row("crashed", "dot", "Full in", number(device.oom_in_s / (device.oom_in_s > 120 ? 60 : 1)), device.oom_in_s > 120 ? "min" : "s"));
+    if (view.live && known(device?.oom_in_s)) rows.push(full_row(device));
     return rows;
   },
 };
