@@ -94,6 +94,14 @@ void probe_capability(enum wire_source source, enum wire_source_state state,
     atomic_store_explicit(&one->state, (uint32_t)state, memory_order_release);
 }
 
+bool probe_capability_is(enum wire_source source, enum wire_source_state state)
+{
+    struct wire_capability *one = capability(source);
+
+    return one != NULL &&
+           atomic_load_explicit(&one->state, memory_order_relaxed) == (uint32_t)state;
+}
+
 void probe_capabilities_begin(void)
 {
     static const struct {

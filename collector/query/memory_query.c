@@ -362,16 +362,24 @@ static int fill_host(const struct pick *pick, uint32_t points, struct memory_hos
     return 0;
 }
 
-static void explain(const struct pick *pick, const struct memory_answer *answer)
+/* "" where the source is active or says nothing. */
+static const char *why_not(const struct pick *pick, enum wire_source source)
 {
-    const struct process *process = pick->process;
-    const struct process_capability *source =
-        &process->capabilities[WIRE_SOURCE_CPU_MEMORY];
-    const char *told = texts_get(process->texts, source->reason);
+    const struct process_capability *one = &pick->process->capabilities[source];
 
+    if (one->state == WIRE_STATE_ACTIVE)
+        return "";
+    return arena_text(&pick->head->arena, texts_get(pick->process->texts, one->reason));
+}
+
+static void explain(const struct pick *pick, struct memory_answer *answer)
+{
+    const char *told = why_not(pick, WIRE_SOURCE_CPU_MEMORY);
+
+    answer->unseen = why_not(pick, WIRE_SOURCE_DEVICE_MEMORY);
     if (answer->device_count == 0 && pick->head->reason[0] == '\0')
-        pick->head->reason = told[0] != '\0' ? arena_text(&pick->head->arena, told)
-                                             : "no allocator has told its totals yet";
+        pick->head->reason =
+            told[0] != '\0' ? told : "no allocator has told its totals yet";
 }
 
 int parts_memory(const struct pick *pick, uint32_t points, struct memory_answer *answer)

@@ -61,6 +61,7 @@ struct memory_answer {
     struct answer head;
     struct memory_device *devices;
     uint32_t device_count;
+    const char *unseen; /* why allocations of accelerators are not seen; "" they are */
     struct memory_host host;
 };
 

@@ -88,6 +88,9 @@ cJSON *memory_json(const struct memory_answer *answer)
     list = cJSON_AddArrayToObject(body, "devices");
     for (uint32_t i = 0; i < answer->device_count; i++)
         cJSON_AddItemToArray(list, device_json(&answer->devices[i]));
+    json_text(body, "devices_reason",
+              answer->unseen != NULL && *answer->unseen != '\0' ? answer->unseen
+                                                                : NULL);
     cJSON_AddItemToObject(body, "host", host_part_json(&answer->host));
     return body;
 }

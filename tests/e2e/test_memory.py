@@ -2,9 +2,13 @@
 reports as torch does: tests/fake."""
 import collections
 import json
+import sys
 import urllib.parse
 
-from harness import BUILD, TrainglassTest, get, main, wait_for
+from harness import BUILD, ROOT, TrainglassTest, get, main, wait_for
+
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+import segment as wire  # noqa: E402
 
 JOB = str(BUILD / "fake" / "fake_torch_job")
 DEVICES = ("cuda:0", "cuda:1", "cpu")
@@ -24,6 +28,15 @@ class MemoryTest(TrainglassTest):
         """{device: its part of /api/memory}, of the whole run with every sample."""
         answer = self.ask("/api/memory", window="run", points=10000)
         return {part["device"]: part for part in answer["devices"]} if answer else {}
+
+    def source(self, name):
+        """The source of the job's as /api/status has it; None before there is one."""
+        answer = self.ask("/api/status")
+        for session in answer["sessions"] if answer else []:
+            for source in session["capabilities"]:
+                if source["source"] == name:
+                    return source
+        return None
 
     def train(self, scenario, condition, what, *steps, level="phases", **environment):
         """The job under `trainglass run`, until the server answers as awaited. The answer,
@@ -71,6 +84,40 @@ class TotalsTest(MemoryTest):
         memory, _ = self.train("train", self.all_samples, "all samples", STEPS)
         self.assertEqual({name: memory[name]["allocations_per_step"] for name in DEVICES},
                          dict.fromkeys(DEVICES, 2))
+
+
+class UnseenTest(MemoryTest):
+    def unseen(self, scenario, words, **more):
+        """It is said with these words, by the source and beside the devices that are seen."""
+        def told():
+            source, answer = self.source("device_memory"), self.ask("/api/memory")
+            both = (source and answer and answer["devices"]
+                    and answer["devices_reason"] == source["reason"])
+            return (source, answer) if both and words in source["reason"] else None
+        (source, answer), _ = self.train(scenario, told, words, **more)
+        self.assertEqual(source["state"], "unavailable")
+        self.assertEqual([part["device"] for part in answer["devices"]], ["cpu"])
+
+    def test_before_an_allocation_on_a_device_nobody_claims_to_see_them(self):
+        self.unseen("host", "nothing was allocated on a device yet")
+
+    def test_an_allocator_that_reports_is_active_and_has_no_reason(self):
+        memory, _ = self.train("train", self.all_samples, "all samples", STEPS)
+        self.assertIn("cuda:1", memory)
+        # Its server has ended with the job: what the segment says is what it said.
+        (segment,) = wire.read_all(self.directory)
+        self.assertEqual(segment.capabilities["device_memory"][:2], ("active", ""))
+
+    def test_cuda_malloc_async_is_named_where_it_reports_nothing(self):
+        self.unseen("train", "PYTORCH_CUDA_ALLOC_CONF names cudaMallocAsync",
+                    PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")
+
+    def test_a_pluggable_allocator_is_named_where_it_reports_nothing(self):
+        self.unseen("plugged", "a pluggable allocator is in use")
+
+    def test_kernels_without_a_report_of_memory_are_said(self):
+        self.unseen("train", "kernels run, and no allocator has reported one",
+                    level="kernels", PYTORCH_NO_CUDA_MEMORY_CACHING="1")
 
 
 if __name__ == "__main__":

@@ -163,5 +163,41 @@ class Memory(harness.TorchTest):
         self.assertIn("refused", run.stdout)
 
 
+# It needs no GPU: torch chooses its allocator when it is loaded, or is told another before
+# it has allocated.
+PLUGGED = """
+memory = torch.cuda.memory
+memory.change_current_allocator(memory.CUDAPluggableAllocator("libc.so.6", "malloc", "free"))
+"""
+TRAINS = """
+weight = torch.nn.Parameter(torch.ones(4))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for _ in range(8):
+    optimizer.zero_grad()
+    weight.sum().backward()
+    optimizer.step()
+"""
+
+
+class DeviceAllocator(harness.TorchTest):
+    def said(self, before="", **environment):
+        run = self.run_python("-c", "import torch\n" + before + TRAINS, **environment)
+        state, reason, *_ = run.trainer().capabilities["device_memory"]
+        if reason == "no accelerator's allocator is loaded":
+            self.skipTest("this torch was built without CUDA")
+        self.assertEqual(state, "unavailable")
+        return reason
+
+    def test_torchs_own_is_not_said_to_report_before_it_has(self):
+        self.assertEqual(self.said(), "nothing was allocated on a device yet")
+
+    def test_cuda_malloc_async_is_named(self):
+        self.assertIn("PYTORCH_CUDA_ALLOC_CONF names cudaMallocAsync",
+                      self.said(PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync"))
+
+    def test_a_pluggable_one_is_named(self):
+        self.assertIn("a pluggable allocator is in use", self.said(PLUGGED))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -93,9 +93,17 @@ test("the time until a device is full is told with its interval", () => {
   const device = { device: "cuda:0", rows: [], peak_bytes: null, oom_in_s: 900, oom_in_s_low: 720, oom_in_s_high: 1080 };
   const lane = lanes_for({ gpus: [] }, null).find(({ id }) => id === "memory");
   const full = (more) => {
-    const row = lane.legend({ live: true, range: { from: 0, to: 1 }, series: { devices: [{ ...device, ...more }], host: { points: [] } } }, null).find(({ label }) => label === "Full in");
+    const row = lane.legend({ live: true, range: { from: 0, to: 1 }, series: { devices: [{ ...device, ...more }], gpus: [], host: { points: [] } } }, null).find(({ label }) => label === "Full in");
     return `${row.value} ${row.unit}`;
   };
   assert.deepEqual([full({}), full({ oom_in_s_high: null }), full({ oom_in_s_low: null, oom_in_s_high: null }), full({ oom_in_s: 90, oom_in_s_low: 80, oom_in_s_high: 100 })],
     ["12–18 min", "12 or more min", "15 min", "80–100 s"]);
+});
+
+test("of a GPU that works while its memory is not seen the legend says so, with the reason", () => {
+  const lane = lanes_for({ gpus: [] }, null).find(({ id }) => id === "memory");
+  const rows = (gpus, devices_reason) => lane.legend({ range: { from: 0, to: 1 }, series: { devices: [], gpus, devices_reason, host: { points: [] } } }, null);
+  const told = rows([{ device: "cuda:0" }], "a pluggable allocator is in use").find(({ label }) => label === "GPU memory");
+  assert.deepEqual([told.value, told.title], ["not seen", "a pluggable allocator is in use"]);
+  assert.ok(![...rows([], "no allocator is attached"), ...rows([{ device: "cuda:0" }], null)].some(({ label }) => label === "GPU memory"));
 });

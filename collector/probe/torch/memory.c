@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "probe/probe.h"
+#include "probe/torch/allocator.h"
 #include "probe/torch/library.h"
 
 /* c10::Device: its type as in c10::DeviceType, and its index, -1 for "the current". */
@@ -32,7 +33,8 @@ struct totals {
 static struct totals devices[DEVICES]; /* [0] is the host */
 
 /* The functions behind the slots: written once, before the slots. */
-static bool host_counted; /* all slots of the host's allocator lead here */
+static bool host_counted;    /* all slots of the host's allocator lead here */
+static bool devices_watched; /* some of accelerators' do */
 static void *(*alloc_cpu)(size_t bytes);
 static void (*free_cpu)(void *block);
 static void (*report_usage)(void *block, int64_t bytes, size_t allocated,
@@ -128,6 +130,15 @@ static void counted_free_cpu(void *block)
 /* ---- accelerators
  * -------------------------------------------------------------------- */
 
+static _Atomic bool reported; /* since attach */
+
+/* That an allocator could report says nothing of whether it does. */
+static NEVER_INLINE void first_report(void)
+{
+    atomic_store_explicit(&reported, true, memory_order_relaxed);
+    probe_capability(WIRE_SOURCE_DEVICE_MEMORY, WIRE_STATE_ACTIVE, NULL, NULL);
+}
+
 /* The entry of a device, claimed at its first report; NULL when the table is full. */
 static struct totals *totals_of(uint16_t device)
 {
@@ -154,6 +165,8 @@ static void counted_report_usage(void *block, int64_t bytes, size_t allocated,
                                        torch_device.index < 0 ? 0 : torch_device.index);
         struct totals *totals = totals_of(device);
 
+        if (UNLIKELY(!atomic_load_explicit(&reported, memory_order_relaxed)))
+            first_report();
         if (totals != NULL) {
             atomic_store_explicit(&totals->allocated, (int64_t)allocated,
                                   memory_order_relaxed);
@@ -165,6 +178,25 @@ static void counted_report_usage(void *block, int64_t bytes, size_t allocated,
         }
     }
     report_usage(block, bytes, allocated, reserved, torch_device);
+}
+
+static const char *device_silence; /* told so far; NULL none */
+
+/* Says why nothing is reported, as soon as that is known. */
+static void say_silence(void)
+{
+    const char *silence = torch_allocator_silence();
+
+    if (silence == NULL && !atomic_load_explicit(&reported, memory_order_relaxed) &&
+        probe_events_written(EVENT_KERNEL) > 0)
+        silence = "allocations of devices are not seen: kernels run, and no allocator "
+                  "has reported one";
+    if (silence == NULL || silence == device_silence)
+        return;
+    device_silence = silence;
+    if (probe_capability_is(WIRE_SOURCE_DEVICE_MEMORY, WIRE_STATE_ACTIVE))
+        return; /* the program itself reports */
+    probe_capability(WIRE_SOURCE_DEVICE_MEMORY, WIRE_STATE_UNAVAILABLE, silence, NULL);
 }
 
 /* ---- totals at the end of a step ---------------------------------------------------
@@ -210,6 +242,8 @@ void torch_memory_sample(const struct probe_step *step)
     if (host_counted)
         host_calls += sample(&devices[0], EVENT_DEVICE(0, 0), step->end);
     probe_capability_events(WIRE_SOURCE_CPU_MEMORY, host_calls, step->end);
+    if (devices_watched)
+        say_silence();
     for (uint32_t i = 1; i < DEVICES; i++) {
         uint32_t device =
             atomic_load_explicit(&devices[i].device, memory_order_relaxed);
@@ -276,15 +310,20 @@ static void attach_devices(void *c10)
         return;
     }
     memcpy(&report_usage, &report, sizeof(report));
+    atomic_store_explicit(&reported, false, memory_order_relaxed);
+    device_silence = NULL;
+    probe_capability(WIRE_SOURCE_DEVICE_MEMORY, WIRE_STATE_UNAVAILABLE,
+                     "nothing was allocated on a device yet",
+                     "slots of c10::reportMemoryUsageToProfiler");
     /* The allocators of accelerators live in libraries of their own. */
-    int slots = torch_slots_replace("libc10_", device_slots, 1);
-
-    if (slots > 0)
-        probe_capability(WIRE_SOURCE_DEVICE_MEMORY, WIRE_STATE_ACTIVE, NULL,
-                         "slots of c10::reportMemoryUsageToProfiler");
-    else
+    devices_watched = torch_slots_replace("libc10_", device_slots, 1) > 0;
+    if (!devices_watched) {
         probe_capability(WIRE_SOURCE_DEVICE_MEMORY, WIRE_STATE_UNAVAILABLE,
                          "no accelerator's allocator is loaded", NULL);
+        return;
+    }
+    torch_allocator_attach();
+    say_silence();
 }
 
 void torch_memory_attach(void)

@@ -5,7 +5,9 @@
  *
  * Totals, counts and the peak are kept for every step; single allocations become events
  * in recorded steps alone. The host's totals count from attach: a block from before may
- * be freed after it, so they are what changed since, and can be below zero.
+ * be freed after it, so they are what changed since, and can be below zero. Accelerators'
+ * are the allocator's own, and seen when it reports: until then, and where it never does,
+ * the capability says so.
  */
 #ifndef PROBE_TORCH_MEMORY_H
 #define PROBE_TORCH_MEMORY_H

@@ -113,14 +113,14 @@ export function set_steps(series, answer) {
   return { ...series, steps, validation, means: mean_rows(answer, steps), summary: answer.summary ?? null, slow: answer.slow ?? [], markers: answer.markers ?? [], overflow: false, reason: answer.reason ?? null };
 }
 export function set_memory(series, answer) {
-  return { ...series, devices: (answer.devices ?? []).map(memory_device), host: host_memory(answer.host), memory_reason: answer.reason ?? null };
+  return { ...series, devices: (answer.devices ?? []).map(memory_device), host: host_memory(answer.host), memory_reason: answer.reason ?? null, devices_reason: answer.devices_reason ?? null };
 }
 
 /** Peaks, limits and predictions as they are now; the points are the stream's. */
 export function set_levels(series, answer) {
   const told = new Map((answer.devices ?? []).map((device) => [String(device.device), memory_device(device)]));
   const devices = series.devices.map((device) => (told.has(device.device) ? { ...told.get(device.device), rows: device.rows } : device));
-  return { ...series, devices, host: { ...host_memory(answer.host), points: series.host.points } };
+  return { ...series, devices, host: { ...host_memory(answer.host), points: series.host.points }, devices_reason: answer.devices_reason ?? null };
 }
 
 export function set_gpu(series, answer) {

@@ -298,6 +298,7 @@ const memory = {
     if (device && known(device.peak_bytes)) push("ink", "dot", "Peak allocated", device.peak_bytes);
     if (host || !device) push("host", "rule", "Host RSS", host?.rss);
     if (view.live && known(device?.oom_in_s)) rows.push(full_row(device));
+    if (view.series.devices_reason && view.series.gpus.length > 0) rows.push(legend_row("ink-3", "", "GPU memory", "not seen", "", view.series.devices_reason));
     return rows;
   },
 };
