@@ -190,7 +190,8 @@ static void keep(struct process *process, struct process_thread *thread, uint32_
     bool more = EVENT_KIND(event->meta) == EVENT_MORE;
     struct history_block *block = thread->open_block;
 
-    if (UNLIKELY(block == NULL || block->count == block->capacity))
+    if (UNLIKELY(block == NULL ||
+                 block->count + (more ? 1 : RING_RECORDS_MAX) > block->capacity))
         block = history_room(process->history, &thread->open_block, &process->blocks,
                              index);
     if (LIKELY(block != NULL))

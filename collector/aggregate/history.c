@@ -88,7 +88,7 @@ struct history_block *history_room(struct history *history, struct history_block
 {
     struct history_block *block = *open;
 
-    if (block != NULL && block->count < block->capacity)
+    if (block != NULL && block->count + RING_RECORDS_MAX <= block->capacity)
         return block;
     if (block != NULL && block->capacity < HISTORY_BLOCK_EVENTS) {
         /* An open block is nobody else's: readers copy it. */

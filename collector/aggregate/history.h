@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "wire/event.h"
+#include "wire/ring.h"
 
 #define HISTORY_BYTES_DEFAULT ((uint64_t)256 * 1024 * 1024)
 #define HISTORY_BLOCK_EVENTS  1024u /* 32 KiB: below malloc's threshold for mappings */
@@ -44,8 +45,9 @@ struct history {
 
 void history_init(struct history *history, uint64_t bytes_max);
 
-/* Room for at least one event in *open, the thread's open block, sealing a full one to
- * `of`, its process's; NULL when out of memory. */
+/* Room for a record and all that may follow it in *open, the thread's open block, sealing
+ * one without to `of`, its process's: a reader finds both in one block. NULL when out of
+ * memory. */
 struct history_block *history_room(struct history *history, struct history_block **open,
                                    struct history_blocks *of, uint32_t thread);
 

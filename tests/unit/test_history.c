@@ -50,6 +50,31 @@ static void fold_job(const char *id)
     }
 }
 
+static void a_record_and_what_follows_it_are_in_one_block(void **state)
+{
+    (void)state;
+    struct process_identity identity = {.pid = 100, .role = WIRE_ROLE_TRAINER};
+    struct process *process =
+        state_process(store, state_session(store, "a"), &identity);
+    uint32_t blocks = 0;
+
+    assert_non_null(process);
+    for (uint32_t i = 0; i < 600; i++) {
+        struct event events[RING_RECORDS_MAX] = {
+            {.time = i * 100, .meta = EVENT_META(1, EVENT_MEMORY, 0, 0)}};
+
+        for (uint16_t j = 1; j < RING_RECORDS_MAX; j++)
+            events[j].meta = EVENT_META(0, EVENT_MORE, 0, j);
+        process_fold(process, 0, events, RING_RECORDS_MAX);
+        events[0].meta = EVENT_META(1, EVENT_CPU_OP, 0, 0);
+        process_fold(process, 0, events, 1 + i % 2);
+    }
+    for (const struct history_block *block = process->blocks.oldest; block != NULL;
+         block = block->after, blocks++)
+        assert_int_not_equal(EVENT_KIND(block->events[0].meta), EVENT_MORE);
+    assert_true(blocks >= 2);
+}
+
 static void load_file(const char *session)
 {
     char path[] = "/tmp/trainglass-test-XXXXXX";
@@ -135,6 +160,7 @@ int main(void)
         TEST(a_trace_file_costs_a_job_none_of_its_remembered_events),
         TEST(a_file_that_goes_gives_its_events_memory_back),
         TEST(what_goes_from_among_others_leaves_theirs),
+        TEST(a_record_and_what_follows_it_are_in_one_block),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
