@@ -9,7 +9,17 @@
 #include "wire/event.h"
 
 #define MEMORY_DEVICES 32u
-#define MEMORY_POINTS  16384u /* 1 MB per device */
+#define MEMORY_POINTS  16384u /* 1.7 MB per device */
+
+/* What an allocator asked of the driver since the sample before. */
+struct memory_driver {
+    uint32_t known;           /* 0: nothing of it is */
+    uint32_t got, given_back; /* segments */
+    uint32_t retries;         /* refused, and asked again */
+    uint32_t ooms;            /* refused for good */
+    int32_t held;             /* segments now; -1 unknown */
+    int64_t calls_ns;         /* that all this took */
+};
 
 struct memory_sample {
     uint64_t sequence; /* among the samples of all devices, from 1 */
@@ -20,6 +30,7 @@ struct memory_sample {
     uint32_t allocations, frees; /* since the sample before */
     uint32_t counted;            /* 0: allocations and bytes are not known */
     uint64_t bytes;              /* allocated since the sample before */
+    struct memory_driver driver;
 };
 
 struct memory_table {

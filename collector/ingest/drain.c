@@ -92,6 +92,24 @@ static void see_end(struct timeline *timeline, const struct event *event)
     timeline_seen(timeline, end);
 }
 
+/* Behind a memory sample or a loss the first record begins with a stamp, and the third
+ * behind a sample is a stretch. */
+static void convert_more(struct timeline *timeline, uint8_t head, struct event *event)
+{
+    uint16_t index = EVENT_AUX16(event->meta);
+    bool stretch = head == EVENT_MEMORY && index == 3;
+    uint64_t ticks = event->time;
+
+    if (!stretch && !((head == EVENT_MEMORY || head == EVENT_LOSS) && index == 1))
+        return;
+    int64_t start_ns = timeline_ns(timeline, ticks);
+
+    event->time = (uint64_t)start_ns;
+    if (stretch)
+        event->value =
+            (uint64_t)timeline_range_ns(timeline, ticks, start_ns, event->value);
+}
+
 /* Ticks to ns, name ids to texts, in place. */
 static void convert(struct draining *draining, struct source_thread *thread,
                     struct event *events, uint32_t count)
@@ -106,12 +124,7 @@ static void convert(struct draining *draining, struct source_thread *thread,
         uint8_t kind = EVENT_KIND(event->meta);
 
         if (kind == EVENT_MORE) {
-            /* Only the first record behind a memory sample or a loss begins with a
-             * stamp. */
-            if ((thread->group_kind == EVENT_MEMORY ||
-                 thread->group_kind == EVENT_LOSS) &&
-                EVENT_AUX16(event->meta) == 1)
-                event->time = (uint64_t)timeline_ns(timeline, event->time);
+            convert_more(timeline, thread->group_kind, event);
             continue;
         }
         uint32_t name = EVENT_NAME(event->meta), text = 0;

@@ -227,6 +227,33 @@ static void find_rates(const struct pick *pick, const struct memory_table *table
     }
 }
 
+static void find_driver(const struct memory_table *table, const uint32_t range[2],
+                        struct memory_device *device)
+{
+    double known = 0, got = 0, given_back = 0, retries = 0, ooms = 0, ns = 0;
+
+    device->segments = device->segments_got = device->segments_given_back =
+        device->retries = device->ooms = device->driver_ns = (double)NAN;
+    for (uint32_t i = range[0]; i < range[1]; i++) {
+        const struct memory_driver *driver = &memory_at(table, i)->driver;
+
+        known += driver->known;
+        got += driver->got;
+        given_back += driver->given_back;
+        retries += driver->retries;
+        ooms += driver->ooms;
+        ns += (double)driver->calls_ns;
+        device->segments = driver->held < 0 ? (double)NAN : driver->held;
+    }
+    if (known == 0)
+        return;
+    device->segments_got = got;
+    device->segments_given_back = given_back;
+    device->retries = retries;
+    device->ooms = ooms;
+    device->driver_ns = ns / known;
+}
+
 static void find_slope(const struct pick *pick, const struct memory_table *table,
                        const uint32_t range[2], struct memory_device *device)
 {
@@ -281,6 +308,7 @@ static int fill_device(const struct pick *pick, const struct memory_table *table
     find_peak(pick, table, range, device);
     find_peaks(pick, table, range, device);
     find_rates(pick, table, range, device);
+    find_driver(table, range, device);
     find_slope(pick, table, range, device);
     device->points = arena_new(&pick->head->arena, points, sizeof(*device->points));
     if (device->points == NULL)

@@ -36,6 +36,10 @@ struct memory_device {
     double total_bytes;                                 /* of the device; NaN unknown */
     double allocations_per_s, frees_per_s, bytes_per_s; /* in the window; NaN unknown */
     double allocations_per_step, bytes_per_step;
+    /* What the allocator asked of the driver, in the window; NaN unknown. */
+    double segments; /* that it holds now */
+    double segments_got, segments_given_back, retries, ooms;
+    double driver_ns; /* per step, in these calls */
     struct memory_growth growth;
     struct memory_point *points;
     uint32_t point_count;

@@ -60,7 +60,12 @@ enum event_kind {
     /* Totals of a device at a step's end (instant). value: allocated bytes; aux:
      * reserved bytes, 0 unknown; aux16: device; name: op that ran at the peak.
      * MORE: time of the peak | peak bytes | flags 0 | allocations since the last
-     * sample 0..31, frees 32..63.  A second MORE: bytes allocated since then. */
+     * sample 0..31, frees 32..63.  A second MORE: bytes allocated since then. With
+     * EVENT_MEMORY_SEGMENTS in its flags what the allocator asked of the driver since
+     * then is known: segments that it got 0..31 and gave back 32..63 | times that it was
+     * refused and asked again 0..31, that it failed 32..63. A third: the stretch, up to
+     * the sample, that these calls took together | how long it is | segments that it
+     * holds + 1; 0 unknown. */
     EVENT_MEMORY = 12,
     EVENT_METRIC = 13, /* value: bits of a double; aux: step number */
     /* Something happened (instant). flags: enum event_mark; aux: its argument. */
@@ -70,9 +75,9 @@ enum event_kind {
     /* time: since when; value: events lost, 0 it is not known how many; aux: enum
      * wire_source. Since minor 3, of GPU work, MORE: {until when | 0 | 0}. */
     EVENT_LOSS = 17,
-    EVENT_FACT = 18,       /* name: key; value, aux: as in struct wire_fact */
-    EVENT_THREAD = 19,     /* first record of a thread in this ring; value: tid */
-    EVENT_SAMPLES = 20,    /* value: samples in the step; aux: step number */
+    EVENT_FACT = 18,    /* name: key; value, aux: as in struct wire_fact */
+    EVENT_THREAD = 19,  /* first record of a thread in this ring; value: tid */
+    EVENT_SAMPLES = 20, /* value: samples in the step; aux: step number */
     /* A fetch from loader workers ends (instant). value: ns of it in which no batch was
      * there; the rest is the trainer's own work to take one over. */
     EVENT_WAITED = 21,
@@ -99,6 +104,10 @@ enum event_step_flags {
     EVENT_STEP_MARKED = 32,    /* ended by step() or a framework, not inferred */
     EVENT_STEP_FIRST = 64,     /* first of a marked or inferred stretch */
     EVENT_STEP_WINDOW = 128,   /* a deep window was open in it, or being written */
+};
+
+enum event_memory_flags {
+    EVENT_MEMORY_SEGMENTS = 1,
 };
 
 enum event_op_flags {

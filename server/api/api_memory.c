@@ -61,6 +61,12 @@ static cJSON *device_json(const struct memory_device *device)
     json_share(part, "allocated_bytes_per_s", device->bytes_per_s);
     json_share(part, "allocations_per_step", device->allocations_per_step);
     json_share(part, "allocated_bytes_per_step", device->bytes_per_step);
+    json_number(part, "segments", device->segments);
+    json_number(part, "segments_got", device->segments_got);
+    json_number(part, "segments_given_back", device->segments_given_back);
+    json_number(part, "retries", device->retries);
+    json_number(part, "ooms", device->ooms);
+    json_ms(part, "driver_ms_per_step", device->driver_ns);
     add_growth(part, &device->growth);
     add_points(part, device->points, device->point_count, false);
     return part;

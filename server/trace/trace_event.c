@@ -320,6 +320,33 @@ static void write_memory(struct trace_writer *writer, const struct event *event)
     writer->totals.events++;
 }
 
+/* What the allocator asked of the driver: in a sample's second and third record. */
+static void put_driver(struct trace_text *text, const struct event *event,
+                       const struct event *end)
+{
+    const struct event *calls = event + 3;
+
+    if ((EVENT_FLAGS(event[2].meta) & EVENT_MEMORY_SEGMENTS) == 0)
+        return;
+    TRACE_PUT(text, ",\"segments_got\":");
+    trace_text_number(text, event[2].value & UINT32_MAX);
+    TRACE_PUT(text, ",\"segments_given_back\":");
+    trace_text_number(text, event[2].value >> 32);
+    TRACE_PUT(text, ",\"retries\":");
+    trace_text_number(text, event[2].aux & UINT32_MAX);
+    TRACE_PUT(text, ",\"ooms\":");
+    trace_text_number(text, event[2].aux >> 32);
+    if (calls >= end || EVENT_KIND(calls->meta) != EVENT_MORE ||
+        EVENT_AUX16(calls->meta) != 3)
+        return;
+    TRACE_PUT(text, ",\"driver_ns\":");
+    trace_text_number(text, calls->value);
+    if (calls->aux == 0)
+        return;
+    TRACE_PUT(text, ",\"segments\":");
+    trace_text_number(text, calls->aux - 1);
+}
+
 /* The same for whoever reads traces, as torch's allocator tells it, and what else the
  * sample holds: the reader gives the live run's table back. */
 static void write_sample(struct trace_writer *writer, const struct event *event,
@@ -361,6 +388,7 @@ static void write_sample(struct trace_writer *writer, const struct event *event,
     if (bytes) {
         TRACE_PUT(text, ",\"taken_bytes\":");
         trace_text_number(text, event[2].time);
+        put_driver(text, event, end);
     }
     TRACE_PUT(text, "}}");
 }

@@ -5,7 +5,7 @@ import json
 import sys
 import urllib.parse
 
-from harness import BUILD, ROOT, TrainglassTest, get, main, wait_for
+from harness import BUILD, ROOT, TrainglassTest, free_port, get, main, wait_for
 
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 import segment as wire  # noqa: E402
@@ -86,6 +86,67 @@ class TotalsTest(MemoryTest):
                          dict.fromkeys(DEVICES, 2))
 
 
+class DriverTest(MemoryTest):
+    """What the allocator asks of the driver: segments, retries, failures."""
+
+    def test_an_emptied_cache_is_no_more_reserved_and_its_segments_are_gone(self):
+        memory, told = self.train("empty", self.all_samples, "all samples", STEPS)
+        for name in DEVICES[:2]:
+            theirs = [(int(allocated), int(reserved))
+                      for device, _, allocated, reserved in told["totals"] if device == name]
+            self.assertEqual([tuple(point[1:]) for point in memory[name]["points"]], theirs)
+            *_, (_, _, segments, *_) = [row for row in told["counts"] if row[0] == name]
+            self.assertEqual(memory[name]["segments"], int(segments))
+            self.assertGreater(memory[name]["segments_given_back"], STEPS / 3)
+            self.assertEqual(memory[name]["segments_got"] - memory[name]["segments_given_back"],
+                             int(segments))
+            self.assertEqual((memory[name]["retries"], memory[name]["ooms"]), (0, 0))
+
+    def test_retries_and_failures_are_the_allocators_own_count(self):
+        def all_steps():
+            device = self.memory().get("cuda:0")
+            return device if device and len(device["points"]) >= STEPS + 9 else None
+        device, told = self.train("tight", all_steps, "all steps", STEPS,
+                                  FAKE_CUDA_BYTES=str(100 << 20))
+        *_, (_, _, segments, retries, ooms) = [row for row in told["counts"]
+                                               if row[0] == "cuda:0"]
+        self.assertEqual((device["retries"], device["ooms"]), (int(retries), int(ooms)))
+        self.assertEqual((int(retries), int(ooms)), (34, 9))
+        self.assertEqual(device["segments"], int(segments))
+        self.assertGreater(device["driver_ms_per_step"], 0)
+
+    def test_a_trace_of_the_job_tells_the_same_of_its_segments(self):
+        def all_and_trace():
+            memory = self.all_samples()
+            status, trace = get(self.port, "/api/trace?window=run") if memory else (0, b"")
+            return (memory, trace) if status == 200 else None
+        (memory, trace), _ = self.train("empty", all_and_trace, "all samples", STEPS)
+        path = self.folder / "trace.json"
+        path.write_bytes(trace)
+        self.port = free_port()  # the job's server may not have left its own yet
+        nothing = self.folder / "nothing else to show"
+        nothing.mkdir(mode=0o700)
+        self.serve(str(path), env={"TRAINGLASS_DIR": str(nothing)})
+        again = wait_for(self.memory, "the trace's memory")
+        for name in DEVICES:
+            for key in ("segments", "segments_got", "segments_given_back", "retries", "ooms",
+                        "driver_ms_per_step"):
+                self.assertEqual(again[name][key], memory[name][key], (name, key))
+
+    def test_a_steady_job_asks_the_driver_for_nothing(self):
+        def after_its_first_steps():
+            answer = self.ask("/api/memory", window=f"{STEPS // 2}-{STEPS - 1}")
+            parts = answer["devices"] if answer else []
+            return parts if len(parts) == 3 and self.all_samples() else None
+        parts, _ = self.train("train", after_its_first_steps, "all samples", STEPS)
+        for part in parts:
+            if part["device"] != "cpu":
+                self.assertEqual((part["segments_got"], part["retries"]), (0, 0))
+                self.assertEqual(part["driver_ms_per_step"], 0)
+            else:
+                self.assertIsNone(part["segments_got"])
+
+
 class UnseenTest(MemoryTest):
     def unseen(self, scenario, words, **more):
         """It is said with these words, by the source and beside the devices that are seen."""
@@ -115,9 +176,13 @@ class UnseenTest(MemoryTest):
     def test_a_pluggable_allocator_is_named_where_it_reports_nothing(self):
         self.unseen("plugged", "a pluggable allocator is in use")
 
+    def test_an_allocator_that_does_not_cache_is_named_where_it_reports_nothing(self):
+        self.unseen("train", "PYTORCH_NO_CUDA_MEMORY_CACHING",
+                    PYTORCH_NO_CUDA_MEMORY_CACHING="1")
+
     def test_kernels_without_a_report_of_memory_are_said(self):
-        self.unseen("train", "kernels run, and no allocator has reported one",
-                    level="kernels", PYTORCH_NO_CUDA_MEMORY_CACHING="1")
+        self.unseen("kernels", "kernels run, and no allocator has reported one",
+                    level="kernels")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ struct fake_stats {
 
 /* Of the current allocator; NULL: out of memory. */
 void *fake_torch_allocate(int device, size_t bytes);
-void fake_torch_free(int device, void *block);
+void fake_torch_free(int device, void *address);
 void fake_torch_empty_cache(void);
 struct fake_stats fake_torch_stats(int device);
 
@@ -57,6 +57,6 @@ void fake_report_out_of_memory(
 int cudaSetDevice(int device);
 int cudaGetDevice(int *device);
 int cudaMalloc(void **block, size_t bytes);
-int cudaFree(void *block);
+int cudaFree(void *address);
 
 #endif

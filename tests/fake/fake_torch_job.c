@@ -1,6 +1,8 @@
 /* A training job on the fake torch: fake_torch_job SCENARIO [STEPS]; lives on until the file
  * that FAKE_JOB_UNTIL names is there. "train" allocates on all devices, "plugged" likewise by
- * another allocator than torch's, "host" on the host alone. With STEPS it prints what the
+ * another allocator than torch's, "host" on the host alone; "kernels" works on devices and
+ * allocates nothing there; "empty" empties the cache at the end of every third step; "tight"
+ * needs a larger block in each. With STEPS it prints what the
  * allocators' own statistics say at the end of each, which is what somebody who looks on must
  * say too; without, it trains to its end.
  *
@@ -116,6 +118,27 @@ static void train_on_host(unsigned step)
     fake_torch_report_host(kept_on_host, 77);
 }
 
+/* Larger in each step: what is kept does not fit, and there is no room beside it. */
+static void outgrow(unsigned step)
+{
+    void *block = allocate(0, (50 + step) * MIB, "embedding");
+
+    if (block != NULL)
+        fake_torch_free(0, block);
+}
+
+static void work(const char *scenario, unsigned step)
+{
+    if (strcmp(scenario, "kernels") == 0)
+        launch();
+    else if (strcmp(scenario, "tight") == 0)
+        outgrow(step);
+    else if (strcmp(scenario, "host") != 0)
+        train_on_devices(step);
+    if (strcmp(scenario, "empty") == 0 && step % 3 == 2)
+        fake_torch_empty_cache();
+}
+
 static void attach(void)
 {
     const char *path = getenv("TRAINGLASS_LIBRARY");
@@ -148,8 +171,7 @@ int main(int count, char **words)
     if (strcmp(scenario, "plugged") == 0)
         fake_torch_change_allocator();
     for (unsigned step = 0; steps > 0 ? step < steps : !is_over(); step++) {
-        if (strcmp(scenario, "host") != 0)
-            train_on_devices(step);
+        work(scenario, step);
         train_on_host(step);
         if (steps > 0)
             print_totals(step);

@@ -327,7 +327,9 @@ def memory():
         if i >= 3 and DEVICE == "cuda":
             stats = torch.cuda.memory_stats()
             rows.append([stats["allocated_bytes.all.current"],
-                         stats["reserved_bytes.all.current"]])
+                         stats["reserved_bytes.all.current"],
+                         stats["segment.all.current"], stats["num_alloc_retries"],
+                         stats["num_ooms"]])
     return {"rows": rows, "config": os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")}
 
 

@@ -153,6 +153,18 @@ def windows(session):
     return lines, {"told": told, "ours": ours, "ours_ns": ours_ns, "source": source(found)}
 
 
+def segments_of(rows, samples):
+    """Segments at the end, retries and failures of the run: theirs and ours."""
+    known = [e.more for e in samples if len(e.more) > 2]
+    if not rows or not known:
+        return "segments are not seen"
+    held = known[-1][2][2] - 1 if known[-1][2][2] else None
+    ours = [held, *(sum(more[1][2] >> shift & 0xFFFFFFFF for more in known)
+                    for shift in (0, 32))]
+    return (f"segments, retries, failures: theirs {rows[-1][2:]}, ours {ours}: "
+            f"{verdict(ours == rows[-1][2:])}")
+
+
 def allocator(session):
     lines, raw = [], {}
     for config in ("", "expandable_segments:True", "backend:cudaMallocAsync"):
@@ -162,9 +174,10 @@ def allocator(session):
         except Failed as error:
             lines.append(f"- `{config or 'default'}`: failed: {error}")
             continue
-        ours = [(e.value, e.aux) for e in found.events(wire.MEMORY) if e.aux16 == 0x100]
+        samples = [e for e in found.events(wire.MEMORY) if e.aux16 == 0x100]
+        ours = [(e.value, e.aux) for e in samples]
         # memory_stats is asked right after the update; our sample is of its end.
-        rows = [tuple(row) for row in told["rows"]]
+        rows = [tuple(row[:2]) for row in told["rows"]]
         # Theirs begin behind the first steps, both end with the last one.
         pairs = list(zip(rows, ours[-len(rows):] if rows else []))
         equal = sum(a == b for a, b in pairs)
@@ -172,7 +185,9 @@ def allocator(session):
                      f"{len(ours)} samples: {verdict(bool(rows) and equal == len(rows))}"
                      + next((f"; first unlike: theirs {a}, ours {b}" for a, b in pairs
                              if a != b), ""))
-        raw[config] = {"theirs": told["rows"], "ours": ours}
+        lines.append(f"- `{config or 'default'}`: " + segments_of(told["rows"], samples))
+        raw[config] = {"theirs": told["rows"], "ours": ours,
+                       "more": [e.more for e in samples]}
     return lines, raw
 
 

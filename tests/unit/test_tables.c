@@ -1469,6 +1469,66 @@ static void memory_has_peaks_with_their_op_and_a_leak_has_a_slope(void **state)
     answer_free(&answer.head);
 }
 
+/* A sample of what an allocator asked of the driver meanwhile. */
+static void driver_sample(int64_t time_ns, uint64_t got, uint64_t retries,
+                          uint64_t segments)
+{
+    struct event events[4] = {
+        {.time = (uint64_t)time_ns,
+         .value = 1 << 20,
+         .meta = EVENT_META(0, EVENT_MEMORY, 0, EVENT_DEVICE(1, 0)),
+         .aux = 4 << 20},
+        {.time = (uint64_t)time_ns,
+         .value = 1 << 20,
+         .meta = EVENT_META(0, EVENT_MORE, 0, 1)},
+        {.value = got | (uint64_t)2 << 32,
+         .meta = EVENT_META(0, EVENT_MORE, EVENT_MEMORY_SEGMENTS, 2),
+         .aux = retries | (uint64_t)1 << 32},
+        {.time = (uint64_t)time_ns - 3 * MS,
+         .value = 3 * MS,
+         .meta = EVENT_META(0, EVENT_MORE, 0, 3),
+         .aux = segments},
+    };
+
+    process_fold(process, 0, events, 4);
+    process_fold_whole(process, 0);
+}
+
+static void what_an_allocator_asks_of_the_driver_is_summed_over_the_window(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct memory_answer answer;
+
+    for (int64_t n = 0; n < 10; n++) {
+        step((uint64_t)n, 0, n * 100 * MS, (n + 1) * 100 * MS);
+        driver_sample((n + 1) * 100 * MS, 3, n == 4 ? 7 : 0, n == 9 ? 0 : 12);
+    }
+    assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &answer),
+                     0);
+    const struct memory_device *device = &answer.devices[0];
+
+    assert_true(device->segments_got == 30 && device->segments_given_back == 20);
+    assert_true(device->retries == 7 && device->ooms == 10);
+    assert_true(device->driver_ns == 3 * MS);
+    assert_true(isnan(device->segments)); /* the newest does not know them all */
+    answer_free(&answer.head);
+    driver_sample(1100 * MS, 0, 0, 1);
+    memory_sample(1200 * MS, 1 << 20, 1 << 20);
+    whose.window = (struct window){.kind = WINDOW_TIME, .a = 1050 * MS, .b = 1150 * MS};
+    assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &answer),
+                     0);
+    assert_true(answer.devices[0].segments == 0);
+    assert_true(answer.devices[0].segments_got == 0);
+    answer_free(&answer.head);
+    whose.window = (struct window){.kind = WINDOW_TIME, .a = 1150 * MS, .b = 1250 * MS};
+    assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &answer),
+                     0);
+    assert_true(isnan(answer.devices[0].segments_got)); /* another's sample */
+    assert_true(isnan(answer.devices[0].retries));
+    answer_free(&answer.head);
+}
+
 static void memory_whose_stamps_run_back_is_told_at_the_newest_instant(void **state)
 {
     (void)state;
@@ -2025,6 +2085,7 @@ int main(void)
         TEST(a_run_longer_than_the_table_keeps_its_sums),
         TEST(the_stream_gives_each_step_once_and_tells_of_gaps),
         TEST(memory_has_peaks_with_their_op_and_a_leak_has_a_slope),
+        TEST(what_an_allocator_asks_of_the_driver_is_summed_over_the_window),
         TEST(memory_whose_stamps_run_back_is_told_at_the_newest_instant),
         TEST(totals_below_zero_are_points_as_others_are),
         TEST(what_is_held_at_the_end_depends_on_no_number_of_points),

@@ -117,6 +117,29 @@ int64_t file_length_ns(const struct file *file, enum file_name name,
     return ns <= RANGE_GAP_NS ? (int64_t)ns : 0;
 }
 
+/* What the allocator asked of the driver, where the sample has it. */
+static void take_driver(struct file_sample *sample, const struct trace_event *event)
+{
+    struct event *counts = &sample->events[2];
+    int64_t got, segments;
+
+    if (!trace_args_integer(event, "segments_got", &got))
+        return;
+    counts->value = (number_of(event, "segments_got") & UINT32_MAX) |
+                    number_of(event, "segments_given_back") << 32;
+    counts->meta |= EVENT_META(0, 0, EVENT_MEMORY_SEGMENTS, 0);
+    counts->aux = (number_of(event, "retries") & UINT32_MAX) | number_of(event, "ooms")
+                                                                   << 32;
+    bool whole = trace_args_integer(event, "segments", &segments) && segments >= 0 &&
+                 segments < INT32_MAX;
+
+    sample->events[3] = (struct event){.time = (uint64_t)event->time_ns,
+                                       .value = number_of(event, "driver_ns"),
+                                       .meta = EVENT_META(0, EVENT_MORE, 0, 3),
+                                       .aux = whole ? (uint64_t)segments + 1 : 0};
+    sample->more = 3;
+}
+
 bool file_take_sample(struct file *file, const struct trace_event *event)
 {
     struct file_sample *sample;
@@ -156,6 +179,8 @@ bool file_take_sample(struct file *file, const struct trace_event *event)
         sample->events[1].time = (uint64_t)(event->time_ns - before_ns);
         sample->more = 2;
     }
+    if (sample->more == 2)
+        take_driver(sample, event);
     return true;
 }
 

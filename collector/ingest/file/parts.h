@@ -87,7 +87,7 @@ struct file_step {
 };
 
 struct file_sample {        /* of memory, of a trace that we wrote */
-    struct event events[3]; /* EVENT_MEMORY and what follows; names are the reader's */
+    struct event events[4]; /* EVENT_MEMORY and what follows; names are the reader's */
     uint32_t more;          /* of them, behind the first */
 };
 

@@ -9,11 +9,14 @@
 #include "probe/probe.h"
 #include "probe/torch/allocator.h"
 #include "probe/torch/library.h"
+#include "probe/torch/segments.h"
 
 /* c10::Device: its type as in c10::DeviceType, and its index, -1 for "the current". */
 struct torch_device {
     int8_t type, index;
 };
+
+#define TORCH_CUDA 1 /* c10::DeviceType */
 
 /* The host and up to 31 accelerators; the allocations of more are counted as lost. */
 #define DEVICES 32u
@@ -27,18 +30,23 @@ struct totals {
     _Atomic uint32_t peak_name;              /* op that ran */
     _Atomic uint32_t device;                 /* EVENT_DEVICE + 1; 0 free */
     /* Since the last sample. */
-    _Atomic uint32_t allocations, frees;
+    _Atomic uint32_t allocations, frees, ooms;
     _Atomic uint64_t bytes;
+    /* Of its segments at the report that `reserved` is of. */
+    _Atomic uint64_t given_back_bytes;
 };
 static struct totals devices[DEVICES]; /* [0] is the host */
 
 /* The functions behind the slots: written once, before the slots. */
 static bool host_counted;    /* all slots of the host's allocator lead here */
 static bool devices_watched; /* some of accelerators' do */
+static bool failures_watched;
 static void *(*alloc_cpu)(size_t bytes);
 static void (*free_cpu)(void *block);
 static void (*report_usage)(void *block, int64_t bytes, size_t allocated,
                             size_t reserved, struct torch_device device);
+static void (*report_failure)(int64_t bytes, size_t allocated, size_t reserved,
+                              struct torch_device device);
 
 /* ---- one allocation -------------------------------------------------------------- */
 
@@ -155,27 +163,51 @@ static struct totals *totals_of(uint16_t device)
     return NULL;
 }
 
+static struct torch_segments *segments_of(uint16_t device)
+{
+    return EVENT_DEVICE_TYPE(device) == TORCH_CUDA
+               ? torch_segments_of(EVENT_DEVICE_INDEX(device))
+               : NULL;
+}
+
+static uint16_t device_of(struct torch_device device)
+{
+    return EVENT_DEVICE(device.type, device.index < 0 ? 0 : device.index);
+}
+
+/* What the allocator says; NULL where the table is full. */
+static struct totals *take_totals(uint16_t device, size_t allocated, size_t reserved)
+{
+    struct totals *totals = totals_of(device);
+    struct torch_segments *segments = segments_of(device);
+
+    if (UNLIKELY(!atomic_load_explicit(&reported, memory_order_relaxed)))
+        first_report();
+    if (totals == NULL) {
+        probe_capability_lost(WIRE_SOURCE_DEVICE_MEMORY, 1);
+        return NULL;
+    }
+    atomic_store_explicit(&totals->allocated, (int64_t)allocated, memory_order_relaxed);
+    atomic_store_explicit(&totals->reserved, (int64_t)reserved, memory_order_relaxed);
+    if (segments != NULL)
+        atomic_store_explicit(
+            &totals->given_back_bytes,
+            atomic_load_explicit(&segments->given_back_bytes, memory_order_relaxed),
+            memory_order_relaxed);
+    return totals;
+}
+
 /* Runs under the allocator's lock. */
 static void counted_report_usage(void *block, int64_t bytes, size_t allocated,
                                  size_t reserved, struct torch_device torch_device)
 {
     /* The host reports here only while a profiler asks; we count it above. */
     if (torch_device.type != 0) {
-        uint16_t device = EVENT_DEVICE(torch_device.type,
-                                       torch_device.index < 0 ? 0 : torch_device.index);
-        struct totals *totals = totals_of(device);
+        uint16_t device = device_of(torch_device);
+        struct totals *totals = take_totals(device, allocated, reserved);
 
-        if (UNLIKELY(!atomic_load_explicit(&reported, memory_order_relaxed)))
-            first_report();
-        if (totals != NULL) {
-            atomic_store_explicit(&totals->allocated, (int64_t)allocated,
-                                  memory_order_relaxed);
-            atomic_store_explicit(&totals->reserved, (int64_t)reserved,
-                                  memory_order_relaxed);
+        if (totals != NULL)
             changed(totals, device, bytes, (int64_t)allocated);
-        } else {
-            probe_capability_lost(WIRE_SOURCE_DEVICE_MEMORY, 1);
-        }
     }
     report_usage(block, bytes, allocated, reserved, torch_device);
 }
@@ -186,9 +218,13 @@ static const char *device_silence; /* told so far; NULL none */
 static void say_silence(void)
 {
     const char *silence = torch_allocator_silence();
+    bool quiet =
+        silence == NULL && !atomic_load_explicit(&reported, memory_order_relaxed);
 
-    if (silence == NULL && !atomic_load_explicit(&reported, memory_order_relaxed) &&
-        probe_events_written(EVENT_KERNEL) > 0)
+    if (quiet && torch_segments_asked())
+        silence = "allocations of CUDA devices are not seen: torch takes them of "
+                  "cudaMalloc and reports none (PYTORCH_NO_CUDA_MEMORY_CACHING)";
+    else if (quiet && probe_events_written(EVENT_KERNEL) > 0)
         silence = "allocations of devices are not seen: kernels run, and no allocator "
                   "has reported one";
     if (silence == NULL || silence == device_silence)
@@ -201,6 +237,51 @@ static void say_silence(void)
 
 /* ---- totals at the end of a step ---------------------------------------------------
  */
+
+/* What is given back outside of an allocation (empty_cache()) nobody reports. */
+static uint64_t reserved_now(const struct totals *totals, uint16_t device)
+{
+    const struct torch_segments *segments = segments_of(device);
+    int64_t reserved = atomic_load_explicit(&totals->reserved, memory_order_relaxed);
+
+    if (segments == NULL)
+        return (uint64_t)reserved;
+    uint64_t then =
+        atomic_load_explicit(&totals->given_back_bytes, memory_order_relaxed);
+    uint64_t now =
+        atomic_load_explicit(&segments->given_back_bytes, memory_order_relaxed);
+
+    return now - then < (uint64_t)reserved ? (uint64_t)reserved - (now - then) : 0;
+}
+
+/* Fills the last two of a sample's events; returns how many came to it. */
+static uint32_t sample_segments(struct totals *totals, uint16_t device,
+                                struct event events[4])
+{
+    struct torch_segments *segments = segments_of(device);
+    uint64_t ooms = atomic_exchange_explicit(&totals->ooms, 0, memory_order_relaxed);
+
+    if (segments == NULL || !failures_watched)
+        return 0;
+    uint64_t got = atomic_exchange_explicit(&segments->got, 0, memory_order_relaxed);
+    uint64_t given =
+        atomic_exchange_explicit(&segments->given, 0, memory_order_relaxed);
+    uint64_t retries =
+        atomic_exchange_explicit(&segments->retries, 0, memory_order_relaxed);
+    uint64_t ticks =
+        atomic_exchange_explicit(&segments->ticks, 0, memory_order_relaxed);
+    uint64_t held = atomic_load_explicit(&segments->held, memory_order_relaxed);
+    /* All that is reserved came and went by these calls since attach. */
+    bool whole = atomic_load_explicit(&segments->held_bytes, memory_order_relaxed) ==
+                 events[0].aux;
+
+    events[2].value = got | given << 32;
+    events[2].meta |= EVENT_META(0, 0, EVENT_MEMORY_SEGMENTS, 0);
+    events[2].aux = retries | ooms << 32;
+    events[3] = (struct event){events[0].time - ticks, ticks,
+                               EVENT_META(0, EVENT_MORE, 0, 3), whole ? held + 1 : 0};
+    return 1;
+}
 
 /* Returns the calls of the allocator since the last sample. */
 static uint64_t sample(struct totals *totals, uint16_t device, uint64_t now)
@@ -216,21 +297,37 @@ static uint64_t sample(struct totals *totals, uint16_t device, uint64_t now)
         atomic_exchange_explicit(&totals->allocations, 0, memory_order_relaxed);
     uint64_t frees = atomic_exchange_explicit(&totals->frees, 0, memory_order_relaxed);
     uint64_t bytes = atomic_exchange_explicit(&totals->bytes, 0, memory_order_relaxed);
-    uint64_t reserved =
-        (uint64_t)atomic_load_explicit(&totals->reserved, memory_order_relaxed);
 
     /* Before anything was allocated since the last sample there was no later peak. */
     if (peak_time == 0)
         peak_time = now;
-    const struct event events[] = {
-        {now, (uint64_t)allocated, EVENT_META(name, EVENT_MEMORY, 0, device), reserved},
+    struct event events[4] = {
+        {now, (uint64_t)allocated, EVENT_META(name, EVENT_MEMORY, 0, device),
+         reserved_now(totals, device)},
         {peak_time, (uint64_t)peak, EVENT_META(0, EVENT_MORE, 0, 1),
          allocations | frees << 32},
         {bytes, 0, EVENT_META(0, EVENT_MORE, 0, 2), 0},
     };
 
-    probe_events(events, 3);
+    probe_events(events, 3 + sample_segments(totals, device, events));
     return allocations + frees;
+}
+
+/* A job that this ends has no further step: what it held is told now. */
+static void counted_report_failure(int64_t bytes, size_t allocated, size_t reserved,
+                                   struct torch_device torch_device)
+{
+    uint16_t device = device_of(torch_device);
+    struct totals *totals = torch_device.type != 0 && !probe_is_silent()
+                                ? take_totals(device, allocated, reserved)
+                                : NULL;
+
+    torch_segments_give_up();
+    if (totals != NULL) {
+        atomic_fetch_add_explicit(&totals->ooms, 1, memory_order_relaxed);
+        (void)sample(totals, device, probe_ticks());
+    }
+    report_failure(bytes, allocated, reserved, torch_device);
 }
 
 void torch_memory_sample(const struct probe_step *step)
@@ -265,6 +362,10 @@ static const struct torch_slot host_slots[] = {
 static const struct torch_slot device_slots[] = {
     {"_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
      (void (*)(void))counted_report_usage},
+};
+static const struct torch_slot failure_slots[] = {
+    {"_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
+     (void (*)(void))counted_report_failure},
 };
 
 static void no_host(const char *reason)
@@ -322,6 +423,12 @@ static void attach_devices(void *c10)
                          "no accelerator's allocator is loaded", NULL);
         return;
     }
+    void *failure = torch_symbol(c10, failure_slots[0].symbol);
+
+    memcpy(&report_failure, &failure, sizeof(failure));
+    failures_watched =
+        failure != NULL && torch_slots_replace("libc10_", failure_slots, 1) > 0;
+    torch_segments_attach();
     torch_allocator_attach();
     say_silence();
 }
