@@ -147,6 +147,94 @@ static void find_filling(struct rule_context *context)
     find_calls(context, &rule);
 }
 
+/* The device whose allocator takes longest in the driver, step by step. */
+static const struct memory_device *asks_most(const struct rule_context *context)
+{
+    const struct memory_answer *memory = &context->summary->memory;
+    const struct memory_device *most = NULL;
+
+    for (uint32_t i = 0; i < memory->device_count; i++) {
+        const struct memory_device *device = &memory->devices[i];
+
+        if (device->driver_lasting_ns > (most == NULL ? 0 : most->driver_lasting_ns))
+            most = device;
+    }
+    return most;
+}
+
+static void describe_asking(struct rule_context *context, struct finding *finding,
+                            const struct memory_device *memory)
+{
+    bool retries = memory->retries > 0;
+
+    finding->title =
+        retries ? rule_print(context,
+                             "Memory of %s runs out, and the allocator starts over",
+                             memory->device)
+                : rule_print(context, "Memory of %s is taken from the driver anew",
+                             memory->device);
+    finding->sentence = rule_print(
+        context,
+        "%s of a step are calls of cudaMalloc and cudaFree: %s segments taken and %s "
+        "given back in the window%s",
+        rule_ms(context, memory->driver_lasting_ns),
+        rule_digits(context, memory->segments_got),
+        rule_digits(context, memory->segments_given_back),
+        retries ? rule_print(context, ", refused %s times",
+                             rule_digits(context, memory->retries))
+                : "");
+    finding->wrong_if = "Shapes still change: the allocator keeps what it has once it "
+                        "has met them all.";
+    rule_evidence_text(context, finding, "device", memory->device);
+    rule_evidence(context, finding, "driver_ms", memory->driver_lasting_ns / NS_PER_MS);
+    rule_evidence(context, finding, "segments_got", memory->segments_got);
+    rule_evidence(context, finding, "segments_given_back", memory->segments_given_back);
+    rule_evidence(context, finding, "retries", memory->retries);
+    if (retries)
+        rule_advise(finding,
+                    "A smaller batch, or `torch.utils.checkpoint`: near the limit "
+                    "each larger block costs all that was kept");
+    rule_advise(finding, "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`; no "
+                         "`torch.cuda.empty_cache()` in the loop");
+    rule_advise(finding, "Batches of one shape, or padded to few: each new size asks "
+                         "for a segment of its own");
+}
+
+/* min(time in the calls, what a device waits meanwhile); of a device of which that is not
+ * known, half of the calls, for it may have worked beside them. */
+static void find_asking(struct rule_context *context)
+{
+    const struct memory_device *memory = asks_most(context);
+    double spent = memory == NULL ? 0 : memory->driver_lasting_ns, waits;
+    const struct gpu_device *device =
+        rule_waits_for(context, BIT(GPU_IDLE_ALLOC), &waits);
+    bool guess = rule_device(context) == NULL;
+    double price = guess ? spent / 2 : spent < waits ? spent : waits;
+
+    if (!(price > 0) || !(price / context->train->mean_ns >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, NULL, "reserved");
+
+    if (finding == NULL)
+        return;
+    double error = rule_error_of_recorded(context, price, context->train->count);
+
+    if (guess)
+        rule_price_half(context, finding, spent, error);
+    else
+        rule_price(context, finding, price, error);
+    rule_claim_waits(context, finding, BIT(GPU_IDLE_ALLOC), price);
+    finding->formula =
+        guess ? rule_print(context, "%s in cudaMalloc and cudaFree / 2 = %s",
+                           rule_ms(context, spent), rule_ms(context, price))
+              : rule_print(context,
+                           "min(%s in cudaMalloc and cudaFree, %s that %s waits "
+                           "meanwhile) = %s",
+                           rule_ms(context, spent), rule_ms(context, waits),
+                           device->device, rule_ms(context, price));
+    describe_asking(context, finding, memory);
+}
+
 #define CALLS_RULE                                                                     \
     .threshold = 0.03, .unit = "share of the step", .min = 0, .max = 1,                \
     .sampled = true, .source = SMALLEST
@@ -170,5 +258,17 @@ const struct rule rules_calls[] = {
       CALLS_RULE,
       .owner = OWNER_DEVICE - 3},
      find_filling},
+    {{.id = "allocator-calls",
+      .reads =
+          "cudaMalloc and cudaFree of torch's allocator in every step; idle time of "
+          "devices by cause",
+      .formula = "min(time in the calls, idle for allocations), else half of the calls",
+      .threshold = 0.03,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .source = SMALLEST,
+      .owner = OWNER_DEVICE - 2},
+     find_asking},
     {.find = NULL},
 };

@@ -178,7 +178,7 @@ static void find_device_alloc(struct rule_context *context)
 {
     static const struct idle_rule rule = {
         .cause = GPU_IDLE_ALLOC,
-        .named = {"pinned-allocations"},
+        .named = {"pinned-allocations", "allocator-calls"},
         .title = "The GPU waits while memory is allocated",
         .because = "the host was in cudaMalloc, cudaFree or their like",
         .wrong_if = "These are the first steps: the allocator keeps what it has.",

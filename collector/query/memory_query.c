@@ -227,6 +227,22 @@ static void find_rates(const struct pick *pick, const struct memory_table *table
     }
 }
 
+/* A model takes its memory in its first steps: what lasts is in both halves. */
+static double lasting(const struct memory_table *table, const uint32_t range[2])
+{
+    uint32_t middle = range[0] + (range[1] - range[0]) / 2;
+    double ns[2] = {0, 0}, known[2] = {0, 0};
+
+    for (uint32_t i = range[0]; i < range[1]; i++) {
+        const struct memory_driver *driver = &memory_at(table, i)->driver;
+
+        known[i >= middle] += driver->known;
+        ns[i >= middle] += (double)driver->calls_ns;
+    }
+    return known[0] > 0 && known[1] > 0 ? fmin(ns[0] / known[0], ns[1] / known[1])
+                                        : (double)NAN;
+}
+
 static void find_driver(const struct memory_table *table, const uint32_t range[2],
                         struct memory_device *device)
 {
@@ -245,6 +261,7 @@ static void find_driver(const struct memory_table *table, const uint32_t range[2
         ns += (double)driver->calls_ns;
         device->segments = driver->held < 0 ? (double)NAN : driver->held;
     }
+    device->driver_lasting_ns = lasting(table, range);
     if (known == 0)
         return;
     device->segments_got = got;

@@ -39,7 +39,8 @@ struct memory_device {
     /* What the allocator asked of the driver, in the window; NaN unknown. */
     double segments; /* that it holds now */
     double segments_got, segments_given_back, retries, ooms;
-    double driver_ns; /* per step, in these calls */
+    double driver_ns;         /* per step, in these calls */
+    double driver_lasting_ns; /* in the half of the window that has less of it */
     struct memory_growth growth;
     struct memory_point *points;
     uint32_t point_count;

@@ -115,6 +115,18 @@ class DriverTest(MemoryTest):
         self.assertEqual(device["segments"], int(segments))
         self.assertGreater(device["driver_ms_per_step"], 0)
 
+    def test_segments_that_are_taken_anew_in_each_step_are_a_finding(self):
+        def found():
+            answer = self.ask("/api/bottlenecks")
+            for finding in answer["findings"] if answer else []:
+                if finding["id"] == "allocator-calls":
+                    return finding
+            return None
+        finding, _ = self.train("empty", found, "the finding", FAKE_CUDA_CALL_US="500")
+        self.assertIn("taken from the driver anew", finding["title"])
+        self.assertGreater(finding["evidence"]["driver_ms"], 0.5)
+        self.assertEqual(finding["evidence"]["retries"], 0)
+
     def test_a_trace_of_the_job_tells_the_same_of_its_segments(self):
         def all_and_trace():
             memory = self.all_samples()

@@ -75,6 +75,41 @@ static void pinning_in_each_step_costs_what_the_device_waits_meanwhile(void **st
     assert_true(fabs(find("pinned-allocations")->ns_per_step - 9 * MS) < 1);
 }
 
+static void an_allocator_that_asks_the_driver_in_each_step_is_found(void **state)
+{
+    (void)state;
+    struct memory_device memory = {.device = "cuda:0",
+                                   .total_bytes = (double)NAN,
+                                   .segments_got = 40,
+                                   .segments_given_back = 39,
+                                   .driver_ns = 30 * MS,
+                                   .driver_lasting_ns = 12 * MS};
+
+    summary.memory.devices = &memory;
+    summary.memory.device_count = 1;
+    /* Nothing is known of what the device does meanwhile. */
+    assert_true(fabs(find("allocator-calls")->ns_per_step - 6 * MS) < 1);
+    assert_non_null(
+        strstr(find("allocator-calls")->title, "taken from the driver anew"));
+    put_device();
+    assert_false(is_found("allocator-calls")); /* it never waits for that */
+    device.idle_ns[GPU_IDLE_ALLOC] = 9 * MS;
+    assert_true(fabs(find("allocator-calls")->ns_per_step - 9 * MS) < 1);
+    /* The general rule has nothing to add, unless there is more of that wait. */
+    assert_false(is_found("device-alloc"));
+    device.idle_ns[GPU_IDLE_ALLOC] = 20 * MS;
+    assert_true(fabs(find("allocator-calls")->ns_per_step - 12 * MS) < 1);
+    assert_true(fabs(find("device-alloc")->ns_per_step - 8 * MS) < 1);
+    memory.retries = 7;
+    assert_non_null(strstr(find("allocator-calls")->title, "runs out"));
+    assert_non_null(strstr(find("allocator-calls")->sentence, "refused 7 times"));
+    /* The first steps take what the model needs. */
+    memory.driver_lasting_ns = 0;
+    assert_false(is_found("allocator-calls"));
+    memory.driver_lasting_ns = (double)NAN;
+    assert_false(is_found("allocator-calls"));
+}
+
 static void memory_that_is_set_and_waited_for_is_found(void **state)
 {
     (void)state;
@@ -296,6 +331,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(slow_launches_cost_what_the_device_waits_for_them),
         TEST(pinning_in_each_step_costs_what_the_device_waits_meanwhile),
+        TEST(an_allocator_that_asks_the_driver_in_each_step_is_found),
         TEST(memory_that_is_set_and_waited_for_is_found),
         TEST(what_a_call_is_named_for_is_told_by_no_general_rule),
         TEST(names_decide_which_sum_an_op_is_in),

@@ -1510,8 +1510,14 @@ static void what_an_allocator_asks_of_the_driver_is_summed_over_the_window(void 
 
     assert_true(device->segments_got == 30 && device->segments_given_back == 20);
     assert_true(device->retries == 7 && device->ooms == 10);
-    assert_true(device->driver_ns == 3 * MS);
+    assert_true(device->driver_ns == 3 * MS && device->driver_lasting_ns == 3 * MS);
     assert_true(isnan(device->segments)); /* the newest does not know them all */
+    answer_free(&answer.head);
+    for (int64_t n = 0; n < 10; n++) /* as long, and of another allocator */
+        memory_sample((1000 + n) * MS, 1 << 20, 1 << 20);
+    assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &answer),
+                     0);
+    assert_true(isnan(answer.devices[0].driver_lasting_ns));
     answer_free(&answer.head);
     driver_sample(1100 * MS, 0, 0, 1);
     memory_sample(1200 * MS, 1 << 20, 1 << 20);
