@@ -1,0 +1,272 @@
+#include "query/memory_device.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "query/memory_growth.h"
+#include "query/numbers.h"
+#include "wire/facts.h"
+
+#define NS_PER_S 1e9
+
+/* One for all of these samples: the highest, at its time. */
+static void add_point(const struct memory_table *table, uint32_t from, uint32_t to,
+                      struct memory_device *device)
+{
+    struct memory_point *point = &device->points[device->point_count++];
+
+    /* Totals since attach are below zero where what was there before is freed. */
+    *point =
+        (struct memory_point){.allocated = -(double)INFINITY, .reserved = (double)NAN};
+    for (uint32_t i = from; i < to; i++) {
+        const struct memory_sample *sample = memory_at(table, i);
+        double reserved = (double)sample->reserved;
+
+        if ((double)sample->allocated > point->allocated) {
+            point->allocated = (double)sample->allocated;
+            point->time_ns = sample->time_ns;
+        }
+        if (reserved >= 0 && !(reserved <= point->reserved))
+            point->reserved = reserved;
+    }
+}
+
+/* At most `points`, 1 and more; the last is the last sample itself: what is held at the
+ * window's end depends on nobody's number of points. */
+static void points_from_ring(const struct memory_table *table, const uint32_t range[2],
+                             uint32_t points, struct memory_device *device)
+{
+    uint32_t before = range[1] > range[0] ? range[1] - range[0] - 1 : 0;
+    uint32_t buckets = before < points - 1 ? before : points - 1;
+
+    for (uint32_t b = 0; b < buckets; b++)
+        add_point(table, range[0] + (uint32_t)((uint64_t)before * b / buckets),
+                  range[0] + (uint32_t)((uint64_t)before * (b + 1) / buckets), device);
+    if (range[1] > range[0])
+        add_point(table, range[1] - 1, range[1], device);
+}
+
+static void points_from_series(const struct memory_table *table, int64_t from_ns,
+                               int64_t until_ns, uint32_t points,
+                               struct memory_device *device)
+{
+    const struct series_ring *ring =
+        series_pick(&table->series, from_ns, until_ns, points);
+    int64_t width = series_width_ns(&table->series, ring);
+
+    for (uint32_t i = 0; i < ring->count && device->point_count < points; i++) {
+        const struct series_bucket *bucket = series_at(ring, i);
+
+        if (bucket->start_ns + width <= from_ns || bucket->start_ns + width > until_ns)
+            continue;
+        device->points[device->point_count++] = (struct memory_point){
+            .time_ns = bucket->start_ns,
+            .allocated = (double)bucket->max[0],
+            .reserved = bucket->counts[1] > 0 ? (double)bucket->max[1] : (double)NAN};
+    }
+}
+
+static void find_peak(const struct pick *pick, const struct memory_table *table,
+                      const uint32_t range[2], struct memory_device *device)
+{
+    const struct answer_window *window = &pick->head->window;
+    const struct memory_sample *peak = NULL;
+    const struct memory_sample *run = &table->run_peak;
+
+    for (uint32_t i = range[0]; i < range[1]; i++)
+        if (peak == NULL || memory_at(table, i)->peak > peak->peak)
+            peak = memory_at(table, i);
+    if (run->peak >= 0 && run->time_ns >= window->from_ns &&
+        run->time_ns < window->to_ns && (peak == NULL || run->peak > peak->peak))
+        peak = run;
+    device->peak_op = "";
+    device->peak_bytes = (double)NAN;
+    device->peak_time_ns = NOT_KNOWN;
+    if (peak == NULL)
+        return;
+    device->peak_bytes = (double)peak->peak;
+    device->peak_time_ns = peak->peak_time_ns;
+    device->peak_op =
+        arena_text(&pick->head->arena, texts_get(pick->process->texts, peak->peak_op));
+}
+
+/* Of long windows an even choice of steps; the highest is known from all of them. */
+#define PEAKS_MOST 1024u
+
+/* What stays between steps. A file of another program has samples within steps too: it
+ * tells of no single step's peak. */
+static void find_peaks(const struct pick *pick, const struct memory_table *table,
+                       const uint32_t range[2], struct memory_device *device)
+{
+    bool by_step = !pick->session->from_file || pick->session->own_file;
+    uint32_t count = range[1] - range[0];
+    uint32_t kept = count < PEAKS_MOST ? count : PEAKS_MOST;
+    double peaks[PEAKS_MOST], floor = (double)INFINITY;
+
+    device->usual_peak_bytes = device->least_peak_bytes = device->floor_bytes =
+        (double)NAN;
+    device->peaks = device->high_peaks = 0;
+    if (count < MEMORY_PEAKS_LEAST)
+        return;
+    for (uint32_t i = range[0]; i < range[1]; i++)
+        floor = fmin(floor, (double)memory_at(table, i)->allocated);
+    device->floor_bytes = floor;
+    if (!by_step)
+        return;
+    for (uint32_t i = 0; i < kept; i++) {
+        uint32_t at = range[0] + (uint32_t)((uint64_t)count * i / kept);
+
+        peaks[i] = (double)memory_at(table, at)->peak;
+    }
+    numbers_sort(peaks, kept);
+    device->usual_peak_bytes = numbers_quantile(peaks, kept, 0.5);
+    device->least_peak_bytes = peaks[0];
+    device->peaks = count;
+    for (uint32_t i = range[0]; i < range[1]; i++)
+        device->high_peaks += (double)memory_at(table, i)->peak >
+                              MEMORY_PEAK_HIGH * device->usual_peak_bytes;
+}
+
+static void find_rates(const struct pick *pick, const struct memory_table *table,
+                       const uint32_t range[2], struct memory_device *device)
+{
+    double allocations = 0, frees = 0, bytes = 0, samples = 0;
+
+    device->allocations_per_s = device->frees_per_s = device->bytes_per_s =
+        device->allocations_per_step = device->bytes_per_step = (double)NAN;
+    for (uint32_t i = range[0] + 1; i < range[1]; i++) {
+        const struct memory_sample *sample = memory_at(table, i);
+
+        samples += sample->counted;
+        allocations += sample->allocations;
+        frees += sample->frees;
+        bytes += (double)sample->bytes;
+    }
+    if (samples == 0)
+        return;
+    double seconds = (double)(memory_at(table, range[1] - 1)->time_ns -
+                              memory_at(table, range[0])->time_ns) /
+                     NS_PER_S;
+
+    if (seconds > 0) {
+        device->allocations_per_s = allocations / seconds;
+        device->frees_per_s = frees / seconds;
+        device->bytes_per_s = bytes / seconds;
+    }
+    if (pick->head->steps > 0) {
+        device->allocations_per_step = allocations / samples;
+        device->bytes_per_step = bytes / samples;
+    }
+}
+
+/* A model takes its memory in its first steps: what lasts is in both halves. */
+static double lasting(const struct memory_table *table, const uint32_t range[2])
+{
+    uint32_t middle = range[0] + (range[1] - range[0]) / 2;
+    double ns[2] = {0, 0}, known[2] = {0, 0};
+
+    for (uint32_t i = range[0]; i < range[1]; i++) {
+        const struct memory_driver *driver = &memory_at(table, i)->driver;
+
+        known[i >= middle] += driver->known;
+        ns[i >= middle] += (double)driver->calls_ns;
+    }
+    return known[0] > 0 && known[1] > 0 ? fmin(ns[0] / known[0], ns[1] / known[1])
+                                        : (double)NAN;
+}
+
+static void find_driver(const struct memory_table *table, const uint32_t range[2],
+                        struct memory_device *device)
+{
+    double known = 0, got = 0, given_back = 0, retries = 0, ooms = 0, ns = 0;
+
+    device->segments = device->segments_got = device->segments_given_back =
+        device->retries = device->ooms = device->driver_ns = (double)NAN;
+    for (uint32_t i = range[0]; i < range[1]; i++) {
+        const struct memory_driver *driver = &memory_at(table, i)->driver;
+
+        known += driver->known;
+        got += driver->got;
+        given_back += driver->given_back;
+        retries += driver->retries;
+        ooms += driver->ooms;
+        ns += (double)driver->calls_ns;
+        device->segments = driver->held < 0 ? (double)NAN : driver->held;
+    }
+    device->driver_lasting_ns = lasting(table, range);
+    if (known == 0)
+        return;
+    device->segments_got = got;
+    device->segments_given_back = given_back;
+    device->retries = retries;
+    device->ooms = ooms;
+    device->driver_ns = ns / known;
+}
+
+static void find_slope(const struct pick *pick, const struct memory_table *table,
+                       const uint32_t range[2], struct memory_device *device)
+{
+    struct envelope envelope = {.from_ns = pick->head->window.from_ns,
+                                .to_ns = pick->head->window.to_ns};
+
+    if (range[1] > range[0]) {
+        envelope.from_ns = memory_at(table, range[0])->time_ns;
+        envelope.to_ns = memory_at(table, range[1] - 1)->time_ns + 1;
+    }
+    for (uint32_t i = range[0]; i < range[1]; i++)
+        envelope_add(&envelope, memory_at(table, i)->time_ns,
+                     (double)memory_at(table, i)->allocated);
+    /* A step needs its peak, not what is left behind it. */
+    double peak = range[1] > range[0] ? (double)memory_at(table, range[1] - 1)->peak
+                                      : device->allocated_bytes;
+
+    device->growth = envelope_growth(&envelope, device->total_bytes - peak);
+}
+
+/* Totals of accelerators come with the facts; the host's with the samples. */
+static double total_of(const struct pick *pick, const struct memory_table *table)
+{
+    const struct process *process = pick->process;
+
+    if (table->device == 0)
+        return pick->store->host.memory_limit_bytes;
+    if (table->total_bytes > 0)
+        return (double)table->total_bytes;
+    for (uint32_t i = 0; i < process->fact_count; i++)
+        if (strcmp(texts_get(process->texts, process->facts[i].key),
+                   FACT_DEVICE_MEMORY) == 0)
+            return process->facts[i].number;
+    return (double)NAN;
+}
+
+int memory_fill_device(const struct pick *pick, const struct memory_table *table,
+                       uint32_t points, struct memory_device *device)
+{
+    const struct answer_window *window = &pick->head->window;
+    uint32_t remembered = memory_remembered(table);
+    uint32_t range[2] = {memory_after(table, window->from_ns),
+                         memory_after(table, window->to_ns)};
+    const struct memory_sample *newest =
+        remembered > 0 ? memory_at(table, remembered - 1) : NULL;
+
+    device->device = pick_device(pick->head, table->device);
+    device->allocated_bytes = newest == NULL ? (double)NAN : (double)newest->allocated;
+    device->reserved_bytes =
+        newest == NULL || newest->reserved < 0 ? (double)NAN : (double)newest->reserved;
+    device->total_bytes = total_of(pick, table);
+    find_peak(pick, table, range, device);
+    find_peaks(pick, table, range, device);
+    find_rates(pick, table, range, device);
+    find_driver(table, range, device);
+    find_slope(pick, table, range, device);
+    device->points = arena_new(&pick->head->arena, points, sizeof(*device->points));
+    if (device->points == NULL)
+        return -ENOMEM;
+    if (points > 0 && remembered < table->count && range[0] == 0 && remembered > 0)
+        points_from_series(table, window->from_ns, memory_at(table, 0)->time_ns,
+                           points / 2, device);
+    if (points > device->point_count)
+        points_from_ring(table, range, points - device->point_count, device);
+    return 0;
+}
