@@ -88,6 +88,27 @@ static bool make_room(struct memory_table *table)
     return true;
 }
 
+/* An op that gave way had a smaller block than all that stayed, so what it had is no loss
+ * when it comes again with a larger one. */
+static void keep_largest(struct memory_table *table, uint32_t op, int64_t bytes)
+{
+    struct memory_op *least = &table->largest[0];
+
+    for (uint32_t i = 0; i < table->largest_count; i++) {
+        struct memory_op *one = &table->largest[i];
+
+        if (one->op == op) {
+            one->bytes = bytes > one->bytes ? bytes : one->bytes;
+            return;
+        }
+        least = one->bytes < least->bytes ? one : least;
+    }
+    if (table->largest_count < MEMORY_OPS)
+        table->largest[table->largest_count++] = (struct memory_op){op, bytes};
+    else if (bytes > least->bytes)
+        *least = (struct memory_op){op, bytes};
+}
+
 void memory_fold_alloc(struct memory *memory, const struct event *event)
 {
     struct memory_table *table = find_or_add(memory, EVENT_AUX16(event->meta));
@@ -95,6 +116,8 @@ void memory_fold_alloc(struct memory *memory, const struct event *event)
 
     if (table == NULL)
         return;
+    if (bytes > 0 && EVENT_NAME(event->meta) != 0)
+        keep_largest(table, EVENT_NAME(event->meta), bytes);
     table->allocations += bytes > 0;
     table->frees += bytes < 0;
     table->bytes += bytes > 0 ? (uint64_t)bytes : 0;

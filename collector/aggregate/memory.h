@@ -9,6 +9,7 @@
 #include "wire/event.h"
 
 #define MEMORY_DEVICES 32u
+#define MEMORY_OPS     16u
 #define MEMORY_POINTS  16384u /* 1.7 MB per device */
 
 /* What an allocator asked of the driver since the sample before. */
@@ -33,8 +34,17 @@ struct memory_sample {
     struct memory_driver driver;
 };
 
+/* An op and the largest block that it allocated at once, in any recorded step. */
+struct memory_op {
+    uint32_t op; /* text */
+    int64_t bytes;
+};
+
 struct memory_table {
     uint16_t device; /* EVENT_DEVICE() */
+    uint32_t largest_count;
+    struct memory_op
+        largest[MEMORY_OPS]; /* the ops with the largest blocks; no order */
     struct memory_sample *ring;
     uint32_t capacity;
     uint64_t count;

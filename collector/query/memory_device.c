@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "query/memory_growth.h"
@@ -224,6 +225,31 @@ static void find_slope(const struct pick *pick, const struct memory_table *table
     device->growth = envelope_growth(&envelope, device->total_bytes - peak);
 }
 
+static int larger_first(const void *left, const void *right)
+{
+    const struct memory_largest *a = left, *b = right;
+
+    return a->bytes > b->bytes ? -1 : a->bytes < b->bytes;
+}
+
+static int find_largest(const struct pick *pick, const struct memory_table *table,
+                        struct memory_device *device)
+{
+    struct arena *arena = &pick->head->arena;
+
+    device->largest = arena_new(arena, table->largest_count, sizeof(*device->largest));
+    if (device->largest == NULL)
+        return -ENOMEM;
+    device->largest_count = table->largest_count;
+    for (uint32_t i = 0; i < table->largest_count; i++)
+        device->largest[i] = (struct memory_largest){
+            arena_text(arena, texts_get(pick->process->texts, table->largest[i].op)),
+            (double)table->largest[i].bytes};
+    qsort(device->largest, device->largest_count, sizeof(*device->largest),
+          larger_first);
+    return 0;
+}
+
 /* Totals of accelerators come with the facts; the host's with the samples. */
 static double total_of(const struct pick *pick, const struct memory_table *table)
 {
@@ -261,7 +287,7 @@ int memory_fill_device(const struct pick *pick, const struct memory_table *table
     find_driver(table, range, device);
     find_slope(pick, table, range, device);
     device->points = arena_new(&pick->head->arena, points, sizeof(*device->points));
-    if (device->points == NULL)
+    if (device->points == NULL || find_largest(pick, table, device) != 0)
         return -ENOMEM;
     if (points > 0 && remembered < table->count && range[0] == 0 && remembered > 0)
         points_from_series(table, window->from_ns, memory_at(table, 0)->time_ns,

@@ -22,6 +22,11 @@ struct memory_growth {
     double full_in_s, earliest_s, latest_s;
 };
 
+struct memory_largest {
+    const char *op;
+    double bytes;
+};
+
 struct memory_device {
     const char *device;                     /* "cpu", "cuda:0" */
     double allocated_bytes, reserved_bytes; /* newest; NaN unknown */
@@ -42,6 +47,9 @@ struct memory_device {
     double driver_ns;         /* per step, in these calls */
     double driver_lasting_ns; /* in the half of the window that has less of it */
     struct memory_growth growth;
+    /* Of the run's recorded steps: the largest block of an op, the largest first. */
+    struct memory_largest *largest;
+    uint32_t largest_count;
     struct memory_point *points;
     uint32_t point_count;
 };

@@ -43,6 +43,19 @@ static void add_growth(cJSON *part, const struct memory_growth *growth)
     json_share(part, "oom_in_s_high", growth->latest_s);
 }
 
+static void add_largest(cJSON *part, const struct memory_device *device)
+{
+    cJSON *list = cJSON_AddArrayToObject(part, "largest");
+
+    for (uint32_t i = 0; i < device->largest_count; i++) {
+        cJSON *row = cJSON_CreateObject();
+
+        json_text(row, "op", device->largest[i].op);
+        json_number(row, "bytes", device->largest[i].bytes);
+        cJSON_AddItemToArray(list, row);
+    }
+}
+
 static cJSON *device_json(const struct memory_device *device)
 {
     cJSON *part = cJSON_CreateObject();
@@ -68,6 +81,7 @@ static cJSON *device_json(const struct memory_device *device)
     json_number(part, "ooms", device->ooms);
     json_ms(part, "driver_ms_per_step", device->driver_ns);
     add_growth(part, &device->growth);
+    add_largest(part, device);
     add_points(part, device->points, device->point_count, false);
     return part;
 }

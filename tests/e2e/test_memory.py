@@ -85,6 +85,13 @@ class TotalsTest(MemoryTest):
         self.assertEqual({name: memory[name]["allocations_per_step"] for name in DEVICES},
                          dict.fromkeys(DEVICES, 2))
 
+    def test_the_largest_blocks_of_recorded_steps_are_told_with_their_ops(self):
+        memory, _ = self.train("train", self.all_samples, "all samples", STEPS, level="ops")
+        # Without an observer of operators the first step alone is recorded so.
+        self.assertEqual(memory["cuda:0"]["largest"], [{"op": "softmax", "bytes": 2 << 20},
+                                                       {"op": "conv", "bytes": 1 << 20}])
+        self.assertEqual([row["op"] for row in memory["cpu"]["largest"]], ["stack", "collate"])
+
 
 class DriverTest(MemoryTest):
     """What the allocator asks of the driver: segments, retries, failures."""

@@ -1535,6 +1535,39 @@ static void what_an_allocator_asks_of_the_driver_is_summed_over_the_window(void 
     answer_free(&answer.head);
 }
 
+static void the_ops_with_the_largest_blocks_are_remembered(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct memory_answer answer;
+    char name[16], best[16];
+
+    /* In any order, each op twice, the second block smaller. */
+    for (uint32_t n = 0; n < 100; n++) {
+        uint32_t op = n * 37 % 50;
+
+        (void)snprintf(name, sizeof(name), "op %u", op);
+        struct event event = {
+            .time = n,
+            .value = (op + 1) * 1000 - (n >= 50 ? 500 : 0),
+            .meta = EVENT_META(text(name), EVENT_ALLOC, 0, EVENT_DEVICE(1, 0))};
+
+        process_fold(process, 0, &event, 1);
+        event.value = (uint64_t)-1000000; /* a free is no block */
+        process_fold(process, 0, &event, 1);
+    }
+    memory_sample(100 * MS, 1 << 20, 1 << 20);
+    assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &answer),
+                     0);
+    assert_int_equal(answer.devices[0].largest_count, MEMORY_OPS);
+    for (uint32_t i = 0; i < MEMORY_OPS; i++) {
+        (void)snprintf(best, sizeof(best), "op %u", 49 - i);
+        assert_string_equal(answer.devices[0].largest[i].op, best);
+        assert_true(answer.devices[0].largest[i].bytes == (50 - i) * 1000);
+    }
+    answer_free(&answer.head);
+}
+
 static void memory_whose_stamps_run_back_is_told_at_the_newest_instant(void **state)
 {
     (void)state;
@@ -2092,6 +2125,7 @@ int main(void)
         TEST(the_stream_gives_each_step_once_and_tells_of_gaps),
         TEST(memory_has_peaks_with_their_op_and_a_leak_has_a_slope),
         TEST(what_an_allocator_asks_of_the_driver_is_summed_over_the_window),
+        TEST(the_ops_with_the_largest_blocks_are_remembered),
         TEST(memory_whose_stamps_run_back_is_told_at_the_newest_instant),
         TEST(totals_below_zero_are_points_as_others_are),
         TEST(what_is_held_at_the_end_depends_on_no_number_of_points),
