@@ -262,7 +262,10 @@ static void fold_host(struct gpu *gpu, const struct texts *texts,
 
     gpu_fold_ahead(gpu, texts, event);
     if (kind == EVENT_RUNTIME || kind == EVENT_LAUNCH || kind == EVENT_SYNC)
-        gpu_launch_add(gpu, event->aux, (int64_t)event->time);
+        gpu_launch_add(
+            gpu, &(struct gpu_launch){.correlation = event->aux,
+                                      .start_ns = (int64_t)event->time,
+                                      .end_ns = (int64_t)(event->time + event->value)});
 }
 
 void gpu_fold(struct gpu *gpu, const struct texts *texts, const struct event *events,

@@ -6,8 +6,8 @@
  *     idle    one cause for each gap between two pieces of work, by the first that holds:
  *
  *     data        at least half of it the training thread waited for the next batch
- *     launch      the work was queued before the gap: the device itself took up to
- *                 GPU_LATENCY_NS to begin it
+ *     launch      the work was queued before the gap (its launching call had returned):
+ *                 the device itself took up to GPU_LATENCY_NS to begin it
  *     collective  the work was queued before the gap and communicates (it waits for
  *                 peers), or at least half of the gap the host was in a collective
  *     unknown     the work was queued before the gap, which lasted longer
@@ -60,7 +60,7 @@ enum gpu_idle {
 #define GPU_TABLES   32u    /* devices of one process */
 #define GPU_STEPS    65536u /* newest steps one by one: 6 MB per device when full */
 #define GPU_BUCKETS  4096u /* of time; they double in width when the run outgrows them */
-#define GPU_LAUNCHES (1u << 18) /* newest launches that a gap may end with: 4 MB */
+#define GPU_LAUNCHES (1u << 18) /* newest launches that a gap may end with: 6 MB */
 #define GPU_ITEMS    (1u << 20) /* not settled, per device; more are counted lost */
 #define GPU_STREAMS  256u
 
@@ -126,7 +126,7 @@ struct gpu_host_list {
 
 struct gpu_launch {
     uint64_t correlation;
-    int64_t start_ns;
+    int64_t start_ns, end_ns; /* of the call */
 };
 
 struct gpu {

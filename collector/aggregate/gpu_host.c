@@ -178,41 +178,51 @@ static struct gpu_launch *ways_of(const struct gpu *gpu, uint64_t correlation)
     return &gpu->launches[way % (GPU_LAUNCHES / WAYS) * WAYS];
 }
 
-void gpu_launch_add(struct gpu *gpu, uint64_t correlation, int64_t start_ns)
+void gpu_launch_add(struct gpu *gpu, const struct gpu_launch *launch)
 {
-    if (correlation == 0)
+    if (launch->correlation == 0)
         return;
     if (gpu->launches == NULL)
         gpu->launches = calloc(GPU_LAUNCHES, sizeof(*gpu->launches));
     if (gpu->launches == NULL)
         return;
-    struct gpu_launch *ways = ways_of(gpu, correlation);
+    struct gpu_launch *ways = ways_of(gpu, launch->correlation);
 
     for (uint32_t i = WAYS - 1; i > 0; i--)
         ways[i] = ways[i - 1];
-    ways[0] = (struct gpu_launch){.correlation = correlation, .start_ns = start_ns};
+    ways[0] = *launch;
 }
 
-int64_t gpu_launched_ns(const struct gpu *gpu, uint64_t correlation)
+/* NULL: not known. */
+static const struct gpu_launch *launch_of(const struct gpu *gpu, uint64_t correlation)
 {
     if (correlation == 0 || gpu->launches == NULL)
-        return INT64_MIN;
+        return NULL;
     const struct gpu_launch *ways = ways_of(gpu, correlation);
 
     for (uint32_t i = 0; i < WAYS; i++)
         if (ways[i].correlation == correlation)
-            return ways[i].start_ns;
-    return INT64_MIN;
+            return &ways[i];
+    return NULL;
 }
 
-/* Was it queued before the gap began? */
+int64_t gpu_launched_ns(const struct gpu *gpu, uint64_t correlation)
+{
+    const struct gpu_launch *launch = launch_of(gpu, correlation);
+
+    return launch != NULL ? launch->start_ns : INT64_MIN;
+}
+
+/* Was it queued before the gap began? While the host is still in the call that launches it,
+ * the device waits for that, as where a lock holds the call up. */
 static bool was_queued(const struct gpu *gpu, const struct gpu_span *gap,
                        const struct gpu_item *next)
 {
-    int64_t launched =
-        next != NULL ? gpu_launched_ns(gpu, next->correlation) : INT64_MIN;
+    const struct gpu_launch *launch =
+        next != NULL ? launch_of(gpu, next->correlation) : NULL;
 
-    return launched != INT64_MIN && launched < gap->start_ns;
+    return launch != NULL && launch->start_ns < gap->start_ns &&
+           launch->end_ns <= gap->start_ns;
 }
 
 struct overlap {

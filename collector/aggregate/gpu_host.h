@@ -24,7 +24,8 @@ void gpu_host_forget(struct gpu *gpu, int64_t before_ns);
 /* Gaps up to `until_ns`, with what is known of the host by now. */
 void gpu_settle_all(struct gpu *gpu, int64_t until_ns);
 
-void gpu_launch_add(struct gpu *gpu, uint64_t correlation, int64_t start_ns);
+/* A call that launches work. */
+void gpu_launch_add(struct gpu *gpu, const struct gpu_launch *launch);
 
 /* When the call began that launched it; INT64_MIN unknown. */
 int64_t gpu_launched_ns(const struct gpu *gpu, uint64_t correlation);

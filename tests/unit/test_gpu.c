@@ -281,6 +281,14 @@ static void a_gap_before_queued_work_is_unknown_unless_it_is_short(void **state)
     assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_LAUNCH], 3 * US);
 }
 
+static void a_gap_in_the_call_that_launches_its_work_is_launch(void **state)
+{
+    /* It began before the gap, and held the host up: for a lock, to load the kernel. */
+    host(*state, EVENT_CPU_OP, "aten::add", SPAN(85, 196), 0);
+    host(*state, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(90, 195), 7);
+    gap_gets(*state, GPU_IDLE_LAUNCH);
+}
+
 static void without_the_host_a_gap_is_unknown(void **state)
 {
     gap_gets(*state, GPU_IDLE_UNKNOWN);
@@ -505,6 +513,7 @@ int main(void)
         TEST(a_gap_in_allocating_calls_is_alloc),
         TEST(a_gap_before_communication_that_was_queued_is_collective),
         TEST(a_gap_before_queued_work_is_unknown_unless_it_is_short),
+        TEST(a_gap_in_the_call_that_launches_its_work_is_launch),
         TEST(without_the_host_a_gap_is_unknown),
         TEST(steps_get_what_lies_in_them),
         TEST(steps_without_their_kernels_are_none_of_the_device),
