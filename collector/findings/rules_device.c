@@ -1,6 +1,5 @@
 /* Rules over the device's own work: what a fix would make less of, or hide. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "findings/rules.h"
@@ -114,28 +113,14 @@ static bool is_small(const struct op_row *row, double multiprocessors)
     double blocks = (double)grid[0] * grid[1] * grid[2];
 
     return row->launch.known && blocks > 0 && blocks < multiprocessors &&
-           row->per_step_ns > 0;
+           row->family != KERNEL_COLLECTIVE;
 }
 
 static void find_small_grids(struct rule_context *context)
 {
     const struct ops_answer *cuda = &context->summary->cuda;
     const struct gpu_device *device = rule_busiest(context);
-    double places = strtod(rule_text(context, FACT_DEVICE_MULTIPROCESSOR), NULL);
-    double unused = 0, time = 0;
-
-    /* Of a kernel on n of N multiprocessors, (N - n) / N of the device idles. */
-    for (uint32_t i = 0; device != NULL && i < cuda->row_count; i++) {
-        const struct op_row *row = &cuda->rows[i];
-
-        if (!is_small(row, places))
-            continue;
-        double blocks =
-            (double)row->launch.grid[0] * row->launch.grid[1] * row->launch.grid[2];
-
-        time += row->per_step_ns;
-        unused += row->per_step_ns * (1 - blocks / places);
-    }
+    double places = cuda->multiprocessors, unused = cuda->unused_ns;
     double counts = device == NULL ? 0 : unused * rule_busy_share(context, device);
 
     if (!(counts / 2 / context->train->mean_ns >= context->threshold))
@@ -156,11 +141,11 @@ static void find_small_grids(struct rule_context *context)
         rule_print(context,
                    "For %s of a step kernels have fewer blocks than %s has "
                    "multiprocessors, %.0f",
-                   rule_ms(context, time), device->device, places);
+                   rule_ms(context, cuda->unfilled_ns), device->device, places);
     finding->wrong_if = "The model is as small as that: then a smaller device does.";
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence(context, finding, "multiprocessors", places);
-    rule_evidence(context, finding, "kernels_ms", time / NS_PER_MS);
+    rule_evidence(context, finding, "kernels_ms", cuda->unfilled_ns / NS_PER_MS);
     rule_advise(finding, "A larger batch: the same kernels then have more blocks");
     rule_advise(finding, "Products of many small matrices as one: `torch.bmm`, "
                          "`nn.MultiheadAttention`, `torch.func.vmap`");

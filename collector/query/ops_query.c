@@ -317,8 +317,10 @@ int parts_ops(const struct pick *pick, const struct ops_request *request,
 
     asking.texts = pick->process->texts;
     asking.by_kernels = is_by_kernels(asking.ops, request);
-    asking.device = kernels_device_parse(
-        parts_fact_text(pick->process, FACT_DEVICE_MULTIPROCESSOR));
+    const char *device = parts_fact_text(pick->process, FACT_DEVICE_MULTIPROCESSOR);
+
+    asking.device = kernels_device_parse(device);
+    answer->multiprocessors = strtod(device, NULL);
     if (request->by != GROUP_NAME && request->device == OPS_CPU) {
         asking.group = pick->process->groups[request->by];
         if (asking.group == NULL) {

@@ -118,6 +118,10 @@ struct ops_answer {
     /* Kernels, per step, and how many of them; 0 where there are none. */
     double family_ns[KERNEL_FAMILIES], family_count[KERNEL_FAMILIES];
     double convolution_ns;
+    /* Of kernels with fewer blocks than the device has multiprocessors, per step: their
+     * time, and of it that of the multiprocessors that have none. `multiprocessors`: how
+     * many there are, 0 unknown. */
+    double multiprocessors, unfilled_ns, unused_ns;
     /* Likewise: ops that only move data; ranges in which a checkpoint is saved, those of
      * the run where a running job saves less often than four times in the window. */
     double moved_ns, moved_count, saving_ns, saving_count;

@@ -101,12 +101,28 @@ static void add_call(const struct op_row *row, struct ops_answer *answer)
     answer->call_count[call] += row->per_step_count;
 }
 
+/* Of a kernel on n of N multiprocessors, (N - n) / N of the device idles. */
+static void add_grid(const struct op_row *row, struct ops_answer *answer)
+{
+    double all = answer->multiprocessors, blocks = 1;
+
+    for (uint32_t i = 0; i < 3; i++)
+        blocks *= row->launch.grid[i];
+    if (!row->launch.known || !(blocks > 0) || !(blocks < all))
+        return;
+    answer->unfilled_ns += row->per_step_ns;
+    answer->unused_ns += row->per_step_ns * (1 - blocks / all);
+}
+
 static void add_kernel(const struct op_row *row, struct ops_answer *answer)
 {
     answer->family_ns[row->family] += row->per_step_ns;
     answer->family_count[row->family] += row->per_step_count;
     if (kernel_is_convolution(row->name))
         answer->convolution_ns += row->per_step_ns;
+    if (row->family == KERNEL_COLLECTIVE) /* of few blocks, to leave room beside them */
+        return;
+    add_grid(row, answer);
 }
 
 void ops_sums_add(const struct op_row *row, struct ops_answer *answer)

@@ -1,6 +1,7 @@
 /* How torch is used: compiled, copied, spread over devices; and what a job without it is
  * told instead. */
 #include "query/kernel_family.h"
+#include "query/ops_sums.h"
 #include "rule_summary.h"
 
 static struct gpu_device device;
@@ -181,24 +182,45 @@ static void
 a_grid_that_leaves_multiprocessors_without_work_costs_their_share(void **state)
 {
     (void)state;
-    struct op_row rows[2] = {{.name = "small",
-                              .kind = "kernel",
-                              .per_step_ns = 40 * MS,
-                              .launch = {.known = true, .grid = {33, 1, 1}}},
-                             {.name = "large",
-                              .kind = "kernel",
-                              .per_step_ns = 20 * MS,
-                              .launch = {.known = true, .grid = {64, 64, 1}}}};
+    struct op_row rows[3] = {
+        {.name = "small",
+         .kind = "kernel",
+         .per_step_ns = 40 * MS,
+         .launch = {.known = true, .grid = {33, 1, 1}}},
+        {.name = "large",
+         .kind = "kernel",
+         .per_step_ns = 20 * MS,
+         .launch = {.known = true, .grid = {64, 64, 1}}},
+        {.name = "not known", .kind = "kernel", .per_step_ns = MS}};
 
     put_device();
-    summary.cuda.rows = rows;
-    summary.cuda.row_count = 2;
+    for (uint32_t i = 0; i < 3; i++)
+        ops_sums_add(&rows[i], &summary.cuda);
     assert_false(is_found("small-grids")); /* nobody knows how many there are */
-    text(FACT_DEVICE_MULTIPROCESSOR, "132 2048 65536 233472 32 1024");
+    summary.cuda.multiprocessors = 132;
+    for (uint32_t i = 0; i < 3; i++)
+        ops_sums_add(&rows[i], &summary.cuda);
     assert_true(fabs(find("small-grids")->ns_per_step - 40 * MS * 0.75 * 0.7 / 2) < 1);
+    assert_int_equal(find("small-grids")->op_count, 0); /* no row is listed */
+    summary.cuda.rows = rows;
+    summary.cuda.row_count = 3;
     assert_int_equal(find("small-grids")->op_count, 1);
     assert_string_equal(find("small-grids")->ops[0], "small");
-    rows[0].launch.known = false;
+}
+
+static void collectives_are_of_few_blocks_on_purpose(void **state)
+{
+    (void)state;
+    struct op_row row = {.name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)",
+                         .kind = "kernel",
+                         .family = KERNEL_COLLECTIVE,
+                         .per_step_ns = 40 * MS,
+                         .per_step_count = 2,
+                         .launch = {.known = true, .grid = {24, 1, 1}}};
+
+    put_device();
+    summary.cuda.multiprocessors = 132;
+    ops_sums_add(&row, &summary.cuda);
     assert_false(is_found("small-grids"));
 }
 
@@ -318,6 +340,7 @@ int main(void)
         TEST(ops_that_wait_for_the_device_are_named),
         TEST(odd_dimensions_show_in_the_names_of_kernels),
         TEST(a_grid_that_leaves_multiprocessors_without_work_costs_their_share),
+        TEST(collectives_are_of_few_blocks_on_purpose),
         TEST(what_is_reserved_and_never_used_is_told_when_little_is_left),
         TEST(zeros_and_launches_do_not_give_back_the_same_wait_twice),
         TEST(a_job_without_python_is_advised_in_the_words_of_its_own_loop),

@@ -459,6 +459,31 @@ a_base_time_that_leaves_the_range_of_stamps_is_left_out_and_said(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
+static void
+a_kernel_of_few_blocks_leaves_the_rest_of_a_files_device_unused(void **state)
+{
+    static const char small[] =
+        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":"
+        "1000,"
+        "\"dur\":400,\"args\":{\"device\":0,\"stream\":7,\"grid\":[33,1,1],"
+        "\"block\":[128,1,1]}},"
+        "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"ProfilerStep#1\",\"pid\":"
+        "5,"
+        "\"tid\":5,\"ts\":900,\"dur\":1000}";
+
+    (void)state;
+    assert_int_equal(
+        load_with("\"deviceProperties\":[{\"id\":0,\"name\":\"NVIDIA H100\","
+                  "\"numSms\":132}],",
+                  small),
+        0);
+    ask();
+    assert_true(answer.cuda.multiprocessors == 132);
+    assert_true(fabs(answer.cuda.unfilled_ns - 400e3) < 1);
+    assert_true(fabs(answer.cuda.unused_ns - 300e3) < 1);
+    bottlenecks_free(&answer);
+}
+
 static void a_file_that_finds_no_room_leaves_the_ranks_before_it(void **state)
 {
     (void)state;
@@ -493,6 +518,7 @@ int main(void)
         TEST(what_is_of_another_program_is_said_to_be_with_what_it_has),
         TEST(ops_of_the_exporter_without_categories_are_ops),
         TEST(an_iterator_over_workers_tells_that_there_are_some_but_not_how_many),
+        TEST(a_kernel_of_few_blocks_leaves_the_rest_of_a_files_device_unused),
         TEST(a_file_that_finds_no_room_leaves_the_ranks_before_it),
         TEST(what_a_device_did_behind_a_cut_is_not_said_to_be_known),
         TEST(what_no_longer_fits_is_counted_and_the_way_out_is_said),

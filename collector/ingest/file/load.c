@@ -231,6 +231,7 @@ static void add_facts(struct process *process, const struct trace_reader *reader
     const struct trace_span *devices = trace_reader_span(reader, "deviceProperties");
     const char *name = find_value(devices, "name");
     const char *memory = find_value(devices, "totalGlobalMem");
+    const char *multiprocessors = find_value(devices, "numSms");
     struct process_fact *fact;
 
     if (name != NULL && (fact = add_fact(process, FACT_DEVICE_NAME)) != NULL) {
@@ -242,6 +243,12 @@ static void add_facts(struct process *process, const struct trace_reader *reader
     if (memory != NULL && (fact = add_fact(process, FACT_DEVICE_MEMORY)) != NULL) {
         fact->type = WIRE_FACT_NUMBER;
         fact->number = strtod(memory, NULL);
+    }
+    if (multiprocessors != NULL &&
+        (fact = add_fact(process, FACT_DEVICE_MULTIPROCESSOR)) != NULL) {
+        fact->type = WIRE_FACT_TEXT;
+        fact->text = texts_intern(process->texts, multiprocessors,
+                                  strspn(multiprocessors, "0123456789"));
     }
     const char *backend =
         find_value(trace_reader_span(reader, "distributedInfo"), "backend");
