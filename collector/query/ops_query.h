@@ -108,7 +108,8 @@ struct ops_answer {
     uint64_t overflowed;    /* events whose name found no row: counted in `other` */
     double step_ns;         /* summed step time of the window, NaN without steps */
     double scale_error_pct; /* of all self time together */
-    /* Ops (no ranges) with less than OPS_SHORT_NS of self time a call, per step. */
+    /* Ops (no ranges) with less than OPS_SHORT_NS of self time a call, per step; of a
+     * device its kernels of no family. */
     double short_count, short_self_ns;
     /* Watched ranges, the longest of them. */
     struct op_row watched[OPS_WATCHED];
@@ -120,8 +121,8 @@ struct ops_answer {
     double convolution_ns;
     /* Of kernels with fewer blocks than the device has multiprocessors, per step: their
      * time, and of it that of the multiprocessors that have none. `multiprocessors`: how
-     * many there are, 0 unknown. */
-    double multiprocessors, unfilled_ns, unused_ns;
+     * many there are, 0 unknown; of it that of short_self_ns. */
+    double multiprocessors, unfilled_ns, unused_ns, short_unused_ns;
     /* Likewise: ops that only move data; ranges in which a checkpoint is saved, those of
      * the run where a running job saves less often than four times in the window. */
     double moved_ns, moved_count, saving_ns, saving_count;

@@ -32,15 +32,20 @@ static bool only_moves(const char *name)
     return is_one_of(name, names);
 }
 
+static void add_short(const struct op_row *row, struct ops_answer *answer)
+{
+    if (row->count > 0 && row->self_ns / row->count < OPS_SHORT_NS) {
+        answer->short_count += row->per_step_count;
+        answer->short_self_ns += row->per_step_ns;
+    }
+}
+
 static void add_op(const struct op_row *row, struct ops_answer *answer)
 {
     static const char *const zeroing[] = {"aten::zero_", "aten::_foreach_zero_",
                                           "aten::fill_", NULL};
 
-    if (row->count > 0 && row->self_ns / row->count < OPS_SHORT_NS) {
-        answer->short_count += row->per_step_count;
-        answer->short_self_ns += row->per_step_ns;
-    }
+    add_short(row, answer);
     if (is_one_of(row->name, zeroing))
         answer->zeros_ns += row->per_step_ns;
     if (only_moves(row->name)) {
@@ -102,16 +107,32 @@ static void add_call(const struct op_row *row, struct ops_answer *answer)
 }
 
 /* Of a kernel on n of N multiprocessors, (N - n) / N of the device idles. */
-static void add_grid(const struct op_row *row, struct ops_answer *answer)
+static double unused_share(const struct op_row *row, double multiprocessors)
 {
-    double all = answer->multiprocessors, blocks = 1;
+    double blocks = 1;
 
     for (uint32_t i = 0; i < 3; i++)
         blocks *= row->launch.grid[i];
-    if (!row->launch.known || !(blocks > 0) || !(blocks < all))
+    return row->launch.known && blocks > 0 && blocks < multiprocessors
+               ? 1 - blocks / multiprocessors
+               : 0;
+}
+
+/* Collectives have few blocks, to leave room beside them. */
+static void add_size(const struct op_row *row, struct ops_answer *answer)
+{
+    double unused = unused_share(row, answer->multiprocessors);
+    double before_ns = answer->short_self_ns;
+
+    if (row->family == KERNEL_COLLECTIVE)
         return;
-    answer->unfilled_ns += row->per_step_ns;
-    answer->unused_ns += row->per_step_ns * (1 - blocks / all);
+    if (unused > 0)
+        answer->unfilled_ns += row->per_step_ns;
+    answer->unused_ns += unused * row->per_step_ns;
+    if (row->family != KERNEL_OTHER)
+        return;
+    add_short(row, answer);
+    answer->short_unused_ns += unused * (answer->short_self_ns - before_ns);
 }
 
 static void add_kernel(const struct op_row *row, struct ops_answer *answer)
@@ -120,9 +141,7 @@ static void add_kernel(const struct op_row *row, struct ops_answer *answer)
     answer->family_count[row->family] += row->per_step_count;
     if (kernel_is_convolution(row->name))
         answer->convolution_ns += row->per_step_ns;
-    if (row->family == KERNEL_COLLECTIVE) /* of few blocks, to leave room beside them */
-        return;
-    add_grid(row, answer);
+    add_size(row, answer);
 }
 
 void ops_sums_add(const struct op_row *row, struct ops_answer *answer)
