@@ -1,5 +1,5 @@
 /* Rules over how a device works off what it is given: kernels that hardly begin before
- * they end. */
+ * they end, streams that take turns. */
 #include <math.h>
 
 #include "findings/rules.h"
@@ -73,6 +73,90 @@ static void find_short(struct rule_context *context)
     describe_short(context, finding, device);
 }
 
+/* Times of the run, in ns. */
+struct streams {
+    double all, busiest, busy, alone; /* alone: of the others than the busiest */
+};
+
+static struct streams look_at_streams(const struct gpu_run *run)
+{
+    struct streams streams = {.busiest =
+                                  run->stream_count > 0 ? run->streams[0].busy_ns : 0};
+
+    for (uint32_t i = 0; i < run->stream_count; i++)
+        streams.all += run->streams[i].busy_ns;
+    streams.busy = streams.all / run->streams_busy;
+    streams.alone = streams.all - streams.busiest - (streams.all - streams.busy);
+    return streams;
+}
+
+/* What copies, and what ranks do together: they have streams of their own, and rules. */
+static double moves_ns(const struct rule_context *context,
+                       const struct gpu_device *device, const struct streams *streams)
+{
+    const struct gpu_run *run = &device->run;
+    double ns = run->memset_ns;
+
+    for (uint32_t i = 0; i < run->copy_count; i++)
+        ns += run->copies[i].ns;
+    return ns / streams->busy * rule_busy_share(context, device) *
+               context->train->mean_ns +
+           context->summary->cuda.family_ns[KERNEL_COLLECTIVE];
+}
+
+/* Streams whose work runs beside another's for more than this take no turns. */
+#define BESIDE_MOST 0.1
+
+static void find_turns(struct rule_context *context)
+{
+    const struct gpu_device *device = rule_busiest(context);
+    double step = context->train->mean_ns;
+
+    if (device == NULL || device->run.stream_count < 2)
+        return;
+    struct streams streams = look_at_streams(&device->run);
+    double others = streams.all - streams.busiest, beside = others - streams.alone;
+    double alone =
+        streams.alone / streams.busy * rule_busy_share(context, device) * step -
+        moves_ns(context, device, &streams);
+
+    if (!(beside <= BESIDE_MOST * others) || !(alone / step >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, NULL, "other");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, 0, 0);
+    finding->title = rule_print(context, "Streams of %s take turns", device->device);
+    finding->formula = rule_print(
+        context,
+        "%s of a step on other streams than the busiest; what is won by running "
+        "them at once is not known",
+        rule_ms(context, alone));
+    finding->sentence = rule_print(
+        context,
+        "%u streams have work, and for %.0f %% of its time what is not on the busiest "
+        "runs alone: %s of a step, without copies and collectives",
+        device->run.stream_count, 100 * (1 - beside / others), rule_ms(context, alone));
+    finding->wrong_if =
+        "One stream's work needs the other's results, each fills the device by itself, "
+        "or they belong to different parts of the run.";
+    rule_evidence_text(context, finding, "device", device->device);
+    rule_evidence(context, finding, "streams", device->run.stream_count);
+    rule_evidence(context, finding, "busiest_pct", 100 * streams.busiest / streams.all);
+    rule_evidence(context, finding, "streams_busy", device->run.streams_busy);
+    rule_evidence(context, finding, "alone_ms", alone / NS_PER_MS);
+    rule_advise(
+        finding,
+        "Between work of two streams nothing on the default stream, and no "
+        "`torch.cuda.synchronize()`; `wait_stream` only where a result is handed "
+        "over");
+    rule_advise(
+        finding,
+        "In an extension of your own `cudaStreamCreateWithFlags(&stream, "
+        "cudaStreamNonBlocking)`: other streams wait for the legacy default one");
+}
+
 const struct rule rules_queue[] = {
     {{.id = "short-kernels",
       .reads = "kernels below 10 us on average, and their grids; GPU time by use",
@@ -86,5 +170,16 @@ const struct rule rules_queue[] = {
       .source = TWENTIETH,
       .owner = OWNER_WORK + 7},
      find_short},
+    {{.id = "streams-in-turn",
+      .reads = "busy time of each stream, of the run; copies and collectives",
+      .formula = "0: not known before it is tried",
+      .threshold = 0.1,
+      .unit = "share of the step on other streams than the busiest",
+      .min = 0,
+      .max = 1,
+      .sampled = true,
+      .source = "what runs beside the rest gives back less than its time",
+      .owner = OWNER_RISK},
+     find_turns},
     {.find = NULL},
 };

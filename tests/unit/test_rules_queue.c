@@ -1,4 +1,4 @@
-/* How a device works off what it is given: short kernels. */
+/* How a device works off what it is given: short kernels, streams in turn. */
 #include "query/ops_sums.h"
 #include "rule_summary.h"
 
@@ -83,12 +83,52 @@ static void short_kernels_that_other_rules_are_about_are_theirs(void **state)
     assert_true(fabs(find("short-kernels")->ns_per_step - 40 * MS * 0.8 / 2) < 1);
 }
 
+/* Streams that were busy for those shares of the run's busy time, which is 100 s. */
+static void put_streams(struct gpu_run_stream *streams, double first, double second,
+                        double busy)
+{
+    streams[0] = (struct gpu_run_stream){7, 1000, first * 1e11};
+    streams[1] = (struct gpu_run_stream){13, 1000, second * 1e11};
+    device.run.streams = streams;
+    device.run.stream_count = 2;
+    device.run.streams_busy = busy;
+}
+
+static void streams_that_are_never_busy_at_once_are_a_risk(void **state)
+{
+    (void)state;
+    struct gpu_run_stream streams[2];
+    struct gpu_run_copies copies = {.way = EVENT_COPY_H2D, .count = 100, .ns = 30e9};
+
+    put_device();
+    put_streams(streams, 0.7, 0.3, 1);
+    const struct finding *finding = find("streams-in-turn");
+
+    assert_true(finding->ns_per_step == 0 && findings.avoidable_ns == 0);
+    assert_non_null(strstr(finding->sentence, "24 ms of a step")); /* 0.3 of 80 ms */
+    put_streams(streams, 0.75, 0.31, 1.06); /* a fifth of the other's runs beside it */
+    assert_false(is_found("streams-in-turn"));
+    put_streams(streams, 0.7, 0.3, 1);
+    device.run.copies = &copies; /* the other stream is that of the copies */
+    device.run.copy_count = 1;
+    assert_false(is_found("streams-in-turn"));
+    device.run.copy_count = 0;
+    summary.cuda.family_ns[KERNEL_COLLECTIVE] = 24 * MS; /* or of the collectives */
+    assert_false(is_found("streams-in-turn"));
+    summary.cuda.family_ns[KERNEL_COLLECTIVE] = 0;
+    device.run.stream_count = 1;
+    assert_false(is_found("streams-in-turn"));
+    put_streams(streams, 0.7, 0.3, (double)NAN); /* of no run */
+    assert_false(is_found("streams-in-turn"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(kernels_that_end_when_they_have_begun_cost_their_starts),
         TEST(short_kernels_of_a_large_model_are_no_finding),
         TEST(short_kernels_that_other_rules_are_about_are_theirs),
+        TEST(streams_that_are_never_busy_at_once_are_a_risk),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
