@@ -61,6 +61,9 @@ const struct gpu_device *rule_device(const struct rule_context *context);
 /* The same; NULL where it is not what the steps wait for. */
 const struct gpu_device *rule_busiest(const struct rule_context *context);
 
+/* So many launches wait in its queue that the host is not what it waits for. */
+bool rule_is_far_ahead(const struct gpu_device *device);
+
 /* Share of a step for which the device works, at most 1. */
 double rule_busy_share(const struct rule_context *context,
                        const struct gpu_device *device);

@@ -119,9 +119,25 @@ static void name_syncs(struct rule_context *context, struct finding *finding)
     }
 }
 
+/* Its work was launched long before, and still each kernel begins a moment after the one
+ * before it: so short a wait is the device's own. */
+#define BEGINS_NS 2000.0
+
+static bool waits_for_itself(const struct rule_context *context)
+{
+    const struct ops_answer *cuda = &context->summary->cuda;
+    const struct gpu_device *device = rule_device(context);
+    double kernels = 0;
+
+    for (uint32_t family = 0; family < KERNEL_FAMILIES; family++)
+        kernels += cuda->family_count[family];
+    return device != NULL && rule_is_far_ahead(device) &&
+           device->idle_ns[GPU_IDLE_LAUNCH] <= kernels * BEGINS_NS;
+}
+
 static void find_launch_bound(struct rule_context *context)
 {
-    static const struct idle_rule rule = {
+    static const struct idle_rule late = {
         .cause = GPU_IDLE_LAUNCH,
         .named = {"slow-launches", "sync-memset"},
         .title = "The GPU waits for the CPU to launch its work",
@@ -137,8 +153,22 @@ static void find_launch_bound(struct rule_context *context)
         .advice = {"Larger batches: each launch is worth more work",
                    "`fused=True` or `foreach=True` in the optimizer, "
                    "`zero_grad(set_to_none=True)`"}};
+    static const struct idle_rule begins = {
+        .cause = GPU_IDLE_LAUNCH,
+        .named = {"sync-memset"},
+        .title = "The GPU rests for a moment before each of its many kernels",
+        .because = "a device takes a moment to begin each kernel, though the host "
+                   "launched it long before",
+        .wrong_if = "Each kernel needs the one before, and fewer would not do.",
+        .eager = "`model = torch.compile(model, mode=\"reduce-overhead\")`: fewer "
+                 "kernels, which follow each other closer in a CUDA graph",
+        .compiled =
+            "`mode=\"reduce-overhead\"` in the `torch.compile` that is there: in a "
+            "CUDA graph kernels follow each other closer",
+        .advice = {"Larger batches: fewer kernels for as many samples",
+                   "`fused=True` in the optimizer, fused attention and norms"}};
 
-    (void)find_idle(context, &rule);
+    (void)find_idle(context, waits_for_itself(context) ? &begins : &late);
 }
 
 static void find_device_sync(struct rule_context *context)

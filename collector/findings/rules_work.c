@@ -19,6 +19,15 @@ const struct gpu_device *rule_busiest(const struct rule_context *context)
                                                                              : NULL;
 }
 
+/* Launched and not begun, mean over time: the driver's queue holds about a thousand, and
+ * launches that wait for their kernels or for a lock leave one in it. */
+#define FAR_AHEAD 100.0
+
+bool rule_is_far_ahead(const struct gpu_device *device)
+{
+    return device->run.queue_depth >= FAR_AHEAD;
+}
+
 double rule_busy_share(const struct rule_context *context,
                        const struct gpu_device *device)
 {

@@ -8,6 +8,16 @@
 #define COMPUTES  0.90
 #define AVOIDABLE 0.05
 
+static const char *say_ahead(struct findings *findings, const struct gpu_device *device)
+{
+    if (!rule_is_far_ahead(device))
+        return "";
+    return arena_print(&findings->arena,
+                       " The host is far ahead, with %.0f launches in the queue: calls "
+                       "that take long there cost nothing.",
+                       device->run.queue_depth);
+}
+
 const char *findings_verdict(const struct bottlenecks_answer *summary,
                              struct findings *findings)
 {
@@ -24,7 +34,9 @@ const char *findings_verdict(const struct bottlenecks_answer *summary,
         return "";
     return arena_print(&findings->arena,
                        "Bound by compute: %s computes for %.0f %% of each step, and no "
-                       "finding gives back a twentieth. Faster is a smaller model, a "
-                       "lower precision or a faster device.",
-                       most->device, 100 * fmin(most->use_ns[GPU_COMPUTE] / step, 1));
+                       "finding gives back "
+                       "a twentieth. Faster is a smaller model, a lower precision or a "
+                       "faster device.%s",
+                       most->device, 100 * fmin(most->use_ns[GPU_COMPUTE] / step, 1),
+                       say_ahead(findings, most));
 }

@@ -1,4 +1,5 @@
-/* How a device works off what it is given: short kernels, streams in turn. */
+/* How a device works off what it is given: short kernels, streams in turn, a host that is
+ * far ahead. */
 #include "query/ops_sums.h"
 #include "rule_summary.h"
 
@@ -122,6 +123,58 @@ static void streams_that_are_never_busy_at_once_are_a_risk(void **state)
     assert_false(is_found("streams-in-turn"));
 }
 
+static void launches_that_wait_for_room_in_a_full_queue_are_no_finding(void **state)
+{
+    (void)state;
+    struct op_row row = {.name = "cudaLaunchKernel",
+                         .kind = "runtime",
+                         .per_step_ns = 70 * MS,
+                         .per_step_count = 400,
+                         .p50_ns = 170e3,
+                         .mean_ns = 175e3};
+
+    put_device();
+    summary.cpu.rows = &row;
+    summary.cpu.row_count = 1;
+    device.idle_ns[GPU_IDLE_SYNC] = 4 * MS; /* at the step's end, of other reasons */
+    assert_true(is_found("slow-launches"));
+    device.run.queue_depth = 900;
+    assert_false(is_found("slow-launches"));
+    device.run.queue_depth = (double)NAN;
+    assert_true(is_found("slow-launches"));
+}
+
+static void gaps_before_queued_kernels_are_not_blamed_on_the_host(void **state)
+{
+    (void)state;
+    put_device();
+    device.idle_ns[GPU_IDLE_LAUNCH] = 8 * MS;
+    summary.cuda.family_count[KERNEL_OTHER] = 6000;
+    assert_non_null(strstr(find("launch-bound")->title, "waits for the CPU"));
+    device.run.queue_depth = 700;
+    const struct finding *finding = find("launch-bound");
+
+    assert_non_null(strstr(finding->title, "before each of its many kernels"));
+    assert_null(strstr(finding->sentence, "inside ops"));
+    assert_true(fabs(finding->ns_per_step - 8 * MS) < 1);
+    /* Longer than a device takes: somewhere in the step the queue runs empty. */
+    summary.cuda.family_count[KERNEL_OTHER] = 1000;
+    assert_non_null(strstr(find("launch-bound")->title, "waits for the CPU"));
+}
+
+static void a_verdict_says_that_the_host_is_far_ahead(void **state)
+{
+    (void)state;
+    put_device();
+    device.use_ns[GPU_COMPUTE] = 97 * MS;
+    assert_string_equal(find("")->id, "none");
+    assert_non_null(strstr(findings.verdict, "Bound by compute"));
+    assert_null(strstr(findings.verdict, "far ahead"));
+    device.run.queue_depth = 950;
+    assert_string_equal(find("")->id, "none");
+    assert_non_null(strstr(findings.verdict, "950 launches in the queue"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +182,9 @@ int main(void)
         TEST(short_kernels_of_a_large_model_are_no_finding),
         TEST(short_kernels_that_other_rules_are_about_are_theirs),
         TEST(streams_that_are_never_busy_at_once_are_a_risk),
+        TEST(launches_that_wait_for_room_in_a_full_queue_are_no_finding),
+        TEST(gaps_before_queued_kernels_are_not_blamed_on_the_host),
+        TEST(a_verdict_says_that_the_host_is_far_ahead),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
