@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "findings/copies.h"
 #include "findings/rules.h"
 
 /* Some generations: tensor cores from Volta on, bfloat16 and TF32 from Ampere on. */
@@ -211,8 +212,9 @@ static struct finding *add_use(struct rule_context *context, enum gpu_use use,
     rule_evidence(context, finding, "overlap_all_ms", device->overlap_ns / NS_PER_MS);
     rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
     finding->sentence =
-        rule_print(context, "%s of %s of a step on %s", rule_ms(context, time),
-                   rule_ms(context, step), device->device);
+        rule_print(context, "%s only %s for %s of %s of a step", device->device,
+                   use == GPU_COPY ? "copies" : "communicates", rule_ms(context, time),
+                   rule_ms(context, step));
     return finding;
 }
 
@@ -240,10 +242,7 @@ static void find_copies(struct rule_context *context)
         return;
     finding->title = "Copies run while nothing computes";
     finding->wrong_if = "The copies are results that the next step needs.";
-    rule_advise(finding, "`pin_memory=True` and `batch.to(device, non_blocking=True)` "
-                         "for the next batch while this one trains");
-    rule_advise(finding,
-                "Copy less: `uint8` images, and cast and normalize on the GPU");
+    copies_tell(context, finding, rule_device(context));
 }
 
 #define HALF_SAVED                                                                     \
@@ -318,7 +317,7 @@ const struct rule rules_device[] = {
       .owner = OWNER_WORK + 3},
      find_communication},
     {{.id = "exposed-copies",
-      .reads = "GPU time by use",
+      .reads = "GPU time by use; copies by direction and memory",
       .formula = "copies alone / 2",
       .threshold = 0.05,
       .unit = "share of the step",

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "findings/copies.h"
 #include "findings/rules.h"
 
 struct idle_rule {
@@ -195,13 +196,12 @@ static void find_host_copies(struct rule_context *context)
     static const struct idle_rule rule = {
         .cause = GPU_IDLE_COPY,
         .title = "The GPU waits while the CPU prepares copies",
-        .because = "the host was in calls that copy: pageable memory is staged first",
-        .wrong_if = "The copies are results that are needed at once.",
-        .advice = {"`DataLoader(..., pin_memory=True)` and "
-                   "`batch.to(device, non_blocking=True)`",
-                   "Move the next batch while this one trains"}};
+        .because = "the host was in calls that copy",
+        .wrong_if = "The copies are results that are needed at once."};
+    struct finding *finding = find_idle(context, &rule);
 
-    (void)find_idle(context, &rule);
+    if (finding != NULL)
+        copies_tell(context, finding, rule_device(context));
 }
 
 static void find_device_alloc(struct rule_context *context)

@@ -1,5 +1,5 @@
 /* How a device works off what it is given: short kernels, streams in turn, a host that is
- * far ahead. */
+ * far ahead, copies of each direction. */
 #include "query/ops_sums.h"
 #include "rule_summary.h"
 
@@ -175,6 +175,60 @@ static void a_verdict_says_that_the_host_is_far_ahead(void **state)
     assert_non_null(strstr(findings.verdict, "950 launches in the queue"));
 }
 
+static bool advises(const struct finding *finding, const char *what)
+{
+    for (uint32_t i = 0; i < finding->advice_count; i++)
+        if (strstr(finding->advice[i], what) != NULL)
+            return true;
+    return false;
+}
+
+static void copies_are_told_by_their_direction_memory_and_size(void **state)
+{
+    (void)state;
+    struct gpu_run_copies copies[2] = {
+        {.way = EVENT_COPY_D2H, .count = 10, .bytes = 1 << 20, .ns = 1 * MS},
+        {.way = EVENT_COPY_H2D, .count = 500, .bytes = 500ull << 24, .ns = 900 * MS}};
+
+    put_device();
+    device.use_ns[GPU_COPY] = 12 * MS;
+    assert_true(advises(find("exposed-copies"), "pin_memory")); /* nothing tells */
+    device.run.copies = copies;
+    device.run.copy_count = 2;
+    assert_non_null(
+        strstr(find("exposed-copies")->sentence,
+               "from pinned memory of the host to the device, 16 MiB each"));
+    assert_false(advises(find("exposed-copies"), "pin_memory"));
+    assert_true(advises(find("exposed-copies"), "torch.cuda.stream"));
+    copies[1].pageable = true;
+    assert_true(advises(find("exposed-copies"), "pin_memory"));
+    copies[1].way = EVENT_COPY_D2H;
+    assert_true(advises(find("exposed-copies"), "Keep results on the device"));
+    assert_false(advises(find("exposed-copies"), "pin_memory"));
+    assert_false(advises(find("exposed-copies"), "Many small ones"));
+    copies[1].bytes = 500 * 4096;
+    assert_true(advises(find("exposed-copies"), "Many small ones"));
+    device.run.memset_count = 100;
+    device.run.memset_ns = 2000 * MS;
+    assert_true(advises(find("exposed-copies"), "torch.empty"));
+    assert_false(advises(find("exposed-copies"), "Keep results"));
+}
+
+static void calls_that_copy_are_told_by_what_they_copy(void **state)
+{
+    (void)state;
+    struct gpu_run_copies copies = {
+        .way = EVENT_COPY_D2H, .count = 10, .bytes = 1 << 20, .ns = 1 * MS};
+
+    put_device();
+    device.idle_ns[GPU_IDLE_COPY] = 12 * MS;
+    assert_true(advises(find("host-copies"), "pin_memory"));
+    device.run.copies = &copies;
+    device.run.copy_count = 1;
+    assert_false(advises(find("host-copies"), "pin_memory"));
+    assert_true(advises(find("host-copies"), "Keep results on the device"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,6 +239,8 @@ int main(void)
         TEST(launches_that_wait_for_room_in_a_full_queue_are_no_finding),
         TEST(gaps_before_queued_kernels_are_not_blamed_on_the_host),
         TEST(a_verdict_says_that_the_host_is_far_ahead),
+        TEST(copies_are_told_by_their_direction_memory_and_size),
+        TEST(calls_that_copy_are_told_by_what_they_copy),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

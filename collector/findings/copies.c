@@ -1,0 +1,127 @@
+#include "findings/copies.h"
+
+/* Below this a copy takes as long for its start as for its bytes: 10 us at 6 GB/s. */
+#define SMALL_BYTES 65536.0
+
+/* Fewer than this many in a run are no habit. */
+#define SMALL_NEEDED 100u
+
+struct way_words {
+    const char *what, *advice;
+};
+
+static struct way_words words_of(const struct gpu_run_copies *copies)
+{
+    static const struct way_words pageable = {
+        "from pageable memory of the host to the device",
+        "`DataLoader(..., pin_memory=True)` and `batch.to(device, non_blocking=True)`: "
+        "pageable memory is staged first, and the host waits for it"};
+    static const struct way_words pinned = {
+        "from pinned memory of the host to the device",
+        "Copy the next batch on a stream of its own (`torch.cuda.stream`) while this "
+        "one "
+        "trains"};
+    static const struct way_words back = {"from the device to the host",
+                                          "Keep results on the device: add losses and "
+                                          "metrics up there, and bring them to "
+                                          "the host every n-th step"};
+    static const struct way_words inside = {
+        "inside of the device",
+        "Write results where they are needed (`out=`, views), instead of `clone`, "
+        "`contiguous` and slices that are assigned"};
+    static const struct way_words between = {
+        "from device to device",
+        "Keep a tensor on the device that uses it; between ranks `torch.distributed` "
+        "instead of `.to()`"};
+
+    switch (copies->way) {
+    case EVENT_COPY_H2D:
+        return copies->pageable ? pageable : pinned;
+    case EVENT_COPY_D2H:
+        return back;
+    case EVENT_COPY_D2D:
+        return inside;
+    case EVENT_COPY_P2P:
+        return between;
+    default:
+        return (struct way_words){NULL, NULL};
+    }
+}
+
+/* Those with the most time; NULL where nobody tells of a direction. `all_ns` of all. */
+static const struct gpu_run_copies *most_of(const struct gpu_run *run, double *all_ns)
+{
+    const struct gpu_run_copies *most = NULL;
+
+    *all_ns = 0;
+    for (uint32_t i = 0; i < run->copy_count; i++) {
+        *all_ns += run->copies[i].ns;
+        if (most == NULL || run->copies[i].ns > most->ns)
+            most = &run->copies[i];
+    }
+    return most != NULL && words_of(most).what != NULL ? most : NULL;
+}
+
+static bool are_small(const struct gpu_run_copies *copies)
+{
+    return copies->count >= SMALL_NEEDED &&
+           (double)copies->bytes / (double)copies->count < SMALL_BYTES;
+}
+
+static void advise(struct finding *finding, const struct gpu_run_copies *most)
+{
+    if (most != NULL && are_small(most))
+        rule_advise(finding,
+                    "Many small ones: pack them into one tensor, copy that, and "
+                    "split it behind the copy");
+    if (most != NULL)
+        rule_advise(finding, words_of(most).advice);
+    else
+        rule_advise(
+            finding,
+            "`pin_memory=True` and `batch.to(device, non_blocking=True)` for the "
+            "next batch while this one trains");
+    if (most == NULL || most->way == EVENT_COPY_H2D)
+        rule_advise(finding,
+                    "Copy less: `uint8` images, and cast and normalize on the GPU");
+    if (most != NULL && most->way == EVENT_COPY_D2H)
+        rule_advise(finding, "What has to go there: into pinned memory with "
+                             "`non_blocking=True`, and read it a step later");
+}
+
+/* The same engines set memory, and where they do that most, no copy is to blame. */
+static bool tell_sets(struct rule_context *context, struct finding *finding,
+                      const struct gpu_run *run, double copies_ns)
+{
+    if (!(run->memset_ns > copies_ns))
+        return false;
+    finding->sentence = rule_print(
+        context, "%s; most of it sets memory, %s at once", finding->sentence,
+        rule_memory(context, (double)run->memset_bytes / (double)run->memset_count));
+    rule_advise(finding, "`torch.empty` instead of `torch.zeros` where all of it is "
+                         "written; `zero_grad(set_to_none=True)`");
+    return true;
+}
+
+void copies_tell(struct rule_context *context, struct finding *finding,
+                 const struct gpu_device *device)
+{
+    double all_ns;
+    const struct gpu_run_copies *most = most_of(&device->run, &all_ns);
+
+    if (tell_sets(context, finding, &device->run, all_ns))
+        return;
+    advise(finding, most);
+    if (most == NULL)
+        return;
+    double bytes = (double)most->bytes, count = (double)most->count;
+
+    finding->sentence = rule_print(
+        context, "%s; %.0f %% of all time of copies in the run is %s, %s each",
+        finding->sentence, 100 * most->ns / all_ns, words_of(most).what,
+        rule_memory(context, bytes / count));
+    rule_evidence_text(context, finding, "copies", words_of(most).what);
+    rule_evidence(context, finding, "copies_pct", 100 * most->ns / all_ns);
+    rule_evidence(context, finding, "copy_bytes", bytes / count);
+    rule_evidence(context, finding, "gb_per_s", most->bytes_per_s / 1e9);
+}

@@ -1,0 +1,12 @@
+/* What most of a device's copies are: between which memories, how large, how fast. */
+#ifndef FINDINGS_COPIES_H
+#define FINDINGS_COPIES_H
+
+#include "findings/rules.h"
+
+/* Into the finding's sentence and evidence, and the advice for such copies; where nothing
+ * tells, that for batches. */
+void copies_tell(struct rule_context *context, struct finding *finding,
+                 const struct gpu_device *device);
+
+#endif
