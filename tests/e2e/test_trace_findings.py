@@ -53,6 +53,9 @@ EXPECTED = {
         ("exposed-communication", 84.2,
          "all-to-all of embeddings: 168 of 615 ms in ncclSendRecv while nothing computes"),
         ("launch-bound", 46.2, "aten::_foreach_mul_ alone holds the host for 32 ms, the GPU idle"),
+        ("idle-rest", 0,
+         "126 of 615 ms before work that was launched long before: the file keeps a sample of "
+         "the kernels; and 30 ms for peers, too few for collective-wait"),
     ],
     "trace_filter__sampled_rank-1": [
         ("python-between-ops", 121.8, "as on rank 0, its peer"),
@@ -60,6 +63,7 @@ EXPECTED = {
         ("launch-bound", 52.5, "as on rank 0"),
         ("collective-wait", 32.4,
          "a collective was queued, nothing else ran, and its kernel began later: peers"),
+        ("idle-rest", 0, "as on rank 0; there the peers have a finding of their own"),
     ],
 }
 
@@ -73,7 +77,7 @@ class RealTraces(unittest.TestCase):
             with self.subTest(part):
                 self.assertEqual([f["id"] for f in found], [e[0] for e in expected])
                 for finding, (_, ms, why) in zip(found, expected):
-                    self.assertLessEqual(abs(finding["ms_per_step"] / ms - 1), 0.1, why)
+                    self.assertLessEqual(abs(finding["ms_per_step"] - ms), 0.1 * ms, why)
 
     def test_no_real_trace_is_without_expectation(self):
         names = [path.name for path in TRACES.glob("*.pt.trace.json.gz")]

@@ -1,5 +1,5 @@
 /* How a device works off what it is given: short kernels, streams in turn, a host that is
- * far ahead, copies of each direction. */
+ * far ahead, copies of each direction, and what is left unexplained. */
 #include "query/ops_sums.h"
 #include "rule_summary.h"
 
@@ -229,6 +229,51 @@ static void calls_that_copy_are_told_by_what_they_copy(void **state)
     assert_true(advises(find("host-copies"), "Keep results on the device"));
 }
 
+static void idle_time_that_no_finding_is_about_is_told_by_its_causes(void **state)
+{
+    (void)state;
+    struct hardware_row row = {.device = "cuda:0", .other_bytes = 0};
+
+    put_device();
+    device.idle_ns[GPU_IDLE_UNKNOWN] = 8 * MS;
+    device.idle_ns[GPU_IDLE_PYTHON] = 1 * MS;
+    assert_false(is_found("idle-rest")); /* a tenth of the step is more */
+    device.idle_ns[GPU_IDLE_SYNC] = 4 * MS;
+    const struct finding *finding = find("idle-rest");
+
+    assert_true(finding->ns_per_step == 0 && findings.avoidable_ns == 0);
+    assert_non_null(
+        strstr(finding->sentence,
+               "for 13 ms of a step: 8 ms for what is not known, 4 ms after "
+               "the host waited for it, 1 ms for Python"));
+    assert_true(advises(finding, "wait_stream"));
+    assert_true(advises(finding, "small by itself"));
+    assert_false(advises(finding, "nvidia-smi"));
+    assert_int_equal(finding->severity, FINDING_LOW);
+    summary.hardware.rows = &row;
+    summary.hardware.row_count = 1;
+    row.other_bytes = 1e9;
+    assert_true(advises(find("idle-rest"), "nvidia-smi"));
+    /* A cause that has a finding of its own is no rest. */
+    device.idle_ns[GPU_IDLE_SYNC] = 6 * MS;
+    assert_true(is_found("device-sync"));
+    assert_false(is_found("idle-rest"));
+    device.idle_ns[GPU_IDLE_UNKNOWN] = 20 * MS;
+    device.idle_ns[GPU_IDLE_PYTHON] = 0;
+    assert_int_equal(find("idle-rest")->severity, FINDING_MEDIUM);
+    assert_false(advises(find("idle-rest"), "small by itself"));
+}
+
+static void small_waits_of_many_causes_are_told_together(void **state)
+{
+    (void)state;
+    put_device();
+    device.idle_ns[GPU_IDLE_LAUNCH] = device.idle_ns[GPU_IDLE_SYNC] = 4 * MS;
+    device.idle_ns[GPU_IDLE_PYTHON] = device.idle_ns[GPU_IDLE_ALLOC] = 4 * MS;
+    assert_non_null(strstr(find("idle-rest")->advice[0], "small by itself"));
+    assert_false(advises(find("idle-rest"), "wait_stream"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +286,8 @@ int main(void)
         TEST(a_verdict_says_that_the_host_is_far_ahead),
         TEST(copies_are_told_by_their_direction_memory_and_size),
         TEST(calls_that_copy_are_told_by_what_they_copy),
+        TEST(idle_time_that_no_finding_is_about_is_told_by_its_causes),
+        TEST(small_waits_of_many_causes_are_told_together),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
