@@ -118,10 +118,8 @@ static void find_drift(struct rule_context *context)
                          "`nvidia-smi -q -d CLOCK,TEMPERATURE,PERFORMANCE`");
 }
 
-/* Alike to a hundredth: inputs of one shape. */
-#define SAME_PEAK 0.01
-
-/* Every step reaches the same peak on every accelerator, and at least one is known. */
+/* Every step reaches the same peak on every accelerator, and at least one is known: inputs
+ * of one shape. */
 static bool has_fixed_shapes(const struct rule_context *context)
 {
     const struct memory_answer *memory = &context->summary->memory;
@@ -132,7 +130,7 @@ static bool has_fixed_shapes(const struct rule_context *context)
 
         if (strcmp(device->device, "cpu") == 0 || isnan(device->peak_bytes))
             continue;
-        if (!(device->least_peak_bytes >= (1 - SAME_PEAK) * device->peak_bytes))
+        if (!(device->least_peak_bytes >= (1 - MEMORY_PEAK_ALIKE) * device->peak_bytes))
             return false;
         known = true;
     }
@@ -174,6 +172,71 @@ static void find_benchmark(struct rule_context *context)
     rule_evidence(context, finding, "share_pct", 100 * share);
     rule_advise(finding,
                 "`torch.backends.cudnn.benchmark = True` before the first step");
+}
+
+/* Of the steps that share has another peak than the usual one, on the accelerator with the
+ * most of them. */
+static double other_shapes(const struct rule_context *context)
+{
+    const struct memory_answer *memory = &context->summary->memory;
+    double most = 0;
+
+    for (uint32_t i = 0; i < memory->device_count; i++) {
+        const struct memory_device *device = &memory->devices[i];
+
+        if (strcmp(device->device, "cpu") != 0 && device->peaks > 0)
+            most = fmax(most, (double)device->other_peaks / device->peaks);
+    }
+    return most;
+}
+
+/* What searches is told by steps that take so much longer than others: a search runs many
+ * algorithms, and shapes alone make no step twice as long as half of them. */
+#define SEARCH_SLOWER 2.0
+
+/* With fewer convolutions in a step another reason for slow ones is more likely. */
+#define SEARCH_SHARE 0.1
+
+static void find_search(struct rule_context *context)
+{
+    const struct ops_answer *cuda = &context->summary->cuda;
+    const struct steps_summary *train = context->train;
+    double share = cuda->convolution_ns / train->mean_ns, other = other_shapes(context);
+
+    if (rule_device(context) == NULL ||
+        rule_number(context, FACT_CUDNN_BENCHMARK) != 1 || !(share >= SEARCH_SHARE) ||
+        !(train->p99_ns >= SEARCH_SLOWER * train->p50_ns) ||
+        !(other >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, NULL, "forward");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, 0, 0);
+    finding->severity = FINDING_LOW;
+    finding->title = "cuDNN searches anew for each shape, and shapes vary";
+    finding->formula = rule_print(
+        context,
+        "%.0f %% of the steps with another shape; how much of the slow ones is "
+        "search is not known",
+        100 * other);
+    finding->sentence = rule_print(
+        context,
+        "`cudnn.benchmark` is on, %.0f %% of the steps need more or less memory than "
+        "usual, and while half of them take no more than %s, one in a hundred takes %s",
+        100 * other, rule_ms(context, train->p50_ns), rule_ms(context, train->p99_ns));
+    finding->wrong_if =
+        "All shapes were seen by now, for what is found is kept; or the "
+        "slow steps have another cause, such as the loader.";
+    rule_evidence(context, finding, "other_shapes_pct", 100 * other);
+    rule_evidence(context, finding, "convolutions_ms",
+                  cuda->convolution_ns / NS_PER_MS);
+    rule_evidence(context, finding, "p50_ms", train->p50_ns / NS_PER_MS);
+    rule_evidence(context, finding, "p99_ms", train->p99_ns / NS_PER_MS);
+    rule_advise(finding, "Batches of few shapes: pad or crop to sizes that come again, "
+                         "`drop_last=True` for the last one");
+    rule_advise(finding, "Where shapes have to vary: `torch.backends.cudnn.benchmark = "
+                         "False`, and compare the time of a hundred steps");
 }
 
 /* Products, collectives and what is fused already are as large as the model makes them. */
@@ -287,6 +350,19 @@ const struct rule rules_kernels[] = {
       .source = "a tenth of less is a few hundredths of the step",
       .owner = OWNER_RISK},
      find_benchmark},
+    {{.id = "cudnn-search",
+      .reads = "cudnn.benchmark; convolutions by name; peaks of memory of all steps; "
+               "median and p99 of steps",
+      .formula = "0: not known before it is tried",
+      .threshold = 0.5,
+      .unit = "share of the steps with another shape",
+      .min = 0,
+      .max = 1,
+      .sampled = true,
+      .source = "last batches of epochs and a few sizes that come again are fewer",
+      .owner = OWNER_RISK,
+      .trend = true},
+     find_search},
     {{.id = "dominant-kernel",
       .reads = "the kernel with the most time",
       .formula = "0: not known before it is tried",

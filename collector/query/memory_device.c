@@ -107,7 +107,7 @@ static void find_peaks(const struct pick *pick, const struct memory_table *table
 
     device->usual_peak_bytes = device->least_peak_bytes = device->floor_bytes =
         (double)NAN;
-    device->peaks = device->high_peaks = 0;
+    device->peaks = device->high_peaks = device->other_peaks = 0;
     if (count < MEMORY_PEAKS_LEAST)
         return;
     for (uint32_t i = range[0]; i < range[1]; i++)
@@ -124,9 +124,14 @@ static void find_peaks(const struct pick *pick, const struct memory_table *table
     device->usual_peak_bytes = numbers_quantile(peaks, kept, 0.5);
     device->least_peak_bytes = peaks[0];
     device->peaks = count;
-    for (uint32_t i = range[0]; i < range[1]; i++)
-        device->high_peaks += (double)memory_at(table, i)->peak >
-                              MEMORY_PEAK_HIGH * device->usual_peak_bytes;
+    for (uint32_t i = range[0]; i < range[1]; i++) {
+        double peak = (double)memory_at(table, i)->peak;
+        double over = peak - device->usual_peak_bytes;
+
+        device->high_peaks += peak > MEMORY_PEAK_HIGH * device->usual_peak_bytes;
+        device->other_peaks +=
+            fabs(over) > MEMORY_PEAK_ALIKE * device->usual_peak_bytes;
+    }
 }
 
 static void find_rates(const struct pick *pick, const struct memory_table *table,

@@ -6,6 +6,7 @@
 
 #define MEMORY_PEAKS_LEAST 20u
 #define MEMORY_PEAK_HIGH   1.2
+#define MEMORY_PEAK_ALIKE  0.01
 
 struct memory_point {
     int64_t time_ns;
@@ -33,11 +34,12 @@ struct memory_device {
     double peak_bytes;                      /* in the window */
     int64_t peak_time_ns;
     const char *peak_op; /* "" unknown */
-    /* Of the peaks of single steps: their median and the lowest, and how many lie over the
-     * median by a fifth; what stayed allocated at the emptiest end of a step. NaN with
-     * fewer than MEMORY_PEAKS_LEAST steps. */
+    /* Of the peaks of single steps: their median and the lowest, how many lie over the
+     * median by a fifth, and how many on either side of it by more than a hundredth; what
+     * stayed allocated at the emptiest end of a step. NaN with fewer than
+     * MEMORY_PEAKS_LEAST steps. */
     double usual_peak_bytes, least_peak_bytes, floor_bytes;
-    uint32_t peaks, high_peaks;
+    uint32_t peaks, high_peaks, other_peaks;
     double total_bytes;                                 /* of the device; NaN unknown */
     double allocations_per_s, frees_per_s, bytes_per_s; /* in the window; NaN unknown */
     double allocations_per_step, bytes_per_step;

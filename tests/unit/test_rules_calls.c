@@ -267,6 +267,35 @@ static void convolutions_of_fixed_shapes_are_worth_a_search(void **state)
     assert_false(is_found("cudnn-benchmark"));
 }
 
+static void a_search_for_each_of_many_shapes_is_a_risk(void **state)
+{
+    (void)state;
+    struct memory_device memory = {
+        .device = "cuda:0", .peaks = 500, .other_peaks = 400, .peak_op = ""};
+
+    put_device();
+    summary.cuda.convolution_ns = 40 * MS;
+    summary.memory.devices = &memory;
+    summary.memory.device_count = 1;
+    summary.steps.train.p99_ns = 300 * MS;
+    assert_false(is_found("cudnn-search")); /* nobody says that it is on */
+    number(FACT_CUDNN_BENCHMARK, 1);
+    assert_true(find("cudnn-search")->ns_per_step == 0);
+    assert_int_equal(find("cudnn-search")->severity, FINDING_LOW);
+    assert_non_null(strstr(find("cudnn-search")->sentence, "80 % of the steps"));
+    memory.other_peaks = 20; /* last batches of epochs */
+    assert_false(is_found("cudnn-search"));
+    memory.other_peaks = 400;
+    summary.steps.train.p99_ns = 130 * MS; /* all shapes were seen */
+    assert_false(is_found("cudnn-search"));
+    summary.steps.train.p99_ns = 300 * MS;
+    summary.cuda.convolution_ns = 4 * MS;
+    assert_false(is_found("cudnn-search"));
+    summary.cuda.convolution_ns = 40 * MS;
+    facts[0].number = 0;
+    assert_false(is_found("cudnn-search"));
+}
+
 static void one_kernel_that_is_no_product_is_pointed_at_and_not_priced(void **state)
 {
     (void)state;
@@ -339,6 +368,7 @@ int main(void)
         TEST(collectives_that_are_all_start_are_joined),
         TEST(compute_that_grows_is_priced_by_half_of_its_rise),
         TEST(convolutions_of_fixed_shapes_are_worth_a_search),
+        TEST(a_search_for_each_of_many_shapes_is_a_risk),
         TEST(one_kernel_that_is_no_product_is_pointed_at_and_not_priced),
         TEST(a_link_that_is_full_costs_half_of_the_copies_that_are_waited_for),
     };

@@ -1675,6 +1675,7 @@ static void the_peaks_of_single_steps_are_told_from_the_usual_one(void **state)
     assert_true(answer.devices[0].floor_bytes == 1000.0 * (double)mib);
     assert_int_equal(answer.devices[0].peaks, 50);
     assert_int_equal(answer.devices[0].high_peaks, 3);
+    assert_int_equal(answer.devices[0].other_peaks, 3); /* 2,001 MiB are alike */
     answer_free(&answer.head);
     whose.window = (struct window){.kind = WINDOW_LAST_NS, .a = 1000 * MS};
     assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &answer),
