@@ -150,6 +150,18 @@ static void find_others(struct rule_context *context)
  * then take longer still ends before the host comes with more. */
 #define CLOCK_ENOUGH 0.75
 
+static void advise_clock(struct rule_context *context, struct finding *finding,
+                         const struct hardware_row *row, const char *until)
+{
+    rule_advise(
+        finding,
+        rule_print(context,
+                   "%s lower clock: `nvidia-smi -i %u -lgc 0,%.0f`, and compare "
+                   "the energy and the time of a step; `nvidia-smi -i %u -rgc` "
+                   "takes it back",
+                   until, row->index, CLOCK_ENOUGH * row->sm_max_mhz, row->index));
+}
+
 static void describe_idle(struct rule_context *context, struct finding *finding,
                           const struct hardware_row *row, double idle_ns)
 {
@@ -179,13 +191,7 @@ static void describe_idle(struct rule_context *context, struct finding *finding,
     rule_advise(finding, "End the waits that the other findings name: a step that is "
                          "shorter pays less for them");
     if (row->sm_max_mhz > 0 && idle_ns > step / 2)
-        rule_advise(
-            finding,
-            rule_print(context,
-                       "Until then a lower clock: `nvidia-smi -i %u -lgc 0,%.0f`, and "
-                       "compare the energy and the time of a step; `nvidia-smi -i %u "
-                       "-rgc` takes it back",
-                       row->index, CLOCK_ENOUGH * row->sm_max_mhz, row->index));
+        advise_clock(context, finding, row, "Until then a");
 }
 
 /* Power is sampled once a second and waits last a ms: what the board takes in one is not
@@ -209,6 +215,77 @@ static void find_idle(struct rule_context *context)
         if (finding == NULL)
             return;
         describe_idle(context, finding, row, idle_ns);
+    }
+}
+
+/* Of the highest clock: from here on it is nearly full. */
+#define CLOCK_FULL 0.9
+
+/* It works for most of the step, at nearly its full clock, and nothing holds that back. */
+static bool runs_at_full_clock(const struct rule_context *context,
+                               const struct hardware_row *row)
+{
+    const struct gpu_device *device = device_of(context, row);
+
+    return device != NULL && !row->mig && rule_busy_share(context, device) >= 0.5 &&
+           row->mean[HARDWARE_SM_MHZ] >= CLOCK_FULL * row->sm_max_mhz &&
+           row->joules_per_step > 0;
+}
+
+static void describe_clock(struct rule_context *context, struct finding *finding,
+                           const struct hardware_row *row)
+{
+    double memory = row->mean[HARDWARE_MEMORY_BUSY];
+
+    rule_price(context, finding, 0, 0);
+    finding->severity = FINDING_LOW;
+    finding->title =
+        rule_print(context, "%s waits for its memory at its full clock", row->device);
+    finding->formula = rule_print(
+        context,
+        "memory busy for %.0f %% of the time at %.0f of %.0f MHz; what a lower "
+        "clock saves is not known before it is tried",
+        100 * memory, row->mean[HARDWARE_SM_MHZ], row->sm_max_mhz);
+    finding->sentence = rule_print(
+        context,
+        "%s reads or writes its memory for %.0f %% of the time, and takes %s J for a "
+        "step%s: what waits for memory loses little with the clock, and power falls "
+        "faster than it",
+        row->device, 100 * memory, rule_digits(context, row->joules_per_step),
+        row->samples_per_joule > 0
+            ? rule_print(context, ", %s J for a sample",
+                         rule_digits(context, 1 / row->samples_per_joule))
+            : "");
+    finding->wrong_if =
+        "Products and memory take turns: then the products lose with the "
+        "clock, and the step takes longer than the energy is worth.";
+    rule_evidence_text(context, finding, "device", row->device);
+    rule_evidence(context, finding, "memory_busy_pct", 100 * memory);
+    rule_evidence(context, finding, "joules_per_step", row->joules_per_step);
+    rule_evidence(context, finding, "samples_per_joule", row->samples_per_joule);
+    rule_evidence(context, finding, "power_w", row->mean[HARDWARE_POWER_W]);
+    rule_evidence(context, finding, "clock_mhz", row->mean[HARDWARE_SM_MHZ]);
+    rule_evidence(context, finding, "full_clock_mhz", row->sm_max_mhz);
+    advise_clock(context, finding, row, "A");
+    rule_advise(finding, "Fewer bytes for the same work: bfloat16, fused kernels, "
+                         "`channels_last`; they save time as well");
+}
+
+static void find_clock(struct rule_context *context)
+{
+    const struct hardware_answer *hardware = &context->summary->hardware;
+
+    for (uint32_t i = 0; i < hardware->row_count; i++) {
+        const struct hardware_row *row = &hardware->rows[i];
+        struct finding *finding;
+
+        if (!runs_at_full_clock(context, row) ||
+            !(row->mean[HARDWARE_MEMORY_BUSY] >= context->threshold))
+            continue;
+        finding = rule_add(context, row->device, "other");
+        if (finding == NULL)
+            return;
+        describe_clock(context, finding, row);
     }
 }
 
@@ -324,6 +401,17 @@ const struct rule rules_hardware[] = {
       .owner = OWNER_RISK + 90,
       .trend = true},
      find_idle},
+    {{.id = "clock-energy",
+      .reads = "NVML: memory's share of the time, clocks, energy; GPU time by use",
+      .formula = "0: it costs energy",
+      .threshold = 0.8,
+      .unit = "share of the time in which memory is read or written",
+      .min = 0,
+      .max = 1,
+      .source = "matrix products leave it free for half of the time and more",
+      .owner = OWNER_RISK + 91,
+      .trend = true},
+     find_clock},
     {{.id = "link-full",
       .reads =
           "NVML: bytes over PCIe, its generation and lanes; GPU time by use and cause",

@@ -111,6 +111,34 @@ static void a_device_that_waits_pays_for_it_at_least_what_it_takes_idle(void **s
     assert_string_equal(find("idle-energy-")->id, "none");
 }
 
+static void memory_bound_work_at_full_clock_is_told_what_it_takes(void **state)
+{
+    (void)state;
+    put_device();
+    row.joules_per_step = 40;
+    row.samples_per_joule = 0.8;
+    row.mean[HARDWARE_SM_MHZ] = 1950;
+    row.mean[HARDWARE_MEMORY_BUSY] = 0.5; /* products */
+    assert_string_equal(find("")->id, "none");
+    row.mean[HARDWARE_MEMORY_BUSY] = 0.9;
+    const struct finding *finding = find("clock-energy-");
+
+    assert_true(finding->ns_per_step == 0 && findings.avoidable_ns == 0);
+    assert_non_null(strstr(finding->sentence, "40 J for a step, 1.25 J for a sample"));
+    assert_non_null(strstr(finding->advice[0], "A lower clock"));
+    assert_non_null(strstr(finding->advice[0], "-lgc 0,1500"));
+    row.samples_per_joule = (double)NAN;
+    assert_non_null(strstr(find("clock-energy-")->sentence, "40 J for a step:"));
+    row.mean[HARDWARE_SM_MHZ] = 1400; /* it is low already */
+    assert_string_equal(find("")->id, "none");
+    row.mean[HARDWARE_SM_MHZ] = 1950;
+    row.joules_per_step = (double)NAN; /* others have a part of the device */
+    assert_string_equal(find("")->id, "none");
+    row.joules_per_step = 40;
+    row.mean[HARDWARE_MEMORY_BUSY] = (double)NAN;
+    assert_string_equal(find("")->id, "none");
+}
+
 /* Four workers; one of them loads for as long as a step takes. */
 static void put_workers(double busiest, double mean)
 {
@@ -173,6 +201,7 @@ int main(void)
         TEST(a_clock_that_nobody_tells_is_no_finding),
         TEST(memory_of_other_processes_is_a_risk_of_that_device),
         TEST(a_device_that_waits_pays_for_it_at_least_what_it_takes_idle),
+        TEST(memory_bound_work_at_full_clock_is_told_what_it_takes),
         TEST(one_slow_worker_is_told_apart_from_slow_loading),
         TEST(workers_that_are_all_busy_are_too_few_and_none_is_slow),
         TEST(a_device_that_only_computes_has_a_verdict_and_no_finding),
