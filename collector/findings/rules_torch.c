@@ -90,19 +90,39 @@ static struct finding *add_host_wait(struct rule_context *context)
     return finding;
 }
 
+/* The host computes: what Python takes at the breaks is a part of the step, and as nothing
+ * tells it from what was compiled, it has no price. */
+static struct finding *add_host_breaks(struct rule_context *context)
+{
+    if (context->summary->gpu.device_count > 0 ||
+        rule_number(context, FACT_DEVICE_COUNT) > 0)
+        return NULL;
+    struct finding *finding = rule_add(context, NULL, "forward");
+
+    if (finding == NULL)
+        return NULL;
+    rule_price(context, finding, 0, 0);
+    finding->severity = FINDING_LOW;
+    finding->formula = "0: what the pieces lose at their ends is not known";
+    return finding;
+}
+
 static void find_graph_breaks(struct rule_context *context)
 {
     double breaks = rule_number(context, FACT_COMPILE_GRAPH_BREAKS);
-    struct finding *finding = breaks >= 1 ? add_host_wait(context) : NULL;
+    bool beside = rule_device(context) != NULL;
+    struct finding *finding = !(breaks >= 1) ? NULL
+                              : beside       ? add_host_wait(context)
+                                             : add_host_breaks(context);
 
     if (finding == NULL)
         return;
     finding->title = "Compiled graphs end at code that cannot be compiled";
-    finding->sentence =
-        rule_print(context,
-                   "The model runs in pieces: graphs had to end at %.0f places, "
-                   "and the device waits between them",
-                   breaks);
+    finding->sentence = rule_print(
+        context, "The model runs in pieces: graphs had to end at %.0f place%s, and %s",
+        breaks, breaks == 1 ? "" : "s",
+        beside ? "the device waits between them"
+               : "Python calls what lies between them op by op");
     finding->wrong_if = "The breaks lie outside of the training step.";
     rule_evidence(context, finding, "graph_breaks", breaks);
     rule_advise(finding, "`TORCH_LOGS=graph_breaks` names each place; "

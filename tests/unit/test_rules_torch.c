@@ -72,10 +72,28 @@ static void graph_breaks_cost_where_a_device_waits_for_the_host(void **state)
 {
     (void)state;
     number(FACT_COMPILE_GRAPH_BREAKS, 3);
-    assert_false(is_found("graph-breaks"));
     put_device();
     assert_true(fabs(find("graph-breaks")->ns_per_step - 15 * MS) < 1);
     assert_true(find("graph-breaks")->estimated);
+    facts[0].number = 0;
+    assert_false(is_found("graph-breaks"));
+}
+
+static void graph_breaks_on_the_cpu_are_a_risk_without_a_price(void **state)
+{
+    (void)state;
+    assert_false(is_found("graph-breaks"));
+    number(FACT_COMPILE_GRAPH_BREAKS, 1);
+    const struct finding *finding = find("graph-breaks");
+
+    assert_true(finding->ns_per_step == 0 && findings.avoidable_ns == 0);
+    assert_int_equal(finding->severity, FINDING_LOW);
+    assert_non_null(strstr(finding->sentence, "at 1 place, and Python calls"));
+    assert_non_null(strstr(finding->advice[0], "TORCH_LOGS"));
+    /* A device may hide them, and of it nothing is known. */
+    number(FACT_DEVICE_COUNT, 1);
+    assert_false(is_found("graph-breaks"));
+    facts[1].number = 0;
     facts[0].number = 0;
     assert_false(is_found("graph-breaks"));
 }
@@ -333,6 +351,7 @@ int main(void)
         TEST(what_was_compiled_is_no_price_of_steps_long_ago),
         TEST(many_functions_compiled_a_second_time_are_no_finding),
         TEST(graph_breaks_cost_where_a_device_waits_for_the_host),
+        TEST(graph_breaks_on_the_cpu_are_a_risk_without_a_price),
         TEST(data_parallel_is_told_of_the_distributed_one),
         TEST(gloo_is_wrong_for_gpus_and_right_for_cpus),
         TEST(zeros_in_gradients_cost_what_the_device_waits_for_them),
