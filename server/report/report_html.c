@@ -361,10 +361,14 @@ static void put_former(FILE *out, const cJSON *report)
 static void put_findings(FILE *out, const cJSON *report)
 {
     const cJSON *list = MEMBER(report, "bottlenecks", "findings"), *one;
+    const char *verdict = TEXT(report, "bottlenecks", "verdict");
 
     fputs("<section><h2>Findings</h2>", out);
-    if (cJSON_GetArraySize(list) == 0)
-        fputs("<p>Nothing stands out.</p>", out);
+    if (verdict[0] != '\0' || cJSON_GetArraySize(list) == 0) {
+        fputs("<p>", out);
+        html_text(out, verdict[0] != '\0' ? verdict : "Nothing stands out.");
+        fputs("</p>", out);
+    }
     cJSON_ArrayForEach(one, list) put_finding(out, one);
     put_former(out, report);
     fputs("</section>", out);

@@ -186,10 +186,14 @@ static void put_former(FILE *out, const cJSON *report)
 static void put_findings(FILE *out, const cJSON *report)
 {
     const cJSON *list = MEMBER(report, "bottlenecks", "findings"), *one, *advice;
+    const char *verdict = TEXT(report, "bottlenecks", "verdict");
 
     fputs("\n## Findings\n", out);
-    if (cJSON_GetArraySize(list) == 0)
-        fputs("\nNothing stands out.\n", out);
+    if (verdict[0] != '\0' || cJSON_GetArraySize(list) == 0) {
+        fputc('\n', out);
+        put_text(out, verdict[0] != '\0' ? verdict : "Nothing stands out.");
+        fputc('\n', out);
+    }
     cJSON_ArrayForEach(one, list)
     {
         fputs("\n### ", out);

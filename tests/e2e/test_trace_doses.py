@@ -296,11 +296,14 @@ class TraceDoses(unittest.TestCase):
         return job
 
     def answer(self, job):
+        return json.loads(self.told(job, "--json"))
+
+    def told(self, job, *options):
         devices = [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132}]
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "job.pt.trace.json"
             path.write_text(json.dumps({"deviceProperties": devices, "traceEvents": job.trace}), encoding="utf-8")
-            return json.loads(analyze(path, "--json").stdout)
+            return analyze(path, *options).stdout
 
     def found(self, job):
         """By rule: an id may have the device's eight digits behind it."""
@@ -328,9 +331,11 @@ class TraceDoses(unittest.TestCase):
                 self.assertNotIn(case.split()[0], self.found(self.make(work, doses[0], False)))
 
     def test_a_host_that_is_a_thousand_launches_ahead_has_no_slow_ones(self):
-        answer = self.answer(self.make(full_queue, steps=40, synced=False))
+        job = self.make(full_queue, steps=40, synced=False)
+        answer = self.answer(job)
         self.assertEqual([f["id"] for f in answer["findings"]], [])
         self.assertIn("The host is far ahead", answer["verdict"])
+        self.assertIn("The host is far ahead", " ".join(self.told(job).split()))
         self.assertNotIn("verdict", self.answer(self.make(late_launches, 190, True)))
 
     def test_streams_in_turn_are_a_risk_and_streams_at_once_are_not(self):

@@ -56,11 +56,38 @@ static void names_between_the_words_are_no_markup(void **state)
     assert_true(reads("`<img>`", "`&lt;img>`"));
 }
 
+static void a_verdict_stands_before_what_is_found(void **state)
+{
+    (void)state;
+    cJSON *report = cJSON_CreateObject();
+    cJSON *bottlenecks = cJSON_AddObjectToObject(report, "bottlenecks");
+
+    assert_non_null(cJSON_AddStringToObject(bottlenecks, "verdict", "Bound by `<b>`."));
+    for (uint32_t html = 0; html < 2; html++) {
+        char *text = NULL;
+        size_t size = 0;
+        FILE *out = open_memstream(&text, &size);
+
+        assert_non_null(out);
+        if (html == 1)
+            report_write_html(report, out);
+        else
+            report_write_markdown(report, out);
+        assert_int_equal(fclose(out), 0);
+        assert_non_null(
+            strstr(text, html == 1 ? "<p>Bound by `&lt;b&gt;`.</p>" : "\nBound by"));
+        assert_null(strstr(text, "Nothing stands out"));
+        free(text);
+    }
+    cJSON_Delete(report);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(code_in_a_sentence_stays_code),
         cmocka_unit_test(names_between_the_words_are_no_markup),
+        cmocka_unit_test(a_verdict_stands_before_what_is_found),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -391,7 +391,9 @@ static void print_findings(const struct analysis *analysis, uint32_t columns)
         for (uint32_t j = 0; j < finding->advice_count; j++)
             terminal_wrapped("- ", finding->advice[j], 7, columns);
     }
-    if (findings.count == 0 && analysis->summary.head.steps > 0)
+    if (findings.verdict[0] != '\0')
+        terminal_wrapped("", findings.verdict, 2, columns);
+    else if (findings.count == 0 && analysis->summary.head.steps > 0)
         printf("  nothing that the rules know stands out\n");
     findings_free(&findings);
 }
