@@ -141,6 +141,33 @@ static void ask_rules(struct rule_context *context,
         }
 }
 
+/* One of the steps that a part of the price lies in, or whose ops a rule has read. */
+static int64_t step_that_shows(const struct shown_steps *shown,
+                               const struct finding *finding)
+{
+    bool data = finding->claim_count > 0 && finding->claims[0].part == PART_DATA;
+
+    if (finding->worst_step != NOT_KNOWN)
+        return finding->worst_step >= shown->first ? finding->worst_step : NOT_KNOWN;
+    if (finding->rule->sampled)
+        return shown->recorded;
+    if (finding->claim_count == 0)
+        return NOT_KNOWN;
+    if (data)
+        return shown->waited;
+    return shown->recorded != NOT_KNOWN ? shown->recorded : shown->longest;
+}
+
+static void show_steps(const struct shown_steps *shown, struct findings *findings)
+{
+    for (uint32_t i = 0; i < findings->count; i++) {
+        struct finding *finding = &findings->list[i];
+
+        finding->worst_step =
+            shown->first == NOT_KNOWN ? NOT_KNOWN : step_that_shows(shown, finding);
+    }
+}
+
 uint64_t findings_steps_needed(bool from_file)
 {
     return from_file ? STEPS_NEEDED_OF_FILE : STEPS_NEEDED;
@@ -165,6 +192,7 @@ void findings_find(const struct bottlenecks_answer *summary,
     if (!findings_are_sought(summary))
         return;
     ask_rules(&context, settings != NULL ? settings : &own);
+    show_steps(&summary->shown, findings);
     findings_settle(summary, findings);
     sort_dearest_first(findings);
 }

@@ -99,7 +99,8 @@ struct finding {
     const char *wrong_if; /* what would make this wrong */
     const char *colour;   /* of its cause: data, forward, ..., allocated, host */
     int64_t first_step, last_step; /* to be shown; NOT_KNOWN: no stretch */
-    int64_t worst_step;            /* whose trace shows it; NOT_KNOWN none */
+    /* Whose trace shows it; NOT_KNOWN none. A rule sets it where not any long step does. */
+    int64_t worst_step;
     const char *ops[FINDING_OPS];  /* to be pinned */
     uint32_t op_count;
 };

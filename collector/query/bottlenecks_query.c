@@ -114,6 +114,7 @@ int bottlenecks_query(struct store *store, const struct selection *selection,
         error = parts_rhythm(&pick, &answer->rhythm);
     parts_load(&pick, &answer->load);
     parts_between_ops(&pick, &answer->between_ops);
+    parts_shown(&pick, &answer->shown);
     if (error == 0)
         error = parts_facts(&answer->head, pick.process, &answer->facts,
                             &answer->fact_count);

@@ -11,6 +11,7 @@
 #include "query/ranks_query.h"
 #include "query/replay_query.h"
 #include "query/rhythm.h"
+#include "query/shown_steps.h"
 #include "query/status_query.h"
 #include "query/steps_query.h"
 
@@ -35,6 +36,7 @@ struct bottlenecks_answer {
     struct hardware_answer hardware; /* points empty */
     struct ranks_answer ranks;       /* of the session, over the same window */
     struct rhythm rhythm;
+    struct shown_steps shown;
     struct load load;
     struct between_ops between_ops;
     struct status_fact *facts; /* of the selected process */

@@ -11,6 +11,7 @@
 #include "query/pick.h"
 #include "query/ranks_query.h"
 #include "query/rhythm.h"
+#include "query/shown_steps.h"
 #include "query/status_query.h"
 #include "query/steps_query.h"
 
@@ -32,6 +33,9 @@ MUST_CHECK int parts_means(const struct pick *pick, struct steps_answer *answer)
 /* After pick_window(). */
 MUST_CHECK int parts_rhythm(const struct pick *pick, struct rhythm *rhythm);
 void parts_load(const struct pick *whole, struct load *load);
+
+/* Likewise. */
+void parts_shown(const struct pick *pick, struct shown_steps *shown);
 
 /* After pick_window(). */
 void parts_between_ops(const struct pick *pick, struct between_ops *between);

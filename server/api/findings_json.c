@@ -4,10 +4,24 @@
 #include "api/json.h"
 #include "judge/judge.h"
 
-static cJSON *evidence_json(const struct finding *finding, const struct answer *head)
+/* Of a file's ranks a pid may be that of several: each may be of another machine. */
+static void add_trace(cJSON *part, const struct answer *head, int64_t step)
+{
+    char whose[32] = "", trace[160];
+
+    if (head->rank >= 0 && (head->from_file || head->pid == 0))
+        snprintf(whose, sizeof(whose), "&rank=%d", head->rank);
+    else if (head->pid != 0)
+        snprintf(whose, sizeof(whose), "&pid=%u", head->pid);
+    snprintf(trace, sizeof(trace), "/api/trace?session=%s%s&step=%lld", head->session,
+             whose, (long long)step);
+    json_text(part, "trace", trace);
+}
+
+static cJSON *evidence_json(const struct finding *finding, const struct answer *head,
+                            bool served)
 {
     cJSON *part = cJSON_CreateObject();
-    char trace[160];
 
     json_text(part, "sentence", finding->sentence);
     for (uint32_t i = 0; i < finding->evidence_count; i++) {
@@ -20,11 +34,10 @@ static cJSON *evidence_json(const struct finding *finding, const struct answer *
     }
     if (finding->rule->sampled && head->lost_events > 0)
         json_count(part, "lost_events", head->lost_events);
-    if (finding->worst_step != NOT_KNOWN) {
-        snprintf(trace, sizeof(trace), "/api/trace?session=%s&pid=%u&step=%lld",
-                 head->session, head->pid, (long long)finding->worst_step);
-        json_text(part, "trace", trace);
-    }
+    if (finding->worst_step != NOT_KNOWN)
+        json_integer(part, "worst_step", finding->worst_step);
+    if (finding->worst_step != NOT_KNOWN && served)
+        add_trace(part, head, finding->worst_step);
     return part;
 }
 
@@ -37,7 +50,8 @@ static cJSON *texts_json(const char *const *texts, uint32_t count)
     return list;
 }
 
-static cJSON *finding_json(const struct finding *finding, const struct answer *head)
+static cJSON *finding_json(const struct finding *finding, const struct answer *head,
+                           bool served)
 {
     static const char *const severities[] = {"low", "medium", "high"};
     cJSON *part = cJSON_CreateObject();
@@ -52,7 +66,7 @@ static cJSON *finding_json(const struct finding *finding, const struct answer *h
     json_text(part, "confidence", finding->estimated ? "estimated" : "measured");
     json_share(part, "share", finding->share);
     json_text(part, "formula", finding->formula);
-    cJSON_AddItemToObject(part, "evidence", evidence_json(finding, head));
+    cJSON_AddItemToObject(part, "evidence", evidence_json(finding, head, served));
     cJSON_AddItemToObject(part, "advice",
                           texts_json(finding->advice, finding->advice_count));
     json_text(part, "wrong_if", finding->wrong_if);
@@ -101,7 +115,7 @@ void add_findings_json(cJSON *body, const struct judgement *judgement,
     fixed = cJSON_AddArrayToObject(body, "fixed");
     for (uint32_t i = 0; i < findings->count; i++)
         cJSON_AddItemToArray(findings->list[i].dismissed ? away : open,
-                             finding_json(&findings->list[i], head));
+                             finding_json(&findings->list[i], head, judgement->served));
     for (uint32_t i = 0; i < judgement->fixed_count; i++)
         cJSON_AddItemToArray(fixed, fixed_json(&judgement->fixed[i], head));
 }

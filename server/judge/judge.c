@@ -355,6 +355,7 @@ void judge_findings(struct judge *judge, struct runs *runs,
                     struct judgement *judgement)
 {
     judgement->fixed_count = 0;
+    judgement->served = judge != NULL;
     if (judge == NULL || !is_usual(selection, &answer->head) ||
         !find_standing(judge, answer, judgement))
         findings_find(answer, NULL, &judgement->findings);

@@ -26,6 +26,7 @@ struct judgement {
     struct findings findings; /* with what the user said; pinned ones first */
     struct standing_entry fixed[JUDGE_FIXED];
     uint32_t fixed_count;
+    bool served; /* whoever reads it can ask a server for what it names */
 };
 
 /* NULL without memory. */
@@ -41,7 +42,8 @@ void judge_feed(struct judge *judge, struct store *store, struct runs *runs);
 void judge_keep(struct judge *judge, struct runs *runs, bool all);
 
 /* The findings of an answer to `selection`. `judge` and `runs` may be NULL: then nothing
- * is known of earlier looks, or of the user. judgement_free() is owed. */
+ * is known of earlier looks, or of the user; without a judge no server tells it.
+ * judgement_free() is owed. */
 void judge_findings(struct judge *judge, struct runs *runs,
                     const struct selection *selection,
                     const struct bottlenecks_answer *answer,

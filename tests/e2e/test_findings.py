@@ -1,4 +1,5 @@
 """Findings of a live job: they appear, are fixed, and are what the user says of them."""
+import json
 import pathlib
 import statistics
 import time
@@ -73,6 +74,64 @@ class LifeTest(FindingTest):
         self.assertAlmostEqual(sum(f["avoidable_ms"] for f in answer["findings"]),
                                answer["avoidable_ms"], places=4)
         self.assertLessEqual(answer["avoidable_ms"], answer["step_ms"]["mean"])
+
+
+class TraceTest(FindingTest):
+    """Each finding links to the trace of a step that shows it."""
+
+    def follow(self, finding):
+        """The step's number, and what lies inside of it in the trace behind the link."""
+        evidence = finding["evidence"]
+        status, body = get(self.port, evidence["trace"])
+        self.assertEqual(status, 200, (finding["id"], evidence, body[:200]))
+        events = [e for e in json.loads(body)["traceEvents"] if e["ph"] == "X"]
+        name = f"ProfilerStep#{evidence['worst_step']}"
+        step = next(e for e in events if e["name"] == name)
+        inside = [e for e in events if e["name"] != name
+                  and step["ts"] <= e["ts"] < step["ts"] + step["dur"]]
+        self.assertGreater(len(inside), 0, finding["id"])
+        return evidence["worst_step"], inside
+
+    def follow_all(self, window):
+        findings = self.findings(window=window)
+        self.assertIn("data-loading", findings)
+        for finding in findings.values():
+            if finding["ms_per_step"] > 0:
+                self.follow(finding)
+        return findings
+
+    def test_the_link_of_each_finding_leads_to_a_step_that_shows_it(self):
+        self.live(*LATE)
+        self.found()
+        self.follow_all("")
+        findings = self.follow_all("?window=20-60")
+        number, _ = self.follow(findings["data-loading"])
+        rows = self.ask("/api/steps?window=20-60")["steps"]
+        self.assertEqual(number, max(rows, key=lambda row: row["data_ms"])["number"])
+
+    def test_the_links_of_a_job_that_was_killed_still_lead_to_its_steps(self):
+        job = self.live(*LATE)
+        self.found()
+        job.kill()
+        wait_for(lambda: self.job_state() != "running", "its end to be seen")
+        self.follow_all("?window=run")
+
+    def test_a_trace_file_has_links_where_a_server_shows_it_and_none_where_none_does(self):
+        server = self.serve()
+        self.job(*LATE)
+        self.found()
+        path = self.folder / "job.json"
+        path.write_bytes(get(self.port, "/api/trace?window=20-60")[1])
+        server.terminate()
+        server.wait()
+        told = json.loads(self.trainglass("analyze", path, "--json").stdout)["findings"]
+        [alone] = [f for f in told if f["id"] == "data-loading"]
+        self.assertNotIn("trace", alone["evidence"])
+        self.serve(path)
+        sessions = self.ask("/api/status")["sessions"]
+        [file] = [s["id"] for s in sessions if s["id"].startswith("t-")]
+        found = self.follow_all(f"?session={file}")["data-loading"]
+        self.assertEqual(found["evidence"]["worst_step"], alone["evidence"]["worst_step"])
 
 
 class WhatIfTest(FindingTest):

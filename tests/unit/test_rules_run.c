@@ -205,6 +205,34 @@ static void shared_memory_that_fills_is_told_before_a_worker_dies_of_it(void **s
     assert_false(is_found("shared-memory"));
 }
 
+static void
+a_finding_shows_the_longest_step_of_its_kind_that_is_remembered(void **state)
+{
+    (void)state;
+    summary.shown = (struct shown_steps){
+        .first = 100, .longest = 101, .recorded = 102, .waited = 103};
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 30 * MS;
+    number(FACT_DATALOADER_WORKERS, 0);
+    number(FACT_CPU_COUNT, 8);
+    summary.load.delay_share = summary.load.delay_least = 0.2;
+    assert_int_equal(find("data-loading")->worst_step, 103);
+    assert_int_equal(find("cpu-wait")->worst_step, 102);
+    summary.shown.recorded = NOT_KNOWN;
+    assert_int_equal(find("cpu-wait")->worst_step, 101);
+    summary.shown.first = NOT_KNOWN;
+    assert_int_equal(find("data-loading")->worst_step, NOT_KNOWN);
+}
+
+static void a_step_that_a_rule_named_is_shown_while_it_is_remembered(void **state)
+{
+    (void)state;
+    summary.rhythm.gc = extra(8 * MS, 100, EVENT_PHASE_FORWARD);
+    summary.shown.first = 77;
+    assert_int_equal(find("gc-pauses")->worst_step, 77);
+    summary.shown.first = 78;
+    assert_int_equal(find("gc-pauses")->worst_step, NOT_KNOWN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +245,8 @@ int main(void)
         TEST(a_device_that_waits_and_has_room_takes_a_larger_batch),
         TEST(a_small_batch_is_told_in_mib),
         TEST(shared_memory_that_fills_is_told_before_a_worker_dies_of_it),
+        TEST(a_finding_shows_the_longest_step_of_its_kind_that_is_remembered),
+        TEST(a_step_that_a_rule_named_is_shown_while_it_is_remembered),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

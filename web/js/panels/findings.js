@@ -44,7 +44,7 @@ export function interval_text(finding, places) {
 const is_risk = (finding) => finding.ms_per_step === 0;
 
 function evidence_rows(finding) {
-  const skip = new Set(["sentence", "text", "summary", "trace"]);
+  const skip = new Set(["sentence", "text", "summary", "trace", "worst_step"]);
   return Object.entries(finding.evidence ?? {}).filter(([key, value]) => !skip.has(key) && ["number", "string", "boolean"].includes(typeof value));
 }
 
@@ -59,7 +59,7 @@ function more_of(finding) {
   const advice = (finding.advice ?? []).slice(1);
   if (advice.length > 0) parts.push(el("ul", { class: "advice-list" }, ...advice.map((text) => el("li", {}, ...with_code(text)))));
   if (finding.wrong_if) parts.push(el("p", {}, el("span", { class: "dim" }, "What would make this wrong: "), ...with_code(finding.wrong_if)));
-  if (typeof finding.evidence?.trace === "string") parts.push(el("p", {}, el("a", { href: finding.evidence.trace.replace(/^\//, ""), download: "" }, "Trace of the worst step")));
+  if (typeof finding.evidence?.trace === "string") parts.push(el("p", {}, el("a", { href: finding.evidence.trace.replace(/^\//, ""), download: "" }, `Trace of step ${count(finding.evidence.worst_step)}, the worst`)));
   if (parts.length === 0) parts.push(el("p", { class: "dim" }, "No more is known about this one."));
   return parts;
 }
