@@ -1,7 +1,7 @@
 /* Rules over the wait for the next batch. */
 #include <math.h>
 
-#include "findings/rules.h"
+#include "findings/loading.h"
 
 /* More loader processes than that seldom help, and each costs memory. */
 #define WORKERS_MAX 16.0
@@ -123,8 +123,6 @@ static bool may_repeat_samples(const struct rule_context *context, double wanted
 static void advise_data(struct rule_context *context, struct finding *finding,
                         double workers, double wanted)
 {
-    double collate = rule_number(context, FACT_DATALOADER_COLLATE_SHARE);
-
     if (wanted < 1)
         rule_advise(finding,
                     "No core is left to load beside the training: " CHEAPER_SAMPLES);
@@ -178,12 +176,8 @@ static void advise_data(struct rule_context *context, struct finding *finding,
     if (rule_number(context, FACT_DATALOADER_PIN_MEMORY) < 1 &&
         rule_number(context, FACT_DEVICE_COUNT) > 0)
         rule_advise(finding, "`pin_memory=True`: copies to the GPU run beside it");
-    if (collate > 0.3)
-        rule_advise(finding, rule_print(context,
-                                        "Collating takes %.0f %% of loading: return "
-                                        "arrays of one shape, or a `collate_fn` that "
-                                        "stacks once",
-                                        100 * collate));
+    if (!context->summary->native)
+        loading_advise(context, finding);
 }
 
 struct loading {
@@ -399,13 +393,14 @@ static void describe(struct rule_context *context, struct finding *finding,
 
     finding->title = "Training waits for the next batch";
     finding->sentence =
-        rule_print(context, "%s of %s of a step wait for data%s%s",
+        rule_print(context, "%s of %s of a step wait for data%s%s%s",
                    rule_ms(context, loading->waited), rule_ms(context, step),
                    is_uncounted(context) ? ", though workers load it"
                    : isnan(workers)      ? ""
                    : workers < 1 ? ", loaded by the trainer itself (num_workers=0)"
                                  : rule_print(context, ", with %s",
                                               rule_workers(context, workers)),
+                   loading_part(context),
                    !waits_for_storage(context) ? ""
                    : workers > 1               ? " that wait for their storage"
                                                : " that waits for its storage");
@@ -428,6 +423,7 @@ static void describe(struct rule_context *context, struct finding *finding,
                   context->train->waited_ns / NS_PER_MS);
     rule_evidence(context, finding, "workers", workers);
     rule_evidence(context, finding, "worker_cpu_pct", 100 * worker_share(context));
+    loading_evidence(context, finding);
     if (loading->now >= 1 && context->summary->load.workers > 0)
         rule_evidence_text(context, finding, "bound_by",
                            waits_for_storage(context) ? "storage" : "cores");

@@ -91,6 +91,9 @@ ADVISED = {
     "validation": "half as often",
 }
 
+# What its sentence names of the job's own code.
+SAID = {"collate_sleep": "of it in `collate_fn`"}
+
 # These wait (for a disk, a clock), the others compute.
 WAITING = {"collate_sleep", "few_workers", "oversubscribed", "periodic", "warm_up",
            "pair_between_periodic"}
@@ -243,6 +246,9 @@ class Result:
             return f"{missing} was not found" if missing else ""
         if expected and not self.first.startswith(expected):
             return f"found {self.first} first, not {expected}"
+        said = [b.owned(expected)["evidence"].get("sentence", "") for b in self.ill]
+        if self.name in SAID and not any(SAID[self.name] in sentence for sentence in said):
+            return f"{SAID[self.name]!r} is in none of {said}"
         return ""
 
     def wrong(self):

@@ -1,0 +1,86 @@
+#include "findings/loading.h"
+
+#include <math.h>
+
+/* A smaller part does not make loading much faster. */
+#define PART_TOLD 0.3
+
+/* The job tells it only where the trainer loads by itself; NaN elsewhere. */
+static double collate_share(const struct rule_context *context)
+{
+    return rule_number(context, FACT_DATALOADER_WORKERS) < 1
+               ? rule_number(context, FACT_DATALOADER_COLLATE_SHARE)
+               : (double)NAN;
+}
+
+/* All else of it, but where the trainer also pins what it loaded: then NaN. */
+static double samples_share(const struct rule_context *context)
+{
+    return rule_number(context, FACT_DATALOADER_PIN_MEMORY) >= 1
+               ? (double)NAN
+               : 1 - collate_share(context);
+}
+
+/* "samples of `Images`" */
+static const char *samples(struct rule_context *context)
+{
+    const char *class = rule_text(context, FACT_DATALOADER_DATASET);
+
+    return class[0] == '\0' ? "samples" : rule_print(context, "samples of `%s`", class);
+}
+
+const char *loading_part(struct rule_context *context)
+{
+    double collate = collate_share(context), rest = samples_share(context);
+
+    if (collate > 0.5)
+        return rule_print(context, ": %.0f %% of it in `collate_fn`", 100 * collate);
+    return rest >= 0.5 ? rule_print(context, ": %.0f %% of it for %s", 100 * rest,
+                                    samples(context))
+                       : "";
+}
+
+void loading_evidence(struct rule_context *context, struct finding *finding)
+{
+    rule_evidence(context, finding, "collate_pct", 100 * collate_share(context));
+    rule_evidence_text(context, finding, "data_set",
+                       rule_text(context, FACT_DATALOADER_DATASET));
+}
+
+/* A data set without a length is iterated over: its `__iter__` lasts as long as it does. */
+static void advise_watching(struct rule_context *context, struct finding *finding)
+{
+    const char *class = rule_text(context, FACT_DATALOADER_DATASET);
+    bool has_length = !isnan(rule_number(context, FACT_DATALOADER_SAMPLES));
+
+    if (!(rule_number(context, FACT_DATALOADER_WORKERS) >= 1) || class[0] == '\0' ||
+        rule_text(context, FACT_WATCH_FUNCTIONS)[0] != '\0' || !has_length)
+        return;
+    rule_advise(
+        finding,
+        rule_print(context,
+                   "`with trainglass.watching(\"your_module.%s.__getitem__\"):` "
+                   "around the loop, and likewise your `collate_fn`: tells what "
+                   "each takes in the workers",
+                   class));
+}
+
+void loading_advise(struct rule_context *context, struct finding *finding)
+{
+    double collate = collate_share(context), rest = samples_share(context);
+
+    if (collate > PART_TOLD)
+        rule_advise(finding, rule_print(context,
+                                        "Collating takes %.0f %% of loading: return "
+                                        "arrays of one shape, or a `collate_fn` that "
+                                        "stacks once",
+                                        100 * collate));
+    if (rest > PART_TOLD)
+        rule_advise(
+            finding,
+            rule_print(context,
+                       "The %s take %.0f %% of loading: decode, parse and resize "
+                       "them once, and store the result",
+                       samples(context), 100 * rest));
+    advise_watching(context, finding);
+}

@@ -1,0 +1,16 @@
+/* What of loading is worth to be made cheaper, as far as the job tells: where the trainer
+ * loads by itself, how much of it is collating. Of workers only what is watched is known. */
+#ifndef FINDINGS_LOADING_H
+#define FINDINGS_LOADING_H
+
+#include "findings/rules.h"
+
+/* The larger part, to follow a sentence: ": 92 % of it in `collate_fn`"; "" unknown. */
+const char *loading_part(struct rule_context *context);
+
+void loading_evidence(struct rule_context *context, struct finding *finding);
+
+/* What to work on; where workers load, how to learn it. */
+void loading_advise(struct rule_context *context, struct finding *finding);
+
+#endif

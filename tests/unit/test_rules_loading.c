@@ -1,0 +1,92 @@
+/* What of loading to work on, as the finding of late batches says it. */
+#include "rule_summary.h"
+
+/* 60 of 100 ms wait for data, on 8 cores. */
+static void put_loader(double workers)
+{
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 60 * MS;
+    number(FACT_CPU_COUNT, 8);
+    number(FACT_DATALOADER_WORKERS, workers);
+    number(FACT_DATALOADER_SAMPLES, 1000);
+    text(FACT_DATALOADER_DATASET, "Images");
+}
+
+static bool advises(const char *words)
+{
+    const struct finding *finding = find("data-loading");
+
+    for (uint32_t i = 0; i < finding->advice_count; i++)
+        if (strstr(finding->advice[i], words) != NULL)
+            return true;
+    return false;
+}
+
+static bool says(const char *words)
+{
+    return strstr(find("data-loading")->sentence, words) != NULL;
+}
+
+static void what_takes_most_of_the_trainers_loading_is_named(void **state)
+{
+    (void)state;
+    put_loader(0);
+    number(FACT_DATALOADER_COLLATE_SHARE, 0.92);
+    assert_true(says("(num_workers=0): 92 % of it in `collate_fn`"));
+    assert_true(advises("Collating takes 92 % of loading"));
+    assert_false(advises("samples of"));
+    facts[summary.fact_count - 1].number = 0.04;
+    assert_true(says("(num_workers=0): 96 % of it for samples of `Images`"));
+    assert_true(advises("The samples of `Images` take 96 % of loading"));
+    assert_false(advises("Collating"));
+    /* Both are worth it. */
+    facts[summary.fact_count - 1].number = 0.45;
+    assert_true(says("55 % of it for samples of `Images`"));
+    assert_true(advises("Collating takes 45 %"));
+    assert_true(advises("take 55 %"));
+    assert_non_null(strstr(find("data-loading")->advice[0], "num_workers="));
+}
+
+static void what_is_pinned_meanwhile_is_no_sample(void **state)
+{
+    (void)state;
+    put_loader(0);
+    number(FACT_DATALOADER_PIN_MEMORY, 1);
+    number(FACT_DATALOADER_COLLATE_SHARE, 0.04);
+    assert_false(says("of it for"));
+    assert_false(advises("samples of"));
+    facts[summary.fact_count - 1].number = 0.8;
+    assert_true(says("80 % of it in `collate_fn`"));
+}
+
+static void nothing_is_said_of_parts_that_nobody_told(void **state)
+{
+    (void)state;
+    put_loader(0);
+    assert_false(says("of it"));
+    /* What an earlier loader said is not the workers' share. */
+    number(FACT_DATALOADER_COLLATE_SHARE, 0.92);
+    facts[1].number = 1;
+    assert_false(says("of it"));
+    assert_false(advises("Collating"));
+}
+
+static void of_workers_it_is_told_how_to_learn_it(void **state)
+{
+    (void)state;
+    put_loader(1);
+    assert_true(advises("trainglass.watching(\"your_module.Images.__getitem__\")"));
+    text(FACT_WATCH_FUNCTIONS, "job.Images.__getitem__");
+    assert_false(advises("watching("));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(what_takes_most_of_the_trainers_loading_is_named),
+        TEST(what_is_pinned_meanwhile_is_no_sample),
+        TEST(nothing_is_said_of_parts_that_nobody_told),
+        TEST(of_workers_it_is_told_how_to_learn_it),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
