@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "findings/copies.h"
-#include "findings/rules.h"
+#include "findings/syncs.h"
 
 struct idle_rule {
     enum gpu_idle cause;
@@ -78,48 +78,6 @@ static struct finding *find_idle(struct rule_context *context,
     return finding;
 }
 
-/* Ops that bring a number to the host, and so wait until it is computed. */
-static bool reads_device(const char *name)
-{
-    static const char *const names[] = {
-        "aten::_local_scalar_dense", "aten::item",
-        "aten::is_nonzero",          "aten::nonzero",
-        "aten::masked_select",       "aten::equal",
-        "aten::unique_consecutive",  "aten::repeat_interleave"};
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    return false;
-}
-
-/* Which ops wait, and how often: those of them that stand high enough to be listed. */
-static void name_syncs(struct rule_context *context, struct finding *finding)
-{
-    const struct ops_answer *cpu = &context->summary->cpu;
-    const char *dearest = "";
-    double calls = 0;
-
-    for (uint32_t i = 0; i < cpu->row_count; i++) {
-        const struct op_row *row = &cpu->rows[i];
-
-        if (!reads_device(row->name) || isnan(row->per_step_count))
-            continue;
-        dearest = dearest[0] == '\0' ? row->name : dearest;
-        calls = row->per_step_count > calls ? row->per_step_count : calls;
-        if (finding->op_count < FINDING_OPS)
-            finding->ops[finding->op_count++] =
-                arena_text(&context->findings->arena, row->name);
-    }
-    if (calls > 0) {
-        rule_evidence_text(context, finding, "op", dearest);
-        rule_evidence(context, finding, "op_calls_per_step", calls);
-        finding->sentence =
-            rule_print(context, "%s; %s waits %s times a step", finding->sentence,
-                       dearest, rule_digits(context, calls));
-    }
-}
-
 /* Its work was launched long before, and still each kernel begins a moment after the one
  * before it: so short a wait is the device's own. */
 #define BEGINS_NS 2000.0
@@ -188,7 +146,7 @@ static void find_device_sync(struct rule_context *context)
     struct finding *finding = find_idle(context, &rule);
 
     if (finding != NULL)
-        name_syncs(context, finding);
+        syncs_name(context, finding);
 }
 
 static void find_host_copies(struct rule_context *context)
@@ -200,8 +158,10 @@ static void find_host_copies(struct rule_context *context)
         .wrong_if = "The copies are results that are needed at once."};
     struct finding *finding = find_idle(context, &rule);
 
-    if (finding != NULL)
-        copies_tell(context, finding, rule_device(context));
+    if (finding == NULL)
+        return;
+    copies_tell(context, finding, rule_device(context));
+    copies_name(context, finding);
 }
 
 static void find_device_alloc(struct rule_context *context)

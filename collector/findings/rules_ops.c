@@ -41,6 +41,24 @@ static void pin_short_ops(const struct rule_context *context, struct finding *fi
     }
 }
 
+/* Where the dearest of them is called from. */
+static void tell_caller(struct rule_context *context, struct finding *finding)
+{
+    const struct ops_answer *cpu = &context->summary->cpu;
+
+    for (uint32_t i = 0; i < cpu->row_count; i++) {
+        const struct op_row *row = &cpu->rows[i];
+
+        if (finding->op_count == 0 || strcmp(row->name, finding->ops[0]) != 0 ||
+            row->caller == NULL || row->caller[0] == '\0')
+            continue;
+        rule_evidence_text(context, finding, "caller", row->caller);
+        finding->sentence = rule_print(context, "%s; %s is mostly called from `%s`",
+                                       finding->sentence, row->name, row->caller);
+        return;
+    }
+}
+
 /* What stays of an update that is fused: a fifth, for reading and calling, and on the CPU
  * the time of its numbers in memory; both measured with Adam by tests/diseases. A device
  * moves them a hundred times as fast, and the host does not wait for it. */
@@ -122,6 +140,7 @@ static void find_tiny(struct rule_context *context)
     rule_advise(finding, "Work on whole tensors instead of loops over their parts; "
                          "larger batches make each call worth more");
     pin_short_ops(context, finding);
+    tell_caller(context, finding);
 }
 
 static void find_loop(struct rule_context *context)

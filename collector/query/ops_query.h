@@ -45,6 +45,9 @@ struct op_row {
     const char *short_name; /* of a kernel (query/kernel_name.h); "" or NULL as the name */
     /* Shapes, stack (frames between ;, innermost first) or module; "" none. */
     const char *detail;
+    /* In bottlenecks: the job's own function from which most of it is called, "main
+     * (train.py:31)"; "" or NULL unknown. */
+    const char *caller;
     const char
         *kind; /* op, range, runtime, sync | kernel, memcpy, memset, collective */
     double count, total_ns, self_ns; /* for all steps of the window (scaled) */

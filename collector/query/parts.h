@@ -54,6 +54,10 @@ void parts_explain_steps(const struct pick *pick, struct answer *head);
 MUST_CHECK int parts_ops(const struct pick *pick, const struct ops_request *request,
                          const struct steps_answer *steps, struct ops_answer *answer);
 
+/* After it: the functions that call these ops, where stacks are known. */
+MUST_CHECK int parts_callers(const struct pick *pick, const struct steps_answer *steps,
+                             struct ops_answer *cpu);
+
 /* Names of ranges in workers that are told; calls of more are counted. */
 #define PARTS_WORKER_RANGES 64u
 

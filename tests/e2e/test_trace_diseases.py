@@ -109,6 +109,24 @@ def buckets(step):
         step.launch(NCCL, 225.0)
 
 
+def frames(step, duration, *names):
+    """The Python that the next op is called from, outermost first."""
+    for depth, name in enumerate(names):
+        edge = 1.0 - 0.1 * depth
+        step.event("python_function", name, step.host - edge, duration + 2 * edge)
+
+
+def reading(step, count=10):
+    """The host reads a loss from the device, which then runs empty: 10 times 300 us."""
+    for _ in range(count):
+        step.launch(MM, 1500.0)
+        step.host += 50
+        lasts = step.device + 2 - step.host
+        frames(step, lasts, "/home/u/train.py(31): main", "<built-in method item of Tensor>")
+        step.op("aten::_local_scalar_dense", lasts, "cudaStreamSynchronize", lasts - 2)
+        step.host += 300
+
+
 # disease: (finding, ms per step)
 DOSES = {blocking: ("slow-launches", 3.0), pinning: ("pinned-allocations", 2.0), memset: ("sync-memset", 1.5),
          doubles: ("float64-kernels", 4.95), collectives: ("small-collectives", 3.0)}
@@ -116,7 +134,7 @@ RULES = {name for name, _ in DOSES.values()}
 
 
 class TraceDiseases(unittest.TestCase):
-    def answer(self, job):
+    def answer(self, job, *flags):
         events = []
         for number in range(STEPS):
             job(Step(events, number))
@@ -124,7 +142,7 @@ class TraceDiseases(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "job.pt.trace.json"
             path.write_text(json.dumps(trace), encoding="utf-8")
-            return json.loads(analyze(path, "--json").stdout)
+            return json.loads(analyze(path, "--json", *flags).stdout)
 
     def test_each_disease_is_found_with_the_price_of_its_dose(self):
         for job, (name, ms) in DOSES.items():
@@ -148,6 +166,15 @@ class TraceDiseases(unittest.TestCase):
                 found = {f["id"]: " ".join(f["advice"]) for f in self.answer(job)["findings"]}
                 self.assertIn(says, found["launch-bound"])
                 self.assertNotIn(other, " ".join(found.values()))
+
+    def test_a_wait_is_told_with_the_function_that_waits_where_stacks_are_known(self):
+        for flags, caller in ((("--group", "stack"), "main (/home/u/train.py:31)"), ((), None)):
+            with self.subTest(flags):
+                found = {f["id"]: f for f in self.answer(reading, *flags)["findings"]}
+                evidence = found["device-sync"]["evidence"]
+                self.assertEqual(evidence["op"], "aten::_local_scalar_dense")
+                self.assertEqual(evidence.get("caller"), caller, evidence)
+                self.assertIn("(`.item()`", evidence["sentence"])
 
     def test_a_healthy_trace_has_no_finding_at_all(self):
         self.assertEqual([f["id"] for f in self.answer(healthy)["findings"]], [])

@@ -179,6 +179,56 @@ static void ops_that_wait_for_the_device_are_named(void **state)
     assert_non_null(strstr(find("device-sync")->sentence, "12 times a step"));
 }
 
+static void a_wait_is_told_as_people_write_it_and_with_its_caller(void **state)
+{
+    (void)state;
+    struct op_row rows[2] = {
+        {.name = "aten::nonzero",
+         .kind = "op",
+         .per_step_count = 3,
+         .caller = "main (train.py:31)"},
+        {.name = "cudaDeviceSynchronize", .kind = "sync", .per_step_count = 2}};
+
+    put_device();
+    device.idle_ns[GPU_IDLE_SYNC] = 9 * MS;
+    summary.cpu.rows = rows;
+    summary.cpu.row_count = 2;
+    const struct finding *finding = find("device-sync");
+
+    assert_non_null(
+        strstr(finding->sentence,
+               "; aten::nonzero (`nonzero`, `tensor[mask]`) waits 3 times a "
+               "step, mostly from `main (train.py:31)`"));
+    assert_non_null(strstr(finding->advice[2], "torch.where"));
+    assert_int_equal(finding->op_count, 2);
+    summary.cpu.rows = rows + 1;
+    summary.cpu.row_count = 1;
+    finding = find("device-sync");
+    assert_non_null(strstr(finding->sentence, "(`torch.cuda.synchronize()`) waits 2"));
+    assert_null(strstr(finding->sentence, "from"));
+}
+
+static void copies_that_the_host_prepares_are_told_with_their_caller(void **state)
+{
+    (void)state;
+    struct op_row row = {.name = "cudaMemcpyAsync",
+                         .kind = "runtime",
+                         .per_step_count = 4,
+                         .per_step_ns = 8 * MS,
+                         .caller = "main (train.py:9)"};
+
+    put_device();
+    device.idle_ns[GPU_IDLE_COPY] = 9 * MS;
+    assert_null(strstr(find("host-copies")->sentence, "Memcpy"));
+    summary.cpu.rows = &row;
+    summary.cpu.row_count = 1;
+    assert_non_null(strstr(find("host-copies")->sentence,
+                           "; cudaMemcpyAsync takes 8 ms in 4 calls, mostly from "
+                           "`main (train.py:9)`"));
+    row.per_step_ns = 1 * MS; /* not what is waited for */
+    assert_null(strstr(find("host-copies")->sentence, "Memcpy"));
+}
+
 static void odd_dimensions_show_in_the_names_of_kernels(void **state)
 {
     (void)state;
@@ -357,6 +407,8 @@ int main(void)
         TEST(zeros_in_gradients_cost_what_the_device_waits_for_them),
         TEST(copies_of_pageable_memory_are_priced_by_the_jobs_own_pinned_ones),
         TEST(ops_that_wait_for_the_device_are_named),
+        TEST(a_wait_is_told_as_people_write_it_and_with_its_caller),
+        TEST(copies_that_the_host_prepares_are_told_with_their_caller),
         TEST(odd_dimensions_show_in_the_names_of_kernels),
         TEST(a_grid_that_leaves_multiprocessors_without_work_costs_their_share),
         TEST(collectives_are_of_few_blocks_on_purpose),
