@@ -1,5 +1,6 @@
 /* What is said where there is nothing to gain: that is an answer too. */
 #include <math.h>
+#include <string.h>
 
 #include "findings/rules.h"
 
@@ -18,6 +19,93 @@ static const char *say_ahead(struct findings *findings, const struct gpu_device 
                        device->run.queue_depth);
 }
 
+/* Of a job on the CPU: the share of a step in ops of one family, from which on it is what
+ * decides; all others together are less. */
+#define DECIDES 0.50
+
+/* Steps whose ops are known; of fewer another stretch may look otherwise. */
+#define STEPS_KNOWN 10u
+
+struct family {
+    const char *what, *faster;
+    const char *names[8]; /* parts of names of ops, then NULL */
+};
+
+#define BFLOAT16                                                                       \
+    "`torch.autocast(\"cpu\", dtype=torch.bfloat16)` where the CPU computes with it "  \
+    "(`lscpu` lists amx_bf16 or avx512_bf16)"
+
+static const struct family families[] = {
+    {"convolutions",
+     "`model.to(memory_format=torch.channels_last)` and likewise the batch, "
+     "or " BFLOAT16,
+     {"aten::mkldnn_convolution", "aten::convolution_", "aten::_slow_conv",
+      "aten::thnn_conv", "aten::_nnpack_", "aten::slow_conv", NULL}},
+    {"matrix products",
+     BFLOAT16,
+     {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm",
+      "aten::_scaled_dot_product", "aten::_addmm", "aten::mkldnn_linear", NULL}},
+};
+
+static bool is_of(const struct family *family, const struct op_row *row)
+{
+    for (size_t i = 0; family->names[i] != NULL; i++)
+        if (strncmp(row->name, family->names[i], strlen(family->names[i])) == 0)
+            return strcmp(row->kind, "op") == 0;
+    return false;
+}
+
+static double share_of(const struct bottlenecks_answer *summary,
+                       const struct family *family)
+{
+    double ns = 0;
+
+    for (uint32_t i = 0; i < summary->cpu.row_count; i++)
+        if (is_of(family, &summary->cpu.rows[i]) &&
+            summary->cpu.rows[i].per_step_ns > 0)
+            ns += summary->cpu.rows[i].per_step_ns;
+    return ns / summary->steps.train.mean_ns;
+}
+
+/* Cores that lie idle beside few threads; "" where there are none, or others want them. */
+static const char *idle_cores(struct rule_context *context)
+{
+    double threads = rule_number(context, FACT_THREADS_INTRA),
+           cores = rule_cores(context);
+    const struct load *load = &context->summary->load;
+
+    if (!(threads <= floor(cores) / 2) || !(load->machine_share < 0.5) ||
+        context->summary->ranks.row_count > 1)
+        return "";
+    return rule_print(context,
+                      " Its ops use %.0f thread%s of %.0f cores: "
+                      "`torch.set_num_threads(%.0f)`.",
+                      threads, threads == 1 ? "" : "s", floor(cores), floor(cores));
+}
+
+static const char *verdict_of_cpu(const struct bottlenecks_answer *summary,
+                                  struct findings *findings)
+{
+    struct rule_context context = {
+        .summary = summary, .train = &summary->steps.train, .findings = findings};
+
+    /* A trace without devices may be of a job that has one. */
+    if (rule_number(&context, FACT_DEVICE_COUNT) > 0 || summary->head.from_file ||
+        summary->cpu.head.recorded_steps < STEPS_KNOWN)
+        return "";
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        double share = share_of(summary, &families[i]);
+
+        if (share >= DECIDES)
+            return rule_print(&context,
+                              "Bound by compute: %s take %.0f %% of each step, and no "
+                              "finding gives back a twentieth. Faster may be %s.%s",
+                              families[i].what, 100 * fmin(share, 1),
+                              families[i].faster, idle_cores(&context));
+    }
+    return "";
+}
+
 const char *findings_verdict(const struct bottlenecks_answer *summary,
                              struct findings *findings)
 {
@@ -29,6 +117,8 @@ const char *findings_verdict(const struct bottlenecks_answer *summary,
         if (most == NULL ||
             gpu->devices[i].use_ns[GPU_COMPUTE] > most->use_ns[GPU_COMPUTE])
             most = &gpu->devices[i];
+    if (most == NULL && findings->avoidable_ns / step < AVOIDABLE)
+        return verdict_of_cpu(summary, findings);
     if (most == NULL || !(most->use_ns[GPU_COMPUTE] / step >= COMPUTES) ||
         !(findings->avoidable_ns / step < AVOIDABLE))
         return "";
