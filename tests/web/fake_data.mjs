@@ -92,13 +92,13 @@ export function findings_of(rows, { gpu = true, hostile = false } = {}) {
 
 const FIXED = [{ id: "data-loading", title: "Training waits for the next batch", ms_per_step: 6.13, since_step: 9120, fixed_step: 12512, age_ms: 68e3 }];
 
-/** `verdicts`: {id: {state, reason}}, what the user said. */
-export function bottlenecks(all, { gpu = true, hostile = false, fixed = false, risk = false, verdicts = {} } = {}) {
+/** `verdict`: what is said where nothing is found; `verdicts`: {id: {state, reason}}, what the user said. */
+export function bottlenecks(all, { gpu = true, hostile = false, fixed = false, risk = false, verdict = "", verdicts = {} } = {}) {
   const rows = all.filter((row) => !row.validation);
   if (rows.length === 0) return { steps: 0, recorded_steps: 0, findings: [], top_cpu_ops: [], top_cuda_ops: [], memory_peaks: [], reason: "No step yet." };
   const ms = step_ms(rows), total = sum(rows, "duration_ms");
   const phases = Object.fromEntries(["data", "forward", "backward", "optimizer", "other"].map((key) => [key, (100 * sum(rows, `${key}_ms`)) / total]));
-  const found = rows.length < 10 ? [] : findings_of(rows, { gpu, hostile }).map((f) => ({ ...f, ...(verdicts[f.id]?.reason ? { reason: verdicts[f.id].reason } : {}), ...(verdicts[f.id]?.state === "pinned" ? { pinned: true } : {}) }));
+  const found = rows.length < 10 || verdict ? [] : findings_of(rows, { gpu, hostile }).map((f) => ({ ...f, ...(verdicts[f.id]?.reason ? { reason: verdicts[f.id].reason } : {}), ...(verdicts[f.id]?.state === "pinned" ? { pinned: true } : {}) }));
   if (risk) found.push({ id: "memory-full-0badcafe", title: "cuda:0 memory is nearly full", colour: "reserved", severity: "high", ms_per_step: 0, ms_per_step_low: 0, ms_per_step_high: 0, avoidable_ms: 0, confidence: "measured", share: 0, formula: "78.1 GiB of 79.1 GiB = 98.7 %", evidence: { sentence: "78.1 of 79.1 GiB are in use at the peak; 1 GiB is left" }, advice: ["A smaller batch"] });
   const findings = found.filter((f) => verdicts[f.id]?.state !== "dismissed"), dismissed = found.filter((f) => verdicts[f.id]?.state === "dismissed");
   const last = rows.at(-1);
@@ -106,7 +106,7 @@ export function bottlenecks(all, { gpu = true, hostile = false, fixed = false, r
     window: { from_ms: rows[0].start_ms, to_ms: last.start_ms + last.duration_ms, first_step: rows[0].number, last_step: last.number },
     steps: rows.length, recorded_steps: rows.filter((row) => row.recorded === "all").length, step_ms: ms, phases,
     dataloader_time_pct: phases.data, samples_per_s: (64 * 1e3) / ms.mean, avoidable_ms: findings.reduce((t, f) => t + f.ms_per_step, 0) * 0.98,
-    findings, dismissed, fixed: fixed ? FIXED : [], what_if: rows.length < 10 ? [] : [{ id: "data-hidden", title: "With data loading hidden", step_ms_low: ms.mean - 40.6, step_ms_high: ms.mean - 34.9 }], top_cpu_ops: [], top_cuda_ops: [], memory_peaks: [],
+    ...(verdict ? { verdict } : {}), findings, dismissed, fixed: fixed ? FIXED : [], what_if: rows.length < 10 ? [] : [{ id: "data-hidden", title: "With data loading hidden", step_ms_low: ms.mean - 40.6, step_ms_high: ms.mean - 34.9 }], top_cpu_ops: [], top_cuda_ops: [], memory_peaks: [],
   };
 }
 

@@ -290,6 +290,13 @@ test("code in the evidence of a finding is set as code, and stands apart from th
   assert.ok(button.y - (label.y + label.height) >= 8, "the choice touches the buttons");
 }));
 
+test("code in what is said where nothing is to be won is set as code", () => visit("live", {}, async (page, server) => {
+  await drawn(page);
+  server.says.verdict = "Bound by compute: convolutions take 72 % of each step. Faster may be `channels_last`.";
+  await page.locator("#finding-empty code", { hasText: /^channels_last$/ }).waitFor();
+  assert.doesNotMatch(await page.locator("#findings").innerText(), /`/);
+}));
+
 /** Words of code that stand on two lines, and code whose colon stands on the next. */
 const torn = () => [...document.querySelectorAll("#finding-list .what > p code")].flatMap((code) => {
   const lines = (node, from, to) => {

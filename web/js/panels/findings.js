@@ -127,6 +127,11 @@ function empty_text(state) {
   return state.bottlenecks.reason ?? state.bottlenecks.verdict ?? "Nothing stands out: no cause is large and sure enough to be named.";
 }
 
+function update_empty(node, text) {
+  if (node.told !== text) node.replaceChildren(...with_code(text));
+  node.told = text;
+}
+
 /** "2 smaller findings, 4.6 ms", "1 more risk" */
 function rest_text(rest, places) {
   const priced = rest.filter((f) => !is_risk(f)), risks = rest.length - priced.length;
@@ -175,7 +180,7 @@ export function render_findings(state, { actions, now }) {
   const top = Math.max(...findings.map((f) => f.ms_per_step ?? 0), 1e-9);
   const places = decimals(top);
   set_hidden($("finding-empty"), shown.length > 0);
-  set_text($("finding-empty"), empty_text(state));
+  update_empty($("finding-empty"), empty_text(state));
   tell_of_new(state, findings);
   keyed(list, shown, (f) => f.id, (f) => create(f, actions), (node, f) => update(node, f, { step_ms, top, places }));
   const hidden = what_if_text(state.bottlenecks);
