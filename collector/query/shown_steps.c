@@ -42,6 +42,12 @@ static bool is_shown(const struct step *step, int64_t since_ns)
            step->start_ns >= since_ns;
 }
 
+/* The first step of a run is long for reasons of its own. */
+static bool warms_up(const struct step *step)
+{
+    return (step->flags & EVENT_STEP_FIRST) != 0;
+}
+
 /* What the best recorded of them have: others would miss a part. */
 static uint32_t level_of(const struct pick *pick, int64_t since_ns)
 {
@@ -51,7 +57,8 @@ static uint32_t level_of(const struct pick *pick, int64_t since_ns)
         const struct step *step = steps_at(&pick->process->steps, i);
         uint32_t own = step->flags & RECORDED;
 
-        level = is_shown(step, since_ns) && step->whole && own > level ? own : level;
+        if (is_shown(step, since_ns) && !warms_up(step) && step->whole && own > level)
+            level = own;
     }
     return level;
 }
@@ -80,6 +87,8 @@ void parts_shown(const struct pick *pick, struct shown_steps *shown)
             continue;
         if (shown->first == NOT_KNOWN)
             shown->first = (int64_t)step->number;
+        if (warms_up(step))
+            continue;
         take(step, ns, &longest, &shown->longest);
         if (level > 0 && step->whole && (step->flags & RECORDED) == level)
             take(step, ns, &recorded, &shown->recorded);

@@ -92,6 +92,22 @@ of_those_recorded_it_is_one_with_ops_and_kernels_where_there_is_one(void **state
     assert_int_equal(ask(run).recorded, 7);
 }
 
+static void the_first_step_of_a_run_shows_nothing_but_itself(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 20; i++)
+        recorded_step(i, EVENT_STEP_OPS | (i == 0 ? EVENT_STEP_FIRST : 0), MS,
+                      i == 0   ? 90 * MS
+                      : i == 9 ? 7 * MS
+                               : 5 * MS);
+    struct shown_steps shown = ask(run);
+
+    assert_int_equal(shown.first, 0); /* a rule may name it */
+    assert_int_equal(shown.longest, 9);
+    assert_int_equal(shown.recorded, 9);
+    assert_int_equal(shown.waited, 1);
+}
+
 static void validation_and_deep_windows_are_never_shown(void **state)
 {
     (void)state;
@@ -131,6 +147,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             of_those_recorded_it_is_one_with_ops_and_kernels_where_there_is_one, begin,
             end),
+        cmocka_unit_test_setup_teardown(
+            the_first_step_of_a_run_shows_nothing_but_itself, begin, end),
         cmocka_unit_test_setup_teardown(validation_and_deep_windows_are_never_shown,
                                         begin, end),
         cmocka_unit_test_setup_teardown(
