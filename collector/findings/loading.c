@@ -84,3 +84,29 @@ void loading_advise(struct rule_context *context, struct finding *finding)
                        samples(context), 100 * rest));
     advise_watching(context, finding);
 }
+
+/* More batches ahead than that cost more memory than they are worth. */
+#define PREFETCH_MOST 16.0
+
+/* What is ahead has hidden its part of a late batch; for the rest of it as many steps more
+ * must be ready. Where it is late by less than what is ahead already, the workers are too
+ * slow, and more of it is no help. */
+bool loading_advise_ahead(struct rule_context *context, struct finding *finding,
+                          double late_ns)
+{
+    double workers = rule_number(context, FACT_DATALOADER_WORKERS);
+    double ahead = rule_number(context, FACT_DATALOADER_PREFETCH);
+    double late = ceil(late_ns / context->train->p50_ns);
+    double wanted = ahead + ceil(late / workers);
+
+    if (!(workers >= 1) || !(late + 1 > workers * ahead) || !(wanted <= PREFETCH_MOST))
+        return false;
+    rule_advise(
+        finding,
+        rule_print(context,
+                   "`prefetch_factor=%.0f` instead of %.0f: the latest batch came %.0f "
+                   "steps late, though %s had %.0f ahead",
+                   wanted, ahead, late, rule_workers(context, workers),
+                   workers * ahead));
+    return true;
+}

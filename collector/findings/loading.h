@@ -13,4 +13,9 @@ void loading_evidence(struct rule_context *context, struct finding *finding);
 /* What to work on; where workers load, how to learn it. */
 void loading_advise(struct rule_context *context, struct finding *finding);
 
+/* Of batches that are late now and then, the latest by so much longer than a step: how many
+ * to load ahead. False where that would hide none, or too many would be needed. */
+bool loading_advise_ahead(struct rule_context *context, struct finding *finding,
+                          double late_ns);
+
 #endif

@@ -1,7 +1,7 @@
 /* Rules over the extra time of some steps (query/rhythm.h): each instant has one cause. */
 #include <math.h>
 
-#include "findings/rules.h"
+#include "findings/loading.h"
 
 static const char *const parts[CLAIM_PARTS] = {"data", "forward", "backward",
                                                "optimizer", "other"};
@@ -216,6 +216,9 @@ static void advise_periodic(struct rule_context *context, struct finding *findin
 
     switch ((enum claim_part)part) {
     case PART_DATA:
+        if (!native)
+            (void)loading_advise_ahead(context, finding,
+                                       context->summary->rhythm.period.worst_ns);
         rule_advise(
             finding,
             rule_print(context,

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "findings/loading.h"
 #include "findings/looks.h"
-#include "findings/rules.h"
 
 /* The cause that most of the slow steps share. */
 static const char *common_cause(const struct steps_answer *steps, uint32_t *times)
@@ -35,30 +35,6 @@ static enum claim_part part_of(const char *cause)
     return PART_OTHER;
 }
 
-/* More batches ahead than that cost more memory than they are worth. */
-#define PREFETCH_MOST 16.0
-
-/* A batch that is late by so much is hidden while the others that are ready last: one less
- * than workers * prefetch_factor, a step each. */
-static bool advise_prefetch(struct rule_context *context, struct finding *finding)
-{
-    double workers = rule_number(context, FACT_DATALOADER_WORKERS);
-    double ahead = rule_number(context, FACT_DATALOADER_PREFETCH);
-    double late = context->summary->rhythm.rest.worst_ns / context->train->p50_ns;
-    double wanted = ceil((late + 1) / workers);
-
-    if (!(workers >= 1) || !(wanted > ahead) || !(wanted <= PREFETCH_MOST))
-        return false;
-    rule_advise(finding,
-                rule_print(context,
-                           "`prefetch_factor=%.0f` instead of %.0f: with %s "
-                           "batches for %.0f steps are ready, and the latest was %.0f "
-                           "steps late",
-                           wanted, ahead, rule_workers(context, workers),
-                           wanted * workers - 1, ceil(late)));
-    return true;
-}
-
 static void advise_unsteady(struct rule_context *context, struct finding *finding,
                             const char *cause)
 {
@@ -69,7 +45,9 @@ static void advise_unsteady(struct rule_context *context, struct finding *findin
                           "ahead hides single ones; look for large samples"
                         : "Look at the trace of a slow step: files that are written, "
                           "memory that is allocated anew, larger batches");
-    else if (strcmp(cause, "data") == 0 && advise_prefetch(context, finding))
+    else if (strcmp(cause, "data") == 0 &&
+             loading_advise_ahead(context, finding,
+                                  context->summary->rhythm.rest.worst_ns))
         rule_advise(finding, "Look for samples that are far larger than the others");
     else if (strcmp(cause, "data") == 0)
         rule_advise(finding,

@@ -79,6 +79,30 @@ static void of_workers_it_is_told_how_to_learn_it(void **state)
     assert_false(advises("watching("));
 }
 
+static void
+batches_that_are_late_at_a_period_are_told_how_many_ahead_hide_them(void **state)
+{
+    (void)state;
+    number(FACT_DATALOADER_WORKERS, 2);
+    number(FACT_DATALOADER_PREFETCH, 2);
+    summary.rhythm.period = extra(12 * MS, 25, EVENT_PHASE_DATA);
+    summary.rhythm.period.worst_ns = 1450 * MS; /* of steps of 100 */
+    summary.rhythm.period_steps = 20;
+    const struct finding *finding = find("periodic-steps");
+
+    assert_string_equal(finding->advice[0],
+                        "`prefetch_factor=10` instead of 2: the latest batch came 15 "
+                        "steps late, though 2 workers had 4 ahead");
+    assert_non_null(
+        strstr(finding->advice[1], "what the loader does every 20 batches"));
+    summary.rhythm.period.worst_ns = 250 * MS; /* as many are ahead already */
+    assert_non_null(strstr(find("periodic-steps")->advice[0], "Look for"));
+    summary.rhythm.period.worst_ns = 5000 * MS; /* more than memory is worth */
+    assert_non_null(strstr(find("periodic-steps")->advice[0], "Look for"));
+    facts[0].number = 0; /* the trainer loads: nothing is ahead */
+    assert_non_null(strstr(find("periodic-steps")->advice[0], "Look for"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -86,6 +110,7 @@ int main(void)
         TEST(what_is_pinned_meanwhile_is_no_sample),
         TEST(nothing_is_said_of_parts_that_nobody_told),
         TEST(of_workers_it_is_told_how_to_learn_it),
+        TEST(batches_that_are_late_at_a_period_are_told_how_many_ahead_hide_them),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

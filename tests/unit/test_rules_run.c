@@ -104,9 +104,9 @@ static void late_batches_are_told_how_many_ahead_hide_them(void **state)
     summary.rhythm.rest.worst_ns = 820 * MS;
     number(FACT_DATALOADER_WORKERS, 2);
     number(FACT_DATALOADER_PREFETCH, 2);
-    /* Eleven steps late: two workers need six each. */
+    /* Eleven steps late beside what two have ahead: six more each. */
     assert_non_null(
-        strstr(find("unsteady-steps")->advice[0], "`prefetch_factor=6` instead of 2"));
+        strstr(find("unsteady-steps")->advice[0], "`prefetch_factor=8` instead of 2"));
     facts[1].number = 6; /* so many are ahead already: the workers are too slow */
     assert_null(strstr(find("unsteady-steps")->advice[0], "prefetch"));
     facts[1].number = 2;
