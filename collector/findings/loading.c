@@ -101,12 +101,29 @@ bool loading_advise_ahead(struct rule_context *context, struct finding *finding,
 
     if (!(workers >= 1) || !(late + 1 > workers * ahead) || !(wanted <= PREFETCH_MOST))
         return false;
-    rule_advise(
-        finding,
-        rule_print(context,
-                   "`prefetch_factor=%.0f` instead of %.0f: the latest batch came %.0f "
-                   "steps late, though %s had %.0f ahead",
-                   wanted, ahead, late, rule_workers(context, workers),
-                   workers * ahead));
+    rule_advise(finding,
+                rule_print(context,
+                           "`prefetch_factor=%.0f` instead of %.0f: a batch came %.0f "
+                           "steps late, though %s had %.0f ahead",
+                           wanted, ahead, late, rule_workers(context, workers),
+                           workers * ahead));
     return true;
+}
+
+bool loading_keeps_up(const struct rule_context *context)
+{
+    double workers = rule_number(context, FACT_DATALOADER_WORKERS);
+    double ahead = rule_number(context, FACT_DATALOADER_PREFETCH);
+    double late = context->train->late_share;
+
+    return workers >= 1 && late > 0 && late * workers * ahead < 1;
+}
+
+void loading_advise_few_late(struct rule_context *context, struct finding *finding)
+{
+    const struct steps_summary *train = context->train;
+
+    (void)loading_advise_ahead(context, finding, train->waited_ns / train->late_share);
+    rule_advise(finding, "Look for samples that are far larger than the others: the "
+                         "workers keep up with all but a few batches");
 }

@@ -18,4 +18,12 @@ void loading_advise(struct rule_context *context, struct finding *finding);
 bool loading_advise_ahead(struct rule_context *context, struct finding *finding,
                           double late_ns);
 
+/* Workers that never rest have no batch ready once in a round of theirs. Where none is late
+ * for longer than all that they load ahead lasts, they keep up with the trainer and wait for
+ * it: only some batches are slow. */
+bool loading_keeps_up(const struct rule_context *context);
+
+/* Then. */
+void loading_advise_few_late(struct rule_context *context, struct finding *finding);
+
 #endif

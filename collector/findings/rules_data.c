@@ -64,7 +64,7 @@ static bool waits_for_storage(const struct rule_context *context)
     double all = load->workers * load->worker_cpu_share, cores = rule_cores(context);
 
     return !(rule_number(context, FACT_DATALOADER_WORKERS) < 1) && load->workers > 0 &&
-           worker_share(context) < STORAGE_BOUND &&
+           !loading_keeps_up(context) && worker_share(context) < STORAGE_BOUND &&
            (isnan(cores) || all < CORES_TAKEN * fmax(cores - 1, 1));
 }
 
@@ -143,6 +143,8 @@ static void advise_data(struct rule_context *context, struct finding *finding,
                        "with worker processes, or with more of them than it has, "
                        "such as `num_workers=%.0f`",
                        wanted));
+    else if (loading_keeps_up(context))
+        loading_advise_few_late(context, finding);
     else if (workers < 1)
         rule_advise(finding,
                     rule_print(context,
@@ -310,15 +312,16 @@ static double waits_for_workers(const struct rule_context *context, double waite
     return fmin(told, waited) - kept_from_cores(context);
 }
 
-/* As many as now: more are no use, or nobody knows how many there are. */
+/* As many as now: more are no use, they keep up, or nobody knows how many there are. */
 static double workers_wanted(const struct rule_context *context, double now)
 {
     double possible = workers_possible(context);
 
     if (context->summary->native)
         possible = fmin(possible, 1); /* a thread beside the trainer's */
-    return is_uncounted(context) ? now
-                                 : fmax(fmin(now < 1 ? 4 : 2 * now, possible), now);
+    return is_uncounted(context) || loading_keeps_up(context)
+               ? now
+               : fmax(fmin(now < 1 ? 4 : 2 * now, possible), now);
 }
 
 static struct loading look_at(const struct rule_context *context)
@@ -392,18 +395,21 @@ static void describe(struct rule_context *context, struct finding *finding,
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
 
     finding->title = "Training waits for the next batch";
-    finding->sentence =
-        rule_print(context, "%s of %s of a step wait for data%s%s%s",
-                   rule_ms(context, loading->waited), rule_ms(context, step),
-                   is_uncounted(context) ? ", though workers load it"
-                   : isnan(workers)      ? ""
-                   : workers < 1 ? ", loaded by the trainer itself (num_workers=0)"
-                                 : rule_print(context, ", with %s",
-                                              rule_workers(context, workers)),
-                   loading_part(context),
-                   !waits_for_storage(context) ? ""
-                   : workers > 1               ? " that wait for their storage"
-                                               : " that waits for its storage");
+    finding->sentence = rule_print(
+        context, "%s of %s of a step wait for data%s%s%s",
+        rule_ms(context, loading->waited), rule_ms(context, step),
+        is_uncounted(context) ? ", though workers load it"
+        : isnan(workers)      ? ""
+        : workers < 1
+            ? ", loaded by the trainer itself (num_workers=0)"
+            : rule_print(context, ", with %s", rule_workers(context, workers)),
+        loading_part(context),
+        loading_keeps_up(context)
+            ? rule_print(context, "; in %.3g %% of the steps no batch was ready",
+                         100 * context->train->late_share)
+        : !waits_for_storage(context) ? ""
+        : workers > 1                 ? " that wait for their storage"
+                                      : " that waits for its storage");
     finding->wrong_if =
         loading->wanted < 1
             ? "Loading waits for a disk or a network: then it needs no core of its own "
@@ -421,12 +427,15 @@ static void describe(struct rule_context *context, struct finding *finding,
     rule_evidence(context, finding, "share_pct", 100 * loading->waited / step);
     rule_evidence(context, finding, "no_batch_ready_ms",
                   context->train->waited_ns / NS_PER_MS);
+    rule_evidence(context, finding, "late_pct", 100 * context->train->late_share);
     rule_evidence(context, finding, "workers", workers);
     rule_evidence(context, finding, "worker_cpu_pct", 100 * worker_share(context));
     loading_evidence(context, finding);
     if (loading->now >= 1 && context->summary->load.workers > 0)
         rule_evidence_text(context, finding, "bound_by",
-                           waits_for_storage(context) ? "storage" : "cores");
+                           loading_keeps_up(context)    ? "few batches"
+                           : waits_for_storage(context) ? "storage"
+                                                        : "cores");
     rule_evidence(context, finding, "batch_size",
                   rule_number(context, FACT_DATALOADER_BATCH_SIZE));
     rule_evidence(context, finding, "cores", rule_cores(context));

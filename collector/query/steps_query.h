@@ -34,6 +34,7 @@ struct steps_summary {
     /* Of the data phase: no batch of a worker was there. Over the steps remembered; NaN
      * where nobody tells. */
     double waited_ns, waited_error_ns;
+    double late_share; /* of those steps: they waited so at all */
     double p95_low_ns, p95_high_ns;
     double steps_per_s;   /* of the window's span */
     double samples_per_s; /* NaN where samples are not told */

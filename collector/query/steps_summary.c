@@ -42,6 +42,7 @@ void parts_clear_summary(struct steps_summary *summary)
                                       .computing_error_ns = nan,
                                       .waited_ns = nan,
                                       .waited_error_ns = nan,
+                                      .late_share = nan,
                                       .p95_low_ns = nan,
                                       .p95_high_ns = nan,
                                       .steps_per_s = nan,
@@ -134,6 +135,7 @@ static void add_part_errors(const struct pick *pick, enum part part, bool all,
     struct numbers_series parts[EVENT_PHASES] = {{0}}, other = {0}, whole = {0},
                           computing = {0}, waited = {0};
     bool told = false;
+    uint64_t late = 0;
     uint32_t count, first = pick_steps(pick, &count);
 
     for (uint32_t i = first; i < first + count; i++) {
@@ -146,6 +148,7 @@ static void add_part_errors(const struct pick *pick, enum part part, bool all,
         known_add(&other, step_other_ns(step));
         known_add(&whole, (double)step->duration_ns);
         known_add(&waited, waited_ns(step));
+        late += waited_ns(step) > 0;
         told = told || !isnan(step->waited_ns);
         known_add(&computing,
                   (double)step->duration_ns - step_phase_ns(step, EVENT_PHASE_DATA));
@@ -158,6 +161,7 @@ static void add_part_errors(const struct pick *pick, enum part part, bool all,
     summary->computing_error_ns =
         numbers_series_error(&computing, all ? summary->count : computing.count);
     if (told && waited.count > 0) {
+        summary->late_share = (double)late / (double)waited.count;
         summary->waited_ns = waited.first + waited.sum / (double)waited.count;
         summary->waited_error_ns =
             numbers_series_error(&waited, all ? summary->count : waited.count);

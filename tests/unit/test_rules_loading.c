@@ -91,7 +91,7 @@ batches_that_are_late_at_a_period_are_told_how_many_ahead_hide_them(void **state
     const struct finding *finding = find("periodic-steps");
 
     assert_string_equal(finding->advice[0],
-                        "`prefetch_factor=10` instead of 2: the latest batch came 15 "
+                        "`prefetch_factor=10` instead of 2: a batch came 15 "
                         "steps late, though 2 workers had 4 ahead");
     assert_non_null(
         strstr(finding->advice[1], "what the loader does every 20 batches"));
@@ -103,6 +103,35 @@ batches_that_are_late_at_a_period_are_told_how_many_ahead_hide_them(void **state
     assert_non_null(strstr(find("periodic-steps")->advice[0], "Look for"));
 }
 
+static void workers_that_keep_up_but_for_a_few_batches_wait_for_no_storage(void **state)
+{
+    (void)state;
+    put_loader(2);
+    number(FACT_DATALOADER_PREFETCH, 2);
+    summary.load.workers = 2;
+    summary.load.worker_cpu_share = 0.05;
+    summary.steps.train.waited_ns = 60 * MS;
+    summary.steps.train.waited_error_ns = 1 * MS;
+    /* Each round one of them is waited for: they never rest. */
+    summary.steps.train.late_share = 0.5;
+    assert_true(says("with 2 workers that wait for their storage"));
+    assert_true(advises("`num_workers=4` instead of 2"));
+    /* One in eight: more than what is loaded ahead goes by in between. */
+    summary.steps.train.late_share = 0.125;
+    assert_true(says("with 2 workers; in 12.5 % of the steps no batch was ready"));
+    assert_false(says("storage"));
+    assert_false(advises("storage"));
+    assert_false(advises("num_workers=4"));
+    assert_true(advises("`prefetch_factor=5` instead of 2: a batch came 5 steps late"));
+    assert_true(advises("Look for samples that are far larger"));
+    /* How much of it goes nobody knows: half. */
+    assert_true(fabs(find("data-loading")->ns_per_step - 30 * MS) < 1);
+    assert_true(find("data-loading")->estimated);
+    /* Nobody told: as before. */
+    summary.steps.train.late_share = (double)NAN;
+    assert_true(says("storage"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -110,6 +139,7 @@ int main(void)
         TEST(what_is_pinned_meanwhile_is_no_sample),
         TEST(nothing_is_said_of_parts_that_nobody_told),
         TEST(of_workers_it_is_told_how_to_learn_it),
+        TEST(workers_that_keep_up_but_for_a_few_batches_wait_for_no_storage),
         TEST(batches_that_are_late_at_a_period_are_told_how_many_ahead_hide_them),
     };
 

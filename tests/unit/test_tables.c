@@ -1312,6 +1312,7 @@ static void a_wait_for_a_batch_belongs_to_the_step_that_fetched_it(void **state)
     assert_int_equal(steps_query(store, &whose, &(struct steps_request){0}, &answer),
                      0);
     assert_true(isnan(answer.train.waited_ns)); /* nobody told */
+    assert_true(isnan(answer.train.late_share));
     answer_free(&answer.head);
     phase(EVENT_PHASE_DATA, 10 * MS, 14 * MS);
     waited(12 * MS, 1 * MS);
@@ -1328,6 +1329,7 @@ static void a_wait_for_a_batch_belongs_to_the_step_that_fetched_it(void **state)
     assert_int_equal(steps_query(store, &whose, &(struct steps_request){0}, &answer),
                      0);
     assert_true(fabs(answer.train.waited_ns - (2 + 3 + 4 + 0) / 4.0 * 1e6) < 1);
+    assert_true(answer.train.late_share == 3 / 4.0);
     assert_true(answer.train.waited_error_ns > 0);
     answer_free(&answer.head);
 }
