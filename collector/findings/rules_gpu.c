@@ -297,6 +297,7 @@ static void find_pageable(struct rule_context *context)
                   copies.pinned_bytes / copies.pinned_ns);
     rule_advise(finding, "`DataLoader(..., pin_memory=True)` and "
                          "`batch.to(device, non_blocking=True)`");
+    copies_name(context, finding);
     rule_advise(finding, "Tensors of your own: `tensor.pin_memory()` once, then "
                          "`copy_(..., non_blocking=True)` into it");
 }

@@ -146,6 +146,11 @@ copies_of_pageable_memory_are_priced_by_the_jobs_own_pinned_ones(void **state)
          .bytes = 3000000000,
          .ns = 1000 * MS},
         {.way = EVENT_COPY_H2D, .count = 100, .bytes = 3000000000, .ns = 250 * MS}};
+    struct op_row row = {.name = "cudaMemcpyAsync",
+                         .kind = "runtime",
+                         .per_step_count = 2,
+                         .per_step_ns = 15 * MS,
+                         .caller = "to_device (train.py:9)"};
 
     put_device();
     device.run.copies = copies;
@@ -158,6 +163,11 @@ copies_of_pageable_memory_are_priced_by_the_jobs_own_pinned_ones(void **state)
     /* Four fifths of the time are pageable, and pinned ones take a quarter. */
     device.run.copy_count = 2;
     assert_true(fabs(find("pageable-copies")->ns_per_step - 20 * MS * 0.8 * 0.75) < 1);
+    summary.cpu.rows = &row;
+    summary.cpu.row_count = 1;
+    assert_non_null(strstr(find("pageable-copies")->sentence,
+                           "cudaMemcpyAsync takes 15 ms in 2 calls, mostly from "
+                           "`to_device (train.py:9)`"));
     copies[0].pageable = false;
     assert_false(is_found("pageable-copies"));
 }
