@@ -12,7 +12,8 @@
  *   steal-after=n  the same, n launches after the first buffer was given back
  *   stop-after=n, finalize-after=n  likewise: as after cudaProfilerStop, nothing is recorded
  *                until the next cuptiActivityEnable; as after cuptiFinalize, all is forgotten
- *   hang=1       a flush never returns                    exit=n     a flush calls exit(n)
+ *   hang=n       the n-th flush never returns, or when the file is there that
+ *                FAKE_CUPTI_HANGS_UNTIL names             exit=n     a flush calls exit(n)
  *   exit-late=n  a flush calls exit(n) when its first buffer is back
  *   kill=1       a flush kills the process, by the same time
  *   starve=1     keeps every buffer           stale=n  every n-th name is no memory
@@ -717,12 +718,18 @@ static void deliver(bool forced)
     }
 }
 
+static void hang(unsigned flush)
+{
+    const char *until = getenv("FAKE_CUPTI_HANGS_UNTIL");
+
+    while (*fault("hang") == flush && (until == NULL || access(until, F_OK) != 0))
+        usleep(1000);
+}
+
 int cuptiActivityFlushAll(uint32_t flags)
 {
     check_thread("cuptiActivityFlushAll");
-    flushes_begun++;
-    while (*fault("hang") != 0)
-        pause();
+    hang(++flushes_begun);
     if (*fault("exit") != 0)
         exit((int)*fault("exit"));
     if (!kineto)

@@ -6,6 +6,7 @@
 #include "probe/cupti/arrive.h"
 #include "probe/cupti/buffers.h"
 #include "probe/cupti/drain.h"
+#include "probe/cupti/hang.h"
 #include "probe/cupti/library.h"
 #include "probe/cupti/state.h"
 #include "probe/cupti/words.h"
@@ -20,7 +21,6 @@
 #define RETRY_NS     UINT64_C(60000000000) /* a window of another tool is shorter */
 #define RETRY_MAX_NS UINT64_C(600000000000)
 #define HURRY_MS     5u
-#define HANG_US      UINT64_C(5000000)
 /* What runs when CUPTI is given away ends in a moment; waiting in vain makes the next
  * wait a quarter as long, for a buffer that nobody has written to may never come. */
 #define STRAGGLER_MS     200u
@@ -34,9 +34,7 @@
 #define ZEROED_BUFFERS     5u
 #define PER_THREAD_BUFFERS 9u
 
-static _Atomic uint64_t on_since;      /* ticks since when all of it is recorded; 0 */
-static _Atomic uint64_t flushing_from; /* ticks when a flush began; 0: not in one */
-static _Atomic uint32_t hangs;         /* the page was told so */
+static _Atomic uint64_t on_since; /* ticks since when all of it is recorded; 0 */
 
 /* Our thread's. */
 static struct cupti_library library;
@@ -187,14 +185,21 @@ static void look_at_clock(void)
     say_clock();
 }
 
+/* Of the step that runs when it is back none of the work was awaited while it hung. */
+static void recover(void)
+{
+    if (atomic_load_explicit(&on_since, memory_order_relaxed) != 0)
+        atomic_store_explicit(&on_since, probe_ticks(), memory_order_relaxed);
+    state_say(state, "", NULL);
+}
+
 static void flush(uint32_t flags)
 {
     flush_ticks = probe_ticks();
-    atomic_store_explicit(&flushing_from, flush_ticks, memory_order_relaxed);
+    hang_flush_begins(flush_ticks, drain.known_ticks);
     (void)library.flush(flags);
-    atomic_store_explicit(&flushing_from, 0, memory_order_relaxed);
-    if (atomic_exchange_explicit(&hangs, 0, memory_order_relaxed) != 0)
-        state_say(state, "", NULL);
+    if (hang_flush_ended())
+        recover();
     look_at_clock();
     drain_ask(&drain);
     (void)drain_buffers(&drain, pause_for_readers);
@@ -420,15 +425,11 @@ static void say_unavailable(const char *reason)
 static void step_ending(const struct probe_step *step)
 {
     uint64_t since = atomic_load_explicit(&on_since, memory_order_relaxed);
-    uint64_t from = atomic_load_explicit(&flushing_from, memory_order_relaxed);
+    bool hangs = hang_lasts(step->end);
 
     if ((step->recording & EVENT_STEP_KERNELS) != 0 &&
-        (since == 0 || since > step->start))
+        (hangs || since == 0 || since > step->start))
         probe_step_missed(EVENT_STEP_KERNELS);
-    if (UNLIKELY(from != 0 && step->end > from + HANG_US * probe_ticks_per_us()) &&
-        atomic_exchange_explicit(&hangs, 1, memory_order_relaxed) == 0)
-        state_say(WIRE_STATE_UNAVAILABLE,
-                  "libcupti has not come back from a flush for 5 s", NULL);
 }
 
 static void recording_changed(uint32_t recording)
@@ -474,6 +475,7 @@ static bool begin(void)
         return false;
     }
     drain_open(&drain, &library);
+    drain_give_up(&drain); /* who reads knows from the first step on that we tell */
     retry_wait_ns = RETRY_NS;
     (void)stamps_take(&drain.stamps, library.get_timestamp);
     pause_for(10); /* two pairs make a line */
