@@ -1,7 +1,10 @@
 """Bad days of the GPU: what hangs, fails or breaks beside a job on the fake GPU of tests/fake
 costs it nothing, and is said."""
+import subprocess
+
 from harness import get_json, main, wait_for
-from test_gpu import OF_A_STEP, GpuTest
+from test_gpu import (JOB, KERNEL, KNOWN, LIBRARY, LOSS, NOT_OURS, OF_A_STEP, STEP_KERNELS, GpuTest,
+                      wire)
 
 
 class HangTest(GpuTest):
@@ -38,6 +41,82 @@ class HangTest(GpuTest):
                 ops = self.run_until("train", hangs_and_comes_back, "GPU work again",
                                      FAKE_CUPTI_FAULT=f"hang={flush}",
                                      FAKE_CUPTI_HANGS_UNTIL=str(comes_back))
+                self.assertEqual({op["name"]: op["recorded_count"] for op in ops["ops"]},
+                                 {name: count * ops["recorded_steps"]
+                                  for name, count in OF_A_STEP.items()})
+
+class ErrorsTest(GpuTest):
+    def ends_as_alone(self, *words, **environment):
+        """The job ends with us as it does without us: (code, stdout, stderr); the segment."""
+        def run(**ours):
+            done = subprocess.run([JOB, *map(str, words)], capture_output=True, text=True,
+                                  timeout=60, env=self.environment(**environment, **ours))
+            return done.returncode, done.stdout, NOT_OURS.sub("", done.stderr)
+        for path in self.directory.iterdir():
+            path.unlink()
+        alone = run()
+        self.assertEqual(wire.read_all(self.directory), [])
+        with_us = run(TRAINGLASS_LEVEL="kernels", CUDA_INJECTION64_PATH=LIBRARY,
+                      FAKE_JOB_WATCHED="kernels")
+        self.assertEqual(with_us, alone)
+        (segment, *_) = wire.read_all(self.directory)
+        return alone, segment
+
+    def assert_claims_hold(self, segment, works=20):
+        """A step that says that its kernels were recorded, and of which all is known and
+        nothing lost, has all of its kernels; how many such steps there are."""
+        work = [e.start for e in segment.events(KERNEL)]
+        losses = [(e.start, segment.ns(e.more[0][0])) for e in segment.events(LOSS)]
+        known = max(e.start for e in segment.events(KNOWN))
+        claimed = [s for s in segment.steps() if s.flags & STEP_KERNELS and s.end <= known
+                   and not any(since < s.end and until > s.start for since, until in losses)]
+        for step in claimed:
+            self.assertEqual(sum(step.start <= start < step.end for start in work), works,
+                             step.number)
+        return len(claimed)
+
+    def test_a_job_that_breaks_its_gpu_ends_with_its_own_code_and_words(self):
+        for scenario, code, words in (
+                ("illegal-address", 1, "CUDA error: an illegal memory access was encountered\n"),
+                ("device-lost", -6, "CUDA error: unknown error\n")):
+            with self.subTest(scenario=scenario):
+                alone, segment = self.ends_as_alone(scenario, 200)
+                self.assertEqual((alone[0], alone[2]), (code, words))
+                self.assertEqual(segment.steps_ended, 600)
+                self.assertTrue(segment.events(KERNEL))
+                self.assert_claims_hold(segment)
+
+    def test_a_job_that_resets_its_device_is_recorded_on(self):
+        alone, segment = self.ends_as_alone("reset", 200)
+        self.assertEqual(alone[0], 0)
+        self.assertEqual(self.source(segment)[:2], ("active", ""))
+        self.assertEqual({e.more[0][0] >> 32 for e in segment.events(KERNEL)}, {1, 2, 3})
+        self.assertGreater(self.assert_claims_hold(segment), 400)
+
+    def test_flushes_that_fail_are_said_and_cost_the_job_nothing(self):
+        segment = self.job_until_told("its flush fails (error 999)",
+                                      FAKE_CUPTI_FAULT="flush-error=999")
+        self.assertEqual(self.source(segment)[0], "unavailable")
+        self.assertEqual(segment.events(KERNEL), [])
+        self.assert_claims_hold(segment)
+        alone, _ = self.ends_as_alone("train", 200, FAKE_CUPTI_FAULT="flush-error=999")
+        self.assertEqual(alone[0], 0)
+
+    def test_buffers_that_are_no_records_are_counted_and_cost_the_job_nothing(self):
+        def told():
+            source = self.cupti_is("active")
+            if not source or not source["lost_events"]:
+                return None
+            ops = get_json(self.port, "/api/ops?device=cuda&window=5000steps")
+            return ops if ops["recorded_steps"] >= 200 else None
+        for fault in ("garbage=8", "overlong=8"):
+            with self.subTest(fault=fault):
+                alone, segment = self.ends_as_alone("train", 300, FAKE_CUPTI_FAULT=fault)
+                self.assertEqual(alone[0], 0)
+                self.assert_claims_hold(segment)
+                # What is left of the steps around them is right.
+                ops = self.run_until("train", told, "whole steps", FAKE_CUPTI_FAULT=fault)
+                self.assertLess(ops["recorded_steps"], ops["steps"])
                 self.assertEqual({op["name"]: op["recorded_count"] for op in ops["ops"]},
                                  {name: count * ops["recorded_steps"]
                                   for name, count in OF_A_STEP.items()})

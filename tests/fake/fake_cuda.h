@@ -26,6 +26,15 @@ void fake_synchronize(void);
 /* Nobody waits for what runs now. */
 void fake_forget(void);
 
+/* The job's own errors. A kernel breaks the device: every call from now on returns `error`,
+ * and what ran does not end. */
+enum { FAKE_ILLEGAL_ADDRESS = 700, FAKE_DEVICE_LOST = 999 };
+void fake_break(int error);
+/* What its calls return; 0: all is well. */
+int fake_error(void);
+/* cudaDeviceReset: another context from now on. */
+void fake_reset(void);
+
 /* Misbehaviour: see the list in fake_cupti.c. */
 void fake_fault(const char *name, uint64_t value);
 

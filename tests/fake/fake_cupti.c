@@ -20,6 +20,9 @@
  *   slow-subscribe=n  a guest's cuptiSubscribe takes n ms
  *   slow-flush=n  a guest's flush takes n ms
  *   threads=1    each thread has a buffer of its own, as 13.0 has it, whatever is wished
+ *   flush-error=n  a flush gives nothing back and returns n
+ *   garbage=n    every n-th buffer is no records from its middle on
+ *   overlong=n   every n-th buffer is said to hold more than it can
  *
  * FAKE_CUPTI_TOLD names a file for one line per kernel: its correlation, and by how many
  * ns its stamp of the start lies behind that of its launch.
@@ -83,6 +86,8 @@ static _Atomic bool subscribed, was_subscribed, zeroed, system_threads, kineto;
 static _Atomic bool one_for_all; /* threads */
 static _Atomic uint64_t last_end_ns, recorded;
 static _Atomic int clock_now; /* 0: CLOCK_REALTIME, 1: the counter */
+static _Atomic int broken;    /* the error that every call of the job's returns; 0 */
+static uint32_t context_now = 1; /* of the device */
 
 static struct fault {
     const char *name;
@@ -93,7 +98,8 @@ static struct fault {
     {"steal", 0},          {"hang", 0},       {"exit", 0},           {"starve", 0},
     {"steal-after", 0},    {"exit-late", 0},  {"kill", 0},           {"stale", 0},
     {"slow-subscribe", 0}, {"stop-after", 0}, {"finalize-after", 0}, {"drop-off", 0},
-    {"threads", 0},        {"slow-flush", 0}};
+    {"threads", 0},        {"slow-flush", 0}, {"flush-error", 0},    {"garbage", 0},
+    {"overlong", 0}};
 
 static void complain(const char *what)
 {
@@ -330,7 +336,7 @@ static bool call_is_on(uint32_t call)
 static void add_call(uint32_t call, uint64_t start, uint64_t end, uint32_t id)
 {
     uint8_t record[64] = {0};
-    uint32_t kind = RUNTIME, pid = (uint32_t)getpid();
+    uint32_t kind = RUNTIME, pid = (uint32_t)getpid(), result = (uint32_t)broken;
     uint32_t tid = system_threads ? (uint32_t)syscall(SYS_gettid)
                                   : (uint32_t)(uintptr_t)pthread_self();
 
@@ -341,6 +347,7 @@ static void add_call(uint32_t call, uint64_t start, uint64_t end, uint32_t id)
     PUT(record, 24, pid);
     PUT(record, 28, tid);
     PUT(record, 32, id);
+    PUT(record, 36, result);
     append(record, RUNTIME, 0);
 }
 
@@ -355,7 +362,7 @@ struct work {
 static void fill_kernel(uint8_t *record, const struct work *work, uint32_t id,
                         const uint64_t times[2])
 {
-    const uint32_t grid[3] = {128, 2, 1}, block[3] = {256, 1, 1}, context = 1;
+    const uint32_t grid[3] = {128, 2, 1}, block[3] = {256, 1, 1};
     const uint32_t shared = 4096;
     const uint16_t registers = 64;
     const char *stale = (const char *)(uintptr_t)4096, *name = work->name;
@@ -366,7 +373,7 @@ static void fill_kernel(uint8_t *record, const struct work *work, uint32_t id,
     PUT(record, 16, times[0]);
     PUT(record, 24, times[1]);
     PUT(record, 40, work->device);
-    PUT(record, 44, context);
+    PUT(record, 44, context_now);
     PUT(record, 48, work->stream);
     PUT(record, 52, grid);
     PUT(record, 64, block);
@@ -453,7 +460,7 @@ static uint32_t do_work(const struct work *work)
         last_end_ns = now + 1000 + work->duration_ns;
     if (call_is_on(work->call))
         add_call(work->call, start, stamp(0), id);
-    if (kinds[work->kind] && !stopped)
+    if (kinds[work->kind] && !stopped && broken == 0)
         add_work(work, id, now + 1000 + work->duration_ns, start);
     pthread_mutex_unlock(&lock);
     return id;
@@ -528,6 +535,29 @@ void fake_forget(void)
     last_end_ns = 0;
 }
 
+/* The kernel has begun, and will not end. */
+void fake_break(int error)
+{
+    struct work work = {.kind = KERNEL, .stream = 7, .name = "breaks"};
+    uint8_t record[256] = {0};
+
+    pthread_mutex_lock(&lock);
+    uint64_t times[2] = {stamp(0), 0};
+
+    PUT(record, 0, work.kind);
+    fill_kernel(record, &work, ++correlation, times);
+    if (kinds[KERNEL] && !stopped)
+        append(record, KERNEL, UINT64_MAX);
+    broken = error;
+    last_end_ns = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+int fake_error(void)
+{
+    return broken;
+}
+
 int fake_is_watched(int kernels)
 {
     pthread_mutex_lock(&lock);
@@ -555,6 +585,12 @@ uint64_t fake_recorded(void)
 
 /* ---- the library ------------------------------------------------------------------- */
 
+/* With the device it loses its wits: nothing that needs one works. */
+static int of_lost_device(void)
+{
+    return broken == FAKE_DEVICE_LOST ? broken : 0;
+}
+
 int cuptiGetVersion(uint32_t *version)
 {
     check_thread("cuptiGetVersion");
@@ -565,7 +601,7 @@ int cuptiGetVersion(uint32_t *version)
 int cuptiGetTimestamp(uint64_t *now)
 {
     *now = stamp(0);
-    return 0;
+    return of_lost_device();
 }
 
 int cuptiSetThreadIdType(int type)
@@ -619,7 +655,7 @@ static int switch_kind(uint32_t kind, bool on)
     if (kind == RUNTIME)
         memset(calls_off, 0, sizeof(calls_off)); /* forgotten with each turn */
     pthread_mutex_unlock(&lock);
-    return 0;
+    return of_lost_device();
 }
 
 int cuptiActivityEnable(uint32_t kind)
@@ -685,7 +721,20 @@ int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *co
     *count = dropped;
     dropped = 0;
     pthread_mutex_unlock(&lock);
-    return 0;
+    return of_lost_device();
+}
+
+static void spoil(struct filled *one)
+{
+    static unsigned count;
+    uint64_t garbage = *fault("garbage"), overlong = *fault("overlong");
+    size_t half = one->used / 16 * 8;
+
+    count++;
+    if (garbage != 0 && count % garbage == 0)
+        memset(one->bytes + half, 0xff, one->used - half);
+    if (overlong != 0 && count % overlong == 0)
+        one->used = 2 * one->size;
 }
 
 /* Gives back what is complete, or all of it. Holds the lock. */
@@ -707,6 +756,7 @@ static void deliver(bool forced)
     for (unsigned i = 0; i < count; i++) {
         struct filled *one = &given[*fault("reverse") ? count - 1 - i : i];
 
+        spoil(one);
         /* Whoever is registered now, not who gave it. */
         if (complete != NULL)
             complete(NULL, 0, one->bytes, one->size, one->used);
@@ -734,6 +784,8 @@ int cuptiActivityFlushAll(uint32_t flags)
         exit((int)*fault("exit"));
     if (!kineto)
         usleep((useconds_t)*fault("slow-flush") * 1000);
+    if (of_lost_device() != 0 || *fault("flush-error") != 0)
+        return of_lost_device() != 0 ? of_lost_device() : (int)*fault("flush-error");
     if (*fault("starve") != 0 ||
         (*fault("late") != 0 && flags == 0 && ++flushes % *fault("late") != 0))
         return 0;
@@ -741,6 +793,16 @@ int cuptiActivityFlushAll(uint32_t flags)
     deliver(flags != 0);
     pthread_mutex_unlock(&lock);
     return 0;
+}
+
+/* The context's end gives back what was recorded of it, on the thread that ends it. */
+void fake_reset(void)
+{
+    pthread_mutex_lock(&lock);
+    deliver(true);
+    context_now++;
+    last_end_ns = 0;
+    pthread_mutex_unlock(&lock);
 }
 
 int cuptiSubscribe(void **subscriber, void *callback, void *user)

@@ -26,6 +26,9 @@
 
 #define LAUNCHES 20u
 
+/* Before a failed call is looked at: longer than the guest takes to notice. */
+#define UNSEEN_STEPS 400u
+
 /* Longer than the flush that FAKE_JOB_SLOW_FLUSH says is slow. */
 #define SLOW_WINDOW_MS 900u
 
@@ -369,6 +372,32 @@ static void load(const char *paths)
         }
 }
 
+/* As torch: what a call has returned is raised, later; nobody catches it, or C++ ends the
+ * process. */
+static int fail(unsigned steps, int error)
+{
+    train(steps);
+    fake_break(error);
+    for (unsigned i = 0; i < UNSEEN_STEPS; i++)
+        step();
+    fprintf(stderr, "CUDA error: %s\n",
+            fake_error() == FAKE_ILLEGAL_ADDRESS
+                ? "an illegal memory access was encountered"
+                : "unknown error");
+    if (error == FAKE_DEVICE_LOST)
+        abort();
+    return 1;
+}
+
+/* Twice, and it trains on. */
+static void reset(unsigned steps)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        train(steps);
+        fake_reset();
+    }
+}
+
 /* One kernel that runs for minutes, and the job leaves without waiting for it. */
 static void run_away(void)
 {
@@ -431,6 +460,10 @@ static int run(const char *scenario, unsigned steps)
         return early_window(steps);
     if (strcmp(scenario, "outlive-python") == 0)
         return outlive_python(steps);
+    if (strcmp(scenario, "illegal-address") == 0)
+        return fail(steps, FAKE_ILLEGAL_ADDRESS);
+    if (strcmp(scenario, "device-lost") == 0)
+        return fail(steps, FAKE_DEVICE_LOST);
     int result = 0;
 
     if (strcmp(scenario, "threads") == 0)
@@ -451,6 +484,8 @@ static int run(const char *scenario, unsigned steps)
         repeat(steps, overtaking_step), steps = 0;
     else if (strcmp(scenario, "persistent") == 0)
         repeat(steps, persistent_step), steps = 0;
+    else if (strcmp(scenario, "reset") == 0)
+        reset(steps);
     else if (strcmp(scenario, "busy-windows") == 0)
         busy_windows(steps);
     train(steps);

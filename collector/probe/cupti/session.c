@@ -6,7 +6,7 @@
 #include "probe/cupti/arrive.h"
 #include "probe/cupti/buffers.h"
 #include "probe/cupti/drain.h"
-#include "probe/cupti/hang.h"
+#include "probe/cupti/flushing.h"
 #include "probe/cupti/library.h"
 #include "probe/cupti/state.h"
 #include "probe/cupti/words.h"
@@ -185,7 +185,7 @@ static void look_at_clock(void)
     say_clock();
 }
 
-/* Of the step that runs when it is back none of the work was awaited while it hung. */
+/* In the step that runs now nobody waited for work while a flush hung. */
 static void recover(void)
 {
     if (atomic_load_explicit(&on_since, memory_order_relaxed) != 0)
@@ -196,9 +196,8 @@ static void recover(void)
 static void flush(uint32_t flags)
 {
     flush_ticks = probe_ticks();
-    hang_flush_begins(flush_ticks, drain.known_ticks);
-    (void)library.flush(flags);
-    if (hang_flush_ended())
+    flushing_begins(flush_ticks, drain.known_ticks);
+    if (flushing_ended(library.flush(flags)))
         recover();
     look_at_clock();
     drain_ask(&drain);
@@ -268,7 +267,7 @@ static void watch(void)
     }
     uint64_t steps = probe_step_number() - alive_steps;
 
-    if (!is_silent() || steps < SILENT_STEPS ||
+    if (!is_silent() || flushing_fails() || steps < SILENT_STEPS ||
         now - alive_ns < (suspicious ? silent_ns() / 3 : silent_ns()))
         return;
     keep_off(); /* until his window must be over */
@@ -425,7 +424,7 @@ static void say_unavailable(const char *reason)
 static void step_ending(const struct probe_step *step)
 {
     uint64_t since = atomic_load_explicit(&on_since, memory_order_relaxed);
-    bool hangs = hang_lasts(step->end);
+    bool hangs = flushing_hangs(step->end);
 
     if ((step->recording & EVENT_STEP_KERNELS) != 0 &&
         (hangs || since == 0 || since > step->start))
