@@ -81,6 +81,7 @@ class GpuTest(TrainglassTest):
         until.touch()
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, (out, err))
+        self.output = out
         return answer
 
     def is_served(self):

@@ -284,6 +284,28 @@ static void flood(unsigned seconds)
     printf("flood: %llu\n", (unsigned long long)count);
 }
 
+static uint64_t flood_from_ns, flooded;
+
+/* The same in steps of 10 ms, as short as a small model's. */
+static void flooded_step(void)
+{
+    if (flood_from_ns == 0)
+        flood_from_ns = now_ns();
+    for (unsigned i = 0; i < 1000; i++, flooded++)
+        (void)fake_launch("flood_kernel", 0, 7, 1000);
+    while (now_ns() - flood_from_ns < flooded * 10000)
+        ;
+    fake_synchronize();
+    trainglass_step();
+}
+
+static void flood_in_steps(unsigned steps)
+{
+    repeat(steps, flooded_step);
+    printf("flood: %llu a second\n",
+           (unsigned long long)(flooded * 1000000000 / (now_ns() - flood_from_ns)));
+}
+
 static void graphs(unsigned nodes)
 {
     for (uint32_t i = 1; i <= 5; i++) {
@@ -470,6 +492,8 @@ static int run(const char *scenario, unsigned steps)
         train(steps), threads();
     else if (strcmp(scenario, "flood") == 0)
         flood(steps), steps = 1;
+    else if (strcmp(scenario, "flooded-steps") == 0)
+        flood_in_steps(steps), steps = 0;
     else if (strcmp(scenario, "graphs") == 0)
         graphs(steps), steps = 1;
     else if (strcmp(scenario, "devices") == 0)
