@@ -210,7 +210,8 @@ void process_finish(struct process *process, enum process_state state,
         process_fold_whole(process, i);
         history_seal(process->history, &process->threads[i]->open_block);
     }
-    if (process->said_goodbye) /* what was not flushed till then comes no more */
+    /* What was not flushed till then comes no more. */
+    if (process->said_goodbye || process->device.told_ns != INT64_MIN)
         device_ops_known(&process->device, INT64_MAX);
     process_give_up_works(process);
     ops_settle(&process->ops);

@@ -654,7 +654,7 @@ static void work_that_comes_long_after_it_was_told_lost_is_in_no_table(void **st
 
 /* Of 20 steps, each with one kernel, the source tells up to then; the kernels of the last
  * four have not come. */
-static void finish_after_telling(int64_t until_ns)
+static void works_come_until(int64_t until_ns)
 {
     for (int64_t n = 0; n < 20; n++) {
         int64_t t = n * 10 * MS;
@@ -666,6 +666,11 @@ static void finish_after_telling(int64_t until_ns)
             know_works(t + 4 * MS);
     }
     know_works(until_ns);
+}
+
+static void finish_after_telling(int64_t until_ns)
+{
+    works_come_until(until_ns);
     process->said_goodbye = true;
     process_finish(process, PROCESS_ENDED, "");
 }
@@ -693,6 +698,24 @@ steps_of_which_nothing_was_told_until_a_clean_end_are_in_no_mean(void **state)
     assert_int_equal(gpu.head.recorded_steps, 14);
     answer_free(&gpu.head);
     whose.window = (struct window){.kind = WINDOW_STEPS, .a = 17, .b = 19};
+    assert_int_equal(gpu_query(store, &whose, &(struct gpu_request){0}, &gpu), 0);
+    assert_int_equal(gpu.devices[0].known_steps, 0);
+    assert_non_null(strstr(gpu.devices[0].reason, "was not told"));
+    answer_free(&gpu.head);
+}
+
+static void steps_of_which_nothing_was_told_before_a_crash_are_in_no_mean(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY,
+                              .window = {.kind = WINDOW_STEPS, .a = 17, .b = 19}};
+    struct gpu_answer gpu;
+
+    works_come_until(164 * MS);
+    process_finish(process, PROCESS_CRASHED, "crashed at step 20");
+    for (uint32_t i = 0; i < 20; i++)
+        assert_int_equal(has_kernels(i), i < 16);
+    assert_int_equal(process->steps.train->kernels, 16);
     assert_int_equal(gpu_query(store, &whose, &(struct gpu_request){0}, &gpu), 0);
     assert_int_equal(gpu.devices[0].known_steps, 0);
     assert_non_null(strstr(gpu.devices[0].reason, "was not told"));
@@ -2098,6 +2121,7 @@ int main(void)
         TEST(work_that_later_work_has_overtaken_is_that_of_its_own_step),
         TEST(work_that_comes_long_after_it_was_told_lost_is_in_no_table),
         TEST(steps_of_which_nothing_was_told_until_a_clean_end_are_in_no_mean),
+        TEST(steps_of_which_nothing_was_told_before_a_crash_are_in_no_mean),
         TEST(steps_of_which_all_was_told_at_the_end_stay_recorded),
         TEST(steps_that_find_no_room_to_wait_are_none_with_kernels),
         TEST(steps_whose_work_waits_behind_too_much_are_none_with_kernels),
