@@ -90,6 +90,7 @@ static void fold_known(struct process *process, struct process_thread *thread,
         process->ring_lost_works = process->works_lost = false;
         process_lose_works(process, process->device.told_ns, end_of(event));
     }
+    process->gpu.tells = true;
     ops_known(&process->ops, (int64_t)event->time);
     device_ops_told(&process->device, (int64_t)event->time);
 }

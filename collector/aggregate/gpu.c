@@ -13,7 +13,8 @@ void gpu_init(struct gpu *gpu)
                         .host_from_ns = INT64_MIN,
                         .bucket_ns = BUCKET_FIRST_NS,
                         .recorded_ns = INT64_MIN,
-                        .blind_ns = INT64_MAX};
+                        .blind_ns = INT64_MAX,
+                        .forced_ns = INT64_MIN};
 }
 
 void gpu_free(struct gpu *gpu)
@@ -119,7 +120,7 @@ static void keep_step(struct gpu *gpu, int64_t start_ns, int64_t end_ns)
     uint32_t at = (uint32_t)(gpu->step_count++ % gpu->step_capacity);
 
     gpu->steps[at] = (struct gpu_step){
-        .start_ns = start_ns,
+        .start_ns = start_ns < gpu->forced_ns ? end_ns : start_ns,
         .end_ns = end_ns,
         .blind_ns = gpu->blind_ns < start_ns ? gpu->blind_ns : start_ns};
     gpu->blind_ns = INT64_MAX;
@@ -190,6 +191,22 @@ static bool make_room(struct gpu_table *table)
     return true;
 }
 
+/* What came so far is all: of a source that tells of nothing. Of one that will tell more,
+ * the steps in which more may come are not known. */
+static void settle_without_room(struct gpu *gpu, int64_t until_ns)
+{
+    int64_t since_ns = until_ns;
+
+    for (uint32_t i = 0; i < gpu->table_count; i++)
+        if (gpu->tables[i]->cursor_ns < since_ns)
+            since_ns = gpu->tables[i]->cursor_ns;
+    gpu_settle_all(gpu, until_ns);
+    if (!gpu->tells)
+        return;
+    gpu->forced_ns = until_ns > gpu->forced_ns ? until_ns : gpu->forced_ns;
+    (void)gpu_lose(gpu, since_ns, until_ns);
+}
+
 /* `more` is the record behind it, NULL without. */
 static void fold_work(struct gpu *gpu, const struct texts *texts,
                       const struct event *event, const struct event *more)
@@ -213,7 +230,7 @@ static void fold_work(struct gpu *gpu, const struct texts *texts,
     if (more != NULL)
         item.stream = (uint32_t)(kernel ? more->time : more->value);
     if (!make_room(table))
-        gpu_settle_all(gpu, item.start_ns); /* nobody did: what came so far is all */
+        settle_without_room(gpu, item.start_ns);
     if (!make_room(table)) {
         table->refused++;
         return;

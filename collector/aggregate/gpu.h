@@ -133,6 +133,7 @@ struct gpu {
     bool on; /* a device is known: the host is worth looking at */
     bool any_host;
     bool accounted; /* something is final: the span's start stays */
+    bool tells;     /* the source tells what has come: before that nothing is final */
     /* The source was cut: what ran behind the last work is not known. */
     bool ends_early;
     int64_t from_ns; /* start of the span; INT64_MAX before any event */
@@ -147,6 +148,7 @@ struct gpu {
     uint32_t step_capacity;
     int64_t recorded_ns; /* end of the last step that was recorded; INT64_MIN none */
     int64_t blind_ns;    /* since then work was not recorded; INT64_MAX: it was */
+    int64_t forced_ns;   /* up to here it had to be final before it was told; INT64_MIN */
     int64_t bucket_ns;
     uint8_t *name_uses; /* by text: what the name says; 0 not looked at */
     uint32_t name_count;

@@ -792,6 +792,40 @@ static void steps_whose_work_waits_behind_too_much_are_none_with_kernels(void **
 }
 
 /* Steps of 5 ms, of which every fourth is recorded; CUPTI tells of its calls 150 ms late. */
+/* 10,000 kernels a step, and one that they overtake; more than a device has room for while
+ * nothing is told. */
+static void
+steps_that_were_settled_before_they_were_told_are_none_of_the_device(void **state)
+{
+    (void)state;
+    const int64_t all = GPU_ITEMS / 10000 + 1, overtaken = all - 5;
+    struct selection whose = {
+        .rank = SELECT_ANY,
+        .window = {.kind = WINDOW_STEPS, .a = overtaken, .b = overtaken}};
+    struct ops_request request = {.device = OPS_ACCELERATOR};
+    uint64_t gemm = EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100);
+    uint64_t mm = EVENT_META(text("mm"), EVENT_KERNEL, 0, 0x100);
+    struct ops_answer ops;
+    struct gpu_answer gpu;
+
+    know_works(0);
+    for (int64_t n = 0; n < all; n++) {
+        step((uint64_t)n, EVENT_STEP_KERNELS, n * 10 * MS, (n + 1) * 10 * MS);
+        for (int64_t i = 0; i < 10000; i++)
+            fold(1, gemm, n * 10 * MS + i * 1000, 500);
+    }
+    fold(1, mm, overtaken * 10 * MS + MS, 2 * MS);
+    know_works(all * 10 * MS);
+    step((uint64_t)all, EVENT_STEP_KERNELS, all * 10 * MS, (all + 1) * 10 * MS);
+    assert_int_equal(ops_query(store, &whose, &request, &ops), 0);
+    assert_int_equal(ops.head.recorded_steps, 1);
+    assert_int_equal(find(&ops, "mm")->recorded_count, 1);
+    answer_free(&ops.head);
+    assert_int_equal(gpu_query(store, &whose, &(struct gpu_request){0}, &gpu), 0);
+    assert_int_equal(gpu.devices[0].known_steps, 0);
+    answer_free(&gpu.head);
+}
+
 static void calls_that_are_told_late_are_those_of_their_own_step(void **state)
 {
     (void)state;
@@ -2125,6 +2159,7 @@ int main(void)
         TEST(steps_of_which_all_was_told_at_the_end_stay_recorded),
         TEST(steps_that_find_no_room_to_wait_are_none_with_kernels),
         TEST(steps_whose_work_waits_behind_too_much_are_none_with_kernels),
+        TEST(steps_that_were_settled_before_they_were_told_are_none_of_the_device),
         TEST(calls_that_are_told_late_are_those_of_their_own_step),
         TEST(calls_of_a_job_without_torch_are_means_of_the_steps_with_their_work),
         TEST(work_that_its_ring_lost_is_of_the_steps_since_all_was_known),
