@@ -226,7 +226,8 @@ static uint64_t ns_of(clockid_t id)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* A stamp of what is `offset_ns` from now, in the clock of this moment. */
+/* A stamp of what is `offset_ns` from now, in the clock of this moment; of a counter of
+ * more than 2 GHz, of less. */
 static uint64_t stamp(int64_t offset_ns)
 {
 #if defined(__x86_64__)
@@ -456,12 +457,15 @@ static uint32_t do_work(const struct work *work)
     if (delivered && since_delivered == *fault("finalize-after"))
         finalize();
     stopped |= delivered && since_delivered == *fault("stop-after");
-    if (now + 1000 + work->duration_ns > last_end_ns)
-        last_end_ns = now + 1000 + work->duration_ns;
     if (call_is_on(work->call))
         add_call(work->call, start, stamp(0), id);
     if (kinds[work->kind] && !stopped && broken == 0)
         add_work(work, id, now + 1000 + work->duration_ns, start);
+    /* Read after the stamps of its record: who waits for it waits until they are past. */
+    uint64_t end = ns_of(CLOCK_MONOTONIC) + 1000 + work->duration_ns;
+
+    if (end > last_end_ns)
+        last_end_ns = end;
     pthread_mutex_unlock(&lock);
     return id;
 }
