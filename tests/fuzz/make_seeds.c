@@ -1,5 +1,6 @@
 /* Writes the seeds that no text editor can: make_seeds DIRECTORY makes
- * DIRECTORY/{segment,control,trace_writer}/... with one well-formed example of each. */
+ * DIRECTORY/{segment,control,trace_writer,cupti_write}/... with one well-formed example of
+ * each. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,42 @@ static void write_events(const char *folder)
     write_seed(folder, "trace_writer", events, count * sizeof(events[0]));
 }
 
+struct activity {
+    uint8_t kind, words, start, end; /* bytes from the record's begin */
+};
+
+/* Strides, three looks at CUPTI's clock, and of each kind that is written one record with
+ * times between them and one without. */
+static void write_activities(const char *folder)
+{
+    static const struct activity kinds[] = {
+        {10, 27, 16, 24}, {1, 12, 16, 24}, {2, 11, 16, 24}, {22, 12, 16, 24},
+        {5, 5, 8, 16},    {17, 7, 24, 32}, {51, 7, 8, 16}};
+    static uint8_t bytes[64 + 1 + 3 * 13 + 2 * 7 * 27 * 8];
+    size_t at = 64;
+
+    bytes[at++] = 3;
+    for (uint64_t i = 0; i < 3; i++, at += 13) {
+        uint64_t stamp = (i + 1) * 1000000;
+        uint32_t ticks = 2500000;
+
+        bytes[at] = 1;
+        memcpy(bytes + at + 1, &stamp, sizeof(stamp));
+        memcpy(bytes + at + 9, &ticks, sizeof(ticks));
+    }
+    for (size_t i = 0; i < 2 * sizeof(kinds) / sizeof(kinds[0]); i++) {
+        const struct activity *one = &kinds[i / 2];
+        uint64_t start = 1000000 + i * 50000, end = i % 2 == 0 ? start + 40000 : 0;
+
+        bytes[one->kind] = one->words;
+        bytes[at] = one->kind;
+        memcpy(bytes + at + one->start, &start, sizeof(start));
+        memcpy(bytes + at + one->end, &end, sizeof(end));
+        at += 8u * one->words;
+    }
+    write_seed(folder, "cupti_write", bytes, at);
+}
+
 int main(int count, char **arguments)
 {
     struct control control = {.sequence = 1, .budget_ppm = 10000};
@@ -86,6 +123,7 @@ int main(int count, char **arguments)
     control_seal(&control);
     write_seed(arguments[1], "control", &control, sizeof(control));
     write_events(arguments[1]);
+    write_activities(arguments[1]);
     free(memory);
     return 0;
 }
