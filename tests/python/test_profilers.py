@@ -2,7 +2,7 @@
 
 import unittest
 
-from harness import TorchTest
+from harness import TorchTest, with_newest_alone
 
 JOB = """
 import torch, trainglass
@@ -38,6 +38,37 @@ for start in (profiler._prepare_profiler, profiler._enable_profiler):
         start(None, set())
     except TypeError:
         told.append("raised")
+print(told)
+"""
+
+
+SECOND_BACKEND = """
+import torch, trainglass
+from trainglass import _library
+from torch._C._profiler import _ExperimentalConfig
+
+told = []
+class Calls:
+    def __getattr__(self, name):
+        return getattr(real, name)
+    def gpu_yield(self, begins):
+        told.append(begins)
+real, _library.calls = _library.calls, Calls()
+CPU = torch.profiler.ProfilerActivity.CPU
+
+def of_second_backend(activities):
+    config = _ExperimentalConfig(custom_profiler_config='{"backend": "cuspy"}')
+    return torch.profiler.profile(activities=activities, experimental_config=config)
+
+try:
+    of_second_backend([torch.profiler.ProfilerActivity.CUDA])
+except ValueError:  # it wants the CPU beside
+    told.append("refused")
+for _ in range(2):
+    assert of_second_backend([CPU])._use_cuspy
+    told.append("made")
+with torch.profiler.profile(activities=[CPU]):
+    told.append("records")
 print(told)
 """
 
@@ -96,6 +127,13 @@ class ProfilersTest(TorchTest):
         self.assertEqual(scheduled[:8], [0, begins, 1, 2, ends, 3, 4, begins])
         self.assertEqual(scheduled[-7:], [ends] + 2 * [begins, ends, "raised"])
         self.assertEqual(told.count(begins), told.count(ends))
+
+    @with_newest_alone
+    def test_cupti_is_let_go_for_good_to_torchs_second_backend(self):
+        run = self.run_python("-c", SECOND_BACKEND)
+        told = eval(run.stdout.strip().splitlines()[-1])  # a list that we printed
+        # Its subscription outlives its windows; a window of Kineto's gives back its own turn.
+        self.assertEqual(told, ["refused", 1, "made", "made", 1, "records", 0])
 
 
 if __name__ == "__main__":
