@@ -509,6 +509,17 @@ class NeighboursTest(GpuTest):
         self.assertTrue(kernels)
         self.assertLessEqual({k.aux for k in kernels}, launches)
 
+    def test_cupti_is_taken_up_again_when_a_window_has_ended_it_for_everybody(self):
+        segment = self.job("window", 100, output=None, FAKE_JOB_TEARDOWN="1")
+        self.assertIn("window: error 0, 400 of 400 kernels", self.output)
+        self.assertEqual(self.source(segment)[:2], ("active", ""))
+        work = [e.start for e in segment.events(KERNEL)]
+        after = [s for s in segment.steps() if s.number >= 120 and s.flags & STEP_KERNELS]
+        self.assertTrue(after)
+        for step in after:
+            self.assertEqual(sum(step.start <= start < step.end for start in work), 20,
+                             step.number)
+
     def test_a_window_that_begins_while_we_ask_for_cupti_gets_it(self):
         self.job("early-window", 60, output=None, FAKE_CUPTI_FAULT="slow-subscribe=50")
         self.assertIn(self.output, ("cuInit: 0\nearly: free\n", "cuInit: 0\nearly: waited in vain\n"))

@@ -2,7 +2,7 @@
 Label "slow"."""
 import time
 
-from harness import get_json, main
+from harness import get_json, main, wait_for
 from test_gpu import OF_A_STEP, GpuTest
 
 # The probe keeps its hands off for a minute: no window of a profiler lasts longer.
@@ -42,6 +42,27 @@ class LongTest(GpuTest):
 
     def test_cupti_is_taken_up_again_after_somebody_has_ended_it(self):
         self.take_back("finalize-after=5000")
+
+    def test_a_job_that_starts_its_profiler_again_is_recorded_again(self):
+        """As cudaProfilerStop and cudaProfilerStart around what the job itself looks at."""
+        off = self.folder / "profiler off"
+
+        def stopped_and_started():
+            wait_for(lambda: (s := self.cupti_is("active")) and s["events"], "GPU work")
+            off.touch()
+            stolen = wait_for(lambda: self.cupti_is("stolen"), "stolen")
+            self.assertIn("or the job has called cudaProfilerStop", stolen["reason"])
+            off.unlink()
+            wait_for(lambda: self.cupti_is("active"), "active", 3 * RETRY_S)
+            return wait_for(lambda: (ops := self.ops_of(200))["recorded_steps"] and ops, "steps")
+        ops = self.run_until("train", stopped_and_started, "steps with GPU work",
+                             FAKE_JOB_PROFILER_OFF=str(off))
+        self.assertEqual({op["name"]: op["recorded_count"] for op in ops["ops"]},
+                         {name: count * ops["recorded_steps"]
+                          for name, count in OF_A_STEP.items()})
+
+    def ops_of(self, steps):
+        return get_json(self.port, f"/api/ops?device=cuda&window={steps}steps")
 
     def test_a_device_that_is_always_behind_is_not_said_to_be_stolen(self):
         """Its buffers come when they are full: one in some four seconds."""

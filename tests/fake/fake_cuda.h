@@ -32,6 +32,8 @@ enum { FAKE_ILLEGAL_ADDRESS = 700, FAKE_DEVICE_LOST = 999 };
 void fake_break(int error);
 /* What its calls return; 0: all is well. */
 int fake_error(void);
+/* cudaProfilerStart, cudaProfilerStop. */
+void fake_profiler(int on);
 /* cudaDeviceReset: another context from now on. */
 void fake_reset(void);
 
@@ -43,6 +45,7 @@ void fake_fault(const char *name, uint64_t value);
 void fake_kineto_needs_zeroes(void); /* fails where a guest still promises them */
 int fake_kineto_begin(void);
 uint64_t fake_kineto_end(void);
+void fake_kineto_teardown(void); /* behind its end: CUPTI is ended for everybody */
 
 /* Somebody's callbacks are registered; and kernels and their launches are on. */
 int fake_is_watched(int kernels);

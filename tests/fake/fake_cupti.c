@@ -562,6 +562,13 @@ int fake_error(void)
     return broken;
 }
 
+void fake_profiler(int on)
+{
+    pthread_mutex_lock(&lock);
+    stopped = !on;
+    pthread_mutex_unlock(&lock);
+}
+
 int fake_is_watched(int kernels)
 {
     pthread_mutex_lock(&lock);
@@ -856,6 +863,14 @@ int fake_kineto_begin(void)
     (void)cuptiActivityEnable(RUNTIME);
     kineto = false;
     return error;
+}
+
+/* As with TEARDOWN_CUPTI=1. */
+void fake_kineto_teardown(void)
+{
+    pthread_mutex_lock(&lock);
+    finalize();
+    pthread_mutex_unlock(&lock);
 }
 
 uint64_t fake_kineto_end(void)

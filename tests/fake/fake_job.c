@@ -2,7 +2,8 @@
  * FAKE_JOB_UNTIL names is there. FAKE_JOB_WATCHED lets it begin only when somebody has
  * taken CUPTI ("callbacks") or records ("kernels"). FAKE_JOB_LOADS names libraries, with
  * a colon between, that it loads before CUDA. FAKE_JOB_TORCH attaches as the import of
- * torch does. FAKE_JOB_SLOW_FLUSH begins its window in a flush of the guest's. Prints
+ * torch does. FAKE_JOB_SLOW_FLUSH begins its window in a flush of the guest's, and
+ * FAKE_JOB_TEARDOWN ends CUPTI behind it. Prints
  * what it did; that must not depend on whether anybody records it. */
 #include <dlfcn.h>
 #include <errno.h>
@@ -53,8 +54,22 @@ static void spin(uint64_t ns)
         ;
 }
 
+/* Calls cudaProfilerStop when the file is there that FAKE_JOB_PROFILER_OFF names, and
+ * cudaProfilerStart when it is gone again. */
+static void switch_profiler(void)
+{
+    static bool off;
+    const char *path = getenv("FAKE_JOB_PROFILER_OFF");
+
+    if (path == NULL || off == (access(path, F_OK) == 0))
+        return;
+    off = !off;
+    fake_profiler(!off);
+}
+
 static void step(void)
 {
+    switch_profiler();
     trainglass_phase_begin(TRAINGLASS_FORWARD);
     (void)fake_copy(1 << 20, 1, 20000);
     for (uint32_t i = 0; i < LAUNCHES; i++)
@@ -150,6 +165,8 @@ static int window(unsigned steps, int announced)
         train_beyond_flush(announced_ns);
     uint64_t got = fake_kineto_end();
 
+    if (getenv("FAKE_JOB_TEARDOWN") != NULL)
+        fake_kineto_teardown();
     printf("window: error %d, %llu of %u kernels\n", error, (unsigned long long)got,
            (unsigned)(launched / (LAUNCHES + 2) * LAUNCHES));
     if (announced) {
