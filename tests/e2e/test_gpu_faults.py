@@ -122,6 +122,12 @@ class ErrorsTest(GpuTest):
                                  {name: count * ops["recorded_steps"]
                                   for name, count in OF_A_STEP.items()})
 
+    def test_what_a_window_takes_that_nobody_announced_is_told_lost(self):
+        alone, segment = self.ends_as_alone("unannounced-window", 300)
+        self.assertEqual(alone[:2], (0, "cuInit: 0\nwindow: error 0, 400 of 400 kernels\n"))
+        self.assertTrue(segment.events(LOSS))
+        self.assertGreater(self.assert_claims_hold(segment), 0)
+
 
 class BudgetTest(GpuTest):
     def test_a_flood_is_recorded_in_as_many_steps_as_the_default_budget_allows(self):

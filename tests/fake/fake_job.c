@@ -493,8 +493,8 @@ static int run(const char *scenario, unsigned steps)
 {
     if (strcmp(scenario, "window") == 0)
         return window(steps, 1);
-    if (strcmp(scenario, "stolen") == 0)
-        return window(steps, 0) == 39 ? 0 : 1;
+    if (strcmp(scenario, "unannounced-window") == 0)
+        return window(steps, 0);
     if (strcmp(scenario, "early-window") == 0)
         return early_window(steps);
     if (strcmp(scenario, "outlive-python") == 0)
