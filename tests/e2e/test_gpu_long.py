@@ -61,6 +61,26 @@ class LongTest(GpuTest):
                          {name: count * ops["recorded_steps"]
                           for name, count in OF_A_STEP.items()})
 
+    def test_a_window_that_nobody_announced_and_that_lasts_too_long_ends_nobody(self):
+        """CUPTI is taken back in its middle: no other way is known to learn of its end."""
+        ends = self.folder / "window ends"
+
+        def taken_back():
+            wait_for(lambda: (s := self.cupti_is("active")) and s["events"], "GPU work")
+            (self.folder / "until").touch()  # from now on the job is in its window
+            stolen = wait_for(lambda: self.cupti_is("stolen"), "stolen")
+            self.assertIn("another profiler", stolen["reason"])
+            wait_for(lambda: self.cupti_is("active"), "active", 3 * RETRY_S)
+            ops = wait_for(lambda: (o := self.ops_of(200))["recorded_steps"] and o, "steps")
+            ends.touch()
+            return ops
+        ops = self.run_until("unannounced-window", taken_back, "steps with GPU work",
+                             FAKE_JOB_WINDOW_UNTIL=str(ends))
+        self.assertIn("window: error 0", self.output)
+        self.assertEqual({op["name"]: op["recorded_count"] for op in ops["ops"]},
+                         {name: count * ops["recorded_steps"]
+                          for name, count in OF_A_STEP.items()})
+
     def ops_of(self, steps):
         return get_json(self.port, f"/api/ops?device=cuda&window={steps}steps")
 

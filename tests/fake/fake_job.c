@@ -3,7 +3,8 @@
  * taken CUPTI ("callbacks") or records ("kernels"). FAKE_JOB_LOADS names libraries, with
  * a colon between, that it loads before CUDA. FAKE_JOB_TORCH attaches as the import of
  * torch does. FAKE_JOB_SLOW_FLUSH begins its window in a flush of the guest's, and
- * FAKE_JOB_TEARDOWN ends CUPTI behind it. Prints
+ * FAKE_JOB_TEARDOWN ends CUPTI behind it; FAKE_JOB_WINDOW_UNTIL names a file with which
+ * it ends. Prints
  * what it did; that must not depend on whether anybody records it. */
 #include <dlfcn.h>
 #include <errno.h>
@@ -146,6 +147,7 @@ static void train_beyond_flush(uint64_t announced_ns)
 static int window(unsigned steps, int announced)
 {
     bool slow = getenv("FAKE_JOB_SLOW_FLUSH") != NULL;
+    const char *until = getenv("FAKE_JOB_WINDOW_UNTIL");
 
     train(steps);
     for (unsigned begun = fake_flushes(); slow && fake_flushes() == begun;)
@@ -160,6 +162,8 @@ static int window(unsigned steps, int announced)
 
     launched = 0;
     for (unsigned i = 0; i < 20; i++)
+        step();
+    while (until != NULL && access(until, F_OK) != 0)
         step();
     if (slow)
         train_beyond_flush(announced_ns);
