@@ -143,6 +143,18 @@ static void the_machines_clocks_are_recognised(void **state)
     assert_int_equal(stamps_clock(&stamps), STAMPS_MONOTONIC);
 }
 
+static void a_clock_that_hardly_moves_gives_no_ticks_far_from_its_pairs(void **state)
+{
+    (void)state;
+    uint64_t ticks;
+
+    add(STAMPS_UNKNOWN, EPOCH_NS, 0);
+    add(STAMPS_UNKNOWN, EPOCH_NS + 1, 2);
+    assert_true(stamps_ticks(&stamps, EPOCH_NS + 1, &ticks));
+    assert_int_equal(ticks, ticks_at(2));
+    assert_false(stamps_ticks(&stamps, EPOCH_NS - UINT64_C(50000000000), &ticks));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +168,8 @@ int main(void)
         cmocka_unit_test_setup(another_clock_is_told_and_both_are_converted,
                                open_stamps),
         cmocka_unit_test_setup(a_stamp_of_no_era_is_refused, open_stamps),
+        cmocka_unit_test_setup(
+            a_clock_that_hardly_moves_gives_no_ticks_far_from_its_pairs, open_stamps),
         cmocka_unit_test_setup(the_machines_clocks_are_recognised, open_stamps),
     };
 

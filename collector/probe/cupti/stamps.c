@@ -13,6 +13,8 @@
 /* NTP slews by 500 ppm at most; what is more, and more than noise, is a jump. */
 #define JUMP_SHARE 0.002
 #define JUMP_NS    50000.0
+/* What a double still turns into an int64_t: 2^62, forty years of the fastest counter. */
+#define TICKS_MAX 4611686018427387904.0
 
 void stamps_open(struct stamps *stamps, bool tsc, double ticks_per_ns)
 {
@@ -135,25 +137,30 @@ enum stamps_change stamps_take(struct stamps *stamps, int (*now)(uint64_t *stamp
     return stamps_add(stamps, clock, best);
 }
 
-static uint64_t along(const struct stamps_pair *from, uint64_t stamp, double slope)
+/* False where a clock that hardly moved between its pairs leads out of all ticks. */
+static bool along(const struct stamps_pair *from, uint64_t stamp, double slope,
+                  uint64_t *ticks)
 {
-    int64_t passed = (int64_t)(stamp - from->stamp);
+    double passed = slope * (double)(int64_t)(stamp - from->stamp);
 
-    return from->ticks + (uint64_t)(int64_t)(slope * (double)passed);
+    if (passed <= -TICKS_MAX || passed >= TICKS_MAX)
+        return false;
+    *ticks = from->ticks + (uint64_t)(int64_t)passed;
+    return true;
 }
 
 /* Along the line through the two pairs around the stamp, or through all of the era
  * where it lies outside. */
-static uint64_t convert(const struct stamps *stamps, const struct stamps_era *era,
-                        uint64_t stamp)
+static bool convert(const struct stamps *stamps, const struct stamps_era *era,
+                    uint64_t stamp, uint64_t *ticks)
 {
     uint32_t low = oldest_of(era), high = era->count - 1;
     const struct stamps_pair *a, *b;
 
     if (low == high)
         return along(pair_at(era, low), stamp,
-                     stamps->tsc && era->clock == STAMPS_TSC ? 1
-                                                             : stamps->ticks_per_ns);
+                     stamps->tsc && era->clock == STAMPS_TSC ? 1 : stamps->ticks_per_ns,
+                     ticks);
     if (stamp > pair_at(era, low)->stamp && stamp < pair_at(era, high)->stamp) {
         while (high - low > 1) {
             uint32_t middle = low + (high - low) / 2;
@@ -164,7 +171,7 @@ static uint64_t convert(const struct stamps *stamps, const struct stamps_era *er
     a = pair_at(era, low);
     b = pair_at(era, high);
     return along(stamp >= b->stamp ? b : a, stamp,
-                 (double)(b->ticks - a->ticks) / (double)(b->stamp - a->stamp));
+                 (double)(b->ticks - a->ticks) / (double)(b->stamp - a->stamp), ticks);
 }
 
 /* How much of the clock's own unit `ns` are: the counter runs at 1 to 6 GHz. */
@@ -187,8 +194,7 @@ bool stamps_ticks(const struct stamps *stamps, uint64_t stamp, uint64_t *ticks)
         if (stamp + reach < era->first.stamp ||
             stamp > last->stamp + units(era, SECOND_NS))
             continue;
-        *ticks = convert(stamps, era, stamp);
-        return true;
+        return convert(stamps, era, stamp, ticks);
     }
     return false;
 }

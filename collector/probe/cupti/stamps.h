@@ -53,7 +53,8 @@ enum stamps_change stamps_add(struct stamps *stamps, enum stamps_clock clock,
                               struct stamps_pair pair);
 
 /* The ticks of `stamp`; false when it lies in no era: before the first pair by more
- * than a minute, or after the last one of its era by more than a second. */
+ * than a minute, or after the last one of its era by more than a second; or where the
+ * line of its era leads out of all ticks. */
 MUST_CHECK bool stamps_ticks(const struct stamps *stamps, uint64_t stamp,
                              uint64_t *ticks);
 
