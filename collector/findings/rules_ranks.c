@@ -127,6 +127,12 @@ static void advise(struct rule_context *context, struct finding *finding,
     if (!context->summary->head.from_file)
         rule_advise(finding, "`/api/trace?last=10s&rank=all` shows the ranks beside "
                              "each other");
+    else if (finding->advice_count == 0) /* nothing is known of where */
+        rule_advise(finding,
+                    rule_print(context,
+                               "Compare a step of rank %d with the same one in the file "
+                               "of another rank",
+                               last->row->rank));
 }
 
 static void give_evidence(struct rule_context *context, struct finding *finding,

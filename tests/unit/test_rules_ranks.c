@@ -60,6 +60,11 @@ static void what_a_rank_does_between_its_phases_is_advised_for_what_it_is(void *
     finding = find("last-rank");
     assert_int_equal(finding->advice_count, 1);
     assert_non_null(strstr(finding->advice[0], "rank=all"));
+    /* In a file the files themselves are all that there is. */
+    summary.head.from_file = true;
+    finding = find("last-rank");
+    assert_int_equal(finding->advice_count, 1);
+    assert_non_null(strstr(finding->advice[0], "rank 3"));
 }
 
 static void a_rank_without_a_core_is_told_from_one_with_more_work(void **state)
