@@ -59,7 +59,10 @@ static const struct gpu_run_copies *most_of(const struct gpu_run *run, double *a
         if (most == NULL || run->copies[i].ns > most->ns)
             most = &run->copies[i];
     }
-    return most != NULL && words_of(most).what != NULL ? most : NULL;
+    return most != NULL && most->ns > 0 && most->count > 0 &&
+                   words_of(most).what != NULL
+               ? most
+               : NULL;
 }
 
 static bool are_small(const struct gpu_run_copies *copies)

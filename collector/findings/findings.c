@@ -175,7 +175,11 @@ uint64_t findings_steps_needed(bool from_file)
 
 bool findings_are_sought(const struct bottlenecks_answer *summary)
 {
-    return summary->steps.train.count >= findings_steps_needed(summary->head.from_file);
+    const struct steps_summary *train = &summary->steps.train;
+
+    /* Of steps of no length, as a file may have them, nothing is a share. */
+    return train->count >= findings_steps_needed(summary->head.from_file) &&
+           train->mean_ns > 0;
 }
 
 void findings_find(const struct bottlenecks_answer *summary,

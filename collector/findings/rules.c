@@ -6,13 +6,18 @@
 
 #include "query/numbers.h"
 
+/* What stands in the job's memory may be any number: no count, time or share is negative,
+ * and none is larger than a double holds to the last digit. */
+#define FACT_MOST 9007199254740992.0
+
 double rule_number(const struct rule_context *context, const char *key)
 {
     for (uint32_t i = 0; i < context->summary->fact_count; i++) {
         const struct status_fact *fact = &context->summary->facts[i];
 
         if (strcmp(fact->key, key) == 0 && fact->type != WIRE_FACT_TEXT)
-            return fact->number;
+            return fact->number >= 0 && fact->number <= FACT_MOST ? fact->number
+                                                                   : (double)NAN;
     }
     return (double)NAN;
 }
@@ -36,6 +41,11 @@ const char *rule_text(const struct rule_context *context, const char *key)
             return fact->text;
     }
     return "";
+}
+
+double rule_share(double part, double whole)
+{
+    return whole > 0 ? part / whole : (double)NAN;
 }
 
 const char *rule_digits(struct rule_context *context, double value)

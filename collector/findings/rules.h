@@ -47,9 +47,13 @@ enum owner {
     OWNER_RISK = 900,   /* costs no time */
 };
 
-/* A number of the facts; NaN when it is not known. A bool is 0 or 1. */
+/* A number of the facts; NaN when it is not known, or none that a job has. A bool is 0
+ * or 1. */
 double rule_number(const struct rule_context *context, const char *key);
 const char *rule_text(const struct rule_context *context, const char *key); /* "" */
+
+/* Of a limit, a sum, a rate; NaN where that is 0 or not known: then nothing is said. */
+double rule_share(double part, double whole);
 
 /* Cores that the job may use: those of its affinity, else of the machine, and no more than
  * the container's quota; NaN unknown. */

@@ -174,16 +174,19 @@ static void describe_asking(struct rule_context *context, struct finding *findin
                              memory->device)
                 : rule_print(context, "Memory of %s is taken from the driver anew",
                              memory->device);
-    finding->sentence = rule_print(
-        context,
-        "%s of a step are calls of cudaMalloc and cudaFree: %s segments taken and %s "
-        "given back in the window%s",
-        rule_ms(context, memory->driver_lasting_ns),
-        rule_digits(context, memory->segments_got),
-        rule_digits(context, memory->segments_given_back),
-        retries ? rule_print(context, ", refused %s times",
-                             rule_digits(context, memory->retries))
-                : "");
+    const char *segments =
+        isnan(memory->segments_got) || isnan(memory->segments_given_back)
+            ? ""
+            : rule_print(context, ": %s segments taken and %s given back in the window",
+                         rule_digits(context, memory->segments_got),
+                         rule_digits(context, memory->segments_given_back));
+
+    finding->sentence =
+        rule_print(context, "%s of a step are calls of cudaMalloc and cudaFree%s%s",
+                   rule_ms(context, memory->driver_lasting_ns), segments,
+                   retries ? rule_print(context, ", refused %s times",
+                                        rule_digits(context, memory->retries))
+                           : "");
     finding->wrong_if = "Shapes still change: the allocator keeps what it has once it "
                         "has met them all.";
     rule_evidence_text(context, finding, "device", memory->device);

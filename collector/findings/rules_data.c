@@ -249,7 +249,8 @@ static double slow_worker_ns(const struct rule_context *context)
     double step = context->train->mean_ns, all = load->workers * load->worker_cpu_share;
     double others = (all - load->worker_cpu_most) / (load->workers - 1.0);
 
-    if (load->workers < 2 || !(load->worker_cpu_most >= SLOW_WORKER_BUSY) ||
+    if (load->workers < 2 || isnan(data) ||
+        !(load->worker_cpu_most >= SLOW_WORKER_BUSY) ||
         !(load->worker_cpu_most > SLOW_WORKER_OVER * others))
         return 0;
     double alike = step * (1 - load->worker_cpu_share / load->worker_cpu_most);
@@ -309,7 +310,8 @@ static double waits_for_workers(const struct rule_context *context, double waite
     if (isnan(told))
         told = fmin(waited - TENSOR_LEAST * taking_over_ns(context),
                     isnan(asleep) ? (double)INFINITY : asleep);
-    return fmin(told, waited) - kept_from_cores(context);
+    /* Where nobody knows of a wait for data, what it sleeps is none. */
+    return isnan(waited) ? waited : fmin(told, waited) - kept_from_cores(context);
 }
 
 /* As many as now: more are no use, they keep up, or nobody knows how many there are. */

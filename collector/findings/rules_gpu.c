@@ -294,7 +294,7 @@ static void find_pageable(struct rule_context *context)
     rule_evidence(context, finding, "pageable_gb_per_s",
                   copies.pageable_bytes / copies.pageable_ns);
     rule_evidence(context, finding, "pinned_gb_per_s",
-                  copies.pinned_bytes / copies.pinned_ns);
+                  rule_share(copies.pinned_bytes, copies.pinned_ns));
     rule_advise(finding, "`DataLoader(..., pin_memory=True)` and "
                          "`batch.to(device, non_blocking=True)`");
     copies_name(context, finding);

@@ -121,7 +121,7 @@ static void find_others(struct rule_context *context)
         struct finding *finding;
 
         if (row->device == NULL ||
-            !(row->other_bytes / row->total_bytes >= context->threshold))
+            !(rule_share(row->other_bytes, row->total_bytes) >= context->threshold))
             continue;
         finding = rule_add(context, row->device, "reserved");
         if (finding == NULL)
@@ -208,7 +208,8 @@ static void find_idle(struct rule_context *context)
         for (uint32_t cause = 0; device != NULL && cause < GPU_IDLES; cause++)
             idle_ns += device->idle_ns[cause];
         if (row->mig || !(idle_ns > 0) ||
-            !(row->idle_w * idle_ns / 1e9 / row->joules_per_step >= context->threshold))
+            !(rule_share(row->idle_w * idle_ns / 1e9, row->joules_per_step) >=
+              context->threshold))
             continue;
         struct finding *finding = rule_add(context, row->device, "other");
 
@@ -317,7 +318,7 @@ static void find_link(struct rule_context *context)
                            : device->use_ns[GPU_COPY] + device->idle_ns[GPU_IDLE_COPY];
         struct finding *finding;
 
-        if (!(rate / most >= context->threshold) ||
+        if (!(rule_share(rate, most) >= context->threshold) ||
             !(waits / 2 / context->train->mean_ns >= LINK_WAITS))
             continue;
         finding = rule_add(context, row->device, "other");

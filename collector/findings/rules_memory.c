@@ -111,12 +111,13 @@ static void find_full(struct rule_context *context)
 
         if (strcmp(device->device, "cpu") == 0)
             continue;
-        if (device->peak_bytes / device->total_bytes >= context->threshold)
+        if (rule_share(device->peak_bytes, device->total_bytes) >= context->threshold)
             add_device_full(context, device);
-        else if (device->reserved_bytes / device->total_bytes >= context->threshold)
+        else if (rule_share(device->reserved_bytes, device->total_bytes) >=
+                 context->threshold)
             add_reserved(context, device);
     }
-    if (host->used_bytes / host->limit_bytes >= context->threshold)
+    if (rule_share(host->used_bytes, host->limit_bytes) >= context->threshold)
         add_host_full(context, host);
 }
 
@@ -131,8 +132,8 @@ static void find_fragments(struct rule_context *context)
         struct finding *finding;
 
         if (strcmp(device->device, "cpu") == 0 ||
-            !(device->reserved_bytes / device->total_bytes >= NEARLY_FULL) ||
-            !(unused / device->reserved_bytes >= context->threshold))
+            !(rule_share(device->reserved_bytes, device->total_bytes) >= NEARLY_FULL) ||
+            !(rule_share(unused, device->reserved_bytes) >= context->threshold))
             continue;
         finding = rule_add(context, device->device, "reserved");
         if (finding == NULL)
@@ -206,7 +207,7 @@ static void add_growth(struct rule_context *context, const char *what,
     finding->wrong_if = "A cache that fills once and then stays.";
     rule_evidence(context, finding, "bytes_per_s", slope);
     rule_evidence(context, finding, "bytes_per_step",
-                  slope / context->train->steps_per_s);
+                  rule_share(slope, context->train->steps_per_s));
     rule_evidence(context, finding, "full_in_h", hours);
     rule_evidence(context, finding, "full_in_h_low", growth->earliest_s / S_PER_HOUR);
     rule_evidence(context, finding, "full_in_h_high", growth->latest_s / S_PER_HOUR);

@@ -163,7 +163,8 @@ static void find_loop(struct rule_context *context)
         return;
     rule_price(context, finding, price,
                rule_error_of_phase(context, EVENT_PHASE_OPTIMIZER));
-    rule_price_between(finding, price < saved ? price / 2 : optimizer / 2, price);
+    rule_price_between(finding, price < saved ? price / 2 : fmin(optimizer / 2, price),
+                       price);
     rule_claim(finding, PART_OPTIMIZER, CLAIM_CALLS, price);
     finding->title = "The optimizer updates one tensor after the other";
     finding->formula =

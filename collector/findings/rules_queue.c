@@ -120,7 +120,8 @@ static void find_turns(struct rule_context *context)
         streams.alone / streams.busy * rule_busy_share(context, device) * step -
         moves_ns(context, device, &streams);
 
-    if (!(beside <= BESIDE_MOST * others) || !(alone / step >= context->threshold))
+    if (!(others > 0) || !(beside <= BESIDE_MOST * others) ||
+        !(alone / step >= context->threshold))
         return;
     struct finding *finding = rule_add(context, NULL, "other");
 

@@ -58,7 +58,7 @@ static const char *list_rest(struct rule_context *context, struct rest rest)
         for (uint32_t cause = 1; cause < GPU_IDLES; cause++)
             if (rest.ns[cause] > rest.ns[most])
                 most = cause;
-        if (!(rest.ns[most] >= TOLD_SHARE * context->train->mean_ns))
+        if (!(rest.ns[most] >= (n == 0 ? 0 : TOLD_SHARE * context->train->mean_ns)))
             break;
         list = rule_print(context, "%s%s%s %s", list, n == 0 ? "" : ", ",
                           rule_ms(context, rest.ns[most]), causes[most]);
@@ -93,7 +93,8 @@ static void advise(struct rule_context *context, struct finding *finding,
                     "Its work was launched, and began late: look in the trace of "
                     "a step for streams that wait for each other "
                     "(`wait_stream`, `wait_event`)");
-    if (rest->sum_ns - unknown >= TOLD_SHARE * context->train->mean_ns)
+    if (finding->advice_count == 0 ||
+        rest->sum_ns - unknown >= TOLD_SHARE * context->train->mean_ns)
         rule_advise(finding,
                     "Each of these is small by itself: the trace of a step shows "
                     "where it waits; a larger batch makes all of them rarer");

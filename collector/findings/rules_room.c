@@ -54,12 +54,12 @@ static void find_spikes(struct rule_context *context)
 
     for (uint32_t i = 0; i < memory->device_count; i++) {
         const struct memory_device *device = &memory->devices[i];
-        double over = device->peak_bytes / device->usual_peak_bytes - 1;
+        double over = rule_share(device->peak_bytes, device->usual_peak_bytes) - 1;
 
         if (strcmp(device->device, "cpu") != 0 && over >= context->threshold &&
             device->high_peaks > 0 &&
             device->high_peaks <= SPIKES_MOST * device->peaks &&
-            device->peak_bytes / device->total_bytes >= SPIKE_MATTERS)
+            rule_share(device->peak_bytes, device->total_bytes) >= SPIKE_MATTERS)
             add_spike(context, device);
     }
 }
@@ -159,7 +159,7 @@ static void find_room(struct rule_context *context)
 static void find_shared(struct rule_context *context)
 {
     const struct memory_host *host = &context->summary->memory.host;
-    double share = host->shared_used_bytes / host->shared_bytes;
+    double share = rule_share(host->shared_used_bytes, host->shared_bytes);
 
     if (!(rule_number(context, FACT_DATALOADER_WORKERS) >= 1) ||
         !(share >= context->threshold))

@@ -29,7 +29,8 @@ static void find_recompilations(struct rule_context *context)
     double price = seconds * 1e9 * again / count / steps_of_run(context);
 
     /* Many functions, each compiled anew for a second shape, are as they should be. */
-    if (!((isnan(most) ? again : most + 1) >= context->threshold))
+    if (!((isnan(most) ? again : most + 1) >= context->threshold) || !(again > 0) ||
+        !(count > 0))
         return;
     struct finding *finding = rule_add(context, NULL, "forward");
 
