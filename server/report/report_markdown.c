@@ -25,17 +25,6 @@ static void put_text(FILE *out, const char *text)
         put_character(out, *c);
 }
 
-/* Ours: sentences with code between backticks. */
-static void put_sentence(FILE *out, const char *text)
-{
-    for (const char *c = text; *c != '\0'; c++) {
-        if (*c == '<')
-            fputs("&lt;", out);
-        else
-            fputc((unsigned char)*c < 0x20 || *c == '|' ? ' ' : *c, out);
-    }
-}
-
 /* The backtick that ends the code which begins here; NULL: it is none, or not surely, as
  * where several stand side by side. */
 static const char *end_of_code(const char *text, const char *c)
@@ -47,8 +36,8 @@ static const char *end_of_code(const char *text, const char *c)
                : NULL;
 }
 
-/* Ours, with foreign names in it: as foreign text, but code as it is. */
-static void put_evidence(FILE *out, const char *text)
+/* Ours, with foreign names in it: as foreign text, but code between backticks as it is. */
+static void put_sentence(FILE *out, const char *text)
 {
     for (const char *c = text; *c != '\0'; c++) {
         const char *end = end_of_code(text, c);
@@ -201,7 +190,7 @@ static void put_findings(FILE *out, const cJSON *report)
         if (NUMBER(one, "ms_per_step") > 0)
             put_price(out, one);
         fputs("\n\n", out);
-        put_evidence(out, TEXT(one, "evidence", "sentence"));
+        put_sentence(out, TEXT(one, "evidence", "sentence"));
         fputs(" (", out);
         put_text(out, TEXT(one, "formula"));
         fputs(").\n\n", out);

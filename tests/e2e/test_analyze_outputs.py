@@ -550,6 +550,30 @@ class Html(Outputs):
             self.assertIn("<img src=x>.json", page.text)
             self.assertNotIn("<script", out.read_text())
 
+    def test_no_name_in_a_finding_becomes_markup_or_moves_the_terminal(self):
+        bad = "</li><script>alert(1)</script>\x1b[31m\n`|[x](y)\\\"'\x9b\udc80"
+        events = steps(12, 1000, 300)
+        for number in range(12):
+            at = number * 1000.5 + 310
+            events += [event(bad, at, 600),
+                       {**event(bad, at, 600, "kernel", device=0, stream=7), "pid": 0},
+                       {"ph": "i", "s": "t", "name": "[memory]", "pid": 1, "tid": 1, "ts": at + 9,
+                        "args": {"Device Type": 1, "Device Id": 0, "Bytes": 1 << 20,
+                                 "Total Allocated": 31 << 25, "Total Reserved": 31 << 25}}]
+        path = self.write(events, deviceProperties=[
+            {"id": 0, "name": bad, "totalGlobalMem": 1 << 30}])
+        answer = json.loads(analyze(path, "--json").stdout)
+        found = {f["id"].rsplit("-", 1)[0]: f for f in answer["findings"]}
+        self.assertIn("<script>alert(1)", found["memory-full"]["evidence"]["sentence"])
+        self.assertIn("<script>alert(1)", found["dominant-kernel"]["evidence"]["kernel"])
+        page, out = self.page(path)
+        self.assertNotIn("script", {tag for tag, _ in page.tags})
+        self.assertNotIn("<script", out.read_text())
+        self.assertIn("<script>alert(1)", page.text)
+        text = analyze(path).stdout
+        self.assertIn("alert(1)", text)
+        self.assertFalse(set(text) & {"\x1b", "\x9b", "\r", "\t"})
+
     @unittest.skipIf(TRACES is None, "no shared/traces beside the checkout")
     def test_every_real_trace_has_a_page_of_less_than_3_mb(self):
         for path in TRACES.glob("*.json.gz"):

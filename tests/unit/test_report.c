@@ -13,30 +13,41 @@
 
 #include "report/report.h"
 
-/* True when the evidence `sentence` stands in the report as `told`. */
-static bool reads(const char *sentence, const char *told)
+/* A report of one finding with that title, evidence and advice, as Markdown: to be freed. */
+static char *written(const char *title, const char *sentence, const char *advice)
 {
     cJSON *report = cJSON_CreateObject();
     cJSON *list = cJSON_AddArrayToObject(cJSON_AddObjectToObject(report, "bottlenecks"),
                                          "findings");
     cJSON *finding = cJSON_CreateObject();
-    char *text = NULL, line[200];
+    cJSON *list_of_advice = cJSON_AddArrayToObject(finding, "advice");
+    char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
 
     assert_non_null(out);
     cJSON_AddItemToArray(list, finding);
-    cJSON_AddStringToObject(finding, "title", "A title");
+    cJSON_AddStringToObject(finding, "title", title);
     cJSON_AddStringToObject(finding, "formula", "1 + 1");
+    cJSON_AddStringToObject(finding, "wrong_if", advice);
     cJSON_AddStringToObject(cJSON_AddObjectToObject(finding, "evidence"), "sentence",
                             sentence);
+    cJSON_AddItemToArray(list_of_advice, cJSON_CreateString(advice));
     report_write_markdown(report, out);
     assert_int_equal(fclose(out), 0);
+    cJSON_Delete(report);
+    return text;
+}
+
+/* True when the evidence `sentence` stands in the report as `told`. */
+static bool reads(const char *sentence, const char *told)
+{
+    char *text = written("A title", sentence, "None"), line[200];
+
     (void)snprintf(line, sizeof(line), "\n%s (1 + 1).\n", told);
     bool found = strstr(text, line) != NULL;
 
     free(text);
-    cJSON_Delete(report);
     return found;
 }
 
@@ -82,12 +93,26 @@ static void a_verdict_stands_before_what_is_found(void **state)
     cJSON_Delete(report);
 }
 
+static void names_in_titles_and_advice_are_no_markup_either(void **state)
+{
+    char *text =
+        written("`a`[b](c)`` makes steps | longer\n# no", "", "Make `<b>`[x](y) 8*8");
+
+    (void)state;
+    assert_non_null(
+        strstr(text, "\n### `a`\\[b\\](c)`` makes steps \\| longer \\# no\n"));
+    assert_non_null(strstr(text, "\n- Make `&lt;b>`\\[x\\](y) 8\\*8\n"));
+    assert_non_null(strstr(text, "\nWrong if: Make `&lt;b>`\\[x\\](y) 8\\*8\n"));
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(code_in_a_sentence_stays_code),
         cmocka_unit_test(names_between_the_words_are_no_markup),
         cmocka_unit_test(a_verdict_stands_before_what_is_found),
+        cmocka_unit_test(names_in_titles_and_advice_are_no_markup_either),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,7 +86,8 @@ export function findings_of(rows, { gpu = true, hostile = false } = {}) {
     finding("pageable-copy", "Batches are copied from pageable memory", "copy", gpu ? 4.6 : 1.2, mean, "2 copies a step at 3.1 GB/s.", ["Try `pin_memory=True`"]),
   ];
   if (!gpu) list.splice(1, 3, finding("optimizer-foreach", "The optimizer runs 148 small ops", "optimizer", 2.4, mean, "SGD without foreach: 148 ops of 12 µs in every step.", ["Try `SGD(..., foreach=True)`"]));
-  if (hostile) list[0].title = "</script><img src=x onerror=window.__pwned=1>";
+  const evil = "</script><img src=x onerror=window.__pwned=1>";
+  if (hostile) Object.assign(list[0], { title: evil, formula: evil, advice: [`\`${evil}\``, evil], wrong_if: evil, ops: [evil], evidence: { sentence: `${evil} \`${evil}\``, op: evil } });
   return list;
 }
 

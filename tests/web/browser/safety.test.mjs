@@ -59,7 +59,9 @@ function speak_evil(server) {
 
 test("a name of HTML is shown as text, everywhere", () => visit("hostile", async (page) => {
   await page.locator("#op-table .op-name", { hasText: EVIL }).waitFor();
-  await page.locator("#finding-list h3", { hasText: EVIL }).waitFor();
+  const finding = page.locator("#finding-list > li", { hasText: EVIL }).first();
+  await finding.locator("h3 button").click();
+  for (const part of [".evidence", ".evidence code", ".advice code", ".advice-list li", ".told p code", ".told p", "dd"]) await finding.locator(part, { hasText: EVIL }).first().waitFor();
   assert.equal(await page.locator("main img, dialog img").count(), 0);
   assert.equal(await page.evaluate(() => window.__pwned), undefined);
   await page.locator("#op-table tr", { hasText: EVIL }).locator(".pin-button").click();
