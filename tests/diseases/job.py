@@ -14,7 +14,7 @@ import time
 
 import torch
 from torch import nn
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 HEAD, TAIL = 2, 2  # steps of a block that are not measured: set-up, and what is not told yet
 FIRST = 20  # of the run: that they are slow is a disease of its own
@@ -116,6 +116,30 @@ def batch(rows=256, inputs=64):
 
 def fused(model):
     return torch.optim.SGD(model.parameters(), lr=1e-3, fused=True)
+
+
+TEXT = json.dumps([[0.5] * 20] * 20)
+
+
+def parse(count):
+    """Some 50 us of Python for each."""
+    for _ in range(count):
+        json.loads(TEXT)
+
+
+class Uneven(IterableDataset):
+    """Batches for which each worker computes as long as its place in `seconds` says."""
+
+    def __init__(self, seconds):
+        self.seconds, self.batch = seconds, batch()
+
+    def __iter__(self):
+        seconds = self.seconds[get_worker_info().id]
+        while True:
+            end = time.thread_time() + seconds
+            while time.thread_time() < end:
+                pass
+            yield self.batch
 
 
 class Samples(Dataset):

@@ -7,18 +7,21 @@ DOSE is 1, 2 or 3. The healthy blocks are the same job with the advice followed.
 
 import gc
 import io
+import itertools
 import json
 import os
+import pathlib
 import sys
 import threading
 import time
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader
+from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, TensorDataset
 
 import healthy
-from job import Job, Samples, Trainer, batch, keep_freed_memory, network, update
+from job import (Job, Samples, Trainer, Uneven, batch, keep_freed_memory, network, parse,
+                 update)
 
 
 def cores():
@@ -70,6 +73,60 @@ def worker_restart(job):
     job.blocks(lambda: trainer.updates(loader(False)), lambda: trainer.updates(loader(True)), 72)
 
 
+def slow_worker(job):
+    """One of two workers does all of the decoding, and each of its batches is waited for."""
+    trainer = Trainer(width=64)
+    seconds = 0.010 * job.dose
+
+    def loader(*each):
+        return DataLoader(Uneven(each), batch_size=None, num_workers=2,
+                          persistent_workers=True)
+
+    # What workers take of a core is sampled once a second.
+    job.blocks(lambda: trainer.updates(loader(2 * seconds, 0)),
+               lambda: trainer.updates(loader(seconds, seconds)), 400)
+
+
+class LateSampler(SequentialSampler):
+    """Takes its time before the first sample, as one that sorts by length does."""
+
+    def __init__(self, data, seconds):
+        super().__init__(data)
+        self.seconds = seconds
+
+    def __iter__(self):
+        time.sleep(self.seconds)
+        return super().__iter__()
+
+
+def late_first_batch(job):
+    """Each epoch of 24 steps begins with samples that are sorted."""
+    trainer = Trainer(width=1024)
+    data = TensorDataset(torch.randn(24 * 256, 64), torch.randn(24 * 256, 1))
+
+    def loader(seconds):
+        return DataLoader(data, batch_size=None, sampler=BatchSampler(
+            LateSampler(data, seconds), 256, drop_last=True))
+
+    job.blocks(lambda: trainer.updates(loader(0.05 * job.dose)),
+               lambda: trainer.updates(loader(0)), 96)
+
+
+def watched(job):
+    """Each step parses what it could keep, in a function that the user watches."""
+    import trainglass  # who watches a function asks for it
+
+    trainer = Trainer()
+    count = 16 * 2 ** (job.dose - 1)
+
+    def parse_again(_):
+        with job.dose_of():
+            parse(count)
+
+    with trainglass.watching("job.parse"):
+        job.blocks(lambda: trainer.updates(before=parse_again), trainer.updates, 100)
+
+
 # ---- host ----------------------------------------------------------------------------
 
 
@@ -92,32 +149,30 @@ def tiny_ops(job):
 def other_code(job):
     """Forward parses 1.6, 3.3 or 6.6 ms of text that it could parse once."""
     trainer = Trainer()
-    text = json.dumps([[0.5] * 20] * 20)
     count = 32 * 2 ** (job.dose - 1)
 
-    def parse(_):
+    def parse_again(_):
         with job.dose_of():
-            for _ in range(count):
-                json.loads(text)
+            parse(count)
 
     # Looks at the thread are some thirty a second: a block must hold more than a hundred.
-    job.blocks(lambda: trainer.updates(before=parse), trainer.updates, 900)
+    job.blocks(lambda: trainer.updates(before=parse_again), trainer.updates, 900)
 
 
 def python_thread(job):
     """A thread that computes in Python now and then, as one that fills a queue does."""
     trainer = Trainer(width=256, depth=4)
-    text, needed = json.dumps([[0.5] * 20] * 20), threading.Event()
+    needed = threading.Event()
     seconds = {1: 0.01, 2: 0.02, 3: 0.04}[job.dose]
 
-    def parse():
+    def fill():
         while needed.wait():
             end = time.monotonic() + seconds
             while time.monotonic() < end:
-                json.loads(text)
+                parse(1)
             time.sleep(0.02)
 
-    threading.Thread(target=parse, daemon=True).start()
+    threading.Thread(target=fill, daemon=True).start()
 
     def updates(is_busy):
         (needed.set if is_busy else needed.clear)()
@@ -126,28 +181,19 @@ def python_thread(job):
     job.blocks(lambda: updates(True), lambda: updates(False), 2000)
 
 
-class Scaled(nn.Module):
-    """A network behind many small tensors that all are trained, by few ops."""
-
-    def __init__(self, count):
-        super().__init__()
-        self.scales = nn.ParameterList(torch.ones(64) for _ in range(count))
-        self.network = network()
-
-    def forward(self, inputs):
-        return self.network(inputs * torch.stack(tuple(self.scales)).mean(0))
-
-
 def optimizer_loop(job):
-    """Adam over many small tensors, one after the other."""
-    model = Scaled(count=80 * job.dose)
-    inputs, targets = batch()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-5)
+    """Adam over many small tensors, one after the other; few ops make their gradients."""
+    trainer = Trainer()
+    small = [torch.randn(32, requires_grad=True) for _ in range(60 * job.dose)]
+    optimizer = torch.optim.Adam([*trainer.model.parameters(), *small], lr=1e-5)
 
     def updates(is_fused):
         optimizer.param_groups[0]["fused"] = is_fused
         while True:
-            update(model, optimizer, inputs, targets)
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(trainer.model(trainer.inputs), trainer.targets)
+            (loss + torch.stack(small).sum()).backward()
+            optimizer.step()
             yield
 
     job.blocks(lambda: updates(None), lambda: updates(True), 60)
@@ -235,6 +281,24 @@ def collections(job):
     del heap
 
 
+def recompilations(job):
+    """Batches of many sizes, and the model is compiled anew for each."""
+    torch._dynamo.config.recompile_limit = torch._dynamo.config.cache_size_limit = 64
+    trainer = Trainer(width=64)
+    trainer.model = torch.compile(trainer.model, backend="eager", dynamic=False)
+    trainer.model(trainer.inputs)
+    sizes = itertools.count(1)
+
+    def new_size(number):
+        # What the job says of its compilations is read at updates 1, 10 and 100.
+        if number < 96 and number % (12 // job.dose) == 0:
+            with job.dose_of():
+                trainer.model(trainer.inputs[:next(sizes)])
+
+    job.blocks(lambda: trainer.updates(before=new_size), trainer.updates, 110, order="DHHH",
+               head=0)
+
+
 # ---- memory --------------------------------------------------------------------------
 
 
@@ -277,6 +341,30 @@ def trimmed(job):
         return trainer.updates()
 
     job.blocks(lambda: updates(False), lambda: updates(True), 120)
+
+
+SHARED = pathlib.Path("/dev/shm")
+
+
+def shared_memory(job):
+    """Batches that nobody has taken fill /dev/shm, of 64 MiB as in a container."""
+    room = os.statvfs(SHARED)
+    if room.f_blocks * room.f_frsize > 64 << 20:
+        sys.exit("this /dev/shm is no container's: others need it")
+    trainer = Trainer()
+    loader = DataLoader(Samples(), batch_size=4, num_workers=1, persistent_workers=True)
+    batches = SHARED / "batches"
+
+    def updates(share):
+        batches.write_bytes(b"")
+        room = os.statvfs(SHARED)
+        more = share * room.f_blocks - (room.f_blocks - room.f_bavail)
+        batches.write_bytes(bytes(max(0, int(more)) * room.f_frsize))
+        yield from trainer.updates(loader)
+
+    # What is used is sampled once a second.
+    job.blocks(lambda: updates(0.80 + 0.05 * job.dose), lambda: updates(0.0), 400)
+    batches.unlink()
 
 
 # ---- steadiness ----------------------------------------------------------------------
@@ -330,6 +418,25 @@ def validation(job):
                     for inputs, targets in loader:
                         nn.functional.mse_loss(trainer.model(inputs), targets)
         return validate
+
+    training = DataLoader(Samples(), batch_size=4)
+    job.blocks(lambda: trainer.updates(training, after=every(10)),
+               lambda: trainer.updates(training, after=every(20)), 80)
+
+
+def outside_steps(job):
+    """Metrics are computed before each validation, for longer than some steps take."""
+    trainer = Trainer(width=1024)
+    loader = DataLoader(Samples(count=4), batch_size=4)
+
+    def every(period):
+        def measure(number):
+            if number % period == period - 1:
+                time.sleep(0.06 * job.dose)
+                with torch.no_grad():
+                    for inputs, targets in loader:
+                        nn.functional.mse_loss(trainer.model(inputs), targets)
+        return measure
 
     training = DataLoader(Samples(), batch_size=4)
     job.blocks(lambda: trainer.updates(training, after=every(10)),

@@ -113,12 +113,13 @@ class TrainglassTest(unittest.TestCase):
         return subprocess.run([PROGRAM, *map(str, words)], env=self.environment(**(env or {})),
                               capture_output=True, text=True, **options)
 
-    def start(self, *words, env=None, **options):
-        """A Popen that is killed and reaped after the test."""
+    def start(self, *words, env=None, before=(), **options):
+        """A Popen that is killed and reaped after the test; `before`: a command that
+        executes the program, its words in front of it."""
         options.setdefault("stdout", subprocess.PIPE)
         options.setdefault("stderr", subprocess.PIPE)
         options.setdefault("stdin", subprocess.DEVNULL)
-        process = subprocess.Popen([PROGRAM, *map(str, words)], text=True,
+        process = subprocess.Popen([*before, PROGRAM, *map(str, words)], text=True,
                                    env=self.environment(**(env or {})), **options)
 
         def end():
