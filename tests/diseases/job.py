@@ -40,9 +40,10 @@ def keep_freed_memory(keep):
 
 
 class Job:
-    def __init__(self, dose, seed):
+    def __init__(self, dose, seed, order=None):
         keep_freed_memory(True)  # that it goes back now and then is a disease of its own
         self.dose = dose  # 1, 2 or 3
+        self.order = order  # of the blocks, such as "D"; None: as the job has it, or drawn
         self.random = random.Random(seed)
         self.steps = 0
         self.last = None  # ns
@@ -88,7 +89,7 @@ class Job:
 
     def blocks(self, diseased, healthy, count, order=None, more=dict, head=HEAD):
         """Pairs of blocks; which goes first is drawn."""
-        for letter in order or self.random.choice(("DHHD", "HDDH")):
+        for letter in self.order or order or self.random.choice(("DHHD", "HDDH")):
             kind, start = ("diseased", diseased) if letter == "D" else ("healthy", healthy)
             self.block(kind, start(), count, more, head)
 

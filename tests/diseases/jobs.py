@@ -1,8 +1,9 @@
 """Small real training jobs, each with one disease of known dose:
 
-    python jobs.py NAME DOSE SEED
+    python jobs.py NAME DOSE SEED [ORDER]
 
-DOSE is 1, 2 or 3. The healthy blocks are the same job with the advice followed.
+DOSE is 1, 2 or 3. The healthy blocks are the same job with the advice followed. ORDER says
+which blocks there are, D ill and H healthy.
 """
 
 import gc
@@ -486,7 +487,7 @@ JOBS = {name: one for name, one in globals().items()
 def main():
     name, dose, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(1)
-    JOBS[name](Job(dose, seed))
+    JOBS[name](Job(dose, seed, *sys.argv[4:]))
 
 
 if __name__ == "__main__":
