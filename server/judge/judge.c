@@ -12,7 +12,10 @@
 #include "runs/runs.h"
 
 #define USUAL_NS     INT64_C(60000000000)
-#define RECENT_NS    INT64_C(10000000000)
+
+/* What begins is sure of its price once nearly all of the recent steps have it; with the
+ * looks that it must be seen in, that is at most ten seconds, or thirty steps. */
+#define RECENT_NS    INT64_C(7000000000)
 #define RECENT_STEPS 20
 
 /* Steps do not end where a window does. */

@@ -40,6 +40,17 @@ class LifeTest(FindingTest):
         self.assertLess(fixed["fixed_step"], told_at)
         self.assertGreater(fixed["ms_per_step"], 0)
 
+    def test_a_finding_stands_within_ten_seconds_or_thirty_steps_of_its_cause(self):
+        self.serve()
+        self.job("--seconds", 120, *STALLS, "--stall-from", SICK)
+        wait_for(lambda: self.steps_so_far() >= SICK, "the first batch that is late")
+        began = time.monotonic()
+        self.assertNotIn("data-loading", self.findings())
+        found = self.found()
+        took, steps = time.monotonic() - began, self.steps_so_far() - SICK
+        self.assertTrue(took <= 10 or steps <= 30, f"{took:.1f} s, {steps} steps")
+        self.assertGreaterEqual(found["since_step"], SICK)
+
     def restart(self, server):
         server.terminate()
         server.wait()

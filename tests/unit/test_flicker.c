@@ -341,6 +341,53 @@ static void a_selection_is_judged_by_its_own_validation(void **state)
     bottlenecks_free(&answer);
 }
 
+/* Steps that vary by 3 %, of which `wait_ms` are for data. */
+static void train_and_wait(double ms, double wait_ms)
+{
+    double varies = 1 + 0.03 * job_normal(&job);
+
+    fold_step(number++, 1, (int64_t)((ms / 100 + wait_ms) * varies * (double)MS),
+              (int64_t)(ms * 0.99 * varies * (double)MS));
+    look_once_a_second();
+}
+
+static void train_for(double length_s, double ms, double wait_ms)
+{
+    for (int64_t until = now + (int64_t)(length_s * (double)S); now < until;)
+        train_and_wait(ms, wait_ms);
+}
+
+/* From a job that waits for nothing, until the list says that it does; and back again. */
+static void expect_to_stand(double ms, double wait_ms)
+{
+    uint64_t first, steps;
+    int64_t began;
+
+    train_for(80, ms, 0);
+    assert_null(strstr(before, wanted));
+    began = now;
+    first = number;
+    while (strstr(before, wanted) == NULL && now - began < 300 * S)
+        train_and_wait(ms, wait_ms);
+    steps = number - first;
+    if (now - began > 10 * S && steps > 30)
+        fail_msg("%g ms of %g: %g s, %u steps", wait_ms, ms + wait_ms,
+                 (double)(now - began) / (double)S, (unsigned)steps);
+    train_for(80, ms, 0);
+}
+
+static void a_wait_stands_on_the_list_within_ten_seconds_or_thirty_steps(void **state)
+{
+    static const double lengths_ms[] = {20, 100, 500, 3000};
+
+    (void)state;
+    wanted = "data-loading";
+    for (size_t i = 0; i < sizeof(lengths_ms) / sizeof(lengths_ms[0]); i++) {
+        expect_to_stand(lengths_ms[i], 0.12 * lengths_ms[i]);
+        expect_to_stand(lengths_ms[i], lengths_ms[i]);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -359,6 +406,7 @@ int main(void)
         TEST(steps_of_which_a_minute_holds_few_are_judged_by_the_last_twenty),
         TEST(a_validation_of_two_minutes_leaves_the_list_as_it_is),
         TEST(a_selection_is_judged_by_its_own_validation),
+        TEST(a_wait_stands_on_the_list_within_ten_seconds_or_thirty_steps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
