@@ -1,9 +1,10 @@
 """Small real training jobs, each with one disease of known dose:
 
-    python jobs.py NAME DOSE SEED [ORDER]
+    python jobs.py NAME DOSE SEED [ORDER [SECONDS]]
 
 DOSE is 1, 2 or 3. The healthy blocks are the same job with the advice followed. ORDER says
-which blocks there are, D ill and H healthy.
+which blocks there are, D ill and H healthy; with SECONDS each of them lasts as long, and
+nobody need answer.
 """
 
 import gc
@@ -21,7 +22,7 @@ from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, TensorDataset
 
 import healthy
-from job import (Job, Samples, Trainer, Uneven, batch, keep_freed_memory, network, parse,
+from job import (Course, Job, Samples, Trainer, Uneven, batch, keep_freed_memory, network, parse,
                  update)
 
 
@@ -487,7 +488,8 @@ JOBS = {name: one for name, one in globals().items()
 def main():
     name, dose, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(1)
-    JOBS[name](Job(dose, seed, *sys.argv[4:]))
+    kind = Course if len(sys.argv) > 5 else Job
+    JOBS[name](kind(dose, seed, *sys.argv[4:]))
 
 
 if __name__ == "__main__":
