@@ -3,7 +3,7 @@
 #   ./test.sh            all tests (about three quarters of an hour on two cores)
 #   ./test.sh --quick    without PyTorch, sanitizers and fuzzing: under 3 minutes once built
 #   ./test.sh --long     all, and the long modes: thousands of kills, an hour replayed, a deep analysis
-#   ./test.sh --diseases the matrix of jobs that are ill, with prices, at all doses (20 minutes
+#   ./test.sh --diseases the matrix of jobs that are ill, with prices, at all doses (half an hour
 #                        of an idle machine)
 #   ./test.sh --matrix   every pair of Python, PyTorch and Lightning that can be had here
 #                        (about two hours; tens of GB in the cache folder; -- 3.9 3.12/2.5: some)

@@ -92,23 +92,24 @@ def slow_worker(job):
 class LateSampler(SequentialSampler):
     """Takes its time before the first sample, as one that sorts by length does."""
 
-    def __init__(self, data, seconds):
+    def __init__(self, data, take_time):
         super().__init__(data)
-        self.seconds = seconds
+        self.take_time = take_time
 
     def __iter__(self):
-        time.sleep(self.seconds)
+        self.take_time()
         return super().__iter__()
 
 
 def late_first_batch(job):
     """Each epoch of 24 steps begins with samples that are sorted."""
-    trainer = Trainer(width=1024)
+    trainer = Trainer()
     data = TensorDataset(torch.randn(24 * 256, 64), torch.randn(24 * 256, 1))
 
     def loader(seconds):
-        return DataLoader(data, batch_size=None, sampler=BatchSampler(
-            LateSampler(data, seconds), 256, drop_last=True))
+        late = LateSampler(data, lambda: job.dose_s(seconds))
+        return DataLoader(data, batch_size=None,
+                          sampler=BatchSampler(late, 256, drop_last=True))
 
     job.blocks(lambda: trainer.updates(loader(0.05 * job.dose)),
                lambda: trainer.updates(loader(0)), 96)

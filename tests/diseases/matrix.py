@@ -117,9 +117,11 @@ WAITING = {"collate_sleep", "few_workers", "oversubscribed", "periodic", "warm_u
            "late_first_batch", "outside_steps", "pair_between_periodic"}
 
 # A run has one start: its ill block has no second one to be compared with. Four pauses in a
-# block are less than what its other steps differ by from block to block; and beside a parser
-# or a loop that spins the ops that follow are slower too. So the job times the dose itself.
-TIMED = {"warm_up", "periodic", "other_code", "watched", "recompilations", "drift"}
+# block, or first batches, are less than what its other steps differ by from block to block;
+# and beside a parser or a loop that spins the ops that follow are slower too. So the job times
+# the dose itself.
+TIMED = {"warm_up", "periodic", "other_code", "watched", "recompilations", "late_first_batch",
+         "drift"}
 
 # A block is short: what is drawn of its steps may hold none.
 LEVELS = {"tiny_ops": "ops", "other_code": "ops", "python_thread": "ops",
@@ -138,9 +140,11 @@ TOO_BUSY = 0.15
 
 # What a cured job keeps: facts are read when an optimizer is seen first, half of the
 # validation and of the moves is still much, two workers are better than one and not enough,
-# and a batch from a worker costs its way between processes; also workers that live on begin
-# each epoch with empty queues: of twelve steps the first is 2 to 7 ms late.
-REMAINS = {"optimizer_loop": {"optimizer-loop"}, "validation": {"validation-share"},
+# a batch from a worker costs its way between processes, and what compiling took of the run
+# stays spent; also workers that live on begin each epoch with empty queues: of twelve steps
+# the first is 2 to 7 ms late.
+REMAINS = {"recompilations": {"recompilations"},
+           "optimizer_loop": {"optimizer-loop"}, "validation": {"validation-share"},
            "moved_data": {"moved-data"}, "few_workers": {"data-loading", "unsteady-steps"},
            "worker_restart": {"data-loading", "epoch-start"},
            "outside_steps": {"outside-steps"},
