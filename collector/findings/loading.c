@@ -127,3 +127,33 @@ void loading_advise_few_late(struct rule_context *context, struct finding *findi
     rule_advise(finding, "Look for samples that are far larger than the others: the "
                          "workers keep up with all but a few batches");
 }
+
+double loading_late_ns(const struct rule_context *context)
+{
+    const struct rhythm *rhythm = &context->summary->rhythm;
+    bool period = rhythm->period.steps > 0 && rhythm->period.part == EVENT_PHASE_DATA &&
+                  !rule_is_loader_rhythm(context);
+
+    return rhythm->epoch.data_ns + (period ? rhythm->period.data_ns : 0);
+}
+
+/* A worker that keeps a core busy, for more than twice as long as the others do: batches
+ * come in the workers' turn, so all wait for it. */
+#define SLOW_WORKER_BUSY 0.7
+#define SLOW_WORKER_OVER 2.0
+
+double loading_slow_worker_ns(const struct rule_context *context)
+{
+    const struct load *load = &context->summary->load;
+    double data = context->train->phase_ns[EVENT_PHASE_DATA] - loading_late_ns(context);
+    double step = context->train->mean_ns, all = load->workers * load->worker_cpu_share;
+    double others = (all - load->worker_cpu_most) / (load->workers - 1.0);
+
+    if (load->workers < 2 || isnan(data) ||
+        !(load->worker_cpu_most >= SLOW_WORKER_BUSY) ||
+        !(load->worker_cpu_most > SLOW_WORKER_OVER * others))
+        return 0;
+    double alike = step * (1 - load->worker_cpu_share / load->worker_cpu_most);
+
+    return fmax(0, data < alike ? data : alike);
+}

@@ -26,4 +26,11 @@ bool loading_keeps_up(const struct rule_context *context);
 /* Then. */
 void loading_advise_few_late(struct rule_context *context, struct finding *finding);
 
+/* Waited per step for the first batches of epochs, and for those at a period. */
+double loading_late_ns(const struct rule_context *context);
+
+/* What the same work would save per step if all workers had alike of it; 0 where none is
+ * slow. */
+double loading_slow_worker_ns(const struct rule_context *context);
+
 #endif

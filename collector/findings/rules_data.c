@@ -226,78 +226,11 @@ static double kept_from_cores(const struct rule_context *context)
     return ns > 0 ? ns : 0; /* NaN: not known */
 }
 
-/* What the first batches of epochs wait, and those at a period. */
-static double late_batches_ns(const struct rule_context *context)
-{
-    const struct rhythm *rhythm = &context->summary->rhythm;
-    bool period = rhythm->period.steps > 0 && rhythm->period.part == EVENT_PHASE_DATA &&
-                  !rule_is_loader_rhythm(context);
-
-    return rhythm->epoch.data_ns + (period ? rhythm->period.data_ns : 0);
-}
-
-/* A worker that keeps a core busy, for more than twice as long as the others do: batches
- * come in the workers' turn, so all wait for it. */
-#define SLOW_WORKER_BUSY 0.7
-#define SLOW_WORKER_OVER 2.0
-
-/* What the same work would save if all workers had alike of it; 0 where none is slow. */
-static double slow_worker_ns(const struct rule_context *context)
-{
-    const struct load *load = &context->summary->load;
-    double data = context->train->phase_ns[EVENT_PHASE_DATA] - late_batches_ns(context);
-    double step = context->train->mean_ns, all = load->workers * load->worker_cpu_share;
-    double others = (all - load->worker_cpu_most) / (load->workers - 1.0);
-
-    if (load->workers < 2 || isnan(data) ||
-        !(load->worker_cpu_most >= SLOW_WORKER_BUSY) ||
-        !(load->worker_cpu_most > SLOW_WORKER_OVER * others))
-        return 0;
-    double alike = step * (1 - load->worker_cpu_share / load->worker_cpu_most);
-
-    return fmax(0, data < alike ? data : alike);
-}
-
-static void find_slow_worker(struct rule_context *context)
-{
-    const struct load *load = &context->summary->load;
-    double price = slow_worker_ns(context), step = context->train->mean_ns;
-    struct finding *finding =
-        price / step >= context->threshold ? rule_add(context, NULL, "data") : NULL;
-
-    if (finding == NULL)
-        return;
-    rule_price(context, finding, price, rule_error_of_phase(context, EVENT_PHASE_DATA));
-    rule_claim_apart(finding, PART_DATA, CLAIM_WAIT, price);
-    finding->title = "One loader worker is slower than the others";
-    finding->formula = rule_print(
-        context, "%s * (1 - %.2g / %.2g of a core) and at most the %s waiting = %s",
-        rule_ms(context, step), load->worker_cpu_share, load->worker_cpu_most,
-        rule_ms(context, context->train->phase_ns[EVENT_PHASE_DATA]),
-        rule_ms(context, price));
-    finding->sentence = rule_print(
-        context,
-        "One of %u workers computes for %.0f %% of the time, the mean of all "
-        "is %.0f %%: each of its batches is waited for",
-        load->workers, 100 * load->worker_cpu_most, 100 * load->worker_cpu_share);
-    finding->wrong_if = "It also does other work, such as a cache for all of them.";
-    rule_evidence(context, finding, "workers", load->workers);
-    rule_evidence(context, finding, "busiest_worker_cpu_pct",
-                  100 * load->worker_cpu_most);
-    rule_evidence(context, finding, "worker_cpu_pct", 100 * load->worker_cpu_share);
-    rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
-    rule_advise(finding,
-                "Deal the work evenly: in an `IterableDataset`, split shards by "
-                "size over `get_worker_info().id`, not by name");
-    rule_advise(finding, "`DataLoader(..., in_order=False)` (torch 2.6 on): a late "
-                         "batch does not hold up those of other workers");
-}
-
 /* What the first batches of epochs wait, those at a period, and those of a slow worker
  * are findings of their own. */
 static double told_apart_ns(const struct rule_context *context)
 {
-    return late_batches_ns(context) + slow_worker_ns(context);
+    return loading_late_ns(context) + loading_slow_worker_ns(context);
 }
 
 /* What faster workers would end: the wait until a batch was there. Where nobody tells of it
@@ -491,16 +424,5 @@ const struct rule rules_data[] = {
       .source = "where PyTorch's TensorBoard plugin begins to warn of the data loader",
       .owner = OWNER_DATA},
      find_loading},
-    {{.id = "slow-worker",
-      .reads = "phase data; CPU time of each worker",
-      .formula = "step * (1 - mean of the workers / busiest worker), at most data",
-      .threshold = 0.05,
-      .unit = "share of the step",
-      .min = 0,
-      .max = 1,
-      .source = TWENTIETH,
-      .owner = OWNER_DATA - 5,
-      .trend = true},
-     find_slow_worker},
     {.find = NULL},
 };
