@@ -265,6 +265,17 @@ static bool is_sorted(const struct gpu_table *table)
     return true;
 }
 
+/* Steps that ended before the cursor are done with, also those in which nothing was recorded:
+ * after a minute without any they are tens of thousands, in the way of each piece of work. */
+static void pass_steps(const struct gpu *gpu, struct gpu_table *table)
+{
+    if (table->step_at < gpu_oldest_step(gpu))
+        table->step_at = gpu_oldest_step(gpu);
+    while (table->step_at < gpu->step_count &&
+           gpu->steps[table->step_at % gpu->step_capacity].end_ns <= table->cursor_ns)
+        table->step_at++;
+}
+
 static void settle_table(struct gpu *gpu, struct gpu_table *table, int64_t until_ns)
 {
     uint32_t kept = 0;
@@ -275,6 +286,7 @@ static void settle_table(struct gpu *gpu, struct gpu_table *table, int64_t until
     for (uint32_t i = 0; i < table->item_count; i++) {
         struct gpu_item item = table->items[i];
 
+        pass_steps(gpu, table);
         if (item.start_ns >= until_ns) {
             table->items[kept++] = item;
             continue;
@@ -297,9 +309,7 @@ static void settle_table(struct gpu *gpu, struct gpu_table *table, int64_t until
     }
     table->item_count = kept;
     account_busy(gpu, table, until_ns);
-    while (table->step_at < gpu->step_count &&
-           gpu->steps[table->step_at % gpu->step_capacity].end_ns <= table->cursor_ns)
-        table->step_at++;
+    pass_steps(gpu, table);
 }
 
 void gpu_settle_all(struct gpu *gpu, int64_t until_ns)
