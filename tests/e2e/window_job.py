@@ -6,6 +6,7 @@ by --stop appears. They know nothing of trainglass, but for `asks`.
 Prints `losses` with the exact bits of the first LOSSES losses.
 """
 import argparse
+import gc
 import os
 import sys
 import time
@@ -89,6 +90,10 @@ def ranks(job):
         more.fill_(float(job.goes_on()))
         torch.distributed.broadcast(more, 0)
     torch.distributed.destroy_process_group()
+    # The model holds the group as well: gloo's threads must be gone before the interpreter
+    # is, or torch aborts where one still has a tensor to give back.
+    del model
+    gc.collect()
 
 
 def evaluates(job):
