@@ -440,7 +440,7 @@ class Host:
             if event.kind in DEVICE_KINDS:
                 continue
             if event.kind in ("runtime", "sync") and event.correlation:
-                self.launches[event.correlation] = event.start
+                self.launches[event.correlation] = (event.start, event.end)
             kind = self.kind_of(event)
             if kind:
                 self.spans[kind].append((event.start, event.end))
@@ -488,7 +488,8 @@ class Host:
         half = (end - start) - (end - start) // 2
         if self.overlap("data", start, end)[0] >= half:
             return "data"
-        if work and work[3] and self.launches.get(work[3], start) < start:
+        begun, returned = self.launches.get(work[3], (start, start)) if work else (start, start)
+        if work and work[3] and begun < start and returned <= start:
             if work[2] == 1:
                 return "collective"
             return "launch" if end - start <= LATENCY_NS else "unknown"
