@@ -27,8 +27,8 @@ static const char *say_ahead(struct findings *findings, const struct gpu_device 
 #define STEPS_KNOWN 10u
 
 struct family {
-    const char *what, *faster;
-    const char *names[8]; /* parts of names of ops, then NULL */
+    const char *what, *layout; /* in which it is faster; NULL */
+    const char *names[8];      /* ops' names begin so; then NULL */
 };
 
 #define BFLOAT16                                                                       \
@@ -37,12 +37,11 @@ struct family {
 
 static const struct family families[] = {
     {"convolutions",
-     "`model.to(memory_format=torch.channels_last)` and likewise the batch, "
-     "or " BFLOAT16,
+     "`model.to(memory_format=torch.channels_last)` and likewise the batch",
      {"aten::mkldnn_convolution", "aten::convolution_", "aten::_slow_conv",
       "aten::thnn_conv", "aten::_nnpack_", "aten::slow_conv", NULL}},
     {"matrix products",
-     BFLOAT16,
+     NULL,
      {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm",
       "aten::_scaled_dot_product", "aten::_addmm", "aten::mkldnn_linear", NULL}},
 };
@@ -67,20 +66,37 @@ static double share_of(const struct bottlenecks_answer *summary,
     return ns / summary->steps.train.mean_ns;
 }
 
-/* Cores that lie idle beside few threads; "" where there are none, or others want them. */
+/* Cores that lie idle beside few threads; "" where there are none, or others want them. Of
+ * two hyperthreads one is all that products and convolutions can use: torch's own choice. */
 static const char *idle_cores(struct rule_context *context)
 {
     double threads = rule_number(context, FACT_THREADS_INTRA),
            cores = rule_cores(context);
     const struct load *load = &context->summary->load;
 
-    if (!(threads <= floor(cores) / 2) || !(load->machine_share < 0.5) ||
+    double useful = floor(cores / 2);
+
+    if (!(threads < useful) || !(load->machine_share < 0.5) ||
         context->summary->ranks.row_count > 1)
         return "";
     return rule_print(context,
                       " Its ops use %.0f thread%s of %.0f cores: "
                       "`torch.set_num_threads(%.0f)`.",
-                      threads, threads == 1 ? "" : "s", floor(cores), floor(cores));
+                      threads, threads == 1 ? "" : "s", floor(cores), useful);
+}
+
+/* " Faster may be ...": what the job does not do already. */
+static const char *faster(struct rule_context *context, const struct family *family)
+{
+    bool reduced = rule_text(context, FACT_AMP_DTYPE)[0] != '\0' ||
+                   strstr(rule_text(context, FACT_OPTIMIZER_DTYPE), "float16") != NULL;
+    const char *layout = family->layout != NULL ? family->layout : "";
+
+    if (layout[0] == '\0' && reduced)
+        return "";
+    return rule_print(context, " Faster may be %s%s%s.", layout,
+                      layout[0] != '\0' && !reduced ? ", or " : "",
+                      reduced ? "" : BFLOAT16);
 }
 
 static const char *verdict_of_cpu(const struct bottlenecks_answer *summary,
@@ -99,9 +115,9 @@ static const char *verdict_of_cpu(const struct bottlenecks_answer *summary,
         if (share >= DECIDES)
             return rule_print(&context,
                               "Bound by compute: %s take %.0f %% of each step, and no "
-                              "finding gives back a twentieth. Faster may be %s.%s",
+                              "finding gives back a twentieth.%s%s",
                               families[i].what, 100 * fmin(share, 1),
-                              families[i].faster, idle_cores(&context));
+                              faster(&context, &families[i]), idle_cores(&context));
     }
     return "";
 }
@@ -124,9 +140,8 @@ const char *findings_verdict(const struct bottlenecks_answer *summary,
         return "";
     return arena_print(&findings->arena,
                        "Bound by compute: %s computes for %.0f %% of each step, and no "
-                       "finding gives back "
-                       "a twentieth. Faster is a smaller model, a lower precision or a "
-                       "faster device.%s",
+                       "finding gives back a twentieth. Faster is a smaller model, a "
+                       "lower precision or a faster device.%s",
                        most->device, 100 * fmin(most->use_ns[GPU_COMPUTE] / step, 1),
                        say_ahead(findings, most));
 }

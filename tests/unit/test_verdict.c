@@ -40,6 +40,20 @@ what_takes_most_of_a_step_on_the_cpu_is_said_where_nothing_is_to_be_won(void **s
     assert_string_equal(verdict(), "");
 }
 
+static void what_computes_in_few_bits_already_is_not_told_to(void **state)
+{
+    (void)state;
+    put_ops();
+    assert_non_null(strstr(verdict(), ", or `torch.autocast"));
+    text(FACT_AMP_DTYPE, "bfloat16");
+    assert_non_null(strstr(verdict(), "channels_last"));
+    assert_null(strstr(verdict(), "autocast"));
+    rows[2].per_step_ns = 55 * MS;
+    rows[0].per_step_ns = 4 * MS;
+    assert_non_null(strstr(verdict(), "gives back a twentieth."));
+    assert_null(strstr(verdict(), "Faster"));
+}
+
 static void
 nothing_is_said_of_a_few_steps_nor_beside_a_device_or_a_finding(void **state)
 {
@@ -67,7 +81,10 @@ static void cores_that_idle_beside_few_threads_are_told(void **state)
     number(FACT_THREADS_INTRA, 2);
     summary.load.machine_share = 0.25;
     assert_non_null(
-        strstr(verdict(), "use 2 threads of 8 cores: `torch.set_num_threads(8)`"));
+        strstr(verdict(), "use 2 threads of 8 cores: `torch.set_num_threads(4)`"));
+    facts[1].number = 4; /* one for each core of two hyperthreads, as torch has it */
+    assert_null(strstr(verdict(), "set_num_threads"));
+    facts[1].number = 2;
     summary.load.machine_share = 0.9; /* others have them */
     assert_null(strstr(verdict(), "set_num_threads"));
     summary.load.machine_share = (double)NAN;
@@ -85,6 +102,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_takes_most_of_a_step_on_the_cpu_is_said_where_nothing_is_to_be_won),
+        TEST(what_computes_in_few_bits_already_is_not_told_to),
         TEST(nothing_is_said_of_a_few_steps_nor_beside_a_device_or_a_finding),
         TEST(cores_that_idle_beside_few_threads_are_told),
     };
