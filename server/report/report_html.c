@@ -321,7 +321,7 @@ static void put_finding(FILE *out, const cJSON *finding)
     fputs("</h3><p>", out);
     if (ms > 0 && high > low)
         fprintf(out, "%s to %s per step. ", TIME(low), TIME(high));
-    html_text(out, TEXT(finding, "evidence", "sentence"));
+    put_sentence(out, TEXT(finding, "evidence", "sentence"));
     fputs(". <span class=\"dim\">", out);
     html_text(out, TEXT(finding, "formula"));
     fputs("</span></p><ul>", out);
@@ -366,7 +366,7 @@ static void put_findings(FILE *out, const cJSON *report)
     fputs("<section><h2>Findings</h2>", out);
     if (verdict[0] != '\0' || cJSON_GetArraySize(list) == 0) {
         fputs("<p>", out);
-        html_text(out, verdict[0] != '\0' ? verdict : "Nothing stands out.");
+        put_sentence(out, verdict[0] != '\0' ? verdict : "Nothing stands out.");
         fputs("</p>", out);
     }
     cJSON_ArrayForEach(one, list) put_finding(out, one);

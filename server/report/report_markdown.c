@@ -180,7 +180,7 @@ static void put_findings(FILE *out, const cJSON *report)
     fputs("\n## Findings\n", out);
     if (verdict[0] != '\0' || cJSON_GetArraySize(list) == 0) {
         fputc('\n', out);
-        put_text(out, verdict[0] != '\0' ? verdict : "Nothing stands out.");
+        put_sentence(out, verdict[0] != '\0' ? verdict : "Nothing stands out.");
         fputc('\n', out);
     }
     cJSON_ArrayForEach(one, list)

@@ -85,8 +85,9 @@ static void a_verdict_stands_before_what_is_found(void **state)
         else
             report_write_markdown(report, out);
         assert_int_equal(fclose(out), 0);
-        assert_non_null(
-            strstr(text, html == 1 ? "<p>Bound by `&lt;b&gt;`.</p>" : "\nBound by"));
+        assert_non_null(strstr(text, html == 1
+                                         ? "<p>Bound by <code>&lt;b&gt;</code>.</p>"
+                                         : "\nBound by"));
         assert_null(strstr(text, "Nothing stands out"));
         free(text);
     }
