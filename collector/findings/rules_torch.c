@@ -91,45 +91,51 @@ static struct finding *add_host_wait(struct rule_context *context)
     return finding;
 }
 
-/* The host computes: what Python takes at the breaks is a part of the step, and as nothing
- * tells it from what was compiled, it has no price. */
-static struct finding *add_host_breaks(struct rule_context *context)
+static void describe_breaks(struct rule_context *context, struct finding *finding,
+                            double breaks, const char *between)
 {
-    if (context->summary->gpu.device_count > 0 ||
-        rule_number(context, FACT_DEVICE_COUNT) > 0)
-        return NULL;
-    struct finding *finding = rule_add(context, NULL, "forward");
-
-    if (finding == NULL)
-        return NULL;
-    rule_price(context, finding, 0, 0);
-    finding->severity = FINDING_LOW;
-    finding->formula = "0: what the pieces lose at their ends is not known";
-    return finding;
-}
-
-static void find_graph_breaks(struct rule_context *context)
-{
-    double breaks = rule_number(context, FACT_COMPILE_GRAPH_BREAKS);
-    bool beside = rule_device(context) != NULL;
-    struct finding *finding = !(breaks >= 1) ? NULL
-                              : beside       ? add_host_wait(context)
-                                             : add_host_breaks(context);
-
-    if (finding == NULL)
-        return;
     finding->title = "Compiled graphs end at code that cannot be compiled";
     finding->sentence = rule_print(
         context, "The model runs in pieces: graphs had to end at %.0f place%s, and %s",
-        breaks, breaks == 1 ? "" : "s",
-        beside ? "the device waits between them"
-               : "Python calls what lies between them op by op");
+        breaks, breaks == 1 ? "" : "s", between);
     finding->wrong_if = "The breaks lie outside of the training step.";
     rule_evidence(context, finding, "graph_breaks", breaks);
     rule_advise(finding, "`TORCH_LOGS=graph_breaks` names each place; "
                          "`torch.compile(model, fullgraph=True)` fails at the first");
     rule_advise(finding, "No `print`, `.item()` or `numpy` inside of the model; "
                          "`torch.where` instead of `if tensor:`");
+}
+
+/* The host computes: what Python takes at the breaks is a part of the step, and as nothing
+ * tells it from what was compiled, it has no price. */
+static void find_host_breaks(struct rule_context *context)
+{
+    double breaks = rule_number(context, FACT_COMPILE_GRAPH_BREAKS);
+
+    if (!(breaks >= context->threshold) || context->summary->gpu.device_count > 0 ||
+        rule_number(context, FACT_DEVICE_COUNT) > 0)
+        return;
+    struct finding *finding = rule_add(context, NULL, "forward");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, 0, 0);
+    finding->severity = FINDING_LOW;
+    finding->formula = rule_print(context,
+                                  "%.0f places; what the pieces lose at their ends is "
+                                  "not known",
+                                  breaks);
+    describe_breaks(context, finding, breaks,
+                    "Python calls what lies between them op by op");
+}
+
+static void find_graph_breaks(struct rule_context *context)
+{
+    double breaks = rule_number(context, FACT_COMPILE_GRAPH_BREAKS);
+    struct finding *finding = breaks >= 1 ? add_host_wait(context) : NULL;
+
+    if (finding != NULL)
+        describe_breaks(context, finding, breaks, "the device waits between them");
 }
 
 static void find_data_parallel(struct rule_context *context)
@@ -238,6 +244,17 @@ const struct rule rules_torch[] = {
       HOST_WAIT,
       .owner = OWNER_DEVICE + 10},
      find_graph_breaks},
+    {{.id = "host-graph-breaks",
+      .reads = "compile.graph_breaks, where there is no device",
+      .formula = "0: not known before they are gone",
+      .threshold = 1,
+      .unit = "places",
+      .min = 1,
+      .max = 1000000,
+      .source = "each ends a graph that would go on",
+      .owner = OWNER_RISK,
+      .stays = 1},
+     find_host_breaks},
     {{.id = "data-parallel",
       .reads = "distributed.wrapper; idle time of devices by cause",
       HOST_WAIT,

@@ -82,9 +82,9 @@ static void graph_breaks_cost_where_a_device_waits_for_the_host(void **state)
 static void graph_breaks_on_the_cpu_are_a_risk_without_a_price(void **state)
 {
     (void)state;
-    assert_false(is_found("graph-breaks"));
+    assert_false(is_found("host-graph-breaks"));
     number(FACT_COMPILE_GRAPH_BREAKS, 1);
-    const struct finding *finding = find("graph-breaks");
+    const struct finding *finding = find("host-graph-breaks");
 
     assert_true(finding->ns_per_step == 0 && findings.avoidable_ns == 0);
     assert_int_equal(finding->severity, FINDING_LOW);
@@ -92,10 +92,10 @@ static void graph_breaks_on_the_cpu_are_a_risk_without_a_price(void **state)
     assert_non_null(strstr(finding->advice[0], "TORCH_LOGS"));
     /* A device may hide them, and of it nothing is known. */
     number(FACT_DEVICE_COUNT, 1);
-    assert_false(is_found("graph-breaks"));
+    assert_false(is_found("host-graph-breaks"));
     facts[1].number = 0;
     facts[0].number = 0;
-    assert_false(is_found("graph-breaks"));
+    assert_false(is_found("host-graph-breaks"));
 }
 
 static void data_parallel_is_told_of_the_distributed_one(void **state)
