@@ -209,8 +209,8 @@ static void add_growth(struct rule_context *context, const char *what,
     rule_evidence(context, finding, "bytes_per_step",
                   rule_share(slope, context->train->steps_per_s));
     rule_evidence(context, finding, "full_in_h", hours);
-    rule_evidence(context, finding, "full_in_h_low", growth->earliest_s / S_PER_HOUR);
-    rule_evidence(context, finding, "full_in_h_high", growth->latest_s / S_PER_HOUR);
+    rule_evidence(context, finding, "full_in_low_h", growth->earliest_s / S_PER_HOUR);
+    rule_evidence(context, finding, "full_in_high_h", growth->latest_s / S_PER_HOUR);
     rule_advise_in(context, finding,
                    "Keep numbers, not tensors: `losses.append(loss.item())` instead of "
                    "`losses.append(loss)`",

@@ -114,8 +114,11 @@ static void find_rest(struct rule_context *context)
         return;
     rule_price(context, finding, 0, 0);
     finding->severity = share >= MUCH ? FINDING_MEDIUM : FINDING_LOW;
-    finding->title = rule_print(
-        context, "%s idles for reasons that no other finding has", device->device);
+    finding->title = rule_print(context,
+                                rest.ns[GPU_IDLE_UNKNOWN] >= rest.sum_ns / 2
+                                    ? "%s idles, and nothing tells what it waits for"
+                                    : "%s idles for several small reasons",
+                                device->device);
     finding->formula =
         rule_print(context,
                    "%s of %s = %.0f %% of a step; what of it can be given "
@@ -138,7 +141,8 @@ const struct rule rules_rest[] = {
       .reads = "idle time of devices by cause",
       .formula = "0: what of it can be given back is not known",
       .threshold = 0.1,
-      .unit = "share of the step that no other finding is about",
+      .unit = "share of the step, of unknown causes and of known ones below a "
+              "twentieth",
       .min = 0,
       .max = 1,
       .sampled = true,
