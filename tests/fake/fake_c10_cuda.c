@@ -208,10 +208,11 @@ void *fake_torch_allocate(int device, size_t bytes)
 
 static void merge(struct cache *cache, int at)
 {
+    if (at < 0 || at + 1 >= cache->count)
+        return;
     struct block *block = &cache->blocks[at];
 
-    if (at < 0 || at + 1 >= cache->count || block->used || block[1].used ||
-        block[1].first)
+    if (block->used || block[1].used || block[1].first)
         return;
     block->bytes += block[1].bytes;
     take_out(cache, at + 1);
