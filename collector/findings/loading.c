@@ -103,10 +103,10 @@ bool loading_advise_ahead(struct rule_context *context, struct finding *finding,
         return false;
     rule_advise(finding,
                 rule_print(context,
-                           "`prefetch_factor=%.0f` instead of %.0f: a batch came %.0f "
-                           "steps late, though %s had %.0f ahead",
-                           wanted, ahead, late, rule_workers(context, workers),
-                           workers * ahead));
+                           "`prefetch_factor=%.0f` instead of %.0f: a batch came %s "
+                           "late, though %s had %.0f ahead",
+                           wanted, ahead, rule_count(context, late, "step"),
+                           rule_workers(context, workers), workers * ahead));
     return true;
 }
 

@@ -58,13 +58,35 @@ const char *rule_workers(struct rule_context *context, double workers)
     return rule_print(context, workers == 1 ? "%.0f worker" : "%.0f workers", workers);
 }
 
+const char *rule_count(struct rule_context *context, double count, const char *noun)
+{
+    const char *digits = rule_digits(context, count);
+
+    return rule_print(context, "%s %s%s", digits, noun,
+                      strcmp(digits, "1") == 0 ? "" : "s");
+}
+
+const char *rule_times(struct rule_context *context, double times)
+{
+    const char *digits = rule_digits(context, times);
+
+    return strcmp(digits, "1") == 0 ? "once" : rule_print(context, "%s times", digits);
+}
+
 const char *rule_memory(struct rule_context *context, double bytes)
 {
-    bool small = fabs(bytes) < 0.9995 * GIB;
+    static const char *const units[] = {"KiB", "MiB", "GiB"};
+    double value = bytes / 1024;
+    uint32_t unit = 0;
 
-    return rule_print(context, "%s %s",
-                      rule_digits(context, bytes / (small ? MIB : GIB)),
-                      small ? "MiB" : "GiB");
+    if (fabs(bytes) < 1023.5)
+        return rule_print(context,
+                          fabs(bytes) < 1.5 && fabs(bytes) >= 0.5 ? "%.0f byte"
+                                                                  : "%.0f bytes",
+                          bytes);
+    for (; unit < 2 && fabs(value) >= 0.9995 * 1024; unit++)
+        value /= 1024;
+    return rule_print(context, "%s %s", rule_digits(context, value), units[unit]);
 }
 
 const char *rule_ms(struct rule_context *context, double ns)

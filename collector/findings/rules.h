@@ -180,10 +180,14 @@ void rule_advise_compile(struct rule_context *context, struct finding *finding,
 const char *rule_ms(struct rule_context *context, double ns);
 const char *rule_workers(struct rule_context *context, double workers); /* "1 worker" */
 
+/* "1 call", "7 calls": of a noun whose plural has an s. */
+const char *rule_count(struct rule_context *context, double count, const char *noun);
+const char *rule_times(struct rule_context *context, double times); /* "once" */
+
 /* A number likewise: "0.25", "14.3", "22361". */
 const char *rule_digits(struct rule_context *context, double value);
 
-/* Memory likewise: "9.48 MiB", "79.2 GiB". */
+/* Memory likewise: "4 bytes", "64 KiB", "9.48 MiB", "79.2 GiB". */
 const char *rule_memory(struct rule_context *context, double bytes);
 
 /* Text of the findings' arena. */

@@ -99,12 +99,12 @@ static void find_calls(struct rule_context *context, const struct call_rule *rul
     rule_claim_waits(context, finding, rule->causes, price);
     finding->title = rule->title;
     finding->formula =
-        rule_print(context, "min(%s in %s calls, %s that %s waits meanwhile) = %s",
-                   rule_ms(context, spent), rule_digits(context, calls),
+        rule_print(context, "min(%s in %s, %s that %s waits meanwhile) = %s",
+                   rule_ms(context, spent), rule_count(context, calls, "call"),
                    rule_ms(context, waits), device->device, rule_ms(context, price));
     finding->sentence =
-        rule_print(context, "%s of a step are %s calls that %s", rule_ms(context, spent),
-                   rule_digits(context, calls), rule->what);
+        rule_print(context, "%s of a step are %s to %s", rule_ms(context, spent),
+                   rule_count(context, calls, "call"), rule->what);
     finding->wrong_if = rule->wrong_if;
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence(context, finding, "calls_per_step", calls);
@@ -177,15 +177,15 @@ static void describe_asking(struct rule_context *context, struct finding *findin
     const char *segments =
         isnan(memory->segments_got) || isnan(memory->segments_given_back)
             ? ""
-            : rule_print(context, ": %s segments taken and %s given back in the window",
-                         rule_digits(context, memory->segments_got),
+            : rule_print(context, ": %s taken and %s given back in the window",
+                         rule_count(context, memory->segments_got, "segment"),
                          rule_digits(context, memory->segments_given_back));
 
     finding->sentence =
         rule_print(context, "%s of a step are calls of cudaMalloc and cudaFree%s%s",
                    rule_ms(context, memory->driver_lasting_ns), segments,
-                   retries ? rule_print(context, ", refused %s times",
-                                        rule_digits(context, memory->retries))
+                   retries ? rule_print(context, ", refused %s",
+                                        rule_times(context, memory->retries))
                            : "");
     finding->wrong_if = "Shapes still change: the allocator keeps what it has once it "
                         "has met them all.";

@@ -64,8 +64,8 @@ static void tell(struct rule_context *context, struct finding *finding,
     rule_evidence_text(context, finding, "op", row->name);
     rule_evidence(context, finding, "op_calls_per_step", row->per_step_count);
     finding->sentence =
-        rule_print(context, "%s; %s (%s) waits %s times a step%s", finding->sentence,
-                   row->name, kind->code, rule_digits(context, row->per_step_count),
+        rule_print(context, "%s; %s (%s) waits %s a step%s", finding->sentence,
+                   row->name, kind->code, rule_times(context, row->per_step_count),
                    from_caller(context, finding, row));
     if (kind->instead != NULL)
         rule_advise(finding, kind->instead);
@@ -74,7 +74,7 @@ static void tell(struct rule_context *context, struct finding *finding,
 void syncs_name(struct rule_context *context, struct finding *finding)
 {
     const struct ops_answer *cpu = &context->summary->cpu;
-    const struct sync_kind *told = NULL;
+    bool told = false;
 
     for (uint32_t i = 0; i < cpu->row_count; i++) {
         const struct op_row *row = &cpu->rows[i];
@@ -83,9 +83,9 @@ void syncs_name(struct rule_context *context, struct finding *finding)
         if (kind == NULL || !(row->per_step_count > 0))
             continue;
         pin(context, finding, row);
-        if (told == NULL)
+        if (!told)
             tell(context, finding, row, kind);
-        told = kind;
+        told = true;
     }
 }
 
@@ -109,9 +109,9 @@ void copies_name(struct rule_context *context, struct finding *finding)
         pin(context, finding, row);
         rule_evidence_text(context, finding, "op", row->name);
         finding->sentence =
-            rule_print(context, "%s; %s takes %s in %s calls%s", finding->sentence,
-                       row->name, rule_ms(context, row->per_step_ns),
-                       rule_digits(context, row->per_step_count),
+            rule_print(context, "%s; %s takes %s in %s%s", finding->sentence, row->name,
+                       rule_ms(context, row->per_step_ns),
+                       rule_count(context, row->per_step_count, "call"),
                        from_caller(context, finding, row));
         return;
     }

@@ -103,6 +103,10 @@ static void an_allocator_that_asks_the_driver_in_each_step_is_found(void **state
     memory.retries = 7;
     assert_non_null(strstr(find("allocator-calls")->title, "runs out"));
     assert_non_null(strstr(find("allocator-calls")->sentence, "refused 7 times"));
+    memory.retries = memory.segments_got = 1;
+    assert_non_null(strstr(find("allocator-calls")->sentence, ", refused once"));
+    assert_non_null(strstr(find("allocator-calls")->sentence,
+                           ": 1 segment taken and 39 given back"));
     /* The first steps take what the model needs. */
     memory.driver_lasting_ns = 0;
     assert_false(is_found("allocator-calls"));
@@ -117,6 +121,10 @@ static void memory_that_is_set_and_waited_for_is_found(void **state)
     summary.cpu.call_ns[OPS_CALL_FILL] = 5 * MS;
     summary.cpu.call_count[OPS_CALL_FILL] = 100;
     assert_true(fabs(find("sync-memset")->ns_per_step - 4 * MS) < 1);
+    assert_non_null(strstr(find("sync-memset")->sentence, "are 100 calls to set"));
+    summary.cpu.call_count[OPS_CALL_FILL] = 1;
+    assert_non_null(strstr(find("sync-memset")->sentence, "are 1 call to set memory"));
+    assert_non_null(strstr(find("sync-memset")->formula, "min(5 ms in 1 call, "));
     summary.cpu.call_ns[OPS_CALL_FILL] = 1 * MS;
     assert_false(is_found("sync-memset"));
 }

@@ -99,6 +99,10 @@ batches_that_are_late_at_a_period_are_told_how_many_ahead_hide_them(void **state
     assert_non_null(strstr(find("periodic-steps")->advice[0], "Look for"));
     summary.rhythm.period.worst_ns = 5000 * MS; /* more than memory is worth */
     assert_non_null(strstr(find("periodic-steps")->advice[0], "Look for"));
+    facts[0].number = facts[1].number = 1;
+    summary.rhythm.period.worst_ns = 100 * MS;
+    assert_non_null(strstr(find("periodic-steps")->advice[0],
+                           "a batch came 1 step late, though 1 worker had 1 ahead"));
     facts[0].number = 0; /* the trainer loads: nothing is ahead */
     assert_non_null(strstr(find("periodic-steps")->advice[0], "Look for"));
 }

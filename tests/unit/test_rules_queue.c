@@ -229,6 +229,28 @@ static void calls_that_copy_are_told_by_what_they_copy(void **state)
     assert_true(advises(find("host-copies"), "Keep results on the device"));
 }
 
+static void memory_is_told_in_the_unit_that_it_fills(void **state)
+{
+    (void)state;
+    struct gpu_run_copies copies = {.way = EVENT_COPY_D2H, .count = 1, .ns = 1 * MS};
+    static const struct {
+        uint64_t bytes;
+        const char *told;
+    } each[] = {{1, ", 1 byte each"},          {4, ", 4 bytes each"},
+                {1023, ", 1023 bytes each"},   {1024, ", 1 KiB each"},
+                {65536, ", 64 KiB each"},      {1048575, ", 1 MiB each"},
+                {1ull << 24, ", 16 MiB each"}, {3ull << 30, ", 3 GiB each"}};
+
+    put_device();
+    device.use_ns[GPU_COPY] = 12 * MS;
+    device.run.copies = &copies;
+    device.run.copy_count = 1;
+    for (uint32_t i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
+        copies.bytes = each[i].bytes;
+        assert_non_null(strstr(find("exposed-copies")->sentence, each[i].told));
+    }
+}
+
 static void idle_time_that_no_finding_is_about_is_told_by_its_causes(void **state)
 {
     (void)state;
@@ -286,6 +308,7 @@ int main(void)
         TEST(a_verdict_says_that_the_host_is_far_ahead),
         TEST(copies_are_told_by_their_direction_memory_and_size),
         TEST(calls_that_copy_are_told_by_what_they_copy),
+        TEST(memory_is_told_in_the_unit_that_it_fills),
         TEST(idle_time_that_no_finding_is_about_is_told_by_its_causes),
         TEST(small_waits_of_many_causes_are_told_together),
     };

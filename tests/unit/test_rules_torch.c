@@ -186,7 +186,9 @@ static void ops_that_wait_for_the_device_are_named(void **state)
     summary.cpu.row_count = 2;
     assert_int_equal(find("device-sync")->op_count, 1);
     assert_string_equal(find("device-sync")->ops[0], "aten::_local_scalar_dense");
-    assert_non_null(strstr(find("device-sync")->sentence, "12 times a step"));
+    assert_non_null(strstr(find("device-sync")->sentence, "waits 12 times a step"));
+    rows[1].per_step_count = 1;
+    assert_non_null(strstr(find("device-sync")->sentence, "waits once a step"));
 }
 
 static void a_wait_is_told_as_people_write_it_and_with_its_caller(void **state)
