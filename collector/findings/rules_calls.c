@@ -38,7 +38,7 @@ static void find_slow_launches(struct rule_context *context)
     double price = over < waits ? over : waits;
 
     /* Where the queue is full a launch waits for room in it, and costs nothing. */
-    if (row == NULL || device == NULL || rule_is_far_ahead(device) ||
+    if (row == NULL || device == NULL || rule_waits_for_itself(context) ||
         !(price / context->train->mean_ns >= context->threshold))
         return;
     struct finding *finding = rule_add(context, NULL, "forward");
@@ -245,7 +245,8 @@ static void find_asking(struct rule_context *context)
 
 const struct rule rules_calls[] = {
     {{.id = "slow-launches",
-      .reads = "launching calls; depth of the queue; idle time of devices by cause",
+      .reads =
+          "launching calls; depth of the queue; kernels; idle time of devices by cause",
       .formula = "min(time of launches - 10 us each, idle for launches and syncs)",
       CALLS_RULE,
       .owner = OWNER_DEVICE - 5},

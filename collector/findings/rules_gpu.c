@@ -10,7 +10,9 @@ struct idle_rule {
     const char *title, *because, *wrong_if;
     const char *eager, *compiled; /* the best advice without torch.compile, and with */
     const char *advice[3];
-    const char *named[2]; /* findings that name a part of it, asked before */
+    const char *native[2]; /* instead of all these for a job without Python; or none */
+    const char *named[2];  /* findings that name a part of it, asked before */
+    bool half;             /* what of it can be saved is not known */
 };
 
 static double claimed_ns(const struct finding *finding, enum claim_kind kind)
@@ -36,15 +38,45 @@ static double named_ns(const struct rule_context *context, const struct idle_rul
     return ns;
 }
 
+static void price_idle(struct rule_context *context, struct finding *finding,
+                       const struct idle_rule *rule, double waits_ns)
+{
+    double error = rule_error_of_recorded(context, waits_ns, context->train->kernels);
+
+    if (rule->half)
+        rule_price_half(context, finding, waits_ns, error);
+    else
+        rule_price(context, finding, waits_ns, error);
+    /* It may lie in any phase but data. */
+    rule_claim_model(context, finding, findings_kind_of(rule->cause),
+                     finding->ns_per_step);
+}
+
+static void advise_idle(struct rule_context *context, struct finding *finding,
+                        const struct idle_rule *rule)
+{
+    bool native = context->summary->native && rule->native[0] != NULL;
+
+    for (uint32_t i = 0; native && i < 2 && rule->native[i] != NULL; i++)
+        rule_advise(finding, rule->native[i]);
+    if (native)
+        return;
+    if (rule->eager != NULL)
+        rule_advise_compile(context, finding, rule->eager, rule->compiled);
+    for (uint32_t i = 0; i < 3 && rule->advice[i] != NULL; i++)
+        rule_advise(finding, rule->advice[i]);
+}
+
 static struct finding *find_idle(struct rule_context *context,
                                  const struct idle_rule *rule)
 {
     double step = context->train->mean_ns, named = named_ns(context, rule), waits;
     const struct gpu_device *device =
         rule_waits_for(context, 1u << rule->cause, &waits);
-    double price = waits - named, idle = 0;
+    double rest = waits - named, idle = 0;
 
-    if (device == NULL || !(price / step >= context->threshold))
+    /* All of the wait counts, half of it saved or not: no other finding is about it. */
+    if (device == NULL || !(rest / step >= context->threshold))
         return NULL;
     struct finding *finding = rule_add(context, NULL, "other");
 
@@ -52,46 +84,27 @@ static struct finding *find_idle(struct rule_context *context,
         return NULL;
     for (uint32_t i = 0; i < GPU_IDLES; i++)
         idle += device->idle_ns[i];
-    rule_price(context, finding, price,
-               rule_error_of_recorded(context, price, context->train->kernels));
-    /* It may lie in any phase but data. */
-    rule_claim_model(context, finding, findings_kind_of(rule->cause), price);
+    price_idle(context, finding, rule, rest);
     finding->title = rule->title;
-    finding->formula = rule_print(
-        context, "%s idle for this cause%s of %s idle", rule_ms(context, price + named),
-        named > 0
-            ? rule_print(context, " - %s that others name", rule_ms(context, named))
-            : "",
-        rule_ms(context, idle));
+    finding->formula =
+        rule_print(context,
+                   rule->half ? "(%s idle for this cause%s) / 2 of %s idle"
+                              : "%s idle for this cause%s of %s idle",
+                   rule_ms(context, waits),
+                   named > 0 ? rule_print(context, " - %s that others name",
+                                          rule_ms(context, named))
+                             : "",
+                   rule_ms(context, idle));
     finding->sentence = rule_print(
         context, "%s is idle for %s of %s of a step because %s", device->device,
-        rule_ms(context, price), rule_ms(context, step), rule->because);
+        rule_ms(context, rest), rule_ms(context, step), rule->because);
     finding->wrong_if = rule->wrong_if;
     rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(context, finding, "idle_ms", price / NS_PER_MS);
+    rule_evidence(context, finding, "idle_ms", rest / NS_PER_MS);
     rule_evidence(context, finding, "idle_all_ms", idle / NS_PER_MS);
     rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
-    if (rule->eager != NULL)
-        rule_advise_compile(context, finding, rule->eager, rule->compiled);
-    for (uint32_t i = 0; i < 3 && rule->advice[i] != NULL; i++)
-        rule_advise(finding, rule->advice[i]);
+    advise_idle(context, finding, rule);
     return finding;
-}
-
-/* Its work was launched long before, and still each kernel begins a moment after the one
- * before it: so short a wait is the device's own. */
-#define BEGINS_NS 2000.0
-
-static bool waits_for_itself(const struct rule_context *context)
-{
-    const struct ops_answer *cuda = &context->summary->cuda;
-    const struct gpu_device *device = rule_device(context);
-    double kernels = 0;
-
-    for (uint32_t family = 0; family < KERNEL_FAMILIES; family++)
-        kernels += cuda->family_count[family];
-    return device != NULL && rule_is_far_ahead(device) &&
-           device->idle_ns[GPU_IDLE_LAUNCH] <= kernels * BEGINS_NS;
 }
 
 static void find_launch_bound(struct rule_context *context)
@@ -125,9 +138,15 @@ static void find_launch_bound(struct rule_context *context)
             "`mode=\"reduce-overhead\"` in the `torch.compile` that is there: in a "
             "CUDA graph kernels follow each other closer",
         .advice = {"Larger batches: fewer kernels for as many samples",
-                   "`fused=True` in the optimizer, fused attention and norms"}};
+                   "`fused=True` in the optimizer, fused attention and norms"},
+        .native = {"Capture the step once (`cudaStreamBeginCapture`) and replay it "
+                   "(`cudaGraphLaunch`): in a CUDA graph kernels follow each other "
+                   "closer",
+                   "Larger batches, and one kernel for several that follow each other: "
+                   "fewer for as many samples"},
+        .half = true}; /* in a CUDA graph a moment passes too */
 
-    (void)find_idle(context, waits_for_itself(context) ? &begins : &late);
+    (void)find_idle(context, rule_waits_for_itself(context) ? &begins : &late);
 }
 
 static void find_device_sync(struct rule_context *context)
@@ -302,13 +321,18 @@ static void find_pageable(struct rule_context *context)
                          "`copy_(..., non_blocking=True)` into it");
 }
 
-#define IDLE_RULE                                                                      \
-    .reads = "idle time of devices by cause", .formula = "idle for this cause",        \
-    .threshold = 0.05, .unit = "share of the step", .min = 0, .max = 1,                \
-    .sampled = true, .source = TWENTIETH
+#define IDLE_RULE_OF(price)                                                            \
+    .reads = "idle time of devices by cause", .formula = (price), .threshold = 0.05,   \
+    .unit = "share of the step", .min = 0, .max = 1, .sampled = true,                  \
+    .source = TWENTIETH
+
+#define IDLE_RULE IDLE_RULE_OF("idle for this cause")
 
 const struct rule rules_gpu[] = {
-    {{.id = "launch-bound", IDLE_RULE, .owner = OWNER_DEVICE + 0}, find_launch_bound},
+    {{.id = "launch-bound",
+      IDLE_RULE_OF("idle for this cause; half of it where the host is far ahead"),
+      .owner = OWNER_DEVICE + 0},
+     find_launch_bound},
     {{.id = "device-sync", IDLE_RULE, .owner = OWNER_DEVICE + 1}, find_device_sync},
     {{.id = "host-copies", IDLE_RULE, .owner = OWNER_DEVICE + 2}, find_host_copies},
     {{.id = "device-alloc", IDLE_RULE, .owner = OWNER_DEVICE + 3}, find_device_alloc},
