@@ -7,7 +7,7 @@
 #define SMALL_NEEDED 100u
 
 struct way_words {
-    const char *what, *advice;
+    const char *what, *torch, *native; /* advice: rule_advise_in() */
 };
 
 static struct way_words words_of(const struct gpu_run_copies *copies)
@@ -15,24 +15,30 @@ static struct way_words words_of(const struct gpu_run_copies *copies)
     static const struct way_words pageable = {
         "from pageable memory of the host to the device",
         "`DataLoader(..., pin_memory=True)` and `batch.to(device, non_blocking=True)`: "
-        "pageable memory is staged first, and the host waits for it"};
+        "pageable memory is staged first, and the host waits for it",
+        "`cudaMallocHost` for the batches and `cudaMemcpyAsync`: pageable memory is "
+        "staged first, and the host waits for it"};
     static const struct way_words pinned = {
         "from pinned memory of the host to the device",
-        "Copy the next batch on a stream of its own (`torch.cuda.stream`) while this "
-        "one "
+        "Copy the next batch on a stream of its own (`torch.cuda.stream`, "
+        "`batch.to(device, non_blocking=True)`) while this one trains",
+        "Copy the next batch on a stream of its own (`cudaMemcpyAsync`) while this one "
         "trains"};
-    static const struct way_words back = {"from the device to the host",
-                                          "Keep results on the device: add losses and "
-                                          "metrics up there, and bring them to "
-                                          "the host every n-th step"};
+    static const char keep[] = "Keep results on the device: add losses and metrics up "
+                               "there, and bring them to the host every n-th step";
+    static const struct way_words back = {"from the device to the host", keep, keep};
     static const struct way_words inside = {
         "inside of the device",
         "Write results where they are needed (`out=`, views), instead of `clone`, "
-        "`contiguous` and slices that are assigned"};
+        "`contiguous` and slices that are assigned",
+        "Have kernels write results where they are needed, instead of copying them "
+        "there with `cudaMemcpyAsync`"};
     static const struct way_words between = {
         "from device to device",
         "Keep a tensor on the device that uses it; between ranks `torch.distributed` "
-        "instead of `.to()`"};
+        "instead of `.to()`",
+        "Keep data on the device that uses it; between ranks NCCL instead of "
+        "`cudaMemcpyPeerAsync`"};
 
     switch (copies->way) {
     case EVENT_COPY_H2D:
@@ -44,20 +50,41 @@ static struct way_words words_of(const struct gpu_run_copies *copies)
     case EVENT_COPY_P2P:
         return between;
     default:
-        return (struct way_words){NULL, NULL};
+        return (struct way_words){NULL, NULL, NULL};
     }
 }
 
-/* Those with the most time; NULL where nobody tells of a direction. `all_ns` of all. */
-static const struct gpu_run_copies *most_of(const struct gpu_run *run, double *all_ns)
+/* No host waits for copies inside of a device. */
+static bool is_counted(const struct gpu_run_copies *copies, bool by_host)
+{
+    return !by_host || copies->way != EVENT_COPY_D2D;
+}
+
+/* Those with the most time, but where the host waits first those of pageable memory: in
+ * them it does. */
+static bool is_more(const struct gpu_run_copies *copies,
+                    const struct gpu_run_copies *most, bool by_host)
+{
+    if (by_host && copies->pageable != most->pageable)
+        return copies->pageable ? copies->ns > 0 : !(most->ns > 0);
+    return copies->ns > most->ns;
+}
+
+/* NULL where nobody tells of a direction. `all_ns` of all that count. */
+static const struct gpu_run_copies *most_of(const struct gpu_run *run, bool by_host,
+                                            double *all_ns)
 {
     const struct gpu_run_copies *most = NULL;
 
     *all_ns = 0;
     for (uint32_t i = 0; i < run->copy_count; i++) {
-        *all_ns += run->copies[i].ns;
-        if (most == NULL || run->copies[i].ns > most->ns)
-            most = &run->copies[i];
+        const struct gpu_run_copies *copies = &run->copies[i];
+
+        if (!is_counted(copies, by_host))
+            continue;
+        *all_ns += copies->ns;
+        if (most == NULL || is_more(copies, most, by_host))
+            most = copies;
     }
     return most != NULL && most->ns > 0 && most->count > 0 &&
                    words_of(most).what != NULL
@@ -71,25 +98,33 @@ static bool are_small(const struct gpu_run_copies *copies)
            (double)copies->bytes / (double)copies->count < SMALL_BYTES;
 }
 
-static void advise(struct finding *finding, const struct gpu_run_copies *most)
+static void advise(const struct rule_context *context, struct finding *finding,
+                   const struct gpu_run_copies *most)
 {
     if (most != NULL && are_small(most))
-        rule_advise(finding,
-                    "Many small ones: pack them into one tensor, copy that, and "
-                    "split it behind the copy");
+        rule_advise_in(context, finding,
+                       "Many small ones: pack them into one tensor, copy that, and "
+                       "split it behind the copy",
+                       "Many small ones: pack them into one buffer, copy that, and "
+                       "split it behind the copy");
     if (most != NULL)
-        rule_advise(finding, words_of(most).advice);
+        rule_advise_in(context, finding, words_of(most).torch, words_of(most).native);
     else
-        rule_advise(
-            finding,
+        rule_advise_in(
+            context, finding,
             "`pin_memory=True` and `batch.to(device, non_blocking=True)` for the "
-            "next batch while this one trains");
+            "next batch while this one trains",
+            "`cudaMallocHost` and `cudaMemcpyAsync` for the next batch while this one "
+            "trains");
     if (most == NULL || most->way == EVENT_COPY_H2D)
         rule_advise(finding,
                     "Copy less: `uint8` images, and cast and normalize on the GPU");
     if (most != NULL && most->way == EVENT_COPY_D2H)
-        rule_advise(finding, "What has to go there: into pinned memory with "
-                             "`non_blocking=True`, and read it a step later");
+        rule_advise_in(context, finding,
+                       "What has to go there: into pinned memory with "
+                       "`non_blocking=True`, and read it a step later",
+                       "What has to go there: into memory of `cudaMallocHost` with "
+                       "`cudaMemcpyAsync`, and read it a step later");
 }
 
 /* The same engines set memory, and where they do that most, no copy is to blame. */
@@ -101,26 +136,31 @@ static bool tell_sets(struct rule_context *context, struct finding *finding,
     finding->sentence = rule_print(
         context, "%s; most of it sets memory, %s at once", finding->sentence,
         rule_memory(context, (double)run->memset_bytes / (double)run->memset_count));
-    rule_advise(finding, "`torch.empty` instead of `torch.zeros` where all of it is "
-                         "written; `zero_grad(set_to_none=True)`");
+    rule_advise_in(context, finding,
+                   "`torch.empty` instead of `torch.zeros` where all of it is "
+                   "written; `zero_grad(set_to_none=True)`",
+                   "No `cudaMemsetAsync` of what is written whole afterwards");
     return true;
 }
 
 void copies_tell(struct rule_context *context, struct finding *finding,
-                 const struct gpu_device *device)
+                 const struct gpu_device *device, bool by_host)
 {
     double all_ns;
-    const struct gpu_run_copies *most = most_of(&device->run, &all_ns);
+    const struct gpu_run_copies *most = most_of(&device->run, by_host, &all_ns);
 
-    if (tell_sets(context, finding, &device->run, all_ns))
+    if (!by_host && tell_sets(context, finding, &device->run, all_ns))
         return;
-    advise(finding, most);
+    advise(context, finding, most);
     if (most == NULL)
         return;
     double bytes = (double)most->bytes, count = (double)most->count;
 
     finding->sentence = rule_print(
-        context, "%s; %.0f %% of all time of copies in the run is %s, %s each",
+        context,
+        by_host ? "%s; %.0f %% of the time of copies, without those inside of the "
+                  "device, is %s, %s each"
+                : "%s; %.0f %% of all time of copies in the run is %s, %s each",
         finding->sentence, 100 * most->ns / all_ns, words_of(most).what,
         rule_memory(context, bytes / count));
     rule_evidence_text(context, finding, "copies", words_of(most).what);

@@ -5,8 +5,9 @@
 #include "findings/rules.h"
 
 /* Into the finding's sentence and evidence, and the advice for such copies; where nothing
- * tells, that for batches. */
+ * tells, that for batches. `by_host`: only copies that a host may wait for, and of pageable
+ * memory first. */
 void copies_tell(struct rule_context *context, struct finding *finding,
-                 const struct gpu_device *device);
+                 const struct gpu_device *device, bool by_host);
 
 #endif

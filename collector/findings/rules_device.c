@@ -242,7 +242,7 @@ static void find_copies(struct rule_context *context)
         return;
     finding->title = "Copies run while nothing computes";
     finding->wrong_if = "The copies are results that the next step needs.";
-    copies_tell(context, finding, rule_device(context));
+    copies_tell(context, finding, rule_device(context), false);
 }
 
 #define HALF_SAVED                                                                     \

@@ -179,7 +179,7 @@ static void find_host_copies(struct rule_context *context)
 
     if (finding == NULL)
         return;
-    copies_tell(context, finding, rule_device(context));
+    copies_tell(context, finding, rule_device(context), true);
     copies_name(context, finding);
 }
 

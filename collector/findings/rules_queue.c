@@ -11,6 +11,24 @@
 /* Four of them become one, as with collectives. */
 #define KERNELS_JOINED 4.0
 
+static void advise_short(struct rule_context *context, struct finding *finding)
+{
+    if (!context->summary->native)
+        rule_advise_compile(
+            context, finding,
+            "`model = torch.compile(model)` makes one kernel of several",
+            "`mode=\"max-autotune\"` in the `torch.compile` that is there; "
+            "compile what is not yet: the loss, the optimizer's `step`");
+    rule_advise(finding,
+                "A larger batch: each kernel then does more in nearly the same "
+                "time");
+    rule_advise_in(context, finding,
+                   "Fused forms: `F.scaled_dot_product_attention`, `fused=True` in "
+                   "the optimizer; many small tensors as one",
+                   "One kernel for several that follow each other; what stays short in "
+                   "a CUDA graph (`cudaGraphLaunch`), which starts it closer");
+}
+
 static void describe_short(struct rule_context *context, struct finding *finding,
                            const struct gpu_device *device)
 {
@@ -28,16 +46,7 @@ static void describe_short(struct rule_context *context, struct finding *finding
     rule_evidence(context, finding, "kernels_per_step", cuda->short_count);
     rule_evidence(context, finding, "mean_us", mean / 1000);
     rule_evidence(context, finding, "kernels_ms", cuda->short_self_ns / NS_PER_MS);
-    rule_advise_compile(context, finding,
-                        "`model = torch.compile(model)` makes one kernel of several",
-                        "`mode=\"max-autotune\"` in the `torch.compile` that is there; "
-                        "compile what is not yet: the loss, the optimizer's `step`");
-    rule_advise(finding,
-                "A larger batch: each kernel then does more in nearly the same "
-                "time");
-    rule_advise(finding,
-                "Fused forms: `F.scaled_dot_product_attention`, `fused=True` in "
-                "the optimizer; many small tensors as one");
+    advise_short(context, finding);
 }
 
 /* Kernels of a family have rules of their own, and what small-grids prices of the others is

@@ -57,6 +57,10 @@ static void kernels_that_end_when_they_have_begun_cost_their_starts(void **state
     assert_non_null(strstr(find("short-kernels")->advice[0], "torch.compile(model)`"));
     number(FACT_COMPILE_USED, 1);
     assert_non_null(strstr(find("short-kernels")->advice[0], "max-autotune"));
+    summary.native = true;
+    assert_false(advises(find("short-kernels"), "torch"));
+    assert_false(advises(find("short-kernels"), "fused=True"));
+    assert_true(advises(find("short-kernels"), "CUDA graph"));
     device.use_ns[GPU_COMPUTE] = 40 * MS; /* the host is what it waits for */
     assert_false(is_found("short-kernels"));
 }
@@ -235,6 +239,7 @@ static void copies_are_told_by_their_direction_memory_and_size(void **state)
                "from pinned memory of the host to the device, 16 MiB each"));
     assert_false(advises(find("exposed-copies"), "pin_memory"));
     assert_true(advises(find("exposed-copies"), "torch.cuda.stream"));
+    assert_true(advises(find("exposed-copies"), "non_blocking=True"));
     copies[1].pageable = true;
     assert_true(advises(find("exposed-copies"), "pin_memory"));
     copies[1].way = EVENT_COPY_D2H;
@@ -262,6 +267,68 @@ static void calls_that_copy_are_told_by_what_they_copy(void **state)
     device.run.copy_count = 1;
     assert_false(advises(find("host-copies"), "pin_memory"));
     assert_true(advises(find("host-copies"), "Keep results on the device"));
+}
+
+static void
+a_host_that_waits_for_copies_is_told_of_those_that_it_waits_for(void **state)
+{
+    (void)state;
+    struct gpu_run_copies copies[3] = {
+        {.way = EVENT_COPY_D2D, .count = 100, .bytes = 100ull << 24, .ns = 30 * MS},
+        {.way = EVENT_COPY_H2D, .count = 100, .bytes = 100ull << 20, .ns = 9 * MS},
+        {.way = EVENT_COPY_H2D,
+         .count = 100,
+         .bytes = 100ull << 20,
+         .ns = 3 * MS,
+         .pageable = true}};
+
+    put_device();
+    device.idle_ns[GPU_IDLE_COPY] = 12 * MS;
+    device.use_ns[GPU_COPY] = 12 * MS;
+    device.run.copies = copies;
+    device.run.copy_count = 3;
+    assert_true(advises(find("exposed-copies"), "`out=`"));
+    assert_true(advises(find("host-copies"), "pin_memory"));
+    assert_false(advises(find("host-copies"), "`out=`"));
+    assert_non_null(strstr(find("host-copies")->sentence,
+                           "25 % of the time of copies, without those inside of the "
+                           "device, is from pageable memory"));
+    device.run.memset_count = 100; /* which no host waits for */
+    device.run.memset_ns = 2000 * MS;
+    assert_true(advises(find("host-copies"), "pin_memory"));
+    device.run.copy_count = 1;
+    assert_true(advises(find("host-copies"), "pin_memory"));
+    assert_null(strstr(find("host-copies")->sentence, "inside of the device"));
+}
+
+static void copies_of_a_job_without_python_are_advised_in_words_of_cuda(void **state)
+{
+    (void)state;
+    struct gpu_run_copies copies = {
+        .way = EVENT_COPY_H2D, .count = 500, .bytes = 2000, .ns = 9 * MS};
+    static const uint8_t ways[] = {EVENT_COPY_H2D, EVENT_COPY_D2H, EVENT_COPY_D2D,
+                                   EVENT_COPY_P2P};
+
+    put_device();
+    summary.native = true;
+    device.use_ns[GPU_COPY] = 12 * MS;
+    assert_true(advises(find("exposed-copies"), "cudaMallocHost"));
+    device.run.copies = &copies;
+    for (uint32_t i = 0; i < 8; i++) {
+        device.run.copy_count = 1;
+        copies.way = ways[i / 2];
+        copies.pageable = i % 2 != 0;
+        assert_non_null(strstr(find("exposed-copies")->sentence, "4 bytes each"));
+        assert_true(find("exposed-copies")->advice_count >= 2);
+        assert_false(advises(find("exposed-copies"), "torch"));
+        assert_false(advises(find("exposed-copies"), "tensor"));
+        assert_false(advises(find("exposed-copies"), "non_blocking"));
+        assert_false(advises(find("exposed-copies"), "out="));
+    }
+    device.run.memset_count = 100;
+    device.run.memset_ns = 2000 * MS;
+    assert_false(advises(find("exposed-copies"), "torch"));
+    assert_true(advises(find("exposed-copies"), "cudaMemsetAsync"));
 }
 
 static void memory_is_told_in_the_unit_that_it_fills(void **state)
@@ -344,6 +411,8 @@ int main(void)
         TEST(a_verdict_says_that_the_host_is_far_ahead),
         TEST(copies_are_told_by_their_direction_memory_and_size),
         TEST(calls_that_copy_are_told_by_what_they_copy),
+        TEST(a_host_that_waits_for_copies_is_told_of_those_that_it_waits_for),
+        TEST(copies_of_a_job_without_python_are_advised_in_words_of_cuda),
         TEST(memory_is_told_in_the_unit_that_it_fills),
         TEST(idle_time_that_no_finding_is_about_is_told_by_its_causes),
         TEST(small_waits_of_many_causes_are_told_together),
