@@ -46,7 +46,9 @@ bool flushing_ended(int error)
     failures += failures < FAILURES ? 1 : 0;
     if (hung)
         failures = FAILURES;
-    if (flushing_fails() && (hung || !was_told))
+    /* After a turn of another profiler, or a new clock, the page has "active" again. */
+    if (flushing_fails() && (hung || !was_told ||
+                             probe_capability_is(WIRE_SOURCE_CUPTI, WIRE_STATE_ACTIVE)))
         say_failing(error);
     return false;
 }

@@ -267,11 +267,16 @@ static void watch(void)
     }
     uint64_t steps = probe_step_number() - alive_steps;
 
-    if (!is_silent() || flushing_fails() || steps < SILENT_STEPS ||
+    if (!is_silent() || steps < SILENT_STEPS ||
         now - alive_ns < (suspicious ? silent_ns() / 3 : silent_ns()))
         return;
     keep_off(); /* until his window must be over */
     promise_zeroes(0);
+    if (flushing_fails()) { /* why is told, and nobody is to blame */
+        state = WIRE_STATE_UNAVAILABLE;
+        retry_later();
+        return;
+    }
     become(WIRE_STATE_STOLEN,
            suspicious ? "another profiler of this process has taken CUPTI: its clock "
                         "changed and nothing comes any more"
