@@ -169,6 +169,8 @@ void torch_segments_attach(void)
     };
     void *library = torch_library_find("libc10_cuda.so");
 
+    /* What a parent's torch has asked for says nothing of a process that was forked. */
+    atomic_store_explicit(&asked, false, memory_order_relaxed);
     if (library == NULL)
         return;
     void *functions[] = {reached(library, "cudaMalloc"), reached(library, "cudaFree"),
