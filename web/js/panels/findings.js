@@ -40,8 +40,10 @@ export function interval_text(finding, places) {
   return from === to ? "" : `${from} to ${to} ms`;
 }
 
-/** A risk costs no time yet: it is shown whatever its share. */
+/** A risk costs no time yet, or nobody knows how much: it is shown whatever its share. */
 const is_risk = (finding) => finding.ms_per_step === 0;
+const costs_time = ({ evidence }) => known(evidence?.idle_ms) || known(evidence?.alone_ms);
+const price_of_risk = (finding) => (costs_time(finding) ? ["Open", "not priced"] : ["Risk", "no time yet"]);
 
 function evidence_rows(finding) {
   const skip = new Set(["sentence", "text", "summary", "trace", "worst_step"]);
@@ -90,9 +92,9 @@ const parts_of = (f) => [f.advice, f.evidence, f.formula, f.ms_per_step_low, f.s
 function update(node, finding, { step_ms, top, places }) {
   const ms = finding.ms_per_step, share = share_of(finding, step_ms);
   const [price, what] = node.children;
-  set_text(price.querySelector("b span"), is_risk(finding) ? "Risk" : number(ms, places));
+  set_text(price.querySelector("b span"), is_risk(finding) ? price_of_risk(finding)[0] : number(ms, places));
   set_hidden(price.querySelector("small"), is_risk(finding));
-  set_text(price.querySelector(".of"), is_risk(finding) ? "no time yet" : `${percent(100 * share, share < 0.095 ? 1 : 0)} of step`);
+  set_text(price.querySelector(".of"), is_risk(finding) ? price_of_risk(finding)[1] : `${percent(100 * share, share < 0.095 ? 1 : 0)} of step`);
   set_text(price.querySelector(".range"), interval_text(finding, places));
   const bar = price.lastElementChild;
   bar.style.width = `${Math.max(6, 72 * Math.min(1, ms / top))}px`;
