@@ -1,5 +1,7 @@
 #include "findings/copies.h"
 
+#include <string.h>
+
 /* Below this a copy takes as long for its start as for its bytes: 10 us at 6 GB/s. */
 #define SMALL_BYTES 65536.0
 
@@ -167,4 +169,32 @@ void copies_tell(struct rule_context *context, struct finding *finding,
     rule_evidence(context, finding, "copies_pct", 100 * most->ns / all_ns);
     rule_evidence(context, finding, "copy_bytes", bytes / count);
     rule_evidence(context, finding, "gb_per_s", most->bytes_per_s / 1e9);
+}
+
+/* Most copies of a step may be the device's own, which no host prepares. */
+static bool is_the_copy(const struct op_row *row, double waits_ns)
+{
+    return (strcmp(row->name, "aten::copy_") == 0 ||
+            strstr(row->name, "Memcpy") != NULL) &&
+           row->per_step_count > 0 && row->per_step_ns >= waits_ns / 2;
+}
+
+void copies_name(struct rule_context *context, struct finding *finding)
+{
+    const struct ops_answer *cpu = &context->summary->cpu;
+
+    for (uint32_t i = 0; i < cpu->row_count; i++) {
+        const struct op_row *row = &cpu->rows[i];
+
+        if (!is_the_copy(row, finding->ns_per_step))
+            continue;
+        rule_pin(context, finding, row->name);
+        rule_evidence_text(context, finding, "op", row->name);
+        finding->sentence =
+            rule_print(context, "%s; %s takes %s in %s%s", finding->sentence, row->name,
+                       rule_ms(context, row->per_step_ns),
+                       rule_count(context, row->per_step_count, "call"),
+                       rule_caller(context, finding, row));
+        return;
+    }
 }

@@ -10,4 +10,7 @@
 void copies_tell(struct rule_context *context, struct finding *finding,
                  const struct gpu_device *device, bool by_host);
 
+/* Names the copying op or call that takes the host most of what a device waits meanwhile. */
+void copies_name(struct rule_context *context, struct finding *finding);
+
 #endif

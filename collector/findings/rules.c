@@ -167,6 +167,18 @@ void rule_price_half(struct rule_context *context, struct finding *finding,
     rule_price_between(finding, whole_ns / 4, whole_ns * 3 / 4);
 }
 
+struct finding *rule_add_risk(struct rule_context *context, const char *subject,
+                              const char *colour, enum finding_severity severity)
+{
+    struct finding *finding = rule_add(context, subject, colour);
+
+    if (finding == NULL)
+        return NULL;
+    rule_price(context, finding, 0, 0);
+    finding->severity = severity;
+    return finding;
+}
+
 double rule_error_of_phase(const struct rule_context *context, enum event_phase phase)
 {
     return context->train->phase_error_ns[phase];
@@ -293,4 +305,19 @@ void rule_advise(struct finding *finding, const char *advice)
 {
     if (finding->advice_count < FINDING_ADVICE)
         finding->advice[finding->advice_count++] = advice;
+}
+
+void rule_pin(struct rule_context *context, struct finding *finding, const char *op)
+{
+    if (finding->op_count < FINDING_OPS)
+        finding->ops[finding->op_count++] = arena_text(&context->findings->arena, op);
+}
+
+const char *rule_caller(struct rule_context *context, struct finding *finding,
+                        const struct op_row *row)
+{
+    if (row->caller == NULL || row->caller[0] == '\0')
+        return "";
+    rule_evidence_text(context, finding, "caller", row->caller);
+    return rule_print(context, ", mostly from `%s`", row->caller);
 }

@@ -112,6 +112,10 @@ bool rule_is_loader_rhythm(const struct rule_context *context);
 struct finding *rule_add(struct rule_context *context, const char *subject,
                          const char *colour);
 
+/* One that costs no time, or nobody knows how much. */
+struct finding *rule_add_risk(struct rule_context *context, const char *subject,
+                              const char *colour, enum finding_severity severity);
+
 /* Price, its interval, share and severity. `error_ns`: half of the 95 % interval of the
  * means in the formula, NaN unknown, 0 for a risk without price. */
 void rule_price(struct rule_context *context, struct finding *finding, double ns,
@@ -171,6 +175,14 @@ void rule_evidence(struct rule_context *context, struct finding *finding,
 void rule_evidence_text(struct rule_context *context, struct finding *finding,
                         const char *key, const char *text);
 void rule_advise(struct finding *finding, const char *advice);
+
+/* To follow a sentence about an op, and into the evidence: ", mostly from `main
+ * (train.py:31)`"; "" where its caller is not known. */
+const char *rule_caller(struct rule_context *context, struct finding *finding,
+                        const struct op_row *row);
+
+/* An op that is to be pinned with it; no more than FINDING_OPS are. */
+void rule_pin(struct rule_context *context, struct finding *finding, const char *op);
 
 /* In torch's words, or for a job without Python in those of its own loop; NULL: none. */
 void rule_advise_in(const struct rule_context *context, struct finding *finding,

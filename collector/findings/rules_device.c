@@ -107,16 +107,6 @@ static void find_elementwise(struct rule_context *context)
                          "`fused=True` in the optimizer, `inplace=True` activations");
 }
 
-/* A grid of fewer blocks than the device has multiprocessors leaves some without work. */
-static bool is_small(const struct op_row *row, double multiprocessors)
-{
-    const uint32_t *grid = row->launch.grid;
-    double blocks = (double)grid[0] * grid[1] * grid[2];
-
-    return row->launch.known && blocks > 0 && blocks < multiprocessors &&
-           row->family != KERNEL_COLLECTIVE;
-}
-
 static void find_small_grids(struct rule_context *context)
 {
     const struct ops_answer *cuda = &context->summary->cuda;
@@ -150,10 +140,9 @@ static void find_small_grids(struct rule_context *context)
     rule_advise(finding, "A larger batch: the same kernels then have more blocks");
     rule_advise(finding, "Products of many small matrices as one: `torch.bmm`, "
                          "`nn.MultiheadAttention`, `torch.func.vmap`");
-    for (uint32_t i = 0; i < cuda->row_count && finding->op_count < FINDING_OPS; i++)
-        if (is_small(&cuda->rows[i], places))
-            finding->ops[finding->op_count++] =
-                arena_text(&context->findings->arena, cuda->rows[i].name);
+    for (uint32_t i = 0; i < cuda->row_count; i++)
+        if (op_row_unused_share(&cuda->rows[i], places) > 0)
+            rule_pin(context, finding, cuda->rows[i].name);
 }
 
 static void find_layout(struct rule_context *context)

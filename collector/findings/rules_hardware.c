@@ -123,11 +123,9 @@ static void find_others(struct rule_context *context)
         if (row->device == NULL ||
             !(rule_share(row->other_bytes, row->total_bytes) >= context->threshold))
             continue;
-        finding = rule_add(context, row->device, "reserved");
+        finding = rule_add_risk(context, row->device, "reserved", FINDING_MEDIUM);
         if (finding == NULL)
             return;
-        rule_price(context, finding, 0, 0);
-        finding->severity = FINDING_MEDIUM;
         finding->title =
             rule_print(context, "%s is shared with another process", row->device);
         finding->formula = rule_print(context, "%.3g GiB of %.3g GiB are others'",
@@ -167,7 +165,6 @@ static void describe_idle(struct rule_context *context, struct finding *finding,
 {
     double step = context->train->mean_ns, joules = row->idle_w * idle_ns / 1e9;
 
-    rule_price(context, finding, 0, 0);
     finding->title = rule_print(context, "%s takes power while it waits", row->device);
     finding->formula = rule_print(
         context, "%s of waiting * %s W = %s J of the %s J of a step",
@@ -211,7 +208,8 @@ static void find_idle(struct rule_context *context)
             !(rule_share(row->idle_w * idle_ns / 1e9, row->joules_per_step) >=
               context->threshold))
             continue;
-        struct finding *finding = rule_add(context, row->device, "other");
+        struct finding *finding =
+            rule_add_risk(context, row->device, "other", FINDING_LOW);
 
         if (finding == NULL)
             return;
@@ -238,8 +236,6 @@ static void describe_clock(struct rule_context *context, struct finding *finding
 {
     double memory = row->mean[HARDWARE_MEMORY_BUSY];
 
-    rule_price(context, finding, 0, 0);
-    finding->severity = FINDING_LOW;
     finding->title =
         rule_print(context, "%s waits for its memory at its full clock", row->device);
     finding->formula = rule_print(
@@ -283,7 +279,7 @@ static void find_clock(struct rule_context *context)
         if (!runs_at_full_clock(context, row) ||
             !(row->mean[HARDWARE_MEMORY_BUSY] >= context->threshold))
             continue;
-        finding = rule_add(context, row->device, "other");
+        finding = rule_add_risk(context, row->device, "other", FINDING_LOW);
         if (finding == NULL)
             return;
         describe_clock(context, finding, row);

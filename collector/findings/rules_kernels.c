@@ -148,12 +148,10 @@ static void find_benchmark(struct rule_context *context)
         rule_number(context, FACT_CUDNN_DETERMINISTIC) == 1 ||
         !has_fixed_shapes(context))
         return;
-    struct finding *finding = rule_add(context, NULL, "forward");
+    struct finding *finding = rule_add_risk(context, NULL, "forward", FINDING_LOW);
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, 0, 0);
-    finding->severity = FINDING_LOW;
     finding->title = "cuDNN does not look for its fastest convolutions";
     finding->formula =
         rule_print(context,
@@ -208,12 +206,10 @@ static void find_search(struct rule_context *context)
         !(train->p99_ns >= SEARCH_SLOWER * train->p50_ns) ||
         !(other >= context->threshold))
         return;
-    struct finding *finding = rule_add(context, NULL, "forward");
+    struct finding *finding = rule_add_risk(context, NULL, "forward", FINDING_LOW);
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, 0, 0);
-    finding->severity = FINDING_LOW;
     finding->title = "cuDNN searches anew for each shape, and shapes vary";
     finding->formula = rule_print(
         context,
@@ -273,12 +269,10 @@ static void find_dominant(struct rule_context *context)
     if (device == NULL || !(share >= context->threshold) ||
         strcmp(row->kind, "kernel") != 0 || is_as_large_as_the_model(row))
         return;
-    struct finding *finding = rule_add(context, row->name, "forward");
+    struct finding *finding = rule_add_risk(context, row->name, "forward", FINDING_LOW);
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, 0, 0);
-    finding->severity = FINDING_LOW;
     finding->title = "One kernel, which is no matrix product, takes much of the step";
     finding->formula = rule_print(
         context, "%s of %s = %.0f %%; what another form of it saves is not known",
@@ -301,8 +295,7 @@ static void find_dominant(struct rule_context *context)
                         "takes the fastest of several forms of a kernel");
     if (kernel_profiler(device) != NULL)
         rule_advise(finding, kernel_profiler(device));
-    finding->ops[finding->op_count++] =
-        arena_text(&context->findings->arena, row->name);
+    rule_pin(context, finding, row->name);
 }
 
 const struct rule rules_kernels[] = {

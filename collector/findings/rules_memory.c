@@ -15,12 +15,11 @@ static struct finding *add_full(struct rule_context *context, const char *device
                                 double used, double limit)
 {
     bool host = strcmp(device, "cpu") == 0;
-    struct finding *finding = rule_add(context, device, host ? "host" : "reserved");
+    struct finding *finding =
+        rule_add_risk(context, device, host ? "host" : "reserved", FINDING_HIGH);
 
     if (finding == NULL)
         return NULL;
-    rule_price(context, finding, 0, 0);
-    finding->severity = FINDING_HIGH;
     finding->title =
         rule_print(context, "%s memory is nearly full", host ? "Host" : device);
     finding->formula = rule_print(context, "%.3g GiB of %.3g GiB = %.1f %%", used / GIB,
@@ -135,11 +134,9 @@ static void find_fragments(struct rule_context *context)
             !(rule_share(device->reserved_bytes, device->total_bytes) >= NEARLY_FULL) ||
             !(rule_share(unused, device->reserved_bytes) >= context->threshold))
             continue;
-        finding = rule_add(context, device->device, "reserved");
+        finding = rule_add_risk(context, device->device, "reserved", FINDING_MEDIUM);
         if (finding == NULL)
             return;
-        rule_price(context, finding, 0, 0);
-        finding->severity = FINDING_MEDIUM;
         finding->title = rule_print(context,
                                     "Memory of %s is reserved in pieces that "
                                     "do not fit",
@@ -186,13 +183,13 @@ static void add_growth(struct rule_context *context, const char *what,
                        const struct memory_growth *growth)
 {
     bool host = strcmp(what, "host") == 0;
-    struct finding *finding = rule_add(context, what, host ? "host" : "allocated");
     double hours = growth->full_in_s / S_PER_HOUR, slope = growth->slope_bytes_per_s;
+    struct finding *finding =
+        rule_add_risk(context, what, host ? "host" : "allocated",
+                      hours <= context->threshold ? FINDING_HIGH : FINDING_MEDIUM);
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, 0, 0);
-    finding->severity = hours <= context->threshold ? FINDING_HIGH : FINDING_MEDIUM;
     finding->title = host ? "Memory of the process keeps growing"
                           : rule_print(context, "Memory of %s keeps growing", what);
     finding->formula =

@@ -27,17 +27,16 @@ double rule_interpreter_ns(const struct rule_context *context)
     return cpu->short_count > 0 ? cpu->short_count * call_ns(cpu) * PYTHON_SHARE : 0;
 }
 
-static void pin_short_ops(const struct rule_context *context, struct finding *finding)
+static void pin_short_ops(struct rule_context *context, struct finding *finding)
 {
     const struct ops_answer *cpu = &context->summary->cpu;
 
-    for (uint32_t i = 0; i < cpu->row_count && finding->op_count < FINDING_OPS; i++) {
+    for (uint32_t i = 0; i < cpu->row_count; i++) {
         const struct op_row *row = &cpu->rows[i];
 
         if (strcmp(row->kind, "op") == 0 && row->count > 0 &&
             row->self_ns / row->count < OPS_SHORT_NS)
-            finding->ops[finding->op_count++] =
-                arena_text(&context->findings->arena, row->name);
+            rule_pin(context, finding, row->name);
     }
 }
 

@@ -132,11 +132,10 @@ static void find_turns(struct rule_context *context)
     if (!(others > 0) || !(beside <= BESIDE_MOST * others) ||
         !(alone / step >= context->threshold))
         return;
-    struct finding *finding = rule_add(context, NULL, "other");
+    struct finding *finding = rule_add_risk(context, NULL, "other", FINDING_LOW);
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, 0, 0);
     finding->title = rule_print(context, "Streams of %s take turns", device->device);
     finding->formula = rule_print(
         context,

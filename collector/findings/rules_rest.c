@@ -108,12 +108,11 @@ static void find_rest(struct rule_context *context)
 
     if (device == NULL || !(share >= context->threshold))
         return;
-    struct finding *finding = rule_add(context, NULL, "other");
+    struct finding *finding = rule_add_risk(
+        context, NULL, "other", share >= MUCH ? FINDING_MEDIUM : FINDING_LOW);
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, 0, 0);
-    finding->severity = share >= MUCH ? FINDING_MEDIUM : FINDING_LOW;
     finding->title = rule_print(context,
                                 rest.ns[GPU_IDLE_UNKNOWN] >= rest.sum_ns / 2
                                     ? "%s idles, and nothing tells what it waits for"

@@ -13,13 +13,12 @@
 
 static void add_spike(struct rule_context *context, const struct memory_device *device)
 {
-    struct finding *finding = rule_add(context, device->device, "allocated");
+    struct finding *finding =
+        rule_add_risk(context, device->device, "allocated", FINDING_LOW);
     double over = device->peak_bytes - device->usual_peak_bytes;
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, 0, 0);
-    finding->severity = FINDING_LOW;
     finding->title =
         rule_print(context, "Single steps need far more memory of %s", device->device);
     finding->formula = rule_print(context, "%s at the peak - %s at a usual step's = %s",
@@ -164,12 +163,10 @@ static void find_shared(struct rule_context *context)
     if (!(rule_number(context, FACT_DATALOADER_WORKERS) >= 1) ||
         !(share >= context->threshold))
         return;
-    struct finding *finding = rule_add(context, NULL, "host");
+    struct finding *finding = rule_add_risk(context, NULL, "host", FINDING_HIGH);
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, 0, 0);
-    finding->severity = FINDING_HIGH;
     finding->title = "Shared memory is nearly full: a worker may die of a bus error";
     finding->formula =
         rule_print(context, "%s MiB of %s MiB in /dev/shm = %.0f %%",

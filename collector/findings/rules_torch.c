@@ -115,12 +115,10 @@ static void find_host_breaks(struct rule_context *context)
     if (!(breaks >= context->threshold) || context->summary->gpu.device_count > 0 ||
         rule_number(context, FACT_DEVICE_COUNT) > 0)
         return;
-    struct finding *finding = rule_add(context, NULL, "forward");
+    struct finding *finding = rule_add_risk(context, NULL, "forward", FINDING_LOW);
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, 0, 0);
-    finding->severity = FINDING_LOW;
     finding->formula = rule_print(context,
                                   "%.0f places; what the pieces lose at their ends is "
                                   "not known",
@@ -162,12 +160,10 @@ static void find_gloo(struct rule_context *context)
     if (strcmp(rule_text(context, FACT_DISTRIBUTED_BACKEND), "gloo") != 0 ||
         !(devices >= context->threshold) || context->summary->gpu.device_count == 0)
         return;
-    struct finding *finding = rule_add(context, NULL, "other");
+    struct finding *finding = rule_add_risk(context, NULL, "other", FINDING_MEDIUM);
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, 0, 0);
-    finding->severity = FINDING_MEDIUM;
     finding->title = "GPUs communicate through the host: the backend is gloo";
     finding->formula = rule_print(context, "backend gloo with %.0f devices", devices);
     finding->sentence = "Gradients are copied to the host, added there by the CPU, and "

@@ -78,10 +78,9 @@ struct finding *rule_add_family(struct rule_context *context, enum kernel_family
     rule_evidence_text(context, finding, "name", device->name);
     rule_evidence(context, finding, "kernels_ms", time / NS_PER_MS);
     rule_evidence(context, finding, "kernels_per_step", cuda->family_count[family]);
-    for (uint32_t i = 0; i < cuda->row_count && finding->op_count < FINDING_OPS; i++)
+    for (uint32_t i = 0; i < cuda->row_count; i++)
         if (cuda->rows[i].family == family)
-            finding->ops[finding->op_count++] =
-                arena_text(&context->findings->arena, cuda->rows[i].name);
+            rule_pin(context, finding, cuda->rows[i].name);
     return finding;
 }
 

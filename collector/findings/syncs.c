@@ -40,24 +40,6 @@ static const struct sync_kind *kind_of(const char *name)
     return NULL;
 }
 
-static void pin(struct rule_context *context, struct finding *finding,
-                const struct op_row *row)
-{
-    if (finding->op_count < FINDING_OPS)
-        finding->ops[finding->op_count++] =
-            arena_text(&context->findings->arena, row->name);
-}
-
-/* ", mostly from `main (train.py:31)`" */
-static const char *from_caller(struct rule_context *context, struct finding *finding,
-                               const struct op_row *row)
-{
-    if (row->caller == NULL || row->caller[0] == '\0')
-        return "";
-    rule_evidence_text(context, finding, "caller", row->caller);
-    return rule_print(context, ", mostly from `%s`", row->caller);
-}
-
 static void tell(struct rule_context *context, struct finding *finding,
                  const struct op_row *row, const struct sync_kind *kind)
 {
@@ -66,7 +48,7 @@ static void tell(struct rule_context *context, struct finding *finding,
     finding->sentence =
         rule_print(context, "%s; %s (%s) waits %s a step%s", finding->sentence,
                    row->name, kind->code, rule_times(context, row->per_step_count),
-                   from_caller(context, finding, row));
+                   rule_caller(context, finding, row));
     if (kind->instead != NULL)
         rule_advise(finding, kind->instead);
 }
@@ -82,37 +64,9 @@ void syncs_name(struct rule_context *context, struct finding *finding)
 
         if (kind == NULL || !(row->per_step_count > 0))
             continue;
-        pin(context, finding, row);
+        rule_pin(context, finding, row->name);
         if (!told)
             tell(context, finding, row, kind);
         told = true;
-    }
-}
-
-/* Most copies of a step may be the device's own, which no host prepares. */
-static bool is_the_copy(const struct op_row *row, double waits_ns)
-{
-    return (strcmp(row->name, "aten::copy_") == 0 ||
-            strstr(row->name, "Memcpy") != NULL) &&
-           row->per_step_count > 0 && row->per_step_ns >= waits_ns / 2;
-}
-
-void copies_name(struct rule_context *context, struct finding *finding)
-{
-    const struct ops_answer *cpu = &context->summary->cpu;
-
-    for (uint32_t i = 0; i < cpu->row_count; i++) {
-        const struct op_row *row = &cpu->rows[i];
-
-        if (!is_the_copy(row, finding->ns_per_step))
-            continue;
-        pin(context, finding, row);
-        rule_evidence_text(context, finding, "op", row->name);
-        finding->sentence =
-            rule_print(context, "%s; %s takes %s in %s%s", finding->sentence, row->name,
-                       rule_ms(context, row->per_step_ns),
-                       rule_count(context, row->per_step_count, "call"),
-                       from_caller(context, finding, row));
-        return;
     }
 }

@@ -8,7 +8,4 @@
  * its caller; and what to write instead. */
 void syncs_name(struct rule_context *context, struct finding *finding);
 
-/* The copying op or call that takes the host most of what a device waits meanwhile. */
-void copies_name(struct rule_context *context, struct finding *finding);
-
 #endif

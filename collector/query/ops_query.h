@@ -132,6 +132,11 @@ struct ops_answer {
     double call_ns[OPS_CALLS], call_count[OPS_CALLS];
 };
 
+/* Of a kernel of fewer blocks than the device has multiprocessors the share of them that
+ * has none; 0 of others, where that is not known, and of collectives: they have few, to
+ * leave room beside them. */
+double op_row_unused_share(const struct op_row *row, double multiprocessors);
+
 struct outer_row {
     const char *name;
     uint64_t count;

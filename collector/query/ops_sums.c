@@ -32,12 +32,14 @@ static bool only_moves(const char *name)
     return is_one_of(name, names);
 }
 
-static void add_short(const struct op_row *row, struct ops_answer *answer)
+/* Returns how much of it came to the short ones. */
+static double add_short(const struct op_row *row, struct ops_answer *answer)
 {
-    if (row->count > 0 && row->self_ns / row->count < OPS_SHORT_NS) {
-        answer->short_count += row->per_step_count;
-        answer->short_self_ns += row->per_step_ns;
-    }
+    if (!(row->count > 0) || !(row->self_ns / row->count < OPS_SHORT_NS))
+        return 0;
+    answer->short_count += row->per_step_count;
+    answer->short_self_ns += row->per_step_ns;
+    return row->per_step_ns;
 }
 
 static void add_op(const struct op_row *row, struct ops_answer *answer)
@@ -45,7 +47,7 @@ static void add_op(const struct op_row *row, struct ops_answer *answer)
     static const char *const zeroing[] = {"aten::zero_", "aten::_foreach_zero_",
                                           "aten::fill_", NULL};
 
-    add_short(row, answer);
+    (void)add_short(row, answer);
     if (is_one_of(row->name, zeroing))
         answer->zeros_ns += row->per_step_ns;
     if (only_moves(row->name)) {
@@ -106,33 +108,27 @@ static void add_call(const struct op_row *row, struct ops_answer *answer)
     answer->call_count[call] += row->per_step_count;
 }
 
-/* Of a kernel on n of N multiprocessors, (N - n) / N of the device idles. */
-static double unused_share(const struct op_row *row, double multiprocessors)
+double op_row_unused_share(const struct op_row *row, double multiprocessors)
 {
     double blocks = 1;
 
     for (uint32_t i = 0; i < 3; i++)
         blocks *= row->launch.grid[i];
-    return row->launch.known && blocks > 0 && blocks < multiprocessors
+    return row->launch.known && row->family != KERNEL_COLLECTIVE && blocks > 0 &&
+                   blocks < multiprocessors
                ? 1 - blocks / multiprocessors
                : 0;
 }
 
-/* Collectives have few blocks, to leave room beside them. */
 static void add_size(const struct op_row *row, struct ops_answer *answer)
 {
-    double unused = unused_share(row, answer->multiprocessors);
-    double before_ns = answer->short_self_ns;
+    double unused = op_row_unused_share(row, answer->multiprocessors);
 
-    if (row->family == KERNEL_COLLECTIVE)
-        return;
     if (unused > 0)
         answer->unfilled_ns += row->per_step_ns;
     answer->unused_ns += unused * row->per_step_ns;
-    if (row->family != KERNEL_OTHER)
-        return;
-    add_short(row, answer);
-    answer->short_unused_ns += unused * (answer->short_self_ns - before_ns);
+    if (row->family == KERNEL_OTHER)
+        answer->short_unused_ns += unused * add_short(row, answer);
 }
 
 static void add_kernel(const struct op_row *row, struct ops_answer *answer)
