@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "any_strides.h"
 #include "probe/cupti/unreadable.h"
 #include "probe/cupti/write.h"
 #include "probe/probe.h"
@@ -14,25 +15,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const uint8_t *strides; /* of the kinds, in words; from the input */
 static struct calls calls;
 static char folder[64];
-
-static int next(uint8_t *bytes, size_t valid, void **record)
-{
-    size_t from = 0;
-    uint32_t kind;
-
-    if (*record != NULL) {
-        from = (size_t)((uint8_t *)*record - bytes);
-        memcpy(&kind, bytes + from, sizeof(kind));
-        from += 8u * strides[kind % CUPTI_KINDS];
-    }
-    if (from > valid)
-        return CUPTI_ENDED;
-    *record = bytes + from;
-    return 0;
-}
 
 /* One call of each class, and those that nobody knows. */
 static int callback_name(uint32_t domain, uint32_t call, const char **name)
@@ -54,7 +38,7 @@ static void clean(void)
         perror(folder);
 }
 
-static const struct cupti_library library = {.next = next,
+static const struct cupti_library library = {.next = any_strides_next,
                                              .callback_name = callback_name};
 
 /* Somewhere must be written to. */
@@ -97,7 +81,7 @@ static struct cupti_reader reader_of(const struct cupti_layout *layout, uint8_t 
 {
     struct cupti_reader reader;
 
-    cupti_reader_open(&reader, layout, next, buffer, size);
+    cupti_reader_open(&reader, layout, any_strides_next, buffer, size);
     return reader;
 }
 
@@ -143,8 +127,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         prepare();
     if (size < CUPTI_KINDS + 1)
         return 0;
-    strides = data;
-    (void)cupti_layout_learn(&layout, next);
+    any_strides = data;
+    (void)cupti_layout_learn(&layout, any_strides_next);
     data += CUPTI_KINDS;
     size -= CUPTI_KINDS;
     size_t used = read_stamps(data, size, &stamps);
