@@ -76,6 +76,19 @@ uint64_t gpu_oldest_step(const struct gpu *gpu)
                                                 : 0;
 }
 
+/* Spans of a table come in order: steps that ended before one are done with, also those in
+ * which nothing was recorded. After a minute without any they are tens of thousands, in the
+ * way of each piece of work. */
+static void pass_steps(const struct gpu *gpu, struct gpu_table *table, int64_t until_ns)
+{
+    /* A device that rested long enough has steps behind it that the ring forgot. */
+    if (table->step_at < gpu_oldest_step(gpu))
+        table->step_at = gpu_oldest_step(gpu);
+    while (table->step_at < gpu->step_count &&
+           gpu->steps[table->step_at % gpu->step_capacity].end_ns <= until_ns)
+        table->step_at++;
+}
+
 static void account(struct gpu *gpu, struct gpu_table *table, size_t place,
                     const struct gpu_span *span)
 {
@@ -92,13 +105,7 @@ static void account(struct gpu *gpu, struct gpu_table *table, size_t place,
         add_ns(&table->buckets[bucket], place, end - at);
         at = end;
     }
-    /* A device that rested long enough has steps behind it that the ring forgot. */
-    if (table->step_at < gpu_oldest_step(gpu))
-        table->step_at = gpu_oldest_step(gpu);
-    /* Spans of a table come in order: steps that ended before this one are done with. */
-    while (table->step_at < gpu->step_count &&
-           gpu->steps[table->step_at % gpu->step_capacity].end_ns <= span->start_ns)
-        table->step_at++;
+    pass_steps(gpu, table, span->start_ns);
     for (uint64_t i = table->step_at; i < gpu->step_count; i++) {
         const struct gpu_step *step = &gpu->steps[i % gpu->step_capacity];
         int64_t from = longer(step->start_ns, span->start_ns);
@@ -265,17 +272,6 @@ static bool is_sorted(const struct gpu_table *table)
     return true;
 }
 
-/* Steps that ended before the cursor are done with, also those in which nothing was recorded:
- * after a minute without any they are tens of thousands, in the way of each piece of work. */
-static void pass_steps(const struct gpu *gpu, struct gpu_table *table)
-{
-    if (table->step_at < gpu_oldest_step(gpu))
-        table->step_at = gpu_oldest_step(gpu);
-    while (table->step_at < gpu->step_count &&
-           gpu->steps[table->step_at % gpu->step_capacity].end_ns <= table->cursor_ns)
-        table->step_at++;
-}
-
 static void settle_table(struct gpu *gpu, struct gpu_table *table, int64_t until_ns)
 {
     uint32_t kept = 0;
@@ -286,7 +282,7 @@ static void settle_table(struct gpu *gpu, struct gpu_table *table, int64_t until
     for (uint32_t i = 0; i < table->item_count; i++) {
         struct gpu_item item = table->items[i];
 
-        pass_steps(gpu, table);
+        pass_steps(gpu, table, table->cursor_ns);
         if (item.start_ns >= until_ns) {
             table->items[kept++] = item;
             continue;
@@ -309,7 +305,7 @@ static void settle_table(struct gpu *gpu, struct gpu_table *table, int64_t until
     }
     table->item_count = kept;
     account_busy(gpu, table, until_ns);
-    pass_steps(gpu, table);
+    pass_steps(gpu, table, table->cursor_ns);
 }
 
 void gpu_settle_all(struct gpu *gpu, int64_t until_ns)
