@@ -135,19 +135,24 @@ static void streams_that_are_never_busy_at_once_are_a_risk(void **state)
     assert_false(is_found("streams-in-turn"));
 }
 
-static void launches_that_wait_for_room_in_a_full_queue_are_no_finding(void **state)
+static void put_slow_launches(void)
 {
-    (void)state;
-    struct op_row row = {.name = "cudaLaunchKernel",
-                         .kind = "runtime",
-                         .per_step_ns = 70 * MS,
-                         .per_step_count = 400,
-                         .p50_ns = 170e3,
-                         .mean_ns = 175e3};
+    static struct op_row row = {.name = "cudaLaunchKernel",
+                                .kind = "runtime",
+                                .per_step_ns = 70 * MS,
+                                .per_step_count = 400,
+                                .p50_ns = 170e3,
+                                .mean_ns = 175e3};
 
     put_device();
     summary.cpu.rows = &row;
     summary.cpu.row_count = 1;
+}
+
+static void launches_that_wait_for_room_in_a_full_queue_are_no_finding(void **state)
+{
+    (void)state;
+    put_slow_launches();
     device.idle_ns[GPU_IDLE_SYNC] = 4 * MS; /* at the step's end, of other reasons */
     assert_true(is_found("slow-launches"));
     device.run.queue_depth = 900;
@@ -160,16 +165,7 @@ static void
 a_queue_that_was_full_for_most_of_the_run_hides_no_slow_launches(void **state)
 {
     (void)state;
-    struct op_row row = {.name = "cudaLaunchKernel",
-                         .kind = "runtime",
-                         .per_step_ns = 70 * MS,
-                         .per_step_count = 400,
-                         .p50_ns = 170e3,
-                         .mean_ns = 175e3};
-
-    put_device();
-    summary.cpu.rows = &row;
-    summary.cpu.row_count = 1;
+    put_slow_launches();
     summary.cuda.family_count[KERNEL_OTHER] = 400;
     device.run.queue_depth = 900;
     device.idle_ns[GPU_IDLE_LAUNCH] = 0.7 * MS; /* a moment before each kernel */
