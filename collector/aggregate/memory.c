@@ -144,16 +144,24 @@ static void read_more(struct memory_sample *sample, const struct event *events,
     if (more >= 2)
         sample->bytes = events[2].time;
     sample->driver.held = -1;
-    if (more >= 2 && EVENT_FLAGS(events[2].meta) & EVENT_MEMORY_SEGMENTS)
+    if (more < 2)
+        return;
+    uint32_t flags = EVENT_FLAGS(events[2].meta);
+
+    sample->failed = (flags & EVENT_MEMORY_FAILED) != 0;
+    if (flags & EVENT_MEMORY_SEGMENTS)
         sample->driver = (struct memory_driver){
             .known = 1,
             .got = (uint32_t)events[2].value,
             .given_back = (uint32_t)(events[2].value >> 32),
             .retries = (uint32_t)events[2].aux,
-            .ooms = (uint32_t)(events[2].aux >> 32),
             .held =
                 more < 3 || events[3].aux > INT32_MAX ? -1 : (int32_t)events[3].aux - 1,
             .calls_ns = more < 3 ? 0 : (int64_t)events[3].value};
+    if (flags & (EVENT_MEMORY_SEGMENTS | EVENT_MEMORY_OOMS)) {
+        sample->driver.ooms_known = 1;
+        sample->driver.ooms = (uint32_t)(events[2].aux >> 32);
+    }
 }
 
 void memory_fold(struct memory *memory, const struct event *events, uint32_t more)

@@ -14,10 +14,10 @@
 
 /* What an allocator asked of the driver since the sample before. */
 struct memory_driver {
-    uint32_t known;           /* 0: nothing of it is */
+    uint32_t known;           /* 0: nothing of it is, but for the failures */
     uint32_t got, given_back; /* segments */
     uint32_t retries;         /* refused, and asked again */
-    uint32_t ooms;            /* refused for good */
+    uint32_t ooms_known, ooms; /* refused for good */
     int32_t held;             /* segments now; -1 unknown */
     int64_t calls_ns;         /* that all this took */
 };
@@ -30,6 +30,7 @@ struct memory_sample {
     uint32_t peak_op;            /* text */
     uint32_t allocations, frees; /* since the sample before */
     uint32_t counted;            /* 0: allocations and bytes are not known */
+    uint32_t failed; /* taken where an allocation failed, at no step's end */
     uint64_t bytes;              /* allocated since the sample before */
     struct memory_driver driver;
 };

@@ -137,19 +137,20 @@ static void find_peaks(const struct pick *pick, const struct memory_table *table
 static void find_rates(const struct pick *pick, const struct memory_table *table,
                        const uint32_t range[2], struct memory_device *device)
 {
-    double allocations = 0, frees = 0, bytes = 0, samples = 0;
+    double allocations = 0, frees = 0, bytes = 0, counted = 0, steps = 0;
 
     device->allocations_per_s = device->frees_per_s = device->bytes_per_s =
         device->allocations_per_step = device->bytes_per_step = (double)NAN;
     for (uint32_t i = range[0] + 1; i < range[1]; i++) {
         const struct memory_sample *sample = memory_at(table, i);
 
-        samples += sample->counted;
+        counted += sample->counted;
+        steps += sample->counted && !sample->failed;
         allocations += sample->allocations;
         frees += sample->frees;
         bytes += (double)sample->bytes;
     }
-    if (samples == 0)
+    if (counted == 0)
         return;
     double seconds = (double)(memory_at(table, range[1] - 1)->time_ns -
                               memory_at(table, range[0])->time_ns) /
@@ -160,9 +161,9 @@ static void find_rates(const struct pick *pick, const struct memory_table *table
         device->frees_per_s = frees / seconds;
         device->bytes_per_s = bytes / seconds;
     }
-    if (pick->head->steps > 0) {
-        device->allocations_per_step = allocations / samples;
-        device->bytes_per_step = bytes / samples;
+    if (pick->head->steps > 0 && steps > 0) {
+        device->allocations_per_step = allocations / steps;
+        device->bytes_per_step = bytes / steps;
     }
 }
 
@@ -170,44 +171,50 @@ static void find_rates(const struct pick *pick, const struct memory_table *table
 static double lasting(const struct memory_table *table, const uint32_t range[2])
 {
     uint32_t middle = range[0] + (range[1] - range[0]) / 2;
-    double ns[2] = {0, 0}, known[2] = {0, 0};
+    double ns[2] = {0, 0}, steps[2] = {0, 0};
 
     for (uint32_t i = range[0]; i < range[1]; i++) {
-        const struct memory_driver *driver = &memory_at(table, i)->driver;
+        const struct memory_sample *sample = memory_at(table, i);
 
-        known[i >= middle] += driver->known;
-        ns[i >= middle] += (double)driver->calls_ns;
+        steps[i >= middle] += sample->driver.known && !sample->failed;
+        ns[i >= middle] += (double)sample->driver.calls_ns;
     }
-    return known[0] > 0 && known[1] > 0 ? fmin(ns[0] / known[0], ns[1] / known[1])
+    return steps[0] > 0 && steps[1] > 0 ? fmin(ns[0] / steps[0], ns[1] / steps[1])
                                         : (double)NAN;
 }
 
 static void find_driver(const struct memory_table *table, const uint32_t range[2],
                         struct memory_device *device)
 {
-    double known = 0, got = 0, given_back = 0, retries = 0, ooms = 0, ns = 0;
+    double known = 0, steps = 0, got = 0, given_back = 0, retries = 0, ns = 0;
+    double ooms_known = 0, ooms = 0;
 
     device->segments = device->segments_got = device->segments_given_back =
         device->retries = device->ooms = device->driver_ns = (double)NAN;
     for (uint32_t i = range[0]; i < range[1]; i++) {
-        const struct memory_driver *driver = &memory_at(table, i)->driver;
+        const struct memory_sample *sample = memory_at(table, i);
+        const struct memory_driver *driver = &sample->driver;
 
         known += driver->known;
+        steps += driver->known && !sample->failed;
         got += driver->got;
         given_back += driver->given_back;
         retries += driver->retries;
+        ooms_known += driver->ooms_known;
         ooms += driver->ooms;
         ns += (double)driver->calls_ns;
         device->segments = driver->held < 0 ? (double)NAN : driver->held;
     }
     device->driver_lasting_ns = lasting(table, range);
+    if (ooms_known > 0)
+        device->ooms = ooms;
     if (known == 0)
         return;
     device->segments_got = got;
     device->segments_given_back = given_back;
     device->retries = retries;
-    device->ooms = ooms;
-    device->driver_ns = ns / known;
+    if (steps > 0)
+        device->driver_ns = ns / steps;
 }
 
 static void find_slope(const struct pick *pick, const struct memory_table *table,

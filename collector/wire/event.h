@@ -63,9 +63,9 @@ enum event_kind {
      * sample 0..31, frees 32..63.  A second MORE: bytes allocated since then. With
      * EVENT_MEMORY_SEGMENTS in its flags what the allocator asked of the driver since
      * then is known: segments that it got 0..31 and gave back 32..63 | times that it was
-     * refused and asked again 0..31, that it failed 32..63. A third: the stretch, up to
-     * the sample, that these calls took together | how long it is | segments that it
-     * holds + 1; 0 unknown. */
+     * refused and asked again 0..31, that it failed 32..63; with EVENT_MEMORY_OOMS alone
+     * no more than the last. A third: the stretch, up to the sample, that these calls took
+     * together | how long it is | segments that it holds + 1; 0 unknown. */
     EVENT_MEMORY = 12,
     EVENT_METRIC = 13, /* value: bits of a double; aux: step number */
     /* Something happened (instant). flags: enum event_mark; aux: its argument. */
@@ -108,6 +108,9 @@ enum event_step_flags {
 
 enum event_memory_flags {
     EVENT_MEMORY_SEGMENTS = 1,
+    EVENT_MEMORY_OOMS = 2,
+    EVENT_MEMORY_FAILED =
+        4, /* the sample is of a failed allocation, of no step's end */
 };
 
 enum event_op_flags {

@@ -325,8 +325,15 @@ static void put_driver(struct trace_text *text, const struct event *event,
                        const struct event *end)
 {
     const struct event *calls = event + 3;
+    uint32_t flags = EVENT_FLAGS(event[2].meta);
 
-    if ((EVENT_FLAGS(event[2].meta) & EVENT_MEMORY_SEGMENTS) == 0)
+    if (flags & EVENT_MEMORY_FAILED)
+        TRACE_PUT(text, ",\"failed\":1");
+    if (flags & (EVENT_MEMORY_SEGMENTS | EVENT_MEMORY_OOMS)) {
+        TRACE_PUT(text, ",\"ooms\":");
+        trace_text_number(text, event[2].aux >> 32);
+    }
+    if ((flags & EVENT_MEMORY_SEGMENTS) == 0)
         return;
     TRACE_PUT(text, ",\"segments_got\":");
     trace_text_number(text, event[2].value & UINT32_MAX);
@@ -334,8 +341,6 @@ static void put_driver(struct trace_text *text, const struct event *event,
     trace_text_number(text, event[2].value >> 32);
     TRACE_PUT(text, ",\"retries\":");
     trace_text_number(text, event[2].aux & UINT32_MAX);
-    TRACE_PUT(text, ",\"ooms\":");
-    trace_text_number(text, event[2].aux >> 32);
     if (calls >= end || EVENT_KIND(calls->meta) != EVENT_MORE ||
         EVENT_AUX16(calls->meta) != 3)
         return;

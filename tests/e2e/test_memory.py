@@ -122,6 +122,19 @@ class DriverTest(MemoryTest):
         self.assertEqual(device["segments"], int(segments))
         self.assertGreater(device["driver_ms_per_step"], 0)
 
+    def test_of_memory_that_grows_by_mapping_failures_alone_are_known(self):
+        def all_steps():
+            device = self.memory().get("cuda:0")
+            return device if device and len(device["points"]) >= STEPS + 9 else None
+        device, told = self.train("tight", all_steps, "all steps", STEPS,
+                                  FAKE_CUDA_BYTES=str(100 << 20),
+                                  PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+        *_, (*_, ooms) = [row for row in told["counts"] if row[0] == "cuda:0"]
+        self.assertEqual(device["ooms"], int(ooms))
+        self.assertGreater(device["ooms"], 0)
+        for key in ("retries", "segments", "segments_got", "driver_ms_per_step"):
+            self.assertIsNone(device[key], key)
+
     def test_segments_that_are_taken_anew_in_each_step_are_a_finding(self):
         def found():
             answer = self.ask("/api/bottlenecks")

@@ -5,11 +5,13 @@
  * What reports nothing in torch 2.2 to 2.15 reports nothing here: cudaMallocAsync
  * (PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync), another allocator
  * (change_current_allocator()), and blocks without a cache
- * (PYTORCH_NO_CUDA_MEMORY_CACHING). */
+ * (PYTORCH_NO_CUDA_MEMORY_CACHING). With expandable_segments:True memory comes by mapping,
+ * of which no call of cudaMalloc tells. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "fake_torch.h"
 
@@ -115,6 +117,25 @@ static int find_free(const struct cache *cache, size_t bytes)
     return best;
 }
 
+static bool is_mapped(void)
+{
+    const char *settings = getenv("PYTORCH_CUDA_ALLOC_CONF");
+
+    return settings != NULL && strstr(settings, "expandable_segments:True") != NULL;
+}
+
+/* As much as the fake cudaMalloc has; NULL beyond it. */
+static void *map(const struct cache *cache, size_t bytes)
+{
+    const char *limit = getenv("FAKE_CUDA_BYTES");
+    void *address;
+
+    if (limit != NULL && cache->stats.reserved + bytes > strtoull(limit, NULL, 10))
+        return NULL;
+    address = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return address == MAP_FAILED ? NULL : address;
+}
+
 static bool grow(int device, size_t bytes)
 {
     struct cache *cache = &caches[device];
@@ -122,7 +143,11 @@ static bool grow(int device, size_t bytes)
     void *address;
 
     cudaSetDevice(device);
-    if (cudaMalloc(&address, whole) != 0)
+    if (is_mapped())
+        address = map(cache, whole);
+    else if (cudaMalloc(&address, whole) != 0)
+        address = NULL;
+    if (address == NULL)
         return false;
     insert(cache, cache->count, (struct block){address, whole, false, true});
     cache->stats.reserved += whole;
@@ -138,7 +163,10 @@ static void release_cached(struct cache *cache)
 
         if (cache->blocks[i].used || !cache->blocks[i].first || !whole)
             continue;
-        cudaFree(cache->blocks[i].address);
+        if (is_mapped())
+            munmap(cache->blocks[i].address, cache->blocks[i].bytes);
+        else
+            cudaFree(cache->blocks[i].address);
         cache->stats.reserved -= cache->blocks[i].bytes;
         cache->stats.segments--;
         take_out(cache, i);

@@ -1553,6 +1553,53 @@ static void driver_sample(int64_t time_ns, uint64_t got, uint64_t retries,
     process_fold_whole(process, 0);
 }
 
+/* One of an allocation that failed; what it asked the driver for before nobody saw. */
+static void failed_sample(int64_t time_ns, uint64_t allocations)
+{
+    struct event events[3] = {
+        {.time = (uint64_t)time_ns,
+         .value = 1 << 20,
+         .meta = EVENT_META(0, EVENT_MEMORY, 0, EVENT_DEVICE(1, 0))},
+        {.time = (uint64_t)time_ns,
+         .value = 1 << 20,
+         .meta = EVENT_META(0, EVENT_MORE, 0, 1),
+         .aux = allocations},
+        {.meta = EVENT_META(0, EVENT_MORE, EVENT_MEMORY_OOMS | EVENT_MEMORY_FAILED, 2),
+         .aux = (uint64_t)1 << 32},
+    };
+
+    process_fold(process, 0, events, 3);
+    process_fold_whole(process, 0);
+}
+
+static void a_sample_of_a_failure_is_no_step_and_tells_of_no_retries(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct memory_answer answer;
+
+    for (int64_t n = 0; n < 10; n++) {
+        step((uint64_t)n, 0, n * 100 * MS, (n + 1) * 100 * MS);
+        memory_sample((n + 1) * 100 * MS, 1 << 20, 1 << 20);
+    }
+    assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &answer),
+                     0);
+    double usual = answer.devices[0].allocations_per_step;
+
+    assert_true(isnan(answer.devices[0].ooms));
+    answer_free(&answer.head);
+    for (int64_t n = 0; n < 5; n++)
+        failed_sample(1000 * MS + n + 1, 9);
+    assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &answer),
+                     0);
+    assert_true(answer.devices[0].ooms == 5);
+    assert_true(isnan(answer.devices[0].retries));
+    assert_true(isnan(answer.devices[0].driver_ns));
+    /* Five times nine, by nine steps: before the first sample was another window. */
+    assert_true(fabs(answer.devices[0].allocations_per_step - usual - 5) < 1e-9);
+    answer_free(&answer.head);
+}
+
 static void what_an_allocator_asks_of_the_driver_is_summed_over_the_window(void **state)
 {
     (void)state;
@@ -2187,6 +2234,7 @@ int main(void)
         TEST(the_stream_gives_each_step_once_and_tells_of_gaps),
         TEST(memory_has_peaks_with_their_op_and_a_leak_has_a_slope),
         TEST(what_an_allocator_asks_of_the_driver_is_summed_over_the_window),
+        TEST(a_sample_of_a_failure_is_no_step_and_tells_of_no_retries),
         TEST(the_ops_with_the_largest_blocks_are_remembered),
         TEST(memory_whose_stamps_run_back_is_told_at_the_newest_instant),
         TEST(totals_below_zero_are_points_as_others_are),

@@ -121,15 +121,19 @@ int64_t file_length_ns(const struct file *file, enum file_name name,
 static void take_driver(struct file_sample *sample, const struct trace_event *event)
 {
     struct event *counts = &sample->events[2];
-    int64_t got, segments;
+    int64_t number, segments;
 
-    if (!trace_args_integer(event, "segments_got", &got))
+    counts->aux = number_of(event, "ooms") << 32;
+    if (trace_args_integer(event, "ooms", &number))
+        counts->meta |= EVENT_META(0, 0, EVENT_MEMORY_OOMS, 0);
+    if (number_of(event, "failed") > 0)
+        counts->meta |= EVENT_META(0, 0, EVENT_MEMORY_FAILED, 0);
+    if (!trace_args_integer(event, "segments_got", &number))
         return;
     counts->value = (number_of(event, "segments_got") & UINT32_MAX) |
                     number_of(event, "segments_given_back") << 32;
     counts->meta |= EVENT_META(0, 0, EVENT_MEMORY_SEGMENTS, 0);
-    counts->aux = (number_of(event, "retries") & UINT32_MAX) | number_of(event, "ooms")
-                                                                   << 32;
+    counts->aux |= number_of(event, "retries") & UINT32_MAX;
     bool whole = trace_args_integer(event, "segments", &segments) && segments >= 0 &&
                  segments < INT32_MAX;
 

@@ -254,6 +254,13 @@ static uint64_t reserved_now(const struct totals *totals, uint16_t device)
     return now - then < (uint64_t)reserved ? (uint64_t)reserved - (now - then) : 0;
 }
 
+/* What grows by mapping alone asks for no segment: that it was refused none says nothing. */
+static bool asks_for_segments(const struct torch_segments *segments)
+{
+    return segments != NULL &&
+           atomic_load_explicit(&segments->asked, memory_order_relaxed);
+}
+
 /* Fills the last two of a sample's events; returns how many came to it. */
 static uint32_t sample_segments(struct totals *totals, uint16_t device,
                                 struct event events[4])
@@ -261,7 +268,11 @@ static uint32_t sample_segments(struct totals *totals, uint16_t device,
     struct torch_segments *segments = segments_of(device);
     uint64_t ooms = atomic_exchange_explicit(&totals->ooms, 0, memory_order_relaxed);
 
-    if (segments == NULL || !failures_watched)
+    if (!failures_watched || EVENT_DEVICE_TYPE(device) == 0)
+        return 0;
+    events[2].meta |= EVENT_META(0, 0, EVENT_MEMORY_OOMS, 0);
+    events[2].aux = ooms << 32;
+    if (!asks_for_segments(segments))
         return 0;
     uint64_t got = atomic_exchange_explicit(&segments->got, 0, memory_order_relaxed);
     uint64_t given =
@@ -277,14 +288,16 @@ static uint32_t sample_segments(struct totals *totals, uint16_t device,
 
     events[2].value = got | given << 32;
     events[2].meta |= EVENT_META(0, 0, EVENT_MEMORY_SEGMENTS, 0);
-    events[2].aux = retries | ooms << 32;
+    events[2].aux |= retries;
     events[3] = (struct event){events[0].time - ticks, ticks,
                                EVENT_META(0, EVENT_MORE, 0, 3), whole ? held + 1 : 0};
     return 1;
 }
 
-/* Returns the calls of the allocator since the last sample. */
-static uint64_t sample(struct totals *totals, uint16_t device, uint64_t now)
+/* Returns the calls of the allocator since the last sample. `flags`: EVENT_MEMORY_FAILED
+ * or 0. */
+static uint64_t sample(struct totals *totals, uint16_t device, uint64_t now,
+                       uint32_t flags)
 {
     int64_t allocated = atomic_load_explicit(&totals->allocated, memory_order_relaxed);
     int64_t peak =
@@ -306,7 +319,7 @@ static uint64_t sample(struct totals *totals, uint16_t device, uint64_t now)
          reserved_now(totals, device)},
         {peak_time, (uint64_t)peak, EVENT_META(0, EVENT_MORE, 0, 1),
          allocations | frees << 32},
-        {bytes, 0, EVENT_META(0, EVENT_MORE, 0, 2), 0},
+        {bytes, 0, EVENT_META(0, EVENT_MORE, flags, 2), 0},
     };
 
     probe_events(events, 3 + sample_segments(totals, device, events));
@@ -325,7 +338,7 @@ static void counted_report_failure(int64_t bytes, size_t allocated, size_t reser
     torch_segments_give_up();
     if (totals != NULL) {
         atomic_fetch_add_explicit(&totals->ooms, 1, memory_order_relaxed);
-        (void)sample(totals, device, probe_ticks());
+        (void)sample(totals, device, probe_ticks(), EVENT_MEMORY_FAILED);
     }
     report_failure(bytes, allocated, reserved, torch_device);
 }
@@ -337,7 +350,7 @@ void torch_memory_sample(const struct probe_step *step)
     if (probe_is_silent())
         return;
     if (host_counted)
-        host_calls += sample(&devices[0], EVENT_DEVICE(0, 0), step->end);
+        host_calls += sample(&devices[0], EVENT_DEVICE(0, 0), step->end, 0);
     probe_capability_events(WIRE_SOURCE_CPU_MEMORY, host_calls, step->end);
     if (devices_watched)
         say_silence();
@@ -347,7 +360,7 @@ void torch_memory_sample(const struct probe_step *step)
 
         if (device == 0)
             return;
-        device_calls += sample(&devices[i], (uint16_t)(device - 1), step->end);
+        device_calls += sample(&devices[i], (uint16_t)(device - 1), step->end, 0);
         probe_capability_events(WIRE_SOURCE_DEVICE_MEMORY, device_calls, step->end);
     }
 }

@@ -108,6 +108,7 @@ static int counted_malloc(void **block, size_t bytes)
         return error;
     struct torch_segments *segments = &devices[device];
 
+    atomic_store_explicit(&segments->asked, true, memory_order_relaxed);
     if (asking == ASKING_REFUSED) {
         atomic_fetch_add_explicit(&segments->retries, 1, memory_order_relaxed);
         asking = ASKING_AGAIN;

@@ -21,6 +21,7 @@ struct torch_segments {
     _Atomic uint64_t ticks; /* in all these calls */
     /* Of segments that came and went since attach. */
     _Atomic uint64_t held, held_bytes, given_back_bytes;
+    _Atomic bool asked; /* this device was asked for one since attach */
 };
 
 /* Takes the slots over, chained to the CUDA runtime that the library links. Once per
