@@ -127,6 +127,7 @@ struct finding_rule {
     double
         stays; /* share of the threshold below which a finding goes; 0: FINDING_STAYS */
     bool trend;   /* a few steps say nothing: judged over the usual window alone */
+    bool early;   /* a trend of which a few steps may be sure: then they are believed */
     bool sampled; /* reads what only steps hold that were recorded in full */
 };
 

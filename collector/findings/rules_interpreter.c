@@ -67,8 +67,9 @@ static void find_lock(struct rule_context *context)
 const struct rule rules_interpreter[] = {
     {{.id = "interpreter-lock",
       .reads = "states of the job's threads (/proc/PID/task/TID/stat), open ops",
-      .formula = "share of looks in which the training thread waits for a thread, no op "
-                 "open, and another one runs; in two phases at least * step",
+      .formula =
+          "share of looks in which the training thread waits for a thread, no op "
+          "open, and another one runs; in two phases at least * step",
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,
@@ -76,6 +77,7 @@ const struct rule rules_interpreter[] = {
       .source = TWENTIETH,
       .owner = OWNER_OPS - 20,
       .trend = true,
+      .early = true,
       .sampled = true},
      find_lock},
     {.find = NULL},

@@ -46,7 +46,8 @@ const struct rule rules_workers[] = {
       .max = 1,
       .source = TWENTIETH,
       .owner = OWNER_DATA - 5,
-      .trend = true},
+      .trend = true,
+      .early = true},
      find_slow_worker},
     {.find = NULL},
 };

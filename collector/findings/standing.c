@@ -171,17 +171,24 @@ static bool is_slow(const struct finding_rule *rule, const struct standing_look 
     return rule->trend || (rule->sampled && !look->recent_is_recorded);
 }
 
+static bool is_seen_early(const struct finding *finding)
+{
+    return finding != NULL && finding->rule->early && is_sure(finding);
+}
+
 /* A trend has only the usual window, and so has what needs steps that were recorded in
  * full where few of the recent ones were. */
 static struct sight look_at(const struct standing_look *look,
                             const struct standing_entry *entry)
 {
-    bool slow = is_slow(entry->rule, look);
+    const struct finding *over = in_list(look->recent, entry->id);
+    const struct finding *near = in_list(look->recent_relaxed, entry->id);
+    bool slow = is_slow(entry->rule, look), early = slow && is_seen_early(near);
 
     return (struct sight){
-        .over = in_list(slow ? look->usual : look->recent, entry->id),
-        .near = in_list(slow ? look->usual_relaxed : look->recent_relaxed, entry->id),
-        .level = slow ? &look->usual_level : &look->recent_level};
+        .over = slow && !is_seen_early(over) ? in_list(look->usual, entry->id) : over,
+        .near = slow && !early ? in_list(look->usual_relaxed, entry->id) : near,
+        .level = slow && !early ? &look->usual_level : &look->recent_level};
 }
 
 static void meet_all(struct standing *standing, const struct standing_look *look,
@@ -196,7 +203,8 @@ static void meet_all(struct standing *standing, const struct standing_look *look
             at < STANDING_MAX ? &standing->entries[at] : free_place(standing);
         bool known = at < STANDING_MAX && entry->state != STANDING_FIXED;
 
-        if (entry != NULL && !known && is_slow(finding->rule, look) == slow)
+        if (entry != NULL && !known &&
+            (is_slow(finding->rule, look) == slow || (!slow && is_seen_early(finding))))
             meet(entry, finding, slow ? &look->usual_level : &look->recent_level, look,
                  standing->looks == 0);
     }

@@ -10,7 +10,8 @@
  *            STANDING_FIXED_NS of the session's time. Until then it stands unseen, and is
  *            the same finding when it comes back; after as long it is forgotten.
  * What changes within seconds is judged by the recent steps alone, so that a fix shows
- * before the usual window has forgotten what was; trends are judged by the usual window.
+ * before the usual window has forgotten what was; trends are judged by the usual window,
+ * those that may be seen early also where the recent steps are sure of them.
  */
 #ifndef FINDINGS_STANDING_H
 #define FINDINGS_STANDING_H

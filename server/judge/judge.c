@@ -200,7 +200,8 @@ static struct findings_settings standing_settings(const struct standing *standin
         for (uint32_t j = 0; j < STANDING_MAX; j++)
             if (standing->entries[j].state == STANDING_STANDS &&
                 strncmp(standing->entries[j].id, rule->id, strlen(rule->id)) == 0)
-                settings.thresholds[i] = threshold * (rule->trend ? stays : STANDING);
+                settings.thresholds[i] =
+                    threshold * (rule->trend && !rule->early ? stays : STANDING);
     }
     return settings;
 }

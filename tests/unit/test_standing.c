@@ -15,6 +15,8 @@
 
 static const struct finding_rule quick = {.id = "quick", .owner = 1};
 static const struct finding_rule trend = {.id = "trend", .owner = 1, .trend = true};
+static const struct finding_rule early = {
+    .id = "early", .owner = 1, .trend = true, .early = true};
 static const struct finding_rule sampled = {.id = "ops", .owner = 1, .sampled = true};
 
 static struct standing standing;
@@ -423,6 +425,52 @@ static void a_trend_is_judged_by_the_usual_window_alone(void **state)
     assert_int_equal(state_of(&trend), STANDING_FIXED);
 }
 
+static void
+what_may_be_seen_early_appears_by_the_recent_steps_if_these_are_sure(void **state)
+{
+    (void)state;
+    start_healthy();
+    for (uint32_t i = 0; i < 5; i++) {
+        clear();
+        put(&recent, &early, 20 * MS);
+        put(&recent_relaxed, &early, 20 * MS);
+        recent.list[0].error_ns = recent_relaxed.list[0].error_ns = 11 * MS;
+        feed(10);
+        assert_int_equal(state_of(&early), STANDING_NONE);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        clear();
+        put(&recent, &early, 20 * MS);
+        put(&recent_relaxed, &early, 20 * MS);
+        feed(10);
+    }
+    assert_int_equal(state_of(&early), STANDING_STANDS);
+}
+
+static void what_was_seen_early_stays_while_the_usual_window_shows_it(void **state)
+{
+    (void)state;
+    see(&early, 20 * MS);
+    feed(20);
+    assert_int_equal(state_of(&early), STANDING_STANDS);
+    /* That window holds less and less of it. */
+    window = 200;
+    for (double ms = 16; ms >= 8; ms--) {
+        see(&early, ms * MS);
+        recent.count = recent_relaxed.count = 0;
+        look.recent_level = level_of(0, MS);
+        feed(10);
+        assert_int_equal(state_of(&early), STANDING_STANDS);
+    }
+    clear();
+    window = 10;
+    look.usual_level = level_of(0, MS);
+    for (uint32_t i = 0; i < 3; i++)
+        feed(10);
+    assert_int_equal(state_of(&early), STANDING_FIXED);
+    assert_int_equal(standing_find(&standing, "early")->fixed_step, 21);
+}
+
 static void without_recorded_steps_lately_the_usual_window_judges_ops(void **state)
 {
     (void)state;
@@ -486,6 +534,8 @@ int main(void)
         TEST(a_risk_without_a_price_is_gone_when_a_window_does_not_show_it),
         TEST(what_comes_back_stands_again_under_its_id),
         TEST(a_trend_is_judged_by_the_usual_window_alone),
+        TEST(what_may_be_seen_early_appears_by_the_recent_steps_if_these_are_sure),
+        TEST(what_was_seen_early_stays_while_the_usual_window_shows_it),
         TEST(without_recorded_steps_lately_the_usual_window_judges_ops),
         TEST(a_full_table_forgets_what_was_fixed_and_keeps_what_stands),
     };
