@@ -74,6 +74,18 @@ class TotalsTest(MemoryTest):
         self.assertEqual({name: (memory[name]["peak_bytes"], memory[name]["peak_op"])
                           for name in DEVICES}, peaks)
 
+    def test_a_forked_child_has_none_of_its_parents_memory_on_devices(self):
+        def both():
+            answer = self.ask("/api/status")
+            processes = [one for session in answer["sessions"] if answer
+                         for one in session["processes"]] if answer else []
+            told = [self.ask("/api/memory", pid=one["pid"]) for one in processes
+                    if one["steps"]]
+            found = sorted([part["device"] for part in each["devices"]] for each in told)
+            return found if len(found) == 2 and all(found) else None
+        found, _ = self.train("forks", both, "the memory of both processes", STEPS)
+        self.assertEqual(found, [["cpu"], sorted(DEVICES)])
+
     def test_what_is_reported_reaches_torchs_own_profiler_too(self):
         _, told = self.train("train", self.all_samples, "all samples", STEPS)
         ((made, reached),) = told["reports"]

@@ -2,9 +2,9 @@
  * that FAKE_JOB_UNTIL names is there. "train" allocates on all devices, "plugged" likewise by
  * another allocator than torch's, "host" on the host alone; "kernels" works on devices and
  * allocates nothing there; "empty" empties the cache at the end of every third step; "tight"
- * needs a larger block in each. With STEPS it prints what the
- * allocators' own statistics say at the end of each, which is what somebody who looks on must
- * say too; without, it trains to its end.
+ * needs a larger block in each; "forks" is "train" whose forked child goes on, on the host.
+ * With STEPS it prints what the allocators' own statistics say at the end of each, which is
+ * what somebody who looks on must say too; without, it trains to its end.
  *
  *     totals DEVICE STEP ALLOCATED RESERVED
  *     counts DEVICE STEP SEGMENTS RETRIES OOMS
@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fake_cuda.h"
@@ -160,6 +161,24 @@ static bool is_over(void)
     return until == NULL || access(until, F_OK) == 0;
 }
 
+/* A child that trains on the host alone, as long as the job goes on. */
+static pid_t train_in_child(void)
+{
+    pid_t child = fork();
+    bool over = false;
+
+    if (child != 0)
+        return child;
+    attach();
+    for (unsigned step = 0; !over; step++) {
+        train_on_host(step);
+        usleep(1000);
+        trainglass_step();
+        over = is_over();
+    }
+    _exit(0);
+}
+
 int main(int count, char **words)
 {
     const char *scenario = count > 1 ? words[1] : "train";
@@ -184,8 +203,12 @@ int main(int count, char **words)
         printf(" %zu %s\n", peaks[i].bytes, peaks[i].op);
     }
     fflush(stdout);
+    pid_t child = strcmp(scenario, "forks") == 0 ? train_in_child() : 0;
+
     while (!is_over())
         usleep(1000);
+    if (child > 0)
+        waitpid(child, NULL, 0);
     printf("reports %llu %llu\n", (unsigned long long)fake_torch_reports(),
            (unsigned long long)fake_c10_reports());
     return 0;

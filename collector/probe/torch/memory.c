@@ -143,7 +143,8 @@ static _Atomic bool reported; /* since attach */
 /* That an allocator could report says nothing of whether it does. */
 static NEVER_INLINE void first_report(void)
 {
-    atomic_store_explicit(&reported, true, memory_order_relaxed);
+    /* Ordered before it: pairs with say_silence(). */
+    atomic_store_explicit(&reported, true, memory_order_seq_cst);
     probe_capability(WIRE_SOURCE_DEVICE_MEMORY, WIRE_STATE_ACTIVE, NULL, NULL);
 }
 
@@ -233,6 +234,9 @@ static void say_silence(void)
     if (probe_capability_is(WIRE_SOURCE_DEVICE_MEMORY, WIRE_STATE_ACTIVE))
         return; /* the program itself reports */
     probe_capability(WIRE_SOURCE_DEVICE_MEMORY, WIRE_STATE_UNAVAILABLE, silence, NULL);
+    /* The first report may have come meanwhile: then it has said so, or this does. */
+    if (atomic_load_explicit(&reported, memory_order_seq_cst))
+        first_report();
 }
 
 /* ---- totals at the end of a step ---------------------------------------------------
@@ -414,6 +418,19 @@ static void attach_host(void *c10)
         no_host("torch reaches its host allocator by other ways");
 }
 
+/* A forked child has none of its parent's memory on devices. */
+static void forget_devices(void)
+{
+    for (uint32_t i = 1; i < DEVICES; i++) {
+        atomic_store_explicit(&devices[i].device, 0, memory_order_relaxed);
+        atomic_store_explicit(&devices[i].peak, 0, memory_order_relaxed);
+        atomic_store_explicit(&devices[i].allocations, 0, memory_order_relaxed);
+        atomic_store_explicit(&devices[i].frees, 0, memory_order_relaxed);
+        atomic_store_explicit(&devices[i].ooms, 0, memory_order_relaxed);
+        atomic_store_explicit(&devices[i].bytes, 0, memory_order_relaxed);
+    }
+}
+
 static void attach_devices(void *c10)
 {
     void *report = torch_symbol(c10, device_slots[0].symbol);
@@ -424,6 +441,7 @@ static void attach_devices(void *c10)
         return;
     }
     memcpy(&report_usage, &report, sizeof(report));
+    forget_devices();
     atomic_store_explicit(&reported, false, memory_order_relaxed);
     device_silence = NULL;
     probe_capability(WIRE_SOURCE_DEVICE_MEMORY, WIRE_STATE_UNAVAILABLE,

@@ -162,6 +162,26 @@ static void *reached(void *library, const char *symbol)
     return everybodys == NULL || everybodys == own ? own : NULL;
 }
 
+/* What a parent's torch has asked for is not a forked child's. */
+static void forget_all(void)
+{
+    atomic_store_explicit(&asked, false, memory_order_relaxed);
+    for (uint32_t i = 0; i < PLACES; i++)
+        atomic_store_explicit(&places[i].key, 0, memory_order_relaxed);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        struct torch_segments *one = &devices[i];
+
+        atomic_store_explicit(&one->asked, false, memory_order_relaxed);
+        atomic_store_explicit(&one->got, 0, memory_order_relaxed);
+        atomic_store_explicit(&one->given, 0, memory_order_relaxed);
+        atomic_store_explicit(&one->retries, 0, memory_order_relaxed);
+        atomic_store_explicit(&one->ticks, 0, memory_order_relaxed);
+        atomic_store_explicit(&one->held, 0, memory_order_relaxed);
+        atomic_store_explicit(&one->held_bytes, 0, memory_order_relaxed);
+        atomic_store_explicit(&one->given_back_bytes, 0, memory_order_relaxed);
+    }
+}
+
 void torch_segments_attach(void)
 {
     static const struct torch_slot slots[] = {
@@ -170,8 +190,7 @@ void torch_segments_attach(void)
     };
     void *library = torch_library_find("libc10_cuda.so");
 
-    /* What a parent's torch has asked for says nothing of a process that was forked. */
-    atomic_store_explicit(&asked, false, memory_order_relaxed);
+    forget_all();
     if (library == NULL)
         return;
     void *functions[] = {reached(library, "cudaMalloc"), reached(library, "cudaFree"),
