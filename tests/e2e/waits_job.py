@@ -7,6 +7,7 @@ FILE (with the rank behind it where there are ranks) gets, as JSON, a row per up
 nanoseconds of CLOCK_MONOTONIC that its KIND speaks of.
 """
 import argparse
+import gc
 import json
 import os
 import sys
@@ -180,6 +181,9 @@ def main():
     parser.add_argument("--stop", default="")
     options = parser.parse_args()
     rows = globals()[options.kind](options)
+    # A model of ranks holds their group: gloo's threads must be gone before the interpreter
+    # is, or torch aborts where one still has a tensor to give back.
+    gc.collect()
     with open(options.file + os.environ.get("RANK", ""), "w", encoding="ascii") as file:
         json.dump(rows, file)
 
