@@ -1,6 +1,7 @@
 #include "findings/loading.h"
 
 #include <math.h>
+#include <string.h>
 
 /* A smaller part does not make loading much faster. */
 #define PART_TOLD 0.3
@@ -47,22 +48,22 @@ void loading_evidence(struct rule_context *context, struct finding *finding)
                        rule_text(context, FACT_DATALOADER_DATASET));
 }
 
-/* A data set without a length is iterated over: its `__iter__` lasts as long as it does. */
 static void advise_watching(struct rule_context *context, struct finding *finding)
 {
-    const char *class = rule_text(context, FACT_DATALOADER_DATASET);
-    bool has_length = !isnan(rule_number(context, FACT_DATALOADER_SAMPLES));
+    const char *names = rule_text(context, FACT_DATALOADER_FUNCTIONS);
+    int first = (int)strcspn(names, ",");
+    const char *second = names[first] == ',' ? names + first + 1 : "";
 
-    if (!(rule_number(context, FACT_DATALOADER_WORKERS) >= 1) || class[0] == '\0' ||
-        rule_text(context, FACT_WATCH_FUNCTIONS)[0] != '\0' || !has_length)
+    if (!(rule_number(context, FACT_DATALOADER_WORKERS) >= 1) || names[0] == '\0' ||
+        rule_text(context, FACT_WATCH_FUNCTIONS)[0] != '\0')
         return;
-    rule_advise(
-        finding,
-        rule_print(context,
-                   "`with trainglass.watching(\"your_module.%s.__getitem__\"):` "
-                   "around the loop, and likewise your `collate_fn`: tells what "
-                   "each takes in the workers",
-                   class));
+    rule_advise(finding,
+                rule_print(context,
+                           "`with trainglass.watching(\"%.*s\"%s%s%s):` around the "
+                           "loop: tells what %s in the workers",
+                           first, names, second[0] == '\0' ? "" : ", \"", second,
+                           second[0] == '\0' ? "" : "\"",
+                           second[0] == '\0' ? "it takes" : "each takes"));
 }
 
 void loading_advise(struct rule_context *context, struct finding *finding)

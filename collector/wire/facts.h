@@ -24,7 +24,8 @@
     FACT(DATALOADER_SHUFFLE, "dataloader.shuffle", BOOL, "samples come in random order") \
     FACT(DATALOADER_DROP_LAST, "dataloader.drop_last", BOOL, "an incomplete last batch is left out") \
     FACT(DATALOADER_START_METHOD, "dataloader.start_method", TEXT, "fork, spawn or forkserver") \
-    FACT(DATALOADER_DATASET, "dataloader.dataset", TEXT, "class of the data set") \
+    FACT(DATALOADER_DATASET, "dataloader.dataset", TEXT, "class of the data set, inside of torch's Subset and ConcatDataset") \
+    FACT(DATALOADER_FUNCTIONS, "dataloader.functions", TEXT, "dotted names of the functions that make its samples and batches, but for torch's; comma-separated") \
     FACT(DATALOADER_LOADERS, "dataloader.loaders", NUMBER, "loaders that were iterated so far") \
     FACT(DATALOADER_UNCOUNTED, "dataloader.uncounted", BOOL, "of a trace file: there are workers, but nothing tells how many") \
     /* Of the newest one that was constructed; the count says when there are several. */ \
@@ -50,6 +51,7 @@
     FACT(COMPILE_RECOMPILATIONS, "compile.recompilations", NUMBER, "of them: again, because a guard failed") \
     FACT(COMPILE_RECOMPILATIONS_MOST, "compile.recompilations_most", NUMBER, "of them: of one function the most") \
     FACT(COMPILE_SECONDS, "compile.seconds", REAL, "wall time spent in it") \
+    FACT(COMPILE_SECONDS_USUAL, "compile.seconds_usual", REAL, "of it, one compilation: the median; the first of a process also loads the compiler") \
     FACT(COMPILE_GRAPH_BREAKS, "compile.graph_breaks", NUMBER, "places where a graph had to end") \
     /* Threads and the machine. */ \
     FACT(THREADS_INTRA, "threads.intra_op", NUMBER, "of one CPU op") \

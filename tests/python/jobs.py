@@ -11,6 +11,7 @@ the other; both files are the last one's.
 
 import argparse
 import contextlib
+import functools
 import gc
 import io
 import json
@@ -142,6 +143,23 @@ def workers(job):
     model = network()
     loader = DataLoader(samples(64), batch_size=8, num_workers=2, persistent_workers=True,
                         prefetch_factor=3, shuffle=True, generator=torch.Generator().manual_seed(3))
+    train(job, model, loader, torch.optim.SGD(model.parameters(), lr=0.01))
+
+
+class Counted(TensorDataset):
+    def __getitem__(self, index):
+        return (*super().__getitem__(index), index)
+
+
+def stacked(rows, kept):
+    return torch.utils.data.default_collate([row[:kept] for row in rows])
+
+
+def own_functions(job):
+    """Samples and batches come from functions of this file, inside of what torch offers."""
+    data = torch.utils.data.Subset(Counted(*samples(64).tensors), range(32))
+    loader = DataLoader(data, batch_size=8, collate_fn=functools.partial(stacked, kept=2))
+    model = network()
     train(job, model, loader, torch.optim.SGD(model.parameters(), lr=0.01))
 
 
@@ -496,7 +514,7 @@ JOBS = {
     for job in (plain, heavy, workers, tensors, accumulate, gan, closure, evaluate, validate,
                 amp, compiled, compiled_once, compiled_again, compiled_often, compiled_updates,
                 threads, forked, spawned, forkserver, ranks, slow_iterators, memory,
-                collates, passing, streams, awaited, saves)
+                collates, passing, streams, awaited, saves, own_functions)
 }
 
 

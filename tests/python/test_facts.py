@@ -30,6 +30,13 @@ class Facts(harness.TorchTest):
         }
         self.assertEqual({key: facts.get(key) for key in expected}, expected)
 
+    def test_the_functions_that_make_batches_are_named_as_watching_finds_them(self):
+        facts = self.recorded("own_functions").trainer().facts
+        self.assertEqual(facts["dataloader.dataset"], "Counted")
+        self.assertEqual(facts["dataloader.functions"],
+                         "__main__.Counted.__getitem__,__main__.stacked")
+        self.assertNotIn("dataloader.functions", self.recorded("workers").trainer().facts)
+
     def test_a_loader_that_nobody_keeps_is_described_too(self):
         facts = self.recorded("passing").trainer().facts
         self.assertEqual((facts["dataloader.workers"], facts["dataloader.samples"]), (0, 64))

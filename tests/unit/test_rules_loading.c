@@ -74,7 +74,12 @@ static void of_workers_it_is_told_how_to_learn_it(void **state)
 {
     (void)state;
     put_loader(1);
-    assert_true(advises("trainglass.watching(\"your_module.Images.__getitem__\")"));
+    assert_false(advises("watching(")); /* all of it is torch's */
+    text(FACT_DATALOADER_FUNCTIONS, "data.Images.__getitem__");
+    assert_true(advises("trainglass.watching(\"data.Images.__getitem__\")"));
+    facts[summary.fact_count - 1].text = "data.Images.__getitem__,__main__.pad";
+    assert_true(
+        advises("watching(\"data.Images.__getitem__\", \"__main__.pad\"):` around"));
     text(FACT_WATCH_FUNCTIONS, "job.Images.__getitem__");
     assert_false(advises("watching("));
 }

@@ -7,11 +7,13 @@ written: not known is not the same as 0.
 
 from __future__ import annotations
 
+import functools
 import gc
 import math
 import os
 import shlex
 import sys
+import types
 
 from trainglass import _library, _roles
 
@@ -99,7 +101,8 @@ def loader(loader: Any) -> dict[str, Any]:
         "dataloader.persistent_workers": bool(getattr(loader, "persistent_workers", False)),
         "dataloader.shuffle": {"RandomSampler": True, "SequentialSampler": False}.get(samplers),
         "dataloader.drop_last": bool(getattr(loader, "drop_last", False)),
-        "dataloader.dataset": type(getattr(loader, "dataset", None)).__name__,
+        "dataloader.dataset": type(_innermost(getattr(loader, "dataset", None))).__name__,
+        "dataloader.functions": _functions(loader),
         "dataloader.start_method": _start_method(context) if workers else None,
     }
 
@@ -109,6 +112,42 @@ def say_loader(facts: dict[str, Any], number: int) -> None:
     for key, value in facts.items():
         say(key, value)
     say("dataloader.loaders", number)
+
+
+def _innermost(dataset: Any) -> Any:
+    """The user's data set, inside of what torch puts around one."""
+    for _ in range(8):
+        kind = type(dataset)
+        if not kind.__module__.startswith("torch."):
+            break
+        if kind.__name__ == "Subset":
+            dataset = dataset.dataset
+        elif kind.__name__ == "ConcatDataset":
+            dataset = dataset.datasets[0]
+    return dataset
+
+
+def _dotted(called: Any) -> str | None:
+    """The name by which `watching` finds the Python code of what is called so; None where
+    none leads there, or it is torch's own."""
+    while isinstance(called, functools.partial):
+        called = called.func
+    called = getattr(called, "__func__", called)
+    if not isinstance(called, types.FunctionType):
+        called = getattr(type(called), "__call__", None)
+    if not isinstance(called, types.FunctionType) or "<" in called.__qualname__:
+        return None
+    module = called.__module__ or ""
+    foreign = module.partition(".")[0] in ("", "torch")
+    return None if foreign else f"{module}.{called.__qualname__}"
+
+
+def _functions(loader: Any) -> str | None:
+    """Of an iterable data set only what makes batches: its __iter__ lasts as it does."""
+    kind = type(_innermost(getattr(loader, "dataset", None)))
+    sample = getattr(kind, "__getitems__", None) or getattr(kind, "__getitem__", None)
+    names = [_dotted(one) for one in (sample, getattr(loader, "collate_fn", None)) if one]
+    return ",".join(name for name in names if name) or None
 
 
 def _batches(loader: Any) -> int | None:
@@ -227,7 +266,9 @@ def _compile() -> None:
         "_compile.<locals>.compile_inner",
     ):
         if name in times:
-            say("compile.seconds", float(sum(times[name])))
+            seconds = sorted(map(float, times[name]))
+            say("compile.seconds", sum(seconds))
+            say("compile.seconds_usual", seconds[len(seconds) // 2] if seconds else None)
             break
 
 
