@@ -103,6 +103,9 @@ struct finding *rule_add_family(struct rule_context *context, enum kernel_family
  * more than that idles for it. */
 double rule_loading_ns(const struct rule_context *context);
 
+/* What one compilation takes where functions are compiled again; 0 elsewhere. */
+double rule_compilation_ns(const struct rule_context *context);
+
 /* The period in the steps is that of loader workers: each brings its batches at once,
  * and then all wait. */
 bool rule_is_loader_rhythm(const struct rule_context *context);

@@ -259,13 +259,23 @@ static void advise_periodic(struct rule_context *context, struct finding *findin
     }
 }
 
+/* Each of the slow steps takes as much longer as one compilation: a finding of its own. */
+static bool is_compiling(struct rule_context *context)
+{
+    const struct rhythm_extra *extra = &context->summary->rhythm.period;
+    double each = extra->ns_per_step * of_steps(context, extra) / extra->steps;
+
+    return fabs(each - rule_compilation_ns(context)) < each / 3;
+}
+
 static void find_periodic(struct rule_context *context)
 {
     const struct rhythm *rhythm = &context->summary->rhythm;
     const struct rhythm_extra *extra = &rhythm->period;
-    bool loader = is_epoch(context) || rule_is_loader_rhythm(context);
+    bool told =
+        is_epoch(context) || rule_is_loader_rhythm(context) || is_compiling(context);
     struct finding *finding =
-        !loader && is_dear(context, extra) ? add(context, extra, CLAIM_PYTHON) : NULL;
+        !told && is_dear(context, extra) ? add(context, extra, CLAIM_PYTHON) : NULL;
 
     if (finding == NULL)
         return;

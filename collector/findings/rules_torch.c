@@ -12,13 +12,27 @@ static double steps_of_run(const struct rule_context *context)
     const struct answer *head = &context->summary->head;
     int64_t last = head->window.last_step;
     double behind_ns = (double)(head->now_ns - head->window.to_ns);
-    /* The step that runs is in no window yet, and its events come in turns. */
-    double running_ns = 2 * context->train->p99_ns + 1e9;
+    /* The step that runs is in no window yet, its events come in turns, and who has chosen
+     * the newest steps takes a moment to ask of them. */
+    double running_ns = 2 * context->train->p99_ns + 5e9;
 
     if (last == NOT_KNOWN || behind_ns > running_ns)
         return (double)NAN;
     return (double)last + 1;
 }
+
+double rule_compilation_ns(const struct rule_context *context)
+{
+    double usual = rule_number(context, FACT_COMPILE_SECONDS_USUAL);
+    double mean = rule_number(context, FACT_COMPILE_SECONDS) /
+                  rule_number(context, FACT_COMPILE_COUNT);
+    double ns = 1e9 * (isnan(usual) ? mean : usual);
+
+    return rule_number(context, FACT_COMPILE_RECOMPILATIONS) > 0 && ns > 0 ? ns : 0;
+}
+
+/* The median of compilations is as far from the mean of those that were made again. */
+#define COMPILES_LEAST 0.8
 
 static void find_recompilations(struct rule_context *context)
 {
@@ -26,7 +40,8 @@ static void find_recompilations(struct rule_context *context)
     double count = rule_number(context, FACT_COMPILE_COUNT);
     double seconds = rule_number(context, FACT_COMPILE_SECONDS);
     double most = rule_number(context, FACT_COMPILE_RECOMPILATIONS_MOST);
-    double price = seconds * 1e9 * again / count / steps_of_run(context);
+    double each = rule_compilation_ns(context);
+    double price = each * again / steps_of_run(context);
 
     /* Many functions, each compiled anew for a second shape, are as they should be. */
     if (!((isnan(most) ? again : most + 1) >= context->threshold) || !(again > 0) ||
@@ -38,13 +53,15 @@ static void find_recompilations(struct rule_context *context)
         return;
     /* It is spent: a price of the run so far, and no part of the steps to come. */
     rule_price(context, finding, price > 0 ? price : 0, 0);
+    if (price > 0)
+        rule_price_between(finding, COMPILES_LEAST * price,
+                           fmax(price, price * 1e9 * seconds / count / each));
     finding->title = "Functions are compiled again and again";
     finding->formula =
-        price > 0
-            ? rule_print(context, "%s s compiling * %.0f of %.0f / %.0f steps = %s",
-                         rule_digits(context, seconds), again, count,
-                         steps_of_run(context), rule_ms(context, price))
-            : rule_print(context, "%.0f of %.0f compilations", again, count);
+        price > 0 ? rule_print(context, "%.0f compilations * %s / %.0f steps = %s",
+                               again, rule_ms(context, each), steps_of_run(context),
+                               rule_ms(context, price))
+                  : rule_print(context, "%.0f of %.0f compilations", again, count);
     finding->sentence = rule_print(
         context,
         "%.0f of %.0f graphs were compiled because a guard failed: a shape or "
@@ -225,7 +242,7 @@ static void find_zero_grad(struct rule_context *context)
 const struct rule rules_torch[] = {
     {{.id = "recompilations",
       .reads = "compile.*",
-      .formula = "time of compiling * recompilations / compilations / steps of the run",
+      .formula = "recompilations * usual time of a compilation / steps of the run",
       .threshold = 8,
       .unit = "compilations of one function",
       .min = 1,

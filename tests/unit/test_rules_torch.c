@@ -39,6 +39,29 @@ static void what_is_compiled_eight_times_again_is_told_with_its_price(void **sta
     summary.fact_count = 2;
     assert_true(find("recompilations")->ns_per_step == 0);
     assert_true(is_found("recompilations"));
+    /* The first of them loaded the compiler. */
+    number(FACT_COMPILE_SECONDS, 50);
+    number(FACT_COMPILE_SECONDS_USUAL, 2);
+    assert_true(fabs(find("recompilations")->ns_per_step - 16 * MS) < 1);
+}
+
+static void slow_steps_that_compile_are_not_told_twice(void **state)
+{
+    (void)state;
+    summary.head.window.last_step = 999;
+    summary.rhythm.period = extra(12 * MS, 25, EVENT_PHASE_FORWARD);
+    summary.rhythm.period_steps = 20; /* of 500: each takes 240 ms longer */
+    number(FACT_COMPILE_RECOMPILATIONS, 8);
+    number(FACT_COMPILE_COUNT, 10);
+    number(FACT_COMPILE_SECONDS, 5);
+    number(FACT_COMPILE_SECONDS_USUAL, 0.25);
+    assert_true(is_found("recompilations"));
+    assert_false(is_found("periodic-steps"));
+    facts[3].number = 0.05;
+    assert_true(is_found("periodic-steps"));
+    facts[3].number = 0.25;
+    facts[0].number = 0;
+    assert_true(is_found("periodic-steps"));
 }
 
 static void what_was_compiled_is_no_price_of_steps_long_ago(void **state)
@@ -46,7 +69,7 @@ static void what_was_compiled_is_no_price_of_steps_long_ago(void **state)
     (void)state;
     summary.head.window.last_step = 20;
     summary.head.window.to_ns = 2000 * (int64_t)MS;
-    summary.head.now_ns = 5000 * (int64_t)MS;
+    summary.head.now_ns = 8000 * (int64_t)MS;
     number(FACT_COMPILE_RECOMPILATIONS, 8);
     number(FACT_COMPILE_COUNT, 10);
     number(FACT_COMPILE_SECONDS, 50);
@@ -410,6 +433,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_is_compiled_is_told_the_mode_and_not_to_compile),
         TEST(what_is_compiled_eight_times_again_is_told_with_its_price),
+        TEST(slow_steps_that_compile_are_not_told_twice),
         TEST(what_was_compiled_is_no_price_of_steps_long_ago),
         TEST(many_functions_compiled_a_second_time_are_no_finding),
         TEST(graph_breaks_cost_where_a_device_waits_for_the_host),
