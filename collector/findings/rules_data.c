@@ -84,13 +84,15 @@ static bool sleeps_while_loading(const struct rule_context *context)
  * asked for in a talk of several turns between the processes, opened and mapped. No worker
  * makes that less; the thread that pins memory does it beside the training. A job with
  * workers tells itself how long it waited for them (EVENT_WAITED). Of a job without any it
- * is a guess: 2.0 ms for two tensors of a kB or a MB, 6.8 ms for eight, of it half CPU time
- * (medians; torch 2.6 on a virtual core of 2.5 GHz). Other machines are faster than that
- * rather than slower. */
-#define TENSOR_NS     1000000.0
+ * is a guess: beside a training 0.9 to 1.9 ms for two tensors, and where nothing else runs
+ * 1.3, 1.4 to 2.2 and 3.1 to 5.7 ms for one, two and eight of a kB or a MB, of it two thirds
+ * CPU time (medians; torch 2.2 and 2.15 on a virtual core of 2.5 GHz). Other machines are
+ * faster than that rather than slower. */
+#define BATCH_NS      500000.0
+#define TENSOR_NS     500000.0
 #define TENSORS_USUAL 2.0 /* inputs and targets */
-#define TENSOR_LEAST  0.2 /* of it, on the fastest machine */
-#define TENSOR_MOST   1.5
+#define TAKING_LEAST  0.25 /* of it, on the fastest machine */
+#define TAKING_MOST   2.0
 
 static double taking_over_ns(const struct rule_context *context)
 {
@@ -98,7 +100,7 @@ static double taking_over_ns(const struct rule_context *context)
 
     if (rule_number(context, FACT_DEVICE_COUNT) > 0)
         return 0; /* as advised, they are pinned */
-    return TENSOR_NS * (isnan(tensors) ? TENSORS_USUAL : fmin(tensors, 100));
+    return BATCH_NS + TENSOR_NS * (isnan(tensors) ? TENSORS_USUAL : fmin(tensors, 100));
 }
 
 /* How many workers the machine has cores for, beside the trainer, which may be none; those
@@ -241,7 +243,7 @@ static double waits_for_workers(const struct rule_context *context, double waite
     double asleep = context->summary->load.asleep_share * context->train->mean_ns;
 
     if (isnan(told))
-        told = fmin(waited - TENSOR_LEAST * taking_over_ns(context),
+        told = fmin(waited - TAKING_LEAST * taking_over_ns(context),
                     isnan(asleep) ? (double)INFINITY : asleep);
     /* Where nobody knows of a wait for data, what it sleeps is none. */
     return isnan(waited) ? waited : fmin(told, waited) - kept_from_cores(context);
@@ -271,7 +273,7 @@ static struct loading look_at(const struct rule_context *context)
     /* Also what no worker loads yet will cost its way between processes. */
     if (workers < 1 && loading.wanted > loading.now)
         loading.guess = taking_over_ns(context) *
-                        (context->summary->head.from_file ? TENSOR_LEAST : 1);
+                        (context->summary->head.from_file ? TAKING_LEAST : 1);
     loading.data = loading.now >= 1 ? waits_for_workers(context, loading.waited)
                                     : loading.waited - loading.guess;
     loading.compute = train->mean_ns - loading.data;
@@ -403,8 +405,8 @@ static void find_loading(struct rule_context *context)
     else
         rule_price_half(context, finding, most, error);
     if (loading.guess > 0)
-        rule_price_between(finding, price - (TENSOR_MOST - 1) * loading.guess,
-                           price + (1 - TENSOR_LEAST) * loading.guess);
+        rule_price_between(finding, price - (TAKING_MOST - 1) * loading.guess,
+                           price + (1 - TAKING_LEAST) * loading.guess);
     rule_claim_apart(finding, PART_DATA, CLAIM_WAIT, price);
     finding->formula = formula_of(context, &loading, most);
     describe(context, finding, &loading);

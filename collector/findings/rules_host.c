@@ -71,6 +71,12 @@ static void advise_cores(struct rule_context *context, struct finding *finding,
     rule_advise(finding, "Ask for more cores, or move work off the trainer's machine");
 }
 
+/* Threads of one op take turns on the cores: while one waits, another does its work, so
+ * that less than the wait is lost; but where all wait for the one without a core, more.
+ * Measured by tests/diseases. */
+#define TURNS_LEAST 0.2
+#define TURNS_MOST  1.6
+
 static void find_cpu_wait(struct rule_context *context)
 {
     const struct load *load = &context->summary->load;
@@ -88,6 +94,8 @@ static void find_cpu_wait(struct rule_context *context)
         return;
     rule_price_host(context, finding, price,
                     load->delay_error / load->delay_share * price);
+    if (threads > threads_for(cores))
+        rule_price_between(finding, TURNS_LEAST * price, TURNS_MOST * price);
     rule_claim_model(context, finding, CLAIM_ANY, price);
     finding->title = threads > threads_for(cores)
                          ? "More threads than cores: they wait for each other"
@@ -247,7 +255,8 @@ const struct rule rules_host[] = {
       .max = 1,
       .source = TWENTIETH,
       .owner = OWNER_OPS + 50,
-      .trend = true},
+      .trend = true,
+      .early = true},
      find_cpu_wait},
     {{.id = "memory-churn",
       .reads = "page faults and kernel time of the trainer (/proc/PID/stat)",
@@ -259,7 +268,8 @@ const struct rule rules_host[] = {
       .max = 1,
       .source = TWENTIETH,
       .owner = OWNER_OPS + 10,
-      .trend = true},
+      .trend = true,
+      .early = true},
      find_churn},
     {{.id = "between-steps",
       .reads = "what is in no phase",

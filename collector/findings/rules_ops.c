@@ -10,6 +10,7 @@
 /* The interpreter between two small ops takes as much again as half of their own time:
  * tests/diseases measures loops over rows against one op on all of them. */
 #define PYTHON_SHARE 0.5
+#define PYTHON_MOST  0.8 /* with slices, indexes and numbers between them */
 
 /* A small network and its optimizer call about two hundred in a step. */
 #define CALLS_NEEDED 300.0
@@ -117,7 +118,9 @@ static void find_tiny(struct rule_context *context)
     rule_price(context, finding, price,
                rule_error_of_recorded(context, price, cpu->head.recorded_steps));
     /* Half of what a call costs stays with the larger op; all of it may be overhead. */
-    rule_price_between(finding, price / 2, price > self ? price : self);
+    rule_price_between(
+        finding, price / 2,
+        fmax(price + (PYTHON_MOST - PYTHON_SHARE) * calls * call_ns(cpu), self));
     rule_claim_model(context, finding, CLAIM_CALLS, price);
     finding->title = "Many ops are too small to be worth their call";
     finding->formula =

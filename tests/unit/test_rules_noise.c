@@ -156,7 +156,7 @@ static void batches_that_are_ready_are_no_finding(void **state)
     (void)state;
     load_in_time(0.4 * MS);
     assert_string_equal(find("data-loading")->id, "none");
-    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 2.4 * MS;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 2.375 * MS;
     assert_true(fabs(find("data-loading")->ns_per_step - 2 * MS) < 1);
     assert_non_null(strstr(find("data-loading")->formula, "that no loader saves"));
 }
@@ -172,9 +172,9 @@ a_batch_that_costs_less_than_its_way_from_a_worker_is_no_finding(void **state)
     number(FACT_DATALOADER_WORKERS, 0);
     number(FACT_CPU_COUNT, 8);
     assert_string_equal(find("data-loading")->id, "none");
-    train->phase_ns[EVENT_PHASE_DATA] = 1.9 * MS;
+    train->phase_ns[EVENT_PHASE_DATA] = 1.1 * MS;
     assert_string_equal(find("data-loading")->id, "none");
-    train->phase_ns[EVENT_PHASE_DATA] = 2.5 * MS;
+    train->phase_ns[EVENT_PHASE_DATA] = 2 * MS;
     assert_true(fabs(find("data-loading")->ns_per_step - 0.5 * MS) < 1);
 }
 
