@@ -11,6 +11,7 @@ import gc
 import io
 import itertools
 import json
+import multiprocessing
 import os
 import pathlib
 import sys
@@ -22,8 +23,8 @@ from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, TensorDataset
 
 import healthy
-from job import (Course, Job, Samples, Trainer, Uneven, batch, keep_freed_memory, network, parse,
-                 update)
+from job import (FIRST, HEAD, Course, Job, Samples, Trainer, Uneven, batch, keep_freed_memory,
+                 network, parse, update)
 
 
 def cores():
@@ -164,21 +165,24 @@ def other_code(job):
 
 def python_thread(job):
     """A thread that computes in Python now and then, as one that fills a queue does."""
-    trainer = Trainer(width=256, depth=4)
-    needed = threading.Event()
+    fork = multiprocessing.get_context("fork")
+    by_thread, by_process = threading.Event(), fork.Event()
     seconds = {1: 0.01, 2: 0.02, 3: 0.04}[job.dose]
 
-    def fill():
+    def fill(needed):
         while needed.wait():
             end = time.monotonic() + seconds
             while time.monotonic() < end:
                 parse(1)
             time.sleep(0.02)
 
-    threading.Thread(target=fill, daemon=True).start()
+    fork.Process(target=fill, args=(by_process,), daemon=True).start()
+    threading.Thread(target=fill, args=(by_thread,), daemon=True).start()
+    trainer = Trainer(width=256, depth=4)
 
-    def updates(is_busy):
-        (needed.set if is_busy else needed.clear)()
+    def updates(is_thread):
+        (by_thread.set if is_thread else by_thread.clear)()
+        (by_process.clear if is_thread else by_process.set)()
         yield from trainer.updates()
 
     job.blocks(lambda: updates(True), lambda: updates(False), 2000)
@@ -224,9 +228,10 @@ def between_steps(job):
     file = io.BytesIO()
 
     def save(number):
-        file.seek(0)
-        torch.save(large, file)
-        print(number, file=sys.stderr)
+        with job.dose_of():
+            file.seek(0)
+            torch.save(large, file)
+            print(number, file=sys.stderr)
 
     def seldom(number):
         if number % 50 == 0:
@@ -260,7 +265,7 @@ def checkpoints(job):
     def save(period):
         def every(number):
             if number % period == 0:
-                with torch.profiler.record_function("save_checkpoint"):
+                with job.dose_of(), torch.profiler.record_function("save_checkpoint"):
                     file.seek(0)
                     torch.save(large, file)
         return every
@@ -388,13 +393,18 @@ def drift(job):
     """Each step looks at all earlier ones."""
     trainer = Trainer()
 
-    def look(number):
-        end = time.perf_counter() + 0.0001 * job.dose * number
-        with job.dose_of():
-            while time.perf_counter() < end:
-                pass
+    def updates():
+        begun = FIRST if job.steps == 0 else HEAD  # before, nobody measures
 
-    job.blocks(lambda: trainer.updates(before=look), trainer.updates, 100)
+        def look(number):
+            end = time.perf_counter() + 0.0001 * job.dose * max(0, number - begun)
+            with job.dose_of():
+                while time.perf_counter() < end:
+                    pass
+
+        return trainer.updates(before=look)
+
+    job.blocks(updates, trainer.updates, 100)
 
 
 def warm_up(job):
@@ -453,7 +463,7 @@ def pair_collate_collections(job):
     """A slow collate_fn, and garbage that is collected by hand."""
     gc.collect()
     gc.freeze()
-    trainer = Trainer()
+    trainer = Trainer(width=2560)  # steps longer than a batch takes a worker
     heap = [[index] for index in range(50_000 * job.dose)]
 
     def collate(rows):
@@ -464,9 +474,13 @@ def pair_collate_collections(job):
         if number % 4 == 0:
             gc.collect()
 
-    slow = DataLoader(Samples(), batch_size=2, collate_fn=collate)
-    job.blocks(lambda: trainer.updates(slow, after=collect),
-               lambda: trainer.updates(DataLoader(Samples(), batch_size=2)), 60)
+    def loader(workers):
+        return DataLoader(Samples(), batch_size=2, collate_fn=collate, num_workers=workers,
+                          persistent_workers=workers > 0)
+
+    alone, beside = loader(0), loader(min(4, max(1, cores() - 1)))
+    job.blocks(lambda: trainer.updates(alone, after=collect),
+               lambda: trainer.updates(beside), 60)
     del heap
 
 
@@ -476,7 +490,7 @@ def pair_between_periodic(job):
     loader = DataLoader(Samples(), batch_size=2)
 
     def save(number):
-        time.sleep(0.002 * job.dose + (0.1 * job.dose if number % 20 == 10 else 0))
+        job.dose_s(0.002 * job.dose + (0.1 * job.dose if number % 20 == 10 else 0))
 
     job.blocks(lambda: trainer.updates(loader, after=save), lambda: trainer.updates(loader), 120)
 

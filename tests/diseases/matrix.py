@@ -118,15 +118,21 @@ WAITING = {"collate_sleep", "few_workers", "oversubscribed", "periodic", "warm_u
 
 # A run has one start: its ill block has no second one to be compared with. Four pauses in a
 # block, or first batches, are less than what its other steps differ by from block to block;
-# and beside a parser or a loop that spins the ops that follow are slower too. So the job times
-# the dose itself.
+# and after a pause, a save, or a loop that parses or spins the ops that follow are slower too,
+# for their data has left the caches. So the job times the dose itself.
 TIMED = {"warm_up", "periodic", "other_code", "watched", "recompilations", "late_first_batch",
-         "drift"}
+         "drift", "between_steps", "checkpoints", "pair_between_periodic"}
+
+# Of the step: what a dose that the job times takes beside that, its call and its waking.
+CALLED = 0.005
 
 # A block is short: what is drawn of its steps may hold none.
 LEVELS = {"tiny_ops": "ops", "other_code": "ops", "python_thread": "ops",
           "optimizer_loop": "ops", "moved_data": "ops",
           "checkpoints": "ops"}
+
+# What the job says of itself at the block's last steps is read once a second.
+BY_FACTS, FACTS_S = {"recompilations"}, 1.3
 
 # Fills /dev/shm, which others need.
 OWN_SHARED_MEMORY = {"shared_memory"}
@@ -147,7 +153,7 @@ REMAINS = {"recompilations": {"recompilations"},
            "optimizer_loop": {"optimizer-loop"}, "validation": {"validation-share"},
            "moved_data": {"moved-data"}, "few_workers": {"data-loading", "unsteady-steps"},
            "worker_restart": {"data-loading", "epoch-start"},
-           "outside_steps": {"outside-steps"},
+           "outside_steps": {"outside-steps"}, "pair_collate_collections": {"data-loading"},
            "slow_worker": {"data-loading", "cpu-wait"}, "collate_sleep": {"data-loading"},
            "oversubscribed": {"cpu-wait"}}
 
@@ -229,7 +235,7 @@ class Result:
     def noise_ms(self):
         """How far blocks of one kind lie apart: what the truth is not sure of."""
         if self.name in TIMED:
-            return 0.0
+            return CALLED * self.step_ms
         apart = [max(b.ms(self.net) for b in kind) - min(b.ms(self.net) for b in kind)
                  for kind in (self.ill, self.healthy)]
         return math.hypot(*apart) / 2
@@ -325,7 +331,7 @@ class Result:
 class Matrix(harness.TrainglassTest):
     """Runs a job under `trainglass run`, and asks about each of its blocks."""
 
-    def ask(self, told):
+    def ask(self, name, told):
         """Findings of a block, once all its steps have arrived and were sampled twice."""
         window = f"{told['first']}-{told['last']}"
         wanted = told["last"] - told["first"] + 1
@@ -337,7 +343,7 @@ class Matrix(harness.TrainglassTest):
                 return None  # a crowded machine: `run` waits 5 s for its server, then goes on
             return found if found["steps"] >= wanted else None
         answer = harness.wait_for(answer, f"steps {window}")
-        time.sleep(0.3)  # what is drained beside steps
+        time.sleep(FACTS_S if name in BY_FACTS else 0.3)  # what is drained beside steps
         return harness.get_json(self.port, f"/api/bottlenecks?window={window}") or answer
 
     def learn_port(self, errors):
@@ -363,7 +369,7 @@ class Matrix(harness.TrainglassTest):
             for line in process.stdout:
                 told = json.loads(line)
                 self.learn_port(errors)
-                blocks.append(Block(told, self.ask(told)))
+                blocks.append(Block(told, self.ask(name, told)))
                 process.stdin.write("\n")
                 process.stdin.flush()
             code = process.wait(timeout=harness.PATIENCE_S)
