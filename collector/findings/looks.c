@@ -18,15 +18,18 @@ static double waits_for_rank(const struct rule_context *context, enum event_phas
     return here && ranks->slowest_price_ns > 0 ? ranks->slowest_price_ns : 0;
 }
 
+/* A finding that stands since a few seconds makes the later steps of a window longer: that
+ * is no drift, and no unsteadiness beside it. */
 double looks_told_elsewhere(const struct rule_context *context, enum event_phase phase)
 {
     const struct rhythm *rhythm = &context->summary->rhythm;
     const struct rhythm_extra *const extras[] = {&rhythm->gc,    &rhythm->warm_up,
                                                  &rhythm->epoch, &rhythm->period,
                                                  &rhythm->drift, &rhythm->rest};
+    size_t count = sizeof(extras) / sizeof(extras[0]) - (context->by_price ? 2 : 0);
     double ns = 0;
 
-    for (size_t i = 0; i < sizeof(extras) / sizeof(extras[0]); i++)
+    for (size_t i = 0; i < count; i++)
         if (extras[i]->steps > 0 && extras[i]->part == (uint32_t)phase &&
             extras[i]->ns_per_step >= TOLD_SHARE * context->train->mean_ns)
             ns += extras[i]->ns_per_step;

@@ -61,6 +61,11 @@ static bool is_sure(const struct finding *finding)
     return finding->ns_per_step <= 0 || finding->error_ns <= finding->ns_per_step / 2;
 }
 
+static bool is_seen_early(const struct finding *finding)
+{
+    return finding != NULL && finding->rule->early && is_sure(finding);
+}
+
 /* What one look says of a finding. */
 struct sight {
     const struct finding *over; /* it costs its threshold; NULL */
@@ -156,6 +161,8 @@ static void judge(struct standing_entry *entry, const struct sight *sight,
 {
     if (sight->near != NULL)
         follow(entry, sight, look->last_step);
+    entry->early =
+        entry->early || is_seen_early(in_list(look->recent_relaxed, entry->id));
     if (entry->state == STANDING_SEEN) {
         wait_to_stand(entry, sight, look);
     } else if (sight->near == NULL) {
@@ -171,9 +178,11 @@ static bool is_slow(const struct finding_rule *rule, const struct standing_look 
     return rule->trend || (rule->sampled && !look->recent_is_recorded);
 }
 
-static bool is_seen_early(const struct finding *finding)
+static bool is_gone_early(const struct standing_entry *entry,
+                          const struct standing_look *look)
 {
-    return finding != NULL && finding->rule->early && is_sure(finding);
+    return entry->early && look->recent_level.first_step > entry->whole_step &&
+           gone_is_sure(&entry->former, entry->ns_per_step, &look->recent_level);
 }
 
 /* A trend has only the usual window, and so has what needs steps that were recorded in
@@ -183,12 +192,21 @@ static struct sight look_at(const struct standing_look *look,
 {
     const struct finding *over = in_list(look->recent, entry->id);
     const struct finding *near = in_list(look->recent_relaxed, entry->id);
-    bool slow = is_slow(entry->rule, look), early = slow && is_seen_early(near);
+    bool slow = is_slow(entry->rule, look) && !is_seen_early(near) &&
+                !(near == NULL && is_gone_early(entry, look));
 
     return (struct sight){
         .over = slow && !is_seen_early(over) ? in_list(look->usual, entry->id) : over,
-        .near = slow && !early ? in_list(look->usual_relaxed, entry->id) : near,
-        .level = slow && !early ? &look->usual_level : &look->recent_level};
+        .near = slow ? in_list(look->usual_relaxed, entry->id) : near,
+        .level = slow ? &look->usual_level : &look->recent_level};
+}
+
+/* The usual window still holds steps from before it was fixed. */
+static bool is_remnant(const struct standing_entry *entry,
+                       const struct standing_look *look)
+{
+    return entry->state == STANDING_FIXED && entry->early &&
+           look->usual_level.first_step < entry->fixed_step;
 }
 
 static void meet_all(struct standing *standing, const struct standing_look *look,
@@ -201,7 +219,8 @@ static void meet_all(struct standing *standing, const struct standing_look *look
         uint32_t at = place_of(standing, finding->id);
         struct standing_entry *entry =
             at < STANDING_MAX ? &standing->entries[at] : free_place(standing);
-        bool known = at < STANDING_MAX && entry->state != STANDING_FIXED;
+        bool known = at < STANDING_MAX && (entry->state != STANDING_FIXED ||
+                                           (slow && is_remnant(entry, look)));
 
         if (entry != NULL && !known &&
             (is_slow(finding->rule, look) == slow || (!slow && is_seen_early(finding))))

@@ -10,8 +10,9 @@
  *            STANDING_FIXED_NS of the session's time. Until then it stands unseen, and is
  *            the same finding when it comes back; after as long it is forgotten.
  * What changes within seconds is judged by the recent steps alone, so that a fix shows
- * before the usual window has forgotten what was; trends are judged by the usual window,
- * those that may be seen early also where the recent steps are sure of them.
+ * before the usual window has forgotten what was; trends are judged by the usual window.
+ * One that may be seen early is judged by the recent steps where these are sure of it, and
+ * when they have seen it where they are sure that it is gone.
  */
 #ifndef FINDINGS_STANDING_H
 #define FINDINGS_STANDING_H
@@ -46,6 +47,7 @@ struct standing_entry {
     int64_t whole_step;  /* the newest with its whole price */
     double ns_per_step;  /* its usual price while it stood */
     uint32_t looks;      /* in a row that found it, or that missed it */
+    bool early;          /* a trend that the recent steps were sure of */
     struct gone_former former;
 };
 

@@ -458,7 +458,7 @@ static void what_was_seen_early_stays_while_the_usual_window_shows_it(void **sta
     for (double ms = 16; ms >= 8; ms--) {
         see(&early, ms * MS);
         recent.count = recent_relaxed.count = 0;
-        look.recent_level = level_of(0, MS);
+        look.recent_level = level_of(0, 30 * MS); /* which says nothing */
         feed(10);
         assert_int_equal(state_of(&early), STANDING_STANDS);
     }
@@ -469,6 +469,33 @@ static void what_was_seen_early_stays_while_the_usual_window_shows_it(void **sta
         feed(10);
     assert_int_equal(state_of(&early), STANDING_FIXED);
     assert_int_equal(standing_find(&standing, "early")->fixed_step, 21);
+}
+
+static void
+what_was_seen_early_is_fixed_when_the_recent_steps_are_sure_of_it(void **state)
+{
+    (void)state;
+    see(&early, 20 * MS);
+    feed(20);
+    see(&early, 20 * MS);
+    feed(10);
+    for (double ms = 18; ms > 8; ms--) {
+        see(&early, ms * MS); /* the usual window has it still */
+        recent.count = recent_relaxed.count = 0;
+        look.recent_level = level_of(0, MS);
+        look.last_step += 10;
+        look.recent_level.first_step = look.last_step - 9;
+        look.usual_level.first_step = 1;
+        standing_feed(&standing, &look);
+    }
+    assert_int_equal(state_of(&early), STANDING_FIXED);
+    assert_int_equal(standing_find(&standing, "early")->fixed_step, 31);
+    /* It comes back. */
+    for (uint32_t i = 0; i < 3; i++) {
+        see(&early, 20 * MS);
+        feed(10);
+    }
+    assert_int_equal(state_of(&early), STANDING_STANDS);
 }
 
 static void without_recorded_steps_lately_the_usual_window_judges_ops(void **state)
@@ -536,6 +563,7 @@ int main(void)
         TEST(a_trend_is_judged_by_the_usual_window_alone),
         TEST(what_may_be_seen_early_appears_by_the_recent_steps_if_these_are_sure),
         TEST(what_was_seen_early_stays_while_the_usual_window_shows_it),
+        TEST(what_was_seen_early_is_fixed_when_the_recent_steps_are_sure_of_it),
         TEST(without_recorded_steps_lately_the_usual_window_judges_ops),
         TEST(a_full_table_forgets_what_was_fixed_and_keeps_what_stands),
     };
