@@ -65,9 +65,22 @@ static void advise_unsteady(struct rule_context *context, struct finding *findin
                              "batch to batch, pad or bucket them");
 }
 
-/* Mean less median, less what other rules name: collections, first steps, periods, waits
- * for the interpreter, which are few and long; memory that the kernel makes anew, now in
- * one step and now in none; and what others took. */
+/* Of the step: a wait for data from which on it is a finding. */
+#define LOADING_TOLD 0.05
+
+/* Workers bring their batches at once, and then all wait: what the mean wait tells is not
+ * told again of the steps that have it. */
+static double told_of_loading(const struct rule_context *context)
+{
+    double told = rule_loading_ns(context) + loading_slow_worker_ns(context);
+    double data = context->summary->rhythm.rest.data_ns;
+
+    return told >= LOADING_TOLD * context->train->mean_ns ? fmin(data, told) : 0;
+}
+
+/* Mean less median, less what other rules name: waits for data, collections, first steps,
+ * periods, waits for the interpreter, which are few and long; memory that the kernel makes
+ * anew, now in one step and now in none; and what others took. */
 static double unexplained(const struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
@@ -76,8 +89,8 @@ static double unexplained(const struct rule_context *context)
     double rest = rhythm->steps > 0 ? rhythm->rest.ns_per_step : over;
 
     rest = rest < over ? rest : over;
-    return rest - looks_lock(context).sum_ns - rule_fresh_pages_ns(context) -
-           rule_taken_by_others(context);
+    return rest - told_of_loading(context) - looks_lock(context).sum_ns -
+           rule_fresh_pages_ns(context) - rule_taken_by_others(context);
 }
 
 static const struct slow_step *worst_of(const struct steps_answer *steps)

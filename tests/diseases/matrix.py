@@ -151,7 +151,7 @@ TOO_BUSY = 0.15
 # the first is 2 to 7 ms late.
 REMAINS = {"recompilations": {"recompilations"},
            "optimizer_loop": {"optimizer-loop"}, "validation": {"validation-share"},
-           "moved_data": {"moved-data"}, "few_workers": {"data-loading", "unsteady-steps"},
+           "moved_data": {"moved-data"}, "few_workers": {"data-loading"},
            "worker_restart": {"data-loading", "epoch-start"},
            "outside_steps": {"outside-steps"}, "pair_collate_collections": {"data-loading"},
            "slow_worker": {"data-loading", "cpu-wait"}, "collate_sleep": {"data-loading"},

@@ -241,6 +241,22 @@ static void calling_ops_and_what_is_told_elsewhere_is_no_other_code(void **state
     assert_string_equal(find("other-code")->id, "none");
 }
 
+static void its_own_beginning_is_no_drift_that_is_told_elsewhere(void **state)
+{
+    (void)state;
+    struct findings_settings stands = findings_configured();
+
+    works(0.2);
+    summary.rhythm.drift = extra(10 * MS, 500, EVENT_PHASE_FORWARD);
+    assert_true(fabs(find("other-code")->ns_per_step - 10 * MS) < 1);
+    stands.by_price = true;
+    findings_free(&findings);
+    findings_find(&summary, &stands, &findings);
+    for (uint32_t i = 0; i < findings.count; i++)
+        if (strcmp(findings.list[i].id, "other-code") == 0)
+            assert_true(fabs(findings.list[i].ns_per_step - 20 * MS) < 1);
+}
+
 static void what_validation_may_have_been_is_no_code_of_a_training_step(void **state)
 {
     (void)state;
@@ -281,6 +297,7 @@ int main(void)
         TEST(no_lock_is_told_without_python_or_beside_a_device),
         TEST(code_that_is_no_op_costs_what_forward_holds_of_it),
         TEST(calling_ops_and_what_is_told_elsewhere_is_no_other_code),
+        TEST(its_own_beginning_is_no_drift_that_is_told_elsewhere),
         TEST(what_validation_may_have_been_is_no_code_of_a_training_step),
         TEST(code_is_not_told_where_ops_may_run_unseen_or_a_device_is_waited_for),
     };

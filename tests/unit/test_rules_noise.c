@@ -104,6 +104,19 @@ static void the_wait_for_a_core_is_no_unsteadiness(void **state)
     assert_true(is_unsteady());
 }
 
+static void the_wait_for_data_that_is_told_is_no_unsteadiness(void **state)
+{
+    (void)state;
+    be_unsteady();
+    summary.rhythm.rest = extra(20 * MS, 500, EVENT_PHASE_DATA);
+    assert_true(is_unsteady()); /* a ms of data in each step is no finding */
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 25 * MS;
+    assert_string_equal(find("data-loading")->id, "data-loading");
+    assert_false(is_unsteady());
+    summary.rhythm.rest.data_ns = 4 * MS; /* the others have another cause */
+    assert_true(fabs(find("unsteady-steps")->ns_per_step - 16 * MS) < 1);
+}
+
 static void stolen_time_is_no_unsteadiness(void **state)
 {
     (void)state;
@@ -293,6 +306,7 @@ int main(void)
         TEST(steps_that_are_often_late_are_unsteady_once_enough_were_seen),
         TEST(memory_that_is_made_anew_now_and_then_is_no_unsteadiness),
         TEST(the_wait_for_a_core_is_no_unsteadiness),
+        TEST(the_wait_for_data_that_is_told_is_no_unsteadiness),
         TEST(stolen_time_is_no_unsteadiness),
         TEST(an_interval_that_reaches_below_the_threshold_is_no_unsteadiness),
         TEST(batches_that_are_ready_are_no_finding),
