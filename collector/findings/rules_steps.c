@@ -73,9 +73,11 @@ static void advise_unsteady(struct rule_context *context, struct finding *findin
 static double told_of_loading(const struct rule_context *context)
 {
     double told = rule_loading_ns(context) + loading_slow_worker_ns(context);
-    double data = context->summary->rhythm.rest.data_ns;
+    const struct rhythm_extra *rest = &context->summary->rhythm.rest;
 
-    return told >= LOADING_TOLD * context->train->mean_ns ? fmin(data, told) : 0;
+    if (rest->steps == 0 || !(told >= LOADING_TOLD * context->train->mean_ns))
+        return 0;
+    return rest->part == EVENT_PHASE_DATA ? told : fmin(rest->data_ns, told);
 }
 
 /* Mean less median, less what other rules name: waits for data, collections, first steps,
