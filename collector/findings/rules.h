@@ -103,6 +103,9 @@ struct finding *rule_add_family(struct rule_context *context, enum kernel_family
  * more than that idles for it. */
 double rule_loading_ns(const struct rule_context *context);
 
+/* All of data, where the trainer loads by itself: ops in it make and join samples. Else 0. */
+double rule_own_loading_ns(const struct rule_context *context);
+
 /* What one compilation takes where functions are compiled again; 0 elsewhere. */
 double rule_compilation_ns(const struct rule_context *context);
 

@@ -282,6 +282,13 @@ static struct loading look_at(const struct rule_context *context)
     return loading;
 }
 
+double rule_own_loading_ns(const struct rule_context *context)
+{
+    double data = context->train->phase_ns[EVENT_PHASE_DATA];
+
+    return rule_number(context, FACT_DATALOADER_WORKERS) < 1 && data > 0 ? data : 0;
+}
+
 double rule_loading_ns(const struct rule_context *context)
 {
     double ns = most_to_win(context, look_at(context).data);

@@ -106,10 +106,11 @@ static void find_tiny(struct rule_context *context)
         context->summary->gpu.device_count > 0)
         return;
     double all = calls * call_ns(cpu) + rule_interpreter_ns(context);
-    double loop = loop_ns(context);
-    double price = all - loop, step = context->train->mean_ns;
+    double loop = loop_ns(context), loading = rule_own_loading_ns(context);
+    double price = all - loop - loading, step = context->train->mean_ns;
 
-    if (!(price / step >= context->threshold))
+    /* Those that are left must be many, too. */
+    if (!(price / step >= context->threshold) || !(calls * price / all >= CALLS_NEEDED))
         return;
     struct finding *finding = rule_add(context, NULL, "forward");
 
@@ -123,13 +124,15 @@ static void find_tiny(struct rule_context *context)
         fmax(price + (PYTHON_MOST - PYTHON_SHARE) * calls * call_ns(cpu), self));
     rule_claim_model(context, finding, CLAIM_CALLS, price);
     finding->title = "Many ops are too small to be worth their call";
-    finding->formula =
-        rule_print(context, "%.0f calls * min(%.3g us, %.3g us) * %.2g%s = %s", calls,
-                   self / calls / 1000, CALL_NS / 1000, 1 + PYTHON_SHARE,
-                   loop > 0 ? rule_print(context, " - %s of the optimizer's loop",
-                                         rule_ms(context, loop))
-                            : "",
-                   rule_ms(context, price));
+    finding->formula = rule_print(
+        context, "%.0f calls * min(%.3g us, %.3g us) * %.2g%s%s = %s", calls,
+        self / calls / 1000, CALL_NS / 1000, 1 + PYTHON_SHARE,
+        loop > 0 ? rule_print(context, " - %s of the optimizer's loop",
+                              rule_ms(context, loop))
+                 : "",
+        loading > 0 ? rule_print(context, " - %s of loading", rule_ms(context, loading))
+                    : "",
+        rule_ms(context, price));
     finding->sentence =
         rule_print(context, "%.0f ops per step run for %.3g us on average, %s together",
                    calls, self / calls / 1000, rule_ms(context, self));
@@ -197,7 +200,8 @@ static void find_loop(struct rule_context *context)
 const struct rule rules_ops[] = {
     {{.id = "tiny-ops",
       .reads = "CPU ops below 10 us of self time; compile.used",
-      .formula = "calls * min(self time of a call, 2 us) * 1.5 - optimizer-loop",
+      .formula = "calls * min(self time of a call, 2 us) * 1.5 - optimizer's loop - "
+                 "loading by the trainer",
       .threshold = 0.10,
       .unit = "share of the step",
       .min = 0,

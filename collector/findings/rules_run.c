@@ -124,11 +124,8 @@ static void find_outside(struct rule_context *context)
 static void find_moves(struct rule_context *context)
 {
     const struct ops_answer *cpu = &context->summary->cpu;
-    double step = context->train->mean_ns,
-           data = context->train->phase_ns[EVENT_PHASE_DATA];
-    /* Where the trainer loads by itself, joining samples to a batch is its loading. */
-    bool loads = rule_number(context, FACT_DATALOADER_WORKERS) < 1;
-    double moved = cpu->moved_ns - (loads && data > 0 ? data : 0);
+    double step = context->train->mean_ns;
+    double moved = cpu->moved_ns - rule_own_loading_ns(context);
 
     /* Beside a device the host's copies cost what the device waits for them; and what
      * autocast casts, as it was told to, is not to be told from the model's own casts. */

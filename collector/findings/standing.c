@@ -88,8 +88,10 @@ static void meet(struct standing_entry *entry, const struct finding *finding,
     snprintf(entry->id, sizeof(entry->id), "%s", finding->id);
     snprintf(entry->title, sizeof(entry->title), "%s", finding->title);
     gone_follow(&entry->former, finding, level, true);
-    /* It was there before anybody looked. */
-    if (first_look && is_sure(finding)) {
+    /* It was there before anybody looked; the first steps of a run say nothing of later
+     * ones. */
+    if (first_look && look->recent_level.first_step > STANDING_STEPS &&
+        is_sure(finding)) {
         entry->state = STANDING_STANDS;
         entry->looks = 0;
     }

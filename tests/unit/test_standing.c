@@ -137,6 +137,17 @@ static void what_was_there_before_the_first_look_stands_at_once(void **state)
     assert_int_equal(state_of(&quick), STANDING_STANDS);
 }
 
+static void what_the_first_steps_of_a_run_show_must_be_seen_again(void **state)
+{
+    (void)state;
+    see(&quick, 20 * MS);
+    feed(12);
+    assert_int_equal(state_of(&quick), STANDING_SEEN);
+    see(&quick, 0);
+    feed(100);
+    assert_int_equal(state_of(&quick), STANDING_NONE);
+}
+
 static void a_price_that_is_not_sure_waits_for_more_steps(void **state)
 {
     (void)state;
@@ -340,7 +351,7 @@ static void a_window_that_began_before_the_change_proves_nothing(void **state)
     (void)state;
     window = 1000;
     see(&quick, 20 * MS);
-    feed(20);
+    feed(2000);
     for (uint32_t i = 0; i < 99; i++) {
         see(&quick, 0);
         feed(10);
@@ -545,6 +556,7 @@ int main(void)
         TEST(a_finding_appears_once_enough_steps_showed_it),
         TEST(a_thousand_steps_in_one_look_are_not_enough),
         TEST(what_was_there_before_the_first_look_stands_at_once),
+        TEST(what_the_first_steps_of_a_run_show_must_be_seen_again),
         TEST(a_price_that_is_not_sure_waits_for_more_steps),
         TEST(between_the_thresholds_a_finding_neither_appears_nor_goes),
         TEST(noise_around_the_threshold_changes_the_list_once),
