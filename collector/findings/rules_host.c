@@ -1,6 +1,7 @@
 /* Rules over the host: cores that are taken, memory that is made anew, code around the
  * training. */
 #include <math.h>
+#include <string.h>
 
 #include "findings/rules.h"
 
@@ -118,12 +119,31 @@ static void find_cpu_wait(struct rule_context *context)
     advise_cores(context, finding, threads, cores);
 }
 
+/* Bytes; the host's own pages. */
+#define PAGE 4096.0
+
+/* Of the pages that are made in a step, those that stay: memory grows by them, once. */
+static double pages_that_stay(const struct rule_context *context)
+{
+    const struct memory_answer *memory = &context->summary->memory;
+    double slope = memory->host.growth.sure ? memory->host.growth.slope_bytes_per_s : 0;
+
+    for (uint32_t i = 0; i < memory->device_count; i++) {
+        const struct memory_device *device = &memory->devices[i];
+
+        if (strcmp(device->device, "cpu") == 0 && device->growth.sure)
+            slope = fmax(slope, device->growth.slope_bytes_per_s);
+    }
+    return slope > 0 ? slope * context->train->mean_ns / 1e9 / PAGE : 0;
+}
+
 static void find_churn(struct rule_context *context)
 {
     const struct load *load = &context->summary->load;
     double step = context->train->mean_ns;
-    double faults = load->faults_per_s * step / 1e9, kernel = load->system_share * step;
-    double pages = rule_fresh_pages_ns(context);
+    double all = load->faults_per_s * step / 1e9, kernel = load->system_share * step;
+    double faults = all - pages_that_stay(context);
+    double pages = rule_fresh_pages_ns(context) * faults / all;
     double price = rule_host_saves(context, pages);
     /* Part of a second's sample may tell of what was before the window. */
     double least = pages * load->faults_least / load->faults_per_s;
@@ -147,14 +167,14 @@ static void find_churn(struct rule_context *context)
                    rule_ms(context, price));
     finding->sentence =
         rule_print(context, "The kernel makes %s MiB of fresh pages in each step",
-                   rule_digits(context, faults * 4096 / MIB));
+                   rule_digits(context, faults * PAGE / MIB));
     finding->wrong_if = "Memory really grows: then the pages are needed, once.";
     rule_evidence(context, finding, "pages_per_step", faults);
     rule_evidence(context, finding, "kernel_ms", kernel / NS_PER_MS);
     for (uint32_t i = 0; i < context->summary->memory.device_count; i++) {
         const struct memory_device *device = &context->summary->memory.devices[i];
 
-        if (device->device[0] == 'c' && device->device[1] == 'p')
+        if (strcmp(device->device, "cpu") == 0)
             rule_evidence(context, finding, "allocated_bytes_per_step",
                           device->bytes_per_step);
     }
@@ -170,15 +190,19 @@ static void find_churn(struct rule_context *context)
                 "stays with the process");
 }
 
-/* What lies between steps, but for collections and what comes at a period: those are
- * findings of their own. */
-static double between_ns(const struct rule_context *context)
+/* What other findings tell of the time between steps: collections, checkpoints, and what
+ * comes at a period. `usual`: no more than what most steps have. */
+static double told_between(const struct rule_context *context, bool usual)
 {
     const struct rhythm *rhythm = &context->summary->rhythm;
-    double other = context->train->other_ns;
+    const struct ops_answer *cpu = &context->summary->cpu;
+    bool gc = rhythm->gc.part == PART_OTHER &&
+              !(usual && 2 * rhythm->gc.steps < rhythm->steps);
+    bool saving = cpu->saving_ns > 0 && !(usual && cpu->saving_count < 0.5);
+    bool period = rhythm->period.part == PART_OTHER && !usual;
 
-    other -= rhythm->gc.part == PART_OTHER ? rhythm->gc.ns_per_step : 0;
-    return other - (rhythm->period.part == PART_OTHER ? rhythm->period.ns_per_step : 0);
+    return (gc ? rhythm->gc.ns_per_step : 0) + (saving ? cpu->saving_ns : 0) +
+           (period ? rhythm->period.ns_per_step : 0);
 }
 
 /* Its loop takes some 0.6 ms of a batch whatever the model. Our callback in it takes
@@ -200,8 +224,9 @@ static void find_between(struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
     const struct rhythm *rhythm = &context->summary->rhythm;
-    double most = rhythm->steps > 0 ? rhythm->median_other_ns : train->other_ns;
-    double other = fmax(most, between_ns(context));
+    double usual = rhythm->steps > 0 ? rhythm->median_other_ns : train->other_ns;
+    double most = usual - told_between(context, true);
+    double other = fmax(most, train->other_ns - told_between(context, false));
 
     /* Beside a device this is where the host waits for it. */
     if (context->summary->gpu.device_count > 0 ||
@@ -217,9 +242,15 @@ static void find_between(struct rule_context *context)
     bool lightning = rule_text(context, FACT_VERSION_LIGHTNING)[0] != '\0';
 
     finding->title = "Code between the update and the next batch takes time";
+    double told = fmax(train->other_ns - other, 0);
+
     finding->formula =
-        rule_print(context, "%s in no phase of %s", rule_ms(context, other),
-                   rule_ms(context, train->mean_ns));
+        rule_print(context, "%s in no phase of %s%s", rule_ms(context, other + told),
+                   rule_ms(context, train->mean_ns),
+                   told > 0.01 * other
+                       ? rule_print(context, " - %s that other findings tell = %s",
+                                    rule_ms(context, told), rule_ms(context, other))
+                       : "");
     finding->sentence = rule_print(
         context,
         "%s of each step are neither data, forward, backward nor optimizer: %s",
@@ -273,7 +304,8 @@ const struct rule rules_host[] = {
      find_churn},
     {{.id = "between-steps",
       .reads = "what is in no phase",
-      .formula = "step - data - forward - backward - optimizer - collections - periods",
+      .formula = "step - data - forward - backward - optimizer - collections - "
+                 "checkpoints - periods",
       .threshold = 0.08,
       .unit = "share of the step",
       .min = 0,

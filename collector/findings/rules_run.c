@@ -26,8 +26,11 @@ static void find_saving(struct rule_context *context)
     finding->formula =
         rule_print(context, "%s for each checkpoint * %.3g of them a step = %s",
                    rule_ms(context, each), cpu->saving_count, rule_ms(context, price));
-    finding->sentence = rule_print(context, "A checkpoint takes %s, one in %.0f steps",
-                                   rule_ms(context, each), 1 / cpu->saving_count);
+    finding->sentence =
+        rule_print(context, "A checkpoint takes %s, one in %s", rule_ms(context, each),
+                   1 / cpu->saving_count < 1.5
+                       ? "each step"
+                       : rule_print(context, "%.0f steps", 1 / cpu->saving_count));
     finding->wrong_if = "The run is so unsafe that each of them is needed at once.";
     rule_evidence(context, finding, "checkpoint_ms", each / NS_PER_MS);
     rule_evidence(context, finding, "steps_between", 1 / cpu->saving_count);

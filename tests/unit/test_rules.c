@@ -199,6 +199,13 @@ static void fresh_pages_cost_their_time_in_the_kernel(void **state)
     assert_true(fabs(finding->ns_per_step - 15 * MS) < 1);
     assert_true(finding->low_ns < 8 * MS && finding->high_ns > 20 * MS);
     assert_non_null(strstr(finding->formula, "0.75 us in the kernel = 15"));
+    /* Three quarters of the pages stay: they are what the memory grows by. */
+    summary.memory.host.growth.sure = true;
+    summary.memory.host.growth.slope_bytes_per_s = 150000.0 * 4096;
+    assert_string_equal(find("memory-churn")->id, "none");
+    summary.memory.host.growth.slope_bytes_per_s = 100000.0 * 4096;
+    assert_true(fabs(find("memory-churn")->ns_per_step - 7.5 * MS) < 1);
+    summary.memory.host.growth.sure = false;
     /* Other time in the kernel is not theirs: 5 us a page at most. */
     summary.load.faults_per_s = summary.load.faults_least = 50000;
     summary.load.system_share = 0.9;
@@ -233,9 +240,30 @@ static void code_between_steps_costs_its_mean_without_what_has_a_cause_of_its_ow
     summary.rhythm.gc = extra(4 * MS, 10, EVENT_PHASES);
     assert_true(fabs(find("between-steps")->ns_per_step - 13 * MS) < 1);
     assert_true(fabs(findings.avoidable_ns - 20 * MS) < 1);
+    assert_non_null(strstr(find("between-steps")->formula,
+                           "20 ms in no phase of 100 ms - 7 ms that other findings"));
     /* What a few steps alone have there is none. */
     summary.rhythm.median_other_ns = 1 * MS;
     assert_string_equal(find("between-steps")->id, "none");
+}
+
+static void
+collections_and_checkpoints_of_each_step_are_no_code_between_steps(void **state)
+{
+    (void)state;
+    summary.rhythm.median_other_ns = summary.steps.train.other_ns = 20 * MS;
+    summary.rhythm.gc = extra(15 * MS, 490, EVENT_PHASES);
+    assert_string_equal(find("gc-pauses")->id, "gc-pauses");
+    assert_string_equal(find("between-steps")->id, "none");
+    summary.rhythm.gc.ns_per_step = 0;
+    assert_string_equal(find("between-steps")->id, "between-steps");
+    summary.cpu.saving_ns = 15 * MS;
+    summary.cpu.saving_count = 1;
+    assert_non_null(strstr(find("checkpoints")->sentence, "one in each step"));
+    assert_string_equal(find("between-steps")->id, "none");
+    summary.cpu.saving_count = 0.02; /* the usual step has none */
+    assert_non_null(strstr(find("checkpoints")->sentence, "one in 50 steps"));
+    assert_true(fabs(find("between-steps")->ns_per_step - 20 * MS) < 1);
 }
 
 static void code_between_steps_under_lightning_is_called_its_own(void **state)
@@ -728,6 +756,7 @@ int main(void)
         TEST(fresh_pages_cost_their_time_in_the_kernel),
         TEST(time_in_no_phase_is_code_around_the_training),
         TEST(code_between_steps_costs_its_mean_without_what_has_a_cause_of_its_own),
+        TEST(collections_and_checkpoints_of_each_step_are_no_code_between_steps),
         TEST(code_between_steps_under_lightning_is_called_its_own),
         TEST(named_causes_are_no_unsteadiness),
         TEST(float32_products_are_found_where_tensor_cores_are),
