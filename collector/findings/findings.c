@@ -98,10 +98,11 @@ bool findings_settings_set(struct findings_settings *settings, const char *id,
     return false;
 }
 
-/* Risks of high severity stand where a fifth of a step would. */
+/* Risks of high severity stand where a fifth of a step would, one that is urgent before
+ * all of it. */
 static double rank_of(const struct finding *finding)
 {
-    double least = finding->severity == FINDING_HIGH ? 0.2 : 0;
+    double least = finding->urgent ? 1 : finding->severity == FINDING_HIGH ? 0.2 : 0;
 
     return finding->share > least ? finding->share : least;
 }

@@ -79,6 +79,8 @@ struct finding {
     const struct finding_rule *rule;
     const char *title; /* what happens, in the user's terms */
     enum finding_severity severity;
+    bool
+        urgent; /* a risk that ends the run within the hour: it stands before all others */
     double ns_per_step; /* recoverable; 0 where it is a risk and costs no time yet */
     double low_ns, high_ns; /* its interval; NaN where too few steps say nothing */
     double error_ns; /* half of the part of it that more steps make narrower; NaN */

@@ -163,33 +163,43 @@ static void find_fragments(struct rule_context *context)
     }
 }
 
+/* So soon nothing else matters: the run ends. */
+#define URGENT_HOURS 1.0
+
 /* "7 h", and between which it lies where its interval has an end. */
 static const char *until_full(struct rule_context *context,
                               const struct memory_growth *growth)
 {
-    const char *hours = rule_digits(context, growth->full_in_s / S_PER_HOUR);
+    bool hours = growth->full_in_s >= S_PER_HOUR;
+    double unit = hours ? S_PER_HOUR : growth->full_in_s >= 60 ? 60 : 1;
+    const char *name = hours ? "h" : unit > 1 ? "min" : "s";
+    const char *full = rule_digits(context, growth->full_in_s / unit);
 
     if (isnan(growth->earliest_s))
-        return rule_print(context, "%s h", hours);
+        return rule_print(context, "%s %s", full, name);
     if (isnan(growth->latest_s))
-        return rule_print(context, "%s h, not before %s h", hours,
-                          rule_digits(context, growth->earliest_s / S_PER_HOUR));
-    return rule_print(context, "%s h (%s to %s h)", hours,
-                      rule_digits(context, growth->earliest_s / S_PER_HOUR),
-                      rule_digits(context, growth->latest_s / S_PER_HOUR));
+        return rule_print(context, "%s %s, not before %s %s", full, name,
+                          rule_digits(context, growth->earliest_s / unit), name);
+    return rule_print(context, "%s %s (%s to %s %s)", full, name,
+                      rule_digits(context, growth->earliest_s / unit),
+                      rule_digits(context, growth->latest_s / unit), name);
 }
 
+/* `until` says when it is full: its own growth, or that of what has the same limit. */
 static void add_growth(struct rule_context *context, const char *what,
-                       const struct memory_growth *growth)
+                       const struct memory_growth *own,
+                       const struct memory_growth *until)
 {
+    const struct memory_growth *growth = isnan(own->full_in_s) ? until : own;
     bool host = strcmp(what, "host") == 0;
-    double hours = growth->full_in_s / S_PER_HOUR, slope = growth->slope_bytes_per_s;
+    double hours = growth->full_in_s / S_PER_HOUR, slope = own->slope_bytes_per_s;
     struct finding *finding =
         rule_add_risk(context, what, host ? "host" : "allocated",
                       hours <= context->threshold ? FINDING_HIGH : FINDING_MEDIUM);
 
     if (finding == NULL)
         return;
+    finding->urgent = hours <= URGENT_HOURS;
     finding->title = host ? "Memory of the process keeps growing"
                           : rule_print(context, "Memory of %s keeps growing", what);
     finding->formula =
@@ -199,8 +209,11 @@ static void add_growth(struct rule_context *context, const char *what,
                          rule_digits(context, slope / MIB),
                          until_full(context, growth));
     finding->sentence = rule_print(
-        context, "What stays allocated between steps grows by %s MiB a second",
-        rule_digits(context, slope / MIB));
+        context, "What stays allocated between steps grows by %s MiB a second%s",
+        rule_digits(context, slope / MIB),
+        isnan(growth->full_in_s) ? ""
+                                 : rule_print(context, ": memory is full in %s",
+                                              until_full(context, growth)));
     finding->wrong_if = "A cache that fills once and then stays.";
     rule_evidence(context, finding, "bytes_per_s", slope);
     rule_evidence(context, finding, "bytes_per_step",
@@ -232,11 +245,15 @@ static void find_growth(struct rule_context *context)
         if (!device->growth.sure)
             continue;
         device_grows = true;
-        add_growth(context, device->device, &device->growth);
+        /* The host's allocator knows no limit: the process has one. */
+        bool on_host = strcmp(device->device, "cpu") == 0 && memory->host.growth.sure;
+
+        add_growth(context, device->device, &device->growth,
+                   on_host ? &memory->host.growth : &device->growth);
     }
     /* What the allocator says is the better explanation of the same growth. */
     if (memory->host.growth.sure && !device_grows)
-        add_growth(context, "host", &memory->host.growth);
+        add_growth(context, "host", &memory->host.growth, &memory->host.growth);
 }
 
 const struct rule rules_memory[] = {

@@ -36,6 +36,6 @@ MUST_CHECK bool what_if_replayed(const struct bottlenecks_answer *summary,
                                  enum replay_what_if what_if, struct what_if *answer);
 
 /* Less is not worth a sentence. */
-#define WHAT_IF_SHARE 0.01
+#define WHAT_IF_SHARE 0.05
 
 #endif

@@ -505,6 +505,9 @@ static void growing_memory_says_when_it_is_full(void **state)
     look();
     assert_int_equal(find("memory-growth-")->severity, FINDING_HIGH);
     assert_non_null(strstr(find("memory-growth-")->formula, "full in 7 h (6 to 9 h)"));
+    assert_non_null(strstr(find("memory-growth-")->sentence,
+                           "a second: memory is full in 7 h (6 to 9 h)"));
+    assert_false(find("memory-growth-")->urgent);
     findings_free(&findings);
     device.growth.latest_s = (double)NAN;
     look();
@@ -514,6 +517,33 @@ static void growing_memory_says_when_it_is_full(void **state)
     device.growth.sure = false;
     look();
     assert_int_equal(findings.count, 0);
+}
+
+static void memory_that_is_full_within_the_hour_stands_before_all_else(void **state)
+{
+    (void)state;
+    struct memory_growth unknown = {.slope_bytes_per_s = 100.0 * 1048576,
+                                    .sure = true,
+                                    .full_in_s = (double)NAN,
+                                    .earliest_s = (double)NAN,
+                                    .latest_s = (double)NAN};
+
+    /* The host's allocator knows no limit, the process does. */
+    device = (struct memory_device){.device = "cpu", .growth = unknown};
+    summary.memory.devices = &device;
+    summary.memory.device_count = 1;
+    summary.memory.host.growth = unknown;
+    summary.memory.host.growth.full_in_s = 1500;
+    set_phases(150 * MS, 20 * MS, 20 * MS, 10 * MS);
+    look();
+    assert_string_equal(find("data-loading")->id, "data-loading");
+    assert_ptr_equal(find("memory-growth-"), &findings.list[0]);
+    assert_non_null(strstr(findings.list[0].sentence, "memory is full in 25 min"));
+    findings_free(&findings);
+    summary.memory.host.growth.full_in_s = 15000;
+    look();
+    assert_ptr_equal(find("data-loading"), &findings.list[0]);
+    assert_non_null(strstr(find("memory-growth-")->sentence, "full in 4.17 h"));
 }
 
 static void thresholds_can_be_set_by_rule(void **state)
@@ -605,6 +635,7 @@ int main(void)
         TEST(memory_near_its_limit_is_a_risk_of_that_device),
         TEST(memory_that_the_allocator_only_keeps_is_no_grave_risk),
         TEST(growing_memory_says_when_it_is_full),
+        TEST(memory_that_is_full_within_the_hour_stands_before_all_else),
         TEST(thresholds_can_be_set_by_rule),
         TEST(with_thresholds_of_0_nothing_is_told_that_costs_nothing),
         TEST(a_threshold_of_nothing_finds_no_watched_function_where_there_is_none),
