@@ -195,7 +195,9 @@ void memory_fold(struct memory *memory, const struct event *events, uint32_t mor
         sample.peak = sample.allocated;
         sample.peak_time_ns = sample.time_ns;
     }
-    table->pending_peak = -1;
+    /* Of a step whose allocation failed the peak is told with its end. */
+    table->pending_peak = sample.failed ? sample.peak : -1;
+    table->pending_peak_ns = sample.peak_time_ns;
     if (sample.counted) {
         table->allocations += sample.allocations;
         table->frees += sample.frees;

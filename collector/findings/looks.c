@@ -18,21 +18,28 @@ static double waits_for_rank(const struct rule_context *context, enum event_phas
     return here && ranks->slowest_price_ns > 0 ? ranks->slowest_price_ns : 0;
 }
 
+static double told_by(const struct rule_context *context,
+                      const struct rhythm_extra *extra, enum event_phase phase)
+{
+    bool told = extra->steps > 0 && extra->part == (uint32_t)phase &&
+                extra->ns_per_step >= TOLD_SHARE * context->train->mean_ns;
+
+    return told ? extra->ns_per_step : 0;
+}
+
 /* A finding that stands since a few seconds makes the later steps of a window longer: that
  * is no drift, and no unsteadiness beside it. */
 double looks_told_elsewhere(const struct rule_context *context, enum event_phase phase)
 {
     const struct rhythm *rhythm = &context->summary->rhythm;
-    const struct rhythm_extra *const extras[] = {&rhythm->gc,    &rhythm->warm_up,
-                                                 &rhythm->epoch, &rhythm->period,
-                                                 &rhythm->drift, &rhythm->rest};
-    size_t count = sizeof(extras) / sizeof(extras[0]) - (context->by_price ? 2 : 0);
-    double ns = 0;
+    double ns = told_by(context, &rhythm->gc, phase) +
+                told_by(context, &rhythm->warm_up, phase) +
+                told_by(context, &rhythm->epoch, phase) +
+                told_by(context, &rhythm->period, phase);
 
-    for (size_t i = 0; i < count; i++)
-        if (extras[i]->steps > 0 && extras[i]->part == (uint32_t)phase &&
-            extras[i]->ns_per_step >= TOLD_SHARE * context->train->mean_ns)
-            ns += extras[i]->ns_per_step;
+    if (!context->by_price)
+        ns += told_by(context, &rhythm->drift, phase) +
+              told_by(context, &rhythm->rest, phase);
     return ns + waits_for_rank(context, phase);
 }
 

@@ -103,11 +103,16 @@ struct finding *rule_add_family(struct rule_context *context, enum kernel_family
  * more than that idles for it. */
 double rule_loading_ns(const struct rule_context *context);
 
+/* The waits for data that data-loading and slow-worker tell, at their own thresholds. */
+double rule_told_loading_ns(const struct rule_context *context);
+
 /* All of data, where the trainer loads by itself: ops in it make and join samples. Else 0. */
 double rule_own_loading_ns(const struct rule_context *context);
 
-/* What one compilation takes where functions are compiled again; 0 elsewhere. */
-double rule_compilation_ns(const struct rule_context *context);
+/* Functions are compiled again and again: as often as there are such slow steps, and each of
+ * these takes about as much longer as a compilation does. */
+bool rule_is_compiling(const struct rule_context *context,
+                       const struct rhythm_extra *slow, double each_ns);
 
 /* The period in the steps is that of loader workers: each brings its batches at once,
  * and then all wait. */

@@ -3,6 +3,9 @@
 
 #include "findings/loading.h"
 
+/* Of the step; unless it is configured. */
+#define THRESHOLD 0.05
+
 /* More loader processes than that seldom help, and each costs memory. */
 #define WORKERS_MAX 16.0
 
@@ -386,36 +389,62 @@ static void describe(struct rule_context *context, struct finding *finding,
     advise_data(context, finding, workers, loading->wanted);
 }
 
+/* In ns per step: what is told, what it is a part of, half of its interval, its lower end. */
+struct price {
+    double ns, most, error, least;
+    bool whole; /* all of `most`, else half */
+};
+
 /* What is told must surely be won: a wait that no loader saves is no finding, nor one that
  * may be nothing but a few late batches. A file has the few steps that somebody chose. */
-static void find_loading(struct rule_context *context)
+static struct price price_of(const struct rule_context *context,
+                             const struct loading *loading)
 {
-    struct loading loading = look_at(context);
-    bool whole = loading.wanted > loading.now;
-    double most = most_to_win(context, loading.data - loading.left);
-    double price = whole ? most : most / 2;
-    double error = loading.now >= 1 && !isnan(context->train->waited_ns)
+    bool whole = loading->wanted > loading->now;
+    double most = most_to_win(context, loading->data - loading->left);
+    double ns = whole ? most : most / 2;
+    double error = loading->now >= 1 && !isnan(context->train->waited_ns)
                        ? context->train->waited_error_ns
                        : rule_error_of_phase(context, EVENT_PHASE_DATA);
     double least = context->summary->head.from_file
-                       ? price
-                       : rule_least(context, price, whole ? error : error / 2);
+                       ? ns
+                       : rule_least(context, ns, whole ? error : error / 2);
 
-    if (!(least / context->train->mean_ns >= context->threshold))
+    return (struct price){ns, most, error, least, whole};
+}
+
+double rule_told_loading_ns(const struct rule_context *context)
+{
+    struct loading loading = look_at(context);
+    double least = THRESHOLD * context->train->mean_ns, told = 0;
+
+    if (price_of(context, &loading).least >= least)
+        told = fmax(loading.data, 0);
+    return told + (loading_slow_worker_ns(context) >= least
+                       ? loading_slow_worker_ns(context)
+                       : 0);
+}
+
+static void find_loading(struct rule_context *context)
+{
+    struct loading loading = look_at(context);
+    struct price price = price_of(context, &loading);
+
+    if (!(price.least / context->train->mean_ns >= context->threshold))
         return;
     struct finding *finding = rule_add(context, NULL, "data");
 
     if (finding == NULL)
         return;
-    if (whole)
-        rule_price(context, finding, price, error);
+    if (price.whole)
+        rule_price(context, finding, price.ns, price.error);
     else
-        rule_price_half(context, finding, most, error);
+        rule_price_half(context, finding, price.most, price.error);
     if (loading.guess > 0)
-        rule_price_between(finding, price - (TAKING_MOST - 1) * loading.guess,
-                           price + (1 - TAKING_LEAST) * loading.guess);
-    rule_claim_apart(finding, PART_DATA, CLAIM_WAIT, price);
-    finding->formula = formula_of(context, &loading, most);
+        rule_price_between(finding, price.ns - (TAKING_MOST - 1) * loading.guess,
+                           price.ns + (1 - TAKING_LEAST) * loading.guess);
+    rule_claim_apart(finding, PART_DATA, CLAIM_WAIT, price.ns);
+    finding->formula = formula_of(context, &loading, price.most);
     describe(context, finding, &loading);
 }
 
@@ -426,7 +455,7 @@ const struct rule rules_data[] = {
                "CPU time of workers; idle devices",
       .formula = "data - taking batches over - cores that others took - max(0, loading "
                  "/ workers - compute), at most idle for data",
-      .threshold = 0.05,
+      .threshold = THRESHOLD,
       .unit = "share of the step",
       .min = 0,
       .max = 1,

@@ -96,7 +96,8 @@ static void find_cpu_wait(struct rule_context *context)
     rule_price_host(context, finding, price,
                     load->delay_error / load->delay_share * price);
     if (threads > threads_for(cores))
-        rule_price_between(finding, TURNS_LEAST * price, TURNS_MOST * price);
+        rule_price_between(finding, TURNS_LEAST * price,
+                           rule_host_saves(context, fmin(TURNS_MOST * delay, step)));
     rule_claim_model(context, finding, CLAIM_ANY, price);
     finding->title = threads > threads_for(cores)
                          ? "More threads than cores: they wait for each other"
@@ -142,7 +143,9 @@ static void find_churn(struct rule_context *context)
     const struct load *load = &context->summary->load;
     double step = context->train->mean_ns;
     double all = load->faults_per_s * step / 1e9, kernel = load->system_share * step;
-    double faults = all - pages_that_stay(context);
+    double stay = pages_that_stay(context);
+    /* More than there were: these are huge pages, and how many nobody tells. */
+    double faults = stay < all ? all - stay : all;
     double pages = rule_fresh_pages_ns(context) * faults / all;
     double price = rule_host_saves(context, pages);
     /* Part of a second's sample may tell of what was before the window. */
@@ -239,11 +242,10 @@ static void find_between(struct rule_context *context)
         return;
     rule_price(context, finding, other, train->other_error_ns);
     rule_claim_apart(finding, PART_OTHER, CLAIM_PYTHON, other);
+    double told = fmax(train->other_ns - other, 0);
     bool lightning = rule_text(context, FACT_VERSION_LIGHTNING)[0] != '\0';
 
     finding->title = "Code between the update and the next batch takes time";
-    double told = fmax(train->other_ns - other, 0);
-
     finding->formula =
         rule_print(context, "%s in no phase of %s%s", rule_ms(context, other + told),
                    rule_ms(context, train->mean_ns),
@@ -290,9 +292,11 @@ const struct rule rules_host[] = {
       .early = true},
      find_cpu_wait},
     {{.id = "memory-churn",
-      .reads = "page faults and kernel time of the trainer (/proc/PID/stat)",
-      .formula = "kernel time, at most 5 us for each page, and at most what a device "
-                 "waits for the host",
+      .reads = "page faults and kernel time of the trainer (/proc/PID/stat); growth of "
+               "its memory",
+      .formula =
+          "kernel time, at most 5 us for each page, of pages that do not stay, and "
+          "at most what a device waits for the host",
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,
@@ -303,7 +307,7 @@ const struct rule rules_host[] = {
       .early = true},
      find_churn},
     {{.id = "between-steps",
-      .reads = "what is in no phase",
+      .reads = "what is in no phase; collections, saved checkpoints",
       .formula = "step - data - forward - backward - optimizer - collections - "
                  "checkpoints - periods",
       .threshold = 0.08,

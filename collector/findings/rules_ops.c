@@ -106,7 +106,9 @@ static void find_tiny(struct rule_context *context)
         context->summary->gpu.device_count > 0)
         return;
     double all = calls * call_ns(cpu) + rule_interpreter_ns(context);
-    double loop = loop_ns(context), loading = rule_own_loading_ns(context);
+    double loop = loop_ns(context);
+    /* Where the trainer makes samples of ops, calls are taken to lie in time evenly. */
+    double loading = all * rule_own_loading_ns(context) / context->train->mean_ns;
     double price = all - loop - loading, step = context->train->mean_ns;
 
     /* Those that are left must be many, too. */
@@ -121,7 +123,7 @@ static void find_tiny(struct rule_context *context)
     /* Half of what a call costs stays with the larger op; all of it may be overhead. */
     rule_price_between(
         finding, price / 2,
-        fmax(price + (PYTHON_MOST - PYTHON_SHARE) * calls * call_ns(cpu), self));
+        fmax(price * (1 + PYTHON_MOST) / (1 + PYTHON_SHARE), self * price / all));
     rule_claim_model(context, finding, CLAIM_CALLS, price);
     finding->title = "Many ops are too small to be worth their call";
     finding->formula = rule_print(
@@ -199,9 +201,11 @@ static void find_loop(struct rule_context *context)
 
 const struct rule rules_ops[] = {
     {{.id = "tiny-ops",
-      .reads = "CPU ops below 10 us of self time; compile.used",
-      .formula = "calls * min(self time of a call, 2 us) * 1.5 - optimizer's loop - "
-                 "loading by the trainer",
+      .reads = "CPU ops below 10 us of self time; compile.used; phase data, "
+               "dataloader.workers",
+      .formula =
+          "calls * min(self time of a call, 2 us) * 1.5 - optimizer's loop - the "
+          "share of loading by the trainer",
       .threshold = 0.10,
       .unit = "share of the step",
       .min = 0,

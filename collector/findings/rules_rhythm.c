@@ -259,21 +259,13 @@ static void advise_periodic(struct rule_context *context, struct finding *findin
     }
 }
 
-/* Each of the slow steps takes as much longer as one compilation: a finding of its own. */
-static bool is_compiling(struct rule_context *context)
-{
-    const struct rhythm_extra *extra = &context->summary->rhythm.period;
-    double each = extra->ns_per_step * of_steps(context, extra) / extra->steps;
-
-    return fabs(each - rule_compilation_ns(context)) < each / 3;
-}
-
 static void find_periodic(struct rule_context *context)
 {
     const struct rhythm *rhythm = &context->summary->rhythm;
     const struct rhythm_extra *extra = &rhythm->period;
-    bool told =
-        is_epoch(context) || rule_is_loader_rhythm(context) || is_compiling(context);
+    double longer = extra->ns_per_step * of_steps(context, extra) / extra->steps;
+    bool told = is_epoch(context) || rule_is_loader_rhythm(context) ||
+                rule_is_compiling(context, extra, longer);
     struct finding *finding =
         !told && is_dear(context, extra) ? add(context, extra, CLAIM_PYTHON) : NULL;
 
@@ -376,7 +368,7 @@ const struct rule rules_rhythm[] = {
       .trend = true},
      find_epoch_start},
     {{.id = "periodic-steps",
-      .reads = "step times; distance of the slow ones",
+      .reads = "step times; distance of the slow ones; compile.*",
       .formula = "sum of (step - median) over the slow ones / steps",
       .threshold = 0.03,
       .unit = "share of the step",

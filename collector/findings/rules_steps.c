@@ -65,18 +65,13 @@ static void advise_unsteady(struct rule_context *context, struct finding *findin
                              "batch to batch, pad or bucket them");
 }
 
-/* Of the step: a wait for data from which on it is a finding. */
-#define LOADING_TOLD 0.05
-
-/* Workers bring their batches at once, and then all wait: what the mean wait tells is not
- * told again of the steps that have it. */
+/* Workers bring their batches at once, and then all wait: a wait that is told as the mean
+ * of all steps is not told again of those that have it. */
 static double told_of_loading(const struct rule_context *context)
 {
-    double told = rule_loading_ns(context) + loading_slow_worker_ns(context);
     const struct rhythm_extra *rest = &context->summary->rhythm.rest;
+    double told = rest->steps > 0 ? rule_told_loading_ns(context) : 0;
 
-    if (rest->steps == 0 || !(told >= LOADING_TOLD * context->train->mean_ns))
-        return 0;
     return rest->part == EVENT_PHASE_DATA ? told : fmin(rest->data_ns, told);
 }
 
@@ -225,7 +220,8 @@ static void find_validation(struct rule_context *context)
 
 const struct rule rules_steps[] = {
     {{.id = "unsteady-steps",
-      .reads = "step times; fresh pages, waits for a core, stolen time",
+      .reads = "step times; what data-loading tells, fresh pages, waits for a core, "
+               "stolen time",
       .formula = "mean - median - known causes, its interval's lower end",
       .threshold = 0.05,
       .unit = "share of the step",

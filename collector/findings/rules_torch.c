@@ -21,17 +21,38 @@ static double steps_of_run(const struct rule_context *context)
     return (double)last + 1;
 }
 
-double rule_compilation_ns(const struct rule_context *context)
-{
-    double usual = rule_number(context, FACT_COMPILE_SECONDS_USUAL);
-    double mean = rule_number(context, FACT_COMPILE_SECONDS) /
-                  rule_number(context, FACT_COMPILE_COUNT);
-    double ns = 1e9 * (isnan(usual) ? mean : usual);
+/* Compilations of one function; unless it is configured. */
+#define OFTEN 8
 
-    return rule_number(context, FACT_COMPILE_RECOMPILATIONS) > 0 && ns > 0 ? ns : 0;
+/* Many functions, each compiled anew for a second shape, are as they should be. */
+static bool is_compiled_again(const struct rule_context *context, double threshold)
+{
+    double again = rule_number(context, FACT_COMPILE_RECOMPILATIONS);
+    double most = rule_number(context, FACT_COMPILE_RECOMPILATIONS_MOST);
+
+    return again > 0 && (isnan(most) ? again : most + 1) >= threshold &&
+           rule_number(context, FACT_COMPILE_COUNT) > 0;
 }
 
-/* The median of compilations is as far from the mean of those that were made again. */
+static double compilation_ns(const struct rule_context *context)
+{
+    double usual = rule_number(context, FACT_COMPILE_SECONDS_USUAL);
+
+    return 1e9 * (isnan(usual) ? rule_number(context, FACT_COMPILE_SECONDS) /
+                                     rule_number(context, FACT_COMPILE_COUNT)
+                               : usual);
+}
+
+bool rule_is_compiling(const struct rule_context *context,
+                       const struct rhythm_extra *slow, double each_ns)
+{
+    return is_compiled_again(context, OFTEN) &&
+           rule_number(context, FACT_COMPILE_RECOMPILATIONS) >= slow->steps &&
+           fabs(each_ns - compilation_ns(context)) < each_ns / 3;
+}
+
+/* Of what the compilations that were made again took, by their median: measured by
+ * tests/diseases, against their sum. */
 #define COMPILES_LEAST 0.8
 
 static void find_recompilations(struct rule_context *context)
@@ -40,14 +61,12 @@ static void find_recompilations(struct rule_context *context)
     double count = rule_number(context, FACT_COMPILE_COUNT);
     double seconds = rule_number(context, FACT_COMPILE_SECONDS);
     double most = rule_number(context, FACT_COMPILE_RECOMPILATIONS_MOST);
-    double each = rule_compilation_ns(context);
+    double each = compilation_ns(context);
     double price = each * again / steps_of_run(context);
 
-    /* Many functions, each compiled anew for a second shape, are as they should be. */
-    if (!((isnan(most) ? again : most + 1) >= context->threshold) || !(again > 0) ||
-        !(count > 0))
-        return;
-    struct finding *finding = rule_add(context, NULL, "forward");
+    struct finding *finding = is_compiled_again(context, context->threshold)
+                                  ? rule_add(context, NULL, "forward")
+                                  : NULL;
 
     if (finding == NULL)
         return;
@@ -243,7 +262,7 @@ const struct rule rules_torch[] = {
     {{.id = "recompilations",
       .reads = "compile.*",
       .formula = "recompilations * usual time of a compilation / steps of the run",
-      .threshold = 8,
+      .threshold = OFTEN,
       .unit = "compilations of one function",
       .min = 1,
       .max = 1000000,

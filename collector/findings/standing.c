@@ -71,13 +71,19 @@ struct sight {
     const struct finding *over; /* it costs its threshold; NULL */
     const struct finding *near; /* at least what lets it stay; NULL */
     const struct gone_level *level;
+    bool fading; /* only what the recent steps show no more */
 };
 
 static void meet(struct standing_entry *entry, const struct finding *finding,
                  const struct gone_level *level, const struct standing_look *look,
                  bool first_look)
 {
+    bool same = strcmp(entry->id, finding->id) == 0;
+    bool recurs =
+        same && (entry->recurs || (entry->state == STANDING_FIXED && entry->early));
+
     *entry = (struct standing_entry){.rule = finding->rule,
+                                     .recurs = recurs,
                                      .state = STANDING_SEEN,
                                      .since_step = look->last_step,
                                      .missed_step = NOT_KNOWN,
@@ -161,7 +167,7 @@ static void miss(struct standing_entry *entry, const struct gone_level *level,
 static void judge(struct standing_entry *entry, const struct sight *sight,
                   const struct standing_look *look)
 {
-    if (sight->near != NULL)
+    if (sight->near != NULL && !sight->fading)
         follow(entry, sight, look->last_step);
     entry->early =
         entry->early || is_seen_early(in_list(look->recent_relaxed, entry->id));
@@ -183,7 +189,8 @@ static bool is_slow(const struct finding_rule *rule, const struct standing_look 
 static bool is_gone_early(const struct standing_entry *entry,
                           const struct standing_look *look)
 {
-    return entry->early && look->recent_level.first_step > entry->whole_step &&
+    return entry->early && !entry->recurs &&
+           look->recent_level.first_step > entry->whole_step &&
            gone_is_sure(&entry->former, entry->ns_per_step, &look->recent_level);
 }
 
@@ -194,13 +201,17 @@ static struct sight look_at(const struct standing_look *look,
 {
     const struct finding *over = in_list(look->recent, entry->id);
     const struct finding *near = in_list(look->recent_relaxed, entry->id);
-    bool slow = is_slow(entry->rule, look) && !is_seen_early(near) &&
-                !(near == NULL && is_gone_early(entry, look));
+    bool trend = is_slow(entry->rule, look);
+    bool gone = trend && near == NULL && is_gone_early(entry, look);
+    bool usual = trend && !gone && !is_seen_early(near);
 
-    return (struct sight){
-        .over = slow && !is_seen_early(over) ? in_list(look->usual, entry->id) : over,
-        .near = slow ? in_list(look->usual_relaxed, entry->id) : near,
-        .level = slow ? &look->usual_level : &look->recent_level};
+    if (trend && !gone && !is_seen_early(over))
+        over = in_list(look->usual, entry->id);
+    return (struct sight){.over = over,
+                          .near =
+                              usual ? in_list(look->usual_relaxed, entry->id) : near,
+                          .level = usual ? &look->usual_level : &look->recent_level,
+                          .fading = usual && entry->early && near == NULL};
 }
 
 /* The usual window still holds steps from before it was fixed. */

@@ -12,7 +12,8 @@
  * What changes within seconds is judged by the recent steps alone, so that a fix shows
  * before the usual window has forgotten what was; trends are judged by the usual window.
  * One that may be seen early is judged by the recent steps where these are sure of it, and
- * when they have seen it where they are sure that it is gone.
+ * when they have seen it where they are sure that it is gone; not of one that came back,
+ * for it comes in bursts.
  */
 #ifndef FINDINGS_STANDING_H
 #define FINDINGS_STANDING_H
@@ -48,6 +49,7 @@ struct standing_entry {
     double ns_per_step;  /* its usual price while it stood */
     uint32_t looks;      /* in a row that found it, or that missed it */
     bool early;          /* a trend that the recent steps were sure of */
+    bool recurs; /* and that came back soon after they were sure that it had gone */
     struct gone_former former;
 };
 

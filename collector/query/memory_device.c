@@ -95,14 +95,30 @@ static void find_peak(const struct pick *pick, const struct memory_table *table,
 /* Of long windows an even choice of steps; the highest is known from all of them. */
 #define PEAKS_MOST 1024u
 
+/* Of those at steps' ends, evenly chosen; returns how many, `steps`: of how many. */
+static uint32_t choose_peaks(const struct memory_table *table, const uint32_t range[2],
+                             double *peaks, uint32_t *steps)
+{
+    uint32_t count = 0, kept = 0;
+
+    for (uint32_t i = range[0]; i < range[1]; i++)
+        count += !memory_at(table, i)->failed;
+    uint32_t every = count / PEAKS_MOST + 1;
+
+    *steps = 0;
+    for (uint32_t i = range[0]; i < range[1]; i++)
+        if (!memory_at(table, i)->failed && (*steps)++ % every == 0)
+            peaks[kept++] = (double)memory_at(table, i)->peak;
+    return kept;
+}
+
 /* What stays between steps. A file of another program has samples within steps too: it
  * tells of no single step's peak. */
 static void find_peaks(const struct pick *pick, const struct memory_table *table,
                        const uint32_t range[2], struct memory_device *device)
 {
     bool by_step = !pick->session->from_file || pick->session->own_file;
-    uint32_t count = range[1] - range[0];
-    uint32_t kept = count < PEAKS_MOST ? count : PEAKS_MOST;
+    uint32_t count = range[1] - range[0], kept;
     double peaks[PEAKS_MOST], floor = (double)INFINITY;
 
     device->usual_peak_bytes = device->least_peak_bytes = device->floor_bytes =
@@ -113,13 +129,9 @@ static void find_peaks(const struct pick *pick, const struct memory_table *table
     for (uint32_t i = range[0]; i < range[1]; i++)
         floor = fmin(floor, (double)memory_at(table, i)->allocated);
     device->floor_bytes = floor;
-    if (!by_step)
+    kept = by_step ? choose_peaks(table, range, peaks, &count) : 0;
+    if (kept == 0)
         return;
-    for (uint32_t i = 0; i < kept; i++) {
-        uint32_t at = range[0] + (uint32_t)((uint64_t)count * i / kept);
-
-        peaks[i] = (double)memory_at(table, at)->peak;
-    }
     numbers_sort(peaks, kept);
     device->usual_peak_bytes = numbers_quantile(peaks, kept, 0.5);
     device->least_peak_bytes = peaks[0];
@@ -128,6 +140,8 @@ static void find_peaks(const struct pick *pick, const struct memory_table *table
         double peak = (double)memory_at(table, i)->peak;
         double over = peak - device->usual_peak_bytes;
 
+        if (memory_at(table, i)->failed)
+            continue;
         device->high_peaks += peak > MEMORY_PEAK_HIGH * device->usual_peak_bytes;
         device->other_peaks +=
             fabs(over) > MEMORY_PEAK_ALIKE * device->usual_peak_bytes;

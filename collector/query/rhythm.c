@@ -42,6 +42,9 @@
 #define DRIFT_POINTS NUMBERS_SLOPE_MAX
 #define DRIFT_LEAST  0.1 /* of the first level: less is no trend worth a name */
 
+/* Of a collection: a usual part as long as that may hold it. */
+#define GC_IN_PART 0.9
+
 #define PARTS (EVENT_PHASES + 1u) /* the phases, then other */
 
 struct item {
@@ -131,6 +134,8 @@ static struct rhythm_extra finish(const struct work *work, struct sums *sums)
     sums->extra.error_ns =
         numbers_t95(work->count) * sqrt(variance > 0 ? variance : 0) / sqrt(n);
     sums->extra.part = most_grown(sums);
+    sums->extra.data_ns =
+        fmin(fmax(sums->grown[EVENT_PHASE_DATA] / n, 0), fmax(mean, 0));
     return sums->extra;
 }
 
@@ -154,6 +159,22 @@ static uint32_t places_of(const struct work *work)
     return work->items[work->count - 1].at + 1;
 }
 
+/* Where most steps collect, the usual step has the collection, and none of its parts has
+ * grown: it lies in the one part that is long enough for it, if there is just one. */
+static uint32_t part_that_holds(const struct work *work, double ns, uint32_t otherwise)
+{
+    uint32_t holds = PARTS;
+
+    for (uint32_t part = 0; part < PARTS; part++) {
+        if (!(work->medians[part] >= GC_IN_PART * ns))
+            continue;
+        if (holds != PARTS)
+            return otherwise;
+        holds = part;
+    }
+    return holds == PARTS ? otherwise : holds;
+}
+
 static void find_gc(struct work *work, struct rhythm *rhythm)
 {
     struct sums sums = {0};
@@ -172,6 +193,9 @@ static void find_gc(struct work *work, struct rhythm *rhythm)
     struct cycles_price price = cycles_uneven(&cycles, places_of(work));
 
     rhythm->gc = finish_cycles(&sums, &price);
+    if (2 * sums.extra.steps >= work->count)
+        rhythm->gc.part =
+            part_that_holds(work, sums.ns / sums.extra.steps, rhythm->gc.part);
 }
 
 /* Over the median; what is below is nothing to win. */

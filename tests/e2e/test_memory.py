@@ -76,12 +76,11 @@ class TotalsTest(MemoryTest):
 
     def test_a_forked_child_has_none_of_its_parents_memory_on_devices(self):
         def both():
-            answer = self.ask("/api/status")
-            processes = [one for session in answer["sessions"] if answer
-                         for one in session["processes"]] if answer else []
-            told = [self.ask("/api/memory", pid=one["pid"]) for one in processes
-                    if one["steps"]]
-            found = sorted([part["device"] for part in each["devices"]] for each in told)
+            answer = self.ask("/api/status") or {"sessions": []}
+            told = [self.ask("/api/memory", pid=process["pid"])
+                    for session in answer["sessions"] for process in session["processes"]
+                    if process["steps"]]
+            found = sorted([part["device"] for part in each["devices"]] for each in told if each)
             return found if len(found) == 2 and all(found) else None
         found, _ = self.train("forks", both, "the memory of both processes", STEPS)
         self.assertEqual(found, [["cpu"], sorted(DEVICES)])

@@ -367,6 +367,37 @@ static void collections_count_in_the_step_that_holds_them(void **state)
     assert_int_equal(rhythm->period_steps, 0);
 }
 
+static void collections_of_each_step_lie_in_the_part_that_can_hold_them(void **state)
+{
+    (void)state;
+    now = 600 * MS;
+    for (uint64_t i = 0; i < 100; i++) {
+        fold(EVENT_META(0, EVENT_MARK, EVENT_MARK_GC, 0), now + 12 * MS, 20 * MS, 2);
+        step(i, 1, i % 3 == 0 ? 8 * MS : 0,
+             20 * MS); /* batches are late now and then */
+    }
+    const struct rhythm *rhythm = look();
+
+    assert_int_equal(rhythm->gc.steps, 100);
+    assert_int_equal(rhythm->gc.part, EVENT_PHASE_FORWARD);
+}
+
+static void what_is_left_says_how_much_of_it_is_data(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 400; i++) {
+        bool late = i == 7 || i == 61 || i == 90 || i == 171 || i == 302 || i == 333;
+        bool slow = i == 20 || i == 130 || i == 251;
+
+        step(100 + i, 1, late ? 40 * MS : 0, slow ? 30 * MS : 0);
+    }
+    const struct rhythm *rhythm = look();
+
+    assert_int_equal(rhythm->rest.part, EVENT_PHASE_DATA);
+    assert_true(near_ms(rhythm->rest.ns_per_step, (6 * 40.0 + 3 * 30.0) / 400));
+    assert_true(near_ms(rhythm->rest.data_ns, 6 * 40.0 / 400));
+}
+
 static void steps_that_grow_have_a_trend(void **state)
 {
     (void)state;
@@ -464,6 +495,8 @@ int main(void)
         TEST(slow_first_steps_are_those_of_the_run_alone),
         TEST(the_same_later_is_no_warm_up),
         TEST(collections_count_in_the_step_that_holds_them),
+        TEST(collections_of_each_step_lie_in_the_part_that_can_hold_them),
+        TEST(what_is_left_says_how_much_of_it_is_data),
         TEST(steps_that_grow_have_a_trend),
         TEST(a_trend_has_an_interval_that_noise_makes_wider),
         TEST(a_level_that_wanders_seldom_has_a_trend),

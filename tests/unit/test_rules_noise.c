@@ -118,6 +118,25 @@ static void the_wait_for_data_that_is_told_is_no_unsteadiness(void **state)
     assert_true(fabs(find("unsteady-steps")->ns_per_step - 16 * MS) < 1);
 }
 
+/* One batch in twenty comes 160 ms late, which more workers do not make less. */
+static void few_late_batches_that_no_finding_tells_are_unsteadiness(void **state)
+{
+    (void)state;
+    be_unsteady();
+    summary.rhythm.rest = extra(8 * MS, 25, EVENT_PHASE_DATA);
+    summary.steps.train.p50_ns = 92 * MS;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 9 * MS;
+    summary.steps.train.waited_ns = 8 * MS;
+    summary.steps.train.waited_error_ns = 1 * MS;
+    summary.steps.train.late_share = 0.05;
+    summary.load.workers = 4;
+    number(FACT_DATALOADER_WORKERS, 4);
+    number(FACT_DATALOADER_PREFETCH, 2);
+    number(FACT_CPU_COUNT, 16);
+    assert_string_equal(find("data-loading")->id, "none");
+    assert_true(is_unsteady());
+}
+
 static void stolen_time_is_no_unsteadiness(void **state)
 {
     (void)state;
@@ -308,6 +327,7 @@ int main(void)
         TEST(memory_that_is_made_anew_now_and_then_is_no_unsteadiness),
         TEST(the_wait_for_a_core_is_no_unsteadiness),
         TEST(the_wait_for_data_that_is_told_is_no_unsteadiness),
+        TEST(few_late_batches_that_no_finding_tells_are_unsteadiness),
         TEST(stolen_time_is_no_unsteadiness),
         TEST(an_interval_that_reaches_below_the_threshold_is_no_unsteadiness),
         TEST(batches_that_are_ready_are_no_finding),

@@ -458,6 +458,46 @@ what_may_be_seen_early_appears_by_the_recent_steps_if_these_are_sure(void **stat
     assert_int_equal(state_of(&early), STANDING_STANDS);
 }
 
+static void
+what_the_usual_window_is_sure_of_stands_though_the_recent_steps_are_below(void **state)
+{
+    (void)state;
+    start_healthy();
+    for (uint32_t i = 0; i < 4; i++) {
+        see(&early, 11 * MS);
+        recent.count = 0; /* their interval reaches below the threshold */
+        feed(10);
+    }
+    assert_int_equal(state_of(&early), STANDING_STANDS);
+}
+
+static void what_comes_in_bursts_is_told_as_fixed_once_at_most(void **state)
+{
+    (void)state;
+    uint32_t fixed = 0;
+
+    window = 10;
+    for (uint32_t burst = 0; burst < 5; burst++) {
+        for (uint32_t i = 0; i < 4; i++) {
+            see(&early, 20 * MS);
+            feed(10);
+        }
+        for (uint32_t i = 0; i < 4; i++) {
+            see(&early, 12 * MS);
+            recent.count = recent_relaxed.count = 0;
+            look.recent_level = level_of(0, MS);
+            look.last_step += 10;
+            look.now_ns += S;
+            look.recent_level.first_step = look.last_step - 9;
+            look.usual_level.first_step = 1;
+            standing_feed(&standing, &look);
+        }
+        fixed += state_of(&early) == STANDING_FIXED;
+    }
+    assert_int_equal(fixed, 1);
+    assert_int_equal(state_of(&early), STANDING_STANDS);
+}
+
 static void what_was_seen_early_stays_while_the_usual_window_shows_it(void **state)
 {
     (void)state;
@@ -574,6 +614,8 @@ int main(void)
         TEST(what_comes_back_stands_again_under_its_id),
         TEST(a_trend_is_judged_by_the_usual_window_alone),
         TEST(what_may_be_seen_early_appears_by_the_recent_steps_if_these_are_sure),
+        TEST(what_the_usual_window_is_sure_of_stands_though_the_recent_steps_are_below),
+        TEST(what_comes_in_bursts_is_told_as_fixed_once_at_most),
         TEST(what_was_seen_early_stays_while_the_usual_window_shows_it),
         TEST(what_was_seen_early_is_fixed_when_the_recent_steps_are_sure_of_it),
         TEST(without_recorded_steps_lately_the_usual_window_judges_ops),

@@ -143,8 +143,9 @@ static _Atomic bool reported; /* since attach */
 /* That an allocator could report says nothing of whether it does. */
 static NEVER_INLINE void first_report(void)
 {
-    /* Ordered before it: pairs with say_silence(). */
-    atomic_store_explicit(&reported, true, memory_order_seq_cst);
+    atomic_store_explicit(&reported, true, memory_order_relaxed);
+    /* Pairs with say_silence(): if that does not see it, what it says comes before this. */
+    atomic_thread_fence(memory_order_seq_cst);
     probe_capability(WIRE_SOURCE_DEVICE_MEMORY, WIRE_STATE_ACTIVE, NULL, NULL);
 }
 
@@ -234,8 +235,9 @@ static void say_silence(void)
     if (probe_capability_is(WIRE_SOURCE_DEVICE_MEMORY, WIRE_STATE_ACTIVE))
         return; /* the program itself reports */
     probe_capability(WIRE_SOURCE_DEVICE_MEMORY, WIRE_STATE_UNAVAILABLE, silence, NULL);
-    /* The first report may have come meanwhile: then it has said so, or this does. */
-    if (atomic_load_explicit(&reported, memory_order_seq_cst))
+    /* The first report may have come meanwhile: then it says so after this, or this does. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&reported, memory_order_relaxed))
         first_report();
 }
 

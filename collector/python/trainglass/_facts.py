@@ -20,6 +20,7 @@ from trainglass import _library, _roles
 # Of the typing module nothing is imported where this runs.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -101,8 +102,8 @@ def loader(loader: Any) -> dict[str, Any]:
         "dataloader.persistent_workers": bool(getattr(loader, "persistent_workers", False)),
         "dataloader.shuffle": {"RandomSampler": True, "SequentialSampler": False}.get(samplers),
         "dataloader.drop_last": bool(getattr(loader, "drop_last", False)),
-        "dataloader.dataset": type(_innermost(getattr(loader, "dataset", None))).__name__,
-        "dataloader.functions": _functions(loader),
+        "dataloader.dataset": _if_it_can(_data_set, loader),
+        "dataloader.functions": _if_it_can(_functions, loader),
         "dataloader.start_method": _start_method(context) if workers else None,
     }
 
@@ -112,6 +113,18 @@ def say_loader(facts: dict[str, Any], number: int) -> None:
     for key, value in facts.items():
         say(key, value)
     say("dataloader.loaders", number)
+
+
+def _if_it_can(read: Callable[[Any], str | None], loader: Any) -> str | None:
+    """What is read of the user's own objects, which may answer in any way."""
+    try:
+        return read(loader)
+    except Exception:
+        return None
+
+
+def _data_set(loader: Any) -> str | None:
+    return type(_innermost(getattr(loader, "dataset", None))).__name__
 
 
 def _innermost(dataset: Any) -> Any:
@@ -128,8 +141,8 @@ def _innermost(dataset: Any) -> Any:
 
 
 def _dotted(called: Any) -> str | None:
-    """The name by which `watching` finds the Python code of what is called so; None where
-    none leads there, or it is torch's own."""
+    """The name by which `watching` finds the Python code behind a function, method, partial
+    or object that can be called; None where none leads there, or it is torch's own."""
     while isinstance(called, functools.partial):
         called = called.func
     called = getattr(called, "__func__", called)
@@ -146,7 +159,7 @@ def _functions(loader: Any) -> str | None:
     """Of an iterable data set only what makes batches: its __iter__ lasts as it does."""
     kind = type(_innermost(getattr(loader, "dataset", None)))
     sample = getattr(kind, "__getitems__", None) or getattr(kind, "__getitem__", None)
-    names = [_dotted(one) for one in (sample, getattr(loader, "collate_fn", None)) if one]
+    names = [_dotted(one) for one in (sample, getattr(loader, "collate_fn", None))]
     return ",".join(name for name in names if name) or None
 
 
@@ -267,8 +280,8 @@ def _compile() -> None:
     ):
         if name in times:
             seconds = sorted(map(float, times[name]))
-            say("compile.seconds", sum(seconds))
-            say("compile.seconds_usual", seconds[len(seconds) // 2] if seconds else None)
+            say("compile.seconds", float(sum(seconds)))
+            say("compile.seconds_usual", seconds[(len(seconds) - 1) // 2] if seconds else None)
             break
 
 
