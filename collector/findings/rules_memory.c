@@ -166,23 +166,28 @@ static void find_fragments(struct rule_context *context)
 /* So soon nothing else matters: the run ends. */
 #define URGENT_HOURS 1.0
 
+static const char *duration(struct rule_context *context, double seconds)
+{
+    double unit = seconds >= S_PER_HOUR ? S_PER_HOUR : seconds >= 60 ? 60 : 1;
+
+    return rule_print(context, "%s %s", rule_digits(context, seconds / unit),
+                      unit > 60  ? "h"
+                      : unit > 1 ? "min"
+                                 : "s");
+}
+
 /* "7 h", and between which it lies where its interval has an end. */
 static const char *until_full(struct rule_context *context,
                               const struct memory_growth *growth)
 {
-    bool hours = growth->full_in_s >= S_PER_HOUR;
-    double unit = hours ? S_PER_HOUR : growth->full_in_s >= 60 ? 60 : 1;
-    const char *name = hours ? "h" : unit > 1 ? "min" : "s";
-    const char *full = rule_digits(context, growth->full_in_s / unit);
+    const char *full = duration(context, growth->full_in_s);
 
     if (isnan(growth->earliest_s))
-        return rule_print(context, "%s %s", full, name);
-    if (isnan(growth->latest_s))
-        return rule_print(context, "%s %s, not before %s %s", full, name,
-                          rule_digits(context, growth->earliest_s / unit), name);
-    return rule_print(context, "%s %s (%s to %s %s)", full, name,
-                      rule_digits(context, growth->earliest_s / unit),
-                      rule_digits(context, growth->latest_s / unit), name);
+        return full;
+    return rule_print(
+        context, "%s, not before %s%s%s", full, duration(context, growth->earliest_s),
+        isnan(growth->latest_s) ? "" : ", not after ",
+        isnan(growth->latest_s) ? "" : duration(context, growth->latest_s));
 }
 
 /* `until` says when it is full: its own growth, or that of what has the same limit. */

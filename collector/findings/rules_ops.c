@@ -107,8 +107,10 @@ static void find_tiny(struct rule_context *context)
         return;
     double all = calls * call_ns(cpu) + rule_interpreter_ns(context);
     double loop = loop_ns(context);
-    /* Where the trainer makes samples of ops, calls are taken to lie in time evenly. */
-    double loading = all * rule_own_loading_ns(context) / context->train->mean_ns;
+    /* Where the trainer makes samples of ops, calls are taken to lie evenly in its phases. */
+    double other = context->train->other_ns > 0 ? context->train->other_ns : 0;
+    double loading =
+        all * rule_own_loading_ns(context) / (context->train->mean_ns - other);
     double price = all - loop - loading, step = context->train->mean_ns;
 
     /* Those that are left must be many, too. */
