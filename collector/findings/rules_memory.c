@@ -205,8 +205,10 @@ static void add_growth(struct rule_context *context, const char *what,
     if (finding == NULL)
         return;
     finding->urgent = hours <= URGENT_HOURS;
-    finding->title = host ? "Memory of the process keeps growing"
-                          : rule_print(context, "Memory of %s keeps growing", what);
+    finding->title =
+        host ? "Memory of the process keeps growing"
+             : rule_print(context, "Memory of %s keeps growing",
+                          strcmp(what, "cpu") == 0 ? "tensors on the host" : what);
     finding->formula =
         isnan(growth->full_in_s)
             ? rule_print(context, "%s MiB/s", rule_digits(context, slope / MIB))
