@@ -2,7 +2,7 @@
 
 import { called, count, known, number, percent, time_unit } from "./format.js";
 
-const SENTENCE = 0.05, ROW = 0.0005; // of a step: less is not worth one
+const SENTENCE = 0.01, ROW = 0.0005; // of a step: less is not worth one
 
 /** Kinds of pieces: what they are called, their colour, and whose lane they lie on. */
 export const KINDS = {
@@ -38,7 +38,7 @@ export function piece_text(piece, unit) {
   return [name, `${number(piece.duration_ms * unit.scale)} ${unit.unit}`, kind, piece.where].filter(Boolean).join(", ") + many;
 }
 
-/** What is worth a sentence, by at least 5 % of the steps that were replayed, and was not said: `said`, its id. */
+/** What is worth a sentence, by at least 1 % of the steps that were replayed, and was not said: `said`, its id. */
 export function what_if_sentences(told, said = null) {
   return (told?.what_if ?? []).filter((row) => row.id !== said && told.replayed_step_ms - row.step_ms >= SENTENCE * told.replayed_step_ms).map((row) => {
     const { unit, scale } = time_unit(row.step_ms_high);
