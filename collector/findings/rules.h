@@ -103,7 +103,7 @@ struct finding *rule_add_family(struct rule_context *context, enum kernel_family
  * more than that idles for it. */
 double rule_loading_ns(const struct rule_context *context);
 
-/* The waits for data that data-loading and slow-worker tell, at their own thresholds. */
+/* The waits for data that data-loading and slow-worker tell, unless these are configured. */
 double rule_told_loading_ns(const struct rule_context *context);
 
 /* All of data, where the trainer loads by itself: ops in it make and join samples. Else 0. */

@@ -416,13 +416,11 @@ static struct price price_of(const struct rule_context *context,
 double rule_told_loading_ns(const struct rule_context *context)
 {
     struct loading loading = look_at(context);
-    double least = THRESHOLD * context->train->mean_ns, told = 0;
+    double least = THRESHOLD * context->train->mean_ns;
+    double slow = loading_slow_worker_ns(context);
+    bool told = price_of(context, &loading).least >= least;
 
-    if (price_of(context, &loading).least >= least)
-        told = fmax(loading.data, 0);
-    return told + (loading_slow_worker_ns(context) >= least
-                       ? loading_slow_worker_ns(context)
-                       : 0);
+    return (told ? fmax(loading.data, 0) : 0) + (slow >= least ? slow : 0);
 }
 
 static void find_loading(struct rule_context *context)

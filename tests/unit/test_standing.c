@@ -88,6 +88,27 @@ static void see(const struct finding_rule *rule, double ns)
     look.usual_level = look.recent_level = level_of(ns, ns / 10);
 }
 
+/* The recent steps alone show it. */
+static void see_recently(const struct finding_rule *rule, double ns)
+{
+    clear();
+    put(&recent, rule, ns);
+    put(&recent_relaxed, rule, ns);
+}
+
+/* Ten steps later, of which the recent ones are sure that it is gone; the usual window holds
+ * what it held, and all steps from the first on. */
+static void feed_cured(void)
+{
+    recent.count = recent_relaxed.count = 0;
+    look.recent_level = level_of(0, MS);
+    look.last_step += 10;
+    look.now_ns += S;
+    look.recent_level.first_step = look.last_step - 9;
+    look.usual_level.first_step = 1;
+    standing_feed(&standing, &look);
+}
+
 static enum standing_state state_of(const struct finding_rule *rule)
 {
     const struct standing_entry *entry = standing_find(&standing, rule->id);
@@ -426,9 +447,7 @@ static void a_trend_is_judged_by_the_usual_window_alone(void **state)
     for (uint32_t i = 0; i < 10; i++)
         feed(10);
     assert_int_equal(state_of(&trend), STANDING_STANDS);
-    clear();
-    put(&recent, &trend, 20 * MS);
-    put(&recent_relaxed, &trend, 20 * MS);
+    see_recently(&trend, 20 * MS);
     look.usual_level = level_of(0, MS);
     feed(10);
     feed(10);
@@ -442,17 +461,13 @@ what_may_be_seen_early_appears_by_the_recent_steps_if_these_are_sure(void **stat
     (void)state;
     start_healthy();
     for (uint32_t i = 0; i < 5; i++) {
-        clear();
-        put(&recent, &early, 20 * MS);
-        put(&recent_relaxed, &early, 20 * MS);
+        see_recently(&early, 20 * MS);
         recent.list[0].error_ns = recent_relaxed.list[0].error_ns = 11 * MS;
         feed(10);
         assert_int_equal(state_of(&early), STANDING_NONE);
     }
     for (uint32_t i = 0; i < 3; i++) {
-        clear();
-        put(&recent, &early, 20 * MS);
-        put(&recent_relaxed, &early, 20 * MS);
+        see_recently(&early, 20 * MS);
         feed(10);
     }
     assert_int_equal(state_of(&early), STANDING_STANDS);
@@ -484,13 +499,7 @@ static void what_comes_in_bursts_is_told_as_fixed_once_at_most(void **state)
         }
         for (uint32_t i = 0; i < 4; i++) {
             see(&early, 12 * MS);
-            recent.count = recent_relaxed.count = 0;
-            look.recent_level = level_of(0, MS);
-            look.last_step += 10;
-            look.now_ns += S;
-            look.recent_level.first_step = look.last_step - 9;
-            look.usual_level.first_step = 1;
-            standing_feed(&standing, &look);
+            feed_cured();
         }
         fixed += state_of(&early) == STANDING_FIXED;
     }
@@ -532,12 +541,7 @@ what_was_seen_early_is_fixed_when_the_recent_steps_are_sure_of_it(void **state)
     feed(10);
     for (double ms = 18; ms > 8; ms--) {
         see(&early, ms * MS); /* the usual window has it still */
-        recent.count = recent_relaxed.count = 0;
-        look.recent_level = level_of(0, MS);
-        look.last_step += 10;
-        look.recent_level.first_step = look.last_step - 9;
-        look.usual_level.first_step = 1;
-        standing_feed(&standing, &look);
+        feed_cured();
     }
     assert_int_equal(state_of(&early), STANDING_FIXED);
     assert_int_equal(standing_find(&standing, "early")->fixed_step, 31);
