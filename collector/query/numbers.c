@@ -26,7 +26,8 @@ double numbers_quantile(const double *sorted, uint32_t count, double share)
     return sorted[index < count ? index : count - 1];
 }
 
-#define SURE 2.576 /* deviations: one trend of noise in a hundred, either way */
+#define SURE     2.576 /* deviations: one trend of noise in a hundred, either way */
+#define T95_MANY 1.96
 
 /* `deviations`: how far the count of rises lies from that of falls. */
 static double slope_of(const double *times, const double *values, uint32_t count,
@@ -90,11 +91,28 @@ static struct beside beside_line(const double *times, const double *values,
     return beside;
 }
 
+/* What is between neighbours, against a random walk of such differences. */
+static void look_at_walk(const double *times, const double *values, uint32_t count,
+                         struct numbers_trend *trend)
+{
+    double n = count - 1, mean = (values[count - 1] - values[0]) / n, squares = 0;
+
+    for (uint32_t i = 1; i < count; i++) {
+        double off = values[i] - values[i - 1] - mean;
+
+        squares += off * off;
+    }
+    double error = sqrt(squares / (n - 1) / n);
+
+    trend->climbs = mean > SURE / T95_MANY * numbers_t95(count - 1) * error;
+    trend->walked = numbers_t95(count - 1) * error * n / (times[count - 1] - times[0]);
+}
+
 struct numbers_trend numbers_trend(const double *times, const double *values,
                                    uint32_t count)
 {
     double n = count, middle = 0, width = 0, deviations;
-    struct numbers_trend trend = {.error = (double)NAN};
+    struct numbers_trend trend = {.error = (double)NAN, .walked = (double)NAN};
 
     trend.slope = slope_of(times, values, count, &deviations);
     if (isnan(trend.slope))
@@ -109,6 +127,7 @@ struct numbers_trend numbers_trend(const double *times, const double *values,
     trend.sure = deviations / stretch > SURE;
     trend.error = numbers_t95((uint64_t)fmax(2, n / (stretch * stretch))) * stretch *
                   sqrt(beside.squares / (n - 2) / width);
+    look_at_walk(times, values, count, &trend);
     return trend;
 }
 
@@ -138,7 +157,7 @@ double numbers_t95(uint64_t count)
     return freedom < 2   ? 12.7
            : freedom < 3 ? 4.30
            : freedom < 4 ? 3.18
-                         : 1.96 + 2.37 / freedom + 2.8 / (freedom * freedom);
+                         : T95_MANY + 2.37 / freedom + 2.8 / (freedom * freedom);
 }
 
 void numbers_series_add(struct numbers_series *series, double value)

@@ -26,10 +26,13 @@ bool numbers_rises(const double *values, uint32_t count, double least);
 /* The same of a series whose noise wanders: what lies beside the line is alike from one
  * value to the next. With r their correlation, corrected for what fitting a line takes of
  * it (Marriott and Pope 1954), n values count as n * (1 - r) / (1 + r), for the test
- * (Hamed and Rao 1998) and for the error, which is half of the slope's 95 % interval. */
+ * (Hamed and Rao 1998) and for the error, which is half of the slope's 95 % interval.
+ * A trend that bends has neighbours alike too. So it is climbing where it rises by more than
+ * a random walk with the same differences between neighbours would (t of their mean, 1 %):
+ * `walked` is then half of the 95 % interval of such a walk's slope. */
 struct numbers_trend {
-    double slope, error; /* per unit of time; NaN below 8 points */
-    int sure;
+    double slope, error, walked; /* per unit of time; NaN below 8 points */
+    bool sure, climbs;
 };
 
 struct numbers_trend numbers_trend(const double *times, const double *values,

@@ -480,7 +480,8 @@ static void find_drift(struct work *work, struct rhythm *rhythm)
     struct numbers_trend trend = numbers_trend(times, values, points);
     double rise = trend.slope * work->count;
 
-    if (!trend.sure || !(rise > 0) || !numbers_rises(values, points, DRIFT_LEAST / 4))
+    if (!(trend.sure || trend.climbs) || !(rise > 0) ||
+        !numbers_rises(values, points, DRIFT_LEAST / 4))
         return;
     double first = work->median - rise / 2;
 
@@ -491,7 +492,9 @@ static void find_drift(struct work *work, struct rhythm *rhythm)
     rhythm->last_ns = first + rise;
     rhythm->drift.ns_per_step = rise / 2;
     rhythm->drift.steps = work->count;
-    rhythm->drift.error_ns = trend.error * work->count / 2;
+    rhythm->drift.error_ns =
+        (trend.climbs ? fmin(trend.error, trend.walked) : trend.error) * work->count /
+        2;
     rhythm->drift.part = EVENT_PHASES;
     rhythm->drift.worst_step = (int64_t)work->items[work->count - 1].step->number;
     rhythm->drift.worst_ns = rise;

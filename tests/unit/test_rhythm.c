@@ -433,6 +433,23 @@ static void a_trend_has_an_interval_that_noise_makes_wider(void **state)
     assert_true(errors[1] > 3 * errors[0] && errors[1] < 3 * (double)MS);
 }
 
+/* What it walks over grows in a curve, and caches help it for a while. */
+static void a_trend_that_bends_is_one(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 100; i++) {
+        double at = (double)i / 100, bend = sin(6.28 * at) + 3 * at * at;
+
+        step(100 + i, 1, 0, (int64_t)((7 * at + bend) * (double)MS));
+    }
+    const struct rhythm *rhythm = look();
+
+    double off = fabs(rhythm->drift.ns_per_step - 4.5 * (double)MS); /* their mean */
+
+    assert_true(off < rhythm->drift.error_ns);
+    assert_true(rhythm->drift.error_ns < 2.5 * (double)MS);
+}
+
 /* A machine with other guests: the level walks at random, and no farther than 4 ms. It
  * rises through some of a hundred windows all the same; a test that takes neighbours for
  * independent finds eight. */
@@ -498,6 +515,7 @@ int main(void)
         TEST(collections_of_each_step_lie_in_the_part_that_can_hold_them),
         TEST(what_is_left_says_how_much_of_it_is_data),
         TEST(steps_that_grow_have_a_trend),
+        TEST(a_trend_that_bends_is_one),
         TEST(a_trend_has_an_interval_that_noise_makes_wider),
         TEST(a_level_that_wanders_seldom_has_a_trend),
         TEST(a_level_that_comes_and_goes_is_no_trend),
