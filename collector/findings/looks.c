@@ -5,8 +5,10 @@
 /* Of all waits, in a phase: fewer may be another wait. */
 #define LOCK_SHARE 0.1
 
-/* Of the step: what takes less of it is told by no rule of steps. */
-#define TOLD_SHARE 0.03
+/* Of the step: what takes less of it is told by no rule of steps (their thresholds). */
+#define TOLD_SHARE   0.03
+#define TOLD_TREND   0.05
+#define TOLD_WARM_UP 0.10
 
 /* For the last rank it waits on purpose: that one is the finding. */
 static double waits_for_rank(const struct rule_context *context, enum event_phase phase)
@@ -19,10 +21,11 @@ static double waits_for_rank(const struct rule_context *context, enum event_phas
 }
 
 static double told_by(const struct rule_context *context,
-                      const struct rhythm_extra *extra, enum event_phase phase)
+                      const struct rhythm_extra *extra, enum event_phase phase,
+                      double least)
 {
     bool told = extra->steps > 0 && extra->part == (uint32_t)phase &&
-                extra->ns_per_step >= TOLD_SHARE * context->train->mean_ns;
+                extra->ns_per_step >= least * context->train->mean_ns;
 
     return told ? extra->ns_per_step : 0;
 }
@@ -32,14 +35,14 @@ static double told_by(const struct rule_context *context,
 double looks_told_elsewhere(const struct rule_context *context, enum event_phase phase)
 {
     const struct rhythm *rhythm = &context->summary->rhythm;
-    double ns = told_by(context, &rhythm->gc, phase) +
-                told_by(context, &rhythm->warm_up, phase) +
-                told_by(context, &rhythm->epoch, phase) +
-                told_by(context, &rhythm->period, phase);
+    double ns = told_by(context, &rhythm->gc, phase, TOLD_SHARE) +
+                told_by(context, &rhythm->warm_up, phase, TOLD_WARM_UP) +
+                told_by(context, &rhythm->epoch, phase, TOLD_SHARE) +
+                told_by(context, &rhythm->period, phase, TOLD_SHARE);
 
     if (!context->by_price)
-        ns += told_by(context, &rhythm->drift, phase) +
-              told_by(context, &rhythm->rest, phase);
+        ns += told_by(context, &rhythm->drift, phase, TOLD_TREND) +
+              told_by(context, &rhythm->rest, phase, TOLD_TREND);
     return ns + waits_for_rank(context, phase);
 }
 
