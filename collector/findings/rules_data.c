@@ -71,16 +71,26 @@ static bool waits_for_storage(const struct rule_context *context)
            (isnan(cores) || all < CORES_TAKEN * fmax(cores - 1, 1));
 }
 
-/* The same of a trainer that loads by itself: more than half of its loading it sleeps,
- * though all else that it does were asleep too. */
-static bool sleeps_while_loading(const struct rule_context *context)
+/* Of its loading a trainer sleeps as much: as it was looked at, or else that at least, all
+ * else that it does being asleep too. */
+static double asleep_loading_ns(const struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
-    double data = train->phase_ns[EVENT_PHASE_DATA];
+    const struct between_ops *between = &context->summary->between_ops;
+    const struct between_ops_share *seen = &between->asleep[EVENT_PHASE_DATA];
     double asleep = context->summary->load.asleep_share * train->mean_ns;
+    double elsewhere = train->mean_ns - train->phase_ns[EVENT_PHASE_DATA];
 
+    return between->looks > 0 && !isnan(seen->share) ? seen->share * train->mean_ns
+                                                     : asleep - elsewhere;
+}
+
+/* The same of a trainer that loads by itself: more than half of its loading it sleeps. */
+static bool sleeps_while_loading(const struct rule_context *context)
+{
     return workers_now(context) < 1 &&
-           asleep - (train->mean_ns - data) > (1 - STORAGE_BOUND) * data;
+           asleep_loading_ns(context) >
+               (1 - STORAGE_BOUND) * context->train->phase_ns[EVENT_PHASE_DATA];
 }
 
 /* What it takes to take a batch over from a worker, ready or not: each tensor's memory is

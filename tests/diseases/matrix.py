@@ -86,7 +86,7 @@ CORES = len(os.sched_getaffinity(0))
 # What the healthy blocks do, as the finding must advise it. (That a step keeps nothing, or
 # finds its algorithm before, is no change of one line.)
 ADVISED = {
-    "collate_sleep": f"num_workers={min(4, max(1, CORES - 1))}",
+    "collate_sleep": "num_workers=4",  # asleep they need no cores
     "few_workers": "num_workers=2",
     "worker_restart": "persistent_workers=True",
     "slow_worker": "Deal the work evenly",
@@ -127,7 +127,7 @@ TIMED = {"warm_up", "periodic", "other_code", "watched", "recompilations", "late
 CALLED = 0.005
 
 # A block is short: what is drawn of its steps may hold none.
-LEVELS = {"tiny_ops": "ops", "other_code": "ops", "python_thread": "ops",
+LEVELS = {"collate_sleep": "ops", "tiny_ops": "ops", "other_code": "ops", "python_thread": "ops",
           "optimizer_loop": "ops", "moved_data": "ops",
           "checkpoints": "ops"}
 

@@ -569,6 +569,24 @@ static void a_trainer_that_sleeps_while_it_loads_may_have_more_workers_than_core
     assert_true(fabs(find("data-loading")->ns_per_step - 77.3125 * MS) < 1);
 }
 
+/* Backward computes in threads of its own, and the trainer waits for it: asleep too. */
+static void looks_tell_how_much_of_its_loading_a_trainer_sleeps(void **state)
+{
+    struct between_ops *between = &summary.between_ops;
+
+    (void)state;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 60 * MS;
+    number(FACT_DATALOADER_WORKERS, 0);
+    number(FACT_CPU_COUNT, 2);
+    summary.load.asleep_share = 0.6;
+    assert_non_null(strstr(find("data-loading")->advice[0], "num_workers=1"));
+    between->looks = 300;
+    between->asleep[EVENT_PHASE_DATA] = (struct between_ops_share){0.5, 0.05};
+    assert_non_null(strstr(find("data-loading")->advice[0], "num_workers=4"));
+    between->asleep[EVENT_PHASE_DATA] = (struct between_ops_share){0.2, 0.05};
+    assert_non_null(strstr(find("data-loading")->advice[0], "num_workers=1"));
+}
+
 static void workers_that_wait_for_storage_need_no_cores(void **state)
 {
     (void)state;
@@ -775,6 +793,7 @@ int main(void)
         TEST(what_the_host_takes_costs_no_more_than_the_device_waits_for_it),
         TEST(a_watched_function_of_workers_costs_what_the_device_idles_for_data),
         TEST(a_trainer_that_sleeps_while_it_loads_may_have_more_workers_than_cores),
+        TEST(looks_tell_how_much_of_its_loading_a_trainer_sleeps),
         TEST(workers_that_wait_for_storage_need_no_cores),
         TEST(workers_of_another_loader_rest_while_those_of_the_training_work),
         TEST(workers_that_share_too_few_cores_wait_for_no_storage),
