@@ -104,6 +104,29 @@ uint32_t names_intern(struct names *names, const char *bytes, size_t length)
     return mine;
 }
 
+uint32_t names_find(const struct names *names, const char *bytes, size_t length)
+{
+    if (length > NAME_BYTES_MAX)
+        length = NAME_BYTES_MAX;
+    if (length == 0 || names->index == NULL)
+        return 0;
+    uint32_t slot = hash(bytes, length) & names->index_mask;
+
+    for (uint32_t probes = 0; probes <= names->index_mask; probes++) {
+        /* Acquire: pairs with the release in names_intern(). */
+        uint32_t id = atomic_load_explicit(&names->index[slot], memory_order_acquire);
+        const char *known;
+
+        if (id == 0)
+            return 0;
+        if (names_lookup(names, id, &known) == length &&
+            memcmp(known, bytes, length) == 0)
+            return id;
+        slot = (slot + 1) & names->index_mask;
+    }
+    return 0;
+}
+
 uint32_t names_lookup(const struct names *names, uint32_t id, const char **bytes)
 {
     *bytes = "";

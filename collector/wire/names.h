@@ -62,6 +62,9 @@ MUST_CHECK int names_index(struct names *names, _Atomic uint32_t *index,
  * it is new; 0 when the table is full (counted in `refused`). Async-signal-safe. */
 uint32_t names_intern(struct names *names, const char *bytes, size_t length);
 
+/* The same, but adds nothing: 0 when it is not there. */
+uint32_t names_find(const struct names *names, const char *bytes, size_t length);
+
 /* Copies nothing: points *bytes into shared memory, valid while the mapping is, and
  * returns the length; 0 for an id that is unknown, not yet published or out of bounds.
  * A producer may change the bytes at any time if it is hostile: copy before looking. */

@@ -248,6 +248,15 @@ class RecordsTest(GpuTest):
         self.assertIn("cudaLaunchKernel", {e.name for e in segment.events(LAUNCH)})
         self.assertTrue(all(len(name) <= 4096 for name in names))
 
+    def test_a_kernel_whose_name_had_found_room_keeps_it_when_the_table_is_full(self):
+        launched = collections.Counter(
+            match[1] for e in self.job("names", 200).events(KERNEL)
+            if (match := re.match(r"kernel_(\d+)_", e.name)))
+        # The first 200 were launched twice, of as many of them as found room.
+        first = {name: launched[str(name)] for name in range(200) if launched[str(name)]}
+        self.assertGreater(len(first), 20)
+        self.assertEqual(first, dict.fromkeys(first, 2))
+
     def test_kernels_are_called_as_torch_profiler_calls_them(self):
         """CUPTI has the linker's names; the C++ library of the job reads them."""
         segment = self.job("train", 60)

@@ -51,6 +51,21 @@ static void a_name_gets_one_id_and_keeps_it(void **state)
     assert_int_equal(names_count(&names), 2);
 }
 
+static void a_name_is_found_without_being_added(void **state)
+{
+    (void)state;
+    struct names names;
+
+    open_table(&names, 1, BYTES);
+    uint32_t add = names_intern(&names, "aten::add", 9);
+
+    assert_int_equal(names_find(&names, "aten::add", 9), add);
+    assert_int_equal(names_find(&names, "aten::mul", 9), 0);
+    assert_int_equal(names_find(&names, "", 0), 0);
+    assert_int_equal(names_count(&names), 1);
+    assert_int_equal(names_refused(&names), 0);
+}
+
 static void a_full_table_gives_no_name_and_counts_it(void **state)
 {
     (void)state;
@@ -176,6 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_gets_one_id_and_keeps_it),
+        cmocka_unit_test(a_name_is_found_without_being_added),
         cmocka_unit_test(a_full_table_gives_no_name_and_counts_it),
         cmocka_unit_test(a_table_without_bytes_left_refuses_only_what_does_not_fit),
         cmocka_unit_test(a_name_of_64_kib_is_cut),

@@ -145,8 +145,20 @@ static bool is_full(void)
            names_new > probe->layout.name_count / 2;
 }
 
+/* A name that is there keeps its id when our half of the table is full. */
+static uint32_t intern_in_full(const char *text, size_t length)
+{
+    uint32_t id = names_find(&probe->names, text, length);
+
+    if (id == 0 && other_id == 0)
+        other_id = probe_name("(other kernels)");
+    return id != 0 ? id : other_id;
+}
+
 static uint32_t intern(const char *text, size_t length)
 {
+    if (is_full())
+        return intern_in_full(text, length);
     uint32_t id = probe_name_bytes(text, length);
 
     /* Ids grow: a new one is above all that we have had. */
@@ -166,11 +178,6 @@ static uint32_t id_of(const char *text, size_t length)
 
     if (slot->hash == h)
         return slot->id;
-    if (is_full()) {
-        if (other_id == 0)
-            other_id = probe_name("(other kernels)");
-        return other_id;
-    }
     char *plain = demangle(text, length);
 
     *slot = (struct known){h, plain == NULL ? intern(text, length)
