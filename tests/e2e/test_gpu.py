@@ -444,6 +444,13 @@ class FaultsTest(GpuTest):
                 for kernel in kernels:
                     self.assertEqual("kernel" in kernel.name, kernel.aux % 3 != 0)
 
+    def test_two_kernels_whose_names_lie_at_one_address_keep_their_names_and_times(self):
+        segment = self.job("reused-address", 30)
+        spent = collections.defaultdict(list)
+        for kernel in segment.events(KERNEL):
+            spent[kernel.name].append(round((kernel.end - kernel.start) / 1e6, 1))
+        self.assertEqual((spent["unloaded"], spent["loaded"]), ([1.0] * 3, [3.0] * 3))
+
     def test_a_kernel_that_runs_for_minutes_does_not_hold_the_exit(self):
         segment = self.job("run-away", 60)
         self.assertTrue(segment.events(KERNEL))

@@ -289,6 +289,21 @@ static void wait_for_reader(void)
         usleep(1000);
 }
 
+/* A module was unloaded, and the name of a later one's kernel lies where its kernel's
+ * did: its buffer was read by then. */
+static void reuse_address(void)
+{
+    static char name[16];
+
+    for (unsigned i = 0; i < 2; i++) {
+        (void)snprintf(name, sizeof(name), "%s", i == 0 ? "unloaded" : "loaded");
+        for (unsigned j = 0; j < 3; j++)
+            (void)fake_launch(name, 0, 7, i == 0 ? 1000000 : 3000000);
+        fake_synchronize();
+        wait_for_reader();
+    }
+}
+
 /* At most 100,000 launches a second, for so many; how many there were. */
 static void flood(unsigned seconds)
 {
@@ -524,6 +539,8 @@ static int run(const char *scenario, unsigned steps)
         repeat(steps, step_on_devices);
     else if (strcmp(scenario, "names") == 0)
         train(steps), names();
+    else if (strcmp(scenario, "reused-address") == 0)
+        reuse_address();
     else if (strcmp(scenario, "fork") == 0)
         result = children(steps);
     else if (strcmp(scenario, "lagging") == 0)
