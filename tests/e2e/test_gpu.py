@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import unittest
 import urllib.request
 
@@ -18,6 +19,7 @@ LIBRARY = str(BUILD / "lib" / "libtrainglass.so")
 PHASE, KERNEL, MEMCPY, MEMSET, SYNC, LAUNCH, LOSS, KNOWN = 2, 5, 6, 7, 8, 10, 17, 22
 STEP_KERNELS = 4
 CLOCK_NS = 5000  # what two clocks may be apart
+RUN_AWAY_S = 120  # a kernel of the job's that it does not wait for
 VERSIONS = {"11.8": 18, "12.4": 22, "13.0": 130001}
 OF_A_STEP = {"void gemm_kernel<float>(float*)": 10, "relu_kernel": 10,
              "Memcpy HtoD (Pageable -> Device)": 1, "Memset (Device)": 1}
@@ -452,12 +454,10 @@ class FaultsTest(GpuTest):
         self.assertEqual((spent["unloaded"], spent["loaded"]), ([1.0] * 3, [3.0] * 3))
 
     def test_a_kernel_that_runs_for_minutes_does_not_hold_the_exit(self):
+        begun = time.monotonic()
         segment = self.job("run-away", 60)
+        self.assertLess(time.monotonic() - begun, RUN_AWAY_S / 10)
         self.assertTrue(segment.events(KERNEL))
-
-    def test_buffers_that_never_come_back_are_counted(self):
-        segment = self.job("train", 60, FAKE_CUPTI_FAULT="starve=1")
-        self.assertEqual(segment.events(KERNEL), [])
 
     def test_a_fork_is_quiet_and_changes_nothing(self):
         # Begun when libcupti is loaded: ThreadSanitizer's dlopen() has a lock of its own,

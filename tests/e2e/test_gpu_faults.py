@@ -122,6 +122,17 @@ class ErrorsTest(GpuTest):
                                  {name: count * ops["recorded_steps"]
                                   for name, count in OF_A_STEP.items()})
 
+    def test_work_whose_buffers_never_come_back_is_told_lost(self):
+        # More of it than the buffers hold: what comes then falls into the scrap.
+        alone, segment = self.ends_as_alone("train", 3000, FAKE_CUPTI_FAULT="starve=1")
+        self.assertEqual(alone[0], 0)
+        self.assertEqual(segment.events(KERNEL), [])
+        losses = segment.events(LOSS)
+        self.assertTrue(losses)
+        (*_, last) = segment.steps()
+        self.assertGreater(max(segment.ns(e.more[0][0]) for e in losses), last.start)
+        self.assertEqual(self.assert_claims_hold(segment), 0)
+
     def test_what_a_window_takes_that_nobody_announced_is_told_lost(self):
         alone, segment = self.ends_as_alone("unannounced-window", 300)
         self.assertEqual(alone[:2], (0, "cuInit: 0\nwindow: error 0, 400 of 400 kernels\n"))
