@@ -60,7 +60,7 @@ enum gpu_idle {
 #define GPU_TABLES   32u    /* devices of one process */
 #define GPU_STEPS    65536u /* newest steps one by one: 6 MB per device when full */
 #define GPU_BUCKETS  4096u /* of time; they double in width when the run outgrows them */
-#define GPU_LAUNCHES (1u << 18) /* newest launches that a gap may end with: 6 MB */
+#define GPU_LAUNCHES (1u << 18) /* newest launches that a gap may end with: 8 MB */
 #define GPU_ITEMS    (1u << 20) /* not settled, per device; more are counted lost */
 #define GPU_STREAMS  256u
 
@@ -127,6 +127,7 @@ struct gpu_host_list {
 struct gpu_launch {
     uint64_t correlation;
     int64_t start_ns, end_ns; /* of the call */
+    bool begun;               /* a piece of its work has begun */
 };
 
 struct gpu {

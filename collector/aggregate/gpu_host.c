@@ -194,11 +194,11 @@ void gpu_launch_add(struct gpu *gpu, const struct gpu_launch *launch)
 }
 
 /* NULL: not known. */
-static const struct gpu_launch *launch_of(const struct gpu *gpu, uint64_t correlation)
+static struct gpu_launch *launch_of(const struct gpu *gpu, uint64_t correlation)
 {
     if (correlation == 0 || gpu->launches == NULL)
         return NULL;
-    const struct gpu_launch *ways = ways_of(gpu, correlation);
+    struct gpu_launch *ways = ways_of(gpu, correlation);
 
     for (uint32_t i = 0; i < WAYS; i++)
         if (ways[i].correlation == correlation)
@@ -211,6 +211,16 @@ int64_t gpu_launched_ns(const struct gpu *gpu, uint64_t correlation)
     const struct gpu_launch *launch = launch_of(gpu, correlation);
 
     return launch != NULL ? launch->start_ns : INT64_MIN;
+}
+
+int64_t gpu_launch_begin(struct gpu *gpu, uint64_t correlation)
+{
+    struct gpu_launch *launch = launch_of(gpu, correlation);
+
+    if (launch == NULL || launch->begun)
+        return INT64_MIN;
+    launch->begun = true;
+    return launch->start_ns;
 }
 
 /* Was it queued before the gap began? While the host is still in the call that launches it,

@@ -30,6 +30,10 @@ void gpu_launch_add(struct gpu *gpu, const struct gpu_launch *launch);
 /* When the call began that launched it; INT64_MIN unknown. */
 int64_t gpu_launched_ns(const struct gpu *gpu, uint64_t correlation);
 
+/* The same for the first work of a launch that begins: of a graph's other nodes
+ * INT64_MIN. */
+int64_t gpu_launch_begin(struct gpu *gpu, uint64_t correlation);
+
 /* The cause of a gap; `next` is the work that ends it, NULL at the end of the span. */
 enum gpu_idle gpu_cause(const struct gpu *gpu, const struct gpu_span *gap,
                         const struct gpu_item *next);

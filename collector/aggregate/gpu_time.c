@@ -288,7 +288,8 @@ static void settle_table(struct gpu *gpu, struct gpu_table *table, int64_t until
             continue;
         }
         if (!item.begun && is_recorded(gpu, table, item.start_ns))
-            gpu_work_begin(&table->work, &item, gpu_launched_ns(gpu, item.correlation));
+            gpu_work_begin(&table->work, &item,
+                           gpu_launch_begin(gpu, item.correlation));
         item.begun = true;
         account_busy(gpu, table, item.start_ns);
         if (table->cursor_ns < item.start_ns)

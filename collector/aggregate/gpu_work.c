@@ -45,12 +45,10 @@ void gpu_work_begin(struct gpu_work *work, const struct gpu_item *item,
     stream->works++;
     stream->busy_ns = sum_ns(stream->busy_ns, item->end_ns - item->start_ns);
     /* What began before its launch is two clocks' disagreement. */
-    if (launched_ns == INT64_MIN || item->start_ns < launched_ns ||
-        item->correlation == work->last_correlation)
+    if (launched_ns == INT64_MIN || item->start_ns < launched_ns)
         return;
     int64_t delay = item->start_ns - launched_ns;
 
-    work->last_correlation = item->correlation;
     work->delays++;
     work->delay_ns = sum_ns(work->delay_ns, delay);
     work->delay_max_ns = delay > work->delay_max_ns ? delay : work->delay_max_ns;

@@ -31,7 +31,6 @@ struct gpu_work {
     uint64_t delays;
     int64_t delay_ns, delay_max_ns; /* from the start of the launching call */
     uint64_t delay_cells[HISTOGRAM_CELLS];
-    uint64_t last_correlation;
     struct gpu_stream streams[GPU_WORK_STREAMS], other_streams;
     uint32_t stream_count;
 };
@@ -43,7 +42,8 @@ struct gpu_item;
 void gpu_work_move(struct gpu_work *work, const struct event *event,
                    const struct event *more);
 
-/* The item begins, as far as it is known now; INT64_MIN: its launch is not. */
+/* The item begins, as far as it is known now; INT64_MIN: its launch is not, or had begun
+ * work before. */
 void gpu_work_begin(struct gpu_work *work, const struct gpu_item *item,
                     int64_t launched_ns);
 

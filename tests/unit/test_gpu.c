@@ -170,6 +170,26 @@ static void work_waits_from_its_launch_and_the_queue_is_as_deep_as_that(void **s
     assert_int_equal(done->streams[1].works, 1);
 }
 
+static void
+nodes_of_a_graph_between_those_of_other_streams_wait_once_for_it(void **state)
+{
+    struct bench *bench = *state;
+    const struct gpu_work *done;
+
+    host(bench, EVENT_LAUNCH, "cudaGraphLaunch", SPAN(0, 1), 1);
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(2, 3), 2);
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(4, 5), 3);
+    work(bench, "first of the graph", SPAN(10, 20), 7, 1);
+    work(bench, "ncclDevKernel_AllReduce", SPAN(12, 22), 9, 2);
+    work(bench, "second of the graph", SPAN(5000, 5010), 7, 1);
+    work(bench, "Memcpy HtoD", SPAN(5005, 5010), 8, 3);
+    work(bench, "third of the graph", SPAN(9000, 9010), 7, 1);
+    gpu_finish(&bench->gpu, 10000 * US);
+    done = &gpu_find(&bench->gpu, CUDA0)->work;
+    assert_int_equal(done->delays, 3);
+    assert_int_equal(done->delay_ns, (10 + 10 + 5001) * US);
+}
+
 static void copies_are_summed_by_direction_and_kind_of_memory(void **state)
 {
     struct bench *bench = *state;
@@ -503,6 +523,7 @@ int main(void)
         TEST(work_that_runs_into_the_next_of_its_stream_is_cut_there),
         TEST(the_span_begins_with_the_earliest_work_while_nothing_is_final),
         TEST(what_is_final_keeps_its_place_and_late_work_is_counted),
+        TEST(nodes_of_a_graph_between_those_of_other_streams_wait_once_for_it),
         TEST(work_waits_from_its_launch_and_the_queue_is_as_deep_as_that),
         TEST(copies_are_summed_by_direction_and_kind_of_memory),
         TEST(occupancy_is_bound_by_registers_shared_memory_and_the_grid),
