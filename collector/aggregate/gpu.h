@@ -21,8 +21,8 @@
  *                 no work came after
  *
  * Work is a kernel, copy or memset; the host is all threads of the process together. A
- * piece of work that runs into the next one of its stream is cut there. Busy and idle
- * together are the span to the nanosecond.
+ * piece of work that runs into the next one of its stream, which ends after it, is cut
+ * there. Busy and idle together are the span to the nanosecond.
  *
  * Where not all work was recorded, which steps tell, nothing is known: such time is no
  * part of the span, a gap ends at its edges, and such a step is none of the device's. The

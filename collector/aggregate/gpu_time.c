@@ -238,17 +238,19 @@ static void account_busy(struct gpu *gpu, struct gpu_table *table, int64_t to)
 
 /* ---- settling --------------------------------------------------------------------------- */
 
+/* What lasts longer before what began with it: that is inside of it. */
 static int by_time(const void *left, const void *right)
 {
     const struct gpu_item *a = left, *b = right;
 
     if (a->start_ns != b->start_ns)
         return a->start_ns < b->start_ns ? -1 : 1;
-    return a->end_ns < b->end_ns ? -1 : a->end_ns > b->end_ns;
+    return a->end_ns > b->end_ns ? -1 : a->end_ns < b->end_ns;
 }
 
-/* What runs into the next piece of its stream ends there. Streams that share a place
- * are not cut: at worst too much is busy. */
+/* What runs into the next piece of its stream ends there, unless that lies inside of it:
+ * nodes of a graph run side by side under one stream. Streams that share a place are not
+ * cut: at worst too much is busy. */
 static void clip(struct gpu_table *table)
 {
     struct gpu_item *last[GPU_STREAMS] = {NULL};
@@ -257,9 +259,11 @@ static void clip(struct gpu_table *table)
         struct gpu_item *item = &table->items[i];
         struct gpu_item **of = &last[item->stream % GPU_STREAMS];
 
-        if (*of != NULL && (*of)->stream == item->stream &&
-            (*of)->end_ns > item->start_ns)
-            (*of)->end_ns = item->start_ns;
+        if (*of != NULL && (*of)->stream == item->stream) {
+            if ((*of)->end_ns >= item->end_ns)
+                continue;
+            (*of)->end_ns = shorter((*of)->end_ns, item->start_ns);
+        }
         *of = item;
     }
 }

@@ -33,7 +33,8 @@ static struct gpu_stream *stream_of(struct gpu_work *work, uint32_t id)
             return &work->streams[i];
     if (work->stream_count == GPU_WORK_STREAMS)
         return &work->other_streams;
-    work->streams[work->stream_count].id = id;
+    work->streams[work->stream_count] =
+        (struct gpu_stream){.id = id, .until_ns = INT64_MIN};
     return &work->streams[work->stream_count++];
 }
 
@@ -41,9 +42,16 @@ void gpu_work_begin(struct gpu_work *work, const struct gpu_item *item,
                     int64_t launched_ns)
 {
     struct gpu_stream *stream = stream_of(work, item->stream);
+    bool alone = stream != &work->other_streams;
+    int64_t from = item->start_ns;
 
+    if (alone && stream->until_ns > from)
+        from = stream->until_ns;
     stream->works++;
-    stream->busy_ns = sum_ns(stream->busy_ns, item->end_ns - item->start_ns);
+    if (item->end_ns > from) {
+        stream->busy_ns = sum_ns(stream->busy_ns, item->end_ns - from);
+        stream->until_ns = item->end_ns;
+    }
     /* What began before its launch is two clocks' disagreement. */
     if (launched_ns == INT64_MIN || item->start_ns < launched_ns)
         return;

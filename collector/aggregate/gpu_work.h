@@ -21,7 +21,8 @@ struct gpu_moves {
 struct gpu_stream {
     uint32_t id;
     uint64_t works;
-    int64_t busy_ns;
+    int64_t busy_ns;  /* each instant once */
+    int64_t until_ns; /* end of what was added last */
 };
 
 struct gpu_work {

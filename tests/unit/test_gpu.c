@@ -108,11 +108,29 @@ static void work_that_runs_into_the_next_of_its_stream_is_cut_there(void **state
 {
     struct bench *bench = *state;
 
-    work(bench, "a", SPAN(0, 90), 1, 0);
-    work(bench, "b", SPAN(10, 20), 1, 0);
+    work(bench, "ncclKernel_AllReduce", SPAN(0, 15), 1, 0);
+    work(bench, "Memcpy HtoD", SPAN(10, 20), 1, 0);
     gpu_settle(&bench->gpu, 5 * US); /* in the middle of the first */
     gpu_finish(&bench->gpu, 100 * US);
-    assert_int_equal(gpu_busy_ns(sums(bench)), 20 * US);
+    assert_int_equal(sums(bench)->use_ns[GPU_COMMUNICATION], 10 * US);
+    assert_int_equal(sums(bench)->use_ns[GPU_COPY], 10 * US);
+}
+
+static void work_that_holds_the_next_of_its_stream_runs_beside_it(void **state)
+{
+    struct bench *bench = *state;
+    const struct gpu_table *table = gpu_find(&bench->gpu, CUDA0);
+
+    work(bench, "short, and at once", SPAN(0, 5), 1, 0);
+    work(bench, "a", SPAN(0, 90), 1, 0);
+    work(bench, "b", SPAN(10, 20), 1, 0);
+    work(bench, "c", SPAN(15, 30), 1, 0);
+    gpu_settle(&bench->gpu, 12 * US); /* in the middle of two */
+    work(bench, "cuts the first", SPAN(80, 95), 1, 0);
+    gpu_finish(&bench->gpu, 100 * US);
+    assert_int_equal(gpu_busy_ns(sums(bench)), 95 * US);
+    assert_int_equal(gpu_idle_ns(sums(bench)), 5 * US);
+    assert_int_equal(table->work.streams[0].busy_ns, 95 * US);
 }
 
 static void the_span_begins_with_the_earliest_work_while_nothing_is_final(void **state)
@@ -521,6 +539,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(each_instant_counts_once_compute_before_communication_before_copies),
         TEST(work_that_runs_into_the_next_of_its_stream_is_cut_there),
+        TEST(work_that_holds_the_next_of_its_stream_runs_beside_it),
         TEST(the_span_begins_with_the_earliest_work_while_nothing_is_final),
         TEST(what_is_final_keeps_its_place_and_late_work_is_counted),
         TEST(nodes_of_a_graph_between_those_of_other_streams_wait_once_for_it),
