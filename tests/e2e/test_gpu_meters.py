@@ -239,6 +239,30 @@ class MetersTest(TrainglassTest):
         self.assertTrue(device["points"])
         self.end()
 
+    def test_a_driver_that_was_loaded_again_is_asked_anew_and_its_past_stays(self):
+        self.job()
+        self.first(lambda d: d["points"] and d["xid_count"] == 0, "a sample")
+        self.tell(xid=79)
+        self.first(lambda d: d["xid_count"] == 1, "the event")
+        self.tell(xid=79, loaded=1, init=9)
+        device = self.first(lambda d: d["reason"], "the end of the session")
+        self.assertIn("answers nothing about this GPU (NVML error 1)", device["reason"])
+        told = self.until_hardware(lambda t: t["state"] != "active", "a driver that is gone")
+        self.assertIn("not loaded", told["reason"])
+        (device,) = told["devices"]
+        self.assertEqual((device["device"], device["pci"]), ("cuda:0", "0000:3b:00.0"))
+        self.assertIsNone(device["now"]["power_w"])
+        self.tell(xid=79, loaded=1)
+        self.until_hardware(lambda t: t["state"] == "active", "the driver again")
+        device = self.first(lambda d: d["now"]["power_w"], "its numbers")
+        self.assertEqual((device["reason"], device["xid_count"], device["last_xid"]), ("", 1, 79))
+        self.tell(xid=79, loaded=2)  # in a look's time, with nobody the wiser
+        self.first(lambda d: d["reason"], "the end of the session")
+        self.first(lambda d: not d["reason"] and d["now"]["power_w"], "its numbers again")
+        self.end()
+        (device,) = get_json(self.port, "/api/gpu?window=run")["hardware"]["devices"]
+        self.assertGreater(device["joules_per_step"], 0)
+
     def test_a_driver_that_hangs_holds_nobody(self):
         self.job()
         self.first(lambda d: d["points"], "a sample")

@@ -8,6 +8,8 @@
  *   slowed=n       reasons of the clocks         xid=n         one event of Xid n
  *   pid=n          a process with 30 GiB, beside pid 1 with 5
  *   idle=n         they do nothing, and take n mW
+ *   loaded=n       the driver was loaded for the n-th time: sessions of before are dead
+ *   mute=1         neither power nor energy is told
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -58,11 +60,15 @@ static uint32_t part(struct nvml_device *device)
     return at(device) % PARTS;
 }
 
+static uint64_t opened; /* "loaded" when the session began */
+
 /* What each call to a device begins with. */
 static int enter(struct nvml_device *device, int optional)
 {
     while (told("hang", 0) != 0)
         usleep(10000);
+    if (told("loaded", 0) != opened)
+        return NVML_UNINITIALIZED;
     if (told("lost", 0) == number(device) + 1)
         return NVML_LOST;
     return optional && told("unsupported", 0) != 0 ? NVML_NOT_SUPPORTED : NVML_OK;
@@ -135,6 +141,7 @@ EXPORT int nvmlEventSetWait_v2(struct nvml_events *events, struct nvml_event *ev
 
 int nvmlInit_v2(void)
 {
+    opened = told("loaded", 0);
     return (int)told("init", 0);
 }
 
@@ -226,7 +233,8 @@ int nvmlDeviceGetMemoryInfo(struct nvml_device *device, struct nvml_memory *memo
 
 int nvmlDeviceGetPowerUsage(struct nvml_device *device, uint32_t *power)
 {
-    return give(device, power, (uint32_t)told("idle", POWER_MW));
+    return told("mute", 0) != 0 ? NVML_TIMEOUT
+                                : give(device, power, (uint32_t)told("idle", POWER_MW));
 }
 
 int nvmlDeviceGetEnforcedPowerLimit(struct nvml_device *device, uint32_t *power)
@@ -309,7 +317,7 @@ int nvmlDeviceGetComputeRunningProcesses_v2(struct nvml_device *device, uint32_t
 int nvmlDeviceGetTotalEnergyConsumption(struct nvml_device *device, uint64_t *energy)
 {
     *energy = (uint64_t)(seconds() * POWER_MW);
-    return enter(device, 1);
+    return told("mute", 0) != 0 ? NVML_TIMEOUT : enter(device, 1);
 }
 
 int nvmlDeviceGetFieldValues(struct nvml_device *device, int count,

@@ -7,6 +7,7 @@
 #include "wire/clock.h"
 
 #define RETRY_NS   INT64_C(30000000000) /* a driver may be loaded later */
+#define FAILED_LOOKS 3                    /* in a row: then the handles may be stale */
 #define EVENTS_MAX 64                   /* in one look */
 #define UNKNOWN    ((double)NAN)
 
@@ -23,12 +24,18 @@ struct look {
     struct nvml_device *handle;
     struct hardware_device *device;
     int lost; /* NVML_LOST or NVML_RESET_REQUIRED, when one of its calls said so */
+    int refused; /* what another call was refused with, but for NVML_NOT_SUPPORTED */
+    bool answered;
 };
 
 static bool ok(struct look *look, int error)
 {
     if (error == NVML_LOST || error == NVML_RESET_REQUIRED)
         look->lost = error;
+    else if (error == NVML_OK)
+        look->answered = true;
+    else if (error != NVML_NOT_SUPPORTED)
+        look->refused = error;
     return error == NVML_OK;
 }
 
@@ -98,7 +105,31 @@ static void read_facts(struct look *look)
                         : (struct hardware_place){UINT32_MAX, device->index, 0};
     device->mig = nvml->mig_mode != NULL &&
                   ok(look, nvml->mig_mode(look->handle, &mig, &pending)) && mig == 1;
-    device->xids = UNKNOWN;
+}
+
+/* What was known of it in the session before this one: its Xids, and who it is where it
+ * does not say so any more. */
+static void recall(const struct hardware_reading *before,
+                   struct hardware_device *device)
+{
+    for (uint32_t i = 0; i < before->device_count; i++) {
+        const struct hardware_device *old = &before->devices[i];
+
+        if (device->place_known ? !hardware_same_place(&old->place, &device->place)
+                                : old->index != device->index)
+            continue;
+        if (!device->place_known) {
+            device->place = old->place;
+            device->place_known = old->place_known;
+            device->mig = old->mig;
+            memcpy(device->name, old->name, sizeof(device->name));
+            memcpy(device->uuid, old->uuid, sizeof(device->uuid));
+        }
+        device->xids = old->xids;
+        device->last_xid = old->last_xid;
+        device->last_xid_monotonic_ns = old->last_xid_monotonic_ns;
+        return;
+    }
 }
 
 static void watch_xids(struct nvml_reader *reader, struct hardware_reading *reading)
@@ -112,16 +143,18 @@ static void watch_xids(struct nvml_reader *reader, struct hardware_reading *read
     for (uint32_t i = 0; i < reading->device_count; i++)
         if (reader->handles[i] != NULL &&
             nvml->events_register(reader->handles[i], NVML_EVENT_XID, reader->events) ==
-                NVML_OK)
+                NVML_OK &&
+            isnan(reading->devices[i].xids))
             reading->devices[i].xids = 0;
 }
 
+/* Where it fails, the devices stay as they were known. */
 static bool begin(struct nvml_reader *reader, struct hardware_reading *reading)
 {
     const struct nvml_library *nvml = &reader->nvml;
     uint32_t count = 0;
 
-    *reading = (struct hardware_reading){.state = WIRE_STATE_UNAVAILABLE};
+    reading->state = WIRE_STATE_UNAVAILABLE;
     if (nvml_library_open(&reader->nvml, reading->reason, sizeof(reading->reason)) != 0)
         return false;
     int error = nvml->count(&count);
@@ -134,6 +167,8 @@ static bool begin(struct nvml_reader *reader, struct hardware_reading *reading)
         nvml_library_close(&reader->nvml);
         return false;
     }
+    reader->before = *reading;
+    *reading = (struct hardware_reading){.state = WIRE_STATE_ACTIVE};
     if (nvml->driver_version == NULL ||
         nvml->driver_version(reading->driver, sizeof(reading->driver)) != NVML_OK)
         reading->driver[0] = '\0';
@@ -142,9 +177,10 @@ static bool begin(struct nvml_reader *reader, struct hardware_reading *reading)
     reading->devices_unseen = count - reading->device_count;
     memset(reader->link_ns, 0, sizeof(reader->link_ns));
     for (uint32_t i = 0; i < reading->device_count; i++) {
-        struct look look = {nvml, NULL, &reading->devices[i], 0};
+        struct look look = {.nvml = nvml, .device = &reading->devices[i]};
 
         look.device->index = i;
+        look.device->xids = UNKNOWN;
         reader->handles[i] = NULL;
         if (ok(&look, nvml->handle(i, &reader->handles[i])))
             look.handle = reader->handles[i];
@@ -154,9 +190,9 @@ static bool begin(struct nvml_reader *reader, struct hardware_reading *reading)
             read_facts(&look);
         else
             look.device->place = (struct hardware_place){UINT32_MAX, i, 0};
+        recall(&reader->before, look.device);
     }
     watch_xids(reader, reading);
-    reading->state = WIRE_STATE_ACTIVE;
     return true;
 }
 
@@ -206,7 +242,7 @@ static void read_instances(struct look *look)
         return;
     for (uint32_t i = 0; i < most && device->instance_count < HARDWARE_INSTANCES; i++) {
         struct hardware_instance *one = &device->instances[device->instance_count];
-        struct look part = {nvml, NULL, device, 0};
+        struct look part = {.nvml = nvml, .device = device};
         struct nvml_memory memory;
 
         if (nvml->instance(look->handle, i, &part.handle) != NVML_OK)
@@ -314,6 +350,10 @@ static void read_device(struct nvml_reader *reader, struct look *look)
                            ? "the GPU has fallen off the bus (NVML error 15)"
                            : "the GPU must be reset before it works again (NVML error "
                              "16)");
+    else if (!look->answered && look->refused != 0)
+        (void)snprintf(device->reason, sizeof(device->reason),
+                       "the driver answers nothing about this GPU (NVML error %d)",
+                       look->refused);
 }
 
 static void read_xids(struct nvml_reader *reader, struct hardware_reading *reading)
@@ -336,23 +376,45 @@ static void read_xids(struct nvml_reader *reader, struct hardware_reading *readi
     }
 }
 
-void nvml_read(struct nvml_reader *reader, struct hardware_reading *reading)
+/* True when a device told something. */
+static bool read_devices(struct nvml_reader *reader, struct hardware_reading *reading)
 {
-    if (!reader->nvml.open) {
-        if (now_ns() < reader->retry_ns)
-            return;
-        reader->retry_ns = now_ns() + RETRY_NS;
-        if (!begin(reader, reading))
-            return;
-    }
+    bool told = false;
+
     for (uint32_t i = 0; i < reading->device_count; i++) {
-        struct look look = {&reader->nvml, reader->handles[i], &reading->devices[i], 0};
+        struct look look = {.nvml = &reader->nvml,
+                            .handle = reader->handles[i],
+                            .device = &reading->devices[i]};
 
         if (look.handle != NULL)
             read_device(reader, &look);
         else
             (void)snprintf(look.device->reason, sizeof(look.device->reason),
                            "the driver does not give access to this GPU");
+        told |= look.device->reason[0] == '\0';
+    }
+    return told;
+}
+
+void nvml_read(struct nvml_reader *reader, struct hardware_reading *reading)
+{
+    bool stale = reader->failed_looks >= FAILED_LOOKS;
+
+    if (stale && now_ns() >= reader->retry_ns)
+        nvml_library_close(&reader->nvml);
+    if (!reader->nvml.open) {
+        if (now_ns() < reader->retry_ns)
+            return;
+        reader->retry_ns = now_ns() + RETRY_NS;
+        reader->failed_looks = 0;
+        if (!begin(reader, reading))
+            return;
+    }
+    if (read_devices(reader, reading)) {
+        reader->failed_looks = 0;
+        reader->retry_ns = 0; /* a session that worked is opened anew at once */
+    } else {
+        reader->failed_looks++;
     }
     read_xids(reader, reading);
 }

@@ -8,6 +8,10 @@
 struct nvml_reader {
     struct nvml_library nvml;
     int64_t retry_ns; /* not opened before */
+    /* Looks in a row in which no device told anything: a driver that was loaded again, and
+     * a GPU that was reset, answer only to a session that was opened since. */
+    uint32_t failed_looks;
+    struct hardware_reading before; /* the last of the session before this one */
     struct nvml_device *handles[HARDWARE_DEVICES];
     struct nvml_events *events;               /* NULL: Xids are not told */
     uint64_t link_bytes[HARDWARE_DEVICES][2]; /* NVLink's counters: sent, received */
