@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "query/hardware_stretch.h"
 #include "query/parts.h"
 #include "query/pick.h"
 #include "wire/clock.h"
@@ -192,137 +193,6 @@ static void share_memory(const struct pick *pick, const struct hardware_device *
     }
 }
 
-/* ---- energy ------------------------------------------------------------------------ */
-
-/* Of [from_ns, to_ns): training steps and their samples, those at its edges by their part
- * inside, and how long validation's were. */
-struct work {
-    double steps, samples, validation_ns;
-};
-
-static struct work work_in(const struct pick *pick, int64_t from_ns, int64_t to_ns)
-{
-    const struct steps *all = &pick->process->steps;
-    struct work work = {0};
-
-    for (uint32_t i = steps_after(all, from_ns); i < steps_remembered(all); i++) {
-        const struct step *step = steps_at(all, i);
-        int64_t end = step->start_ns + step->duration_ns;
-        int64_t from = step->start_ns > from_ns ? step->start_ns : from_ns;
-        int64_t to = end < to_ns ? end : to_ns;
-
-        if (step->start_ns >= to_ns)
-            break;
-        if (to <= from)
-            continue;
-        double part = (double)(to - from) / (double)step->duration_ns;
-
-        if ((step->flags & EVENT_STEP_VALIDATION) != 0) {
-            work.validation_ns += (double)(to - from);
-            continue;
-        }
-        work.steps += part;
-        work.samples += part * (double)step->samples;
-    }
-    return work;
-}
-
-/* By the device's own counter, else by its power between two samples. */
-static double energy_between(const struct hardware_sample *from,
-                             const struct hardware_sample *to)
-{
-    double seconds = (double)(to->monotonic_ns - from->monotonic_ns) / 1e9;
-
-    if (!isnan(from->energy_j) && !isnan(to->energy_j) &&
-        to->energy_j >= from->energy_j)
-        return to->energy_j - from->energy_j;
-    return ((double)from->power_w + (double)to->power_w) / 2 * seconds;
-}
-
-struct stretch {
-    const struct hardware *hardware;
-    const struct hardware_device *device;
-    uint32_t first, last; /* points of the window: [first, last) */
-    int64_t zero_ns;      /* of the session */
-};
-
-static struct stretch window_points(const struct pick *pick,
-                                    const struct hardware_device *device)
-{
-    const struct answer_window *window = &pick->head->window;
-    struct stretch stretch = {.hardware = &pick->store->hardware,
-                              .device = device,
-                              .zero_ns = pick->session->zero_monotonic_ns};
-    uint32_t count = hardware_points(stretch.hardware, device), at = 0;
-
-    while (at < count && hardware_point(stretch.hardware, device, at)->monotonic_ns -
-                                 stretch.zero_ns <
-                             window->from_ns)
-        at++;
-    stretch.first = at;
-    while (at < count && hardware_point(stretch.hardware, device, at)->monotonic_ns -
-                                 stretch.zero_ns <=
-                             window->to_ns)
-        at++;
-    stretch.last = at;
-    return stretch;
-}
-
-static int64_t point_ns(const struct stretch *stretch, uint32_t i)
-{
-    return hardware_point(stretch->hardware, stretch->device, i)->monotonic_ns -
-           stretch->zero_ns;
-}
-
-/* From here on every step is remembered: INT64_MIN where none is forgotten. */
-static int64_t steps_reach_ns(const struct steps *steps)
-{
-    uint32_t remembered = steps_remembered(steps);
-
-    if (remembered == 0 || remembered == steps->count)
-        return INT64_MIN;
-    return steps_at(steps, 0)->start_ns;
-}
-
-/* A training step's own: what validation took between two samples is none of it, nor what
- * was taken while steps ran that are forgotten: points may reach further back. */
-static void sum_energy(const struct pick *pick, const struct stretch *stretch,
-                       struct hardware_row *row)
-{
-    double energy = 0, trained = 0, steps = 0, samples = 0;
-    int64_t reach_ns = steps_reach_ns(&pick->process->steps);
-
-    if (stretch->last < stretch->first + 2)
-        return;
-    for (uint32_t i = stretch->first + 1; i < stretch->last; i++) {
-        int64_t from_ns = point_ns(stretch, i - 1), to_ns = point_ns(stretch, i);
-
-        if (to_ns <= from_ns)
-            continue;
-        double joules =
-            energy_between(hardware_point(stretch->hardware, stretch->device, i - 1),
-                           hardware_point(stretch->hardware, stretch->device, i));
-
-        energy += joules;
-        if (from_ns < reach_ns)
-            continue;
-        struct work work = work_in(pick, from_ns, to_ns);
-
-        trained += joules * (1 - work.validation_ns / (double)(to_ns - from_ns));
-        steps += work.steps;
-        samples += work.samples;
-    }
-    row->energy_j = energy;
-    row->energy_span_ns =
-        (double)(point_ns(stretch, stretch->last - 1) - point_ns(stretch, stretch->first));
-    if (stretch->device->mig)
-        return;
-    if (steps > 0)
-        row->joules_per_step = trained / steps;
-    if (samples > 0 && trained > 0)
-        row->samples_per_joule = samples / trained;
-}
-
 /* ---- points ------------------------------------------------------------------------ */
 
 static void mean_point(const struct stretch *stretch, uint32_t first, uint32_t last,
@@ -430,7 +300,7 @@ static int join_row(const struct pick *pick, const struct hardware_device *devic
 {
     const char *places = parts_fact_text(pick->process, FACT_DEVICE_PCI);
     int index = cuda_index(places, device);
-    struct stretch stretch = window_points(pick, device);
+    struct stretch stretch = stretch_of_window(pick, device);
 
     /* Where nobody tells places, one GPU and one device are the same. */
     if (places[0] == '\0' && pick->store->hardware.now.device_count == 1 &&
@@ -448,7 +318,7 @@ static int join_row(const struct pick *pick, const struct hardware_device *devic
     } else {
         share_memory(pick, device, row);
     }
-    sum_energy(pick, &stretch, row);
+    stretch_sum_energy(&stretch, pick, row);
     row->idle_w = hardware_idle_w(&pick->store->hardware, device);
     sum_slowed(&stretch, row);
     sum_means(&stretch, row);

@@ -52,8 +52,8 @@ struct hardware_row {
     /* Of device memory: the selected session's, and that of other processes. */
     double job_bytes, other_bytes;
     const char *processes_reason; /* why these are not known; "" they are */
-    /* In the window, validation and pauses too. Nothing by step where others may have a
-     * part of the same GPU. */
+    /* In the window, validation and pauses too, over the time in which it is told: the
+     * span. Nothing by step where others may have a part of the same GPU. */
     double energy_j, energy_span_ns, joules_per_step, samples_per_joule;
     double idle_w; /* the least that it ever took while it did nothing; NaN unknown */
     struct hardware_point *points;

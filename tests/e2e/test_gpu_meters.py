@@ -107,6 +107,25 @@ class MetersTest(TrainglassTest):
         wait_for(lambda: get_json(self.port, "/api/gpu")["hardware"]["devices"][0]["now"][
             "power_w"] is None, "a job that has ended to use nothing now")
 
+    def test_energy_that_was_not_told_for_a_while_leaves_that_of_the_rest(self):
+        def samples(count):
+            return self.first(lambda d: len(d["points"]) >= count, f"{count} samples")
+        self.job(age="nvml_old")  # without a counter of energy
+        samples(3)
+        self.tell(mute=1)
+        first = self.first(lambda d: d["now"]["power_w"] is None, "a sample without")
+        muted = samples(len(first["points"]) + 6)
+        self.assertEqual(muted["now"]["temperature_c"], 71)
+        self.tell()
+        self.first(lambda d: d["now"]["power_w"], "power again")
+        samples(len(muted["points"]) + 3)
+        self.end()
+        (device,) = get_json(self.port, "/api/gpu?window=run")["hardware"]["devices"]
+        self.assertAlmostEqual(device["energy_j"] / device["energy_span_ms"] * 1e3, 412, delta=1)
+        points = device["points"]
+        self.assertLess(device["energy_span_ms"], points[-1][0] - points[0][0] - 5000)
+        self.assertGreater(device["joules_per_step"], 0)
+
     def test_what_a_device_takes_while_it_waits_is_told_in_joules_of_a_step(self):
         self.tell(idle=70000)
         self.job()
