@@ -291,7 +291,23 @@ class RecordsTest(GpuTest):
     def test_eight_devices_are_eight_lanes(self):
         self.assertEqual({e.aux16 for e in self.job("devices", 60).events(KERNEL)
                           if e.name == "on_its_device"}, {0x100 + i for i in range(8)})
-        self.run_until("devices", self.gpu_devices_busy, "eight devices", 60)
+        devices = self.run_until("devices", self.gpu_devices_known, "eight devices", 60)
+        for i, device in enumerate(devices):
+            self.assertAlmostEqual(device["per_step_ms"]["compute"],
+                                   0.02 * (i + 1) + (0.01 if i == 0 else 0), delta=5e-4)
+
+    def told():
+            try:
+                rows = get_json(self.port, "/api/ops?device=cuda&window=run&q=on_")["ops"]
+            except (OSError, AssertionError):
+                return None
+            known = {row["name"]: row["occupancy_pct"] for row in rows if row["occupancy_pct"]}
+            return known if len(known) == 2 else None
+        occupied = self.run_until("devices", told, "kernels of unlike devices", 60,
+                                  FAKE_CUDA_DEVICES="8", FAKE_CUDA_UNLIKE="1")
+        # 256 blocks of 256 threads fill 46 multiprocessors of 1,024 threads, not 132 of 2,048.
+        self.assertAlmostEqual(occupied["on_its_device"], 100)
+        self.assertAlmostEqual(occupied["on_the_first"], 100 * 256 / 132 * 256 / 2048, delta=0.1)
 
     def test_copies_launch_delays_and_streams_are_told_while_the_job_runs(self):
         def told():
@@ -325,13 +341,13 @@ class RecordsTest(GpuTest):
         # 256 blocks on 132 multiprocessors: fewer than the four that their registers allow.
         self.assertAlmostEqual(kernel["occupancy_pct"], 100 * 256 / 132 * 256 / 2048, delta=0.1)
 
-    def gpu_devices_busy(self):
+    def gpu_devices_known(self):
         try:
             devices = get_json(self.port, "/api/gpu?window=run")["devices"]
         except (OSError, AssertionError):
             return None
-        busy = [d["device"] for d in devices if d["busy_ms"]]
-        return busy == [f"cuda:{i}" for i in range(8)]
+        known = [d["device"] for d in devices if d["busy_ms"] and d["known_steps"]]
+        return devices if known == [f"cuda:{i}" for i in range(8)] else None
 
     def test_a_flood_of_launches_is_recorded_or_counted(self):
         seconds = int(os.environ.get("TRAINGLASS_FLOOD_S", "2"))

@@ -355,10 +355,14 @@ static void graphs(unsigned nodes)
     wait_for_reader();
 }
 
+/* The n-th of them works for n times 20 us, and the first a little more. */
 static void step_on_devices(void)
 {
+    (void)fake_launch("on_the_first", 0, 7, 10000);
+    fake_synchronize();
     for (uint32_t device = 0; device < 8; device++)
-        (void)fake_launch("on_its_device", device, 7, 20000);
+        (void)fake_launch("on_its_device", device, 7, 20000 * (device + 1));
+    fake_synchronize();
     fake_synchronize();
     trainglass_step();
     usleep(500); /* so many lanes, and no flood */
