@@ -31,9 +31,10 @@ static struct process_kernel *kernel_of(struct process *process, uint32_t text)
     return &process->kernels[text];
 }
 
-static void add(struct process_kernel *kernel, int64_t duration_ns,
+static void add(struct process_kernel *kernel, const struct event *event,
                 const struct event *more)
 {
+    int64_t duration_ns = (int64_t)event->value;
     const uint32_t grid[3] = {EVENT_GRID_X(more->value), EVENT_GRID_Y(more->value),
                               EVENT_GRID_Z(more->value)};
     const uint32_t block[3] = {EVENT_BLOCK_X(more->aux), EVENT_BLOCK_Y(more->aux),
@@ -46,6 +47,7 @@ static void add(struct process_kernel *kernel, int64_t duration_ns,
     kernel->varies = kernel->varies || (kernel->count > 0 && differs);
     if (kernel->count++ == 0 || duration_ns > kernel->longest_ns) {
         kernel->longest_ns = duration_ns;
+        kernel->device = EVENT_DEVICE_INDEX(EVENT_AUX16(event->meta));
         memcpy(kernel->grid, grid, sizeof(grid));
         memcpy(kernel->block, block, sizeof(block));
     }
@@ -67,20 +69,35 @@ void kernels_fold(struct process *process, const struct event *events, uint32_t 
         struct process_kernel *kernel = kernel_of(process, EVENT_NAME(events[i].meta));
 
         if (kernel != NULL)
-            add(kernel, (int64_t)events[i].value, more);
+            add(kernel, &events[i], more);
     }
 }
 
-struct kernels_device kernels_device_parse(const char *text)
+struct kernels_device kernels_device_parse(const char *text, uint32_t index)
 {
     struct kernels_device device;
+    bool alike = strchr(text, ',') == NULL;
 
+    for (; !alike && index > 0 && text[0] != '\0'; index--) {
+        text += strcspn(text, ",");
+        text += text[0] == ',';
+    }
     if (sscanf(text, "%8u %8u %8u %8u %8u %8u", &device.count, &device.threads,
                &device.registers, &device.shared_bytes, &device.blocks,
                &device.reserved_bytes) != 6 ||
         device.count == 0 || device.threads == 0 || device.blocks == 0)
         return (struct kernels_device){0};
     return device;
+}
+
+double kernels_multiprocessors(const char *text)
+{
+    unsigned long count = strtoul(text, NULL, 10);
+
+    for (const char *at = strchr(text, ','); at != NULL; at = strchr(at + 1, ','))
+        if (strtoul(at + 1, NULL, 10) != count)
+            return (double)NAN;
+    return (double)count;
 }
 
 static uint32_t fewer(uint32_t a, uint32_t b)

@@ -129,7 +129,8 @@ struct process_loader {
 /* How a kernel is launched, as events say; by name. */
 struct process_kernel {
     uint64_t count; /* launches that say it; 0 none */
-    bool varies;    /* grid or block; those here are of the longest */
+    bool varies;    /* grid or block; those here are of the longest, on `device` */
+    uint8_t device; /* CUDA's number */
     uint32_t grid[3], block[3];
     uint32_t registers, shared_bytes; /* most of any: per thread, per block */
     int64_t longest_ns;

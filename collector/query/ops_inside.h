@@ -53,7 +53,7 @@ struct ops_asking {
     bool failed;
     struct ops_row_sum *rows; /* by row id, then compacted to those that match */
     uint32_t row_count;
-    struct kernels_device device;      /* 0 where the process does not tell */
+    const char *multiprocessors; /* the fact; "" where the process does not tell */
     uint64_t steps;                    /* of the window */
     uint64_t recorded[DIGEST_CLASSES]; /* steps with the device's detail */
     uint64_t all_steps;                /* of the digests, for user ranges */

@@ -317,10 +317,8 @@ int parts_ops(const struct pick *pick, const struct ops_request *request,
 
     asking.texts = pick->process->texts;
     asking.by_kernels = is_by_kernels(asking.ops, request);
-    const char *device = parts_fact_text(pick->process, FACT_DEVICE_MULTIPROCESSOR);
-
-    asking.device = kernels_device_parse(device);
-    answer->multiprocessors = strtod(device, NULL);
+    asking.multiprocessors = parts_fact_text(pick->process, FACT_DEVICE_MULTIPROCESSOR);
+    answer->multiprocessors = kernels_multiprocessors(asking.multiprocessors);
     if (request->by != GROUP_NAME && request->device == OPS_CPU) {
         asking.group = pick->process->groups[request->by];
         if (asking.group == NULL) {

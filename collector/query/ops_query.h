@@ -124,7 +124,7 @@ struct ops_answer {
     double convolution_ns;
     /* Of kernels with fewer blocks than the device has multiprocessors, per step: their
      * time, and of it that of the multiprocessors that have none. `multiprocessors`: how
-     * many there are, 0 unknown; of it that of short_self_ns. */
+     * many there are, 0 unknown, NaN of unlike devices; of it that of short_self_ns. */
     double multiprocessors, unfilled_ns, unused_ns, short_unused_ns;
     /* Likewise: ops that only move data; ranges in which a checkpoint is saved, those of
      * the run where a running job saves less often than four times in the window. */

@@ -130,10 +130,14 @@ static void add_launch(const struct ops_asking *asking, uint32_t text,
     memcpy(row->launch.block, kernel->block, sizeof(kernel->block));
     row->launch.registers = kernel->registers;
     row->launch.shared_bytes = kernel->shared_bytes;
-    if (kernel->occupied_ns > 0)
+    if (kernel->occupied_ns > 0) {
         row->launch.occupancy_pct = kernel->occupancy_sum / (double)kernel->occupied_ns;
-    else
-        row->launch.occupancy_pct = 100 * kernels_occupancy(kernel, &asking->device);
+        return;
+    }
+    struct kernels_device device =
+        kernels_device_parse(asking->multiprocessors, kernel->device);
+
+    row->launch.occupancy_pct = 100 * kernels_occupancy(kernel, &device);
 }
 
 static const char *kind_name(enum ops_kind kind)

@@ -61,7 +61,7 @@
     FACT(DEVICE_COUNT, "device.count", NUMBER, "accelerators that torch sees") \
     FACT(DEVICE_NAME, "device.name", TEXT, "name of the accelerator in use") \
     FACT(DEVICE_PCI, "device.pci", TEXT, "where CUDA's devices sit, in its order: 0000:3b:00.0 0000:af:00.0") \
-    FACT(DEVICE_MULTIPROCESSOR, "device.multiprocessor", TEXT, "of CUDA's first device: how many, then each one's threads, registers, bytes of shared memory, blocks, bytes reserved of each block") \
+    FACT(DEVICE_MULTIPROCESSOR, "device.multiprocessor", TEXT, "of CUDA's devices, in its order with a comma between, once where all are alike: how many, then each one's threads, registers, bytes of shared memory, blocks, bytes reserved of each block") \
     FACT(DEVICE_MEMORY, "device.memory_bytes", NUMBER, "its memory") \
     FACT(DISTRIBUTED_BACKEND, "distributed.backend", TEXT, "gloo, nccl, ...") \
     FACT(DISTRIBUTED_WRAPPER, "distributed.wrapper", TEXT, "DDP, FSDP, DataParallel, ...") \

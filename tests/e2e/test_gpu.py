@@ -296,7 +296,8 @@ class RecordsTest(GpuTest):
             self.assertAlmostEqual(device["per_step_ms"]["compute"],
                                    0.02 * (i + 1) + (0.01 if i == 0 else 0), delta=5e-4)
 
-    def told():
+    def test_occupancy_is_that_of_the_device_that_the_kernel_ran_on(self):
+        def told():
             try:
                 rows = get_json(self.port, "/api/ops?device=cuda&window=run&q=on_")["ops"]
             except (OSError, AssertionError):

@@ -46,17 +46,17 @@ int cuDeviceGet(int *device, int ordinal)
     return ordinal >= 0 && ordinal < devices() ? 0 : 101;
 }
 
+/* H100s; with FAKE_CUDA_UNLIKE all but the first are RTX 2080s. */
 int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
     static const struct {
-        int attribute, value;
-    } rows[] = {{16, 132},    {39, 2048}, {82, 65536},
-                {81, 233472}, {106, 32},  {111, 1024}};
+        int attribute, values[2];
+    } rows[] = {{16, {132, 46}},       {39, {2048, 1024}}, {82, {65536, 65536}},
+                {81, {233472, 65536}}, {106, {32, 16}},    {111, {1024, 0}}};
 
-    (void)device;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i].attribute == attribute) {
-            *value = rows[i].value;
+            *value = rows[i].values[device > 0 && getenv("FAKE_CUDA_UNLIKE") != NULL];
             return 0;
         }
     return 1;

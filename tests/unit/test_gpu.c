@@ -234,7 +234,7 @@ static void occupancy_is_bound_by_registers_shared_memory_and_the_grid(void **st
 {
     /* An H100: 132 multiprocessors of 2,048 threads. */
     struct kernels_device device =
-        kernels_device_parse("132 2048 65536 233472 32 1024");
+        kernels_device_parse("132 2048 65536 233472 32 1024", 0);
     struct process_kernel kernel = {
         .count = 1, .grid = {100000, 1, 1}, .block = {256, 1, 1}, .registers = 32};
 
@@ -246,8 +246,23 @@ static void occupancy_is_bound_by_registers_shared_memory_and_the_grid(void **st
     assert_true(fabs(kernels_occupancy(&kernel, &device) - 0.25) < 1e-9);
     kernel.grid[0] = 66; /* half of the multiprocessors have a block */
     assert_true(fabs(kernels_occupancy(&kernel, &device) - 0.0625) < 1e-9);
-    device = kernels_device_parse("132 2048");
+    device = kernels_device_parse("132 2048", 0);
     assert_true(isnan(kernels_occupancy(&kernel, &device)));
+}
+
+static void devices_have_multiprocessors_of_their_own_unless_all_are_alike(void **state)
+{
+    static const char unlike[] =
+        "132 2048 65536 233472 32 1024, 46 1024 65536 65536 16 0";
+
+    (void)state;
+    assert_int_equal(kernels_device_parse(unlike, 0).threads, 2048);
+    assert_int_equal(kernels_device_parse(unlike, 1).threads, 1024);
+    assert_int_equal(kernels_device_parse(unlike, 2).threads, 0);
+    assert_int_equal(kernels_device_parse("46 1024 65536 65536 16 0", 7).count, 46);
+    assert_true(isnan(kernels_multiprocessors(unlike)));
+    assert_true(kernels_multiprocessors("132 1 1 1 1 1, 132 2 2 2 2 2") == 132);
+    assert_true(kernels_multiprocessors("") == 0);
 }
 
 static void gap_gets(struct bench *bench, enum gpu_idle cause)
@@ -546,6 +561,7 @@ int main(void)
         TEST(work_waits_from_its_launch_and_the_queue_is_as_deep_as_that),
         TEST(copies_are_summed_by_direction_and_kind_of_memory),
         TEST(occupancy_is_bound_by_registers_shared_memory_and_the_grid),
+        TEST(devices_have_multiprocessors_of_their_own_unless_all_are_alike),
         TEST(a_gap_in_which_the_next_batch_was_awaited_is_data),
         TEST(a_gap_that_began_in_a_wait_for_the_device_is_sync),
         TEST(a_gap_filled_with_ops_is_launch),

@@ -9,7 +9,7 @@
 #define REST_MS       1000u
 #define SEGMENT_TRIES 600u
 #define LIBRARY_NS    UINT64_C(60000000000)
-#define PLACES_BYTES  512u /* of 36 devices */
+#define PLACES_BYTES  512u /* of 36 devices, or the multiprocessors of 12 unlike ones */
 
 static bool wait_for_segment(const struct arrival *arrival)
 {
@@ -69,7 +69,7 @@ bool arrive(struct cupti_library *library, const struct arrival *arrival)
         return false;
     if (cupti_driver_places(places, sizeof(places)))
         probe_fact_text(FACT_DEVICE_PCI, places);
-    if (cupti_driver_multiprocessor(places, sizeof(places)))
+    if (cupti_driver_multiprocessors(places, sizeof(places)))
         probe_fact_text(FACT_DEVICE_MULTIPROCESSOR, places);
     return wait_for_library(library, arrival);
 }

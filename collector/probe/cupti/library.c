@@ -89,28 +89,57 @@ bool cupti_driver_places(char *text, size_t bytes)
     return used > 0;
 }
 
-bool cupti_driver_multiprocessor(char *text, size_t bytes)
+/* Of one device; false when it does not tell. */
+static bool describe_multiprocessor(int (*get_attribute)(int *, int, int), int device,
+                                    char *text, size_t bytes)
 {
     /* CUdevice_attribute: how many; then of each one threads, registers, shared memory,
      * blocks; and what the system takes of each block's shared memory. */
     static const int attributes[6] = {16, 39, 82, 81, 106, 111};
-    void *handle = driver();
-    int (*get)(int *device, int ordinal) = NULL;
-    int (*get_attribute)(int *value, int attribute, int device) = NULL;
-    int device = 0, values[6] = {0};
+    int values[6] = {0};
 
-    if (handle == NULL)
-        return false;
-    *(void **)&get = dlsym(handle, "cuDeviceGet");
-    *(void **)&get_attribute = dlsym(handle, "cuDeviceGetAttribute");
-    if (get == NULL || get_attribute == NULL || get(&device, 0) != CUDA_SUCCESS)
-        return false;
     for (int i = 0; i < 6; i++)
         if (get_attribute(&values[i], attributes[i], device) != CUDA_SUCCESS)
             values[i] = 0; /* an older driver lacks the last two */
     (void)snprintf(text, bytes, "%d %d %d %d %d %d", values[0], values[1], values[2],
                    values[3], values[4] > 0 ? values[4] : 16, values[5]);
     return values[0] > 0 && values[1] > 0;
+}
+
+bool cupti_driver_multiprocessors(char *text, size_t bytes)
+{
+    void *handle = driver();
+    int (*count)(int *) = atomic_load_explicit(&count_devices, memory_order_relaxed);
+    int (*get)(int *device, int ordinal) = NULL;
+    int (*get_attribute)(int *value, int attribute, int device) = NULL;
+    int devices = 0, device = 0;
+    size_t used = 0, first = 0;
+    bool alike = true;
+
+    text[0] = '\0';
+    if (handle == NULL || count == NULL || count(&devices) != CUDA_SUCCESS)
+        return false;
+    *(void **)&get = dlsym(handle, "cuDeviceGet");
+    *(void **)&get_attribute = dlsym(handle, "cuDeviceGetAttribute");
+    for (int i = 0; get != NULL && get_attribute != NULL && i < devices; i++) {
+        char one[80];
+
+        if (get(&device, i) != CUDA_SUCCESS ||
+            !describe_multiprocessor(get_attribute, device, one, sizeof(one)))
+            break;
+        size_t length = strnlen(one, sizeof(one));
+
+        if (length + 3 > bytes - used)
+            break;
+        first = i == 0 ? length : first;
+        alike =
+            alike && length == first && memcmp(text, one, used > 0 ? first : 0) == 0;
+        (void)snprintf(text + used, bytes - used, "%s%s", used > 0 ? ", " : "", one);
+        used += length + (used > 0 ? 2 : 0);
+    }
+    if (alike)
+        text[first] = '\0';
+    return used > 0;
 }
 
 /* The newest CUDA that the driver can serve: 12, 13; 0 unknown. */

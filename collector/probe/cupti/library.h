@@ -78,9 +78,9 @@ enum cupti_driver cupti_driver_state(void);
  * have room. The driver is ready. False when it does not tell. */
 MUST_CHECK bool cupti_driver_places(char *text, size_t bytes);
 
-/* The first device's multiprocessors, as the fact of that name has them. The driver is
- * ready. False when it does not tell. */
-MUST_CHECK bool cupti_driver_multiprocessor(char *text, size_t bytes);
+/* The devices' multiprocessors, as the fact of that name has them: as many as have room.
+ * The driver is ready. False when it does not tell. */
+MUST_CHECK bool cupti_driver_multiprocessors(char *text, size_t bytes);
 
 /* Finds libcupti: torch's, else one that is mapped, the CUDA runtime's version first,
  * else beside that runtime, else where the loader looks, of its version. 0, or -ENOENT and
