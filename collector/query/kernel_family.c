@@ -75,19 +75,51 @@ enum kernel_family kernel_family(const char *name)
 
 bool kernel_uses_tensor_cores(const char *name)
 {
-    static const char *const marks[] = {"h884",        "s884",
-                                        "h1688",       "s1688",
-                                        "c1688",       "i8816",
-                                        "i16832",      "16816",
-                                        "16832",       "hmma",
-                                        "imma",        "wgmma",
-                                        "gmma",        "warpgroup",
-                                        "tensorop",    "_tcgen",
-                                        "xmma_gemm",   "xmma_implicit_gemm",
-                                        "xmma_sparse", "xmma_warp_specialized",
-                                        "flash_fwd",   "flash_bwd",
-                                        "fmha_"};
+    /* Kernels beside the products, under the same name; and products of the same libraries
+     * on the other cores. */
+    static const char *const none[] = {"flash_bwd_dot",
+                                       "flash_bwd_convert",
+                                       "flash_bwd_clear",
+                                       "_combine_kernel",
+                                       "_ffma",
+                                       "_sm50",
+                                       NULL};
+    static const char *const marks[] = {"h884",
+                                        "s884",
+                                        "d884",
+                                        "h1688",
+                                        "s1688",
+                                        "c1688",
+                                        "i8816",
+                                        "i16832",
+                                        "16816",
+                                        "16832",
+                                        "hmma",
+                                        "imma",
+                                        "wmma",
+                                        "wgmma",
+                                        "gmma",
+                                        "tmaumma",
+                                        "warpgroup",
+                                        "tensorop",
+                                        "_tensor8x8",
+                                        "_tensor16x8",
+                                        "tcgen05",
+                                        "xmma_gemm",
+                                        "xmma_implicit_gemm",
+                                        "xmma_sparse",
+                                        "xmma_warp_specialized",
+                                        "nvjet_",
+                                        "flash_fwd",
+                                        "flash_bwd",
+                                        "FlashAttnFwdSm",
+                                        "FlashAttnBwdSm",
+                                        "fmha_",
+                                        "fmhaSm",
+                                        "sdpa_sm"};
 
+    if (has_one(name, none))
+        return false;
     for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
         if (strcasestr(name, marks[i]) != NULL)
             return true;

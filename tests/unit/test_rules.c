@@ -733,29 +733,6 @@ static void workers_for_a_data_set_without_a_length_come_with_a_warning(void **s
     assert_null(strstr(find("data-loading")->wrong_if, "split"));
 }
 
-static void kernels_are_told_apart_by_their_names(void **state)
-{
-    (void)state;
-    assert_int_equal(kernel_family("volta_sgemm_64x64_nt"), KERNEL_FLOAT32);
-    assert_int_equal(kernel_family("volta_scudnn_128x64_relu_small_nn_v1"),
-                     KERNEL_FLOAT32);
-    assert_int_equal(kernel_family("void cudnn::detail::dgrad_engine<float, 512, 6>"),
-                     KERNEL_FLOAT32);
-    assert_int_equal(kernel_family("cutlass_80_tensorop_s1688gemm_128x64_32x6"),
-                     KERNEL_OTHER);
-    assert_int_equal(kernel_family("sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n"),
-                     KERNEL_OTHER);
-    assert_int_equal(kernel_family("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n"),
-                     KERNEL_OTHER);
-    assert_int_equal(kernel_family("void at::native::vectorized_elementwise_kernel<4>"),
-                     KERNEL_ELEMENTWISE);
-    assert_int_equal(kernel_family("void cudnn::ops::nchwToNhwcKernel<float, float>"),
-                     KERNEL_LAYOUT);
-    assert_int_equal(kernel_family(""), KERNEL_OTHER);
-    assert_true(kernel_uses_tensor_cores("Cijk_Alik_Bljk_BBS_BH_Bias_MT64x96x128_MI16x16x1_SN"));
-    assert_false(kernel_uses_tensor_cores("Cijk_Ailk_Bjlk_SB_MT128x64x16_SN_MIAV0"));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -802,7 +779,6 @@ int main(void)
         TEST(workers_for_a_data_set_without_a_length_come_with_a_warning),
         TEST(workers_that_compute_win_nothing_where_the_trainer_has_the_only_core),
         TEST(a_thread_that_computes_ahead_wins_nothing_on_the_only_core),
-        TEST(kernels_are_told_apart_by_their_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
