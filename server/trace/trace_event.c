@@ -264,13 +264,27 @@ static void write_flow(struct trace_writer *writer, const struct event *event,
     TRACE_PUT(&writer->text, "}");
 }
 
+/* CUPTI's records of calls stand in the ring of the thread that fetched them: where it is
+ * known they are shown on the one that called. */
+static uint32_t caller_of(const struct trace_process *process,
+                          const struct event *event, uint32_t thread)
+{
+    uint8_t kind = EVENT_KIND(event->meta);
+    bool call = kind == EVENT_RUNTIME || kind == EVENT_LAUNCH || kind == EVENT_SYNC;
+    uint32_t caller = call ? EVENT_AUX16(event->meta) : 0;
+
+    return caller > 0 && caller <= process->thread_count
+               ? process->threads[caller - 1].tid
+               : thread;
+}
+
 static void write_event(struct trace_writer *writer, const struct event *event,
                         const struct event *end, uint32_t thread)
 {
     uint8_t kind = EVENT_KIND(event->meta);
     const struct shape *shape = &shapes[kind];
     struct trace_text *text = &writer->text;
-    int64_t pid = writer->process->pid, tid = thread;
+    int64_t pid = writer->process->pid, tid = caller_of(writer->process, event, thread);
 
     if (on_device(kind)) {
         pid = EVENT_DEVICE_INDEX(EVENT_AUX16(event->meta));

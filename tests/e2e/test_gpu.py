@@ -11,8 +11,9 @@ import urllib.request
 
 from harness import BUILD, ROOT, TrainglassTest, get, get_json, main, wait_for
 
-sys.path.insert(0, str(ROOT / "tests" / "python"))
+sys.path[:0] = [str(ROOT / "tests" / "python"), str(ROOT / "tests")]
 import segment as wire  # noqa: E402
+import trace_rules  # noqa: E402
 
 JOB = str(BUILD / "fake" / "fake_job")
 LIBRARY = str(BUILD / "lib" / "libtrainglass.so")
@@ -694,6 +695,19 @@ class NeighboursTest(GpuTest):
             return body if b"gemm_kernel" in body and b"cudaLaunchKernel" in body else None
         body = self.run_until("train", trace, "kernels and their launches in the trace")
         self.assertIn(b'"cat":"kernel"', body)
+
+    def test_calls_lie_in_a_downloaded_trace_on_the_thread_that_called(self):
+        def trace():
+            source = self.cupti_is("active")
+            body = get(self.port, "/api/trace?last=2s")[1] if source else b""
+            return json.loads(body) if body.count(b"cudaLaunchKernel") > 100 else None
+        events = self.run_until("train", trace, "launches in the trace")["traceEvents"]
+        (trainer,) = {e["tid"] for e in events if e["name"].startswith("ProfilerStep#")}
+        host = [e for e in events if e["pid"] == trainer and e["ph"] == "X"]
+        self.assertEqual(list(trace_rules.broken_rules({"traceEvents": host}))[:5], [])
+        calls = [e for e in events if e.get("cat") == "cuda_runtime"]
+        self.assertEqual({e["tid"] for e in calls if "Launch" in e["name"]}, {trainer})
+        self.assertEqual({e["tid"] for e in events if e["ph"] == "s"}, {trainer})
 
 
 if __name__ == "__main__":
