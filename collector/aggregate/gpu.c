@@ -123,6 +123,7 @@ static void keep_step(struct gpu *gpu, int64_t start_ns, int64_t end_ns)
         .start_ns = start_ns < gpu->forced_ns ? end_ns : start_ns,
         .end_ns = end_ns,
         .blind_ns = gpu->blind_ns < start_ns ? gpu->blind_ns : start_ns};
+    gpu->recorded_steps += gpu->steps[at].start_ns < end_ns;
     gpu->blind_ns = INT64_MAX;
     for (uint32_t i = 0; i < gpu->table_count; i++)
         gpu->tables[i]->steps[at] = (struct gpu_cell){0};
@@ -133,6 +134,7 @@ void gpu_fold_step(struct gpu *gpu, const struct event *event)
     uint8_t flags = EVENT_FLAGS(event->meta);
     int64_t start = (int64_t)event->time, end = start + (int64_t)event->value;
 
+    gpu->training_steps += (flags & EVENT_STEP_VALIDATION) == 0;
     if (!(flags & EVENT_STEP_KERNELS)) {
         /* The source is switched where a step ends. */
         if (gpu->blind_ns == INT64_MAX)
@@ -171,6 +173,7 @@ uint64_t gpu_lose(struct gpu *gpu, int64_t since_ns, int64_t until_ns)
 
         if (step->start_ns >= until_ns)
             break;
+        gpu->recorded_steps -= step->start_ns < step->end_ns;
         step->start_ns = step->end_ns;
     }
     return i - first;
@@ -212,11 +215,15 @@ static void fold_work(struct gpu *gpu, const struct texts *texts,
                       const struct event *event, const struct event *more)
 {
     struct gpu_table *table = gpu_device(gpu, EVENT_AUX16(event->meta));
-    bool kernel = EVENT_KIND(event->meta) == EVENT_KERNEL;
+    uint8_t kind = EVENT_KIND(event->meta);
+    bool kernel = kind == EVENT_KERNEL;
     struct gpu_item item = {.start_ns = (int64_t)event->time,
                             .end_ns = (int64_t)event->time + (int64_t)event->value,
                             .correlation = event->aux,
-                            .use = GPU_COPY};
+                            .moving_ns = (int64_t)event->value,
+                            .use = GPU_COPY,
+                            .kind = kind,
+                            .copy = EVENT_FLAGS(event->meta)};
 
     if (table == NULL) {
         gpu->refused++;
@@ -229,6 +236,8 @@ static void fold_work(struct gpu *gpu, const struct texts *texts,
                 : GPU_COMPUTE;
     if (more != NULL)
         item.stream = (uint32_t)(kernel ? more->time : more->value);
+    if (more != NULL && !kernel)
+        item.bytes = more->time;
     if (!make_room(table))
         settle_without_room(gpu, item.start_ns);
     if (!make_room(table)) {
@@ -237,8 +246,6 @@ static void fold_work(struct gpu *gpu, const struct texts *texts,
     }
     table->works++;
     table->late += item.start_ns < table->gap_end_ns;
-    if (!kernel)
-        gpu_work_move(&table->work, event, more);
     table->items[table->item_count++] = item;
 }
 

@@ -74,9 +74,13 @@ struct gpu_cell {
 struct gpu_item { /* a kernel, copy or memset */
     int64_t start_ns, end_ns;
     uint64_t correlation; /* 0 none */
+    uint64_t bytes;       /* of a copy or memset */
+    int64_t moving_ns;    /* as it was told, not cut */
     uint32_t stream;
-    uint8_t use; /* enum gpu_use */
-    bool begun;  /* a part of it is final */
+    uint8_t use;  /* enum gpu_use */
+    uint8_t kind; /* EVENT_KERNEL, EVENT_MEMCPY, EVENT_MEMSET */
+    uint8_t copy; /* flags of EVENT_MEMCPY */
+    bool begun;   /* a part of it is final */
 };
 
 struct gpu_span {
@@ -147,6 +151,8 @@ struct gpu {
     struct gpu_step *steps;      /* ring of step_capacity */
     uint64_t step_count;
     uint32_t step_capacity;
+    uint64_t training_steps; /* of the run, recorded or not */
+    uint64_t recorded_steps; /* of them: in the whole of which work was recorded */
     int64_t recorded_ns; /* end of the last step that was recorded; INT64_MIN none */
     int64_t blind_ns;    /* since then work was not recorded; INT64_MAX: it was */
     int64_t forced_ns;   /* up to here it had to be final before it was told; INT64_MIN */

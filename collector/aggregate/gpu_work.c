@@ -10,20 +10,16 @@ static void add_moves(struct gpu_moves *moves, uint64_t bytes, int64_t ns)
     moves->ns = sum_ns(moves->ns, ns);
 }
 
-void gpu_work_move(struct gpu_work *work, const struct event *event,
-                   const struct event *more)
+static void add_item(struct gpu_work *work, const struct gpu_item *item)
 {
-    uint8_t flags = EVENT_FLAGS(event->meta);
-    uint32_t way = flags & (uint8_t)~EVENT_COPY_PAGEABLE;
-    uint64_t bytes = more != NULL ? more->time : 0;
-    int64_t ns = (int64_t)event->value;
+    uint32_t way = item->copy & (uint8_t)~EVENT_COPY_PAGEABLE;
 
-    if (EVENT_KIND(event->meta) == EVENT_MEMSET)
-        add_moves(&work->memsets, bytes, ns);
-    else
+    if (item->kind == EVENT_MEMSET)
+        add_moves(&work->memsets, item->bytes, item->moving_ns);
+    if (item->kind == EVENT_MEMCPY)
         add_moves(&work->copies[way < GPU_COPY_WAYS ? way : 0]
-                               [(flags & EVENT_COPY_PAGEABLE) != 0],
-                  bytes, ns);
+                               [(item->copy & EVENT_COPY_PAGEABLE) != 0],
+                  item->bytes, item->moving_ns);
 }
 
 static struct gpu_stream *stream_of(struct gpu_work *work, uint32_t id)
@@ -45,6 +41,7 @@ void gpu_work_begin(struct gpu_work *work, const struct gpu_item *item,
     bool alone = stream != &work->other_streams;
     int64_t from = item->start_ns;
 
+    add_item(work, item);
     if (alone && stream->until_ns > from)
         from = stream->until_ns;
     stream->works++;

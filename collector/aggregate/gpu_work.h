@@ -1,5 +1,5 @@
-/* What a device was given, over the whole run: copies by direction, how long work waited
- * from its launch to its start, how busy each stream was. A part of gpu.c.
+/* What a device was given in all that was recorded of the run: copies by direction, how
+ * long work waited from its launch to its start, how busy each stream was. A part of gpu.c.
  *
  * The queue's mean depth is Little's law: waiting times summed, by the span's length.
  */
@@ -36,12 +36,7 @@ struct gpu_work {
     uint32_t stream_count;
 };
 
-struct event;
 struct gpu_item;
-
-/* A copy or memset, with the record behind it, NULL without. */
-void gpu_work_move(struct gpu_work *work, const struct event *event,
-                   const struct event *more);
 
 /* The item begins, as far as it is known now; INT64_MIN: its launch is not, or had begun
  * work before. */

@@ -170,6 +170,8 @@ static int fill_run(const struct pick *pick, const struct gpu_table *table,
     for (uint32_t i = 0; i < work->stream_count; i++)
         streams += (double)work->streams[i].busy_ns;
     *run = (struct gpu_run){
+        .steps = pick->process->gpu.training_steps,
+        .recorded_steps = pick->process->gpu.recorded_steps,
         .memset_count = work->memsets.count,
         .memset_bytes = work->memsets.bytes,
         .memset_ns = (double)work->memsets.ns,

@@ -24,8 +24,11 @@ struct gpu_run_stream {
     double busy_ns;
 };
 
-/* What the device was given, of the whole run; NaN where nothing tells. */
+/* What the device was given in all that was recorded of the run: amounts are not scaled
+ * to the other steps. NaN where nothing tells. */
 struct gpu_run {
+    uint64_t steps;                /* for training, of the run */
+    uint64_t recorded_steps;       /* of them: all work of them was recorded */
     struct gpu_run_copies *copies; /* those that there were */
     uint32_t copy_count;
     uint64_t memset_count, memset_bytes;
@@ -58,7 +61,7 @@ struct gpu_device {
     const char *reason; /* why none is known though some were recorded; else "" */
     /* Compute per step at both ends of the window, where it surely grew; else NaN. */
     double compute_first_ns, compute_last_ns;
-    uint64_t works;     /* kernels, copies and memsets of the whole run */
+    uint64_t works; /* kernels, copies and memsets that came, in whole steps or not */
     uint64_t uncounted; /* of them: without memory, or too late to be busy time */
     struct gpu_run run;
     struct gpu_point *points;

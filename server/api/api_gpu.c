@@ -36,12 +36,14 @@ static void add_points(cJSON *part, const struct gpu_device *device)
         cJSON_AddItemToArray(list, point_json(&device->points[i]));
 }
 
-/* Of the whole run, whatever the window is. */
+/* Of all that was recorded of the run, whatever the window is. */
 static void add_run(cJSON *part, const struct gpu_run *run)
 {
     static const char *const ways[] = {"unknown", "h2d", "d2h", "d2d", "p2p", "h2h"};
     cJSON *all = cJSON_AddObjectToObject(part, "run"), *list, *row;
 
+    json_count(all, "steps", run->steps);
+    json_count(all, "recorded_steps", run->recorded_steps);
     list = cJSON_AddArrayToObject(all, "copies");
     for (uint32_t i = 0; i < run->copy_count; i++) {
         const struct gpu_run_copies *copies = &run->copies[i];

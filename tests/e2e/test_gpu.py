@@ -329,6 +329,23 @@ class RecordsTest(GpuTest):
         self.assertGreater(run["launch_delay"]["p50_us"], 0.9)
         self.assertGreater(run["queue_depth"], 0)
 
+    def test_sums_of_the_run_say_in_how_many_of_its_steps_they_were_recorded(self):
+        process = self.start("run", "--linger", "forever", "--level", "auto", "--", JOB, "train",
+                             "1000", env={"FAKE_JOB_WATCHED": "callbacks"})
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, (out, err))
+
+        def told():
+            devices = get_json(self.port, "/api/gpu?window=run")["devices"]
+            run = devices and devices[0]["run"]
+            # A step has one copy and one memset.
+            return run and run["copies"] and \
+                run["copies"][0]["count"] == run["memsets"]["count"] == run["recorded_steps"] and run
+        run = wait_for(told, "as many copies as recorded steps")
+        self.assertEqual(run["steps"], 1000)
+        self.assertLess(run["recorded_steps"], 1000)
+        self.assertEqual(run["copies"][0]["bytes"], run["recorded_steps"] << 20)
+
     def test_kernels_tell_their_launch_shape_and_occupancy_while_the_job_runs(self):
         def told():
             try:

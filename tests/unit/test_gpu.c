@@ -208,26 +208,46 @@ nodes_of_a_graph_between_those_of_other_streams_wait_once_for_it(void **state)
     assert_int_equal(done->delay_ns, (10 + 10 + 5001) * US);
 }
 
+static void copy(struct bench *bench, int64_t at_us, uint8_t flags)
+{
+    struct event events[2] = {
+        {.time = (uint64_t)(at_us * US),
+         .value = 5 * US,
+         .meta = EVENT_META(text(bench, "Memcpy"), EVENT_MEMCPY, flags, CUDA0)},
+        {.time = 4096, .value = 7, .meta = EVENT_META(0, EVENT_MORE, 0, 1)}};
+
+    gpu_fold(&bench->gpu, bench->texts, events, 2);
+}
+
 static void copies_are_summed_by_direction_and_kind_of_memory(void **state)
 {
     struct bench *bench = *state;
     const struct gpu_work *done;
 
-    for (uint8_t i = 0; i < 3; i++) {
-        uint8_t flags = i == 2 ? EVENT_COPY_D2H : EVENT_COPY_H2D | EVENT_COPY_PAGEABLE;
-        struct event events[2] = {
-            {.time = (uint64_t)(i * 10 * US),
-             .value = 5 * US,
-             .meta = EVENT_META(text(bench, "Memcpy"), EVENT_MEMCPY, flags, CUDA0)},
-            {.time = 4096, .value = 7, .meta = EVENT_META(0, EVENT_MORE, 0, 1)}};
-
-        gpu_fold(&bench->gpu, bench->texts, events, 2);
-    }
+    copy(bench, 0, EVENT_COPY_H2D | EVENT_COPY_PAGEABLE);
+    copy(bench, 10, EVENT_COPY_H2D | EVENT_COPY_PAGEABLE);
+    copy(bench, 20, EVENT_COPY_D2H);
+    gpu_finish(&bench->gpu, 100 * US);
     done = &gpu_find(&bench->gpu, CUDA0)->work;
     assert_int_equal(done->copies[EVENT_COPY_H2D][1].count, 2);
     assert_int_equal(done->copies[EVENT_COPY_H2D][1].bytes, 8192);
     assert_int_equal(done->copies[EVENT_COPY_H2D][1].ns, 10 * US);
     assert_int_equal(done->copies[EVENT_COPY_D2H][0].count, 1);
+}
+
+static void copies_of_steps_that_were_recorded_in_part_are_not_summed(void **state)
+{
+    struct bench *bench = *state;
+
+    copy(bench, 90, EVENT_COPY_H2D); /* after the source came up */
+    step(bench, SPAN(0, 100), 0);
+    copy(bench, 110, EVENT_COPY_H2D);
+    step(bench, SPAN(100, 200), EVENT_STEP_KERNELS);
+    copy(bench, 210, EVENT_COPY_H2D); /* before it went down */
+    step(bench, SPAN(200, 300), 0);
+    gpu_finish(&bench->gpu, 300 * US);
+    assert_int_equal(gpu_find(&bench->gpu, CUDA0)->work.copies[EVENT_COPY_H2D][0].count,
+                     bench->gpu.recorded_steps);
 }
 
 static void occupancy_is_bound_by_registers_shared_memory_and_the_grid(void **state)
@@ -361,6 +381,22 @@ static void steps_get_what_lies_in_them(void **state)
         1);
     assert_int_equal(gpu_busy_ns(&sum), 40 * US);
     assert_int_equal(gpu_idle_ns(&sum), 10 * US);
+}
+
+static void the_run_tells_in_how_many_of_its_steps_work_was_recorded(void **state)
+{
+    struct bench *bench = *state;
+
+    step(bench, SPAN(0, 10), EVENT_STEP_KERNELS);
+    step(bench, SPAN(10, 20), 0);
+    step(bench, SPAN(20, 30), EVENT_STEP_WINDOW);
+    step(bench, SPAN(30, 40), EVENT_STEP_KERNELS | EVENT_STEP_VALIDATION);
+    step(bench, SPAN(40, 50), EVENT_STEP_KERNELS);
+    assert_int_equal(bench->gpu.training_steps, 4);
+    assert_int_equal(bench->gpu.recorded_steps, 2);
+    assert_int_equal(gpu_lose(&bench->gpu, 42 * US, 43 * US), 1);
+    (void)gpu_lose(&bench->gpu, 44 * US, 45 * US); /* once is enough */
+    assert_int_equal(bench->gpu.recorded_steps, 1);
 }
 
 /* Recorded up to 100 and from 900 on, and a part of the step before that. */
@@ -560,6 +596,7 @@ int main(void)
         TEST(nodes_of_a_graph_between_those_of_other_streams_wait_once_for_it),
         TEST(work_waits_from_its_launch_and_the_queue_is_as_deep_as_that),
         TEST(copies_are_summed_by_direction_and_kind_of_memory),
+        TEST(copies_of_steps_that_were_recorded_in_part_are_not_summed),
         TEST(occupancy_is_bound_by_registers_shared_memory_and_the_grid),
         TEST(devices_have_multiprocessors_of_their_own_unless_all_are_alike),
         TEST(a_gap_in_which_the_next_batch_was_awaited_is_data),
@@ -572,6 +609,7 @@ int main(void)
         TEST(a_gap_in_the_call_that_launches_its_work_is_launch),
         TEST(without_the_host_a_gap_is_unknown),
         TEST(steps_get_what_lies_in_them),
+        TEST(the_run_tells_in_how_many_of_its_steps_work_was_recorded),
         TEST(steps_without_their_kernels_are_none_of_the_device),
         TEST(time_in_which_kernels_were_not_recorded_is_neither_busy_nor_idle),
         TEST(a_gap_that_recording_cut_has_the_cause_of_each_of_its_ends),

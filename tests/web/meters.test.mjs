@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { energy_facts, meter_figures, meter_line, known_sentence, meter_name, meters_of, run_sentences, slowed_by } from "../../web/js/panels/meters.js";
+import { energy_facts, meter_figures, meter_line, known_sentence, meter_name, meters_of, run_scope, run_sentences, slowed_by } from "../../web/js/panels/meters.js";
 
 const device = (more = {}, now = {}) => ({
   device: "cuda:0", index: 3, name: "Fake GPU", pci: "0000:3b:00.0", reason: "", mig: false, power_limit_w: 700, sm_max_mhz: 1980, total_bytes: 80 * 2 ** 30,
@@ -56,6 +56,12 @@ test("how work reaches the device is told in what is known, and nothing else", (
     "Work begins 12.4 µs after its launch (median; 95 % within 88.0 µs)", "3.42 launches wait in its queue on average", "1.27 of 2 streams at once while busy",
     "copies to the device, pageable: 4.00 GB at 12.0 GB/s", "copies on the device: 2.00 MB at 1.00 TB/s",
   ]);
+});
+
+test("amounts of a run say of how many of its steps they are", () => {
+  assert.equal(run_scope({ steps: 280, recorded_steps: 280 }, false), "Whole run");
+  assert.equal(run_scope({ steps: 3, recorded_steps: 3 }, true), "Whole file");
+  assert.equal(run_scope({ steps: 1280, recorded_steps: 160 }, false), "In what was recorded (160 of 1,280 steps)");
 });
 
 test("means say on how many steps they stand, and why on none", () => {

@@ -87,7 +87,14 @@ const DIRECTIONS = { h2d: "to the device", d2h: "from the device", d2d: "on the 
 
 const lag = (us) => duration_text(us / 1e3);
 
-/** How work reaches the device, over the whole run: delay from launch to start, queue, streams, copies. */
+/** Of what run_sentences tells: amounts are of the steps whose work was recorded, not scaled to the others. */
+export function run_scope(run, from_file) {
+  const { steps, recorded_steps } = run ?? {};
+  if (recorded_steps < steps) return `In what was recorded (${count(recorded_steps)} of ${plural(steps, "step")})`;
+  return from_file ? "Whole file" : "Whole run";
+}
+
+/** How work reaches the device, in all that was recorded of the run: delay from launch to start, queue, streams, copies. */
 export function run_sentences(run) {
   const out = [], delay = run?.launch_delay;
   if (known(delay?.p50_us)) out.push(`Work begins ${lag(delay.p50_us)} after its launch (median; 95 % within ${lag(delay.p95_us)})`);
