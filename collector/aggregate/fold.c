@@ -8,20 +8,33 @@ ALWAYS_INLINE int64_t end_of(const struct event *event)
     return (int64_t)event->time + (int64_t)event->value;
 }
 
-/* A range on a CPU thread. `nests`: it takes self time from its parent. */
-ALWAYS_INLINE void fold_cpu(struct process *process, struct process_thread *thread,
-                            const struct event *event, enum ops_kind kind, bool nests)
+/* A range on a CPU thread: it takes self time from its parent in `nest`; NULL: it takes
+ * and has none. */
+ALWAYS_INLINE void fold_cpu(struct process *process, struct nest *nest,
+                            const struct event *event, enum ops_kind kind)
 {
     uint32_t entry = ops_row(&process->ops, EVENT_NAME(event->meta), kind);
     int64_t start = (int64_t)event->time, duration = (int64_t)event->value;
 
     if (UNLIKELY(entry & OPS_ROW_STEP))
         return;
-    nests = nests && !(entry & OPS_ROW_RANGE);
-    int64_t times[2] = {duration,
-                        nests ? nest_close(&thread->nest, start, duration) : 0};
+    bool nests = nest != NULL && !(entry & OPS_ROW_RANGE);
+    int64_t times[2] = {duration, nests ? nest_close(nest, start, duration) : 0};
 
     ops_add(&process->ops, OPS_ROW(entry), start, times);
+}
+
+/* A call of the host: one ring has those of all threads, and each nests among its own
+ * thread's. */
+static void fold_call(struct process *process, struct process_thread *thread,
+                      const struct event *event, enum ops_kind kind)
+{
+    uint32_t caller = EVENT_AUX16(event->meta);
+    struct process_thread *by = caller > 0 && caller <= process->thread_count
+                                    ? process->threads[caller - 1]
+                                    : NULL;
+
+    fold_cpu(process, by != NULL ? &by->calls : &thread->nest, event, kind);
 }
 
 static void fold_accelerator(struct process *process, const struct event *event,
@@ -111,15 +124,15 @@ static bool fold_rare(struct process *process, struct process_thread *thread,
             process_begin(process, (int64_t)event->time);
         return true;
     case EVENT_USER_RANGE:
-        fold_cpu(process, thread, event,
-                 flags & EVENT_RANGE_NVTX ? OPS_RANGE_SAMPLED : OPS_RANGE, false);
+        fold_cpu(process, NULL, event,
+                 flags & EVENT_RANGE_NVTX ? OPS_RANGE_SAMPLED : OPS_RANGE);
         return true;
     case EVENT_RUNTIME:
     case EVENT_LAUNCH:
-        fold_cpu(process, thread, event, OPS_RUNTIME, true);
+        fold_call(process, thread, event, OPS_RUNTIME);
         return true;
     case EVENT_SYNC:
-        fold_cpu(process, thread, event, OPS_SYNC, true);
+        fold_call(process, thread, event, OPS_SYNC);
         return true;
     case EVENT_KERNEL:
         fold_accelerator(process, event, OPS_KERNEL);
@@ -131,7 +144,7 @@ static bool fold_rare(struct process *process, struct process_thread *thread,
         fold_accelerator(process, event, OPS_MEMSET);
         return true;
     case EVENT_COLLECTIVE:
-        fold_cpu(process, thread, event, OPS_RANGE_SAMPLED, false);
+        fold_cpu(process, NULL, event, OPS_RANGE_SAMPLED);
         return true;
     case EVENT_OVERHEAD:
         return true;
@@ -225,7 +238,7 @@ void process_fold(struct process *process, uint32_t thread, const struct event *
         if (LIKELY(kind == EVENT_CPU_OP)) {
             bool nests = !(EVENT_FLAGS(event->meta) & EVENT_OP_ASYNC);
 
-            fold_cpu(process, of, event, OPS_OP, nests);
+            fold_cpu(process, nests ? &of->nest : NULL, event, OPS_OP);
             end = end_of(event);
         } else if (kind == EVENT_MORE) {
             /* Without its head it belongs to nobody: the head was lost. */

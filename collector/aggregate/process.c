@@ -52,6 +52,7 @@ void process_free(struct process *process)
             continue;
         history_release(thread->open_block);
         nest_free(&thread->nest);
+        nest_free(&thread->calls);
         free(thread);
     }
     free(process->threads);

@@ -38,6 +38,7 @@ struct process_thread {
     bool tells_works; /* of accelerators, and up to when all came */
     bool tells_steps;
     struct nest nest;
+    struct nest calls; /* of this thread, that came in another one's ring */
     struct history_block *open_block;
     struct event group[RING_RECORDS_MAX]; /* a head and its EVENT_MORE so far */
     uint32_t group_count;

@@ -148,6 +148,29 @@ static void the_last_seconds_of_a_run_that_hung_hold_its_last_steps(void **state
     answer_free(&answer.head);
 }
 
+/* Thread 2 has fetched them. */
+static void a_call(const char *name, uint8_t kind, uint16_t thread, int64_t start,
+                   int64_t end)
+{
+    fold(2, EVENT_META(text(name), kind, 0, thread + 1), start, end - start);
+}
+
+static void a_wait_takes_the_time_of_no_call_of_another_thread(void **state)
+{
+    (void)state;
+    op(0, "of the trainer", 0, MS);
+    op(1, "of another", 0, MS);
+    a_call("cuLaunchKernel", EVENT_RUNTIME, 1, 2 * MS, 4 * MS);
+    a_call("cudaLaunchKernel", EVENT_LAUNCH, 1, 2 * MS, 5 * MS);
+    a_call("cudaStreamSynchronize", EVENT_SYNC, 0, 1 * MS, 9 * MS);
+    step(0, FULL, 0, 10 * MS);
+    struct ops_answer answer = ask_ops(run);
+
+    assert_true(find(&answer, "cudaStreamSynchronize")->self_ns == 8e6);
+    assert_true(find(&answer, "cudaLaunchKernel")->self_ns == 1e6);
+    answer_free(&answer.head);
+}
+
 static void a_range_takes_no_self_time_from_ops_and_gives_none(void **state)
 {
     (void)state;
@@ -2184,6 +2207,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_last_seconds_of_a_run_that_hung_hold_its_last_steps),
+        TEST(a_wait_takes_the_time_of_no_call_of_another_thread),
         TEST(a_range_takes_no_self_time_from_ops_and_gives_none),
         TEST(a_profiler_step_is_never_a_row_and_an_optimizer_is_a_range),
         TEST(a_kernel_has_its_family_and_what_is_none_has_no_other),
