@@ -112,6 +112,42 @@ static void put_copy_bytes(struct trace_writer *writer, const struct event *even
     trace_text_number(&writer->text, event[1].time);
 }
 
+static void put_triple(struct trace_text *text, const uint32_t triple[3])
+{
+    TRACE_PUT(text, "[");
+    trace_text_number(text, triple[0]);
+    TRACE_PUT(text, ",");
+    trace_text_number(text, triple[1]);
+    TRACE_PUT(text, ",");
+    trace_text_number(text, triple[2]);
+    TRACE_PUT(text, "]");
+}
+
+/* How a kernel was launched, as torch.profiler writes it; a graph as a whole has none. */
+static void put_launch(struct trace_writer *writer, const struct event *event,
+                       const struct event *end)
+{
+    const struct event *more = event + 1;
+    struct trace_text *text = &writer->text;
+
+    if (more >= end || EVENT_KIND(more->meta) != EVENT_MORE ||
+        EVENT_AUX16(more->meta) != 1 || EVENT_BLOCK_X(more->aux) == 0)
+        return;
+    const uint32_t grid[3] = {EVENT_GRID_X(more->value), EVENT_GRID_Y(more->value),
+                              EVENT_GRID_Z(more->value)};
+    const uint32_t block[3] = {EVENT_BLOCK_X(more->aux), EVENT_BLOCK_Y(more->aux),
+                               EVENT_BLOCK_Z(more->aux)};
+
+    TRACE_PUT(text, ",\"grid\":");
+    put_triple(text, grid);
+    TRACE_PUT(text, ",\"block\":");
+    put_triple(text, block);
+    TRACE_PUT(text, ",\"registers per thread\":");
+    trace_text_number(text, EVENT_BLOCK_REGISTERS(more->aux));
+    TRACE_PUT(text, ",\"shared memory\":");
+    trace_text_number(text, EVENT_SHARED_BYTES(more->aux));
+}
+
 /* The end of an event's arguments. */
 static void end_args(struct trace_writer *writer, const struct event *event)
 {
@@ -132,7 +168,9 @@ static void put_device_args(struct trace_writer *writer, const struct event *eve
     trace_text_number(&writer->text, stream_of(event, end));
     TRACE_PUT(&writer->text, ",\"correlation\":");
     trace_text_number(&writer->text, event->aux);
-    if (EVENT_KIND(event->meta) != EVENT_KERNEL)
+    if (EVENT_KIND(event->meta) == EVENT_KERNEL)
+        put_launch(writer, event, end);
+    else
         put_copy_bytes(writer, event, end);
     end_args(writer, event);
 }

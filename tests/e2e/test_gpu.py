@@ -352,8 +352,15 @@ class RecordsTest(GpuTest):
                 rows = get_json(self.port, "/api/ops?device=cuda&window=run&q=gemm")["ops"]
             except (OSError, AssertionError):
                 return None
-            return rows[0] if rows and rows[0]["occupancy_pct"] is not None else None
-        kernel = self.run_until("train", told, "a kernel's shape")
+            if not rows or rows[0]["occupancy_pct"] is None:
+                return None
+            events = json.loads(get(self.port, "/api/trace?last=2s")[1])["traceEvents"]
+            traced = [e["args"] for e in events
+                      if e.get("cat") == "kernel" and "gemm" in e["name"]]
+            return traced and (rows[0], traced[-1])
+        kernel, traced = self.run_until("train", told, "a kernel's shape")
+        self.assertEqual((traced["grid"], traced["block"], traced["registers per thread"],
+                          traced["shared memory"]), ([128, 2, 1], [256, 1, 1], 64, 4096))
         self.assertEqual((kernel["grid"], kernel["block"], kernel["launch_varies"]),
                          ([128, 2, 1], [256, 1, 1], False))
         self.assertEqual((kernel["registers"], kernel["shared_memory_bytes"]), (64, 4096))
