@@ -99,10 +99,12 @@ bool findings_settings_set(struct findings_settings *settings, const char *id,
 }
 
 /* Risks of high severity stand where a fifth of a step would, one that is urgent before
- * all of it. */
+ * all, also before what costs more than a step (validation). */
 static double rank_of(const struct finding *finding)
 {
-    double least = finding->urgent ? 1 : finding->severity == FINDING_HIGH ? 0.2 : 0;
+    if (finding->urgent)
+        return (double)INFINITY;
+    double least = finding->severity == FINDING_HIGH ? 0.2 : 0;
 
     return finding->share > least ? finding->share : least;
 }

@@ -544,6 +544,13 @@ static void memory_that_is_full_within_the_hour_stands_before_all_else(void **st
     assert_non_null(
         strstr(findings.list[0].sentence, "memory is full in 25 min, not before 50 s"));
     findings_free(&findings);
+    summary.steps.validation.count = 400; /* takes three times the training */
+    summary.steps.validation.mean_ns = 300 * MS;
+    look();
+    assert_true(find("validation-share")->share > 1);
+    assert_ptr_equal(find("memory-growth-"), &findings.list[0]);
+    findings_free(&findings);
+    summary.steps.validation.count = 0;
     summary.memory.host.growth.full_in_s = 15000;
     look();
     assert_ptr_equal(find("data-loading"), &findings.list[0]);

@@ -16,9 +16,9 @@ const COLOURS = new Set(["data", "forward", "backward", "optimizer", "other", "c
 let order = [], ordered_at = 0, all = false;
 const opened = new Set();
 
-/** Share of the step as 0..1, whichever of the two the server told. */
+/** Of the step, as a part of 1; what is outside of steps, as validation, may cost more than one. */
 export function share_of(finding, step_ms) {
-  if (known(finding.share)) return finding.share > 1 ? finding.share / 100 : finding.share;
+  if (known(finding.share)) return finding.share;
   return known(finding.ms_per_step) && known(step_ms) && step_ms > 0 ? finding.ms_per_step / step_ms : 0;
 }
 
