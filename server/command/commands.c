@@ -35,7 +35,8 @@ const struct command commands[] = {
          "optimizer, other, idle, idle.CAUSE or finding.ID in ms per step or % of a "
          "step; memory in\n"
          "MiB, GiB or %; overhead in %. It is true when the whole 95 % interval lies "
-         "beyond.\n",
+         "beyond;\n"
+         "of a finding without a price (a risk) `> 0 ms` is true while it stands.\n",
      .settings = SHARED | PROBE | SERVER,
      .flags =
          {{"--name", "NAME", "name of the run on the page; else the script's", false},

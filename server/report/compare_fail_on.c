@@ -28,7 +28,7 @@ static bool read_part(const cJSON *part, bool percent, struct fail_on_measure *m
 
 static void exact(struct fail_on_measure *measure, double value)
 {
-    *measure = (struct fail_on_measure){value, value, value};
+    *measure = (struct fail_on_measure){.value = value, .low = value, .high = value};
 }
 
 /* The device that works most in the base. */
@@ -114,8 +114,9 @@ static bool read_finding(const cJSON *other, const struct fail_on *expression,
             (found && value <= measure->value))
             continue;
         *measure =
-            (struct fail_on_measure){value, isnan(low) ? fmin(2 * value, 0) : low,
-                                     isnan(high) ? fmax(2 * value, 0) : high};
+            (struct fail_on_measure){.value = value,
+                                     .low = isnan(low) ? fmin(2 * value, 0) : low,
+                                     .high = isnan(high) ? fmax(2 * value, 0) : high};
         found = true;
     }
     return *TEXT(other, "findings_reason") == '\0' && isfinite(factor);

@@ -238,6 +238,8 @@ int fail_on_parse(const char *text, enum fail_on_scale scale,
 bool fail_on_found(const struct fail_on *expression,
                    const struct fail_on_measure *measure)
 {
+    if (measure->open && expression->above && !(expression->limit > 0))
+        return true;
     return expression->above ? measure->low > expression->limit
                              : measure->high < expression->limit;
 }
@@ -249,7 +251,9 @@ void fail_on_describe(const struct fail_on *expression,
     double scale = bytes ? KIB * KIB * KIB : 1;
     const char *unit = bytes ? "GiB" : expression->unit == FAIL_ON_PERCENT ? "%" : "ms";
 
-    if (measure->low < measure->high)
+    if (measure->open)
+        snprintf(text, size, "it stands, without a price");
+    else if (measure->low < measure->high)
         snprintf(text, size, "%.4g %s (95 %%: %.4g to %.4g %s)", measure->value / scale,
                  unit, measure->low / scale, measure->high / scale, unit);
     else

@@ -69,9 +69,10 @@ MUST_CHECK int fail_on_parse(const char *text, enum fail_on_scale scale,
  * has itself as both ends. */
 struct fail_on_measure {
     double value, low, high;
+    bool open; /* a finding that stands without a price: a risk, or nobody knows it */
 };
 
-/* Does the whole interval lie beyond the limit? */
+/* Does the whole interval lie beyond the limit? A finding without a price is above 0. */
 bool fail_on_found(const struct fail_on *expression,
                    const struct fail_on_measure *measure);
 

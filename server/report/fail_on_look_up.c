@@ -9,14 +9,15 @@
 
 static void exact(struct fail_on_measure *measure, double value)
 {
-    *measure = (struct fail_on_measure){value, value, value};
+    *measure = (struct fail_on_measure){.value = value, .low = value, .high = value};
 }
 
 static bool interval(struct fail_on_measure *measure, double value, const cJSON *ends)
 {
     *measure =
-        (struct fail_on_measure){value, members_number(cJSON_GetArrayItem(ends, 0)),
-                                 members_number(cJSON_GetArrayItem(ends, 1))};
+        (struct fail_on_measure){.value = value,
+                                 .low = members_number(cJSON_GetArrayItem(ends, 0)),
+                                 .high = members_number(cJSON_GetArrayItem(ends, 1))};
     return !isnan(measure->value) && !isnan(measure->low) && !isnan(measure->high);
 }
 
@@ -179,7 +180,7 @@ static int look_up_finding(const struct look *look)
     if (!(NUMBER(look->train, "count") >=
           NUMBER(look->report, "bottlenecks", "steps_needed")))
         return no_data(look, "there are too few steps to look for findings");
-    *look->measure = (struct fail_on_measure){0, 0, 0};
+    *look->measure = (struct fail_on_measure){.value = 0};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         cJSON_ArrayForEach(finding, MEMBER(look->report, "bottlenecks", lists[i]))
         {
@@ -189,8 +190,11 @@ static int look_up_finding(const struct look *look)
 
             if (fail_on_is_of_rule(TEXT(finding, "id"), look->expression->subject) &&
                 ms >= look->measure->value)
-                *look->measure = (struct fail_on_measure){ms, isnan(low) ? 0 : low,
-                                                          isnan(high) ? 2 * ms : high};
+                *look->measure =
+                    (struct fail_on_measure){.value = ms,
+                                             .low = isnan(low) ? 0 : low,
+                                             .high = isnan(high) ? 2 * ms : high,
+                                             .open = !(ms > 0)};
         }
     }
     return scaled(look);

@@ -123,15 +123,15 @@ static void only_an_interval_that_lies_beyond_whole_counts(void **state)
 {
     (void)state;
     assert_int_equal(parse("step > 100 ms"), 0);
-    measure = (struct fail_on_measure){120, 101, 139};
+    measure = (struct fail_on_measure){120, 101, 139, false};
     assert_true(fail_on_found(&expression, &measure));
-    measure = (struct fail_on_measure){120, 99, 141};
+    measure = (struct fail_on_measure){120, 99, 141, false};
     assert_false(fail_on_found(&expression, &measure));
     assert_int_equal(parse("step < 100 ms"), 0);
     assert_false(fail_on_found(&expression, &measure));
-    measure = (struct fail_on_measure){80, 70, 90};
+    measure = (struct fail_on_measure){80, 70, 90, false};
     assert_true(fail_on_found(&expression, &measure));
-    measure = (struct fail_on_measure){100, 100, 100};
+    measure = (struct fail_on_measure){100, 100, 100, false};
     assert_false(fail_on_found(&expression, &measure));
 }
 
@@ -217,6 +217,19 @@ static void a_finding_is_as_sure_as_its_own_interval(void **state)
     assert_false(fail_on_found(&expression, &measure));
 }
 
+static void a_finding_without_a_price_is_above_nothing_and_no_more(void **state)
+{
+    char text[64];
+
+    (void)state;
+    assert_int_equal(look_up("finding.memory-growth > 0 ms"), 0);
+    assert_true(fail_on_found(&expression, &measure));
+    fail_on_describe(&expression, &measure, text, sizeof(text));
+    assert_string_equal(text, "it stands, without a price");
+    assert_int_equal(look_up("finding.memory-growth > 1 ms"), 0);
+    assert_false(fail_on_found(&expression, &measure));
+}
+
 static void
 findings_are_judged_of_as_many_steps_as_they_were_looked_for_in(void **state)
 {
@@ -261,6 +274,7 @@ int main(void)
         cmocka_unit_test(numbers_come_with_their_interval_and_in_the_unit_asked_for),
         cmocka_unit_test(the_fullest_accelerator_and_the_gpu_that_works_answer),
         cmocka_unit_test(a_finding_is_as_sure_as_its_own_interval),
+        cmocka_unit_test(a_finding_without_a_price_is_above_nothing_and_no_more),
         cmocka_unit_test(
             findings_are_judged_of_as_many_steps_as_they_were_looked_for_in),
         cmocka_unit_test(what_was_not_seen_is_no_data),
