@@ -96,3 +96,9 @@ test("of a watched function it is said where it runs and what of validation it t
   assert.equal(format.place_of({ workers: 0, watched: false, validation_share: 0.25 }), "");
   assert.equal(format.place_of({}), "");
 });
+
+test("a finding that costs more than a step has a share of more than one", () => {
+  assert.equal(format.share_of({ ms_per_step: 150, share: 1.5 }, 100), 1.5);
+  assert.equal(format.share_of({ ms_per_step: 30, share: 0.3 }, 100), 0.3);
+  assert.equal(format.share_of({ ms_per_step: 30 }, 100), 0.3);
+});

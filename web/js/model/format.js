@@ -190,3 +190,9 @@ export function figure([key, value]) {
   const text = unit ? UNITS[unit](value) : Number.isInteger(value) ? count(value) : number(value);
   return [name.replaceAll("_", " ") || "size", per ? `${text} per ${per}` : text];
 }
+
+/** What a finding costs of the step, as a part of 1; what is outside of steps, as validation, may cost more than one. */
+export function share_of(finding, step_ms) {
+  if (known(finding.share)) return finding.share;
+  return known(finding.ms_per_step) && known(step_ms) && step_ms > 0 ? finding.ms_per_step / step_ms : 0;
+}

@@ -1,7 +1,7 @@
 // What to fix first: each finding with its price, its evidence, one line of advice. They change
 // places at most every 5 s, and never under the pointer or the focus.
 
-import { count, decimals, figure, known, number, percent, time_unit } from "../model/format.js";
+import { count, decimals, figure, known, number, percent, share_of, time_unit } from "../model/format.js";
 import { session_of } from "../model/store.js";
 import { address, questions } from "../net/api.js";
 import { $, announce, el, keyed, set_hidden, set_text, with_code } from "../ui/dom.js";
@@ -15,12 +15,6 @@ const COLOURS = new Set(["data", "forward", "backward", "optimizer", "other", "c
 
 let order = [], ordered_at = 0, all = false;
 const opened = new Set();
-
-/** Of the step, as a part of 1; what is outside of steps, as validation, may cost more than one. */
-export function share_of(finding, step_ms) {
-  if (known(finding.share)) return finding.share;
-  return known(finding.ms_per_step) && known(step_ms) && step_ms > 0 ? finding.ms_per_step / step_ms : 0;
-}
 
 /** As the server has them: dearest first, grave risks where a fifth of a step would stand. Known findings keep their places until `may_move`; new ones go behind. */
 export function keep_order(before, findings, may_move) {
