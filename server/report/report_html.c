@@ -346,13 +346,17 @@ static void put_former(FILE *out, const cJSON *report)
         fprintf(out,
                 "<p class=\"dim\">Fixed since step %.0f: ", NUMBER(one, "fixed_step"));
         html_text(out, TEXT(one, "title"));
-        fprintf(out, ", it cost %s per step</p>", TIME(NUMBER(one, "ms_per_step")));
+        if (NUMBER(one, "ms_per_step") > 0)
+            fprintf(out, ", it cost %s per step", TIME(NUMBER(one, "ms_per_step")));
+        fputs("</p>", out);
     }
     cJSON_ArrayForEach(one, MEMBER(report, "bottlenecks", "dismissed"))
     {
         fputs("<p class=\"dim\">Dismissed: ", out);
         html_text(out, TEXT(one, "title"));
-        fprintf(out, ", %s per step. ", TIME(NUMBER(one, "ms_per_step")));
+        if (NUMBER(one, "ms_per_step") > 0)
+            fprintf(out, ", %s per step", TIME(NUMBER(one, "ms_per_step")));
+        fputs(". ", out);
         html_text(out, TEXT(one, "reason"));
         fputs("</p>", out);
     }

@@ -160,13 +160,17 @@ static void put_former(FILE *out, const cJSON *report)
     {
         fprintf(out, "\nFixed since step %.0f: ", NUMBER(one, "fixed_step"));
         put_text(out, TEXT(one, "title"));
-        fprintf(out, ", it cost %s per step.\n", TIME(NUMBER(one, "ms_per_step")));
+        if (NUMBER(one, "ms_per_step") > 0)
+            fprintf(out, ", it cost %s per step", TIME(NUMBER(one, "ms_per_step")));
+        fputs(".\n", out);
     }
     cJSON_ArrayForEach(one, MEMBER(report, "bottlenecks", "dismissed"))
     {
         fputs("\nDismissed: ", out);
         put_text(out, TEXT(one, "title"));
-        fprintf(out, ", %s per step. ", TIME(NUMBER(one, "ms_per_step")));
+        if (NUMBER(one, "ms_per_step") > 0)
+            fprintf(out, ", %s per step", TIME(NUMBER(one, "ms_per_step")));
+        fputs(". ", out);
         put_text(out, TEXT(one, "reason"));
         fputc('\n', out);
     }

@@ -319,6 +319,14 @@ class WhatIsReported(Fits):
         self.assertIn("Code: 1.0ms per step (in part Lightning's own loop", out)
         self.assertNotIn("Log less", out)
 
+    def test_a_risk_is_not_told_as_one_that_costs_nothing(self):
+        finding = {"id": "memory-full-0", "title": "Memory is nearly full", "ms_per_step": 0}
+        answer = analysis.from_answer({"steps": 1, "findings": [finding], "phases": {}})
+        with mock.patch.object(analysis, "analyze_trace", return_value=answer):
+            out = jobs.fit(self.callback(profile_epochs=[1]))
+        self.assertIn("Memory is nearly full: without a price", out)
+        self.assertNotIn("0.0ms", out)
+
     def test_a_trace_that_is_not_kept_is_reported_without_a_path(self):
         got = []
         jobs.fit(self.callback(export_chrome_trace=False, on_report=got.append))
@@ -376,8 +384,9 @@ class WhatIsReported(Fits):
         lines = [line for line in blamed[1:] if line.startswith("  - ") and "(good eff" not in line]
         self.assertEqual(len(lines), len(findings))
         for line, finding in zip(lines, findings):
-            price = f"{finding['title']}: {finding['ms_per_step']:.1f}ms per step"
-            self.assertTrue(line.startswith(f"  - {price}"), line)
+            ms = finding["ms_per_step"]
+            price = f"{ms:.1f}ms per step" if ms > 0 else "without a price"
+            self.assertTrue(line.startswith(f"  - {finding['title']}: {price}"), line)
 
 
 class Configurations(unittest.TestCase):

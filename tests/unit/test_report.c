@@ -107,6 +107,44 @@ static void names_in_titles_and_advice_are_no_markup_either(void **state)
     free(text);
 }
 
+static char *written_as(void (*write)(const cJSON *, FILE *), const cJSON *report)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    assert_non_null(out);
+    write(report, out);
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
+static void a_risk_that_is_gone_has_cost_no_0_ms(void **state)
+{
+    static const char was[] =
+        "{\"bottlenecks\":{\"findings\":[],"
+        "\"fixed\":[{\"title\":\"A risk\",\"ms_per_step\":0,\"fixed_step\":12},"
+        "{\"title\":\"A cost\",\"ms_per_step\":3,\"fixed_step\":13}],"
+        "\"dismissed\":[{\"title\":\"Another\",\"ms_per_step\":0,\"reason\":\"Known\"}]"
+        "}}";
+    cJSON *report = cJSON_Parse(was);
+
+    (void)state;
+    assert_non_null(report);
+    char *markdown = written_as(report_write_markdown, report);
+    char *html = written_as(report_write_html, report);
+
+    assert_non_null(strstr(markdown, "Fixed since step 12: A risk.\n"));
+    assert_non_null(
+        strstr(markdown, "Fixed since step 13: A cost, it cost 3 ms per step.\n"));
+    assert_non_null(strstr(markdown, "Dismissed: Another. Known\n"));
+    assert_non_null(strstr(html, "Fixed since step 12: A risk</p>"));
+    assert_non_null(strstr(html, "Dismissed: Another. Known</p>"));
+    free(markdown);
+    free(html);
+    cJSON_Delete(report);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -114,6 +152,7 @@ int main(void)
         cmocka_unit_test(names_between_the_words_are_no_markup),
         cmocka_unit_test(a_verdict_stands_before_what_is_found),
         cmocka_unit_test(names_in_titles_and_advice_are_no_markup_either),
+        cmocka_unit_test(a_risk_that_is_gone_has_cost_no_0_ms),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

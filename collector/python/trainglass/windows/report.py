@@ -100,8 +100,8 @@ def _finding(finding: dict[str, Any], better: Mapping[str, str]) -> str:
     advice = [better[name]] if name in better else finding.get("advice") or ()
     price = finding.get("ms_per_step")
     line = f"  - {finding.get('title', finding.get('id', 'a finding'))}"
-    if price is not None:
-        line += f": {float(price):.1f}ms per step"
+    if price is not None:  # 0: a risk, or nobody knows what it costs
+        line += f": {float(price):.1f}ms per step" if price > 0 else ": without a price"
     return line + (f" ({advice[0]})" if advice else "")
 
 
