@@ -5,29 +5,34 @@
 #include "findings/copies.h"
 #include "findings/rules.h"
 
-/* Some generations: tensor cores from Volta on, bfloat16 and TF32 from Ampere on. */
+/* Some generations: tensor cores from Volta on, bfloat16 and TF32 from Ampere on. A number
+ * goes on in no other: a T400 is no T4, and has none. */
 static bool is_one_of(const char *name, const char *const *names)
 {
-    for (; *names != NULL; names++)
-        if (strstr(name, *names) != NULL)
+    for (; *names != NULL; names++) {
+        const char *at = strstr(name, *names);
+
+        if (at != NULL && strspn(at + strlen(*names), "0123456789") == 0)
             return true;
+    }
     return false;
 }
 
 static bool has_tensor_cores(const char *name)
 {
     static const char *const names[] = {
-        "V100", "T4",    "A100",  "A10",  "A30", "A40", "A16",   "H100",
-        "H200", "H20",   "H800",  "A800", "L4",  "L40", "GH200", "B100",
-        "B200", "GB200", "GB300", "B300", "RTX", NULL};
+        "V100", "T4",   "A100",  "A10",   "A30",  "A40", "A16", "A2", "H100",
+        "H200", "H20",  "H800",  "A800",  "L4",   "L40", "L20", "L2", "GH200",
+        "B100", "B200", "GB200", "GB300", "B300", "RTX", NULL};
 
     return is_one_of(name, names);
 }
 
 static bool has_bfloat16(const char *name)
 {
-    static const char *const older[] = {"V100",       "T4",        "RTX 20",
-                                        "Quadro RTX", "TITAN RTX", NULL};
+    static const char *const older[] = {"V100",      "T4",       "RTX 2060",
+                                        "RTX 2070",  "RTX 2080", "Quadro RTX",
+                                        "TITAN RTX", NULL};
 
     return has_tensor_cores(name) && !is_one_of(name, older);
 }

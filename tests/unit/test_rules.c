@@ -314,7 +314,13 @@ static void float32_products_are_found_where_tensor_cores_are(void **state)
     assert_non_null(strstr(find("float32-products")->advice[0], "bfloat16"));
     busy_device("Tesla V100-SXM2-16GB");
     assert_non_null(strstr(find("float32-products")->advice[0], "GradScaler"));
+    busy_device("NVIDIA GeForce RTX 2080 Ti");
+    assert_non_null(strstr(find("float32-products")->advice[0], "GradScaler"));
+    busy_device("NVIDIA A2");
+    assert_non_null(strstr(find("float32-products")->advice[0], "bfloat16"));
     busy_device("Tesla P100-PCIE-16GB");
+    assert_string_equal(find("float32-products")->id, "none");
+    busy_device("NVIDIA T400 4GB"); /* no T4 */
     assert_string_equal(find("float32-products")->id, "none");
 }
 
