@@ -15,6 +15,9 @@
 /* More than this of the cores beside the trainer: they are what is short. */
 #define CORES_TAKEN 0.8
 
+/* Batches that each worker has ready: more seldom help, and each costs memory. */
+#define AHEAD 4.0
+
 /* What helps where more workers do not. */
 #define CHEAPER_SAMPLES "cheaper samples (decode and resize once, store the result)"
 
@@ -167,10 +170,12 @@ static void advise_data(struct rule_context *context, struct finding *finding,
                                "persistent_workers=True)`: load beside the training",
                                wanted));
     else if (wanted > workers)
-        rule_advise(finding, rule_print(context,
-                                        "`num_workers=%.0f` instead of %.0f, and "
-                                        "`prefetch_factor=4`",
-                                        wanted, workers));
+        rule_advise(finding,
+                    rule_print(context, "`num_workers=%.0f` instead of %.0f%s", wanted,
+                               workers,
+                               rule_number(context, FACT_DATALOADER_PREFETCH) >= AHEAD
+                                   ? ""
+                                   : ", and `prefetch_factor=4`"));
     else if (!(context->summary->load.workers > 0)) /* what they do was not seen */
         rule_advise(finding, rule_print(context,
                                         "`num_workers=%.0f` where the workers wait for "

@@ -124,7 +124,10 @@ static void workers_that_keep_up_but_for_a_few_batches_wait_for_no_storage(void 
     /* Each round one of them is waited for: they never rest. */
     summary.steps.train.late_share = 0.5;
     assert_true(says("with 2 workers that wait for their storage"));
-    assert_true(advises("`num_workers=4` instead of 2"));
+    assert_true(advises("`num_workers=4` instead of 2, and `prefetch_factor=4`"));
+    facts[4].number = 8; /* more is ready already */
+    assert_string_equal(find("data-loading")->advice[0], "`num_workers=4` instead of 2");
+    facts[4].number = 2;
     /* One in eight: more than what is loaded ahead goes by in between. */
     summary.steps.train.late_share = 0.125;
     assert_true(says("with 2 workers; in 12.5 % of the steps no batch was ready"));
