@@ -197,6 +197,7 @@ static void add_growth(struct rule_context *context, const char *what,
 {
     const struct memory_growth *growth = isnan(own->full_in_s) ? until : own;
     bool host = strcmp(what, "host") == 0;
+    bool on_device = !host && strcmp(what, "cpu") != 0;
     double hours = growth->full_in_s / S_PER_HOUR, slope = own->slope_bytes_per_s;
     struct finding *finding =
         rule_add_risk(context, what, host ? "host" : "allocated",
@@ -229,8 +230,13 @@ static void add_growth(struct rule_context *context, const char *what,
     rule_evidence(context, finding, "full_in_low_h", growth->earliest_s / S_PER_HOUR);
     rule_evidence(context, finding, "full_in_high_h", growth->latest_s / S_PER_HOUR);
     rule_advise_in(context, finding,
-                   "Keep numbers, not tensors: `losses.append(loss.item())` instead of "
-                   "`losses.append(loss)`",
+                   on_device
+                       ? "Keep no graphs: `losses.append(loss.detach())` instead of "
+                         "`losses.append(loss)`, and numbers of them every n-th "
+                         "step (`torch.stack(losses).tolist()`), for `.item()` "
+                         "waits for the device"
+                       : "Keep numbers, not tensors: `losses.append(loss.item())` "
+                         "instead of `losses.append(loss)`",
                    "Give back what a step allocates before the next one: `valgrind "
                    "--leak-check=full` or `-fsanitize=leak` name what nobody frees");
     rule_advise_in(context, finding,

@@ -510,6 +510,8 @@ static void growing_memory_says_when_it_is_full(void **state)
         strstr(find("memory-growth-")->sentence,
                "a second: memory is full in 7 h, not before 6 h, not after 9 h"));
     assert_false(find("memory-growth-")->urgent);
+    /* On a device a wait in each step would be the next finding. */
+    assert_non_null(strstr(find("memory-growth-")->advice[0], "loss.detach()"));
     findings_free(&findings);
     device.growth.latest_s = (double)NAN;
     look();
@@ -555,6 +557,7 @@ static void memory_that_is_full_within_the_hour_stands_before_all_else(void **st
     look();
     assert_ptr_equal(find("data-loading"), &findings.list[0]);
     assert_non_null(strstr(find("memory-growth-")->sentence, "full in 4.17 h"));
+    assert_non_null(strstr(find("memory-growth-")->advice[0], "loss.item()"));
 }
 
 static void thresholds_can_be_set_by_rule(void **state)
