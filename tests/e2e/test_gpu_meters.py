@@ -2,6 +2,7 @@
 (tests/fake): on the page's endpoints, in the metrics and in `doctor`."""
 import contextlib
 import json
+import os
 import unittest
 
 from harness import BUILD, PATIENCE_S, TrainglassTest, get, get_json, main, wait_for
@@ -326,6 +327,17 @@ class MetersTest(TrainglassTest):
         self.assertEqual((told["devices"], told["joules_per_step"]), ([], None))
         self.assertIn("different versions", self.meters()["reason"])
         self.end()
+
+    def test_doctor_has_one_line_for_the_gpu_where_there_is_no_driver(self):
+        if any(map(os.path.exists, ("/proc/driver/nvidia/version", "/dev/nvidiactl"))):
+            self.skipTest("this machine has a driver")
+        told = self.trainglass("doctor").stdout
+        self.assertEqual(
+            [line for line in told.splitlines() if line[9:].startswith("gpu")],
+            ["limited  gpu            no NVIDIA driver on this machine, or none in this "
+             "container"])
+        rows = json.loads(self.trainglass("doctor", "--json").stdout)["sources"]
+        self.assertEqual([row["source"] for row in rows if "gpu" in row["source"]], ["gpu"])
 
     def test_doctor_names_the_devices(self):
         told = self.trainglass("doctor", env=self.driver())

@@ -79,6 +79,11 @@ static bool has_driver(void)
            access("/dev/nvidiactl", F_OK) == 0;
 }
 
+bool nvml_driver_is_here(void)
+{
+    return has_driver() || load() != NULL;
+}
+
 static const char *refusal(int error)
 {
     switch (error) {

@@ -49,6 +49,9 @@ struct nvml_library {
 MUST_CHECK int nvml_library_open(struct nvml_library *library, char *reason,
                                  size_t bytes);
 
+/* Is there anything of an NVIDIA driver on this machine or in this container? */
+bool nvml_driver_is_here(void);
+
 /* Ends NVML's session; open again to go on. */
 void nvml_library_close(struct nvml_library *library);
 

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ingest/nvml/library.h"
+
 static const char *const state_words[] = {"ok", "limited", "missing"};
 
 void doctor_say(struct diagnosis *diagnosis, enum doctor_state state,
@@ -57,10 +59,13 @@ int command_doctor(const struct invocation *invocation)
     if (!place_directory(doctor.options, doctor.directory))
         doctor.directory[0] = '\0';
     doctor_ask_python(&doctor);
+    doctor.gpu_driver = nvml_driver_is_here();
     for (const struct doctor_check *check = doctor_checks; check->source; check++) {
         struct diagnosis diagnosis = {.state = DOCTOR_OK};
 
         check->look(&doctor, &diagnosis);
+        if (diagnosis.reason[0] == '\0')
+            continue;
         if (check->needed && diagnosis.state == DOCTOR_MISSING)
             can_record = false;
         if (rows != NULL)

@@ -25,11 +25,13 @@ struct doctor {
     char torch_version[64]; /* "" not installed */
     char torch_cuda[32];    /* "" a build without CUDA */
     char machine[32];
+    bool gpu_driver; /* something of one is here */
 };
 
 struct doctor_check {
     const char *source;
     bool needed; /* without it no job can be recorded and shown */
+    /* What says nothing has no line. */
     void (*look)(const struct doctor *doctor, struct diagnosis *diagnosis);
 };
 

@@ -224,8 +224,18 @@ static void look_nvtx(const struct doctor *doctor, struct diagnosis *diagnosis)
         doctor_say(diagnosis, DOCTOR_OK, "", "ranges of libraries that use NVTX");
 }
 
+/* In one line for all that a GPU would have. */
+static void look_driver(const struct doctor *doctor, struct diagnosis *diagnosis)
+{
+    if (!doctor->gpu_driver)
+        doctor_say(diagnosis, DOCTOR_LIMITED, "",
+                   "no NVIDIA driver on this machine, or none in this container");
+}
+
 static void look_gpu(const struct doctor *doctor, struct diagnosis *diagnosis)
 {
+    if (!doctor->gpu_driver)
+        return;
     if (access("/proc/driver/nvidia/version", R_OK) != 0 &&
         access("/dev/nvidiactl", F_OK) != 0)
         doctor_say(diagnosis, DOCTOR_LIMITED, "", "no NVIDIA driver on this machine");
@@ -241,11 +251,13 @@ static void look_gpu(const struct doctor *doctor, struct diagnosis *diagnosis)
 static void look_meters(const struct doctor *doctor, struct diagnosis *diagnosis)
 {
     static struct hardware_reading reading;
-    struct nvml *nvml = nvml_start();
-    bool answered = nvml != NULL && nvml_wait(nvml, &reading, NVML_PATIENCE_MS);
     uint32_t mig = 0, instances = 0;
 
-    (void)doctor;
+    if (!doctor->gpu_driver)
+        return;
+    struct nvml *nvml = nvml_start();
+    bool answered = nvml != NULL && nvml_wait(nvml, &reading, NVML_PATIENCE_MS);
+
     nvml_stop(nvml);
     if (!answered) {
         doctor_say(diagnosis, DOCTOR_LIMITED, "Look for Xid in the kernel's log.",
@@ -281,20 +293,13 @@ static void look_stacks(const struct doctor *doctor, struct diagnosis *diagnosis
 
 /* clang-format off: a table */
 const struct doctor_check doctor_checks[] = {
-    {"library", true, look_library},
-    {"shared memory", true, look_memory},
-    {"page", false, look_port},
-    {"earlier runs", false, look_state},
-    {"clock", false, look_clock},
-    {"limits", false, look_limits},
-    {"python", false, look_python},
-    {"steps, phases", false, look_steps},
-    {"cpu ops", false, look_ops},
-    {"cpu memory", false, look_ops},
-    {"nvtx ranges", false, look_nvtx},
-    {"gpu kernels", false, look_gpu},
-    {"gpu meters", false, look_meters},
-    {"stacks", false, look_stacks},
-    {NULL, false, NULL},
+    {"library", true, look_library},   {"shared memory", true, look_memory},
+    {"page", false, look_port},        {"earlier runs", false, look_state},
+    {"clock", false, look_clock},      {"limits", false, look_limits},
+    {"python", false, look_python},    {"steps, phases", false, look_steps},
+    {"cpu ops", false, look_ops},      {"cpu memory", false, look_ops},
+    {"nvtx ranges", false, look_nvtx}, {"gpu", false, look_driver},
+    {"gpu kernels", false, look_gpu},  {"gpu meters", false, look_meters},
+    {"stacks", false, look_stacks},    {NULL, false, NULL},
 };
 /* clang-format on */
