@@ -79,8 +79,9 @@ struct finding {
     const struct finding_rule *rule;
     const char *title; /* what happens, in the user's terms */
     enum finding_severity severity;
-    bool
-        urgent; /* a risk that ends the run within the hour: it stands before all others */
+    /* A risk that ends the run within the hour: it stands before all others. */
+    bool urgent;
+    bool open; /* it costs time now, and nobody knows how much: its price is 0 */
     double ns_per_step; /* recoverable; 0 where it is a risk and costs no time yet */
     double low_ns, high_ns; /* its interval; NaN where too few steps say nothing */
     double error_ns; /* half of the part of it that more steps make narrower; NaN */

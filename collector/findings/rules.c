@@ -179,6 +179,16 @@ struct finding *rule_add_risk(struct rule_context *context, const char *subject,
     return finding;
 }
 
+struct finding *rule_add_open(struct rule_context *context, const char *subject,
+                              const char *colour, enum finding_severity severity)
+{
+    struct finding *finding = rule_add_risk(context, subject, colour, severity);
+
+    if (finding != NULL)
+        finding->open = true;
+    return finding;
+}
+
 double rule_error_of_phase(const struct rule_context *context, enum event_phase phase)
 {
     return context->train->phase_error_ns[phase];

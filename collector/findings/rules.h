@@ -123,8 +123,10 @@ bool rule_is_loader_rhythm(const struct rule_context *context);
 struct finding *rule_add(struct rule_context *context, const char *subject,
                          const char *colour);
 
-/* One that costs no time, or nobody knows how much. */
+/* One that costs no time yet; and one that does, and nobody knows how much. */
 struct finding *rule_add_risk(struct rule_context *context, const char *subject,
+                              const char *colour, enum finding_severity severity);
+struct finding *rule_add_open(struct rule_context *context, const char *subject,
                               const char *colour, enum finding_severity severity);
 
 /* Price, its interval, share and severity. `error_ns`: half of the 95 % interval of the

@@ -148,7 +148,7 @@ static void find_benchmark(struct rule_context *context)
         rule_number(context, FACT_CUDNN_DETERMINISTIC) == 1 ||
         !has_fixed_shapes(context))
         return;
-    struct finding *finding = rule_add_risk(context, NULL, "forward", FINDING_LOW);
+    struct finding *finding = rule_add_open(context, NULL, "forward", FINDING_LOW);
 
     if (finding == NULL)
         return;
@@ -206,7 +206,7 @@ static void find_search(struct rule_context *context)
         !(train->p99_ns >= SEARCH_SLOWER * train->p50_ns) ||
         !(other >= context->threshold))
         return;
-    struct finding *finding = rule_add_risk(context, NULL, "forward", FINDING_LOW);
+    struct finding *finding = rule_add_open(context, NULL, "forward", FINDING_LOW);
 
     if (finding == NULL)
         return;
@@ -269,7 +269,7 @@ static void find_dominant(struct rule_context *context)
     if (device == NULL || !(share >= context->threshold) ||
         strcmp(row->kind, "kernel") != 0 || is_as_large_as_the_model(row))
         return;
-    struct finding *finding = rule_add_risk(context, row->name, "forward", FINDING_LOW);
+    struct finding *finding = rule_add_open(context, row->name, "forward", FINDING_LOW);
 
     if (finding == NULL)
         return;

@@ -132,7 +132,7 @@ static void find_turns(struct rule_context *context)
     if (!(others > 0) || !(beside <= BESIDE_MOST * others) ||
         !(alone / step >= context->threshold))
         return;
-    struct finding *finding = rule_add_risk(context, NULL, "other", FINDING_LOW);
+    struct finding *finding = rule_add_open(context, NULL, "other", FINDING_LOW);
 
     if (finding == NULL)
         return;

@@ -108,7 +108,7 @@ static void find_rest(struct rule_context *context)
 
     if (device == NULL || !(share >= context->threshold))
         return;
-    struct finding *finding = rule_add_risk(
+    struct finding *finding = rule_add_open(
         context, NULL, "other", share >= MUCH ? FINDING_MEDIUM : FINDING_LOW);
 
     if (finding == NULL)

@@ -151,7 +151,7 @@ static void find_host_breaks(struct rule_context *context)
     if (!(breaks >= context->threshold) || context->summary->gpu.device_count > 0 ||
         rule_number(context, FACT_DEVICE_COUNT) > 0)
         return;
-    struct finding *finding = rule_add_risk(context, NULL, "forward", FINDING_LOW);
+    struct finding *finding = rule_add_open(context, NULL, "forward", FINDING_LOW);
 
     if (finding == NULL)
         return;
@@ -196,7 +196,7 @@ static void find_gloo(struct rule_context *context)
     if (strcmp(rule_text(context, FACT_DISTRIBUTED_BACKEND), "gloo") != 0 ||
         !(devices >= context->threshold) || context->summary->gpu.device_count == 0)
         return;
-    struct finding *finding = rule_add_risk(context, NULL, "other", FINDING_MEDIUM);
+    struct finding *finding = rule_add_open(context, NULL, "other", FINDING_MEDIUM);
 
     if (finding == NULL)
         return;

@@ -63,6 +63,7 @@ static cJSON *finding_json(const struct finding *finding, const struct answer *h
     json_ms(part, "ms_per_step_low", finding->low_ns);
     json_ms(part, "ms_per_step_high", finding->high_ns);
     json_ms(part, "avoidable_ms", finding->owned_ns);
+    cJSON_AddBoolToObject(part, "open", finding->open);
     json_text(part, "confidence", finding->estimated ? "estimated" : "measured");
     json_share(part, "share", finding->share);
     json_text(part, "formula", finding->formula);

@@ -509,7 +509,7 @@ static void growing_memory_says_when_it_is_full(void **state)
     assert_non_null(
         strstr(find("memory-growth-")->sentence,
                "a second: memory is full in 7 h, not before 6 h, not after 9 h"));
-    assert_false(find("memory-growth-")->urgent);
+    assert_false(find("memory-growth-")->urgent || find("memory-growth-")->open);
     /* On a device a wait in each step would be the next finding. */
     assert_non_null(strstr(find("memory-growth-")->advice[0], "loss.detach()"));
     findings_free(&findings);

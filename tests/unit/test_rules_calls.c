@@ -265,7 +265,8 @@ static void convolutions_of_fixed_shapes_are_worth_a_search(void **state)
     assert_false(is_found("cudnn-benchmark")); /* nobody says that it is off */
     number(FACT_CUDNN_BENCHMARK, 0);
     assert_true(is_found("cudnn-benchmark"));
-    assert_true(find("cudnn-benchmark")->ns_per_step == 0);
+    assert_true(find("cudnn-benchmark")->ns_per_step == 0 &&
+                find("cudnn-benchmark")->open);
     memory.least_peak_bytes = 8 * gib; /* shapes differ */
     assert_false(is_found("cudnn-benchmark"));
     memory.least_peak_bytes = (double)NAN;
@@ -321,7 +322,7 @@ static void one_kernel_that_is_no_product_is_pointed_at_and_not_priced(void **st
     summary.cuda.row_count = 1;
     const struct finding *finding = find("dominant-kernel-");
 
-    assert_true(finding->ns_per_step == 0 && finding->op_count == 1);
+    assert_true(finding->ns_per_step == 0 && finding->open && finding->op_count == 1);
     assert_int_equal(finding->severity, FINDING_LOW);
     rows[0].per_step_ns = 20 * MS;
     assert_false(is_found("dominant-kernel"));

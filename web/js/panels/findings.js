@@ -36,8 +36,7 @@ export function interval_text(finding, places) {
 
 /** A risk costs no time yet, or nobody knows how much: it is shown whatever its share. */
 const is_risk = (finding) => finding.ms_per_step === 0;
-const costs_time = ({ evidence }) => known(evidence?.idle_ms) || known(evidence?.alone_ms);
-const price_of_risk = (finding) => (costs_time(finding) ? ["Open", "not priced"] : ["Risk", "no time yet"]);
+const price_of_risk = (finding) => (finding.open ? ["Open", "not priced"] : ["Risk", "no time yet"]);
 
 function evidence_rows(finding) {
   const skip = new Set(["sentence", "text", "summary", "trace", "worst_step"]);
