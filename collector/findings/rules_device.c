@@ -143,8 +143,11 @@ static void find_small_grids(struct rule_context *context)
     rule_evidence(context, finding, "multiprocessors", places);
     rule_evidence(context, finding, "kernels_ms", cuda->unfilled_ns / NS_PER_MS);
     rule_advise(finding, "A larger batch: the same kernels then have more blocks");
-    rule_advise(finding, "Products of many small matrices as one: `torch.bmm`, "
-                         "`nn.MultiheadAttention`, `torch.func.vmap`");
+    rule_advise_in(context, finding,
+                   "Products of many small matrices as one: `torch.bmm`, "
+                   "`nn.MultiheadAttention`, `torch.func.vmap`",
+                   "Products of many small matrices as one: "
+                   "`cublasGemmStridedBatchedEx()`");
     for (uint32_t i = 0; i < cuda->row_count; i++)
         if (op_row_unused_share(&cuda->rows[i], places) > 0)
             rule_pin(context, finding, cuda->rows[i].name);

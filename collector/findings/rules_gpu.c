@@ -124,7 +124,11 @@ static void find_launch_bound(struct rule_context *context)
             "launches are replayed as CUDA graphs; shapes have to stay the same",
         .advice = {"Larger batches: each launch is worth more work",
                    "`fused=True` or `foreach=True` in the optimizer, "
-                   "`zero_grad(set_to_none=True)`"}};
+                   "`zero_grad(set_to_none=True)`"},
+        .native = {
+            "Capture the step once (`cudaStreamBeginCapture`) and replay it with "
+            "one launch (`cudaGraphLaunch`)",
+            "Larger batches: each launch is worth more work"}};
     static const struct idle_rule begins = {
         .cause = GPU_IDLE_LAUNCH,
         .named = {"sync-memset"},
@@ -157,11 +161,15 @@ static void find_device_sync(struct rule_context *context)
         .title = "The GPU runs empty while the CPU waits for it",
         .because = "the host waited for the device and queued nothing meanwhile",
         .wrong_if = "The waits are the profiler's own, at the ends of its steps.",
-        .advice = {
-            "No `.item()`, `.cpu()`, `print(tensor)` or `if tensor:` in the loop; "
-            "log every n-th step",
-            "Remove `torch.cuda.synchronize()`; copy results with "
-            "`non_blocking=True`"}};
+        .advice =
+            {"No `.item()`, `.cpu()`, `print(tensor)` or `if tensor:` in the loop; "
+             "log every n-th step",
+             "Remove `torch.cuda.synchronize()`; copy results with "
+             "`non_blocking=True`"},
+        .native = {
+            "No `cudaDeviceSynchronize()`, `cudaStreamSynchronize()` or plain "
+            "`cudaMemcpy()` in the loop: results with `cudaMemcpyAsync()` into pinned "
+            "memory, read a step later"}};
     struct finding *finding = find_idle(context, &rule);
 
     if (finding != NULL)
@@ -193,7 +201,10 @@ static void find_device_alloc(struct rule_context *context)
         .wrong_if = "These are the first steps: the allocator keeps what it has.",
         .advice = {"`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`; no "
                    "`torch.cuda.empty_cache()` in the loop",
-                   "Leave room: an allocator near the limit frees and allocates anew"}};
+                   "Leave room: an allocator near the limit frees and allocates anew"},
+        .native = {"`cudaMallocAsync()` from a pool that keeps its memory "
+                   "(`cudaMemPoolAttrReleaseThreshold`), or buffers that are allocated "
+                   "once before the loop"}};
 
     (void)find_idle(context, &rule);
 }
@@ -205,9 +216,12 @@ static void find_collective_wait(struct rule_context *context)
         .title = "The GPU waits for other ranks",
         .because = "a collective was queued and its peers were late",
         .wrong_if = "This rank is the fast one: look at the slowest.",
-        .advice = {
+        .advice =
+            {"Give all ranks the same work: equal batches, lengths and data speed",
+             "Communicate less often: `no_sync()` with gradient accumulation"},
+        .native = {
             "Give all ranks the same work: equal batches, lengths and data speed",
-            "Communicate less often: `no_sync()` with gradient accumulation"}};
+            "Communicate less often: sum the gradients of several batches first"}};
 
     (void)find_idle(context, &rule);
 }
@@ -219,12 +233,17 @@ static void find_python_between_ops(struct rule_context *context)
         .title = "The GPU waits for Python between the ops",
         .because = "the host ran code that launches nothing",
         .wrong_if = "That code is needed before the next op, and cannot be moved.",
-        .advice = {
-            "Move logging, metrics and pre-processing out of the loop, or to every "
-            "n-th step"}};
+        .advice =
+            {"Move logging, metrics and pre-processing out of the loop, or to every "
+             "n-th step"},
+        .native = {
+            "Move logging, metrics and pre-processing out of the loop, to every n-th "
+            "step or to a thread of their own"}};
     struct finding *finding = find_idle(context, &rule);
 
-    if (finding != NULL)
+    if (finding != NULL && context->summary->native)
+        finding->title = "The GPU waits for host code between the launches";
+    else if (finding != NULL)
         rule_advise_compile(
             context, finding,
             "`model = torch.compile(model)` takes the Python out of the model",

@@ -289,10 +289,12 @@ static void find_dominant(struct rule_context *context)
     rule_evidence(context, finding, "occupancy_pct", row->launch.occupancy_pct);
     rule_advise(finding, "The op that launches it stands in its trace: another form of "
                          "the op, or fewer and larger calls of it");
-    rule_advise_compile(context, finding, "`model = torch.compile(model)` fuses it with "
-                                          "what stands around it",
-                        "`mode=\"max-autotune\"` in the `torch.compile` that is there "
-                        "takes the fastest of several forms of a kernel");
+    if (!context->summary->native)
+        rule_advise_compile(context, finding,
+                            "`model = torch.compile(model)` fuses it with "
+                            "what stands around it",
+                            "`mode=\"max-autotune\"` in the `torch.compile` that is "
+                            "there takes the fastest of several forms of a kernel");
     if (kernel_profiler(device) != NULL)
         rule_advise(finding, kernel_profiler(device));
     rule_pin(context, finding, row->name);

@@ -155,15 +155,20 @@ static void find_turns(struct rule_context *context)
     rule_evidence(context, finding, "busiest_pct", 100 * streams.busiest / streams.all);
     rule_evidence(context, finding, "streams_busy", device->run.streams_busy);
     rule_evidence(context, finding, "alone_ms", alone / NS_PER_MS);
-    rule_advise(
-        finding,
+    rule_advise_in(
+        context, finding,
         "Between work of two streams nothing on the default stream, and no "
         "`torch.cuda.synchronize()`; `wait_stream` only where a result is handed "
-        "over");
-    rule_advise(
-        finding,
+        "over",
+        "Between work of two streams nothing on the default stream, and no "
+        "`cudaDeviceSynchronize()`; `cudaStreamWaitEvent()` only where a result is "
+        "handed over");
+    rule_advise_in(
+        context, finding,
         "In an extension of your own `cudaStreamCreateWithFlags(&stream, "
-        "cudaStreamNonBlocking)`: other streams wait for the legacy default one");
+        "cudaStreamNonBlocking)`: other streams wait for the legacy default one",
+        "`cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)`: other streams "
+        "wait for the legacy default one");
 }
 
 const struct rule rules_queue[] = {

@@ -61,7 +61,10 @@ static const char *list_rest(struct rule_context *context, struct rest rest)
         if (!(rest.ns[most] >= (n == 0 ? 0 : TOLD_SHARE * context->train->mean_ns)))
             break;
         list = rule_print(context, "%s%s%s %s", list, n == 0 ? "" : ", ",
-                          rule_ms(context, rest.ns[most]), causes[most]);
+                          rule_ms(context, rest.ns[most]),
+                          most == GPU_IDLE_PYTHON && context->summary->native
+                              ? "for host code between the launches"
+                              : causes[most]);
         rest.ns[most] = 0;
     }
     return list;
@@ -89,10 +92,13 @@ static void advise(struct rule_context *context, struct finding *finding,
         rule_advise(finding, "Another process has memory on it, and while that one "
                              "computes this job waits: `nvidia-smi` names it");
     if (unknown >= rest->sum_ns / 2)
-        rule_advise(finding,
-                    "Its work was launched, and began late: look in the trace of "
-                    "a step for streams that wait for each other "
-                    "(`wait_stream`, `wait_event`)");
+        rule_advise_in(context, finding,
+                       "Its work was launched, and began late: look in the trace of "
+                       "a step for streams that wait for each other "
+                       "(`wait_stream`, `wait_event`)",
+                       "Its work was launched, and began late: look in the trace of "
+                       "a step for streams that wait for each other "
+                       "(`cudaStreamWaitEvent()`)");
     if (finding->advice_count == 0 ||
         rest->sum_ns - unknown >= TOLD_SHARE * context->train->mean_ns)
         rule_advise(finding,

@@ -390,6 +390,33 @@ static void a_job_without_python_is_advised_in_the_words_of_its_own_loop(void **
     assert_true(speaks_torch(find("data-loading")));
 }
 
+static void a_cuda_program_without_python_is_advised_in_cudas_words(void **state)
+{
+    static const char *const ids[] = {"launch-bound", "device-sync", "collective-wait",
+                                      "python-between-ops", "dominant-kernel"};
+    struct op_row rows[1] = {{.name = "void scatter_kernel<float>()",
+                              .kind = "kernel",
+                              .per_step_ns = 40 * MS,
+                              .per_step_count = 2,
+                              .mean_ns = 20 * MS,
+                              .launch = {.occupancy_pct = (double)NAN}}};
+
+    (void)state;
+    put_device();
+    device.idle_ns[GPU_IDLE_SYNC] = 20 * MS;
+    device.idle_ns[GPU_IDLE_COLLECTIVE] = 20 * MS;
+    summary.native = true;
+    summary.cuda.rows = rows;
+    summary.cuda.row_count = 1;
+    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
+        assert_true(is_found(ids[i]));
+    for (uint32_t i = 0; i < findings.count; i++) {
+        assert_true(findings.list[i].advice_count > 0);
+        assert_false(speaks_torch(&findings.list[i]));
+        assert_null(strstr(findings.list[i].title, "Python"));
+    }
+}
+
 static void zeros_and_launches_do_not_give_back_the_same_wait_twice(void **state)
 {
     (void)state;
@@ -454,6 +481,7 @@ int main(void)
         TEST(a_grid_that_leaves_multiprocessors_without_work_costs_their_share),
         TEST(collectives_are_of_few_blocks_on_purpose),
         TEST(what_is_reserved_and_never_used_is_told_when_little_is_left),
+        TEST(a_cuda_program_without_python_is_advised_in_cudas_words),
         TEST(zeros_and_launches_do_not_give_back_the_same_wait_twice),
         TEST(a_job_without_python_is_advised_in_the_words_of_its_own_loop),
     };
