@@ -19,7 +19,7 @@ void kernels_fold(struct process *process, const struct event *events, uint32_t 
 
 /* The six numbers of CUDA's device in the fact "device.multiprocessor"; all 0 when it does
  * not tell them. */
-struct kernels_device kernels_device_parse(const char *text, uint32_t device);
+struct kernels_device kernels_device_parse(const char *text, uint32_t index);
 
 /* How many the devices have by that fact: 0 unknown, NaN where they differ. */
 double kernels_multiprocessors(const char *text);
