@@ -29,10 +29,9 @@ ALWAYS_INLINE void fold_cpu(struct process *process, struct nest *nest,
 static void fold_call(struct process *process, struct process_thread *thread,
                       const struct event *event, enum ops_kind kind)
 {
-    uint32_t caller = EVENT_AUX16(event->meta);
-    struct process_thread *by = caller > 0 && caller <= process->thread_count
-                                    ? process->threads[caller - 1]
-                                    : NULL;
+    uint32_t caller = EVENT_CALLER(event->meta, UINT32_MAX);
+    struct process_thread *by =
+        caller < process->thread_count ? process->threads[caller] : NULL;
 
     fold_cpu(process, by != NULL ? &by->calls : &thread->nest, event, kind);
 }

@@ -107,7 +107,6 @@ static void add_work(struct replay *replay, const struct replay_range *range,
 static void add_host(struct replay *replay, const struct replay_range *range)
 {
     uint8_t kind = EVENT_KIND(range->event->meta);
-    uint32_t called_on = EVENT_AUX16(range->event->meta);
     struct replay_range *kept =
         replay_list_add(replay, &replay->ranges, sizeof(struct replay_range));
     bool call = kind == EVENT_RUNTIME || kind == EVENT_LAUNCH || kind == EVENT_SYNC;
@@ -115,8 +114,8 @@ static void add_host(struct replay *replay, const struct replay_range *range)
     if (kept == NULL)
         return;
     *kept = *range;
-    if (call && called_on > 0)
-        kept->thread = called_on - 1;
+    if (call)
+        kept->thread = EVENT_CALLER(range->event->meta, range->thread);
     kept->kind = kind == EVENT_LAUNCH       ? REPLAY_LAUNCH
                  : kind == EVENT_RUNTIME    ? REPLAY_RUNTIME
                  : kind == EVENT_SYNC       ? REPLAY_SYNC

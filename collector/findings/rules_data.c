@@ -74,8 +74,8 @@ static bool waits_for_storage(const struct rule_context *context)
            (isnan(cores) || all < CORES_TAKEN * fmax(cores - 1, 1));
 }
 
-/* Of its loading a trainer sleeps as much: as it was looked at, or else that at least, all
- * else that it does being asleep too. */
+/* How much of its loading the trainer sleeps: by looks at it; without any, what its sleep
+ * in all leaves for loading though all else were sleep. */
 static double asleep_loading_ns(const struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
@@ -175,7 +175,8 @@ static void advise_data(struct rule_context *context, struct finding *finding,
                                workers,
                                rule_number(context, FACT_DATALOADER_PREFETCH) >= AHEAD
                                    ? ""
-                                   : ", and `prefetch_factor=4`"));
+                                   : rule_print(context, ", and `prefetch_factor=%.0f`",
+                                                AHEAD)));
     else if (!(context->summary->load.workers > 0)) /* what they do was not seen */
         rule_advise(finding, rule_print(context,
                                         "`num_workers=%.0f` where the workers wait for "

@@ -47,6 +47,13 @@ static struct rest look_at_rest(const struct rule_context *context,
     return rest;
 }
 
+static const char *cause_of(const struct rule_context *context, uint32_t cause)
+{
+    return cause == GPU_IDLE_PYTHON && context->summary->native
+               ? "for host code between the launches"
+               : causes[cause];
+}
+
 /* "8 ms for what is not known, 3 ms for launches", the longest first. */
 static const char *list_rest(struct rule_context *context, struct rest rest)
 {
@@ -61,10 +68,7 @@ static const char *list_rest(struct rule_context *context, struct rest rest)
         if (!(rest.ns[most] >= (n == 0 ? 0 : TOLD_SHARE * context->train->mean_ns)))
             break;
         list = rule_print(context, "%s%s%s %s", list, n == 0 ? "" : ", ",
-                          rule_ms(context, rest.ns[most]),
-                          most == GPU_IDLE_PYTHON && context->summary->native
-                              ? "for host code between the launches"
-                              : causes[most]);
+                          rule_ms(context, rest.ns[most]), cause_of(context, most));
         rest.ns[most] = 0;
     }
     return list;

@@ -104,6 +104,7 @@ static void look_at_walk(const double *times, const double *values, uint32_t cou
     }
     double error = sqrt(squares / (n - 1) / n);
 
+    /* Student's t at 99 % is that at 95 % by about the ratio that the normal has. */
     trend->climbs = mean > SURE / T95_MANY * numbers_t95(count - 1) * error;
     trend->walked = numbers_t95(count - 1) * error * n / (times[count - 1] - times[0]);
 }

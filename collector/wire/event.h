@@ -153,6 +153,11 @@ enum event_mark {
     ((uint64_t)(uint32_t)(name) | (uint64_t)(uint8_t)(kind) << 32 |                    \
      (uint64_t)(uint8_t)(flags) << 40 | (uint64_t)(uint16_t)(aux16) << 48)
 
+/* The slot of the thread that a call of the host was made on; `otherwise` where it is not
+ * known. */
+#define EVENT_CALLER(meta, otherwise)                                                  \
+    (EVENT_AUX16(meta) > 0 ? EVENT_AUX16(meta) - 1u : (otherwise))
+
 /* The number of what has none: a validation batch. */
 #define EVENT_STEP_NONE (((uint64_t)1 << 48) - 1)
 

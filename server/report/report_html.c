@@ -337,6 +337,15 @@ static void put_finding(FILE *out, const cJSON *finding)
 }
 
 /* What is no longer on the list, and why. */
+/* Nothing of a finding without a price: that is not 0 ms. */
+static void put_cost(FILE *out, const cJSON *finding, const char *before)
+{
+    double ms = NUMBER(finding, "ms_per_step");
+
+    if (ms > 0)
+        fprintf(out, "%s%s per step", before, TIME(ms));
+}
+
 static void put_former(FILE *out, const cJSON *report)
 {
     const cJSON *one;
@@ -346,16 +355,14 @@ static void put_former(FILE *out, const cJSON *report)
         fprintf(out,
                 "<p class=\"dim\">Fixed since step %.0f: ", NUMBER(one, "fixed_step"));
         html_text(out, TEXT(one, "title"));
-        if (NUMBER(one, "ms_per_step") > 0)
-            fprintf(out, ", it cost %s per step", TIME(NUMBER(one, "ms_per_step")));
+        put_cost(out, one, ", it cost ");
         fputs("</p>", out);
     }
     cJSON_ArrayForEach(one, MEMBER(report, "bottlenecks", "dismissed"))
     {
         fputs("<p class=\"dim\">Dismissed: ", out);
         html_text(out, TEXT(one, "title"));
-        if (NUMBER(one, "ms_per_step") > 0)
-            fprintf(out, ", %s per step", TIME(NUMBER(one, "ms_per_step")));
+        put_cost(out, one, ", ");
         fputs(". ", out);
         html_text(out, TEXT(one, "reason"));
         fputs("</p>", out);

@@ -72,7 +72,7 @@ static int by_correlation(const void *left, const void *right)
 static int add_call(struct building *building, const struct event *event,
                     uint32_t thread)
 {
-    uint32_t caller = EVENT_AUX16(event->meta);
+    uint32_t caller = EVENT_CALLER(event->meta, thread);
 
     if (building->call_count == CALL_TREE_CALLS_MAX) {
         building->tree->left_out++;
@@ -93,8 +93,7 @@ static int add_call(struct building *building, const struct event *event,
         .correlation = event->aux,
         .name = EVENT_NAME(event->meta),
         .kind = EVENT_KIND(event->meta),
-        .thread = caller > 0 && caller <= building->process->thread_count ? caller - 1
-                                                                          : thread};
+        .thread = caller < building->process->thread_count ? caller : thread};
     return 0;
 }
 

@@ -309,11 +309,9 @@ static uint32_t caller_of(const struct trace_process *process,
 {
     uint8_t kind = EVENT_KIND(event->meta);
     bool call = kind == EVENT_RUNTIME || kind == EVENT_LAUNCH || kind == EVENT_SYNC;
-    uint32_t caller = call ? EVENT_AUX16(event->meta) : 0;
+    uint32_t caller = call ? EVENT_CALLER(event->meta, UINT32_MAX) : UINT32_MAX;
 
-    return caller > 0 && caller <= process->thread_count
-               ? process->threads[caller - 1].tid
-               : thread;
+    return caller < process->thread_count ? process->threads[caller].tid : thread;
 }
 
 static void write_event(struct trace_writer *writer, const struct event *event,

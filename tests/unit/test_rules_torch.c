@@ -390,24 +390,31 @@ static void a_job_without_python_is_advised_in_the_words_of_its_own_loop(void **
     assert_true(speaks_torch(find("data-loading")));
 }
 
+/* A kernel that takes 40 of 100 ms. */
+static void put_dominant(struct op_row *row)
+{
+    *row = (struct op_row){.name = "void scatter_kernel<float>()",
+                           .kind = "kernel",
+                           .per_step_ns = 40 * MS,
+                           .per_step_count = 2,
+                           .mean_ns = 20 * MS,
+                           .launch = {.occupancy_pct = (double)NAN}};
+    summary.cuda.rows = row;
+    summary.cuda.row_count = 1;
+}
+
 static void a_cuda_program_without_python_is_advised_in_cudas_words(void **state)
 {
     static const char *const ids[] = {"launch-bound", "device-sync", "collective-wait",
                                       "python-between-ops", "dominant-kernel"};
-    struct op_row rows[1] = {{.name = "void scatter_kernel<float>()",
-                              .kind = "kernel",
-                              .per_step_ns = 40 * MS,
-                              .per_step_count = 2,
-                              .mean_ns = 20 * MS,
-                              .launch = {.occupancy_pct = (double)NAN}}};
+    struct op_row row;
 
     (void)state;
     put_device();
     device.idle_ns[GPU_IDLE_SYNC] = 20 * MS;
     device.idle_ns[GPU_IDLE_COLLECTIVE] = 20 * MS;
     summary.native = true;
-    summary.cuda.rows = rows;
-    summary.cuda.row_count = 1;
+    put_dominant(&row);
     for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
         assert_true(is_found(ids[i]));
     for (uint32_t i = 0; i < findings.count; i++) {
@@ -435,16 +442,10 @@ static void zeros_and_launches_do_not_give_back_the_same_wait_twice(void **state
 static void what_is_compiled_is_told_the_mode_and_not_to_compile(void **state)
 {
     (void)state;
-    struct op_row rows[1] = {{.name = "void scatter_kernel<float>()",
-                              .kind = "kernel",
-                              .per_step_ns = 40 * MS,
-                              .per_step_count = 2,
-                              .mean_ns = 20 * MS,
-                              .launch = {.occupancy_pct = (double)NAN}}};
+    struct op_row row;
 
     put_device();
-    summary.cuda.rows = rows;
-    summary.cuda.row_count = 1;
+    put_dominant(&row);
     assert_non_null(
         strstr(find("launch-bound")->advice[0], "torch.compile(model, mode"));
     assert_non_null(
