@@ -255,6 +255,15 @@ static void threads(void)
         pthread_join(all[i], NULL);
 }
 
+/* All that was delivered by now is read: the one that runs may have come before it. */
+static void wait_for_reader(void)
+{
+    unsigned begun = fake_flushes();
+
+    while (getenv("FAKE_JOB_WATCHED") != NULL && fake_flushes() < begun + 3)
+        usleep(1000);
+}
+
 /* 10,000 names of 8 KB each: nobody's memory may grow with them. The first ones are
  * launched once more at the end. */
 static void names(void)
@@ -278,16 +287,9 @@ static void names(void)
     }
     for (size_t i = 0; i < AGAIN; i++)
         (void)fake_launch(texts + i * BYTES, 0, 7, 100);
+    fake_synchronize();
+    wait_for_reader();
 } /* the texts stay: their kernels may not have been told yet */
-
-/* All that was delivered by now is read: the one that runs may have come before it. */
-static void wait_for_reader(void)
-{
-    unsigned begun = fake_flushes();
-
-    while (getenv("FAKE_JOB_WATCHED") != NULL && fake_flushes() < begun + 3)
-        usleep(1000);
-}
 
 /* A module was unloaded, and the name of a later one's kernel lies where its kernel's
  * did: its buffer was read by then. */
