@@ -8,7 +8,22 @@ from test_gpu import (JOB, KERNEL, KNOWN, LIBRARY, LOSS, NOT_OURS, OF_A_STEP, ST
                       wire)
 
 
-class HangTest(GpuTest):
+class FaultTest(GpuTest):
+    def assert_claims_hold(self, segment, works=20):
+        """A step that says that its kernels were recorded, and of which all is known and
+        nothing lost, has all of its kernels; how many such steps there are."""
+        work = [e.start for e in segment.events(KERNEL)]
+        losses = [(e.start, segment.ns(e.more[0][0])) for e in segment.events(LOSS)]
+        known = max((e.start for e in segment.events(KNOWN)), default=0)
+        claimed = [s for s in segment.steps() if s.flags & STEP_KERNELS and s.end <= known
+                   and not any(since < s.end and until > s.start for since, until in losses)]
+        for step in claimed:
+            self.assertEqual(sum(step.start <= start < step.end for start in work), works,
+                             step.number)
+        return len(claimed)
+
+
+class HangTest(FaultTest):
     def newest_steps(self, count=100):
         """What was recorded of each of the newest steps, and the number of the last one."""
         try:
@@ -46,7 +61,42 @@ class HangTest(GpuTest):
                                  {name: count * ops["recorded_steps"]
                                   for name, count in OF_A_STEP.items()})
 
-class ErrorsTest(GpuTest):
+    def test_a_call_that_hangs_is_said_by_its_name_and_forgotten_when_it_comes_back(self):
+        comes_back = self.folder / "comes back"
+        for fault, call in (("hang-on", "turning recording on"),
+                            ("hang-off", "turning recording off"),
+                            ("hang-register", "registering for its buffers"),
+                            ("hang-subscribe", "a subscription")):
+            def hangs_and_comes_back():
+                def told():
+                    source = self.cupti_is("unavailable")
+                    return source and source["reason"] == words
+                wait_for(told, words)
+                comes_back.touch()
+                source = wait_for(lambda: self.cupti_is("active"), "active")
+                wait_for(lambda: self.cupti()["events"] > source["events"] + 1000, "GPU work")
+                return source
+            words = f"libcupti has not come back from {call} for 5 s"
+            with self.subTest(fault=fault):
+                comes_back.unlink(missing_ok=True)
+                source = self.run_until("train", hangs_and_comes_back, "GPU work again",
+                                        level="auto", TRAINGLASS_BUDGET="50",
+                                        FAKE_CUPTI_FAULT=f"{fault}=1",
+                                        FAKE_CUPTI_HANGS_UNTIL=str(comes_back))
+                self.assertEqual(source["reason"], "")
+
+    def test_a_call_that_never_comes_back_ends_no_job_in_another_way(self):
+        for fault in ("hang-on", "hang-off", "hang-register", "hang-subscribe"):
+            with self.subTest(fault=fault):
+                for path in self.directory.iterdir():
+                    path.unlink()
+                segment = self.job("train", 400, level="auto", watched=None,
+                                   TRAINGLASS_BUDGET="50", FAKE_CUPTI_FAULT=f"{fault}=1")
+                self.assertEqual(segment.steps_ended, 400)
+                self.assert_claims_hold(segment)
+
+
+class ErrorsTest(FaultTest):
     def ends_as_alone(self, *words, **environment):
         """The job ends with us as it does without us: (code, stdout, stderr); the segment."""
         def run(**ours):
@@ -62,19 +112,6 @@ class ErrorsTest(GpuTest):
         self.assertEqual(with_us, alone)
         (segment, *_) = wire.read_all(self.directory)
         return alone, segment
-
-    def assert_claims_hold(self, segment, works=20):
-        """A step that says that its kernels were recorded, and of which all is known and
-        nothing lost, has all of its kernels; how many such steps there are."""
-        work = [e.start for e in segment.events(KERNEL)]
-        losses = [(e.start, segment.ns(e.more[0][0])) for e in segment.events(LOSS)]
-        known = max(e.start for e in segment.events(KNOWN))
-        claimed = [s for s in segment.steps() if s.flags & STEP_KERNELS and s.end <= known
-                   and not any(since < s.end and until > s.start for since, until in losses)]
-        for step in claimed:
-            self.assertEqual(sum(step.start <= start < step.end for start in work), works,
-                             step.number)
-        return len(claimed)
 
     def test_a_job_that_breaks_its_gpu_ends_with_its_own_code_and_words(self):
         for scenario, code, words in (

@@ -14,6 +14,8 @@
  *                until the next cuptiActivityEnable; as after cuptiFinalize, all is forgotten
  *   hang=n       the n-th flush never returns, or when the file is there that
  *                FAKE_CUPTI_HANGS_UNTIL names             exit=n     a flush calls exit(n)
+ *   hang-on=1, hang-off=1, hang-register=1, hang-subscribe=1  likewise a guest's call that
+ *                turns kernels on or off, registers callbacks, subscribes
  *   exit-late=n  a flush calls exit(n) when its first buffer is back
  *   kill=1       a flush kills the process, by the same time
  *   starve=1     keeps every buffer           stale=n  every n-th name is no memory
@@ -99,7 +101,8 @@ static struct fault {
     {"steal-after", 0},    {"exit-late", 0},  {"kill", 0},           {"stale", 0},
     {"slow-subscribe", 0}, {"stop-after", 0}, {"finalize-after", 0}, {"drop-off", 0},
     {"threads", 0},        {"slow-flush", 0}, {"flush-error", 0},    {"garbage", 0},
-    {"overlong", 0}};
+    {"overlong", 0},       {"hang-on", 0},    {"hang-off", 0},       {"hang-register", 0},
+    {"hang-subscribe", 0}};
 
 static void complain(const char *what)
 {
@@ -596,6 +599,15 @@ uint64_t fake_recorded(void)
 
 /* ---- the library ------------------------------------------------------------------- */
 
+static void hang_while(const char *name, uint64_t value)
+{
+    const char *until = getenv("FAKE_CUPTI_HANGS_UNTIL");
+
+    while (!kineto && *fault(name) == value &&
+           (until == NULL || access(until, F_OK) != 0))
+        usleep(1000);
+}
+
 /* With the device it loses its wits: nothing that needs one works. */
 static int of_lost_device(void)
 {
@@ -647,6 +659,7 @@ int cuptiActivityRegisterCallbacks(request_function *new_request,
     check_thread("cuptiActivityRegisterCallbacks");
     if (new_request == NULL || new_complete == NULL)
         return 1;
+    hang_while("hang-register", 1);
     pthread_mutex_lock(&lock);
     seal_all();
     request = new_request;
@@ -674,6 +687,8 @@ int cuptiActivityEnable(uint32_t kind)
     check_thread("cuptiActivityEnable");
     if (kind == 3)
         complain("kind 3 makes kernels wait for each other");
+    if (kind == KERNEL)
+        hang_while("hang-on", 1);
     return *fault("enable") != 0 ? (int)*fault("enable") : switch_kind(kind, true);
 }
 
@@ -687,6 +702,8 @@ int cuptiActivityDisable(uint32_t kind)
     pthread_mutex_unlock(&lock);
     if (foreign)
         complain("somebody else's kinds were turned off");
+    if (kind == KERNEL)
+        hang_while("hang-off", 1);
     return switch_kind(kind, false);
 }
 
@@ -779,18 +796,10 @@ static void deliver(bool forced)
     }
 }
 
-static void hang(unsigned flush)
-{
-    const char *until = getenv("FAKE_CUPTI_HANGS_UNTIL");
-
-    while (*fault("hang") == flush && (until == NULL || access(until, F_OK) != 0))
-        usleep(1000);
-}
-
 int cuptiActivityFlushAll(uint32_t flags)
 {
     check_thread("cuptiActivityFlushAll");
-    hang(++flushes_begun);
+    hang_while("hang", ++flushes_begun);
     if (*fault("exit") != 0)
         exit((int)*fault("exit"));
     if (!kineto)
@@ -821,6 +830,7 @@ int cuptiSubscribe(void **subscriber, void *callback, void *user)
     static char handle;
 
     (void)callback, (void)user;
+    hang_while("hang-subscribe", 1);
     if (*fault("subscribe") != 0)
         return (int)*fault("subscribe");
     if (atomic_exchange(&subscribed, true))

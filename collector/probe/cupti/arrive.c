@@ -1,6 +1,7 @@
 #include "probe/cupti/arrive.h"
 
 #include "probe/cupti/state.h"
+#include "probe/cupti/watchdog.h"
 #include "probe/probe.h"
 #include "wire/clock.h"
 #include "wire/facts.h"
@@ -47,13 +48,22 @@ static bool wait_for_device(const struct arrival *arrival)
     }
 }
 
+static int open_library(struct cupti_library *library, const char **reason)
+{
+    watchdog_begin("being loaded", 0);
+    int error = cupti_library_open(library, reason);
+
+    (void)watchdog_end(); /* what comes of it is said */
+    return error;
+}
+
 static bool wait_for_library(struct cupti_library *library,
                              const struct arrival *arrival)
 {
     const char *reason = NULL;
     uint64_t end = clock_ns(CLOCK_MONOTONIC) + LIBRARY_NS;
 
-    while (cupti_library_open(library, &reason) != 0) {
+    while (open_library(library, &reason) != 0) {
         arrival->say(reason);
         if (clock_ns(CLOCK_MONOTONIC) >= end || !arrival->rest(REST_MS))
             return false;
@@ -87,11 +97,13 @@ bool arrive_is_free(const struct cupti_library *library, bool ask,
 
     if (foreign == NULL && ask && library->subscribe != NULL &&
         library->unsubscribe != NULL) {
+        watchdog_begin("a subscription", 0);
         int error = library->subscribe(&subscriber, never_called, NULL);
 
         if (error == CUPTI_OK)
             (void)library->unsubscribe(subscriber);
-        else
+        (void)watchdog_end();
+        if (error != CUPTI_OK)
             foreign = state_reason(error);
     }
     if (foreign != NULL)

@@ -9,6 +9,7 @@
 #include "probe/cupti/flushing.h"
 #include "probe/cupti/library.h"
 #include "probe/cupti/state.h"
+#include "probe/cupti/watchdog.h"
 #include "probe/cupti/words.h"
 #include "probe/probe.h"
 
@@ -21,6 +22,7 @@
 #define RETRY_NS     UINT64_C(60000000000) /* a window of another tool is shorter */
 #define RETRY_MAX_NS UINT64_C(600000000000)
 #define HURRY_MS     5u
+#define READING      "a question for what it has dropped" /* all that it is asked then */
 /* What runs when CUPTI is given away ends in a moment; waiting in vain makes the next
  * wait a quarter as long, for a buffer that nobody has written to may never come. */
 #define STRAGGLER_MS     200u
@@ -40,6 +42,7 @@ static _Atomic uint64_t on_since; /* ticks since when all of it is recorded; 0 *
 static struct cupti_library library;
 static struct drain drain;
 static enum wire_source_state state;
+static const char *why = ""; /* it is so: as the page has it, but for what hangs or fails */
 static char detail[192];
 static enum stamps_clock detail_clock;
 static bool on, suspicious, worked;
@@ -68,15 +71,6 @@ static void pause_for(unsigned ms)
     words_wait(&nobody, 0, ms);
 }
 
-/* Nobody is let wait for CUPTI because of readers of a ring. */
-static bool pause_for_readers(unsigned ms)
-{
-    if (words_leaving() || words_yielding())
-        return false;
-    pause_for(ms);
-    return true;
-}
-
 static bool pause_for_stragglers(unsigned ms)
 {
     if (words_leaving() || words_too_late())
@@ -93,7 +87,49 @@ static uint64_t now_ns(void)
 static void become(enum wire_source_state next, const char *reason)
 {
     state = next;
+    why = reason != NULL ? reason : "";
     state_say(next, reason, detail[0] != '\0' ? detail : NULL);
+}
+
+/* ---- calls that may hang ----------------------------------------------------------- */
+
+/* In the step that runs now nobody waited for work while a call hung. */
+static void recover(void)
+{
+    if (atomic_load_explicit(&on_since, memory_order_relaxed) != 0)
+        atomic_store_explicit(&on_since, probe_ticks(), memory_order_relaxed);
+    state_say(state, why, NULL);
+}
+
+static void call_begins(const char *call)
+{
+    watchdog_begin(call, drain.known_ticks);
+}
+
+static void call_ends(void)
+{
+    if (watchdog_end())
+        recover();
+}
+
+/* Nobody is let wait for CUPTI because of readers of a ring. */
+static bool pause_for_readers(unsigned ms)
+{
+    if (words_leaving() || words_yielding())
+        return false;
+    call_ends();
+    pause_for(ms);
+    call_begins(READING);
+    return true;
+}
+
+static enum stamps_change take_stamp(void)
+{
+    call_begins("a question for the time");
+    enum stamps_change change = stamps_take(&drain.stamps, library.get_timestamp);
+
+    call_ends();
+    return change;
 }
 
 /* ---- on and off -------------------------------------------------------------------- */
@@ -127,9 +163,11 @@ static bool is_unsure(void)
 static void switch_off(void)
 {
     atomic_store_explicit(&on_since, 0, memory_order_relaxed);
+    call_begins("turning recording off");
     for (size_t i = 0; i < KINDS; i++)
         (void)library.disable(kinds[i]);
     (void)calls_enable(&drain.calls, &library, false);
+    call_ends();
     on = false;
     off_ns = now_ns();
     off_ticks = probe_ticks();
@@ -143,12 +181,14 @@ static void retry_later(void)
 
 static void switch_on(void)
 {
+    call_begins("turning recording on");
     int error = calls_enable(&drain.calls, &library, true);
 
     if (error == CUPTI_OK)
         error = library.enable(CUPTI_KERNEL);
     for (size_t i = 1; i < KINDS && error == CUPTI_OK; i++)
         (void)library.enable(kinds[i]); /* without one of them there is still much */
+    call_ends();
     if (error != CUPTI_OK) {
         switch_off();
         become(WIRE_STATE_UNAVAILABLE, state_reason(error));
@@ -178,30 +218,26 @@ static void say_clock(void)
 /* Another clock is another profiler's. What came before it says nothing of now. */
 static void look_at_clock(void)
 {
-    if (stamps_take(&drain.stamps, library.get_timestamp) == STAMPS_OTHER_CLOCK) {
+    if (take_stamp() == STAMPS_OTHER_CLOCK) {
         note_alive(buffers_completed() != alive_buffers ? flush_ticks : alive_ticks);
         suspicious = true;
     }
     say_clock();
 }
 
-/* In the step that runs now nobody waited for work while a flush hung. */
-static void recover(void)
-{
-    if (atomic_load_explicit(&on_since, memory_order_relaxed) != 0)
-        atomic_store_explicit(&on_since, probe_ticks(), memory_order_relaxed);
-    state_say(state, "", NULL);
-}
-
 static void flush(uint32_t flags)
 {
     flush_ticks = probe_ticks();
-    flushing_begins(flush_ticks, drain.known_ticks);
-    if (flushing_ended(library.flush(flags)))
+    call_begins("a flush");
+    int error = library.flush(flags);
+
+    if (flushing_ended(error, watchdog_end()))
         recover();
     look_at_clock();
+    call_begins(READING);
     drain_ask(&drain);
     (void)drain_buffers(&drain, pause_for_readers);
+    call_ends();
     drain.ours_ticks = !on ? 0 : is_silent() ? alive_ticks : flush_ticks;
     drain_tell(&drain);
 }
@@ -211,8 +247,11 @@ static void promise_zeroes(size_t zeroed)
 {
     size_t bytes = sizeof(zeroed);
 
-    if (library.set_attribute != NULL)
-        (void)library.set_attribute(ZEROED_BUFFERS, &bytes, &zeroed);
+    if (library.set_attribute == NULL)
+        return;
+    call_begins("being told of its buffers");
+    (void)library.set_attribute(ZEROED_BUFFERS, &bytes, &zeroed);
+    call_ends();
 }
 
 /* As torch's profiler has it, and every CUPTI before 13: a thread that launches little
@@ -224,9 +263,23 @@ static void share_buffers(void)
     size_t bytes = sizeof(per_thread);
 
     if (!done && library.set_attribute != NULL &&
-        atomic_load_explicit(&cupti_words.yielded, memory_order_relaxed) == 0)
+        atomic_load_explicit(&cupti_words.yielded, memory_order_relaxed) == 0) {
+        call_begins("being told of its buffers");
         (void)library.set_attribute(PER_THREAD_BUFFERS, &bytes, &per_thread);
+        call_ends();
+    }
     done = true;
+}
+
+static int register_ours(void)
+{
+    call_begins("registering for its buffers");
+    int error = library.register_callbacks(buffers_request, buffers_complete);
+
+    if (error == CUPTI_OK && library.set_thread_ids != NULL)
+        (void)library.set_thread_ids(1);
+    call_ends();
+    return error;
 }
 
 /* A buffer with a kernel that still runs is not given back by a flush: of a device that
@@ -298,7 +351,7 @@ static bool take(void)
         words_let_go();
         return false;
     }
-    int error = library.register_callbacks(buffers_request, buffers_complete);
+    int error = register_ours();
 
     if (error != CUPTI_OK) {
         words_let_go();
@@ -307,9 +360,7 @@ static bool take(void)
         return false;
     }
     promise_zeroes(1);
-    if (library.set_thread_ids != NULL)
-        (void)library.set_thread_ids(1);
-    (void)stamps_take(&drain.stamps, library.get_timestamp);
+    (void)take_stamp();
     say_clock();
     suspicious = worked = false;
     longest_gap_ns = 0;
@@ -429,7 +480,7 @@ static void say_unavailable(const char *reason)
 static void step_ending(const struct probe_step *step)
 {
     uint64_t since = atomic_load_explicit(&on_since, memory_order_relaxed);
-    bool hangs = flushing_hangs(step->end);
+    bool hangs = watchdog_hangs(step->end);
 
     if ((step->recording & EVENT_STEP_KERNELS) != 0 &&
         (hangs || since == 0 || since > step->start))
@@ -469,19 +520,23 @@ static bool begin(void)
                                            say_unavailable};
 
     prctl(PR_SET_NAME, "trainglass-gpu");
+    if (!probe_hooks_add(&hooks)) /* the first: from now on somebody says what hangs */
+        return false;
     if (!arrive(&library, &arrival))
         return false;
     atomic_store_explicit(&cupti_words.arrived, 1, memory_order_relaxed);
     if (!is_free(&arrival))
         return false;
-    if (buffers_open() != 0 || !probe_hooks_add(&hooks)) {
+    if (buffers_open() != 0) {
         become(WIRE_STATE_UNAVAILABLE, "no memory is left for GPU work");
         return false;
     }
+    call_begins("a question for its records");
     drain_open(&drain, &library);
+    call_ends();
     drain_give_up(&drain); /* who reads knows from the first step on that we tell */
     retry_wait_ns = RETRY_NS;
-    (void)stamps_take(&drain.stamps, library.get_timestamp);
+    (void)take_stamp();
     pause_for(10); /* two pairs make a line */
     atomic_store_explicit(&cupti_words.wanted,
                           (probe_recording() & EVENT_STEP_KERNELS) != 0,
