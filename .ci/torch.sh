@@ -2,7 +2,7 @@
 # that has a wheel for this machine's Python. Made once, kept in the cache folder; or
 # TORCH_PYTHON and TORCH_OLD_PYTHON name interpreters that have it. LIGHTNING_PYTHON is one
 # with Lightning and its company over the newest PyTorch, HUGGINGFACE_PYTHON one with
-# transformers and accelerate.
+# transformers and accelerate. CUPTI_INCLUDE gets the headers of CUPTI's versions.
 
 torch_cache=${XDG_CACHE_HOME:-$HOME/.cache}/trainglass
 
@@ -37,6 +37,22 @@ make_beside() { # NAME, PYTHON that has torch, what to install
   [ -x "$folder/bin/python" ]
 }
 
+# CUPTI alone, headers and library, of versions that neither PyTorch brings: some MB each. Adds
+# their headers to CUPTI_INCLUDE.
+provide_cupti() {
+  local package folder
+  for package in nvidia-cuda-cupti-cu11==11.8.87 nvidia-cuda-cupti-cu12==12.4.127 nvidia-cuda-cupti==13.0.48 nvidia-cuda-cupti==13.0.85; do
+    folder=$torch_cache/$package
+    if [ ! -d "$folder" ]; then
+      say "installing $package into $folder (once)"
+      rm -rf "$folder.new"
+      "$TORCH_PYTHON" -m pip install -q --disable-pip-version-check --no-deps --target "$folder.new" "$package" && mv "$folder.new" "$folder" || return
+    fi
+    CUPTI_INCLUDE=${CUPTI_INCLUDE:+$CUPTI_INCLUDE:}$(dirname "$folder"/nvidia/*/include/cupti_activity.h)
+  done
+  export CUPTI_INCLUDE
+}
+
 torch_works() { [ -n "$1" ] && "$1" -c 'import torch' 2>/dev/null; }
 
 # Sets and exports TORCH_PYTHON, TORCH_OLD_PYTHON, LIGHTNING_PYTHON and HUGGINGFACE_PYTHON; fails
@@ -64,6 +80,7 @@ provide_torch() {
     else say "Hugging Face's libraries could not be installed: their tests are skipped"
     fi
   fi
+  provide_cupti || { say "CUPTI could not be installed"; return 1; }
   export TORCH_PYTHON TORCH_OLD_PYTHON LIGHTNING_PYTHON HUGGINGFACE_PYTHON
   torch_works "$TORCH_PYTHON" && torch_works "$TORCH_OLD_PYTHON" || { say "PyTorch cannot be imported"; return 1; }
 }

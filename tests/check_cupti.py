@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Compares our table of CUPTI's records with NVIDIA's own headers, in every version that is
 at hand: check_cupti.py PROGRAM, where PROGRAM --fields prints the table; and the strides that
-PROGRAM --strides learns from the library beside them with the sizes of their structures. From
-13.2 on a library answers only where there is a driver. Headers are looked for in the folders of
+PROGRAM --strides learns from the library beside them with the sizes of their structures; that
+library then walks over records of ours. From 13.2 on one answers only where there is a driver:
+of all others an answer is asked. Headers are looked for in the folders of
 CUPTI_INCLUDE (separated by ':'), in CUDA_HOME and in the packages of TORCH_PYTHON and
 TORCH_OLD_PYTHON; without any the check is skipped. Nothing of theirs is kept."""
 import os
@@ -109,6 +110,8 @@ def compare(folder, rows, learned):
             return [f"{folder}: does not compile: {made.stderr[:800]}"]
         answer = subprocess.run([scratch / "check"], capture_output=True, text=True)
     wrong = []
+    if learned is not None and 0 in learned:
+        wrong.append(f"{folder}: the library does not walk over our records as we do")
     lines = answer.stdout.splitlines()
     for kind, size in (map(int, line.split()[1:]) for line in lines if "size" in line):
         if learned is not None and learned.get(kind) != size:
