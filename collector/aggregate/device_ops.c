@@ -138,6 +138,12 @@ uint32_t device_ops_lose(struct device_ops *device, int64_t since_ns, int64_t un
     return device->count - (back + 1);
 }
 
+void device_ops_lose_first(struct device_ops *device, int64_t at_ns)
+{
+    if (device->count > 0 && first_waiting(device)->start_ns <= at_ns)
+        device->waiting[device->first].flags &= (uint8_t)~EVENT_STEP_KERNELS;
+}
+
 bool device_ops_awaits(const struct device_ops *device)
 {
     for (uint32_t i = 0; i < device->count; i++)

@@ -68,6 +68,9 @@ void device_ops_add(struct device_ops *device, uint16_t of, const struct ops_hel
  * beside it. How many were looked at. */
 uint32_t device_ops_lose(struct device_ops *device, int64_t since_ns, int64_t until_ns);
 
+/* The same of work that began then, in the first step that waits. */
+void device_ops_lose_first(struct device_ops *device, int64_t at_ns);
+
 /* Steps were given up since this was last asked: those of [range[0], range[1]). */
 bool device_ops_take_given_up(struct device_ops *device, int64_t range[2]);
 

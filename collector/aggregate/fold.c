@@ -105,6 +105,7 @@ static void fold_known(struct process *process, struct process_thread *thread,
     process->gpu.tells = true;
     ops_known(&process->ops, (int64_t)event->time);
     device_ops_told(&process->device, (int64_t)event->time);
+    op_links_told(process, (int64_t)event->time);
 }
 
 /* Everything that is not an op; true when `value` is a duration. */
@@ -212,10 +213,13 @@ static void keep(struct process *process, struct process_thread *thread, uint32_
 }
 
 static NEVER_INLINE void fold_device(struct process *process,
+                                     struct process_thread *thread,
                                      const struct event *events, uint32_t count)
 {
     gpu_fold(&process->gpu, process->texts, events, count);
     kernels_fold(process, events, count);
+    if (process->gpu.tells)
+        op_links_fold(process, thread, events, count);
 }
 
 void process_fold(struct process *process, uint32_t thread, const struct event *events,
@@ -259,11 +263,13 @@ void process_fold(struct process *process, uint32_t thread, const struct event *
         newest = end > newest ? end : newest;
     }
     if (UNLIKELY(process->gpu.on))
-        fold_device(process, events, count);
+        fold_device(process, of, events, count);
     if (process->ops.any_late)
         ops_refresh(&process->ops);
     if (process->device.ops.any_late)
         ops_refresh(&process->device.ops);
+    if (process->links.table.ops.any_late)
+        ops_refresh(&process->links.table.ops);
     process->newest_ns = newest;
     process->events += count;
     of->events += count;

@@ -289,7 +289,8 @@ static void fold_host(struct gpu *gpu, const struct texts *texts,
         gpu_launch_add(
             gpu, &(struct gpu_launch){.correlation = event->aux,
                                       .start_ns = (int64_t)event->time,
-                                      .end_ns = (int64_t)(event->time + event->value)});
+                                      .end_ns = (int64_t)(event->time + event->value),
+                                      .thread = EVENT_CALLER(event->meta, UINT32_MAX)});
 }
 
 void gpu_fold(struct gpu *gpu, const struct texts *texts, const struct event *events,

@@ -131,6 +131,7 @@ struct gpu_host_list {
 struct gpu_launch {
     uint64_t correlation;
     int64_t start_ns, end_ns; /* of the call */
+    uint32_t thread;          /* slot of who made it; UINT32_MAX not known */
     bool begun;               /* a piece of its work has begun */
 };
 

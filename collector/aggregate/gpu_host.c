@@ -193,8 +193,7 @@ void gpu_launch_add(struct gpu *gpu, const struct gpu_launch *launch)
     ways[0] = *launch;
 }
 
-/* NULL: not known. */
-static struct gpu_launch *launch_of(const struct gpu *gpu, uint64_t correlation)
+struct gpu_launch *gpu_launch_find(const struct gpu *gpu, uint64_t correlation)
 {
     if (correlation == 0 || gpu->launches == NULL)
         return NULL;
@@ -208,14 +207,14 @@ static struct gpu_launch *launch_of(const struct gpu *gpu, uint64_t correlation)
 
 int64_t gpu_launched_ns(const struct gpu *gpu, uint64_t correlation)
 {
-    const struct gpu_launch *launch = launch_of(gpu, correlation);
+    const struct gpu_launch *launch = gpu_launch_find(gpu, correlation);
 
     return launch != NULL ? launch->start_ns : INT64_MIN;
 }
 
 int64_t gpu_launch_begin(struct gpu *gpu, uint64_t correlation)
 {
-    struct gpu_launch *launch = launch_of(gpu, correlation);
+    struct gpu_launch *launch = gpu_launch_find(gpu, correlation);
 
     if (launch == NULL || launch->begun)
         return INT64_MIN;
@@ -229,7 +228,7 @@ static bool was_queued(const struct gpu *gpu, const struct gpu_span *gap,
                        const struct gpu_item *next)
 {
     const struct gpu_launch *launch =
-        next != NULL ? launch_of(gpu, next->correlation) : NULL;
+        next != NULL ? gpu_launch_find(gpu, next->correlation) : NULL;
 
     return launch != NULL && launch->start_ns < gap->start_ns &&
            launch->end_ns <= gap->start_ns;

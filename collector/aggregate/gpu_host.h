@@ -27,6 +27,9 @@ void gpu_settle_all(struct gpu *gpu, int64_t until_ns);
 /* A call that launches work. */
 void gpu_launch_add(struct gpu *gpu, const struct gpu_launch *launch);
 
+/* The newest with that correlation; NULL: it is not known. */
+struct gpu_launch *gpu_launch_find(const struct gpu *gpu, uint64_t correlation);
+
 /* When the call began that launched it; INT64_MIN unknown. */
 int64_t gpu_launched_ns(const struct gpu *gpu, uint64_t correlation);
 

@@ -34,7 +34,8 @@ struct process *process_new(const struct process_identity *identity, uint32_t se
     process->texts = texts_new();
     if (process->texts == NULL ||
         !ops_init(&process->ops, process->texts, digest_bytes) ||
-        !device_ops_init(&process->device, process->texts, digest_bytes)) {
+        !device_ops_init(&process->device, process->texts, digest_bytes) ||
+        !op_links_init(&process->links, process->texts, digest_bytes)) {
         process_free(process);
         return NULL;
     }
@@ -53,12 +54,14 @@ void process_free(struct process *process)
         history_release(thread->open_block);
         nest_free(&thread->nest);
         nest_free(&thread->calls);
+        op_spans_free(thread->spans);
         free(thread);
     }
     free(process->threads);
     history_forget(process->history, &process->blocks);
     ops_free(&process->ops);
     device_ops_free(&process->device);
+    op_links_free(&process->links);
     steps_free(&process->steps);
     memory_free(&process->memory);
     gpu_free(&process->gpu);
@@ -168,6 +171,7 @@ void process_lose_works(struct process *process, int64_t since_ns, int64_t until
     }
     process->loss_looks += steps_lose_works(&process->steps, since_ns, until_ns);
     process->loss_looks += device_ops_lose(&process->device, since_ns, until_ns);
+    process->loss_looks += device_ops_lose(&process->links.table, since_ns, until_ns);
     process->loss_looks += gpu_lose(&process->gpu, since_ns, until_ns);
     process->rev++;
 }
@@ -180,6 +184,7 @@ void process_give_up_works(struct process *process)
         return;
     /* Those that wait are none of them, and may be thousands. */
     process->loss_looks += steps_lose_works(&process->steps, range[0], range[1]);
+    process->loss_looks += device_ops_lose(&process->links.table, range[0], range[1]);
     process->loss_looks += gpu_lose(&process->gpu, range[0], range[1]);
     process->rev++;
 }
@@ -188,6 +193,7 @@ void process_begin(struct process *process, int64_t start_ns)
 {
     ops_begin(&process->ops, start_ns);
     device_ops_begin(&process->device, start_ns);
+    device_ops_begin(&process->links.table, start_ns);
     for (uint32_t by = 0; by < GROUPS; by++)
         if (process->groups[by] != NULL)
             ops_begin(&process->groups[by]->ops, start_ns);
@@ -197,6 +203,7 @@ void process_end(struct process *process, const struct step *step)
 {
     ops_end(&process->ops, step);
     device_ops_end(&process->device, step);
+    op_links_end(&process->links, step);
     for (uint32_t by = 0; by < GROUPS; by++)
         if (process->groups[by] != NULL)
             ops_end(&process->groups[by]->ops, step);
@@ -214,9 +221,11 @@ void process_finish(struct process *process, enum process_state state,
     /* What was not flushed till then comes no more. */
     if (process->said_goodbye || process->device.told_ns != INT64_MIN)
         device_ops_known(&process->device, INT64_MAX);
+    op_links_finish(process);
     process_give_up_works(process);
     ops_settle(&process->ops);
     ops_settle(&process->device.ops);
+    ops_settle(&process->links.table.ops);
     for (uint32_t by = 0; by < GROUPS; by++)
         if (process->groups[by] != NULL)
             ops_settle(&process->groups[by]->ops);

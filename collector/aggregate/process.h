@@ -16,6 +16,7 @@
 #include "aggregate/history.h"
 #include "aggregate/memory.h"
 #include "aggregate/nest.h"
+#include "aggregate/op_links.h"
 #include "aggregate/ops.h"
 #include "aggregate/ops_group.h"
 #include "aggregate/steps.h"
@@ -39,6 +40,7 @@ struct process_thread {
     bool tells_steps;
     struct nest nest;
     struct nest calls; /* of this thread, that came in another one's ring */
+    struct op_spans *spans; /* owned; NULL: nobody asks for its ops */
     struct history_block *open_block;
     struct event group[RING_RECORDS_MAX]; /* a head and its EVENT_MORE so far */
     uint32_t group_count;
@@ -216,6 +218,7 @@ struct process {
     struct steps steps;
     struct memory memory;
     struct gpu gpu;
+    struct op_links links;         /* device time by CPU op */
     struct process_linked *linked; /* of a file, by text; NULL where not known */
     uint32_t linked_count;
     bool linked_devices, linked_memory; /* the file tells of them */

@@ -28,7 +28,8 @@ static bool is_recorded(void *whose, const struct step *step)
     const struct ops_asking *asking = whose;
     uint8_t detail = asking->by_kernels ? EVENT_STEP_KERNELS : EVENT_STEP_OPS;
 
-    return (step->flags & detail) != 0 && step->whole;
+    detail |= asking->by_both ? EVENT_STEP_OPS : 0;
+    return (step->flags & detail) == detail && step->whole;
 }
 
 static uint64_t recorded_in(const struct ops_asking *asking,

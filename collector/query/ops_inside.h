@@ -47,6 +47,8 @@ struct ops_asking {
     const struct texts *texts;
     const struct ops_group *group; /* NULL: by name */
     bool by_kernels; /* steps with GPU work are those that were recorded */
+    bool by_both;    /* of these those whose ops were recorded too */
+    const struct ops_asking *launched; /* live: device time by op; NULL not known */
     struct ops_use *uses;
     uint32_t use_count, use_capacity;
     enum digest_class class; /* while collecting */

@@ -296,6 +296,35 @@ static bool is_by_kernels(const struct ops *ops, const struct ops_request *reque
     return calls || request->device == OPS_ACCELERATOR;
 }
 
+/* The table of device time by op over the same window. Its rows are not known where it has
+ * no step; the lists are the caller's in any case. */
+static void ask_launched(const struct ops_asking *asking, struct ops_asking *launched)
+{
+    static const struct ops_request request = {.device = OPS_ACCELERATOR};
+    const struct ops *ops = &asking->pick->process->links.table.ops;
+
+    *launched = (struct ops_asking){.pick = asking->pick,
+                                    .request = &request,
+                                    .ops = ops,
+                                    .texts = asking->texts,
+                                    .by_kernels = true,
+                                    .by_both = true,
+                                    .steps = asking->steps,
+                                    .step_ns = asking->step_ns};
+    launched->rows = calloc(ops->row_count, sizeof(*launched->rows));
+    if (launched->rows == NULL)
+        return;
+    collect(launched);
+    add_up(launched);
+    if (launched->failed || ops_add_drawn(launched) != 0)
+        return;
+    for (uint32_t i = 0; i < ops->row_count; i++) {
+        launched->rows[i].row = i;
+        ops_scale(launched, &launched->rows[i]);
+    }
+    launched->row_count = ops->row_count;
+}
+
 static int clear_other(struct ops_answer *answer)
 {
     answer->other = (struct op_row){.name = "other", .kind = ""};
@@ -351,6 +380,13 @@ int parts_ops(const struct pick *pick, const struct ops_request *request,
     add_up(&asking);
     if (asking.steps > 0 && ops_add_drawn(&asking) != 0)
         asking.failed = true;
+    struct ops_asking launched = {0};
+
+    if (request->device == OPS_CPU && asking.steps > 0 && !pick->session->from_file)
+        ask_launched(&asking, &launched);
+    if (launched.row_count > 0 &&
+        launched.recorded[DIGEST_DRAWN] + launched.recorded[DIGEST_TAGGED] > 0)
+        asking.launched = &launched;
     compact(&asking, answer);
     if (request->device == OPS_CPU && pick_goes_on(pick))
         ops_sums_saving(&asking.ops->saving, (double)asking.steps, answer);
@@ -362,6 +398,8 @@ int parts_ops(const struct pick *pick, const struct ops_request *request,
         explain(&asking, answer);
     free(asking.uses);
     free(asking.rows);
+    free(launched.uses);
+    free(launched.rows);
     return error;
 }
 

@@ -86,6 +86,27 @@ void ops_derive(const struct ops_asking *asking, struct op_row *row)
     row->launch.occupancy_pct = (double)NAN;
 }
 
+/* Of a live run, in the window; where ops of that name may have launched more, nothing. */
+static void add_launched(const struct ops_asking *asking, uint32_t text,
+                         struct op_row *row)
+{
+    const struct ops_asking *launched = asking->launched;
+    const struct pick *pick = asking->pick;
+    bool is_call = strcmp(row->kind, "op") != 0 && strcmp(row->kind, "range") != 0;
+    uint32_t at = 0;
+
+    if (launched == NULL || is_call ||
+        !op_links_knows(&pick->process->links, text, pick->head->window.from_ns))
+        return;
+    if (text < launched->ops->row_of_texts)
+        at = OPS_ROW(launched->ops->row_of[text * OPS_KINDS + OPS_KERNEL]);
+    row->device_total_ns = row->device_self_ns = 0;
+    if (at > OPS_OTHER_ACCELERATOR) {
+        row->device_total_ns = launched->rows[at].answer.total_ns;
+        row->device_self_ns = launched->rows[at].answer.self_ns;
+    }
+}
+
 /* Of the whole file: it is not kept step by step. */
 static void add_linked(const struct ops_asking *asking, uint32_t text,
                        struct op_row *row)
@@ -209,8 +230,10 @@ void ops_describe(const struct ops_asking *asking, struct ops_row_sum *sum,
     ops_derive(asking, row);
     if (asking->request->device == OPS_ACCELERATOR)
         add_launch(asking, named->text, row);
-    else
+    else if (asking->pick->session->from_file)
         add_linked(asking, named->text, row);
+    else
+        add_launched(asking, named->text, row);
     row->min_ns = (double)sum->min_ns;
     row->max_ns = (double)sum->max_ns;
     add_range(asking, sum, row, answer);

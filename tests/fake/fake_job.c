@@ -264,6 +264,62 @@ static void wait_for_reader(void)
         usleep(1000);
 }
 
+/* A helper launches in an op of its own while the training thread waits. */
+static pthread_barrier_t met;
+static _Atomic bool helps = true;
+
+static void *helper(void *unused)
+{
+    (void)unused;
+    trainglass_thread_name("helper");
+    for (;;) {
+        pthread_barrier_wait(&met);
+        if (!helps)
+            return NULL;
+        trainglass_op_push("aten::helped");
+        for (unsigned i = 0; i < 20; i++) {
+            (void)fake_launch("from_the_helper", 0, 20, 4000);
+            spin(10000);
+        }
+        trainglass_op_pop();
+        pthread_barrier_wait(&met);
+    }
+}
+
+/* Ops in ops, and what none of them launched. */
+static void step_of_ops(void)
+{
+    trainglass_op_push("aten::linear");
+    for (unsigned i = 0; i < 3; i++) {
+        trainglass_op_push("aten::addmm");
+        spin(3000);
+        (void)fake_launch(GEMM, 0, 7, 10000);
+        spin(3000);
+        trainglass_op_pop();
+    }
+    (void)fake_memset(4096, 1000);
+    trainglass_op_pop();
+    (void)fake_launch("of_no_op", 0, 7, 2000);
+    (void)fake_launch("is_waited_for", 0, 7, 1000000);
+    pthread_barrier_wait(&met);
+    fake_synchronize();
+    pthread_barrier_wait(&met);
+    trainglass_step();
+}
+
+static void ops(unsigned steps)
+{
+    pthread_t thread;
+
+    pthread_barrier_init(&met, NULL, 2);
+    if (pthread_create(&thread, NULL, helper, NULL) != 0)
+        abort();
+    repeat(steps, step_of_ops);
+    helps = false;
+    pthread_barrier_wait(&met);
+    pthread_join(thread, NULL);
+}
+
 /* 10,000 names of 8 KB each: nobody's memory may grow with them. The first ones are
  * launched once more at the end. */
 static void names(void)
@@ -535,6 +591,8 @@ static int run(const char *scenario, unsigned steps)
 
     if (strcmp(scenario, "threads") == 0)
         train(steps), threads();
+    else if (strcmp(scenario, "ops") == 0)
+        ops(steps), steps = 0;
     else if (strcmp(scenario, "flood") == 0)
         flood(steps), steps = 1;
     else if (strcmp(scenario, "flooded-steps") == 0)

@@ -1,0 +1,91 @@
+"""What the live tables say of GPU work, its downloaded trace says too: the fake GPU of
+tests/fake, the real probe and server."""
+import gzip
+import http.client
+import json
+
+from harness import get, get_json, main, wait_for
+from test_gpu import JOB, GpuTest
+
+GEMM = "void gemm_kernel<float>(float*)"
+
+
+class TraceTest(GpuTest):
+    def run_and_wait(self, *words, launches, level="all", **environment):
+        """The job runs to its end; the server stays, and has read all of it."""
+        process = self.start("run", "--linger", "forever", "--level", level, "--", JOB,
+                             *map(str, words), env={"FAKE_JOB_WATCHED": "kernels", **environment})
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, (out, err))
+
+        def told():
+            devices = get_json(self.port, "/api/gpu?window=run")["devices"]
+            (session,) = get_json(self.port, "/api/status")["sessions"]
+            return session["state"] == "ended" and sum(
+                device["work_count"] for device in devices) >= launches
+        wait_for(told, "all work of the job")
+
+    def trace(self):
+        status, body = get(self.port, "/api/trace?window=run", timeout=60)
+        self.assertEqual(status, 200, body[:200])
+        self.body = gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body
+        return json.loads(self.body)
+
+    def upload(self):
+        peer = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        self.addCleanup(peer.close)
+        peer.request("POST", "/api/traces?name=run.json", body=self.body,
+                     headers={"Content-Type": "application/octet-stream"})
+        answer = peer.getresponse()
+        self.assertEqual(answer.status, 201)
+        return json.loads(answer.read())["session"]
+
+
+class OpsTest(TraceTest):
+    # Whose kernels, copies and memsets are an op's, and how long those of a step last at least.
+    LAUNCHED = {"aten::linear": ({GEMM, "Memset (Device)"}, 31), "aten::addmm": ({GEMM}, 30),
+                "aten::helped": ({"from_the_helper"}, 80)}
+
+    def live_ops(self):
+        """Of the last second or so, when device time is known: it is a little behind."""
+        try:
+            answer = get_json(self.port, "/api/ops?window=1000steps&k=100")
+        except (OSError, AssertionError):
+            return None
+        ops = {op["name"]: op for op in answer["ops"]}
+        known = answer["steps"] == 1000 and "aten::addmm" in ops
+        return ops if known and ops["aten::addmm"]["device_total_ms"] is not None else None
+
+    def test_each_op_has_the_device_time_that_it_launched_while_the_job_runs(self):
+        ops = self.run_until("ops", self.live_ops, "device time of ops", level="all")
+        for name, (_, at_least) in self.LAUNCHED.items():
+            self.assertGreaterEqual(ops[name]["device_total_ms"], 1000 * at_least / 1000)
+        linear, addmm = ops["aten::linear"], ops["aten::addmm"]
+        self.assertEqual(addmm["device_total_ms"], addmm["device_self_ms"])
+        self.assertAlmostEqual(linear["device_total_ms"],
+                               addmm["device_total_ms"] + linear["device_self_ms"], places=4)
+
+    def launched_ms(self, trace, steps):
+        """By op, device time of what began in those steps."""
+        spans = [(e["ts"], e["ts"] + e["dur"]) for e in trace["traceEvents"]
+                 if e["name"].startswith("ProfilerStep#") and int(e["name"][13:]) in steps]
+        start, end = min(spans)[0], max(spans)[1]  # of neighbours
+        works = [e for e in trace["traceEvents"]
+                 if e.get("cat") in ("kernel", "gpu_memset") and start <= e["ts"] < end]
+        return {op: sum(e["dur"] for e in works if e["name"] in names) / 1000
+                for op, (names, _) in self.LAUNCHED.items()}
+
+    def test_the_device_time_of_each_op_is_that_of_the_trace_and_of_the_trace_read_as_a_file(self):
+        self.run_and_wait("ops", 1000, launches=1000 * 26)
+        trace = self.trace()
+        for window, session in (("600-649", ""), ("run", f"&session={self.upload()}")):
+            answer = get_json(self.port, f"/api/ops?k=1000&window={window}{session}")
+            steps = range(600, 650) if window != "run" else range(1000)
+            self.assertEqual((answer["steps"], answer["recorded_steps"]), (len(steps),) * 2)
+            told = {op["name"]: op["device_total_ms"] for op in answer["ops"]}
+            for name, ms in self.launched_ms(trace, steps).items():
+                self.assertAlmostEqual(told[name], ms, places=4, msg=(window, name))
+
+
+if __name__ == "__main__":
+    main()
