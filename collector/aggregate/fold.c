@@ -51,19 +51,6 @@ static void fold_accelerator(struct process *process, const struct event *event,
     process->gpu.on = true;
 }
 
-/* What of the accelerators is final when a step has ended that began then. What waits is
- * gone through each time: where a source is behind, only when it has told more. */
-static void settle_gpu(struct process *process, int64_t until_ns)
-{
-    int64_t told_ns = process->device.told_ns;
-    bool behind = told_ns != INT64_MIN && told_ns < until_ns;
-
-    if (!process->gpu.on || (behind && told_ns <= process->works_settled_ns))
-        return;
-    process->works_settled_ns = behind ? told_ns : until_ns;
-    gpu_settle(&process->gpu, process->works_settled_ns);
-}
-
 static void fold_step(struct process *process, struct process_thread *thread,
                       const struct event *event)
 {
@@ -79,7 +66,7 @@ static void fold_step(struct process *process, struct process_thread *thread,
     gpu_fold_step(&process->gpu, &told);
     process_give_up_works(process);
     process->works_lost = process->ring_lost_works;
-    settle_gpu(process, (int64_t)event->time);
+    process_settle_works(process, (int64_t)event->time);
     nest_clear(&thread->nest);
     thread->tells_steps = true;
     process->whole = true;

@@ -13,6 +13,7 @@ void gpu_init(struct gpu *gpu)
                         .host_from_ns = INT64_MIN,
                         .bucket_ns = BUCKET_FIRST_NS,
                         .recorded_ns = INT64_MIN,
+                        .settled_ns = INT64_MIN,
                         .blind_ns = INT64_MAX,
                         .forced_ns = INT64_MIN};
 }

@@ -155,6 +155,7 @@ struct gpu {
     uint64_t training_steps; /* of the run, recorded or not */
     uint64_t recorded_steps; /* of them: in the whole of which work was recorded */
     int64_t recorded_ns; /* end of the last step that was recorded; INT64_MIN none */
+    int64_t settled_ns;  /* what began before is final; INT64_MIN nothing */
     int64_t blind_ns;    /* since then work was not recorded; INT64_MAX: it was */
     int64_t forced_ns;   /* up to here it had to be final before it was told; INT64_MIN */
     int64_t bucket_ns;
@@ -207,6 +208,9 @@ uint64_t gpu_oldest_step(const struct gpu *gpu);
 /* Is the i-th step known from its first to its last instant? Its end may not be told yet,
  * and at its start the device may have been busy with what was launched unrecorded. */
 bool gpu_knows_step(const struct gpu *gpu, const struct gpu_table *table, uint64_t i);
+
+/* Of the run, those recorded_steps of which all is final. */
+uint64_t gpu_settled_steps(const struct gpu *gpu);
 
 /* Remembered steps that lie in [range[0], range[1]], known or not. */
 uint64_t gpu_steps_in(const struct gpu *gpu, const int64_t range[2]);

@@ -317,6 +317,7 @@ void gpu_settle_all(struct gpu *gpu, int64_t until_ns)
 {
     int64_t oldest = until_ns;
 
+    gpu->settled_ns = longer(gpu->settled_ns, until_ns);
     gpu_host_settle(gpu);
     for (uint32_t i = 0; i < gpu->table_count; i++) {
         settle_table(gpu, gpu->tables[i], until_ns);
@@ -361,6 +362,20 @@ uint64_t gpu_steps_in(const struct gpu *gpu, const int64_t range[2])
 
         count += step->start_ns >= range[0] && step->end_ns <= range[1] &&
                  step->start_ns < step->end_ns;
+    }
+    return count;
+}
+
+uint64_t gpu_settled_steps(const struct gpu *gpu)
+{
+    uint64_t count = gpu->recorded_steps;
+
+    for (uint64_t i = gpu->step_count; i-- > gpu_oldest_step(gpu);) {
+        const struct gpu_step *step = &gpu->steps[i % gpu->step_capacity];
+
+        if (step->end_ns <= gpu->settled_ns)
+            break;
+        count -= step->start_ns < step->end_ns;
     }
     return count;
 }

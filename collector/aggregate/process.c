@@ -19,7 +19,6 @@ struct process *process_new(const struct process_identity *identity, uint32_t se
     process->alive_ns = INT64_MIN;
     process->works_lost_ns = process->works_lost_until_ns = INT64_MIN;
     process->lacks_until_ns = INT64_MIN;
-    process->works_settled_ns = INT64_MIN;
     process->step_start_ns = process->phase_start_ns = INT64_MIN;
     process->whole = true;
     process->rss_bytes = (double)NAN;
@@ -189,6 +188,26 @@ void process_give_up_works(struct process *process)
     process->rev++;
 }
 
+/* What waits is gone through each time: where a source is behind, only when it has told
+ * more. */
+void process_settle_works(struct process *process, int64_t until_ns)
+{
+    int64_t told_ns = process->device.told_ns;
+
+    if (told_ns != INT64_MIN && told_ns < until_ns)
+        until_ns = told_ns;
+    if (process->gpu.on && until_ns > process->gpu.settled_ns)
+        gpu_settle(&process->gpu, until_ns);
+}
+
+/* Of the last steps, which no other has settled. */
+static void finish_works(struct process *process)
+{
+    process_settle_works(process, process->gpu.recorded_ns);
+    if (process->gpu.settled_ns != INT64_MIN)
+        gpu_finish(&process->gpu, process->gpu.settled_ns);
+}
+
 void process_begin(struct process *process, int64_t start_ns)
 {
     ops_begin(&process->ops, start_ns);
@@ -223,6 +242,7 @@ void process_finish(struct process *process, enum process_state state,
         device_ops_known(&process->device, INT64_MAX);
     op_links_finish(process);
     process_give_up_works(process);
+    finish_works(process);
     ops_settle(&process->ops);
     ops_settle(&process->device.ops);
     ops_settle(&process->links.table.ops);

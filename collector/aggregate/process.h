@@ -206,7 +206,6 @@ struct process {
     int64_t works_lost_ns;       /* of all steps up to here work was lost */
     uint64_t loss_looks;         /* steps that were looked at for it, in all */
     int64_t works_lost_until_ns; /* steps that begin before lack work */
-    int64_t works_settled_ns;    /* up to then `gpu` was settled; INT64_MIN never */
 
     struct history *history;      /* the store's; borrowed */
     struct history_blocks blocks; /* remembered there of this process */
@@ -272,6 +271,9 @@ void process_lose_works(struct process *process, int64_t since_ns, int64_t until
 
 /* Steps that could not wait for their GPU work were not recorded with it. */
 void process_give_up_works(struct process *process);
+
+/* What of the accelerators is final: all that began before then, as far as it was told. */
+void process_settle_works(struct process *process, int64_t until_ns);
 
 /* It ended, one way or another: everything that waits becomes final. */
 void process_finish(struct process *process, enum process_state state,

@@ -171,7 +171,7 @@ static int fill_run(const struct pick *pick, const struct gpu_table *table,
         streams += (double)work->streams[i].busy_ns;
     *run = (struct gpu_run){
         .steps = pick->process->gpu.training_steps,
-        .recorded_steps = pick->process->gpu.recorded_steps,
+        .recorded_steps = gpu_settled_steps(&pick->process->gpu),
         .memset_count = work->memsets.count,
         .memset_bytes = work->memsets.bytes,
         .memset_ns = (double)work->memsets.ns,

@@ -399,6 +399,24 @@ static void the_run_tells_in_how_many_of_its_steps_work_was_recorded(void **stat
     assert_int_equal(bench->gpu.recorded_steps, 1);
 }
 
+static void a_step_counts_in_the_sums_of_the_run_once_it_is_final(void **state)
+{
+    struct bench *bench = *state;
+    const struct gpu_moves *moves;
+
+    copy(bench, 10, EVENT_COPY_H2D);
+    step(bench, SPAN(0, 100), EVENT_STEP_KERNELS);
+    copy(bench, 110, EVENT_COPY_H2D);
+    step(bench, SPAN(100, 200), EVENT_STEP_KERNELS);
+    moves = &gpu_find(&bench->gpu, CUDA0)->work.copies[EVENT_COPY_H2D][0];
+    gpu_settle(&bench->gpu, 100 * US);
+    assert_int_equal(moves->count, 1);
+    assert_int_equal(gpu_settled_steps(&bench->gpu), 1);
+    gpu_finish(&bench->gpu, 200 * US);
+    assert_int_equal(moves->count, 2);
+    assert_int_equal(gpu_settled_steps(&bench->gpu), 2);
+}
+
 /* Recorded up to 100 and from 900 on, and a part of the step before that. */
 static void record_in_two_stretches(struct bench *bench)
 {
@@ -610,6 +628,7 @@ int main(void)
         TEST(without_the_host_a_gap_is_unknown),
         TEST(steps_get_what_lies_in_them),
         TEST(the_run_tells_in_how_many_of_its_steps_work_was_recorded),
+        TEST(a_step_counts_in_the_sums_of_the_run_once_it_is_final),
         TEST(steps_without_their_kernels_are_none_of_the_device),
         TEST(time_in_which_kernels_were_not_recorded_is_neither_busy_nor_idle),
         TEST(a_gap_that_recording_cut_has_the_cause_of_each_of_its_ends),
