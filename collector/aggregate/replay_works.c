@@ -10,13 +10,14 @@
  * allocation that waits, takes longer. */
 #define CALL_NS INT64_C(50000)
 
+/* What lasts longer before what began with it: that is inside of it. */
 static int by_start(const void *left, const void *right)
 {
     const struct replay_work *a = left, *b = right;
 
     if (a->start_ns != b->start_ns)
         return a->start_ns < b->start_ns ? -1 : 1;
-    return a->end_ns < b->end_ns ? -1 : a->end_ns > b->end_ns;
+    return a->end_ns > b->end_ns ? -1 : a->end_ns < b->end_ns;
 }
 
 static int by_correlation(const void *left, const void *right)
@@ -59,7 +60,8 @@ static uint32_t chain_of(struct chain *chains, uint32_t *count,
     return (*count)++;
 }
 
-/* A work follows the one before it on its stream, which ends there at the latest. */
+/* A work follows the one before it on its stream, which ends there at the latest; unless it
+ * lies inside of that: nodes of a graph run side by side under one stream. */
 static void chain_works(struct replay *replay)
 {
     struct replay_work *works = replay_works(replay);
@@ -69,10 +71,15 @@ static void chain_works(struct replay *replay)
     for (uint32_t i = 0; i < replay->works.count; i++) {
         works[i].chain = chain_of(chains, &count, &works[i]);
         struct chain *chain = &chains[works[i].chain];
+        struct replay_work *last = chain->newest > 0 ? &works[chain->newest - 1] : NULL;
 
+        if (last != NULL && last->end_ns >= works[i].end_ns) {
+            works[i].before = last->before;
+            continue;
+        }
         works[i].before = chain->newest;
-        if (chain->newest > 0 && works[chain->newest - 1].end_ns > works[i].start_ns)
-            works[chain->newest - 1].end_ns = works[i].start_ns;
+        if (last != NULL && last->end_ns > works[i].start_ns)
+            last->end_ns = works[i].start_ns;
         chain->newest = i + 1;
     }
 }

@@ -276,6 +276,24 @@ work_of_another_stream_that_ended_just_before_explains_a_late_start(void **state
                 20 * MS - (12 * MS - 10 * US));
 }
 
+static void
+nodes_of_a_graph_that_run_side_by_side_take_the_longest_of_them(void **state)
+{
+    (void)state;
+    step(0, 20 * MS);
+    data(0, 5 * MS);
+    call(EVENT_LAUNCH, 5 * MS, 5 * MS + 5 * US, 1);
+    work("gemm", SPAN(5 * MS + 4 * US, 15 * MS), 7, 1);
+    work("relu", SPAN(6 * MS, 8 * MS), 7, 1);
+    work("add", SPAN(15 * MS, 16 * MS), 7, 1);
+    call(EVENT_SYNC, 6 * MS, 16 * MS + 4 * US, 2);
+    struct replay_result result = run();
+
+    assert_true(result.kind_ns[REPLAY_COMPUTE] == 11 * MS - 4 * US);
+    assert_true(result.kind_ns[REPLAY_UNKNOWN] == 0);
+    assert_true(result.what_if_ns[REPLAY_DATA_HIDDEN] == 15 * MS);
+}
+
 static void a_wait_that_nothing_explains_is_unknown_and_stays(void **state)
 {
     (void)state;
@@ -530,6 +548,9 @@ int main(void)
                                         end),
         cmocka_unit_test_setup_teardown(
             work_of_another_stream_that_ended_just_before_explains_a_late_start, begin,
+            end),
+        cmocka_unit_test_setup_teardown(
+            nodes_of_a_graph_that_run_side_by_side_take_the_longest_of_them, begin,
             end),
         cmocka_unit_test_setup_teardown(
             a_wait_that_nothing_explains_is_unknown_and_stays, begin, end),
