@@ -87,5 +87,27 @@ class OpsTest(TraceTest):
                 self.assertAlmostEqual(told[name], ms, places=4, msg=(window, name))
 
 
+class WaitsTest(TraceTest):
+    # What the device waits for in a step at least, in ms.
+    IDLE = {"data": 4, "sync": 0.9, "python": 1.8, "launch": 2.8}
+
+    def test_what_the_device_waits_for_is_told_live_as_of_the_trace_read_as_a_file(self):
+        self.run_and_wait("waits", 300, launches=300 * 5)
+        self.trace()
+        live, file = (get_json(self.port, f"/api/gpu?window=100-199{session}")["devices"][0]
+                      for session in ("", f"&session={self.upload()}"))
+        self.assertEqual((live["summed_steps"], file["summed_steps"]), (100, 100))
+        span_ms = live["busy_ms"] + live["idle_ms"]
+        for cause, ms in live["idle_by_cause_ms"].items():
+            self.assertAlmostEqual(ms, file["idle_by_cause_ms"][cause], delta=span_ms / 100)
+            self.assertGreaterEqual(ms, 100 * self.IDLE.get(cause, 0), cause)
+        named = sum(live["idle_by_cause_ms"][cause] for cause in self.IDLE)
+        self.assertGreater(named, 0.98 * live["idle_ms"])
+        # A collective of 2 ms that a kernel of 1 ms hides half of.
+        for told in live, file:
+            self.assertAlmostEqual(told["overlap_ms"], 100, delta=2)
+            self.assertAlmostEqual(told["use_ms"]["communication"], 100, delta=2)
+
+
 if __name__ == "__main__":
     main()

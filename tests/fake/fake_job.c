@@ -320,6 +320,29 @@ static void ops(unsigned steps)
     pthread_join(thread, NULL);
 }
 
+#define MS UINT64_C(1000000)
+
+/* The device waits for data, behind a synchronisation, for Python and for an op that
+ * launches late; a collective is half hidden by a kernel. */
+static void step_of_waits(void)
+{
+    trainglass_phase_begin(TRAINGLASS_DATA);
+    spin(4 * MS);
+    trainglass_phase_end(TRAINGLASS_DATA);
+    (void)fake_launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 0, 20, 2 * MS);
+    (void)fake_launch(GEMM, 0, 7, 1 * MS);
+    fake_synchronize();
+    spin(1 * MS);
+    (void)fake_launch("relu_kernel", 0, 7, MS / 10);
+    spin(2 * MS);
+    (void)fake_launch("relu_kernel", 0, 7, MS / 10);
+    trainglass_op_push("aten::launches_late");
+    spin(3 * MS);
+    (void)fake_launch("relu_kernel", 0, 7, MS / 10);
+    trainglass_op_pop();
+    trainglass_step();
+}
+
 /* 10,000 names of 8 KB each: nobody's memory may grow with them. The first ones are
  * launched once more at the end. */
 static void names(void)
@@ -593,6 +616,8 @@ static int run(const char *scenario, unsigned steps)
         train(steps), threads();
     else if (strcmp(scenario, "ops") == 0)
         ops(steps), steps = 0;
+    else if (strcmp(scenario, "waits") == 0)
+        repeat(steps, step_of_waits), steps = 0;
     else if (strcmp(scenario, "flood") == 0)
         flood(steps), steps = 1;
     else if (strcmp(scenario, "flooded-steps") == 0)
