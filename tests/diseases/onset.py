@@ -156,6 +156,7 @@ def main():
         late += [] if prompt else [name]
         print(course.row(), "" if prompt else "  LATE", flush=True)
     print(f"later than {SECONDS} s and {STEPS} steps:", ", ".join(late) or "none")
+    sys.exit(1 if late else 0)
 
 
 if __name__ == "__main__":
