@@ -99,7 +99,7 @@ PATH=$PATH:$PWD/build/node/bin
 torch_log=$(mktemp)
 if has build && [ "$mode" != quick ]; then
   # PyTorch comes while we build.
-  ( provide_torch && printf 'TORCH_%s\n' "PYTHON=$TORCH_PYTHON" "OLD_PYTHON=$TORCH_OLD_PYTHON" "LIGHTNING=$LIGHTNING_PYTHON" "HUGGINGFACE=${HUGGINGFACE_PYTHON:-}" "CUPTI=$CUPTI_INCLUDE" ) >"$torch_log" 2>&1 &
+  ( provide_torch && printf 'TORCH_%s\n' "PYTHON=$TORCH_PYTHON" "OLD_PYTHON=$TORCH_OLD_PYTHON" "LIGHTNING=$LIGHTNING_PYTHON" "HUGGINGFACE=${HUGGINGFACE_PYTHON:-}" "CUPTI=${CUPTI_INCLUDE:-}" ) >"$torch_log" 2>&1 &
   torch_job=$!
 fi
 

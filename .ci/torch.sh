@@ -80,7 +80,7 @@ provide_torch() {
     else say "Hugging Face's libraries could not be installed: their tests are skipped"
     fi
   fi
-  provide_cupti || { say "CUPTI could not be installed"; return 1; }
+  provide_cupti || say "some of CUPTI's versions could not be installed: their records are not compared"
   export TORCH_PYTHON TORCH_OLD_PYTHON LIGHTNING_PYTHON HUGGINGFACE_PYTHON
   torch_works "$TORCH_PYTHON" && torch_works "$TORCH_OLD_PYTHON" || { say "PyTorch cannot be imported"; return 1; }
 }
