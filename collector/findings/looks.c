@@ -7,7 +7,6 @@
 
 /* Of the step: what takes less of it is told by no rule of steps (their thresholds). */
 #define TOLD_SHARE   0.03
-#define TOLD_TREND   0.05
 #define TOLD_WARM_UP 0.10
 
 /* For the last rank it waits on purpose: that one is the finding. */
@@ -41,8 +40,9 @@ double looks_told_elsewhere(const struct rule_context *context, enum event_phase
                 told_by(context, &rhythm->period, phase, TOLD_SHARE);
 
     if (!context->by_price)
-        ns += told_by(context, &rhythm->drift, phase, TOLD_TREND) +
-              told_by(context, &rhythm->rest, phase, TOLD_TREND);
+        ns +=
+            (rhythm->drift.part == (uint32_t)phase ? rule_told_drift_ns(context) : 0) +
+            (rhythm->rest.part == (uint32_t)phase ? rule_told_unsteady_ns(context) : 0);
     return ns + waits_for_rank(context, phase);
 }
 

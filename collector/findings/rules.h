@@ -106,6 +106,10 @@ double rule_loading_ns(const struct rule_context *context);
 /* The waits for data that data-loading and slow-worker tell, unless these are configured. */
 double rule_told_loading_ns(const struct rule_context *context);
 
+/* What step-drift and unsteady-steps tell, ns per step, unless these are configured. */
+double rule_told_drift_ns(const struct rule_context *context);
+double rule_told_unsteady_ns(const struct rule_context *context);
+
 /* All of data, where the trainer loads by itself: ops in it make and join samples. Else 0. */
 double rule_own_loading_ns(const struct rule_context *context);
 

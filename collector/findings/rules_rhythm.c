@@ -17,23 +17,25 @@ static const char *where(const struct rule_context *context, uint32_t part)
     return part == PART_OTHER && isnan(context->train->other_ns) ? "" : texts[part];
 }
 
-/* The share that a price must have, and steps enough to see a rhythm in. */
+/* The share of the step that a drift must cost. */
+#define DRIFT 0.05
+
+/* That share, and steps enough to see a rhythm in. */
 static bool is_dear(const struct rule_context *context,
-                    const struct rhythm_extra *extra)
+                    const struct rhythm_extra *extra, double share)
 {
     return context->summary->rhythm.steps > 0 && extra->steps > 0 &&
-           extra->ns_per_step / context->train->mean_ns >= context->threshold;
+           extra->ns_per_step / context->train->mean_ns >= share;
 }
 
 /* The same of what any job has a little of: a level that wanders rises for a while too, and
  * no first batch is ready. What is told surely costs so much. */
 static bool is_surely_dear(const struct rule_context *context,
-                           const struct rhythm_extra *extra)
+                           const struct rhythm_extra *extra, double share)
 {
     double least = rule_least(context, extra->ns_per_step, extra->error_ns);
 
-    return is_dear(context, extra) &&
-           least >= context->threshold * context->train->mean_ns;
+    return is_dear(context, extra, share) && least >= share * context->train->mean_ns;
 }
 
 /* Among how many steps it was found. */
@@ -112,8 +114,9 @@ bool rule_is_loader_rhythm(const struct rule_context *context)
 static void find_collections(struct rule_context *context)
 {
     const struct rhythm_extra *gc = &context->summary->rhythm.gc;
-    struct finding *finding =
-        is_dear(context, gc) ? add(context, gc, CLAIM_PYTHON) : NULL;
+    struct finding *finding = is_dear(context, gc, context->threshold)
+                                  ? add(context, gc, CLAIM_PYTHON)
+                                  : NULL;
 
     if (finding == NULL)
         return;
@@ -139,9 +142,10 @@ static void find_collections(struct rule_context *context)
 static void find_warm_up(struct rule_context *context)
 {
     const struct rhythm_extra *extra = &context->summary->rhythm.warm_up;
-    struct finding *finding = is_dear(context, extra) && extra->steps >= WARM_UP_STEPS
-                                  ? add(context, extra, CLAIM_CALLS)
-                                  : NULL;
+    struct finding *finding =
+        is_dear(context, extra, context->threshold) && extra->steps >= WARM_UP_STEPS
+            ? add(context, extra, CLAIM_CALLS)
+            : NULL;
 
     if (finding == NULL)
         return;
@@ -179,8 +183,9 @@ static void find_epoch_start(struct rule_context *context)
     double length = is_epoch(context) ? rhythm->period_steps : rhythm->steps_per_epoch;
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
     bool restart = workers >= 1 && rule_number(context, FACT_DATALOADER_PERSISTENT) < 1;
-    struct finding *finding =
-        is_surely_dear(context, extra) ? add(context, extra, CLAIM_WAIT) : NULL;
+    struct finding *finding = is_surely_dear(context, extra, context->threshold)
+                                  ? add(context, extra, CLAIM_WAIT)
+                                  : NULL;
 
     if (finding == NULL)
         return;
@@ -266,8 +271,9 @@ static void find_periodic(struct rule_context *context)
     double longer = extra->ns_per_step * of_steps(context, extra) / extra->steps;
     bool told = is_epoch(context) || rule_is_loader_rhythm(context) ||
                 rule_is_compiling(context, extra, longer);
-    struct finding *finding =
-        !told && is_dear(context, extra) ? add(context, extra, CLAIM_PYTHON) : NULL;
+    struct finding *finding = !told && is_dear(context, extra, context->threshold)
+                                  ? add(context, extra, CLAIM_PYTHON)
+                                  : NULL;
 
     if (finding == NULL)
         return;
@@ -290,19 +296,35 @@ static void find_periodic(struct rule_context *context)
  * two more jobs than cores compute, for caches and memory are shared as well. */
 #define BESIDE_OTHERS 2.0
 
+/* Others that take the cores come and go, and slow what runs beside them as well: what they
+ * can explain is no trend. */
+static bool is_of_others(const struct rule_context *context,
+                         const struct rhythm_extra *drift)
+{
+    const struct load *load = &context->summary->load;
+    double stolen = load->stolen_share > 0 ? load->stolen_share : 0;
+    double taken = (load->delay_share + stolen) * context->train->mean_ns;
+
+    return BESIDE_OTHERS * taken >= drift->ns_per_step;
+}
+
+double rule_told_drift_ns(const struct rule_context *context)
+{
+    const struct rhythm_extra *drift = &context->summary->rhythm.drift;
+
+    return is_surely_dear(context, drift, DRIFT) && !is_of_others(context, drift)
+               ? drift->ns_per_step
+               : 0;
+}
+
 static void find_drift(struct rule_context *context)
 {
     const struct rhythm *rhythm = &context->summary->rhythm;
     const struct rhythm_extra *extra = &rhythm->drift;
-    /* Others that take the cores come and go, and slow what runs beside them as well: what
-     * they can explain is no trend. */
-    const struct load *load = &context->summary->load;
-    double stolen = load->stolen_share > 0 ? load->stolen_share : 0;
-    double taken = (load->delay_share + stolen) * context->train->mean_ns;
-    bool shared = BESIDE_OTHERS * taken >= extra->ns_per_step;
-    struct finding *finding =
-        is_surely_dear(context, extra) && !shared ? add(context, extra, CLAIM_PYTHON)
-                                                  : NULL;
+    struct finding *finding = is_surely_dear(context, extra, context->threshold) &&
+                                      !is_of_others(context, extra)
+                                  ? add(context, extra, CLAIM_PYTHON)
+                                  : NULL;
 
     if (finding == NULL)
         return;
@@ -381,7 +403,7 @@ const struct rule rules_rhythm[] = {
     {{.id = "step-drift",
       .reads = "step times; their trend (Theil-Sen, Mann-Kendall)",
       .formula = "(last level - first level) / 2",
-      .threshold = 0.05,
+      .threshold = DRIFT,
       .unit = "share of the step",
       .min = 0,
       .max = 1,

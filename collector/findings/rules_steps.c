@@ -65,6 +65,9 @@ static void advise_unsteady(struct rule_context *context, struct finding *findin
                              "batch to batch, pad or bucket them");
 }
 
+/* The share of the step that unsteadiness must cost. */
+#define UNSTEADY 0.05
+
 /* Workers bring their batches at once, and then all wait: a wait that is told as the mean
  * of all steps is not told again of those that have it. */
 static double told_of_loading(const struct rule_context *context)
@@ -139,16 +142,29 @@ static void describe_unsteady(struct rule_context *context, struct finding *find
     advise_unsteady(context, finding, cause);
 }
 
-/* Every job's steps scatter upwards: its lower end must cost the threshold. */
+/* Every job's steps scatter upwards: its lower end must cost that share. */
+static bool is_unsteady(const struct rule_context *context, double price, double share)
+{
+    double least = rule_least(context, price, rule_error_of_step(context));
+
+    return least / context->train->mean_ns >= share &&
+           context->summary->steps.slow_count > 0;
+}
+
+double rule_told_unsteady_ns(const struct rule_context *context)
+{
+    double price = unexplained(context);
+
+    return is_unsteady(context, price, UNSTEADY) ? price : 0;
+}
+
 static void find_unsteady(struct rule_context *context)
 {
     const struct steps_answer *steps = &context->summary->steps;
     double price = unexplained(context), error = rule_error_of_step(context);
-    double least = rule_least(context, price, error);
     uint32_t times;
 
-    if (!(least / context->train->mean_ns >= context->threshold) ||
-        steps->slow_count == 0)
+    if (!is_unsteady(context, price, context->threshold))
         return;
     const char *cause = common_cause(steps, &times);
     bool phase = strcmp(cause, "unknown") != 0 && strcmp(cause, "gc") != 0;
@@ -223,7 +239,7 @@ const struct rule rules_steps[] = {
       .reads = "step times; what data-loading tells, fresh pages, waits for a core, "
                "stolen time",
       .formula = "mean - median - known causes, its interval's lower end",
-      .threshold = 0.05,
+      .threshold = UNSTEADY,
       .unit = "share of the step",
       .min = 0,
       .max = 1,

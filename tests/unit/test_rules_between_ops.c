@@ -241,15 +241,32 @@ static void calling_ops_and_what_is_told_elsewhere_is_no_other_code(void **state
     assert_string_equal(find("other-code")->id, "none");
 }
 
-/* Steps of 100 ms: unsteadiness is a finding from 5 ms on. */
-static void what_is_too_little_to_be_told_elsewhere_is_left_in_the_price(void **state)
+static void what_no_other_finding_tells_is_left_in_the_price(void **state)
 {
     (void)state;
+    static struct slow_step slow = {.cause = "forward", .duration_ns = 400 * MS};
+
     works(0.2);
+    summary.steps.slow = &slow;
+    summary.steps.slow_count = 1;
+    summary.steps.train.p50_ns = 90 * MS;
     summary.rhythm.rest = extra(4.9 * MS, 100, EVENT_PHASE_FORWARD);
+    assert_string_equal(find("unsteady-steps")->id, "none");
     assert_true(fabs(find("other-code")->ns_per_step - 20 * MS) < 1);
-    summary.rhythm.rest = extra(5.1 * MS, 100, EVENT_PHASE_FORWARD);
-    assert_true(fabs(find("other-code")->ns_per_step - 14.9 * MS) < 1);
+    summary.rhythm.rest = extra(6 * MS, 100, EVENT_PHASE_FORWARD);
+    assert_string_equal(find("unsteady-steps")->id, "unsteady-steps");
+    assert_true(fabs(find("other-code")->ns_per_step - 14 * MS) < 1);
+    summary.load.delay_most = 0.02; /* others had the core: then it is not told */
+    assert_string_equal(find("unsteady-steps")->id, "none");
+    assert_true(fabs(find("other-code")->ns_per_step - 20 * MS) < 1);
+    /* What others may have made of a drift is none. */
+    summary.load.delay_share = 0.02;
+    summary.rhythm.drift = extra(10 * MS, 500, EVENT_PHASE_FORWARD);
+    assert_string_equal(find("step-drift")->id, "step-drift");
+    assert_true(fabs(find("other-code")->ns_per_step - 10 * MS) < 1);
+    summary.load.delay_share = 0.05;
+    assert_string_equal(find("step-drift")->id, "none");
+    assert_true(fabs(find("other-code")->ns_per_step - 20 * MS) < 1);
 }
 
 static void its_own_beginning_is_no_drift_that_is_told_elsewhere(void **state)
@@ -311,7 +328,7 @@ int main(void)
         TEST(no_lock_is_told_without_python_or_beside_a_device),
         TEST(code_that_is_no_op_costs_what_forward_holds_of_it),
         TEST(calling_ops_and_what_is_told_elsewhere_is_no_other_code),
-        TEST(what_is_too_little_to_be_told_elsewhere_is_left_in_the_price),
+        TEST(what_no_other_finding_tells_is_left_in_the_price),
         TEST(its_own_beginning_is_no_drift_that_is_told_elsewhere),
         TEST(what_validation_may_have_been_is_no_code_of_a_training_step),
         TEST(code_is_not_told_where_ops_may_run_unseen_or_a_device_is_waited_for),
