@@ -224,6 +224,9 @@ static void time_in_no_phase_is_code_around_the_training(void **state)
 
     summary.rhythm.median_other_ns = 12 * MS;
     assert_true(fabs(find("between-steps")->ns_per_step - 12 * MS) < 1);
+    /* A twentieth of the other 88 ms any step has there. */
+    assert_true(fabs(find("between-steps")->low_ns - 7.6 * MS) < 1);
+    assert_true(fabs(find("between-steps")->high_ns - 12 * MS) < 1);
     /* Beside a device the host waits there. */
     summary.gpu.devices = &device;
     summary.gpu.device_count = 1;
