@@ -275,6 +275,22 @@ test("a kernel is called as a person calls it, and its own name is at hand", () 
   assert.equal(copied, whole);
 }));
 
+test("a marked kernel says how it is launched, and each how full it keeps the device or why that is not known", () => visit("live", async (page) => {
+  const cell = (name) => page.locator("#op-table tr", { hasText: name }).locator("[data-key=occupancy_pct]");
+  await cell("flash_bwd").filter({ hasText: /^28 %$/ }).waitFor();
+  for (const [name, why] of [["Memcpy HtoD", /launches no threads/], ["layer_norm_backward", /limits of its device/], ["softmax_warp_forward", /launch is not known/]]) {
+    assert.equal(await cell(name).textContent(), "–");
+    assert.match(await cell(name).getAttribute("title"), why);
+  }
+  const row = page.locator("#op-table tr", { hasText: "flash_bwd" });
+  await row.locator(".op-name").press("Enter");
+  await row.locator(".launch", { hasText: "grid 264 × 2, block 256 at its longest call (varies); 156 registers per thread; 16 B of shared memory; tensor cores: yes, by its name" }).waitFor();
+  await shoot(page, "kernel-1440-light", { fullPage: true });
+  await page.getByRole("tab", { name: "CPU" }).click();
+  await page.locator("#op-table", { hasText: "aten::addmm" }).waitFor();
+  assert.equal(await page.locator("#op-table [data-key=occupancy_pct]").count(), 0);
+}));
+
 test("a pasted link opens paused on its steps", () => visit("live", async (page) => {
   await badge(page, "Paused");
   await page.locator(".chip", { hasText: "Steps 12,700 to 12,720" }).waitFor();

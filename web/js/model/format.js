@@ -101,7 +101,7 @@ export function memory(bytes) {
   const size = Math.abs(bytes);
   if (size >= GIB * 0.9995) return [number(bytes / GIB), "GiB"];
   if (size >= 2 ** 20 * 0.9995) return [number(bytes / 2 ** 20), "MiB"];
-  return [number(bytes / 1024), "KiB"];
+  return size >= 1024 ? [number(bytes / 1024), "KiB"] : [number(bytes, 0), "B"];
 }
 
 /** The unit that fits a whole axis or column of lengths in ms: {unit, scale}. */
