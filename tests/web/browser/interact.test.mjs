@@ -526,6 +526,18 @@ test("the host is one folded line that opens", () => visit("live", async (page) 
   await page.locator("#host-figures", { hasText: "312 MB/s" }).waitFor();
 }));
 
+test("what the allocator says of a GPU's memory is one folded line that the keys open, and it names the window", () => visit("live", async (page) => {
+  const row = page.locator("#allocators details");
+  await row.locator("summary", { hasText: /^GPU 0 memory6\d\.\d GiB of 66\.8 GiB reserved in use, peak 61\.3 GiB, 214 segments, 1 cudaMalloc retry in the last 60 s$/ }).waitFor();
+  await row.locator("summary").press("Enter");
+  await row.locator("dl", { hasText: "op at the peakaten::_softmax_backward" }).filter({ hasText: "segments taken, given back3, 1" }).waitFor();
+  await row.locator("p", { hasText: "Not known: full in: what stays allocated between steps does not surely grow." }).waitFor();
+  await row.locator(".largest li", { hasText: /^aten::addmm2\.40 GiB$/ }).waitFor();
+  await shoot(page, "allocator-1440-light", { fullPage: true });
+  await brush(page, 0.4, 0.55);
+  await row.locator("p", { hasText: /^Of steps [\d,]+ to [\d,]+; what is held, as of the end$/ }).waitFor();
+}));
+
 test("? lists the keys", () => visit("live", async (page) => {
   await page.keyboard.press("?");
   await page.locator("#keys[open]", { hasText: "Filter ops" }).waitFor();

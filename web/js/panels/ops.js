@@ -1,6 +1,6 @@
 // The ops table: GPU and CPU tabs, search, pins, sort, group, columns.
 
-import { called, count, decimals, duration_text, known, memory, number, percent, place_of, plural } from "../model/format.js";
+import { called, calls, count, duration_text, known, memory, number, percent, place_of, plural } from "../model/format.js";
 import { SORTS } from "../model/hash.js";
 import { session_of, shown_series } from "../model/store.js";
 import { address, questions } from "../net/api.js";
@@ -37,12 +37,6 @@ const GROUP_LABELS = { name: "Name", shape: "Shape", stack: "Stack", module: "Mo
 
 const extra = new Set(); // columns shown beyond the first ones
 let columns = []; // as the table was built
-
-function calls(value) {
-  if (!known(value)) return "–";
-  if (value >= 99.5 || Math.abs(value - Math.round(value)) < 0.005) return count(value);
-  return number(value, decimals(value) === 3 ? 2 : decimals(value));
-}
 
 const columns_of = (shown_tab) => COLUMNS.filter(([key, , , , more, tab]) => (!more || extra.has(key)) && (!tab || tab === shown_tab));
 

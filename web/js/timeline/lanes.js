@@ -242,7 +242,7 @@ function memory_levels(device, host, host_top, top, { unit, scale }) {
 }
 
 /** Until a device is full, as an interval where there is one: "12–18 min". */
-function full_row({ oom_in_s, oom_in_s_low, oom_in_s_high }) {
+export function full_row({ oom_in_s, oom_in_s_low, oom_in_s_high }) {
   const [scale, unit] = oom_in_s > 120 ? [60, "min"] : [1, "s"];
   const [now, low, high] = [oom_in_s, oom_in_s_low, oom_in_s_high].map((s) => (known(s) ? number(s / scale, decimals(s / scale, 2)) : null));
   if (low === null || low === high) return legend_row("crashed", "dot", "Full in", now, unit);
