@@ -169,10 +169,16 @@ const CPU_OPS = [
   ["aten::copy_", "op", 1.2, 6],
 ];
 
+/** As the server tells the launch of the `at`-th kernel: none of the last, and no device's limits of the one before. */
+const launch_of = (at) => (at === CUDA_OPS.length - 1
+  ? { grid: null, block: null, registers: null, shared_memory_bytes: null, occupancy_pct: null, tensor_cores: false }
+  : { grid: [132 * (at + 1), at % 3 + 1, 1], block: [at % 2 ? 256 : 384, 1, 1], launch_varies: at === 1, registers: 168 - 12 * at, shared_memory_bytes: at % 2 ? 16 : 213 * 1024, occupancy_pct: at === CUDA_OPS.length - 2 ? null : 18.75 + 9 * at, tensor_cores: at < 4 });
+
 /** `turn`: how often the rows have changed places and numbers, where they do. */
 export function ops(all, { device, k, q, sort, hostile = false, turn = 0 }) {
   const rows = all.filter((row) => !row.validation);
   const recorded = rows.filter((row) => row.recorded === "all").length;
+  const launches = new Map(CUDA_OPS.map(([name], at) => [name, launch_of(at)]));
   let list = (device === "cuda" ? CUDA_OPS : CPU_OPS).map((op) => [...op]);
   if (hostile && device === "cpu") list.unshift(["</script><img src=x onerror=window.__pwned=1>", "op", 44.4, 3], ["=cmd|' /C calc'!A0", "op", 43, 2]);
   const mean = rows.length > 0 ? step_ms(rows).mean : 1;
@@ -183,7 +189,7 @@ export function ops(all, { device, k, q, sort, hostile = false, turn = 0 }) {
     return {
       name, kind, count: calls * rows.length, per_step_count: calls, total_ms: ms * scale * rows.length * 1.2, self_ms: ms * scale * rows.length, per_step_ms: ms * scale, mean_us, min_us: mean_us * 0.82,
       max_us: mean_us * 2.4, p50_us: mean_us * 0.97, p95_us: mean_us * 1.33, p99_us: mean_us * 1.9, share: (ms * scale) / mean, error_pct: Number((230 / Math.sqrt(Math.max(1, recorded) * 200)).toFixed(1)),
-      recorded_count: calls * recorded, recorded_total_ms: ms * scale * recorded * 1.2, ...(kind === "kernel" ? { short_name } : {}),
+      recorded_count: calls * recorded, recorded_total_ms: ms * scale * recorded * 1.2, ...(kind === "kernel" ? { short_name, ...launches.get(name) } : {}),
     };
   });
   const total_ops = device === "cuda" ? 71 : 214;

@@ -13,6 +13,13 @@ export const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; 
 const REFUSAL = "The job's directory is read-only for this server.";
 const GIB = 2 ** 30;
 const LAST = 12841;
+/** What an allocator tells beside its totals; one that grows by mapping tells none of its calls. */
+const ALLOCATOR = {
+  segments: 214, segments_got: 3, segments_given_back: 1, retries: 1, ooms: 0, driver_ms_per_step: 0.41, allocations_per_step: 3184, allocated_bytes_per_step: 71.4 * GIB,
+  slope_bytes_per_s: 2.1e6, slope_error_bytes_per_s: 3.4e6, slope_sure: false, oom_in_s: null, oom_in_s_low: null, oom_in_s_high: null,
+  largest: [["aten::_softmax_backward", 3.1], ["aten::addmm", 2.4], ["autograd::engine::evaluate_function: AddmmBackward0", 1.2], ["aten::empty_like", 0.4]].map(([op, gib]) => ({ op, bytes: gib * GIB })),
+};
+const CALLS_UNSEEN = { segments: null, segments_got: null, segments_given_back: null, retries: null, ooms: null, driver_ms_per_step: null };
 
 // Each scenario is a few words about one job; what they do not say is as in "live".
 const SCENARIOS = {
@@ -109,10 +116,10 @@ export class FakeServer {
       const from = rows[0]?.start_ms ?? 0, to = rows.length > 0 ? rows.at(-1).start_ms + rows.at(-1).duration_ms : 0, wanted = Number(parameters.get("points") ?? 600);
       const every = Math.max(500, (to - from) / wanted), times = [];
       for (let at = Math.ceil(from / every) * every; at <= to; at += every) times.push(at);
-      const device = { device: "cuda:0", columns: ["time_ms", "allocated", "reserved"], total_bytes: 79.1 * GIB, points: times.map((t) => memory_point(t, end, { crash })), peak_bytes: (crash ? 28.9 : 61.3) * GIB, peak_time_ms: end - 7600, peak_op: "aten::_softmax_backward" };
+      const device = { device: "cuda:0", columns: ["time_ms", "allocated", "reserved"], total_bytes: 79.1 * GIB, points: times.map((t) => memory_point(t, end, { crash })), peak_bytes: (crash ? 28.9 : 61.3) * GIB, peak_time_ms: end - 7600, peak_op: "aten::_softmax_backward", ...ALLOCATOR };
       const host = { rss_bytes: 41.2 * GIB, columns: ["time_ms", "rss"], limit_bytes: (crash ? 64 : 251) * GIB, points: times.map((t) => host_point(t, end, { crash })) };
       if (this.says.gpu) return { devices: [device], host };
-      const small = { ...device, device: "cpu", total_bytes: null, peak_bytes: 3.9 * GIB, points: device.points.map(([t, a]) => [t, a / 16, null]) };
+      const small = { ...device, ...CALLS_UNSEEN, device: "cpu", total_bytes: null, peak_bytes: 3.9 * GIB, points: device.points.map(([t, a]) => [t, a / 16, null]) };
       return { devices: [small], host: { ...host, points: host.points.map(([t, rss]) => [t, rss / 9]) } };
     },
     gpu: (parameters) => {

@@ -30,6 +30,7 @@ test("thousands are grouped, decimals kept", () => {
 test("memory is binary as PyTorch prints it, sizes of files are SI", () => {
   assert.deepEqual(format.memory(61.3 * 2 ** 30), ["61.3", "GiB"]);
   assert.deepEqual(format.memory(3 * 2 ** 20), ["3.00", "MiB"]);
+  assert.deepEqual([4096, 1024, 16, 0].map((bytes) => format.memory(bytes).join(" ")), ["4.00 KiB", "1.00 KiB", "16 B", "0 B"]);
   assert.equal(format.bytes(3.1e6), "3.10 MB");
   assert.equal(format.bytes(812), "812 B");
 });

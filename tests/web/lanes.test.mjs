@@ -107,3 +107,11 @@ test("of a GPU that works while its memory is not seen the legend says so, with 
   assert.deepEqual([told.value, told.title], ["not seen", "a pluggable allocator is in use"]);
   assert.ok(![...rows([], "no allocator is attached"), ...rows([{ device: "cuda:0" }], null)].some(({ label }) => label === "GPU memory"));
 });
+
+test("a GPU's lane that has nothing to draw says why no kernels come, before why none were there", () => {
+  const reason = (off) => {
+    const view = { series: { gpus: [{ device: "cuda:0", name: "", rows: [] }], steps: [], gpu_reason: "nothing in this window" }, range: { from: 0, to: 1000 }, width: 600, told: null };
+    return lanes_for(view.series, off).find(({ id }) => id === "gpu0").draw(view).marks.reason;
+  };
+  assert.deepEqual([reason("held by torch.profiler"), reason(null)], ["held by torch.profiler", "nothing in this window"]);
+});

@@ -250,3 +250,13 @@ test("the lanes of a job without steps for long end with the last of them", () =
   const slow = store.receive_answer(state, "bottlenecks", { step_ms: { p50: 2000 } });
   assert.equal(store.range_of(slow).to, 16000);
 });
+
+test("what an allocator told is kept while the stream brings its totals, and gives way to what is told anew", () => {
+  const device = (more) => ({ devices: [{ device: "cuda:0", columns: ["time_ms", "allocated_bytes", "reserved_bytes"], ...more }] });
+  let state = store.receive_answer(running(), "memory", device({ points: [[1, 10, 20]], retries: 2, segments: 7, largest: [{ op: "aten::mm", bytes: 5 }] }));
+  const told = () => { const [{ retries, segments, largest, rows }] = state.series.devices; return [retries, segments, largest.length, rows.length]; };
+  state = store.receive_event(state, { type: "memory", data: device({ points: [[2, 11, 20]] }) }, 0);
+  assert.deepEqual(told(), [2, 7, 1, 2]);
+  state = store.receive_levels(state, device({ points: [], retries: 3, segments: null, largest: [] }));
+  assert.deepEqual(told(), [3, null, 0, 2]);
+});

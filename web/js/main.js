@@ -12,6 +12,7 @@ import {
 import { absolute, address, chosen, get_json, questions } from "./net/api.js";
 import { open_poll } from "./net/poll.js";
 import { open_stream } from "./net/stream.js";
+import { allocators_row, render_allocators } from "./panels/allocators.js";
 import { render_bar, session_name, session_rows } from "./panels/bar.js";
 import { build_bars, render_idle, render_ranks } from "./panels/bars.js";
 import { build_critical, render_critical } from "./panels/critical.js";
@@ -326,6 +327,7 @@ function draw_run(now) {
     render_summary(state, { actions, now });
     render_slow(state, { actions, received_ms: is_over(session) ? 0 : Math.max(now - slow_at, event_age_ms(state, now) ?? 0) });
     render_idle(state);
+    render_allocators(state);
   }
   const ended = died_at(state);
   render_threads(state, { stale: condition.stale === true, when: ended === null ? "" : `at ${clock(ended)}`, actions });
@@ -367,7 +369,7 @@ function place_facts(narrow) {
 }
 
 function start() {
-  timeline = new Timeline($("lanes"), actions, el("div", {}, meters_row(), host_row((open) => timeline.open_host(open))));
+  timeline = new Timeline($("lanes"), actions, el("div", {}, meters_row(), allocators_row(), host_row((open) => timeline.open_host(open))));
   build_ops(actions, () => state);
   build_bars(() => state);
   build_critical(() => state);

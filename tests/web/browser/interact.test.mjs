@@ -275,6 +275,22 @@ test("a kernel is called as a person calls it, and its own name is at hand", () 
   assert.equal(copied, whole);
 }));
 
+test("a marked kernel says how it is launched, and each how full it keeps the device or why that is not known", () => visit("live", async (page) => {
+  const cell = (name) => page.locator("#op-table tr", { hasText: name }).locator("[data-key=occupancy_pct]");
+  await cell("flash_bwd").filter({ hasText: /^28 %$/ }).waitFor();
+  for (const [name, why] of [["Memcpy HtoD", /launches no threads/], ["layer_norm_backward", /limits of its device/], ["softmax_warp_forward", /launch is not known/]]) {
+    assert.equal(await cell(name).textContent(), "–");
+    assert.match(await cell(name).getAttribute("title"), why);
+  }
+  const row = page.locator("#op-table tr", { hasText: "flash_bwd" });
+  await row.locator(".op-name").press("Enter");
+  await row.locator(".launch", { hasText: "grid 264 × 2, block 256 at its longest call (varies); 156 registers per thread; 16 B of shared memory; tensor cores: yes, by its name" }).waitFor();
+  await shoot(page, "kernel-1440-light", { fullPage: true });
+  await page.getByRole("tab", { name: "CPU" }).click();
+  await page.locator("#op-table", { hasText: "aten::addmm" }).waitFor();
+  assert.equal(await page.locator("#op-table [data-key=occupancy_pct]").count(), 0);
+}));
+
 test("a pasted link opens paused on its steps", () => visit("live", async (page) => {
   await badge(page, "Paused");
   await page.locator(".chip", { hasText: "Steps 12,700 to 12,720" }).waitFor();
@@ -508,6 +524,18 @@ test("the host is one folded line that opens", () => visit("live", async (page) 
   await page.locator("#host-line", { hasText: "CPU 63 % of 16 cores" }).filter({ hasText: "throttled" }).waitFor();
   await page.locator("#host summary").click();
   await page.locator("#host-figures", { hasText: "312 MB/s" }).waitFor();
+}));
+
+test("what the allocator says of a GPU's memory is one folded line that the keys open, and it names the window", () => visit("live", async (page) => {
+  const row = page.locator("#allocators details");
+  await row.locator("summary", { hasText: /^GPU 0 memory6\d\.\d GiB of 66\.8 GiB reserved in use, peak 61\.3 GiB, 214 segments, 1 cudaMalloc retry in the last 60 s$/ }).waitFor();
+  await row.locator("summary").press("Enter");
+  await row.locator("dl", { hasText: "op at the peakaten::_softmax_backward" }).filter({ hasText: "segments taken, given back3, 1" }).waitFor();
+  await row.locator("p", { hasText: "Not known: full in: what stays allocated between steps does not surely grow." }).waitFor();
+  await row.locator(".largest li", { hasText: /^aten::addmm2\.40 GiB$/ }).waitFor();
+  await shoot(page, "allocator-1440-light", { fullPage: true });
+  await brush(page, 0.4, 0.55);
+  await row.locator("p", { hasText: /^Of steps [\d,]+ to [\d,]+; what is held, as of the end$/ }).waitFor();
 }));
 
 test("? lists the keys", () => visit("live", async (page) => {

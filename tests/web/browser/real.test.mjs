@@ -8,26 +8,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { launch, open, shoot } from "./chromium.mjs";
+import { said } from "./programs.mjs";
 
 const PROGRAMS = process.env.TRAINGLASS_PROGRAMS;
 const skip = PROGRAMS ? false : "TRAINGLASS_PROGRAMS is not set";
 
 let browser, folder, server, address, job;
-
-/** The first line on a program's stderr or stdout that matches. */
-function said(child, pattern) {
-  return new Promise((done, fail) => {
-    let text = "";
-    const hear = (bytes) => {
-      text += bytes;
-      const match = pattern.exec(text);
-      if (match) done(match);
-    };
-    child.stdout.on("data", hear);
-    child.stderr.on("data", hear);
-    child.on("exit", (code) => fail(new Error(`exit ${code}: ${text}`)));
-  });
-}
 
 const run = (...words) => spawn(join(PROGRAMS, "trainglass"), words, { env: { ...process.env, XDG_STATE_HOME: join(folder, "state") }, stdio: ["ignore", "pipe", "pipe"] });
 

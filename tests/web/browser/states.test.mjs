@@ -134,6 +134,20 @@ test("at 640 px no figure of the summary touches the next, and no column of the 
   await shoot(page, "ops-640-light", { fullPage: true });
 }));
 
+test("no column of the GPU's ops is cut at any width, and a kernel's launch stays in its row", () => visit("live", { width: 1440, height: 900 }, async (page) => {
+  await page.locator("#op-table .op-name").first().click();
+  await page.locator("#op-table .launch:visible").waitFor();
+  for (const width of [1440, 1200, 960, 820, 640, 390]) {
+    await page.setViewportSize({ width, height: 900 });
+    const [table, room, launch, row] = await page.evaluate(() => {
+      const at = document.querySelector("#op-table"), launch = at.querySelector("tr.marked .launch");
+      return [at.scrollWidth, at.clientWidth, launch.getBoundingClientRect().right, launch.closest("td").getBoundingClientRect().right];
+    });
+    assert.ok(table <= room && launch <= row, `${width} px: ${[table, room, launch, row]}`);
+    await shoot(page, `kernel-${width}-light`, { fullPage: true });
+  }
+}));
+
 test("an opened finding is no wider than its panel", () => visit("live", { width: 1280, height: 900 }, async (page) => {
   await page.locator("#finding-list h3 button").first().click();
   await page.locator("#finding-list .verdict").first().waitFor();

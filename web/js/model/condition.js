@@ -4,6 +4,9 @@ import { age, count, decimals, duration_text, number, plural, span } from "./for
 import { newest } from "./series.js";
 import { STOPPED, died_at, is_over, session_of, stale_after_ms } from "./store.js";
 
+/** The state of a source in a word. */
+export const SOURCE_STATES = { active: "on", yielded: "held", stolen: "taken", unavailable: "off", disabled: "off", unknown: "–" };
+
 /** "empty" without a session, "loading" before the first answer, else "run". */
 export function page_of(state) {
   if (state.status === null) return "loading";

@@ -85,6 +85,13 @@ export function percent(value, places = 1) {
   return known(value) ? `${number(value, places)} %` : MISSING;
 }
 
+/** How often something happens in a step: 97, 1,184, 0.25 */
+export function calls(value) {
+  if (!known(value)) return MISSING;
+  if (value >= 99.5 || Math.abs(value - Math.round(value)) < 0.005) return count(value);
+  return number(value, decimals(value) === 3 ? 2 : decimals(value));
+}
+
 /** What a person calls an op: of a kernel the server knows a shorter name than C++'s. */
 export const called = (op) => op.short_name ?? op.name;
 
@@ -101,7 +108,7 @@ export function memory(bytes) {
   const size = Math.abs(bytes);
   if (size >= GIB * 0.9995) return [number(bytes / GIB), "GiB"];
   if (size >= 2 ** 20 * 0.9995) return [number(bytes / 2 ** 20), "MiB"];
-  return [number(bytes / 1024), "KiB"];
+  return size >= 1024 ? [number(bytes / 1024), "KiB"] : [number(bytes, 0), "B"];
 }
 
 /** The unit that fits a whole axis or column of lengths in ms: {unit, scale}. */

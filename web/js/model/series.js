@@ -61,12 +61,15 @@ const GPU_COLUMNS = ["time_ms", "compute", "communication", "copy", ...IDLE.map(
 const short = (name) => name.replace(/_bytes$/, "").replace(/_ms$/, "").replace("idle.", "idle_");
 const columns_of = (device) => device.columns?.map((name, at) => (at === 0 ? "t" : short(name)));
 
+const MEMORY_FIGURES = [
+  "total_bytes", "peak_bytes", "peak_time_ms", "oom_in_s", "oom_in_s_low", "oom_in_s_high", "slope_bytes_per_s", "slope_error_bytes_per_s",
+  "allocations_per_step", "allocated_bytes_per_step", "segments", "segments_got", "segments_given_back", "retries", "ooms", "driver_ms_per_step",
+];
+
 function memory_device(device) {
   return {
-    device: String(device.device), total_bytes: finite(device.total_bytes), peak_bytes: finite(device.peak_bytes),
-    peak_time_ms: finite(device.peak_time_ms), peak_op: device.peak_op ?? null,
-    oom_in_s: finite(device.oom_in_s), oom_in_s_low: finite(device.oom_in_s_low), oom_in_s_high: finite(device.oom_in_s_high),
-    allocations_per_step: finite(device.allocations_per_step), allocated_bytes_per_s: finite(device.allocated_bytes_per_s),
+    device: String(device.device), peak_op: device.peak_op ?? null, largest: device.largest ?? null, slope_sure: device.slope_sure ?? null,
+    ...Object.fromEntries(MEMORY_FIGURES.map((name) => [name, finite(device[name])])),
     rows: point_rows(columns_of(device), device.points, MEMORY_COLUMNS),
   };
 }

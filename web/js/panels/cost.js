@@ -1,6 +1,7 @@
 // What the profiler costs and sees: the measured share against its budget, and each source; of a
 // trace file, which costs nothing, what is in it.
 
+import { SOURCE_STATES } from "../model/condition.js";
 import { bytes, count, decimals, known, number, plural } from "../model/format.js";
 import { loss_text } from "../model/losses.js";
 import { file_of, session_of } from "../model/store.js";
@@ -16,7 +17,6 @@ const LABELS = {
   steps: "Steps", phases: "Phases", cpu_ops: "CPU ops", ranges: "User ranges", nvtx: "NVTX", cpu_memory: "CPU memory", device_memory: "GPU memory",
   cupti: "GPU kernels", nvml: "GPU meters", python: "Python", framework: "Framework", stacks: "Stacks of a hang",
 };
-const STATES = { active: "on", yielded: "held", stolen: "taken", unavailable: "off", disabled: "off", unknown: "–" };
 
 export function build_cost(actions, state_of) {
   document.querySelector("#cost .head").append(el("span", { class: "dim", id: "cost-note" }), el("span", { class: "grow" }), panel_menu({
@@ -55,7 +55,7 @@ export function source_note(row) {
   const parts = [];
   if (row.reason) parts.push(row.reason);
   if (row.detail) parts.push(row.detail);
-  if (STATES[row.state] !== "on") return parts.join("; ");
+  if (SOURCE_STATES[row.state] !== "on") return parts.join("; ");
   if (known(row.pct) && row.pct > 0) parts.push(row.pct < 0.01 ? "under 0.01 %" : `${number(row.pct, 2)} %`);
   if (known(row.ns_per_event) && row.ns_per_event > 0) parts.push(`${number(row.ns_per_event, 0)} ns an event`);
   if (known(row.events_per_s) && row.events_per_s > 0) parts.push(`${row.events_per_s < 9.95 ? number(row.events_per_s, decimals(row.events_per_s) - 1) : count(row.events_per_s)} events/s`);
@@ -163,7 +163,7 @@ export function render_cost_panel(state) {
   $("budget-note").classList.toggle("warn", Boolean(state.refused?.level ?? why));
   keyed(document.querySelector("#caps tbody"), source_rows(state), (row) => row.source, () => el("tr", {}, el("td"), el("td"), el("td")), (node, row) => {
     const [name, mode, note] = node.children;
-    const shown = STATES[row.state] ?? row.state ?? "";
+    const shown = SOURCE_STATES[row.state] ?? row.state ?? "";
     set_text(name, session?.from_file && row.source === "cpu_memory" ? "Memory" : LABELS[row.source] ?? row.source);
     set_text(mode, session?.from_file ? (shown === "on" ? "recorded" : "none") : shown);
     mode.className = { on: "on", held: "warn", taken: "warn" }[shown] ?? "off";

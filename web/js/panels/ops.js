@@ -1,6 +1,6 @@
 // The ops table: GPU and CPU tabs, search, pins, sort, group, columns.
 
-import { called, count, decimals, duration_text, known, number, percent, place_of, plural } from "../model/format.js";
+import { called, calls, count, duration_text, known, memory, number, percent, place_of, plural } from "../model/format.js";
 import { SORTS } from "../model/hash.js";
 import { session_of, shown_series } from "../model/store.js";
 import { address, questions } from "../net/api.js";
@@ -8,13 +8,22 @@ import { $, announce, el, keyed, modified, set_attribute, set_hidden, set_style,
 import { close_list, open_list, panel_menu } from "../ui/menu.js";
 
 const per_call = (us) => (known(us) ? duration_text(us / 1e3) : "–");
-const COLUMNS = [
+
+/** What the number is, or why there is none. */
+function occupancy_title(op) {
+  if (known(op.occupancy_pct)) return "Estimated: of the threads that a multiprocessor holds, those that this launch gives it.";
+  if (op.kind !== "kernel") return "No kernel: it launches no threads.";
+  return op.grid ? "The limits of its device are not known." : "Its launch is not known.";
+}
+
+const COLUMNS = [ // key, title, text, sort, only when asked for, only on this tab, tooltip
   ["per_step_ms", "ms per step", (op, view) => number(step_ms_of(op, view.steps), view.places), "self"],
   ["share", "Share of step", null, null],
   ["count", "Calls per step", (op, view) => calls(op.per_step_count ?? op.count / view.steps), "count"],
   ["mean_us", "Mean", (op) => per_call(op.mean_us), "mean"],
   ["p95_us", "p95", (op) => per_call(op.p95_us), "p95"],
   ["max_us", "Max", (op) => per_call(op.max_us), "max"],
+  ["occupancy_pct", "Occupancy", (op) => percent(op.occupancy_pct, 0), null, false, "cuda", occupancy_title],
   ["total_ms", "Total", (op) => duration_text(op.total_ms), "total", true],
   ["self_ms", "Self", (op) => duration_text(op.self_ms), "self", true],
   ["min_us", "Min", (op) => per_call(op.min_us), "min", true],
@@ -26,16 +35,10 @@ const step_ms_of = (op, steps) => (op.kind === "range" && known(op.total_ms) && 
 
 const GROUP_LABELS = { name: "Name", shape: "Shape", stack: "Stack", module: "Module" };
 
-const extra = new Set(); // columns shown beyond the first six
-let shown_columns = "";
+const extra = new Set(); // columns shown beyond the first ones
+let columns = []; // as the table was built
 
-function calls(value) {
-  if (!known(value)) return "–";
-  if (value >= 99.5 || Math.abs(value - Math.round(value)) < 0.005) return count(value);
-  return number(value, decimals(value) === 3 ? 2 : decimals(value));
-}
-
-const columns = () => COLUMNS.filter(([key, , , , more]) => !more || extra.has(key));
+const columns_of = (shown_tab) => COLUMNS.filter(([key, , , , more, tab]) => (!more || extra.has(key)) && (!tab || tab === shown_tab));
 
 /** The tab that is open: as chosen, else GPU where there is one. */
 export function tab_of(state) {
@@ -110,8 +113,9 @@ function build_head(actions, state_of) {
 }
 
 function op_table(state) {
-  const names = ["name", "kind", "count", "total_ms", "self_ms", "per_step_ms", "mean_us", "min_us", "max_us", "p50_us", "p95_us", "p99_us", "share", "error_pct", "recorded_count", "recorded_total_ms", "short_name"];
-  return { columns: names, rows: (state.ops?.ops ?? []).map((op) => names.map((name) => op[name] ?? null)) };
+  const names = ["name", "kind", "count", "total_ms", "self_ms", "per_step_ms", "mean_us", "min_us", "max_us", "p50_us", "p95_us", "p99_us", "share", "error_pct", "recorded_count", "recorded_total_ms", "short_name", "grid", "block", "launch_varies", "registers", "shared_memory_bytes", "occupancy_pct", "tensor_cores"];
+  const plain = (value) => (Array.isArray(value) ? value.join(" x ") : value ?? null);
+  return { columns: names, rows: (state.ops?.ops ?? []).map((op) => names.map((name) => plain(op[name]))) };
 }
 
 function render_head(state) {
@@ -146,7 +150,7 @@ function build_table(actions) {
     if (!sort || !SORTS.includes(sort)) return title;
     return el("button", { type: "button", onclick: () => actions.set_view({ sort }) }, title);
   };
-  const heads = columns().map(([key, title, print, sort]) => el("th", { scope: "col", class: print ? "num" : "share-cell", dataset: { sort: sort ?? "", key } }, sort_button(key, title, sort)));
+  const heads = columns.map(([key, title, print, sort]) => el("th", { scope: "col", class: print ? "num" : "share-cell", dataset: { sort: sort ?? "", key } }, sort_button(key, title, sort)));
   const name = el("th", { scope: "col", dataset: { sort: "name", key: "name" } }, sort_button("name", "Name", "name"));
   const table = el("table", { class: "grid" }, el("thead", {}, el("tr", {}, el("th", { class: "pin", scope: "col" }, el("span", { class: "sr" }, "Pin")), name, ...heads)), el("tbody"));
   $("op-table").replaceChildren(table, el("div", { class: "nothing", hidden: true }, el("p"), el("button", { type: "button", class: "plain", onclick: () => actions.set_view({ query: "" }) }, "Clear")));
@@ -168,7 +172,7 @@ function standing(rows, body, selection) {
 
 function create_row(op, actions) {
   const pin = el("button", { type: "button", class: "pin-button", onclick: () => actions.toggle_pin(op.name) });
-  const cells = columns().map(([key, , print]) => (print
+  const cells = columns.map(([key, , print]) => (print
     ? el("td", { class: "num", dataset: { key } })
     : el("td", { class: "share-cell" }, el("span", { class: "share" }, el("i", {}, el("u")), el("span")))));
   const mark = () => { if (!selected_text()) actions.mark_op(op); }; // else a drag ends here
@@ -180,10 +184,21 @@ function create_row(op, actions) {
   };
   // No <button>: the text of one cannot be selected with the mouse, and names want to be copied.
   const name = el("div", { role: "button", tabindex: "0", class: "op-name", onclick: mark, onkeydown: by_key }, el("span", { class: "start" }), el("span", { class: "end" }));
-  return el("tr", {}, el("td", { class: "pin" }, pin), el("td", { class: "name" }, name, el("div", { class: "dim detail", hidden: true })), ...cells);
+  return el("tr", {}, el("td", { class: "pin" }, pin), el("td", { class: "name" }, name, el("div", { class: "dim detail", hidden: true }), el("div", { class: "dim launch", hidden: true })), ...cells);
 }
 
 const TAIL = 12; // of C++'s names, which differ at their ends; short ones say most at their beginning
+
+const sides = (counts) => counts.slice(0, counts.findLastIndex((n) => n > 1) + 1 || 1).map(count).join(" × ");
+
+/** How a kernel is launched, in a line; "" of all else. */
+export function launch_text(op) {
+  if (op.kind !== "kernel") return "";
+  const parts = op.grid ? [`grid ${sides(op.grid)}, block ${sides(op.block)}${op.launch_varies ? " at its longest call (varies)" : ""}`] : ["launch not known"];
+  if (op.registers > 0) parts.push(`${plural(op.registers, "register")} per thread`, op.shared_memory_bytes > 0 ? `${memory(op.shared_memory_bytes).join(" ")} of shared memory` : "no shared memory");
+  parts.push(`tensor cores: ${op.tensor_cores ? "yes" : "no"}, by its name`);
+  return parts.join("; ");
+}
 
 /** What tells an op from its namesakes, where ops are grouped by it. */
 const detail_of = (op) => op.shape ?? op.stack ?? op.module ?? "";
@@ -195,17 +210,20 @@ function update_row(node, op, view) {
   set_attribute(pin.firstElementChild, "aria-label", `${pinned ? "Unpin" : "Pin"} ${called(op)}`);
   node.classList.toggle("pinned", pinned);
   node.classList.toggle("range", op.kind === "range");
-  const button = name.firstElementChild, text = called(op), cut = op.short_name ? text.length : Math.max(0, text.length - TAIL), marked = view.marked === op.name;
+  const [button, detail, launch] = name.children, text = called(op), cut = op.short_name ? text.length : Math.max(0, text.length - TAIL), marked = view.marked === op.name;
   set_text(button.firstElementChild, text.slice(0, cut));
   set_text(button.lastElementChild, text.slice(cut));
   set_attribute(button, "title", op.name);
   node.classList.toggle("marked", marked);
-  const detail = name.lastElementChild, told = detail_of(op) || place_of(op) || (marked && text !== op.name ? op.name : "");
+  const told = detail_of(op) || place_of(op) || (marked && text !== op.name ? op.name : "");
   set_hidden(detail, told === "");
   set_text(detail, told);
   set_attribute(detail, "title", told.replaceAll(";", "\n"));
+  set_text(launch, launch_text(op));
+  set_hidden(launch, !marked || launch.textContent === "");
   set_attribute(button, "aria-pressed", String(marked));
-  columns().forEach(([, , print], i) => {
+  columns.forEach(([, , print, , , , title], i) => {
+    if (title) set_attribute(cells[i], "title", title(op));
     if (print) return set_text(cells[i], print(op, view));
     const share = op_share(op, view);
     const [bar, text] = cells[i].firstElementChild.children;
@@ -254,12 +272,11 @@ export function build_ops(actions, state_of) {
 
 export function render_ops(state, { actions }) {
   render_head(state);
-  const names = columns().map(([key]) => key).join();
-  if (names !== shown_columns) {
-    shown_columns = names;
+  const tab = tab_of(state), ops = shown_ops(state, tab), wanted = columns_of(tab);
+  if (wanted.length !== columns.length || wanted.some((column, i) => column !== columns[i])) {
+    columns = wanted;
     build_table(actions);
   }
-  const tab = tab_of(state), ops = shown_ops(state, tab);
   const rows = ordered_ops(ops?.ops ?? [], state.view.pins);
   const table = $("op-table").firstElementChild, nothing = $("op-table").lastElementChild;
   for (const head of table.querySelectorAll("th[data-sort]")) set_attribute(head, "aria-sort", head.dataset.sort === (state.view.sort === "total" && !extra.has("total_ms") ? "self" : state.view.sort) && (head.dataset.key !== "self_ms" || extra.has("self_ms")) ? (state.view.sort === "name" ? "ascending" : "descending") : null);

@@ -194,7 +194,7 @@ function gpu_bands(row, [first, second]) {
   return { t: row.t, first: row[first] ?? 0, second: row[second] ?? 0, rest, copy: row.copy ?? 0, communication: row.communication ?? 0, compute: row.compute ?? 0 };
 }
 
-export function gpu_lane(device, index) {
+export function gpu_lane(device, index, off = null) {
   const rows_of = (view) => view.series.gpus[index]?.rows ?? [];
   return {
     id: `gpu${index}`, title: gpu_title(device.device), note: device.name, device: index, weight: 1.42,
@@ -204,7 +204,7 @@ export function gpu_lane(device, index) {
       const all = mean_bins(rows_of(view), gpu_keys, { ...view.range, bins: Math.min(AREA_BINS, view.width / 4), gap: hole_ms(rows, view.range, median_of(view)) });
       view.order = idle_order((key) => all.values[gpu_keys.indexOf(key)].reduce((sum, share) => sum + (share ?? 0), 0));
       const bins = band_bins(all, view.order);
-      return { lines: from_start(stack(bins, 100), view.series.steps, view.range), tokens: gpu_tokens(view.order), axis: { top: 100, step: 50 }, unit: "%", marks: { reason: bins.x.length === 0 ? view.series.gpu_reason : null } };
+      return { lines: from_start(stack(bins, 100), view.series.steps, view.range), tokens: gpu_tokens(view.order), axis: { top: 100, step: 50 }, unit: "%", marks: { reason: bins.x.length === 0 ? off ?? view.series.gpu_reason : null } };
     },
     legend(view, time) {
       const order = view.order ?? idle_order(sum_over(within(rows_of(view), view.range)));
@@ -242,7 +242,7 @@ function memory_levels(device, host, host_top, top, { unit, scale }) {
 }
 
 /** Until a device is full, as an interval where there is one: "12–18 min". */
-function full_row({ oom_in_s, oom_in_s_low, oom_in_s_high }) {
+export function full_row({ oom_in_s, oom_in_s_low, oom_in_s_high }) {
   const [scale, unit] = oom_in_s > 120 ? [60, "min"] : [1, "s"];
   const [now, low, high] = [oom_in_s, oom_in_s_low, oom_in_s_high].map((s) => (known(s) ? number(s / scale, decimals(s / scale, 2)) : null));
   if (low === null || low === high) return legend_row("crashed", "dot", "Full in", now, unit);
@@ -344,7 +344,7 @@ export function lanes_for(series, gpu_off, host_open = false) {
   const { gpus } = series;
   let middle = [];
   if (gpus.length > MOST_GPU_LANES) middle = [folded_gpus(gpus.length)];
-  else if (gpus.length > 0) middle = gpus.map(gpu_lane);
+  else if (gpus.length > 0) middle = gpus.map((gpu, i) => gpu_lane(gpu, i, gpu_off));
   else if (gpu_off) middle = [blocked_gpu(gpu_off)];
   return [steps, phases, ...middle, memory, ...(host_open ? HOST_LANES : [])];
 }

@@ -1,5 +1,6 @@
 // The timeline panel: lanes over one time axis, their legends, table twins and reasons.
 
+import { SOURCE_STATES } from "../model/condition.js";
 import { file_of, gpu_uses, range_of, session_of, shown_series } from "../model/store.js";
 import { is_answered } from "../model/series.js";
 import { is_dated, moment, plural } from "../model/format.js";
@@ -15,12 +16,12 @@ import { attach_pointer } from "./pointer.js";
 const LEGEND_MS = 500; // numbers that change faster cannot be read
 const GUTTER = 196;
 
-/** Why kernels are not seen although the job uses a device; null else. */
-function gpu_reason(state) {
+/** The source of kernels where it tells nothing although the job uses a device; null else. */
+function silent_gpu(state) {
   const source = session_of(state)?.capabilities?.find((c) => c.source === "cupti");
   if (!source || source.state === "active") return null;
   const held = ["yielded", "stolen"].includes(source.state);
-  return held || shown_series(state).devices.some(({ device }) => device !== "cpu") ? source.reason : null;
+  return held || shown_series(state).devices.some(({ device }) => device !== "cpu") ? source : null;
 }
 
 /** Events that are in no table: lost on their way, or unreadable in their file. */
@@ -28,6 +29,14 @@ function missing_text(state) {
   if (state.lost > 0) return `${plural(state.lost, "event")} lost`;
   const skipped = file_of(state)?.skipped;
   return skipped > 0 ? `${plural(skipped, "event")} unreadable` : "";
+}
+
+/** What is missing from a lane while the run goes on, and why: [text, why]. */
+function missing_from(lane, state) {
+  if (lane.id === "steps") return [missing_text(state), null];
+  const kernels = lane.id === "gpus" || lane.device !== undefined;
+  const source = kernels && session_of(state)?.state === "running" ? silent_gpu(state) : null;
+  return source ? [`Kernels ${SOURCE_STATES[source.state]}`, source.reason] : ["", null];
 }
 
 const sentence = (text) => text[0].toUpperCase() + text.slice(1);
@@ -150,7 +159,7 @@ export class Timeline {
   render(state) {
     if (!state || state.session === null) return;
     this.state = state;
-    const series = shown_series(state), off = gpu_reason(state);
+    const series = shown_series(state), off = silent_gpu(state)?.reason ?? null;
     const names = `${series.gpus.map((gpu) => gpu.device + gpu.name)} ${off} ${this.host_open}`;
     if (names !== this.names) {
       this.names = names;
@@ -173,11 +182,10 @@ export class Timeline {
     set_hidden(reason, !drawing.marks.reason);
     if (drawing.marks.reason) set_text(reason, sentence(drawing.marks.reason));
     lane.chart.draw(drawing, range, is_dated(zero) ? zero : 0, (ms) => moment(ms, zero, range.to - range.from < 5e3));
-    if (lane.model.id === "steps") {
-      const missing = missing_text(this.state);
-      set_hidden(lane.lost, missing === "");
-      set_text(lane.lost, missing);
-    }
+    const [missing, why] = missing_from(lane.model, this.state);
+    set_hidden(lane.lost, missing === "");
+    set_text(lane.lost, missing);
+    set_attribute(lane.lost, "title", why);
   }
 
   legends() {
