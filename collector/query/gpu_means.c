@@ -74,6 +74,46 @@ static double sum_steps(const struct drawing *drawing, struct walk *walk,
     return sum;
 }
 
+/* Of the training steps of the window, known or not; NaN without any. */
+static double mean_step_ns(const struct pick *pick)
+{
+    const struct steps *steps = &pick->process->steps;
+    uint32_t count, first = pick_steps(pick, &count);
+    double sum = 0, trained = 0;
+
+    for (uint32_t i = first; i < first + count; i++) {
+        const struct step *step = steps_at(steps, i);
+
+        if (step->flags & (EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW))
+            continue;
+        sum += (double)step->duration_ns;
+        trained++;
+    }
+    return sum / (trained > 0 ? trained : (double)NAN);
+}
+
+static void scale(double *ns, uint32_t count, double sum, double most)
+{
+    for (uint32_t i = 0; i < count && sum > most; i++)
+        ns[i] *= most / sum;
+}
+
+/* Where the known steps were longer than those they stand for, the device did the same in
+ * less time, and waited less. */
+static void fit_into_step(double step_ns, struct gpu_device *device)
+{
+    double busy = 0, idle = 0;
+
+    for (uint32_t i = 0; i < GPU_USES; i++)
+        busy += device->use_ns[i];
+    for (uint32_t i = 0; i < GPU_IDLES; i++)
+        idle += device->idle_ns[i];
+    if (!(busy + idle > step_ns))
+        return;
+    scale(device->use_ns, GPU_USES, busy, step_ns);
+    scale(device->idle_ns, GPU_IDLES, idle, busy < step_ns ? step_ns - busy : 0);
+}
+
 const char *gpu_why_unknown(const struct process *process)
 {
     if (device_ops_awaits(&process->device))
@@ -108,6 +148,7 @@ int gpu_means(const struct pick *pick, const struct gpu_table *table,
         device->use_ns[i] /= sum > 0 ? sum : (double)NAN;
     for (uint32_t i = 0; i < GPU_IDLES; i++)
         device->idle_ns[i] /= sum > 0 ? sum : (double)NAN;
+    fit_into_step(mean_step_ns(pick), device);
     if (device->known_steps > 0)
         return 0;
     device->reason =

@@ -983,6 +983,36 @@ static void where_all_steps_have_lost_work_the_answers_say_so(void **state)
     answer_free(&gpu.head);
 }
 
+/* As where another profiler has taken the source, and steps are shorter from then on. */
+static void
+a_device_does_in_a_mean_step_what_it_did_and_waits_no_longer_than_that(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct gpu_answer gpu;
+
+    for (int64_t n = 0; n < 20; n++) {
+        int64_t t = n * 10 * MS;
+
+        fold(1, EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100), t + 8 * MS, 2 * MS);
+        step((uint64_t)n, EVENT_STEP_KERNELS, t, t + 10 * MS);
+        know_works(t + 10 * MS);
+    }
+    for (int64_t n = 0; n < 380; n++)
+        step(20 + (uint64_t)n, 0, 200 * MS + n * 5 * MS, 205 * MS + n * 5 * MS);
+    assert_int_equal(gpu_query(store, &whose, &(struct gpu_request){0}, &gpu), 0);
+    assert_int_equal(gpu.device_count, 1);
+    double busy = 0, idle = 0;
+
+    for (uint32_t i = 0; i < GPU_USES; i++)
+        busy += gpu.devices[0].use_ns[i];
+    for (uint32_t i = 0; i < GPU_IDLES; i++)
+        idle += gpu.devices[0].idle_ns[i];
+    assert_true(fabs(busy - 2 * MS) < 1);
+    assert_true(fabs(busy + idle - (20 * 10 * MS + 380 * 5 * MS) / 400.0) < 1);
+    answer_free(&gpu.head);
+}
+
 /* A source that is far behind costs no more than one that is not: what it holds back is not
  * gone through at each step. */
 static void work_that_is_held_back_for_long_costs_no_more_at_each_step(void **state)
@@ -2237,6 +2267,7 @@ int main(void)
         TEST(work_that_its_ring_lost_is_of_all_steps_until_the_source_tells_again),
         TEST(where_all_steps_have_lost_work_the_answers_say_so),
         TEST(work_that_is_held_back_for_long_costs_no_more_at_each_step),
+        TEST(a_device_does_in_a_mean_step_what_it_did_and_waits_no_longer_than_that),
         TEST(what_ran_where_nothing_was_recorded_is_of_no_step_beside_it),
         TEST(a_window_of_steps_of_which_some_have_kernels_is_summed_exactly),
         TEST(device_steps_stand_for_those_around_them_in_the_mean),
