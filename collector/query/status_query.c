@@ -255,6 +255,8 @@ static void add_meters(struct answer *head, const struct hardware_reading *hardw
     for (uint32_t i = 0; i < session->process_count; i++) {
         struct status_process *process = &session->processes[i];
 
+        uint32_t gpus = hardware->device_count + hardware->devices_unseen;
+
         if (session->from_file || hardware->state == WIRE_STATE_UNKNOWN)
             continue;
         process->capabilities[process->capability_count++] = (struct status_capability){
@@ -264,8 +266,8 @@ static void add_meters(struct answer *head, const struct hardware_reading *hardw
             .detail =
                 hardware->driver[0] == '\0'
                     ? ""
-                    : arena_print(&head->arena, "driver %s, %u GPUs", hardware->driver,
-                                  hardware->device_count + hardware->devices_unseen),
+                    : arena_print(&head->arena, "driver %s, %u GPU%s", hardware->driver,
+                                  gpus, gpus == 1 ? "" : "s"),
             .cost_ns = (double)NAN,
             .events_per_s = (double)NAN};
     }

@@ -73,6 +73,21 @@ test("a job on a GPU shows its lane, why the device idles, its kernels with thei
   await shoot(page, "real-gpu-light", { fullPage: true });
 }));
 
+test("beside a GPU each op of the CPU has the time on the GPU that was launched in it", { skip }, () => beside(["fake_job", "ops"], {}, async (page) => {
+  await page.locator("#tab-cpu").click();
+  const column = (name, key) => page.locator("#op-table tr", { hasText: name }).locator(`[data-key=${key}]`);
+  await column("aten::addmm", "device_total_ms").filter({ hasText: /^30\.\d µs$/ }).waitFor(); // three kernels of 10 µs
+  await column("aten::linear", "device_total_ms").filter({ hasText: /^31\.\d µs$/ }).waitFor(); // and a memset of 1 µs
+  await column("aten::helped", "device_total_ms").filter({ hasText: /^80\.\d µs$/ }).waitFor(); // of another thread
+  await page.locator("#op-columns").click();
+  await page.locator(".option", { hasText: "GPU self per step" }).click();
+  await page.keyboard.press("Escape");
+  await column("aten::linear", "device_self_ms").filter({ hasText: /^1\.0\d µs$/ }).waitFor();
+  await page.locator("#op-table th button", { hasText: "GPU per step" }).click();
+  await page.locator("#op-table tbody tr", { hasText: /^.{0,3}aten::helped/ }).first().waitFor();
+  await shoot(page, "real-gpu-ops-light", { fullPage: true });
+}));
+
 test("a job that outgrows its GPU's memory is told its retries and failures, and the op that wants it", { skip }, () => beside(["fake_torch_job", "tight"], { FAKE_CUDA_BYTES: String(100 << 20) }, async (page) => {
   const row = page.locator("#allocators details", { hasText: "GPU 0 memory" });
   await row.locator("summary", { hasText: /[\d,]+ cudaMalloc retries and out of memory [\d,]+ times in the last 60 s/ }).waitFor();

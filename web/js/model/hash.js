@@ -2,7 +2,7 @@
 // Unknown keys and bad values are ignored: a link from another version still opens.
 
 export const WINDOWS = ["10s", "60s", "10min", "run"];
-export const SORTS = ["self", "total", "per_step", "share", "count", "mean", "min", "max", "p50", "p95", "p99", "name"];
+export const SORTS = ["self", "total", "per_step", "share", "count", "mean", "min", "max", "p50", "p95", "p99", "device_total", "device_self", "name"];
 export const GROUPS = ["name", "shape", "stack", "module"];
 export const DEFAULTS = Object.freeze({
   session: null, rank: null, window: null, range: null, steps: null,

@@ -9,6 +9,8 @@ import { close_list, open_list, panel_menu } from "../ui/menu.js";
 
 const per_call = (us) => (known(us) ? duration_text(us / 1e3) : "–");
 
+const per_step = (ms, { steps }) => (known(ms) && steps > 0 ? duration_text(ms / steps) : "–");
+
 /** What the number is, or why there is none. */
 function occupancy_title(op) {
   if (known(op.occupancy_pct)) return "Estimated: of the threads that a multiprocessor holds, those that this launch gives it.";
@@ -16,14 +18,21 @@ function occupancy_title(op) {
   return op.grid ? "The limits of its device are not known." : "Its launch is not known.";
 }
 
-const COLUMNS = [ // key, title, text, sort, only when asked for, only on this tab, tooltip
+const LAUNCHED = "Of the kernels, copies and memsets that were launched in it";
+
+/** Beside a GPU an op of the CPU has two prices. */
+const launches = (tab, has_gpu) => tab === "cpu" && has_gpu;
+
+const COLUMNS = [ // key, title, text, sort, only when asked for, only where, tooltip
   ["per_step_ms", "ms per step", (op, view) => number(step_ms_of(op, view.steps), view.places), "self"],
   ["share", "Share of step", null, null],
   ["count", "Calls per step", (op, view) => calls(op.per_step_count ?? op.count / view.steps), "count"],
   ["mean_us", "Mean", (op) => per_call(op.mean_us), "mean"],
   ["p95_us", "p95", (op) => per_call(op.p95_us), "p95"],
   ["max_us", "Max", (op) => per_call(op.max_us), "max"],
-  ["occupancy_pct", "Occupancy", (op) => percent(op.occupancy_pct, 0), null, false, "cuda", occupancy_title],
+  ["occupancy_pct", "Occupancy", (op) => percent(op.occupancy_pct, 0), null, false, (tab) => tab === "cuda", occupancy_title],
+  ["device_total_ms", "GPU per step", (op, view) => per_step(op.device_total_ms, view), "device_total", false, launches, () => `${LAUNCHED}, or in the ops and ranges in it.`],
+  ["device_self_ms", "GPU self per step", (op, view) => per_step(op.device_self_ms, view), "device_self", true, launches, () => `${LAUNCHED} itself, per step.`],
   ["total_ms", "Total", (op) => duration_text(op.total_ms), "total", true],
   ["self_ms", "Self", (op) => duration_text(op.self_ms), "self", true],
   ["min_us", "Min", (op) => per_call(op.min_us), "min", true],
@@ -38,12 +47,14 @@ const GROUP_LABELS = { name: "Name", shape: "Shape", stack: "Stack", module: "Mo
 const extra = new Set(); // columns shown beyond the first ones
 let columns = []; // as the table was built
 
-const columns_of = (shown_tab) => COLUMNS.filter(([key, , , , more, tab]) => (!more || extra.has(key)) && (!tab || tab === shown_tab));
+const has_gpu = (state) => shown_series(state).gpus.length > 0;
+
+const columns_of = (tab, gpu) => COLUMNS.filter(([key, , , , more, where]) => (!more || extra.has(key)) && (!where || where(tab, gpu)));
 
 /** The tab that is open: as chosen, else GPU where there is one. */
 export function tab_of(state) {
   if (state.view.tab) return state.view.tab;
-  return shown_series(state).gpus.length > 0 ? "cuda" : "cpu";
+  return has_gpu(state) ? "cuda" : "cpu";
 }
 
 /** Rows as shown: pinned ones on top, in the order of the server otherwise. */
@@ -58,8 +69,8 @@ function tab_button(device, text, actions) {
   return el("button", { type: "button", role: "tab", id: `tab-${device}`, "aria-controls": "op-table", dataset: { device }, onclick: () => actions.set_view({ tab: device }) }, text);
 }
 
-function choose_columns(button, actions) {
-  const items = COLUMNS.filter(([, , , , more]) => more).map(([key, title]) => {
+function choose_columns(button, actions, state) {
+  const items = COLUMNS.filter(([, , , , more, where]) => more && (!where || where(tab_of(state), has_gpu(state)))).map(([key, title]) => {
     const item = el("button", { type: "button", role: "menuitemcheckbox", class: "option", "aria-checked": String(extra.has(key)) }, el("b", {}, title));
     item.addEventListener("click", () => {
       if (!extra.delete(key)) extra.add(key);
@@ -107,19 +118,19 @@ function build_head(actions, state_of) {
   const rows = choice_button("Rows", { 10: "10", 25: "25", 100: "100" }, () => String(state_of().view.k), (value) => actions.set_view({ k: Number(value) }));
   rows.id = "op-rows";
   const more = el("button", { type: "button", class: "plain choice", id: "op-columns", "aria-haspopup": "menu", "aria-expanded": "false" }, "Columns");
-  more.addEventListener("click", () => choose_columns(more, actions));
+  more.addEventListener("click", () => choose_columns(more, actions, state_of()));
   head.append(tabs, el("label", { class: "search" }, glass, input, el("kbd", {}, "/")), el("span", { class: "dim note", id: "sampled" }), el("span", { class: "grow" }), group, rows, more,
     panel_menu({ name: "Ops", table: () => op_table(state_of()), question: () => address(...questions.ops(state_of(), tab_of(state_of()))) }));
 }
 
 function op_table(state) {
-  const names = ["name", "kind", "count", "total_ms", "self_ms", "per_step_ms", "mean_us", "min_us", "max_us", "p50_us", "p95_us", "p99_us", "share", "error_pct", "recorded_count", "recorded_total_ms", "short_name", "grid", "block", "launch_varies", "registers", "shared_memory_bytes", "occupancy_pct", "tensor_cores"];
+  const names = ["name", "kind", "count", "total_ms", "self_ms", "per_step_ms", "device_total_ms", "device_self_ms", "mean_us", "min_us", "max_us", "p50_us", "p95_us", "p99_us", "share", "error_pct", "recorded_count", "recorded_total_ms", "short_name", "grid", "block", "launch_varies", "registers", "shared_memory_bytes", "occupancy_pct", "tensor_cores"];
   const plain = (value) => (Array.isArray(value) ? value.join(" x ") : value ?? null);
   return { columns: names, rows: (state.ops?.ops ?? []).map((op) => names.map((name) => plain(op[name]))) };
 }
 
 function render_head(state) {
-  const tab = tab_of(state), gpu = shown_series(state).gpus.length > 0;
+  const tab = tab_of(state), gpu = has_gpu(state);
   set_hidden($("tab-cuda"), !gpu && tab !== "cuda");
   set_hidden($("op-tabs"), !gpu && tab !== "cuda");
   for (const device of ["cuda", "cpu"]) {
@@ -272,7 +283,7 @@ export function build_ops(actions, state_of) {
 
 export function render_ops(state, { actions }) {
   render_head(state);
-  const tab = tab_of(state), ops = shown_ops(state, tab), wanted = columns_of(tab);
+  const tab = tab_of(state), ops = shown_ops(state, tab), wanted = columns_of(tab, has_gpu(state));
   if (wanted.length !== columns.length || wanted.some((column, i) => column !== columns[i])) {
     columns = wanted;
     build_table(actions);
