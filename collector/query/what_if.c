@@ -54,6 +54,7 @@ bool what_if_replayed(const struct bottlenecks_answer *summary,
         !(won >= WHAT_IF_SHARE * summary->replay.step_ns))
         return false;
     answer->low_ns = row->low_ns;
-    answer->high_ns = row->high_ns;
+    answer->high_ns =
+        fmin(row->high_ns, summary->replay.step_ns); /* nothing is added */
     return true;
 }

@@ -179,6 +179,10 @@ static void a_question_is_answered_where_it_is_worth_a_sentence(void **state)
     assert_true(what_if_replayed(&summary, REPLAY_DATA_HIDDEN, &told));
     assert_true(fabs(told.low_ns - 8e6) < 1 && fabs(told.high_ns - 8e6) < 1);
     assert_false(what_if_replayed(&summary, REPLAY_COPIES_HIDDEN, &told));
+    /* Of few unlike steps the interval is wide; no step is longer without what it did. */
+    summary.replay.what_ifs[REPLAY_DATA_HIDDEN].high_ns = 2 * answer.table.step_ns;
+    assert_true(what_if_replayed(&summary, REPLAY_DATA_HIDDEN, &told));
+    assert_true(fabs(told.high_ns - answer.table.step_ns) < 1);
     summary.replay.what_ifs[REPLAY_DATA_HIDDEN].mean_ns = 0.995 * answer.table.step_ns;
     assert_false(what_if_replayed(&summary, REPLAY_DATA_HIDDEN, &told));
     memset(&summary.replay, 0, sizeof(summary.replay));
