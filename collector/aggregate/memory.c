@@ -8,6 +8,7 @@ void memory_free(struct memory *memory)
 {
     for (uint32_t i = 0; i < memory->count; i++) {
         free(memory->tables[i].ring);
+        free(memory->tables[i].sizes);
         series_free(&memory->tables[i].series);
     }
     *memory = (struct memory){0};
@@ -109,6 +110,15 @@ static void keep_largest(struct memory_table *table, uint32_t op, int64_t bytes)
         *least = (struct memory_op){op, bytes};
 }
 
+/* Without memory for it nobody knows whose blocks stay. */
+static void keep_size(struct memory_table *table, uint32_t op, int64_t bytes)
+{
+    if (table->sizes == NULL)
+        table->sizes = calloc(1, sizeof(*table->sizes));
+    if (table->sizes != NULL)
+        memory_kept_add(table->sizes, op, bytes);
+}
+
 void memory_fold_alloc(struct memory *memory, const struct event *event)
 {
     struct memory_table *table = find_or_add(memory, EVENT_AUX16(event->meta));
@@ -118,6 +128,7 @@ void memory_fold_alloc(struct memory *memory, const struct event *event)
         return;
     if (bytes > 0 && EVENT_NAME(event->meta) != 0)
         keep_largest(table, EVENT_NAME(event->meta), bytes);
+    keep_size(table, EVENT_NAME(event->meta), bytes);
     table->allocations += bytes > 0;
     table->frees += bytes < 0;
     table->bytes += bytes > 0 ? (uint64_t)bytes : 0;
@@ -187,6 +198,9 @@ void memory_fold(struct memory *memory, const struct event *events, uint32_t mor
             sample.time_ns = newest->time_ns;
     }
     read_more(&sample, events, more);
+    if (table->sizes != NULL && !sample.failed)
+        sample.kept =
+            memory_kept_end(table->sizes, (uint64_t)sample.allocations + sample.frees);
     if (table->pending_peak > sample.peak) {
         sample.peak = table->pending_peak;
         sample.peak_time_ns = table->pending_peak_ns;

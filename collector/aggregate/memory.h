@@ -5,12 +5,13 @@
 
 #include <stdint.h>
 
+#include "aggregate/memory_kept.h"
 #include "aggregate/series.h"
 #include "wire/event.h"
 
 #define MEMORY_DEVICES 32u
 #define MEMORY_OPS     16u
-#define MEMORY_POINTS  16384u /* 1.7 MB per device */
+#define MEMORY_POINTS  16384u /* 2.1 MB per device */
 
 /* What an allocator asked of the driver since the sample before. */
 struct memory_driver {
@@ -32,6 +33,7 @@ struct memory_sample {
     uint32_t counted;            /* 0: allocations and bytes are not known */
     uint32_t failed; /* taken where an allocation failed, at no step's end */
     uint64_t bytes;              /* allocated since the sample before */
+    struct memory_kept kept;
     struct memory_driver driver;
 };
 
@@ -54,6 +56,8 @@ struct memory_table {
     /* From single allocations, until the next sample. */
     int64_t pending_peak, pending_peak_ns;
     uint64_t allocations, frees, bytes; /* of the run */
+    struct memory_kept_sizes
+        *sizes; /* of the running step; NULL before an allocation */
     struct series series;               /* allocated, reserved, peak */
 };
 

@@ -190,10 +190,90 @@ static const char *until_full(struct rule_context *context,
         isnan(growth->latest_s) ? "" : duration(context, growth->latest_s));
 }
 
+/* Of fewer recorded steps nothing is said of who holds it. */
+#define HOLDER_STEPS 5u
+
+/* Of what memory grows by, blocks of that size must be as much to be told, and not far more:
+ * then they are not what grows. */
+#define HOLDER_LEAST 0.3
+#define HOLDER_MOST  1.5
+
+/* Behind an op that only makes room: by what people write it; else "". */
+static const char *code_of(const char *op)
+{
+    static const struct {
+        const char *op, *code;
+    } makers[] = {
+        {"aten::empty",
+         " (`torch.zeros`, `torch.empty`, `torch.randn` and others call it)"},
+        {"aten::empty_strided",
+         " (`.to()`, `.clone()`, `torch.zeros_like` and others call it)"},
+        {"aten::resize_", " (`out=` calls it)"},
+    };
+
+    for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++)
+        if (strcmp(op, makers[i].op) == 0)
+            return makers[i].code;
+    return "";
+}
+
+static const char *caller_of(struct rule_context *context, struct finding *finding,
+                             const char *op)
+{
+    const struct ops_answer *cpu = &context->summary->cpu;
+
+    for (uint32_t i = 0; i < cpu->row_count; i++)
+        if (strcmp(cpu->rows[i].name, op) == 0)
+            return rule_caller(context, finding, &cpu->rows[i]);
+    return "";
+}
+
+/* "aten::mm or aten::empty (`torch.zeros` and others call it)" */
+static const char *list_ops(struct rule_context *context, struct finding *finding,
+                            const struct memory_device *device)
+{
+    uint32_t count = device->kept_op_count;
+    const char *list = "", *names = "";
+
+    for (uint32_t i = 0; i < count; i++) {
+        const char *op = device->kept_ops[i];
+
+        list = rule_print(context, "%s%s%s%s", list, i == 0 ? "" : " or ", op,
+                          code_of(op));
+        names = rule_print(context, "%s%s%s", names, i == 0 ? "" : ", ", op);
+        rule_pin(context, finding, op);
+    }
+    rule_evidence_text(context, finding, count == 1 ? "op" : "ops", names);
+    return count == 1 ? rule_print(context, "%s%s", list,
+                                   caller_of(context, finding, device->kept_ops[0]))
+                      : list;
+}
+
+/* Whose blocks it may be that stay, where that is known. */
+static void name_holder(struct rule_context *context, struct finding *finding,
+                        const struct memory_device *device)
+{
+    double kept = device->kept_bytes_per_step;
+    double grows =
+        rule_share(device->growth.slope_bytes_per_s, context->train->steps_per_s);
+
+    if (device->kept_steps < HOLDER_STEPS || device->kept_op_count == 0 ||
+        !(kept >= HOLDER_LEAST * grows) || !(kept <= HOLDER_MOST * grows))
+        return;
+    rule_evidence(context, finding, "kept_bytes_per_step", kept);
+    rule_evidence(context, finding, "block_bytes", device->kept_block_bytes);
+    finding->sentence = rule_print(
+        context,
+        "%s; each step keeps %s in blocks of %s, and such blocks are taken by %s",
+        finding->sentence, rule_memory(context, kept),
+        rule_memory(context, device->kept_block_bytes),
+        list_ops(context, finding, device));
+}
+
 /* `until` says when it is full: its own growth, or that of what has the same limit. */
-static void add_growth(struct rule_context *context, const char *what,
-                       const struct memory_growth *own,
-                       const struct memory_growth *until)
+static struct finding *add_growth(struct rule_context *context, const char *what,
+                                  const struct memory_growth *own,
+                                  const struct memory_growth *until)
 {
     const struct memory_growth *growth = isnan(own->full_in_s) ? until : own;
     bool host = strcmp(what, "host") == 0;
@@ -204,7 +284,7 @@ static void add_growth(struct rule_context *context, const char *what,
                       hours <= context->threshold ? FINDING_HIGH : FINDING_MEDIUM);
 
     if (finding == NULL)
-        return;
+        return NULL;
     finding->urgent = hours <= URGENT_HOURS;
     finding->title =
         host ? "Memory of the process keeps growing"
@@ -242,6 +322,7 @@ static void add_growth(struct rule_context *context, const char *what,
     rule_advise_in(context, finding,
                    "`loss.detach()` in everything that outlives a step",
                    "Bound lists and caches that grow with the steps");
+    return finding;
 }
 
 static void find_growth(struct rule_context *context)
@@ -261,12 +342,16 @@ static void find_growth(struct rule_context *context)
         /* The host's allocator knows no limit: the process has one. */
         bool on_host = strcmp(device->device, "cpu") == 0 && memory->host.growth.sure;
 
-        add_growth(context, device->device, &device->growth,
-                   on_host ? &memory->host.growth : &device->growth);
+        struct finding *finding =
+            add_growth(context, device->device, &device->growth,
+                       on_host ? &memory->host.growth : &device->growth);
+
+        if (finding != NULL)
+            name_holder(context, finding, device);
     }
     /* What the allocator says is the better explanation of the same growth. */
     if (memory->host.growth.sure && !device_grows)
-        add_growth(context, "host", &memory->host.growth, &memory->host.growth);
+        (void)add_growth(context, "host", &memory->host.growth, &memory->host.growth);
 }
 
 const struct rule rules_memory[] = {
@@ -283,7 +368,8 @@ const struct rule rules_memory[] = {
       .trend = true},
      find_full},
     {{.id = "memory-growth",
-      .reads = "lower envelope of allocated bytes",
+      .reads = "lower envelope of allocated bytes; of recorded steps allocations and "
+               "frees by size and op",
       .formula = "0: a risk",
       .threshold = 24.0,
       .unit = "hours until full, then it is grave",

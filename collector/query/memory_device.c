@@ -276,6 +276,68 @@ static int find_largest(const struct pick *pick, const struct memory_table *tabl
     return 0;
 }
 
+/* Sizes of which most stays in some step. */
+#define KEPT_SIZES 16u
+
+struct kept_size {
+    int64_t block;
+    double bytes;
+    uint32_t ops[MEMORY_KEPT_OPS], op_count;
+    bool vague; /* of more ops */
+};
+
+static void add_op(struct kept_size *size, uint32_t op)
+{
+    for (uint32_t i = 0; i < size->op_count; i++)
+        if (size->ops[i] == op)
+            return;
+    if (size->op_count == MEMORY_KEPT_OPS)
+        size->vague = true;
+    else
+        size->ops[size->op_count++] = op;
+}
+
+/* Those of the window's steps, with the most first of all; `told`: how many steps tell. */
+static uint32_t add_kept(const struct memory_table *table, const uint32_t range[2],
+                         struct kept_size sizes[KEPT_SIZES], uint32_t *told)
+{
+    uint32_t count = 0, most = 0;
+
+    for (uint32_t i = range[0]; i < range[1]; i++) {
+        const struct memory_kept *kept = &memory_at(table, i)->kept;
+        uint32_t at = 0;
+
+        *told += kept->known;
+        while (at < count && sizes[at].block != kept->block)
+            at++;
+        if (kept->op_count == 0 || at == KEPT_SIZES)
+            continue;
+        count += at == count;
+        sizes[at].block = kept->block;
+        sizes[at].bytes += (double)kept->bytes;
+        for (uint32_t op = 0; op < kept->op_count; op++)
+            add_op(&sizes[at], kept->ops[op]);
+    }
+    for (uint32_t i = 1; i < count; i++)
+        most = sizes[i].bytes > sizes[most].bytes ? i : most;
+    sizes[0] = sizes[most];
+    return count;
+}
+
+static void find_kept(const struct pick *pick, const struct memory_table *table,
+                      const uint32_t range[2], struct memory_device *device)
+{
+    struct kept_size sizes[KEPT_SIZES] = {{.block = 0}}, *most = &sizes[0];
+
+    if (add_kept(table, range, sizes, &device->kept_steps) == 0 || most->vague)
+        return;
+    device->kept_bytes_per_step = most->bytes / device->kept_steps;
+    device->kept_block_bytes = (double)most->block;
+    for (uint32_t i = 0; i < most->op_count; i++)
+        device->kept_ops[device->kept_op_count++] = arena_text(
+            &pick->head->arena, texts_get(pick->process->texts, most->ops[i]));
+}
+
 /* Totals of accelerators come with the facts; the host's with the samples. */
 static double total_of(const struct pick *pick, const struct memory_table *table)
 {
@@ -312,6 +374,7 @@ int memory_fill_device(const struct pick *pick, const struct memory_table *table
     find_rates(pick, table, range, device);
     find_driver(table, range, device);
     find_slope(pick, table, range, device);
+    find_kept(pick, table, range, device);
     device->points = arena_new(&pick->head->arena, points, sizeof(*device->points));
     if (device->points == NULL || find_largest(pick, table, device) != 0)
         return -ENOMEM;

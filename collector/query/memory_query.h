@@ -2,6 +2,7 @@
 #ifndef QUERY_MEMORY_QUERY_H
 #define QUERY_MEMORY_QUERY_H
 
+#include "aggregate/memory_kept.h"
 #include "query/answer.h"
 
 #define MEMORY_PEAKS_LEAST 20u
@@ -52,6 +53,12 @@ struct memory_device {
     /* Of the run's recorded steps: the largest block of an op, the largest first. */
     struct memory_largest *largest;
     uint32_t largest_count;
+    /* Of the steps of the window that tell it, `kept_steps`: the size of block of which
+     * most stays, how much in a mean step, and the ops that take such blocks; 0 where
+     * nothing stays, or it may be anybody's. */
+    double kept_block_bytes, kept_bytes_per_step;
+    const char *kept_ops[MEMORY_KEPT_OPS];
+    uint32_t kept_op_count, kept_steps;
     struct memory_point *points;
     uint32_t point_count;
 };

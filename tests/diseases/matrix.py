@@ -110,7 +110,7 @@ ADVISED = {
 }
 
 # What its sentence names of the job's own code.
-SAID = {"collate_sleep": "of it in `collate_fn`"}
+SAID = {"collate_sleep": "of it in `collate_fn`", "leak": "aten::empty (`torch.zeros`"}
 
 # These wait (for a disk, a clock), the others compute.
 WAITING = {"collate_sleep", "few_workers", "oversubscribed", "periodic", "warm_up",

@@ -337,7 +337,12 @@ static inline void draw_memory_device(struct memory_device *device, const char *
                                      .ooms = amount(3),
                                      .driver_ns = amount(DRAWN_STEP_NS),
                                      .driver_lasting_ns = amount(DRAWN_STEP_NS),
-                                     .growth = draw_growth()};
+                                     .growth = draw_growth(),
+                                     .kept_ops = {"aten::empty", "aten::mm", "aten::t"},
+                                     .kept_op_count = pick(4),
+                                     .kept_bytes_per_step = known(1e9),
+                                     .kept_block_bytes = known(1e9),
+                                     .kept_steps = count_of(100)};
     /* As most jobs: full by half, each step alike but for a few. */
     if (pick(2) == 0) {
         device->total_bytes = 8e10;

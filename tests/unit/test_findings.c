@@ -523,6 +523,50 @@ static void growing_memory_says_when_it_is_full(void **state)
     assert_int_equal(findings.count, 0);
 }
 
+static void growing_memory_names_the_op_that_keeps_what_it_grows_by(void **state)
+{
+    (void)state;
+    device = (struct memory_device){.device = "cpu",
+                                    .growth = {.slope_bytes_per_s = 10.0 * 1048576,
+                                               .sure = true,
+                                               .full_in_s = (double)NAN,
+                                               .earliest_s = (double)NAN,
+                                               .latest_s = (double)NAN},
+                                    .kept_ops = {"aten::empty", "aten::mm"},
+                                    .kept_op_count = 1,
+                                    .kept_bytes_per_step = 2 * 1048576,
+                                    .kept_block_bytes = 2 * 1048576,
+                                    .kept_steps = 20};
+    summary.memory.devices = &device;
+    summary.memory.device_count = 1;
+    summary.steps.train.steps_per_s = 5;
+    look();
+    const struct finding *finding = find("memory-growth-");
+
+    assert_non_null(strstr(finding->sentence,
+                           "; each step keeps 2 MiB in blocks of 2 MiB, and such "
+                           "blocks are taken by aten::empty (`torch.zeros`, "));
+    assert_string_equal(finding->ops[0], "aten::empty");
+    findings_free(&findings);
+    device.kept_op_count = 2;
+    look();
+    assert_non_null(
+        strstr(find("memory-growth-")->sentence, "others call it) or aten::mm"));
+    findings_free(&findings);
+    device.kept_steps = 4; /* too few */
+    look();
+    assert_null(strstr(find("memory-growth-")->sentence, "aten::empty"));
+    findings_free(&findings);
+    device.kept_steps = 20;
+    device.kept_bytes_per_step = 4 * 1048576; /* more than memory grows by */
+    look();
+    assert_null(strstr(find("memory-growth-")->sentence, "aten::empty"));
+    findings_free(&findings);
+    device.kept_bytes_per_step = 0.5 * 1048576; /* and a part of no weight */
+    look();
+    assert_int_equal(find("memory-growth-")->op_count, 0);
+}
+
 static void memory_that_is_full_within_the_hour_stands_before_all_else(void **state)
 {
     (void)state;
@@ -649,6 +693,7 @@ int main(void)
         TEST(memory_near_its_limit_is_a_risk_of_that_device),
         TEST(memory_that_the_allocator_only_keeps_is_no_grave_risk),
         TEST(growing_memory_says_when_it_is_full),
+        TEST(growing_memory_names_the_op_that_keeps_what_it_grows_by),
         TEST(memory_that_is_full_within_the_hour_stands_before_all_else),
         TEST(thresholds_can_be_set_by_rule),
         TEST(with_thresholds_of_0_nothing_is_told_that_costs_nothing),

@@ -1727,6 +1727,105 @@ static void the_ops_with_the_largest_blocks_are_remembered(void **state)
     answer_free(&answer.head);
 }
 
+static void an_alloc(const char *op, int64_t bytes)
+{
+    struct event event = {.value = (uint64_t)bytes,
+                          .meta = EVENT_META(op == NULL ? 0 : text(op), EVENT_ALLOC, 0,
+                                             EVENT_DEVICE(1, 0))};
+
+    process_fold(process, 0, &event, 1);
+}
+
+/* A gradient that the next step gives back, and `kept` that stays. */
+static void a_step_that_keeps(int64_t n, const char *kept)
+{
+    step((uint64_t)n, 0, n * 100 * MS, (n + 1) * 100 * MS);
+    an_alloc(kept, 1 << 20);
+    an_alloc(NULL, -(4 << 20));
+    an_alloc("aten::mm", 4 << 20);
+    an_alloc("aten::mul", 2 << 20);
+    an_alloc(NULL, -(2 << 20));
+    memory_sample((n + 1) * 100 * MS, (n + 1) << 20, (n + 1) << 20);
+}
+
+static struct memory_answer ask_memory(void)
+{
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct memory_answer answer;
+
+    assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &answer),
+                     0);
+    return answer;
+}
+
+static void the_op_whose_blocks_stay_is_told_and_what_is_passing_is_not(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < 10; n++)
+        a_step_that_keeps(n, "aten::relu");
+    memory_sample(1100 * MS, 11 << 20, 11 << 20); /* of a step that was not recorded */
+    struct memory_answer answer = ask_memory();
+
+    assert_int_equal(answer.devices[0].kept_op_count, 1);
+    assert_string_equal(answer.devices[0].kept_ops[0], "aten::relu");
+    assert_true(answer.devices[0].kept_bytes_per_step == 1 << 20);
+    assert_true(answer.devices[0].kept_block_bytes == 1 << 20);
+    assert_int_equal(answer.devices[0].kept_steps, 10);
+    answer_free(&answer.head);
+}
+
+/* A free may be of any of them, in whatever order they come. */
+static void all_ops_that_take_blocks_of_the_size_that_stays_are_told(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < 10; n++) {
+        an_alloc("aten::empty", 4 << 20);
+        a_step_that_keeps(n, "aten::relu");
+    }
+    struct memory_answer answer = ask_memory();
+
+    assert_true(answer.devices[0].kept_block_bytes == 4 << 20);
+    assert_true(answer.devices[0].kept_bytes_per_step == 4 << 20);
+    assert_int_equal(answer.devices[0].kept_op_count, 2);
+    assert_string_equal(answer.devices[0].kept_ops[0], "aten::empty");
+    assert_string_equal(answer.devices[0].kept_ops[1], "aten::mm");
+    answer_free(&answer.head);
+}
+
+static void of_a_size_that_many_ops_take_nobody_is_told_to_keep_it(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < 10; n++) {
+        an_alloc("aten::add", 1 << 20);
+        an_alloc("aten::sub", 1 << 20);
+        an_alloc(n < 5 ? "aten::div" : "aten::exp", 1 << 20); /* no step has four */
+        memory_sample((n + 1) * 100 * MS, 3 * (n + 1) << 20, 3 * (n + 1) << 20);
+    }
+    step(0, 0, 0, 1100 * MS);
+    struct memory_answer answer = ask_memory();
+
+    assert_int_equal(answer.devices[0].kept_op_count, 0);
+    assert_int_equal(answer.devices[0].kept_steps, 10);
+    answer_free(&answer.head);
+}
+
+static void of_a_step_with_too_many_sizes_nothing_is_told_of_who_keeps(void **state)
+{
+    (void)state;
+    for (int64_t size = 1; size <= 1000; size++)
+        an_alloc("aten::mm", size << 10);
+    a_step_that_keeps(0, "aten::relu");
+    struct memory_answer answer = ask_memory();
+
+    assert_int_equal(answer.devices[0].kept_steps, 0);
+    answer_free(&answer.head);
+    a_step_that_keeps(1, "aten::relu"); /* begins anew */
+    answer = ask_memory();
+    assert_int_equal(answer.devices[0].kept_steps, 1);
+    assert_string_equal(answer.devices[0].kept_ops[0], "aten::relu");
+    answer_free(&answer.head);
+}
+
 static void memory_whose_stamps_run_back_is_told_at_the_newest_instant(void **state)
 {
     (void)state;
@@ -2291,6 +2390,10 @@ int main(void)
         TEST(what_an_allocator_asks_of_the_driver_is_summed_over_the_window),
         TEST(a_sample_of_a_failure_is_no_step_and_tells_of_no_retries),
         TEST(the_ops_with_the_largest_blocks_are_remembered),
+        TEST(the_op_whose_blocks_stay_is_told_and_what_is_passing_is_not),
+        TEST(all_ops_that_take_blocks_of_the_size_that_stays_are_told),
+        TEST(of_a_size_that_many_ops_take_nobody_is_told_to_keep_it),
+        TEST(of_a_step_with_too_many_sizes_nothing_is_told_of_who_keeps),
         TEST(memory_whose_stamps_run_back_is_told_at_the_newest_instant),
         TEST(totals_below_zero_are_points_as_others_are),
         TEST(what_is_held_at_the_end_depends_on_no_number_of_points),
