@@ -97,6 +97,18 @@ struct process_linked {
     int64_t host_total_bytes, device_total_bytes;
 };
 
+/* Work of training steps that its neighbour makes needless, as a whole trace file tells. */
+enum process_needless_work {
+    NEEDLESS_BIAS, /* of convolutions that a batch norm follows */
+    NEEDLESS_COPY, /* of what the device could have made */
+    NEEDLESS_WORKS,
+};
+
+struct process_needless {
+    uint64_t count;
+    int64_t host_ns, device_ns;
+};
+
 /* What is sampled of a process once a second; rates are of the second before. */
 enum process_load {
     PROCESS_LOAD_RSS,    /* bytes */
@@ -218,6 +230,7 @@ struct process {
     struct memory memory;
     struct gpu gpu;
     struct op_links links;         /* device time by CPU op */
+    struct process_needless needless[NEEDLESS_WORKS]; /* of a file */
     struct process_linked *linked; /* of a file, by text; NULL where not known */
     uint32_t linked_count;
     bool linked_devices, linked_memory; /* the file tells of them */

@@ -325,6 +325,18 @@ static void ask_launched(const struct ops_asking *asking, struct ops_asking *lau
     launched->row_count = ops->row_count;
 }
 
+static void add_needless(const struct ops_asking *asking, struct ops_answer *answer)
+{
+    const struct process_needless *sums = asking->pick->process->needless;
+    double steps = (double)asking->steps;
+
+    for (uint32_t i = 0; i < NEEDLESS_WORKS; i++)
+        answer->needless[i] =
+            (struct op_needless){.count = (double)sums[i].count / steps,
+                                 .host_ns = (double)sums[i].host_ns / steps,
+                                 .device_ns = (double)sums[i].device_ns / steps};
+}
+
 static int clear_other(struct ops_answer *answer)
 {
     answer->other = (struct op_row){.name = "other", .kind = ""};
@@ -390,6 +402,8 @@ int parts_ops(const struct pick *pick, const struct ops_request *request,
     compact(&asking, answer);
     if (request->device == OPS_CPU && pick_goes_on(pick))
         ops_sums_saving(&asking.ops->saving, (double)asking.steps, answer);
+    if (request->device == OPS_CPU && asking.whole && asking.steps > 0)
+        add_needless(&asking, answer);
     answer->head.steps = asking.steps;
     answer->head.recorded_steps =
         asking.recorded[DIGEST_DRAWN] + asking.recorded[DIGEST_TAGGED];

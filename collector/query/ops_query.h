@@ -3,6 +3,7 @@
 #define QUERY_OPS_QUERY_H
 
 #include "aggregate/ops_group.h"
+#include "aggregate/process.h"
 #include "query/answer.h"
 #include "query/kernel_family.h"
 
@@ -100,6 +101,11 @@ enum ops_call {
 
 #define OPS_WATCHED 8u
 
+/* Per step: work that its neighbour makes needless. */
+struct op_needless {
+    double count, host_ns, device_ns;
+};
+
 struct ops_answer {
     struct answer head; /* window: what the digests reach, may be wider than asked */
     struct op_row *rows;
@@ -130,6 +136,8 @@ struct ops_answer {
      * the run where a running job saves less often than four times in the window. */
     double moved_ns, moved_count, saving_ns, saving_count;
     double call_ns[OPS_CALLS], call_count[OPS_CALLS];
+    /* Of a whole trace file, likewise; 0 elsewhere. */
+    struct op_needless needless[NEEDLESS_WORKS];
 };
 
 /* Of a kernel of fewer blocks than the device has multiprocessors the share of them that

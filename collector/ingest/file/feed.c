@@ -464,6 +464,7 @@ static int end(struct feeding *feeding)
     int error = file_fold_memory(file, &feeding->texts);
 
     give_linked(feeding);
+    file_needless_sum(file, process->needless);
     give_kernels(feeding);
     for (uint32_t by = 0; by < GROUPS; by++)
         if (process->groups[by] != NULL)

@@ -50,6 +50,7 @@ static void release(struct file *file)
     track_free(&file->works);
     track_free(&file->allocations);
     free(file->longs.items);
+    free(file->needless.items);
     free(file->marks.items);
     free(file->samples.items);
     free(file->backwards.items);
@@ -58,6 +59,8 @@ static void release(struct file *file)
     free(file->foreground.items);
     free(file->links);
     free(file->launched);
+    free(file->from_host);
+    free(file->needless_ops);
     free(file->linked);
     free(file->kernels);
     file_free_pairs(file);

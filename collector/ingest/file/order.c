@@ -51,6 +51,12 @@ static int by_first(const void *left, const void *right)
     return a->first_ns < b->first_ns ? -1 : a->first_ns > b->first_ns;
 }
 
+static bool is_from_host(const struct event *work)
+{
+    return EVENT_KIND(work->meta) == EVENT_MEMCPY &&
+           (EVENT_FLAGS(work->meta) & ~EVENT_COPY_PAGEABLE) == EVENT_COPY_H2D;
+}
+
 int file_link_works(struct file *file)
 {
     const struct track_record *work;
@@ -60,11 +66,16 @@ int file_link_works(struct file *file)
     file->link_slots = file->works.count / 4 * 5 + 1024;
     file->links = calloc(file->link_slots, sizeof(*file->links));
     file->launched = calloc(file->link_slots / 64 + 1, sizeof(*file->launched));
+    file->from_host = calloc(file->link_slots / 64 + 1, sizeof(*file->from_host));
     file->linked_count = trace_names_count(file->names);
     file->linked = calloc(file->linked_count + 1, sizeof(*file->linked));
+    file->needless_ops = calloc(file->linked_count + 1, sizeof(*file->needless_ops));
     if (error != 0 || file->links == NULL || file->launched == NULL ||
-        file->linked == NULL)
+        file->from_host == NULL || file->linked == NULL || file->needless_ops == NULL)
         return -ENOMEM;
+    for (uint32_t name = 0; name < file->linked_count; name++)
+        file->needless_ops[name] =
+            (uint8_t)file_needless_op(trace_names_get(file->names, name, NULL));
     while ((work = track_peek(&reader)) != NULL) {
         const struct event *event = &work->event;
 
@@ -75,6 +86,9 @@ int file_link_works(struct file *file)
 
             link->correlation = event->aux;
             link->device_ns = file_sum(link->device_ns, (int64_t)event->value);
+            if (is_from_host(event))
+                file->from_host[(link - file->links) / 64] |=
+                    UINT64_C(1) << (link - file->links) % 64;
         } else {
             file->result->remarks[FILE_REMARK_UNLINKED]++;
         }
@@ -102,6 +116,7 @@ struct open {
     int64_t host_bytes, device_bytes; /* taken in it, less given back */
     uint32_t path, key;
     bool linked; /* it, or what it lies in, stands under its forward op */
+    bool from_host; /* something was copied from the host to the device in it */
 };
 
 struct walk {
@@ -114,6 +129,7 @@ struct walk {
     uint32_t backward;           /* open autograd's wrappers and nodes */
     uint32_t root, index;        /* the thread's path, and its own number */
     int64_t backward_end_ns;     /* of the newest outer backward op */
+    struct file_needless_walk needless;
 };
 
 static bool is_op(const struct event *event)
@@ -148,8 +164,10 @@ static void add_device_time(struct walk *walk, const struct open *ended,
 
         linked->device_total_ns = file_sum(linked->device_total_ns, ended->device_ns);
     }
-    if (parent != NULL)
-        parent->device_ns = file_sum(parent->device_ns, ended->device_ns);
+    if (parent == NULL)
+        return;
+    parent->device_ns = file_sum(parent->device_ns, ended->device_ns);
+    parent->from_host |= ended->from_host;
 }
 
 static void add_total_bytes(struct process_linked *linked, const struct open *ended)
@@ -244,6 +262,33 @@ static void note_long(struct walk *walk, const struct event *event)
         *added = *event;
 }
 
+static enum file_needless_op needless_op(const struct walk *walk,
+                                         const struct event *event)
+{
+    uint32_t name = EVENT_NAME(event->meta);
+
+    return is_op(event) && name < walk->file->linked_count
+               ? (enum file_needless_op)walk->file->needless_ops[name]
+               : FILE_NEEDLESS_NONE;
+}
+
+static void note_needless(struct walk *walk, const struct open *ended,
+                          const struct open *parent)
+{
+    struct file_needless_ended told = {.op = needless_op(walk, &ended->event)};
+
+    if (!walk->trains || told.op == FILE_NEEDLESS_NONE)
+        return;
+    told.parent =
+        parent == NULL ? FILE_NEEDLESS_NONE : needless_op(walk, &parent->event);
+    told.outermost = walk->plain == 0;
+    told.from_host = ended->from_host;
+    told.start_ns = (int64_t)ended->event.time;
+    told.host_ns = (int64_t)ended->event.value;
+    told.device_ns = ended->device_ns;
+    file_needless_end(walk->file, &walk->needless, &told);
+}
+
 /* The last of the stack ended. */
 static void close_last(struct walk *walk)
 {
@@ -255,6 +300,7 @@ static void close_last(struct walk *walk)
     struct open *parent = parent_of(walk, ended);
 
     add_device_time(walk, ended, parent);
+    note_needless(walk, ended, parent);
     add_memory(walk, ended, parent);
     if (walk->file->details != NULL)
         add_path_time(walk, ended, parent);
@@ -294,12 +340,16 @@ static bool is_first_call(struct file *file, const struct file_link *link)
 }
 
 /* A call launched something: its time belongs to the innermost op. */
-static int64_t launched(struct walk *walk, const struct event *call)
+static int64_t launched(struct walk *walk, const struct event *call, bool *from_host)
 {
     struct file *file = walk->file;
     struct file_link *link = call->aux == 0 ? NULL : link_of(file, call->aux);
     int64_t device_ns = link != NULL && is_first_call(file, link) ? link->device_ns : 0;
 
+    *from_host =
+        device_ns != 0 &&
+        (file->from_host[(link - file->links) / 64] >> (link - file->links) % 64 & 1) !=
+            0;
     for (uint32_t i = walk->depth; device_ns != 0 && i-- > 0;) {
         if (!is_op(&walk->open[i].event))
             continue;
@@ -460,7 +510,7 @@ static void open_range(struct walk *walk, const struct event *event)
     uint8_t kind = EVENT_KIND(event->meta);
 
     if (kind == EVENT_RUNTIME || kind == EVENT_LAUNCH || kind == EVENT_SYNC)
-        opened.device_ns = launched(walk, event);
+        opened.device_ns = launched(walk, event, &opened.from_host);
     if (walk->depth == DEPTH_MAX) {
         put_out(walk, event, 0);
         return;
@@ -492,6 +542,9 @@ static void note_name(struct walk *walk, const struct event *event)
 
     if (is_op(event))
         note_op(walk, event);
+    if (walk->trains && walk->plain == 0 && is_plain(event))
+        file_needless_begin(walk->file, &walk->needless, needless_op(walk, event),
+                            (int64_t)event->time);
     if (walk->plain == 0 &&
         (is_plain(event) || (walk->trains && kind == FILE_NAME_DATA)))
         note_outermost(walk, event);

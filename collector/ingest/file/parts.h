@@ -86,6 +86,34 @@ struct file_step {
     uint8_t flags, known; /* EVENT_STEP_*; 1 << phase */
 };
 
+/* What an op is for needless.c, by its name. */
+enum file_needless_op {
+    FILE_NEEDLESS_NONE,
+    FILE_NEEDLESS_CONVOLUTION,
+    FILE_NEEDLESS_ADD,
+    FILE_NEEDLESS_NORM,
+    FILE_NEEDLESS_FILL, /* makes a tensor of nothing but its shape */
+    FILE_NEEDLESS_COPY,
+};
+
+struct file_needless {
+    bool known;
+    uint8_t what; /* enum process_needless_work */
+    int64_t time_ns, host_ns, device_ns;
+};
+
+/* What may yet turn out to be. */
+struct file_needless_walk {
+    struct file_needless bias, fill;
+    int64_t fill_end_ns;
+};
+
+struct file_needless_ended { /* an op */
+    enum file_needless_op op, parent;
+    bool outermost, from_host;
+    int64_t start_ns, host_ns, device_ns;
+};
+
 struct file_sample {        /* of memory, of a trace that we wrote */
     struct event events[4]; /* EVENT_MEMORY and what follows; names are the reader's */
     uint32_t more;          /* of them, behind the first */
@@ -106,6 +134,8 @@ struct file {
     uint32_t trainer;              /* index of the training thread */
     uint16_t slots[1024];          /* thread index + 1 by hash of pid and tid */
     struct track works, allocations;
+    struct file_list needless; /* struct file_needless, of the trainer */
+    uint8_t *needless_ops;     /* enum file_needless_op by name */
     struct file_list longs; /* struct event, as in a thread's nested, FILE_LONG_NS or more */
     uint32_t allocation_count; /* that came */
     bool has_totals;           /* an allocation says what was allocated in all */
@@ -119,6 +149,7 @@ struct file {
     struct file_link *links; /* open addressing */
     uint32_t link_slots;
     uint64_t *launched; /* a bit for each of them: a call with its correlation came */
+    uint64_t *from_host; /* likewise: it copies from the host to the device */
     struct file_device devices[FILE_DEVICES_MAX];
     uint32_t device_count;
     struct process_linked *linked; /* by name */
@@ -195,6 +226,16 @@ void file_choose_trainer(struct file *file);
 MUST_CHECK int file_link_works(struct file *file);
 void file_count_unlinked(struct file *file); /* when all threads were ordered */
 MUST_CHECK int file_order(struct file *file, struct file_thread *thread);
+
+/* Of the training thread, in the order of time (needless.c): an outermost op begins; any
+ * op ended. */
+enum file_needless_op file_needless_op(const char *name);
+void file_needless_begin(struct file *file, struct file_needless_walk *walk,
+                         enum file_needless_op op, int64_t start_ns);
+void file_needless_end(struct file *file, struct file_needless_walk *walk,
+                       const struct file_needless_ended *ended);
+/* Of training steps, when these are known; [NEEDLESS_WORKS]. */
+void file_needless_sum(const struct file *file, struct process_needless *sums);
 
 /* Marks to steps; then the phases of one as events, at most `most`. */
 MUST_CHECK int file_find_steps(struct file *file);
