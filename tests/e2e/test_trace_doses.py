@@ -23,6 +23,7 @@ ADD = ("void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor
 ADD64 = ADD.replace("float", "double")
 LAYOUT = "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true, (cudnnKernelDataType_t)0>"
 NORM = "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float>"
+CONV = "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64"
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 PAGEABLE, PINNED = "Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pinned -> Device)"
 FULL = {"grid": [1024, 1, 1], "block": [128, 1, 1]}
@@ -227,6 +228,33 @@ def small_grids(job, count, ill):
             job.launch(MM, 200.0)
 
 
+def biases(job, count, ill):
+    """So many convolutions have a bias that the batch norm behind them takes away."""
+    for n in range(100):
+        convolution(job, ill and n < count)
+        job.op("aten::add_", 4.0)  # the norm counts its batches
+        job.launch(NORM, 50.0, op="aten::batch_norm")
+
+
+def convolution(job, bias):
+    begin = job.host
+    job.host += 5
+    job.launch(CONV, 200.0, op="aten::cudnn_convolution")
+    if bias:
+        job.launch(ADD, 100.0, op="aten::add_")
+    job.host += 5
+    for depth, name in enumerate(("aten::conv2d", "aten::convolution", "aten::_convolution")):
+        job.event("cpu_op", name, begin + depth, job.host - begin - 2 * depth)
+
+
+def other_neighbours(job):
+    """A bias that an activation follows."""
+    for _ in range(50):
+        convolution(job, True)
+        job.launch(ADD, 50.0, op="aten::relu")
+        job.launch(NORM, 50.0, op="aten::batch_norm")
+
+
 def short_kernels(job, count, ill):
     """A graph of them; the cure: one for four of them."""
     correlation = len(job.trace) + 1
@@ -265,6 +293,7 @@ DOSES = {
     "layout-changes": (layouts, (10, 40, 100)),
     "small-grids": (small_grids, (20, 50, 90)),
     "short-kernels": (short_kernels, (600, 2000, 6000)),
+    "convolution-bias": (biases, (20, 50, 100)),
 }
 
 
@@ -337,6 +366,10 @@ class TraceDoses(unittest.TestCase):
         self.assertIn("The host is far ahead", answer["verdict"])
         self.assertIn("The host is far ahead", " ".join(self.told(job).split()))
         self.assertNotIn("verdict", self.answer(self.make(late_launches, 190, True)))
+
+    def test_ops_that_their_neighbours_do_not_make_needless_are_no_finding(self):
+        found = self.found(self.make(other_neighbours))
+        self.assertNotIn("convolution-bias", found)
 
     def test_streams_in_turn_are_a_risk_and_streams_at_once_are_not(self):
         self.assertEqual(self.found(self.make(side_by_side, True))["streams-in-turn"]["ms_per_step"], 0)

@@ -220,6 +220,10 @@ static inline void draw_ops(struct ops_answer *ops, struct op_row *rows, bool de
         ops->call_ns[i] = known(DRAWN_STEP_NS);
         ops->call_count[i] = known(1000);
     }
+    for (uint32_t i = 0; i < NEEDLESS_WORKS; i++)
+        ops->needless[i] = (struct op_needless){.count = known(1000),
+                                                .host_ns = known(DRAWN_STEP_NS),
+                                                .device_ns = known(DRAWN_STEP_NS)};
 }
 
 /* ---- devices ---------------------------------------------------------------------------- */

@@ -1,0 +1,68 @@
+/* Rules over work that its neighbour makes needless (ingest/file/needless.c): of trace
+ * files alone, for only they tell what was launched in which op. */
+#include <math.h>
+
+#include "findings/rules.h"
+
+/* The gradient of a bias, a sum that reads what the addition reads and writes, goes with it
+ * and is told nowhere. */
+#define WITH_GRADIENT 1.5
+
+static void find_bias(struct rule_context *context)
+{
+    const struct gpu_device *device = rule_busiest(context);
+    const struct op_needless *bias = &context->summary->cpu.needless[NEEDLESS_BIAS];
+    double share = device == NULL ? 0 : rule_busy_share(context, device);
+    double price = bias->device_ns * share;
+
+    if (!(price / context->train->mean_ns >= context->threshold))
+        return;
+    struct finding *finding = rule_add(context, NULL, "forward");
+
+    if (finding == NULL)
+        return;
+    rule_price(context, finding, price,
+               rule_error_of_recorded(context, price, context->train->kernels));
+    rule_price_between(finding, price, WITH_GRADIENT * price);
+    rule_claim_model(context, finding, CLAIM_WORK, price);
+    finding->title =
+        "Convolutions add a bias that the batch norm behind them takes away";
+    finding->formula = rule_print(context, "%s for %s * %.0f %% busy = %s",
+                                  rule_ms(context, bias->device_ns),
+                                  rule_count(context, bias->count, "addition"),
+                                  100 * share, rule_ms(context, price));
+    finding->sentence = rule_print(
+        context,
+        "In each step %s of a bias, %s on %s, stand before a batch norm, which "
+        "subtracts the mean of each channel and the bias with it",
+        rule_count(context, bias->count, "addition"), rule_ms(context, bias->device_ns),
+        device->device);
+    finding->wrong_if = "The norm does not subtract the batch's own mean (`eval()`, "
+                        "`track_running_stats`), or the bias is read elsewhere too.";
+    rule_evidence_text(context, finding, "device", device->device);
+    rule_evidence(context, finding, "additions_per_step", bias->count);
+    rule_evidence(context, finding, "additions_ms", bias->device_ns / NS_PER_MS);
+    rule_evidence(context, finding, "busy_pct", 100 * share);
+    rule_advise(finding,
+                "`nn.Conv2d(..., bias=False)` before `nn.BatchNorm2d`: its own "
+                "bias stands for both");
+    rule_advise(finding, "From a checkpoint: leave out the weights' `bias` of these "
+                         "layers, and subtract them from `running_mean`");
+    rule_pin(context, finding, "aten::_convolution");
+}
+
+const struct rule rules_needless[] = {
+    {{.id = "convolution-bias",
+      .reads = "of trace files: additions in aten::_convolution that a batch norm "
+               "follows; GPU time by use",
+      .formula = "device time of these additions * busy share",
+      .threshold = 0.03,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .sampled = true,
+      .source = SMALLEST,
+      .owner = OWNER_WORK - 3},
+     find_bias},
+    {.find = NULL},
+};

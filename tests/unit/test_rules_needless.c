@@ -1,0 +1,56 @@
+/* Work that its neighbour makes needless: each rule on numbers made by hand, and
+ * the healthy job beside it. */
+#include "rule_summary.h"
+
+static struct gpu_device device;
+
+/* It computes for 60 of 100 ms, and idles for launches and copies in 15 more. */
+static void put_device(void)
+{
+    device = (struct gpu_device){.device = "cuda:0",
+                                 .name = "NVIDIA H100",
+                                 .compute_first_ns = (double)NAN,
+                                 .compute_last_ns = (double)NAN};
+    device.use_ns[GPU_COMPUTE] = 60 * MS;
+    device.idle_ns[GPU_IDLE_LAUNCH] = 4 * MS;
+    device.idle_ns[GPU_IDLE_COPY] = 4 * MS;
+    summary.gpu.devices = &device;
+    summary.gpu.device_count = 1;
+}
+
+static bool is_found(const char *id)
+{
+    return strcmp(find(id)->id, "none") != 0;
+}
+
+static void a_bias_before_a_batch_norm_costs_what_the_device_adds_it_for(void **state)
+{
+    (void)state;
+    struct op_needless *bias = &summary.cpu.needless[NEEDLESS_BIAS];
+
+    put_device();
+    *bias = (struct op_needless){.count = 20, .host_ns = 1 * MS, .device_ns = 10 * MS};
+    const struct finding *finding = find("convolution-bias");
+
+    assert_true(fabs(finding->ns_per_step - 6 * MS) < 1);
+    assert_true(isnan(finding->low_ns) || finding->low_ns <= 6 * MS);
+    assert_non_null(strstr(finding->advice[0], "bias=False"));
+    assert_non_null(strstr(finding->sentence, "20 additions of a bias"));
+    assert_int_equal(finding->claims[0].kind, CLAIM_WORK);
+    bias->device_ns = 4 * MS; /* a fortieth of the step */
+    assert_false(is_found("convolution-bias"));
+    bias->device_ns = 10 * MS;
+    device.use_ns[GPU_COMPUTE] = 40 * MS; /* the host is what the step waits for */
+    assert_false(is_found("convolution-bias"));
+    summary.gpu.device_count = 0; /* on the CPU it is added within the convolution */
+    assert_false(is_found("convolution-bias"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_bias_before_a_batch_norm_costs_what_the_device_adds_it_for),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
