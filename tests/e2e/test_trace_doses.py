@@ -247,12 +247,39 @@ def convolution(job, bias):
         job.event("cpu_op", name, begin + depth, job.host - begin - 2 * depth)
 
 
+def made_on_host(job, us, ill):
+    """Noise for the batch is drawn by the CPU, in so long, and copied; or by the device."""
+    for _ in range(10):
+        if ill:
+            job.op("aten::randn", us)
+            job.host += 3
+            copy_batch(job)
+        else:
+            job.launch(NORM, 5.0, op="aten::randn", op_us=10.0)
+        job.products(5, 10.0)
+
+
+def copy_batch(job):
+    job.launch(PAGEABLE, 40.0, op="aten::to", op_us=50.0, call_us=46.0, begins_us=3.0, bytes=1 << 18)
+
+
 def other_neighbours(job):
-    """A bias that an activation follows."""
+    """A bias that an activation follows, and copies of what was not made right before."""
     for _ in range(50):
         convolution(job, True)
         job.launch(ADD, 50.0, op="aten::relu")
         job.launch(NORM, 50.0, op="aten::batch_norm")
+    job.wait()
+    for _ in range(10):
+        job.op("aten::randn", 300.0)
+        job.op("aten::mul", 5.0)
+        copy_batch(job)
+        job.op("aten::randn", 300.0)
+        job.host += 100
+        copy_batch(job)
+        job.op("aten::randn", 300.0)
+        job.op("aten::to", 5.0)  # to another type, on the CPU
+        job.products(5, 10.0)
 
 
 def short_kernels(job, count, ill):
@@ -294,6 +321,7 @@ DOSES = {
     "small-grids": (small_grids, (20, 50, 90)),
     "short-kernels": (short_kernels, (600, 2000, 6000)),
     "convolution-bias": (biases, (20, 50, 100)),
+    "made-on-host": (made_on_host, (100, 300, 900)),
 }
 
 
@@ -370,6 +398,7 @@ class TraceDoses(unittest.TestCase):
     def test_ops_that_their_neighbours_do_not_make_needless_are_no_finding(self):
         found = self.found(self.make(other_neighbours))
         self.assertNotIn("convolution-bias", found)
+        self.assertNotIn("made-on-host", found)
 
     def test_streams_in_turn_are_a_risk_and_streams_at_once_are_not(self):
         self.assertEqual(self.found(self.make(side_by_side, True))["streams-in-turn"]["ms_per_step"], 0)

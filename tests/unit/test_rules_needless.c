@@ -1,5 +1,5 @@
-/* Work that its neighbour makes needless: each rule on numbers made by hand, and
- * the healthy job beside it. */
+/* Work that its neighbour makes needless: each rule on numbers made by hand, and the healthy
+ * job beside it. */
 #include "rule_summary.h"
 
 static struct gpu_device device;
@@ -46,10 +46,31 @@ static void a_bias_before_a_batch_norm_costs_what_the_device_adds_it_for(void **
     assert_false(is_found("convolution-bias"));
 }
 
+static void tensors_made_on_the_host_cost_what_the_device_waits_for_them(void **state)
+{
+    (void)state;
+    struct op_needless *made = &summary.cpu.needless[NEEDLESS_COPY];
+
+    put_device();
+    assert_false(is_found("made-on-host"));
+    *made = (struct op_needless){.count = 10, .host_ns = 6.1 * MS, .device_ns = 1 * MS};
+    const struct finding *finding = find("made-on-host");
+
+    assert_true(fabs(finding->ns_per_step - 6 * MS) < 1);
+    assert_non_null(strstr(finding->advice[0], "device=device"));
+    made->host_ns = 30 * MS; /* and the device has work meanwhile */
+    assert_true(fabs(find("made-on-host")->ns_per_step - 8 * MS) < 1);
+    device.idle_ns[GPU_IDLE_LAUNCH] = device.idle_ns[GPU_IDLE_COPY] = 1 * MS;
+    assert_false(is_found("made-on-host"));
+    summary.gpu.device_count = 0;
+    assert_false(is_found("made-on-host"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_bias_before_a_batch_norm_costs_what_the_device_adds_it_for),
+        TEST(tensors_made_on_the_host_cost_what_the_device_waits_for_them),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
