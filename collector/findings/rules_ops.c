@@ -201,6 +201,59 @@ static void find_loop(struct rule_context *context)
                                     class));
 }
 
+/* Of fewer one has much of the step as a matter of course. */
+#define MODULES_NEEDED 3u
+
+/* "Linear_1" */
+static const char *last_of(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+
+    return dot == NULL ? path : dot + 1;
+}
+
+static void find_module(struct rule_context *context)
+{
+    const struct op_module *module = &context->summary->cpu.module;
+    const struct gpu_device *device = rule_busiest(context);
+    double step = context->train->mean_ns;
+    double ns = device != NULL
+                    ? module->device_share * rule_busy_share(context, device) * step
+                : rule_device(context) == NULL ? module->host_ns
+                                               : 0; /* which waits for something else */
+
+    if (module->count < MODULES_NEEDED || !(ns / step >= context->threshold))
+        return;
+    struct finding *finding =
+        rule_add_open(context, module->name, "forward", FINDING_LOW);
+
+    if (finding == NULL)
+        return;
+    finding->title =
+        rule_print(context, "One module, `%s`, takes much of the step in forward alone",
+                   last_of(module->name));
+    finding->formula = rule_print(
+        context, "%s of %s = %.0f %%; what another form of it saves is not known",
+        rule_ms(context, ns), rule_ms(context, step), 100 * ns / step);
+    finding->sentence = rule_print(
+        context,
+        "Of %s `%s` has the most: the ops that it calls itself take %s of a step%s%s",
+        rule_count(context, module->count, "module"), module->name,
+        rule_ms(context, ns), device == NULL ? "" : " on ",
+        device == NULL ? "" : device->device);
+    finding->wrong_if = "It is as large as the model needs it.";
+    rule_evidence_text(context, finding, "module", module->name);
+    rule_evidence(context, finding, "module_ms", ns / NS_PER_MS);
+    rule_evidence(context, finding, "share_pct", 100 * ns / step);
+    rule_evidence(context, finding, "modules", module->count);
+    rule_advise(finding, "`trainglass analyze --group module TRACE` lists its ops with "
+                         "their time: begin with the first");
+    rule_advise_compile(
+        context, finding, "`module.compile()` of this one alone fuses its small ops",
+        "`mode=\"max-autotune\"` in the `torch.compile` of it takes the "
+        "fastest of several forms");
+}
+
 const struct rule rules_ops[] = {
     {{.id = "tiny-ops",
       .reads = "CPU ops below 10 us of self time; compile.used; phase data, "
@@ -228,5 +281,16 @@ const struct rule rules_ops[] = {
       .source = TWENTIETH,
       .owner = OWNER_OPS},
      find_loop},
+    {{.id = "dominant-module",
+      .reads = "of trace files with Python: ops by module",
+      .formula = "0: not known before it is tried",
+      .threshold = 0.3,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .source = "with a third of the step in one place the others matter less",
+      .owner = OWNER_RISK,
+      .sampled = true},
+     find_module},
     {.find = NULL},
 };

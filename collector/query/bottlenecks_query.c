@@ -46,6 +46,8 @@ static int fill_parts(struct pick *pick, const struct bottlenecks_request *reque
         error = parts_ops(&part, &cpu, &answer->steps, &answer->cpu);
     if (error == 0)
         error = parts_callers(&part, &answer->steps, &answer->cpu);
+    if (error == 0)
+        error = parts_modules(&part, &answer->steps, &answer->cpu);
     part = part_pick(pick, &answer->cuda.head);
     if (error == 0)
         error = parts_ops(&part, &cuda, &answer->steps, &answer->cuda);

@@ -101,6 +101,16 @@ enum ops_call {
 
 #define OPS_WATCHED 8u
 
+/* The module whose own ops take most of the device's time, or where none works for any of
+ * them of the host's. */
+struct op_module {
+    const char
+        *name;      /* with those that it lies in, "Net_0.Linear_1"; "" or NULL none */
+    double host_ns; /* of its ops, per step */
+    double device_share; /* of all device time that ops launched; 0 without a device */
+    uint32_t count;      /* modules that have ops of their own */
+};
+
 /* Per step: work that its neighbour makes needless. */
 struct op_needless {
     double count, host_ns, device_ns;
@@ -138,6 +148,7 @@ struct ops_answer {
     double call_ns[OPS_CALLS], call_count[OPS_CALLS];
     /* Of a whole trace file, likewise; 0 elsewhere. */
     struct op_needless needless[NEEDLESS_WORKS];
+    struct op_module module; /* in bottlenecks, likewise */
 };
 
 /* Of a kernel of fewer blocks than the device has multiprocessors the share of them that

@@ -58,6 +58,10 @@ MUST_CHECK int parts_ops(const struct pick *pick, const struct ops_request *requ
 MUST_CHECK int parts_callers(const struct pick *pick, const struct steps_answer *steps,
                              struct ops_answer *cpu);
 
+/* Likewise the module with most of their time, where modules are known. */
+MUST_CHECK int parts_modules(const struct pick *pick, const struct steps_answer *steps,
+                             struct ops_answer *cpu);
+
 /* Names of ranges in workers that are told; calls of more are counted. */
 #define PARTS_WORKER_RANGES 64u
 

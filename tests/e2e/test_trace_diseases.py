@@ -127,6 +127,15 @@ def reading(step, count=10):
         step.host += 300
 
 
+def modules(step, attention=60):
+    """So many of a hundred products are the attention's, the others four other modules'."""
+    for n in range(KERNELS):
+        name = "Attention_0" if n < attention else f"Linear_{n % 4}"
+        step.host += 3
+        frames(step, 15.0, "nn.Module: Net_0", f"nn.Module: {name}")
+        step.launch(MM, 190.0)
+
+
 # disease: (finding, ms per step)
 DOSES = {blocking: ("slow-launches", 3.0), pinning: ("pinned-allocations", 2.0), memset: ("sync-memset", 1.5),
          doubles: ("float64-kernels", 4.95), collectives: ("small-collectives", 3.0)}
@@ -175,6 +184,14 @@ class TraceDiseases(unittest.TestCase):
                 self.assertEqual(evidence["op"], "aten::_local_scalar_dense")
                 self.assertEqual(evidence.get("caller"), caller, evidence)
                 self.assertIn("(`.item()`", evidence["sentence"])
+
+    def test_a_module_with_much_of_the_step_is_named_where_modules_are_known(self):
+        found = {f["id"].rsplit("-", 1)[0]: f for f in self.answer(modules, "--group", "module")["findings"]}
+        self.assertEqual(found["dominant-module"]["evidence"]["module"], "Net_0.Attention_0")
+        self.assertLessEqual(abs(found["dominant-module"]["evidence"]["module_ms"] - 60 * 0.19), 0.2)
+        self.assertEqual(self.answer(modules)["findings"], [])
+        few = self.answer(lambda step: modules(step, 20), "--group", "module")
+        self.assertEqual(few["findings"], [])
 
     def test_a_healthy_trace_has_no_finding_at_all(self):
         self.assertEqual([f["id"] for f in self.answer(healthy)["findings"]], [])

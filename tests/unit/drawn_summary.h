@@ -224,6 +224,11 @@ static inline void draw_ops(struct ops_answer *ops, struct op_row *rows, bool de
         ops->needless[i] = (struct op_needless){.count = known(1000),
                                                 .host_ns = known(DRAWN_STEP_NS),
                                                 .device_ns = known(DRAWN_STEP_NS)};
+    ops->module =
+        (struct op_module){.name = pick(2) == 0 ? "Net_0.Linear_1" : "Linear_1",
+                           .host_ns = known(DRAWN_STEP_NS),
+                           .device_share = draw(),
+                           .count = count_of(10)};
 }
 
 /* ---- devices ---------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* Work that its neighbour makes needless: each rule on numbers made by hand, and the healthy
- * job beside it. */
+/* Work that its neighbour makes needless, and modules: each rule on numbers made by hand, and
+ * the healthy job beside it. */
 #include "rule_summary.h"
 
 static struct gpu_device device;
@@ -66,11 +66,39 @@ static void tensors_made_on_the_host_cost_what_the_device_waits_for_them(void **
     assert_false(is_found("made-on-host"));
 }
 
+static void a_module_with_a_third_of_the_step_is_pointed_at_and_not_priced(void **state)
+{
+    (void)state;
+    struct op_module *module = &summary.cpu.module;
+
+    *module =
+        (struct op_module){.name = "Net_0.Attention_1", .host_ns = 40 * MS, .count = 5};
+    const struct finding *finding = find("dominant-module-");
+
+    assert_true(finding->open && finding->ns_per_step == 0);
+    assert_non_null(strstr(finding->title, "`Attention_1`"));
+    assert_string_equal(finding->evidence[0].text, "Net_0.Attention_1");
+    module->count = 2; /* of two one has more as a matter of course */
+    assert_false(is_found("dominant-module"));
+    module->count = 5;
+    module->host_ns = 25 * MS;
+    assert_false(is_found("dominant-module"));
+    put_device();
+    module->host_ns = 40 * MS; /* beside a device its time decides */
+    module->device_share = 0.4;
+    assert_false(is_found("dominant-module"));
+    module->device_share = 0.6;
+    assert_true(is_found("dominant-module"));
+    device.use_ns[GPU_COMPUTE] = 40 * MS; /* the host is what the step waits for */
+    assert_false(is_found("dominant-module"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_bias_before_a_batch_norm_costs_what_the_device_adds_it_for),
         TEST(tensors_made_on_the_host_cost_what_the_device_waits_for_them),
+        TEST(a_module_with_a_third_of_the_step_is_pointed_at_and_not_priced),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
