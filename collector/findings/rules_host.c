@@ -244,7 +244,8 @@ static void find_between(struct rule_context *context)
     if (finding == NULL)
         return;
     rule_price(context, finding, other, train->other_error_ns);
-    rule_price_between(finding, other - ANY_STEP * (train->mean_ns - other), other);
+    rule_price_between(finding, other - ANY_STEP * fmax(train->mean_ns - other, 0),
+                       other);
     rule_claim_apart(finding, PART_OTHER, CLAIM_PYTHON, other);
     double told = fmax(train->other_ns - other, 0);
     bool lightning = rule_text(context, FACT_VERSION_LIGHTNING)[0] != '\0';
