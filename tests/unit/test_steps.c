@@ -525,6 +525,48 @@ static void a_pass_that_only_evaluates_the_training_loader_is_no_epoch(void **st
     assert_null(strstr(log.text, "epoch4 "));
 }
 
+/* As where a run goes on with other data: the first loop is left with `break`. */
+static void a_loader_that_takes_over_from_one_in_its_middle_has_epochs(void **state)
+{
+    (void)state;
+    static struct log log;
+    struct steps steps;
+
+    begin(&steps, &log);
+    feed(&steps,
+         "iter/1@0-5 fetch/1@10-20 back@30-40 opt@50-60 fetch/1@70-80 back@90-100 "
+         "opt@110-120",
+         0);
+    for (unsigned i = 1; i < 4; i++)
+        feed(&steps,
+             "iter/2@0-5 fetch/2@10-20 back@30-40 opt@50-60 fetch/2@70-80 back@90-100 "
+             "opt@110-120 nomore/2@130-140",
+             1000 * i);
+    /* The first loop's, and two of the other: of its first pass nobody knew. */
+    assert_non_null(strstr(log.text, "epoch3 "));
+    assert_null(strstr(log.text, "epoch4 "));
+    assert_int_equal(log.steps, 8);
+}
+
+static void loaders_that_train_in_turns_have_the_epochs_of_one(void **state)
+{
+    (void)state;
+    static struct log log;
+    struct steps steps;
+
+    begin(&steps, &log);
+    for (unsigned i = 0; i < 3; i++)
+        feed(&steps,
+             "iter/1@0-2 iter/2@3-5 fetch/1@10-20 back@30-40 opt@50-60 fetch/2@70-80 "
+             "back@90-100 opt@110-120 fetch/1@210-220 back@230-240 opt@250-260 "
+             "fetch/2@270-280 back@290-300 opt@310-320 nomore/1@330-340 "
+             "nomore/2@350-360",
+             1000 * i);
+    assert_non_null(strstr(log.text, "epoch3 "));
+    assert_null(strstr(log.text, "epoch4 "));
+    assert_int_equal(log.steps, 12);
+}
+
 static void an_iterator_for_each_batch_is_no_epoch(void **state)
 {
     (void)state;
@@ -761,6 +803,8 @@ int main(void)
         cmocka_unit_test(a_validation_that_is_broken_off_has_all_its_rows),
         cmocka_unit_test(a_new_pass_over_the_training_loader_is_an_epoch),
         cmocka_unit_test(a_pass_that_only_evaluates_the_training_loader_is_no_epoch),
+        cmocka_unit_test(a_loader_that_takes_over_from_one_in_its_middle_has_epochs),
+        cmocka_unit_test(loaders_that_train_in_turns_have_the_epochs_of_one),
         cmocka_unit_test(an_iterator_for_each_batch_is_no_epoch),
         cmocka_unit_test(users_who_count_epochs_from_zero_are_shifted),
         cmocka_unit_test(where_nothing_trains_batches_are_the_steps),

@@ -187,6 +187,12 @@ void steps_fetch_begin(struct steps *steps, uint32_t loader, uint64_t now)
     open_batch(steps, loader, now);
 }
 
+/* It alone has trained for a while: the loop over the other one was left in its middle. */
+static bool has_taken_over(const struct steps *steps, uint32_t loader)
+{
+    return loader == steps->other_loader && steps->other_batches > 1;
+}
+
 void steps_fetch_end(struct steps *steps, bool exhausted, uint64_t now)
 {
     struct steps_batch *batch = &steps->batch;
@@ -197,7 +203,8 @@ void steps_fetch_end(struct steps *steps, bool exhausted, uint64_t now)
     }
     batch->fetched = 0; /* its data time goes to whoever fetches next */
     steps->training_exhausted |=
-        batch->loader != 0 && batch->loader == steps->training_loader;
+        batch->loader != 0 && (batch->loader == steps->training_loader ||
+                               has_taken_over(steps, batch->loader));
     if (!fetches_ahead(steps, batch->loader))
         steps_held_out(steps, now);
     steps->evaluating = false;
@@ -218,8 +225,15 @@ static void count_epochs(struct steps *steps)
     uint32_t loader = steps->batch.loader;
     bool other = is_other(loader, steps->training_loader);
 
-    if (loader == 0 || (other && !steps->training_exhausted))
+    if (loader == 0)
         return;
+    if (other && !steps->training_exhausted) {
+        steps->other_batches =
+            loader == steps->other_loader ? steps->other_batches + 1 : 1;
+        steps->other_loader = loader;
+        return;
+    }
+    steps->other_loader = 0;
     bool begins = steps->training_loader == 0 || other || steps->training_renewed;
 
     steps->training_loader = loader;

@@ -158,6 +158,7 @@ struct steps {
     uint32_t training_loader;  /* 0 none known */
     uint32_t training_batches; /* of its running iterator */
     bool training_exhausted;
+    uint32_t other_loader, other_batches; /* that trained since that one last did */
     bool
         training_renewed; /* its iterator was built anew: its next step is an epoch's */
 };
