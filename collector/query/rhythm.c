@@ -19,8 +19,11 @@
 #define WARM_UP_CALM 5u /* so many usual steps end it */
 #define WARM_UP_SLOW 1.5
 
-/* Share of the epochs whose first batch must be late. */
-#define EPOCHS_SLOW 0.7
+/* Share of the epochs whose first batch must be late: of all of them, or of the newest where
+ * it was not always so. */
+#define EPOCHS_SLOW   0.7
+#define EPOCHS_NEWEST 4u
+#define EPOCH_LATE    0.1 /* of the median step: less is no news of so rare a step */
 
 /* The steps after it belong to the slow beginning while they are over the median by such a
  * share, one after the other: workers fill their queues, pages are copied. */
@@ -227,9 +230,9 @@ static void find_warm_up(struct work *work, struct rhythm *rhythm)
         rhythm->warm_up = finish(work, &sums);
 }
 
-/* Data time of an epoch's first step over that of the others, 0 for other steps; and what
- * the model takes longer after it, for pages that were shared with new workers are copied
- * where they are written. That counts for no more than the batch was late: what is beyond
+/* Data time of an epoch's first step over that of the others; and what the model takes
+ * longer after it, for pages that were shared with new workers are copied where they are
+ * written. That counts for no more than the batch was late: what is beyond
  * has other reasons. */
 static double late_ns(const struct work *work, uint32_t i)
 {
@@ -237,7 +240,7 @@ static double late_ns(const struct work *work, uint32_t i)
     double over = step_phase_ns(step, EVENT_PHASE_DATA) - work->medians[EVENT_PHASE_DATA];
     double model = 0;
 
-    if (step->epoch == work->items[i - 1].step->epoch || !(over > 0))
+    if (!(over > 0))
         return 0;
     for (uint32_t part = EVENT_PHASE_FORWARD; part <= EVENT_PHASE_OPTIMIZER; part++) {
         double grown = part_ns(step, part) - work->medians[part];
@@ -266,28 +269,47 @@ static double take_beginning(struct work *work, struct sums *sums, uint32_t i)
     return ns;
 }
 
+static bool begins_epoch(const struct work *work, uint32_t i)
+{
+    return i > 0 && work->items[i].step->epoch != work->items[i - 1].step->epoch;
+}
+
+/* The first of the newest epochs, as far back as they begin late: 1 where nearly all of the
+ * window do; work->count: they do not. Also how long an epoch is. */
+static uint32_t late_since(const struct work *work, double *steps_per_epoch)
+{
+    uint32_t starts = 0, slow = 0, first = 0, last = 0, since = work->count;
+
+    for (uint32_t i = work->count; i-- > 1;) {
+        if (!begins_epoch(work, i))
+            continue;
+        last = starts == 0 ? work->items[i].at : last;
+        first = work->items[i].at;
+        starts++;
+        bool late = late_ns(work, i) > EPOCH_LATE * work->median;
+
+        slow += late;
+        if (late && starts >= EPOCHS_NEWEST && slow >= EPOCHS_SLOW * starts)
+            since = i;
+    }
+    if (starts < 2)
+        return work->count;
+    *steps_per_epoch = (double)(last - first) / (starts - 1);
+    return slow >= EPOCHS_SLOW * starts ? 1 : since;
+}
+
 static void find_epoch(struct work *work, struct rhythm *rhythm)
 {
     struct sums sums = {0};
     struct cycles cycles = {.count = 0};
-    uint32_t starts = 0, slow = 0, first = 0, last = 0;
+    uint32_t since = late_since(work, &rhythm->steps_per_epoch);
 
-    for (uint32_t i = 1; i < work->count; i++) {
-        if (work->items[i].step->epoch == work->items[i - 1].step->epoch)
-            continue;
-        first = starts == 0 ? work->items[i].at : first;
-        last = work->items[i].at;
-        starts++;
-        slow += late_ns(work, i) > 0;
-    }
-    if (starts >= 2)
-        rhythm->steps_per_epoch = (double)(last - first) / (starts - 1);
-    if (starts < 2 || slow < EPOCHS_SLOW * starts)
+    if (since == work->count)
         return;
-    for (uint32_t i = 1; i < work->count; i++) {
+    for (uint32_t i = since; i < work->count; i++) {
         double late = late_ns(work, i);
 
-        if (work->items[i].step->epoch == work->items[i - 1].step->epoch)
+        if (!begins_epoch(work, i))
             continue;
         if (late > 0) {
             take(work, &sums, i, late);
@@ -295,8 +317,14 @@ static void find_epoch(struct work *work, struct rhythm *rhythm)
         }
         cycles_add(&cycles, work->items[i].at, late);
     }
-    struct cycles_price price = cycles_even(&cycles, places_of(work));
+    uint32_t places = places_of(work), before = since > 1 ? work->items[since].at : 0;
+    double share =
+        (double)(places - before) / places; /* of the window: the rest has none */
+    struct cycles_price price = cycles_even(&cycles, places - before);
 
+    price.ns_per_step *= share;
+    price.error_ns *= share;
+    price.steps /= share;
     rhythm->epoch = finish_cycles(&sums, &price);
     rhythm->epoch.part = EVENT_PHASE_DATA;
 }

@@ -309,6 +309,21 @@ static void late_batches_of_a_few_epochs_are_left_to_other_causes(void **state)
     assert_true(near_ms(rhythm->rest.ns_per_step, 60.0 * 2 / 160));
 }
 
+/* Forty epochs that begin well, and then four late ones: they are told, and cost the window
+ * what they are of it. */
+static void epochs_that_begin_late_only_now_are_told_all_the_same(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 880; i++)
+        step(100 + i, 1 + i / 20, i >= 800 && i % 20 == 0 ? 60 * MS : 0, 0);
+    const struct rhythm *rhythm = look();
+
+    assert_true(rhythm->epoch.steps >= 4);
+    assert_true(rhythm->epoch.ns_per_step > 0.8 * 60.0 * 4 / 880 * (double)MS);
+    assert_true(rhythm->epoch.ns_per_step < 1.5 * 60.0 * 4 / 880 * (double)MS);
+    assert_true(rhythm->steps_per_epoch == 20);
+}
+
 /* torch.profiler makes ten steps longer; their places are known all the same. */
 static void steps_of_a_deep_window_are_in_no_rhythm(void **state)
 {
@@ -508,6 +523,7 @@ int main(void)
         TEST(pauses_at_no_fixed_distance_are_no_period),
         TEST(pauses_that_stopped_long_ago_are_no_period),
         TEST(late_batches_of_a_few_epochs_are_left_to_other_causes),
+        TEST(epochs_that_begin_late_only_now_are_told_all_the_same),
         TEST(steps_of_a_deep_window_are_in_no_rhythm),
         TEST(slow_first_steps_are_those_of_the_run_alone),
         TEST(the_same_later_is_no_warm_up),
