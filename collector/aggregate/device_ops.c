@@ -30,9 +30,9 @@ static const struct step *first_waiting(const struct device_ops *device)
 
 static int64_t first_end(const struct device_ops *device)
 {
-    const struct step *step = first_waiting(device);
-
-    return device->count == 0 ? INT64_MAX : step->start_ns + step->duration_ns;
+    if (device->count == 0)
+        return INT64_MAX;
+    return first_waiting(device)->start_ns + first_waiting(device)->duration_ns;
 }
 
 /* The step that follows has begun when its first work did. */

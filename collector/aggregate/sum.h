@@ -19,4 +19,14 @@ ALWAYS_INLINE int64_t sum_ns(int64_t sum, int64_t more)
     return whole > SUM_MAX_NS ? SUM_MAX_NS : whole < -SUM_MAX_NS ? -SUM_MAX_NS : whole;
 }
 
+/* A time, so much later: of any two numbers, at most the last that there is. */
+ALWAYS_INLINE int64_t time_after(int64_t time_ns, int64_t length_ns)
+{
+    int64_t later;
+
+    if (UNLIKELY(__builtin_add_overflow(time_ns, length_ns, &later)))
+        return length_ns > 0 ? INT64_MAX : INT64_MIN;
+    return later;
+}
+
 #endif

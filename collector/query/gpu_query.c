@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "aggregate/histogram.h"
+#include "aggregate/sum.h"
 #include "query/gpu_drift.h"
 #include "query/gpu_means.h"
 #include "query/parts.h"
@@ -93,8 +94,8 @@ static void fill_points(const struct gpu *gpu, const struct gpu_table *table,
                         struct gpu_device *device)
 {
     int64_t width = gpu->bucket_ns;
-    int64_t first = (range[0] - gpu->from_ns) / width;
-    int64_t last = (range[1] - 1 - gpu->from_ns) / width;
+    int64_t first = time_after(range[0], -gpu->from_ns) / width;
+    int64_t last = time_after(range[1] - 1, -gpu->from_ns) / width;
 
     first = first < 0 ? 0 : first;
     last = last >= (int64_t)GPU_BUCKETS ? (int64_t)GPU_BUCKETS - 1 : last;

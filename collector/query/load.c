@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "aggregate/sum.h"
 #include "query/numbers.h"
 #include "query/parts.h"
 
@@ -51,18 +52,18 @@ static void mean_add_inside(struct mean *mean, double value)
 static void add_stretch(const struct process *process, int64_t from, int64_t to,
                         struct mean means[PROCESS_LOADS])
 {
-    bool is_short = to - from < 2 * NS_PER_S;
+    bool is_short = to < time_after(from, 2 * NS_PER_S);
     const struct series_ring *ring = series_pick(&process->rss, from, to, 3600);
     int64_t width = series_width_ns(&process->rss, ring);
-    int64_t first = from + (is_short ? 0 : NS_PER_S);
-    int64_t end = to + (is_short ? NS_PER_S : 0);
+    int64_t first = time_after(from, is_short ? 0 : NS_PER_S);
+    int64_t end = time_after(to, is_short ? NS_PER_S : 0);
 
     for (uint32_t i = ring->count; i-- > 0;) {
         const struct series_bucket *bucket = series_at(ring, i);
-        bool inside =
-            bucket->start_ns - NS_PER_S >= from && bucket->start_ns + width <= to;
+        bool inside = bucket->start_ns >= time_after(from, NS_PER_S) &&
+                      time_after(bucket->start_ns, width) <= to;
 
-        if (bucket->start_ns + width <= first)
+        if (time_after(bucket->start_ns, width) <= first)
             break; /* so are those before it, and mostly the newest are asked for */
         if (bucket->start_ns >= end)
             continue;
@@ -230,8 +231,9 @@ static void add_machine(const struct pick *pick, struct load *load)
     const struct answer_window *window = &pick->head->window;
     uint64_t count =
         state->count < STATE_HOST_POINTS ? state->count : STATE_HOST_POINTS;
-    int64_t from = window->from_ns + pick->head->start_unix_ns;
-    int64_t to = window->to_ns + pick->head->start_unix_ns + NS_PER_S;
+    int64_t from = time_after(window->from_ns, pick->head->start_unix_ns);
+    int64_t to =
+        time_after(time_after(window->to_ns, pick->head->start_unix_ns), NS_PER_S);
     struct mean busy = {0}, stolen = {0};
 
     for (uint64_t i = state->count - count; i < state->count; i++) {
