@@ -53,13 +53,13 @@ static void make_room(struct op_spans *spans)
         capacity > OP_LINKS_SPANS ? NULL : malloc(capacity * sizeof(*list));
 
     if (list == NULL) {
-        if (spans->count > 0) {
+        if (spans->capacity > 0) {
             spans->since_ns = span_at(spans, first)->end_ns;
             spans->count--;
         }
         return;
     }
-    for (uint32_t i = 0; i < spans->count; i++)
+    for (uint32_t i = 0; i < spans->capacity; i++) /* it is full */
         list[(first + i) % capacity] = *span_at(spans, first + i);
     free(spans->list);
     spans->list = list;
@@ -321,9 +321,9 @@ static bool join(struct process *process, const struct op_links_work *work)
     if (launch == NULL)
         return false;
     int64_t at_ns = launch->start_ns + (launch->end_ns - launch->start_ns) / 2;
-    const struct process_thread *thread =
-        launch->thread < process->thread_count ? process->threads[launch->thread]
-                                               : NULL;
+    const struct process_thread *thread = launch->thread < process->thread_count
+                                              ? process->threads[launch->thread]
+                                              : NULL;
 
     if (!knows_ops(process, at_ns))
         return false;

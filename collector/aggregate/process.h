@@ -229,7 +229,7 @@ struct process {
     struct steps steps;
     struct memory memory;
     struct gpu gpu;
-    struct op_links links;         /* device time by CPU op */
+    struct op_links links;                            /* device time by CPU op */
     struct process_needless needless[NEEDLESS_WORKS]; /* of a file */
     struct process_linked *linked; /* of a file, by text; NULL where not known */
     uint32_t linked_count;

@@ -263,11 +263,10 @@ static void add_meters(struct answer *head, const struct hardware_reading *hardw
             .source = STATUS_SOURCE_NVML,
             .state = hardware->state,
             .reason = arena_text(&head->arena, hardware->reason),
-            .detail =
-                hardware->driver[0] == '\0'
-                    ? ""
-                    : arena_print(&head->arena, "driver %s, %u GPU%s", hardware->driver,
-                                  gpus, gpus == 1 ? "" : "s"),
+            .detail = hardware->driver[0] == '\0'
+                          ? ""
+                          : arena_print(&head->arena, "driver %s, %u GPU%s",
+                                        hardware->driver, gpus, gpus == 1 ? "" : "s"),
             .cost_ns = (double)NAN,
             .events_per_s = (double)NAN};
     }

@@ -94,15 +94,16 @@ static uint32_t context_now = 1; /* of the device */
 static struct fault {
     const char *name;
     _Atomic uint64_t value;
-} faults[] = {
-    {"late", 0},           {"reverse", 0},    {"zero", 0},           {"drop", 0},
-    {"unknown", 0},        {"enable", 0},     {"subscribe", 0},      {"clock", 0},
-    {"steal", 0},          {"hang", 0},       {"exit", 0},           {"starve", 0},
-    {"steal-after", 0},    {"exit-late", 0},  {"kill", 0},           {"stale", 0},
-    {"slow-subscribe", 0}, {"stop-after", 0}, {"finalize-after", 0}, {"drop-off", 0},
-    {"threads", 0},        {"slow-flush", 0}, {"flush-error", 0},    {"garbage", 0},
-    {"overlong", 0},       {"hang-on", 0},    {"hang-off", 0},       {"hang-register", 0},
-    {"hang-subscribe", 0}};
+} faults[] = {{"late", 0},           {"reverse", 0},        {"zero", 0},
+              {"drop", 0},           {"unknown", 0},        {"enable", 0},
+              {"subscribe", 0},      {"clock", 0},          {"steal", 0},
+              {"hang", 0},           {"exit", 0},           {"starve", 0},
+              {"steal-after", 0},    {"exit-late", 0},      {"kill", 0},
+              {"stale", 0},          {"slow-subscribe", 0}, {"stop-after", 0},
+              {"finalize-after", 0}, {"drop-off", 0},       {"threads", 0},
+              {"slow-flush", 0},     {"flush-error", 0},    {"garbage", 0},
+              {"overlong", 0},       {"hang-on", 0},        {"hang-off", 0},
+              {"hang-register", 0},  {"hang-subscribe", 0}};
 
 static void complain(const char *what)
 {

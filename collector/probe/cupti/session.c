@@ -42,7 +42,8 @@ static _Atomic uint64_t on_since; /* ticks since when all of it is recorded; 0 *
 static struct cupti_library library;
 static struct drain drain;
 static enum wire_source_state state;
-static const char *why = ""; /* it is so: as the page has it, but for what hangs or fails */
+/* It is so, as the page has it but for what hangs or fails. */
+static const char *why = "";
 static char detail[192];
 static enum stamps_clock detail_clock;
 static bool on, suspicious, worked;
