@@ -92,7 +92,6 @@ static void fold_known(struct process *process, struct process_thread *thread,
     process->gpu.tells = true;
     ops_known(&process->ops, (int64_t)event->time);
     device_ops_told(&process->device, (int64_t)event->time);
-    op_links_told(process, (int64_t)event->time);
 }
 
 /* Everything that is not an op; true when `value` is a duration. */

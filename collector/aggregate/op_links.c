@@ -6,6 +6,9 @@
 #include "aggregate/gpu_host.h"
 #include "aggregate/process.h"
 
+/* What lies deeper in each other is no program's. */
+#define DEPTH_MAX 512u
+
 /* ---- ops of a thread ------------------------------------------------------------------- */
 
 struct span {
@@ -73,8 +76,10 @@ static void add_span(struct op_spans *spans, const struct event *event)
     uint32_t number = spans->next, open = spans->last_open;
 
     make_room(spans);
-    if (spans->capacity == 0)
+    if (spans->capacity == 0) {
+        spans->since_ns = end_ns;
         return;
+    }
     if (spans->count == 0 && spans->since_ns == INT64_MIN)
         spans->since_ns = end_ns;
     if (spans->count > 0 && span_at(spans, number - 1)->end_ns > end_ns)
@@ -118,8 +123,8 @@ static const struct span *find_span(const struct op_spans *spans, int64_t at_ns)
     }
     const struct span *span = low < spans->count ? span_at(spans, first + low) : NULL;
 
-    while (span != NULL && span->start_ns > at_ns)
-        span = around(spans, span);
+    for (uint32_t depth = 0; span != NULL && span->start_ns > at_ns; depth++)
+        span = depth < DEPTH_MAX ? around(spans, span) : NULL;
     return span;
 }
 
@@ -131,6 +136,7 @@ bool op_links_init(struct op_links *links, const struct texts *texts,
     *links = (struct op_links){.told_ns = INT64_MIN,
                                .host_ns = INT64_MIN,
                                .lost_ns = INT64_MIN,
+                               .first_ns = INT64_MAX,
                                .looked = {.from_ns = INT64_MAX}};
     return device_ops_init(&links->table, texts, digest_bytes);
 }
@@ -181,12 +187,11 @@ static void fold_span(struct process *process, struct process_thread *thread,
         return;
     if (thread->tells_steps)
         links->host_ns = (int64_t)(event->time + event->value);
-    if (thread->spans == NULL)
-        thread->spans = calloc(1, sizeof(*thread->spans));
+    if (thread->spans == NULL &&
+        (thread->spans = calloc(1, sizeof(*thread->spans))) != NULL)
+        *thread->spans = (struct op_spans){.next = 1, .since_ns = INT64_MIN};
     if (thread->spans == NULL)
         return;
-    if (thread->spans->next == 0)
-        *thread->spans = (struct op_spans){.next = 1, .since_ns = INT64_MIN};
     if ((int64_t)event->time < links->table.told_ns)
         note_late(links, event);
     add_span(thread->spans, event);
@@ -205,6 +210,7 @@ static void forget_works(struct op_links *links)
             work->start_ns > links->lost_ns ? work->start_ns : links->lost_ns;
     }
     links->work_count = 0;
+    links->first_ns = INT64_MAX;
     (void)device_ops_lose(&links->table, from_ns, INT64_MAX);
 }
 
@@ -226,41 +232,13 @@ static void fold_work(struct op_links *links, const struct event *event)
     }
     if (links->work_capacity == 0)
         return;
+    if ((int64_t)event->time < links->first_ns)
+        links->first_ns = (int64_t)event->time;
     links->works[links->work_count++] =
         (struct op_links_work){.start_ns = (int64_t)event->time,
                                .duration_ns = (int64_t)event->value,
                                .correlation = event->aux,
                                .device = EVENT_AUX16(event->meta)};
-}
-
-void op_links_fold(struct process *process, struct process_thread *thread,
-                   const struct event *events, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        const struct event *event = &events[i];
-        uint8_t flags = EVENT_FLAGS(event->meta);
-
-        switch (EVENT_KIND(event->meta)) {
-        case EVENT_STEP:
-            process->links.host_ns = (int64_t)(event->time + event->value);
-            break;
-        case EVENT_CPU_OP:
-            if (!(flags & EVENT_OP_ASYNC))
-                fold_span(process, thread, event);
-            break;
-        case EVENT_USER_RANGE:
-            if (!(flags & EVENT_RANGE_ASYNC) && event->aux == 0)
-                fold_span(process, thread, event);
-            break;
-        case EVENT_KERNEL:
-        case EVENT_MEMCPY:
-        case EVENT_MEMSET:
-            fold_work(&process->links, event);
-            break;
-        default:
-            break;
-        }
-    }
 }
 
 void op_links_end(struct op_links *links, const struct step *step)
@@ -299,7 +277,8 @@ static void add_to(struct op_links *links, const struct op_links_work *work,
 {
     bool alone = true;
 
-    for (; span != NULL; span = around(spans, span)) {
+    for (uint32_t depth = 0; span != NULL && depth < DEPTH_MAX;
+         span = around(spans, span), depth++) {
         bool own = alone && span->is_op;
 
         device_ops_add(
@@ -318,7 +297,7 @@ static bool join(struct process *process, const struct op_links_work *work)
 {
     const struct gpu_launch *launch = gpu_launch_find(&process->gpu, work->correlation);
 
-    if (launch == NULL)
+    if (launch == NULL || launch->thread == UINT32_MAX)
         return false;
     int64_t at_ns = launch->start_ns + (launch->end_ns - launch->start_ns) / 2;
     const struct process_thread *thread = launch->thread < process->thread_count
@@ -358,8 +337,11 @@ static void join_until(struct process *process, int64_t until_ns)
     struct op_links *links = &process->links;
     uint32_t i = 0;
 
-    sort_works(links);
-    for (; i < links->work_count && links->works[i].start_ns < until_ns; i++) {
+    if (links->first_ns < until_ns)
+        sort_works(links);
+    for (; links->first_ns < until_ns && i < links->work_count &&
+           links->works[i].start_ns < until_ns;
+         i++) {
         const struct op_links_work *work = &links->works[i];
 
         device_ops_told(&links->table, work->start_ns);
@@ -373,10 +355,13 @@ static void join_until(struct process *process, int64_t until_ns)
     if (links->work_count > 0 && i > 0)
         memmove(links->works, links->works + i,
                 links->work_count * sizeof(*links->works));
+    if (i > 0)
+        links->first_ns = links->work_count > 0 ? links->works[0].start_ns : INT64_MAX;
     device_ops_told(&links->table, until_ns);
 }
 
-void op_links_told(struct process *process, int64_t until_ns)
+/* All work that began before came. */
+static void told(struct process *process, int64_t until_ns)
 {
     struct op_links *links = &process->links;
     int64_t before_ns = links->told_ns;
@@ -388,6 +373,39 @@ void op_links_told(struct process *process, int64_t until_ns)
         links->lost_ns = until_ns; /* what came till now was not looked at */
     else
         join_until(process, before_ns < links->host_ns ? before_ns : links->host_ns);
+}
+
+void op_links_fold(struct process *process, struct process_thread *thread,
+                   const struct event *events, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct event *event = &events[i];
+        uint8_t flags = EVENT_FLAGS(event->meta);
+
+        switch (EVENT_KIND(event->meta)) {
+        case EVENT_STEP:
+            process->links.host_ns = (int64_t)(event->time + event->value);
+            break;
+        case EVENT_CPU_OP:
+            if (!(flags & EVENT_OP_ASYNC))
+                fold_span(process, thread, event);
+            break;
+        case EVENT_USER_RANGE:
+            if (!(flags & EVENT_RANGE_ASYNC) && event->aux == 0)
+                fold_span(process, thread, event);
+            break;
+        case EVENT_KERNEL:
+        case EVENT_MEMCPY:
+        case EVENT_MEMSET:
+            fold_work(&process->links, event);
+            break;
+        case EVENT_KNOWN:
+            told(process, (int64_t)event->time);
+            break;
+        default:
+            break;
+        }
+    }
 }
 
 void op_links_finish(struct process *process)

@@ -34,6 +34,7 @@ struct op_links {
     struct device_ops table; /* rows: OPS_KERNEL, with the text of the op */
     struct op_links_work *works;
     uint32_t work_count, work_capacity;
+    int64_t first_ns; /* when the first of them began; INT64_MAX none */
     int64_t told_ns; /* by the source; INT64_MIN never */
     int64_t host_ns; /* up to then the thread that tells steps is folded; likewise */
     int64_t lost_ns; /* steps that began before are none of the table's */
@@ -52,15 +53,12 @@ MUST_CHECK bool op_links_init(struct op_links *links, const struct texts *texts,
 void op_links_free(struct op_links *links);
 void op_spans_free(struct op_spans *spans);
 
-/* What a thread's ring tells, once the source has told of anything. */
+/* What a thread's ring tells, once the source has told of anything: also up to when. */
 void op_links_fold(struct process *process, struct process_thread *thread,
                    const struct event *events, uint32_t count);
 
 /* A step ended. */
 void op_links_end(struct op_links *links, const struct step *step);
-
-/* All work that began before was told. */
-void op_links_told(struct process *process, int64_t until_ns);
 
 /* No more comes. */
 void op_links_finish(struct process *process);

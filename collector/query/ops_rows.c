@@ -100,6 +100,8 @@ static void add_launched(const struct ops_asking *asking, uint32_t text,
         return;
     if (text < launched->ops->row_of_texts)
         at = OPS_ROW(launched->ops->row_of[text * OPS_KINDS + OPS_KERNEL]);
+    if (at <= OPS_OTHER_ACCELERATOR && launched->ops->overflowed > 0)
+        return; /* it may be one of those that found no row */
     row->device_total_ns = row->device_self_ns = 0;
     if (at > OPS_OTHER_ACCELERATOR) {
         row->device_total_ns = launched->rows[at].answer.total_ns;

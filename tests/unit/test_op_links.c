@@ -168,6 +168,63 @@ static void of_an_op_that_outlasts_the_wait_for_it_nothing_is_said(void **state)
     is_ns(row("aten::mm", steps(10, 29)).device_total_ns, 20 * 2 * MS);
 }
 
+/* Of a thread that has ended, or for which there was no room: its ops are not known. */
+static void work_whose_caller_is_not_known_makes_its_step_unknown(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < 40; n++) {
+        int64_t t = n * 10 * MS;
+
+        op("aten::mm", SPAN(t + MS, t + MS + 50 * US));
+        fold(0, "", EVENT_META(0, EVENT_STEP, ALL, 0), SPAN(t, t + 10 * MS),
+             (uint64_t)n);
+        fold(GPU, "cudaLaunchKernel", EVENT_META(0, EVENT_LAUNCH, 0, 0),
+             SPAN(t + MS, t + MS + 10 * US), ++correlation);
+        fold(GPU, "gemm", EVENT_META(0, EVENT_KERNEL, 0, EVENT_DEVICE(1, 0)),
+             SPAN(t + 2 * MS, t + 3 * MS), correlation);
+        tell(t + 10 * MS);
+    }
+    assert_true(is_unknown(row("aten::mm", steps(10, 29)).device_total_ns));
+}
+
+/* A reader that comes late finds many tellings in one batch. */
+static void work_between_two_tellings_of_one_batch_is_that_of_its_step(void **state)
+{
+    (void)state;
+    uint64_t gemm = EVENT_META(texts_intern(process->texts, "gemm", 4), EVENT_KERNEL, 0,
+                               EVENT_DEVICE(1, 0));
+
+    for (int64_t n = 0; n < 3; n++)
+        step(n, ALL, true);
+    for (int64_t n = 3; n < 40; n++) {
+        int64_t t = n * 10 * MS;
+
+        op("aten::mm", SPAN(t + MS, t + MS + 50 * US));
+        fold(0, "", EVENT_META(0, EVENT_STEP, ALL, 0), SPAN(t, t + 10 * MS),
+             (uint64_t)n);
+    }
+    for (int64_t n = 3; n < 39; n += 2) {
+        struct event events[6];
+
+        for (int64_t i = 0; i < 2; i++) {
+            int64_t t = (n + i) * 10 * MS;
+
+            correlation++;
+            events[3 * i] =
+                (struct event){(uint64_t)(t + MS), 10 * US,
+                               EVENT_META(0, EVENT_LAUNCH, 0, 1), correlation};
+            events[3 * i + 1] =
+                (struct event){(uint64_t)(t + 2 * MS), 2 * MS, gemm, correlation};
+            events[3 * i + 2] =
+                (struct event){(uint64_t)(t + 10 * MS), 0,
+                               EVENT_META(0, EVENT_KNOWN, 0, 0), WIRE_SOURCE_CUPTI};
+        }
+        process_fold(process, GPU, events, 6);
+    }
+    for (int64_t n = 10; n < 30; n++)
+        is_ns(row("aten::mm", steps(n, n)).device_total_ns, 2 * MS);
+}
+
 static void a_source_that_tells_nothing_gives_no_op_device_time(void **state)
 {
     (void)state;
@@ -189,6 +246,8 @@ int main(void)
         TEST(a_step_of_which_a_launch_was_lost_is_not_counted_as_less),
         TEST(steps_that_were_not_recorded_are_stood_for_by_those_that_were),
         TEST(of_an_op_that_outlasts_the_wait_for_it_nothing_is_said),
+        TEST(work_whose_caller_is_not_known_makes_its_step_unknown),
+        TEST(work_between_two_tellings_of_one_batch_is_that_of_its_step),
         TEST(a_source_that_tells_nothing_gives_no_op_device_time),
     };
 
