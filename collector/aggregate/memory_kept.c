@@ -80,8 +80,8 @@ struct memory_kept memory_kept_end(struct memory_kept_sizes *sizes, uint64_t eve
 {
     struct memory_kept most = {.op_count = 0};
     /* Other threads' come a little sooner or later. */
-    bool known =
-        sizes->events > 0 && !sizes->full && (uint64_t)sizes->events * 2 >= events;
+    bool known = sizes->events > 0 && !sizes->full &&
+                 (uint64_t)sizes->events * 20 >= events * 19;
 
     for (uint32_t i = 0; known && i < MEMORY_KEPT_SIZES; i++) {
         struct memory_kept kept = sizes->list[i].taken > 0

@@ -279,10 +279,14 @@ static int find_largest(const struct pick *pick, const struct memory_table *tabl
 /* Sizes of which most stays in some step. */
 #define KEPT_SIZES 16u
 
+/* Of the steps, that must keep some: of what the next one gives back every other does. */
+#define KEPT_SHARE 0.8
+
 struct kept_size {
     int64_t block;
     double bytes;
     uint32_t ops[MEMORY_KEPT_OPS], op_count;
+    uint32_t steps; /* that keep some */
     bool vague; /* of more ops */
 };
 
@@ -315,6 +319,7 @@ static uint32_t add_kept(const struct memory_table *table, const uint32_t range[
         count += at == count;
         sizes[at].block = kept->block;
         sizes[at].bytes += (double)kept->bytes;
+        sizes[at].steps++;
         for (uint32_t op = 0; op < kept->op_count; op++)
             add_op(&sizes[at], kept->ops[op]);
     }
@@ -329,7 +334,8 @@ static void find_kept(const struct pick *pick, const struct memory_table *table,
 {
     struct kept_size sizes[KEPT_SIZES] = {{.block = 0}}, *most = &sizes[0];
 
-    if (add_kept(table, range, sizes, &device->kept_steps) == 0 || most->vague)
+    if (add_kept(table, range, sizes, &device->kept_steps) == 0 || most->vague ||
+        most->steps < KEPT_SHARE * device->kept_steps)
         return;
     device->kept_bytes_per_step = most->bytes / device->kept_steps;
     device->kept_block_bytes = (double)most->block;

@@ -1809,6 +1809,24 @@ static void of_a_size_that_many_ops_take_nobody_is_told_to_keep_it(void **state)
     answer_free(&answer.head);
 }
 
+/* As a queue that is filled in one step and emptied in the next. */
+static void what_every_other_step_keeps_and_the_next_gives_back_is_no_ones(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < 10; n++) {
+        step((uint64_t)n, 0, n * 100 * MS, (n + 1) * 100 * MS);
+        an_alloc(n % 2 ? NULL : "aten::pin", n % 2 ? -(8 << 20) : 8 << 20);
+        an_alloc("aten::mm", 4 << 20);
+        an_alloc(NULL, -(4 << 20));
+        memory_sample((n + 1) * 100 * MS, 8 << 20, 8 << 20);
+    }
+    struct memory_answer answer = ask_memory();
+
+    assert_int_equal(answer.devices[0].kept_op_count, 0);
+    assert_int_equal(answer.devices[0].kept_steps, 10);
+    answer_free(&answer.head);
+}
+
 static void of_a_step_with_too_many_sizes_nothing_is_told_of_who_keeps(void **state)
 {
     (void)state;
@@ -2393,6 +2411,7 @@ int main(void)
         TEST(the_op_whose_blocks_stay_is_told_and_what_is_passing_is_not),
         TEST(all_ops_that_take_blocks_of_the_size_that_stays_are_told),
         TEST(of_a_size_that_many_ops_take_nobody_is_told_to_keep_it),
+        TEST(what_every_other_step_keeps_and_the_next_gives_back_is_no_ones),
         TEST(of_a_step_with_too_many_sizes_nothing_is_told_of_who_keeps),
         TEST(memory_whose_stamps_run_back_is_told_at_the_newest_instant),
         TEST(totals_below_zero_are_points_as_others_are),
