@@ -181,6 +181,8 @@ static void find_epoch_start(struct rule_context *context)
     const struct rhythm_extra *extra =
         is_epoch(context) ? &rhythm->period : &rhythm->epoch;
     double length = is_epoch(context) ? rhythm->period_steps : rhythm->steps_per_epoch;
+    double share =
+        is_epoch(context) || !(rhythm->late_share > 0) ? 1 : rhythm->late_share;
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
     bool restart = workers >= 1 && rule_number(context, FACT_DATALOADER_PERSISTENT) < 1;
     struct finding *finding = is_surely_dear(context, extra, context->threshold)
@@ -192,13 +194,16 @@ static void find_epoch_start(struct rule_context *context)
     finding->title = restart ? "Loader workers are started anew for each epoch"
                              : "The first batch of each epoch comes late";
     finding->formula = spread_over(context, extra);
-    finding->sentence = rule_print(
-        context,
-        "Each epoch, of %.0f steps, begins %s late: its first batch, and what is slow "
-        "after it%s",
-        length, rule_ms(context, extra->ns_per_step * length),
-        restart ? rule_print(context, ": %s must start first", rule_workers(context, workers))
-                : "");
+    finding->sentence =
+        rule_print(context,
+                   "Each %sepoch, of %.0f steps, begins %s late: its first batch, and "
+                   "what is slow "
+                   "after it%s",
+                   share < 1 ? "newer " : "", length,
+                   rule_ms(context, extra->ns_per_step / share * length),
+                   restart ? rule_print(context, ": %s must start first",
+                                        rule_workers(context, workers))
+                           : "");
     finding->wrong_if = "The data set must be opened anew for each epoch.";
     rule_evidence(context, finding, "steps_per_epoch", length);
     rule_evidence(context, finding, "workers", workers);

@@ -322,6 +322,7 @@ static void find_epoch(struct work *work, struct rhythm *rhythm)
         (double)(places - before) / places; /* of the window: the rest has none */
     struct cycles_price price = cycles_even(&cycles, places - before);
 
+    rhythm->late_share = share;
     price.ns_per_step *= share;
     price.error_ns *= share;
     price.steps /= share;

@@ -37,6 +37,7 @@ struct rhythm {
     double median_ns, median_other_ns; /* NaN unknown */
     struct rhythm_extra gc, warm_up, epoch, period, drift, rest;
     double steps_per_epoch; /* NaN without two starts in the window */
+    double late_share; /* of the window: since when epochs begin late; 0: they do not */
     uint32_t period_steps; /* 0: none */
     bool period_is_rough;  /* it is one of time, and so many steps in the mean */
     double first_ns, last_ns; /* level at both ends of the window; NaN without drift */

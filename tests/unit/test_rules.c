@@ -39,8 +39,14 @@ static void workers_that_start_anew_are_told_to_live_on(void **state)
 
     assert_true(fabs(finding->ns_per_step - 5 * MS) < 1);
     assert_non_null(strstr(finding->advice[0], "persistent_workers=True"));
+    assert_non_null(
+        strstr(finding->sentence, "Each epoch, of 50 steps, begins 250 ms late"));
     /* What is left of the wait is no finding: the same time has one owner. */
     assert_string_equal(find("data-loading")->id, "none");
+    /* Since the last fifth of the window: what each of those costs is five times as much. */
+    summary.rhythm.late_share = 0.2;
+    assert_non_null(strstr(find("epoch-start")->sentence,
+                           "Each newer epoch, of 50 steps, begins 1.25 s late"));
     facts[1].number = 1;
     assert_null(strstr(find("epoch-start")->advice[0], "persistent_workers"));
 }
