@@ -525,6 +525,15 @@ static void a_pass_that_only_evaluates_the_training_loader_is_no_epoch(void **st
     assert_null(strstr(log.text, "epoch4 "));
 }
 
+/* `count` trained batches of loader 2, and its end. */
+static void pass_over_other(struct steps *steps, unsigned at, unsigned count)
+{
+    feed(steps, "iter/2@0-5", at);
+    for (unsigned i = 0; i < count; i++)
+        feed(steps, "fetch/2@10-20 back@30-40 opt@50-60", at + 100 * i);
+    feed(steps, "nomore/2@10-20", at + 100 * count);
+}
+
 /* As where a run goes on with other data: the first loop is left with `break`. */
 static void a_loader_that_takes_over_from_one_in_its_middle_has_epochs(void **state)
 {
@@ -533,19 +542,30 @@ static void a_loader_that_takes_over_from_one_in_its_middle_has_epochs(void **st
     struct steps steps;
 
     begin(&steps, &log);
-    feed(&steps,
-         "iter/1@0-5 fetch/1@10-20 back@30-40 opt@50-60 fetch/1@70-80 back@90-100 "
-         "opt@110-120",
-         0);
+    feed(&steps, "iter/1@0-5 fetch/1@10-20 back@30-40 opt@50-60", 0);
     for (unsigned i = 1; i < 4; i++)
-        feed(&steps,
-             "iter/2@0-5 fetch/2@10-20 back@30-40 opt@50-60 fetch/2@70-80 back@90-100 "
-             "opt@110-120 nomore/2@130-140",
-             1000 * i);
+        pass_over_other(&steps, 10000 * i, 20);
     /* The first loop's, and two of the other: of its first pass nobody knew. */
     assert_non_null(strstr(log.text, "epoch3 "));
     assert_null(strstr(log.text, "epoch4 "));
-    assert_int_equal(log.steps, 8);
+    assert_int_equal(log.steps, 61);
+}
+
+/* As a critic that trains on five batches for each one of the generator's. */
+static void
+a_loader_that_runs_out_between_batches_of_another_has_no_epochs(void **state)
+{
+    (void)state;
+    static struct log log;
+    struct steps steps;
+
+    begin(&steps, &log);
+    for (unsigned i = 0; i < 4; i++) {
+        feed(&steps, "fetch/1@10-20 back@30-40 opt@50-60", 10000 * i);
+        pass_over_other(&steps, 10000 * i + 100, 5);
+    }
+    assert_non_null(strstr(log.text, "epoch1 "));
+    assert_null(strstr(log.text, "epoch2 "));
 }
 
 static void loaders_that_train_in_turns_have_the_epochs_of_one(void **state)
@@ -804,6 +824,8 @@ int main(void)
         cmocka_unit_test(a_new_pass_over_the_training_loader_is_an_epoch),
         cmocka_unit_test(a_pass_that_only_evaluates_the_training_loader_is_no_epoch),
         cmocka_unit_test(a_loader_that_takes_over_from_one_in_its_middle_has_epochs),
+        cmocka_unit_test(
+            a_loader_that_runs_out_between_batches_of_another_has_no_epochs),
         cmocka_unit_test(loaders_that_train_in_turns_have_the_epochs_of_one),
         cmocka_unit_test(an_iterator_for_each_batch_is_no_epoch),
         cmocka_unit_test(users_who_count_epochs_from_zero_are_shifted),

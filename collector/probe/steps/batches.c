@@ -187,10 +187,14 @@ void steps_fetch_begin(struct steps *steps, uint32_t loader, uint64_t now)
     open_batch(steps, loader, now);
 }
 
+/* Trained batches in a row: some critics train on more of their own loader's, one after the
+ * other, but not so many. */
+#define TAKES_OVER 16u
+
 /* It alone has trained for a while: the loop over the other one was left in its middle. */
 static bool has_taken_over(const struct steps *steps, uint32_t loader)
 {
-    return loader == steps->other_loader && steps->other_batches > 1;
+    return loader == steps->other_loader && steps->other_batches > TAKES_OVER;
 }
 
 void steps_fetch_end(struct steps *steps, bool exhausted, uint64_t now)
