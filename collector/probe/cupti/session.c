@@ -328,6 +328,7 @@ static void watch(void)
     promise_zeroes(0);
     if (flushing_fails()) { /* why is told, and nobody is to blame */
         state = WIRE_STATE_UNAVAILABLE;
+        why = "its flush fails";
         retry_later();
         return;
     }
@@ -521,8 +522,11 @@ static bool begin(void)
                                            say_unavailable};
 
     prctl(PR_SET_NAME, "trainglass-gpu");
-    if (!probe_hooks_add(&hooks)) /* the first: from now on somebody says what hangs */
+    (void)watchdog_end();           /* of the process that forked us */
+    if (!probe_hooks_add(&hooks)) { /* first: from now on somebody says what hangs */
+        become(WIRE_STATE_UNAVAILABLE, "the probe has no room for GPU work");
         return false;
+    }
     if (!arrive(&library, &arrival))
         return false;
     atomic_store_explicit(&cupti_words.arrived, 1, memory_order_relaxed);

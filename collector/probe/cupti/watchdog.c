@@ -46,7 +46,12 @@ bool watchdog_hangs(uint64_t step_end_ticks)
 
     if (LIKELY(from == 0 || step_end_ticks <= from + HANG_US * probe_ticks_per_us()))
         return false;
-    if (atomic_exchange_explicit(&said, 1, memory_order_relaxed) == 0)
+    if (atomic_exchange_explicit(&said, 1, memory_order_relaxed) != 0)
+        return true;
+    /* It may have come back meanwhile, and did not see that it was said. */
+    if (atomic_load_explicit(&since, memory_order_acquire) == from)
         say_hanging(step_end_ticks);
+    else
+        atomic_store_explicit(&said, 0, memory_order_relaxed);
     return true;
 }
