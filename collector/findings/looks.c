@@ -19,12 +19,17 @@ static double waits_for_rank(const struct rule_context *context, enum event_phas
     return here && ranks->slowest_price_ns > 0 ? ranks->slowest_price_ns : 0;
 }
 
+static bool is_in(const struct rhythm_extra *extra, enum event_phase phase)
+{
+    return extra->steps > 0 && extra->part == (uint32_t)phase;
+}
+
 static double told_by(const struct rule_context *context,
                       const struct rhythm_extra *extra, enum event_phase phase,
                       double least)
 {
-    bool told = extra->steps > 0 && extra->part == (uint32_t)phase &&
-                extra->ns_per_step >= least * context->train->mean_ns;
+    bool told =
+        is_in(extra, phase) && extra->ns_per_step >= least * context->train->mean_ns;
 
     return told ? extra->ns_per_step : 0;
 }

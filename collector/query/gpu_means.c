@@ -74,12 +74,16 @@ static double sum_steps(const struct drawing *drawing, struct walk *walk,
     return sum;
 }
 
-/* Of the training steps of the window, known or not; NaN without any. */
+/* Of the training steps of the window, known or not; NaN without any, or where it begins
+ * before all that are remembered. */
 static double mean_step_ns(const struct pick *pick)
 {
     const struct steps *steps = &pick->process->steps;
     uint32_t count, first = pick_steps(pick, &count);
     double sum = 0, trained = 0;
+
+    if (first == 0 && steps->count > steps_remembered(steps))
+        return (double)NAN;
 
     for (uint32_t i = first; i < first + count; i++) {
         const struct step *step = steps_at(steps, i);
