@@ -237,15 +237,14 @@ static void find_module(struct rule_context *context)
         rule_ms(context, ns), rule_ms(context, step), 100 * ns / step);
     finding->sentence = rule_print(
         context,
-        "Of %s `%s` has the most: the ops that it calls itself take %s of a step%s%s",
-        rule_count(context, module->count, "module"), module->name,
-        rule_ms(context, ns), device == NULL ? "" : " on ",
+        "Of the modules `%s` has the most: the ops that it calls itself take %s of a "
+        "step%s%s",
+        module->name, rule_ms(context, ns), device == NULL ? "" : " on ",
         device == NULL ? "" : device->device);
     finding->wrong_if = "It is as large as the model needs it.";
     rule_evidence_text(context, finding, "module", module->name);
     rule_evidence(context, finding, "module_ms", ns / NS_PER_MS);
     rule_evidence(context, finding, "share_pct", 100 * ns / step);
-    rule_evidence(context, finding, "modules", module->count);
     rule_advise(finding, "`trainglass analyze --group module TRACE` lists its ops with "
                          "their time: begin with the first");
     rule_advise_compile(

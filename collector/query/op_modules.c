@@ -84,10 +84,10 @@ int parts_modules(const struct pick *pick, const struct steps_answer *steps,
     for (uint32_t i = 0; error == 0 && i < rows.row_count; i++) {
         const struct op_row *row = &rows.rows[i];
         double on_device = row->device_self_ns > 0 ? row->device_self_ns : 0;
-        struct module *module =
-            row->detail[0] == '\0' ? NULL : find_or_add(modules, &count, row->detail);
+        bool own = row->detail[0] != '\0' && strcmp(row->kind, "op") == 0;
+        struct module *module = own ? find_or_add(modules, &count, row->detail) : NULL;
 
-        if (module == NULL || strcmp(row->kind, "op") != 0)
+        if (module == NULL)
             continue;
         module->host_ns += row->per_step_ns > 0 ? row->per_step_ns : 0;
         module->device_ns += on_device;

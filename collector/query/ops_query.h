@@ -108,7 +108,7 @@ struct op_module {
         *name;      /* with those that it lies in, "Net_0.Linear_1"; "" or NULL none */
     double host_ns; /* of its ops, per step */
     double device_share; /* of all device time that ops launched; 0 without a device */
-    uint32_t count;      /* modules that have ops of their own */
+    uint32_t count;      /* modules that have ops of their own, among the dearest ops */
 };
 
 /* Per step: work that its neighbour makes needless. */
