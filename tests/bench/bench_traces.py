@@ -8,11 +8,13 @@ trace_processor_shell or TRACE_PROCESSOR names it."""
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TRAINGLASS_BUILD", ROOT / "build"))
@@ -108,8 +110,35 @@ def on_a_large_file(folder):
     cuts = [mb / 1e3 / Run(PROGRAM, "cut", path, *words).seconds for _ in range(4)][1:]
     assert (folder / "cut.json").stat().st_size < path.stat().st_size / 10
     say(f"{LARGE_MB} MB cut to 1 %", cuts, "GB/s", 1.2, least=True)
+    rules_of_a_large_file(path, sorted(run.seconds for run in runs)[1])
     path.unlink()
     return rates
+
+
+def first_answer_s(path):
+    """Of a server that has read the file: no answer was kept before."""
+    server = subprocess.Popen([PROGRAM, "serve", "--port", "0", path], stdout=subprocess.PIPE,
+                              text=True)
+
+    def ask(question):
+        with urllib.request.urlopen(address + question) as answer:
+            return json.load(answer)
+    try:
+        address = re.search(r"http://[^/]+", server.stdout.readline()).group()
+        while not any(session["state"] == "ended" for session in ask("/api/status")["sessions"]):
+            time.sleep(0.2)
+        began = time.monotonic()
+        assert ask("/api/bottlenecks?window=run")["steps"] > 0
+        return time.monotonic() - began
+    finally:
+        server.kill()
+        server.wait()
+
+
+def rules_of_a_large_file(path, analysis_s):
+    """The question that all rules answer, with its tables and its text, beside the analysis."""
+    say(f"{LARGE_MB} MB, all rules of the time of its analysis",
+        [first_answer_s(path) / analysis_s for _ in range(3)], "share", 0.05, least=False)
 
 
 def through_a_pipe(rates):
