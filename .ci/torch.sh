@@ -40,17 +40,18 @@ make_beside() { # NAME, PYTHON that has torch, what to install
 # CUPTI alone, headers and library, of versions that neither PyTorch brings: some MB each. Adds
 # their headers to CUPTI_INCLUDE.
 provide_cupti() {
-  local package folder
+  local package folder error=0
   for package in nvidia-cuda-cupti-cu11==11.8.87 nvidia-cuda-cupti-cu12==12.4.127 nvidia-cuda-cupti==13.0.48 nvidia-cuda-cupti==13.0.85; do
     folder=$torch_cache/$package
     if [ ! -d "$folder" ]; then
       say "installing $package into $folder (once)"
       rm -rf "$folder.new"
-      "$TORCH_PYTHON" -m pip install -q --disable-pip-version-check --no-deps --target "$folder.new" "$package" && mv "$folder.new" "$folder" || return
+      "$TORCH_PYTHON" -m pip install -q --disable-pip-version-check --no-deps --target "$folder.new" "$package" && mv "$folder.new" "$folder" || { error=1; continue; }
     fi
     CUPTI_INCLUDE=${CUPTI_INCLUDE:+$CUPTI_INCLUDE:}$(dirname "$folder"/nvidia/*/include/cupti_activity.h)
   done
   export CUPTI_INCLUDE
+  return "$error"
 }
 
 torch_works() { [ -n "$1" ] && "$1" -c 'import torch' 2>/dev/null; }

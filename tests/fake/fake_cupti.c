@@ -15,7 +15,8 @@
  *   hang=n       the n-th flush never returns, or when the file is there that
  *                FAKE_CUPTI_HANGS_UNTIL names             exit=n     a flush calls exit(n)
  *   hang-on=1, hang-off=1, hang-register=1, hang-subscribe=1  likewise a guest's call that
- *                turns kernels on or off, registers callbacks, subscribes
+ *                turns kernels on or off, registers callbacks, subscribes; FAKE_CUPTI_HANGS
+ *                names a file that is made then
  *   exit-late=n  a flush calls exit(n) when its first buffer is back
  *   kill=1       a flush kills the process, by the same time
  *   starve=1     keeps every buffer           stale=n  every n-th name is no memory
@@ -31,6 +32,7 @@
  */
 #include "fake_cupti.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -603,7 +605,10 @@ uint64_t fake_recorded(void)
 static void hang_while(const char *name, uint64_t value)
 {
     const char *until = getenv("FAKE_CUPTI_HANGS_UNTIL");
+    const char *told = getenv("FAKE_CUPTI_HANGS");
 
+    if (told != NULL && !kineto && *fault(name) == value)
+        close(open(told, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     while (!kineto && *fault(name) == value &&
            (until == NULL || access(until, F_OK) != 0))
         usleep(1000);

@@ -114,4 +114,6 @@ test("a GPU's lane that has nothing to draw says why no kernels come, before why
     return lanes_for(view.series, off).find(({ id }) => id === "gpu0").draw(view).marks.reason;
   };
   assert.deepEqual([reason("held by torch.profiler"), reason(null)], ["held by torch.profiler", "nothing in this window"]);
+  const folded = { gpus: Array.from({ length: 8 }, (_, i) => ({ device: `cuda:${i}`, name: "", rows: [] })), gpu_reason: null };
+  assert.equal(lanes_for(folded, "held").find(({ id }) => id === "gpus").draw({ series: folded, range: { from: 0, to: 1000 }, width: 600 }).marks.reason, "held");
 });

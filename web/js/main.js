@@ -146,6 +146,7 @@ async function ask_series(name, signal) {
   if (asked.session !== state.session || asked.rank !== state.rank) return;
   if (name === "steps") slow_at = Date.now();
   set(receive_answer(state, name, answer));
+  if (name === "memory" && state.view.selection) poll.now("levels"); // those came with what is shown
   if (name === "steps" && pending) {
     const wanted = pending;
     pending = null;

@@ -1,7 +1,7 @@
 // Addresses of the server and answers from it. All addresses are relative to the page, so that a
 // proxy's sub-path works.
 
-import { window_parameter } from "../model/store.js";
+import { shown_series, window_parameter } from "../model/store.js";
 
 const base = typeof document === "undefined" ? null : new URL(".", document.baseURI);
 
@@ -18,14 +18,20 @@ export function address(path, parameters = {}) {
 /** Which session and rank every question is about. */
 export const chosen = (state) => (state.session === null ? {} : { session: state.session, rank: state.rank });
 
+/** As chosen, where the table has such a column: of the time on a GPU only ops of the CPU tell. */
+export function sort_of(state, device) {
+  const { sort } = state.view, launches = device === "cpu" && shown_series(state).gpus.length > 0;
+  return sort.startsWith("device_") && !launches ? "self" : sort;
+}
+
 /** Parameters of each endpoint for what the page shows now; the ⋯ menu copies the same ones. */
 export const questions = {
   bottlenecks: (state) => ["api/bottlenecks", { ...chosen(state), window: window_parameter(state) }],
   ops: (state, device) => {
-    const { k, group, query } = state.view;
+    const { k, group, query } = state.view, chosen_sort = sort_of(state, device);
     // A program with annotations alone has no self times to sort by.
     const ranges = state.ops?.ops?.length > 0 && state.ops.ops.every((op) => op.kind === "range");
-    const sort = state.view.sort === "self" && ranges ? "total" : state.view.sort;
+    const sort = chosen_sort === "self" && ranges ? "total" : chosen_sort;
     return ["api/ops", { ...chosen(state), window: window_parameter(state), device, sort, k, group: group === "name" ? null : group, q: query }];
   },
   steps: (state, points, window) => ["api/steps", { ...chosen(state), window, points }],

@@ -14,8 +14,8 @@ export function allocators_row() {
 /** Accelerators; the host's memory where there is none of them. */
 export function allocators_of({ devices }) {
   const told = devices.filter((device) => known(device.peak_bytes) || device.largest?.length > 0);
-  const accelerators = told.filter(({ device }) => device !== "cpu");
-  return accelerators.length > 0 ? accelerators : told;
+  const on_host = devices.every(({ device }) => device === "cpu");
+  return told.filter(({ device }) => on_host || device !== "cpu");
 }
 
 export const allocator_name = ({ device }) => (device === "cpu" ? "CPU memory" : `${gpu_title(device)} memory`);
@@ -28,13 +28,14 @@ const WINDOWS = { "10s": "the last 10 s", "60s": "the last 60 s", "10min": "the 
 export function window_words(state) {
   const { selection, paused } = state.view;
   if (selection) return selection.first === selection.last ? `step ${count(selection.first)}` : `steps ${count(selection.first)} to ${count(selection.last)}`;
-  return paused?.moved ? "the time shown" : WINDOWS[window_of(state)];
+  if (paused?.moved) return "the time shown";
+  return `${WINDOWS[window_of(state)]}${paused ? " before the pause" : ""}`;
 }
 
 /** Why nothing is known of what the allocator asked of the driver. */
 function unseen_calls(device, from_file) {
   if (!known(device.peak_bytes)) return "nothing was told in this window";
-  return from_file ? "this file does not tell it" : "memory grows by mapping (expandable_segments), of which no call tells";
+  return from_file ? "this file does not tell it" : "no cudaMalloc was seen since this profiler came: memory grows by mapping (expandable_segments), or was taken before";
 }
 
 function unforeseen(device) {
@@ -54,13 +55,13 @@ export function allocator_figures(device, row, { running, from_file }) {
     else if (why) out.push([name, null, why]);
   };
   const unseen = on_host ? null : unseen_calls(device, from_file);
-  tell(row?.allocated, "allocated", () => size(row.allocated) + (known(row.reserved) ? ` of ${size(row.reserved)} reserved` : ""));
+  tell(row?.allocated, on_host ? "allocated since attach" : "allocated", () => size(row.allocated) + (known(row.reserved) ? ` of ${size(row.reserved)} reserved` : ""));
   tell(row?.reserved, "reserved, not allocated", () => `${size(row.reserved - row.allocated)}, ${percent((100 * (row.reserved - row.allocated)) / row.reserved)}`);
   tell(device.peak_bytes, "peak allocated", () => size(device.peak_bytes) + (known(device.total_bytes) ? ` of ${size(device.total_bytes)}` : ""), "nothing was told in this window");
   if (known(device.peak_bytes)) out.push(["op at the peak", device.peak_op, "no op ran that was recorded"]);
   tell(device.retries, "cudaMalloc retries", () => count(device.retries), unseen);
   tell(device.ooms, "out of memory", () => plural(device.ooms, "time"), unseen);
-  tell(device.segments, "segments", () => count(device.segments), known(device.retries) ? "some were there before this profiler" : unseen);
+  tell(device.segments, "segments", () => count(device.segments), known(device.retries) ? "not all of them were seen" : unseen);
   tell(device.segments_got, "segments taken, given back", () => `${count(device.segments_got)}, ${count(device.segments_given_back)}`, unseen);
   tell(device.driver_ms_per_step, "in calls of the driver", () => `${duration_text(device.driver_ms_per_step)} a step`, unseen);
   tell(device.allocations_per_step, "allocations a step", () => `${calls(device.allocations_per_step)}; ${size(device.allocated_bytes_per_step)}`);
@@ -71,13 +72,9 @@ export function allocator_figures(device, row, { running, from_file }) {
   return out;
 }
 
-/** What is wrong stands in the folded line too. */
+/** What is wrong stands in the folded line too, and first: the line may be cut. */
 export function allocator_line(device, row, { running, words }) {
-  const parts = [];
-  if (known(row?.allocated)) parts.push(known(row.reserved) ? `${size(row.allocated)} of ${size(row.reserved)} reserved in use` : `${size(row.allocated)} in use`);
-  if (known(device.peak_bytes)) parts.push(`peak ${size(device.peak_bytes)}`);
-  if (known(device.segments)) parts.push(plural(device.segments, "segment"));
-  const bad = [];
+  const parts = [], bad = [];
   if (device.retries > 0) bad.push(plural(device.retries, "cudaMalloc retry", "cudaMalloc retries"));
   if (device.ooms > 0) bad.push(`out of memory ${plural(device.ooms, "time")}`);
   if (bad.length > 0) parts.push(`${bad.join(" and ")} in ${words}`);
@@ -85,6 +82,9 @@ export function allocator_line(device, row, { running, words }) {
     const { value, unit } = full_row(device);
     parts.push(`full in ${value} ${unit}`);
   }
+  if (known(row?.allocated)) parts.push(known(row.reserved) ? `${size(row.allocated)} of ${size(row.reserved)} reserved in use` : `${size(row.allocated)} ${device.device === "cpu" ? "allocated since attach" : "in use"}`);
+  if (known(device.peak_bytes)) parts.push(`peak ${size(device.peak_bytes)}`);
+  if (known(device.segments)) parts.push(plural(device.segments, "segment"));
   return parts.join(", ");
 }
 
@@ -121,7 +121,7 @@ function update(node, device, row, about) {
 }
 
 export function render_allocators(state) {
-  const devices = allocators_of(shown_series(state)), session = session_of(state), { to } = range_of(state);
+  const devices = allocators_of(shown_series(state)), session = session_of(state), to = state.view.selection?.to ?? range_of(state).to;
   const about = { running: session?.state === "running", from_file: session?.from_file, words: window_words(state) };
   set_hidden($("allocators"), devices.length === 0);
   keyed($("allocators"), devices, ({ device }) => device, create, (node, device) => update(node, device, device.rows[first_at(device.rows, to + 1e-6) - 1], about));

@@ -3,7 +3,7 @@
 import { called, calls, count, duration_text, known, memory, number, percent, place_of, plural } from "../model/format.js";
 import { SORTS } from "../model/hash.js";
 import { session_of, shown_series } from "../model/store.js";
-import { address, questions } from "../net/api.js";
+import { address, questions, sort_of } from "../net/api.js";
 import { $, announce, el, keyed, modified, set_attribute, set_hidden, set_style, set_text } from "../ui/dom.js";
 import { close_list, open_list, panel_menu } from "../ui/menu.js";
 
@@ -18,7 +18,12 @@ function occupancy_title(op) {
   return op.grid ? "The limits of its device are not known." : "Its launch is not known.";
 }
 
-const LAUNCHED = "Of the kernels, copies and memsets that were launched in it";
+/** What the number is, or why there is none. */
+function launched_title(ms, op, where) {
+  if (known(ms)) return `Of the kernels, copies and memsets that were launched in it${where}, per step.`;
+  if (!["op", "range"].includes(op.kind)) return "A call: its op has the time.";
+  return "Not known here: of a file only for the whole of it; of a run not where launches or ops are missing.";
+}
 
 /** Beside a GPU an op of the CPU has two prices. */
 const launches = (tab, has_gpu) => tab === "cpu" && has_gpu;
@@ -31,8 +36,8 @@ const COLUMNS = [ // key, title, text, sort, only when asked for, only where, to
   ["p95_us", "p95", (op) => per_call(op.p95_us), "p95"],
   ["max_us", "Max", (op) => per_call(op.max_us), "max"],
   ["occupancy_pct", "Occupancy", (op) => percent(op.occupancy_pct, 0), null, false, (tab) => tab === "cuda", occupancy_title],
-  ["device_total_ms", "GPU per step", (op, view) => per_step(op.device_total_ms, view), "device_total", false, launches, () => `${LAUNCHED}, or in the ops and ranges in it.`],
-  ["device_self_ms", "GPU self per step", (op, view) => per_step(op.device_self_ms, view), "device_self", true, launches, () => `${LAUNCHED} itself, per step.`],
+  ["device_total_ms", "GPU per step", (op, view) => per_step(op.device_total_ms, view), "device_total", false, launches, (op) => launched_title(op.device_total_ms, op, ", or in the ops and ranges in it")],
+  ["device_self_ms", "GPU self per step", (op, view) => per_step(op.device_self_ms, view), "device_self", true, launches, (op) => launched_title(op.device_self_ms, op, " itself")],
   ["total_ms", "Total", (op) => duration_text(op.total_ms), "total", true],
   ["self_ms", "Self", (op) => duration_text(op.self_ms), "self", true],
   ["min_us", "Min", (op) => per_call(op.min_us), "min", true],
@@ -206,7 +211,9 @@ const sides = (counts) => counts.slice(0, counts.findLastIndex((n) => n > 1) + 1
 export function launch_text(op) {
   if (op.kind !== "kernel") return "";
   const parts = op.grid ? [`grid ${sides(op.grid)}, block ${sides(op.block)}${op.launch_varies ? " at its longest call (varies)" : ""}`] : ["launch not known"];
-  if (op.registers > 0) parts.push(`${plural(op.registers, "register")} per thread`, op.shared_memory_bytes > 0 ? `${memory(op.shared_memory_bytes).join(" ")} of shared memory` : "no shared memory");
+  if (op.registers > 0) parts.push(`${plural(op.registers, "register")} per thread`);
+  if (op.shared_memory_bytes > 0) parts.push(`${memory(op.shared_memory_bytes).join(" ")} of shared memory`);
+  else if (op.registers > 0) parts.push("no shared memory");
   parts.push(`tensor cores: ${op.tensor_cores ? "yes" : "no"}, by its name`);
   return parts.join("; ");
 }
@@ -290,7 +297,8 @@ export function render_ops(state, { actions }) {
   }
   const rows = ordered_ops(ops?.ops ?? [], state.view.pins);
   const table = $("op-table").firstElementChild, nothing = $("op-table").lastElementChild;
-  for (const head of table.querySelectorAll("th[data-sort]")) set_attribute(head, "aria-sort", head.dataset.sort === (state.view.sort === "total" && !extra.has("total_ms") ? "self" : state.view.sort) && (head.dataset.key !== "self_ms" || extra.has("self_ms")) ? (state.view.sort === "name" ? "ascending" : "descending") : null);
+  const sort = sort_of(state, tab);
+  for (const head of table.querySelectorAll("th[data-sort]")) set_attribute(head, "aria-sort", head.dataset.sort === (sort === "total" && !extra.has("total_ms") ? "self" : sort) && (head.dataset.key !== "self_ms" || extra.has("self_ms")) ? (sort === "name" ? "ascending" : "descending") : null);
   set_hidden(table, rows.length === 0);
   set_hidden(nothing, rows.length > 0 || ops === null);
   if (rows.length === 0 && ops !== null) {

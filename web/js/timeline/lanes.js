@@ -204,7 +204,7 @@ export function gpu_lane(device, index, off = null) {
       const all = mean_bins(rows_of(view), gpu_keys, { ...view.range, bins: Math.min(AREA_BINS, view.width / 4), gap: hole_ms(rows, view.range, median_of(view)) });
       view.order = idle_order((key) => all.values[gpu_keys.indexOf(key)].reduce((sum, share) => sum + (share ?? 0), 0));
       const bins = band_bins(all, view.order);
-      return { lines: from_start(stack(bins, 100), view.series.steps, view.range), tokens: gpu_tokens(view.order), axis: { top: 100, step: 50 }, unit: "%", marks: { reason: bins.x.length === 0 ? off ?? view.series.gpu_reason : null } };
+      return { lines: from_start(stack(bins, 100), view.series.steps, view.range), tokens: gpu_tokens(view.order), axis: { top: 100, step: 50 }, unit: "%", marks: { reason: bins.x.length === 0 ? off || view.series.gpu_reason : null } };
     },
     legend(view, time) {
       const order = view.order ?? idle_order(sum_over(within(rows_of(view), view.range)));
@@ -306,7 +306,7 @@ const memory = {
 export const MOST_GPU_LANES = 2;
 
 /** More devices than lanes: one line of busy % for each. */
-function folded_gpus(count_of) {
+function folded_gpus(count_of, off) {
   const tokens = ["compute", "communication", "copy", "sync", "data", "optimizer", "host", "other"];
   return {
     id: "gpus", title: "GPUs", note: count_of > tokens.length ? `busy, ${tokens.length} of ${count_of}` : "busy", weight: 1.42,
@@ -318,7 +318,7 @@ function folded_gpus(count_of) {
         const rows = gpu.rows.slice(start, end).map((row) => ({ t: row.t, busy: 100 * ((row.compute ?? 0) + (row.communication ?? 0) + (row.copy ?? 0)) }));
         return min_max(rows, "busy", options);
       });
-      return { lines, axis: { top: 100, step: 50 }, unit: "%", marks: { reason: view.series.gpu_reason } };
+      return { lines, axis: { top: 100, step: 50 }, unit: "%", marks: { reason: off || view.series.gpu_reason } };
     },
     legend(view, time) {
       return view.series.gpus.slice(0, tokens.length).map((gpu, i) => {
@@ -343,7 +343,7 @@ function blocked_gpu(reason) {
 export function lanes_for(series, gpu_off, host_open = false) {
   const { gpus } = series;
   let middle = [];
-  if (gpus.length > MOST_GPU_LANES) middle = [folded_gpus(gpus.length)];
+  if (gpus.length > MOST_GPU_LANES) middle = [folded_gpus(gpus.length, gpu_off)];
   else if (gpus.length > 0) middle = gpus.map((gpu, i) => gpu_lane(gpu, i, gpu_off));
   else if (gpu_off) middle = [blocked_gpu(gpu_off)];
   return [steps, phases, ...middle, memory, ...(host_open ? HOST_LANES : [])];

@@ -19,7 +19,7 @@ const GUTTER = 196;
 /** The source of kernels where it tells nothing although the job uses a device; null else. */
 function silent_gpu(state) {
   const source = session_of(state)?.capabilities?.find((c) => c.source === "cupti");
-  if (!source || source.state === "active") return null;
+  if (!source || ["active", "unknown"].includes(source.state)) return null;
   const held = ["yielded", "stolen"].includes(source.state);
   return held || shown_series(state).devices.some(({ device }) => device !== "cpu") ? source : null;
 }
@@ -36,7 +36,7 @@ function missing_from(lane, state) {
   if (lane.id === "steps") return [missing_text(state), null];
   const kernels = lane.id === "gpus" || lane.device !== undefined;
   const source = kernels && session_of(state)?.state === "running" ? silent_gpu(state) : null;
-  return source ? [`Kernels ${SOURCE_STATES[source.state]}`, source.reason] : ["", null];
+  return source ? [`Kernels ${SOURCE_STATES[source.state] ?? source.state}`, source.reason] : ["", null];
 }
 
 const sentence = (text) => text[0].toUpperCase() + text.slice(1);
@@ -159,7 +159,8 @@ export class Timeline {
   render(state) {
     if (!state || state.session === null) return;
     this.state = state;
-    const series = shown_series(state), off = silent_gpu(state)?.reason ?? null;
+    const series = shown_series(state), past = state.view.paused?.moved && series.gpus.length > 0;
+    const off = past ? null : silent_gpu(state)?.reason ?? null; // it is today's
     const names = `${series.gpus.map((gpu) => gpu.device + gpu.name)} ${off} ${this.host_open}`;
     if (names !== this.names) {
       this.names = names;
@@ -186,6 +187,8 @@ export class Timeline {
     set_hidden(lane.lost, missing === "");
     set_text(lane.lost, missing);
     set_attribute(lane.lost, "title", why);
+    set_attribute(lane.lost, "aria-label", why ? `${missing}: ${why}` : null);
+    set_attribute(lane.lost, "tabindex", why ? "0" : null); // for those without a mouse
   }
 
   legends() {
