@@ -12,19 +12,8 @@ static struct hardware_row row;
 /* It computes for 60 of 100 ms, and idles for launches and syncs in the rest. */
 static void put_device(void)
 {
-    device = (struct gpu_device){.device = "cuda:0",
-                                 .name = "NVIDIA H100",
-                                 .compute_first_ns = (double)NAN,
-                                 .compute_last_ns = (double)NAN};
-    device.use_ns[GPU_COMPUTE] = 60 * MS;
+    give_device(&device, 60 * MS);
     device.idle_ns[GPU_IDLE_SYNC] = 4 * MS;
-    summary.gpu.devices = &device;
-    summary.gpu.device_count = 1;
-}
-
-static bool is_found(const char *id)
-{
-    return strcmp(find(id)->id, "none") != 0;
 }
 
 static void slow_launches_cost_what_the_device_waits_for_them(void **state)

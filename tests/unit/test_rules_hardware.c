@@ -9,12 +9,9 @@ static struct hardware_row row;
 /* A device that computes for 80 of 100 ms, at its full clock and all for this job. */
 static void put_device(void)
 {
-    device = (struct gpu_device){.device = "cuda:0", .name = "NVIDIA H100"};
-    device.use_ns[GPU_COMPUTE] = 80 * MS;
+    give_device(&device, 80 * MS);
     summary.steps.train.kernels = 500;
     summary.steps.train.error_pct = 1;
-    summary.gpu.devices = &device;
-    summary.gpu.device_count = 1;
     row = (struct hardware_row){.device = "cuda:0",
                                 .sm_max_mhz = 2000,
                                 .free_mhz = (double)NAN,

@@ -7,20 +7,9 @@ static struct gpu_device device;
 /* It computes for 60 of 100 ms, and idles for launches and copies in 15 more. */
 static void put_device(void)
 {
-    device = (struct gpu_device){.device = "cuda:0",
-                                 .name = "NVIDIA H100",
-                                 .compute_first_ns = (double)NAN,
-                                 .compute_last_ns = (double)NAN};
-    device.use_ns[GPU_COMPUTE] = 60 * MS;
+    give_device(&device, 60 * MS);
     device.idle_ns[GPU_IDLE_LAUNCH] = 4 * MS;
     device.idle_ns[GPU_IDLE_COPY] = 4 * MS;
-    summary.gpu.devices = &device;
-    summary.gpu.device_count = 1;
-}
-
-static bool is_found(const char *id)
-{
-    return strcmp(find(id)->id, "none") != 0;
 }
 
 static void a_bias_before_a_batch_norm_costs_what_the_device_adds_it_for(void **state)

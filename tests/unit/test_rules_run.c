@@ -7,11 +7,6 @@
 static struct gpu_device device;
 static struct memory_device memory;
 
-static bool is_found(const char *id)
-{
-    return strcmp(find(id)->id, "none") != 0;
-}
-
 /* 80 GiB, of which 20 stay between steps and 10 come with each. */
 static void put_memory(void)
 {

@@ -9,17 +9,9 @@ static struct gpu_device device;
 /* It computes for 70 of 100 ms and waits for the host in the rest. */
 static void put_device(void)
 {
-    device = (struct gpu_device){.device = "cuda:0", .name = "NVIDIA H100"};
-    device.use_ns[GPU_COMPUTE] = 70 * MS;
+    give_device(&device, 70 * MS);
     device.idle_ns[GPU_IDLE_LAUNCH] = 20 * MS;
     device.idle_ns[GPU_IDLE_PYTHON] = 10 * MS;
-    summary.gpu.devices = &device;
-    summary.gpu.device_count = 1;
-}
-
-static bool is_found(const char *id)
-{
-    return strcmp(find(id)->id, "none") != 0;
 }
 
 static void what_is_compiled_eight_times_again_is_told_with_its_price(void **state)
