@@ -45,9 +45,8 @@ double looks_told_elsewhere(const struct rule_context *context, enum event_phase
                 told_by(context, &rhythm->period, phase, TOLD_SHARE);
 
     if (!context->by_price)
-        ns +=
-            (rhythm->drift.part == (uint32_t)phase ? rule_told_drift_ns(context) : 0) +
-            (rhythm->rest.part == (uint32_t)phase ? rule_told_unsteady_ns(context) : 0);
+        ns += (is_in(&rhythm->drift, phase) ? rule_told_drift_ns(context) : 0) +
+              (is_in(&rhythm->rest, phase) ? rule_told_unsteady_ns(context) : 0);
     return ns + waits_for_rank(context, phase);
 }
 

@@ -197,8 +197,7 @@ static void find_epoch_start(struct rule_context *context)
     finding->sentence =
         rule_print(context,
                    "Each %sepoch, of %.0f steps, begins %s late: its first batch, and "
-                   "what is slow "
-                   "after it%s",
+                   "what is slow after it%s",
                    share < 1 ? "newer " : "", length,
                    rule_ms(context, extra->ns_per_step / share * length),
                    restart ? rule_print(context, ": %s must start first",

@@ -84,7 +84,6 @@ static double mean_step_ns(const struct pick *pick)
 
     if (first == 0 && steps->count > steps_remembered(steps))
         return (double)NAN;
-
     for (uint32_t i = first; i < first + count; i++) {
         const struct step *step = steps_at(steps, i);
 

@@ -279,7 +279,8 @@ static int find_largest(const struct pick *pick, const struct memory_table *tabl
 /* Sizes of which most stays in some step. */
 #define KEPT_SIZES 16u
 
-/* Of the steps, that must keep some: of what the next one gives back every other does. */
+/* Of the steps, how many must keep some: what one keeps and the next gives back is kept by
+ * half of them. */
 #define KEPT_SHARE 0.8
 
 struct kept_size {
