@@ -178,6 +178,11 @@ export function receive_connection(state, connection) {
 
 export const shown_series = (state) => state.view.paused?.series ?? state.series;
 
+export const has_gpu = (state) => shown_series(state).gpus.length > 0;
+
+/** Beside a GPU an op of the CPU has two prices: the other is of what it launched there. */
+export const tells_launched = (state, device) => device === "cpu" && has_gpu(state);
+
 /** What an average step of the window did on a device, in ms; null where that is not known. */
 export function gpu_uses(state, index) {
   const gpu = shown_series(state).gpus[index];

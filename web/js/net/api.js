@@ -1,7 +1,7 @@
 // Addresses of the server and answers from it. All addresses are relative to the page, so that a
 // proxy's sub-path works.
 
-import { shown_series, window_parameter } from "../model/store.js";
+import { tells_launched, window_parameter } from "../model/store.js";
 
 const base = typeof document === "undefined" ? null : new URL(".", document.baseURI);
 
@@ -20,8 +20,8 @@ export const chosen = (state) => (state.session === null ? {} : { session: state
 
 /** As chosen, where the table has such a column: of the time on a GPU only ops of the CPU tell. */
 export function sort_of(state, device) {
-  const { sort } = state.view, launches = device === "cpu" && shown_series(state).gpus.length > 0;
-  return sort.startsWith("device_") && !launches ? "self" : sort;
+  const { sort } = state.view;
+  return sort.startsWith("device_") && !tells_launched(state, device) ? "self" : sort;
 }
 
 /** Parameters of each endpoint for what the page shows now; the ⋯ menu copies the same ones. */

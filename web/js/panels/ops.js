@@ -2,7 +2,7 @@
 
 import { called, calls, count, duration_text, known, memory, number, percent, place_of, plural } from "../model/format.js";
 import { SORTS } from "../model/hash.js";
-import { session_of, shown_series } from "../model/store.js";
+import { has_gpu, session_of, tells_launched } from "../model/store.js";
 import { address, questions, sort_of } from "../net/api.js";
 import { $, announce, el, keyed, modified, set_attribute, set_hidden, set_style, set_text } from "../ui/dom.js";
 import { close_list, open_list, panel_menu } from "../ui/menu.js";
@@ -25,9 +25,6 @@ function launched_title(ms, op, where) {
   return "Not known here: of a file only for the whole of it; of a run not where launches or ops are missing.";
 }
 
-/** Beside a GPU an op of the CPU has two prices. */
-const launches = (tab, has_gpu) => tab === "cpu" && has_gpu;
-
 const COLUMNS = [ // key, title, text, sort, only when asked for, only where, tooltip
   ["per_step_ms", "ms per step", (op, view) => number(step_ms_of(op, view.steps), view.places), "self"],
   ["share", "Share of step", null, null],
@@ -35,9 +32,9 @@ const COLUMNS = [ // key, title, text, sort, only when asked for, only where, to
   ["mean_us", "Mean", (op) => per_call(op.mean_us), "mean"],
   ["p95_us", "p95", (op) => per_call(op.p95_us), "p95"],
   ["max_us", "Max", (op) => per_call(op.max_us), "max"],
-  ["occupancy_pct", "Occupancy", (op) => percent(op.occupancy_pct, 0), null, false, (tab) => tab === "cuda", occupancy_title],
-  ["device_total_ms", "GPU per step", (op, view) => per_step(op.device_total_ms, view), "device_total", false, launches, (op) => launched_title(op.device_total_ms, op, ", or in the ops and ranges in it")],
-  ["device_self_ms", "GPU self per step", (op, view) => per_step(op.device_self_ms, view), "device_self", true, launches, (op) => launched_title(op.device_self_ms, op, " itself")],
+  ["occupancy_pct", "Occupancy", (op) => percent(op.occupancy_pct, 0), null, false, (state, tab) => tab === "cuda", occupancy_title],
+  ["device_total_ms", "GPU per step", (op, view) => per_step(op.device_total_ms, view), "device_total", false, tells_launched, (op) => launched_title(op.device_total_ms, op, ", or in the ops and ranges in it")],
+  ["device_self_ms", "GPU self per step", (op, view) => per_step(op.device_self_ms, view), "device_self", true, tells_launched, (op) => launched_title(op.device_self_ms, op, " itself")],
   ["total_ms", "Total", (op) => duration_text(op.total_ms), "total", true],
   ["self_ms", "Self", (op) => duration_text(op.self_ms), "self", true],
   ["min_us", "Min", (op) => per_call(op.min_us), "min", true],
@@ -52,9 +49,7 @@ const GROUP_LABELS = { name: "Name", shape: "Shape", stack: "Stack", module: "Mo
 const extra = new Set(); // columns shown beyond the first ones
 let columns = []; // as the table was built
 
-const has_gpu = (state) => shown_series(state).gpus.length > 0;
-
-const columns_of = (tab, gpu) => COLUMNS.filter(([key, , , , more, where]) => (!more || extra.has(key)) && (!where || where(tab, gpu)));
+const columns_of = (state, tab) => COLUMNS.filter(([key, , , , more, where]) => (!more || extra.has(key)) && (!where || where(state, tab)));
 
 /** The tab that is open: as chosen, else GPU where there is one. */
 export function tab_of(state) {
@@ -75,7 +70,7 @@ function tab_button(device, text, actions) {
 }
 
 function choose_columns(button, actions, state) {
-  const items = COLUMNS.filter(([, , , , more, where]) => more && (!where || where(tab_of(state), has_gpu(state)))).map(([key, title]) => {
+  const items = COLUMNS.filter(([, , , , more, where]) => more && (!where || where(state, tab_of(state)))).map(([key, title]) => {
     const item = el("button", { type: "button", role: "menuitemcheckbox", class: "option", "aria-checked": String(extra.has(key)) }, el("b", {}, title));
     item.addEventListener("click", () => {
       if (!extra.delete(key)) extra.add(key);
@@ -290,7 +285,7 @@ export function build_ops(actions, state_of) {
 
 export function render_ops(state, { actions }) {
   render_head(state);
-  const tab = tab_of(state), ops = shown_ops(state, tab), wanted = columns_of(tab, has_gpu(state));
+  const tab = tab_of(state), ops = shown_ops(state, tab), wanted = columns_of(state, tab);
   if (wanted.length !== columns.length || wanted.some((column, i) => column !== columns[i])) {
     columns = wanted;
     build_table(actions);
