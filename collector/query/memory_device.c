@@ -234,21 +234,22 @@ static void find_driver(const struct memory_table *table, const uint32_t range[2
 static void find_slope(const struct pick *pick, const struct memory_table *table,
                        const uint32_t range[2], struct memory_device *device)
 {
-    struct envelope envelope = {.from_ns = pick->head->window.from_ns,
-                                .to_ns = pick->head->window.to_ns};
+    int64_t from_ns = pick->head->window.from_ns, to_ns = pick->head->window.to_ns;
+    struct memory_envelopes envelopes;
 
     if (range[1] > range[0]) {
-        envelope.from_ns = memory_at(table, range[0])->time_ns;
-        envelope.to_ns = memory_at(table, range[1] - 1)->time_ns + 1;
+        from_ns = memory_at(table, range[0])->time_ns;
+        to_ns = memory_at(table, range[1] - 1)->time_ns + 1;
     }
+    memory_envelopes_open(&envelopes, pick, from_ns, to_ns);
     for (uint32_t i = range[0]; i < range[1]; i++)
-        envelope_add(&envelope, memory_at(table, i)->time_ns,
-                     (double)memory_at(table, i)->allocated);
+        memory_envelopes_add(&envelopes, memory_at(table, i)->time_ns,
+                             (double)memory_at(table, i)->allocated);
     /* A step needs its peak, not what is left behind it. */
     double peak = range[1] > range[0] ? (double)memory_at(table, range[1] - 1)->peak
                                       : device->allocated_bytes;
 
-    device->growth = envelope_growth(&envelope, device->total_bytes - peak);
+    device->growth = memory_envelopes_growth(&envelopes, device->total_bytes - peak);
 }
 
 static int larger_first(const void *left, const void *right)

@@ -10,7 +10,44 @@
 #define GROWTH_SHARE 0.01
 #define GROWTH_BYTES (16.0 * 1024 * 1024)
 
-void envelope_add(struct envelope *envelope, int64_t time_ns, double value)
+/* Each quarter of the time has that share of what was gained: what is taken at once and
+ * kept, or fills up, is no trend. */
+#define QUARTER_SHARE 0.1
+
+/* Seconds enough to see a rise, soon enough for who looks; and the steps in them. */
+#define NEWEST_NS    INT64_C(8000000000)
+#define NEWEST_STEPS 10u
+
+/* Only training, and steps enough of it. */
+static bool trains(const struct pick *pick, int64_t from_ns)
+{
+    const struct steps *steps = &pick->process->steps;
+    uint32_t count, first = pick_steps(pick, &count), found = 0;
+
+    for (uint32_t i = first + count; i-- > first; found++) {
+        const struct step *step = steps_at(steps, i);
+
+        if (step->start_ns < from_ns)
+            break;
+        if (step->flags & EVENT_STEP_VALIDATION)
+            return false;
+    }
+    return found >= NEWEST_STEPS;
+}
+
+void memory_envelopes_open(struct memory_envelopes *envelopes, const struct pick *pick,
+                           int64_t from_ns, int64_t to_ns)
+{
+    *envelopes =
+        (struct memory_envelopes){.whole = {.from_ns = from_ns, .to_ns = to_ns},
+                                  .newest = {.from_ns = to_ns, .to_ns = to_ns},
+                                  .before = -INFINITY};
+    if (pick_goes_on(pick) && to_ns - from_ns >= 2 * NEWEST_NS &&
+        trains(pick, to_ns - NEWEST_NS))
+        envelopes->newest.from_ns = to_ns - NEWEST_NS;
+}
+
+static void add(struct envelope *envelope, int64_t time_ns, double value)
 {
     int64_t width = (envelope->to_ns - envelope->from_ns) / ENVELOPE_PARTS + 1;
     double part = (double)((time_ns - envelope->from_ns) / width);
@@ -27,7 +64,32 @@ void envelope_add(struct envelope *envelope, int64_t time_ns, double value)
     envelope->lows[envelope->count++] = value;
 }
 
-struct memory_growth envelope_growth(const struct envelope *envelope, double left)
+void memory_envelopes_add(struct memory_envelopes *envelopes, int64_t time_ns,
+                          double value)
+{
+    struct envelope *newest = &envelopes->newest;
+
+    add(&envelopes->whole, time_ns, value);
+    if (time_ns < newest->from_ns)
+        envelopes->before = value > envelopes->before ? value : envelopes->before;
+    else if (newest->from_ns < newest->to_ns)
+        add(newest, time_ns, value);
+}
+
+static bool rises_all_along(const struct envelope *envelope)
+{
+    double levels[NUMBERS_QUARTERS];
+
+    numbers_quarters(envelope->lows, envelope->count, levels);
+    double least = QUARTER_SHARE * (levels[NUMBERS_QUARTERS - 1] - levels[0]);
+
+    for (uint32_t q = 1; q < NUMBERS_QUARTERS; q++)
+        if (!(levels[q] - levels[q - 1] >= least))
+            return false;
+    return least > 0;
+}
+
+static struct memory_growth growth_of(const struct envelope *envelope)
 {
     struct memory_growth growth = {
         .full_in_s = (double)NAN, .earliest_s = (double)NAN, .latest_s = (double)NAN};
@@ -44,11 +106,39 @@ struct memory_growth envelope_growth(const struct envelope *envelope, double lef
         return growth;
     double grown = growth.slope_bytes_per_s * width * (double)envelope->count;
     double level = envelope->lows[envelope->count - 1];
-    double least = growth.slope_bytes_per_s - growth.error_bytes_per_s;
 
-    growth.sure = grows && grown > GROWTH_SHARE * level && grown > GROWTH_BYTES;
+    growth.sure = grows && grown > GROWTH_SHARE * level && grown > GROWTH_BYTES &&
+                  rises_all_along(envelope);
+    return growth;
+}
+
+/* The newest seconds say more than the whole window where that holds little of it yet. */
+static bool began_lately(const struct memory_envelopes *envelopes,
+                         const struct memory_growth *whole,
+                         const struct memory_growth *newest)
+{
+    if (!newest->sure)
+        return false;
+    double level = envelopes->newest.lows[envelopes->newest.count - 1];
+    double beyond = level - envelopes->before;
+
+    return beyond > GROWTH_BYTES && beyond > GROWTH_SHARE * level &&
+           (!whole->sure || newest->slope_bytes_per_s - newest->error_bytes_per_s >
+                                whole->slope_bytes_per_s);
+}
+
+struct memory_growth memory_envelopes_growth(const struct memory_envelopes *envelopes,
+                                             double left)
+{
+    struct memory_growth growth = growth_of(&envelopes->whole);
+    struct memory_growth newest = growth_of(&envelopes->newest);
+
+    if (began_lately(envelopes, &growth, &newest))
+        growth = newest;
     if (!growth.sure || !(left > 0))
         return growth;
+    double least = growth.slope_bytes_per_s - growth.error_bytes_per_s;
+
     growth.full_in_s = left / growth.slope_bytes_per_s;
     growth.earliest_s = left / (growth.slope_bytes_per_s + growth.error_bytes_per_s);
     if (least > 0)

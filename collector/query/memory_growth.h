@@ -1,22 +1,41 @@
-/* What stays allocated between steps, and where it leads: memory_query's own. */
+/* What stays allocated between steps, and where it leads: memory_query's own.
+ *
+ * The trend of a whole window says so where memory grows all the time. What began lately
+ * is seen in the newest seconds of a job that runs: where they hold only steps of
+ * training, rise by themselves, and end higher than all of the window before. So what an
+ * epoch or a validation gathers and gives back is told once at most.
+ */
 #ifndef QUERY_MEMORY_GROWTH_H
 #define QUERY_MEMORY_GROWTH_H
 
 #include "query/memory_query.h"
+#include "query/pick.h"
 
 #define ENVELOPE_PARTS 24u
 
-/* The lowest value of each part of the window, from the first part on that has one. */
+/* The lowest value of each part of a time, from the first part on that has one. */
 struct envelope {
     double times[ENVELOPE_PARTS], lows[ENVELOPE_PARTS];
     uint32_t count;
-    int64_t from_ns, to_ns; /* the window */
+    int64_t from_ns, to_ns;
 };
 
+struct memory_envelopes {
+    struct envelope whole; /* the window, or what is known of it */
+    struct envelope
+        newest;    /* its last seconds; without a width where they say nothing */
+    double before; /* the highest value until then */
+};
+
+void memory_envelopes_open(struct memory_envelopes *envelopes, const struct pick *pick,
+                           int64_t from_ns, int64_t to_ns);
+
 /* In the order of time. */
-void envelope_add(struct envelope *envelope, int64_t time_ns, double value);
+void memory_envelopes_add(struct memory_envelopes *envelopes, int64_t time_ns,
+                          double value);
 
 /* `left` bytes are free; NaN unknown. */
-struct memory_growth envelope_growth(const struct envelope *envelope, double left);
+struct memory_growth memory_envelopes_growth(const struct memory_envelopes *envelopes,
+                                             double left);
 
 #endif

@@ -36,7 +36,8 @@ static int fill_host(const struct pick *pick, uint32_t points, struct memory_hos
     const struct series_ring *ring =
         series_pick(series, window->from_ns, window->to_ns, points > 0 ? points : 600);
     int64_t width = series_width_ns(series, ring);
-    struct envelope envelope = {.from_ns = window->from_ns, .to_ns = window->to_ns};
+    struct memory_envelopes envelopes;
+    int64_t from_ns = window->from_ns;
 
     host->rss_bytes = pick->process->rss_bytes;
     bool runs = pick->process->state == PROCESS_RUNNING;
@@ -57,13 +58,14 @@ static int fill_host(const struct pick *pick, uint32_t points, struct memory_hos
     host->points = arena_new(&pick->head->arena, points, sizeof(*host->points));
     if (host->points == NULL)
         return -ENOMEM;
-    if (ring->count > 0 && series_at(ring, 0)->start_ns > envelope.from_ns)
-        envelope.from_ns = series_at(ring, 0)->start_ns;
+    if (ring->count > 0 && series_at(ring, 0)->start_ns > from_ns)
+        from_ns = series_at(ring, 0)->start_ns;
     /* Until its first step has ended a process loads libraries and data, and makes its
      * model: all that grows, and none of it is a leak. */
     int64_t warm_ns = first_step_end(&pick->process->steps);
 
-    envelope.from_ns = warm_ns > envelope.from_ns ? warm_ns : envelope.from_ns;
+    from_ns = warm_ns > from_ns ? warm_ns : from_ns;
+    memory_envelopes_open(&envelopes, pick, from_ns, window->to_ns);
     for (uint32_t i = 0; i < ring->count; i++) {
         const struct series_bucket *bucket = series_at(ring, i);
 
@@ -71,18 +73,20 @@ static int fill_host(const struct pick *pick, uint32_t points, struct memory_hos
             bucket->start_ns >= window->to_ns || bucket->counts[0] == 0)
             continue;
         /* Pages of files that it maps and reads are the kernel's to take back. */
-        if (bucket->start_ns >= envelope.from_ns)
-            envelope_add(&envelope, bucket->start_ns,
-                         (double)bucket->min[bucket->counts[PROCESS_LOAD_OWN] > 0
-                                                 ? PROCESS_LOAD_OWN
-                                                 : PROCESS_LOAD_RSS]);
+        if (bucket->start_ns >= from_ns)
+            memory_envelopes_add(
+                &envelopes, bucket->start_ns,
+                (double)bucket
+                    ->min[bucket->counts[PROCESS_LOAD_OWN] > 0 ? PROCESS_LOAD_OWN
+                                                               : PROCESS_LOAD_RSS]);
         if (host->point_count < points)
             host->points[host->point_count++] =
                 (struct memory_point){.time_ns = bucket->start_ns,
                                       .allocated = (double)bucket->max[0],
                                       .reserved = (double)NAN};
     }
-    host->growth = envelope_growth(&envelope, host->limit_bytes - host->used_bytes);
+    host->growth =
+        memory_envelopes_growth(&envelopes, host->limit_bytes - host->used_bytes);
     return 0;
 }
 

@@ -132,22 +132,33 @@ struct numbers_trend numbers_trend(const double *times, const double *values,
     return trend;
 }
 
-bool numbers_rises(const double *values, uint32_t count, double least)
+void numbers_quarters(const double *values, uint32_t count, double *levels)
 {
-    double before = 0, sorted[NUMBERS_SLOPE_MAX];
+    double sorted[NUMBERS_SLOPE_MAX];
 
-    for (uint32_t q = 0; q < 4 && count <= NUMBERS_SLOPE_MAX; q++) {
-        uint32_t from = count * q / 4, part = count * (q + 1) / 4 - from;
+    for (uint32_t q = 0; q < NUMBERS_QUARTERS; q++) {
+        uint32_t from = count * q / NUMBERS_QUARTERS;
+        uint32_t part = count * (q + 1) / NUMBERS_QUARTERS - from;
 
         memcpy(sorted, values + from, part * sizeof(*sorted));
         numbers_sort(sorted, part);
-        double level = numbers_quantile(sorted, part, 0.5);
-
-        if (!(level > before * (1 + least)))
-            return false;
-        before = level;
+        levels[q] = numbers_quantile(sorted, part, 0.5);
     }
-    return count >= 4 && count <= NUMBERS_SLOPE_MAX;
+}
+
+bool numbers_rises(const double *values, uint32_t count, double least)
+{
+    double levels[NUMBERS_QUARTERS], before = 0;
+
+    if (count < NUMBERS_QUARTERS || count > NUMBERS_SLOPE_MAX)
+        return false;
+    numbers_quarters(values, count, levels);
+    for (uint32_t q = 0; q < NUMBERS_QUARTERS; q++) {
+        if (!(levels[q] > before * (1 + least)))
+            return false;
+        before = levels[q];
+    }
+    return true;
 }
 
 double numbers_t95(uint64_t count)

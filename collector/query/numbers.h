@@ -19,6 +19,12 @@ double numbers_quantile(const double *sorted, uint32_t count, double share);
 double numbers_slope(const double *times, const double *values, uint32_t count,
                      int *sure);
 
+#define NUMBERS_QUARTERS 4u
+
+/* The median of each quarter of the values, in their order; NUMBERS_QUARTERS to
+ * NUMBERS_SLOPE_MAX of them. */
+void numbers_quarters(const double *values, uint32_t count, double *levels);
+
 /* Each quarter of the values lies by that share above the one before: noise of a machine
  * that others use too rises and falls. At most NUMBERS_SLOPE_MAX of them. */
 bool numbers_rises(const double *values, uint32_t count, double least);

@@ -1,0 +1,141 @@
+/* What a job keeps from step to step, over a minute in which it began to. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "query/memory_query.h"
+#include "unit/hand.h"
+
+#define MIB (INT64_C(1) << 20)
+
+static uint64_t steps;
+
+static int begin(void **state)
+{
+    (void)state;
+    steps = 0;
+    return hand_begin();
+}
+
+static int end(void **state)
+{
+    (void)state;
+    store_free(store);
+    return 0;
+}
+
+/* A step of 100 ms, and what is allocated on cuda:0 between it and the next. */
+static void step(uint16_t flags, int64_t mebibytes)
+{
+    int64_t start = now;
+    uint64_t bytes = (uint64_t)(mebibytes * MIB);
+
+    now += 100 * MS;
+    fold(EVENT_META(0, EVENT_STEP, flags, 0xf), start, 100 * MS,
+         ++steps | UINT64_C(1) << 48);
+    fold(EVENT_META(0, EVENT_MEMORY, 0, EVENT_DEVICE(1, 0)), now, (int64_t)bytes,
+         bytes + 1000);
+    fold(EVENT_META(0, EVENT_MORE, 0, 1), now - 5, (int64_t)bytes,
+         2 | UINT64_C(1) << 32);
+    fold(EVENT_META(0, EVENT_MORE, 0, 2), 20, 0, 0);
+    process_fold_whole(process, 0);
+}
+
+/* Of the last minute. */
+static struct memory_growth growth(void)
+{
+    struct selection whose = {.rank = SELECT_ANY,
+                              .window = {.kind = WINDOW_LAST_NS, .a = 60 * S}};
+    struct memory_answer answer;
+
+    assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &answer),
+                     0);
+    assert_int_equal(answer.device_count, 1);
+    struct memory_growth of_device = answer.devices[0].growth;
+
+    answer_free(&answer.head);
+    return of_device;
+}
+
+static void runs_for(int64_t seconds, uint16_t flags, int64_t mebibytes,
+                     int64_t more_of_each_step)
+{
+    for (int64_t i = 0; i < 10 * seconds; i++)
+        step(flags, mebibytes + i * more_of_each_step);
+}
+
+static bool is_near(double value, double truth)
+{
+    return value > 0.9 * truth && value < 1.1 * truth;
+}
+
+static void a_leak_that_begins_is_seen_within_seven_seconds(void **state)
+{
+    (void)state;
+    runs_for(120, 0, 1000, 0);
+    assert_false(growth().sure);
+    runs_for(7, 0, 1000, 4);
+    assert_true(growth().sure);
+    assert_true(is_near(growth().slope_bytes_per_s, 40.0 * (double)MIB));
+}
+
+/* Half of the window knows nothing of it: its slope over all of that is too small. */
+static void its_slope_is_that_of_the_seconds_that_have_it(void **state)
+{
+    (void)state;
+    runs_for(120, 0, 1000, 0);
+    runs_for(30, 0, 1000, 4);
+    assert_true(is_near(growth().slope_bytes_per_s, 40.0 * (double)MIB));
+}
+
+static void what_every_epoch_gathers_and_gives_back_is_no_leak(void **state)
+{
+    (void)state;
+    runs_for(18, 0, 1000, 4);
+    for (int epoch = 0; epoch < 4; epoch++)
+        for (int second = 0; second < 18; second++) {
+            runs_for(1, 0, 1000 + 40 * second, 4);
+            if (epoch > 0)
+                assert_false(growth().sure);
+        }
+}
+
+static void what_a_validation_gathers_is_no_leak(void **state)
+{
+    (void)state;
+    runs_for(120, 0, 1000, 0);
+    for (int second = 0; second < 10; second++) {
+        runs_for(1, EVENT_STEP_VALIDATION, 1000 + 40 * second, 4);
+        assert_false(growth().sure);
+    }
+    runs_for(10, 0, 1000, 0);
+    assert_false(growth().sure);
+}
+
+static void what_is_taken_at_once_and_kept_is_no_leak(void **state)
+{
+    (void)state;
+    runs_for(120, 0, 1000, 0);
+    for (int second = 0; second < 20; second++) {
+        runs_for(1, 0, 1500, 0);
+        assert_false(growth().sure);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_leak_that_begins_is_seen_within_seven_seconds),
+        TEST(its_slope_is_that_of_the_seconds_that_have_it),
+        TEST(what_every_epoch_gathers_and_gives_back_is_no_leak),
+        TEST(what_a_validation_gathers_is_no_leak),
+        TEST(what_is_taken_at_once_and_kept_is_no_leak),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
