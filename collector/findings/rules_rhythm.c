@@ -335,12 +335,15 @@ static void find_drift(struct rule_context *context)
     const char *place = where(context, extra->part);
 
     finding->title = "Steps become slower and slower";
-    finding->formula = rule_print(context, "(%s at the end - %s at the start) / 2 = %s",
-                                  rule_ms(context, rhythm->last_ns),
-                                  rule_ms(context, rhythm->first_ns),
-                                  rule_ms(context, extra->ns_per_step));
+    finding->formula = rule_print(
+        context, "(%s at the end - %s at the start) / 2%s = %s",
+        rule_ms(context, rhythm->last_ns), rule_ms(context, rhythm->first_ns),
+        extra->steps < rhythm->steps
+            ? rule_print(context, " * %u of %u steps", extra->steps, rhythm->steps)
+            : "",
+        rule_ms(context, extra->ns_per_step));
     finding->sentence = rule_print(
-        context, "In %u steps their time grew from %s to %s%s%s", rhythm->steps,
+        context, "In %u steps their time grew from %s to %s%s%s", extra->steps,
         rule_ms(context, rhythm->first_ns), rule_ms(context, rhythm->last_ns),
         place[0] == '\0' ? "" : ", most of it ", place);
     finding->wrong_if = "Later batches are larger on purpose, such as longer texts.";

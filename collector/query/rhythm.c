@@ -45,6 +45,11 @@
 #define DRIFT_POINTS NUMBERS_SLOPE_MAX
 #define DRIFT_LEAST  0.1 /* of the first level: less is no trend worth a name */
 
+/* One that began lately is looked for among the newest half of the steps, and the newest of
+ * that, and so on: in so many tries noise finds a rise, but none as steep. */
+#define DRIFT_STEEP  0.5
+#define DRIFT_NEWEST 64u
+
 /* Of a collection: a usual part as long as that may hold it. */
 #define GC_IN_PART 0.9
 
@@ -480,14 +485,17 @@ static void find_pauses(const struct pick *pick, struct work *work,
                 work->items[i].left -= over_of(work, i);
 }
 
-/* Medians of neighbouring steps: `part` PARTS for what is left of whole steps. */
-static uint32_t levels(struct work *work, uint32_t part, double *times, double *values)
+/* Medians of neighbouring steps, from the item `first` on: `part` PARTS for what is left of
+ * whole steps. */
+static uint32_t levels(struct work *work, uint32_t first, uint32_t part, double *times,
+                       double *values)
 {
-    uint32_t points = work->count < 4 * DRIFT_POINTS ? work->count / 4 : DRIFT_POINTS;
+    uint32_t count = work->count - first;
+    uint32_t points = count < 4 * DRIFT_POINTS ? count / 4 : DRIFT_POINTS;
 
     for (uint32_t p = 0; p < points; p++) {
-        uint32_t from = (uint32_t)((uint64_t)work->count * p / points);
-        uint32_t to = (uint32_t)((uint64_t)work->count * (p + 1) / points);
+        uint32_t from = first + (uint32_t)((uint64_t)count * p / points);
+        uint32_t to = first + (uint32_t)((uint64_t)count * (p + 1) / points);
 
         for (uint32_t i = from; i < to; i++) {
             double ns = part == PARTS ? work->items[i].left
@@ -502,41 +510,59 @@ static uint32_t levels(struct work *work, uint32_t part, double *times, double *
     return points;
 }
 
-static void find_drift(struct work *work, struct rhythm *rhythm)
+static double middle_of(double *values, uint32_t count)
+{
+    numbers_sort(values, count);
+    return numbers_quantile(values, count, 0.5);
+}
+
+/* Among the items from `from` on; false where there is none. */
+static bool drifts(struct work *work, uint32_t from, struct rhythm *rhythm)
 {
     double times[DRIFT_POINTS], values[DRIFT_POINTS], most = 0;
-    uint32_t points = levels(work, PARTS, times, values);
+    double count = work->count - from;
+    uint32_t points = levels(work, from, PARTS, times, values);
+
+    if (!numbers_rises(values, points, DRIFT_LEAST / 4))
+        return false;
     struct numbers_trend trend = numbers_trend(times, values, points);
-    double rise = trend.slope * work->count;
+    double rise = trend.slope * count;
 
-    if (!(trend.sure || trend.climbs) || !(rise > 0) ||
-        !numbers_rises(values, points, DRIFT_LEAST / 4))
-        return;
-    double first = work->median - rise / 2;
+    if (!(trend.sure || trend.climbs) || !(rise > 0))
+        return false;
+    double middle = from == 0 ? work->median : middle_of(values, points);
+    double first = middle > rise / 2 ? middle - rise / 2 : 0;
+    double error = trend.climbs ? fmin(trend.error, trend.walked) : trend.error;
 
-    first = first > 0 ? first : 0;
-    if (rise < DRIFT_LEAST * first)
-        return;
+    if (rise < (from == 0 ? DRIFT_LEAST : DRIFT_STEEP) * first)
+        return false;
     rhythm->first_ns = first;
     rhythm->last_ns = first + rise;
-    rhythm->drift.ns_per_step = rise / 2;
-    rhythm->drift.steps = work->count;
-    rhythm->drift.error_ns =
-        (trend.climbs ? fmin(trend.error, trend.walked) : trend.error) * work->count /
-        2;
+    rhythm->drift.ns_per_step = rise / 2 * count / work->count;
+    rhythm->drift.steps = work->count - from;
+    rhythm->drift.error_ns = error * count / 2 * count / work->count;
     rhythm->drift.part = EVENT_PHASES;
     rhythm->drift.worst_step = (int64_t)work->items[work->count - 1].step->number;
     rhythm->drift.worst_ns = rise;
     for (uint32_t part = 0; part < PARTS; part++) {
         int sure = 0;
 
-        points = levels(work, part, times, values);
+        points = levels(work, from, part, times, values);
         double slope = numbers_slope(times, values, points, &sure);
         if (sure && slope > most) {
             most = slope;
             rhythm->drift.part = part;
         }
     }
+    return true;
+}
+
+static void find_drift(struct work *work, struct rhythm *rhythm)
+{
+    uint32_t count = work->count;
+
+    while (!drifts(work, work->count - count, rhythm) && count / 2 >= DRIFT_NEWEST)
+        count /= 2;
 }
 
 static void find_rest(struct work *work, struct rhythm *rhythm)

@@ -40,7 +40,8 @@ struct rhythm {
     double late_share; /* of the window: since when epochs begin late; 0: they do not */
     uint32_t period_steps; /* 0: none */
     bool period_is_rough;  /* it is one of time, and so many steps in the mean */
-    double first_ns, last_ns; /* level at both ends of the window; NaN without drift */
+    double first_ns,
+        last_ns; /* level at both ends of the drift's steps, the newest; NaN */
 };
 
 #endif

@@ -425,6 +425,35 @@ static void steps_that_grow_have_a_trend(void **state)
     assert_int_equal(rhythm->drift.part, EVENT_PHASE_FORWARD);
 }
 
+/* Of 2,000 steps the newest 250 become slower and slower. */
+static void a_steep_trend_is_found_where_only_the_newest_steps_have_it(void **state)
+{
+    double truth = 0;
+
+    (void)state;
+    for (uint64_t i = 0; i < 2000; i++) {
+        int64_t more = i < 1750 ? 0 : (int64_t)(i - 1750) * MS / 5;
+
+        truth += (double)more / 2000;
+        step(100 + i, 1, 0, more);
+    }
+    const struct rhythm *rhythm = look();
+
+    assert_true(rhythm->drift.steps >= 125 && rhythm->drift.steps <= 250);
+    assert_true(rhythm->drift.ns_per_step > 0.6 * truth &&
+                rhythm->drift.ns_per_step < 1.1 * truth);
+    assert_true(near_ms(rhythm->last_ns, 60));
+    assert_int_equal(rhythm->drift.part, EVENT_PHASE_FORWARD);
+}
+
+static void steps_that_are_slow_from_some_step_on_have_no_trend(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 2000; i++)
+        step(100 + i, 1, 0, i < 1900 ? 0 : 10 * MS);
+    assert_int_equal(look()->drift.steps, 0);
+}
+
 /* Each step is slower than the one before by 0.05 ms, but in waves of 20 steps. */
 static void a_trend_has_an_interval_that_noise_makes_wider(void **state)
 {
@@ -532,6 +561,8 @@ int main(void)
         TEST(what_is_left_says_how_much_of_it_is_data),
         TEST(steps_that_grow_have_a_trend),
         TEST(a_trend_that_bends_is_one),
+        TEST(a_steep_trend_is_found_where_only_the_newest_steps_have_it),
+        TEST(steps_that_are_slow_from_some_step_on_have_no_trend),
         TEST(a_trend_has_an_interval_that_noise_makes_wider),
         TEST(a_level_that_wanders_seldom_has_a_trend),
         TEST(a_level_that_comes_and_goes_is_no_trend),
