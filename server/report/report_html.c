@@ -320,7 +320,8 @@ static void put_finding(FILE *out, const cJSON *finding)
     html_text(out, TEXT(finding, "title"));
     fputs("</h3><p>", out);
     if (ms > 0 && high > low)
-        fprintf(out, "%s to %s per step. ", TIME(low), TIME(high));
+        fprintf(out, "%s to %s per step, %s. ", TIME(low), TIME(high),
+                TEXT(finding, "confidence"));
     put_sentence(out, TEXT(finding, "evidence", "sentence"));
     fputs(". <span class=\"dim\">", out);
     html_text(out, TEXT(finding, "formula"));

@@ -148,10 +148,10 @@ static void put_price(FILE *out, const cJSON *finding)
 
     fprintf(out, ": %s per step", TIME(NUMBER(finding, "ms_per_step")));
     if (high > low)
-        fprintf(out, " (%s to %s)", TIME(low), TIME(high));
+        fprintf(out, " (%s to %s, %s)", TIME(low), TIME(high),
+                TEXT(finding, "confidence"));
 }
 
-/* What is no longer on the list, and why. */
 /* Nothing of a finding without a price: that is not 0 ms. */
 static void put_cost(FILE *out, const cJSON *finding, const char *before)
 {
@@ -161,6 +161,7 @@ static void put_cost(FILE *out, const cJSON *finding, const char *before)
         fprintf(out, "%s%s per step", before, TIME(ms));
 }
 
+/* What is no longer on the list, and why. */
 static void put_former(FILE *out, const cJSON *report)
 {
     const cJSON *one;

@@ -210,7 +210,13 @@ FULL = {
     "ops": {"cuda": [{"total_ms": 95.2}, {"total_ms": 335.6}]},
     "memory_peaks": [{"time_ms": 1.5, "bytes": 4096}],
     "findings": [
-        {"title": "High conv2d CPU time", "ms_per_step": 9.25, "advice": ["consider torch.compile"]}
+        {
+            "title": "High conv2d CPU time",
+            "ms_per_step": 9.25,
+            "ms_per_step_low": 8.0,
+            "ms_per_step_high": 10.5,
+            "advice": ["consider torch.compile"],
+        }
     ],
 }
 REPORT = """\
@@ -224,7 +230,7 @@ REPORT = """\
   Backward pass: 38.2%
   Optimizer: 6.8%
 [Profiler] \u26a0\ufe0f Bottlenecks detected:
-  - High conv2d CPU time: 9.2ms per step (consider torch.compile)
+  - High conv2d CPU time: 9.2ms per step, 8.0 to 10.5 (consider torch.compile)
   - Dataloader <10% (good efficiency)"""
 
 

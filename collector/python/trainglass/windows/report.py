@@ -95,6 +95,13 @@ def _summary(found: Numbers) -> list[str]:
     return lines
 
 
+def _interval(finding: dict[str, Any]) -> str:
+    low, high = finding.get("ms_per_step_low"), finding.get("ms_per_step_high")
+    if low is None or high is None or not high > low:
+        return ""
+    return f", {low:.1f} to {high:.1f}"
+
+
 def _finding(finding: dict[str, Any], better: Mapping[str, str]) -> str:
     name = str(finding.get("id", ""))
     advice = [better[name]] if name in better else finding.get("advice") or ()
@@ -102,6 +109,7 @@ def _finding(finding: dict[str, Any], better: Mapping[str, str]) -> str:
     line = f"  - {finding.get('title', finding.get('id', 'a finding'))}"
     if price is not None:  # 0: a risk, or nobody knows what it costs
         line += f": {float(price):.1f}ms per step" if price > 0 else ": without a price"
+        line += _interval(finding)
     return line + (f" ({advice[0]})" if advice else "")
 
 
