@@ -1,0 +1,95 @@
+/* Steps that become slower and slower. */
+#include <math.h>
+
+#include "query/numbers.h"
+#include "query/rhythm_inside.h"
+
+/* Buckets for a trend. */
+#define DRIFT_POINTS NUMBERS_SLOPE_MAX
+#define DRIFT_LEAST  0.1 /* of the first level: less is no trend worth a name */
+
+/* One that began lately is looked for among the newest half of the steps, and the newest of
+ * that, and so on: in so many tries noise finds a rise, but none as steep. */
+#define DRIFT_STEEP  0.5
+#define DRIFT_NEWEST 64u
+
+/* Medians of neighbouring steps, from the item `first` on: `part` RHYTHM_PARTS for what is left of
+ * whole steps. */
+static uint32_t levels(struct rhythm_work *work, uint32_t first, uint32_t part,
+                       double *times, double *values)
+{
+    uint32_t count = work->count - first;
+    uint32_t points = count < 4 * DRIFT_POINTS ? count / 4 : DRIFT_POINTS;
+
+    for (uint32_t p = 0; p < points; p++) {
+        uint32_t from = first + (uint32_t)((uint64_t)count * p / points);
+        uint32_t to = first + (uint32_t)((uint64_t)count * (p + 1) / points);
+
+        for (uint32_t i = from; i < to; i++) {
+            double ns = part == RHYTHM_PARTS
+                            ? work->items[i].left
+                            : rhythm_part_ns(work->items[i].step, part);
+
+            work->numbers[i - from] = isnan(ns) ? 0 : ns;
+        }
+        numbers_sort(work->numbers, to - from);
+        times[p] = (from + to) / 2.0;
+        values[p] = numbers_quantile(work->numbers, to - from, 0.5);
+    }
+    return points;
+}
+
+static double middle_of(double *values, uint32_t count)
+{
+    numbers_sort(values, count);
+    return numbers_quantile(values, count, 0.5);
+}
+
+/* Among the items from `from` on; false where there is none. */
+static bool drifts(struct rhythm_work *work, uint32_t from, struct rhythm *rhythm)
+{
+    double times[DRIFT_POINTS], values[DRIFT_POINTS], most = 0;
+    double count = work->count - from;
+    uint32_t points = levels(work, from, RHYTHM_PARTS, times, values);
+
+    if (!numbers_rises(values, points, DRIFT_LEAST / 4))
+        return false;
+    struct numbers_trend trend = numbers_trend(times, values, points);
+    double rise = trend.slope * count;
+
+    if (!(trend.sure || trend.climbs) || !(rise > 0))
+        return false;
+    double middle = from == 0 ? work->median : middle_of(values, points);
+    double first = middle > rise / 2 ? middle - rise / 2 : 0;
+    double error = trend.climbs ? fmin(trend.error, trend.walked) : trend.error;
+
+    if (rise < (from == 0 ? DRIFT_LEAST : DRIFT_STEEP) * first)
+        return false;
+    rhythm->first_ns = first;
+    rhythm->last_ns = first + rise;
+    rhythm->drift.ns_per_step = rise / 2 * count / work->count;
+    rhythm->drift.steps = work->count - from;
+    rhythm->drift.error_ns = error * count / 2 * count / work->count;
+    rhythm->drift.part = EVENT_PHASES;
+    rhythm->drift.worst_step = (int64_t)work->items[work->count - 1].step->number;
+    rhythm->drift.worst_ns = rise;
+    for (uint32_t part = 0; part < RHYTHM_PARTS; part++) {
+        int sure = 0;
+
+        points = levels(work, from, part, times, values);
+        double slope = numbers_slope(times, values, points, &sure);
+        if (sure && slope > most) {
+            most = slope;
+            rhythm->drift.part = part;
+        }
+    }
+    return true;
+}
+
+void rhythm_find_drift(struct rhythm_work *work, struct rhythm *rhythm)
+{
+    uint32_t count = work->count;
+
+    while (!drifts(work, work->count - count, rhythm) && count / 2 >= DRIFT_NEWEST)
+        count /= 2;
+}
