@@ -22,10 +22,12 @@ static struct way_words words_of(const struct gpu_run_copies *copies)
         "staged first, and the host waits for it"};
     static const struct way_words pinned = {
         "from pinned memory of the host to the device",
-        "Copy the next batch on a stream of its own (`torch.cuda.stream`, "
-        "`batch.to(device, non_blocking=True)`) while this one trains",
+        "Copy the next batch while this one trains: `with torch.cuda.stream(s): "
+        "batch = batch.to(device, non_blocking=True)`, and before it is used "
+        "`torch.cuda.current_stream().wait_stream(s)` and "
+        "`batch.record_stream(torch.cuda.current_stream())`",
         "Copy the next batch on a stream of its own (`cudaMemcpyAsync`) while this one "
-        "trains"};
+        "trains; `cudaStreamWaitEvent` before it is used"};
     static const char keep[] = "Keep results on the device: add losses and metrics up "
                                "there, and bring them to the host every n-th step";
     static const struct way_words back = {"from the device to the host", keep, keep};
@@ -122,11 +124,8 @@ static void advise(const struct rule_context *context, struct finding *finding,
         rule_advise(finding,
                     "Copy less: `uint8` images, and cast and normalize on the GPU");
     if (most != NULL && most->way == EVENT_COPY_D2H)
-        rule_advise_in(context, finding,
-                       "What has to go there: into pinned memory with "
-                       "`non_blocking=True`, and read it a step later",
-                       "What has to go there: into memory of `cudaMallocHost` with "
-                       "`cudaMemcpyAsync`, and read it a step later");
+        rule_advise_in(context, finding, "What has to go there: " COPY_BACK,
+                       "What has to go there: " COPY_BACK_NATIVE);
 }
 
 /* The same engines set memory, and where they do that most, no copy is to blame. */
@@ -140,7 +139,7 @@ static bool tell_sets(struct rule_context *context, struct finding *finding,
         rule_memory(context, (double)run->memset_bytes / (double)run->memset_count));
     rule_advise_in(context, finding,
                    "`torch.empty` instead of `torch.zeros` where all of it is "
-                   "written; `zero_grad(set_to_none=True)`",
+                   "written",
                    "No `cudaMemsetAsync` of what is written whole afterwards");
     return true;
 }

@@ -77,13 +77,6 @@ static bool may_be_lock(const struct rule_context *context, uint32_t part)
     return part != EVENT_PHASE_BACKWARD || context->summary->ranks.row_count < 2;
 }
 
-/* Beside a device the host is waited for less than it waits. */
-static bool waits_for_device(const struct rule_context *context)
-{
-    return context->summary->gpu.device_count > 0 ||
-           rule_number(context, FACT_DEVICE_COUNT) > 0;
-}
-
 struct looks_lock looks_lock(const struct rule_context *context)
 {
     const struct between_ops *between = &context->summary->between_ops;
@@ -92,7 +85,7 @@ struct looks_lock looks_lock(const struct rule_context *context)
     uint32_t parts = 0;
 
     if (between->looks == 0 || isnan(between->behind[0].share) ||
-        context->summary->native || waits_for_device(context))
+        context->summary->native || rule_has_device(context))
         return lock;
     for (uint32_t part = 0; part <= EVENT_PHASES; part++) {
         if (!may_be_lock(context, part))

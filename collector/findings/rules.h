@@ -12,6 +12,31 @@
 #define TWENTIETH "a twentieth of the run, as for the data loader"
 #define SMALLEST  "the smallest loss that tests/diseases asks to be found"
 
+/* What several rules advise, each with what it needs to be right. */
+#define GRAPHS_NEED                                                                    \
+    "; shapes have to stay the same, gradients must not be accumulated, and outputs "  \
+    "that are kept need `.clone()`"
+#define WORKERS_LIVE                                                                   \
+    "; what changes the data set between epochs (`set_epoch`) must reach them "        \
+    "through "                                                                         \
+    "shared memory, for they live on with the copy that they have"
+#define SAVE_BESIDE                                                                    \
+    "`torch.distributed.checkpoint.async_save` (torch 2.3 on; it wants a backend for " \
+    "the CPU, such as `\"cpu:gloo,cuda:nccl\"`, and writes a folder), or a thread "    \
+    "that "                                                                            \
+    "writes a copy; Lightning's `AsyncCheckpointIO` copies only in newer versions: "   \
+    "an "                                                                              \
+    "older one mixes the weights of two steps"
+#define COPY_IS_OVER                                                                   \
+    "the copy out of it is over (`event.record()` behind it, then "                    \
+    "`event.synchronize()`)"
+#define COPY_BACK                                                                      \
+    "results with `non_blocking=True` into pinned memory, read a step later behind "   \
+    "`event.synchronize()` of an event that was recorded after the copy"
+#define COPY_BACK_NATIVE                                                               \
+    "`cudaMemcpyAsync` into memory of `cudaMallocHost`, read a step later behind "     \
+    "`cudaEventSynchronize` of an event that was recorded after the copy"
+
 struct rule_context {
     const struct bottlenecks_answer *summary;
     const struct steps_summary *train;
@@ -61,6 +86,10 @@ double rule_cores(const struct rule_context *context);
 
 /* The device that the rank works on; NULL without one. */
 const struct gpu_device *rule_device(const struct rule_context *context);
+
+/* The job has devices, whether or not their kernels are seen: then the host may be ahead of
+ * them, and what it takes is not what the step takes. */
+bool rule_has_device(const struct rule_context *context);
 
 /* The same; NULL where it is not what the steps wait for. */
 const struct gpu_device *rule_busiest(const struct rule_context *context);

@@ -133,9 +133,7 @@ static void find_in(struct rule_context *context, enum event_phase phase,
  * host waits for it. */
 static void find_asleep(struct rule_context *context)
 {
-    if (context->summary->between_ops.looks == 0 ||
-        context->summary->gpu.device_count > 0 ||
-        rule_number(context, FACT_DEVICE_COUNT) > 0)
+    if (context->summary->between_ops.looks == 0 || rule_has_device(context))
         return;
     find_in(context, EVENT_PHASE_FORWARD, "forward");
     find_in(context, EVENT_PHASE_OPTIMIZER, "optimizer");
@@ -184,9 +182,7 @@ static struct other_code look_at_code(const struct rule_context *context)
 /* A device is waited for there, what was compiled has no ops, and a job in C calls few. */
 static bool tells_other_code(const struct rule_context *context)
 {
-    return context->summary->between_ops.looks > 0 &&
-           context->summary->gpu.device_count == 0 &&
-           !(rule_number(context, FACT_DEVICE_COUNT) > 0) &&
+    return context->summary->between_ops.looks > 0 && !rule_has_device(context) &&
            !(rule_number(context, FACT_COMPILE_USED) > 0) && !context->summary->native;
 }
 

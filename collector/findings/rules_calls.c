@@ -78,6 +78,7 @@ struct call_rule {
     uint32_t causes;
     const char *title, *what, *wrong_if;
     const char *advice[2];
+    const char *native; /* NULL: as for torch */
 };
 
 /* min(time in the calls, what a device waits meanwhile) */
@@ -110,6 +111,10 @@ static void find_calls(struct rule_context *context, const struct call_rule *rul
     rule_evidence(context, finding, "calls_per_step", calls);
     rule_evidence(context, finding, "calls_ms", spent / NS_PER_MS);
     rule_evidence(context, finding, "idle_ms", waits / NS_PER_MS);
+    if (context->summary->native && rule->native != NULL) {
+        rule_advise(finding, rule->native);
+        return;
+    }
     for (uint32_t i = 0; i < 2; i++)
         rule_advise(finding, rule->advice[i]);
 }
@@ -124,10 +129,15 @@ static void find_pinning(struct rule_context *context)
             "pin host memory or give it back: the system locks each page of it, and "
             "the device's work may have to end first",
         .wrong_if = "These are the first steps: torch keeps pinned memory that it has.",
-        .advice = {"Pin once before the loop, `buffer = torch.empty_like(batch)"
-                   ".pin_memory()`, and fill it with `buffer.copy_(batch)`",
-                   "`DataLoader(..., pin_memory=True)` instead of `.pin_memory()` in "
-                   "the loop: a thread of its own pins, and keeps the memory"}};
+        .advice = {"`DataLoader(..., pin_memory=True)` instead of `.pin_memory()` in "
+                   "the loop: "
+                   "a thread of its own pins, and keeps the memory",
+                   "Two buffers in turns that are pinned before the loop "
+                   "(`torch.empty_like(batch).pin_memory()`), each filled again "
+                   "(`buffer.copy_(batch)`) only after " COPY_IS_OVER},
+        .native =
+            "Two buffers of `cudaMallocHost` before the loop, in turns, each filled "
+            "again only after `cudaEventSynchronize` of an event behind its copy"};
 
     find_calls(context, &rule);
 }

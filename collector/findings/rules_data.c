@@ -1,5 +1,7 @@
 /* Rules over the wait for the next batch. */
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "findings/loading.h"
 
@@ -20,6 +22,16 @@
 
 /* What helps where more workers do not. */
 #define CHEAPER_SAMPLES "cheaper samples (decode and resize once, store the result)"
+
+/* From Python 3.14 on workers are started by a server of forks, as with spawn. */
+static const char *under_main(const struct rule_context *context)
+{
+    const char *version = rule_text(context, FACT_VERSION_PYTHON);
+
+    return strncmp(version, "3.", 2) == 0 && strtol(version + 2, NULL, 10) >= 14
+               ? ", with the script's own code under `if __name__ == \"__main__\":`"
+               : "";
+}
 
 /* Of the time of all steps, those of validation among it. */
 static double trained_share(const struct rule_context *context)
@@ -114,7 +126,7 @@ static double taking_over_ns(const struct rule_context *context)
 {
     double tensors = rule_number(context, FACT_DATALOADER_TENSORS);
 
-    if (rule_number(context, FACT_DEVICE_COUNT) > 0)
+    if (rule_has_device(context))
         return 0; /* as advised, they are pinned */
     return BATCH_NS + TENSOR_NS * (isnan(tensors) ? TENSORS_USUAL : fmin(tensors, 100));
 }
@@ -164,11 +176,11 @@ static void advise_data(struct rule_context *context, struct finding *finding,
     else if (loading_keeps_up(context))
         loading_advise_few_late(context, finding);
     else if (workers < 1)
-        rule_advise(finding,
-                    rule_print(context,
-                               "`DataLoader(..., num_workers=%.0f, "
-                               "persistent_workers=True)`: load beside the training",
-                               wanted));
+        rule_advise(finding, rule_print(context,
+                                        "`DataLoader(..., num_workers=%.0f, "
+                                        "persistent_workers=True)`: load beside the "
+                                        "training%s" WORKERS_LIVE,
+                                        wanted, under_main(context)));
     else if (wanted > workers)
         rule_advise(finding,
                     rule_print(context, "`num_workers=%.0f` instead of %.0f%s", wanted,
@@ -194,8 +206,8 @@ static void advise_data(struct rule_context *context, struct finding *finding,
                              "`get_worker_info()`: else each worker yields every "
                              "sample, to be trained as often as there are workers");
     if (rule_number(context, FACT_DATALOADER_PERSISTENT) < 1 && workers >= 1)
-        rule_advise(finding,
-                    "`persistent_workers=True`: do not start them anew every epoch");
+        rule_advise(finding, "`persistent_workers=True`: do not start them anew every "
+                             "epoch" WORKERS_LIVE);
     if (rule_number(context, FACT_DATALOADER_PIN_MEMORY) < 1 &&
         rule_number(context, FACT_DEVICE_COUNT) > 0)
         rule_advise(finding, "`pin_memory=True`: copies to the GPU run beside it");

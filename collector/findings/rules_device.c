@@ -56,17 +56,26 @@ static void find_float32(struct rule_context *context)
     finding->wrong_if = "The model needs float32 throughout, or its matrices are so "
                         "small that memory is what they wait for.";
     if (has_bfloat16(device->name)) {
-        rule_advise(finding,
-                    "`with torch.autocast(\"cuda\", dtype=torch.bfloat16):` around "
-                    "the forward pass and the loss");
-        rule_advise(finding, "`torch.set_float32_matmul_precision(\"high\")` and "
-                             "`torch.backends.cudnn.allow_tf32 = True`: TF32, without "
-                             "a change of types");
+        rule_advise_in(context, finding,
+                       "`with torch.autocast(\"cuda\", dtype=torch.bfloat16):` around "
+                       "the forward pass and the loss",
+                       "`cublasGemmEx` on bfloat16, sums in float32");
+        rule_advise_in(
+            context, finding,
+            "`torch.set_float32_matmul_precision(\"high\")`: TF32, without a "
+            "change of types",
+            "`cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH)`: TF32, "
+            "without a change of types");
         return;
     }
-    rule_advise(finding,
-                "`with torch.autocast(\"cuda\", dtype=torch.float16):` around the "
-                "forward pass, and `torch.amp.GradScaler()` for the update");
+    rule_advise_in(
+        context, finding,
+        "`with torch.autocast(\"cuda\", dtype=torch.float16):` around the forward "
+        "pass; "
+        "then `scaler.scale(loss).backward()`, `scaler.step(optimizer)` and "
+        "`scaler.update()` of `scaler = torch.amp.GradScaler(\"cuda\")` (before torch "
+        "2.3 `torch.cuda.amp.GradScaler()`)",
+        "`cublasGemmEx` on float16, sums in float32");
     rule_advise(finding, "Dimensions that are multiples of 8: tensor cores need them");
 }
 
@@ -77,7 +86,8 @@ static void find_unaligned(struct rule_context *context)
 
     if (finding == NULL)
         return;
-    finding->title = "Matrix products have odd dimensions: tensor cores load in bits";
+    finding->title =
+        "Matrix products have odd dimensions: tensor cores load in small pieces";
     finding->sentence = rule_print(
         context,
         "%s of a step are products that read one or two numbers at once, for "
@@ -100,11 +110,10 @@ static void find_elementwise(struct rule_context *context)
     finding->title =
         "Kernels for one elementwise op each, where few fused ones would do";
     finding->sentence = rule_print(
-        context,
-        "%.0f elementwise kernels take %s of a step: each reads and writes "
-        "whole tensors",
-        context->summary->cuda.family_count[KERNEL_ELEMENTWISE],
-        rule_ms(context, context->summary->cuda.family_ns[KERNEL_ELEMENTWISE]));
+        context, "%s of a step are %s: each reads and writes whole tensors",
+        rule_ms(context, context->summary->cuda.family_ns[KERNEL_ELEMENTWISE]),
+        rule_count(context, context->summary->cuda.family_count[KERNEL_ELEMENTWISE],
+                   "elementwise kernel"));
     finding->wrong_if = "They stand alone between large kernels: then there is nothing "
                         "to fuse them with.";
     rule_advise(finding, "`model = torch.compile(model)` fuses chains of them");
@@ -173,9 +182,10 @@ static void find_layout(struct rule_context *context)
     finding->formula = rule_print(
         context, "%s of such kernels * %.0f %% busy = %s", rule_ms(context, time),
         100 * rule_busy_share(context, device), rule_ms(context, price));
-    finding->sentence =
-        rule_print(context, "%.0f kernels take %s of a step to change the layout",
-                   cuda->family_count[KERNEL_LAYOUT], rule_ms(context, time));
+    finding->sentence = rule_print(
+        context, "%s of a step are %s that change%s the layout", rule_ms(context, time),
+        rule_count(context, cuda->family_count[KERNEL_LAYOUT], "kernel"),
+        cuda->family_count[KERNEL_LAYOUT] < 1.5 ? "s" : "");
     finding->wrong_if = "A layer in between works in the other layout only.";
     rule_evidence(context, finding, "kernels_ms", time / NS_PER_MS);
     rule_evidence(context, finding, "kernels_per_step",
@@ -215,6 +225,12 @@ static struct finding *add_use(struct rule_context *context, enum gpu_use use,
     return finding;
 }
 
+/* Parameters are shards: what holds whole gradients may not fit. */
+static bool is_sharded(const struct rule_context *context)
+{
+    return strcmp(rule_text(context, FACT_DISTRIBUTED_WRAPPER), "FSDP") == 0;
+}
+
 static void find_communication(struct rule_context *context)
 {
     struct finding *finding = add_use(context, GPU_COMMUNICATION, CLAIM_WORK);
@@ -225,10 +241,25 @@ static void find_communication(struct rule_context *context)
     finding->wrong_if =
         "The next layer needs the result at once, as in tensor or expert "
         "parallel models; or a late rank makes it long.";
-    rule_advise(finding, "`DistributedDataParallel(..., gradient_as_bucket_view=True, "
-                         "bucket_cap_mb=50)`: buckets leave while backward goes on");
-    rule_advise(finding, "`with model.no_sync():` on all but the last micro-batch; or "
-                         "`register_comm_hook` with bf16 compression");
+    if (is_sharded(context)) {
+        rule_advise(finding,
+                    "Gather the next layer while this one computes: "
+                    "`backward_prefetch=BackwardPrefetch.BACKWARD_PRE` and "
+                    "`forward_prefetch=True`, or `set_modules_to_forward_prefetch`");
+        rule_advise(finding, "Wrap whole blocks, not each layer; "
+                             "`reshard_after_forward=False` where memory is left");
+        return;
+    }
+    rule_advise_in(context, finding,
+                   "`DistributedDataParallel(..., static_graph=True)` and no "
+                   "`find_unused_parameters`: buckets leave while backward goes on; "
+                   "`bucket_cap_mb` as it measures best",
+                   "Reduce each part as soon as it is known, on a stream of its own, "
+                   "while the rest computes");
+    rule_advise_in(context, finding,
+                   "`with model.no_sync():` on all but the last micro-batch; or "
+                   "`register_comm_hook` with bf16 compression",
+                   "Fewer bytes: bf16 instead of float32");
 }
 
 static void find_copies(struct rule_context *context)

@@ -118,13 +118,12 @@ static void find_launch_bound(struct rule_context *context)
             "A profiler that records shapes and stacks slows the ops down: look "
             "at the step time without it.",
         .eager = "`model = torch.compile(model, mode=\"reduce-overhead\")`: fewer "
-                 "launches, replayed as CUDA graphs",
+                 "launches, replayed as CUDA graphs" GRAPHS_NEED,
         .compiled =
             "`mode=\"reduce-overhead\"` in the `torch.compile` that is there: its "
-            "launches are replayed as CUDA graphs; shapes have to stay the same",
+            "launches are replayed as CUDA graphs" GRAPHS_NEED,
         .advice = {"Larger batches: each launch is worth more work",
-                   "`fused=True` or `foreach=True` in the optimizer, "
-                   "`zero_grad(set_to_none=True)`"},
+                   "`fused=True` or `foreach=True` in the optimizer"},
         .native = {
             "Capture the step once (`cudaStreamBeginCapture`) and replay it with "
             "one launch (`cudaGraphLaunch`)",
@@ -137,10 +136,10 @@ static void find_launch_bound(struct rule_context *context)
                    "launched it long before",
         .wrong_if = "Each kernel needs the one before, and fewer would not do.",
         .eager = "`model = torch.compile(model, mode=\"reduce-overhead\")`: fewer "
-                 "kernels, which follow each other closer in a CUDA graph",
+                 "kernels, which follow each other closer in a CUDA graph" GRAPHS_NEED,
         .compiled =
             "`mode=\"reduce-overhead\"` in the `torch.compile` that is there: in a "
-            "CUDA graph kernels follow each other closer",
+            "CUDA graph kernels follow each other closer" GRAPHS_NEED,
         .advice = {"Larger batches: fewer kernels for as many samples",
                    "`fused=True` in the optimizer, fused attention and norms"},
         .native = {"Capture the step once (`cudaStreamBeginCapture`) and replay it "
@@ -164,12 +163,9 @@ static void find_device_sync(struct rule_context *context)
         .advice =
             {"No `.item()`, `.cpu()`, `print(tensor)` or `if tensor:` in the loop; "
              "log every n-th step",
-             "Remove `torch.cuda.synchronize()`; copy results with "
-             "`non_blocking=True`"},
-        .native = {
-            "No `cudaDeviceSynchronize()`, `cudaStreamSynchronize()` or plain "
-            "`cudaMemcpy()` in the loop: results with `cudaMemcpyAsync()` into pinned "
-            "memory, read a step later"}};
+             "Remove `torch.cuda.synchronize()`; " COPY_BACK},
+        .native = {"No `cudaDeviceSynchronize()`, `cudaStreamSynchronize()` or plain "
+                   "`cudaMemcpy()` in the loop: " COPY_BACK_NATIVE}};
     struct finding *finding = find_idle(context, &rule);
 
     if (finding != NULL)
@@ -333,11 +329,18 @@ static void find_pageable(struct rule_context *context)
                   copies.pageable_bytes / copies.pageable_ns);
     rule_evidence(context, finding, "pinned_gb_per_s",
                   rule_share(copies.pinned_bytes, copies.pinned_ns));
-    rule_advise(finding, "`DataLoader(..., pin_memory=True)` and "
-                         "`batch.to(device, non_blocking=True)`");
+    rule_advise_in(
+        context, finding,
+        "`DataLoader(..., pin_memory=True)` and "
+        "`batch.to(device, non_blocking=True)`",
+        "Batches in memory of `cudaMallocHost`, copied by `cudaMemcpyAsync`");
     copies_name(context, finding);
-    rule_advise(finding, "Tensors of your own: `tensor.pin_memory()` once, then "
-                         "`copy_(..., non_blocking=True)` into it");
+    rule_advise_in(
+        context, finding,
+        "Tensors of your own: two pinned buffers in turns (`torch.empty_like("
+        "batch).pin_memory()`), each filled again only after " COPY_IS_OVER,
+        "Two such buffers in turns, each filled again only after "
+        "`cudaEventSynchronize` of an event behind its copy");
 }
 
 #define IDLE_RULE_OF(price)                                                            \

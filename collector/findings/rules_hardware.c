@@ -93,10 +93,11 @@ static void find_held(struct rule_context *context, bool heat)
         struct finding *finding = &context->findings->list[i];
 
         rule_advise(finding,
-                    heat ? "Look at fans, airflow and the neighbours in the rack: "
-                           "`nvidia-smi -q -d TEMPERATURE,PERFORMANCE`"
-                         : "A higher limit, where the board and your site allow it: "
-                           "`nvidia-smi -q -d POWER`, `nvidia-smi -pl WATTS`");
+                    heat
+                        ? "Look at fans, airflow and the neighbours in the rack: "
+                          "`nvidia-smi -q -d TEMPERATURE,PERFORMANCE`"
+                        : "A higher limit, where the board and your site allow it: "
+                          "`nvidia-smi -q -d POWER`, `nvidia-smi -pl WATTS` (as root)");
         rule_advise(finding, "Work that needs less: bfloat16 or TF32 instead of "
                              "float32, fused kernels");
     }
@@ -155,8 +156,8 @@ static void advise_clock(struct rule_context *context, struct finding *finding,
         finding,
         rule_print(context,
                    "%s lower clock: `nvidia-smi -i %u -lgc 0,%.0f`, and compare "
-                   "the energy and the time of a step; `nvidia-smi -i %u -rgc` "
-                   "takes it back",
+                   "the energy and the time of a step; it needs root, and holds for "
+                   "all users of the GPU until `nvidia-smi -i %u -rgc`",
                    until, row->index, CLOCK_ENOUGH * row->sm_max_mhz, row->index));
 }
 

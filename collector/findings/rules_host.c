@@ -235,9 +235,7 @@ static void find_between(struct rule_context *context)
     double other = fmax(most, train->other_ns - told_between(context, false));
 
     /* Beside a device this is where the host waits for it. */
-    if (context->summary->gpu.device_count > 0 ||
-        rule_number(context, FACT_DEVICE_COUNT) > 0 ||
-        !(most / train->mean_ns >= context->threshold))
+    if (rule_has_device(context) || !(most / train->mean_ns >= context->threshold))
         return;
     struct finding *finding = rule_add(context, NULL, "other");
 

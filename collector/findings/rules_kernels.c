@@ -15,15 +15,21 @@ static void find_float64(struct rule_context *context)
     finding->title = "Kernels compute in float64: eight bytes for each number";
     finding->sentence = rule_print(
         context,
-        "%.0f kernels on float64 take %s of a step: twice the memory of float32, "
-        "and most GPUs compute it many times slower",
-        context->summary->cuda.family_count[KERNEL_FLOAT64],
-        rule_ms(context, context->summary->cuda.family_ns[KERNEL_FLOAT64]));
+        "%s of a step are %s on float64: twice the memory of float32, and most GPUs "
+        "compute it many times slower",
+        rule_ms(context, context->summary->cuda.family_ns[KERNEL_FLOAT64]),
+        rule_count(context, context->summary->cuda.family_count[KERNEL_FLOAT64],
+                   "kernel"));
     finding->wrong_if = "The model needs 16 digits.";
-    rule_advise(finding, "NumPy's default is float64: `torch.from_numpy(array.astype("
-                         "numpy.float32))`, or `batch.float()` before the copy");
-    rule_advise(finding, "No `torch.set_default_dtype(torch.float64)` and no "
-                         "`model.double()`");
+    rule_advise_in(context, finding,
+                   "NumPy's default is float64: `torch.from_numpy(array.astype("
+                   "numpy.float32))`, or `batch.float()` before the copy",
+                   "`float` instead of `double`, also for constants (`0.5f`): one of "
+                   "them makes a product of doubles");
+    rule_advise_in(context, finding,
+                   "No `torch.set_default_dtype(torch.float64)` and no "
+                   "`model.double()`",
+                   NULL);
 }
 
 /* What a collective takes however few its bytes: tens of us between the GPUs of a node
@@ -71,10 +77,16 @@ static void find_collectives(struct rule_context *context)
     rule_evidence(context, finding, "collectives_per_step", count);
     rule_evidence(context, finding, "mean_us", time / count / 1000);
     rule_evidence(context, finding, "alone_ms", alone / NS_PER_MS);
-    rule_advise(finding, "`DistributedDataParallel(..., bucket_cap_mb=25)`, torch's "
-                         "default: fewer and larger buckets than now");
-    rule_advise(finding, "Numbers of your own, such as losses and metrics: "
-                         "`torch.stack(...)` and one `all_reduce`, every n-th step");
+    rule_advise_in(
+        context, finding,
+        "Numbers of your own, such as losses and metrics: `torch.stack(...)` "
+        "and one `all_reduce`, every n-th step",
+        "Sum into one buffer: one `ncclAllReduce` for all, or "
+        "`ncclGroupStart` around them");
+    rule_advise_in(context, finding,
+                   "A smaller `bucket_cap_mb` than torch's 25 makes many small "
+                   "reductions of gradients; `SyncBatchNorm` one for each layer",
+                   NULL);
 }
 
 static void find_drift(struct rule_context *context)
@@ -278,8 +290,8 @@ static void find_dominant(struct rule_context *context)
         context, "%s of %s = %.0f %%; what another form of it saves is not known",
         rule_ms(context, row->per_step_ns), rule_ms(context, context->train->mean_ns),
         100 * share);
-    finding->sentence = rule_print(context, "%s launches a step of %s each",
-                                   rule_digits(context, row->per_step_count),
+    finding->sentence = rule_print(context, "Launched %s a step, %s each",
+                                   rule_times(context, row->per_step_count),
                                    rule_ms(context, row->mean_ns));
     finding->wrong_if = "It already reads and writes each number once.";
     rule_evidence_text(context, finding, "device", device->device);

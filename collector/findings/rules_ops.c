@@ -103,7 +103,7 @@ static void find_tiny(struct rule_context *context)
 
     /* Beside a device calls cost only what the device waits for them: launch-bound. */
     if (!(calls >= CALLS_NEEDED) || rule_number(context, FACT_COMPILE_USED) > 0 ||
-        context->summary->gpu.device_count > 0)
+        rule_has_device(context))
         return;
     double all = calls * call_ns(cpu) + rule_interpreter_ns(context);
     double loop = loop_ns(context);
@@ -141,7 +141,8 @@ static void find_tiny(struct rule_context *context)
         rule_print(context, "%.0f ops per step run for %.3g us on average, %s together",
                    calls, self / calls / 1000, rule_ms(context, self));
     finding->wrong_if =
-        "The GPU is busy all the time: then calls are hidden behind it.";
+        "A device that this page does not see is busy all the time: then "
+        "calls are hidden behind it.";
     rule_evidence(context, finding, "calls_per_step", calls);
     rule_evidence(context, finding, "mean_us", self / calls / 1000);
     rule_evidence(context, finding, "together_ms", self / NS_PER_MS);
@@ -194,7 +195,11 @@ static void find_loop(struct rule_context *context)
     rule_evidence(context, finding, "tensors", tensors);
     rule_evidence_text(context, finding, "class", class);
     rule_advise(finding, rule_print(context, "`%s(..., fused=True)`%s", class,
-                                    host ? " (on the CPU from torch 2.4 on)" : ""));
+                                    host ? " (on the CPU from torch 2.4 on)"
+                                    : rule_text(context, FACT_VERSION_LIGHTNING)[0]
+                                        ? ", but not with `gradient_clip_val` in mixed "
+                                          "precision"
+                                        : ""));
     rule_advise(finding, rule_print(context,
                                     "`%s(..., foreach=True)` where your torch has no "
                                     "fused form",

@@ -121,8 +121,9 @@ static void find_collections(struct rule_context *context)
     if (finding == NULL)
         return;
     finding->title = "Python collects garbage in the middle of steps";
-    finding->formula = rule_print(context, "%u steps with collections, %s in each step",
-                                  gc->steps, rule_ms(context, gc->ns_per_step));
+    finding->formula = rule_print(context, "%s with collections: %s of each step",
+                                  rule_count(context, gc->steps, "step"),
+                                  rule_ms(context, gc->ns_per_step));
     finding->sentence = rule_print(
         context, "%s of each step are garbage collections; the longest took %s",
         rule_ms(context, gc->ns_per_step), rule_ms(context, gc->worst_ns));
@@ -208,7 +209,7 @@ static void find_epoch_start(struct rule_context *context)
     rule_evidence(context, finding, "workers", workers);
     if (restart)
         rule_advise(finding, "`DataLoader(..., persistent_workers=True)`: workers live "
-                             "on between epochs");
+                             "on between epochs" WORKERS_LIVE);
     rule_advise_in(
         context, finding,
         "Longer epochs: a sampler with replacement, or several passes over "
@@ -262,9 +263,7 @@ static void advise_periodic(struct rule_context *context, struct finding *findin
         rule_advise(finding,
                     native ? "Save checkpoints beside the training: a thread that "
                              "writes a copy"
-                           : "Save checkpoints beside the training: "
-                             "`torch.distributed.checkpoint.async_save`, or a "
-                             "thread that writes a copy");
+                           : "Save checkpoints beside the training: " SAVE_BESIDE);
     }
 }
 

@@ -27,9 +27,10 @@ static void add_spike(struct rule_context *context, const struct memory_device *
                                   rule_memory(context, over));
     finding->sentence = rule_print(
         context,
-        "%u of %u steps need over a fifth more than the others, and decide what "
+        "%u of %u steps need%s over a fifth more than the others, and decide%s what "
         "fits%s%s",
-        device->high_peaks, device->peaks, device->peak_op[0] != '\0' ? ": " : "",
+        device->high_peaks, device->peaks, device->high_peaks == 1 ? "s" : "",
+        device->high_peaks == 1 ? "s" : "", device->peak_op[0] != '\0' ? ": " : "",
         device->peak_op);
     finding->wrong_if =
         "These are validation, or a checkpoint that gathers all weights.";

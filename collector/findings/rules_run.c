@@ -37,8 +37,7 @@ static void find_saving(struct rule_context *context)
     rule_advise(finding, "Save less often: `if step % 1000 == 0:`; with Lightning "
                          "`ModelCheckpoint(every_n_train_steps=...)` with a larger "
                          "number, or `train_time_interval`");
-    rule_advise(finding, "Write beside the training: `torch.distributed.checkpoint."
-                         "async_save`, or Lightning's `AsyncCheckpointIO`");
+    rule_advise(finding, "Write beside the training: " SAVE_BESIDE);
 }
 
 /* Steps of the window follow each other without a number that is missing: then what lies
@@ -132,9 +131,7 @@ static void find_moves(struct rule_context *context)
 
     /* Beside a device the host's copies cost what the device waits for them; and what
      * autocast casts, as it was told to, is not to be told from the model's own casts. */
-    if (context->summary->gpu.device_count > 0 ||
-        rule_number(context, FACT_DEVICE_COUNT) > 0 ||
-        rule_text(context, FACT_AMP_DTYPE)[0] != '\0' ||
+    if (rule_has_device(context) || rule_text(context, FACT_AMP_DTYPE)[0] != '\0' ||
         !(moved / 2 / step >= context->threshold))
         return;
     struct finding *finding = rule_add(context, NULL, "forward");
@@ -149,8 +146,9 @@ static void find_moves(struct rule_context *context)
                                   rule_ms(context, moved), rule_ms(context, moved / 2));
     finding->sentence = rule_print(
         context,
-        "%.0f calls a step copy, cast or join tensors and compute nothing: %s of %s",
-        cpu->moved_count, rule_ms(context, moved), rule_ms(context, step));
+        "%s a step to copy, cast or join tensors, which compute nothing: %s of %s",
+        rule_count(context, cpu->moved_count, "call"), rule_ms(context, moved),
+        rule_ms(context, step));
     finding->wrong_if =
         "The model is made of such moves, as embeddings and caches are.";
     rule_evidence(context, finding, "moved_ms", moved / NS_PER_MS);

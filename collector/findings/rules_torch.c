@@ -148,8 +148,7 @@ static void find_host_breaks(struct rule_context *context)
 {
     double breaks = rule_number(context, FACT_COMPILE_GRAPH_BREAKS);
 
-    if (!(breaks >= context->threshold) || context->summary->gpu.device_count > 0 ||
-        rule_number(context, FACT_DEVICE_COUNT) > 0)
+    if (!(breaks >= context->threshold) || rule_has_device(context))
         return;
     struct finding *finding = rule_add_open(context, NULL, "forward", FINDING_LOW);
 

@@ -1,5 +1,6 @@
 /* What several rules over devices ask: which one works, and what it waits for. */
 #include <math.h>
+#include <string.h>
 
 #include "findings/rules.h"
 
@@ -9,6 +10,14 @@
 const struct gpu_device *rule_device(const struct rule_context *context)
 {
     return gpu_busiest(&context->summary->gpu);
+}
+
+bool rule_has_device(const struct rule_context *context)
+{
+    bool on_host = strncmp(rule_text(context, FACT_OPTIMIZER_DEVICE), "cpu", 3) == 0;
+
+    return context->summary->gpu.device_count > 0 ||
+           (rule_number(context, FACT_DEVICE_COUNT) > 0 && !on_host);
 }
 
 const struct gpu_device *rule_busiest(const struct rule_context *context)

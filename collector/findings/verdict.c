@@ -106,7 +106,7 @@ static const char *verdict_of_cpu(const struct bottlenecks_answer *summary,
         .summary = summary, .train = &summary->steps.train, .findings = findings};
 
     /* A trace without devices may be of a job that has one. */
-    if (rule_number(&context, FACT_DEVICE_COUNT) > 0 || summary->head.from_file ||
+    if (rule_has_device(&context) || summary->head.from_file ||
         summary->cpu.head.recorded_steps < STEPS_KNOWN)
         return "";
     for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {

@@ -195,9 +195,11 @@ copies_of_pageable_memory_are_priced_by_the_jobs_own_pinned_ones(void **state)
 static void ops_that_wait_for_the_device_are_named(void **state)
 {
     (void)state;
-    struct op_row rows[2] = {
-        {.name = "aten::mm", .kind = "op", .per_step_count = 80},
-        {.name = "aten::_local_scalar_dense", .kind = "op", .per_step_count = 12}};
+    struct op_row rows[2] = {{.name = "aten::mm", .kind = "op", .per_step_count = 80},
+                             {.name = "aten::_local_scalar_dense",
+                              .kind = "op",
+                              .per_step_count = 12,
+                              .per_step_ns = 9 * MS}};
 
     put_device();
     device.idle_ns[GPU_IDLE_SYNC] = 9 * MS;
@@ -211,15 +213,41 @@ static void ops_that_wait_for_the_device_are_named(void **state)
     assert_non_null(strstr(find("device-sync")->sentence, "waits once a step"));
 }
 
-static void a_wait_is_told_as_people_write_it_and_with_its_caller(void **state)
+static void an_op_that_takes_little_of_the_wait_is_not_named_for_it(void **state)
 {
     (void)state;
     struct op_row rows[2] = {
-        {.name = "aten::nonzero",
+        {.name = "aten::item", /* of an optimizer's counts, on the host */
          .kind = "op",
-         .per_step_count = 3,
-         .caller = "main (train.py:31)"},
-        {.name = "cudaDeviceSynchronize", .kind = "sync", .per_step_count = 2}};
+         .per_step_count = 400,
+         .per_step_ns = 0.4 * MS},
+        {.name = "cudaStreamSynchronize",
+         .kind = "sync",
+         .per_step_count = 1,
+         .per_step_ns = 9 * MS}};
+
+    put_device();
+    device.idle_ns[GPU_IDLE_SYNC] = 9 * MS;
+    summary.cpu.rows = rows;
+    summary.cpu.row_count = 2;
+    assert_int_equal(find("device-sync")->op_count, 1);
+    assert_non_null(strstr(find("device-sync")->sentence,
+                           "; cudaStreamSynchronize (`.cpu()`, `.item()`, "
+                           "`stream.synchronize()`) waits once a step"));
+}
+
+static void a_wait_is_told_as_people_write_it_and_with_its_caller(void **state)
+{
+    (void)state;
+    struct op_row rows[2] = {{.name = "aten::nonzero",
+                              .kind = "op",
+                              .per_step_count = 3,
+                              .per_step_ns = 9 * MS,
+                              .caller = "main (train.py:31)"},
+                             {.name = "cudaDeviceSynchronize",
+                              .kind = "sync",
+                              .per_step_count = 2,
+                              .per_step_ns = 6 * MS}};
 
     put_device();
     device.idle_ns[GPU_IDLE_SYNC] = 9 * MS;
@@ -468,6 +496,7 @@ int main(void)
         TEST(zeros_in_gradients_cost_what_the_device_waits_for_them),
         TEST(copies_of_pageable_memory_are_priced_by_the_jobs_own_pinned_ones),
         TEST(ops_that_wait_for_the_device_are_named),
+        TEST(an_op_that_takes_little_of_the_wait_is_not_named_for_it),
         TEST(a_wait_is_told_as_people_write_it_and_with_its_caller),
         TEST(copies_that_the_host_prepares_are_told_with_their_caller),
         TEST(odd_dimensions_show_in_the_names_of_kernels),
