@@ -37,6 +37,14 @@ static bool has_bfloat16(const char *name)
     return has_tensor_cores(name) && !is_one_of(name, older);
 }
 
+static void advise_bfloat16(struct rule_context *context, struct finding *finding)
+{
+    rule_advise_in(context, finding,
+                   "`with torch.autocast(\"cuda\", dtype=torch.bfloat16):` around the "
+                   "forward pass and the loss",
+                   "`cublasGemmEx` on bfloat16, sums in float32");
+}
+
 static void find_float32(struct rule_context *context)
 {
     const struct gpu_device *device = rule_busiest(context);
@@ -56,10 +64,7 @@ static void find_float32(struct rule_context *context)
     finding->wrong_if = "The model needs float32 throughout, or its matrices are so "
                         "small that memory is what they wait for.";
     if (has_bfloat16(device->name)) {
-        rule_advise_in(context, finding,
-                       "`with torch.autocast(\"cuda\", dtype=torch.bfloat16):` around "
-                       "the forward pass and the loss",
-                       "`cublasGemmEx` on bfloat16, sums in float32");
+        advise_bfloat16(context, finding);
         rule_advise_in(
             context, finding,
             "`torch.set_float32_matmul_precision(\"high\")`: TF32, without a "
@@ -77,6 +82,25 @@ static void find_float32(struct rule_context *context)
         "2.3 `torch.cuda.amp.GradScaler()`)",
         "`cublasGemmEx` on float16, sums in float32");
     rule_advise(finding, "Dimensions that are multiples of 8: tensor cores need them");
+}
+
+static void find_tf32(struct rule_context *context)
+{
+    const struct gpu_device *device = rule_busiest(context);
+    struct finding *finding = rule_text(context, FACT_AMP_DTYPE)[0] != '\0'
+                                  ? NULL
+                                  : rule_add_family(context, KERNEL_TF32, device);
+
+    if (finding == NULL)
+        return;
+    finding->title = "Matrix products run in TF32, where bfloat16 takes half";
+    finding->sentence = rule_print(
+        context,
+        "%s of a step are products of float32 numbers that tensor cores round to TF32: "
+        "bfloat16 runs twice as fast on them and reads half the bytes",
+        rule_ms(context, context->summary->cuda.family_ns[KERNEL_TF32]));
+    finding->wrong_if = "The model needs the 10 bits of TF32: bfloat16 keeps 7.";
+    advise_bfloat16(context, finding);
 }
 
 static void find_unaligned(struct rule_context *context)
@@ -311,6 +335,17 @@ const struct rule rules_device[] = {
       .source = HALF_SAVED,
       .owner = OWNER_WORK},
      find_float32},
+    {{.id = "tf32-products",
+      .reads = "kernels by name; amp.dtype",
+      .formula = "TF32 products * busy share / 2",
+      .threshold = 0.1,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .sampled = true,
+      .source = "what costs accuracy must be worth a tenth",
+      .owner = OWNER_WORK + 9},
+     find_tf32},
     {{.id = "elementwise-kernels",
       .reads = "kernels by name; compile.used",
       .formula = "elementwise kernels * busy share / 2",

@@ -210,6 +210,14 @@ static void find_gloo(struct rule_context *context)
                          "`\"cpu:gloo,cuda:nccl\"` where both are needed");
 }
 
+/* Any job zeroes some tensor: half of the gradients, where their number is known. */
+static bool fills_gradients(const struct rule_context *context)
+{
+    double gradients = rule_number(context, FACT_OPTIMIZER_PARAMETERS);
+
+    return context->summary->cpu.zeroed >= (gradients > 0 ? gradients / 2 : 1);
+}
+
 /* On the CPU it is no loss: gradients that are given back are pages to be made anew. */
 static void find_zero_grad(struct rule_context *context)
 {
@@ -218,7 +226,7 @@ static void find_zero_grad(struct rule_context *context)
     const struct gpu_device *device = rule_waits_for(context, FOR_HOST, &waits);
     double price = range < waits ? range : waits;
 
-    if (device == NULL || !(cpu->zeros_ns > 0) ||
+    if (device == NULL || !fills_gradients(context) ||
         !(price / context->train->mean_ns >= context->threshold))
         return;
     struct finding *finding = rule_add(context, NULL, "other");

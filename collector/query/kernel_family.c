@@ -69,6 +69,8 @@ enum kernel_family kernel_family(const char *name)
         return KERNEL_FLOAT32;
     if (is_unaligned(name))
         return KERNEL_UNALIGNED;
+    if (strstr(name, "tf32") != NULL || strstr(name, "tensorop_s1688") != NULL)
+        return KERNEL_TF32;
     return strstr(name, "elementwise_kernel") != NULL ? KERNEL_ELEMENTWISE
                                                       : KERNEL_OTHER;
 }

@@ -11,6 +11,7 @@ enum kernel_family {
     KERNEL_LAYOUT,      /* NCHW to NHWC and back */
     KERNEL_UNALIGNED, /* products on tensor cores that read one or two numbers at once */
     KERNEL_FLOAT64,   /* on numbers of eight bytes */
+    KERNEL_TF32, /* products of float32 on tensor cores, which round what they read */
     KERNEL_COLLECTIVE, /* what ranks do together */
     KERNEL_FAMILIES,
 };

@@ -133,8 +133,9 @@ struct ops_answer {
     /* Watched ranges, the longest of them. */
     struct op_row watched[OPS_WATCHED];
     uint32_t watched_count;
-    /* Per step: ops that write zeros; an optimizer's zero_grad; 0 where there is none. */
-    double zeros_ns, zero_grad_ns;
+    /* Per step: tensors that are filled with zeros, infinite where an op fills a list of
+     * them; time of an optimizer's zero_grad. 0 where there is none. */
+    double zeroed, zero_grad_ns;
     /* Kernels, per step, and how many of them; 0 where there are none. */
     double family_ns[KERNEL_FAMILIES], family_count[KERNEL_FAMILIES];
     double convolution_ns;

@@ -44,12 +44,12 @@ static double add_short(const struct op_row *row, struct ops_answer *answer)
 
 static void add_op(const struct op_row *row, struct ops_answer *answer)
 {
-    static const char *const zeroing[] = {"aten::zero_", "aten::_foreach_zero_",
-                                          "aten::fill_", NULL};
 
     (void)add_short(row, answer);
-    if (is_one_of(row->name, zeroing))
-        answer->zeros_ns += row->per_step_ns;
+    if (strcmp(row->name, "aten::zero_") == 0)
+        answer->zeroed += row->per_step_count;
+    if (strcmp(row->name, "aten::_foreach_zero_") == 0)
+        answer->zeroed = (double)INFINITY; /* of any number */
     if (only_moves(row->name)) {
         answer->moved_ns += row->per_step_ns;
         answer->moved_count += row->per_step_count;

@@ -16,6 +16,7 @@ from test_analyze import analyze  # noqa: E402
 
 STEPS, STEPS_OF_A_TREND = 6, 80
 MM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64"
+TF32 = "sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32"
 SGEMM = "volta_sgemm_128x64_nn"
 ALIGN2 = "cutlass_80_tensorop_f16_s16816gemm_f16_128x64_64x3_nn_align2"
 ADD = ("void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, "
@@ -314,6 +315,7 @@ DOSES = {
     "collective-wait": (late_peers, (800, 2000, 6000)),
     "small-collectives": (small_collectives, (40, 160, 400)),
     "float32-products": (slow_kernels(SGEMM), (20, 50, 90)),
+    "tf32-products": (slow_kernels(TF32), (30, 60, 90)),
     "unaligned-products": (slow_kernels(ALIGN2), (20, 50, 90)),
     "elementwise-kernels": (slow_kernels(ADD), (20, 50, 90)),
     "float64-kernels": (slow_kernels(ADD64), (20, 50, 90)),

@@ -201,7 +201,7 @@ static inline void draw_ops(struct ops_answer *ops, struct op_row *rows, bool de
     ops->head.recorded_steps = pick(100);
     ops->short_count = known(10000);
     ops->short_self_ns = known(DRAWN_STEP_NS);
-    ops->zeros_ns = known(DRAWN_STEP_NS);
+    ops->zeroed = known(1000);
     ops->zero_grad_ns = known(DRAWN_STEP_NS);
     for (uint32_t i = 0; i < KERNEL_FAMILIES; i++) {
         ops->family_ns[i] = known(DRAWN_STEP_NS);

@@ -18,9 +18,9 @@ static void kernels_are_told_apart_by_their_names(void **state)
     assert_int_equal(kernel_family("void cudnn::detail::dgrad_engine<float, 512, 6>"),
                      KERNEL_FLOAT32);
     assert_int_equal(kernel_family("cutlass_80_tensorop_s1688gemm_128x64_32x6"),
-                     KERNEL_OTHER);
+                     KERNEL_TF32);
     assert_int_equal(kernel_family("sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n"),
-                     KERNEL_OTHER);
+                     KERNEL_TF32);
     assert_int_equal(kernel_family("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n"),
                      KERNEL_OTHER);
     assert_int_equal(kernel_family("void at::native::vectorized_elementwise_kernel<4>"),

@@ -333,6 +333,18 @@ static void float32_products_are_found_where_tensor_cores_are(void **state)
     assert_string_equal(find("float32-products")->id, "none");
 }
 
+static void products_in_tf32_could_be_half_where_no_autocast_is(void **state)
+{
+    (void)state;
+    busy_device("NVIDIA A100-SXM4-80GB");
+    summary.cuda.family_ns[KERNEL_TF32] = 50 * MS;
+    assert_true(fabs(find("tf32-products")->ns_per_step - 20 * MS) < 1);
+    assert_true(find("tf32-products")->estimated);
+    assert_non_null(strstr(find("tf32-products")->advice[0], "bfloat16"));
+    text(FACT_AMP_DTYPE, "bfloat16");
+    assert_string_equal(find("tf32-products")->id, "none");
+}
+
 static void less_work_is_no_gain_where_the_device_idles(void **state)
 {
     (void)state;
@@ -770,6 +782,7 @@ int main(void)
         TEST(code_between_steps_under_lightning_is_called_its_own),
         TEST(named_causes_are_no_unsteadiness),
         TEST(float32_products_are_found_where_tensor_cores_are),
+        TEST(products_in_tf32_could_be_half_where_no_autocast_is),
         TEST(less_work_is_no_gain_where_the_device_idles),
         TEST(elementwise_kernels_are_fused_by_compilation),
         TEST(changes_of_layout_cost_their_time),
