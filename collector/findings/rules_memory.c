@@ -11,12 +11,16 @@
 /* Below that the allocator has no reason to look for a better place. */
 #define NEARLY_FULL 0.8
 
+/* From there on little is left for a step that is a bit larger. */
+#define BRIM 0.97
+
 static struct finding *add_full(struct rule_context *context, const char *device,
-                                double used, double limit)
+                                double used, double limit,
+                                enum finding_severity severity)
 {
     bool host = strcmp(device, "cpu") == 0;
     struct finding *finding =
-        rule_add_risk(context, device, host ? "host" : "reserved", FINDING_HIGH);
+        rule_add_risk(context, device, host ? "host" : "reserved", severity);
 
     if (finding == NULL)
         return NULL;
@@ -25,10 +29,12 @@ static struct finding *add_full(struct rule_context *context, const char *device
     finding->formula = rule_print(context, "%.3g GiB of %.3g GiB = %.1f %%", used / GIB,
                                   limit / GIB, 100 * used / limit);
     finding->sentence = rule_print(
-        context, "%.3g of %.3g GiB are in use at the peak; %.3g GiB are left",
-        used / GIB, limit / GIB, (limit - used) / GIB);
-    finding->wrong_if = "The peak is the same in every step: then it fits, with little "
-                        "to spare.";
+        context, "%.3g of %.3g GiB are in use %s; %.3g GiB are left", used / GIB,
+        limit / GIB, host ? "now" : "at the peak", (limit - used) / GIB);
+    finding->wrong_if =
+        host
+            ? "It stays so for the whole run: then it fits, with little to spare."
+            : "The peak is the same in every step: then it fits, with little to spare.";
     rule_evidence(context, finding, "used_bytes", used);
     rule_evidence(context, finding, "limit_bytes", limit);
     return finding;
@@ -37,10 +43,19 @@ static struct finding *add_full(struct rule_context *context, const char *device
 static void add_host_full(struct rule_context *context, const struct memory_host *host)
 {
     struct finding *finding =
-        add_full(context, "cpu", host->used_bytes, host->limit_bytes);
+        add_full(context, "cpu", host->used_bytes, host->limit_bytes, FINDING_HIGH);
 
     if (finding == NULL)
         return;
+    rule_evidence(context, finding, "job_bytes", host->job_bytes);
+    if (host->job_bytes < host->used_bytes / 2) {
+        finding->sentence =
+            rule_print(context, "%s; this job holds %.3g GiB of it, others the rest",
+                       finding->sentence, host->job_bytes / GIB);
+        rule_advise(finding,
+                    "Other programs hold most of it: end what is not needed, or "
+                    "a limit for each (`systemd-run --scope -p MemoryMax=`)");
+    }
     rule_advise_in(context, finding,
                    "Fewer loader workers or a smaller `prefetch_factor`: each holds "
                    "batches of its own",
@@ -57,11 +72,19 @@ static void advise_segments(struct finding *finding)
                          "is reserved and not allocated");
 }
 
+/* A job that is made to fill its device does so in each step, and does not fail. */
+static bool is_close(const struct memory_device *device)
+{
+    return rule_share(device->peak_bytes, device->total_bytes) >= BRIM ||
+           device->high_peaks > 0 || device->retries > 0;
+}
+
 static void add_device_full(struct rule_context *context,
                             const struct memory_device *device)
 {
     struct finding *finding =
-        add_full(context, device->device, device->peak_bytes, device->total_bytes);
+        add_full(context, device->device, device->peak_bytes, device->total_bytes,
+                 is_close(device) ? FINDING_HIGH : FINDING_MEDIUM);
 
     if (finding == NULL)
         return;
@@ -78,12 +101,11 @@ static void add_device_full(struct rule_context *context,
 static void add_reserved(struct rule_context *context,
                          const struct memory_device *device)
 {
-    struct finding *finding =
-        add_full(context, device->device, device->reserved_bytes, device->total_bytes);
+    struct finding *finding = add_full(context, device->device, device->reserved_bytes,
+                                       device->total_bytes, FINDING_LOW);
 
     if (finding == NULL)
         return;
-    finding->severity = FINDING_LOW;
     finding->title =
         rule_print(context, "%s memory is nearly all reserved", device->device);
     finding->sentence =

@@ -478,6 +478,21 @@ def ranks(job):
     torch.distributed.destroy_process_group()
 
 
+def sharded(job):
+    """As ranks, with parameters that fully_shard() has cut, or FSDP where torch is older."""
+    torch.distributed.init_process_group("gloo")
+    model = network()
+    try:
+        from torch.distributed.fsdp import fully_shard
+        fully_shard(model)
+    except ImportError:
+        from torch.distributed.fsdp import FullyShardedDataParallel
+        model = FullyShardedDataParallel(model, device_id=torch.device("cpu"))
+    loader = DataLoader(samples(64), batch_size=8)
+    train(job, model, loader, torch.optim.SGD(model.parameters(), lr=0.1))
+    torch.distributed.destroy_process_group()
+
+
 def slow_iterators(job):
     """next(iter(loader)) in a loop: most of its time is building iterators."""
     model = network()
@@ -513,7 +528,7 @@ JOBS = {
     job.__name__: job
     for job in (plain, heavy, workers, tensors, accumulate, gan, closure, evaluate, validate,
                 amp, compiled, compiled_once, compiled_again, compiled_often, compiled_updates,
-                threads, forked, spawned, forkserver, ranks, slow_iterators, memory,
+                threads, forked, spawned, forkserver, ranks, sharded, slow_iterators, memory,
                 collates, passing, streams, awaited, saves, own_functions)
 }
 

@@ -76,6 +76,13 @@ class Children(harness.TorchTest):
         self.assertEqual({one.facts["distributed.backend"] for one in segments}, {"gloo"})
         self.assertEqual({one.facts["distributed.wrapper"] for one in segments}, {"DDP"})
 
+    def test_ranks_with_sharded_parameters_say_so(self):
+        run = self.finish(self.start(
+            [harness.HERE / "jobs.py", "sharded", "--steps", 6], RANK="0", LOCAL_RANK="0",
+            WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(harness.free_port())))
+        self.assertEqual(run.code, 0, run.stderr)
+        self.assertEqual(run.segments[0].facts["distributed.wrapper"], "FSDP")
+
     def test_torchrun_is_the_launcher_of_its_ranks(self):
         run = self.run_python("-m", "torch.distributed.run", "--nproc-per-node", 2,
                               "--master-port", harness.free_port(),

@@ -379,6 +379,22 @@ static void many_tiny_ops_are_priced_by_their_calls(void **state)
     assert_int_equal(findings.count, 0);
 }
 
+/* CUPTI may be another profiler's: then nobody knows whether the host is ahead. */
+static void tiny_ops_beside_a_device_that_is_not_seen_have_no_price(void **state)
+{
+    (void)state;
+    summary.cpu.short_count = 20000;
+    summary.cpu.short_self_ns = 100 * MS;
+    number(FACT_DEVICE_COUNT, 1);
+    look();
+    assert_string_equal(find("tiny-ops")->id, "none");
+    findings_free(&findings);
+    text(FACT_OPTIMIZER_DEVICE,
+         "cpu"); /* the machine has one, the job does not use it */
+    look();
+    assert_string_equal(find("tiny-ops")->id, "tiny-ops");
+}
+
 static void tiny_ops_beside_a_device_cost_what_it_waits_for(void **state)
 {
     (void)state;
@@ -457,12 +473,31 @@ static void memory_near_its_limit_is_a_risk_of_that_device(void **state)
     look();
     const struct finding *finding = find("memory-full-");
 
-    assert_int_equal(finding->severity, FINDING_HIGH);
+    assert_int_equal(finding->severity, FINDING_MEDIUM);
     assert_true(finding->ns_per_step == 0);
     assert_int_equal(strlen(finding->id), strlen("memory-full-") + 8);
     assert_string_equal(finding->formula, "74 GiB of 80 GiB = 92.5 %");
     assert_non_null(strstr(finding->title, "cuda:1"));
     assert_non_null(strstr(finding->sentence, "aten::convolution"));
+}
+
+/* The same peak in every step is a job that was made to fill its device. */
+static void memory_is_a_grave_risk_where_a_step_may_not_fit(void **state)
+{
+    (void)state;
+    put_memory(78, 79);
+    look();
+    assert_int_equal(find("memory-full-")->severity, FINDING_HIGH);
+    findings_free(&findings);
+    put_memory(74, 76);
+    device.high_peaks = 2;
+    look();
+    assert_int_equal(find("memory-full-")->severity, FINDING_HIGH);
+    findings_free(&findings);
+    device.high_peaks = 0;
+    device.retries = 1;
+    look();
+    assert_int_equal(find("memory-full-")->severity, FINDING_HIGH);
 }
 
 static void memory_that_the_allocator_only_keeps_is_no_grave_risk(void **state)
@@ -484,7 +519,7 @@ static void memory_that_the_allocator_only_keeps_is_no_grave_risk(void **state)
     findings_free(&findings);
     put_memory(74, (double)NAN);
     look();
-    assert_int_equal(find("memory-full-")->severity, FINDING_HIGH);
+    assert_int_equal(find("memory-full-")->severity, FINDING_MEDIUM);
 }
 
 static void growing_memory_says_when_it_is_full(void **state)
@@ -687,10 +722,12 @@ int main(void)
         TEST(an_optimizer_that_loops_costs_what_the_device_waits_for_the_host),
         TEST(many_tiny_ops_are_priced_by_their_calls),
         TEST(tiny_ops_beside_a_device_cost_what_it_waits_for),
+        TEST(tiny_ops_beside_a_device_that_is_not_seen_have_no_price),
         TEST(a_trace_of_one_step_has_findings_but_no_trends),
         TEST(validation_has_a_price_and_is_no_part_of_a_step),
         TEST(a_validation_that_just_ended_is_priced_by_its_share_of_the_run),
         TEST(memory_near_its_limit_is_a_risk_of_that_device),
+        TEST(memory_is_a_grave_risk_where_a_step_may_not_fit),
         TEST(memory_that_the_allocator_only_keeps_is_no_grave_risk),
         TEST(growing_memory_says_when_it_is_full),
         TEST(growing_memory_names_the_op_that_keeps_what_it_grows_by),

@@ -195,9 +195,18 @@ def optimizer(optimizer: Any, number: int) -> None:
         say("optimizer." + word, value if isinstance(value, bool) else None)
     say("optimizer.parameters", len(parameters))
     say("optimizer.elements", sum(p.numel() for p in parameters))
+    if any(map(_is_sharded, parameters)):
+        say("distributed.wrapper", "FSDP")
     if parameters:
         say("optimizer.device", str(parameters[0].device))
         say("optimizer.dtype", str(parameters[0].dtype).removeprefix("torch."))
+
+
+def _is_sharded(parameter: Any) -> bool:
+    """By FullyShardedDataParallel, or by fully_shard, whose parameters are DTensors."""
+    return hasattr(parameter, "_fsdp_flattened") or (
+        type(parameter).__name__ == "DTensor" and "torch.distributed.fsdp" in sys.modules
+    )
 
 
 def autocast(torch: Any) -> bool:
