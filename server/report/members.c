@@ -35,6 +35,36 @@ const cJSON *members_session(const cJSON *report)
     return NULL;
 }
 
+const char *members_losses(char text[MEMBERS_LOSSES_BYTES], const cJSON *session)
+{
+    static const struct {
+        const char *key, *one, *many;
+    } losses[] = {
+        {"lost_events", "event was lost: it is missing from ops and traces.",
+         "events were lost: they are missing from ops and traces."},
+        {"threads_refused", "thread found no room: nothing of it is recorded.",
+         "threads found no room: nothing of them is recorded."},
+        {"names_refused", "event found no room for its name, and stands under none.",
+         "events found no room for their names, and stand under none."},
+        {"late_events", "event came after its step was closed.",
+         "events came after their steps were closed."},
+    };
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0;
+         i < sizeof(losses) / sizeof(losses[0]) && used < MEMBERS_LOSSES_BYTES; i++) {
+        double count = NUMBER(session, losses[i].key);
+
+        if (!(count > 0))
+            continue;
+        used += (size_t)snprintf(text + used, MEMBERS_LOSSES_BYTES - used, "%s%.0f %s",
+                                 used > 0 ? " " : "", count,
+                                 count < 2 ? losses[i].one : losses[i].many);
+    }
+    return text;
+}
+
 const char *members_time(char text[MEMBERS_TIME_BYTES], double ms)
 {
     if (isnan(ms))

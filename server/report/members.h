@@ -14,6 +14,11 @@ const char *members_text(const cJSON *item);
 /* Of a report: the session that it is about, as its status has it; NULL without. */
 const cJSON *members_session(const cJSON *report);
 
+/* What the session's numbers are without, in sentences of plain text, in `text`; "" where
+ * nothing is missing. */
+#define MEMBERS_LOSSES_BYTES 400
+const char *members_losses(char text[MEMBERS_LOSSES_BYTES], const cJSON *session);
+
 /* A time as people read it, in `text`: "14.3 ms", "1.32 s"; "–" where it is not known. */
 #define MEMBERS_TIME_BYTES 24
 const char *members_time(char text[MEMBERS_TIME_BYTES], double ms);

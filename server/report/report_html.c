@@ -174,6 +174,7 @@ static void put_head(FILE *out, const cJSON *report)
                 *found = MEMBER(report, "bottlenecks");
     double step = NUMBER(found, "step_ms", "mean"),
            avoid = NUMBER(found, "avoidable_ms");
+    const char *losses = members_losses((char[MEMBERS_LOSSES_BYTES]){0}, session);
 
     fputs("<h1>", out);
     if (isnan(step))
@@ -206,6 +207,8 @@ static void put_head(FILE *out, const cJSON *report)
                 members_number(cJSON_GetArrayItem(interval, 0)),
                 members_number(cJSON_GetArrayItem(interval, 1)));
     fputs(".</p>", out);
+    if (losses[0] != '\0')
+        fprintf(out, "<p>%s</p>", losses);
 }
 
 static void put_gate(FILE *out, const cJSON *report)
@@ -337,7 +340,6 @@ static void put_finding(FILE *out, const cJSON *finding)
     fputs("</p>", out);
 }
 
-/* What is no longer on the list, and why. */
 /* Nothing of a finding without a price: that is not 0 ms. */
 static void put_cost(FILE *out, const cJSON *finding, const char *before)
 {
@@ -347,6 +349,7 @@ static void put_cost(FILE *out, const cJSON *finding, const char *before)
         fprintf(out, "%s%s per step", before, TIME(ms));
 }
 
+/* What is no longer on the list, and why. */
 static void put_former(FILE *out, const cJSON *report)
 {
     const cJSON *one;

@@ -70,6 +70,7 @@ static void put_headline(FILE *out, const cJSON *report)
                 *found = MEMBER(report, "bottlenecks");
     double step = NUMBER(found, "step_ms", "mean"),
            avoid = NUMBER(found, "avoidable_ms");
+    const char *losses = members_losses((char[MEMBERS_LOSSES_BYTES]){0}, session);
 
     fputs("# ", out);
     put_text(out, TEXT(session, "name"));
@@ -96,6 +97,8 @@ static void put_headline(FILE *out, const cJSON *report)
                 members_number(cJSON_GetArrayItem(interval, 0)),
                 members_number(cJSON_GetArrayItem(interval, 1)));
     fprintf(out, ". Session `%s`.\n", TEXT(found, "session"));
+    if (losses[0] != '\0')
+        fprintf(out, "\n%s\n", losses);
 }
 
 static void put_gate(FILE *out, const cJSON *report)

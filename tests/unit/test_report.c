@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "report/members.h"
 #include "report/report.h"
 
 /* A report of one finding with that title, evidence and advice, as Markdown: to be freed. */
@@ -49,6 +50,23 @@ static bool reads(const char *sentence, const char *told)
 
     free(text);
     return found;
+}
+
+static void what_was_lost_is_said_in_a_sentence(void **state)
+{
+    (void)state;
+    char losses[MEMBERS_LOSSES_BYTES];
+    cJSON *session = cJSON_CreateObject();
+
+    assert_string_equal(members_losses(losses, session), "");
+    assert_string_equal(members_losses(losses, NULL), "");
+    cJSON_AddNumberToObject(session, "lost_events", 1200);
+    cJSON_AddNumberToObject(session, "threads_refused", 0);
+    cJSON_AddNumberToObject(session, "late_events", 1);
+    assert_string_equal(members_losses(losses, session),
+                        "1200 events were lost: they are missing from ops and traces. "
+                        "1 event came after its step was closed.");
+    cJSON_Delete(session);
 }
 
 static void code_in_a_sentence_stays_code(void **state)
@@ -149,6 +167,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(code_in_a_sentence_stays_code),
+        cmocka_unit_test(what_was_lost_is_said_in_a_sentence),
         cmocka_unit_test(names_between_the_words_are_no_markup),
         cmocka_unit_test(a_verdict_stands_before_what_is_found),
         cmocka_unit_test(names_in_titles_and_advice_are_no_markup_either),
