@@ -241,7 +241,7 @@ static void find_slope(const struct pick *pick, const struct memory_table *table
         from_ns = memory_at(table, range[0])->time_ns;
         to_ns = memory_at(table, range[1] - 1)->time_ns + 1;
     }
-    memory_envelopes_open(&envelopes, pick, from_ns, to_ns);
+    memory_envelopes_open(&envelopes, pick, from_ns, to_ns, false);
     for (uint32_t i = range[0]; i < range[1]; i++)
         memory_envelopes_add(&envelopes, memory_at(table, i)->time_ns,
                              (double)memory_at(table, i)->allocated);

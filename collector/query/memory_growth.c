@@ -6,9 +6,15 @@
 
 #define NS_PER_S 1e9
 
-/* A slope below this share of the level in the whole window is no news. */
+/* What is gained below this share of the level is no news. */
 #define GROWTH_SHARE 0.01
 #define GROWTH_BYTES (16.0 * 1024 * 1024)
+
+/* In its first minute, and in a few seconds of later ones, a process touches pages that it
+ * was given long ago, by some tens of MiB, and keeps them. */
+#define TOUCHED_SHARE 0.05
+#define TOUCHED_BYTES (64.0 * 1024 * 1024)
+#define TOUCHED_NS    INT64_C(55000000000)
 
 /* Each quarter of the time has that share of what was gained: what is taken at once and
  * kept, or fills up, is no trend. */
@@ -36,10 +42,11 @@ static bool trains(const struct pick *pick, int64_t from_ns)
 }
 
 void memory_envelopes_open(struct memory_envelopes *envelopes, const struct pick *pick,
-                           int64_t from_ns, int64_t to_ns)
+                           int64_t from_ns, int64_t to_ns, bool resident)
 {
     *envelopes =
-        (struct memory_envelopes){.whole = {.from_ns = from_ns, .to_ns = to_ns},
+        (struct memory_envelopes){.resident = resident,
+                                  .whole = {.from_ns = from_ns, .to_ns = to_ns},
                                   .newest = {.from_ns = to_ns, .to_ns = to_ns},
                                   .before = -INFINITY};
     if (pick_goes_on(pick) && to_ns - from_ns >= 2 * NEWEST_NS &&
@@ -89,7 +96,19 @@ static bool rises_all_along(const struct envelope *envelope)
     return least > 0;
 }
 
-static struct memory_growth growth_of(const struct envelope *envelope)
+/* So much must have been gained. */
+static double least_of(const struct memory_envelopes *envelopes,
+                       const struct envelope *envelope)
+{
+    double level = envelope->lows[envelope->count - 1];
+
+    if (envelopes->resident && envelope->to_ns - envelope->from_ns < TOUCHED_NS)
+        return fmax(TOUCHED_SHARE * level, TOUCHED_BYTES);
+    return fmax(GROWTH_SHARE * level, GROWTH_BYTES);
+}
+
+static struct memory_growth growth_of(const struct memory_envelopes *envelopes,
+                                      const struct envelope *envelope)
 {
     struct memory_growth growth = {
         .full_in_s = (double)NAN, .earliest_s = (double)NAN, .latest_s = (double)NAN};
@@ -105,10 +124,9 @@ static struct memory_growth growth_of(const struct envelope *envelope)
     if (isnan(growth.slope_bytes_per_s))
         return growth;
     double grown = growth.slope_bytes_per_s * width * (double)envelope->count;
-    double level = envelope->lows[envelope->count - 1];
 
-    growth.sure = grows && grown > GROWTH_SHARE * level && grown > GROWTH_BYTES &&
-                  rises_all_along(envelope);
+    growth.sure =
+        grows && grown > least_of(envelopes, envelope) && rises_all_along(envelope);
     return growth;
 }
 
@@ -119,10 +137,10 @@ static bool began_lately(const struct memory_envelopes *envelopes,
 {
     if (!newest->sure)
         return false;
-    double level = envelopes->newest.lows[envelopes->newest.count - 1];
-    double beyond = level - envelopes->before;
+    const struct envelope *seconds = &envelopes->newest;
+    double beyond = seconds->lows[seconds->count - 1] - envelopes->before;
 
-    return beyond > GROWTH_BYTES && beyond > GROWTH_SHARE * level &&
+    return beyond > least_of(envelopes, seconds) &&
            (!whole->sure || newest->slope_bytes_per_s - newest->error_bytes_per_s >
                                 whole->slope_bytes_per_s);
 }
@@ -130,8 +148,8 @@ static bool began_lately(const struct memory_envelopes *envelopes,
 struct memory_growth memory_envelopes_growth(const struct memory_envelopes *envelopes,
                                              double left)
 {
-    struct memory_growth growth = growth_of(&envelopes->whole);
-    struct memory_growth newest = growth_of(&envelopes->newest);
+    struct memory_growth growth = growth_of(envelopes, &envelopes->whole);
+    struct memory_growth newest = growth_of(envelopes, &envelopes->newest);
 
     if (began_lately(envelopes, &growth, &newest))
         growth = newest;

@@ -21,6 +21,7 @@ struct envelope {
 };
 
 struct memory_envelopes {
+    bool resident;         /* pages of a process, not what an allocator says */
     struct envelope whole; /* the window, or what is known of it */
     struct envelope
         newest;    /* its last seconds; without a width where they say nothing */
@@ -28,7 +29,7 @@ struct memory_envelopes {
 };
 
 void memory_envelopes_open(struct memory_envelopes *envelopes, const struct pick *pick,
-                           int64_t from_ns, int64_t to_ns);
+                           int64_t from_ns, int64_t to_ns, bool resident);
 
 /* In the order of time. */
 void memory_envelopes_add(struct memory_envelopes *envelopes, int64_t time_ns,

@@ -65,7 +65,7 @@ static int fill_host(const struct pick *pick, uint32_t points, struct memory_hos
     int64_t warm_ns = first_step_end(&pick->process->steps);
 
     from_ns = warm_ns > from_ns ? warm_ns : from_ns;
-    memory_envelopes_open(&envelopes, pick, from_ns, window->to_ns);
+    memory_envelopes_open(&envelopes, pick, from_ns, window->to_ns, true);
     for (uint32_t i = 0; i < ring->count; i++) {
         const struct series_bucket *bucket = series_at(ring, i);
 

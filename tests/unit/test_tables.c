@@ -1998,6 +1998,17 @@ static void what_is_loaded_before_the_first_step_is_no_leak(void **state)
     answer_free(&answer.head);
 }
 
+/* They were given to it long ago. */
+static void pages_that_a_young_process_touches_are_no_leak(void **state)
+{
+    (void)state;
+    struct memory_answer answer;
+
+    resident(25, 1, 1, &answer);
+    assert_false(answer.host.growth.sure);
+    answer_free(&answer.head);
+}
+
 static void what_grows_from_step_to_step_has_its_own_slope(void **state)
 {
     (void)state;
@@ -2419,6 +2430,7 @@ int main(void)
         TEST(steady_memory_has_no_sure_slope),
         TEST(the_peaks_of_single_steps_are_told_from_the_usual_one),
         TEST(what_is_loaded_before_the_first_step_is_no_leak),
+        TEST(pages_that_a_young_process_touches_are_no_leak),
         TEST(what_grows_from_step_to_step_has_its_own_slope),
         TEST(the_time_until_a_device_is_full_has_an_interval),
         TEST(pages_of_files_that_are_read_are_no_leak),
