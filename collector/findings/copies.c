@@ -182,7 +182,7 @@ void copies_name(struct rule_context *context, struct finding *finding)
 {
     const struct ops_answer *cpu = &context->summary->cpu;
 
-    for (uint32_t i = 0; i < cpu->row_count; i++) {
+    for (uint32_t i = 0; i < cpu->judged_count; i++) {
         const struct op_row *row = &cpu->rows[i];
 
         if (!is_the_copy(row, finding->ns_per_step))

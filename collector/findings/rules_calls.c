@@ -19,7 +19,7 @@ static const struct op_row *slow_launch(const struct rule_context *context)
 {
     const struct ops_answer *cpu = &context->summary->cpu;
 
-    for (uint32_t i = 0; i < cpu->row_count; i++) {
+    for (uint32_t i = 0; i < cpu->judged_count; i++) {
         const struct op_row *row = &cpu->rows[i];
 
         if (strcmp(row->kind, "runtime") == 0 && strstr(row->name, "Launch") != NULL)

@@ -181,7 +181,7 @@ static void find_small_grids(struct rule_context *context)
                    "`nn.MultiheadAttention`, `torch.func.vmap`",
                    "Products of many small matrices as one: "
                    "`cublasGemmStridedBatchedEx()`");
-    for (uint32_t i = 0; i < cuda->row_count; i++)
+    for (uint32_t i = 0; i < cuda->judged_count; i++)
         if (op_row_unused_share(&cuda->rows[i], places) > 0)
             rule_pin(context, finding, cuda->rows[i].name);
 }

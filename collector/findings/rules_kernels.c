@@ -275,7 +275,7 @@ static void find_dominant(struct rule_context *context)
 {
     const struct ops_answer *cuda = &context->summary->cuda;
     const struct gpu_device *device = rule_busiest(context);
-    const struct op_row *row = cuda->row_count > 0 ? &cuda->rows[0] : NULL;
+    const struct op_row *row = cuda->judged_count > 0 ? &cuda->rows[0] : NULL;
     double share = row == NULL ? 0 : row->per_step_ns / context->train->mean_ns;
 
     if (device == NULL || !(share >= context->threshold) ||

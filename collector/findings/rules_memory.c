@@ -244,7 +244,7 @@ static const char *caller_of(struct rule_context *context, struct finding *findi
 {
     const struct ops_answer *cpu = &context->summary->cpu;
 
-    for (uint32_t i = 0; i < cpu->row_count; i++)
+    for (uint32_t i = 0; i < cpu->judged_count; i++)
         if (strcmp(cpu->rows[i].name, op) == 0)
             return rule_caller(context, finding, &cpu->rows[i]);
     return "";

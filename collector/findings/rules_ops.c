@@ -32,7 +32,7 @@ static void pin_short_ops(struct rule_context *context, struct finding *finding)
 {
     const struct ops_answer *cpu = &context->summary->cpu;
 
-    for (uint32_t i = 0; i < cpu->row_count; i++) {
+    for (uint32_t i = 0; i < cpu->judged_count; i++) {
         const struct op_row *row = &cpu->rows[i];
 
         if (strcmp(row->kind, "op") == 0 && row->count > 0 &&
@@ -46,7 +46,7 @@ static void tell_caller(struct rule_context *context, struct finding *finding)
 {
     const struct ops_answer *cpu = &context->summary->cpu;
 
-    for (uint32_t i = 0; i < cpu->row_count; i++) {
+    for (uint32_t i = 0; i < cpu->judged_count; i++) {
         const struct op_row *row = &cpu->rows[i];
 
         if (finding->op_count == 0 || strcmp(row->name, finding->ops[0]) != 0 ||

@@ -87,7 +87,7 @@ struct finding *rule_add_family(struct rule_context *context, enum kernel_family
     rule_evidence_text(context, finding, "name", device->name);
     rule_evidence(context, finding, "kernels_ms", time / NS_PER_MS);
     rule_evidence(context, finding, "kernels_per_step", cuda->family_count[family]);
-    for (uint32_t i = 0; i < cuda->row_count; i++)
+    for (uint32_t i = 0; i < cuda->judged_count; i++)
         if (cuda->rows[i].family == family)
             rule_pin(context, finding, cuda->rows[i].name);
     return finding;

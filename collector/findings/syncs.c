@@ -63,7 +63,7 @@ void syncs_name(struct rule_context *context, struct finding *finding)
     const struct sync_kind *first = NULL;
     const struct op_row *named = NULL;
 
-    for (uint32_t i = 0; i < cpu->row_count; i++) {
+    for (uint32_t i = 0; i < cpu->judged_count; i++) {
         const struct op_row *row = &cpu->rows[i];
         const struct sync_kind *kind = kind_of(row->name);
 

@@ -59,7 +59,7 @@ static double share_of(const struct bottlenecks_answer *summary,
 {
     double ns = 0;
 
-    for (uint32_t i = 0; i < summary->cpu.row_count; i++)
+    for (uint32_t i = 0; i < summary->cpu.judged_count; i++)
         if (is_of(family, &summary->cpu.rows[i]) &&
             summary->cpu.rows[i].per_step_ns > 0)
             ns += summary->cpu.rows[i].per_step_ns;

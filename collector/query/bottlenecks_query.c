@@ -29,8 +29,9 @@ static struct pick part_pick(const struct pick *pick, struct answer *head)
 static int fill_parts(struct pick *pick, const struct bottlenecks_request *request,
                       bool run, struct bottlenecks_answer *answer)
 {
-    struct ops_request cpu = {.device = OPS_CPU, .k = request->k};
-    struct ops_request cuda = {.device = OPS_ACCELERATOR, .k = request->k};
+    struct ops_request cpu = {.device = OPS_CPU, .k = request->k, .judged = OPS_JUDGED};
+    struct ops_request cuda = {
+        .device = OPS_ACCELERATOR, .k = request->k, .judged = OPS_JUDGED};
     struct pick part = part_pick(pick, &answer->steps.head);
     int error = parts_steps_summary(&part, run, &answer->steps);
 

@@ -23,7 +23,7 @@ struct memory_peak {
 };
 
 struct bottlenecks_request {
-    uint32_t k; /* ops of each list, 0 = 10 */
+    uint32_t k; /* ops of each list, 0 = 10; rules see OPS_JUDGED of them in any case */
 };
 
 /* One look: all parts were taken under the same lock, over the same window. */

@@ -93,7 +93,7 @@ int parts_callers(const struct pick *pick, const struct steps_answer *steps,
     struct ops_answer stacks = {.head = *pick->head};
     struct pick part = *pick;
 
-    for (uint32_t i = 0; i < cpu->row_count; i++)
+    for (uint32_t i = 0; i < ops_held(cpu); i++)
         cpu->rows[i].caller = "";
     if (pick->process->groups[GROUP_STACK] == NULL)
         return 0;
@@ -101,7 +101,7 @@ int parts_callers(const struct pick *pick, const struct steps_answer *steps,
     part.head = &stacks.head;
     int error = parts_ops(&part, &request, steps, &stacks);
 
-    for (uint32_t i = 0; error == 0 && i < cpu->row_count; i++)
+    for (uint32_t i = 0; error == 0 && i < ops_held(cpu); i++)
         cpu->rows[i].caller = main_caller(&cpu->head.arena, &cpu->rows[i], &stacks);
     answer_free(&stacks.head);
     return error;

@@ -215,6 +215,26 @@ static void name_shortly(struct arena *arena, struct op_row *row)
         row->short_name = arena_text(arena, text);
 }
 
+static uint32_t least_of(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What is told of a row, which stays in its place. */
+static int give_rows(struct ops_asking *asking, uint32_t count,
+                     struct ops_answer *answer)
+{
+    answer->rows = arena_new(&answer->head.arena, count, sizeof(*answer->rows));
+    if (answer->rows == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < count; i++) {
+        answer->rows[i] = asking->rows[i].answer;
+        split_name(&answer->head.arena, &answer->rows[i]);
+        name_shortly(&answer->head.arena, &answer->rows[i]);
+    }
+    return 0;
+}
+
 static int give(struct ops_asking *asking, struct ops_answer *answer)
 {
     uint32_t k = asking->request->k == 0 ? K_DEFAULT : asking->request->k;
@@ -235,18 +255,14 @@ static int give(struct ops_asking *asking, struct ops_answer *answer)
     }
     answer->scale_error_pct = self > 0 ? errors / self : 0;
     qsort(asking->rows, asking->row_count, sizeof(*asking->rows), larger_first);
-    answer->row_count = k < asking->row_count ? k : asking->row_count;
+    answer->row_count = least_of(k, asking->row_count);
+    answer->judged_count = least_of(asking->request->judged, asking->row_count);
+    uint32_t held = ops_held(answer);
+
     if (error == 0 && !by_quantile)
-        error = ops_measure(asking, answer->row_count);
-    answer->rows =
-        arena_new(&answer->head.arena, answer->row_count, sizeof(*answer->rows));
-    if (answer->rows == NULL || error != 0)
+        error = ops_measure(asking, held);
+    if (error != 0 || give_rows(asking, held, answer) != 0)
         return -ENOMEM;
-    for (uint32_t i = 0; i < answer->row_count; i++) {
-        answer->rows[i] = asking->rows[i].answer;
-        split_name(&answer->head.arena, &answer->rows[i]);
-        name_shortly(&answer->head.arena, &answer->rows[i]);
-    }
     for (uint32_t i = answer->row_count; i < asking->row_count; i++)
         add_other(&answer->other, &asking->rows[i].answer);
     answer->other_ops = asking->row_count - answer->row_count;

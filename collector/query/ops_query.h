@@ -9,6 +9,10 @@
 
 #define OPS_K_MAX 1000u
 
+/* Rows that rules look at: of one thread, all that take a hundredth of the step are among
+ * them. */
+#define OPS_JUDGED 100u
+
 enum ops_device { OPS_CPU, OPS_ACCELERATOR };
 
 /* By which column, descending; name ascending. */
@@ -85,6 +89,7 @@ struct ops_request {
     enum ops_device device;
     enum ops_sort sort;
     uint32_t k;        /* 0 = 10, at most OPS_K_MAX */
+    uint32_t judged;   /* so many rows are there for rules, however few are listed */
     const char *query; /* in the name or the short one, no case; NULL or "" = all */
     enum group_by by;  /* of CPU ops of trace files; devices are grouped by name */
 };
@@ -118,8 +123,9 @@ struct op_needless {
 
 struct ops_answer {
     struct answer head; /* window: what the digests reach, may be wider than asked */
-    struct op_row *rows;
-    uint32_t row_count;
+    struct op_row *rows;   /* as many as the larger of both counts */
+    uint32_t row_count;    /* to be listed */
+    uint32_t judged_count; /* that rules look at: OPS_JUDGED where there are as many */
     uint32_t total_ops;  /* names that match */
     struct op_row other; /* matching names that are not in rows, together */
     uint32_t other_ops;
@@ -151,6 +157,13 @@ struct ops_answer {
     struct op_needless needless[NEEDLESS_WORKS];
     struct op_module module; /* in bottlenecks, likewise */
 };
+
+/* How many rows there are. */
+static inline uint32_t ops_held(const struct ops_answer *answer)
+{
+    return answer->row_count > answer->judged_count ? answer->row_count
+                                                    : answer->judged_count;
+}
 
 /* Of a kernel of fewer blocks than the device has multiprocessors the share of them that
  * has none; 0 of others, where that is not known, and of collectives: they have few, to

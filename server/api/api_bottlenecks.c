@@ -133,19 +133,6 @@ static cJSON *judged(struct api_call *call, const struct bottlenecks_answer *ans
     return body;
 }
 
-/* The rules look at more ops than a short list has. */
-static void list_fewer(cJSON *body, int k)
-{
-    static const char *const lists[] = {"top_cpu_ops", "top_cuda_ops"};
-
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        cJSON *list = cJSON_GetObjectItem(body, lists[i]);
-
-        while (cJSON_GetArraySize(list) > k)
-            cJSON_DeleteItemFromArray(list, k);
-    }
-}
-
 cJSON *api_bottlenecks(struct api_call *call)
 {
     struct bottlenecks_request request = {0};
@@ -157,7 +144,7 @@ cJSON *api_bottlenecks(struct api_call *call)
     (void)query_number(&call->query, "k", 1, OPS_K_MAX, &k);
     if (!api_select(call))
         return api_refused(call);
-    request.k = k < JUDGE_OPS ? JUDGE_OPS : (uint32_t)k;
+    request.k = (uint32_t)k;
     error = bottlenecks_query(call->api->store, &call->selection, &request, &answer);
     if (error == 0)
         replays_table(call->api->replays, call->api->store, &call->selection,
@@ -165,7 +152,5 @@ cJSON *api_bottlenecks(struct api_call *call)
     body = api_answers(call, error) ? api_finish(error, judged(call, &answer))
                                     : api_failed(call, error, &answer.head);
     bottlenecks_free(&answer);
-    if (api_answers(call, error))
-        list_fewer(body, (int)k);
     return body;
 }

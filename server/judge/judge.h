@@ -15,9 +15,6 @@
 #define JUDGE_TRAINERS 64u /* newest that are watched; others are judged as they are */
 #define JUDGE_FIXED    8u  /* that are told, newest first */
 
-/* Fewer ops than that in an answer would hide some from the rules. */
-#define JUDGE_OPS 10u
-
 struct judge;
 struct runs;
 struct store;

@@ -96,7 +96,7 @@ static bool build_status(struct api *api, const struct selection *selection,
 static void build_bottlenecks(struct api *api, const struct selection *selection,
                               struct news *news, struct bytes *out)
 {
-    struct bottlenecks_request request = {.k = JUDGE_OPS};
+    struct bottlenecks_request request = {0};
     struct bottlenecks_answer answer;
     struct judgement judgement;
 

@@ -100,6 +100,7 @@ static void sick_ops(struct ops_answer *ops)
                                   .self_ns = 280 * 50 * 4000.0};
     ops->rows = rows;
     ops->row_count = OPS;
+    ops->judged_count = OPS_JUDGED;
     ops->short_count = 20000;
     ops->short_self_ns = 80 * MS;
     ops->moved_ns = ops->saving_ns = 30 * MS;

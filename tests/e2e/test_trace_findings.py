@@ -85,6 +85,18 @@ class RealTraces(unittest.TestCase):
         names += [path.name for path in TRACES.glob("*sampled*.json.gz")]
         self.assertEqual([n for n in names if not any(part in n for part in EXPECTED)], [])
 
+    def test_what_is_found_does_not_depend_on_how_many_rows_are_asked_for(self):
+        for part in EXPECTED:
+            (path,) = TRACES.glob(f"*{part}*")
+            few, usual, many = (json.loads(analyze(path, "--json", *top).stdout)
+                                for top in (("--top", "1"), ("--top", "10"), ()))
+            with self.subTest(part):
+                self.assertEqual(few["findings"], many["findings"])
+                self.assertEqual(usual["findings"], many["findings"])
+                self.assertEqual(few.get("verdict"), many.get("verdict"))
+                self.assertEqual(len(few["ops"]["cpu"]), 1)
+                self.assertLessEqual(len(few["top_cuda_ops"]), 1)
+
     def test_nothing_is_found_to_be_avoidable_twice(self):
         for part in EXPECTED:
             (path,) = TRACES.glob(f"*{part}*")

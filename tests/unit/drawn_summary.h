@@ -191,7 +191,7 @@ static inline struct op_row draw_row(bool device)
 static inline void draw_ops(struct ops_answer *ops, struct op_row *rows, bool device)
 {
     ops->rows = rows;
-    ops->row_count = pick(DRAWN_ROWS + 1);
+    ops->row_count = ops->judged_count = pick(DRAWN_ROWS + 1);
     ops->total_ops = ops->row_count + (pick(2) == 0 ? 0 : 1000);
     for (uint32_t i = 0; i < ops->row_count; i++)
         rows[i] = draw_row(device);

@@ -62,7 +62,7 @@ static void step(void)
 static struct judgement ask(void)
 {
     struct selection usual = {.rank = SELECT_ANY};
-    struct bottlenecks_request request = {.k = JUDGE_OPS};
+    struct bottlenecks_request request = {0};
     struct bottlenecks_answer answer;
     struct judgement judgement;
 

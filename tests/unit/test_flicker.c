@@ -49,7 +49,7 @@ static int end(void **state)
 static void list_ids(char list[1024])
 {
     struct selection usual = {.rank = SELECT_ANY};
-    struct bottlenecks_request request = {.k = JUDGE_OPS};
+    struct bottlenecks_request request = {0};
     struct bottlenecks_answer answer;
     struct judgement judgement;
     const struct finding_rule *rule;
@@ -321,7 +321,7 @@ static void a_selection_is_judged_by_its_own_validation(void **state)
 {
     (void)state;
     struct selection whose = {.rank = SELECT_ANY, .window = {WINDOW_STEPS, 1100, 1399}};
-    struct bottlenecks_request request = {.k = JUDGE_OPS};
+    struct bottlenecks_request request = {0};
     struct bottlenecks_answer answer;
     struct findings findings;
 

@@ -102,10 +102,8 @@ static bool holds(const char *id, uint64_t first, uint64_t last, double truth_ns
     struct findings findings;
     bool found = false, within = false;
 
-    assert_int_equal(bottlenecks_query(store, &whose,
-                                       &(struct bottlenecks_request){.k = JUDGE_OPS},
-                                       &answer),
-                     0);
+    assert_int_equal(
+        bottlenecks_query(store, &whose, &(struct bottlenecks_request){0}, &answer), 0);
     findings_find(&answer, NULL, &findings);
     for (uint32_t i = 0; i < findings.count; i++) {
         const struct finding *finding = &findings.list[i];
@@ -181,7 +179,7 @@ static bool has(const struct told *told, const char *id)
 static struct told list(void)
 {
     struct selection usual = {.rank = SELECT_ANY};
-    struct bottlenecks_request request = {.k = JUDGE_OPS};
+    struct bottlenecks_request request = {0};
     struct bottlenecks_answer answer;
     struct judgement judgement;
     struct told told = {.count = 0};
@@ -291,7 +289,7 @@ static void a_run_that_ended_says_since_when_and_what_was_fixed(void **state)
     struct plan ill = {JOB_NORMAL, 50, 10, 0.1, 0, 0};
     struct plan healthy = {JOB_NORMAL, 41, 1, 0.1, 0, 0};
     struct selection usual = {.rank = SELECT_ANY};
-    struct bottlenecks_request request = {.k = JUDGE_OPS};
+    struct bottlenecks_request request = {0};
     struct bottlenecks_answer answer;
     struct judgement judgement;
 

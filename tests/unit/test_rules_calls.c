@@ -29,7 +29,7 @@ static void slow_launches_cost_what_the_device_waits_for_them(void **state)
 
     put_device();
     summary.cpu.rows = rows;
-    summary.cpu.row_count = 2;
+    summary.cpu.judged_count = 2;
     device.idle_ns[GPU_IDLE_LAUNCH] = 20 * MS;
     /* 36 ms over 10 us a launch, and the device waits for 24. */
     assert_true(fabs(find("slow-launches")->ns_per_step - 24 * MS) < 1);
@@ -196,7 +196,7 @@ static void float64_shows_in_what_kernels_read_and_not_in_their_constants(void *
 
     put_device();
     summary.cuda.rows = rows;
-    summary.cuda.row_count = 2;
+    summary.cuda.judged_count = 2;
     summary.cuda.family_ns[KERNEL_FLOAT64] = 30 * MS;
     assert_true(fabs(find("float64-kernels")->ns_per_step - 30 * MS * 0.6 / 2) < 1);
     assert_true(find("float64-kernels")->estimated);
@@ -308,7 +308,7 @@ static void one_kernel_that_is_no_product_is_pointed_at_and_not_priced(void **st
     put_device();
     assert_false(is_found("dominant-kernel"));
     summary.cuda.rows = rows;
-    summary.cuda.row_count = 1;
+    summary.cuda.judged_count = 1;
     const struct finding *finding = find("dominant-kernel-");
 
     assert_true(finding->ns_per_step == 0 && finding->open && finding->op_count == 1);

@@ -135,7 +135,7 @@ static void put_slow_launches(void)
 
     put_device();
     summary.cpu.rows = &row;
-    summary.cpu.row_count = 1;
+    summary.cpu.judged_count = 1;
 }
 
 static void launches_that_wait_for_room_in_a_full_queue_are_no_finding(void **state)

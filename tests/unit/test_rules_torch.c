@@ -186,7 +186,7 @@ copies_of_pageable_memory_are_priced_by_the_jobs_own_pinned_ones(void **state)
     device.run.copy_count = 2;
     assert_true(fabs(find("pageable-copies")->ns_per_step - 20 * MS * 0.8 * 0.75) < 1);
     summary.cpu.rows = &row;
-    summary.cpu.row_count = 1;
+    summary.cpu.judged_count = 1;
     assert_non_null(strstr(find("pageable-copies")->sentence,
                            "cudaMemcpyAsync takes 15 ms in 2 calls, mostly from "
                            "`to_device (train.py:9)`"));
@@ -207,7 +207,7 @@ static void ops_that_wait_for_the_device_are_named(void **state)
     device.idle_ns[GPU_IDLE_SYNC] = 9 * MS;
     assert_int_equal(find("device-sync")->op_count, 0);
     summary.cpu.rows = rows;
-    summary.cpu.row_count = 2;
+    summary.cpu.judged_count = 2;
     assert_int_equal(find("device-sync")->op_count, 1);
     assert_string_equal(find("device-sync")->ops[0], "aten::_local_scalar_dense");
     assert_non_null(strstr(find("device-sync")->sentence, "waits 12 times a step"));
@@ -254,7 +254,7 @@ static void a_wait_is_told_as_people_write_it_and_with_its_caller(void **state)
     put_device();
     device.idle_ns[GPU_IDLE_SYNC] = 9 * MS;
     summary.cpu.rows = rows;
-    summary.cpu.row_count = 2;
+    summary.cpu.judged_count = 2;
     const struct finding *finding = find("device-sync");
 
     assert_non_null(
@@ -264,7 +264,7 @@ static void a_wait_is_told_as_people_write_it_and_with_its_caller(void **state)
     assert_non_null(strstr(finding->advice[2], "torch.where"));
     assert_int_equal(finding->op_count, 2);
     summary.cpu.rows = rows + 1;
-    summary.cpu.row_count = 1;
+    summary.cpu.judged_count = 1;
     finding = find("device-sync");
     assert_non_null(strstr(finding->sentence, "(`torch.cuda.synchronize()`) waits 2"));
     assert_null(strstr(finding->sentence, "from"));
@@ -283,7 +283,7 @@ static void copies_that_the_host_prepares_are_told_with_their_caller(void **stat
     device.idle_ns[GPU_IDLE_COPY] = 9 * MS;
     assert_null(strstr(find("host-copies")->sentence, "Memcpy"));
     summary.cpu.rows = &row;
-    summary.cpu.row_count = 1;
+    summary.cpu.judged_count = 1;
     assert_non_null(strstr(find("host-copies")->sentence,
                            "; cudaMemcpyAsync takes 8 ms in 4 calls, mostly from "
                            "`main (train.py:9)`"));
@@ -333,7 +333,7 @@ a_grid_that_leaves_multiprocessors_without_work_costs_their_share(void **state)
     assert_true(fabs(find("small-grids")->ns_per_step - 40 * MS * 0.75 * 0.7 / 2) < 1);
     assert_int_equal(find("small-grids")->op_count, 0); /* no row is listed */
     summary.cuda.rows = rows;
-    summary.cuda.row_count = 3;
+    summary.cuda.judged_count = 3;
     assert_int_equal(find("small-grids")->op_count, 1);
     assert_string_equal(find("small-grids")->ops[0], "small");
 }
@@ -422,7 +422,7 @@ static void put_dominant(struct op_row *row)
                            .mean_ns = 20 * MS,
                            .launch = {.occupancy_pct = (double)NAN}};
     summary.cuda.rows = row;
-    summary.cuda.row_count = 1;
+    summary.cuda.judged_count = 1;
 }
 
 static void a_cuda_program_without_python_is_advised_in_cudas_words(void **state)

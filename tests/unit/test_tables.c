@@ -2335,6 +2335,42 @@ static void a_summary_counts_everything_over_the_same_steps(void **state)
     bottlenecks_free(&answer);
 }
 
+static void rules_see_the_same_rows_however_few_are_asked_for(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct bottlenecks_answer one, all;
+
+    for (int64_t n = 0; n < 20; n++) {
+        for (int64_t i = 0; i < 120; i++) {
+            char name[16];
+
+            (void)snprintf(name, sizeof(name), "aten::op%03d", (int)i);
+            op(0, name, n * 100 * MS + i * MS / 2,
+               n * 100 * MS + i * MS / 2 + 400000 - i);
+        }
+        step((uint64_t)n, FULL, n * 100 * MS, n * 100 * MS + 90 * MS);
+    }
+    assert_int_equal(
+        bottlenecks_query(store, &whose, &(struct bottlenecks_request){.k = 1}, &one),
+        0);
+    assert_int_equal(bottlenecks_query(store, &whose,
+                                       &(struct bottlenecks_request){.k = 1000}, &all),
+                     0);
+    assert_int_equal(one.cpu.row_count, 1);
+    assert_int_equal(one.cpu.other_ops, 119);
+    assert_int_equal(all.cpu.row_count, 120);
+    assert_int_equal(one.cpu.judged_count, OPS_JUDGED);
+    assert_int_equal(all.cpu.judged_count, OPS_JUDGED);
+    for (uint32_t i = 0; i < OPS_JUDGED; i++) {
+        assert_string_equal(one.cpu.rows[i].name, all.cpu.rows[i].name);
+        assert_true(one.cpu.rows[i].p50_ns == all.cpu.rows[i].p50_ns);
+        assert_non_null(one.cpu.rows[i].caller);
+    }
+    bottlenecks_free(&one);
+    bottlenecks_free(&all);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 static void
@@ -2444,6 +2480,7 @@ int main(void)
         TEST(a_place_that_the_kernel_names_speaks_for_looks_of_which_it_names_none),
         TEST(ranks_that_wait_in_backward_alone_may_differ_in_the_other_phases),
         TEST(a_summary_counts_everything_over_the_same_steps),
+        TEST(rules_see_the_same_rows_however_few_are_asked_for),
         TEST(of_jobs_with_a_step_one_that_runs_is_shown_before_a_newer_that_is_over),
     };
 

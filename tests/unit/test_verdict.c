@@ -14,7 +14,7 @@ static void put_ops(void)
     rows[2] =
         (struct op_row){.name = "aten::addmm", .kind = "op", .per_step_ns = 9 * MS};
     summary.cpu.rows = rows;
-    summary.cpu.row_count = 3;
+    summary.cpu.judged_count = 3;
     summary.cpu.head.recorded_steps = 50;
 }
 
