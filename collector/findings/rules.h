@@ -139,6 +139,10 @@ double rule_told_loading_ns(const struct rule_context *context);
 double rule_told_drift_ns(const struct rule_context *context);
 double rule_told_unsteady_ns(const struct rule_context *context);
 
+/* Of the steps that share needs more or less of its memory than usual, on the accelerator
+ * with the most of them: their batches have other shapes. 0 unknown. */
+double rule_other_shapes(const struct rule_context *context);
+
 /* All of data, where the trainer loads by itself: ops in it make and join samples. Else 0. */
 double rule_own_loading_ns(const struct rule_context *context);
 

@@ -184,9 +184,7 @@ static void find_benchmark(struct rule_context *context)
                 "`torch.backends.cudnn.benchmark = True` before the first step");
 }
 
-/* Of the steps that share has another peak than the usual one, on the accelerator with the
- * most of them. */
-static double other_shapes(const struct rule_context *context)
+double rule_other_shapes(const struct rule_context *context)
 {
     const struct memory_answer *memory = &context->summary->memory;
     double most = 0;
@@ -211,7 +209,8 @@ static void find_search(struct rule_context *context)
 {
     const struct ops_answer *cuda = &context->summary->cuda;
     const struct steps_summary *train = context->train;
-    double share = cuda->convolution_ns / train->mean_ns, other = other_shapes(context);
+    double share = cuda->convolution_ns / train->mean_ns,
+           other = rule_other_shapes(context);
 
     if (rule_device(context) == NULL ||
         rule_number(context, FACT_CUDNN_BENCHMARK) != 1 || !(share >= SEARCH_SHARE) ||

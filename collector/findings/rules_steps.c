@@ -79,7 +79,7 @@ static double told_of_loading(const struct rule_context *context)
 }
 
 /* Mean less median, less what other rules name: waits for data, collections, first steps,
- * periods, waits for the interpreter, which are few and long; memory that the kernel makes
+ * periods, larger batches, which nothing makes less, waits for the interpreter, which are few and long; memory that the kernel makes
  * anew, now in one step and now in none; and what others took. */
 static double unexplained(const struct rule_context *context)
 {
@@ -151,11 +151,62 @@ static bool is_unsteady(const struct rule_context *context, double price, double
            context->summary->steps.slow_count > 0;
 }
 
+/* From here on shapes vary: last batches of epochs and a few sizes that come again are
+ * fewer. */
+#define SHAPES_VARY 0.5
+
+/* The host only launches a device's work, and waits for it in any phase: none of them tells
+ * how much of a long step is a larger batch. What is waited for before is known. */
+static bool may_be_sizes(const struct rule_context *context, const char *cause)
+{
+    return rule_device(context) != NULL && rule_other_shapes(context) >= SHAPES_VARY &&
+           strcmp(cause, "data") != 0 && strcmp(cause, "gc") != 0;
+}
+
+static void find_sizes(struct rule_context *context, double over)
+{
+    const struct steps_summary *train = context->train;
+    const struct slow_step *worst = worst_of(&context->summary->steps);
+    struct finding *finding = rule_add_open(context, NULL, "other", FINDING_LOW);
+    double other = 100 * rule_other_shapes(context);
+
+    if (finding == NULL)
+        return;
+    finding->title = "Some steps take far longer than the others, and batches differ";
+    finding->formula = rule_print(
+        context, "%s over the median; how much of it is larger batches is not known",
+        rule_ms(context, over));
+    finding->sentence = rule_print(
+        context,
+        "%.0f %% of the steps need more or less memory than usual; the "
+        "worst of the slow ones, %lld, took %s (median %s)",
+        other, (long long)worst->number, rule_ms(context, worst->duration_ns),
+        rule_ms(context, train->p50_ns));
+    finding->wrong_if = "The long steps have another cause than their batch, such as "
+                        "files that are written.";
+    finding->worst_step = worst->number;
+    finding->first_step = finding->last_step = worst->number;
+    rule_evidence(context, finding, "other_shapes_pct", other);
+    rule_evidence(context, finding, "median_ms", train->p50_ns / NS_PER_MS);
+    rule_evidence(context, finding, "mean_ms", train->mean_ns / NS_PER_MS);
+    rule_evidence(context, finding, "slow_steps", context->summary->steps.slow_count);
+    rule_advise(finding, "Samples that are padded to the longest of their batch: "
+                         "batches of samples alike in length have less padding "
+                         "(`group_by_length=True` in transformers)");
+    rule_advise(finding, "The trace of a slow step says whether all of it is longer "
+                         "than of a usual one, as with a larger batch");
+}
+
 double rule_told_unsteady_ns(const struct rule_context *context)
 {
     double price = unexplained(context);
+    uint32_t times;
 
-    return is_unsteady(context, price, UNSTEADY) ? price : 0;
+    return is_unsteady(context, price, UNSTEADY) &&
+                   !may_be_sizes(context,
+                                 common_cause(&context->summary->steps, &times))
+               ? price
+               : 0;
 }
 
 static void find_unsteady(struct rule_context *context)
@@ -167,6 +218,11 @@ static void find_unsteady(struct rule_context *context)
     if (!is_unsteady(context, price, context->threshold))
         return;
     const char *cause = common_cause(steps, &times);
+
+    if (may_be_sizes(context, cause)) {
+        find_sizes(context, price);
+        return;
+    }
     bool phase = strcmp(cause, "unknown") != 0 && strcmp(cause, "gc") != 0;
     struct finding *finding = rule_add(context, NULL, phase ? cause : "other");
 
@@ -236,8 +292,9 @@ static void find_validation(struct rule_context *context)
 
 const struct rule rules_steps[] = {
     {{.id = "unsteady-steps",
-      .reads = "step times; what data-loading tells, fresh pages, waits for a core, "
-               "stolen time",
+      .reads = "step times, and what forward and backward grow by alike; peaks of "
+               "memory; what data-loading tells, fresh pages, waits for a core, stolen "
+               "time",
       .formula = "mean - median - known causes, its interval's lower end",
       .threshold = UNSTEADY,
       .unit = "share of the step",

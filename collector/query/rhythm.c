@@ -86,7 +86,7 @@ static uint32_t most_grown(const struct rhythm_sums *sums)
     return most;
 }
 
-static struct rhythm_extra finish(const struct rhythm_work *work,
+struct rhythm_extra rhythm_finish(const struct rhythm_work *work,
                                   struct rhythm_sums *sums)
 {
     double n = work->count, mean = sums->ns / n;
@@ -173,7 +173,7 @@ static void find_warm_up(struct rhythm_work *work, struct rhythm *rhythm)
         if (rhythm_over(work, i) > 0)
             rhythm_take(work, &sums, i, rhythm_over(work, i));
     if (sums.extra.steps > 0)
-        rhythm->warm_up = finish(work, &sums);
+        rhythm->warm_up = rhythm_finish(work, &sums);
 }
 
 /* Data time of an epoch's first step over that of the others; and what the model takes
@@ -289,7 +289,7 @@ static void find_rest(struct rhythm_work *work, struct rhythm *rhythm)
         rhythm_take(work, &sums, i, work->items[i].left - median);
     if (sums.ns <= 0)
         return;
-    rhythm->rest = finish(work, &sums);
+    rhythm->rest = rhythm_finish(work, &sums);
 }
 
 static void collect(const struct pick *pick, struct rhythm_work *work)
@@ -346,6 +346,7 @@ int parts_rhythm(const struct pick *pick, struct rhythm *rhythm)
         rhythm_find_period(&work, rhythm);
         rhythm_find_pauses(pick, &work, rhythm);
         rhythm_find_drift(&work, rhythm);
+        rhythm_take_sizes(&work, rhythm);
         find_rest(&work, rhythm);
     }
     free(work.items);

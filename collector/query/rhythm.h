@@ -3,8 +3,9 @@
  *
  * Causes are asked in this order, and what one takes the later ones do not see: garbage
  * collections; the first steps of the run; those of each epoch; a fixed period,
- * also one of which the window shows few or none (query/pauses.h); a trend. What is left
- * is unsteadiness without a name.
+ * also one of which the window shows few or none (query/pauses.h); a trend; the size of
+ * the batch, that forward and backward grow with alike. What is left is unsteadiness
+ * without a name.
  *
  * What comes again and again is priced by its cycles, a mean extra time over a mean
  * distance, and is as sure as both are: a window's first and last cycle are not whole.
@@ -36,6 +37,8 @@ struct rhythm {
     uint32_t steps;                    /* that were looked at; 0: nothing is known */
     double median_ns, median_other_ns; /* NaN unknown */
     struct rhythm_extra gc, warm_up, epoch, period, drift, rest;
+    /* Batches of different size; the shorter steps count against the longer. */
+    struct rhythm_extra sizes;
     double steps_per_epoch; /* NaN without two starts in the window */
     double late_share; /* of the window: since when epochs begin late; 0: they do not */
     uint32_t period_steps; /* 0: none */

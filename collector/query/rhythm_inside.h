@@ -56,6 +56,10 @@ void rhythm_add(const struct rhythm_work *work, struct rhythm_sums *sums,
 void rhythm_take(const struct rhythm_work *work, struct rhythm_sums *sums, uint32_t i,
                  double ns);
 
+/* The sums of one cause, over the window. */
+struct rhythm_extra rhythm_finish(const struct rhythm_work *work,
+                                  struct rhythm_sums *sums);
+
 /* The sums of what comes again and again. */
 struct rhythm_extra rhythm_finish_cycles(struct rhythm_sums *sums,
                                          const struct cycles_price *price);
@@ -67,5 +71,8 @@ void rhythm_find_pauses(const struct pick *pick, struct rhythm_work *work,
                         struct rhythm *rhythm);
 
 void rhythm_find_drift(struct rhythm_work *work, struct rhythm *rhythm);
+
+/* What is longer or shorter for the size of its batch. */
+void rhythm_take_sizes(struct rhythm_work *work, struct rhythm *rhythm);
 
 #endif

@@ -271,6 +271,22 @@ def healthy_mixed_lengths(job):
     twice(job, updates)
 
 
+def healthy_lognormal_lengths(job):
+    """Most texts are short and a few are long: the mean is over the median, and that is work."""
+    torch.manual_seed(1)
+    layer = nn.TransformerEncoderLayer(128, 4, 512, batch_first=True)
+    model = nn.Sequential(nn.TransformerEncoder(layer, 1), nn.Linear(128, 1))
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+
+    def updates():
+        while True:
+            length = round(64 * job.random.lognormvariate(0, 0.5)) + 1
+            update(model, optimizer, torch.randn(16, length, 128), torch.zeros(16, length, 1))
+            yield
+
+    twice(job, updates, 500)
+
+
 def healthy_frozen(job):
     """Only the last layer learns: backward is short, and forward all there is."""
     trainer = Trainer(width=1024, depth=4)

@@ -69,14 +69,15 @@ EXPECTED = {
 }
 HEALTHY = ("plain", "loader", "adam", "epochs", "convolutions", "transformer", "embeddings",
            "accumulation", "autocast", "logging", "validation", "rnn", "gan", "evaluation",
-           "closure", "big_steps", "slices", "checkpoint", "compiled", "mixed_lengths", "frozen",
-           "ranks")
+           "closure", "big_steps", "slices", "checkpoint", "compiled", "mixed_lengths",
+           "lognormal_lengths", "frozen", "ranks")
 EXPECTED.update({f"healthy_{name}": None for name in HEALTHY})
 
 # What is asked by name: all diseases, and healthy jobs of the kinds that there are most of.
 NAMED = [name for name, expected in EXPECTED.items() if expected is not None] + [
     f"healthy_{name}" for name in ("plain", "loader", "epochs", "transformer", "accumulation",
-                                   "validation", "checkpoint", "mixed_lengths")]
+                                   "validation", "checkpoint", "mixed_lengths",
+                                   "lognormal_lengths")]
 
 # These cost no time yet.
 RISKS = {"memory-growth", "shared-memory"}

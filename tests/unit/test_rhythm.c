@@ -10,6 +10,7 @@
 
 #include "query/bottlenecks_query.h"
 #include "unit/hand.h"
+#include "unit/simulated_job.h"
 
 static struct bottlenecks_answer answer;
 static uint32_t noise;
@@ -69,6 +70,57 @@ static void steady_steps_have_no_extra_time(void **state)
                      0);
     assert_true(rhythm->epoch.ns_per_step < 0.02 * (double)MS);
     assert_true(near_ms(rhythm->rest.ns_per_step, 0));
+}
+
+/* A step whose forward and backward grow with the length of its text; `pause` comes on top of
+ * forward. */
+static void text_step(uint64_t number, double length, int64_t pause)
+{
+    int64_t forward = (int64_t)((1 + 3 * length) * (double)MS) + pause + jitter() / 4;
+    int64_t backward = (int64_t)(6 * length * (double)MS) + jitter() / 4;
+    int64_t start = now;
+
+    fold(EVENT_META(0, EVENT_PHASE, 0, EVENT_PHASE_FORWARD), now, forward, 0);
+    now += forward;
+    fold(EVENT_META(0, EVENT_PHASE, 0, EVENT_PHASE_BACKWARD), now, backward, 0);
+    now += backward;
+    fold(EVENT_META(0, EVENT_STEP, 0, 0xf), start, now - start,
+         number | (uint64_t)1 << 48);
+}
+
+/* Lognormal, sigma 0.5: the mean is 13 % over the median. */
+static double drawn_length(struct job *job)
+{
+    return exp(0.5 * job_normal(job));
+}
+
+static void
+what_forward_and_backward_grow_by_alike_is_the_size_of_the_batch(void **state)
+{
+    struct job job = {.random = 1};
+
+    (void)state;
+    for (uint64_t i = 0; i < 2000; i++)
+        text_step(100 + i, drawn_length(&job), 0);
+    const struct rhythm *rhythm = look();
+
+    assert_true(answer.steps.train.mean_ns - answer.steps.train.p50_ns > 0.9 * MS);
+    assert_true(rhythm->sizes.ns_per_step > 0.9 * MS);
+    assert_true(fabs(rhythm->rest.ns_per_step) < 0.1 * MS);
+    assert_int_equal(rhythm->period_steps, 0);
+}
+
+static void a_pause_in_one_phase_stays_one_among_batches_of_different_size(void **state)
+{
+    struct job job = {.random = 2};
+
+    (void)state;
+    for (uint64_t i = 0; i < 2000; i++)
+        text_step(100 + i, drawn_length(&job), job_uniform(&job) < 0.1 ? 40 * MS : 0);
+    const struct rhythm *rhythm = look();
+
+    assert_true(fabs(rhythm->rest.ns_per_step - 4 * MS) < 0.8 * MS);
+    assert_int_equal(rhythm->rest.part, EVENT_PHASE_FORWARD);
 }
 
 static void too_few_steps_have_no_rhythm(void **state)
@@ -537,6 +589,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(steady_steps_have_no_extra_time),
+        TEST(what_forward_and_backward_grow_by_alike_is_the_size_of_the_batch),
+        TEST(a_pause_in_one_phase_stays_one_among_batches_of_different_size),
         TEST(too_few_steps_have_no_rhythm),
         TEST(a_period_is_found_among_strangers),
         TEST(longer_hiccups_do_not_hide_a_period),

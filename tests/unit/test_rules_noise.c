@@ -137,6 +137,35 @@ static void few_late_batches_that_no_finding_tells_are_unsteadiness(void **state
     assert_true(is_unsteady());
 }
 
+static void
+long_steps_of_a_device_whose_batches_differ_are_told_without_a_price(void **state)
+{
+    (void)state;
+    struct gpu_device device = {.device = "cuda:0", .name = "NVIDIA A100"};
+    struct memory_device memory = {
+        .device = "cuda:0", .peaks = 500, .other_peaks = 450, .peak_op = ""};
+
+    be_unsteady();
+    summary.gpu.devices = &device;
+    summary.gpu.device_count = 1;
+    summary.memory.devices = &memory;
+    summary.memory.device_count = 1;
+    const struct finding *finding = find("unsteady-steps");
+
+    assert_true(finding->open);
+    assert_true(finding->ns_per_step == 0);
+    assert_int_equal(finding->severity, FINDING_LOW);
+    assert_non_null(
+        strstr(finding->sentence, "90 % of the steps need more or less memory"));
+    assert_non_null(strstr(finding->advice[0], "alike in length"));
+    memory.other_peaks = 20; /* last batches of epochs */
+    assert_true(fabs(find("unsteady-steps")->ns_per_step - 20 * MS) < 1);
+    memory.other_peaks = 450;
+    slow.cause = "data"; /* no batch is waited for longer because it is larger */
+    assert_true(fabs(find("unsteady-steps")->ns_per_step - 20 * MS) < 1);
+    slow.cause = "unknown";
+}
+
 static void stolen_time_is_no_unsteadiness(void **state)
 {
     (void)state;
@@ -328,6 +357,7 @@ int main(void)
         TEST(the_wait_for_a_core_is_no_unsteadiness),
         TEST(the_wait_for_data_that_is_told_is_no_unsteadiness),
         TEST(few_late_batches_that_no_finding_tells_are_unsteadiness),
+        TEST(long_steps_of_a_device_whose_batches_differ_are_told_without_a_price),
         TEST(stolen_time_is_no_unsteadiness),
         TEST(an_interval_that_reaches_below_the_threshold_is_no_unsteadiness),
         TEST(batches_that_are_ready_are_no_finding),
