@@ -43,60 +43,151 @@ static double compilation_ns(const struct rule_context *context)
                                : usual);
 }
 
+/* So many steps, each longer by that, may have compiled again. */
+static bool last_as_compiling(const struct rule_context *context, uint32_t steps,
+                              double each_ns)
+{
+    return rule_number(context, FACT_COMPILE_RECOMPILATIONS) >= steps &&
+           fabs(each_ns - compilation_ns(context)) < each_ns / 3;
+}
+
 bool rule_is_compiling(const struct rule_context *context,
                        const struct rhythm_extra *slow, double each_ns)
 {
     return is_compiled_again(context, OFTEN) &&
-           rule_number(context, FACT_COMPILE_RECOMPILATIONS) >= slow->steps &&
-           fabs(each_ns - compilation_ns(context)) < each_ns / 3;
+           last_as_compiling(context, slow->steps, each_ns);
 }
 
 /* Of what the compilations that were made again took, by their median: measured by
  * tests/diseases, against their sum. */
 #define COMPILES_LEAST 0.8
 
-static void find_recompilations(struct rule_context *context)
+/* The run from its first step to now: all that was compiled lies in these steps. */
+static struct finding *price_run(struct rule_context *context)
 {
     double again = rule_number(context, FACT_COMPILE_RECOMPILATIONS);
     double count = rule_number(context, FACT_COMPILE_COUNT);
     double seconds = rule_number(context, FACT_COMPILE_SECONDS);
-    double most = rule_number(context, FACT_COMPILE_RECOMPILATIONS_MOST);
-    double each = compilation_ns(context);
-    double price = each * again / steps_of_run(context);
-
-    struct finding *finding = is_compiled_again(context, context->threshold)
+    double each = compilation_ns(context), mean = context->train->mean_ns;
+    double spent = each * again / steps_of_run(context), price = fmin(spent, mean);
+    struct finding *finding = context->summary->head.window.first_step == 0 && spent > 0
                                   ? rule_add(context, NULL, "forward")
                                   : NULL;
 
     if (finding == NULL)
-        return;
-    /* It is spent: a price of the run so far, and no part of the steps to come. */
-    rule_price(context, finding, price > 0 ? price : 0, 0);
-    if (price > 0)
-        rule_price_between(finding, COMPILES_LEAST * price,
-                           fmax(price, price * 1e9 * seconds / count / each));
-    finding->title = "Functions are compiled again and again";
+        return NULL;
+    rule_price(context, finding, price, 0);
+    rule_price_between(finding, COMPILES_LEAST * price,
+                       fmin(fmax(price, spent * 1e9 * seconds / count / each), mean));
     finding->formula =
-        price > 0 ? rule_print(context, "%.0f compilations * %s / %.0f steps = %s",
-                               again, rule_ms(context, each), steps_of_run(context),
-                               rule_ms(context, price))
-                  : rule_print(context, "%.0f of %.0f compilations", again, count);
+        rule_print(context, "%.0f compilations * %s / %.0f steps%s = %s", again,
+                   rule_ms(context, each), steps_of_run(context),
+                   spent > mean ? ", at most the step" : "", rule_ms(context, price));
+    return finding;
+}
+
+/* Slow steps of the window, each longer by about one compilation: those of a period, else
+ * of the newest that are known one by one. No steps: there are none. */
+static struct rhythm_extra compiling_steps(const struct rule_context *context)
+{
+    const struct steps_answer *steps = &context->summary->steps;
+    struct rhythm_extra slow = context->summary->rhythm.period;
+    double of = slow.of > 0 ? slow.of : context->summary->rhythm.steps, over_ns = 0;
+
+    if (slow.steps > 0 &&
+        last_as_compiling(context, slow.steps, slow.ns_per_step * of / slow.steps))
+        return slow;
+    slow = (struct rhythm_extra){.error_ns = rule_error_of_step(context)};
+    for (uint32_t i = 0; i < steps->slow_count; i++)
+        if (last_as_compiling(context, slow.steps + 1, steps->slow[i].over_ns)) {
+            over_ns += steps->slow[i].over_ns;
+            slow.steps++;
+        }
+    slow.ns_per_step = over_ns / (double)context->train->count;
+    return slow;
+}
+
+/* A part of the run: what of it was compiled in its slow steps, if in any. */
+static struct finding *price_slow(struct rule_context *context)
+{
+    struct rhythm_extra slow = compiling_steps(context);
+    double mean = context->train->mean_ns, price = fmin(slow.ns_per_step, mean);
+    struct finding *finding = price > 0 ? rule_add(context, NULL, "forward") : NULL;
+
+    if (finding == NULL)
+        return NULL;
+    rule_price(context, finding, price, slow.error_ns);
+    if (finding->high_ns > mean)
+        finding->high_ns = mean;
+    finding->formula =
+        rule_print(context,
+                   "%u step%s, each longer by about one compilation of %s, spread over "
+                   "all = %s",
+                   slow.steps, slow.steps == 1 ? "" : "s",
+                   rule_ms(context, compilation_ns(context)), rule_ms(context, price));
+    rule_evidence(context, finding, "slow_steps", slow.steps);
+    return finding;
+}
+
+/* What was compiled before the window costs its steps nothing; what is not compiled any
+ * more does, and nobody knows how much. */
+static struct finding *add_over(struct rule_context *context)
+{
+    struct finding *finding = rule_add_open(context, NULL, "forward", FINDING_LOW);
+
+    if (finding != NULL)
+        finding->formula =
+            rule_print(context, "%.0f of %.0f compilations, none seen in these steps",
+                       rule_number(context, FACT_COMPILE_RECOMPILATIONS),
+                       rule_number(context, FACT_COMPILE_COUNT));
+    return finding;
+}
+
+static void describe_recompilations(struct rule_context *context,
+                                    struct finding *finding)
+{
+    double again = rule_number(context, FACT_COMPILE_RECOMPILATIONS);
+    double count = rule_number(context, FACT_COMPILE_COUNT);
+    double most = rule_number(context, FACT_COMPILE_RECOMPILATIONS_MOST);
+
+    finding->title = "Functions are compiled again and again";
     finding->sentence = rule_print(
         context,
         "%.0f of %.0f graphs were compiled because a guard failed: a shape or "
-        "a value in Python differs from call to call",
+        "a value in Python differs from call to call; at "
+        "`torch._dynamo.config.recompile_limit` compilations, 8 unless it is set, "
+        "torch gives a function up, and it runs uncompiled",
         again, count);
-    finding->wrong_if = "All shapes were seen by now, and no more are compiled.";
+    finding->wrong_if =
+        "All shapes were seen by now, before that limit, and no more are "
+        "compiled.";
     rule_evidence(context, finding, "recompilations", again);
     rule_evidence(context, finding, "recompilations_most", most);
     rule_evidence(context, finding, "compilations", count);
-    rule_evidence(context, finding, "compile_s", seconds);
+    rule_evidence(context, finding, "compile_s",
+                  rule_number(context, FACT_COMPILE_SECONDS));
     rule_advise(finding, "`TORCH_LOGS=recompiles` names the guard that failed");
     rule_advise(finding, "`torch.compile(model, dynamic=True)`, "
                          "`torch._dynamo.mark_dynamic(batch, 0)`, or batches that are "
                          "padded to few shapes");
     rule_advise(finding, "Numbers that change in each step as tensors, not as Python "
                          "numbers; `drop_last=True` for the last batch");
+}
+
+/* No claim: it is spent, and no part of the steps to come. */
+static void find_recompilations(struct rule_context *context)
+{
+    struct finding *finding;
+
+    if (!is_compiled_again(context, context->threshold))
+        return;
+    finding = price_run(context);
+    if (finding == NULL)
+        finding = price_slow(context);
+    if (finding == NULL)
+        finding = add_over(context);
+    if (finding != NULL)
+        describe_recompilations(context, finding);
 }
 
 /* The device waits for the host's calls and code. */
@@ -267,8 +358,11 @@ static void find_zero_grad(struct rule_context *context)
 
 const struct rule rules_torch[] = {
     {{.id = "recompilations",
-      .reads = "compile.*",
-      .formula = "recompilations * usual time of a compilation / steps of the run",
+      .reads = "compile.*; step times",
+      .formula =
+          "recompilations * usual time of a compilation / steps of the run; of a "
+          "part of it, what its slow steps took that are longer by as much; 0 "
+          "without any",
       .threshold = OFTEN,
       .unit = "compilations of one function",
       .min = 1,

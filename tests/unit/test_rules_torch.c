@@ -74,6 +74,64 @@ static void what_was_compiled_is_no_price_of_steps_long_ago(void **state)
     assert_true(find("recompilations")->ns_per_step == 0);
 }
 
+static void what_was_compiled_before_the_window_is_no_price_of_its_steps(void **state)
+{
+    (void)state;
+    struct slow_step slow[3] = {{.over_ns = 8200 * MS, .cause = "forward"},
+                                {.over_ns = 7500 * MS, .cause = "forward"},
+                                {.over_ns = 900 * MS, .cause = "unknown"}};
+    const struct finding *finding;
+
+    summary.steps.train.mean_ns = summary.steps.train.p50_ns = 50 * MS;
+    summary.steps.train.error_pct = 1;
+    summary.head.window.first_step = 500;
+    summary.head.window.last_step = 999;
+    number(FACT_COMPILE_RECOMPILATIONS, 12);
+    number(FACT_COMPILE_COUNT, 14);
+    number(FACT_COMPILE_SECONDS, 112);
+    number(FACT_COMPILE_RECOMPILATIONS_MOST, 7);
+    finding = find("recompilations");
+    assert_true(finding->open && finding->ns_per_step == 0);
+    assert_int_equal(finding->severity, FINDING_LOW);
+    assert_non_null(strstr(finding->sentence, "recompile_limit"));
+    assert_non_null(strstr(finding->sentence, "uncompiled"));
+    /* Of its own slow steps two took as much longer as a compilation does. */
+    summary.steps.slow = slow;
+    summary.steps.slow_count = 3;
+    finding = find("recompilations");
+    assert_false(finding->open);
+    assert_true(fabs(finding->ns_per_step - 15700 * MS / 500) < 1);
+    assert_non_null(strstr(finding->formula, "2 steps"));
+    assert_true(findings.avoidable_ns == 0);
+}
+
+static void compiling_at_a_period_costs_what_its_steps_take_longer(void **state)
+{
+    (void)state;
+    summary.head.window.first_step = 500;
+    summary.head.window.last_step = 999;
+    summary.rhythm.period = extra(12 * MS, 25, EVENT_PHASE_FORWARD);
+    summary.rhythm.period_steps = 20; /* of 500: each takes 240 ms longer */
+    number(FACT_COMPILE_RECOMPILATIONS, 30);
+    number(FACT_COMPILE_COUNT, 32);
+    number(FACT_COMPILE_SECONDS, 5);
+    number(FACT_COMPILE_SECONDS_USUAL, 0.25);
+    assert_true(fabs(find("recompilations")->ns_per_step - 12 * MS) < 1);
+    assert_true(fabs(find("recompilations")->high_ns - 13.2 * MS) < 1);
+}
+
+static void compiling_never_costs_more_than_the_step(void **state)
+{
+    (void)state;
+    summary.head.window.last_step = 199;
+    number(FACT_COMPILE_RECOMPILATIONS, 12);
+    number(FACT_COMPILE_COUNT, 14);
+    number(FACT_COMPILE_SECONDS, 112);
+    assert_true(find("recompilations")->ns_per_step == 100 * MS);
+    assert_true(find("recompilations")->high_ns == 100 * MS);
+    assert_non_null(strstr(find("recompilations")->formula, "at most the step"));
+}
+
 static void many_functions_compiled_a_second_time_are_no_finding(void **state)
 {
     (void)state;
@@ -490,6 +548,9 @@ int main(void)
         TEST(what_is_compiled_eight_times_again_is_told_with_its_price),
         TEST(slow_steps_that_compile_are_not_told_twice),
         TEST(what_was_compiled_is_no_price_of_steps_long_ago),
+        TEST(what_was_compiled_before_the_window_is_no_price_of_its_steps),
+        TEST(compiling_at_a_period_costs_what_its_steps_take_longer),
+        TEST(compiling_never_costs_more_than_the_step),
         TEST(many_functions_compiled_a_second_time_are_no_finding),
         TEST(graph_breaks_cost_where_a_device_waits_for_the_host),
         TEST(graph_breaks_on_the_cpu_are_a_risk_without_a_price),
