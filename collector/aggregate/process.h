@@ -111,11 +111,13 @@ struct process_needless {
 
 /* What is sampled of a process once a second; rates are of the second before. */
 enum process_load {
-    PROCESS_LOAD_RSS,    /* bytes */
-    PROCESS_LOAD_CPU,    /* of one core */
-    PROCESS_LOAD_DELAY,  /* share of the time that its first thread waited for a core */
-    PROCESS_LOAD_FAULTS, /* pages a second that the kernel made anew */
-    PROCESS_LOAD_SYSTEM, /* of one core: in the kernel */
+    PROCESS_LOAD_RSS,   /* bytes */
+    PROCESS_LOAD_CPU,   /* of one core */
+    PROCESS_LOAD_DELAY, /* share of the time that its first thread waited for a core */
+    PROCESS_LOAD_FAULTS, /* pages a second that the kernel made anew for its training thread:
+                            the first where none is known */
+    PROCESS_LOAD_MADE, /* the same for all of its threads */
+    PROCESS_LOAD_SYSTEM, /* share of the time that its training thread was in the kernel */
     PROCESS_LOAD_RUN,    /* share of the time that its first thread had a core */
     PROCESS_LOAD_OWN, /* bytes of the resident that no file gives back and nobody shares */
     PROCESS_LOADS,

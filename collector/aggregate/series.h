@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SERIES_CHANNELS    7u
+#define SERIES_CHANNELS    8u
 #define SERIES_RESOLUTIONS 3u
 
 /* Unused channels hold zeros; NaN values are left out of sum, min and max. */

@@ -84,6 +84,9 @@ double rule_share(double part, double whole);
  * the container's quota; NaN unknown. */
 double rule_cores(const struct rule_context *context);
 
+/* Threads of one CPU op in the trainer; NaN unknown. */
+double rule_threads(const struct rule_context *context);
+
 /* The device that the rank works on; NULL without one. */
 const struct gpu_device *rule_device(const struct rule_context *context);
 
@@ -197,7 +200,11 @@ double rule_least(const struct rule_context *context, double ns, double error_ns
 /* What the interpreter takes between small ops, per step: an estimate. 0 unknown. */
 double rule_interpreter_ns(const struct rule_context *context);
 
-/* What the kernel takes to make memory anew, ns per step; 0 unknown. */
+/* Pages per step that the kernel makes anew for the training thread. Threads that share its
+ * work make theirs meanwhile; where they outnumber the cores, those that a core makes. */
+double rule_fresh_pages(const struct rule_context *context);
+
+/* What the kernel takes for them, ns per step, at most the step; 0 unknown. */
 double rule_fresh_pages_ns(const struct rule_context *context);
 
 /* At most so much of the mean step others took: the wait for a core, which comes and goes

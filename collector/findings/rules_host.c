@@ -15,14 +15,6 @@
 /* A second of samples says little of a rate. */
 #define SAMPLES_NEEDED 1u
 
-/* Threads that compute at once in the trainer; NaN unknown. */
-static double threads_of(const struct rule_context *context)
-{
-    double threads = rule_number(context, FACT_THREADS_INTRA);
-
-    return isnan(threads) ? rule_number(context, FACT_THREADS_OMP) : threads;
-}
-
 /* Of a quota of cores threads get whole ones, and one is the least; NaN stays NaN. */
 static double threads_for(double cores)
 {
@@ -82,7 +74,7 @@ static void find_cpu_wait(struct rule_context *context)
 {
     const struct load *load = &context->summary->load;
     double step = context->train->mean_ns, delay = load->delay_share * step;
-    double threads = threads_of(context), cores = rule_cores(context);
+    double threads = rule_threads(context), cores = rule_cores(context);
     double price = rule_host_saves(context, delay);
     double least = rule_host_saves(context, load->delay_least * step);
     double sure = context->by_price ? price : least;
@@ -138,14 +130,29 @@ static double pages_that_stay(const struct rule_context *context)
     return slope > 0 ? slope * context->train->mean_ns / 1e9 / PAGE : 0;
 }
 
+/* Of the pages: with less for the training thread others made the rest beside it. */
+#define OWN_PAGES 0.9
+
+/* Whose pages the formula counts, where they are not nearly all. */
+static const char *shared_pages(const struct rule_context *context, double own,
+                                double all)
+{
+    double thread = context->summary->load.faults_per_s * context->train->mean_ns / 1e9;
+
+    return own >= OWN_PAGES * all ? ""
+           : own > thread         ? " for each core"
+                                  : " of the training thread";
+}
+
 static void find_churn(struct rule_context *context)
 {
     const struct load *load = &context->summary->load;
     double step = context->train->mean_ns;
-    double all = load->faults_per_s * step / 1e9, kernel = load->system_share * step;
+    double own = rule_fresh_pages(context), kernel = load->system_share * step;
+    double all = fmax(load->made_per_s * step / 1e9, own);
     double stay = pages_that_stay(context);
     /* More than there were: these are huge pages, and how many nobody tells. */
-    double faults = stay < all ? all - stay : all;
+    double faults = stay < all ? all - stay : all, paid = own * faults / all;
     double pages = rule_fresh_pages_ns(context) * faults / all;
     double price = rule_host_saves(context, pages);
     /* Part of a second's sample may tell of what was before the window. */
@@ -160,14 +167,15 @@ static void find_churn(struct rule_context *context)
     if (finding == NULL)
         return;
     rule_price(context, finding, price, rule_error_of_step(context));
-    rule_price_between(finding, price / 2,
-                       rule_host_saves(context, (1 + COLD_AFTERWARDS) * pages));
+    rule_price_between(
+        finding, price / 2,
+        rule_host_saves(context, fmin((1 + COLD_AFTERWARDS) * pages, step)));
     rule_claim_model(context, finding, CLAIM_ALLOC, price);
     finding->title = "Host memory is taken from the system and given back in each step";
     finding->formula =
-        rule_print(context, "%.0f pages * %.2g us in the kernel%s = %s", faults,
-                   pages / faults / 1000, rule_host_limit(context, pages),
-                   rule_ms(context, price));
+        rule_print(context, "%.0f pages%s * %.2g us in the kernel%s = %s", paid,
+                   shared_pages(context, own, all), pages / paid / 1000,
+                   rule_host_limit(context, pages), rule_ms(context, price));
     finding->sentence =
         rule_print(context, "The kernel makes %s MiB of fresh pages in each step",
                    rule_digits(context, faults * PAGE / MIB));
@@ -295,8 +303,8 @@ const struct rule rules_host[] = {
       .early = true},
      find_cpu_wait},
     {{.id = "memory-churn",
-      .reads = "page faults and kernel time of the trainer (/proc/PID/stat); growth of "
-               "its memory",
+      .reads = "page faults and kernel time of the training thread "
+               "(/proc/PID/task/TID/stat), page faults and growth of its process",
       .formula =
           "kernel time, at most 5 us for each page, of pages that do not stay, and "
           "at most what a device waits for the host",

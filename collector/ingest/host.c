@@ -221,7 +221,7 @@ static void sample_shared(struct process *process)
 
 /* What is read of a process while nobody holds the lock. */
 struct reading {
-    uint32_t serial, pid;
+    uint32_t serial, pid, tid; /* of the training thread, or the first */
     uint64_t start_ticks;
     uint32_t workers; /* of its loader, as the job says; 0 it is no trainer, or unknown */
     bool trainer;
@@ -236,20 +236,34 @@ struct reading {
 static bool read_process(struct reading *reading)
 {
     struct proc_counters *seen = &reading->seen;
+    struct proc_thread_counters thread = {0};
 
     if (!proc_counters_read(reading->pid, seen))
         return false;
-    reading->now = (struct host_process_counters){.serial = reading->serial,
-                                                  .ticks = seen->user + seen->kernel,
-                                                  .system = seen->kernel,
-                                                  .faults = seen->faults,
-                                                  .run_ns = seen->run_ns,
-                                                  .delay_ns = seen->delay_ns,
-                                                  .seen_ns = (int64_t)clock_ns(
-                                                      CLOCK_MONOTONIC)};
+    bool found = proc_counters_read_thread(reading->pid, reading->tid, &thread);
+
+    reading->now =
+        (struct host_process_counters){.serial = reading->serial,
+                                       .ticks = seen->user + seen->kernel,
+                                       .made = seen->faults,
+                                       .tid = found ? reading->tid : 0,
+                                       .system = thread.kernel,
+                                       .faults = thread.faults,
+                                       .run_ns = seen->run_ns,
+                                       .delay_ns = seen->delay_ns,
+                                       .seen_ns = (int64_t)clock_ns(CLOCK_MONOTONIC)};
     /* Dead, and not seen dead yet: its memory did not shrink to nothing. */
     return seen->pages != 0 &&
            (reading->start_ticks == 0 || seen->start == reading->start_ticks);
+}
+
+/* Of those that told a step the one that came last. */
+static uint32_t training_thread(const struct process *process)
+{
+    for (uint32_t i = process->thread_count; i-- > 0;)
+        if (process->threads[i] != NULL && process->threads[i]->tells_steps)
+            return process->threads[i]->tid;
+    return process->identity.pid;
 }
 
 /* Whose pid means something here. */
@@ -265,12 +279,13 @@ static uint32_t list_processes(struct store *store, struct reading *readings)
             bool trainer = who->role == WIRE_ROLE_TRAINER;
 
             if (process->state == PROCESS_RUNNING && who->same_namespace)
-                readings[count++] = (struct reading){
-                    .serial = process->serial,
-                    .pid = who->pid,
-                    .start_ticks = who->start_ticks,
-                    .trainer = trainer,
-                    .workers = trainer ? loaders_workers(process) : 0};
+                readings[count++] =
+                    (struct reading){.serial = process->serial,
+                                     .pid = who->pid,
+                                     .tid = training_thread(process),
+                                     .start_ticks = who->start_ticks,
+                                     .trainer = trainer,
+                                     .workers = trainer ? loaders_workers(process) : 0};
         }
     pthread_rwlock_unlock(&store->lock);
     return count;
@@ -294,8 +309,11 @@ static void loads_of(const struct reading *reading,
     double ticks = (double)sysconf(_SC_CLK_TCK) * seconds;
 
     values[PROCESS_LOAD_CPU] = difference(now->ticks, before->ticks) / ticks;
-    values[PROCESS_LOAD_SYSTEM] = difference(now->system, before->system) / ticks;
-    values[PROCESS_LOAD_FAULTS] = difference(now->faults, before->faults) / seconds;
+    values[PROCESS_LOAD_MADE] = difference(now->made, before->made) / seconds;
+    if (now->tid != 0 && now->tid == before->tid) {
+        values[PROCESS_LOAD_SYSTEM] = difference(now->system, before->system) / ticks;
+        values[PROCESS_LOAD_FAULTS] = difference(now->faults, before->faults) / seconds;
+    }
     if (now->delay_ns != 0)
         values[PROCESS_LOAD_DELAY] =
             difference(now->delay_ns, before->delay_ns) / NS_PER_S / seconds;

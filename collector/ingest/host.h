@@ -16,8 +16,10 @@ struct host_counters {
 struct host_process_counters {
     uint32_t serial;
     uint64_t ticks;    /* CPU time */
-    uint64_t system;   /* of it: ticks in the kernel */
-    uint64_t faults;   /* pages that the kernel made, without a disk */
+    uint64_t made;     /* pages that the kernel made, without a disk */
+    uint32_t tid;      /* of the training thread; 0 unknown */
+    uint64_t system;   /* it was in the kernel: ticks */
+    uint64_t faults;   /* of the pages made: for it */
     uint64_t run_ns;   /* its first thread had a core */
     uint64_t delay_ns; /* it could run and had none */
     int64_t seen_ns;

@@ -32,3 +32,17 @@ bool proc_counters_read(uint32_t pid, struct proc_counters *now)
     now->own_pages = resident > shared ? resident - shared : 0;
     return true;
 }
+
+bool proc_counters_read_thread(uint32_t pid, uint32_t tid,
+                               struct proc_thread_counters *now)
+{
+    char path[64], text[1024];
+
+    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/task/%" PRIu32 "/stat", pid, tid);
+    const char *fields = strrchr(group_slurp(path, text, sizeof(text)), ')');
+
+    return fields != NULL &&
+           sscanf(fields + 1,
+                  " %*c %*d %*d %*d %*d %*d %*u %" SCNu64 " %*u %*u %*u %*u %" SCNu64,
+                  &now->faults, &now->kernel) == 2;
+}

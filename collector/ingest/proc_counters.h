@@ -7,7 +7,7 @@
 
 struct proc_counters {
     uint64_t user, kernel; /* CPU time of all its threads, in ticks */
-    uint64_t faults;       /* minor ones */
+    uint64_t faults;       /* minor ones, of all its threads */
     uint64_t start;        /* when it began, in ticks since the machine did */
     uint64_t pages;        /* resident */
     uint64_t own_pages; /* of those, its own: no file's and nobody else's; 0 unknown */
@@ -16,7 +16,15 @@ struct proc_counters {
                                   the kernel does not say */
 };
 
+/* What it counts of one thread: /proc/PID/task/TID/stat. */
+struct proc_thread_counters {
+    uint64_t kernel; /* CPU time in it, in ticks */
+    uint64_t faults; /* minor ones */
+};
+
 /* False when it is gone. */
 bool proc_counters_read(uint32_t pid, struct proc_counters *now);
+bool proc_counters_read_thread(uint32_t pid, uint32_t tid,
+                               struct proc_thread_counters *now);
 
 #endif

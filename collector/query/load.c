@@ -313,6 +313,7 @@ void parts_load(const struct pick *whole, struct load *load)
     if (means[PROCESS_LOAD_RUN].count >= 3)
         load->asleep_share =
             fmax(1 - load->delay_share - mean_of(&means[PROCESS_LOAD_RUN]), 0);
+    load->made_per_s = mean_of(&means[PROCESS_LOAD_MADE]);
     load->faults_per_s = mean_of(&means[PROCESS_LOAD_FAULTS]);
     load->faults_least = least_of(&means[PROCESS_LOAD_FAULTS]);
 }

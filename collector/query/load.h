@@ -11,13 +11,14 @@
 struct load {
     uint32_t samples;    /* of the trainer, in the window */
     double cpu_share;    /* of one core */
-    double system_share; /* of one core, in the kernel */
+    double system_share; /* of the time its training thread was in the kernel */
     double delay_share;  /* of the time its first thread waited for a core */
     double delay_error;  /* half of the 95 % interval of delay_share */
     double delay_most;   /* what it may have been in the window itself, 0 to 1 */
     double delay_least; /* what it surely was there; NaN where too little tells of it */
     double asleep_share; /* of the time it neither had nor wanted one; NaN unknown */
-    double faults_per_s; /* pages that the kernel made anew */
+    double made_per_s;   /* pages that the kernel made anew for all its threads */
+    double faults_per_s; /* of those, for its training thread */
     double faults_least; /* a second: so many there surely were; NaN likewise */
     uint32_t workers;    /* that were sampled */
     double worker_cpu_share; /* mean of a worker, of one core */

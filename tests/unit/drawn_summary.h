@@ -432,6 +432,7 @@ static inline void draw_load(void)
                                .delay_most = share_of_one(),
                                .delay_least = share_of_one(),
                                .asleep_share = share_of_one(),
+                               .made_per_s = amount(1e6),
                                .faults_per_s = amount(1e6),
                                .faults_least = amount(1e6),
                                .workers = count_of(16),

@@ -1,6 +1,7 @@
 /* The machine's samples: what they say of a process. */
 #include <fcntl.h>
 #include <math.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -142,6 +144,105 @@ a_file_that_is_mapped_is_resident_and_not_its_readers_own(void **state)
     fclose(file);
 }
 
+#define FRESH_BYTES ((size_t)64 << 20)
+
+/* Takes that many bytes of pages from the kernel, one by one, and gives them back. */
+static void make_pages(void)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *map = mmap(NULL, FRESH_BYTES, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (map == MAP_FAILED)
+        return;
+    (void)madvise(map, FRESH_BYTES, MADV_NOHUGEPAGE);
+    for (size_t at = 0; at < FRESH_BYTES; at += page)
+        map[at] = 1;
+    munmap(map, FRESH_BYTES);
+}
+
+static sem_t go, done; /* to the other thread, and from it */
+static uint32_t other_tid;
+
+static void *run_other(void *unused)
+{
+    (void)unused;
+    other_tid = (uint32_t)syscall(SYS_gettid);
+    sem_post(&done);
+    sem_wait(&go);
+    make_pages();
+    sem_post(&done);
+    sem_wait(&go);
+    return NULL;
+}
+
+/* Samples before and after another thread made pages; it may be the one that trains. */
+static void sample_around_other(struct store *store, struct process *process,
+                                bool trains)
+{
+    struct host host = {0};
+    pthread_t other;
+
+    assert_int_equal(sem_init(&go, 0, 0) | sem_init(&done, 0, 0), 0);
+    assert_int_equal(pthread_create(&other, NULL, run_other, NULL), 0);
+    sem_wait(&done);
+    if (trains) {
+        struct process_thread *thread = process_thread(process, 0);
+
+        assert_non_null(thread);
+        thread->tid = other_tid;
+        thread->tells_steps = true;
+    }
+    host_open(&host);
+    host_sample(&host, store, (int64_t)clock_ns(CLOCK_MONOTONIC));
+    sem_post(&go);
+    sem_wait(&done);
+    host_sample(&host, store, (int64_t)clock_ns(CLOCK_MONOTONIC));
+    sem_post(&go);
+    assert_int_equal(pthread_join(other, NULL), 0);
+    host_close(&host);
+}
+
+/* A load's mean rate of the newest second that has one. */
+static double newest(const struct process *process, enum process_load load)
+{
+    const struct series_ring *ring = &process->rss.rings[0];
+
+    for (uint32_t i = ring->count; i-- > 0;) {
+        const struct series_bucket *bucket = series_at(ring, i);
+
+        if (bucket->counts[load] > 0)
+            return (double)bucket->sum[load] / bucket->counts[load];
+    }
+    return (double)NAN;
+}
+
+static void pages_of_other_threads_are_not_those_of_the_training_thread(void **state)
+{
+    struct store *store = store_new(NULL);
+    struct process *process = add(store, getpid());
+
+    (void)state;
+    assert_non_null(process);
+    sample_around_other(store, process, false);
+    assert_true(newest(process, PROCESS_LOAD_FAULTS) <
+                newest(process, PROCESS_LOAD_MADE) / 8);
+    store_free(store);
+}
+
+static void the_training_thread_is_the_one_that_tells_steps(void **state)
+{
+    struct store *store = store_new(NULL);
+    struct process *process = add(store, getpid());
+
+    (void)state;
+    assert_non_null(process);
+    sample_around_other(store, process, true);
+    assert_true(newest(process, PROCESS_LOAD_FAULTS) >
+                newest(process, PROCESS_LOAD_MADE) / 2);
+    store_free(store);
+}
+
 static void shared_memory_is_measured_where_the_segment_lies_in_it(void **state)
 {
     struct store *store = store_new(NULL);
@@ -243,8 +344,9 @@ int main(void)
         cmocka_unit_test(readers_do_not_wait_while_the_kernel_is_asked_of_a_process),
         cmocka_unit_test(
             a_share_is_of_the_time_between_two_answers_however_long_one_took),
-        cmocka_unit_test(
-            a_file_that_is_mapped_is_resident_and_not_its_readers_own),
+        cmocka_unit_test(a_file_that_is_mapped_is_resident_and_not_its_readers_own),
+        cmocka_unit_test(pages_of_other_threads_are_not_those_of_the_training_thread),
+        cmocka_unit_test(the_training_thread_is_the_one_that_tells_steps),
         cmocka_unit_test(shared_memory_is_measured_where_the_segment_lies_in_it),
         cmocka_unit_test(children_are_workers_only_where_their_number_is_the_jobs_own),
     };

@@ -223,6 +223,53 @@ static void fresh_pages_cost_their_time_in_the_kernel(void **state)
     assert_string_equal(find("memory-churn")->id, "none");
 }
 
+static void pages_that_threads_make_beside_each_other_cost_the_time_of_one(void **state)
+{
+    (void)state;
+    summary.load.made_per_s = 16 * 100000.0; /* of sixteen threads, each as many */
+    summary.load.faults_per_s = summary.load.faults_least = 100000;
+    summary.load.system_share = 0.09;
+    const struct finding *finding = find("memory-churn");
+
+    assert_true(fabs(finding->ns_per_step - 9 * MS) < 1);
+    assert_non_null(strstr(finding->formula,
+                           "10000 pages of the training thread * 0.9 us in the kernel "
+                           "= 9 ms"));
+    assert_non_null(strstr(finding->sentence, "625 MiB"));
+    /* Memory grows by what all of them make: no page of theirs is given back. */
+    summary.memory.host.growth.sure = true;
+    summary.memory.host.growth.slope_bytes_per_s = 16 * 99000.0 * 4096;
+    assert_string_equal(find("memory-churn")->id, "none");
+}
+
+static void pages_of_more_threads_than_cores_cost_what_each_core_makes(void **state)
+{
+    (void)state;
+    summary.load.made_per_s = 16 * 10000.0;
+    summary.load.faults_per_s = summary.load.faults_least = 10000;
+    summary.load.system_share = 0.009;
+    number(FACT_THREADS_INTRA, 16);
+    number(FACT_CPU_COUNT, 16);
+    assert_string_equal(find("memory-churn")->id, "none");
+    facts[1].number = 2; /* eight of them take turns on each */
+    assert_true(fabs(find("memory-churn")->ns_per_step - 7.2 * MS) < 1);
+    assert_non_null(strstr(find("memory-churn")->formula,
+                           "8000 pages for each core * 0.9 us in the kernel = 7.2 ms"));
+    /* No more make them for one op than it has threads; others do other work. */
+    facts[0].number = 4;
+    assert_string_equal(find("memory-churn")->id, "none");
+}
+
+static void fresh_pages_never_cost_more_than_the_step(void **state)
+{
+    (void)state;
+    summary.load.faults_per_s = summary.load.faults_least = 1000000;
+    summary.load.system_share = 0.8;
+    summary.load.delay_share = 0.4; /* samples of ticks do not add up to one */
+    assert_true(find("memory-churn")->ns_per_step == 100 * MS);
+    assert_true(find("memory-churn")->high_ns == 100 * MS);
+}
+
 static void time_in_no_phase_is_code_around_the_training(void **state)
 {
     (void)state;
@@ -776,6 +823,9 @@ int main(void)
         TEST(a_quota_that_is_no_whole_number_is_told_so_and_advised_as_whole_threads),
         TEST(loader_workers_are_blamed_for_cores_that_the_job_itself_takes),
         TEST(fresh_pages_cost_their_time_in_the_kernel),
+        TEST(pages_that_threads_make_beside_each_other_cost_the_time_of_one),
+        TEST(pages_of_more_threads_than_cores_cost_what_each_core_makes),
+        TEST(fresh_pages_never_cost_more_than_the_step),
         TEST(time_in_no_phase_is_code_around_the_training),
         TEST(code_between_steps_costs_its_mean_without_what_has_a_cause_of_its_own),
         TEST(collections_and_checkpoints_of_each_step_are_no_code_between_steps),
