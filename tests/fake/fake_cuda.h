@@ -16,7 +16,7 @@ int cuDriverGetVersion(int *version);
  * correlation id. */
 uint32_t fake_launch(const char *name, uint32_t device, uint32_t stream,
                      uint64_t duration_ns);
-/* One launch of a graph of so many kernels. */
+/* One launch of a graph of so many kernels; its first one instantiates it. */
 void fake_graph(uint32_t graph, uint32_t nodes, uint64_t duration_ns);
 /* A copy to the device, and a memset. */
 uint32_t fake_copy(uint64_t bytes, int pageable, uint64_t duration_ns);
@@ -47,8 +47,10 @@ int fake_kineto_begin(void);
 uint64_t fake_kineto_end(void);
 void fake_kineto_teardown(void); /* behind its end: CUPTI is ended for everybody */
 
-/* Somebody's callbacks are registered; and kernels and their launches are on. */
-int fake_is_watched(int kernels);
+/* Somebody's callbacks are registered; and, unless 0, this kind is on, kernels with their
+ * launches. */
+enum { FAKE_KERNELS = 10, FAKE_GRAPHS = 51 };
+int fake_is_watched(int kind);
 
 /* Flushes that have begun: the guest reads what one brought before he begins the next. */
 unsigned fake_flushes(void);

@@ -6,6 +6,7 @@
  *   late=n       keeps what is complete for n flushes     reverse=1  newest buffer first
  *   zero=n       every n-th kernel has no times           drop=n     n records dropped
  *   drop-off=n   n records are dropped each time kernels are turned off
+ *   no-graphs=n  cuptiActivityEnable of graphs as a whole returns n
  *   unknown=n    every n-th kernel is of a kind of the future
  *   enable=n     cuptiActivityEnable returns n            subscribe=n  cuptiSubscribe, n
  *   clock=1      another clock from now on                steal=1    others' callbacks
@@ -57,7 +58,8 @@ enum kind {
     DRIVER = 4,
     RUNTIME = 5,
     KERNEL = 10,
-    OVERHEAD = 17
+    OVERHEAD = 17,
+    GRAPH = 51
 };
 enum {
     LAUNCH_KERNEL = 211,
@@ -105,7 +107,7 @@ static struct fault {
               {"finalize-after", 0}, {"drop-off", 0},       {"threads", 0},
               {"slow-flush", 0},     {"flush-error", 0},    {"garbage", 0},
               {"overlong", 0},       {"hang-on", 0},        {"hang-off", 0},
-              {"hang-register", 0},  {"hang-subscribe", 0}};
+              {"hang-register", 0},  {"hang-subscribe", 0}, {"no-graphs", 0}};
 
 static void complain(const char *what)
 {
@@ -232,15 +234,20 @@ static uint64_t ns_of(clockid_t id)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* A stamp of what is `offset_ns` from now, in the clock of this moment; of a counter of
- * more than 2 GHz, of less. */
-static uint64_t stamp(int64_t offset_ns)
+/* So long in the clock of this moment; of a counter of more than 2 GHz, shorter. */
+static uint64_t ticks_of(uint64_t ns)
+{
+    return clock_now == 1 ? 2 * ns : ns;
+}
+
+/* A stamp of what is `offset_ns` from now. */
+static uint64_t stamp(uint64_t offset_ns)
 {
 #if defined(__x86_64__)
     if (clock_now == 1)
-        return __builtin_ia32_rdtsc() + (uint64_t)(offset_ns * 2);
+        return __builtin_ia32_rdtsc() + ticks_of(offset_ns);
 #endif
-    return ns_of(CLOCK_REALTIME) + (uint64_t)offset_ns;
+    return ns_of(CLOCK_REALTIME) + offset_ns;
 }
 
 /* A guest calls us from a thread of its own, never from the application's. */
@@ -412,6 +419,18 @@ static void fill_move(uint8_t *record, const struct work *work, uint32_t id,
     PUT(record, 44, id);
 }
 
+static void fill_graph(uint8_t *record, const struct work *work, uint32_t id,
+                       const uint64_t times[2])
+{
+    PUT(record, 4, id);
+    PUT(record, 8, times[0]);
+    PUT(record, 16, times[1]);
+    PUT(record, 24, work->device);
+    PUT(record, 28, work->graph);
+    PUT(record, 32, context_now);
+    PUT(record, 36, work->stream);
+}
+
 /* What a reader of the records must find, whatever the machine did in between. */
 static void tell(uint32_t id, uint64_t behind_ns)
 {
@@ -430,7 +449,8 @@ static void add_work(const struct work *work, uint32_t id, uint64_t ready_ns,
                      uint64_t launched)
 {
     uint8_t record[256] = {0};
-    uint64_t times[2] = {stamp(1000), stamp(1000 + (int64_t)work->duration_ns)};
+    uint64_t start = stamp(1000);
+    uint64_t times[2] = {start, start + ticks_of(work->duration_ns)};
     uint64_t zero = *fault("zero"), unknown = *fault("unknown");
     uint32_t kind = work->kind;
 
@@ -445,13 +465,30 @@ static void add_work(const struct work *work, uint32_t id, uint64_t ready_ns,
     PUT(record, 0, kind);
     if (work->kind == KERNEL)
         fill_kernel(record, work, id, times);
+    else if (work->kind == GRAPH)
+        fill_graph(record, work, id, times);
     else
         fill_move(record, work, id, times);
     recorded += request != nobody_requests;
     append(record, kind, ready_ns);
 }
 
-static uint32_t do_work(const struct work *work)
+/* A graph is instantiated by its first launch, as a whole if that kind is on; and it is told
+ * as a whole if the kind is on at its launch too. */
+static bool is_whole(uint32_t graph)
+{
+    static struct {
+        bool known, whole;
+    } graphs[64];
+
+    if (!graphs[graph % 64].known)
+        graphs[graph % 64].whole = kinds[GRAPH];
+    graphs[graph % 64].known = true;
+    return graphs[graph % 64].whole && kinds[GRAPH];
+}
+
+/* So many pieces of work by one launch. */
+static uint32_t do_work(struct work *work, uint32_t pieces)
 {
     pthread_mutex_lock(&lock);
     uint64_t start = stamp(0), now = ns_of(CLOCK_MONOTONIC);
@@ -465,8 +502,16 @@ static uint32_t do_work(const struct work *work)
     stopped |= delivered && since_delivered == *fault("stop-after");
     if (call_is_on(work->call))
         add_call(work->call, start, stamp(0), id);
-    if (kinds[work->kind] && !stopped && broken == 0)
+    if (work->graph != 0 && is_whole(work->graph)) {
+        work->kind = GRAPH;
+        pieces = 1;
+    }
+    if (!kinds[work->kind] || stopped || broken != 0)
+        pieces = 0;
+    for (uint32_t i = 0; i < pieces; i++) {
+        work->node = work->graph == 0 ? 0 : (uint64_t)work->graph << 32 | i;
         add_work(work, id, now + 1000 + work->duration_ns, start);
+    }
     /* Read after the stamps of its record: who waits for it waits until they are past. */
     uint64_t end = ns_of(CLOCK_MONOTONIC) + 1000 + work->duration_ns;
 
@@ -484,29 +529,19 @@ uint32_t fake_launch(const char *name, uint32_t device, uint32_t stream,
                                   .stream = stream,
                                   .call = LAUNCH_KERNEL,
                                   .name = name,
-                                  .duration_ns = duration_ns});
+                                  .duration_ns = duration_ns},
+                   1);
 }
 
 void fake_graph(uint32_t graph, uint32_t nodes, uint64_t duration_ns)
 {
-    pthread_mutex_lock(&lock);
-    uint64_t start = stamp(0), now = ns_of(CLOCK_MONOTONIC);
-    uint32_t id = ++correlation;
-
-    if (call_is_on(LAUNCH_GRAPH))
-        add_call(LAUNCH_GRAPH, start, stamp(0), id);
-    for (uint32_t i = 0; kinds[KERNEL] && i < nodes; i++) {
-        struct work node = {.kind = KERNEL,
-                            .stream = 7,
-                            .name = "node_kernel",
-                            .duration_ns = duration_ns,
-                            .graph = graph,
-                            .node = (uint64_t)graph << 32 | i};
-
-        add_work(&node, id, now + 1000 + duration_ns, start);
-    }
-    last_end_ns = ns_of(CLOCK_MONOTONIC) + 1000 + duration_ns;
-    pthread_mutex_unlock(&lock);
+    (void)do_work(&(struct work){.kind = KERNEL,
+                                 .stream = 7,
+                                 .call = LAUNCH_GRAPH,
+                                 .name = "node_kernel",
+                                 .duration_ns = duration_ns,
+                                 .graph = graph},
+                  nodes);
 }
 
 uint32_t fake_copy(uint64_t bytes, int pageable, uint64_t duration_ns)
@@ -516,7 +551,8 @@ uint32_t fake_copy(uint64_t bytes, int pageable, uint64_t duration_ns)
                                   .call = MEMCPY_ASYNC,
                                   .bytes = bytes,
                                   .from = pageable ? 1 : 2,
-                                  .duration_ns = duration_ns});
+                                  .duration_ns = duration_ns},
+                   1);
 }
 
 uint32_t fake_memset(uint64_t bytes, uint64_t duration_ns)
@@ -525,7 +561,8 @@ uint32_t fake_memset(uint64_t bytes, uint64_t duration_ns)
                                   .stream = 7,
                                   .call = MEMSET_ASYNC,
                                   .bytes = bytes,
-                                  .duration_ns = duration_ns});
+                                  .duration_ns = duration_ns},
+                   1);
 }
 
 void fake_synchronize(void)
@@ -575,11 +612,11 @@ void fake_profiler(int on)
     pthread_mutex_unlock(&lock);
 }
 
-int fake_is_watched(int kernels)
+int fake_is_watched(int kind)
 {
     pthread_mutex_lock(&lock);
-    bool watched =
-        request != NULL && (!kernels || (kinds[KERNEL] && call_is_on(LAUNCH_KERNEL)));
+    bool watched = request != NULL && (kind == 0 || kinds[kind]) &&
+                   (kind != KERNEL || call_is_on(LAUNCH_KERNEL));
 
     pthread_mutex_unlock(&lock);
     return watched;
@@ -695,6 +732,8 @@ int cuptiActivityEnable(uint32_t kind)
         complain("kind 3 makes kernels wait for each other");
     if (kind == KERNEL)
         hang_while("hang-on", 1);
+    if (kind == GRAPH && *fault("no-graphs") != 0)
+        return (int)*fault("no-graphs");
     return *fault("enable") != 0 ? (int)*fault("enable") : switch_kind(kind, true);
 }
 

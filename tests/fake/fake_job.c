@@ -1,7 +1,8 @@
 /* A training job on the fake GPU: fake_job SCENARIO [STEPS], or until the file that
- * FAKE_JOB_UNTIL names is there. FAKE_JOB_WATCHED lets it begin only when somebody has
- * taken CUPTI ("callbacks") or records ("kernels"). FAKE_JOB_LOADS names libraries, with
- * a colon between, that it loads before CUDA. FAKE_JOB_TORCH attaches as the import of
+ * FAKE_JOB_UNTIL names is there. With FAKE_JOB_GRAPHS a usual step launches a graph of as
+ * many kernels instead, and after so many steps the next of sixty. FAKE_JOB_WATCHED lets it begin only when somebody has taken CUPTI
+ * ("callbacks") or records ("kernels", "graphs" as a whole). FAKE_JOB_LOADS names
+ * libraries, with a colon between, that it loads before CUDA. FAKE_JOB_TORCH attaches as the import of
  * torch does. FAKE_JOB_SLOW_FLUSH begins its window in a flush of the guest's, and
  * FAKE_JOB_TEARDOWN ends CUPTI behind it; FAKE_JOB_WINDOW_UNTIL names a file with which
  * it ends. Prints
@@ -27,6 +28,8 @@
 #include "probe/trainglass.h"
 
 #define LAUNCHES 20u
+#define GRAPHS   60u
+#define GRAPH_NS 5000000u
 
 /* Before a failed call is looked at: longer than the guest takes to notice. */
 #define UNSEEN_STEPS 400u
@@ -70,10 +73,16 @@ static void switch_profiler(void)
 
 static void step(void)
 {
+    static uint32_t steps;
+    const char *graphs = getenv("FAKE_JOB_GRAPHS");
+
     switch_profiler();
     trainglass_phase_begin(TRAINGLASS_FORWARD);
     (void)fake_copy(1 << 20, 1, 20000);
-    for (uint32_t i = 0; i < LAUNCHES; i++)
+    if (graphs != NULL)
+        fake_graph(1 + steps++ / (uint32_t)strtoul(graphs, NULL, 10) % GRAPHS, LAUNCHES,
+                   GRAPH_NS);
+    for (uint32_t i = 0; graphs == NULL && i < LAUNCHES; i++)
         (void)fake_launch(i % 2 ? GEMM : "relu_kernel", 0, i % 2 ? 7 : 13, 10000);
     (void)fake_memset(4096, 1000);
     launched += LAUNCHES + 2;
@@ -124,15 +133,19 @@ static void gpu_yield(int begins)
 static void wait_for_guest(void)
 {
     const char *until = getenv("FAKE_JOB_WATCHED");
+    int kind = until == NULL                   ? 0
+               : strcmp(until, "kernels") == 0 ? FAKE_KERNELS
+               : strcmp(until, "graphs") == 0  ? FAKE_GRAPHS
+                                               : 0;
 
-    while (until != NULL && fake_is_watched(strcmp(until, "kernels") == 0) == 0)
+    while (until != NULL && fake_is_watched(kind) == 0)
         usleep(1000);
 }
 
 /* What he records, he decides where a step ends. */
 static void train_until_watched(void)
 {
-    while (getenv("FAKE_JOB_WATCHED") != NULL && fake_is_watched(1) == 0)
+    while (getenv("FAKE_JOB_WATCHED") != NULL && fake_is_watched(FAKE_KERNELS) == 0)
         step();
 }
 
@@ -223,7 +236,7 @@ static int outlive_python(unsigned steps)
 {
     train(steps);
     python()->end(-1);
-    while (fake_is_watched(1) != 0)
+    while (fake_is_watched(FAKE_KERNELS) != 0 || fake_is_watched(FAKE_GRAPHS) != 0)
         usleep(1000);
     return 0;
 }

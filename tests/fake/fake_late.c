@@ -12,7 +12,7 @@
 
 int main(int count, char **words)
 {
-    int (*is_watched)(int kernels) = NULL;
+    int (*is_watched)(int kind) = NULL;
 
     if (count != 2 || cuInit(0) != 0)
         return 5;
