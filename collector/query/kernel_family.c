@@ -59,6 +59,8 @@ static bool is_unaligned(const char *name)
 
 enum kernel_family kernel_family(const char *name)
 {
+    if (strcmp(name, "CUDA graph") == 0)
+        return KERNEL_GRAPH;
     if (strstr(name, "nchwToNhwc") != NULL || strstr(name, "nhwcToNchw") != NULL)
         return KERNEL_LAYOUT;
     if (strncmp(name, "nccl", 4) == 0 || strncmp(name, "mscclKernel", 11) == 0)
