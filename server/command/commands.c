@@ -3,7 +3,7 @@
 
 #define BIT(id) (UINT32_C(1) << (id))
 #define SHARED  (BIT(OPTION_DIR) | BIT(OPTION_SHARE))
-#define PROBE   (BIT(OPTION_BUDGET) | BIT(OPTION_LEVEL))
+#define PROBE   (BIT(OPTION_BUDGET) | BIT(OPTION_LEVEL) | BIT(OPTION_CUDA_GRAPHS))
 /* OPTION_FINDING's bit stands for every threshold. */
 #define SERVER                                                                         \
     (BIT(OPTION_LINGER) | BIT(OPTION_PORT) | BIT(OPTION_BIND) | BIT(OPTION_TOKEN) |    \

@@ -166,14 +166,15 @@ class RunTest(TrainglassTest):
     def test_the_environment_tells_the_job_all_it_needs(self):
         code = "import json, os; print(json.dumps(dict(os.environ)))"
         ended = self.trainglass("run", "--no-server", "--name", "first try", "--budget", "0.5",
-                                "--level", "ops", "--share", "group", "--", sys.executable,
-                                "-c", code, env={"PYTHONPATH": "/mine"})
+                                "--level", "ops", "--cuda-graphs", "whole", "--share", "group",
+                                "--", sys.executable, "-c", code, env={"PYTHONPATH": "/mine"})
         seen = json.loads(ended.stdout)
         self.assertRegex(seen["TRAINGLASS_SESSION"], r"^[0-9a-f]{16}$")
         self.assertEqual(seen["TRAINGLASS_DIR"], str(self.directory))
         self.assertEqual(seen["TRAINGLASS_RUN_NAME"], "first try")
         self.assertEqual(seen["TRAINGLASS_BUDGET"], "0.5")
         self.assertEqual(seen["TRAINGLASS_LEVEL"], "ops")
+        self.assertEqual(seen["TRAINGLASS_CUDA_GRAPHS"], "whole")
         self.assertEqual(seen["TRAINGLASS_SHARE"], "group")
         self.assertGreater(int(seen["TRAINGLASS_ZERO"]), 0)
         self.assertTrue(os.path.isfile(seen["TRAINGLASS_LIBRARY"]))

@@ -290,12 +290,12 @@ class AsModule(harness.TorchTest):
 
     def test_without_the_program_run_records_its_command_and_says_it_in_one_line(self):
         ended = self.module("run", "--no-server", "--name", "mine", "--level=ops", "--budget", "2",
-                            "--", harness.PYTHON, "-c", self.SHOW)
+                            "--cuda-graphs", "whole", "--", harness.PYTHON, "-c", self.SHOW)
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assertEqual(ended.stderr.count("trainglass:"), 1)
         seen = json.loads(ended.stdout)
         for name, value in (("TRAINGLASS_RUN_NAME", "mine"), ("TRAINGLASS_LEVEL", "ops"),
-                            ("TRAINGLASS_BUDGET", "2"),
+                            ("TRAINGLASS_BUDGET", "2"), ("TRAINGLASS_CUDA_GRAPHS", "whole"),
                             ("TRAINGLASS_LIBRARY", str(harness.LIBRARY)),
                             ("NVTX_INJECTION64_PATH", str(harness.LIBRARY)),
                             ("PYTHONPATH", f"{harness.SITE}{os.pathsep}{harness.PACKAGES}")):

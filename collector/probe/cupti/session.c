@@ -1,5 +1,6 @@
 #include "probe/cupti/session.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -44,9 +45,11 @@ static struct drain drain;
 static enum wire_source_state state;
 /* It is so, as the page has it but for what hangs or fails. */
 static const char *why = "";
-static char detail[192];
+static char detail[256];
 static enum stamps_clock detail_clock;
-static bool on, suspicious, worked;
+static const char *graphs = "", *detail_graphs = ""; /* what the detail says of them */
+static bool wants_graphs;                            /* as a whole */
+static bool on, graphs_on, suspicious, worked;
 /* When the last buffer came, or its kinds were turned on. Up to alive_ticks CUPTI was
  * ours: that is when the flush began which brought it. */
 static uint64_t alive_ns, alive_ticks, alive_buffers, alive_steps, flush_ticks;
@@ -160,6 +163,24 @@ static bool is_unsure(void)
                            probe_step_number() - alive_steps >= UNSURE_STEPS);
 }
 
+/* CUDA graphs as a whole, where that is wanted. Which of them are is settled when they are
+ * instantiated, between recorded steps too: so they are on for as long as CUPTI is ours. */
+static void switch_graphs(bool enable)
+{
+    if (!(enable ? wants_graphs : graphs_on && !words_too_late())) {
+        graphs_on = false;
+        return;
+    }
+    call_begins(enable ? "turning recording on" : "turning recording off");
+    int error = (enable ? library.enable : library.disable)(CUPTI_GRAPH);
+
+    call_ends();
+    graphs_on = enable && error == CUPTI_OK;
+    if (enable)
+        graphs = graphs_on ? ", CUDA graphs as a whole"
+                           : ", CUDA graphs by their nodes: CUPTI refuses the whole";
+}
+
 /* Calls first and last: a kernel without its call's record has no correlation. */
 static void switch_off(void)
 {
@@ -192,10 +213,12 @@ static void switch_on(void)
     call_ends();
     if (error != CUPTI_OK) {
         switch_off();
+        switch_graphs(false);
         become(WIRE_STATE_UNAVAILABLE, state_reason(error));
         retry_later();
         return;
     }
+    switch_graphs(true); /* who came unannounced has turned them off */
     on = true;
     note_alive(probe_ticks());
     on_buffers = alive_buffers;
@@ -208,11 +231,14 @@ static void say_clock(void)
 {
     enum stamps_clock clock = stamps_clock(&drain.stamps);
 
-    if (clock == detail_clock)
+    if (clock == detail_clock && graphs == detail_graphs)
         return;
     detail_clock = clock;
+    detail_graphs = graphs;
     state_detail(&library, drain.kinds_known, stamps_clock_name(clock), detail,
                  sizeof(detail));
+    (void)snprintf(detail + strlen(detail), sizeof(detail) - strlen(detail), "%s",
+                   graphs);
     state_say(state, NULL, detail);
 }
 
@@ -299,7 +325,7 @@ static void lose_silence(void)
  * nothing will come. */
 static void keep_off(void)
 {
-    on = false;
+    on = graphs_on = false;
     atomic_store_explicit(&on_since, 0, memory_order_relaxed);
     lose_silence();
     drain_give_up(&drain);
@@ -362,6 +388,7 @@ static bool take(void)
         return false;
     }
     promise_zeroes(1);
+    switch_graphs(true);
     (void)take_stamp();
     say_clock();
     suspicious = worked = false;
@@ -397,6 +424,7 @@ static void give_away(void)
         lose_silence();
     if (on)
         switch_off();
+    switch_graphs(false);
     if (state == WIRE_STATE_ACTIVE)
         promise_zeroes(0);
     if (!too_late && (was_on || (state == WIRE_STATE_ACTIVE && buffers_held() > 0)))
@@ -441,8 +469,9 @@ static unsigned turn(void)
         return IDLE_MS;
     follow_steps();
     bool ended = buffers_held() == 0 && drain.known_ticks >= off_ticks;
+    bool rests = !on && (now_ns() - off_ns > TAIL_NS || ended);
 
-    if (!on && (now_ns() - off_ns > TAIL_NS || ended))
+    if (rests && !graphs_on)
         return IDLE_MS;
     if (reclaim_ns != 0 && now_ns() >= reclaim_ns) {
         reclaim_ns = 0;
@@ -452,7 +481,7 @@ static unsigned turn(void)
     watch();
     if (state == WIRE_STATE_ACTIVE)
         follow_steps();
-    return FLUSH_MS;
+    return rests && !on ? IDLE_MS : FLUSH_MS;
 }
 
 /* ---- start ------------------------------------------------------------------------- */
@@ -541,6 +570,7 @@ static bool begin(void)
     call_ends();
     drain_give_up(&drain); /* who reads knows from the first step on that we tell */
     retry_wait_ns = RETRY_NS;
+    wants_graphs = state_wants_whole_graphs();
     (void)take_stamp();
     pause_for(10); /* two pairs make a line */
     atomic_store_explicit(&cupti_words.wanted,
@@ -559,13 +589,14 @@ void *session_run(void *unused)
 
             rest(seen, turn());
         }
-        if (state == WIRE_STATE_ACTIVE && (on || buffers_held() > 0)) {
+        if (state == WIRE_STATE_ACTIVE && (on || graphs_on || buffers_held() > 0)) {
             if (is_unsure())
                 flush(1);
             if (is_unsure() || (on && words_too_late()))
                 keep_off();
             else if (on)
                 switch_off();
+            switch_graphs(false);
             flush(1);
         }
     }

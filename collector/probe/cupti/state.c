@@ -36,6 +36,14 @@ const char *state_reason(int error)
     return "CUPTI refused to record GPU work";
 }
 
+bool state_wants_whole_graphs(void)
+{
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the environment is read, never written */
+    const char *wanted = getenv("TRAINGLASS_CUDA_GRAPHS");
+
+    return wanted != NULL && strcmp(wanted, "whole") == 0;
+}
+
 const char *state_foreign(void)
 {
     /* NOLINTBEGIN(concurrency-mt-unsafe): the environment is read, never written */

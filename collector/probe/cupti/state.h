@@ -2,11 +2,16 @@
 #ifndef PROBE_CUPTI_STATE_H
 #define PROBE_CUPTI_STATE_H
 
+#include <stdbool.h>
+
 #include "probe/cupti/library.h"
 #include "wire/segment.h"
 
 /* One sentence for an error of CUPTI's. Static. */
 const char *state_reason(int error);
+
+/* The environment asks for CUDA graphs as a whole, not by their nodes. */
+bool state_wants_whole_graphs(void);
 
 /* The environment says that another tool traces this process; NULL: it does not. */
 const char *state_foreign(void);

@@ -220,9 +220,10 @@ static void write_overhead(struct writer *writer, const struct cupti_record *rec
 bool write_wants(const struct writer *writer, const struct cupti_record *record)
 {
     switch (record->kind) {
+    case CUPTI_GRAPH: /* launched while no calls were on: in no step that is recorded */
+        return record->correlation != 0;
     case CUPTI_KERNEL:
     case CUPTI_SERIAL_KERNEL:
-    case CUPTI_GRAPH:
     case CUPTI_MEMCPY:
     case CUPTI_PEER_COPY:
     case CUPTI_MEMSET:
@@ -239,9 +240,12 @@ bool write_wants(const struct writer *writer, const struct cupti_record *record)
 void write_record(struct writer *writer, const struct cupti_record *record)
 {
     switch (record->kind) {
+    case CUPTI_GRAPH:
+        if (write_wants(writer, record))
+            write_kernel(writer, record);
+        break;
     case CUPTI_KERNEL:
     case CUPTI_SERIAL_KERNEL:
-    case CUPTI_GRAPH:
         write_kernel(writer, record);
         break;
     case CUPTI_MEMCPY:

@@ -20,6 +20,7 @@ _CARRIED = {
     "--name": "TRAINGLASS_RUN_NAME",
     "--level": "TRAINGLASS_LEVEL",
     "--budget": "TRAINGLASS_BUDGET",
+    "--cuda-graphs": "TRAINGLASS_CUDA_GRAPHS",
     "--dir": "TRAINGLASS_DIR",
     "--share": "TRAINGLASS_SHARE",
     "--window-dir": "TRAINGLASS_WINDOW_DIR",

@@ -126,6 +126,7 @@ void contract_export(const struct contract *contract, const struct options *opti
     export("TRAINGLASS_ZERO", number, true);
     export("TRAINGLASS_BUDGET", options_text(options, OPTION_BUDGET), true);
     export("TRAINGLASS_LEVEL", options_text(options, OPTION_LEVEL), true);
+    export("TRAINGLASS_CUDA_GRAPHS", options_text(options, OPTION_CUDA_GRAPHS), true);
     export("TRAINGLASS_SHARE", options_text(options, OPTION_SHARE), true);
     export_folder("TRAINGLASS_WINDOW_DIR", options_text(options, OPTION_WINDOW_DIR));
     export_folder("TRAINGLASS_STATE_DIR", options_text(options, OPTION_STATE_DIR));

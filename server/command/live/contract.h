@@ -5,7 +5,7 @@
  *     TRAINGLASS_RUN_NAME  what people call it
  *     TRAINGLASS_ZERO      CLOCK_MONOTONIC ns at the start of `run`: time zero
  *     TRAINGLASS_LIBRARY   libtrainglass.so, absolute
- *     TRAINGLASS_BUDGET, _LEVEL, _SHARE   as the settings of these names
+ *     TRAINGLASS_BUDGET, _LEVEL, _CUDA_GRAPHS, _SHARE   as the settings of these names
  *     NVTX_INJECTION64_PATH, CUDA_INJECTION64_PATH   the library, unless set already
  *     PYTHONPATH           our folder first: its sitecustomize attaches
  */

@@ -130,7 +130,7 @@ static void server_arguments(char *words[SERVER_WORDS], const struct options *op
 
         if (value->origin <= OPTION_FROM_CONFIG || id == OPTION_PORT ||
             id == OPTION_LINGER || id == OPTION_DIR || id == OPTION_TOKEN ||
-            id == OPTION_BUDGET || id == OPTION_LEVEL)
+            id == OPTION_BUDGET || id == OPTION_LEVEL || id == OPTION_CUDA_GRAPHS)
             continue;
         bool folder = id == OPTION_STATE_DIR || id == OPTION_WINDOW_DIR;
 

@@ -9,6 +9,7 @@ The contract with `trainglass run`, which sets for its command:
     TRAINGLASS_LIBRARY    path of libtrainglass.so
     TRAINGLASS_BUDGET     share of the training's time that we may cost, in per cent
     TRAINGLASS_LEVEL      auto, off, phases, ops, kernels, all
+    TRAINGLASS_CUDA_GRAPHS   nodes, whole: what is recorded of a CUDA graph
     TRAINGLASS_SHARE      owner, group, all: who may read the segments
     NVTX_INJECTION64_PATH and CUDA_INJECTION64_PATH   libtrainglass.so; only when unset
     PYTHONPATH            this folder before whatever was there

@@ -1,0 +1,139 @@
+"""CUDA graphs by their nodes and as a whole: a job on the fake GPU of tests/fake that launches
+one graph in each step, which the setting `cuda_graphs` decides on."""
+import collections
+
+from harness import get_json, main
+from test_gpu import ALONE, KERNEL, KNOWN, LAUNCH, MEMCPY, MEMSET, STEP_KERNELS, VERSIONS, GpuTest
+from test_gpu_traces import TraceTest
+
+GRAPH, NODE = "CUDA graph", "node_kernel"
+GRAPH_NS, NODES = 5_000_000, 20  # of fake_job.c
+COPIES = {"Memcpy HtoD (Pageable -> Device)": 1, "Memset (Device)": 1}
+WHOLE = {"FAKE_JOB_GRAPHS": "1", "TRAINGLASS_CUDA_GRAPHS": "whole"}
+
+
+class GraphTest(GpuTest):
+    def assert_steps_hold(self, segment, works, since=0):
+        """Every step from a number on that says that its kernels were recorded has these."""
+        work = segment.events(KERNEL, MEMCPY, MEMSET)
+        claimed = [s for s in segment.steps() if s.flags & STEP_KERNELS and s.number >= since]
+        self.assertTrue(claimed)
+        for step in claimed:
+            inside = collections.Counter(e.name for e in work if step.start <= e.start < step.end)
+            self.assertEqual(inside, {**COPIES, **works}, step.number)
+        return claimed
+
+    def test_a_launch_is_one_piece_of_work_in_every_version_of_cupti(self):
+        for version in VERSIONS:
+            with self.subTest(version=version):
+                for path in self.directory.iterdir():
+                    path.unlink()
+                segment = self.job("train", 100, FAKE_CUPTI_VERSION=version, **WHOLE)
+                state, reason, detail, events, lost = self.source(segment)
+                self.assertEqual((state, reason, lost), ("active", "", 0))
+                self.assertTrue(detail.endswith(", CUDA graphs as a whole"), detail)
+                self.assertEqual(events, len(segment.events(KERNEL, MEMCPY, MEMSET)))
+                self.assert_steps_hold(segment, {GRAPH: 1})
+                launches = {e.aux: e for e in segment.events(LAUNCH)}
+                for graph in segment.events(KERNEL):
+                    self.assertEqual(launches[graph.aux].name, "cudaGraphLaunch")
+                    self.assertAlmostEqual(graph.end - graph.start, GRAPH_NS, delta=GRAPH_NS / 1000)
+                    (stream, grid, block), (number, *_) = graph.more
+                    self.assertEqual((stream & 0xFFFFFFFF, grid, block), (7, 0, 0))
+                    self.assertIn(number, range(1, 61))
+
+    def test_its_nodes_are_recorded_unless_the_whole_is_asked_for(self):
+        for environment in ({}, {"TRAINGLASS_CUDA_GRAPHS": "nodes"}):
+            segment = self.job("train", 60, FAKE_JOB_GRAPHS="1", **environment)
+            self.assertNotIn("CUDA graphs", self.source(segment)[2])
+            self.assert_steps_hold(segment, {NODE: NODES})
+            for path in self.directory.iterdir():
+                path.unlink()
+
+    def test_its_nodes_are_recorded_where_cupti_refuses_the_whole_and_that_is_said(self):
+        segment = self.job("train", 60, FAKE_CUPTI_FAULT="no-graphs=27", **WHOLE)
+        state, reason, detail, _, lost = self.source(segment)
+        self.assertEqual((state, reason, lost), ("active", "", 0))
+        self.assertIn(", CUDA graphs by their nodes: CUPTI refuses the whole", detail)
+        self.assert_steps_hold(segment, {NODE: NODES})
+
+    def test_graphs_that_are_instantiated_between_recorded_steps_are_whole_too(self):
+        segment = self.job("train", 300, level="auto", watched="graphs",
+                           TRAINGLASS_BUDGET="50", **{**WHOLE, "FAKE_JOB_GRAPHS": "5"})
+        self.assertLess(len(self.assert_steps_hold(segment, {GRAPH: 1})), 300)
+        # What is launched where nothing is recorded is told nowhere, and is no loss.
+        launches = {e.aux for e in segment.events(LAUNCH)}
+        self.assertLessEqual({e.aux for e in segment.events(KERNEL)}, launches)
+        self.assertEqual(self.source(segment)[4], 0)
+
+    def test_where_no_gpu_work_is_recorded_no_graph_is(self):
+        segment = self.job("train", 1000, level="phases", watched="graphs", **WHOLE)
+        self.assertEqual(segment.events(KERNEL, LAUNCH, MEMCPY), [])
+        self.assertEqual(self.source(segment)[::4], ("active", 0))
+        # What CUPTI tells all the same is read while the job runs, not only when it begins and
+        # ends.
+        self.assertGreater(len(segment.events(KNOWN)), 2)
+
+    def test_a_window_of_another_profiler_has_the_nodes_and_the_whole_comes_back_behind_it(self):
+        segment = self.job("window", 100, output=None, **WHOLE)
+        self.assertIn("window: error 0, 400 of 400 kernels", self.output)
+        claimed = self.assert_steps_hold(segment, {GRAPH: 1})
+        self.assertTrue(any(s.number < 100 for s in claimed))
+        self.assertTrue(any(s.number >= 120 for s in claimed))
+        self.assertFalse([s.number for s in claimed if 100 <= s.number < 120])
+
+    def test_nothing_of_ours_is_on_when_python_has_ended(self):
+        for level, watched in (("kernels", "kernels"), ("phases", "graphs")):
+            self.job("outlive-python", 60, output=ALONE.splitlines(True)[0], level=level,
+                     watched=watched, **WHOLE)
+
+    def test_the_tables_hold_the_whole_and_no_rule_judges_it_as_a_kernel(self):
+        def told():
+            try:
+                (row,) = get_json(self.port, f"/api/ops?device=cuda&window=run&q={GRAPH[:4]}"
+                                  )["ops"]
+                (device,) = get_json(self.port, "/api/gpu?window=run")["devices"]
+                found = get_json(self.port, "/api/bottlenecks?window=run")
+            except (OSError, AssertionError, ValueError):
+                return None
+            return device["known_steps"] >= 300 and (row, device, found)
+        row, device, found = self.run_until("train", told, "300 steps", level="all",
+                                            FAKE_JOB_WATCHED="kernels", **WHOLE)
+        self.assertEqual((row["name"], row["kind"]), (GRAPH, "kernel"))
+        self.assertAlmostEqual(row["mean_us"], GRAPH_NS / 1e3, delta=GRAPH_NS / 1e6)
+        for unknown in ("grid", "block", "registers", "shared_memory_bytes", "occupancy_pct"):
+            self.assertIsNone(row[unknown], unknown)
+        self.assertAlmostEqual(row["per_step_count"], 1, delta=0.01)
+        per_step = device["per_step_ms"]
+        self.assertAlmostEqual(per_step["compute"], GRAPH_NS / 1e6, delta=0.01)
+        self.assertEqual(per_step["communication"], 0)
+        # The host waits for the graph, and then does something else for 0.5 ms.
+        self.assertGreater(sum(per_step["idle"].values()), 0.4)
+        rules = {finding["id"].split("-")[0] for finding in found["findings"]}
+        self.assertFalse(rules & {"dominant", "short", "small", "float32", "elementwise"},
+                         found["findings"])
+
+
+class GraphTraceTest(TraceTest):
+    def test_a_downloaded_trace_has_the_whole_with_the_flow_from_its_launch(self):
+        self.run_and_wait("train", 100, launches=300, **WHOLE)
+        events = self.trace()["traceEvents"]
+        graphs = [e for e in events if e.get("cat") == "kernel"]
+        self.assertEqual({e["name"] for e in graphs}, {GRAPH})
+        self.assertEqual(len(graphs), 100)
+        starts = {e["id"]: e for e in events if e["ph"] == "s"}
+        calls = {e["args"]["correlation"]: e for e in events if e["name"] == "cudaGraphLaunch"}
+        for graph in graphs:
+            self.assertNotIn("grid", graph["args"])
+            correlation = graph["args"]["correlation"]
+            self.assertEqual(starts[correlation]["tid"], calls[correlation]["tid"])
+            self.assertIn((correlation, graph["tid"]),
+                          {(e["id"], e["tid"]) for e in events if e["ph"] == "f"
+                           and e["id"] == correlation})
+        session = self.upload()
+        (row,) = get_json(self.port, f"/api/ops?device=cuda&session={session}&q={GRAPH[:4]}")["ops"]
+        self.assertEqual((row["count"], row["grid"]), (100, None))
+
+
+if __name__ == "__main__":
+    main()
