@@ -18,6 +18,7 @@ STRUCTURES = {1: "Memcpy", 2: "Memset", 3: "Kernel", 4: "API", 5: "API", 10: "Ke
               39: "ExternalCorrelation", 49: "Memory", 51: "GraphTrace"}
 NEEDS_DRIVER = 130200  # from this CUPTI_API_VERSION on a library does not answer without one
 ARRAYS = {"gridX", "blockX"}  # three numbers of ours, one behind the other
+SINCE_SECOND = {("correlationId", "CUpti_ActivityOverhead"), ("endDeviceId", "CUpti_ActivityGraphTrace")}
 # What the headers want of the CUDA toolkit, which the packages of CUPTI lack.
 CUDA_H = """
 #pragma once
@@ -68,8 +69,8 @@ def program(header, rows):
              'int main(void) {']
     for kind, name, _, _ in rows:
         structure = newest(header, STRUCTURES[kind], kind)
-        if kind == 17 and name == "correlationId" and structure == "CUpti_ActivityOverhead":
-            lines.append('printf("0 0\\n");')  # came with the second version
+        if (name, structure) in SINCE_SECOND:
+            lines.append('printf("0 0\\n");')
             continue
         lines.append(f'printf("%zu %zu\\n", offsetof({structure}, {name}), '
                      f'sizeof((({structure} *)0)->{name}));')

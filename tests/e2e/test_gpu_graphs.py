@@ -57,6 +57,10 @@ class GraphTest(GpuTest):
         self.assertIn(", CUDA graphs by their nodes: CUPTI refuses the whole", detail)
         self.assert_steps_hold(segment, {NODE: NODES})
 
+    def test_a_graph_that_begins_on_the_host_is_of_the_device_where_it_ends(self):
+        segment = self.job("train", 60, FAKE_CUPTI_FAULT="host-first=1", **WHOLE)
+        self.assertEqual({e.aux16 for e in segment.events(KERNEL)}, {0x100})
+
     def test_graphs_that_are_instantiated_between_recorded_steps_are_whole_too(self):
         segment = self.job("train", 300, level="auto", watched="graphs",
                            TRAINGLASS_BUDGET="50", **{**WHOLE, "FAKE_JOB_GRAPHS": "5"})

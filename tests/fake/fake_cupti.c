@@ -7,6 +7,7 @@
  *   zero=n       every n-th kernel has no times           drop=n     n records dropped
  *   drop-off=n   n records are dropped each time kernels are turned off
  *   no-graphs=n  cuptiActivityEnable of graphs as a whole returns n
+ *   host-first=1 graphs as a whole begin on the host
  *   unknown=n    every n-th kernel is of a kind of the future
  *   enable=n     cuptiActivityEnable returns n            subscribe=n  cuptiSubscribe, n
  *   clock=1      another clock from now on                steal=1    others' callbacks
@@ -107,7 +108,8 @@ static struct fault {
               {"finalize-after", 0}, {"drop-off", 0},       {"threads", 0},
               {"slow-flush", 0},     {"flush-error", 0},    {"garbage", 0},
               {"overlong", 0},       {"hang-on", 0},        {"hang-off", 0},
-              {"hang-register", 0},  {"hang-subscribe", 0}, {"no-graphs", 0}};
+              {"hang-register", 0},  {"hang-subscribe", 0}, {"no-graphs", 0},
+              {"host-first", 0}};
 
 static void complain(const char *what)
 {
@@ -422,13 +424,16 @@ static void fill_move(uint8_t *record, const struct work *work, uint32_t id,
 static void fill_graph(uint8_t *record, const struct work *work, uint32_t id,
                        const uint64_t times[2])
 {
+    const uint32_t first = *fault("host-first") != 0 ? INT32_MAX : work->device;
+
     PUT(record, 4, id);
     PUT(record, 8, times[0]);
     PUT(record, 16, times[1]);
-    PUT(record, 24, work->device);
+    PUT(record, 24, first);
     PUT(record, 28, work->graph);
     PUT(record, 32, context_now);
     PUT(record, 36, work->stream);
+    PUT(record, 48, work->device); /* where it ends */
 }
 
 /* What a reader of the records must find, whatever the machine did in between. */

@@ -102,6 +102,7 @@ const struct cupti_field cupti_fields[] = {
     FIELD(CUPTI_GRAPH, "graphId", 28, graph),
     FIELD(CUPTI_GRAPH, "contextId", 32, context),
     FIELD(CUPTI_GRAPH, "streamId", 36, stream),
+    FIELD(CUPTI_GRAPH, "endDeviceId", 48, to_device),
     {NULL, 0, 0, 0, 0},
 };
 

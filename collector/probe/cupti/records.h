@@ -52,7 +52,7 @@ struct cupti_record {
     uint32_t graph;
     uint32_t device, context, stream;
     uint32_t correlation;
-    uint32_t to_device; /* of a peer copy */
+    uint32_t to_device; /* of a peer copy; where a graph ends */
     uint32_t grid[3], block[3];
     uint32_t static_bytes, dynamic_bytes;   /* shared memory of a block */
     uint32_t call, process, thread, result; /* of a call of the API */

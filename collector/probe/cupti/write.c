@@ -71,9 +71,13 @@ static uint16_t slot_of(uint32_t tid)
     return (uint16_t)place->slot_and_1;
 }
 
+/* A graph that begins on the host is of the device on which it ends. */
 static uint16_t device_of(const struct cupti_record *record)
 {
-    return EVENT_DEVICE(1, record->device < 256 ? record->device : 255);
+    bool begins_on_host = record->kind == CUPTI_GRAPH && record->device == INT32_MAX;
+    uint32_t device = begins_on_host ? record->to_device : record->device;
+
+    return EVENT_DEVICE(1, device < 256 ? device : 255);
 }
 
 bool write_knows_times(const struct writer *writer, const struct cupti_record *record,
