@@ -91,7 +91,10 @@ static void add_kernel(cJSON *op, const struct op_row *row)
     json_number(op, "shared_memory_bytes",
                 launch->known ? launch->shared_bytes : unknown);
     json_share(op, "occupancy_pct", launch->occupancy_pct);
-    cJSON_AddBoolToObject(op, "tensor_cores", row->tensor_cores);
+    if (row->family == KERNEL_GRAPH)
+        cJSON_AddNullToObject(op, "tensor_cores");
+    else
+        cJSON_AddBoolToObject(op, "tensor_cores", row->tensor_cores);
 }
 
 /* Of ranges alone. */

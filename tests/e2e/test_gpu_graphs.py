@@ -105,7 +105,8 @@ class GraphTest(GpuTest):
                                             FAKE_JOB_WATCHED="kernels", **WHOLE)
         self.assertEqual((row["name"], row["kind"]), (GRAPH, "kernel"))
         self.assertAlmostEqual(row["mean_us"], GRAPH_NS / 1e3, delta=GRAPH_NS / 1e6)
-        for unknown in ("grid", "block", "registers", "shared_memory_bytes", "occupancy_pct"):
+        for unknown in ("grid", "block", "registers", "shared_memory_bytes", "occupancy_pct",
+                        "tensor_cores"):
             self.assertIsNone(row[unknown], unknown)
         self.assertAlmostEqual(row["per_step_count"], 1, delta=0.01)
         per_step = device["per_step_ms"]

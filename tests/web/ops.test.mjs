@@ -16,6 +16,8 @@ test("a kernel's launch is told with its units, and that it varies where it does
 
 test("what is not known of a launch is said or left out, never 0", () => {
   assert.equal(launch_text(kernel({ grid: null, block: null, registers: null, shared_memory_bytes: null, tensor_cores: false })), "launch not known; tensor cores: no, by its name");
+  assert.equal(launch_text(kernel({ grid: null, block: null, registers: null, shared_memory_bytes: null, tensor_cores: null })),
+    "a graph as a whole; cuda_graphs = nodes tells its kernels one by one");
   assert.match(launch_text(kernel({ shared_memory_bytes: 0 })), /no shared memory/);
   assert.match(launch_text(kernel({ registers: null })), /block 256; 4\.00 KiB of shared memory; tensor/);
   assert.equal(launch_text({ kind: "memcpy" }), "");

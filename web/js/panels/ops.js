@@ -205,6 +205,7 @@ const sides = (counts) => counts.slice(0, counts.findLastIndex((n) => n > 1) + 1
 /** How a kernel is launched, in a line; "" of all else. */
 export function launch_text(op) {
   if (op.kind !== "kernel") return "";
+  if (op.tensor_cores === null) return "a graph as a whole; cuda_graphs = nodes tells its kernels one by one";
   const parts = op.grid ? [`grid ${sides(op.grid)}, block ${sides(op.block)}${op.launch_varies ? " at its longest call (varies)" : ""}`] : ["launch not known"];
   if (op.registers > 0) parts.push(`${plural(op.registers, "register")} per thread`);
   if (op.shared_memory_bytes > 0) parts.push(`${memory(op.shared_memory_bytes).join(" ")} of shared memory`);
