@@ -79,8 +79,9 @@ static double told_of_loading(const struct rule_context *context)
 }
 
 /* Mean less median, less what other rules name: waits for data, collections, first steps,
- * periods, larger batches, which nothing makes less, waits for the interpreter, which are few and long; memory that the kernel makes
- * anew, now in one step and now in none; and what others took. */
+ * periods, larger batches, which nothing makes less, waits for the interpreter, which are
+ * few and long; memory that the kernel makes anew, now in one step and now in none; and what
+ * others took. */
 static double unexplained(const struct rule_context *context)
 {
     const struct steps_summary *train = context->train;

@@ -289,7 +289,7 @@ static void an_op_that_takes_little_of_the_wait_is_not_named_for_it(void **state
     put_device();
     device.idle_ns[GPU_IDLE_SYNC] = 9 * MS;
     summary.cpu.rows = rows;
-    summary.cpu.row_count = 2;
+    summary.cpu.judged_count = 2;
     assert_int_equal(find("device-sync")->op_count, 1);
     assert_non_null(strstr(find("device-sync")->sentence,
                            "; cudaStreamSynchronize (`.cpu()`, `.item()`, "
