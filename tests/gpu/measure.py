@@ -223,12 +223,18 @@ def clocks(session):
 
 
 def graphs(session):
-    told, found = session.job("graphs", "kernels", limit_s=60)
-    kernels = kernels_of(found)
-    with_node = sum(len(k.more) > 1 for k in kernels)
-    return [f"- {told['replays']} replays of {told['kernels']} kernels: {len(kernels)} seen, "
-            f"{with_node} with their graph and node",
-            f"- `{json.dumps(source(found))}`"], {"kernels": len(kernels), "nodes": with_node}
+    """By their nodes, and as a whole: then a replay is one piece of work."""
+    lines, raw = [], {}
+    for wanted in ("nodes", "whole"):
+        told, found = session.job("graphs", "kernels", limit_s=60, TRAINGLASS_CUDA_GRAPHS=wanted)
+        kernels = kernels_of(found)
+        with_node = sum(len(k.more) > 1 for k in kernels)
+        whole = sum(k.name == "CUDA graph" for k in kernels)
+        lines += [f"- `{wanted}`: {told['replays']} replays of {told['kernels']} kernels: "
+                  f"{len(kernels)} seen, {with_node} with their graph and node, {whole} graphs",
+                  f"- `{json.dumps(source(found))}`"]
+        raw[wanted] = {"kernels": len(kernels), "nodes": with_node, "graphs": whole}
+    return lines, raw
 
 
 def ends(session):
