@@ -75,7 +75,8 @@ static bool runs_program(uint32_t pid, const char *program)
     return program[0] != '\0' && strcmp(own, program) == 0;
 }
 
-/* Keeps of the children those that are workers; 0 where that is not sure. */
+/* Keeps of the children those that are workers; 0 where that is not sure. By their name they
+ * are, also those of another loader beside the one that training reads from. */
 static uint32_t keep_workers(uint32_t trainer, uint32_t workers, uint32_t *children,
                              uint32_t count)
 {
@@ -89,10 +90,13 @@ static uint32_t keep_workers(uint32_t trainer, uint32_t workers, uint32_t *child
         if (runs_program(children[i], program))
             alike[likes++] = children[i];
     }
-    if (names != workers && (names > 0 || likes != workers))
+    bool by_name = names >= workers && names <= PROCESS_LOADERS;
+
+    if (!by_name && (names > 0 || likes != workers))
         return 0;
-    memcpy(children, names == workers ? named : alike, workers * sizeof(*children));
-    return workers;
+    memcpy(children, by_name ? named : alike,
+           (by_name ? names : workers) * sizeof(*children));
+    return by_name ? names : workers;
 }
 
 static struct process_loader *place_of(struct process *trainer, uint32_t pid,

@@ -1,7 +1,8 @@
 /* The loader's workers that have no segment of their own: the trainer's children.
  *
  * They are known only where nobody can be mistaken for one: as many children as the job
- * says that it has workers are called as torch calls them, else run the trainer's program.
+ * says that it has workers, or more where another loader lives, are called as torch calls
+ * them; else as many run the trainer's program.
  */
 #ifndef INGEST_LOADERS_H
 #define INGEST_LOADERS_H

@@ -130,6 +130,18 @@ int hardware_query(struct store *store, struct arena *arena,
 
 /* ---- whose is it ------------------------------------------------------------------- */
 
+double parts_fact_count(const struct process *process, const char *key)
+{
+    for (uint32_t i = 0; i < process->fact_count; i++) {
+        const struct process_fact *fact = &process->facts[i];
+
+        if (fact->type == WIRE_FACT_NUMBER && fact->number >= 0 &&
+            strcmp(texts_get(process->texts, fact->key), key) == 0)
+            return fact->number;
+    }
+    return (double)NAN;
+}
+
 const char *parts_fact_text(const struct process *process, const char *key)
 {
     for (uint32_t i = 0; i < process->fact_count; i++)

@@ -2,10 +2,12 @@
 #include "query/load.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "aggregate/sum.h"
 #include "query/numbers.h"
 #include "query/parts.h"
+#include "wire/facts.h"
 
 #define NS_PER_S INT64_C(1000000000)
 
@@ -155,11 +157,72 @@ static void add_loader(const struct answer_window *window,
     }
 }
 
-static void count_worker(struct load *load, struct mean *workers, double share)
+/* Beyond so many in one window the others are like these. */
+#define WORKERS_MOST 256u
+
+struct worker_seen {
+    double cpu, delay;      /* of a worker; delay NaN unknown */
+    int64_t from_ns, to_ns; /* it lived, to its newest sample */
+};
+
+struct workers_seen {
+    uint32_t count;
+    struct worker_seen list[WORKERS_MOST];
+};
+
+static void see_worker(struct workers_seen *seen, const struct worker_seen *worker)
 {
-    mean_add(workers, share);
-    load->worker_cpu_most =
-        workers->count == 1 ? share : fmax(share, load->worker_cpu_most);
+    if (seen->count < WORKERS_MOST)
+        seen->list[seen->count++] = *worker;
+}
+
+/* Workers that are started anew for each epoch take the place of others. */
+static uint32_t most_at_once(const struct workers_seen *seen)
+{
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < seen->count; i++) {
+        uint32_t live = 1;
+
+        for (uint32_t j = 0; j < seen->count; j++)
+            live += j != i && seen->list[j].from_ns <= seen->list[i].from_ns &&
+                    seen->list[i].from_ns <= seen->list[j].to_ns;
+        most = live > most ? live : most;
+    }
+    return most;
+}
+
+static int compare_busiest_first(const void *one, const void *other)
+{
+    double a = ((const struct worker_seen *)one)->cpu;
+    double b = ((const struct worker_seen *)other)->cpu;
+
+    return (a < b) - (a > b);
+}
+
+/* Where more live at once than the loader has that training reads from, the others are of
+ * another one, or of the compiler, and rest while it trains: the busiest are its own. */
+static void take_workers(const struct pick *pick, struct workers_seen *seen,
+                         struct load *load)
+{
+    double told = parts_fact_count(pick->process, FACT_DATALOADER_WORKERS);
+    uint32_t at_once = most_at_once(seen), count = seen->count;
+    struct mean cpu = {0}, delay = {0};
+
+    qsort(seen->list, seen->count, sizeof(seen->list[0]), compare_busiest_first);
+    if (told < at_once) {
+        count = (uint32_t)(count * told / at_once + 0.5);
+        at_once = (uint32_t)told;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        mean_add(&cpu, seen->list[i].cpu);
+        mean_add(&delay, seen->list[i].delay);
+    }
+    load->workers = at_once;
+    load->worker_cpu_share = mean_of(&cpu);
+    load->worker_delay = mean_of(&delay);
+    if (count > 0)
+        load->worker_cpu_most = seen->list[0].cpu;
 }
 
 /* Of an epoch that is over others may have been sampled: the newest are the loader's. */
@@ -172,11 +235,11 @@ static int64_t newest_look(const struct process_loader *loaders)
     return newest;
 }
 
-/* Workers without a segment. */
-static void add_loaders(const struct pick *pick, struct load *load,
-                        struct mean *workers, struct mean *delays, double *cores)
+/* Workers without a segment, which all live; and what they use of the cores. */
+static double see_loaders(const struct pick *pick, struct workers_seen *seen)
 {
     const struct process_loader *loaders = pick->process->loaders;
+    double cores = 0;
 
     for (uint32_t i = 0; loaders != NULL && i < PROCESS_LOADERS; i++) {
         struct mean cpu = {0}, delay = {0};
@@ -185,17 +248,34 @@ static void add_loaders(const struct pick *pick, struct load *load,
             add_loader(&pick->head->window, &loaders[i], &cpu, &delay);
         if (cpu.count == 0)
             continue;
-        count_worker(load, workers, mean_of(&cpu));
-        mean_add(delays, delay.count >= 3
-                             ? fmin(mean_of(&delay) + mean_error(&delay), 1)
-                             : mean_of(&delay));
-        *cores += mean_of(&cpu);
+        struct worker_seen worker = {
+            .cpu = mean_of(&cpu),
+            .delay = delay.count >= 3 ? fmin(mean_of(&delay) + mean_error(&delay), 1)
+                                      : mean_of(&delay)};
+
+        see_worker(seen, &worker);
+        cores += worker.cpu;
     }
+    return cores;
+}
+
+static bool is_worker(const struct pick *pick, const struct process *process)
+{
+    return process->identity.role == WIRE_ROLE_WORKER &&
+           process->identity.parent_pid == pick->process->identity.pid;
+}
+
+static int64_t newest_sample(const struct process *process)
+{
+    const struct series_ring *ring = &process->rss.rings[0];
+
+    return ring->count > 0 ? series_at(ring, ring->count - 1)->start_ns : INT64_MIN;
 }
 
 static void add_workers(const struct pick *pick, struct load *load)
 {
-    struct mean workers = {0}, delays = {0}, job = {0};
+    struct workers_seen seen = {.count = 0};
+    uint32_t processes = 0, workers = 0;
     double cores = 0;
 
     for (const struct process *process = pick->session->processes; process != NULL;
@@ -207,21 +287,24 @@ static void add_workers(const struct pick *pick, struct load *load)
 
         if (isnan(share))
             continue;
-        mean_add(&job, share);
+        processes++;
         cores += share;
-        if (process->identity.role != WIRE_ROLE_WORKER ||
-            process->identity.parent_pid != pick->process->identity.pid)
+        if (!is_worker(pick, process))
             continue;
-        count_worker(load, &workers, share);
-        mean_add(&delays, most_of(pick, process, &means[PROCESS_LOAD_DELAY],
-                                  PROCESS_LOAD_DELAY));
+        workers++;
+        if (!parts_feeds_no_training(process))
+            see_worker(&seen,
+                       &(struct worker_seen){
+                           .cpu = share,
+                           .delay = most_of(pick, process, &means[PROCESS_LOAD_DELAY],
+                                            PROCESS_LOAD_DELAY),
+                           .from_ns = process->start_ns,
+                           .to_ns = newest_sample(process)});
     }
-    if (workers.count == 0)
-        add_loaders(pick, load, &workers, &delays, &cores);
-    load->workers = workers.count;
-    load->worker_cpu_share = mean_of(&workers);
-    load->worker_delay = mean_of(&delays);
-    load->job_cores = job.count > 0 ? cores : (double)NAN;
+    if (workers == 0)
+        cores += see_loaders(pick, &seen);
+    take_workers(pick, &seen, load);
+    load->job_cores = processes > 0 ? cores : (double)NAN;
 }
 
 /* What the machine's samples say of the window; a job's own part of it is known. */

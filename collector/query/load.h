@@ -20,7 +20,8 @@ struct load {
     double made_per_s;   /* pages that the kernel made anew for all its threads */
     double faults_per_s; /* of those, for its training thread */
     double faults_least; /* a second: so many there surely were; NaN likewise */
-    uint32_t workers;    /* that were sampled */
+    uint32_t workers; /* of the loader that training reads from, that were sampled and
+                         live at once; of all, where it does not say how many it has */
     double worker_cpu_share; /* mean of a worker, of one core */
     double worker_cpu_most;  /* of the busiest worker */
     double worker_delay;     /* mean of a worker: delay_most of its first thread */

@@ -91,6 +91,12 @@ MUST_CHECK int parts_gpu(const struct pick *pick, uint32_t points,
 /* A fact that is a text; "" where nobody told it. */
 const char *parts_fact_text(const struct process *process, const char *key);
 
+/* One that is a count; NaN where nobody told it, or it is negative. */
+double parts_fact_count(const struct process *process, const char *key);
+
+/* A worker that says that its loader feeds no training. */
+bool parts_feeds_no_training(const struct process *worker);
+
 /* The head has its window. points 0: none. */
 MUST_CHECK int parts_hardware(const struct pick *pick, uint32_t points,
                               struct hardware_answer *answer);

@@ -105,13 +105,19 @@ static void look(void *user, const struct digest *digest)
     }
 }
 
-static void look_at(struct looking *looking, const struct process *worker)
+bool parts_feeds_no_training(const struct process *worker)
 {
     const char *stage = parts_fact_text(worker, FACT_LOADER_STAGE);
+
+    return stage[0] != '\0' && strcmp(stage, "train") != 0;
+}
+
+static void look_at(struct looking *looking, const struct process *worker)
+{
     int64_t range[2] = {looking->window->from_ns, looking->window->to_ns};
 
     looking->worker = worker;
-    looking->validation = stage[0] != '\0' && strcmp(stage, "train") != 0;
+    looking->validation = parts_feeds_no_training(worker);
     digests_visit(&worker->ops.digests, DIGEST_APART, range, look, looking);
     for (uint32_t i = 0; i < worker->ops.open_count; i++)
         look(looking, ops_open(&worker->ops, i)->digest);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -275,14 +276,26 @@ static void say_workers(struct process *trainer, double workers)
 }
 
 /* Children that wait until they are ended. */
-static void start_children(pid_t *children, uint32_t count)
+static void start_children(pid_t *children, uint32_t count, const char *name)
 {
     for (uint32_t i = 0; i < count; i++) {
         children[i] = fork();
         assert_true(children[i] >= 0);
-        if (children[i] == 0)
-            for (;;)
-                pause();
+        if (children[i] != 0)
+            continue;
+        if (name != NULL)
+            prctl(PR_SET_NAME, name);
+        for (;;)
+            pause();
+    }
+    usleep(name != NULL ? 100000 : 0); /* until they have it */
+}
+
+static void end_children(const pid_t *children, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        kill(children[i], SIGKILL);
+        assert_int_equal(waitpid(children[i], NULL, 0), children[i]);
     }
 }
 
@@ -315,7 +328,7 @@ static void children_are_workers_only_where_their_number_is_the_jobs_own(void **
         store_free(store);
         skip(); /* a kernel that does not list them */
     }
-    start_children(children, 2);
+    start_children(children, 2, NULL);
     say_workers(sure, 2);
     for (int64_t second = 1; second <= 3; second++)
         sample_loaders(sure, second * 1000000000);
@@ -328,13 +341,33 @@ static void children_are_workers_only_where_their_number_is_the_jobs_own(void **
         sample_loaders(sure, second * 1000000000);
     uint32_t three = sampled(sure);
 
-    for (uint32_t i = 0; i < 2; i++) {
-        kill(children[i], SIGKILL);
-        assert_int_equal(waitpid(children[i], NULL, 0), children[i]);
-    }
+    end_children(children, 2);
     store_free(store);
     assert_int_equal(two, 2);
     assert_int_equal(three, 0);
+}
+
+static void workers_of_a_second_loader_do_not_hide_those_of_the_first(void **state)
+{
+    struct store *store = store_new(NULL);
+    struct process *trainer = add(store, getpid());
+    pid_t children[4];
+
+    (void)state;
+    assert_non_null(trainer);
+    if (access("/proc/thread-self/children", R_OK) != 0) {
+        store_free(store);
+        skip(); /* a kernel that does not list them */
+    }
+    start_children(children, 4, "pt_data_worker");
+    say_workers(trainer, 2);
+    for (int64_t second = 1; second <= 3; second++)
+        sample_loaders(trainer, second * 1000000000);
+    end_children(children, 4);
+    uint32_t count = sampled(trainer);
+
+    store_free(store);
+    assert_int_equal(count, 4);
 }
 
 int main(void)
@@ -349,6 +382,7 @@ int main(void)
         cmocka_unit_test(the_training_thread_is_the_one_that_tells_steps),
         cmocka_unit_test(shared_memory_is_measured_where_the_segment_lies_in_it),
         cmocka_unit_test(children_are_workers_only_where_their_number_is_the_jobs_own),
+        cmocka_unit_test(workers_of_a_second_loader_do_not_hide_those_of_the_first),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,7 @@
 
 #include "aggregate/state.h"
 #include "query/bottlenecks_query.h"
+#include "wire/facts.h"
 
 #define MS INT64_C(1000000)
 #define S  INT64_C(1000000000)
@@ -249,6 +250,104 @@ static void the_busiest_worker_is_told_beside_the_mean_of_all(void **state)
     assert_true(near(load->worker_delay, 0.2));
 }
 
+static void say_workers(double workers)
+{
+    const char *key = FACT_DATALOADER_WORKERS;
+
+    trainer->facts[trainer->fact_count++] =
+        (struct process_fact){.key = texts_intern(trainer->texts, key, strlen(key)),
+                              .type = WIRE_FACT_NUMBER,
+                              .number = workers};
+}
+
+/* Of the trainer, alive for these seconds. */
+static struct process *work(uint32_t pid, int64_t from, int64_t to, double cpu)
+{
+    struct process_identity identity = {
+        .pid = pid, .parent_pid = 7, .role = WIRE_ROLE_WORKER};
+    struct process *worker = state_process(store, session, &identity);
+
+    assert_non_null(worker);
+    worker->start_ns = from * S;
+    for (int64_t second = from; second <= to; second++)
+        sample(worker, second, cpu, 0.2);
+    return worker;
+}
+
+static void
+workers_that_rest_are_not_of_the_loader_that_training_reads_from(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++)
+        (void)work(20 + i, 0, 60, i % 2 == 0 ? 0.9 : 0);
+    assert_int_equal(look(0, 599)->workers, 4); /* nobody says how many it has */
+    say_workers(2);
+    const struct load *load = look(0, 599);
+
+    assert_int_equal(load->workers, 2);
+    assert_true(near(load->worker_cpu_most, 0.9));
+    assert_true(near(load->worker_cpu_share, 0.9));
+    trainer->facts[0].number = 0;
+    assert_int_equal(look(0, 599)->workers, 0); /* the trainer loads by itself */
+    assert_true(isnan(answer.load.worker_cpu_most));
+}
+
+static void
+workers_that_say_that_they_feed_validation_are_not_the_trainings(void **state)
+{
+    const char *key = FACT_LOADER_STAGE, *stage = "validate";
+
+    (void)state;
+    say_workers(2);
+    for (uint32_t i = 0; i < 4; i++) {
+        struct process *worker = work(20 + i, 0, 60, i < 2 ? 0.4 : 0.5);
+
+        if (i < 2)
+            continue;
+        worker->facts[worker->fact_count++] = (struct process_fact){
+            .key = texts_intern(worker->texts, key, strlen(key)),
+            .type = WIRE_FACT_TEXT,
+            .text = texts_intern(worker->texts, stage, strlen(stage))};
+    }
+    assert_int_equal(look(0, 599)->workers, 2);
+    assert_true(near(answer.load.worker_cpu_share, 0.4));
+}
+
+static void workers_of_epochs_that_are_over_stay_in_the_mean(void **state)
+{
+    (void)state;
+    say_workers(3);
+    for (uint32_t epoch = 0; epoch < 4; epoch++)
+        for (uint32_t i = 0; i < 3; i++)
+            (void)work(20 + 3 * epoch + i, 15 * epoch, 15 * epoch + 14,
+                       i == 0 ? 0.9 : 0.1);
+    const struct load *load = look(0, 599);
+
+    assert_int_equal(load->workers, 3);
+    assert_true(near(load->worker_cpu_most, 0.9));
+    assert_true(near(load->worker_cpu_share, 1.1 / 3));
+}
+
+static void
+workers_without_a_segment_that_rest_are_not_of_the_trainings_loader_either(void **state)
+{
+    (void)state;
+    trainer->loaders = calloc(PROCESS_LOADERS, sizeof(*trainer->loaders));
+    assert_non_null(trainer->loaders);
+    say_workers(2);
+    for (uint32_t i = 0; i < 5; i++) {
+        struct process_loader *loader = &trainer->loaders[i];
+
+        loader->pid = 100 + i;
+        loader->seen_ns = 60 * S;
+        for (; loader->count < 61; loader->count++)
+            loader->points[loader->count] = (struct process_loader_point){
+                (int64_t)loader->count * S, i < 2 ? 0.8F : 0, 0.2F};
+    }
+    assert_int_equal(look(0, 599)->workers, 2);
+    assert_true(near(answer.load.worker_cpu_share, 0.8));
+}
+
 /* Thrice as long as the others, and nothing is known of its phases. */
 static void slow_step(uint64_t start_ns, uint64_t number)
 {
@@ -292,6 +391,11 @@ int main(void)
         TEST(what_the_job_does_not_use_of_busy_cores_others_do),
         TEST(stolen_time_counts_against_what_cores_were_busy),
         TEST(the_busiest_worker_is_told_beside_the_mean_of_all),
+        TEST(workers_that_rest_are_not_of_the_loader_that_training_reads_from),
+        TEST(workers_that_say_that_they_feed_validation_are_not_the_trainings),
+        TEST(workers_of_epochs_that_are_over_stay_in_the_mean),
+        TEST(
+            workers_without_a_segment_that_rest_are_not_of_the_trainings_loader_either),
         TEST(a_slow_step_of_no_phase_had_no_core_where_its_second_says_so),
     };
 
