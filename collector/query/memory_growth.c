@@ -48,7 +48,7 @@ void memory_envelopes_open(struct memory_envelopes *envelopes, const struct pick
         (struct memory_envelopes){.resident = resident,
                                   .whole = {.from_ns = from_ns, .to_ns = to_ns},
                                   .newest = {.from_ns = to_ns, .to_ns = to_ns},
-                                  .before = -INFINITY};
+                                  .before = -(double)INFINITY};
     if (pick_goes_on(pick) && to_ns - from_ns >= 2 * NEWEST_NS &&
         trains(pick, to_ns - NEWEST_NS))
         envelopes->newest.from_ns = to_ns - NEWEST_NS;
