@@ -67,8 +67,10 @@ void syncs_name(struct rule_context *context, struct finding *finding)
         const struct op_row *row = &cpu->rows[i];
         const struct sync_kind *kind = kind_of(row->name);
 
-        /* An optimizer's own `.item()` of tensors on the host waits for nothing. */
-        if (kind == NULL || !(row->per_step_ns >= finding->ns_per_step / 2))
+        /* An optimizer's own `.item()` of tensors on the host waits for nothing. What
+         * waits does so in a call of the runtime within it where those are seen. */
+        if (kind == NULL ||
+            !(row->mean_ns * row->per_step_count >= finding->ns_per_step / 2))
             continue;
         rule_pin(context, finding, row->name);
         if (first != NULL && kind > first)

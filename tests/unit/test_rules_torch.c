@@ -259,7 +259,7 @@ static void ops_that_wait_for_the_device_are_named(void **state)
                              {.name = "aten::_local_scalar_dense",
                               .kind = "op",
                               .per_step_count = 12,
-                              .per_step_ns = 9 * MS}};
+                              .mean_ns = 0.75 * MS}};
 
     put_device();
     device.idle_ns[GPU_IDLE_SYNC] = 9 * MS;
@@ -270,6 +270,7 @@ static void ops_that_wait_for_the_device_are_named(void **state)
     assert_string_equal(find("device-sync")->ops[0], "aten::_local_scalar_dense");
     assert_non_null(strstr(find("device-sync")->sentence, "waits 12 times a step"));
     rows[1].per_step_count = 1;
+    rows[1].mean_ns = 9 * MS;
     assert_non_null(strstr(find("device-sync")->sentence, "waits once a step"));
 }
 
@@ -280,11 +281,11 @@ static void an_op_that_takes_little_of_the_wait_is_not_named_for_it(void **state
         {.name = "aten::item", /* of an optimizer's counts, on the host */
          .kind = "op",
          .per_step_count = 400,
-         .per_step_ns = 0.4 * MS},
+         .mean_ns = 0.001 * MS},
         {.name = "cudaStreamSynchronize",
          .kind = "sync",
          .per_step_count = 1,
-         .per_step_ns = 9 * MS}};
+         .mean_ns = 9 * MS}};
 
     put_device();
     device.idle_ns[GPU_IDLE_SYNC] = 9 * MS;
@@ -302,12 +303,13 @@ static void a_wait_is_told_as_people_write_it_and_with_its_caller(void **state)
     struct op_row rows[2] = {{.name = "aten::nonzero",
                               .kind = "op",
                               .per_step_count = 3,
-                              .per_step_ns = 9 * MS,
+                              .mean_ns = 3 * MS, /* with the call in it that waits */
+                              .per_step_ns = 0.1 * MS,
                               .caller = "main (train.py:31)"},
                              {.name = "cudaDeviceSynchronize",
                               .kind = "sync",
                               .per_step_count = 2,
-                              .per_step_ns = 6 * MS}};
+                              .mean_ns = 3 * MS}};
 
     put_device();
     device.idle_ns[GPU_IDLE_SYNC] = 9 * MS;
