@@ -22,23 +22,6 @@ double rule_number(const struct rule_context *context, const char *key)
     return (double)NAN;
 }
 
-double rule_cores(const struct rule_context *context)
-{
-    const struct load *load = &context->summary->load;
-    double cores = rule_number(context, FACT_CPU_COUNT), limit = load->core_limit;
-
-    if (isnan(cores) && load->machine_cores > 0)
-        cores = load->machine_cores;
-    return limit > 0 && !(cores <= limit) ? limit : cores;
-}
-
-double rule_threads(const struct rule_context *context)
-{
-    double threads = rule_number(context, FACT_THREADS_INTRA);
-
-    return isnan(threads) ? rule_number(context, FACT_THREADS_OMP) : threads;
-}
-
 const char *rule_text(const struct rule_context *context, const char *key)
 {
     for (uint32_t i = 0; i < context->summary->fact_count; i++) {

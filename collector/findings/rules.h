@@ -80,9 +80,12 @@ const char *rule_text(const struct rule_context *context, const char *key); /* "
 /* Of a limit, a sum, a rate; NaN where that is 0 or not known: then nothing is said. */
 double rule_share(double part, double whole);
 
-/* Cores that the job may use: those of its affinity, else of the machine, and no more than
- * the container's quota; NaN unknown. */
+/* Cores that the rank may use: those of its affinity, else of the machine, no more than the
+ * container's quota, and its part of what ranks on the same host share; NaN unknown. */
 double rule_cores(const struct rule_context *context);
+
+/* "4 cores", "1 core", and of how many where ranks share them. */
+const char *rule_cores_text(struct rule_context *context);
 
 /* Threads of one CPU op in the trainer; NaN unknown. */
 double rule_threads(const struct rule_context *context);

@@ -75,15 +75,22 @@ static double worker_share(const struct rule_context *context)
     return fmin(share, 1);
 }
 
+/* All workers together use most of the cores beside the trainer. */
+static bool all_cores_load(const struct rule_context *context)
+{
+    const struct load *load = &context->summary->load;
+    double cores = rule_cores(context); /* NaN: nobody knows */
+
+    return cores > 0 &&
+           load->workers * load->worker_cpu_share >= CORES_TAKEN * fmax(cores - 1, 1);
+}
+
 /* Of a loader that has some: others idle beside a trainer that loads by itself. */
 static bool waits_for_storage(const struct rule_context *context)
 {
-    const struct load *load = &context->summary->load;
-    double all = load->workers * load->worker_cpu_share, cores = rule_cores(context);
-
-    return !(rule_number(context, FACT_DATALOADER_WORKERS) < 1) && load->workers > 0 &&
-           !loading_keeps_up(context) && worker_share(context) < STORAGE_BOUND &&
-           (isnan(cores) || all < CORES_TAKEN * fmax(cores - 1, 1));
+    return !(rule_number(context, FACT_DATALOADER_WORKERS) < 1) &&
+           context->summary->load.workers > 0 && !loading_keeps_up(context) &&
+           worker_share(context) < STORAGE_BOUND && !all_cores_load(context);
 }
 
 /* How much of its loading the trainer sleeps: by looks at it; without any, what its sleep
@@ -150,6 +157,17 @@ static bool may_repeat_samples(const struct rule_context *context, double wanted
            isnan(rule_number(context, FACT_DATALOADER_SAMPLES));
 }
 
+/* Why there are workers enough, though the training waits for them. */
+static const char *no_more(struct rule_context *context)
+{
+    if (all_cores_load(context))
+        return "All cores load already";
+    if (workers_possible(context) < WORKERS_MAX && rule_cores(context) > 0)
+        return rule_print(context, "More workers find no core of their own among %s",
+                          rule_cores_text(context));
+    return "More workers than these seldom help";
+}
+
 static void advise_data(struct rule_context *context, struct finding *finding,
                         double workers, double wanted)
 {
@@ -196,7 +214,8 @@ static void advise_data(struct rule_context *context, struct finding *finding,
                                         "compute, " CHEAPER_SAMPLES,
                                         2 * workers));
     else
-        rule_advise(finding, "All cores load already: " CHEAPER_SAMPLES);
+        rule_advise(finding,
+                    rule_print(context, "%s: " CHEAPER_SAMPLES, no_more(context)));
     if (workers >= 1 && waits_for_storage(context))
         rule_advise(finding, "The workers wait for their storage: copy the set to a "
                              "local disk, or read few large files instead of many "

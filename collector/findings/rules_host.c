@@ -32,12 +32,12 @@ static void advise_fewer(struct rule_context *context, struct finding *finding,
                          left)
             : "fewer workers";
 
-    rule_advise(finding, rule_print(context,
-                                    "%.0f thread%s of an op and %.0f loader worker%s "
-                                    "share %s cores: %s",
-                                    threads, threads == 1 ? "" : "s", workers,
-                                    workers == 1 ? "" : "s",
-                                    rule_digits(context, rule_cores(context)), remedy));
+    rule_advise(finding,
+                rule_print(context,
+                           "%.0f thread%s of an op and %.0f loader worker%s "
+                           "share %s: %s",
+                           threads, threads == 1 ? "" : "s", workers,
+                           workers == 1 ? "" : "s", rule_cores_text(context), remedy));
 }
 
 static void advise_cores(struct rule_context *context, struct finding *finding,
@@ -54,8 +54,8 @@ static void advise_cores(struct rule_context *context, struct finding *finding,
         rule_advise(finding,
                     rule_print(context,
                                "`torch.set_num_threads(%.0f)` or `OMP_NUM_THREADS=%.0f`"
-                               ": one op has %.0f threads on %s cores",
-                               fit, fit, threads, rule_digits(context, cores)));
+                               ": one op has %.0f threads on %s",
+                               fit, fit, threads, rule_cores_text(context)));
     else if (workers >= 1 && threads + workers > cores && !by_others)
         advise_fewer(context, finding, threads, left);
     if (busy && !(load->job_cores > 0.8 * cores))

@@ -237,6 +237,7 @@ static void advice_of_workers_knows_the_machine_and_its_quota(void **state)
     look();
     assert_non_null(strstr(find("data-loading")->advice[0], "num_workers=1,"));
     findings_free(&findings);
+    summary.load.machine_cores = 64;
     number(FACT_CPU_COUNT, 64);
     look();
     assert_non_null(strstr(find("data-loading")->advice[0], "num_workers=4,"));

@@ -46,6 +46,71 @@ static void what_takes_most_of_the_trainers_loading_is_named(void **state)
     assert_non_null(strstr(find("data-loading")->advice[0], "num_workers="));
 }
 
+static struct rank_row ranks[6];
+
+/* Four on this host, of which one was started again, and one on another. */
+static void put_ranks(void)
+{
+    const int32_t rank[] = {0, 1, 1, 2, 3, 4};
+
+    for (uint32_t i = 0; i < 6; i++)
+        ranks[i] = (struct rank_row){
+            .rank = rank[i], .pid = 100 + i, .host = i < 5 ? "here" : "there"};
+    summary.ranks.rows = ranks;
+    summary.ranks.row_count = 6;
+    summary.ranks.head.pid = 103;
+}
+
+static void ranks_of_a_host_share_its_cores(void **state)
+{
+    (void)state;
+    put_loader(0);
+    summary.load.machine_cores = 8;
+    assert_true(advises("num_workers=4"));
+    put_ranks();
+    assert_true(advises("num_workers=1")); /* beside itself, on two cores */
+    ranks[1].pid = 0;
+    summary.ranks.head.pid = 105; /* alone on its host */
+    assert_true(advises("num_workers=4"));
+}
+
+static void ranks_that_are_pinned_have_the_cores_that_they_are_pinned_to(void **state)
+{
+    (void)state;
+    put_loader(0);
+    put_ranks();
+    facts[0].number = 3;
+    summary.load.machine_cores = 12;
+    assert_true(advises("num_workers=2"));
+}
+
+static void threads_of_ranks_are_told_of_how_many_cores_they_have_a_part(void **state)
+{
+    (void)state;
+    put_loader(0);
+    put_ranks();
+    summary.load.machine_cores = 8;
+    summary.load.delay_share = summary.load.delay_least = 0.2;
+    number(FACT_THREADS_INTRA, 8);
+    assert_string_equal(find("cpu-wait")->advice[0],
+                        "`torch.set_num_threads(2)` or `OMP_NUM_THREADS=2`: one op has "
+                        "8 threads on 2 cores (its part of the 8 that 4 ranks share)");
+}
+
+static void why_no_more_workers_are_advised_is_what_is_true(void **state)
+{
+    (void)state;
+    put_loader(7);
+    summary.load.workers = 7;
+    summary.load.worker_cpu_share = 0.9;
+    assert_true(advises("All cores load already"));
+    summary.load.worker_cpu_share = 0.6;
+    assert_true(advises("More workers find no core of their own among 8 cores: "));
+    facts[0].number = 64;
+    facts[1].number = summary.load.workers = 16;
+    assert_true(advises("More workers than these seldom help: "));
+}
+
 static void what_is_pinned_meanwhile_is_no_sample(void **state)
 {
     (void)state;
@@ -148,6 +213,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_takes_most_of_the_trainers_loading_is_named),
+        TEST(ranks_of_a_host_share_its_cores),
+        TEST(ranks_that_are_pinned_have_the_cores_that_they_are_pinned_to),
+        TEST(threads_of_ranks_are_told_of_how_many_cores_they_have_a_part),
+        TEST(why_no_more_workers_are_advised_is_what_is_true),
         TEST(what_is_pinned_meanwhile_is_no_sample),
         TEST(nothing_is_said_of_parts_that_nobody_told),
         TEST(of_workers_it_is_told_how_to_learn_it),

@@ -1,0 +1,64 @@
+/* What a rank has of the cores. */
+#include <math.h>
+#include <string.h>
+
+#include "findings/rules.h"
+
+/* Of this machine, of which the session knows; at least this one. */
+static uint32_t ranks_beside(const struct rule_context *context)
+{
+    const struct ranks_answer *ranks = &context->summary->ranks;
+    const char *here = NULL;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < ranks->row_count && here == NULL; i++)
+        if (ranks->rows[i].pid == ranks->head.pid)
+            here = ranks->rows[i].host;
+    for (uint32_t i = 0; here != NULL && i < ranks->row_count; i++) {
+        /* One that was started again is there twice; they are listed by rank. */
+        bool again = i > 0 && ranks->rows[i - 1].rank == ranks->rows[i].rank;
+
+        if (!again && strcmp(ranks->rows[i].host, here) == 0)
+            count++;
+    }
+    return count > 1 ? count : 1;
+}
+
+/* That all ranks of this machine have together; NaN unknown. */
+static double shared_cores(const struct rule_context *context)
+{
+    const struct load *load = &context->summary->load;
+    double machine = load->machine_cores > 0 ? load->machine_cores
+                                             : rule_number(context, FACT_CPU_COUNT);
+
+    return load->core_limit > 0 && !(machine <= load->core_limit) ? load->core_limit
+                                                                  : machine;
+}
+
+double rule_cores(const struct rule_context *context)
+{
+    double cores = rule_number(context, FACT_CPU_COUNT),
+           part = shared_cores(context) / ranks_beside(context);
+
+    return cores <= part ? cores : part;
+}
+
+const char *rule_cores_text(struct rule_context *context)
+{
+    double cores = rule_cores(context), all = shared_cores(context);
+    const char *count = rule_digits(context, cores);
+    uint32_t ranks = ranks_beside(context);
+
+    if (ranks > 1 && cores * ranks == all)
+        return rule_print(context, "%s core%s (its part of the %s that %u ranks share)",
+                          count, cores == 1 ? "" : "s", rule_digits(context, all),
+                          ranks);
+    return rule_print(context, "%s core%s", count, cores == 1 ? "" : "s");
+}
+
+double rule_threads(const struct rule_context *context)
+{
+    double threads = rule_number(context, FACT_THREADS_INTRA);
+
+    return isnan(threads) ? rule_number(context, FACT_THREADS_OMP) : threads;
+}
