@@ -194,6 +194,7 @@ void findings_find(const struct bottlenecks_answer *summary,
     struct findings_settings own = findings_configured();
 
     findings->arena = (struct arena){0};
+    findings->list = NULL;
     findings->count = 0;
     findings->avoidable_ns = 0;
     findings->verdict = "";
@@ -208,5 +209,6 @@ void findings_find(const struct bottlenecks_answer *summary,
 void findings_free(struct findings *findings)
 {
     arena_free(&findings->arena);
+    findings->list = NULL;
     findings->count = 0;
 }

@@ -110,7 +110,7 @@ struct finding {
 
 struct findings {
     struct arena arena;
-    struct finding list[FINDINGS_MAX]; /* dearest first, risks before what is cheap */
+    struct finding *list; /* dearest first, risks before what is cheap; NULL of none */
     uint32_t count;
     double avoidable_ns; /* per step, no instant twice: the sum of owned_ns */
     const char

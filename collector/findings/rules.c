@@ -105,7 +105,10 @@ struct finding *rule_add(struct rule_context *context, const char *subject,
     struct findings *findings = context->findings;
     const struct answer_window *window = &context->summary->head.window;
 
-    if (findings->count == FINDINGS_MAX)
+    if (findings->list == NULL)
+        findings->list =
+            arena_new(&findings->arena, FINDINGS_MAX, sizeof(*findings->list));
+    if (findings->list == NULL || findings->count == FINDINGS_MAX)
         return NULL;
     struct finding *finding = &findings->list[findings->count++];
 

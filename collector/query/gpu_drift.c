@@ -1,5 +1,6 @@
 #include "query/gpu_drift.h"
 
+#include <errno.h>
 #include <math.h>
 
 #include "query/numbers.h"
@@ -30,18 +31,15 @@ static uint32_t collect(const struct gpu *gpu, const struct gpu_table *table,
     return count;
 }
 
-void gpu_drift(const struct gpu *gpu, const struct gpu_table *table,
-               const int64_t range[2], struct gpu_device *device)
+/* The first level and the last of `values`, newest first; left as they are without a
+ * trend. */
+static void look_at(double *values, uint32_t count, struct gpu_device *device)
 {
-    double values[STEPS_MOST], times[NUMBERS_SLOPE_MAX], levels[NUMBERS_SLOPE_MAX];
-    uint32_t count = collect(gpu, table, range, values);
+    double times[NUMBERS_SLOPE_MAX], levels[NUMBERS_SLOPE_MAX];
     uint32_t points =
         count < 4 * NUMBERS_SLOPE_MAX ? count / 4 : (uint32_t)NUMBERS_SLOPE_MAX;
     int sure = 0;
 
-    device->compute_first_ns = device->compute_last_ns = (double)NAN;
-    if (count < STEPS_LEAST)
-        return;
     /* Medians of neighbours; the newest come first in `values`, last in `levels`. */
     for (uint32_t p = 0; p < points; p++) {
         uint32_t from = (uint32_t)((uint64_t)count * p / points);
@@ -62,4 +60,21 @@ void gpu_drift(const struct gpu *gpu, const struct gpu_table *table,
         return;
     device->compute_first_ns = first;
     device->compute_last_ns = first + rise;
+}
+
+int gpu_drift(struct arena *arena, const struct gpu *gpu, const struct gpu_table *table,
+              const int64_t range[2], struct gpu_device *device)
+{
+    device->compute_first_ns = device->compute_last_ns = (double)NAN;
+    if (gpu->step_count < STEPS_LEAST)
+        return 0;
+    double *values = arena_new(arena, STEPS_MOST, sizeof(*values));
+
+    if (values == NULL)
+        return -ENOMEM;
+    uint32_t count = collect(gpu, table, range, values);
+
+    if (count >= STEPS_LEAST)
+        look_at(values, count, device);
+    return 0;
 }

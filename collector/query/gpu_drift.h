@@ -4,8 +4,10 @@
 
 #include "query/gpu_query.h"
 
-/* Fills compute_first_ns and compute_last_ns from the steps in [range[0], range[1]). */
-void gpu_drift(const struct gpu *gpu, const struct gpu_table *table,
-               const int64_t range[2], struct gpu_device *device);
+/* Fills compute_first_ns and compute_last_ns from the steps in [range[0], range[1]).
+ * Returns 0, or -ENOMEM. */
+MUST_CHECK int gpu_drift(struct arena *arena, const struct gpu *gpu,
+                         const struct gpu_table *table, const int64_t range[2],
+                         struct gpu_device *device);
 
 #endif

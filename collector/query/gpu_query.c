@@ -215,8 +215,8 @@ static int fill_device(const struct pick *pick, const struct gpu_table *table,
         return -ENOMEM;
     if (device->known_steps > pick->head->recorded_steps)
         pick->head->recorded_steps = device->known_steps;
-    gpu_drift(&pick->process->gpu, table, range, device);
-    if (fill_run(pick, table, &device->run) != 0)
+    if (gpu_drift(&pick->head->arena, &pick->process->gpu, table, range, device) != 0 ||
+        fill_run(pick, table, &device->run) != 0)
         return -ENOMEM;
     device->points = arena_new(&pick->head->arena, points, sizeof(*device->points));
     if (device->points == NULL)

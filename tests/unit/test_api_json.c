@@ -142,23 +142,25 @@ a_finding_says_what_is_not_sure_and_a_dismissed_one_stands_apart(void **state)
 {
     static const struct finding_rule rule = {.id = "rule", .owner = 1, .sampled = true};
     static struct judgement judgement;
+    static struct finding list[2];
     struct bottlenecks_answer answer = {.head = {.lost_events = 3}};
-    struct finding *away = &judgement.findings.list[1];
+    struct finding *away = &list[1];
     const cJSON *open, *dismissed, *fixed;
     cJSON *body, *again;
     char *text;
 
     (void)state;
+    judgement.findings.list = list;
     judgement.findings.count = 2;
-    judgement.findings.list[0] = (struct finding){.id = "first",
-                                                  .rule = &rule,
-                                                  .ns_per_step = 5e6,
-                                                  .low_ns = UNKNOWN,
-                                                  .high_ns = UNKNOWN,
-                                                  .reason = "",
-                                                  .worst_step = NOT_KNOWN,
-                                                  .since_step = NOT_KNOWN};
-    *away = judgement.findings.list[0];
+    list[0] = (struct finding){.id = "first",
+                               .rule = &rule,
+                               .ns_per_step = 5e6,
+                               .low_ns = UNKNOWN,
+                               .high_ns = UNKNOWN,
+                               .reason = "",
+                               .worst_step = NOT_KNOWN,
+                               .since_step = NOT_KNOWN};
+    *away = list[0];
     away->id = "second";
     away->dismissed = true;
     away->reason = "</script>\xff";

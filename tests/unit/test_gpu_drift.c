@@ -39,7 +39,10 @@ static void look(int64_t from_ns, int64_t to_ns)
 {
     int64_t range[2] = {from_ns, to_ns};
 
-    gpu_drift(&gpu, &table, range, &device);
+    struct arena arena = {0};
+
+    assert_int_equal(gpu_drift(&arena, &gpu, &table, range, &device), 0);
+    arena_free(&arena);
 }
 
 static void compute_that_grows_has_its_level_at_both_ends(void **state)

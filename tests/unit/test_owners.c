@@ -17,6 +17,7 @@ static struct bottlenecks_answer summary;
 static struct status_fact facts[8];
 static struct gpu_device devices[2];
 static struct findings findings;
+static struct finding list[FINDINGS_MAX];
 static uint64_t state;
 
 /* 0 to 1, the same in every run. */
@@ -102,7 +103,7 @@ static void draw_findings(void)
 {
     static struct finding_rule rules[FINDINGS_MAX];
 
-    findings = (struct findings){.count = 1 + pick(FINDINGS_MAX)};
+    findings = (struct findings){.list = list, .count = 1 + pick(FINDINGS_MAX)};
     for (uint32_t i = 0; i < findings.count; i++) {
         struct finding *finding = &findings.list[i];
 
@@ -290,7 +291,7 @@ static void idle_alike(void)
         devices[0].idle_ns[i] = 5 * MS;
     summary.gpu.devices = devices;
     summary.gpu.device_count = 1;
-    findings = (struct findings){.count = 0};
+    findings = (struct findings){.list = list, .count = 0};
 }
 
 static void
@@ -341,7 +342,7 @@ static void the_first_owner_has_its_claim_and_the_next_what_is_beyond(void **unu
     memset(&summary, 0, sizeof(summary));
     summary.steps.train.mean_ns = 100 * MS;
     summary.steps.train.phase_ns[EVENT_PHASE_FORWARD] = 60 * MS;
-    findings = (struct findings){.count = 2};
+    findings = (struct findings){.list = list, .count = 2};
     findings.list[0] = (struct finding){
         .rule = &second,
         .claims = {{.part = PART_FORWARD, .kind = CLAIM_CALLS, .ns = 50 * MS}},

@@ -20,7 +20,9 @@ static const struct finding_rule early = {
 static const struct finding_rule sampled = {.id = "ops", .owner = 1, .sampled = true};
 
 static struct standing standing;
-static struct findings usual, usual_relaxed, recent, recent_relaxed;
+static struct finding lists[4][1];
+static struct findings usual = {.list = lists[0]}, usual_relaxed = {.list = lists[1]},
+                       recent = {.list = lists[2]}, recent_relaxed = {.list = lists[3]};
 static struct standing_look look;
 static int64_t window; /* steps of both */
 
@@ -79,12 +81,14 @@ static struct gone_level level_of(double ns, double error)
 static void see(const struct finding_rule *rule, double ns)
 {
     clear();
-    if (ns >= 10 * MS)
+    if (ns >= 10 * MS) {
+        put(&usual, rule, ns);
         put(&recent, rule, ns);
-    if (ns >= 8 * MS)
+    }
+    if (ns >= 8 * MS) {
+        put(&usual_relaxed, rule, ns);
         put(&recent_relaxed, rule, ns);
-    usual = recent;
-    usual_relaxed = recent_relaxed;
+    }
     look.usual_level = look.recent_level = level_of(ns, ns / 10);
 }
 
