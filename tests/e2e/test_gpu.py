@@ -278,6 +278,10 @@ class RecordsTest(GpuTest):
         self.assertEqual({e.name for e in segment.events(KERNEL)},
                          {"void gemm_kernel<float>(float*)", "relu_kernel"})
 
+    def test_nothing_is_written_into_files_of_a_job_that_closes_what_it_does_not_know(self):
+        segment = self.job("close-all", 60, FAKE_JOB_FORBID="1")
+        self.assertNotIn("", {e.name for e in segment.events(KERNEL)})
+
     def test_graphs_of_100000_nodes_are_told_or_counted(self):
         segment = self.job("graphs", 100000)
         state, _, _, events, lost = self.source(segment)

@@ -7,7 +7,7 @@
  *   zero=n       every n-th kernel has no times           drop=n     n records dropped
  *   drop-off=n   n records are dropped each time kernels are turned off
  *   no-graphs=n  cuptiActivityEnable of graphs as a whole returns n
- *   host-first=1 graphs as a whole begin on the host
+ *   host-first=n graphs as a whole begin on the host and end on device n
  *   unknown=n    every n-th kernel is of a kind of the future
  *   enable=n     cuptiActivityEnable returns n            subscribe=n  cuptiSubscribe, n
  *   clock=1      another clock from now on                steal=1    others' callbacks
@@ -424,7 +424,9 @@ static void fill_move(uint8_t *record, const struct work *work, uint32_t id,
 static void fill_graph(uint8_t *record, const struct work *work, uint32_t id,
                        const uint64_t times[2])
 {
-    const uint32_t first = *fault("host-first") != 0 ? INT32_MAX : work->device;
+    const uint32_t behind_host = (uint32_t)*fault("host-first");
+    const uint32_t first = behind_host != 0 ? INT32_MAX : work->device;
+    const uint32_t last = behind_host != 0 ? behind_host : work->device;
 
     PUT(record, 4, id);
     PUT(record, 8, times[0]);
@@ -433,7 +435,7 @@ static void fill_graph(uint8_t *record, const struct work *work, uint32_t id,
     PUT(record, 28, work->graph);
     PUT(record, 32, context_now);
     PUT(record, 36, work->stream);
-    PUT(record, 48, work->device); /* where it ends */
+    PUT(record, 48, last);
 }
 
 /* What a reader of the records must find, whatever the machine did in between. */
@@ -478,18 +480,23 @@ static void add_work(const struct work *work, uint32_t id, uint64_t ready_ns,
     append(record, kind, ready_ns);
 }
 
-/* A graph is instantiated by its first launch, as a whole if that kind is on; and it is told
- * as a whole if the kind is on at its launch too. */
-static bool is_whole(uint32_t graph)
+/* A graph is instantiated by its first launch. While its kind is on no nodes are told, and as
+ * a whole only a graph that was instantiated since. True when there is something to tell. */
+static bool tells_graph(struct work *work, uint32_t *pieces)
 {
     static struct {
         bool known, whole;
     } graphs[64];
+    uint32_t at = work->graph % 64;
 
-    if (!graphs[graph % 64].known)
-        graphs[graph % 64].whole = kinds[GRAPH];
-    graphs[graph % 64].known = true;
-    return graphs[graph % 64].whole && kinds[GRAPH];
+    if (!graphs[at].known)
+        graphs[at].whole = kinds[GRAPH];
+    graphs[at].known = true;
+    if (!kinds[GRAPH])
+        return true;
+    work->kind = GRAPH;
+    *pieces = 1;
+    return graphs[at].whole;
 }
 
 /* So many pieces of work by one launch. */
@@ -507,11 +514,9 @@ static uint32_t do_work(struct work *work, uint32_t pieces)
     stopped |= delivered && since_delivered == *fault("stop-after");
     if (call_is_on(work->call))
         add_call(work->call, start, stamp(0), id);
-    if (work->graph != 0 && is_whole(work->graph)) {
-        work->kind = GRAPH;
-        pieces = 1;
-    }
-    if (!kinds[work->kind] || stopped || broken != 0)
+    bool tells = work->graph == 0 || tells_graph(work, &pieces);
+
+    if (!tells || !kinds[work->kind] || stopped || broken != 0)
         pieces = 0;
     for (uint32_t i = 0; i < pieces; i++) {
         work->node = work->graph == 0 ? 0 : (uint64_t)work->graph << 32 | i;
@@ -750,7 +755,8 @@ int cuptiActivityDisable(uint32_t kind)
         request == nobody_requests && !kineto && flushes_begun != stolen_flushes;
 
     pthread_mutex_unlock(&lock);
-    if (foreign)
+    if (foreign &&
+        kind != GRAPH) /* the whole, which keeps nodes from others, is ours */
         complain("somebody else's kinds were turned off");
     if (kind == KERNEL)
         hang_while("hang-off", 1);

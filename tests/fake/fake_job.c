@@ -17,7 +17,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -477,6 +479,27 @@ static void forbid(void)
         _exit(77);
 }
 
+/* Closes all descriptors that it does not know, and opens a file under their numbers. */
+static void close_all(unsigned steps)
+{
+    struct stat state;
+
+    train(steps);
+    for (unsigned begun = fake_flushes(); fake_flushes() < begun + 2;)
+        step(); /* until names have been read */
+    for (int at = 3; at < 256; at++)
+        (void)close(at);
+    int file = memfd_create("of the job", MFD_CLOEXEC);
+
+    for (int at = 3; at < 256; at++)
+        if (at != file && dup2(file, at) != at)
+            _exit(77);
+    names();
+    fake_synchronize();
+    if (fstat(file, &state) != 0 || state.st_size != 0)
+        printf("%lld bytes are in the job's file\n", (long long)state.st_size);
+}
+
 static int children(unsigned steps)
 {
     int status = 0;
@@ -641,6 +664,8 @@ static int run(const char *scenario, unsigned steps)
         repeat(steps, step_on_devices);
     else if (strcmp(scenario, "names") == 0)
         train(steps), names();
+    else if (strcmp(scenario, "close-all") == 0)
+        close_all(steps);
     else if (strcmp(scenario, "reused-address") == 0)
         reuse_address();
     else if (strcmp(scenario, "fork") == 0)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -44,17 +45,26 @@ void kernel_names_buffer_begins(void)
 
 /* ---- reading ----------------------------------------------------------------------- */
 
+/* A job may close all descriptors that it does not know, and what it opens then has their
+ * numbers: nothing is written into its files. */
+static bool is_pipe(const int ends[2], const struct stat *pipe)
+{
+    struct stat now[2];
+
+    return fstat(ends[0], &now[0]) == 0 && fstat(ends[1], &now[1]) == 0 &&
+           now[0].st_dev == pipe->st_dev && now[0].st_ino == pipe->st_ino &&
+           now[1].st_dev == pipe->st_dev && now[1].st_ino == pipe->st_ino;
+}
+
 /* Where reading by address is forbidden (a seccomp filter, gVisor) the kernel still looks
  * before it reads what a pipe is given: a wrong address is EFAULT, not the job's end. */
 static long read_through_pipe(void *to, uint64_t address, size_t bytes)
 {
-    static int ends[2];
-    static bool tried;
+    static int ends[2] = {-1, -1};
+    static struct stat made;
 
-    if (!tried && pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
-        ends[1] = -1;
-    tried = true;
-    if (ends[1] < 0)
+    if (!is_pipe(ends, &made) &&
+        (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0 || fstat(ends[0], &made) != 0))
         return -1;
     /* The bare call: a checker of addresses would look where we dare not. */
     long given = syscall(SYS_write, (long)ends[1], address, bytes);

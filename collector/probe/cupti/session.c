@@ -37,6 +37,10 @@
 #define ZEROED_BUFFERS     5u
 #define PER_THREAD_BUFFERS 9u
 
+/* CUPTI 12.6: up to 12.5 it may crash where it records graphs as a whole (its release notes
+ * of 12.2, 12.4 Update 1 and 12.5 Update 1). */
+#define WHOLE_GRAPHS_VERSION 24u
+
 static _Atomic uint64_t on_since; /* ticks since when all of it is recorded; 0 */
 
 /* Our thread's. */
@@ -163,22 +167,44 @@ static bool is_unsure(void)
                            probe_step_number() - alive_steps >= UNSURE_STEPS);
 }
 
-/* CUDA graphs as a whole, where that is wanted. Which of them are is settled when they are
- * instantiated, between recorded steps too: so they are on for as long as CUPTI is ours. */
-static void switch_graphs(bool enable)
+/* CUDA graphs as a whole, where that is wanted. Those that are instantiated while this is
+ * off are not recorded while it is on, nor are their nodes: so it is on from the start, for
+ * as long as CUPTI is ours, and never again. */
+static void graphs_whole_on(void)
 {
-    if (!(enable ? wants_graphs : graphs_on && !words_too_late())) {
-        graphs_on = false;
+    if (!wants_graphs)
         return;
-    }
-    call_begins(enable ? "turning recording on" : "turning recording off");
-    int error = (enable ? library.enable : library.disable)(CUPTI_GRAPH);
-
-    call_ends();
-    graphs_on = enable && error == CUPTI_OK;
-    if (enable)
-        graphs = graphs_on ? ", CUDA graphs as a whole"
+    if (library.version < WHOLE_GRAPHS_VERSION) {
+        graphs = ", CUDA graphs by their nodes: this CUPTI may crash on the whole";
+    } else if (atomic_load_explicit(&cupti_words.yielded, memory_order_relaxed) != 0) {
+        graphs = ", CUDA graphs by their nodes: another profiler was here before";
+    } else {
+        call_begins("turning recording on");
+        graphs_on = library.enable(CUPTI_GRAPH) == CUPTI_OK;
+        call_ends();
+        graphs = graphs_on ? ", CUDA graphs as a whole: copies, collectives and gaps "
+                             "within count as compute"
                            : ", CUDA graphs by their nodes: CUPTI refuses the whole";
+    }
+    wants_graphs = graphs_on;
+}
+
+static void graphs_whole_off(void)
+{
+    call_begins("turning recording off");
+    (void)library.disable(CUPTI_GRAPH);
+    call_ends();
+    graphs_on = false;
+}
+
+/* Also where another profiler has begun: his trace has the nodes. */
+static void give_up_graphs_whole(void)
+{
+    if (!graphs_on)
+        return;
+    graphs_whole_off();
+    wants_graphs = false;
+    graphs = ", CUDA graphs by their nodes since another profiler recorded";
 }
 
 /* Calls first and last: a kernel without its call's record has no correlation. */
@@ -213,12 +239,11 @@ static void switch_on(void)
     call_ends();
     if (error != CUPTI_OK) {
         switch_off();
-        switch_graphs(false);
+        give_up_graphs_whole();
         become(WIRE_STATE_UNAVAILABLE, state_reason(error));
         retry_later();
         return;
     }
-    switch_graphs(true); /* who came unannounced has turned them off */
     on = true;
     note_alive(probe_ticks());
     on_buffers = alive_buffers;
@@ -325,7 +350,7 @@ static void lose_silence(void)
  * nothing will come. */
 static void keep_off(void)
 {
-    on = graphs_on = false;
+    on = false;
     atomic_store_explicit(&on_since, 0, memory_order_relaxed);
     lose_silence();
     drain_give_up(&drain);
@@ -351,6 +376,7 @@ static void watch(void)
         now - alive_ns < (suspicious ? silent_ns() / 3 : silent_ns()))
         return;
     keep_off(); /* until his window must be over */
+    give_up_graphs_whole();
     promise_zeroes(0);
     if (flushing_fails()) { /* why is told, and nobody is to blame */
         state = WIRE_STATE_UNAVAILABLE;
@@ -388,7 +414,7 @@ static bool take(void)
         return false;
     }
     promise_zeroes(1);
-    switch_graphs(true);
+    graphs_whole_on();
     (void)take_stamp();
     say_clock();
     suspicious = worked = false;
@@ -424,7 +450,7 @@ static void give_away(void)
         lose_silence();
     if (on)
         switch_off();
-    switch_graphs(false);
+    give_up_graphs_whole();
     if (state == WIRE_STATE_ACTIVE)
         promise_zeroes(0);
     if (!too_late && (was_on || (state == WIRE_STATE_ACTIVE && buffers_held() > 0)))
@@ -596,7 +622,8 @@ void *session_run(void *unused)
                 keep_off();
             else if (on)
                 switch_off();
-            switch_graphs(false);
+            if (graphs_on)
+                graphs_whole_off();
             flush(1);
         }
     }
