@@ -79,7 +79,8 @@ def coexistence(session):
 
 def api_calls(session):
     rows = answers(session, ("version", "calls-alone", "calls-again", "calls-but", "buffers",
-                             "toggle", "graph-nodes", "graph-whole"))
+                             "toggle", "graph-nodes", "graph-whole", "graph-called",
+                             "graph-late", "graph-back"))
     kept = rows["calls-but"]
     correlated = kept.get("with_correlation")
     return [*lines_of(rows), "- all calls but one taken out: every memset has its correlation: "
@@ -223,17 +224,26 @@ def clocks(session):
 
 
 def graphs(session):
-    """By their nodes, and as a whole: then a replay is one piece of work."""
+    """By their nodes, and as a whole, in all steps and in some: then a replay is one piece of
+    work with the launch that it belongs to."""
     lines, raw = [], {}
-    for wanted in ("nodes", "whole"):
-        told, found = session.job("graphs", "kernels", limit_s=60, TRAINGLASS_CUDA_GRAPHS=wanted)
+    for wanted, level in (("nodes", "kernels"), ("whole", "kernels"), ("whole", "auto")):
+        told, found = session.job("graphs", level, limit_s=60, TRAINGLASS_CUDA_GRAPHS=wanted,
+                                  TRAINGLASS_BUDGET="50")
         kernels = kernels_of(found)
-        with_node = sum(len(k.more) > 1 for k in kernels)
-        whole = sum(k.name == "CUDA graph" for k in kernels)
-        lines += [f"- `{wanted}`: {told['replays']} replays of {told['kernels']} kernels: "
-                  f"{len(kernels)} seen, {with_node} with their graph and node, {whole} graphs",
+        launches = {e.aux for e in found.events(LAUNCH)}
+        with_node = sum(len(k.more) > 1 and k.more[1][1] != 0 for k in kernels)
+        whole = [k for k in kernels if k.name == "CUDA graph"]
+        joined = sum(k.aux in launches for k in whole)
+        right = (joined == len(whole) and (bool(whole) if level == "auto" else
+                 len(whole) == told["replays"]) if wanted == "whole" else
+                 with_node == told["replays"] * told["kernels"])
+        lines += [f"- `{wanted}`, level {level}: {told['replays']} replays of {told['kernels']} "
+                  f"kernels: {len(kernels)} seen, {with_node} with their node, {len(whole)} "
+                  f"graphs, {joined} of them with their launch: {verdict(right)}",
                   f"- `{json.dumps(source(found))}`"]
-        raw[wanted] = {"kernels": len(kernels), "nodes": with_node, "graphs": whole}
+        raw[f"{wanted} {level}"] = {"kernels": len(kernels), "nodes": with_node,
+                                    "graphs": len(whole), "joined": joined}
     return lines, raw
 
 
