@@ -9,9 +9,11 @@
 #define DRIFT_LEAST  0.1 /* of the first level: less is no trend worth a name */
 
 /* One that began lately is looked for among the newest half of the steps, and the newest of
- * that, and so on: in so many tries noise finds a rise, but none as steep. */
-#define DRIFT_STEEP  0.5
-#define DRIFT_NEWEST 64u
+ * that, and so on: in so many tries noise finds a rise, but none as steep. Of short steps
+ * they are those of some seconds: less is a neighbour who came. */
+#define DRIFT_STEEP     0.5
+#define DRIFT_NEWEST    64u
+#define DRIFT_NEWEST_NS INT64_C(2500000000)
 
 /* Medians of neighbouring steps, from the item `first` on: `part` RHYTHM_PARTS for what is left of
  * whole steps. */
@@ -83,13 +85,26 @@ static bool drifts(struct rhythm_work *work, uint32_t from, struct rhythm *rhyth
             rhythm->drift.part = part;
         }
     }
+    /* Of a whole window the median is the middle of the rise. */
+    for (uint32_t i = from; from > 0 && i < work->count; i++)
+        work->items[i].left -=
+            fmin(rise * (i - from + 0.5) / count, rhythm_over(work, i));
     return true;
+}
+
+/* So many of the newest tell whether they drift. */
+static bool are_enough(const struct rhythm_work *work, uint32_t count)
+{
+    return count >= DRIFT_NEWEST &&
+           work->items[work->count - 1].step->start_ns -
+                   work->items[work->count - count].step->start_ns >=
+               DRIFT_NEWEST_NS;
 }
 
 void rhythm_find_drift(struct rhythm_work *work, struct rhythm *rhythm)
 {
     uint32_t count = work->count;
 
-    while (!drifts(work, work->count - count, rhythm) && count / 2 >= DRIFT_NEWEST)
+    while (!drifts(work, work->count - count, rhythm) && are_enough(work, count / 2))
         count /= 2;
 }

@@ -496,6 +496,16 @@ static void a_steep_trend_is_found_where_only_the_newest_steps_have_it(void **st
                 rhythm->drift.ns_per_step < 1.1 * truth);
     assert_true(near_ms(rhythm->last_ns, 60));
     assert_int_equal(rhythm->drift.part, EVENT_PHASE_FORWARD);
+    assert_true(rhythm->rest.ns_per_step < 0.3 * truth); /* it is told once */
+}
+
+/* 20 ms of 80 steps are less than two seconds. */
+static void a_moment_of_short_steps_is_no_trend(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 2000; i++)
+        step(100 + i, 1, 0, i < 1920 ? 0 : (int64_t)(i - 1920) * MS / 5);
+    assert_int_equal(look()->drift.steps, 0);
 }
 
 static void steps_that_are_slow_from_some_step_on_have_no_trend(void **state)
@@ -616,6 +626,7 @@ int main(void)
         TEST(steps_that_grow_have_a_trend),
         TEST(a_trend_that_bends_is_one),
         TEST(a_steep_trend_is_found_where_only_the_newest_steps_have_it),
+        TEST(a_moment_of_short_steps_is_no_trend),
         TEST(steps_that_are_slow_from_some_step_on_have_no_trend),
         TEST(a_trend_has_an_interval_that_noise_makes_wider),
         TEST(a_level_that_wanders_seldom_has_a_trend),
