@@ -147,12 +147,11 @@ double loading_slow_worker_ns(const struct rule_context *context)
 {
     const struct load *load = &context->summary->load;
     double data = context->train->phase_ns[EVENT_PHASE_DATA] - loading_late_ns(context);
-    double step = context->train->mean_ns, all = load->workers * load->worker_cpu_share;
-    double others = (all - load->worker_cpu_most) / (load->workers - 1.0);
+    double step = context->train->mean_ns;
 
     if (load->workers < 2 || isnan(data) ||
         !(load->worker_cpu_most >= SLOW_WORKER_BUSY) ||
-        !(load->worker_cpu_most > SLOW_WORKER_OVER * others))
+        !(load->worker_cpu_most > SLOW_WORKER_OVER * load->worker_cpu_others))
         return 0;
     double alike = step * (1 - load->worker_cpu_share / load->worker_cpu_most);
 

@@ -207,7 +207,7 @@ static void take_workers(const struct pick *pick, struct workers_seen *seen,
 {
     double told = parts_fact_count(pick->process, FACT_DATALOADER_WORKERS);
     uint32_t at_once = most_at_once(seen), count = seen->count;
-    struct mean cpu = {0}, delay = {0};
+    struct mean cpu = {0}, delay = {0}, others = {0};
 
     qsort(seen->list, seen->count, sizeof(seen->list[0]), compare_busiest_first);
     if (told < at_once) {
@@ -223,6 +223,9 @@ static void take_workers(const struct pick *pick, struct workers_seen *seen,
     load->worker_delay = mean_of(&delay);
     if (count > 0)
         load->worker_cpu_most = seen->list[0].cpu;
+    for (uint32_t i = 1; i < count; i++)
+        mean_add(&others, seen->list[i].cpu);
+    load->worker_cpu_others = mean_of(&others);
 }
 
 /* Of an epoch that is over others may have been sampled: the newest are the loader's. */
@@ -370,6 +373,7 @@ void parts_load(const struct pick *whole, struct load *load)
                           .asleep_share = unknown,
                           .worker_cpu_share = unknown,
                           .worker_cpu_most = unknown,
+                          .worker_cpu_others = unknown,
                           .worker_delay = unknown,
                           .job_cores = unknown,
                           .core_limit = unknown,

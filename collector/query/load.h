@@ -24,6 +24,7 @@ struct load {
                          live at once; of all, where it does not say how many it has */
     double worker_cpu_share; /* mean of a worker, of one core */
     double worker_cpu_most;  /* of the busiest worker */
+    double worker_cpu_others; /* mean of all others that were seen */
     double worker_delay;     /* mean of a worker: delay_most of its first thread */
     double job_cores;        /* used by all processes of the session */
     double core_limit;       /* cores that the container may use; NaN unlimited */

@@ -326,6 +326,7 @@ static void workers_of_epochs_that_are_over_stay_in_the_mean(void **state)
     assert_int_equal(load->workers, 3);
     assert_true(near(load->worker_cpu_most, 0.9));
     assert_true(near(load->worker_cpu_share, 1.1 / 3));
+    assert_true(near(load->worker_cpu_others, (3 * 0.9 + 8 * 0.1) / 11));
 }
 
 static void

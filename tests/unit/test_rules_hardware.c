@@ -144,6 +144,7 @@ static void put_workers(double busiest, double mean)
     summary.load.workers = 4;
     summary.load.worker_cpu_most = busiest;
     summary.load.worker_cpu_share = mean;
+    summary.load.worker_cpu_others = (4 * mean - busiest) / 3;
     number(FACT_DATALOADER_WORKERS, 4);
     number(FACT_CPU_COUNT, 16);
 }
