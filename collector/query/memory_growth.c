@@ -90,8 +90,9 @@ static bool rises_all_along(const struct envelope *envelope)
     numbers_quarters(envelope->lows, envelope->count, levels);
     double least = QUARTER_SHARE * (levels[NUMBERS_QUARTERS - 1] - levels[0]);
 
+    /* It may have begun behind the first. */
     for (uint32_t q = 1; q < NUMBERS_QUARTERS; q++)
-        if (!(levels[q] - levels[q - 1] >= least))
+        if (!(levels[q] - levels[q - 1] >= (q == 1 ? 0 : least)))
             return false;
     return least > 0;
 }

@@ -44,11 +44,9 @@ static void step(uint16_t flags, int64_t mebibytes)
     process_fold_whole(process, 0);
 }
 
-/* Of the last minute. */
-static struct memory_growth growth(void)
+static struct memory_growth growth_in(struct window window)
 {
-    struct selection whose = {.rank = SELECT_ANY,
-                              .window = {.kind = WINDOW_LAST_NS, .a = 60 * S}};
+    struct selection whose = {.rank = SELECT_ANY, .window = window};
     struct memory_answer answer;
 
     assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &answer),
@@ -58,6 +56,12 @@ static struct memory_growth growth(void)
 
     answer_free(&answer.head);
     return of_device;
+}
+
+/* Of the last minute. */
+static struct memory_growth growth(void)
+{
+    return growth_in((struct window){.kind = WINDOW_LAST_NS, .a = 60 * S});
 }
 
 static void runs_for(int64_t seconds, uint16_t flags, int64_t mebibytes,
@@ -83,6 +87,16 @@ static void a_leak_that_begins_is_seen_within_seven_seconds(void **state)
 }
 
 /* Half of the window knows nothing of it: its slope over all of that is too small. */
+static void
+a_leak_in_steps_that_are_over_may_have_begun_behind_their_first_third(void **state)
+{
+    (void)state;
+    runs_for(22, 0, 1000, 0);
+    runs_for(38, 0, 1000, 4);
+    runs_for(60, 0, 2520, 0);
+    assert_true(growth_in((struct window){WINDOW_STEPS, 1, 600}).sure);
+}
+
 static void its_slope_is_that_of_the_seconds_that_have_it(void **state)
 {
     (void)state;
@@ -131,6 +145,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_leak_that_begins_is_seen_within_seven_seconds),
+        TEST(a_leak_in_steps_that_are_over_may_have_begun_behind_their_first_third),
         TEST(its_slope_is_that_of_the_seconds_that_have_it),
         TEST(what_every_epoch_gathers_and_gives_back_is_no_leak),
         TEST(what_a_validation_gathers_is_no_leak),
