@@ -228,7 +228,7 @@ static void advise_data(struct rule_context *context, struct finding *finding,
         rule_advise(finding, "`persistent_workers=True`: do not start them anew every "
                              "epoch" WORKERS_LIVE);
     if (rule_number(context, FACT_DATALOADER_PIN_MEMORY) < 1 &&
-        rule_number(context, FACT_DEVICE_COUNT) > 0)
+        rule_has_device(context))
         rule_advise(finding, "`pin_memory=True`: copies to the GPU run beside it");
     if (!context->summary->native)
         loading_advise(context, finding);

@@ -87,9 +87,10 @@ static void find_float32(struct rule_context *context)
 static void find_tf32(struct rule_context *context)
 {
     const struct gpu_device *device = rule_busiest(context);
-    struct finding *finding = rule_text(context, FACT_AMP_DTYPE)[0] != '\0'
-                                  ? NULL
-                                  : rule_add_family(context, KERNEL_TF32, device);
+    bool better = device != NULL && has_bfloat16(device->name) &&
+                  rule_text(context, FACT_AMP_DTYPE)[0] == '\0';
+    struct finding *finding =
+        better ? rule_add_family(context, KERNEL_TF32, device) : NULL;
 
     if (finding == NULL)
         return;
@@ -274,12 +275,13 @@ static void find_communication(struct rule_context *context)
                              "`reshard_after_forward=False` where memory is left");
         return;
     }
-    rule_advise_in(context, finding,
-                   "`DistributedDataParallel(..., static_graph=True)` and no "
-                   "`find_unused_parameters`: buckets leave while backward goes on; "
-                   "`bucket_cap_mb` as it measures best",
-                   "Reduce each part as soon as it is known, on a stream of its own, "
-                   "while the rest computes");
+    rule_advise_in(
+        context, finding,
+        "No `find_unused_parameters=True` in `DistributedDataParallel` where "
+        "all are used: buckets leave while backward goes on; "
+        "`bucket_cap_mb` as it measures best",
+        "Reduce each part as soon as it is known, on a stream of its own, "
+        "while the rest computes");
     rule_advise_in(context, finding,
                    "`with model.no_sync():` on all but the last micro-batch; or "
                    "`register_comm_hook` with bf16 compression",

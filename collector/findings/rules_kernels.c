@@ -192,7 +192,9 @@ double rule_other_shapes(const struct rule_context *context)
     for (uint32_t i = 0; i < memory->device_count; i++) {
         const struct memory_device *device = &memory->devices[i];
 
-        if (strcmp(device->device, "cpu") != 0 && device->peaks > 0)
+        /* Of a leak each peak is another. */
+        if (strcmp(device->device, "cpu") != 0 && device->peaks > 0 &&
+            !device->growth.sure)
             most = fmax(most, (double)device->other_peaks / device->peaks);
     }
     return most;

@@ -40,6 +40,16 @@ static struct finding *add_full(struct rule_context *context, const char *device
     return finding;
 }
 
+/* What a container uses besides is often files in its memory; and of a job with workers
+ * not all is known to be its own. */
+static bool others_hold_most(const struct rule_context *context,
+                             const struct memory_host *host)
+{
+    return host->job_bytes < host->used_bytes / 2 &&
+           strcmp(host->limit_name, "machine") == 0 &&
+           !(rule_number(context, FACT_DATALOADER_WORKERS) >= 1);
+}
+
 static void add_host_full(struct rule_context *context, const struct memory_host *host)
 {
     struct finding *finding =
@@ -48,7 +58,7 @@ static void add_host_full(struct rule_context *context, const struct memory_host
     if (finding == NULL)
         return;
     rule_evidence(context, finding, "job_bytes", host->job_bytes);
-    if (host->job_bytes < host->used_bytes / 2) {
+    if (others_hold_most(context, host)) {
         finding->sentence =
             rule_print(context, "%s; this job holds %.3g GiB of it, others the rest",
                        finding->sentence, host->job_bytes / GIB);

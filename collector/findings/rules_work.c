@@ -12,9 +12,20 @@ const struct gpu_device *rule_device(const struct rule_context *context)
     return gpu_busiest(&context->summary->gpu);
 }
 
+/* Also where the optimizer's part is left to the host. */
+static bool has_device_memory(const struct memory_answer *memory)
+{
+    for (uint32_t i = 0; i < memory->device_count; i++)
+        if (strcmp(memory->devices[i].device, "cpu") != 0 &&
+            memory->devices[i].peak_bytes > 0)
+            return true;
+    return false;
+}
+
 bool rule_has_device(const struct rule_context *context)
 {
-    bool on_host = strncmp(rule_text(context, FACT_OPTIMIZER_DEVICE), "cpu", 3) == 0;
+    bool on_host = strncmp(rule_text(context, FACT_OPTIMIZER_DEVICE), "cpu", 3) == 0 &&
+                   !has_device_memory(&context->summary->memory);
 
     return context->summary->gpu.device_count > 0 ||
            (rule_number(context, FACT_DEVICE_COUNT) > 0 && !on_host);

@@ -57,6 +57,15 @@ static bool is_unaligned(const char *name)
            (align[7] < '0' || align[7] > '9') && strstr(name, "tensorop") != NULL;
 }
 
+/* Products of that shape are of TF32, but for those that name 16-bit inputs. */
+static bool is_tf32(const char *name)
+{
+    const char *shape = strstr(name, "tensorop_s1688");
+
+    return strstr(name, "tf32") != NULL ||
+           (shape != NULL && strstr(shape, "f16") == NULL);
+}
+
 enum kernel_family kernel_family(const char *name)
 {
     if (strcmp(name, "CUDA graph") == 0)
@@ -71,7 +80,7 @@ enum kernel_family kernel_family(const char *name)
         return KERNEL_FLOAT32;
     if (is_unaligned(name))
         return KERNEL_UNALIGNED;
-    if (strstr(name, "tf32") != NULL || strstr(name, "tensorop_s1688") != NULL)
+    if (is_tf32(name))
         return KERNEL_TF32;
     return strstr(name, "elementwise_kernel") != NULL ? KERNEL_ELEMENTWISE
                                                       : KERNEL_OTHER;

@@ -373,6 +373,7 @@ static inline void draw_memory(void)
     drawn.memory.device_count = pick(4);
     for (uint32_t i = 0; i < drawn.memory.device_count; i++)
         draw_memory_device(&devices[i], names[i]);
+    host->limit_name = pick(2) == 0 ? "machine" : "container";
     host->used_bytes = amount(1e11);
     host->limit_bytes = amount(1e11);
     host->shared_bytes = amount(1e9);
@@ -438,6 +439,7 @@ static inline void draw_load(void)
                                .workers = count_of(16),
                                .worker_cpu_share = share_of_one(),
                                .worker_cpu_most = share_of_one(),
+                               .worker_cpu_others = share_of_one(),
                                .worker_delay = share_of_one(),
                                .job_cores = amount(16),
                                .core_limit = amount(16),

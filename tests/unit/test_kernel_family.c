@@ -19,6 +19,12 @@ static void kernels_are_told_apart_by_their_names(void **state)
                      KERNEL_FLOAT32);
     assert_int_equal(kernel_family("cutlass_80_tensorop_s1688gemm_128x64_32x6"),
                      KERNEL_TF32);
+    assert_int_equal(
+        kernel_family("cutlass_75_tensorop_s1688gemm_bf16_64x64_tn_align4"),
+        KERNEL_OTHER);
+    assert_int_equal(kernel_family("cutlass_tensorop_s1688fprop_optimized_f16_256x128_"
+                                   "32x2_nhwc_align8"),
+                     KERNEL_OTHER);
     assert_int_equal(kernel_family("sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n"),
                      KERNEL_TF32);
     assert_int_equal(kernel_family("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n"),

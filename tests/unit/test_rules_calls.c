@@ -284,6 +284,9 @@ static void a_search_for_each_of_many_shapes_is_a_risk(void **state)
     memory.other_peaks = 20; /* last batches of epochs */
     assert_false(is_found("cudnn-search"));
     memory.other_peaks = 400;
+    memory.growth.sure = true; /* each is larger than the one before */
+    assert_false(is_found("cudnn-search"));
+    memory.growth.sure = false;
     summary.steps.train.p99_ns = 130 * MS; /* all shapes were seen */
     assert_false(is_found("cudnn-search"));
     summary.steps.train.p99_ns = 300 * MS;

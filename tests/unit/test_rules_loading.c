@@ -111,6 +111,26 @@ static void why_no_more_workers_are_advised_is_what_is_true(void **state)
     assert_true(advises("More workers than these seldom help: "));
 }
 
+static void
+others_are_blamed_for_full_memory_only_where_all_of_the_job_is_known(void **state)
+{
+    const double gib = 1024.0 * 1024 * 1024;
+    struct memory_host *host = &summary.memory.host;
+
+    (void)state;
+    put_loader(0);
+    *host = (struct memory_host){.used_bytes = 145 * gib,
+                                 .limit_bytes = 150 * gib,
+                                 .job_bytes = 10 * gib,
+                                 .limit_name = "machine"};
+    assert_non_null(strstr(find("memory-full")->advice[0], "Other programs hold most"));
+    facts[1].number = 16; /* workers, of which nobody says what they hold */
+    assert_null(strstr(find("memory-full")->advice[0], "Other programs"));
+    facts[1].number = 0;
+    host->limit_name = "container";
+    assert_null(strstr(find("memory-full")->advice[0], "Other programs"));
+}
+
 static void what_is_pinned_meanwhile_is_no_sample(void **state)
 {
     (void)state;
@@ -217,6 +237,7 @@ int main(void)
         TEST(ranks_that_are_pinned_have_the_cores_that_they_are_pinned_to),
         TEST(threads_of_ranks_are_told_of_how_many_cores_they_have_a_part),
         TEST(why_no_more_workers_are_advised_is_what_is_true),
+        TEST(others_are_blamed_for_full_memory_only_where_all_of_the_job_is_known),
         TEST(what_is_pinned_meanwhile_is_no_sample),
         TEST(nothing_is_said_of_parts_that_nobody_told),
         TEST(of_workers_it_is_told_how_to_learn_it),
