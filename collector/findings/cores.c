@@ -8,13 +8,13 @@
 static uint32_t ranks_beside(const struct rule_context *context)
 {
     const struct ranks_answer *ranks = &context->summary->ranks;
-    const char *here = NULL;
+    const char *here = ""; /* nobody knows */
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < ranks->row_count && here == NULL; i++)
+    for (uint32_t i = 0; i < ranks->row_count; i++)
         if (ranks->rows[i].pid == ranks->head.pid)
             here = ranks->rows[i].host;
-    for (uint32_t i = 0; here != NULL && i < ranks->row_count; i++) {
+    for (uint32_t i = 0; here[0] != '\0' && i < ranks->row_count; i++) {
         /* One that was started again is there twice; they are listed by rank. */
         bool again = i > 0 && ranks->rows[i - 1].rank == ranks->rows[i].rank;
 
