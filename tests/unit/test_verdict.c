@@ -90,6 +90,7 @@ static void cores_that_idle_beside_few_threads_are_told(void **state)
     summary.load.machine_share = (double)NAN;
     assert_null(strstr(verdict(), "set_num_threads"));
     summary.load.machine_share = 0.25;
+    ranks[0].host = ranks[1].host = "here";
     summary.ranks.rows = ranks;
     summary.ranks.row_count = 2;
     assert_null(strstr(verdict(), "set_num_threads"));
