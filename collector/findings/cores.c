@@ -12,13 +12,14 @@ static uint32_t ranks_beside(const struct rule_context *context)
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < ranks->row_count; i++)
-        if (ranks->rows[i].pid == ranks->head.pid)
+        if (ranks->rows[i].pid == ranks->head.pid && ranks->rows[i].host != NULL)
             here = ranks->rows[i].host;
     for (uint32_t i = 0; here[0] != '\0' && i < ranks->row_count; i++) {
         /* One that was started again is there twice; they are listed by rank. */
         bool again = i > 0 && ranks->rows[i - 1].rank == ranks->rows[i].rank;
+        const char *host = ranks->rows[i].host;
 
-        if (!again && strcmp(ranks->rows[i].host, here) == 0)
+        if (!again && host != NULL && strcmp(host, here) == 0)
             count++;
     }
     return count > 1 ? count : 1;

@@ -8,8 +8,8 @@
 struct rank_row {
     int32_t rank;
     uint32_t pid;
-    const char *host;
-    double step_ns; /* mean */
+    const char *host; /* "" or NULL unknown */
+    double step_ns;   /* mean */
     double own_ns;  /* without waiting for others, in backward or in `waits_in` */
     double wait_ns;
     double phase_ns[EVENT_PHASES], other_ns; /* NaN unknown */
