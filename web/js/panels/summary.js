@@ -11,11 +11,16 @@ import { energy_facts } from "./meters.js";
 
 // ------------------------------------------------------------ headline
 
-function chip(state, actions) {
-  const { selection } = state.view;
+// The chip stays where it is while the words before it change: a click on it is not lost.
+let chip;
+
+function render_chip(verdict, selection, actions) {
+  if (!selection) return chip?.remove();
   const length = selection.from === null ? "" : `, ${span(selection.to - selection.from)}`;
   const text = selection.first === selection.last ? `Step ${count(selection.first)}${length}` : `Steps ${count(selection.first)} to ${count(selection.last)}${length}`;
-  return el("button", { type: "button", class: "chip", title: "Clear the selection", onclick: actions.clear_selection }, text, el("kbd", {}, "esc"));
+  chip ??= el("button", { type: "button", class: "chip", title: "Clear the selection", onclick: actions.clear_selection }, el("span"), el("kbd", {}, "esc"));
+  set_text(chip.firstChild, text);
+  if (chip.parentNode !== verdict) verdict.append(chip);
 }
 
 let shown_verdict = "";
@@ -28,8 +33,10 @@ function render_verdict(state, actions) {
   const key = JSON.stringify([parts, selection && [selection.first, selection.last, selection.from]]);
   if (key === shown_verdict) return;
   shown_verdict = key;
-  const nodes = parts.map((part) => (typeof part === "string" ? part : el("em", {}, part.em)));
-  $("verdict").replaceChildren(...nodes, selection ? chip(state, actions) : "");
+  const verdict = $("verdict");
+  for (const node of [...verdict.childNodes]) if (node !== chip) node.remove();
+  verdict.prepend(...parts.map((part) => (typeof part === "string" ? part : el("em", {}, part.em))));
+  render_chip(verdict, selection, actions);
 }
 
 const SIGNAL_NAMES = { 1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 15: "SIGTERM" };
