@@ -755,8 +755,8 @@ int cuptiActivityDisable(uint32_t kind)
         request == nobody_requests && !kineto && flushes_begun != stolen_flushes;
 
     pthread_mutex_unlock(&lock);
-    if (foreign &&
-        kind != GRAPH) /* the whole, which keeps nodes from others, is ours */
+    /* Of CUDA graphs the whole is the guest's alone, and keeps the nodes from others. */
+    if (foreign && kind != GRAPH)
         complain("somebody else's kinds were turned off");
     if (kind == KERNEL)
         hang_while("hang-off", 1);

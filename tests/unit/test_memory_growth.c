@@ -86,7 +86,6 @@ static void a_leak_that_begins_is_seen_within_seven_seconds(void **state)
     assert_true(is_near(growth().slope_bytes_per_s, 40.0 * (double)MIB));
 }
 
-/* Half of the window knows nothing of it: its slope over all of that is too small. */
 static void
 a_leak_in_steps_that_are_over_may_have_begun_behind_their_first_third(void **state)
 {
@@ -97,6 +96,7 @@ a_leak_in_steps_that_are_over_may_have_begun_behind_their_first_third(void **sta
     assert_true(growth_in((struct window){WINDOW_STEPS, 1, 600}).sure);
 }
 
+/* Half of the window knows nothing of it: its slope over all of that is too small. */
 static void its_slope_is_that_of_the_seconds_that_have_it(void **state)
 {
     (void)state;

@@ -499,7 +499,7 @@ static void a_steep_trend_is_found_where_only_the_newest_steps_have_it(void **st
     assert_true(rhythm->rest.ns_per_step < 0.3 * truth); /* it is told once */
 }
 
-/* 20 ms of 80 steps are less than two seconds. */
+/* The newest 125 steps, of which 80 rise, are less than two seconds. */
 static void a_moment_of_short_steps_is_no_trend(void **state)
 {
     (void)state;
