@@ -24,6 +24,7 @@ void gpu_free(struct gpu *gpu)
         free(gpu->tables[i]->items);
         free(gpu->tables[i]->steps);
         free(gpu->tables[i]->buckets);
+        free(gpu->tables[i]->recent);
         free(gpu->tables[i]);
     }
     for (uint32_t kind = 0; kind < GPU_HOSTS; kind++)
@@ -62,10 +63,13 @@ static struct gpu_table *table_new(const struct gpu *gpu, uint16_t device)
     table->cursor_ns = gpu->from_ns;
     table->gap_end_ns = INT64_MIN;
     table->buckets = calloc(GPU_BUCKETS, sizeof(*table->buckets));
+    table->recent = calloc(GPU_RECENT, sizeof(*table->recent));
     if (gpu->step_capacity > 0)
         table->steps = calloc(gpu->step_capacity, sizeof(*table->steps));
-    if (table->buckets == NULL || (gpu->step_capacity > 0 && table->steps == NULL)) {
+    if (table->buckets == NULL || table->recent == NULL ||
+        (gpu->step_capacity > 0 && table->steps == NULL)) {
         free(table->buckets);
+        free(table->recent);
         free(table->steps);
         free(table);
         return NULL;

@@ -60,9 +60,12 @@ enum gpu_idle {
 #define GPU_TABLES   32u    /* devices of one process */
 #define GPU_STEPS    65536u /* newest steps one by one: 6 MB per device when full */
 #define GPU_BUCKETS  4096u /* of time; they double in width when the run outgrows them */
+#define GPU_RECENT   4096u /* the newest of GPU_RECENT_NS, 17 min: 400 KB per device */
 #define GPU_LAUNCHES (1u << 18) /* newest launches that a gap may end with: 8 MB */
 #define GPU_ITEMS    (1u << 20) /* not settled, per device; more are counted lost */
 #define GPU_STREAMS  256u
+
+#define GPU_RECENT_NS INT64_C(250000000)
 
 /* From queue to device an idle GPU takes 1 to 5 us; a graph or a large kernel more. */
 #define GPU_LATENCY_NS INT64_C(10000)
@@ -104,7 +107,9 @@ struct gpu_table {
     struct gpu_cell run;
     struct gpu_cell *steps;   /* [step_capacity of the gpu], as gpu.steps */
     uint64_t step_at;         /* steps before it ended before the cursor */
-    struct gpu_cell *buckets; /* [GPU_BUCKETS] */
+    struct gpu_cell *buckets; /* [GPU_BUCKETS], of gpu.bucket_ns: see gpu_buckets.h */
+    struct gpu_cell *recent;  /* ring of GPU_RECENT, of GPU_RECENT_NS */
+    int64_t recent_end;       /* number of the first that has not begun */
     int64_t gap_end_ns;       /* of the last gap that is final */
     /* Of the work that came: in all; without memory; and of that which began in what was
      * final as a gap already: its time before that gap's end counts as idle. */
@@ -202,6 +207,9 @@ int64_t gpu_busy_ns(const struct gpu_cell *cell);
 int64_t gpu_idle_ns(const struct gpu_cell *cell);
 void gpu_cell_add(struct gpu_cell *to, const struct gpu_cell *from);
 
+/* To one of a cell's sums, by its place in it: offsetof. */
+void gpu_cell_add_ns(struct gpu_cell *cell, size_t place, int64_t ns);
+
 /* The first step that the ring still holds, of step_count. */
 uint64_t gpu_oldest_step(const struct gpu *gpu);
 
@@ -219,9 +227,5 @@ uint64_t gpu_steps_in(const struct gpu *gpu, const int64_t range[2]);
  * how many. */
 uint64_t gpu_sum_steps(const struct gpu *gpu, const struct gpu_table *table,
                        const int64_t range[2], struct gpu_cell *sum);
-
-/* Sum over [range[0], range[1]), to the width of a bucket at its edges. */
-void gpu_sum_time(const struct gpu *gpu, const struct gpu_table *table,
-                  const int64_t range[2], struct gpu_cell *sum);
 
 #endif

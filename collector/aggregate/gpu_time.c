@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "aggregate/gpu.h"
+#include "aggregate/gpu_buckets.h"
 #include "aggregate/gpu_host.h"
 #include "aggregate/sum.h"
 
@@ -15,6 +16,13 @@ void gpu_cell_add(struct gpu_cell *to, const struct gpu_cell *from)
     for (uint32_t i = 0; i < GPU_IDLES; i++)
         to->idle_ns[i] = sum_ns(to->idle_ns[i], from->idle_ns[i]);
     to->overlap_ns = sum_ns(to->overlap_ns, from->overlap_ns);
+}
+
+void gpu_cell_add_ns(struct gpu_cell *cell, size_t place, int64_t ns)
+{
+    int64_t *sum = (int64_t *)(void *)((char *)cell + place);
+
+    *sum = sum_ns(*sum, ns);
 }
 
 int64_t gpu_busy_ns(const struct gpu_cell *cell)
@@ -35,23 +43,6 @@ int64_t gpu_idle_ns(const struct gpu_cell *cell)
     return sum;
 }
 
-/* Two buckets become one, on all devices. */
-static void widen_buckets(struct gpu *gpu)
-{
-    for (uint32_t t = 0; t < gpu->table_count; t++) {
-        struct gpu_cell *buckets = gpu->tables[t]->buckets;
-
-        for (uint32_t i = 0; i < GPU_BUCKETS / 2; i++) {
-            struct gpu_cell sum = buckets[2 * i];
-
-            gpu_cell_add(&sum, &buckets[2 * i + 1]);
-            buckets[i] = sum;
-        }
-        memset(buckets + GPU_BUCKETS / 2, 0, GPU_BUCKETS / 2 * sizeof(*buckets));
-    }
-    gpu->bucket_ns *= 2;
-}
-
 static int64_t shorter(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -60,14 +51,6 @@ static int64_t shorter(int64_t a, int64_t b)
 static int64_t longer(int64_t a, int64_t b)
 {
     return a > b ? a : b;
-}
-
-/* One of a cell's sums, by its place in it. */
-static void add_ns(struct gpu_cell *cell, size_t place, int64_t ns)
-{
-    int64_t *sum = (int64_t *)(void *)((char *)cell + place);
-
-    *sum = sum_ns(*sum, ns);
 }
 
 uint64_t gpu_oldest_step(const struct gpu *gpu)
@@ -92,19 +75,11 @@ static void pass_steps(const struct gpu *gpu, struct gpu_table *table, int64_t u
 static void account(struct gpu *gpu, struct gpu_table *table, size_t place,
                     const struct gpu_span *span)
 {
-    int64_t origin = gpu->from_ns, to = span->end_ns;
+    int64_t to = span->end_ns;
 
     gpu->accounted = true;
-    add_ns(&table->run, place, to - span->start_ns);
-    while ((to - 1 - origin) / gpu->bucket_ns >= GPU_BUCKETS)
-        widen_buckets(gpu);
-    for (int64_t at = span->start_ns; at < to;) {
-        int64_t bucket = (at - origin) / gpu->bucket_ns;
-        int64_t end = shorter(to, origin + (bucket + 1) * gpu->bucket_ns);
-
-        add_ns(&table->buckets[bucket], place, end - at);
-        at = end;
-    }
+    gpu_cell_add_ns(&table->run, place, to - span->start_ns);
+    gpu_buckets_add(gpu, table, place, span);
     pass_steps(gpu, table, span->start_ns);
     for (uint64_t i = table->step_at; i < gpu->step_count; i++) {
         const struct gpu_step *step = &gpu->steps[i % gpu->step_capacity];
@@ -114,7 +89,7 @@ static void account(struct gpu *gpu, struct gpu_table *table, size_t place,
         if (step->start_ns >= to)
             break;
         if (end > from)
-            add_ns(&table->steps[i % gpu->step_capacity], place, end - from);
+            gpu_cell_add_ns(&table->steps[i % gpu->step_capacity], place, end - from);
     }
 }
 
@@ -396,18 +371,4 @@ uint64_t gpu_sum_steps(const struct gpu *gpu, const struct gpu_table *table,
         count++;
     }
     return count;
-}
-
-void gpu_sum_time(const struct gpu *gpu, const struct gpu_table *table,
-                  const int64_t range[2], struct gpu_cell *sum)
-{
-    int64_t width = gpu->bucket_ns, half = width / 2;
-
-    *sum = (struct gpu_cell){0};
-    for (int64_t i = 0; i < (int64_t)GPU_BUCKETS; i++) {
-        int64_t middle = gpu->from_ns + i * width + half;
-
-        if (middle >= range[0] && middle < range[1])
-            gpu_cell_add(sum, &table->buckets[i]);
-    }
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <math.h>
 
+#include "aggregate/gpu_buckets.h"
 #include "aggregate/histogram.h"
 #include "aggregate/sum.h"
 #include "query/gpu_drift.h"
@@ -93,21 +94,22 @@ static void fill_points(const struct gpu *gpu, const struct gpu_table *table,
                         const int64_t range[2], uint32_t most,
                         struct gpu_device *device)
 {
-    int64_t width = gpu->bucket_ns;
+    struct gpu_buckets buckets = gpu_buckets_since(gpu, table, range[0]);
+    int64_t width = buckets.width_ns;
     int64_t first = time_after(range[0], -gpu->from_ns) / width;
-    int64_t last = time_after(range[1] - 1, -gpu->from_ns) / width;
+    int64_t end = time_after(range[1] - 1, -gpu->from_ns) / width + 1;
 
-    first = first < 0 ? 0 : first;
-    last = last >= (int64_t)GPU_BUCKETS ? (int64_t)GPU_BUCKETS - 1 : last;
-    if (last < first || most == 0)
+    first = first < buckets.first ? buckets.first : first;
+    end = end > buckets.end ? buckets.end : end;
+    if (end <= first || most == 0)
         return;
-    int64_t group = (last - first + (int64_t)most) / (int64_t)most;
+    int64_t group = (end - 1 - first + (int64_t)most) / (int64_t)most;
 
-    for (int64_t at = first; at <= last; at += group) {
+    for (int64_t at = first; at < end; at += group) {
         struct gpu_cell sum = {0};
 
-        for (int64_t i = at; i < at + group && i <= last; i++)
-            gpu_cell_add(&sum, &table->buckets[i]);
+        for (int64_t i = at; i < at + group && i < end; i++)
+            gpu_cell_add(&sum, gpu_bucket(&buckets, i));
         put_point(&sum, gpu->from_ns + at * width, device);
     }
 }
@@ -190,6 +192,21 @@ static int fill_run(const struct pick *pick, const struct gpu_table *table,
     return error != 0 ? error : fill_streams(pick, work, run);
 }
 
+/* NaN, where none of the window's time is known. */
+static void fill_sums(const struct gpu_cell *sum, struct gpu_device *device)
+{
+    double busy = (double)gpu_busy_ns(sum), span = busy + (double)gpu_idle_ns(sum);
+    double known = span > 0 ? 0 : (double)NAN;
+
+    device->busy_ns = known + busy;
+    device->span_ns = known + span;
+    device->overlap_ns = known + (double)sum->overlap_ns;
+    for (uint32_t i = 0; i < GPU_USES; i++)
+        device->all_use_ns[i] = known + (double)sum->use_ns[i];
+    for (uint32_t i = 0; i < GPU_IDLES; i++)
+        device->all_idle_ns[i] = known + (double)sum->idle_ns[i];
+}
+
 static int fill_device(const struct pick *pick, const struct gpu_table *table,
                        uint32_t points, struct gpu_device *device)
 {
@@ -201,15 +218,9 @@ static int fill_device(const struct pick *pick, const struct gpu_table *table,
     device->device = pick_device(pick->head, table->device);
     device->name =
         arena_text(&pick->head->arena, texts_get(pick->process->texts, table->name));
-    device->busy_ns = (double)gpu_busy_ns(&sum);
-    device->span_ns = device->busy_ns + (double)gpu_idle_ns(&sum);
-    device->overlap_ns = (double)sum.overlap_ns;
+    fill_sums(&sum, device);
     device->works = table->works + table->refused;
     device->uncounted = table->refused + table->late;
-    for (uint32_t i = 0; i < GPU_USES; i++)
-        device->all_use_ns[i] = (double)sum.use_ns[i];
-    for (uint32_t i = 0; i < GPU_IDLES; i++)
-        device->all_idle_ns[i] = (double)sum.idle_ns[i];
     device->reason = "";
     if (gpu_means(pick, table, device) != 0)
         return -ENOMEM;
@@ -312,7 +323,7 @@ int gpu_since(struct store *store, const struct selection *selection, uint64_t *
     if (gpu->table_count == 0) {
         explain(&pick, answer);
     } else {
-        int64_t width = gpu->bucket_ns;
+        int64_t width = gpu_newest_bucket_ns(gpu);
         int64_t whole = gpu->from_ns + (settled - gpu->from_ns) / width * width;
         int64_t oldest = whole - (int64_t)max * width;
         int64_t from = *cursor > 1 ? (int64_t)(*cursor - 1) : whole;

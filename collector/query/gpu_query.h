@@ -46,7 +46,7 @@ struct gpu_run {
 struct gpu_device {
     const char *device; /* "cuda:0" */
     const char *name;   /* as the driver says, "" unknown */
-    double busy_ns;     /* in the window */
+    double busy_ns;     /* in the window; NaN where none of its time is known */
     double span_ns;     /* of the window, as far as it was watched: busy and idle */
     double overlap_ns;  /* compute beside communication */
     double all_use_ns[GPU_USES], all_idle_ns[GPU_IDLES]; /* in the window */

@@ -437,8 +437,8 @@ def table(arguments):
             print(result.row(), ("  WRONG: " + wrong) if wrong else "", flush=True)
             results.append({"name": name, "dose": dose, "wrong": wrong, "blocks": [
                 {"told": b.told, "answer": b.answer} for b in result.blocks]})
-    if arguments.json:
-        pathlib.Path(arguments.json).write_text(json.dumps(results))
+            if arguments.json:  # at once: who stops an hour's run keeps what it found
+                pathlib.Path(arguments.json).write_text(json.dumps(results))
     print(f"{len(results) - failed} of {len(results)} right; the truth lay in {covered} of "
           f"{judged} stated intervals")
     return 1 if failed else 0

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "aggregate/gpu.h"
+#include "aggregate/gpu_buckets.h"
 #include "aggregate/kernels.h"
 #include "aggregate/process.h"
 
@@ -583,6 +584,33 @@ static void busy_and_idle_are_the_span_to_the_nanosecond_in_any_order(void **sta
 }
 
 static void
+a_day_later_ten_seconds_are_told_apart_and_the_first_hours_add_up(void **state)
+{
+    struct bench *bench = *state;
+    const int64_t second = 1000000 * US, day = 86400 * second;
+    const int64_t newest[2] = {day - 10 * second, day}, all[2] = {0, day};
+    struct gpu_buckets buckets;
+    struct gpu_cell sum;
+
+    for (int64_t at = 0; at < day; at += 10 * second) {
+        work(bench, "a", (int64_t[2]){at, at + second}, 1, 0);
+        gpu_settle(&bench->gpu, at + second);
+    }
+    gpu_finish(&bench->gpu, day);
+    const struct gpu_table *table = gpu_find(&bench->gpu, CUDA0);
+
+    gpu_sum_time(&bench->gpu, table, newest, &sum);
+    assert_int_equal(gpu_busy_ns(&sum), second);
+    assert_int_equal(gpu_idle_ns(&sum), 9 * second);
+    buckets = gpu_buckets_since(&bench->gpu, table, newest[0]);
+    assert_int_equal(buckets.end, day / buckets.width_ns);
+    assert_true(buckets.width_ns <= second / 4);
+    assert_int_equal(gpu_busy_ns(gpu_bucket(&buckets, buckets.end - 1)), 0);
+    gpu_sum_time(&bench->gpu, table, all, &sum);
+    assert_int_equal(gpu_busy_ns(&sum) + gpu_idle_ns(&sum), day);
+}
+
+static void
 a_step_is_as_long_as_it_was_when_the_device_rested_through_a_whole_ring(void **state)
 {
     struct bench *bench = *state;
@@ -637,6 +665,7 @@ int main(void)
         TEST(a_device_that_runs_behind_is_not_idle_where_recording_begins_again),
         TEST(a_device_that_waits_for_its_first_launch_is_idle_until_then),
         TEST(busy_and_idle_are_the_span_to_the_nanosecond_in_any_order),
+        TEST(a_day_later_ten_seconds_are_told_apart_and_the_first_hours_add_up),
         TEST(a_step_is_as_long_as_it_was_when_the_device_rested_through_a_whole_ring),
     };
 

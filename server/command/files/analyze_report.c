@@ -108,6 +108,8 @@ static void print_device(const struct gpu_device *device, uint32_t columns)
         [GPU_IDLE_UNKNOWN] = "unknown"};
     double span = device->span_ns;
 
+    if (!(span > 0))
+        return;
     printf("\n%s  busy %.1f %%, idle %.1f %% of ", device->device,
            100 * device->busy_ns / span, 100 - 100 * device->busy_ns / span);
     terminal_ms(span, 0);
