@@ -27,6 +27,7 @@ import sys
 
 ROUNDING_NS = 1000
 LATENCY_NS = 10_000
+COLLECTIVE_NS = 1_000_000  # a shorter one only takes an order
 CATEGORIES = {
     "cpu_op": "op", "operator": "op", "user_annotation": "range",
     "runtime": "runtime", "cuda_runtime": "runtime", "driver": "runtime",
@@ -426,7 +427,10 @@ class Trace:
         if gap is not None and gap < self.last:
             gaps.append((gap, self.last, None))
         for start, end, work in gaps:
-            sums["idle_" + host.cause(start, end, work)] += end - start
+            while start < end:
+                cause, until = host.cause(start, end, work)
+                sums["idle_" + cause] += until - start
+                start, work = until, None
         return sums
 
 
@@ -462,7 +466,9 @@ class Host:
             return "data"
         if any(part in low for part in ("nccl:", "gloo:", "c10d::", "record_param_comms",
                                         "ccl::")):
-            return "collective"
+            if event.duration >= COLLECTIVE_NS:
+                return "collective"
+            return None if event.kind == "range" else "op"
         if event.kind == "sync":
             return "sync"
         if call and any(part in low for part in (
@@ -474,34 +480,38 @@ class Host:
         return None if event.kind == "range" else "op"
 
     def overlap(self, kind, start, end):
-        ns, at_start = 0, False
+        ns, before = 0, 0
         spans = self.spans.get(kind, ())
         for i in range(bisect.bisect_right(spans, start, key=lambda span: span[1]),
                        len(spans)):
             if spans[i][0] >= end:
                 break
             ns += min(spans[i][1], end) - max(spans[i][0], start)
-            at_start = at_start or spans[i][0] < start
-        return ns, at_start
+            if spans[i][0] < start:
+                before = spans[i][1] - spans[i][0]
+        return ns, before
 
     def cause(self, start, end, work):
+        """The cause of its beginning, and until when."""
         half = (end - start) - (end - start) // 2
         if self.overlap("data", start, end)[0] >= half:
-            return "data"
+            return "data", end
         begun, returned = self.launches.get(work[3], (start, start)) if work else (start, start)
         if work and work[3] and begun < start and returned <= start:
-            if work[2] == 1:
-                return "collective"
-            return "launch" if end - start <= LATENCY_NS else "unknown"
+            if end - start <= LATENCY_NS:
+                return "launch", end
+            return "collective" if work[2] == 1 else "unknown", end
         for kind in ("alloc", "copy", "collective"):
             if self.overlap(kind, start, end)[0] >= half:
-                return kind
-        waited, at_start = self.overlap("sync", start, end)
-        if at_start or waited >= half:
-            return "sync"
+                return kind, end
+        waited, before = self.overlap("sync", start, end)
+        if waited >= half:
+            return "sync", end
+        if before:
+            return "sync", end if end - start - LATENCY_NS <= before else start + before
         if self.overlap("op", start, end)[0] >= half:
-            return "launch"
-        return "python" if self.any else "unknown"
+            return "launch", end
+        return "python" if self.any else "unknown", end
 
 
 def is_backward(name):

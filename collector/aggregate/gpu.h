@@ -3,17 +3,18 @@
  *
  *     use     compute | communication (only where nothing computes) | copy (the rest,
  *             with memset); `overlap` is compute and communication at once
- *     idle    one cause for each gap between two pieces of work, by the first that holds:
+ *     idle    a cause for each gap between two pieces of work, the first that holds:
  *
  *     data        at least half of it the training thread waited for the next batch
  *     launch      the work was queued before the gap (its launching call had returned):
  *                 the device itself took up to GPU_LATENCY_NS to begin it
- *     collective  the work was queued before the gap and communicates (it waits for
- *                 peers), or at least half of the gap the host was in a collective
+ *     collective  such work communicates, and the gap lasted longer; or at least half of
+ *                 the gap the host was in a collective that held it up
  *     unknown     the work was queued before the gap, which lasted longer
  *     alloc, copy at least half of it the host was in such a call
- *     sync        the host waited for the device when the gap began, or for half of it:
- *                 the queue had run empty
+ *     sync        the host waited for the device for half of it; or when it began, and then
+ *                 of the gap as much as the host had waited: it would have come to the next
+ *                 work earlier by that, and the rest of the gap has a cause of its own
  *     launch      at least half of it the host was inside ops or launches: they come
  *                 too slowly
  *     python      the host was in none of these: it ran code between the ops
@@ -72,6 +73,7 @@ enum gpu_idle {
 
 struct gpu_cell {
     int64_t use_ns[GPU_USES], idle_ns[GPU_IDLES], overlap_ns;
+    int64_t queued_ns; /* of GPU_IDLE_LAUNCH: the work was launched before the gap */
 };
 
 struct gpu_item { /* a kernel, copy or memset */

@@ -236,7 +236,8 @@ static bool was_queued(const struct gpu *gpu, const struct gpu_span *gap,
 
 struct overlap {
     int64_t ns;
-    bool at_start; /* it was going on when the gap began */
+    int64_t before_ns; /* of what was going on when the gap began: from its start to its
+                          end; 0 nothing was */
 };
 
 static struct overlap overlap(const struct gpu_host_list *list,
@@ -251,13 +252,33 @@ static struct overlap overlap(const struct gpu_host_list *list,
         int64_t to = span->end_ns < gap->end_ns ? span->end_ns : gap->end_ns;
 
         found.ns = sum_ns(found.ns, to - from);
-        found.at_start |= span->start_ns < gap->start_ns;
+        if (span->start_ns < gap->start_ns)
+            found.before_ns = span->end_ns - span->start_ns;
     }
     return found;
 }
 
-enum gpu_idle gpu_cause(const struct gpu *gpu, const struct gpu_span *gap,
-                        const struct gpu_item *next)
+/* Work that was queued before the gap, and begins only at its end. */
+static enum gpu_idle cause_of_queued(const struct gpu_span *gap,
+                                     const struct gpu_item *next)
+{
+    if (gap->end_ns - gap->start_ns <= GPU_LATENCY_NS)
+        return GPU_IDLE_LAUNCH;
+    return next->use == GPU_COMMUNICATION ? GPU_IDLE_COLLECTIVE : GPU_IDLE_UNKNOWN;
+}
+
+/* A host that had not waited would have come to the next work earlier by as long as it
+ * waited: so much of the gap is the wait's, and what is left would be there without it. */
+static int64_t wait_ends_ns(const struct gpu_span *gap, int64_t waited_ns)
+{
+    int64_t length = gap->end_ns - gap->start_ns;
+
+    return length - GPU_LATENCY_NS <= waited_ns ? gap->end_ns
+                                                : gap->start_ns + waited_ns;
+}
+
+struct gpu_cause gpu_cause(const struct gpu *gpu, const struct gpu_span *gap,
+                           const struct gpu_item *next)
 {
     static const struct {
         enum gpu_host host;
@@ -266,23 +287,32 @@ enum gpu_idle gpu_cause(const struct gpu *gpu, const struct gpu_span *gap,
                  {GPU_HOST_COPY, GPU_IDLE_COPY},
                  {GPU_HOST_COLLECTIVE, GPU_IDLE_COLLECTIVE}};
     int64_t length = gap->end_ns - gap->start_ns, half = length - length / 2;
+    struct gpu_cause cause = {.idle = GPU_IDLE_DATA, .until_ns = gap->end_ns};
 
     if (overlap(&gpu->hosts[GPU_HOST_DATA], gap).ns >= half)
-        return GPU_IDLE_DATA;
-    if (was_queued(gpu, gap, next)) {
-        if (next->use == GPU_COMMUNICATION)
-            return GPU_IDLE_COLLECTIVE;
-        return length <= GPU_LATENCY_NS ? GPU_IDLE_LAUNCH : GPU_IDLE_UNKNOWN;
+        return cause;
+    cause.queued = was_queued(gpu, gap, next);
+    if (cause.queued) {
+        cause.idle = cause_of_queued(gap, next);
+        return cause;
     }
     for (uint32_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
-        if (overlap(&gpu->hosts[calls[i].host], gap).ns >= half)
-            return calls[i].idle;
+        if (overlap(&gpu->hosts[calls[i].host], gap).ns >= half) {
+            cause.idle = calls[i].idle;
+            return cause;
+        }
     struct overlap sync = overlap(&gpu->hosts[GPU_HOST_SYNC], gap);
 
-    if (sync.at_start || sync.ns >= half)
-        return GPU_IDLE_SYNC;
-    if (overlap(&gpu->hosts[GPU_HOST_OP], gap).ns >= half)
-        return GPU_IDLE_LAUNCH;
-    return gpu->any_host && gap->start_ns >= gpu->host_from_ns ? GPU_IDLE_PYTHON
-                                                               : GPU_IDLE_UNKNOWN;
+    cause.idle = GPU_IDLE_SYNC;
+    if (sync.ns >= half)
+        return cause;
+    if (sync.before_ns > 0)
+        cause.until_ns = wait_ends_ns(gap, sync.before_ns);
+    else if (overlap(&gpu->hosts[GPU_HOST_OP], gap).ns >= half)
+        cause.idle = GPU_IDLE_LAUNCH;
+    else
+        cause.idle = gpu->any_host && gap->start_ns >= gpu->host_from_ns
+                         ? GPU_IDLE_PYTHON
+                         : GPU_IDLE_UNKNOWN;
+    return cause;
 }

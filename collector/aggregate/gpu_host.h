@@ -37,8 +37,14 @@ int64_t gpu_launched_ns(const struct gpu *gpu, uint64_t correlation);
  * INT64_MIN. */
 int64_t gpu_launch_begin(struct gpu *gpu, uint64_t correlation);
 
+struct gpu_cause {
+    enum gpu_idle idle;
+    bool queued;      /* the work that came next had been launched before the gap */
+    int64_t until_ns; /* from here on the gap has a cause of its own */
+};
+
 /* The cause of a gap; `next` is the work that ends it, NULL at the end of the span. */
-enum gpu_idle gpu_cause(const struct gpu *gpu, const struct gpu_span *gap,
-                        const struct gpu_item *next);
+struct gpu_cause gpu_cause(const struct gpu *gpu, const struct gpu_span *gap,
+                           const struct gpu_item *next);
 
 #endif

@@ -16,6 +16,7 @@ void gpu_cell_add(struct gpu_cell *to, const struct gpu_cell *from)
     for (uint32_t i = 0; i < GPU_IDLES; i++)
         to->idle_ns[i] = sum_ns(to->idle_ns[i], from->idle_ns[i]);
     to->overlap_ns = sum_ns(to->overlap_ns, from->overlap_ns);
+    to->queued_ns = sum_ns(to->queued_ns, from->queued_ns);
 }
 
 void gpu_cell_add_ns(struct gpu_cell *cell, size_t place, int64_t ns)
@@ -131,20 +132,37 @@ static bool is_recorded(const struct gpu *gpu, const struct gpu_table *table,
     return take_recorded(gpu, table, &rest, &part);
 }
 
+static void account_idle(struct gpu *gpu, struct gpu_table *table,
+                         struct gpu_cause cause, const struct gpu_span *part)
+{
+    account(gpu, table,
+            offsetof(struct gpu_cell, idle_ns) + (size_t)cause.idle * sizeof(int64_t),
+            part);
+    if (cause.idle == GPU_IDLE_LAUNCH && cause.queued)
+        account(gpu, table, offsetof(struct gpu_cell, queued_ns), part);
+}
+
 static void account_gap(struct gpu *gpu, struct gpu_table *table, int64_t to,
                         const struct gpu_item *next)
 {
     struct gpu_span rest = {.start_ns = table->cursor_ns, .end_ns = to}, gap;
 
     while (take_recorded(gpu, table, &rest, &gap)) {
-        bool last = gap.end_ns == to;
-        enum gpu_idle cause = last && next == NULL && gpu->ends_early
-                                  ? GPU_IDLE_UNKNOWN
-                                  : gpu_cause(gpu, &gap, last ? next : NULL);
+        const struct gpu_item *then = gap.end_ns == to ? next : NULL;
 
-        account(gpu, table,
-                offsetof(struct gpu_cell, idle_ns) + (size_t)cause * sizeof(int64_t),
-                &gap);
+        if (gap.end_ns == to && next == NULL && gpu->ends_early) {
+            account_idle(gpu, table, (struct gpu_cause){.idle = GPU_IDLE_UNKNOWN},
+                         &gap);
+            continue;
+        }
+        while (gap.start_ns < gap.end_ns) {
+            struct gpu_cause cause = gpu_cause(gpu, &gap, then);
+
+            account_idle(gpu, table, cause,
+                         &(struct gpu_span){gap.start_ns, cause.until_ns});
+            gap.start_ns = cause.until_ns;
+            then = NULL; /* it was launched in the gap, if after the first part */
+        }
     }
     table->cursor_ns = table->gap_end_ns = to;
 }

@@ -103,8 +103,8 @@ const struct gpu_device *rule_busiest(const struct rule_context *context);
 /* So many launches wait in its queue that the host is not what it waits for. */
 bool rule_is_far_ahead(const struct gpu_device *device);
 
-/* The same in the run, and in the window it waits for launches no longer than it takes to
- * begin its kernels. */
+/* What it waits for between its kernels was launched long before, or mostly: each begins a
+ * moment after the one before it, in a CUDA graph too. */
 bool rule_waits_for_itself(const struct rule_context *context);
 
 /* Share of a step for which the device works, at most 1. */

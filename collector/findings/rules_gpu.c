@@ -107,6 +107,18 @@ static struct finding *find_idle(struct rule_context *context,
     return finding;
 }
 
+/* What CUDA graphs do for a job is had already. */
+static bool launches_graphs(const struct rule_context *context)
+{
+    const struct ops_answer *cpu = &context->summary->cpu;
+
+    for (uint32_t i = 0; i < cpu->judged_count; i++)
+        if (strcmp(cpu->rows[i].kind, "runtime") == 0 &&
+            strstr(cpu->rows[i].name, "GraphLaunch") != NULL)
+            return true;
+    return context->summary->cuda.family_count[KERNEL_GRAPH] > 0;
+}
+
 static void find_launch_bound(struct rule_context *context)
 {
     static const struct idle_rule late = {
@@ -149,7 +161,15 @@ static void find_launch_bound(struct rule_context *context)
                    "fewer for as many samples"},
         .half = true}; /* in a CUDA graph a moment passes too */
 
-    (void)find_idle(context, rule_waits_for_itself(context) ? &begins : &late);
+    struct idle_rule in_graphs = begins;
+
+    in_graphs.because = "a device takes a moment to begin each kernel, in a graph too";
+    in_graphs.eager = NULL;
+    in_graphs.native[0] = begins.native[1];
+    in_graphs.native[1] = NULL;
+    (void)find_idle(context, !rule_waits_for_itself(context) ? &late
+                             : launches_graphs(context)      ? &in_graphs
+                                                             : &begins);
 }
 
 static void find_device_sync(struct rule_context *context)

@@ -48,20 +48,12 @@ bool rule_is_far_ahead(const struct gpu_device *device)
     return device->run.queue_depth >= FAR_AHEAD;
 }
 
-/* Still each kernel begins a moment after the one before it: so short a wait is the
- * device's own. */
-#define BEGINS_NS 2000.0
-
 bool rule_waits_for_itself(const struct rule_context *context)
 {
-    const struct ops_answer *cuda = &context->summary->cuda;
     const struct gpu_device *device = rule_device(context);
-    double kernels = 0;
 
-    for (uint32_t family = 0; family < KERNEL_FAMILIES; family++)
-        kernels += cuda->family_count[family];
-    return device != NULL && rule_is_far_ahead(device) &&
-           device->idle_ns[GPU_IDLE_LAUNCH] <= kernels * BEGINS_NS;
+    return device != NULL && (device->queued_ns > 0 || rule_is_far_ahead(device)) &&
+           device->queued_ns >= device->idle_ns[GPU_IDLE_LAUNCH] / 2;
 }
 
 double rule_busy_share(const struct rule_context *context,

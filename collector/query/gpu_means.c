@@ -41,6 +41,7 @@ static void add(const struct gpu_cell *cell, double weight, struct gpu_device *d
         device->use_ns[i] += weight * (double)cell->use_ns[i];
     for (uint32_t i = 0; i < GPU_IDLES; i++)
         device->idle_ns[i] += weight * (double)cell->idle_ns[i];
+    device->queued_ns += weight * (double)cell->queued_ns;
 }
 
 /* The sum of all weights; 0: of no step the work is known. */
@@ -114,7 +115,11 @@ static void fit_into_step(double step_ns, struct gpu_device *device)
     if (!(busy + idle > step_ns))
         return;
     scale(device->use_ns, GPU_USES, busy, step_ns);
+    double launch = device->idle_ns[GPU_IDLE_LAUNCH];
+
     scale(device->idle_ns, GPU_IDLES, idle, busy < step_ns ? step_ns - busy : 0);
+    if (launch > 0)
+        device->queued_ns *= device->idle_ns[GPU_IDLE_LAUNCH] / launch;
 }
 
 const char *gpu_why_unknown(const struct process *process)
@@ -151,6 +156,7 @@ int gpu_means(const struct pick *pick, const struct gpu_table *table,
         device->use_ns[i] /= sum > 0 ? sum : (double)NAN;
     for (uint32_t i = 0; i < GPU_IDLES; i++)
         device->idle_ns[i] /= sum > 0 ? sum : (double)NAN;
+    device->queued_ns /= sum > 0 ? sum : (double)NAN;
     fit_into_step(mean_step_ns(pick), device);
     if (device->known_steps > 0)
         return 0;

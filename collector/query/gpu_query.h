@@ -53,6 +53,7 @@ struct gpu_device {
     /* Of an average step, weighed by the steps around it (gpu_means.h); NaN where of none
      * the work is known. */
     double use_ns[GPU_USES], idle_ns[GPU_IDLES];
+    double queued_ns; /* likewise, of GPU_IDLE_LAUNCH: launched before the gap began */
     uint64_t known_steps;  /* of the window, from their first to their last instant */
     uint64_t behind_steps; /* recorded, while the device worked off what was not */
     /* Of how many of them busy_ns, span_ns and all_*_ns are the sums; NOT_KNOWN: of all

@@ -304,11 +304,59 @@ static void a_gap_in_which_the_next_batch_was_awaited_is_data(void **state)
     gap_gets(*state, GPU_IDLE_DATA);
 }
 
-static void a_gap_that_began_in_a_wait_for_the_device_is_sync(void **state)
+static void a_gap_that_began_in_a_wait_for_the_device_as_long_is_sync(void **state)
 {
-    host(*state, EVENT_SYNC, "cudaStreamSynchronize", SPAN(50, 103), 0);
+    host(*state, EVENT_SYNC, "cudaStreamSynchronize", SPAN(10, 103), 0);
     host(*state, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(190, 195), 7);
     gap_gets(*state, GPU_IDLE_SYNC);
+}
+
+static void
+the_wait_takes_of_a_gap_what_it_lasted_and_code_after_it_the_rest(void **state)
+{
+    struct bench *bench = *state;
+
+    host(bench, EVENT_SYNC, "cudaStreamSynchronize", SPAN(80, 103), 0);
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(190, 195), 7);
+    work(bench, "a", SPAN(0, 100), 1, 0);
+    work(bench, "b", SPAN(200, 210), 1, 7);
+    gpu_finish(&bench->gpu, 210 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_SYNC], 23 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_PYTHON], 77 * US);
+}
+
+static void a_collective_that_only_takes_an_order_waits_for_no_peer(void **state)
+{
+    host(*state, EVENT_CPU_OP, "c10d::allreduce_", SPAN(110, 190), 0);
+    host(*state, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(180, 185), 7);
+    gap_gets(*state, GPU_IDLE_LAUNCH);
+}
+
+static void a_gap_in_a_collective_that_holds_the_host_is_collective(void **state)
+{
+    struct bench *bench = *state;
+
+    host(bench, EVENT_CPU_OP, "gloo:all_reduce", SPAN(110, 1190), 0);
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(1195, 1196), 7);
+    work(bench, "a", SPAN(0, 100), 1, 0);
+    work(bench, "b", SPAN(1200, 1210), 1, 7);
+    gpu_finish(&bench->gpu, 1210 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_COLLECTIVE], 1100 * US);
+}
+
+static void the_moment_before_work_that_was_queued_is_told_apart(void **state)
+{
+    struct bench *bench = *state;
+
+    host(bench, EVENT_LAUNCH, "cudaGraphLaunch", SPAN(80, 95), 7);
+    host(bench, EVENT_CPU_OP, "aten::add", SPAN(150, 199), 0);
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(190, 195), 8);
+    work(bench, "a", SPAN(0, 100), 1, 0);
+    work(bench, "node", SPAN(102, 150), 1, 7);
+    work(bench, "b", SPAN(200, 210), 1, 8);
+    gpu_finish(&bench->gpu, 210 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_LAUNCH], 52 * US);
+    assert_int_equal(sums(bench)->queued_ns, 2 * US);
 }
 
 static void a_gap_filled_with_ops_is_launch(void **state)
@@ -646,7 +694,11 @@ int main(void)
         TEST(occupancy_is_bound_by_registers_shared_memory_and_the_grid),
         TEST(devices_have_multiprocessors_of_their_own_unless_all_are_alike),
         TEST(a_gap_in_which_the_next_batch_was_awaited_is_data),
-        TEST(a_gap_that_began_in_a_wait_for_the_device_is_sync),
+        TEST(a_gap_that_began_in_a_wait_for_the_device_as_long_is_sync),
+        TEST(the_wait_takes_of_a_gap_what_it_lasted_and_code_after_it_the_rest),
+        TEST(a_collective_that_only_takes_an_order_waits_for_no_peer),
+        TEST(a_gap_in_a_collective_that_holds_the_host_is_collective),
+        TEST(the_moment_before_work_that_was_queued_is_told_apart),
         TEST(a_gap_filled_with_ops_is_launch),
         TEST(a_gap_without_ops_is_python),
         TEST(a_gap_in_allocating_calls_is_alloc),

@@ -156,9 +156,9 @@ a_queue_that_was_full_for_most_of_the_run_hides_no_slow_launches(void **state)
 {
     (void)state;
     put_slow_launches();
-    summary.cuda.family_count[KERNEL_OTHER] = 400;
     device.run.queue_depth = 900;
     device.idle_ns[GPU_IDLE_LAUNCH] = 0.7 * MS; /* a moment before each kernel */
+    device.queued_ns = 0.7 * MS;
     device.idle_ns[GPU_IDLE_SYNC] = 4 * MS;
     assert_false(is_found("slow-launches"));
     device.idle_ns[GPU_IDLE_LAUNCH] = 15 * MS;
@@ -170,9 +170,8 @@ static void gaps_before_queued_kernels_are_not_blamed_on_the_host(void **state)
     (void)state;
     put_device();
     device.idle_ns[GPU_IDLE_LAUNCH] = 8 * MS;
-    summary.cuda.family_count[KERNEL_OTHER] = 6000;
     assert_non_null(strstr(find("launch-bound")->title, "waits for the CPU"));
-    device.run.queue_depth = 700;
+    device.queued_ns = 7 * MS;
     const struct finding *finding = find("launch-bound");
 
     assert_non_null(strstr(finding->title, "before each of its many kernels"));
@@ -190,8 +189,16 @@ static void gaps_before_queued_kernels_are_not_blamed_on_the_host(void **state)
     assert_false(advises(find("launch-bound"), "fused=True"));
     assert_true(advises(find("launch-bound"), "cudaGraphLaunch"));
     summary.native = false;
-    /* Longer than a device takes: somewhere in the step the queue runs empty. */
-    summary.cuda.family_count[KERNEL_OTHER] = 1000;
+    /* Whoever replays graphs is not told to. */
+    static struct op_row replays = {.name = "cudaGraphLaunch", .kind = "runtime"};
+
+    summary.cpu.rows = &replays;
+    summary.cpu.judged_count = 1;
+    assert_false(advises(find("launch-bound"), "CUDA graph"));
+    assert_true(advises(find("launch-bound"), "Larger batches"));
+    summary.cpu.judged_count = 0;
+    /* Most of it was not launched in time: somewhere in the step the queue runs empty. */
+    device.queued_ns = 3 * MS;
     assert_non_null(strstr(find("launch-bound")->title, "waits for the CPU"));
 }
 
