@@ -277,7 +277,10 @@ static void find_dominant(struct rule_context *context)
     const struct ops_answer *cuda = &context->summary->cuda;
     const struct gpu_device *device = rule_busiest(context);
     const struct op_row *row = cuda->judged_count > 0 ? &cuda->rows[0] : NULL;
-    double share = row == NULL ? 0 : row->per_step_ns / context->train->mean_ns;
+    double ns = row == NULL || device == NULL
+                    ? 0
+                    : fmin(row->per_step_ns, device->use_ns[GPU_COMPUTE]);
+    double share = ns / context->train->mean_ns;
 
     if (device == NULL || !(share >= context->threshold) ||
         strcmp(row->kind, "kernel") != 0 || is_as_large_as_the_model(row))
@@ -289,15 +292,14 @@ static void find_dominant(struct rule_context *context)
     finding->title = "One kernel, which is no matrix product, takes much of the step";
     finding->formula = rule_print(
         context, "%s of %s = %.0f %%; what another form of it saves is not known",
-        rule_ms(context, row->per_step_ns), rule_ms(context, context->train->mean_ns),
-        100 * share);
+        rule_ms(context, ns), rule_ms(context, context->train->mean_ns), 100 * share);
     finding->sentence = rule_print(context, "Launched %s a step, %s each",
                                    rule_times(context, row->per_step_count),
                                    rule_ms(context, row->mean_ns));
     finding->wrong_if = "It already reads and writes each number once.";
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence_text(context, finding, "kernel", row->name);
-    rule_evidence(context, finding, "kernel_ms", row->per_step_ns / NS_PER_MS);
+    rule_evidence(context, finding, "kernel_ms", ns / NS_PER_MS);
     rule_evidence(context, finding, "launches_per_step", row->per_step_count);
     rule_evidence(context, finding, "occupancy_pct", row->launch.occupancy_pct);
     rule_advise(finding, "The op that launches it stands in its trace: another form of "

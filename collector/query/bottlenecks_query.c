@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "query/ops_sums.h"
 #include "query/parts.h"
 #include "query/pick.h"
 #include "wire/facts.h"
@@ -58,6 +59,8 @@ static int fill_parts(struct pick *pick, const struct bottlenecks_request *reque
     part = part_pick(pick, &answer->gpu.head);
     if (error == 0)
         error = parts_gpu(&part, 0, &answer->gpu);
+    if (error == 0 && gpu_busiest(&answer->gpu) != NULL)
+        ops_sums_fit(gpu_busiest(&answer->gpu)->use_ns[GPU_COMPUTE], &answer->cuda);
     if (error == 0)
         error = parts_hardware(&part, 0, &answer->hardware);
     part = part_pick(pick, &answer->ranks.head);

@@ -140,6 +140,25 @@ static void add_kernel(const struct op_row *row, struct ops_answer *answer)
     add_size(row, answer);
 }
 
+void ops_sums_fit(double compute_ns, struct ops_answer *answer)
+{
+    double all = 0;
+
+    for (uint32_t family = 0; family < KERNEL_FAMILIES; family++)
+        all += family == KERNEL_COLLECTIVE ? 0 : answer->family_ns[family];
+    if (!(compute_ns < all))
+        return;
+    double fits = compute_ns / all;
+
+    for (uint32_t family = 0; family < KERNEL_FAMILIES; family++)
+        answer->family_ns[family] *= family == KERNEL_COLLECTIVE ? 1 : fits;
+    answer->short_self_ns *= fits;
+    answer->convolution_ns *= fits;
+    answer->unfilled_ns *= fits;
+    answer->unused_ns *= fits;
+    answer->short_unused_ns *= fits;
+}
+
 void ops_sums_add(const struct op_row *row, struct ops_answer *answer)
 {
     if (isnan(row->per_step_ns) || isnan(row->per_step_count))

@@ -14,4 +14,9 @@ void ops_sums_add(const struct op_row *row, struct ops_answer *answer);
 void ops_sums_saving(const struct ops_saving *saving, double steps,
                      struct ops_answer *answer);
 
+/* Kernels of several devices, those that run side by side and those that ran outside of the
+ * steps together take longer than a device computes in a step, `compute_ns`: their sums, but
+ * those of collectives, count as far as they fit into it. NaN: as they are. */
+void ops_sums_fit(double compute_ns, struct ops_answer *answer);
+
 #endif

@@ -22,7 +22,8 @@ class Step:
 
     def __init__(self, trace, number):
         self.trace, self.start = trace, number * STEP_US
-        self.host = self.device = self.start
+        self.host = self.start
+        self.devices = [self.start, self.start]
         self.event("user_annotation", f"ProfilerStep#{number}", self.start, STEP_US)
 
     def event(self, cat, name, at, duration, **args):
@@ -39,12 +40,16 @@ class Step:
         self.event("cpu_op", name, self.host, duration)
         self.host += duration
 
-    def launch(self, kernel, duration, op_us=15.0, call_us=8.0, blocking=False):
+    @property
+    def device(self):
+        return self.devices[0]
+
+    def launch(self, kernel, duration, op_us=15.0, call_us=8.0, blocking=False, device=0):
         correlation = len(self.trace) + 1
         self.call("cudaLaunchKernel", call_us, correlation=correlation)
-        begin = max(self.device, self.host + (5 if blocking else call_us))
-        self.event("kernel", kernel, begin, duration, device=0, stream=7, correlation=correlation)
-        self.device = begin + duration
+        begin = max(self.devices[device], self.host + (5 if blocking else call_us))
+        self.event("kernel", kernel, begin, duration, device=device, stream=7, correlation=correlation)
+        self.devices[device] = begin + duration
         self.event("cpu_op", "aten::mm", self.host, op_us)
         self.host += op_us
 
@@ -94,6 +99,21 @@ def doubles(step):
         step.launch(ADD64 if n % 2 == 0 else MM, 198.0)
 
 
+def doubles_on_two(step):
+    """The same on two devices at once: a step takes no longer for it."""
+    for n in range(KERNELS):
+        for device in range(2):
+            step.launch(ADD64 if n % 2 == 0 else MM, 198.0, device=device)
+
+
+def doubles_and_more_behind(step):
+    """As many kernels once more behind the last step, as of an evaluation."""
+    doubles(step)
+    if step.start == (STEPS - 1) * STEP_US:
+        for n in range(STEPS * KERNELS):
+            step.launch(ADD64 if n % 2 == 0 else MM, 198.0)
+
+
 def collectives(step):
     for _ in range(KERNELS - 21):
         step.launch(MM, 198.0)
@@ -125,6 +145,27 @@ def reading(step, count=10):
         frames(step, lasts, "/home/u/train.py(31): main", "<built-in method item of Tensor>")
         step.op("aten::_local_scalar_dense", lasts, "cudaStreamSynchronize", lasts - 2)
         step.host += 300
+
+
+def coming_late(step):
+    """Ten times the host reads what it waits 20 us for, then runs 600 us of Python."""
+    for _ in range(10):
+        step.launch(MM, 1300.0)
+        step.host = step.device - 20
+        step.op("aten::_local_scalar_dense", 24.0, "cudaStreamSynchronize", 21.0)
+        step.host += 600
+
+
+def graphs(step):
+    """One launch of two hundred kernels, which begin 9 us after each other."""
+    correlation = len(step.trace) + 1
+    step.call("cudaGraphLaunch", 400.0, correlation=correlation)
+    step.event("cpu_op", "my::replay", step.host, 405.0)
+    step.host += 405.0
+    step.devices[0] = max(step.device, step.host)
+    for _ in range(2 * KERNELS):
+        step.event("kernel", MM, step.device + 9, 88.0, device=0, stream=7, correlation=correlation)
+        step.devices[0] += 97.0
 
 
 def modules(step, attention=60):
@@ -184,6 +225,23 @@ class TraceDiseases(unittest.TestCase):
                 self.assertEqual(evidence["op"], "aten::_local_scalar_dense")
                 self.assertEqual(evidence.get("caller"), caller, evidence)
                 self.assertIn("(`.item()`", evidence["sentence"])
+
+    def test_a_wait_is_blamed_for_no_more_than_it_lasted(self):
+        found = {f["id"]: f["ms_per_step"] for f in self.answer(coming_late)["findings"]}
+        self.assertNotIn("device-sync", found)
+        self.assertLessEqual(abs(found["python-between-ops"] / (7.0 - 10 * 0.021) - 1), 0.02)
+
+    def test_kernels_beside_and_behind_the_steps_cost_a_step_nothing(self):
+        for job in (doubles_on_two, doubles_and_more_behind):
+            with self.subTest(job.__name__):
+                found = {f["id"]: f for f in self.answer(job)["findings"]}["float64-kernels"]
+                self.assertLessEqual(abs(found["ms_per_step"] / 4.95 - 1), 0.2, found["formula"])
+
+    def test_who_replays_graphs_is_not_told_to_launch_them(self):
+        found = {f["id"]: f for f in self.answer(graphs)["findings"]}
+        self.assertNotIn("slow-launches", found)
+        self.assertIn("in a graph too", found["launch-bound"]["evidence"]["sentence"])
+        self.assertNotIn("CUDA graph", " ".join(found["launch-bound"]["advice"]))
 
     def test_a_module_with_much_of_the_step_is_named_where_modules_are_known(self):
         found = {f["id"].rsplit("-", 1)[0]: f for f in self.answer(modules, "--group", "module")["findings"]}
