@@ -23,7 +23,7 @@
 #define HARDWARE_SLOWED_IDLE         0x001u
 #define HARDWARE_SLOWED_SETTING      0x002u /* somebody chose these clocks */
 #define HARDWARE_SLOWED_POWER_CAP    0x004u
-#define HARDWARE_SLOWED_HARDWARE     0x008u
+#define HARDWARE_SLOWED_HARDWARE     0x008u /* heat, a power brake, too much at once */
 #define HARDWARE_SLOWED_SYNC_BOOST   0x010u /* the slowest of a group decides */
 #define HARDWARE_SLOWED_THERMAL      0x020u /* by software */
 #define HARDWARE_SLOWED_THERMAL_HARD 0x040u

@@ -13,11 +13,11 @@
 
 #define UNKNOWN ((double)NAN)
 
-/* Idle clocks and clocks that somebody chose cost no speed that could be had. */
+/* Idle clocks and clocks that somebody chose cost no speed that could be had. The board
+ * slows down by heat or by power: which of them is told by a second bit, or not at all. */
 #define BY_POWER (HARDWARE_SLOWED_POWER_CAP | HARDWARE_SLOWED_POWER_BRAKE)
-#define BY_HEAT                                                                        \
-    (HARDWARE_SLOWED_HARDWARE | HARDWARE_SLOWED_THERMAL | HARDWARE_SLOWED_THERMAL_HARD)
-#define COSTS_SPEED (BY_POWER | BY_HEAT)
+#define BY_HEAT     (HARDWARE_SLOWED_THERMAL | HARDWARE_SLOWED_THERMAL_HARD)
+#define COSTS_SPEED (BY_POWER | BY_HEAT | HARDWARE_SLOWED_HARDWARE)
 
 static void sample_values(const struct hardware_sample *sample, double *values)
 {
@@ -281,7 +281,7 @@ static double mean_clock(const struct clocks *clocks)
 /* What held the clocks back in the window; heat is the graver reason where both did. */
 static void sum_slowed(const struct stretch *stretch, struct hardware_row *row)
 {
-    struct clocks power = {0}, heat = {0}, rest = {0};
+    struct clocks power = {0}, heat = {0}, board = {0}, rest = {0};
 
     for (uint32_t i = stretch->first; i < stretch->last; i++) {
         const struct hardware_sample *sample =
@@ -289,12 +289,13 @@ static void sum_slowed(const struct stretch *stretch, struct hardware_row *row)
 
         if (!sample->slowed_known)
             continue;
-        add_clock((sample->slowed & BY_HEAT) != 0    ? &heat
-                  : (sample->slowed & BY_POWER) != 0 ? &power
-                                                     : &rest,
+        add_clock((sample->slowed & BY_HEAT) != 0       ? &heat
+                  : (sample->slowed & BY_POWER) != 0    ? &power
+                  : (sample->slowed & COSTS_SPEED) != 0 ? &board
+                                                        : &rest,
                   sample);
     }
-    double all = power.samples + heat.samples + rest.samples;
+    double all = power.samples + heat.samples + board.samples + rest.samples;
 
     if (!(all > 0))
         return;

@@ -44,7 +44,7 @@ struct hardware_row {
     double now[HARDWARE_COLUMNS];  /* NaN where the newest sample is old */
     double mean[HARDWARE_COLUMNS]; /* of the window; NaN unknown */
     /* Shares of the window's samples: held back by power, by heat; and the mean clock of
-     * these and of all others. NaN unknown. */
+     * these, and of those that nothing held back. NaN unknown. */
     double power_share, heat_share, power_mhz, heat_mhz, free_mhz;
     uint32_t slowed; /* HARDWARE_SLOWED_* of that sample */
     bool slowed_known;

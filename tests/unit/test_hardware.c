@@ -1,0 +1,103 @@
+/* What GPUs say of themselves, taken by hand and asked through the query. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "query/gpu_query.h"
+#include "unit/hand.h"
+#include "wire/facts.h"
+
+#define GIB (1024.0 * 1024 * 1024)
+
+static struct hardware_reading reading;
+static struct gpu_answer answer;
+
+/* GPU 0 of `count` is at 0000:01:00.0, and so on; nobody has looked yet. The process takes
+ * one step of 10 s. */
+static int begin(uint32_t count)
+{
+    if (hand_begin() != 0)
+        return -1;
+    process->identity.same_namespace = true;
+    reading =
+        (struct hardware_reading){.state = WIRE_STATE_ACTIVE, .device_count = count};
+    answer = (struct gpu_answer){0};
+    for (uint32_t i = 0; i < count; i++)
+        reading.devices[i] = (struct hardware_device){.place = {0, i + 1, 0},
+                                                      .place_known = true,
+                                                      .index = i,
+                                                      .total_bytes = 80 * GIB,
+                                                      .processes_known = true};
+    fold_step(0, 0, 0, 10 * S);
+    return 0;
+}
+
+static int begin_one(void **state)
+{
+    (void)state;
+    return begin(1);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    answer_free(&answer.head);
+    store_free(store);
+    return 0;
+}
+
+/* A second in which each device takes 400 W and is busy, at this clock. */
+static void look(int64_t at_ns, uint32_t slowed, float mhz)
+{
+    for (uint32_t i = 0; i < reading.device_count; i++)
+        reading.devices[i].sample = (struct hardware_sample){.monotonic_ns = at_ns,
+                                                             .energy_j = (double)NAN,
+                                                             .busy_share = 0.9F,
+                                                             .power_w = 400,
+                                                             .sm_mhz = mhz,
+                                                             .slowed = slowed,
+                                                             .slowed_known = true};
+    hardware_take(&store->hardware, &reading);
+}
+
+/* Of the whole run. */
+static const struct hardware_row *ask(void)
+{
+    struct selection whose = {.rank = SELECT_ANY, .window = {.kind = WINDOW_RUN}};
+
+    answer_free(&answer.head);
+    assert_int_equal(gpu_query(store, &whose, &(struct gpu_request){0}, &answer), 0);
+    assert_int_equal(answer.hardware.row_count, reading.device_count);
+    return answer.hardware.rows;
+}
+
+static void a_slowdown_of_the_board_alone_is_neither_heat_nor_power(void **state)
+{
+    (void)state;
+    look(0, 0, 2000);
+    look(S, HARDWARE_SLOWED_HARDWARE, 1000);
+    look(2 * S, HARDWARE_SLOWED_HARDWARE | HARDWARE_SLOWED_POWER_BRAKE, 900);
+    look(3 * S, HARDWARE_SLOWED_HARDWARE | HARDWARE_SLOWED_THERMAL_HARD, 800);
+    const struct hardware_row *row = ask();
+
+    assert_true(row->power_share == 0.25 && row->power_mhz == 900);
+    assert_true(row->heat_share == 0.25 && row->heat_mhz == 800);
+    /* It is no free clock either, and it does cost speed. */
+    assert_true(row->free_mhz == 2000);
+    assert_true(row->mean[HARDWARE_SLOWED] == 0.75);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            a_slowdown_of_the_board_alone_is_neither_heat_nor_power, begin_one, end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
