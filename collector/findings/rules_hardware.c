@@ -64,7 +64,8 @@ static void add_held(struct rule_context *context, const struct held *held)
         rule_ms(context, held->whole_ns / held->share / lost), held->mhz,
         held->full_mhz, 100 * held->share, rule_ms(context, held->whole_ns / 2));
     finding->sentence = rule_print(
-        context, "For %.0f %% of the time %s held its clock at %.0f MHz, of %.0f",
+        context,
+        "For %.0f %% of the time that it worked %s held its clock at %.0f MHz, of %.0f",
         100 * held->share, held->by, held->mhz, held->full_mhz);
     finding->wrong_if = "Its kernels wait for memory: they lose little with the clock.";
     rule_evidence_text(context, finding, "device", held->row->device);

@@ -278,7 +278,14 @@ static double mean_clock(const struct clocks *clocks)
     return clocks->told > 0 ? clocks->mhz / clocks->told : UNKNOWN;
 }
 
-/* What held the clocks back in the window; heat is the graver reason where both did. */
+/* It rests, and so does its clock. */
+static bool is_idle(const struct hardware_sample *sample)
+{
+    return (sample->slowed & HARDWARE_SLOWED_IDLE) != 0 ||
+           sample->busy_share <= 0; /* NaN is not */
+}
+
+/* What held the clocks back while it worked; heat is the graver reason where both did. */
 static void sum_slowed(const struct stretch *stretch, struct hardware_row *row)
 {
     struct clocks power = {0}, heat = {0}, board = {0}, rest = {0};
@@ -287,7 +294,7 @@ static void sum_slowed(const struct stretch *stretch, struct hardware_row *row)
         const struct hardware_sample *sample =
             hardware_point(stretch->hardware, stretch->device, i);
 
-        if (!sample->slowed_known)
+        if (!sample->slowed_known || is_idle(sample))
             continue;
         add_clock((sample->slowed & BY_HEAT) != 0       ? &heat
                   : (sample->slowed & BY_POWER) != 0    ? &power

@@ -43,8 +43,8 @@ struct hardware_row {
     int64_t last_xid, last_xid_ns; /* NOT_KNOWN none */
     double now[HARDWARE_COLUMNS];  /* NaN where the newest sample is old */
     double mean[HARDWARE_COLUMNS]; /* of the window; NaN unknown */
-    /* Shares of the window's samples: held back by power, by heat; and the mean clock of
-     * these, and of those that nothing held back. NaN unknown. */
+    /* Shares of the window's samples in which it worked: held back by power, by heat; and
+     * the mean clock of these, and of those that nothing held back. NaN unknown. */
     double power_share, heat_share, power_mhz, heat_mhz, free_mhz;
     uint32_t slowed; /* HARDWARE_SLOWED_* of that sample */
     bool slowed_known;

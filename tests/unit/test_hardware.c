@@ -92,11 +92,35 @@ static void a_slowdown_of_the_board_alone_is_neither_heat_nor_power(void **state
     assert_true(row->mean[HARDWARE_SLOWED] == 0.75);
 }
 
+static void seconds_in_which_a_device_idles_say_nothing_of_its_clock(void **state)
+{
+    (void)state;
+    look(0, 0, 2000);
+    look(S, HARDWARE_SLOWED_THERMAL, 1000);
+    look(2 * S, HARDWARE_SLOWED_IDLE, 200);
+    reading.devices[0].sample = (struct hardware_sample){
+        .monotonic_ns = 3 * S, .busy_share = 0, .sm_mhz = 300, .slowed_known = true};
+    hardware_take(&store->hardware, &reading);
+    look(4 * S, HARDWARE_SLOWED_IDLE | HARDWARE_SLOWED_POWER_CAP, 200);
+    const struct hardware_row *row = ask();
+
+    assert_true(row->free_mhz == 2000);
+    assert_true(row->heat_share == 0.5 && row->heat_mhz == 1000);
+    assert_true(row->power_share == 0 && isnan(row->power_mhz));
+    /* Under MIG nobody tells how busy it is: only what says that it idles is left out. */
+    reading.devices[0].sample = (struct hardware_sample){
+        .monotonic_ns = 5 * S, .busy_share = NAN, .sm_mhz = 1800, .slowed_known = true};
+    hardware_take(&store->hardware, &reading);
+    assert_true(ask()->free_mhz == 1900);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
             a_slowdown_of_the_board_alone_is_neither_heat_nor_power, begin_one, end),
+        cmocka_unit_test_setup_teardown(
+            seconds_in_which_a_device_idles_say_nothing_of_its_clock, begin_one, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
