@@ -39,6 +39,7 @@ struct hardware_sample {
     float sm_mhz, memory_mhz;            /* clocks */
     float pcie_sent, pcie_received;      /* bytes/s, over 20 ms of the second */
     float nvlink_sent, nvlink_received;  /* bytes/s, payload of all links */
+    float pcie_generation;               /* as the link runs: lower while it idles */
     uint32_t slowed;                     /* HARDWARE_SLOWED_* */
     bool slowed_known;
 };
@@ -65,8 +66,7 @@ struct hardware_device {
     uint32_t index; /* NVML's, as nvidia-smi shows it */
     char name[96], uuid[96];
     char reason[120]; /* why it tells nothing any more; "" it does */
-    double total_bytes, power_limit_w, sm_max_mhz, memory_max_mhz;
-    double pcie_generation, pcie_width;
+    double total_bytes, power_limit_w, sm_max_mhz, memory_max_mhz, pcie_width;
     double ecc_corrected, ecc_uncorrected; /* since the driver was loaded */
     double xids;                           /* seen by us; NaN: not told here */
     uint32_t last_xid;

@@ -308,7 +308,7 @@ static void find_link(struct rule_context *context)
     for (uint32_t i = 0; i < hardware->row_count; i++) {
         const struct hardware_row *row = &hardware->rows[i];
         const struct gpu_device *device = device_of(context, row);
-        double most = lane_bytes_per_s(row->pcie_generation) * row->pcie_width;
+        double most = lane_bytes_per_s(row->pcie_most) * row->pcie_width;
         double rate =
             fmax(row->mean[HARDWARE_PCIE_SENT], row->mean[HARDWARE_PCIE_RECEIVED]);
         double waits = device == NULL
@@ -337,7 +337,7 @@ static void find_link(struct rule_context *context)
             context,
             "%.3g GB/s pass a link of %.0f lanes of generation %.0f, %.0f %% of "
             "what it can",
-            rate / 1e9, row->pcie_width, row->pcie_generation, 100 * rate / most);
+            rate / 1e9, row->pcie_width, row->pcie_most, 100 * rate / most);
         finding->wrong_if =
             "The link is narrower than the board's: then another slot is "
             "the fix.";

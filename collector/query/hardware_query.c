@@ -61,7 +61,8 @@ static void fill_row(struct arena *arena, const struct hardware_device *device,
         .power_limit_w = device->power_limit_w,
         .sm_max_mhz = device->sm_max_mhz,
         .memory_max_mhz = device->memory_max_mhz,
-        .pcie_generation = device->pcie_generation,
+        .pcie_generation = (double)device->sample.pcie_generation,
+        .pcie_most = (double)device->sample.pcie_generation,
         .pcie_width = device->pcie_width,
         .ecc_corrected = device->ecc_corrected,
         .ecc_uncorrected = device->ecc_uncorrected,
@@ -259,6 +260,19 @@ static void sum_means(const struct stretch *stretch, struct hardware_row *row)
     memcpy(row->mean, point.values, sizeof(row->mean));
 }
 
+/* A link slows down while its board idles, and the last look is often then. */
+static void find_generation(const struct stretch *stretch, struct hardware_row *row)
+{
+    float most = NAN;
+
+    for (uint32_t i = stretch->first; i < stretch->last; i++)
+        most = fmaxf(
+            most,
+            hardware_point(stretch->hardware, stretch->device, i)->pcie_generation);
+    if (!isnan(most))
+        row->pcie_most = (double)most;
+}
+
 struct clocks {
     double mhz;
     uint32_t samples, told; /* told: with a clock */
@@ -341,6 +355,7 @@ static int join_row(const struct pick *pick, const struct hardware_device *devic
     stretch_sum_energy(&stretch, pick, row);
     row->idle_w = hardware_idle_w(&pick->store->hardware, device);
     sum_slowed(&stretch, row);
+    find_generation(&stretch, row);
     sum_means(&stretch, row);
     return fill_points(&pick->head->arena, &stretch, points, row);
 }

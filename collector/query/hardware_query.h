@@ -39,7 +39,9 @@ struct hardware_row {
     bool mig;           /* the figures are of the whole GPU, not of an instance */
     const char *reason; /* why it tells nothing; "" it does */
     double total_bytes, power_limit_w, sm_max_mhz, memory_max_mhz;
-    double pcie_generation, pcie_width, ecc_corrected, ecc_uncorrected, xids;
+    double pcie_generation; /* now */
+    double pcie_most; /* the highest generation in the window; without one as now */
+    double pcie_width, ecc_corrected, ecc_uncorrected, xids;
     int64_t last_xid, last_xid_ns; /* NOT_KNOWN none */
     double now[HARDWARE_COLUMNS];  /* NaN where the newest sample is old */
     double mean[HARDWARE_COLUMNS]; /* of the window; NaN unknown */

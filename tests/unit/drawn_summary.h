@@ -292,7 +292,7 @@ static inline void draw_hardware(void)
                                   .total_bytes = amount(8e10),
                                   .power_limit_w = amount(700),
                                   .sm_max_mhz = amount(2000),
-                                  .pcie_generation = amount(6),
+                                  .pcie_most = amount(6),
                                   .pcie_width = amount(16),
                                   .power_share = share_of_one(),
                                   .heat_share = share_of_one(),

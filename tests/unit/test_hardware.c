@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "ingest/nvml/read.h"
 #include "query/gpu_query.h"
 #include "unit/hand.h"
 #include "wire/facts.h"
@@ -114,6 +115,41 @@ static void seconds_in_which_a_device_idles_say_nothing_of_its_clock(void **stat
     assert_true(ask()->free_mhz == 1900);
 }
 
+static uint32_t generation; /* that the driver tells; 0: it does not */
+
+static int driver_tells_generation(struct nvml_device *device, uint32_t *to)
+{
+    (void)device;
+    *to = generation;
+    return generation == 0 ? NVML_NOT_SUPPORTED : NVML_OK;
+}
+
+/* What the driver says of the device now, on the session's axis. */
+static void look_through_nvml(int64_t at_ns, uint32_t told)
+{
+    static struct nvml_reader reader = {
+        .nvml = {.open = true, .pcie_generation = driver_tells_generation}};
+
+    generation = told;
+    reader.handles[0] = (struct nvml_device *)(void *)&reader;
+    nvml_read(&reader, &reading);
+    reading.devices[0].sample.monotonic_ns = at_ns;
+    hardware_take(&store->hardware, &reading);
+}
+
+static void a_link_is_as_fast_as_it_was_at_its_fastest_in_the_window(void **state)
+{
+    (void)state;
+    look_through_nvml(0, 0);
+    assert_true(isnan(ask()->pcie_most));
+    look_through_nvml(S, 4);
+    look_through_nvml(2 * S, 5);
+    look_through_nvml(3 * S, 1); /* the board idles */
+    assert_true(ask()->pcie_generation == 1 && ask()->pcie_most == 5);
+    look_through_nvml(20 * S, 6); /* behind the window */
+    assert_true(ask()->pcie_most == 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +157,8 @@ int main(void)
             a_slowdown_of_the_board_alone_is_neither_heat_nor_power, begin_one, end),
         cmocka_unit_test_setup_teardown(
             seconds_in_which_a_device_idles_say_nothing_of_its_clock, begin_one, end),
+        cmocka_unit_test_setup_teardown(
+            a_link_is_as_fast_as_it_was_at_its_fastest_in_the_window, begin_one, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

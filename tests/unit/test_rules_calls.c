@@ -338,8 +338,7 @@ a_link_that_is_full_costs_half_of_the_copies_that_are_waited_for(void **state)
 {
     (void)state;
     put_device();
-    row = (struct hardware_row){
-        .device = "cuda:0", .pcie_generation = 4, .pcie_width = 16};
+    row = (struct hardware_row){.device = "cuda:0", .pcie_most = 4, .pcie_width = 16};
     row.mean[HARDWARE_PCIE_SENT] = 1e9;
     row.mean[HARDWARE_PCIE_RECEIVED] = 24e9;
     summary.hardware.rows = &row;
@@ -350,9 +349,9 @@ a_link_that_is_full_costs_half_of_the_copies_that_are_waited_for(void **state)
     row.mean[HARDWARE_PCIE_RECEIVED] = 12e9; /* of 31.5 */
     assert_false(is_found("link-full"));
     row.mean[HARDWARE_PCIE_RECEIVED] = 24e9;
-    row.pcie_generation = (double)NAN;
+    row.pcie_most = (double)NAN;
     assert_false(is_found("link-full"));
-    row.pcie_generation = 1e9; /* of a driver that lies */
+    row.pcie_most = 1e9; /* of a driver that lies */
     assert_false(is_found("link-full"));
 }
 

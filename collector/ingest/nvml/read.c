@@ -323,6 +323,7 @@ static void read_sample(struct look *look)
     sample->pcie_sent = (float)ask_of(look, nvml->pcie_kb_per_s, NVML_PCIE_SENT, 1e3);
     sample->pcie_received =
         (float)ask_of(look, nvml->pcie_kb_per_s, NVML_PCIE_RECEIVED, 1e3);
+    sample->pcie_generation = (float)ask(look, nvml->pcie_generation, 1);
 }
 
 static void read_device(struct nvml_reader *reader, struct look *look)
@@ -338,7 +339,6 @@ static void read_device(struct nvml_reader *reader, struct look *look)
     device->power_limit_w = ask(look, nvml->power_limit_mw, 1e-3);
     device->sm_max_mhz = ask_of(look, nvml->max_clock_mhz, NVML_CLOCK_SM, 1);
     device->memory_max_mhz = ask_of(look, nvml->max_clock_mhz, NVML_CLOCK_MEMORY, 1);
-    device->pcie_generation = ask(look, nvml->pcie_generation, 1);
     device->pcie_width = ask(look, nvml->pcie_width, 1);
     device->ecc_corrected = read_ecc(look, NVML_CORRECTED);
     device->ecc_uncorrected = read_ecc(look, NVML_UNCORRECTED);
