@@ -193,6 +193,9 @@ static void share_memory(const struct pick *pick, const struct hardware_device *
     }
     if (!device->processes_known) {
         row->processes_reason = "the driver does not tell which process uses what";
+    } else if (device->mig) {
+        row->processes_reason = "under MIG the list is of the whole GPU, and other "
+                                "instances' memory is none of this job's device";
     } else if (!found) {
         row->processes_reason =
             "the driver's list does not hold this job: it counts in "

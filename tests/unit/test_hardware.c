@@ -115,6 +115,25 @@ static void seconds_in_which_a_device_idles_say_nothing_of_its_clock(void **stat
     assert_true(ask()->free_mhz == 1900);
 }
 
+static void under_mig_nobody_knows_whose_memory_is_whose(void **state)
+{
+    (void)state;
+    reading.devices[0].mig = true;
+    reading.devices[0].process_count = 2;
+    reading.devices[0].processes[0] = (struct hardware_process){7, 4 * GIB};
+    reading.devices[0].processes[1] = (struct hardware_process){8, 30 * GIB};
+    look(0, 0, 2000);
+    const struct hardware_row *row = ask();
+
+    assert_true(isnan(row->job_bytes) && isnan(row->other_bytes));
+    assert_non_null(strstr(row->processes_reason, "MIG"));
+    reading.devices[0].mig = false;
+    look(S, 0, 2000);
+    row = ask();
+    assert_true(row->job_bytes == 4 * GIB && row->other_bytes == 30 * GIB);
+    assert_string_equal(row->processes_reason, "");
+}
+
 static uint32_t generation; /* that the driver tells; 0: it does not */
 
 static int driver_tells_generation(struct nvml_device *device, uint32_t *to)
@@ -157,6 +176,8 @@ int main(void)
             a_slowdown_of_the_board_alone_is_neither_heat_nor_power, begin_one, end),
         cmocka_unit_test_setup_teardown(
             seconds_in_which_a_device_idles_say_nothing_of_its_clock, begin_one, end),
+        cmocka_unit_test_setup_teardown(under_mig_nobody_knows_whose_memory_is_whose,
+                                        begin_one, end),
         cmocka_unit_test_setup_teardown(
             a_link_is_as_fast_as_it_was_at_its_fastest_in_the_window, begin_one, end),
     };
