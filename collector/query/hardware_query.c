@@ -2,14 +2,13 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "query/hardware_stretch.h"
+#include "query/hardware_whose.h"
 #include "query/parts.h"
 #include "query/pick.h"
 #include "wire/clock.h"
-#include "wire/facts.h"
 
 #define UNKNOWN ((double)NAN)
 
@@ -129,7 +128,7 @@ int hardware_query(struct store *store, struct arena *arena,
     return error;
 }
 
-/* ---- whose is it ------------------------------------------------------------------- */
+/* ---- facts ------------------------------------------------------------------------- */
 
 double parts_fact_count(const struct process *process, const char *key)
 {
@@ -150,63 +149,6 @@ const char *parts_fact_text(const struct process *process, const char *key)
             strcmp(texts_get(process->texts, process->facts[i].key), key) == 0)
             return texts_get(process->texts, process->facts[i].text);
     return "";
-}
-
-/* `places` lists them in CUDA's order: "0000:3b:00.0 0000:af:00.0". CUDA's number of a device in the process; -1: not its, or nobody knows. */
-static int cuda_index(const char *places, const struct hardware_device *device)
-{
-    int index = 0;
-
-    for (const char *at = places; device->place_known && *at != '\0'; index++) {
-        struct hardware_place place;
-
-        at += strspn(at, " ");
-        if (sscanf(at, "%8x:%2x:%2x", &place.domain, &place.bus, &place.device) == 3 &&
-            hardware_same_place(&place, &device->place))
-            return index;
-        at += strcspn(at, " ");
-    }
-    return -1;
-}
-
-static bool is_ours(const struct session *session, uint32_t pid)
-{
-    for (const struct process *process = session->processes; process != NULL;
-         process = process->next)
-        if (process->identity.pid == pid && process->identity.same_namespace &&
-            process->state == PROCESS_RUNNING)
-            return true;
-    return false;
-}
-
-static void share_memory(const struct pick *pick, const struct hardware_device *device,
-                         struct hardware_row *row)
-{
-    double ours = 0, others = 0;
-    bool found = false;
-
-    for (uint32_t i = 0; i < device->process_count; i++) {
-        bool own = is_ours(pick->session, device->processes[i].pid);
-
-        found |= own;
-        *(own ? &ours : &others) += device->processes[i].bytes;
-    }
-    if (!device->processes_known) {
-        row->processes_reason = "the driver does not tell which process uses what";
-    } else if (device->mig) {
-        row->processes_reason = "under MIG the list is of the whole GPU, and other "
-                                "instances' memory is none of this job's device";
-    } else if (!found) {
-        row->processes_reason =
-            "the driver's list does not hold this job: it counts in "
-            "another PID namespace, or hides from this container";
-    } else {
-        row->job_bytes = ours;
-        row->other_bytes = others;
-        if (isnan(ours) || isnan(others))
-            row->processes_reason = "the driver does not tell how much each process "
-                                    "uses";
-    }
 }
 
 /* ---- points ------------------------------------------------------------------------ */
@@ -335,16 +277,9 @@ static void sum_slowed(const struct stretch *stretch, struct hardware_row *row)
 static int join_row(const struct pick *pick, const struct hardware_device *device,
                     uint32_t points, struct hardware_row *row)
 {
-    const char *places = parts_fact_text(pick->process, FACT_DEVICE_PCI);
-    int index = cuda_index(places, device);
     struct stretch stretch = stretch_of_window(pick, device);
 
-    /* Where nobody tells places, one GPU and one device are the same. */
-    if (places[0] == '\0' && pick->store->hardware.now.device_count == 1 &&
-        pick->process->gpu.table_count == 1)
-        index = 0;
-    if (index >= 0)
-        row->device = arena_print(&pick->head->arena, "cuda:%d", index);
+    row->device = whose_device(pick, device);
     if (device->last_xid_monotonic_ns != 0)
         row->last_xid_ns = device->last_xid_monotonic_ns - stretch.zero_ns;
     if (!pick->head->live) {
@@ -353,7 +288,7 @@ static int join_row(const struct pick *pick, const struct hardware_device *devic
         row->slowed_known = false;
         row->processes_reason = "the process has ended";
     } else {
-        share_memory(pick, device, row);
+        whose_memory(pick, device, row);
     }
     stretch_sum_energy(&stretch, pick, row);
     row->idle_w = hardware_idle_w(&pick->store->hardware, device);

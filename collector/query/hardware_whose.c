@@ -1,0 +1,78 @@
+#include "query/hardware_whose.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "query/parts.h"
+#include "wire/facts.h"
+
+/* `places` lists them in CUDA's order: "0000:3b:00.0 0000:af:00.0". CUDA's number of a
+ * device in the process; -1: not its, or nobody knows. */
+static int cuda_index(const char *places, const struct hardware_device *device)
+{
+    int index = 0;
+
+    for (const char *at = places; device->place_known && *at != '\0'; index++) {
+        struct hardware_place place;
+
+        at += strspn(at, " ");
+        if (sscanf(at, "%8x:%2x:%2x", &place.domain, &place.bus, &place.device) == 3 &&
+            hardware_same_place(&place, &device->place))
+            return index;
+        at += strcspn(at, " ");
+    }
+    return -1;
+}
+
+const char *whose_device(const struct pick *pick, const struct hardware_device *device)
+{
+    const char *places = parts_fact_text(pick->process, FACT_DEVICE_PCI);
+    int index = cuda_index(places, device);
+
+    /* Where nobody tells places, one GPU and one device are the same. */
+    if (places[0] == '\0' && pick->store->hardware.now.device_count == 1 &&
+        pick->process->gpu.table_count == 1)
+        index = 0;
+    return index < 0 ? NULL : arena_print(&pick->head->arena, "cuda:%d", index);
+}
+
+static bool is_ours(const struct session *session, uint32_t pid)
+{
+    for (const struct process *process = session->processes; process != NULL;
+         process = process->next)
+        if (process->identity.pid == pid && process->identity.same_namespace &&
+            process->state == PROCESS_RUNNING)
+            return true;
+    return false;
+}
+
+void whose_memory(const struct pick *pick, const struct hardware_device *device,
+                  struct hardware_row *row)
+{
+    double ours = 0, others = 0;
+    bool found = false;
+
+    for (uint32_t i = 0; i < device->process_count; i++) {
+        bool own = is_ours(pick->session, device->processes[i].pid);
+
+        found |= own;
+        *(own ? &ours : &others) += device->processes[i].bytes;
+    }
+    if (!device->processes_known) {
+        row->processes_reason = "the driver does not tell which process uses what";
+    } else if (device->mig) {
+        row->processes_reason = "under MIG the list is of the whole GPU, and other "
+                                "instances' memory is none of this job's device";
+    } else if (!found) {
+        row->processes_reason =
+            "the driver's list does not hold this job: it counts in "
+            "another PID namespace, or hides from this container";
+    } else {
+        row->job_bytes = ours;
+        row->other_bytes = others;
+        if (isnan(ours) || isnan(others))
+            row->processes_reason = "the driver does not tell how much each process "
+                                    "uses";
+    }
+}
