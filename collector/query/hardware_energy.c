@@ -137,7 +137,7 @@ void stretch_sum_energy(const struct stretch *stretch, const struct pick *pick,
         return;
     row->energy_j = energy;
     row->energy_span_ns = covered_ns;
-    if (stretch->device->mig)
+    if (stretch->device->mig || !row->works)
         return;
     if (steps > 0)
         row->joules_per_step = trained / steps;

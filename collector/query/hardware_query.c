@@ -279,7 +279,6 @@ static int join_row(const struct pick *pick, const struct hardware_device *devic
 {
     struct stretch stretch = stretch_of_window(pick, device);
 
-    row->device = whose_device(pick, device);
     if (device->last_xid_monotonic_ns != 0)
         row->last_xid_ns = device->last_xid_monotonic_ns - stretch.zero_ns;
     if (!pick->head->live) {
@@ -298,19 +297,7 @@ static int join_row(const struct pick *pick, const struct hardware_device *devic
     return fill_points(&pick->head->arena, &stretch, points, row);
 }
 
-/* A job sees more devices than it works on; where no work is recorded, who knows. */
-static bool works_on(const struct pick *pick, const char *device)
-{
-    const struct gpu *gpu = &pick->process->gpu;
-
-    for (uint32_t i = 0; i < gpu->table_count; i++)
-        if (strcmp(pick_device(pick->head, gpu->tables[i]->device), device) == 0)
-            return true;
-    return gpu->table_count == 0;
-}
-
-/* Of the devices that the job works on. */
-static void sum_rows(const struct pick *pick, struct hardware_answer *answer)
+static void sum_rows(struct hardware_answer *answer)
 {
     double joules = 0, samples = 0;
     bool any = false;
@@ -318,7 +305,7 @@ static void sum_rows(const struct pick *pick, struct hardware_answer *answer)
     for (uint32_t i = 0; i < answer->row_count; i++) {
         const struct hardware_row *row = &answer->rows[i];
 
-        if (row->device == NULL || !works_on(pick, row->device))
+        if (!row->works)
             continue;
         any = true;
         joules += row->joules_per_step;
@@ -344,9 +331,11 @@ int parts_hardware(const struct pick *pick, uint32_t points,
         return 0;
     }
     error = fill_rows(&pick->head->arena, hardware, answer);
+    if (error == 0)
+        whose_devices(pick, answer);
     for (uint32_t i = 0; i < answer->row_count && error == 0; i++)
         error = join_row(pick, &hardware->now.devices[i], points, &answer->rows[i]);
     if (error == 0)
-        sum_rows(pick, answer);
+        sum_rows(answer);
     return error;
 }

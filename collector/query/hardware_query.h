@@ -34,6 +34,7 @@ struct hardware_point {
 struct hardware_row {
     const char
         *device; /* "cuda:0" in the selected process; NULL: not its, or unknown */
+    bool works, works_known; /* does the process work on it? */
     const char *name, *uuid, *pci;
     uint32_t index;     /* as nvidia-smi counts */
     bool mig;           /* the figures are of the whole GPU, not of an instance */
@@ -55,7 +56,8 @@ struct hardware_row {
     double job_bytes, other_bytes;
     const char *processes_reason; /* why these are not known; "" they are */
     /* In the window, validation and pauses too, over the time in which it is told: the
-     * span. Nothing by step where others may have a part of the same GPU. */
+     * span. By step only where the process is known to work on it, and not under MIG:
+     * others may have a part of the same GPU. */
     double energy_j, energy_span_ns, joules_per_step, samples_per_joule;
     double idle_w; /* the least that it ever took while it did nothing; NaN unknown */
     struct hardware_point *points;
@@ -69,7 +71,7 @@ struct hardware_answer {
     const char *reason, *driver;
     struct hardware_row *rows;
     uint32_t row_count, unseen;
-    /* Over the process's devices together; NaN when one of them is not known. */
+    /* Over the devices that the process works on; NaN when one of them is not known. */
     double joules_per_step, samples_per_joule;
 };
 

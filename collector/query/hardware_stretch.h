@@ -18,7 +18,8 @@ struct stretch stretch_of_window(const struct pick *pick,
 /* On the session's axis. */
 int64_t stretch_ns(const struct stretch *stretch, uint32_t i);
 
-/* energy_j to samples_per_joule of the row, over the time in which energy is told. */
+/* energy_j to samples_per_joule of the row, over the time in which energy is told. After
+ * whose_devices(). */
 void stretch_sum_energy(const struct stretch *stretch, const struct pick *pick,
                         struct hardware_row *row);
 

@@ -25,7 +25,8 @@ static int cuda_index(const char *places, const struct hardware_device *device)
     return -1;
 }
 
-const char *whose_device(const struct pick *pick, const struct hardware_device *device)
+static const char *device_name(const struct pick *pick,
+                               const struct hardware_device *device)
 {
     const char *places = parts_fact_text(pick->process, FACT_DEVICE_PCI);
     int index = cuda_index(places, device);
@@ -35,6 +36,56 @@ const char *whose_device(const struct pick *pick, const struct hardware_device *
         pick->process->gpu.table_count == 1)
         index = 0;
     return index < 0 ? NULL : arena_print(&pick->head->arena, "cuda:%d", index);
+}
+
+/* What was recorded of the process's accelerators: anything, and of this one. */
+struct recorded {
+    bool any, own;
+};
+
+static void add_recorded(const struct pick *pick, uint16_t device, const char *name,
+                         struct recorded *recorded)
+{
+    if (EVENT_DEVICE_TYPE(device) == 0)
+        return;
+    recorded->any = true;
+    recorded->own |= name != NULL && strcmp(pick_device(pick->head, device), name) == 0;
+}
+
+/* Work, or memory that an allocator has asked for. */
+static struct recorded recorded_of(const struct pick *pick, const char *name)
+{
+    const struct gpu *gpu = &pick->process->gpu;
+    const struct memory *memory = &pick->process->memory;
+    struct recorded recorded = {false, false};
+
+    for (uint32_t i = 0; i < gpu->table_count; i++)
+        add_recorded(pick, gpu->tables[i]->device, name, &recorded);
+    for (uint32_t i = 0; i < memory->count; i++)
+        if (memory->tables[i].count > 0)
+            add_recorded(pick, memory->tables[i].device, name, &recorded);
+    return recorded;
+}
+
+void whose_devices(const struct pick *pick, struct hardware_answer *answer)
+{
+    const struct hardware_device *devices = pick->store->hardware.now.devices;
+    bool told = parts_fact_text(pick->process, FACT_DEVICE_PCI)[0] != '\0';
+    uint32_t seen = 0;
+
+    for (uint32_t i = 0; i < answer->row_count; i++) {
+        answer->rows[i].device = device_name(pick, &devices[i]);
+        seen += answer->rows[i].device != NULL;
+    }
+    for (uint32_t i = 0; i < answer->row_count; i++) {
+        struct hardware_row *row = &answer->rows[i];
+        bool sees = row->device != NULL;
+        struct recorded recorded = recorded_of(pick, row->device);
+
+        row->works = recorded.own || (sees && seen == 1 && !recorded.any);
+        row->works_known =
+            row->works || (sees ? recorded.any : told && devices[i].place_known);
+    }
 }
 
 static bool is_ours(const struct session *session, uint32_t pid)

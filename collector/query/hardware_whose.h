@@ -6,8 +6,9 @@
 #include "query/hardware_query.h"
 #include "query/pick.h"
 
-/* "cuda:0", in the head's arena; NULL: not the process's, or nobody knows. */
-const char *whose_device(const struct pick *pick, const struct hardware_device *device);
+/* device, works and works_known of all rows. A job sees more devices than it works on:
+ * what was recorded tells which. Where nothing was, of several nobody knows. */
+void whose_devices(const struct pick *pick, struct hardware_answer *answer);
 
 /* job_bytes, other_bytes and processes_reason of the row. */
 void whose_memory(const struct pick *pick, const struct hardware_device *device,

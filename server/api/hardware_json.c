@@ -92,11 +92,21 @@ static void add_instances(cJSON *part, const struct hardware_row *row)
     }
 }
 
+/* null where nobody knows. */
+static void add_works(cJSON *part, const struct hardware_row *row)
+{
+    if (row->works_known)
+        cJSON_AddBoolToObject(part, "works", row->works);
+    else
+        cJSON_AddNullToObject(part, "works");
+}
+
 static cJSON *row_json(const struct hardware_row *row)
 {
     cJSON *part = cJSON_CreateObject(), *list;
 
     json_text(part, "device", row->device);
+    add_works(part, row);
     json_count(part, "index", row->index);
     json_text(part, "name", row->name);
     json_text(part, "uuid", row->uuid);

@@ -160,12 +160,14 @@ class MetersTest(TrainglassTest):
         self.job(FAKE_CUDA_DEVICES="8")
         self.until_hardware(
             lambda t: len(t["devices"]) == 8 and t["joules_per_step"] is not None and
-            all(d["joules_per_step"] for d in t["devices"]), "the energy of eight devices")
+            all(d["energy_j"] for d in t["devices"]), "the energy of eight devices")
         self.end()
         told = get_json(self.port, "/api/gpu?window=run")
         self.assertEqual([d["device"] for d in told["devices"]], ["cuda:0"])
-        self.assertEqual(told["hardware"]["joules_per_step"],
-                         told["hardware"]["devices"][0]["joules_per_step"])
+        hardware = told["hardware"]
+        self.assertEqual([d["works"] for d in hardware["devices"]], [True] + 7 * [False])
+        self.assertEqual([d["joules_per_step"] for d in hardware["devices"]],
+                         [hardware["joules_per_step"]] + 7 * [None])
 
     def test_memory_of_other_processes_is_told_apart(self):
         self.job()

@@ -44,6 +44,12 @@ static int begin_one(void **state)
     return begin(1);
 }
 
+static int begin_three(void **state)
+{
+    (void)state;
+    return begin(3);
+}
+
 static int end(void **state)
 {
     (void)state;
@@ -64,6 +70,28 @@ static void look(int64_t at_ns, uint32_t slowed, float mhz)
                                                              .slowed = slowed,
                                                              .slowed_known = true};
     hardware_take(&store->hardware, &reading);
+}
+
+/* CUDA's devices of the process, by their places. */
+static void see(const char *places)
+{
+    process->facts[process->fact_count++] = (struct process_fact){
+        .key = texts_intern(process->texts, FACT_DEVICE_PCI, strlen(FACT_DEVICE_PCI)),
+        .type = WIRE_FACT_TEXT,
+        .text = texts_intern(process->texts, places, strlen(places))};
+}
+
+/* A kernel on it. */
+static void work(uint16_t device)
+{
+    fold(EVENT_META(0, EVENT_KERNEL, 0, device), S, S, 0);
+}
+
+/* What an allocator tells at the end of a step. */
+static void allocate(uint16_t device)
+{
+    fold(EVENT_META(0, EVENT_MEMORY, 0, device), now, 1 << 20, 0);
+    fold_step(1, 0, 0, S);
 }
 
 /* Of the whole run. */
@@ -134,6 +162,70 @@ static void under_mig_nobody_knows_whose_memory_is_whose(void **state)
     assert_string_equal(row->processes_reason, "");
 }
 
+static void energy_is_of_the_devices_that_the_process_works_on(void **state)
+{
+    (void)state;
+    see("0000:01:00.0 0000:02:00.0");
+    work(EVENT_DEVICE(1, 1));
+    look(0, 0, 2000);
+    look(4 * S, 0, 2000);
+    const struct hardware_row *rows = ask();
+
+    assert_string_equal(rows[1].device, "cuda:1");
+    assert_true(rows[1].works && rows[1].works_known);
+    assert_true(rows[1].joules_per_step > 0);
+    assert_true(answer.hardware.joules_per_step == rows[1].joules_per_step);
+    /* The others are known to be none of its. */
+    assert_string_equal(rows[0].device, "cuda:0");
+    assert_null(rows[2].device);
+    for (uint32_t i = 0; i < 3; i += 2) {
+        assert_true(!rows[i].works && rows[i].works_known);
+        assert_true(rows[i].energy_j > 0 && isnan(rows[i].joules_per_step));
+    }
+}
+
+static void a_device_whose_allocator_tells_is_worked_on(void **state)
+{
+    (void)state;
+    see("0000:01:00.0 0000:02:00.0");
+    look(0, 0, 2000);
+    allocate(EVENT_DEVICE(0, 0));
+    assert_false(ask()[0].works_known);
+    allocate(EVENT_DEVICE(1, 0));
+    const struct hardware_row *rows = ask();
+
+    assert_true(rows[0].works && !rows[1].works && rows[1].works_known);
+}
+
+static void
+where_nothing_was_recorded_nobody_knows_which_of_several_devices(void **state)
+{
+    (void)state;
+    see("0000:01:00.0 0000:02:00.0");
+    look(0, 0, 2000);
+    look(4 * S, 0, 2000);
+    const struct hardware_row *rows = ask();
+
+    assert_false(rows[0].works_known || rows[1].works_known);
+    assert_true(isnan(rows[0].joules_per_step));
+    assert_true(isnan(answer.hardware.joules_per_step));
+    assert_true(rows[2].works_known && !rows[2].works); /* it does not see it */
+}
+
+static void
+the_only_device_that_a_process_sees_is_the_one_that_it_works_on(void **state)
+{
+    (void)state;
+    see("0000:03:00.0");
+    look(0, 0, 2000);
+    look(4 * S, 0, 2000);
+    const struct hardware_row *rows = ask();
+
+    assert_true(rows[2].works && !rows[0].works);
+    assert_true(answer.hardware.joules_per_step == rows[2].joules_per_step);
+    assert_true(rows[2].joules_per_step > 0);
+}
+
 static uint32_t generation; /* that the driver tells; 0: it does not */
 
 static int driver_tells_generation(struct nvml_device *device, uint32_t *to)
@@ -178,6 +270,16 @@ int main(void)
             seconds_in_which_a_device_idles_say_nothing_of_its_clock, begin_one, end),
         cmocka_unit_test_setup_teardown(under_mig_nobody_knows_whose_memory_is_whose,
                                         begin_one, end),
+        cmocka_unit_test_setup_teardown(
+            energy_is_of_the_devices_that_the_process_works_on, begin_three, end),
+        cmocka_unit_test_setup_teardown(a_device_whose_allocator_tells_is_worked_on,
+                                        begin_three, end),
+        cmocka_unit_test_setup_teardown(
+            where_nothing_was_recorded_nobody_knows_which_of_several_devices,
+            begin_three, end),
+        cmocka_unit_test_setup_teardown(
+            the_only_device_that_a_process_sees_is_the_one_that_it_works_on,
+            begin_three, end),
         cmocka_unit_test_setup_teardown(
             a_link_is_as_fast_as_it_was_at_its_fastest_in_the_window, begin_one, end),
     };

@@ -1187,6 +1187,7 @@ static void validation_takes_no_energy_of_a_training_step(void **state)
     struct gpu_request request = {0};
     struct gpu_answer answer;
 
+    fold(1, EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100), 0, MS);
     /* Ten steps of 100 ms a second, from the sixth on batches of validation. */
     for (int64_t n = 0; n < 100; n++) {
         int64_t t = n * 100 * MS;
@@ -1212,6 +1213,7 @@ static void what_forgotten_steps_took_is_no_energy_of_those_remembered(void **st
     struct gpu_request request = {0};
     struct gpu_answer answer;
 
+    fold(1, EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100), 0, MS);
     for (int64_t at = 0, n = 0; at < seconds; at++) {
         if (at % 2 == 0)
             take_power(at * second);

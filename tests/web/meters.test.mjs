@@ -4,7 +4,7 @@ import test from "node:test";
 import { energy_facts, meter_figures, meter_line, known_sentence, meter_name, meters_of, run_scope, run_sentences, slowed_by } from "../../web/js/panels/meters.js";
 
 const device = (more = {}, now = {}) => ({
-  device: "cuda:0", index: 3, name: "Fake GPU", pci: "0000:3b:00.0", reason: "", mig: false, power_limit_w: 700, sm_max_mhz: 1980, total_bytes: 80 * 2 ** 30,
+  device: "cuda:0", works: true, index: 3, name: "Fake GPU", pci: "0000:3b:00.0", reason: "", mig: false, power_limit_w: 700, sm_max_mhz: 1980, total_bytes: 80 * 2 ** 30,
   joules_per_step: 88.25, samples_per_joule: null, ecc_corrected: 0, ecc_uncorrected: 0, last_xid: null, xid_count: 0,
   ...more, now: { power_w: 412, temperature_c: 71, sm_mhz: 1755, slowed_by: [], other_bytes: null, ...now },
 });
@@ -35,15 +35,25 @@ test("under MIG the instances are told apart, and the whole GPU's power is not t
 });
 
 test("the job's own devices are shown, else those of the machine by their numbers there", () => {
-  const answer = { hardware: { devices: [device({ device: null, index: 0 }), device()] } };
+  const answer = { hardware: { devices: [device({ device: null, works: false, index: 0 }), device()] } };
   assert.deepEqual(meters_of(answer).map(meter_name), ["GPU 0"]);
-  assert.deepEqual(meters_of({ hardware: { devices: [device({ device: null })] } }).map(meter_name), ["GPU 3 of the machine"]);
+  assert.deepEqual(meters_of({ hardware: { devices: [device({ device: null, works: null })] } }).map(meter_name), ["GPU 3 of the machine"]);
   assert.deepEqual(meters_of(null), []);
 });
 
 test("the headline sums the devices of the job", () => {
   const answer = { hardware: { devices: [device(), device({ device: "cuda:1" })], joules_per_step: 176.5, samples_per_joule: 1.45 } };
   assert.deepEqual(energy_facts(answer), [["GPUs' power", "824", " of 1,400 W"], ["Energy", "177", " J/step, 1.45 samples/J"]]);
+});
+
+test("of eight GPUs that a job sees the headline and the lines are of the one that it works on", () => {
+  const devices = (works) => Array.from({ length: 8 }, (_, i) => device({ device: `cuda:${i}`, works: works(i), joules_per_step: i === 5 ? 88 : null }));
+  const told = { hardware: { devices: devices((i) => i === 5), joules_per_step: 88, samples_per_joule: null } };
+  assert.deepEqual(energy_facts(told), [["GPU power", "412", " of 700 W"], ["Energy", "88.0", " J/step"]]);
+  assert.deepEqual(meters_of(told).map(meter_name), ["GPU 5"]);
+  const unknown = { hardware: { devices: [...devices(() => null), device({ device: null, works: false })], joules_per_step: null, samples_per_joule: null } };
+  assert.deepEqual(energy_facts(unknown), []);
+  assert.equal(meters_of(unknown).length, 8);
 });
 
 test("how work reaches the device is told in what is known, and nothing else", () => {

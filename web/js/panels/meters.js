@@ -12,11 +12,14 @@ export function meters_row() {
   return el("div", { id: "meters", hidden: true });
 }
 
-/** The job's own devices; all of the machine where nobody knows which are its. */
+/** The devices that the job is known to work on. */
+const worked_on = (answer) => (answer?.hardware?.devices ?? []).filter((device) => device.works === true);
+
+/** These; where nobody knows them those that it sees, else all of the machine. */
 export function meters_of(answer) {
-  const all = answer?.hardware?.devices ?? [];
-  const own = all.filter((device) => device.device !== null);
-  return own.length > 0 ? own : all;
+  const all = answer?.hardware?.devices ?? [], own = worked_on(answer);
+  const seen = all.filter((device) => device.device !== null && device.works !== false);
+  return [own, seen].find((some) => some.length > 0) ?? all;
 }
 
 export const meter_name = (device) => (device.device === null ? `GPU ${device.index} of the machine` : gpu_title(device.device));
@@ -71,9 +74,9 @@ export function meter_line(device) {
   return parts.join(", ");
 }
 
-/** Power and energy of all own devices for the headline's facts; nothing where one is not known. */
+/** Power and energy of the devices that the job works on for the headline's facts; nothing where one is not known. */
 export function energy_facts(answer) {
-  const own = (answer?.hardware?.devices ?? []).filter((device) => device.device !== null), out = [];
+  const own = worked_on(answer), out = [];
   if (own.some((device) => device.mig)) return out; // what is told is of others too
   const sum = (value) => own.reduce((total, device) => total + (known(value(device)) ? value(device) : NaN), 0);
   const power = sum((device) => device.now?.power_w), limit = sum((device) => device.power_limit_w);
