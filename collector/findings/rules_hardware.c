@@ -114,6 +114,13 @@ static void find_heat(struct rule_context *context)
     find_held(context, true);
 }
 
+/* Whoever has no memory there, or is known to do no work, does not care who else has. */
+static bool may_share(const struct hardware_row *row)
+{
+    return row->device != NULL && row->job_bytes != 0 &&
+           (row->works || !row->works_known);
+}
+
 static void find_others(struct rule_context *context)
 {
     const struct hardware_answer *hardware = &context->summary->hardware;
@@ -122,7 +129,7 @@ static void find_others(struct rule_context *context)
         const struct hardware_row *row = &hardware->rows[i];
         struct finding *finding;
 
-        if (row->device == NULL ||
+        if (!may_share(row) ||
             !(rule_share(row->other_bytes, row->total_bytes) >= context->threshold))
             continue;
         finding = rule_add_risk(context, row->device, "reserved", FINDING_MEDIUM);

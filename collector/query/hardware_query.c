@@ -285,9 +285,6 @@ static int join_row(const struct pick *pick, const struct hardware_device *devic
         for (uint32_t i = 0; i < HARDWARE_COLUMNS; i++)
             row->now[i] = UNKNOWN;
         row->slowed_known = false;
-        row->processes_reason = "the process has ended";
-    } else {
-        whose_memory(pick, device, row);
     }
     stretch_sum_energy(&stretch, pick, row);
     row->idle_w = hardware_idle_w(&pick->store->hardware, device);
@@ -331,8 +328,10 @@ int parts_hardware(const struct pick *pick, uint32_t points,
         return 0;
     }
     error = fill_rows(&pick->head->arena, hardware, answer);
-    if (error == 0)
+    if (error == 0) {
         whose_devices(pick, answer);
+        whose_memory(pick, answer);
+    }
     for (uint32_t i = 0; i < answer->row_count && error == 0; i++)
         error = join_row(pick, &hardware->now.devices[i], points, &answer->rows[i]);
     if (error == 0)

@@ -98,24 +98,47 @@ static bool is_ours(const struct session *session, uint32_t pid)
     return false;
 }
 
-void whose_memory(const struct pick *pick, const struct hardware_device *device,
-                  struct hardware_row *row)
+/* Of the device's memory, by the driver's list; false where none of ours is in it. */
+static bool add_memory(const struct pick *pick, const struct hardware_device *device,
+                       double *ours, double *others)
 {
-    double ours = 0, others = 0;
     bool found = false;
 
+    *ours = *others = 0;
     for (uint32_t i = 0; i < device->process_count; i++) {
         bool own = is_ours(pick->session, device->processes[i].pid);
 
         found |= own;
-        *(own ? &ours : &others) += device->processes[i].bytes;
+        *(own ? ours : others) += device->processes[i].bytes;
     }
+    return found;
+}
+
+/* Does the driver's list of any device hold one of our processes? Then it counts as we do,
+ * and does not hide them. */
+static bool is_listed(const struct pick *pick)
+{
+    const struct hardware_reading *now = &pick->store->hardware.now;
+    double ours, others;
+
+    for (uint32_t i = 0; i < now->device_count; i++)
+        if (add_memory(pick, &now->devices[i], &ours, &others))
+            return true;
+    return false;
+}
+
+static void share_memory(const struct pick *pick, const struct hardware_device *device,
+                         bool listed, struct hardware_row *row)
+{
+    double ours, others;
+    bool found = add_memory(pick, device, &ours, &others);
+
     if (!device->processes_known) {
         row->processes_reason = "the driver does not tell which process uses what";
     } else if (device->mig) {
         row->processes_reason = "under MIG the list is of the whole GPU, and other "
                                 "instances' memory is none of this job's device";
-    } else if (!found) {
+    } else if (!found && (!listed || row->works)) {
         row->processes_reason =
             "the driver's list does not hold this job: it counts in "
             "another PID namespace, or hides from this container";
@@ -126,4 +149,16 @@ void whose_memory(const struct pick *pick, const struct hardware_device *device,
             row->processes_reason = "the driver does not tell how much each process "
                                     "uses";
     }
+}
+
+void whose_memory(const struct pick *pick, struct hardware_answer *answer)
+{
+    bool listed = is_listed(pick);
+
+    for (uint32_t i = 0; i < answer->row_count; i++)
+        if (pick->head->live)
+            share_memory(pick, &pick->store->hardware.now.devices[i], listed,
+                         &answer->rows[i]);
+        else
+            answer->rows[i].processes_reason = "the process has ended";
 }

@@ -10,8 +10,8 @@
  * what was recorded tells which. Where nothing was, of several nobody knows. */
 void whose_devices(const struct pick *pick, struct hardware_answer *answer);
 
-/* job_bytes, other_bytes and processes_reason of the row. */
-void whose_memory(const struct pick *pick, const struct hardware_device *device,
-                  struct hardware_row *row);
+/* job_bytes, other_bytes and processes_reason of all rows; after whose_devices(). A device
+ * that lists none of our processes is all others' where another one lists some. */
+void whose_memory(const struct pick *pick, struct hardware_answer *answer);
 
 #endif

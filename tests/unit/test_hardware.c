@@ -87,6 +87,14 @@ static void work(uint16_t device)
     fold(EVENT_META(0, EVENT_KERNEL, 0, device), S, S, 0);
 }
 
+/* What the driver tells of a device: who has so much of its memory. */
+static void list(uint32_t device, uint32_t pid, double bytes)
+{
+    struct hardware_device *one = &reading.devices[device];
+
+    one->processes[one->process_count++] = (struct hardware_process){pid, bytes};
+}
+
 /* What an allocator tells at the end of a step. */
 static void allocate(uint16_t device)
 {
@@ -147,9 +155,8 @@ static void under_mig_nobody_knows_whose_memory_is_whose(void **state)
 {
     (void)state;
     reading.devices[0].mig = true;
-    reading.devices[0].process_count = 2;
-    reading.devices[0].processes[0] = (struct hardware_process){7, 4 * GIB};
-    reading.devices[0].processes[1] = (struct hardware_process){8, 30 * GIB};
+    list(0, 7, 4 * GIB);
+    list(0, 8, 30 * GIB);
     look(0, 0, 2000);
     const struct hardware_row *row = ask();
 
@@ -226,6 +233,41 @@ the_only_device_that_a_process_sees_is_the_one_that_it_works_on(void **state)
     assert_true(rows[2].joules_per_step > 0);
 }
 
+static void memory_of_a_device_that_the_job_leaves_alone_is_all_others(void **state)
+{
+    (void)state;
+    see("0000:01:00.0 0000:02:00.0 0000:03:00.0");
+    work(EVENT_DEVICE(1, 1));
+    list(0, 8, 30 * GIB);
+    list(1, 7, 4 * GIB);
+    list(1, 8, GIB);
+    look(0, 0, 2000);
+    const struct hardware_row *rows = ask();
+
+    assert_true(rows[0].job_bytes == 0 && rows[0].other_bytes == 30 * GIB);
+    assert_true(rows[1].job_bytes == 4 * GIB && rows[1].other_bytes == GIB);
+    assert_true(rows[2].job_bytes == 0 && rows[2].other_bytes == 0);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_string_equal(rows[i].processes_reason, "");
+}
+
+static void
+a_list_without_the_job_where_it_works_says_nothing_of_its_memory(void **state)
+{
+    (void)state;
+    see("0000:01:00.0 0000:02:00.0 0000:03:00.0");
+    work(EVENT_DEVICE(1, 0));
+    list(0, 8, 30 * GIB);
+    look(0, 0, 2000);
+    assert_true(isnan(ask()[0].other_bytes) && isnan(ask()[1].other_bytes));
+    assert_non_null(strstr(ask()[1].processes_reason, "another PID namespace"));
+    /* Another process of it is listed elsewhere, but who works here is not. */
+    list(2, 7, 4 * GIB);
+    look(S, 0, 2000);
+    assert_true(isnan(ask()[0].other_bytes));
+    assert_true(ask()[1].other_bytes == 0);
+}
+
 static uint32_t generation; /* that the driver tells; 0: it does not */
 
 static int driver_tells_generation(struct nvml_device *device, uint32_t *to)
@@ -279,6 +321,12 @@ int main(void)
             begin_three, end),
         cmocka_unit_test_setup_teardown(
             the_only_device_that_a_process_sees_is_the_one_that_it_works_on,
+            begin_three, end),
+        cmocka_unit_test_setup_teardown(
+            memory_of_a_device_that_the_job_leaves_alone_is_all_others, begin_three,
+            end),
+        cmocka_unit_test_setup_teardown(
+            a_list_without_the_job_where_it_works_says_nothing_of_its_memory,
             begin_three, end),
         cmocka_unit_test_setup_teardown(
             a_link_is_as_fast_as_it_was_at_its_fastest_in_the_window, begin_one, end),

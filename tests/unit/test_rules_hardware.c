@@ -87,6 +87,20 @@ static void memory_of_other_processes_is_a_risk_of_that_device(void **state)
     assert_string_equal(find("")->id, "none");
 }
 
+static void memory_on_devices_that_the_job_leaves_alone_is_no_risk_of_it(void **state)
+{
+    (void)state;
+    put_device();
+    row.other_bytes = 40 * GIB;
+    row.job_bytes = 0;
+    assert_string_equal(find("")->id, "none");
+    row.job_bytes = 0.3 * GIB; /* a context */
+    row.works_known = true;
+    assert_string_equal(find("")->id, "none");
+    row.works = true;
+    assert_non_null(strstr(find("device-shared-")->title, "shared with another"));
+}
+
 static void a_device_that_waits_pays_for_it_at_least_what_it_takes_idle(void **state)
 {
     (void)state;
@@ -198,6 +212,7 @@ int main(void)
         TEST(boards_at_their_power_limit_are_as_they_are_built),
         TEST(a_clock_that_nobody_tells_is_no_finding),
         TEST(memory_of_other_processes_is_a_risk_of_that_device),
+        TEST(memory_on_devices_that_the_job_leaves_alone_is_no_risk_of_it),
         TEST(a_device_that_waits_pays_for_it_at_least_what_it_takes_idle),
         TEST(memory_bound_work_at_full_clock_is_told_what_it_takes),
         TEST(one_slow_worker_is_told_apart_from_slow_loading),
