@@ -23,7 +23,21 @@ test("what is not known is left out, never 0", () => {
 
 test("a lost device, faults and MIG stand in the folded line", () => {
   assert.equal(meter_line(device({ reason: "the GPU has fallen off the bus" })), "the GPU has fallen off the bus");
-  assert.match(meter_line(device({ last_xid: 79, xid_count: 1, ecc_uncorrected: 2, mig: true })), /2 memory errors not corrected, Xid 79 \(1 seen\), MIG/);
+  assert.match(meter_line(device({ last_xid: 79, last_xid_ms: 61e3, xid_count: 1, ecc_uncorrected: 2, mig: true }), { start_unix_ms: 0, end_ms: null }), /2 memory errors not corrected, Xid 79 at 61 s, MIG/);
+});
+
+test("an Xid before or after a run is none of its, and one that ended it is", () => {
+  const run = { start_unix_ms: new Date(2026, 2, 3, 14, 0).getTime(), end_ms: 60e3 };
+  const told = (last_xid_ms) => {
+    const one = device({ last_xid: 31, last_xid_ms, xid_count: 2 });
+    return [/Xid.*$/.exec(meter_line(one, run))?.[0], new Map(meter_figures(one, run)).get("last Xid")];
+  };
+  assert.deepEqual(told(-7.2e6), [undefined, "31, 2 h before this run (2 seen)"]);
+  assert.deepEqual(told(62e3), ["Xid 31 at 14:01:02", "31 at 14:01:02 (2 seen)"]);
+  assert.deepEqual(told(360e3), [undefined, "31, 5 min after this run (2 seen)"]);
+  run.end_ms = null; // it goes on, and is silent since
+  assert.deepEqual(told(360e3)[0], "Xid 31 at 14:06:00");
+  assert.deepEqual(told(null), [undefined, "31 (2 seen)"]);
 });
 
 test("under MIG the instances are told apart, and the whole GPU's power is not the job's", () => {

@@ -1,6 +1,7 @@
 // What the job's GPUs say of themselves: one folded line below the lanes for each, opened with all figures.
 
-import { bytes, count, duration_text, gpu_title, known, memory, number, percent, plural } from "../model/format.js";
+import { age, bytes, count, duration_text, gpu_title, known, memory, moment, number, percent, plural } from "../model/format.js";
+import { session_of } from "../model/store.js";
 import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
 
 const SLOWED = {
@@ -35,8 +36,26 @@ const rate = (value) => `${bytes(value)}/s`;
 const of_total = (total, unit) => (known(total) ? ` of ${unit(total)}` : "");
 const size = (value) => memory(value).join(" ");
 
+const XID_LATE_MS = 5000; // the driver is asked once a second: whom an Xid ended is gone before it is known
+
+/** The last Xid that anybody saw, with when it was, and whether that lies in the run; null without one. */
+function last_xid({ last_xid: code, last_xid_ms: at }, { start_unix_ms, end_ms } = {}) {
+  if (!known(code)) return null;
+  if (!known(at)) return { inside: false, text: String(code) };
+  if (at < 0) return { inside: false, text: `${code}, ${age(-at)} before this run` };
+  if (known(end_ms) && at > end_ms + XID_LATE_MS) return { inside: false, text: `${code}, ${age(at - end_ms)} after this run` };
+  return { inside: true, text: `${code} at ${moment(at, start_unix_ms)}` };
+}
+
+/** Start and end of what is shown, on the clock and on the session's axis; a run that goes on has no end. */
+function run_of(state) {
+  const session = session_of(state), { live, now_ms } = state.hardware ?? {}, start_unix_ms = session?.start_unix_ms ?? 0;
+  const died_ms = known(session?.end?.time_unix_ms) ? session.end.time_unix_ms - start_unix_ms : -Infinity;
+  return { start_unix_ms, end_ms: live === false && known(now_ms) ? Math.max(now_ms, died_ms) : null };
+}
+
 /** All figures that are known, the most telling first: [name, text]. */
-export function meter_figures(device) {
+export function meter_figures(device, run) {
   const now = device.now ?? {}, out = [];
   const push = (value, name, text) => { if (known(value)) out.push([name, text()]); };
   push(now.power_w, "power", () => `${number(now.power_w)}${of_total(device.power_limit_w, number)} W`);
@@ -55,21 +74,22 @@ export function meter_figures(device) {
   push(now.nvlink_sent_bytes_per_s, "NVLink out", () => rate(now.nvlink_sent_bytes_per_s));
   push(device.ecc_corrected, "memory errors corrected", () => count(device.ecc_corrected));
   push(device.ecc_uncorrected, "not corrected", () => count(device.ecc_uncorrected));
-  push(device.last_xid, "last Xid", () => `${device.last_xid} (${count(device.xid_count)} seen)`);
+  push(device.last_xid, "last Xid", () => `${last_xid(device, run).text} (${count(device.xid_count)} seen)`);
   if (device.pci) out.push(["PCI bus", device.pci]);
   for (const one of device.instances ?? []) push(one.used_bytes, one.name || one.uuid, () => size(one.used_bytes) + of_total(one.total_bytes, size));
   return out;
 }
 
-/** What is wrong stands in the folded line too. */
-export function meter_line(device) {
+/** What is wrong, and is of this run, stands in the folded line too. */
+export function meter_line(device, run) {
   if (device.reason) return device.reason;
+  const xid = last_xid(device, run);
   const figures = new Map(meter_figures(device));
   const parts = ["power", "temperature", "clock"].filter((name) => figures.has(name)).map((name) => figures.get(name));
   if (figures.has("held back by")) parts.push(`held back by ${figures.get("held back by")}`);
   if (figures.has("energy per step")) parts.push(`${figures.get("energy per step")} a step`);
   if (device.ecc_uncorrected > 0) parts.push(`${count(device.ecc_uncorrected)} memory errors not corrected`);
-  if (figures.has("last Xid")) parts.push(`Xid ${figures.get("last Xid")}`);
+  if (xid?.inside) parts.push(`Xid ${xid.text}`);
   if (device.mig) parts.push(`MIG: of the whole GPU, not of ${device.instances?.length > 1 ? `one of its ${count(device.instances.length)} instances` : "an instance"}`);
   return parts.join(", ");
 }
@@ -118,13 +138,14 @@ export function known_sentence(device, steps) {
 }
 
 export function render_meters(state) {
-  const devices = meters_of(state.hardware).filter((device) => meter_line(device) !== "");
+  const run = run_of(state);
+  const devices = meters_of(state.hardware).filter((device) => meter_line(device, run) !== "");
   set_hidden($("meters"), devices.length === 0);
   keyed($("meters"), devices, (device) => device.index, () => el("details", { class: "host" }, el("summary", {}, el("b"), el("span", { class: "dim" })), el("dl")), (node, device) => {
     const [summary, figures] = node.children;
     set_text(summary.firstElementChild, meter_name(device));
-    set_text(summary.lastElementChild, meter_line(device));
-    keyed(figures, meter_figures(device), ([name]) => name, () => el("div", {}, el("dt"), el("dd")), (row, [name, text]) => {
+    set_text(summary.lastElementChild, meter_line(device, run));
+    keyed(figures, meter_figures(device, run), ([name]) => name, () => el("div", {}, el("dt"), el("dd")), (row, [name, text]) => {
       set_text(row.firstElementChild, name);
       set_text(row.lastElementChild, text);
     });
