@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 globalThis.document ??= {};
-const { lanes_for } = await import("../../web/js/timeline/lanes.js");
+const { lanes_for, main_device } = await import("../../web/js/timeline/lanes.js");
 const { cut, from_start } = await import("../../web/js/timeline/parts.js");
 const { host_rows } = await import("../../web/js/timeline/host_lanes.js");
 
@@ -98,6 +98,34 @@ test("the time until a device is full is told with its interval", () => {
   };
   assert.deepEqual([full({}), full({ oom_in_s_high: null }), full({ oom_in_s_low: null, oom_in_s_high: null }), full({ oom_in_s: 90, oom_in_s_low: 80, oom_in_s_high: 100 })],
     ["12–18 min", "12 or more min", "15 min", "80–100 s"]);
+});
+
+const held = (device, peak_bytes, more = {}) => ({ device, peak_bytes, total_bytes: 80, peak_time_ms: 5, oom_in_s: null, rows: [{ t: 5, allocated: peak_bytes, reserved: null }], ...more });
+
+test("the memory lane shows the fullest of several GPUs, by its part where all tell their size, and names it", () => {
+  const cpu = { device: "cpu", peak_bytes: 900, total_bytes: 64, rows: [] };
+  const main = (...devices) => main_device({ devices })?.device;
+  assert.equal(main(cpu, held("cuda:0", 20), held("cuda:1", 70)), "cuda:1");
+  assert.equal(main(held("cuda:0", 60, { total_bytes: 640 }), held("cuda:1", 40)), "cuda:1");
+  assert.equal(main(held("cuda:0", 60, { total_bytes: null }), held("cuda:1", 40)), "cuda:0");
+  assert.equal(main(held("cuda:0", null), held("cuda:1", 1)), "cuda:1");
+  assert.deepEqual([main(cpu), main(cpu, held("cuda:0", null)), main()], ["cpu", "cuda:0", undefined]);
+  const { beside_title } = lanes_for({ gpus: [] }, null).find(({ id }) => id === "memory");
+  assert.equal(beside_title({ devices: [held("cuda:0", 20), cpu, held("cuda:1", 70)] }), "GPU 1");
+  assert.deepEqual([beside_title({ devices: [cpu, held("cuda:0", 20)] }), beside_title({ devices: [] })], ["", ""]);
+});
+
+test("of GPUs that are as full the memory lane keeps to the first", () => {
+  for (const [a, b] of [[50, 50], [50, 50.4], [50.4, 50]]) assert.equal(main_device({ devices: [held("cuda:0", a), held("cuda:1", b)] }).device, "cuda:0");
+});
+
+test("a GPU that will be full is told though another one is fuller now", () => {
+  const lane = lanes_for({ gpus: [] }, null).find(({ id }) => id === "memory");
+  const rows = (...devices) => lane.legend({ live: true, range: { from: 0, to: 9 }, series: { devices, gpus: [], host: { points: [] } } }, null);
+  const full = (...devices) => rows(...devices).filter(({ label }) => /full in/i.test(label)).map(({ label, value }) => `${label} ${value}`);
+  assert.deepEqual(full(held("cuda:0", 60), held("cuda:1", 20, { oom_in_s: 900 })), ["GPU 1 full in 15"]);
+  assert.deepEqual(full(held("cuda:0", 60, { oom_in_s: 60 }), held("cuda:1", 20, { oom_in_s: 900 })), ["Full in 60"]);
+  assert.deepEqual([full(held("cuda:0", 60)), full(held("cpu", 60, { oom_in_s: 60 }))], [[], ["Full in 60"]]);
 });
 
 test("of a GPU that works while its memory is not seen the legend says so, with the reason", () => {

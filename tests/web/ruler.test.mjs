@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { gpu_parts, phase_parts } from "../../web/js/panels/summary.js";
+import { gpu_parts, peak_facts, phase_parts } from "../../web/js/panels/summary.js";
 
 const told = (phases) => phase_parts({ step_ms: { mean: 10 }, phases });
 const sum = (parts) => parts.reduce((total, part) => total + part.ms, 0);
@@ -27,4 +27,12 @@ test("the parts of a GPU's time have a colour each, whichever the two largest ca
     assert.equal(sum(parts), 65 + 17 + 4);
   }
   assert.deepEqual(gpu_parts(null), []);
+});
+
+test("the headline's peak of memory is the fullest GPU's, by its number where there are several", () => {
+  const gpu = (device, gib) => ({ device, peak_bytes: gib * 2 ** 30, total_bytes: 80 * 2 ** 30 });
+  const told = (...devices) => peak_facts({ devices }).map(([name, value, unit]) => `${name}: ${value}${unit}`);
+  assert.deepEqual(told(gpu("cuda:0", 20), gpu("cuda:1", 70)), ["GPU 1 memory peak: 70.0 of 80.0 GiB"]);
+  assert.deepEqual(told(gpu("cuda:0", 20)), ["GPU memory peak: 20.0 of 80.0 GiB"]);
+  assert.deepEqual([told(gpu("cpu", 2)), told(), told({ ...gpu("cuda:0", 1), peak_bytes: null })], [["Memory peak: 2.00 of 80.0 GiB"], [], []]);
 });

@@ -5,7 +5,7 @@ import { ruler_ticks } from "../model/bins.js";
 import { age, bytes, clock, count, decimals, duration_text, gpu_title, known, memory, number, plural, span, step_places, time_unit } from "../model/format.js";
 import { IDLE, PHASES } from "../model/series.js";
 import { died_at, gpu_uses, is_over, main_gpu, session_of, shown_series, was_cut_short } from "../model/store.js";
-import { IDLE_LABELS, PHASE_LABELS, gpu_tokens, main_device } from "../timeline/lanes.js";
+import { IDLE_LABELS, PHASE_LABELS, gpu_tokens, main_device, told_apart } from "../timeline/lanes.js";
 import { $, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
 import { energy_facts } from "./meters.js";
 
@@ -100,6 +100,18 @@ function busy_pct(uses) {
   return busy + idle > 0 ? (100 * busy) / (busy + idle) : null;
 }
 
+/** The highest peak of memory of the device that the lane shows, by its name where there are several. */
+export function peak_facts(series) {
+  const device = main_device(series);
+  if (!known(device?.peak_bytes)) return [];
+  const [value, unit] = memory(device.peak_bytes);
+  const [total_value, total_unit] = memory(device.total_bytes);
+  const own_unit = !known(device.total_bytes) || unit !== total_unit ? ` ${unit}` : "";
+  const total = own_unit + (known(device.total_bytes) ? ` of ${total_value} ${total_unit}` : "");
+  const whose = device.device === "cpu" ? "Memory peak" : `${told_apart(series, device) || "GPU"} memory peak`;
+  return [[whose, value, total, bytes(device.peak_bytes)]];
+}
+
 function facts_of(state) {
   const out = [];
   const { step_ms } = state.bottlenecks ?? {};
@@ -115,14 +127,7 @@ function facts_of(state) {
   const busy = busy_pct(gpu_uses(state, main_gpu(state)));
   if (known(busy)) out.push(["GPU busy", number(busy, 1), " %"]);
   out.push(...energy_facts(state.hardware));
-  const device = main_device(series);
-  if (known(device?.peak_bytes)) {
-    const [value, unit] = memory(device.peak_bytes);
-    const [total_value, total_unit] = memory(device.total_bytes);
-    const own_unit = !known(device.total_bytes) || unit !== total_unit ? ` ${unit}` : "";
-    const total = own_unit + (known(device.total_bytes) ? ` of ${total_value} ${total_unit}` : "");
-    out.push([device.device === "cpu" ? "Memory peak" : "GPU memory peak", value, total, bytes(device.peak_bytes)]);
-  }
+  out.push(...peak_facts(series));
   const last = series.steps.at(-1);
   if (last && last.number !== null) out.push([last.epoch === null ? "Step" : `Epoch ${last.epoch}, step`, count(last.number), ""]);
   return out;

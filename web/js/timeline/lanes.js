@@ -222,8 +222,25 @@ export function gpu_lane(device, index, off = null) {
 
 // ------------------------------------------------------------ memory
 
-/** The device whose memory the lane shows: an accelerator before the CPU. */
-export const main_device = (series) => series.devices.find((d) => d.device !== "cpu") ?? series.devices[0] ?? null;
+const accelerators = (series) => series.devices.filter(({ device }) => device !== "cpu");
+const NEARLY = 0.98; // of the fullest: equals take no turns
+
+/** The device whose memory is shown: the accelerator that was fullest, by its part where all tell their size, else by its bytes; without one the CPU. */
+export function main_device(series) {
+  const all = accelerators(series), sized = all.every((device) => known(device.total_bytes));
+  const full = all.map((device) => (device.peak_bytes ?? 0) / (sized ? device.total_bytes : 1));
+  return all[full.findIndex((part) => part >= NEARLY * Math.max(...full))] ?? series.devices[0] ?? null;
+}
+
+/** "GPU 3" where there are others beside it; "" else. */
+export const told_apart = (series, device) => (device && accelerators(series).length > 1 ? gpu_title(device.device) : "");
+
+/** The device that will be full first, an accelerator before the CPU; undefined where none is foretold to be. */
+function first_full(series) {
+  const all = accelerators(series), soon = (all.length > 0 ? all : series.devices).filter((device) => known(device.oom_in_s));
+  return soon.find((device) => device.oom_in_s === Math.min(...soon.map((one) => one.oom_in_s)));
+}
+
 const HOST_NEAR_LIMIT = 0.8;
 
 function memory_peak(device, { from, to }) {
@@ -242,16 +259,17 @@ function memory_levels(device, host, host_top, top, { unit, scale }) {
 }
 
 /** Until a device is full, as an interval where there is one: "12–18 min". */
-export function full_row({ oom_in_s, oom_in_s_low, oom_in_s_high }) {
+export function full_row({ oom_in_s, oom_in_s_low, oom_in_s_high }, label = "Full in") {
   const [scale, unit] = oom_in_s > 120 ? [60, "min"] : [1, "s"];
   const [now, low, high] = [oom_in_s, oom_in_s_low, oom_in_s_high].map((s) => (known(s) ? number(s / scale, decimals(s / scale, 2)) : null));
-  if (low === null || low === high) return legend_row("crashed", "dot", "Full in", now, unit);
-  if (high === null) return legend_row("crashed", "dot", "Full in", `${low} or more`, unit, `Most likely in ${now} ${unit}; it may as well not grow`);
-  return legend_row("crashed", "dot", "Full in", `${low}–${high}`, unit, `Most likely in ${now} ${unit}; with 95 % certainty in ${low} to ${high} ${unit}`);
+  if (low === null || low === high) return legend_row("crashed", "dot", label, now, unit);
+  if (high === null) return legend_row("crashed", "dot", label, `${low} or more`, unit, `Most likely in ${now} ${unit}; it may as well not grow`);
+  return legend_row("crashed", "dot", label, `${low}–${high}`, unit, `Most likely in ${now} ${unit}; with 95 % certainty in ${low} to ${high} ${unit}`);
 }
 
 const memory = {
   id: "memory", title: "Memory", weight: 1.42,
+  beside_title: (series) => told_apart(series, main_device(series)),
   styles: [
     { token: "host", width: 1.5, fill: false, fill_token: "host", alpha: 0.14, dash: [4, 3] },
     { token: "allocated", width: 1.25, fill: "origin", alpha: 0.2 },
@@ -297,7 +315,8 @@ const memory = {
     if (device?.rows.some((r) => known(r.reserved))) push("reserved", "", "Reserved", row?.reserved);
     if (device && known(device.peak_bytes)) push("ink", "dot", "Peak allocated", device.peak_bytes);
     if (host || !device) push("host", "rule", "Host RSS", host?.rss);
-    if (view.live && known(device?.oom_in_s)) rows.push(full_row(device));
+    const soon = view.live && first_full(view.series);
+    if (soon) rows.push(full_row(soon, soon === device ? "Full in" : `${gpu_title(soon.device)} full in`));
     if (view.series.devices_reason && view.series.gpus.length > 0) rows.push(legend_row("ink-3", "", "GPU memory", "not seen", "", view.series.devices_reason));
     return rows;
   },

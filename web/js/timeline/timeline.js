@@ -94,8 +94,9 @@ export class Timeline {
     const canvas = el("canvas", { role: "img", "aria-label": model.title });
     const plot = el("div", { class: "plot" }, canvas, el("p", { class: "reason", hidden: true }));
     const list = el("ul");
-    const title = el("h2", {}, model.title, model.note ? el("span", { title: model.note }, model.note) : null);
-    const lane = { model, canvas, plot, list, axis: null, twin: null, lost: el("p", { class: "lost", hidden: true }) };
+    const note = model.note || model.beside_title ? el("span", { title: model.note ?? null }, model.note ?? "") : null;
+    const title = el("h2", {}, model.title, note);
+    const lane = { model, canvas, plot, list, note, axis: null, twin: null, lost: el("p", { class: "lost", hidden: true }) };
     const menu = panel_menu({
       name: model.title,
       twin: { shown: () => lane.twin !== null, toggle: () => this.toggle_twin(lane) },
@@ -176,6 +177,7 @@ export class Timeline {
   draw_lane(lane, range, zero) {
     const view = this.view(lane);
     const drawing = lane.model.draw(view);
+    if (lane.model.beside_title) set_text(lane.note, lane.model.beside_title(view.series));
     lane.axis = lane.model.id.startsWith("gpu") ? null : drawing.axis;
     lane.unit = view.unit;
     lane.order = view.order;
