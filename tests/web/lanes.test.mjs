@@ -49,6 +49,14 @@ test("more GPUs than one lane has lines for are counted in its title", () => {
   assert.deepEqual([gpus(2), gpus(8).note, gpus(16).note], [undefined, "busy", "busy, 8 of 16"]);
 });
 
+test("the lane of many GPUs draws lines though their points are far apart, and none over a hole", () => {
+  const rows = [...Array(30).keys()].filter((i) => i < 15 || i > 26).map((i) => ({ t: 10e3 * i, compute: 0.5, communication: 0, copy: 0 }));
+  const series = { gpus: Array.from({ length: 8 }, (_, i) => ({ device: `cuda:${i}`, name: "", rows })), steps: [], gpu_reason: null };
+  const lane = lanes_for(series, null).find(({ id }) => id === "gpus");
+  const { lines } = lane.draw({ series, range: { from: 0, to: 290e3 }, width: 600, told: null });
+  assert.deepEqual(lines[7].map(({ y }) => y), rows.flatMap(({ t }) => (t === 270e3 ? [null, 50] : [50])));
+});
+
 test("a GPU has its own number, whatever its place in the list", () => {
   const titles = (...devices) => lanes_for({ gpus: devices.map((device) => ({ device, name: "", rows: [] })) }, null).filter((lane) => lane.device !== undefined).map((lane) => lane.title);
   assert.deepEqual(titles("cuda:3"), ["GPU 3"]);
@@ -143,5 +151,5 @@ test("a GPU's lane that has nothing to draw says why no kernels come, before why
   };
   assert.deepEqual([reason("held by torch.profiler"), reason(null)], ["held by torch.profiler", "nothing in this window"]);
   const folded = { gpus: Array.from({ length: 8 }, (_, i) => ({ device: `cuda:${i}`, name: "", rows: [] })), gpu_reason: null };
-  assert.equal(lanes_for(folded, "held").find(({ id }) => id === "gpus").draw({ series: folded, range: { from: 0, to: 1000 }, width: 600 }).marks.reason, "held");
+  assert.equal(lanes_for(folded, "held").find(({ id }) => id === "gpus").draw({ series: { ...folded, steps: [] }, range: { from: 0, to: 1000 }, width: 600, told: null }).marks.reason, "held");
 });

@@ -331,8 +331,9 @@ function folded_gpus(count_of, off) {
     id: "gpus", title: "GPUs", note: count_of > tokens.length ? `busy, ${tokens.length} of ${count_of}` : "busy", weight: 1.42,
     styles: tokens.map((token) => ({ token, width: 1.25, fill: false, alpha: 0 })),
     draw(view) {
-      const options = { ...view.range, width: view.width, gap: 5000 };
+      const median = median_of(view);
       const lines = view.series.gpus.slice(0, tokens.length).map((gpu) => {
+        const options = { ...view.range, width: view.width, gap: hole_ms(within(gpu.rows, view.range), view.range, median) };
         const start = Math.max(0, first_at(gpu.rows, view.range.from) - 1), end = first_at(gpu.rows, view.range.to + 1e-6) + 1;
         const rows = gpu.rows.slice(start, end).map((row) => ({ t: row.t, busy: 100 * ((row.compute ?? 0) + (row.communication ?? 0) + (row.copy ?? 0)) }));
         return min_max(rows, "busy", options);
