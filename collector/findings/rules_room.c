@@ -92,7 +92,7 @@ static bool has_room(const struct memory_device *memory)
     double batch = memory->peak_bytes - memory->floor_bytes;
 
     return batch > 0 && memory->floor_bytes >= 0 &&
-           memory->floor_bytes + LARGER * batch <= ROOM_FULL * memory->total_bytes;
+           memory->floor_bytes + LARGER * batch <= ROOM_FULL * memory->usable_bytes;
 }
 
 static void describe_room(struct rule_context *context, struct finding *finding,
@@ -100,13 +100,18 @@ static void describe_room(struct rule_context *context, struct finding *finding,
 {
     double size = rule_number(context, FACT_DATALOADER_BATCH_SIZE);
     double batch = memory->peak_bytes - memory->floor_bytes;
-    double more = (ROOM_FULL * memory->total_bytes - memory->peak_bytes) / batch;
+    double more = (ROOM_FULL * memory->usable_bytes - memory->peak_bytes) / batch;
+    double others = memory->total_bytes - memory->usable_bytes;
 
     finding->sentence = rule_print(
         context,
-        "A step takes %s beside the %s that stay, of %s: about %s more would fit",
+        "A step takes %s beside the %s that stay, of %s%s: about %s more would fit",
         rule_memory(context, batch), rule_memory(context, memory->floor_bytes),
         rule_memory(context, memory->total_bytes),
+        others > 0.01 * memory->total_bytes
+            ? rule_print(context, " less %s that others hold",
+                         rule_memory(context, others))
+            : "",
         more < MANY ? rule_print(context, "%.2g such batches", more)
                     : "ten such batches and");
     finding->wrong_if =
@@ -115,6 +120,7 @@ static void describe_room(struct rule_context *context, struct finding *finding,
     rule_evidence(context, finding, "peak_bytes", memory->peak_bytes);
     rule_evidence(context, finding, "floor_bytes", memory->floor_bytes);
     rule_evidence(context, finding, "total_bytes", memory->total_bytes);
+    rule_evidence(context, finding, "usable_bytes", memory->usable_bytes);
     rule_evidence(context, finding, "batch_size", size);
     rule_advise(finding,
                 size >= 1 ? rule_print(context,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "query/parts.h"
+#include "wire/clock.h"
 #include "wire/facts.h"
 
 /* `places` lists them in CUDA's order: "0000:3b:00.0 0000:af:00.0". CUDA's number of a
@@ -86,6 +87,25 @@ void whose_devices(const struct pick *pick, struct hardware_answer *answer)
         row->works_known =
             row->works || (sees ? recorded.any : told && devices[i].place_known);
     }
+}
+
+double whose_else(const struct pick *pick, const char *device, double own_bytes)
+{
+    const struct hardware_reading *now = &pick->store->hardware.now;
+    int64_t since_ns = (int64_t)clock_ns(CLOCK_MONOTONIC) - HARDWARE_CURRENT_NS;
+
+    for (uint32_t i = 0; pick->head->live && i < now->device_count; i++) {
+        const struct hardware_device *one = &now->devices[i];
+        const char *name = device_name(pick, one);
+
+        if (name != NULL && strcmp(name, device) == 0 && !one->mig &&
+            one->reason[0] == '\0' && one->sample.monotonic_ns > since_ns) {
+            double others = one->sample.used_bytes - own_bytes;
+
+            return others < 0 ? 0 : others; /* what one of both told a second ago */
+        }
+    }
+    return (double)NAN;
 }
 
 static bool is_ours(const struct session *session, uint32_t pid)

@@ -14,4 +14,8 @@ void whose_devices(const struct pick *pick, struct hardware_answer *answer);
  * that lists none of our processes is all others' where another one lists some. */
 void whose_memory(const struct pick *pick, struct hardware_answer *answer);
 
+/* Bytes of the process's device that it cannot have, of which it holds `own_bytes`: other
+ * processes', the driver's, its own outside of the allocator. NaN: nobody knows now. */
+double whose_else(const struct pick *pick, const char *device, double own_bytes);
+
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "query/hardware_whose.h"
 #include "query/memory_growth.h"
 #include "query/numbers.h"
 #include "wire/facts.h"
@@ -249,7 +250,7 @@ static void find_slope(const struct pick *pick, const struct memory_table *table
     double peak = range[1] > range[0] ? (double)memory_at(table, range[1] - 1)->peak
                                       : device->allocated_bytes;
 
-    device->growth = memory_envelopes_growth(&envelopes, device->total_bytes - peak);
+    device->growth = memory_envelopes_growth(&envelopes, device->usable_bytes - peak);
 }
 
 static int larger_first(const void *left, const void *right)
@@ -362,6 +363,13 @@ static double total_of(const struct pick *pick, const struct memory_table *table
     return (double)NAN;
 }
 
+static double usable_of(const struct pick *pick, const struct memory_device *device)
+{
+    double others = whose_else(pick, device->device, device->reserved_bytes);
+
+    return isnan(others) ? device->total_bytes : device->total_bytes - others;
+}
+
 int memory_fill_device(const struct pick *pick, const struct memory_table *table,
                        uint32_t points, struct memory_device *device)
 {
@@ -377,6 +385,7 @@ int memory_fill_device(const struct pick *pick, const struct memory_table *table
     device->reserved_bytes =
         newest == NULL || newest->reserved < 0 ? (double)NAN : (double)newest->reserved;
     device->total_bytes = total_of(pick, table);
+    device->usable_bytes = usable_of(pick, device);
     find_peak(pick, table, range, device);
     find_peaks(pick, table, range, device);
     find_rates(pick, table, range, device);

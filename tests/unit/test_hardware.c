@@ -5,11 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
 #include "ingest/nvml/read.h"
 #include "query/gpu_query.h"
+#include "query/memory_query.h"
 #include "unit/hand.h"
 #include "wire/facts.h"
 
@@ -169,6 +171,44 @@ static void under_mig_nobody_knows_whose_memory_is_whose(void **state)
     assert_string_equal(row->processes_reason, "");
 }
 
+/* Of the memory of the process's GPU. */
+static double usable(void)
+{
+    struct selection whose = {.rank = SELECT_ANY, .window = {.kind = WINDOW_RUN}};
+    struct memory_answer memory;
+
+    assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &memory),
+                     0);
+    double bytes = 0;
+
+    for (uint32_t i = 0; i < memory.device_count; i++)
+        if (strcmp(memory.devices[i].device, "cuda:0") == 0)
+            bytes = memory.devices[i].usable_bytes;
+    answer_free(&memory.head);
+    return bytes;
+}
+
+static void memory_that_others_hold_is_no_room_for_the_job(void **state)
+{
+    struct timespec time;
+
+    (void)state;
+    see("0000:01:00.0");
+    fold(EVENT_META(0, EVENT_MEMORY, 0, EVENT_DEVICE(1, 0)), now, 3 << 20, 4 << 20);
+    fold_step(1, 0, 0, S);
+    process->memory.tables[process->memory.count - 1].total_bytes = (int64_t)(80 * GIB);
+    assert_true(usable() == 80 * GIB); /* nobody has looked yet */
+    assert_int_equal(clock_gettime(CLOCK_MONOTONIC, &time), 0);
+    look((int64_t)time.tv_sec * S + time.tv_nsec, 0, 2000);
+    reading.devices[0].sample.used_bytes = 30 * GIB + (4 << 20);
+    hardware_take(&store->hardware, &reading);
+    assert_true(usable() == 50 * GIB);
+    /* What was told long ago is not so now. */
+    reading.devices[0].sample.monotonic_ns -= HARDWARE_CURRENT_NS;
+    hardware_take(&store->hardware, &reading);
+    assert_true(usable() == 80 * GIB);
+}
+
 static void energy_is_of_the_devices_that_the_process_works_on(void **state)
 {
     (void)state;
@@ -311,6 +351,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             seconds_in_which_a_device_idles_say_nothing_of_its_clock, begin_one, end),
         cmocka_unit_test_setup_teardown(under_mig_nobody_knows_whose_memory_is_whose,
+                                        begin_one, end),
+        cmocka_unit_test_setup_teardown(memory_that_others_hold_is_no_room_for_the_job,
                                         begin_one, end),
         cmocka_unit_test_setup_teardown(
             energy_is_of_the_devices_that_the_process_works_on, begin_three, end),

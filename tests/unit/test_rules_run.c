@@ -19,7 +19,8 @@ static void put_memory(void)
                                     .least_peak_bytes = 29 * GIB,
                                     .floor_bytes = 20 * GIB,
                                     .peaks = 500,
-                                    .total_bytes = 80 * GIB};
+                                    .total_bytes = 80 * GIB,
+                                    .usable_bytes = 80 * GIB};
     summary.memory.devices = &memory;
     summary.memory.device_count = 1;
 }
@@ -156,6 +157,12 @@ static void a_device_that_waits_and_has_room_takes_a_larger_batch(void **state)
     assert_true(fabs(findings.avoidable_ns - 40 * MS) < 1);
     memory.floor_bytes = 5 * GIB;
     memory.peak_bytes = 45 * GIB; /* two such batches do not fit */
+    assert_false(is_found("larger-batch"));
+    put_memory();
+    memory.usable_bytes = 50 * GIB;
+    assert_non_null(strstr(find("larger-batch")->sentence,
+                           "of 80 GiB less 30 GiB that others hold: about 1.5 such"));
+    memory.usable_bytes = 40 * GIB;
     assert_false(is_found("larger-batch"));
     put_memory();
     memory.floor_bytes = memory.peak_bytes; /* no batch is seen */
