@@ -274,6 +274,11 @@ uint32_t file_phases_own(const struct file *file, struct file_phases *phases,
 /* Allocations to samples of the process's memory; stamps are ns since its zero. */
 MUST_CHECK int file_fold_memory(struct file *file, struct file_texts *texts);
 
+/* When all of it is in the tables; the store is locked. */
+void file_say_facts(const struct file *file, struct process *process,
+                    const struct trace_reader *reader);
+void file_say_capabilities(const struct file *file, struct process *process);
+
 /* All of it to the tables, the store locked piece by piece. */
 MUST_CHECK int file_feed(struct file *file, struct store *store,
                          struct process *process);
