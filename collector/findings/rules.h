@@ -97,7 +97,13 @@ const struct gpu_device *rule_device(const struct rule_context *context);
  * them, and what it takes is not what the step takes. */
 bool rule_has_device(const struct rule_context *context);
 
-/* The same; NULL where it is not what the steps wait for. */
+/* Each rank holds the whole model, and DDP reduces its gradients in buckets; each holds a
+ * shard of it, and what would hold whole gradients may not fit. Neither where nobody tells
+ * how ranks share the model. */
+bool rule_is_replicated(const struct rule_context *context);
+bool rule_is_sharded(const struct rule_context *context);
+
+/* The device that the rank works on; NULL where it is not what the steps wait for. */
 const struct gpu_device *rule_busiest(const struct rule_context *context);
 
 /* So many launches wait in its queue that the host is not what it waits for. */

@@ -250,10 +250,41 @@ static struct finding *add_use(struct rule_context *context, enum gpu_use use,
     return finding;
 }
 
-/* Parameters are shards: what holds whole gradients may not fit. */
-static bool is_sharded(const struct rule_context *context)
+static void advise_communication(struct rule_context *context, struct finding *finding)
 {
-    return strcmp(rule_text(context, FACT_DISTRIBUTED_WRAPPER), "FSDP") == 0;
+    static const char early[] =
+        "Reduce each part as soon as it is known, on a stream of "
+        "its own, while the rest computes";
+    static const char fewer[] = "Fewer bytes: bf16 instead of float32";
+
+    if (rule_is_sharded(context)) {
+        rule_advise(finding,
+                    "Gather the next layer while this one computes: "
+                    "`backward_prefetch=BackwardPrefetch.BACKWARD_PRE` and "
+                    "`forward_prefetch=True`, or `set_modules_to_forward_prefetch`");
+        rule_advise(finding, "Wrap whole blocks, not each layer; "
+                             "`reshard_after_forward=False` where memory is left");
+        return;
+    }
+    if (!rule_is_replicated(context)) {
+        rule_advise_in(
+            context, finding,
+            "`async_op=True`, or a stream of its own, for what is not needed "
+            "at once; `wait()` where it is used",
+            early);
+        rule_advise(finding, fewer);
+        return;
+    }
+    rule_advise_in(
+        context, finding,
+        "No `find_unused_parameters=True` in `DistributedDataParallel` where "
+        "all are used: buckets leave while backward goes on; "
+        "`bucket_cap_mb` as it measures best",
+        early);
+    rule_advise_in(context, finding,
+                   "`with model.no_sync():` on all but the last micro-batch; or "
+                   "`register_comm_hook` with bf16 compression",
+                   fewer);
 }
 
 static void find_communication(struct rule_context *context)
@@ -266,26 +297,7 @@ static void find_communication(struct rule_context *context)
     finding->wrong_if =
         "The next layer needs the result at once, as in tensor or expert "
         "parallel models; or a late rank makes it long.";
-    if (is_sharded(context)) {
-        rule_advise(finding,
-                    "Gather the next layer while this one computes: "
-                    "`backward_prefetch=BackwardPrefetch.BACKWARD_PRE` and "
-                    "`forward_prefetch=True`, or `set_modules_to_forward_prefetch`");
-        rule_advise(finding, "Wrap whole blocks, not each layer; "
-                             "`reshard_after_forward=False` where memory is left");
-        return;
-    }
-    rule_advise_in(
-        context, finding,
-        "No `find_unused_parameters=True` in `DistributedDataParallel` where "
-        "all are used: buckets leave while backward goes on; "
-        "`bucket_cap_mb` as it measures best",
-        "Reduce each part as soon as it is known, on a stream of its own, "
-        "while the rest computes");
-    rule_advise_in(context, finding,
-                   "`with model.no_sync():` on all but the last micro-batch; or "
-                   "`register_comm_hook` with bf16 compression",
-                   "Fewer bytes: bf16 instead of float32");
+    advise_communication(context, finding);
 }
 
 static void find_copies(struct rule_context *context)
@@ -371,7 +383,7 @@ const struct rule rules_device[] = {
       .owner = OWNER_WORK + 2},
      find_layout},
     {{.id = "exposed-communication",
-      .reads = "GPU time by use",
+      .reads = "GPU time by use; distributed.wrapper",
       .formula = "communication alone / 2",
       .threshold = 0.05,
       .unit = "share of the step",

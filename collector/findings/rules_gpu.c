@@ -227,14 +227,17 @@ static void find_device_alloc(struct rule_context *context)
 
 static void find_collective_wait(struct rule_context *context)
 {
-    static const struct idle_rule rule = {
+    const struct idle_rule rule = {
         .cause = GPU_IDLE_COLLECTIVE,
         .title = "The GPU waits for other ranks",
         .because = "a collective was queued and its peers were late",
         .wrong_if = "This rank is the fast one: look at the slowest.",
         .advice =
             {"Give all ranks the same work: equal batches, lengths and data speed",
-             "Communicate less often: `no_sync()` with gradient accumulation"},
+             rule_is_replicated(context)
+                 ? "Communicate less often: `no_sync()` with gradient accumulation"
+                 : "Communicate less often: larger batches, or exchanges that are "
+                   "joined"},
         .native = {
             "Give all ranks the same work: equal batches, lengths and data speed",
             "Communicate less often: sum the gradients of several batches first"}};

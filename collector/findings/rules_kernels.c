@@ -84,8 +84,14 @@ static void find_collectives(struct rule_context *context)
         "Sum into one buffer: one `ncclAllReduce` for all, or "
         "`ncclGroupStart` around them");
     rule_advise_in(context, finding,
-                   "A smaller `bucket_cap_mb` than torch's 25 makes many small "
-                   "reductions of gradients; `SyncBatchNorm` one for each layer",
+                   rule_is_replicated(context)
+                       ? "A smaller `bucket_cap_mb` than torch's 25 makes many small "
+                         "reductions of gradients; `SyncBatchNorm` one for each layer"
+                   : rule_is_sharded(context)
+                       ? "Wrap whole blocks, not each layer: each wrapper gathers and "
+                         "scatters its own parameters"
+                       : "`SyncBatchNorm` makes some for each layer, and so does a "
+                         "loop over parameters",
                    NULL);
 }
 
@@ -328,7 +334,7 @@ const struct rule rules_kernels[] = {
       .owner = OWNER_WORK - 2},
      find_float64},
     {{.id = "small-collectives",
-      .reads = "collectives and their mean time; GPU time by use",
+      .reads = "collectives and their mean time; GPU time by use; distributed.wrapper",
       .formula = "min(collectives * 20 us, communication alone) * 3/4",
       .threshold = 0.03,
       .unit = "share of the step",

@@ -31,6 +31,16 @@ bool rule_has_device(const struct rule_context *context)
            (rule_number(context, FACT_DEVICE_COUNT) > 0 && !on_host);
 }
 
+bool rule_is_replicated(const struct rule_context *context)
+{
+    return strcmp(rule_text(context, FACT_DISTRIBUTED_WRAPPER), "DDP") == 0;
+}
+
+bool rule_is_sharded(const struct rule_context *context)
+{
+    return strcmp(rule_text(context, FACT_DISTRIBUTED_WRAPPER), "FSDP") == 0;
+}
+
 const struct gpu_device *rule_busiest(const struct rule_context *context)
 {
     const struct gpu_device *device = rule_device(context);

@@ -52,31 +52,109 @@ static void add_loader(struct process *process, const struct file *file)
     }
 }
 
-/* What torch.compile leaves in a trace: its ranges, and the names of Inductor's kernels. */
-static bool is_of_compile(const char *name)
+/* What names of a file tell of the job. */
+enum said {
+    SAID_COMPILE = 1,
+    SAID_SHARDED = 2,
+    SAID_REPLICATED = 4,
+    SAID_DATA_PARALLEL = 8,
+    SAID_GATHER = 16,
+    SAID_SCATTER = 32,
+    SAID_REDUCE = 64,
+};
+
+/* Ranges of torch and its modules among Python's frames, and Inductor's kernels. */
+static uint32_t said_by_begin(const char *name)
 {
-    static const char *const begins[] = {"Torch-Compiled Region", "## Call Compiled",
-                                         "CompiledFunction",      "triton_poi_fused",
-                                         "triton_red_fused",      "triton_per_fused"};
+    static const struct {
+        const char *begin;
+        uint32_t said;
+    } begins[] = {{"Torch-Compiled Region", SAID_COMPILE},
+                  {"## Call Compiled", SAID_COMPILE},
+                  {"CompiledFunction", SAID_COMPILE},
+                  {"triton_poi_fused", SAID_COMPILE},
+                  {"triton_red_fused", SAID_COMPILE},
+                  {"triton_per_fused", SAID_COMPILE},
+                  {"FSDP::", SAID_SHARDED},
+                  {"FullyShardedDataParallel.", SAID_SHARDED},
+                  {"nn.Module: FullyShardedDataParallel_", SAID_SHARDED},
+                  {"DistributedDataParallel.", SAID_REPLICATED},
+                  {"torch.distributed.ddp.reducer::", SAID_REPLICATED},
+                  {"nn.Module: DistributedDataParallel_", SAID_REPLICATED},
+                  {"DataParallel.", SAID_DATA_PARALLEL}};
 
     for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
-        if (strncmp(name, begins[i], strlen(begins[i])) == 0)
-            return true;
-    return false;
+        if (strncmp(name, begins[i].begin, strlen(begins[i].begin)) == 0)
+            return begins[i].said;
+    return 0;
 }
 
-static void add_compile(struct process *process, const struct file *file)
+/* Kernels, calls and ops that exchange: "ncclDevKernel_AllGather_RING_LL",
+ * "nccl:_reduce_scatter_base", "c10d::allreduce_". */
+static uint32_t said_by_exchange(const char *name)
 {
-    uint32_t count = trace_names_count(file->names), length, id = 0;
+    static const struct {
+        const char *part;
+        uint32_t said;
+    } parts[] = {{"AllGather", SAID_GATHER},      {"all_gather", SAID_GATHER},
+                 {"ReduceScatter", SAID_SCATTER}, {"reduce_scatter", SAID_SCATTER},
+                 {"AllReduce", SAID_REDUCE},      {"all_reduce", SAID_REDUCE}};
 
-    while (id < count && !is_of_compile(trace_names_get(file->names, id, &length)))
-        id++;
+    if (strncmp(name, "nccl", 4) != 0 && strncmp(name, "c10d::", 6) != 0 &&
+        strncmp(name, "_c10d_functional::", 18) != 0)
+        return 0;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (strcasestr(name, parts[i].part) != NULL)
+            return parts[i].said;
+    return 0;
+}
+
+static uint32_t said_by_names(const struct file *file)
+{
+    uint32_t count = trace_names_count(file->names), length, said = 0;
+
+    for (uint32_t id = 0; id < count; id++) {
+        const char *name = trace_names_get(file->names, id, &length);
+
+        said |= said_by_begin(name) | said_by_exchange(name);
+    }
+    return said;
+}
+
+static void add_compile(struct process *process, uint32_t said)
+{
     struct process_fact *fact =
-        id < count ? add_fact(process, FACT_COMPILE_USED) : NULL;
+        said & SAID_COMPILE ? add_fact(process, FACT_COMPILE_USED) : NULL;
 
     if (fact != NULL) {
         fact->type = WIRE_FACT_BOOL;
         fact->number = 1;
+    }
+}
+
+/* As a job's own wrapper says it. Who gathers and scatters and never reduces holds shards,
+ * whatever has made them; DataParallel on one device only calls its module. */
+static const char *wrapper_of(const struct file *file, uint32_t said)
+{
+    const uint32_t exchanges = SAID_GATHER | SAID_SCATTER | SAID_REDUCE;
+
+    if (said & SAID_SHARDED)
+        return "FSDP";
+    if (said & SAID_REPLICATED)
+        return "DDP";
+    if (said & SAID_DATA_PARALLEL && file->device_count > 1)
+        return "DataParallel";
+    return (said & exchanges) == (SAID_GATHER | SAID_SCATTER) ? "FSDP" : NULL;
+}
+
+static void add_wrapper(struct process *process, const char *wrapper)
+{
+    struct process_fact *fact =
+        wrapper == NULL ? NULL : add_fact(process, FACT_DISTRIBUTED_WRAPPER);
+
+    if (fact != NULL) {
+        fact->type = WIRE_FACT_TEXT;
+        fact->text = texts_intern(process->texts, wrapper, strlen(wrapper));
     }
 }
 
@@ -135,7 +213,10 @@ void file_say_capabilities(const struct file *file, struct process *process)
 void file_say_facts(const struct file *file, struct process *process,
                     const struct trace_reader *reader)
 {
+    uint32_t said = said_by_names(file);
+
     add_facts(process, reader);
     add_loader(process, file);
-    add_compile(process, file);
+    add_compile(process, said);
+    add_wrapper(process, wrapper_of(file, said));
 }

@@ -1,0 +1,135 @@
+/* What a trace file says of the job that it was recorded of. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "aggregate/state.h"
+#include "ingest/file/file.h"
+#include "query/bottlenecks_query.h"
+#include "wire/facts.h"
+
+static struct store *store;
+static struct bottlenecks_answer answer;
+
+#define X(cat, name, ts, more)                                                         \
+    "{\"ph\":\"X\",\"cat\":\"" cat "\",\"name\":\"" name                               \
+    "\",\"pid\":5,\"tid\":5,\"ts\":" #ts ",\"dur\":10" more "}"
+#define OP(name, ts)    X("cpu_op", name, ts, "")
+#define RANGE(name, ts) X("user_annotation", name, ts, "")
+#define KERNEL(name, device, ts)                                                       \
+    X("kernel", name, ts, ",\"args\":{\"device\":" #device ",\"stream\":7}")
+
+static int begin(void **state)
+{
+    (void)state;
+    store = store_new(NULL);
+    return store == NULL;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    store_free(store);
+    return 0;
+}
+
+/* `head`: keys before the list of events, each with its comma. Asks for the answer. */
+static void load(const char *head, const char *events)
+{
+    char path[] = "/tmp/trainglass-test-XXXXXX";
+    int descriptor = mkstemp(path);
+    struct file_request request = {.path = path, .session = "t-job"};
+    struct bottlenecks_request asked = {.k = 100};
+    struct selection whose = {.rank = SELECT_ANY};
+    struct file_result result;
+
+    assert_true(descriptor >= 0);
+    dprintf(descriptor, "{%s\"traceEvents\":[%s]}", head, events);
+    close(descriptor);
+    assert_int_equal(file_load(store, &request, &result), 0);
+    unlink(path);
+    assert_int_equal(bottlenecks_query(store, &whose, &asked, &answer), 0);
+}
+
+static void forget(void)
+{
+    bottlenecks_free(&answer);
+    file_forget(store, "t-job");
+}
+
+/* NULL: the file says nothing of it. */
+static const struct status_fact *fact(const char *key)
+{
+    for (uint32_t i = 0; i < answer.fact_count; i++)
+        if (strcmp(answer.facts[i].key, key) == 0)
+            return &answer.facts[i];
+    return NULL;
+}
+
+/* "": nobody says. */
+static void assert_wrapper(const char *events, const char *wrapper)
+{
+    load("", events);
+    const struct status_fact *said = fact(FACT_DISTRIBUTED_WRAPPER);
+
+    assert_string_equal(said == NULL ? "" : said->text, wrapper);
+    forget();
+}
+
+static void ranges_and_modules_of_torch_tell_how_ranks_share_the_model(void **state)
+{
+    (void)state;
+    assert_wrapper(OP("aten::mm", 0) "," RANGE("FSDP::pre_forward (layers.0)", 20),
+                   "FSDP");
+    assert_wrapper(OP("aten::mm", 0) "," RANGE("FullyShardedDataParallel.forward", 20),
+                   "FSDP");
+    assert_wrapper(OP("aten::mm", 0) "," RANGE("DistributedDataParallel.forward", 20),
+                   "DDP");
+    /* Shards in groups are replicated between these. */
+    assert_wrapper(RANGE("DistributedDataParallel.forward",
+                         0) "," RANGE("FSDP::root_pre_forward", 20),
+                   "FSDP");
+    assert_wrapper(OP("aten::mm", 0) "," RANGE("MyDataParallel.forward", 20), "");
+}
+
+static void data_parallel_is_one_process_with_several_devices(void **state)
+{
+    (void)state;
+    assert_wrapper(RANGE("DataParallel.forward",
+                         0) "," KERNEL("gemm", 0, 20) "," KERNEL("gemm", 1, 20),
+                   "DataParallel");
+    assert_wrapper(RANGE("DataParallel.forward", 0) "," KERNEL("gemm", 0, 20), "");
+}
+
+static void who_gathers_and_scatters_and_never_reduces_holds_shards(void **state)
+{
+    (void)state;
+#define GATHERS                                                                        \
+    KERNEL("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 0, 20)
+#define SCATTERS RANGE("nccl:_reduce_scatter_base", 40)
+    assert_wrapper(OP("aten::mm", 0) "," GATHERS "," SCATTERS, "FSDP");
+    assert_wrapper(OP("aten::mm", 0) "," GATHERS, "");
+    assert_wrapper(GATHERS "," SCATTERS "," OP("c10d::allreduce_", 60), "");
+    assert_wrapper(OP("my::all_gather", 0) "," SCATTERS, "");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(ranges_and_modules_of_torch_tell_how_ranks_share_the_model),
+        TEST(data_parallel_is_one_process_with_several_devices),
+        TEST(who_gathers_and_scatters_and_never_reduces_holds_shards),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
