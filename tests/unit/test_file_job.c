@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "aggregate/state.h"
+#include "findings/findings.h"
 #include "ingest/file/file.h"
 #include "query/bottlenecks_query.h"
 #include "wire/facts.h"
@@ -121,6 +122,57 @@ static void who_gathers_and_scatters_and_never_reduces_holds_shards(void **state
     assert_wrapper(OP("my::all_gather", 0) "," SCATTERS, "");
 }
 
+/* 0: nobody says. */
+static void assert_devices(const char *head, const char *events, double count)
+{
+    load(head, events);
+    const struct status_fact *said = fact(FACT_DEVICE_COUNT);
+
+    assert_true(count == (said == NULL ? 0 : said->number));
+    forget();
+}
+
+static void a_device_whose_work_was_not_recorded_is_known_to_be_there(void **state)
+{
+    (void)state;
+#define TWO_LISTED                                                                     \
+    "\"deviceProperties\":[{\"id\":0,\"name\":\"NVIDIA A100\"},"                       \
+    "{\"id\":1,\"name\":\"NVIDIA A100\"}],"
+#define MEMORY(type)                                                                   \
+    "{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"cpu_instant_event\",\"name\":\"[memory]\","   \
+    "\"pid\":5,\"tid\":5,\"ts\":4,\"args\":{\"Device Type\":" #type                    \
+    ",\"Device Id\":0,\"Bytes\":512}}"
+    assert_devices(TWO_LISTED, OP("aten::mm", 0), 2);
+    assert_devices("", OP("aten::mm", 0) "," MEMORY(1), 1);
+    assert_devices(TWO_LISTED, OP("aten::mm", 0) "," MEMORY(1), 2);
+    assert_devices("", X("cuda_runtime", "cudaLaunchKernel", 0, ""), 1);
+    assert_devices("", KERNEL("gemm", 0, 20) "," KERNEL("gemm", 3, 20), 2);
+}
+
+static void a_job_on_the_cpu_has_no_device_though_its_machine_has_some(void **state)
+{
+    (void)state;
+    assert_devices(TWO_LISTED, OP("aten::mm", 0) "," MEMORY(0), 0);
+    assert_devices("", OP("aten::mm", 0) "," MEMORY(0), 0);
+    assert_devices("\"deviceProperties\":[],", OP("aten::mm", 0), 0);
+}
+
+static void gloo_between_the_devices_of_a_file_is_found(void **state)
+{
+    static struct findings findings;
+    bool found = false;
+
+    (void)state;
+    load("\"distributedInfo\":{\"backend\":\"gloo\",\"rank\":0,\"world_size\":2},",
+         RANGE("ProfilerStep#1", 0) "," OP("aten::mm", 0) "," KERNEL("gemm", 0, 2));
+    findings_find(&answer, NULL, &findings);
+    for (uint32_t i = 0; i < findings.count; i++)
+        found |= strncmp(findings.list[i].id, "gloo-on-gpus", 12) == 0;
+    assert_true(found);
+    findings_free(&findings);
+    forget();
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -129,6 +181,9 @@ int main(void)
         TEST(ranges_and_modules_of_torch_tell_how_ranks_share_the_model),
         TEST(data_parallel_is_one_process_with_several_devices),
         TEST(who_gathers_and_scatters_and_never_reduces_holds_shards),
+        TEST(a_device_whose_work_was_not_recorded_is_known_to_be_there),
+        TEST(a_job_on_the_cpu_has_no_device_though_its_machine_has_some),
+        TEST(gloo_between_the_devices_of_a_file_is_found),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -158,6 +158,53 @@ static void add_wrapper(struct process *process, const char *wrapper)
     }
 }
 
+/* Those that deviceProperties lists: an object for each. */
+static uint32_t devices_listed(const struct trace_span *span)
+{
+    uint32_t count = 0;
+
+    for (const char *at = span == NULL ? "" : span->value; *at != '\0'; at++)
+        count += *at == '{';
+    return count;
+}
+
+static uint32_t devices_with_memory(const struct memory *memory)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < memory->count; i++)
+        count += EVENT_DEVICE_TYPE(memory->tables[i].device) != 0;
+    return count;
+}
+
+/* Also those whose work was not recorded, as where CUPTI is refused. A machine's devices
+ * are listed for a job on its CPU too: that is one where all of its memory is the host's. */
+static uint32_t devices_of(const struct file *file, const struct process *process,
+                           const struct trace_reader *reader)
+{
+    uint32_t works = process->gpu.table_count;
+    uint32_t holds = devices_with_memory(&process->memory);
+    uint32_t seen = works > holds ? works : holds;
+    uint32_t listed = devices_listed(trace_reader_span(reader, "deviceProperties"));
+
+    if (seen == 0 && file->launches)
+        seen = 1;
+    if (seen == 0 && process->memory.count > 0)
+        return 0;
+    return listed > seen ? listed : seen;
+}
+
+static void add_device_count(struct process *process, uint32_t count)
+{
+    struct process_fact *fact =
+        count == 0 ? NULL : add_fact(process, FACT_DEVICE_COUNT);
+
+    if (fact != NULL) {
+        fact->type = WIRE_FACT_NUMBER;
+        fact->number = count;
+    }
+}
+
 static void add_facts(struct process *process, const struct trace_reader *reader)
 {
     const struct trace_span *devices = trace_reader_span(reader, "deviceProperties");
@@ -215,6 +262,7 @@ void file_say_facts(const struct file *file, struct process *process,
 {
     uint32_t said = said_by_names(file);
 
+    add_device_count(process, devices_of(file, process, reader));
     add_facts(process, reader);
     add_loader(process, file);
     add_compile(process, said);

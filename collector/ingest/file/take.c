@@ -209,6 +209,7 @@ static void take_cpu(struct file *file, const struct trace_event *event, uint8_t
         flags = name == FILE_NAME_BACKWARD ? EVENT_OP_BACKWARD : 0;
     else if (kind == EVENT_USER_RANGE)
         flags = EVENT_RANGE_TORCH;
+    file->launches |= kind == EVENT_LAUNCH;
     thread->steps += name == FILE_NAME_STEP;
     thread->updates += name == FILE_NAME_OPTIMIZER;
     thread->loads += name == FILE_NAME_DATA;
