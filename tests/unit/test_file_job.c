@@ -173,6 +173,33 @@ static void gloo_between_the_devices_of_a_file_is_found(void **state)
     forget();
 }
 
+/* 0: it says that there are none, NaN nothing. */
+static void assert_workers(const char *iterator, double workers, bool uncounted)
+{
+    char event[256];
+
+    snprintf(event, sizeof(event),
+             X("user_annotation", "enumerate(DataLoader)#%s", 0, ""), iterator);
+    load("", event);
+    const struct status_fact *said = fact(FACT_DATALOADER_WORKERS);
+
+    assert_int_equal(said == NULL, isnan(workers));
+    assert_true(said == NULL || said->number == workers);
+    assert_int_equal(fact(FACT_DATALOADER_UNCOUNTED) != NULL, uncounted);
+    forget();
+}
+
+static void iterators_of_torch_and_torchdata_tell_who_loads(void **state)
+{
+    (void)state;
+    assert_workers("_SingleProcessDataLoaderIter.__next__", 0, false);
+    assert_workers("_StatefulSingleProcessDataLoaderIter.__next__", 0, false);
+    assert_workers("_MultiProcessingDataLoaderIter.__next__", (double)NAN, true);
+    assert_workers("_StatefulMultiProcessingDataLoaderIter.__next__", (double)NAN,
+                   true);
+    assert_workers("MyIterator.__next__", (double)NAN, false);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -184,6 +211,7 @@ int main(void)
         TEST(a_device_whose_work_was_not_recorded_is_known_to_be_there),
         TEST(a_job_on_the_cpu_has_no_device_though_its_machine_has_some),
         TEST(gloo_between_the_devices_of_a_file_is_found),
+        TEST(iterators_of_torch_and_torchdata_tell_who_loads),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,8 @@ static const char *find_value(const struct trace_span *span, const char *key)
     return at + strspn(at, "'\"\\: ");
 }
 
-/* The iterator's name tells who loads, but not how many they are. */
+/* The iterator's name tells who loads, but not how many they are; torchdata's begin with
+ * _Stateful. */
 static void add_loader(struct process *process, const struct file *file)
 {
     const struct file_mark *marks = file->marks.items;
@@ -40,10 +41,10 @@ static void add_loader(struct process *process, const struct file *file)
             continue;
         const char *name = trace_names_get(file->names, marks[i].name, &length);
 
-        if (strstr(name, "_SingleProcess") != NULL &&
+        if (strstr(name, "SingleProcessDataLoader") != NULL &&
             (fact = add_fact(process, FACT_DATALOADER_WORKERS)) != NULL)
             fact->type = WIRE_FACT_NUMBER;
-        if (strstr(name, "_MultiProcessing") != NULL &&
+        if (strstr(name, "MultiProcessingDataLoader") != NULL &&
             (fact = add_fact(process, FACT_DATALOADER_UNCOUNTED)) != NULL) {
             fact->type = WIRE_FACT_BOOL;
             fact->number = 1;
