@@ -17,6 +17,37 @@ static struct process_fact *add_fact(struct process *process, const char *key)
     return fact;
 }
 
+static void say_number(struct process *process, const char *key, double number)
+{
+    struct process_fact *fact = add_fact(process, key);
+
+    if (fact == NULL)
+        return;
+    fact->type = WIRE_FACT_NUMBER;
+    fact->number = number;
+}
+
+static void say_true(struct process *process, const char *key)
+{
+    struct process_fact *fact = add_fact(process, key);
+
+    if (fact == NULL)
+        return;
+    fact->type = WIRE_FACT_BOOL;
+    fact->number = 1;
+}
+
+static void say_text(struct process *process, const char *key, const char *text,
+                     size_t length)
+{
+    struct process_fact *fact = add_fact(process, key);
+
+    if (fact == NULL)
+        return;
+    fact->type = WIRE_FACT_TEXT;
+    fact->text = texts_intern(process->texts, text, length);
+}
+
 /* The value behind `'key':` or `"key":` in one of the file's loose texts. */
 static const char *find_value(const struct trace_span *span, const char *key)
 {
@@ -33,7 +64,6 @@ static const char *find_value(const struct trace_span *span, const char *key)
 static void add_loader(struct process *process, const struct file *file)
 {
     const struct file_mark *marks = file->marks.items;
-    struct process_fact *fact;
     uint32_t length;
 
     for (uint32_t i = 0; i < file->marks.count; i++) {
@@ -41,14 +71,10 @@ static void add_loader(struct process *process, const struct file *file)
             continue;
         const char *name = trace_names_get(file->names, marks[i].name, &length);
 
-        if (strstr(name, "SingleProcessDataLoader") != NULL &&
-            (fact = add_fact(process, FACT_DATALOADER_WORKERS)) != NULL)
-            fact->type = WIRE_FACT_NUMBER;
-        if (strstr(name, "MultiProcessingDataLoader") != NULL &&
-            (fact = add_fact(process, FACT_DATALOADER_UNCOUNTED)) != NULL) {
-            fact->type = WIRE_FACT_BOOL;
-            fact->number = 1;
-        }
+        if (strstr(name, "SingleProcessDataLoader") != NULL)
+            say_number(process, FACT_DATALOADER_WORKERS, 0);
+        if (strstr(name, "MultiProcessingDataLoader") != NULL)
+            say_true(process, FACT_DATALOADER_UNCOUNTED);
         return;
     }
 }
@@ -122,17 +148,6 @@ static uint32_t said_by_names(const struct file *file)
     return said;
 }
 
-static void add_compile(struct process *process, uint32_t said)
-{
-    struct process_fact *fact =
-        said & SAID_COMPILE ? add_fact(process, FACT_COMPILE_USED) : NULL;
-
-    if (fact != NULL) {
-        fact->type = WIRE_FACT_BOOL;
-        fact->number = 1;
-    }
-}
-
 /* As a job's own wrapper says it. Who gathers and scatters and never reduces holds shards,
  * whatever has made them; DataParallel on one device only calls its module. */
 static const char *wrapper_of(const struct file *file, uint32_t said)
@@ -146,17 +161,6 @@ static const char *wrapper_of(const struct file *file, uint32_t said)
     if (said & SAID_DATA_PARALLEL && file->device_count > 1)
         return "DataParallel";
     return (said & exchanges) == (SAID_GATHER | SAID_SCATTER) ? "FSDP" : NULL;
-}
-
-static void add_wrapper(struct process *process, const char *wrapper)
-{
-    struct process_fact *fact =
-        wrapper == NULL ? NULL : add_fact(process, FACT_DISTRIBUTED_WRAPPER);
-
-    if (fact != NULL) {
-        fact->type = WIRE_FACT_TEXT;
-        fact->text = texts_intern(process->texts, wrapper, strlen(wrapper));
-    }
 }
 
 /* Those that deviceProperties lists: an object for each. */
@@ -195,49 +199,25 @@ static uint32_t devices_of(const struct file *file, const struct process *proces
     return listed > seen ? listed : seen;
 }
 
-static void add_device_count(struct process *process, uint32_t count)
+static void add_device(struct process *process, const struct trace_span *devices)
 {
-    struct process_fact *fact =
-        count == 0 ? NULL : add_fact(process, FACT_DEVICE_COUNT);
-
-    if (fact != NULL) {
-        fact->type = WIRE_FACT_NUMBER;
-        fact->number = count;
-    }
-}
-
-static void add_facts(struct process *process, const struct trace_reader *reader)
-{
-    const struct trace_span *devices = trace_reader_span(reader, "deviceProperties");
     const char *name = find_value(devices, "name");
     const char *memory = find_value(devices, "totalGlobalMem");
     const char *multiprocessors = find_value(devices, "numSms");
-    struct process_fact *fact;
 
-    if (name != NULL && (fact = add_fact(process, FACT_DEVICE_NAME)) != NULL) {
-        fact->type = WIRE_FACT_TEXT;
-        fact->text = texts_intern(process->texts, name, strcspn(name, "'\"\\,}"));
+    if (name != NULL) {
+        size_t length = strcspn(name, "'\"\\,}");
+        uint32_t text = texts_intern(process->texts, name, length);
+
+        say_text(process, FACT_DEVICE_NAME, name, length);
         for (uint32_t i = 0; i < process->gpu.table_count; i++)
-            process->gpu.tables[i]->name = fact->text;
+            process->gpu.tables[i]->name = text;
     }
-    if (memory != NULL && (fact = add_fact(process, FACT_DEVICE_MEMORY)) != NULL) {
-        fact->type = WIRE_FACT_NUMBER;
-        fact->number = strtod(memory, NULL);
-    }
-    if (multiprocessors != NULL &&
-        (fact = add_fact(process, FACT_DEVICE_MULTIPROCESSOR)) != NULL) {
-        fact->type = WIRE_FACT_TEXT;
-        fact->text = texts_intern(process->texts, multiprocessors,
-                                  strspn(multiprocessors, "0123456789"));
-    }
-    const char *backend =
-        find_value(trace_reader_span(reader, "distributedInfo"), "backend");
-
-    if (backend != NULL &&
-        (fact = add_fact(process, FACT_DISTRIBUTED_BACKEND)) != NULL) {
-        fact->type = WIRE_FACT_TEXT;
-        fact->text = texts_intern(process->texts, backend, strcspn(backend, "'\"\\,}"));
-    }
+    if (memory != NULL)
+        say_number(process, FACT_DEVICE_MEMORY, strtod(memory, NULL));
+    if (multiprocessors != NULL)
+        say_text(process, FACT_DEVICE_MULTIPROCESSOR, multiprocessors,
+                 strspn(multiprocessors, "0123456789"));
 }
 
 void file_say_capabilities(const struct file *file, struct process *process)
@@ -261,11 +241,20 @@ void file_say_capabilities(const struct file *file, struct process *process)
 void file_say_facts(const struct file *file, struct process *process,
                     const struct trace_reader *reader)
 {
-    uint32_t said = said_by_names(file);
+    const char *backend =
+        find_value(trace_reader_span(reader, "distributedInfo"), "backend");
+    uint32_t said = said_by_names(file), devices = devices_of(file, process, reader);
+    const char *wrapper = wrapper_of(file, said);
 
-    add_device_count(process, devices_of(file, process, reader));
-    add_facts(process, reader);
+    add_device(process, trace_reader_span(reader, "deviceProperties"));
     add_loader(process, file);
-    add_compile(process, said);
-    add_wrapper(process, wrapper_of(file, said));
+    if (devices > 0)
+        say_number(process, FACT_DEVICE_COUNT, devices);
+    if (backend != NULL)
+        say_text(process, FACT_DISTRIBUTED_BACKEND, backend,
+                 strcspn(backend, "'\"\\,}"));
+    if (said & SAID_COMPILE)
+        say_true(process, FACT_COMPILE_USED);
+    if (wrapper != NULL)
+        say_text(process, FACT_DISTRIBUTED_WRAPPER, wrapper, strlen(wrapper));
 }
