@@ -3,39 +3,8 @@
 #include <string.h>
 
 #include "findings/copies.h"
+#include "findings/generation.h"
 #include "findings/rules.h"
-
-/* Some generations: tensor cores from Volta on, bfloat16 and TF32 from Ampere on. A number
- * goes on in no other: a T400 is no T4, and has none. */
-static bool is_one_of(const char *name, const char *const *names)
-{
-    for (; *names != NULL; names++) {
-        const char *at = strstr(name, *names);
-
-        if (at != NULL && strspn(at + strlen(*names), "0123456789") == 0)
-            return true;
-    }
-    return false;
-}
-
-static bool has_tensor_cores(const char *name)
-{
-    static const char *const names[] = {
-        "V100", "T4",   "A100",  "A10",   "A30",  "A40", "A16", "A2", "H100",
-        "H200", "H20",  "H800",  "A800",  "L4",   "L40", "L20", "L2", "GH200",
-        "B100", "B200", "GB200", "GB300", "B300", "RTX", NULL};
-
-    return is_one_of(name, names);
-}
-
-static bool has_bfloat16(const char *name)
-{
-    static const char *const older[] = {"V100",      "T4",       "RTX 2060",
-                                        "RTX 2070",  "RTX 2080", "Quadro RTX",
-                                        "TITAN RTX", NULL};
-
-    return has_tensor_cores(name) && !is_one_of(name, older);
-}
 
 static void advise_bfloat16(struct rule_context *context, struct finding *finding)
 {
@@ -45,11 +14,16 @@ static void advise_bfloat16(struct rule_context *context, struct finding *findin
                    "`cublasGemmEx` on bfloat16, sums in float32");
 }
 
+static bool is_named(const struct gpu_device *device)
+{
+    return device->name != NULL && device->name[0] != '\0';
+}
+
 static void find_float32(struct rule_context *context)
 {
     const struct gpu_device *device = rule_busiest(context);
 
-    if (device == NULL || !has_tensor_cores(device->name) ||
+    if (device == NULL || !generation_has_tensor_cores(context, device) ||
         rule_text(context, FACT_AMP_DTYPE)[0] != '\0')
         return;
     struct finding *finding = rule_add_family(context, KERNEL_FLOAT32, device);
@@ -60,10 +34,10 @@ static void find_float32(struct rule_context *context)
     finding->sentence = rule_print(
         context, "%s of a step are float32 products on %s, which has tensor cores",
         rule_ms(context, context->summary->cuda.family_ns[KERNEL_FLOAT32]),
-        device->name);
+        is_named(device) ? device->name : device->device);
     finding->wrong_if = "The model needs float32 throughout, or its matrices are so "
                         "small that memory is what they wait for.";
-    if (has_bfloat16(device->name)) {
+    if (generation_has_bfloat16(context, device)) {
         advise_bfloat16(context, finding);
         rule_advise_in(
             context, finding,
@@ -87,7 +61,7 @@ static void find_float32(struct rule_context *context)
 static void find_tf32(struct rule_context *context)
 {
     const struct gpu_device *device = rule_busiest(context);
-    bool better = device != NULL && has_bfloat16(device->name) &&
+    bool better = device != NULL && generation_has_bfloat16(context, device) &&
                   rule_text(context, FACT_AMP_DTYPE)[0] == '\0';
     struct finding *finding =
         better ? rule_add_family(context, KERNEL_TF32, device) : NULL;
@@ -350,7 +324,7 @@ const struct rule rules_device[] = {
       .owner = OWNER_WORK},
      find_float32},
     {{.id = "tf32-products",
-      .reads = "kernels by name; amp.dtype",
+      .reads = "kernels by name; amp.dtype; the device's name",
       .formula = "TF32 products * busy share / 2",
       .threshold = 0.1,
       .unit = "share of the step",

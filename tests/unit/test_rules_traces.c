@@ -49,10 +49,63 @@ static void what_only_ddp_has_is_advised_to_nobody_else(void **state)
     }
 }
 
+/* The device's kernels are these; 50 ms of a step are products in float32. */
+static void assert_advised_by(const char *kernel, const char *also, const char *words)
+{
+    struct op_row rows[] = {{.name = kernel, .kind = "kernel"},
+                            {.name = also, .kind = "kernel"}};
+
+    summary.cuda.rows = rows;
+    summary.cuda.judged_count = 2;
+    assert_int_equal(is_found("float32-products"), words != NULL);
+    if (words != NULL)
+        assert_non_null(strstr(find("float32-products")->advice[0], words));
+}
+
+static void kernels_tell_the_generation_of_a_device_without_a_name(void **state)
+{
+    static const char add[] = "void at::native::vectorized_elementwise_kernel<4>";
+
+    (void)state;
+    put_device();
+    device.name = "";
+    summary.cuda.family_ns[KERNEL_FLOAT32] = 50 * MS;
+    assert_advised_by("maxwell_sgemm_128x64_nn", add, NULL);
+    assert_advised_by("volta_sgemm_128x64_nn", add, "GradScaler");
+    assert_advised_by("turing_fp16_s1688gemm_fp16_128x128_ldg8_f2f_tn", add,
+                      "GradScaler");
+    assert_advised_by("ampere_sgemm_128x64_tn", add, "bfloat16");
+    assert_advised_by("volta_sgemm_128x64_nn", /* which Ampere runs too */
+                      "cutlass_80_tensorop_s1688gemm_128x64_32x6", "bfloat16");
+    assert_advised_by("sm89_xmma_gemm_f32f32", add, "bfloat16");
+    assert_advised_by("nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_NNT", add, "bfloat16");
+    assert_advised_by("fmha_cutlassF_f32_aligned_64x64_rf_sm50", add, NULL);
+    device.name = "Tesla P100-PCIE-16GB";
+    assert_advised_by("ampere_sgemm_128x64_tn", add, NULL);
+}
+
+static void a_device_without_a_name_is_called_by_its_number(void **state)
+{
+    struct op_row row = {.name = "ampere_sgemm_128x64_tn", .kind = "kernel"};
+
+    (void)state;
+    put_device();
+    device.name = "";
+    summary.cuda.rows = &row;
+    summary.cuda.judged_count = 1;
+    summary.cuda.family_ns[KERNEL_FLOAT32] = 50 * MS;
+    assert_non_null(strstr(find("float32-products")->sentence,
+                           "float32 products on cuda:0, which has tensor cores"));
+    summary.cuda.family_ns[KERNEL_TF32] = 50 * MS;
+    assert_true(is_found("tf32-products"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_only_ddp_has_is_advised_to_nobody_else),
+        TEST(kernels_tell_the_generation_of_a_device_without_a_name),
+        TEST(a_device_without_a_name_is_called_by_its_number),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

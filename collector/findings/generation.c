@@ -1,0 +1,78 @@
+#include "findings/generation.h"
+
+#include <string.h>
+
+enum generation {
+    GENERATION_UNKNOWN, /* or without tensor cores */
+    GENERATION_VOLTA,   /* and Turing: tensor cores for float16 */
+    GENERATION_AMPERE,  /* and later: bfloat16 and TF32 too */
+};
+
+/* A number goes on in no other: a T400 is no T4, and has no tensor cores. */
+static bool is_one_of(const char *name, const char *const *names)
+{
+    for (; *names != NULL; names++) {
+        const char *at = strstr(name, *names);
+
+        if (at != NULL && strspn(at + strlen(*names), "0123456789") == 0)
+            return true;
+    }
+    return false;
+}
+
+static enum generation by_name(const char *name)
+{
+    static const char *const all[] = {
+        "V100", "T4",   "A100",  "A10",   "A30",  "A40", "A16", "A2", "H100",
+        "H200", "H20",  "H800",  "A800",  "L4",   "L40", "L20", "L2", "GH200",
+        "B100", "B200", "GB200", "GB300", "B300", "RTX", NULL};
+    static const char *const older[] = {"V100",      "T4",       "RTX 2060",
+                                        "RTX 2070",  "RTX 2080", "Quadro RTX",
+                                        "TITAN RTX", NULL};
+
+    if (!is_one_of(name, all))
+        return GENERATION_UNKNOWN;
+    return is_one_of(name, older) ? GENERATION_VOLTA : GENERATION_AMPERE;
+}
+
+/* Libraries name kernels after the first generation that they run on, and later ones run
+ * some of them too. */
+static enum generation by_kernel(const char *name)
+{
+    static const char *const volta[] = {"volta_", "turing_", "sm70", "sm75", NULL};
+    static const char *const later[] = {
+        "ampere_", "hopper", "nvjet_", "sm80",        "sm86",        "sm89",
+        "sm90",    "sm100",  "sm120",  "cutlass_80_", "cutlass_90_", NULL};
+
+    if (is_one_of(name, later))
+        return GENERATION_AMPERE;
+    return is_one_of(name, volta) ? GENERATION_VOLTA : GENERATION_UNKNOWN;
+}
+
+static enum generation generation_of(const struct rule_context *context,
+                                     const struct gpu_device *device)
+{
+    const struct ops_answer *cuda = &context->summary->cuda;
+    enum generation newest = GENERATION_UNKNOWN;
+
+    if (device->name != NULL && device->name[0] != '\0')
+        return by_name(device->name);
+    for (uint32_t i = 0; i < cuda->judged_count; i++) {
+        enum generation least = by_kernel(cuda->rows[i].name);
+
+        newest = least > newest ? least : newest;
+    }
+    return newest;
+}
+
+bool generation_has_tensor_cores(const struct rule_context *context,
+                                 const struct gpu_device *device)
+{
+    return generation_of(context, device) >= GENERATION_VOLTA;
+}
+
+bool generation_has_bfloat16(const struct rule_context *context,
+                             const struct gpu_device *device)
+{
+    return generation_of(context, device) >= GENERATION_AMPERE;
+}

@@ -1,0 +1,14 @@
+/* What a device can compute with: by its name, and where nobody tells that, as in files
+ * without `deviceProperties`, by the names of its kernels. */
+#ifndef FINDINGS_GENERATION_H
+#define FINDINGS_GENERATION_H
+
+#include "findings/rules.h"
+
+/* False also where nothing tells. */
+bool generation_has_tensor_cores(const struct rule_context *context,
+                                 const struct gpu_device *device);
+bool generation_has_bfloat16(const struct rule_context *context,
+                             const struct gpu_device *device);
+
+#endif
