@@ -12,14 +12,16 @@ static void add_moves(struct gpu_moves *moves, uint64_t bytes, int64_t ns)
 
 static void add_item(struct gpu_work *work, const struct gpu_item *item)
 {
-    uint32_t way = item->copy & (uint8_t)~EVENT_COPY_PAGEABLE;
+    uint32_t way = item->copy & EVENT_COPY_WAY;
+    uint32_t side = item->copy & EVENT_COPY_PAGEABLE  ? 1
+                    : item->copy & EVENT_COPY_UNKNOWN ? 2
+                                                      : 0;
 
     if (item->kind == EVENT_MEMSET)
         add_moves(&work->memsets, item->bytes, item->moving_ns);
     if (item->kind == EVENT_MEMCPY)
-        add_moves(&work->copies[way < GPU_COPY_WAYS ? way : 0]
-                               [(item->copy & EVENT_COPY_PAGEABLE) != 0],
-                  item->bytes, item->moving_ns);
+        add_moves(&work->copies[way < GPU_COPY_WAYS ? way : 0][side], item->bytes,
+                  item->moving_ns);
 }
 
 static struct gpu_stream *stream_of(struct gpu_work *work, uint32_t id)

@@ -11,6 +11,8 @@
 #include "aggregate/histogram.h"
 
 #define GPU_COPY_WAYS    6u  /* enum event_copy; 0: not told */
+#define GPU_COPY_SIDES                                                                 \
+    3u /* the host's memory: pinned (also: none), pageable, unknown */
 #define GPU_WORK_STREAMS 64u /* one by one; the others together */
 
 struct gpu_moves {
@@ -26,7 +28,7 @@ struct gpu_stream {
 };
 
 struct gpu_work {
-    struct gpu_moves copies[GPU_COPY_WAYS][2]; /* [way][pageable] */
+    struct gpu_moves copies[GPU_COPY_WAYS][GPU_COPY_SIDES];
     struct gpu_moves memsets;
     /* Of work whose launch is known; of a graph's nodes the first that begins. */
     uint64_t delays;

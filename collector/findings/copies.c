@@ -12,6 +12,15 @@ struct way_words {
     const char *what, *torch, *native; /* advice: rule_advise_in() */
 };
 
+#define NEXT_BATCH                                                                     \
+    "Copy the next batch while this one trains: `with torch.cuda.stream(s): "          \
+    "batch = batch.to(device, non_blocking=True)`, and before it is used "             \
+    "`torch.cuda.current_stream().wait_stream(s)` and "                                \
+    "`batch.record_stream(torch.cuda.current_stream())`"
+#define NEXT_BATCH_NATIVE                                                              \
+    "Copy the next batch on a stream of its own (`cudaMemcpyAsync`) while this one "   \
+    "trains; `cudaStreamWaitEvent` before it is used"
+
 static struct way_words words_of(const struct gpu_run_copies *copies)
 {
     static const struct way_words pageable = {
@@ -21,13 +30,11 @@ static struct way_words words_of(const struct gpu_run_copies *copies)
         "`cudaMallocHost` for the batches and `cudaMemcpyAsync`: pageable memory is "
         "staged first, and the host waits for it"};
     static const struct way_words pinned = {
-        "from pinned memory of the host to the device",
-        "Copy the next batch while this one trains: `with torch.cuda.stream(s): "
-        "batch = batch.to(device, non_blocking=True)`, and before it is used "
-        "`torch.cuda.current_stream().wait_stream(s)` and "
-        "`batch.record_stream(torch.cuda.current_stream())`",
-        "Copy the next batch on a stream of its own (`cudaMemcpyAsync`) while this one "
-        "trains; `cudaStreamWaitEvent` before it is used"};
+        "from pinned memory of the host to the device", NEXT_BATCH, NEXT_BATCH_NATIVE};
+    static const struct way_words either = {
+        "from the host to the device",
+        NEXT_BATCH "; it has to be pinned (`DataLoader(..., pin_memory=True)`)",
+        NEXT_BATCH_NATIVE "; its memory has to be of `cudaMallocHost`"};
     static const char keep[] = "Keep results on the device: add losses and metrics up "
                                "there, and bring them to the host every n-th step";
     static const struct way_words back = {"from the device to the host", keep, keep};
@@ -46,7 +53,7 @@ static struct way_words words_of(const struct gpu_run_copies *copies)
 
     switch (copies->way) {
     case EVENT_COPY_H2D:
-        return copies->pageable ? pageable : pinned;
+        return copies->pageable ? pageable : copies->unknown ? either : pinned;
     case EVENT_COPY_D2H:
         return back;
     case EVENT_COPY_D2D:

@@ -289,7 +289,7 @@ static struct to_device copies_of(const struct gpu_device *device)
         if (copies->pageable) {
             sum.pageable_ns += copies->ns;
             sum.pageable_bytes += (double)copies->bytes;
-        } else {
+        } else if (!copies->unknown) {
             sum.pinned_ns += copies->ns;
             sum.pinned_bytes += (double)copies->bytes;
         }

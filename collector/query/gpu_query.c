@@ -123,14 +123,15 @@ static int fill_copies(const struct pick *pick, const struct gpu_work *work,
     if (run->copies == NULL)
         return -ENOMEM;
     for (uint32_t way = 0; way < GPU_COPY_WAYS; way++)
-        for (uint32_t pageable = 0; pageable < 2; pageable++) {
-            const struct gpu_moves *from = &work->copies[way][pageable];
+        for (uint32_t side = 0; side < GPU_COPY_SIDES; side++) {
+            const struct gpu_moves *from = &work->copies[way][side];
 
             if (from->count == 0)
                 continue;
             run->copies[run->copy_count++] = (struct gpu_run_copies){
                 .way = way,
-                .pageable = pageable == 1,
+                .pageable = side == 1,
+                .unknown = side == 2,
                 .count = from->count,
                 .bytes = from->bytes,
                 .ns = (double)from->ns,

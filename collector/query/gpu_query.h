@@ -13,7 +13,7 @@ struct gpu_point {
 
 struct gpu_run_copies { /* of one direction */
     uint32_t way;       /* enum event_copy; 0 not told */
-    bool pageable;
+    bool pageable, unknown; /* the host's memory; unknown: it may be either */
     uint64_t count, bytes;
     double ns, bytes_per_s;
 };

@@ -131,7 +131,9 @@ enum event_copy {
     EVENT_COPY_D2D = 3,
     EVENT_COPY_P2P = 4,
     EVENT_COPY_H2H = 5,
-    EVENT_COPY_PAGEABLE = 128, /* or-ed in: the host side is not pinned */
+    EVENT_COPY_WAY = 15,       /* mask of these; or-ed in: */
+    EVENT_COPY_UNKNOWN = 64,   /* nobody tells whether the host side is pinned */
+    EVENT_COPY_PAGEABLE = 128, /* the host side is not pinned */
 };
 
 enum event_mark {

@@ -50,7 +50,10 @@ static void add_run(cJSON *part, const struct gpu_run *run)
 
         cJSON_AddItemToArray(list, row = cJSON_CreateObject());
         json_text(row, "direction", ways[copies->way]);
-        cJSON_AddBoolToObject(row, "pageable", copies->pageable);
+        if (copies->unknown)
+            cJSON_AddNullToObject(row, "pageable");
+        else
+            cJSON_AddBoolToObject(row, "pageable", copies->pageable);
         json_count(row, "count", copies->count);
         json_count(row, "bytes", copies->bytes);
         json_ms(row, "total_ms", copies->ns);

@@ -200,6 +200,36 @@ static void iterators_of_torch_and_torchdata_tell_who_loads(void **state)
     assert_workers("MyIterator.__next__", (double)NAN, false);
 }
 
+static void assert_side(const char *copy, bool pageable, bool unknown)
+{
+    char event[256];
+
+    snprintf(event, sizeof(event),
+             X("gpu_memcpy", "%s", 0,
+               ",\"args\":{\"device\":0,\"stream\":7,\"bytes\":4096}"),
+             copy);
+    load("", event);
+    assert_int_equal(answer.gpu.device_count, 1);
+    const struct gpu_run *run = &answer.gpu.devices[0].run;
+
+    assert_int_equal(run->copy_count, 1);
+    assert_int_equal(run->copies[0].pageable, pageable);
+    assert_int_equal(run->copies[0].unknown, unknown);
+    forget();
+}
+
+static void copies_of_rocm_do_not_tell_whether_the_host_side_is_pinned(void **state)
+{
+    (void)state;
+    assert_side("Memcpy HtoD (Pageable -> Device)", true, false);
+    assert_side("Memcpy HtoD (Pinned -> Device)", false, false);
+    assert_side("Memcpy DtoH (Device -> Pinned)", false, false);
+    assert_side("Memcpy HtoD (Host -> Device)", false, true);
+    assert_side("Memcpy DtoH (Device -> Host)", false, true);
+    assert_side("CopyHostToDevice", false, false); /* nobody tells of a direction */
+    assert_side("Memcpy DtoD (Device -> Device)", false, false);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -212,6 +242,7 @@ int main(void)
         TEST(a_job_on_the_cpu_has_no_device_though_its_machine_has_some),
         TEST(gloo_between_the_devices_of_a_file_is_found),
         TEST(iterators_of_torch_and_torchdata_tell_who_loads),
+        TEST(copies_of_rocm_do_not_tell_whether_the_host_side_is_pinned),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

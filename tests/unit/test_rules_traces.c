@@ -100,12 +100,34 @@ static void a_device_without_a_name_is_called_by_its_number(void **state)
     assert_true(is_found("tf32-products"));
 }
 
+static void copies_of_memory_that_nobody_names_are_called_neither(void **state)
+{
+    struct gpu_run_copies copies = {.way = EVENT_COPY_H2D,
+                                    .unknown = true,
+                                    .count = 500,
+                                    .bytes = 500ull << 24,
+                                    .ns = 900 * MS};
+    const struct finding *finding;
+
+    (void)state;
+    put_device();
+    device.use_ns[GPU_COPY] = 20 * MS;
+    device.run.copies = &copies;
+    device.run.copy_count = 1;
+    finding = find("exposed-copies");
+    assert_non_null(
+        strstr(finding->sentence, "is from the host to the device, 16 MiB"));
+    assert_non_null(strstr(finding->advice[0], "it has to be pinned"));
+    assert_false(is_found("pageable-copies"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_only_ddp_has_is_advised_to_nobody_else),
         TEST(kernels_tell_the_generation_of_a_device_without_a_name),
         TEST(a_device_without_a_name_is_called_by_its_number),
+        TEST(copies_of_memory_that_nobody_names_are_called_neither),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,7 +54,7 @@ static int by_first(const void *left, const void *right)
 static bool is_from_host(const struct event *work)
 {
     return EVENT_KIND(work->meta) == EVENT_MEMCPY &&
-           (EVENT_FLAGS(work->meta) & ~EVENT_COPY_PAGEABLE) == EVENT_COPY_H2D;
+           (EVENT_FLAGS(work->meta) & EVENT_COPY_WAY) == EVENT_COPY_H2D;
 }
 
 int file_link_works(struct file *file)

@@ -315,15 +315,21 @@ uint16_t file_device(const struct file *file, uint16_t device)
                         EVENT_DEVICE_INDEX(device));
 }
 
+/* CUDA's names say "Pinned" or "Pageable", ROCm's "Host" alone. */
 static uint8_t copy_flags(const char *name)
 {
-    uint8_t flags = strstr(name, "HtoD") != NULL   ? EVENT_COPY_H2D
-                    : strstr(name, "DtoH") != NULL ? EVENT_COPY_D2H
-                    : strstr(name, "DtoD") != NULL ? EVENT_COPY_D2D
-                    : strstr(name, "PtoP") != NULL ? EVENT_COPY_P2P
-                                                   : 0;
+    uint8_t way = strstr(name, "HtoD") != NULL   ? EVENT_COPY_H2D
+                  : strstr(name, "DtoH") != NULL ? EVENT_COPY_D2H
+                  : strstr(name, "DtoD") != NULL ? EVENT_COPY_D2D
+                  : strstr(name, "PtoP") != NULL ? EVENT_COPY_P2P
+                                                 : 0;
 
-    return strstr(name, "Pageable") != NULL ? flags | EVENT_COPY_PAGEABLE : flags;
+    if (strstr(name, "Pageable") != NULL)
+        return way | EVENT_COPY_PAGEABLE;
+    return (way == EVENT_COPY_H2D || way == EVENT_COPY_D2H) &&
+                   strstr(name, "Pinned") == NULL
+               ? way | EVENT_COPY_UNKNOWN
+               : way;
 }
 
 static void take_work(struct file *file, const struct trace_event *event, uint8_t kind)

@@ -124,7 +124,7 @@ export function run_sentences(run) {
   if (known(run?.queue_depth)) out.push(`${number(run.queue_depth)} launches wait in its queue on average`);
   if (run?.streams?.length > 1 && known(run.streams_busy)) out.push(`${number(run.streams_busy)} of ${count(run.streams.length)} streams at once while busy`);
   for (const copies of (run?.copies ?? []).filter((each) => each.bytes > 0)) {
-    const memory_kind = copies.direction === "h2d" || copies.direction === "d2h" ? (copies.pageable ? ", pageable" : ", pinned") : "";
+    const memory_kind = copies.pageable !== null && (copies.direction === "h2d" || copies.direction === "d2h") ? (copies.pageable ? ", pageable" : ", pinned") : "";
     out.push(`copies ${DIRECTIONS[copies.direction]}${memory_kind}: ${bytes(copies.bytes)} at ${bytes(copies.bytes_per_s)}/s`);
   }
   return out;
