@@ -230,6 +230,35 @@ static void copies_of_rocm_do_not_tell_whether_the_host_side_is_pinned(void **st
     assert_side("Memcpy DtoD (Device -> Device)", false, false);
 }
 
+/* A call and the copy that it launched: the row of the call is of that kind. */
+static void assert_call(const char *call, const char *copy, const char *kind)
+{
+    char events[1024];
+
+    snprintf(events, sizeof(events),
+             OP("aten::item",
+                0) ",{\"ph\":\"X\",\"cat\":\"hip_runtime\",\"name\":\"%s\","
+                   "\"pid\":5,\"tid\":5,\"ts\":2,\"dur\":5,\"args\":{"
+                   "\"correlation\":3}}," X("gpu_memcpy", "%s", 4,
+                                            ",\"args\":{\"device\":0,\"stream\":7,"
+                                            "\"bytes\":4,\"correlation\":3}"),
+             call, copy);
+    load("", events);
+    for (uint32_t i = 0; i < answer.cpu.row_count; i++)
+        if (strcmp(answer.cpu.rows[i].name, call) == 0)
+            assert_string_equal(answer.cpu.rows[i].kind, kind);
+    assert_int_equal(answer.cpu.row_count, 2);
+    forget();
+}
+
+static void hips_copy_to_the_host_waits_for_the_device_in_its_call(void **state)
+{
+    (void)state;
+    assert_call("hipMemcpyWithStream", "Memcpy DtoH (Device -> Host)", "sync");
+    assert_call("hipMemcpyWithStream", "Memcpy HtoD (Host -> Device)", "runtime");
+    assert_call("hipMemcpyAsync", "Memcpy DtoH (Device -> Host)", "runtime");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -243,6 +272,7 @@ int main(void)
         TEST(gloo_between_the_devices_of_a_file_is_found),
         TEST(iterators_of_torch_and_torchdata_tell_who_loads),
         TEST(copies_of_rocm_do_not_tell_whether_the_host_side_is_pinned),
+        TEST(hips_copy_to_the_host_waits_for_the_device_in_its_call),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

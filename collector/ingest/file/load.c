@@ -59,6 +59,7 @@ static void release(struct file *file)
     free(file->links);
     free(file->launched);
     free(file->from_host);
+    free(file->to_host);
     free(file->needless_ops);
     free(file->linked);
     free(file->kernels);

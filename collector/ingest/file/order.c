@@ -14,98 +14,6 @@
 
 #define DEPTH_MAX 512u /* real ones have some 30; what is deeper nests no further */
 
-/* ---- links --------------------------------------------------------------------------- */
-
-/* Linear probing among slots that need not be a power of two: a fifth is free. */
-static struct file_link *link_of(struct file *file, uint64_t correlation)
-{
-    uint64_t hash = correlation * UINT64_C(0x9e3779b97f4a7c15) >> 32;
-    uint32_t slot = (uint32_t)(hash * file->link_slots >> 32);
-
-    for (;; slot = slot + 1 == file->link_slots ? 0 : slot + 1) {
-        struct file_link *link = &file->links[slot];
-
-        if (link->correlation == correlation || link->correlation == 0)
-            return link;
-    }
-}
-
-static void note_device(struct file *file, uint16_t device, int64_t start_ns)
-{
-    uint32_t at = 0;
-
-    while (at < file->device_count && file->devices[at].device != device)
-        at++;
-    if (at == FILE_DEVICES_MAX)
-        return;
-    if (at == file->device_count)
-        file->devices[file->device_count++] = (struct file_device){device, start_ns};
-    else if (start_ns < file->devices[at].first_ns)
-        file->devices[at].first_ns = start_ns;
-}
-
-static int by_first(const void *left, const void *right)
-{
-    const struct file_device *a = left, *b = right;
-
-    return a->first_ns < b->first_ns ? -1 : a->first_ns > b->first_ns;
-}
-
-static bool is_from_host(const struct event *work)
-{
-    return EVENT_KIND(work->meta) == EVENT_MEMCPY &&
-           (EVENT_FLAGS(work->meta) & EVENT_COPY_WAY) == EVENT_COPY_H2D;
-}
-
-int file_link_works(struct file *file)
-{
-    const struct track_record *work;
-    struct track_reader reader;
-    int error = track_look(&reader, &file->works);
-
-    file->link_slots = file->works.count / 4 * 5 + 1024;
-    file->links = calloc(file->link_slots, sizeof(*file->links));
-    file->launched = calloc(file->link_slots / 64 + 1, sizeof(*file->launched));
-    file->from_host = calloc(file->link_slots / 64 + 1, sizeof(*file->from_host));
-    file->linked_count = trace_names_count(file->names);
-    file->linked = calloc(file->linked_count + 1, sizeof(*file->linked));
-    file->needless_ops = calloc(file->linked_count + 1, sizeof(*file->needless_ops));
-    if (error != 0 || file->links == NULL || file->launched == NULL ||
-        file->from_host == NULL || file->linked == NULL || file->needless_ops == NULL)
-        return -ENOMEM;
-    for (uint32_t name = 0; name < file->linked_count; name++)
-        file->needless_ops[name] =
-            (uint8_t)file_needless_op(trace_names_get(file->names, name, NULL));
-    while ((work = track_peek(&reader)) != NULL) {
-        const struct event *event = &work->event;
-
-        note_device(file, file_device(file, EVENT_AUX16(event->meta)),
-                    (int64_t)event->time);
-        if (event->aux != 0) {
-            struct file_link *link = link_of(file, event->aux);
-
-            link->correlation = event->aux;
-            link->device_ns = file_sum(link->device_ns, (int64_t)event->value);
-            if (is_from_host(event))
-                file->from_host[(link - file->links) / 64] |=
-                    UINT64_C(1) << (link - file->links) % 64;
-        } else {
-            file->result->remarks[FILE_REMARK_UNLINKED]++;
-        }
-        track_next(&reader);
-    }
-    qsort(file->devices, file->device_count, sizeof(file->devices[0]), by_first);
-    track_end(&reader);
-    return reader.failed ? -ENOMEM : 0;
-}
-
-void file_count_unlinked(struct file *file)
-{
-    for (uint32_t i = 0; i < file->link_slots; i++)
-        file->result->remarks[FILE_REMARK_UNLINKED] +=
-            file->links[i].correlation != 0 && !(file->launched[i / 64] >> i % 64 & 1);
-}
-
 /* ---- nesting ------------------------------------------------------------------------- */
 
 struct open {
@@ -328,28 +236,13 @@ static void add_device_self(struct file *file, const struct open *op, int64_t de
         add_path_device(file, op->path, device_ns);
 }
 
-/* Once for each link: a runtime call and the driver's in it have one correlation. */
-static bool is_first_call(struct file *file, const struct file_link *link)
-{
-    uint64_t *word = &file->launched[(link - file->links) / 64];
-    uint64_t bit = UINT64_C(1) << (link - file->links) % 64;
-    bool first = (*word & bit) == 0;
-
-    *word |= bit;
-    return first;
-}
-
 /* A call launched something: its time belongs to the innermost op. */
 static int64_t launched(struct walk *walk, const struct event *call, bool *from_host)
 {
     struct file *file = walk->file;
-    struct file_link *link = call->aux == 0 ? NULL : link_of(file, call->aux);
-    int64_t device_ns = link != NULL && is_first_call(file, link) ? link->device_ns : 0;
+    int64_t device_ns = file_launched_ns(file, call->aux);
 
-    *from_host =
-        device_ns != 0 &&
-        (file->from_host[(link - file->links) / 64] >> (link - file->links) % 64 & 1) !=
-            0;
+    *from_host = device_ns != 0 && file_copies(file, call->aux, EVENT_COPY_H2D);
     for (uint32_t i = walk->depth; device_ns != 0 && i-- > 0;) {
         if (!is_op(&walk->open[i].event))
             continue;
@@ -357,6 +250,15 @@ static int64_t launched(struct walk *walk, const struct event *call, bool *from_
         break;
     }
     return device_ns;
+}
+
+/* HIP has no other call for it: `.item()` copies with one that waits for its end, where
+ * CUDA's copy returns and a call of its own synchronizes. */
+static bool waits_for_copy(struct file *file, const struct event *call)
+{
+    return EVENT_KIND(call->meta) == EVENT_LAUNCH &&
+           file_name_kind(file, EVENT_NAME(call->meta)) == FILE_NAME_COPY &&
+           file_copies(file, call->aux, EVENT_COPY_D2H);
 }
 
 static void note_outermost(struct walk *walk, const struct event *event)
@@ -511,8 +413,12 @@ static void open_range(struct walk *walk, const struct event *event)
 
     if (kind == EVENT_RUNTIME || kind == EVENT_LAUNCH || kind == EVENT_SYNC)
         opened.device_ns = launched(walk, event, &opened.from_host);
+    if (waits_for_copy(walk->file, event))
+        opened.event.meta =
+            EVENT_META(EVENT_NAME(event->meta), EVENT_SYNC, EVENT_FLAGS(event->meta),
+                       EVENT_AUX16(event->meta));
     if (walk->depth == DEPTH_MAX) {
-        put_out(walk, event, 0);
+        put_out(walk, &opened.event, 0);
         return;
     }
     for (; at > 0 && walk->open[at - 1].end_ns < opened.end_ns; at--) {

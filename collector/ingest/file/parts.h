@@ -28,6 +28,7 @@ enum file_name {
     FILE_NAME_BACKWARD,
     FILE_NAME_SYNC,   /* of a runtime call */
     FILE_NAME_LAUNCH, /* of a runtime call */
+    FILE_NAME_COPY,   /* likewise, one that waits for its copy */
     FILE_NAME_MEMORY, /* "[memory]" */
     FILE_NAME_PHASE,  /* of a trace that we wrote, where its arguments say so */
     FILE_NAME_VALIDATION,
@@ -150,7 +151,7 @@ struct file {
     struct file_link *links; /* open addressing */
     uint32_t link_slots;
     uint64_t *launched; /* a bit for each of them: a call with its correlation came */
-    uint64_t *from_host; /* likewise: it copies from the host to the device */
+    uint64_t *from_host, *to_host; /* likewise: it copies from the host, to the host */
     struct file_device devices[FILE_DEVICES_MAX];
     uint32_t device_count;
     struct process_linked *linked; /* by name */
@@ -226,6 +227,10 @@ enum file_name file_name_kind(struct file *file, uint32_t name);
 void file_choose_trainer(struct file *file);
 MUST_CHECK int file_link_works(struct file *file);
 void file_count_unlinked(struct file *file); /* when all threads were ordered */
+/* What a call with that correlation launched: its device time, once for a runtime call and
+ * the driver's in it; whether some of it copied that way, from the host or to it. */
+int64_t file_launched_ns(struct file *file, uint64_t correlation);
+bool file_copies(struct file *file, uint64_t correlation, enum event_copy way);
 MUST_CHECK int file_order(struct file *file, struct file_thread *thread);
 
 /* Of the training thread, in the order of time (needless.c): an outermost op begins; any

@@ -73,6 +73,8 @@ static enum file_name classify(const char *text)
         return FILE_NAME_PLAIN;
     if (strstr(text, "Synchronize") != NULL)
         return FILE_NAME_SYNC;
+    if (strcmp(text, "hipMemcpyWithStream") == 0)
+        return FILE_NAME_COPY;
     return strstr(text, "Launch") != NULL || strstr(text, "Memcpy") != NULL ||
                    strstr(text, "Memset") != NULL
                ? FILE_NAME_LAUNCH
@@ -201,7 +203,8 @@ static void take_cpu(struct file *file, const struct trace_event *event, uint8_t
 
     if (kind == EVENT_RUNTIME && name == FILE_NAME_SYNC)
         kind = EVENT_SYNC;
-    else if (kind == EVENT_RUNTIME && name == FILE_NAME_LAUNCH)
+    else if (kind == EVENT_RUNTIME &&
+             (name == FILE_NAME_LAUNCH || name == FILE_NAME_COPY))
         kind = EVENT_LAUNCH;
     else if (kind == EVENT_CPU_OP && is_range(name)) /* as files of 2021 have them */
         kind = EVENT_USER_RANGE;

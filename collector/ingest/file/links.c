@@ -1,0 +1,146 @@
+/* What a call launched, by correlation: device time, and which way it copied. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "ingest/file/parts.h"
+
+/* Linear probing among slots that need not be a power of two: a fifth is free. */
+static struct file_link *link_of(struct file *file, uint64_t correlation)
+{
+    uint64_t hash = correlation * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    uint32_t slot = (uint32_t)(hash * file->link_slots >> 32);
+
+    for (;; slot = slot + 1 == file->link_slots ? 0 : slot + 1) {
+        struct file_link *link = &file->links[slot];
+
+        if (link->correlation == correlation || link->correlation == 0)
+            return link;
+    }
+}
+
+static void note_device(struct file *file, uint16_t device, int64_t start_ns)
+{
+    uint32_t at = 0;
+
+    while (at < file->device_count && file->devices[at].device != device)
+        at++;
+    if (at == FILE_DEVICES_MAX)
+        return;
+    if (at == file->device_count)
+        file->devices[file->device_count++] = (struct file_device){device, start_ns};
+    else if (start_ns < file->devices[at].first_ns)
+        file->devices[at].first_ns = start_ns;
+}
+
+static int by_first(const void *left, const void *right)
+{
+    const struct file_device *a = left, *b = right;
+
+    return a->first_ns < b->first_ns ? -1 : a->first_ns > b->first_ns;
+}
+
+static bool is_copy(const struct event *work, enum event_copy way)
+{
+    return EVENT_KIND(work->meta) == EVENT_MEMCPY &&
+           (EVENT_FLAGS(work->meta) & EVENT_COPY_WAY) == way;
+}
+
+/* One of the bits by link. */
+static bool has_bit(const struct file *file, const uint64_t *bits,
+                    const struct file_link *link)
+{
+    return (bits[(link - file->links) / 64] >> (link - file->links) % 64 & 1) != 0;
+}
+
+static void set_bit(const struct file *file, uint64_t *bits,
+                    const struct file_link *link)
+{
+    bits[(link - file->links) / 64] |= UINT64_C(1) << (link - file->links) % 64;
+}
+
+static bool make_links(struct file *file)
+{
+    file->link_slots = file->works.count / 4 * 5 + 1024;
+    uint32_t words = file->link_slots / 64 + 1;
+
+    file->links = calloc(file->link_slots, sizeof(*file->links));
+    file->launched = calloc(words, sizeof(*file->launched));
+    file->from_host = calloc(words, sizeof(*file->from_host));
+    file->to_host = calloc(words, sizeof(*file->to_host));
+    return file->links != NULL && file->launched != NULL && file->from_host != NULL &&
+           file->to_host != NULL;
+}
+
+static void link_work(struct file *file, const struct event *work)
+{
+    struct file_link *link = link_of(file, work->aux);
+
+    link->correlation = work->aux;
+    link->device_ns = file_sum(link->device_ns, (int64_t)work->value);
+    if (is_copy(work, EVENT_COPY_H2D))
+        set_bit(file, file->from_host, link);
+    if (is_copy(work, EVENT_COPY_D2H))
+        set_bit(file, file->to_host, link);
+}
+
+int file_link_works(struct file *file)
+{
+    const struct track_record *work;
+    struct track_reader reader;
+    int error = track_look(&reader, &file->works);
+
+    file->linked_count = trace_names_count(file->names);
+    file->linked = calloc(file->linked_count + 1, sizeof(*file->linked));
+    file->needless_ops = calloc(file->linked_count + 1, sizeof(*file->needless_ops));
+    if (error != 0 || !make_links(file) || file->linked == NULL ||
+        file->needless_ops == NULL)
+        return -ENOMEM;
+    for (uint32_t name = 0; name < file->linked_count; name++)
+        file->needless_ops[name] =
+            (uint8_t)file_needless_op(trace_names_get(file->names, name, NULL));
+    while ((work = track_peek(&reader)) != NULL) {
+        const struct event *event = &work->event;
+
+        note_device(file, file_device(file, EVENT_AUX16(event->meta)),
+                    (int64_t)event->time);
+        if (event->aux != 0)
+            link_work(file, event);
+        else
+            file->result->remarks[FILE_REMARK_UNLINKED]++;
+        track_next(&reader);
+    }
+    qsort(file->devices, file->device_count, sizeof(file->devices[0]), by_first);
+    track_end(&reader);
+    return reader.failed ? -ENOMEM : 0;
+}
+
+void file_count_unlinked(struct file *file)
+{
+    for (uint32_t i = 0; i < file->link_slots; i++)
+        file->result->remarks[FILE_REMARK_UNLINKED] +=
+            file->links[i].correlation != 0 &&
+            !has_bit(file, file->launched, &file->links[i]);
+}
+
+/* Once for each link: a runtime call and the driver's in it have one correlation. */
+static bool is_first_call(struct file *file, const struct file_link *link)
+{
+    bool first = !has_bit(file, file->launched, link);
+
+    set_bit(file, file->launched, link);
+    return first;
+}
+
+int64_t file_launched_ns(struct file *file, uint64_t correlation)
+{
+    struct file_link *link = correlation == 0 ? NULL : link_of(file, correlation);
+
+    return link != NULL && is_first_call(file, link) ? link->device_ns : 0;
+}
+
+bool file_copies(struct file *file, uint64_t correlation, enum event_copy way)
+{
+    return correlation != 0 &&
+           has_bit(file, way == EVENT_COPY_H2D ? file->from_host : file->to_host,
+                   link_of(file, correlation));
+}
