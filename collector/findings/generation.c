@@ -6,6 +6,7 @@ enum generation {
     GENERATION_UNKNOWN, /* or without tensor cores */
     GENERATION_VOLTA,   /* and Turing: tensor cores for float16 */
     GENERATION_AMPERE,  /* and later: bfloat16 and TF32 too */
+    GENERATION_CDNA,    /* of AMD: bfloat16 */
 };
 
 /* A number goes on in no other: a T400 is no T4, and has no tensor cores. */
@@ -20,6 +21,18 @@ static bool is_one_of(const char *name, const char *const *names)
     return false;
 }
 
+/* MI50 and what came before have no matrix cores. */
+static bool is_cdna(const char *name)
+{
+    static const char *const chips[] = {"gfx908", "gfx90a", "gfx940", "gfx941",
+                                        "gfx942", "gfx950", NULL};
+    static const char instinct[] = "Instinct MI";
+    const char *at = strstr(name, instinct);
+
+    return is_one_of(name, chips) ||
+           (at != NULL && strspn(at + strlen(instinct), "0123456789") >= 3);
+}
+
 static enum generation by_name(const char *name)
 {
     static const char *const all[] = {
@@ -30,6 +43,8 @@ static enum generation by_name(const char *name)
                                         "RTX 2070",  "RTX 2080", "Quadro RTX",
                                         "TITAN RTX", NULL};
 
+    if (is_cdna(name))
+        return GENERATION_CDNA;
     if (!is_one_of(name, all))
         return GENERATION_UNKNOWN;
     return is_one_of(name, older) ? GENERATION_VOLTA : GENERATION_AMPERE;
@@ -44,6 +59,8 @@ static enum generation by_kernel(const char *name)
         "ampere_", "hopper", "nvjet_", "sm80",        "sm86",        "sm89",
         "sm90",    "sm100",  "sm120",  "cutlass_80_", "cutlass_90_", NULL};
 
+    if (strncmp(name, "Cijk_", 5) == 0)
+        return kernel_uses_tensor_cores(name) ? GENERATION_CDNA : GENERATION_UNKNOWN;
     if (is_one_of(name, later))
         return GENERATION_AMPERE;
     return is_one_of(name, volta) ? GENERATION_VOLTA : GENERATION_UNKNOWN;
@@ -75,4 +92,10 @@ bool generation_has_bfloat16(const struct rule_context *context,
                              const struct gpu_device *device)
 {
     return generation_of(context, device) >= GENERATION_AMPERE;
+}
+
+bool generation_is_cdna(const struct rule_context *context,
+                        const struct gpu_device *device)
+{
+    return generation_of(context, device) == GENERATION_CDNA;
 }

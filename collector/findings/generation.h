@@ -11,4 +11,8 @@ bool generation_has_tensor_cores(const struct rule_context *context,
 bool generation_has_bfloat16(const struct rule_context *context,
                              const struct gpu_device *device);
 
+/* One of AMD's: its matrix cores take float32 too, at half the rate of bfloat16 or less. */
+bool generation_is_cdna(const struct rule_context *context,
+                        const struct gpu_device *device);
+
 #endif

@@ -30,15 +30,22 @@ static void find_float32(struct rule_context *context)
 
     if (finding == NULL)
         return;
-    finding->title = "Matrix products run in float32, without tensor cores";
-    finding->sentence = rule_print(
-        context, "%s of a step are float32 products on %s, which has tensor cores",
-        rule_ms(context, context->summary->cuda.family_ns[KERNEL_FLOAT32]),
-        is_named(device) ? device->name : device->device);
+    bool cdna = generation_is_cdna(context, device);
+
+    finding->title = cdna ? "Matrix products run in float32, where bfloat16 is faster"
+                          : "Matrix products run in float32, without tensor cores";
+    finding->sentence =
+        rule_print(context, "%s of a step are float32 products on %s, %s",
+                   rule_ms(context, context->summary->cuda.family_ns[KERNEL_FLOAT32]),
+                   is_named(device) ? device->name : device->device,
+                   cdna ? "whose matrix cores take bfloat16 at twice the rate or more"
+                        : "which has tensor cores");
     finding->wrong_if = "The model needs float32 throughout, or its matrices are so "
                         "small that memory is what they wait for.";
     if (generation_has_bfloat16(context, device)) {
         advise_bfloat16(context, finding);
+        if (cdna)
+            return;
         rule_advise_in(
             context, finding,
             "`torch.set_float32_matmul_precision(\"high\")`: TF32, without a "

@@ -10,6 +10,19 @@ static bool has_one(const char *name, const char *const *parts)
     return false;
 }
 
+/* AMD's products: after how each matrix lies stands the type of what they read, as in
+ * Cijk_Ailk_Bljk_SB_MT64x64x16; behind it come sizes. `types` with its underscores. */
+static bool is_tensile(const char *name, const char *const *types)
+{
+    const char *at = strncmp(name, "Cijk_", 5) == 0 ? strchr(name + 5, '_') : NULL;
+
+    at = at == NULL ? NULL : strchr(at + 1, '_');
+    for (; at != NULL && *types != NULL; types++)
+        if (strncmp(at, *types, strlen(*types)) == 0)
+            return true;
+    return false;
+}
+
 /* Products: those on tensor cores are called tensorop, hmma, tf32, or by their types. */
 static bool is_float32(const char *name)
 {
@@ -20,11 +33,13 @@ static bool is_float32(const char *name)
                                         "fprop_implicit_gemm_f32f32",
                                         NULL};
 
+    static const char *const tensile[] = {"_SB_", "_S_B_", NULL};
+
     if (strstr(name, "tensorop") != NULL || strstr(name, "tf32") != NULL)
         return false;
     if (strstr(name, "winograd") != NULL && strstr(name, "<float") != NULL)
         return true;
-    return has_one(name, names);
+    return has_one(name, names) || is_tensile(name, tensile);
 }
 
 /* Products say so, and torch's functors name the type of what they read first; a double
@@ -35,8 +50,9 @@ static bool is_float64(const char *name)
         "dgemm",           "f64f64_f64",     "_d884gemm",
         "engine<double,",  "Functor<double", "Functor_add<double",
         "ReduceOp<double", "kernel<double,", NULL};
+    static const char *const tensile[] = {"_DB_", "_D_B_", NULL};
 
-    return has_one(name, names);
+    return has_one(name, names) || is_tensile(name, tensile);
 }
 
 bool kernel_is_convolution(const char *name)

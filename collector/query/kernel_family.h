@@ -5,8 +5,8 @@
 #include <stdbool.h>
 
 enum kernel_family {
-    KERNEL_OTHER,       /* also what is no kernel */
-    KERNEL_FLOAT32,     /* matrix products and convolutions without tensor cores */
+    KERNEL_OTHER,   /* also what is no kernel */
+    KERNEL_FLOAT32, /* matrix products and convolutions, on no tensor cores of NVIDIA's */
     KERNEL_ELEMENTWISE, /* one op of torch on each element */
     KERNEL_LAYOUT,      /* NCHW to NHWC and back */
     KERNEL_UNALIGNED, /* products on tensor cores that read one or two numbers at once */

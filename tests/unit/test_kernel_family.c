@@ -36,6 +36,25 @@ static void kernels_are_told_apart_by_their_names(void **state)
     assert_int_equal(kernel_family(""), KERNEL_OTHER);
 }
 
+static void products_of_amd_say_their_type_behind_their_matrices(void **state)
+{
+    (void)state;
+    assert_int_equal(kernel_family("Cijk_Ailk_Bljk_SB_MT128x64x16_MI16x16x4x1_SN"),
+                     KERNEL_FLOAT32);
+    assert_int_equal(kernel_family("Cijk_Alik_Bljk_S_B_Bias_HA_S_SAV_UserArgs_MT64x64"),
+                     KERNEL_FLOAT32);
+    assert_int_equal(kernel_family("Cijk_Ailk_Bljk_DB_MT64x64x16_MI16x16x4x1"),
+                     KERNEL_FLOAT64);
+    assert_int_equal(kernel_family("Cijk_Ailk_Bljk_HB_MT64x64x16_SB_SN"), KERNEL_OTHER);
+    assert_int_equal(kernel_family("Cijk_Ailk_Bljk_HHS_BH_MT128x128x16_MI32x32x4x2"),
+                     KERNEL_OTHER);
+    assert_int_equal(kernel_family("Cijk_Alik_Bljk_BBS_BH_Bias_MT64x96x128_MI16x16x1"),
+                     KERNEL_OTHER);
+    assert_int_equal(kernel_family("Cijk_Alik_Bljk_BSS_BH_MT64x96x128_MI16x16x1"),
+                     KERNEL_OTHER);
+    assert_int_equal(kernel_family("Cijk_"), KERNEL_OTHER);
+}
+
 #define COUNT(names) (sizeof(names) / sizeof((names)[0]))
 
 static void all_are(const char *const *names, size_t count, bool tensor_cores)
@@ -166,6 +185,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_are_told_apart_by_their_names),
+        cmocka_unit_test(products_of_amd_say_their_type_behind_their_matrices),
         cmocka_unit_test(tensor_cores_of_every_generation_are_known_by_name),
         cmocka_unit_test(kernels_on_the_other_cores_are_not_taken_for_tensor_cores),
     };

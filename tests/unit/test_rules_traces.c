@@ -100,6 +100,35 @@ static void a_device_without_a_name_is_called_by_its_number(void **state)
     assert_true(is_found("tf32-products"));
 }
 
+static void amds_matrix_cores_are_advised_bfloat16_alone(void **state)
+{
+    static const char *const names[] = {"AMD Instinct MI100", "AMD Instinct MI250X",
+                                        "AMD Instinct MI300X", "gfx90a:sramecc+:xnack-",
+                                        "gfx942"};
+    static const char *const older[] = {"AMD Instinct MI50", "gfx906:sramecc+:xnack-",
+                                        "AMD Radeon RX 7900 XTX"};
+    const struct finding *finding;
+
+    (void)state;
+    put_device();
+    summary.cuda.family_ns[KERNEL_FLOAT32] = 50 * MS;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        device.name = names[i];
+        finding = find("float32-products");
+        assert_non_null(strstr(finding->sentence, "whose matrix cores take bfloat16"));
+        assert_null(strstr(finding->title, "tensor cores"));
+        assert_int_equal(finding->advice_count, 1);
+        assert_non_null(strstr(finding->advice[0], "bfloat16"));
+    }
+    for (size_t i = 0; i < sizeof(older) / sizeof(older[0]); i++) {
+        device.name = older[i];
+        assert_false(is_found("float32-products"));
+    }
+    device.name = "";
+    assert_advised_by("Cijk_Ailk_Bljk_SB_MT128x64x16_MI16x16x4x1_SN", "", "bfloat16");
+    assert_advised_by("Cijk_Ailk_Bljk_SB_MT128x64x16_SN", "", NULL);
+}
+
 static void copies_of_memory_that_nobody_names_are_called_neither(void **state)
 {
     struct gpu_run_copies copies = {.way = EVENT_COPY_H2D,
@@ -127,6 +156,7 @@ int main(void)
         TEST(what_only_ddp_has_is_advised_to_nobody_else),
         TEST(kernels_tell_the_generation_of_a_device_without_a_name),
         TEST(a_device_without_a_name_is_called_by_its_number),
+        TEST(amds_matrix_cores_are_advised_bfloat16_alone),
         TEST(copies_of_memory_that_nobody_names_are_called_neither),
     };
 
