@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/collectives.h"
 #include "aggregate/sum.h"
 
 /* Without a device that settles, the newest are enough: nobody asks for the others. */
@@ -20,8 +21,6 @@ static bool has(const char *text, const char *const *parts)
 
 uint8_t gpu_name_classify(const char *text)
 {
-    static const char *const communication[] = {"nccl", "rccl",        "oneccl",
-                                                "hccl", "mscclKernel", NULL};
     static const char *const collectives[] = {
         "nccl:", "gloo:", "c10d::", "record_param_comms", "ccl::", NULL};
     static const char *const allocations[] = {
@@ -31,7 +30,7 @@ uint8_t gpu_name_classify(const char *text)
     static const char *const copies[] = {"cudaMemcpy", "hipMemcpy", "cuMemcpy", NULL};
     uint8_t use = GPU_NAME_KNOWN;
 
-    use |= has(text, communication) ? GPU_NAME_COMMUNICATION : 0;
+    use |= collectives_has_kernel(text) ? GPU_NAME_COMMUNICATION : 0;
     if (strncmp(text, "enumerate(DataLoader)", 21) == 0)
         return use | GPU_HOST_DATA;
     if (has(text, collectives))

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "aggregate/collectives.h"
+
 static bool has_one(const char *name, const char *const *parts)
 {
     for (; *parts != NULL; parts++)
@@ -88,7 +90,7 @@ enum kernel_family kernel_family(const char *name)
         return KERNEL_GRAPH;
     if (strstr(name, "nchwToNhwc") != NULL || strstr(name, "nhwcToNchw") != NULL)
         return KERNEL_LAYOUT;
-    if (strncmp(name, "nccl", 4) == 0 || strncmp(name, "mscclKernel", 11) == 0)
+    if (collectives_has_kernel(name))
         return KERNEL_COLLECTIVE;
     if (is_float64(name))
         return KERNEL_FLOAT64;

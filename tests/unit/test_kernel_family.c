@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "aggregate/gpu_host.h"
 #include "query/kernel_family.h"
 
 static void kernels_are_told_apart_by_their_names(void **state)
@@ -53,6 +54,38 @@ static void products_of_amd_say_their_type_behind_their_matrices(void **state)
     assert_int_equal(kernel_family("Cijk_Alik_Bljk_BSS_BH_MT64x96x128_MI16x16x1"),
                      KERNEL_OTHER);
     assert_int_equal(kernel_family("Cijk_"), KERNEL_OTHER);
+}
+
+static void kernels_that_exchange_are_collectives_whoever_made_them(void **state)
+{
+    static const char *const names[] = {
+        "ncclDevKernel_AllReduce_Sum_f16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+        "mscclKernel_Sum_half_Simple_false",
+        "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*)",
+        "void deep_ep::intranode::dispatch<8, 768, 8192>(int4*, float*)",
+        "void deep_ep::internode_ll::combine<true, 9, 7168>(void*)",
+        "void c10d::symmetric_memory::one_shot_all_reduce_kernel<c10::BFloat16, 16, 8>",
+        "two_shot_all_reduce_kernel_inplace<float, 16, 8>",
+        "void multimem_all_reduce_kernel<c10::BFloat16, 16>",
+        "multimem_one_shot_all_reduce_kernel<float, 16>",
+        "void multimem_all_gather_kernel<16>(void*, unsigned int**)",
+        "userbuffers_fp16_sum_inplace_gpu_rw_ag<8>",
+        "kuserbuffers_pushrecv",
+        "nvshmemi_transfer_rma_p"};
+    static const char *const none[] = {
+        "void deep_ep::layout::get_dispatch_layout<256, 32, 8>(long const*)",
+        "void cutlass::device_kernel<flash::enable_sm90_or_later<1>>",
+        "void at::native::reduce_kernel<512, 1>", "splitKreduce_kernel<32, 16>"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        assert_int_equal(kernel_family(names[i]), KERNEL_COLLECTIVE);
+        assert_true(gpu_name_classify(names[i]) & GPU_NAME_COMMUNICATION);
+    }
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        assert_int_equal(kernel_family(none[i]), KERNEL_OTHER);
+        assert_false(gpu_name_classify(none[i]) & GPU_NAME_COMMUNICATION);
+    }
 }
 
 #define COUNT(names) (sizeof(names) / sizeof((names)[0]))
@@ -185,6 +218,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_are_told_apart_by_their_names),
+        cmocka_unit_test(kernels_that_exchange_are_collectives_whoever_made_them),
         cmocka_unit_test(products_of_amd_say_their_type_behind_their_matrices),
         cmocka_unit_test(tensor_cores_of_every_generation_are_known_by_name),
         cmocka_unit_test(kernels_on_the_other_cores_are_not_taken_for_tensor_cores),
