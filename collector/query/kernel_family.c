@@ -57,12 +57,14 @@ static bool is_float64(const char *name)
     return has_one(name, names) || is_tensile(name, tensile);
 }
 
+/* cuDNN's attention has its passes named as convolutions have theirs. */
 bool kernel_is_convolution(const char *name)
 {
+    static const char *const attention[] = {"sdpa", "flash", "fmha", "attention", NULL};
     static const char *const names[] = {"fprop",    "dgrad",  "wgrad",   "convolve",
                                         "winograd", "scudnn", "conv2d_", NULL};
 
-    return has_one(name, names);
+    return has_one(name, names) && !has_one(name, attention);
 }
 
 /* CUTLASS names its kernels by how many numbers they read at once: 8 of two bytes fill a

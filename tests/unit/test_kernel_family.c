@@ -88,6 +88,19 @@ static void kernels_that_exchange_are_collectives_whoever_made_them(void **state
     }
 }
 
+static void attention_of_cudnn_is_no_convolution(void **state)
+{
+    (void)state;
+    assert_true(kernel_is_convolution("sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_"
+                                      "nhwckrsc_nhwc_tilesize128x128"));
+    assert_true(kernel_is_convolution("ampere_scudnn_128x64_relu_small_nn_v1"));
+    assert_false(kernel_is_convolution("cudnn_generated_fort_native_sdpa_sm90_flash_"
+                                       "fprop_wgmma_f16_knob_7_64x128x64"));
+    assert_false(kernel_is_convolution(
+        "cudnn_generated_fort_native_sdpa_sm80_flash_bprop_dgrad_f16_knob_3"));
+    assert_false(kernel_is_convolution("fmha_cutlass_fprop_f16"));
+}
+
 #define COUNT(names) (sizeof(names) / sizeof((names)[0]))
 
 static void all_are(const char *const *names, size_t count, bool tensor_cores)
@@ -218,6 +231,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_are_told_apart_by_their_names),
+        cmocka_unit_test(attention_of_cudnn_is_no_convolution),
         cmocka_unit_test(kernels_that_exchange_are_collectives_whoever_made_them),
         cmocka_unit_test(products_of_amd_say_their_type_behind_their_matrices),
         cmocka_unit_test(tensor_cores_of_every_generation_are_known_by_name),
