@@ -92,12 +92,13 @@ static void find_unaligned(struct rule_context *context)
 
     if (finding == NULL)
         return;
-    finding->title =
-        "Matrix products have odd dimensions: tensor cores load in small pieces";
+    finding->title = "Matrix products have odd dimensions: tensor cores load small "
+                     "pieces, or nothing";
     finding->sentence = rule_print(
         context,
-        "%s of a step are products that read one or two numbers at once, for "
-        "their rows do not begin at multiples of 16 bytes",
+        "%s of a step are products that read one or two numbers at once, or 16-bit "
+        "products beside the tensor cores, for their rows do not begin at multiples of "
+        "16 bytes",
         rule_ms(context, context->summary->cuda.family_ns[KERNEL_UNALIGNED]));
     finding->wrong_if = "The products are so small that padding adds as much work.";
     rule_advise(finding, "Sizes that are multiples of 8 (of 64 where they are large): "
@@ -299,7 +300,8 @@ static void find_copies(struct rule_context *context)
 const struct rule rules_device[] = {
     {{.id = "unaligned-products",
       .reads = "kernels by name",
-      .formula = "products that read one or two numbers at once * busy share / 2",
+      .formula = "products that read one or two numbers at once, and 16-bit ones "
+                 "beside the tensor cores * busy share / 2",
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,

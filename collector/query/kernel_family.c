@@ -25,6 +25,16 @@ static bool is_tensile(const char *name, const char *const *types)
     return false;
 }
 
+/* Products of 16-bit numbers that are summed in float32, on the other cores: what reads and
+ * writes stands before and behind, as in volta_fp16_sgemm_fp16_128x128_nt. */
+static bool is_half(const char *name)
+{
+    static const char *const names[] = {"fp16_sgemm", "fp16_scudnn", "bf16_sgemm",
+                                        "bf16_scudnn", NULL};
+
+    return has_one(name, names);
+}
+
 /* Products: those on tensor cores are called tensorop, hmma, tf32, or by their types. */
 static bool is_float32(const char *name)
 {
@@ -37,7 +47,8 @@ static bool is_float32(const char *name)
 
     static const char *const tensile[] = {"_SB_", "_S_B_", NULL};
 
-    if (strstr(name, "tensorop") != NULL || strstr(name, "tf32") != NULL)
+    if (strstr(name, "tensorop") != NULL || strstr(name, "tf32") != NULL ||
+        is_half(name))
         return false;
     if (strstr(name, "winograd") != NULL && strstr(name, "<float") != NULL)
         return true;
@@ -68,10 +79,15 @@ bool kernel_is_convolution(const char *name)
 }
 
 /* CUTLASS names its kernels by how many numbers they read at once: 8 of two bytes fill a
- * load, 1 and 2 are what odd dimensions leave. */
+ * load, 1 and 2 are what odd dimensions leave. Where a device has tensor cores, cuBLAS and
+ * cuDNN leave 16-bit products of such dimensions to the other ones. */
 static bool is_unaligned(const char *name)
 {
+    static const char *const devices[] = {"volta_", "turing_", "ampere_", NULL};
     const char *align = strstr(name, "_align");
+
+    if (is_half(name))
+        return has_one(name, devices);
 
     return align != NULL && (align[6] == '1' || align[6] == '2') &&
            (align[7] < '0' || align[7] > '9') && strstr(name, "tensorop") != NULL;

@@ -9,8 +9,10 @@ enum kernel_family {
     KERNEL_FLOAT32, /* matrix products and convolutions, on no tensor cores of NVIDIA's */
     KERNEL_ELEMENTWISE, /* one op of torch on each element */
     KERNEL_LAYOUT,      /* NCHW to NHWC and back */
-    KERNEL_UNALIGNED, /* products on tensor cores that read one or two numbers at once */
-    KERNEL_FLOAT64,   /* on numbers of eight bytes */
+    /* Products on tensor cores that read one or two numbers at once, or of 16-bit numbers
+     * that run beside them. */
+    KERNEL_UNALIGNED,
+    KERNEL_FLOAT64, /* on numbers of eight bytes */
     KERNEL_TF32, /* products of float32 on tensor cores, which round what they read */
     KERNEL_COLLECTIVE, /* what ranks do together */
     KERNEL_GRAPH,      /* a CUDA graph as a whole: whatever kernels it has */

@@ -88,6 +88,21 @@ static void kernels_that_exchange_are_collectives_whoever_made_them(void **state
     }
 }
 
+static void products_of_half_precision_beside_tensor_cores_are_no_float32(void **state)
+{
+    (void)state;
+    assert_int_equal(kernel_family("volta_fp16_sgemm_fp16_128x128_nt"),
+                     KERNEL_UNALIGNED);
+    assert_int_equal(kernel_family("ampere_fp16_sgemm_fp16_64x64_sliced1x2_nn"),
+                     KERNEL_UNALIGNED);
+    assert_int_equal(kernel_family("turing_fp16_scudnn_fp16_128x64_relu_small_nn_v1"),
+                     KERNEL_UNALIGNED);
+    /* Pascal has no other cores. */
+    assert_int_equal(kernel_family("maxwell_fp16_sgemm_fp16_128x64_nn"), KERNEL_OTHER);
+    assert_int_equal(kernel_family("volta_sgemm_128x128_nt"), KERNEL_FLOAT32);
+    assert_false(kernel_uses_tensor_cores("volta_fp16_sgemm_fp16_128x128_nt"));
+}
+
 static void attention_of_cudnn_is_no_convolution(void **state)
 {
     (void)state;
@@ -231,6 +246,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_are_told_apart_by_their_names),
+        cmocka_unit_test(products_of_half_precision_beside_tensor_cores_are_no_float32),
         cmocka_unit_test(attention_of_cudnn_is_no_convolution),
         cmocka_unit_test(kernels_that_exchange_are_collectives_whoever_made_them),
         cmocka_unit_test(products_of_amd_say_their_type_behind_their_matrices),
