@@ -14,6 +14,14 @@
  * when they are first used. */
 #define SLOW_LAUNCH_NS 50000.0
 
+/* A graph's launch takes a us or two for each of its nodes: of hundreds it is as long as it
+ * has to be. */
+static bool launches_a_kernel(const struct op_row *row)
+{
+    return strcmp(row->kind, "runtime") == 0 && strstr(row->name, "Launch") != NULL &&
+           strstr(row->name, "GraphLaunch") == NULL;
+}
+
 /* The dearest row of launches, where half of its calls are slow. */
 static const struct op_row *slow_launch(const struct rule_context *context)
 {
@@ -22,7 +30,7 @@ static const struct op_row *slow_launch(const struct rule_context *context)
     for (uint32_t i = 0; i < cpu->judged_count; i++) {
         const struct op_row *row = &cpu->rows[i];
 
-        if (strcmp(row->kind, "runtime") == 0 && strstr(row->name, "Launch") != NULL)
+        if (launches_a_kernel(row))
             return row->p50_ns >= SLOW_LAUNCH_NS ? row : NULL;
     }
     return NULL;

@@ -45,6 +45,33 @@ static void slow_launches_cost_what_the_device_waits_for_them(void **state)
     assert_false(is_found("slow-launches"));
 }
 
+static void launches_of_graphs_take_long_for_their_nodes(void **state)
+{
+    struct op_row rows[2] = {{.name = "cudaGraphLaunch",
+                              .kind = "runtime",
+                              .per_step_ns = 40 * MS,
+                              .per_step_count = 20,
+                              .p50_ns = 2 * MS,
+                              .mean_ns = 2 * MS},
+                             {.name = "cudaLaunchKernel",
+                              .kind = "runtime",
+                              .per_step_ns = 30 * MS,
+                              .per_step_count = 300,
+                              .p50_ns = 8e3,
+                              .mean_ns = 100e3}};
+
+    (void)state;
+    put_device();
+    summary.cpu.rows = rows;
+    summary.cpu.judged_count = 2;
+    device.idle_ns[GPU_IDLE_LAUNCH] = 20 * MS;
+    assert_false(is_found("slow-launches"));
+    rows[0].name = "hipGraphLaunch";
+    assert_false(is_found("slow-launches"));
+    rows[1].p50_ns = 90e3; /* the kernels beside the graphs are slow */
+    assert_string_equal(find("slow-launches")->evidence[1].text, "cudaLaunchKernel");
+}
+
 static void pinning_in_each_step_costs_what_the_device_waits_meanwhile(void **state)
 {
     (void)state;
@@ -359,6 +386,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(slow_launches_cost_what_the_device_waits_for_them),
+        TEST(launches_of_graphs_take_long_for_their_nodes),
         TEST(pinning_in_each_step_costs_what_the_device_waits_meanwhile),
         TEST(an_allocator_that_asks_the_driver_in_each_step_is_found),
         TEST(memory_that_is_set_and_waited_for_is_found),
