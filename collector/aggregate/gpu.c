@@ -12,6 +12,7 @@ void gpu_init(struct gpu *gpu)
     *gpu = (struct gpu){.from_ns = INT64_MAX,
                         .host_from_ns = INT64_MIN,
                         .bucket_ns = BUCKET_FIRST_NS,
+                        .trains_ns = INT64_MAX,
                         .recorded_ns = INT64_MIN,
                         .settled_ns = INT64_MIN,
                         .blind_ns = INT64_MAX,
@@ -146,6 +147,7 @@ void gpu_fold_step(struct gpu *gpu, const struct event *event)
             gpu->blind_ns = gpu->recorded_ns;
         return;
     }
+    gpu->trains_ns = start < gpu->trains_ns ? start : gpu->trains_ns;
     gpu->recorded_ns = end > gpu->recorded_ns ? end : gpu->recorded_ns;
     if (!(flags & (EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW)))
         keep_step(gpu, start, end);

@@ -161,6 +161,7 @@ struct gpu {
     uint32_t step_capacity;
     uint64_t training_steps; /* of the run, recorded or not */
     uint64_t recorded_steps; /* of them: in the whole of which work was recorded */
+    int64_t trains_ns;   /* start of the first step that was recorded; INT64_MAX none */
     int64_t recorded_ns; /* end of the last step that was recorded; INT64_MIN none */
     int64_t settled_ns;  /* what began before is final; INT64_MIN nothing */
     int64_t blind_ns;    /* since then work was not recorded; INT64_MAX: it was */

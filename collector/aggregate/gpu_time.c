@@ -285,8 +285,8 @@ static void settle_table(struct gpu *gpu, struct gpu_table *table, int64_t until
             continue;
         }
         if (!item.begun && is_recorded(gpu, table, item.start_ns))
-            gpu_work_begin(&table->work, &item,
-                           gpu_launch_begin(gpu, item.correlation));
+            gpu_work_begin(&table->work, &item, gpu_launch_begin(gpu, item.correlation),
+                           item.start_ns >= gpu->trains_ns);
         item.begun = true;
         account_busy(gpu, table, item.start_ns);
         if (table->cursor_ns < item.start_ns)

@@ -3,14 +3,18 @@
 #include "aggregate/gpu.h"
 #include "aggregate/sum.h"
 
-static void add_moves(struct gpu_moves *moves, uint64_t bytes, int64_t ns)
+static void add_moves(struct gpu_moves *moves, const struct gpu_item *item, bool trains)
 {
     moves->count++;
-    moves->bytes += bytes;
-    moves->ns = sum_ns(moves->ns, ns);
+    moves->bytes += item->bytes;
+    moves->ns = sum_ns(moves->ns, item->moving_ns);
+    if (!trains)
+        return;
+    moves->step_bytes += item->bytes;
+    moves->step_ns = sum_ns(moves->step_ns, item->moving_ns);
 }
 
-static void add_item(struct gpu_work *work, const struct gpu_item *item)
+static void add_item(struct gpu_work *work, const struct gpu_item *item, bool trains)
 {
     uint32_t way = item->copy & EVENT_COPY_WAY;
     uint32_t side = item->copy & EVENT_COPY_PAGEABLE  ? 1
@@ -18,10 +22,9 @@ static void add_item(struct gpu_work *work, const struct gpu_item *item)
                                                       : 0;
 
     if (item->kind == EVENT_MEMSET)
-        add_moves(&work->memsets, item->bytes, item->moving_ns);
+        add_moves(&work->memsets, item, trains);
     if (item->kind == EVENT_MEMCPY)
-        add_moves(&work->copies[way < GPU_COPY_WAYS ? way : 0][side], item->bytes,
-                  item->moving_ns);
+        add_moves(&work->copies[way < GPU_COPY_WAYS ? way : 0][side], item, trains);
 }
 
 static struct gpu_stream *stream_of(struct gpu_work *work, uint32_t id)
@@ -37,13 +40,13 @@ static struct gpu_stream *stream_of(struct gpu_work *work, uint32_t id)
 }
 
 void gpu_work_begin(struct gpu_work *work, const struct gpu_item *item,
-                    int64_t launched_ns)
+                    int64_t launched_ns, bool trains)
 {
     struct gpu_stream *stream = stream_of(work, item->stream);
     bool alone = stream != &work->other_streams;
     int64_t from = item->start_ns;
 
-    add_item(work, item);
+    add_item(work, item, trains);
     if (alone && stream->until_ns > from)
         from = stream->until_ns;
     stream->works++;

@@ -6,6 +6,7 @@
 #ifndef AGGREGATE_GPU_WORK_H
 #define AGGREGATE_GPU_WORK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "aggregate/histogram.h"
@@ -18,6 +19,10 @@
 struct gpu_moves {
     uint64_t count, bytes;
     int64_t ns;
+    /* Of them those since the first step that was recorded, not what went before it, as
+     * weights do. */
+    uint64_t step_bytes;
+    int64_t step_ns;
 };
 
 struct gpu_stream {
@@ -41,8 +46,8 @@ struct gpu_work {
 struct gpu_item;
 
 /* The item begins, as far as it is known now; INT64_MIN: its launch is not, or had begun
- * work before. */
+ * work before. `trains`: since the first step that was recorded. */
 void gpu_work_begin(struct gpu_work *work, const struct gpu_item *item,
-                    int64_t launched_ns);
+                    int64_t launched_ns, bool trains);
 
 #endif

@@ -270,28 +270,28 @@ static void find_python_between_ops(struct rule_context *context)
             "`step`; `TORCH_LOGS=graph_breaks` names where Python goes on");
 }
 
-/* Time of all copies to the device and of those that staged pageable memory first, and
- * what a byte of the others takes. */
+/* Time of all copies and memsets since the first step, of those to the device that staged
+ * pageable memory first, and what a byte of the others takes. */
 struct to_device {
     double all_ns, pageable_ns, pageable_bytes, pinned_ns, pinned_bytes;
 };
 
 static struct to_device copies_of(const struct gpu_device *device)
 {
-    struct to_device sum = {0};
+    struct to_device sum = {.all_ns = device->run.memset_step_ns};
 
     for (uint32_t i = 0; i < device->run.copy_count; i++) {
         const struct gpu_run_copies *copies = &device->run.copies[i];
 
-        sum.all_ns += copies->ns;
+        sum.all_ns += copies->step_ns;
         if (copies->way != EVENT_COPY_H2D)
             continue;
         if (copies->pageable) {
-            sum.pageable_ns += copies->ns;
-            sum.pageable_bytes += (double)copies->bytes;
+            sum.pageable_ns += copies->step_ns;
+            sum.pageable_bytes += copies->step_bytes;
         } else if (!copies->unknown) {
-            sum.pinned_ns += copies->ns;
-            sum.pinned_bytes += (double)copies->bytes;
+            sum.pinned_ns += copies->step_ns;
+            sum.pinned_bytes += copies->step_bytes;
         }
     }
     return sum;
@@ -340,12 +340,14 @@ static void find_pageable(struct rule_context *context)
     finding->formula = rule_print(
         context, "%s waiting for copies * %.0f %% pageable * %.0f %% saved = %s",
         rule_ms(context, waits), 100 * share, 100 * saves, rule_ms(context, price));
-    finding->sentence = rule_print(
-        context,
-        "%.0f %% of the time of copies is from pageable memory: staged first, "
-        "at %.3g GB/s, while the host waits",
-        100 * share, copies.pageable_bytes / copies.pageable_ns);
-    finding->wrong_if = "The copies are a few large ones at the start of the run.";
+    finding->sentence =
+        rule_print(context,
+                   "%.0f %% of the time of copies in training is from pageable memory: "
+                   "staged first, "
+                   "at %.3g GB/s, while the host waits",
+                   100 * share, copies.pageable_bytes / copies.pageable_ns);
+    finding->wrong_if =
+        "The copies are a few large ones, which go on beside the steps.";
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence(context, finding, "pageable_pct", 100 * share);
     rule_evidence(context, finding, "pageable_gb_per_s",

@@ -135,6 +135,8 @@ static int fill_copies(const struct pick *pick, const struct gpu_work *work,
                 .count = from->count,
                 .bytes = from->bytes,
                 .ns = (double)from->ns,
+                .step_bytes = (double)from->step_bytes,
+                .step_ns = (double)from->step_ns,
                 .bytes_per_s = from->ns > 0
                                    ? (double)from->bytes * 1e9 / (double)from->ns
                                    : (double)NAN};
@@ -179,6 +181,7 @@ static int fill_run(const struct pick *pick, const struct gpu_table *table,
         .memset_count = work->memsets.count,
         .memset_bytes = work->memsets.bytes,
         .memset_ns = (double)work->memsets.ns,
+        .memset_step_ns = (double)work->memsets.step_ns,
         .delays = work->delays,
         .delay_mean_ns = (double)work->delay_ns / n,
         .delay_p50_ns = histogram_quantile(work->delay_cells, work->delays, 0.50),

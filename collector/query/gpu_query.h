@@ -16,6 +16,7 @@ struct gpu_run_copies { /* of one direction */
     bool pageable, unknown; /* the host's memory; unknown: it may be either */
     uint64_t count, bytes;
     double ns, bytes_per_s;
+    double step_bytes, step_ns; /* of these, since the first step that was recorded */
 };
 
 struct gpu_run_stream {
@@ -32,7 +33,7 @@ struct gpu_run {
     struct gpu_run_copies *copies; /* those that there were */
     uint32_t copy_count;
     uint64_t memset_count, memset_bytes;
-    double memset_ns;
+    double memset_ns, memset_step_ns;
     /* From the start of the launching call to the start of the work. */
     uint64_t delays;
     double delay_mean_ns, delay_p50_ns, delay_p95_ns, delay_p99_ns, delay_max_ns;

@@ -255,12 +255,14 @@ static inline void draw_gpu(void)
         for (uint32_t j = 0; j < GPU_IDLES; j++)
             device->idle_ns[j] = unknown ? (double)NAN : known(DRAWN_STEP_NS / 8);
         device->overlap_ns = known(DRAWN_STEP_NS);
+        device->queued_ns = device->idle_ns[GPU_IDLE_LAUNCH] * draw();
         device->compute_first_ns = amount(DRAWN_STEP_NS);
         device->compute_last_ns = amount(DRAWN_STEP_NS);
         device->run.queue_depth = amount(1000);
         device->run.memset_count = 1 + pick(100);
         device->run.memset_bytes = (uint64_t)known(1e9);
         device->run.memset_ns = known(1e9);
+        device->run.memset_step_ns = known(1e9);
         device->run.streams = streams[i];
         device->run.stream_count = pick(3);
         device->run.streams_busy = 1 + draw(); /* while any is */
@@ -274,7 +276,9 @@ static inline void draw_gpu(void)
                                                    .pageable = pick(2) == 0,
                                                    .count = pick(100),
                                                    .bytes = (uint64_t)known(1e9),
-                                                   .ns = known(1e9)};
+                                                   .ns = known(1e9),
+                                                   .step_bytes = known(1e9),
+                                                   .step_ns = known(1e9)};
     }
 }
 
@@ -361,6 +365,7 @@ static inline void draw_memory_device(struct memory_device *device, const char *
         device->peaks = 500;
         device->high_peaks = pick(100);
     }
+    device->usable_bytes = device->total_bytes * (pick(2) == 0 ? 1 : draw());
 }
 
 static inline void draw_memory(void)

@@ -223,9 +223,11 @@ copies_of_pageable_memory_are_priced_by_the_jobs_own_pinned_ones(void **state)
         {.way = EVENT_COPY_H2D,
          .pageable = true,
          .count = 100,
-         .bytes = 3000000000,
-         .ns = 1000 * MS},
-        {.way = EVENT_COPY_H2D, .count = 100, .bytes = 3000000000, .ns = 250 * MS}};
+         .bytes = 30000000000,
+         .ns = 9000 * MS, /* weights too, before the first step */
+         .step_bytes = 3e9,
+         .step_ns = 1000 * MS},
+        {.way = EVENT_COPY_H2D, .count = 100, .step_bytes = 3e9, .step_ns = 250 * MS}};
     struct op_row row = {.name = "cudaMemcpyAsync",
                          .kind = "runtime",
                          .per_step_count = 2,
@@ -243,6 +245,10 @@ copies_of_pageable_memory_are_priced_by_the_jobs_own_pinned_ones(void **state)
     /* Four fifths of the time are pageable, and pinned ones take a quarter. */
     device.run.copy_count = 2;
     assert_true(fabs(find("pageable-copies")->ns_per_step - 20 * MS * 0.8 * 0.75) < 1);
+    /* What fills memory is no copy. */
+    device.run.memset_step_ns = 750 * MS;
+    assert_true(fabs(find("pageable-copies")->ns_per_step - 20 * MS * 0.5 * 0.75) < 1);
+    device.run.memset_step_ns = 0;
     summary.cpu.rows = &row;
     summary.cpu.judged_count = 1;
     assert_non_null(strstr(find("pageable-copies")->sentence,
