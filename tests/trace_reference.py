@@ -154,8 +154,10 @@ class Trace:
 
     def infer_steps(self):
         updates = self.named("Optimizer.step#")
-        if not updates:
-            return []
+        if not updates:  # all of it is one
+            first = min((event.start for event in self.events), default=0)
+            last = max((event.end for event in self.events), default=0)
+            return [(0, first, last)] if last > first else []
         counts = collections.Counter(event.name for event in updates)
         first_seen = list(dict.fromkeys(event.name for event in updates))
         rarest = min(reversed(first_seen), key=lambda name: counts[name])

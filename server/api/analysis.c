@@ -214,6 +214,7 @@ void analysis_add_file(cJSON *body, const struct analysis *analysis)
     json_text(body, "steps_from",
               analysis->summary.head.steps == 0 ? NULL
               : file->inferred_steps            ? "optimizer"
+              : file->whole_step                ? "file"
                                                 : "ProfilerStep");
     json_text(body, "memory_from", memories[file->memory]);
 }

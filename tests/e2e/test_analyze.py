@@ -325,7 +325,7 @@ class Command(unittest.TestCase):
             analyze(path, *flags, code=2)
         analyze(code=2)
 
-    def test_steps_are_a_range_or_one_and_what_has_none_says_which_there_are(self):
+    def test_steps_are_a_range_or_one_and_a_file_says_which_there_are(self):
         path = self.write(self.events(*(
             {"name": f"ProfilerStep#{number}", "cat": "user_annotation", "ts": 100 * number,
              "dur": 90} for number in range(5, 9))))
@@ -336,7 +336,7 @@ class Command(unittest.TestCase):
         self.assertEqual(done.stdout, "")
         self.assertIn("no step of 90-90 is in it: its steps are 5 to 8", done.stderr)
         bare = self.write(self.events({"name": "a", "ts": 1, "dur": 1}), "bare.json")
-        self.assertIn("it has none", analyze(bare, "--steps", "1-2", code=3).stderr)
+        self.assertIn("its steps are 0 to 0", analyze(bare, "--steps", "1-2", code=3).stderr)
 
     def test_a_rank_that_is_not_there_is_said_to_be_missing(self):
         text = json.loads(self.events({"name": "a", "ts": 1, "dur": 1}))
@@ -505,7 +505,8 @@ class Command(unittest.TestCase):
         self.assertIn("1 launches that are not in the file", said)
         self.assertIn("1 arguments that should be numbers", said)
         document = json.loads(analyze(path, "--json").stdout)
-        self.assertEqual([row["count"] for row in document["incomplete"]], [1, 1])
+        self.assertEqual([row["count"] for row in document["incomplete"]], [1, 1, 1])
+        self.assertIn("nothing in it marks steps", document["incomplete"][2]["reason"])
         page = path.with_suffix(".html") if isinstance(path, pathlib.Path) else path + ".html"
         analyze(path, "--html", page)
         self.assertIn("launches that are not in the file",

@@ -184,10 +184,11 @@ RULES = {name for name, _ in DOSES.values()}
 
 
 class TraceDiseases(unittest.TestCase):
-    def answer(self, job, *flags):
+    def answer(self, job, *flags, marked=True):
         events = []
         for number in range(STEPS):
             job(Step(events, number))
+        events = [event for event in events if marked or not event["name"].startswith("ProfilerStep")]
         trace = {"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}], "traceEvents": events}
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "job.pt.trace.json"
@@ -225,6 +226,15 @@ class TraceDiseases(unittest.TestCase):
                 self.assertEqual(evidence["op"], "aten::_local_scalar_dense")
                 self.assertEqual(evidence.get("caller"), caller, evidence)
                 self.assertIn("(`.item()`", evidence["sentence"])
+
+    def test_what_costs_time_is_found_where_nothing_marks_steps(self):
+        """As in inference: all of the file counts as one step."""
+        answer = self.answer(reading, marked=False)
+        found, of_a_step = ({f["id"]: f["ms_per_step"] for f in each["findings"]}
+                            for each in (answer, self.answer(reading)))
+        self.assertEqual((answer["steps"], answer["steps_from"]), (1, "file"))
+        self.assertLessEqual(abs(found["device-sync"] / (STEPS * of_a_step["device-sync"]) - 1), 0.05)
+        self.assertIn("all of the file", answer["incomplete"][0]["reason"])
 
     def test_a_wait_is_blamed_for_no_more_than_it_lasted(self):
         found = {f["id"]: f["ms_per_step"] for f in self.answer(coming_late)["findings"]}

@@ -252,6 +252,19 @@ static void without_profiler_steps_the_rarest_optimizer_ends_a_step(void **state
     bottlenecks_free(&answer);
 }
 
+static void where_nothing_marks_steps_all_of_the_file_is_one(void **state)
+{
+    (void)state;
+    assert_int_equal(load(OP("a", 0, 5) "," OP("b", 40, 20) "," KERNEL("k", 50, 45, 3)),
+                     0);
+    ask();
+    assert_true(result.whole_step && !result.inferred_steps);
+    assert_int_equal(answer.head.steps, 1);
+    assert_true(answer.steps.train.mean_ns == 95000);
+    assert_int_equal(result.remarks[FILE_REMARK_WHOLE], 1);
+    bottlenecks_free(&answer);
+}
+
 static void memory_peaks_are_of_totals_where_there_are_any(void **state)
 {
     (void)state;
@@ -511,6 +524,7 @@ int main(void)
         TEST(a_step_is_a_profiler_step_and_counts_what_began_in_it),
         TEST(phases_are_told_by_loader_autograd_and_optimizer),
         TEST(without_profiler_steps_the_rarest_optimizer_ends_a_step),
+        TEST(where_nothing_marks_steps_all_of_the_file_is_one),
         TEST(memory_peaks_are_of_totals_where_there_are_any),
         TEST(memory_without_totals_is_summed_from_zero),
         TEST(a_file_without_memory_says_how_it_is_recorded),

@@ -46,12 +46,13 @@ const char *file_skip_text(enum file_skip skip);
 /* What is in the tables, and is not all that it could be; counts of events, but for
  * launches. */
 enum file_remark {
-    FILE_REMARK_UNLINKED,  /* launches of device work that are not in the file */
-    FILE_REMARK_VALUES,    /* arguments that should be numbers and are not */
-    FILE_REMARK_NAMES,     /* names beyond what the reader keeps */
-    FILE_REMARK_DETAILS,   /* ops whose shapes, stack or module found no room */
-    FILE_REMARK_MARKS, /* of steps, phases, long calls, samples that found no room */
+    FILE_REMARK_UNLINKED, /* launches of device work that are not in the file */
+    FILE_REMARK_VALUES,   /* arguments that should be numbers and are not */
+    FILE_REMARK_NAMES,    /* names beyond what the reader keeps */
+    FILE_REMARK_DETAILS,  /* ops whose shapes, stack or module found no room */
+    FILE_REMARK_MARKS,    /* of steps, phases, long calls, samples that found no room */
     FILE_REMARK_SEQUENCES, /* ops whose sequence number found no room */
+    FILE_REMARK_WHOLE,     /* the one step of a file in which nothing marks steps */
     FILE_REMARKS,
 };
 
@@ -77,6 +78,7 @@ struct file_result {
     uint64_t reader_skipped[TRACE_SKIPS], reader_offset[TRACE_SKIPS];
     uint64_t skipped[FILE_SKIPS], first_offset[FILE_SKIPS];
     bool inferred_steps; /* from the optimizer's updates */
+    bool whole_step;     /* nothing tells of steps: all of the file is one */
     enum file_memory memory;
     uint64_t remarks[FILE_REMARKS];
     bool is_apart; /* in a session of its own: see file_request.twins_apart */

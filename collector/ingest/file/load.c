@@ -31,9 +31,11 @@ const char *file_remark_text(enum file_remark remark)
             "arguments that should be numbers: read as if they were not there",
         [FILE_REMARK_NAMES] = "names beyond what fits: one row stands for them all",
         [FILE_REMARK_DETAILS] = "ops whose shapes, stack or module found no room",
-        [FILE_REMARK_MARKS] = "marks of steps, phases and long calls that found no room",
+        [FILE_REMARK_MARKS] =
+            "marks of steps, phases and long calls that found no room",
         [FILE_REMARK_SEQUENCES] =
             "ops whose sequence number found no room: backward stands where it ran",
+        [FILE_REMARK_WHOLE] = "step: all of the file, for nothing in it marks steps",
     };
 
     return texts[remark];

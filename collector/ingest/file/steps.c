@@ -3,7 +3,8 @@
  *     ProfilerStep  |-- data --|- forward -|--- backward ---|. .|- optimizer -|. . .|
  *
  * A step is a ProfilerStep, each number once; without any, what ends with an update of
- * the optimizer (of several, the one that updates least often). Data and optimizer are
+ * the optimizer (of several, the one that updates least often); without these, all of the
+ * file. Data and optimizer are
  * their ranges; backward reaches from the first to the last autograd op, whatever their
  * thread, as long as no outer op of the training thread began between; forward is what
  * lies before a backward and is none of these, back to the data or the update. An
@@ -110,6 +111,14 @@ static int64_t first_start(const struct file *file)
     return trainer->first_ns;
 }
 
+/* What costs time is sought in inference and evaluation too: all of it is one step. */
+static void take_whole(struct file *file)
+{
+    file->result->whole_step =
+        file->to_ns > file->from_ns && add_step(file, file->from_ns, file->to_ns, 0);
+    file->result->remarks[FILE_REMARK_WHOLE] = file->result->whole_step;
+}
+
 static void infer(struct file *file)
 {
     const struct file_mark *marks = file->marks.items;
@@ -117,8 +126,10 @@ static void infer(struct file *file)
     int64_t start = first_start(file);
     uint64_t number = 0;
 
-    if (name == 0)
+    if (name == 0) {
+        take_whole(file);
         return;
+    }
     file->result->inferred_steps = true;
     for (uint32_t i = 0; i < file->marks.count; i++) {
         if (marks[i].kind != FILE_NAME_OPTIMIZER || marks[i].name != name ||

@@ -72,8 +72,7 @@ static void print_steps(const struct analysis *analysis, uint32_t columns)
     const struct answer_window *window = &analysis->summary.head.window;
 
     if (train->count == 0) {
-        puts("\nSteps  none: no ProfilerStep and no optimizer in the trace; shares are "
-             "of its span");
+        puts("\nSteps  none: nothing in the trace lasts; shares are of its span");
         return;
     }
     printf("\nStep  mean ");
@@ -88,7 +87,9 @@ static void print_steps(const struct analysis *analysis, uint32_t columns)
            train->count == 1 ? "" : "s", (long long)window->first_step,
            (long long)window->last_step,
            analysis->file->inferred_steps ? ", each ends with an optimizer's update"
-                                          : "");
+           : analysis->file->whole_step
+               ? ": all of the file, for nothing in it marks steps"
+               : "");
     print_phases(train, columns);
 }
 
