@@ -153,8 +153,7 @@ void gpu_fold_step(struct gpu *gpu, const struct event *event)
         keep_step(gpu, start, end);
 }
 
-/* The first remembered step that ends after `since_ns`. */
-static uint64_t first_after(const struct gpu *gpu, int64_t since_ns)
+uint64_t gpu_step_after(const struct gpu *gpu, int64_t since_ns)
 {
     uint64_t low = 0, high = gpu->step_count;
 
@@ -173,7 +172,7 @@ static uint64_t first_after(const struct gpu *gpu, int64_t since_ns)
 
 uint64_t gpu_lose(struct gpu *gpu, int64_t since_ns, int64_t until_ns)
 {
-    uint64_t first = first_after(gpu, since_ns), i = first;
+    uint64_t first = gpu_step_after(gpu, since_ns), i = first;
 
     for (; i < gpu->step_count; i++) {
         struct gpu_step *step = &gpu->steps[i % gpu->step_capacity];

@@ -213,6 +213,9 @@ void gpu_cell_add(struct gpu_cell *to, const struct gpu_cell *from);
 /* To one of a cell's sums, by its place in it: offsetof. */
 void gpu_cell_add_ns(struct gpu_cell *cell, size_t place, int64_t ns);
 
+/* The first remembered step that ends after `since_ns`; step_count where none does. */
+uint64_t gpu_step_after(const struct gpu *gpu, int64_t since_ns);
+
 /* The first step that the ring still holds, of step_count. */
 uint64_t gpu_oldest_step(const struct gpu *gpu);
 

@@ -113,6 +113,9 @@ bool rule_is_far_ahead(const struct gpu_device *device);
  * moment after the one before it, in a CUDA graph too. */
 bool rule_waits_for_itself(const struct rule_context *context);
 
+/* What the device of this rank communicates longer because another one comes last. */
+double rule_told_last_rank_ns(const struct rule_context *context);
+
 /* Share of a step for which the device works, at most 1. */
 double rule_busy_share(const struct rule_context *context,
                        const struct gpu_device *device);

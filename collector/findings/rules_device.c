@@ -202,12 +202,12 @@ static void find_layout(struct rule_context *context)
                 "same for the batch");
 }
 
-/* A use of the device beside which nothing computes. */
+/* A use of the device beside which nothing computes, less what is told of it otherwise. */
 static struct finding *add_use(struct rule_context *context, enum gpu_use use,
-                               enum claim_kind kind)
+                               double told_ns)
 {
     const struct gpu_device *device = rule_device(context);
-    double time = device == NULL ? 0 : device->use_ns[use],
+    double time = device == NULL ? 0 : device->use_ns[use] - told_ns,
            step = context->train->mean_ns;
 
     if (!(time / 2 / step >= context->threshold))
@@ -218,9 +218,13 @@ static struct finding *add_use(struct rule_context *context, enum gpu_use use,
         return NULL;
     rule_price_half(context, finding, time,
                     rule_error_of_recorded(context, time, context->train->kernels));
-    rule_claim_model(context, finding, kind, time / 2);
-    finding->formula = rule_print(context, "%s beside which nothing computes / 2 = %s",
-                                  rule_ms(context, time), rule_ms(context, time / 2));
+    rule_claim_model(context, finding, CLAIM_WORK, time / 2);
+    finding->formula = rule_print(
+        context, "%s beside which nothing computes%s / 2 = %s", rule_ms(context, time),
+        told_ns > 0 ? rule_print(context, ", without %s for the last rank,",
+                                 rule_ms(context, told_ns))
+                    : "",
+        rule_ms(context, time / 2));
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence(context, finding, "alone_ms", time / NS_PER_MS);
     rule_evidence(context, finding, "overlap_all_ms", device->overlap_ns / NS_PER_MS);
@@ -271,7 +275,8 @@ static void advise_communication(struct rule_context *context, struct finding *f
 
 static void find_communication(struct rule_context *context)
 {
-    struct finding *finding = add_use(context, GPU_COMMUNICATION, CLAIM_WORK);
+    struct finding *finding =
+        add_use(context, GPU_COMMUNICATION, rule_told_last_rank_ns(context));
 
     if (finding == NULL)
         return;
@@ -284,7 +289,7 @@ static void find_communication(struct rule_context *context)
 
 static void find_copies(struct rule_context *context)
 {
-    struct finding *finding = add_use(context, GPU_COPY, CLAIM_WORK);
+    struct finding *finding = add_use(context, GPU_COPY, 0);
 
     if (finding == NULL)
         return;

@@ -41,6 +41,22 @@ static double core_excess(const struct ranks_answer *ranks, const struct rank_ro
     return more > 0 ? more * row->step_ns : 0;
 }
 
+/* The share of the step that it must cost. */
+#define LAST_RANK 0.03
+
+double rule_told_last_rank_ns(const struct rule_context *context)
+{
+    const struct ranks_answer *ranks = &context->summary->ranks;
+    double price = ranks->slowest_price_ns;
+    double least = rule_least(context, price, ranks->slowest_error_ns);
+
+    return ranks->slowest >= 0 && ranks->waits_on_device &&
+                   ranks->slowest != context->summary->head.rank &&
+                   least / context->train->mean_ns >= LAST_RANK
+               ? price
+               : 0;
+}
+
 static bool look_at(const struct rule_context *context, struct last_rank *last)
 {
     const struct ranks_answer *ranks = &context->summary->ranks;
@@ -162,6 +178,8 @@ static void claim(struct rule_context *context, struct finding *finding,
     if (own)
         rule_claim(finding, part, part == PART_DATA ? CLAIM_WAIT : CLAIM_ANY,
                    finding->ns_per_step);
+    else if (last->ranks->waits_on_device)
+        rule_claim_model(context, finding, CLAIM_WORK, finding->ns_per_step);
     else
         rule_claim(finding, (enum claim_part)last->ranks->waits_in, CLAIM_PEERS,
                    finding->ns_per_step);
@@ -204,9 +222,11 @@ static void find_last_rank(struct rule_context *context)
 
 const struct rule rules_ranks[] = {
     {{.id = "last-rank",
-      .reads = "phases of all ranks over the steps that they have in common",
+      .reads =
+          "phases of all ranks over the steps that they have in common; how long each "
+          "one's device only communicates in them",
       .formula = "own time of the last rank - that of the last of the others",
-      .threshold = 0.03,
+      .threshold = LAST_RANK,
       .unit = "share of the step",
       .min = 0,
       .max = 1,

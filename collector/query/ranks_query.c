@@ -7,12 +7,14 @@
 #include "query/numbers.h"
 #include "query/parts.h"
 #include "query/pick.h"
+#include "query/ranks_wait.h"
 #include "wire/facts.h"
 
 #define RANKS_MAX 1024u
 /* Compared one by one: the newest common steps of the window. */
 #define STEPS_COMPARED 2048u
 #define STEPS_NEEDED   10u
+#define STEPS_OF_FILE  2u /* a capture of a profiler has few */
 /* The slowest stands out when it is so in more than its share, by more than noise. */
 #define BY_SHARE 0.02
 
@@ -32,7 +34,7 @@ struct comparing {
     struct ranked *ranks;
     uint32_t count;
     uint64_t steps;
-    bool anywhere;               /* they may wait in every phase but data */
+    enum ranks_wait where;       /* they wait for each other */
     uint32_t slowest;            /* the second time */
     struct numbers_series ahead; /* by how much it comes later than the last other */
 };
@@ -73,19 +75,10 @@ static uint32_t place_hand(const struct steps *steps, const struct step *first)
     return at;
 }
 
-static double known(double value)
+static double wait_of(const struct comparing *comparing, uint32_t rank,
+                      const struct step *step)
 {
-    return isnan(value) ? 0 : value;
-}
-
-/* Gradients are exchanged in backward: whoever comes first waits there longest. Sharded
- * weights are gathered in forward, and loops of one's own exchange where they like; but
- * nobody waits for another rank while he fetches his batch. */
-static double may_wait_ns(const struct comparing *comparing, const struct step *step)
-{
-    if (comparing->anywhere)
-        return (double)step->duration_ns - known(step_phase_ns(step, EVENT_PHASE_DATA));
-    return known(step_phase_ns(step, EVENT_PHASE_BACKWARD));
+    return ranks_wait_ns(comparing->where, comparing->ranks[rank].process, step);
 }
 
 /* What a rank spends there beyond the shortest of all is waiting. */
@@ -95,7 +88,7 @@ static double shortest_wait(const struct comparing *comparing,
     double shortest = (double)INFINITY;
 
     for (uint32_t i = 0; i < comparing->count; i++)
-        shortest = fmin(may_wait_ns(comparing, steps[i]), shortest);
+        shortest = fmin(wait_of(comparing, i, steps[i]), shortest);
     return shortest;
 }
 
@@ -106,7 +99,7 @@ static void compare_step(struct comparing *comparing, const struct step **steps)
 
     for (uint32_t i = 0; i < comparing->count; i++) {
         struct ranked *rank = &comparing->ranks[i];
-        double wait = may_wait_ns(comparing, steps[i]) - shortest;
+        double wait = wait_of(comparing, i, steps[i]) - shortest;
         double own = (double)steps[i]->duration_ns - wait;
 
         rank->step_ns += (double)steps[i]->duration_ns;
@@ -129,7 +122,7 @@ static void lead_step(struct comparing *comparing, const struct step **steps)
     double shortest = shortest_wait(comparing, steps), mine = 0, others = 0;
 
     for (uint32_t i = 0; i < comparing->count; i++) {
-        double wait = may_wait_ns(comparing, steps[i]) - shortest;
+        double wait = wait_of(comparing, i, steps[i]) - shortest;
         double own = (double)steps[i]->duration_ns - wait;
 
         if (i == comparing->slowest)
@@ -164,11 +157,19 @@ static void compare(struct comparing *comparing, const struct pick *pick,
 
         for (uint32_t i = 0; i < comparing->count && all; i++) {
             common[i] = find_step(&comparing->ranks[i], step->number);
-            all = common[i] != NULL;
+            all = common[i] != NULL && !isnan(wait_of(comparing, i, common[i]));
         }
         if (all)
             each(comparing, common);
     }
+}
+
+/* Where they wait, a share of its own cannot be told apart. */
+static bool hides_own(enum ranks_wait where, uint32_t part)
+{
+    if (where == RANKS_WAIT_ANYWHERE)
+        return part != EVENT_PHASE_DATA;
+    return where == RANKS_WAIT_BACKWARD && part == EVENT_PHASE_BACKWARD;
 }
 
 /* Where the slowest spends more than the others do. */
@@ -186,10 +187,7 @@ static void find_cause(const struct comparing *comparing, struct ranks_answer *a
             others += comparing->ranks[i].part_ns[part];
         double grew = mine - (others - mine) / (double)(comparing->count - 1);
 
-        /* Where they wait, a share of its own cannot be told apart. */
-        if ((comparing->anywhere ? part != EVENT_PHASE_DATA
-                                 : part == EVENT_PHASE_BACKWARD) ||
-            !(grew > most))
+        if (hides_own(comparing->where, part) || !(grew > most))
             continue;
         most = grew;
         answer->slowest_cause = names[part];
@@ -242,8 +240,8 @@ static uint32_t find_wait(const struct comparing *comparing)
     uint32_t where = EVENT_PHASE_BACKWARD;
     double most = 0;
 
-    for (uint32_t part = EVENT_PHASE_DATA + 1; part < PARTS && comparing->anywhere;
-         part++) {
+    for (uint32_t part = EVENT_PHASE_DATA + 1;
+         part < PARTS && comparing->where == RANKS_WAIT_ANYWHERE; part++) {
         double more = 0;
 
         for (uint32_t i = 0; i < comparing->count; i++)
@@ -339,6 +337,39 @@ static void judge(struct comparing *comparing, const struct pick *pick,
     answer->waits_in = find_wait(comparing);
 }
 
+static void compare_where(struct comparing *comparing, const struct pick *pick,
+                          enum ranks_wait where)
+{
+    comparing->where = where;
+    comparing->steps = 0;
+    comparing->ahead = (struct numbers_series){0};
+    for (uint32_t i = 0; i < comparing->count; i++)
+        comparing->ranks[i] = (struct ranked){.process = comparing->ranks[i].process,
+                                              .row = comparing->ranks[i].row};
+    compare(comparing, pick, compare_step);
+}
+
+/* What devices tell is told by each of them, and is the whole wait: few steps do, whose
+ * interval says how far. */
+static bool judge_on_devices(struct comparing *comparing, const struct pick *pick,
+                             struct ranks_answer *answer)
+{
+    uint64_t needed = pick->session->from_file ? STEPS_OF_FILE : STEPS_NEEDED;
+
+    for (uint32_t i = 0; i < comparing->count; i++)
+        if (!ranks_wait_on_device(comparing->ranks[i].process))
+            return false;
+    if (comparing->count < 2)
+        return false;
+    compare_where(comparing, pick, RANKS_WAIT_DEVICE);
+    if (comparing->steps < needed)
+        return false;
+    fill_rows(comparing);
+    answer->comparable = answer->waits_on_device = true;
+    judge(comparing, pick, answer);
+    return true;
+}
+
 /* A rank whose batches are late, wherever the others wait for it: they must really do, and
  * longer than for whom backward speaks against. */
 static void judge_anywhere(struct comparing *comparing, const struct pick *pick,
@@ -348,13 +379,7 @@ static void judge_anywhere(struct comparing *comparing, const struct pick *pick,
 
     late.slowest = -1;
     late.slowest_cause = "unknown";
-    comparing->anywhere = true;
-    comparing->steps = 0;
-    comparing->ahead = (struct numbers_series){0};
-    for (uint32_t i = 0; i < comparing->count; i++)
-        comparing->ranks[i] = (struct ranked){.process = comparing->ranks[i].process,
-                                              .row = comparing->ranks[i].row};
-    compare(comparing, pick, compare_step);
+    compare_where(comparing, pick, RANKS_WAIT_ANYWHERE);
     judge(comparing, pick, &late);
     double step_ns =
         comparing->ranks[comparing->slowest].step_ns / (double)comparing->steps;
@@ -364,6 +389,25 @@ static void judge_anywhere(struct comparing *comparing, const struct pick *pick,
         return;
     *answer = late;
     fill_rows(comparing);
+}
+
+static void judge_on_hosts(struct comparing *comparing, const struct pick *pick,
+                           struct ranks_answer *answer)
+{
+    if (comparing->count >= 2)
+        compare_where(comparing, pick, RANKS_WAIT_BACKWARD);
+    if (comparing->steps > 0) {
+        fill_rows(comparing);
+        answer->comparable = comparing->steps >= STEPS_NEEDED;
+    }
+    if (answer->comparable)
+        judge(comparing, pick, answer);
+    else if (answer->head.reason[0] == '\0')
+        answer->head.reason = comparing->count < 2
+                                  ? "the session has one rank here"
+                                  : "fewer than 10 steps that all ranks have";
+    if (answer->comparable && may_wait_anywhere(pick))
+        judge_anywhere(comparing, pick, answer);
 }
 
 int parts_ranks(const struct pick *pick, struct ranks_answer *answer)
@@ -377,20 +421,8 @@ int parts_ranks(const struct pick *pick, struct ranks_answer *answer)
         answer->slowest_price_ns = answer->slowest_error_ns = (double)NAN;
     int error = list_ranks(pick, &comparing, answer);
 
-    if (error == 0 && comparing.count >= 2)
-        compare(&comparing, pick, compare_step);
-    if (error == 0 && comparing.steps > 0) {
-        fill_rows(&comparing);
-        answer->comparable = comparing.steps >= STEPS_NEEDED;
-    }
-    if (answer->comparable)
-        judge(&comparing, pick, answer);
-    else if (answer->head.reason[0] == '\0')
-        answer->head.reason = comparing.count < 2
-                                  ? "the session has one rank here"
-                                  : "fewer than 10 steps that all ranks have";
-    if (answer->comparable && may_wait_anywhere(pick))
-        judge_anywhere(&comparing, pick, answer);
+    if (error == 0 && !judge_on_devices(&comparing, pick, answer))
+        judge_on_hosts(&comparing, pick, answer);
     sort_by_rank(answer);
     return error;
 }

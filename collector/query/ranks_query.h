@@ -10,7 +10,8 @@ struct rank_row {
     uint32_t pid;
     const char *host; /* "" or NULL unknown */
     double step_ns;   /* mean */
-    double own_ns;  /* without waiting for others, in backward or in `waits_in` */
+    double
+        own_ns; /* without waiting for others, on the device, in backward or `waits_in` */
     double wait_ns;
     double phase_ns[EVENT_PHASES], other_ns; /* NaN unknown */
     double
@@ -32,7 +33,8 @@ struct ranks_answer {
     /* By how much per step it comes later than the last of the others, as far as they
      * really wait for it; half of its 95 % interval. NaN without a slowest. */
     double slowest_price_ns, slowest_error_ns;
-    uint32_t waits_in; /* enum event_phase where they do, EVENT_PHASES in none */
+    bool waits_on_device; /* they wait in kernels, not in a phase of the host */
+    uint32_t waits_in;    /* enum event_phase where they do, EVENT_PHASES in none */
 };
 
 MUST_CHECK int ranks_query(struct store *store, const struct selection *selection,

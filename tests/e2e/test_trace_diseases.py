@@ -168,6 +168,18 @@ def graphs(step):
         step.devices[0] += 97.0
 
 
+def of_rank(step, rank, late_us=4000.0):
+    """The batches of rank 1 come late; rank 0 waits for it in the kernel that exchanges."""
+    step.event("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+               step.host, 200 + rank * late_us)
+    step.host += 210 + rank * late_us
+    for _ in range(KERNELS - 30):
+        step.launch(MM, 198.0)
+    step.launch(NCCL, 500.0 + (1 - rank) * late_us)
+    step.op("aten::_local_scalar_dense", step.device + 2 - step.host, "cudaStreamSynchronize",
+            step.device - step.host)
+
+
 def modules(step, attention=60):
     """So many of a hundred products are the attention's, the others four other modules'."""
     for n in range(KERNELS):
@@ -252,6 +264,28 @@ class TraceDiseases(unittest.TestCase):
         self.assertNotIn("slow-launches", found)
         self.assertIn("in a graph too", found["launch-bound"]["evidence"]["sentence"])
         self.assertNotIn("CUDA graph", " ".join(found["launch-bound"]["advice"]))
+
+    def test_the_rank_that_all_wait_for_is_named_with_its_cause(self):
+        for late_us, steps in ((4000.0, 3), (0.0, 3)):
+            with self.subTest(late_us), tempfile.TemporaryDirectory() as folder:
+                for rank in range(2):
+                    events = []
+                    for number in range(steps):
+                        of_rank(Step(events, number), rank, late_us)
+                    (pathlib.Path(folder) / f"rank{rank}.json").write_text(json.dumps({
+                        "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}],
+                        "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 2},
+                        "traceEvents": events}), encoding="utf-8")
+                for answer in json.loads(analyze(folder, "--json").stdout)["files"]:
+                    found = {f["id"]: f for f in answer["findings"]}
+                    if late_us == 0:
+                        self.assertNotIn("last-rank", found)
+                        continue
+                    self.assertLessEqual(abs(found["last-rank"]["ms_per_step"] / 4 - 1), 0.05)
+                    evidence = found["last-rank"]["evidence"]
+                    self.assertEqual((evidence["last_rank"], evidence["part"]), (1, "data"))
+                    self.assertNotIn("exposed-communication", found)  # half a millisecond is left
+                    self.assertLessEqual(answer["avoidable_ms"], STEP_US / 1000)
 
     def test_a_module_with_much_of_the_step_is_named_where_modules_are_known(self):
         found = {f["id"].rsplit("-", 1)[0]: f for f in self.answer(modules, "--group", "module")["findings"]}

@@ -496,6 +496,7 @@ static inline void draw_ranks(void)
                                     .wait_ns = amount(DRAWN_STEP_NS),
                                     .delay_share = share_of_one()};
     ranks->slowest = (int32_t)pick(5) - 1;
+    ranks->waits_on_device = pick(2) == 0;
     ranks->slowest_cause = ONE_OF(causes);
     ranks->slowest_share = ranks->slowest < 0 ? (double)NAN : draw();
     ranks->slowest_cause_ns = ranks->slowest < 0 ? (double)NAN : known(DRAWN_STEP_NS);

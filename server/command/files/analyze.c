@@ -21,9 +21,10 @@
 #define HTML_TOP         50u   /* what report_write_html() shows */
 #define STACK_FRAMES_MAX 64
 
-/* The newest quarter of a million events, for the steps that are replayed: under 0.1 s. The
- * tables need none. */
+/* The newest quarter of a million events of each file, for the steps that are replayed: under
+ * 0.1 s. The tables need none. */
 #define HISTORY_BYTES ((uint64_t)8 << 20)
+#define HISTORIES     64u /* at most; of larger folders the first files have none */
 
 enum flag {
     FLAG_TOP,
@@ -331,9 +332,12 @@ static int show(struct store *store, const struct analyze_file *file,
     return code;
 }
 
-/* Of several files' codes: what --fail-on found stands over what could not be read. */
+/* Of several files' codes: what --fail-on found stands over what could not be read, and an
+ * interrupt over both. */
 static int worse(int code, int other)
 {
+    if (is_interrupted(other))
+        return other;
     return other == EXIT_DONE || code == EXIT_FOUND ? code : other;
 }
 
@@ -352,29 +356,33 @@ struct reading {
     uint32_t read_count, wanted_count; /* files that could be read; of the rank */
 };
 
-static struct store *new_store(void)
+static struct store *new_store(uint32_t files)
 {
-    struct store_limits limits = {.history_bytes = HISTORY_BYTES};
+    struct store_limits limits = {
+        .history_bytes = HISTORY_BYTES * (files < HISTORIES ? files : HISTORIES)};
 
     return store_new(&limits);
 }
 
-static int read_into(struct reading *reading, const struct analyze_file *file)
+struct loaded {
+    struct file_result result;
+    bool wanted;
+};
+
+static int read_into(struct reading *reading, const struct analyze_file *file,
+                     struct loaded *loaded)
 {
-    struct store *store = reading->store;
-    struct file_result result = {0};
-    int error = store == NULL
-                    ? -ENOMEM
-                    : analyze_files_load(store, file, reading->options, &result);
+    const struct file_result *result = &loaded->result;
+    int error =
+        analyze_files_load(reading->store, file, reading->options, &loaded->result);
 
     if (error != 0)
-        return complain(file, &result, error);
-    reading->rank_count += result.rank >= 0 && !result.is_apart;
+        return complain(file, result, error);
+    reading->rank_count += result->rank >= 0 && !result->is_apart;
     reading->read_count++;
-    if (!is_wanted(&result, reading->options))
-        return EXIT_DONE;
-    reading->wanted_count++;
-    return show(store, file, &result, reading->options, reading->documents);
+    loaded->wanted = is_wanted(result, reading->options);
+    reading->wanted_count += loaded->wanted;
+    return EXIT_DONE;
 }
 
 static bool share_session(const struct analyze_files *files, uint32_t a, uint32_t b)
@@ -415,24 +423,44 @@ static void show_ranks(struct reading *reading, const struct analyze_file *last)
     answer_free(&answer.head);
 }
 
+/* Of a folder's files all are read before one is shown: what holds a rank up is in another
+ * one's. */
+static int analyze_folder(struct reading *reading, const struct analyze_file *files,
+                          uint32_t count)
+{
+    struct loaded *loaded = calloc(count, sizeof(*loaded));
+    int code = EXIT_DONE;
+
+    reading->store = new_store(count);
+    reading->rank_count = 0;
+    if (loaded == NULL || reading->store == NULL) {
+        store_free(reading->store);
+        free(loaded);
+        return complain(files, &(struct file_result){0}, -ENOMEM);
+    }
+    for (uint32_t i = 0; i < count && !is_interrupted(code); i++)
+        code = worse(code, read_into(reading, &files[i], &loaded[i]));
+    for (uint32_t i = 0; i < count && !is_interrupted(code); i++)
+        if (loaded[i].wanted)
+            code = worse(code, show(reading->store, &files[i], &loaded[i].result,
+                                    reading->options, reading->documents));
+    if (reading->rank_count > 1 && !is_interrupted(code))
+        show_ranks(reading, &files[count - 1]);
+    store_free(reading->store);
+    free(loaded);
+    return code;
+}
+
 static int analyze_all(struct reading *reading)
 {
     const struct analyze_files *files = reading->files;
     int code = EXIT_DONE;
 
-    for (uint32_t i = 0; i < files->count && !is_interrupted(code); i++) {
-        if (reading->store == NULL)
-            reading->store = new_store();
-        int one = read_into(reading, &files->list[i]);
-
-        code = is_interrupted(one) ? one : worse(code, one);
-        if (!is_interrupted(code) && share_session(files, i, i + 1))
-            continue;
-        if (reading->rank_count > 1 && !is_interrupted(code))
-            show_ranks(reading, &files->list[i]);
-        store_free(reading->store);
-        reading->store = NULL;
-        reading->rank_count = 0;
+    for (uint32_t first = 0, end; first < files->count && !is_interrupted(code);
+         first = end) {
+        for (end = first + 1; share_session(files, end - 1, end);)
+            end++;
+        code = worse(code, analyze_folder(reading, &files->list[first], end - first));
     }
     return code;
 }
