@@ -35,34 +35,36 @@ static void make_recent(struct gpu_table *table, int64_t i)
         table->recent[table->recent_end % (int64_t)GPU_RECENT] = (struct gpu_cell){0};
 }
 
-/* Adds [at, to), on the axis from the span's start, piece by piece. */
+/* Adds `rest`, on the axis from the span's start, piece by piece. */
 static void add_pieces(struct gpu_cell *cells, int64_t count, int64_t width_ns,
-                       size_t place, int64_t at, int64_t to)
+                       size_t place, struct gpu_span rest)
 {
-    while (at < to) {
-        int64_t i = at / width_ns, end = shorter(to, (i + 1) * width_ns);
+    while (rest.start_ns < rest.end_ns) {
+        int64_t i = rest.start_ns / width_ns;
+        int64_t end = shorter(rest.end_ns, (i + 1) * width_ns);
 
-        gpu_cell_add_ns(&cells[i % count], place, end - at);
-        at = end;
+        gpu_cell_add_ns(&cells[i % count], place, end - rest.start_ns);
+        rest.start_ns = end;
     }
 }
 
 void gpu_buckets_add(struct gpu *gpu, struct gpu_table *table, size_t place,
                      const struct gpu_span *span)
 {
-    int64_t at = span->start_ns - gpu->from_ns, to = span->end_ns - gpu->from_ns;
+    struct gpu_span rest = {span->start_ns - gpu->from_ns, span->end_ns - gpu->from_ns};
 
-    if (at >= to)
+    if (rest.start_ns >= rest.end_ns)
         return;
-    while ((to - 1) / gpu->bucket_ns >= GPU_BUCKETS)
+    while ((rest.end_ns - 1) / gpu->bucket_ns >= GPU_BUCKETS)
         widen(gpu);
-    add_pieces(table->buckets, GPU_BUCKETS, gpu->bucket_ns, place, at, to);
-    make_recent(table, (to - 1) / GPU_RECENT_NS);
+    add_pieces(table->buckets, GPU_BUCKETS, gpu->bucket_ns, place, rest);
+    make_recent(table, (rest.end_ns - 1) / GPU_RECENT_NS);
 
     int64_t oldest = (table->recent_end - (int64_t)GPU_RECENT) * GPU_RECENT_NS;
 
-    add_pieces(table->recent, GPU_RECENT, GPU_RECENT_NS, place,
-               at < oldest ? oldest : at, to);
+    if (rest.start_ns < oldest)
+        rest.start_ns = oldest;
+    add_pieces(table->recent, GPU_RECENT, GPU_RECENT_NS, place, rest);
 }
 
 struct gpu_buckets gpu_buckets_since(const struct gpu *gpu,
