@@ -135,11 +135,22 @@ static void keep_step(struct gpu *gpu, int64_t start_ns, int64_t end_ns)
         gpu->tables[i]->steps[at] = (struct gpu_cell){0};
 }
 
+static bool was_told_ahead(const struct gpu *gpu, int64_t start_ns, int64_t end_ns)
+{
+    uint64_t last = gpu->step_count - 1;
+
+    return gpu->step_count > 0 && end_ns > start_ns &&
+           gpu->steps[last % gpu->step_capacity].start_ns == start_ns &&
+           gpu->steps[last % gpu->step_capacity].end_ns == end_ns;
+}
+
 void gpu_fold_step(struct gpu *gpu, const struct event *event)
 {
     uint8_t flags = EVENT_FLAGS(event->meta);
     int64_t start = (int64_t)event->time, end = start + (int64_t)event->value;
 
+    if (was_told_ahead(gpu, start, end))
+        return;
     gpu->training_steps += (flags & EVENT_STEP_VALIDATION) == 0;
     if (!(flags & EVENT_STEP_KERNELS)) {
         /* The source is switched where a step ends. */

@@ -181,7 +181,7 @@ void gpu_begin(struct gpu *gpu, int64_t from_ns);
 struct gpu_table *gpu_device(struct gpu *gpu, uint16_t device);
 
 /* A step, before what came in it is settled: whether work was recorded in it. Also while
- * no device is known. */
+ * no device is known. A long one may be told ahead, and comes again when it has ended. */
 void gpu_fold_step(struct gpu *gpu, const struct event *event);
 
 /* Work of [since_ns, until_ns] was lost: steps that reach into it were not recorded. */

@@ -10,6 +10,7 @@ static void add_moves(struct gpu_moves *moves, const struct gpu_item *item, bool
     moves->ns = sum_ns(moves->ns, item->moving_ns);
     if (!trains)
         return;
+    moves->step_count++;
     moves->step_bytes += item->bytes;
     moves->step_ns = sum_ns(moves->step_ns, item->moving_ns);
 }
@@ -17,9 +18,9 @@ static void add_moves(struct gpu_moves *moves, const struct gpu_item *item, bool
 static void add_item(struct gpu_work *work, const struct gpu_item *item, bool trains)
 {
     uint32_t way = item->copy & EVENT_COPY_WAY;
-    uint32_t side = item->copy & EVENT_COPY_PAGEABLE  ? 1
-                    : item->copy & EVENT_COPY_UNKNOWN ? 2
-                                                      : 0;
+    enum gpu_side side = item->copy & EVENT_COPY_PAGEABLE  ? GPU_SIDE_PAGEABLE
+                         : item->copy & EVENT_COPY_UNKNOWN ? GPU_SIDE_UNKNOWN
+                                                           : GPU_SIDE_PINNED;
 
     if (item->kind == EVENT_MEMSET)
         add_moves(&work->memsets, item, trains);

@@ -12,16 +12,21 @@
 #include "aggregate/histogram.h"
 
 #define GPU_COPY_WAYS    6u  /* enum event_copy; 0: not told */
-#define GPU_COPY_SIDES                                                                 \
-    3u /* the host's memory: pinned (also: none), pageable, unknown */
 #define GPU_WORK_STREAMS 64u /* one by one; the others together */
+
+enum gpu_side {                  /* the host's memory that is copied */
+                GPU_SIDE_PINNED, /* or none: inside of a device */
+                GPU_SIDE_PAGEABLE,
+                GPU_SIDE_UNKNOWN,
+                GPU_COPY_SIDES,
+};
 
 struct gpu_moves {
     uint64_t count, bytes;
     int64_t ns;
     /* Of them those since the first step that was recorded, not what went before it, as
      * weights do. */
-    uint64_t step_bytes;
+    uint64_t step_count, step_bytes;
     int64_t step_ns;
 };
 

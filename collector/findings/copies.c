@@ -151,13 +151,42 @@ static bool tell_sets(struct rule_context *context, struct finding *finding,
     return true;
 }
 
+#define COPIES_MOST (GPU_COPY_WAYS * GPU_COPY_SIDES)
+
+/* Without what was moved before the first step, as weights are; where no step was recorded
+ * all of it. */
+static struct gpu_run of_training(const struct gpu_run *run,
+                                  struct gpu_run_copies copies[COPIES_MOST])
+{
+    struct gpu_run trained = *run;
+    uint64_t count = 0;
+
+    for (uint32_t i = 0; i < run->copy_count; i++)
+        count += run->copies[i].step_count;
+    if (count == 0)
+        return trained;
+    trained.copies = copies;
+    trained.memset_ns = run->memset_step_ns;
+    for (uint32_t i = 0; i < run->copy_count; i++) {
+        copies[i] = run->copies[i];
+        copies[i].count = copies[i].step_count;
+        copies[i].bytes = (uint64_t)copies[i].step_bytes;
+        copies[i].ns = copies[i].step_ns;
+        if (copies[i].ns > 0)
+            copies[i].bytes_per_s = copies[i].step_bytes * 1e9 / copies[i].ns;
+    }
+    return trained;
+}
+
 void copies_tell(struct rule_context *context, struct finding *finding,
                  const struct gpu_device *device, bool by_host)
 {
+    struct gpu_run_copies copies[COPIES_MOST];
+    const struct gpu_run run = of_training(&device->run, copies);
     double all_ns;
-    const struct gpu_run_copies *most = most_of(&device->run, by_host, &all_ns);
+    const struct gpu_run_copies *most = most_of(&run, by_host, &all_ns);
 
-    if (!by_host && tell_sets(context, finding, &device->run, all_ns))
+    if (!by_host && tell_sets(context, finding, &run, all_ns))
         return;
     advise(context, finding, most);
     if (most == NULL)
@@ -168,7 +197,7 @@ void copies_tell(struct rule_context *context, struct finding *finding,
         context,
         by_host ? "%s; %.0f %% of the time of copies, without those inside of the "
                   "device, is %s, %s each"
-                : "%s; %.0f %% of all time of copies in the run is %s, %s each",
+                : "%s; %.0f %% of all time of copies in training is %s, %s each",
         finding->sentence, 100 * most->ns / all_ns, words_of(most).what,
         rule_memory(context, bytes / count));
     rule_evidence_text(context, finding, "copies", words_of(most).what);

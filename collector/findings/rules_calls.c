@@ -46,7 +46,8 @@ static void find_slow_launches(struct rule_context *context)
     double price = over < waits ? over : waits;
 
     /* Where the queue is full a launch waits for room in it, and costs nothing. */
-    if (row == NULL || device == NULL || rule_waits_for_itself(context) ||
+    if (row == NULL || device == NULL ||
+        (rule_is_far_ahead(device) && rule_waits_for_itself(context)) ||
         !(price / context->train->mean_ns >= context->threshold))
         return;
     struct finding *finding = rule_add(context, NULL, "forward");

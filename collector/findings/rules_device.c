@@ -85,10 +85,18 @@ static void find_tf32(struct rule_context *context)
     advise_bfloat16(context, finding);
 }
 
+/* A GTX has no tensor cores: nothing is beside them. */
+static bool has_none(const struct gpu_device *device)
+{
+    return device != NULL && device->name != NULL &&
+           strstr(device->name, "GTX") != NULL;
+}
+
 static void find_unaligned(struct rule_context *context)
 {
+    const struct gpu_device *device = rule_busiest(context);
     struct finding *finding =
-        rule_add_family(context, KERNEL_UNALIGNED, rule_busiest(context));
+        has_none(device) ? NULL : rule_add_family(context, KERNEL_UNALIGNED, device);
 
     if (finding == NULL)
         return;
@@ -207,7 +215,7 @@ static struct finding *add_use(struct rule_context *context, enum gpu_use use,
                                double told_ns)
 {
     const struct gpu_device *device = rule_device(context);
-    double time = device == NULL ? 0 : device->use_ns[use] - told_ns,
+    double all = device == NULL ? 0 : device->use_ns[use], time = all - told_ns,
            step = context->train->mean_ns;
 
     if (!(time / 2 / step >= context->threshold))
@@ -219,19 +227,22 @@ static struct finding *add_use(struct rule_context *context, enum gpu_use use,
     rule_price_half(context, finding, time,
                     rule_error_of_recorded(context, time, context->train->kernels));
     rule_claim_model(context, finding, CLAIM_WORK, time / 2);
-    finding->formula = rule_print(
-        context, "%s beside which nothing computes%s / 2 = %s", rule_ms(context, time),
-        told_ns > 0 ? rule_print(context, ", without %s for the last rank,",
-                                 rule_ms(context, told_ns))
-                    : "",
-        rule_ms(context, time / 2));
+    finding->formula =
+        told_ns > 0
+            ? rule_print(context,
+                         "(%s beside which nothing computes - %s for the last rank) / "
+                         "2 = %s",
+                         rule_ms(context, all), rule_ms(context, told_ns),
+                         rule_ms(context, time / 2))
+            : rule_print(context, "%s beside which nothing computes / 2 = %s",
+                         rule_ms(context, all), rule_ms(context, time / 2));
     rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(context, finding, "alone_ms", time / NS_PER_MS);
+    rule_evidence(context, finding, "alone_ms", all / NS_PER_MS);
     rule_evidence(context, finding, "overlap_all_ms", device->overlap_ns / NS_PER_MS);
     rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
     finding->sentence =
         rule_print(context, "%s only %s for %s of %s of a step", device->device,
-                   use == GPU_COPY ? "copies" : "communicates", rule_ms(context, time),
+                   use == GPU_COPY ? "copies" : "communicates", rule_ms(context, all),
                    rule_ms(context, step));
     return finding;
 }
@@ -371,8 +382,8 @@ const struct rule rules_device[] = {
       .owner = OWNER_WORK + 2},
      find_layout},
     {{.id = "exposed-communication",
-      .reads = "GPU time by use; distributed.wrapper",
-      .formula = "communication alone / 2",
+      .reads = "GPU time by use, of all ranks; distributed.wrapper",
+      .formula = "(communication alone - what waits for the last rank) / 2",
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,

@@ -377,7 +377,8 @@ static void find_pageable(struct rule_context *context)
 
 const struct rule rules_gpu[] = {
     {{.id = "launch-bound",
-      IDLE_RULE_OF("idle for this cause; half of it where the host is far ahead"),
+      IDLE_RULE_OF(
+          "idle for this cause; half of it where most was launched before the gap"),
       .owner = OWNER_DEVICE + 0},
      find_launch_bound},
     {{.id = "device-sync", IDLE_RULE, .owner = OWNER_DEVICE + 1}, find_device_sync},

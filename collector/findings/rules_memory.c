@@ -401,7 +401,7 @@ const struct rule rules_memory[] = {
      find_full},
     {{.id = "memory-growth",
       .reads = "lower envelope of allocated bytes; of recorded steps allocations and "
-               "frees by size and op",
+               "frees by size and op; NVML: memory of the device that is used",
       .formula = "0: a risk",
       .threshold = 24.0,
       .unit = "hours until full, then it is grave",

@@ -107,6 +107,7 @@ static void advise_phase(struct rule_context *context, struct finding *finding,
         return;
     case PART_FORWARD:
     case PART_OPTIMIZER:
+    case PART_BACKWARD:
         rule_advise(
             finding,
             rule_print(context,
@@ -116,7 +117,6 @@ static void advise_phase(struct rule_context *context, struct finding *finding,
                        last->ranks->slowest_cause, rank, rank));
         return;
     case PART_OTHER:
-    case PART_BACKWARD:
     default:
         if (strcmp(last->ranks->slowest_cause, "other") == 0)
             rule_advise(

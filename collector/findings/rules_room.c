@@ -109,7 +109,7 @@ static void describe_room(struct rule_context *context, struct finding *finding,
         rule_memory(context, batch), rule_memory(context, memory->floor_bytes),
         rule_memory(context, memory->total_bytes),
         others > 0.01 * memory->total_bytes
-            ? rule_print(context, " less %s that others hold",
+            ? rule_print(context, " less %s held outside of its allocator",
                          rule_memory(context, others))
             : "",
         more < MANY ? rule_print(context, "%.2g such batches", more)
@@ -210,7 +210,8 @@ const struct rule rules_room[] = {
      find_spikes},
     {{.id = "larger-batch",
       .reads =
-          "peaks of memory, what stays between steps; idle time of devices by cause",
+          "peaks of memory, what stays between steps; NVML: memory that is used; idle "
+          "time of devices by cause",
       .formula = "min(idle for launches + idle for Python, step / 2) / 2",
       .threshold = 0.15,
       .unit = "share of the step",

@@ -130,11 +130,12 @@ static int fill_copies(const struct pick *pick, const struct gpu_work *work,
                 continue;
             run->copies[run->copy_count++] = (struct gpu_run_copies){
                 .way = way,
-                .pageable = side == 1,
-                .unknown = side == 2,
+                .pageable = side == GPU_SIDE_PAGEABLE,
+                .unknown = side == GPU_SIDE_UNKNOWN,
                 .count = from->count,
                 .bytes = from->bytes,
                 .ns = (double)from->ns,
+                .step_count = from->step_count,
                 .step_bytes = (double)from->step_bytes,
                 .step_ns = (double)from->step_ns,
                 .bytes_per_s = from->ns > 0

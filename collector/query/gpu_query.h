@@ -16,7 +16,9 @@ struct gpu_run_copies { /* of one direction */
     bool pageable, unknown; /* the host's memory; unknown: it may be either */
     uint64_t count, bytes;
     double ns, bytes_per_s;
-    double step_bytes, step_ns; /* of these, since the first step that was recorded */
+    /* Of these, since the first step that was recorded. */
+    uint64_t step_count;
+    double step_bytes, step_ns;
 };
 
 struct gpu_run_stream {

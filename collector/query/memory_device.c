@@ -365,7 +365,9 @@ static double total_of(const struct pick *pick, const struct memory_table *table
 
 static double usable_of(const struct pick *pick, const struct memory_device *device)
 {
-    double others = whose_else(pick, device->device, device->reserved_bytes);
+    /* Between two ends of steps it holds up to its peak, whatever it gives back then. */
+    double own = fmax(device->reserved_bytes, device->peak_bytes);
+    double others = whose_else(pick, device->device, own);
 
     return isnan(others) ? device->total_bytes : device->total_bytes - others;
 }
@@ -385,8 +387,8 @@ int memory_fill_device(const struct pick *pick, const struct memory_table *table
     device->reserved_bytes =
         newest == NULL || newest->reserved < 0 ? (double)NAN : (double)newest->reserved;
     device->total_bytes = total_of(pick, table);
-    device->usable_bytes = usable_of(pick, device);
     find_peak(pick, table, range, device);
+    device->usable_bytes = usable_of(pick, device);
     find_peaks(pick, table, range, device);
     find_rates(pick, table, range, device);
     find_driver(table, range, device);

@@ -42,7 +42,8 @@ struct memory_device {
     double usual_peak_bytes, least_peak_bytes, floor_bytes;
     uint32_t peaks, high_peaks, other_peaks;
     double total_bytes;                                 /* of the device; NaN unknown */
-    double usable_bytes; /* of them: not others' now, as far as anybody knows */
+    double
+        usable_bytes; /* of them: not held outside of the allocator now, as far as told */
     double allocations_per_s, frees_per_s, bytes_per_s; /* in the window; NaN unknown */
     double allocations_per_step, bytes_per_step;
     /* What the allocator asked of the driver, in the window; NaN unknown. */

@@ -142,8 +142,8 @@ struct ops_answer {
     /* Per step: tensors that are filled with zeros, infinite where an op fills a list of
      * them; time of an optimizer's zero_grad. 0 where there is none. */
     double zeroed, zero_grad_ns;
-    /* Kernels, per step, and how many of them; 0 where there are none. In bottlenecks their
-     * times, here and below, as far as they fit into what one device computes in a step. */
+    /* Kernels, per step, and how many of them; 0 where there are none. In bottlenecks these
+     * and those below as far as they fit into what one device computes in a step. */
     double family_ns[KERNEL_FAMILIES], family_count[KERNEL_FAMILIES];
     double convolution_ns;
     /* Of kernels with fewer blocks than the device has multiprocessors, per step: their

@@ -150,8 +150,11 @@ void ops_sums_fit(double compute_ns, struct ops_answer *answer)
         return;
     double fits = compute_ns / all;
 
-    for (uint32_t family = 0; family < KERNEL_FAMILIES; family++)
+    for (uint32_t family = 0; family < KERNEL_FAMILIES; family++) {
         answer->family_ns[family] *= family == KERNEL_COLLECTIVE ? 1 : fits;
+        answer->family_count[family] *= family == KERNEL_COLLECTIVE ? 1 : fits;
+    }
+    answer->short_count *= fits;
     answer->short_self_ns *= fits;
     answer->convolution_ns *= fits;
     answer->unfilled_ns *= fits;

@@ -367,6 +367,7 @@ static bool judge_on_devices(struct comparing *comparing, const struct pick *pic
     fill_rows(comparing);
     answer->comparable = answer->waits_on_device = true;
     judge(comparing, pick, answer);
+    answer->waits_in = EVENT_PHASES;
     return true;
 }
 

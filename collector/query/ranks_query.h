@@ -27,14 +27,16 @@ struct ranks_answer {
     double slowest_share; /* of the common steps in which it was the slowest */
     double slowest_by_ns; /* its own time over the median of the others' */
     const char
-        *slowest_cause; /* data, forward, optimizer or other (in no phase): where its
-                                  excess is largest; else unknown */
+        *slowest_cause; /* data, forward, optimizer, other (in no phase) or, where they
+                                  wait on the device, backward: where its excess is
+                                  largest; else unknown */
     double slowest_cause_ns; /* that excess over the mean of the others; NaN unknown */
     /* By how much per step it comes later than the last of the others, as far as they
      * really wait for it; half of its 95 % interval. NaN without a slowest. */
     double slowest_price_ns, slowest_error_ns;
     bool waits_on_device; /* they wait in kernels, not in a phase of the host */
-    uint32_t waits_in;    /* enum event_phase where they do, EVENT_PHASES in none */
+    uint32_t waits_in; /* enum event_phase where they do, EVENT_PHASES in none, and on
+                             devices */
 };
 
 MUST_CHECK int ranks_query(struct store *store, const struct selection *selection,

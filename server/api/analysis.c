@@ -197,6 +197,13 @@ static void add_steps(cJSON *body, const struct steps_answer *steps)
                           steps_summary_json(&steps->validation));
 }
 
+const char *analysis_steps_from(const struct file_result *file)
+{
+    return file->inferred_steps ? "optimizer"
+           : file->whole_step   ? "file"
+                                : "ProfilerStep";
+}
+
 void analysis_add_file(cJSON *body, const struct analysis *analysis)
 {
     static const char *const memories[] = {NULL, "totals", "deltas"};
@@ -212,10 +219,7 @@ void analysis_add_file(cJSON *body, const struct analysis *analysis)
     json_text(body, "error", *file->error == '\0' ? NULL : file->error);
     cJSON_AddBoolToObject(body, "cut", file->is_cut);
     json_text(body, "steps_from",
-              analysis->summary.head.steps == 0 ? NULL
-              : file->inferred_steps            ? "optimizer"
-              : file->whole_step                ? "file"
-                                                : "ProfilerStep");
+              analysis->summary.head.steps == 0 ? NULL : analysis_steps_from(file));
     json_text(body, "memory_from", memories[file->memory]);
 }
 

@@ -57,6 +57,9 @@ cJSON *analysis_report(const struct analysis *analysis, const char *name);
 /* What a file says beyond what every session does, added to `body`. */
 void analysis_add_file(cJSON *body, const struct analysis *analysis);
 
+/* What tells its steps: "ProfilerStep", "optimizer", or "file": all of it is one. */
+const char *analysis_steps_from(const struct file_result *file);
+
 /* "object" and the like: how the file is laid out. */
 const char *analysis_format(const struct file_result *file);
 

@@ -196,9 +196,9 @@ RULES = {name for name, _ in DOSES.values()}
 
 
 class TraceDiseases(unittest.TestCase):
-    def answer(self, job, *flags, marked=True):
+    def answer(self, job, *flags, marked=True, steps=STEPS):
         events = []
-        for number in range(STEPS):
+        for number in range(steps):
             job(Step(events, number))
         events = [event for event in events if marked or not event["name"].startswith("ProfilerStep")]
         trace = {"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}], "traceEvents": events}
@@ -246,7 +246,17 @@ class TraceDiseases(unittest.TestCase):
                             for each in (answer, self.answer(reading)))
         self.assertEqual((answer["steps"], answer["steps_from"]), (1, "file"))
         self.assertLessEqual(abs(found["device-sync"] / (STEPS * of_a_step["device-sync"]) - 1), 0.05)
-        self.assertIn("all of the file", answer["incomplete"][0]["reason"])
+
+    def test_a_long_file_that_is_one_step_has_the_time_of_all_its_batches(self):
+        marked, whole = (self.answer(lambda step: of_rank(step, 1), steps=300, marked=each)
+                         for each in (True, False))
+        data = [answer["summary"]["train"]["data_ms"] for answer in (marked, whole)]
+        self.assertAlmostEqual(data[1], 300 * data[0], 3)
+        for cause, ms in marked["gpu"][0]["idle_by_cause_ms"].items():
+            # But for the end of the last step, where nothing comes any more.
+            self.assertAlmostEqual(whole["gpu"][0]["idle_by_cause_ms"][cause], ms, delta=1.5, msg=cause)
+        self.assertEqual(whole["gpu"][0]["known_steps"], 1)
+        self.assertEqual(whole["incomplete"], [])
 
     def test_a_wait_is_blamed_for_no_more_than_it_lasted(self):
         found = {f["id"]: f["ms_per_step"] for f in self.answer(coming_late)["findings"]}

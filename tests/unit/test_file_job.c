@@ -142,7 +142,7 @@ static void a_device_whose_work_was_not_recorded_is_known_to_be_there(void **sta
     "{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"cpu_instant_event\",\"name\":\"[memory]\","   \
     "\"pid\":5,\"tid\":5,\"ts\":4,\"args\":{\"Device Type\":" #type                    \
     ",\"Device Id\":0,\"Bytes\":512}}"
-    assert_devices(TWO_LISTED, OP("aten::mm", 0), 2);
+    assert_devices(TWO_LISTED, OP("aten::cudnn_convolution", 0), 2);
     assert_devices("", OP("aten::mm", 0) "," MEMORY(1), 1);
     assert_devices(TWO_LISTED, OP("aten::mm", 0) "," MEMORY(1), 2);
     assert_devices("", X("cuda_runtime", "cudaLaunchKernel", 0, ""), 1);
@@ -153,6 +153,7 @@ static void a_job_on_the_cpu_has_no_device_though_its_machine_has_some(void **st
 {
     (void)state;
     assert_devices(TWO_LISTED, OP("aten::mm", 0) "," MEMORY(0), 0);
+    assert_devices(TWO_LISTED, OP("aten::mm", 0), 0);
     assert_devices("", OP("aten::mm", 0) "," MEMORY(0), 0);
     assert_devices("\"deviceProperties\":[],", OP("aten::mm", 0), 0);
 }

@@ -67,6 +67,33 @@ static void what_a_rank_does_between_its_phases_is_advised_for_what_it_is(void *
     assert_non_null(strstr(finding->advice[0], "rank 3"));
 }
 
+static void
+what_a_device_waits_for_the_last_rank_is_no_communication_to_hide(void **state)
+{
+    struct gpu_device device = {.device = "cuda:0"};
+
+    (void)state;
+    slow_rank("data");
+    summary.ranks.waits_on_device = true;
+    summary.ranks.waits_in = EVENT_PHASES;
+    summary.gpu.devices = &device;
+    summary.gpu.device_count = 1;
+    device.use_ns[GPU_COMPUTE] = 65 * MS;
+    device.use_ns[GPU_COMMUNICATION] = 31 * MS;
+    const struct finding *finding = find("exposed-communication");
+
+    assert_true(fabs(finding->ns_per_step - 6 * MS) < 1);
+    assert_non_null(strstr(finding->sentence, "only communicates for 31 ms"));
+    assert_non_null(strstr(finding->formula, "- 19 ms for the last rank) / 2 = 6 ms"));
+    assert_true(find("last-rank")->claims[0].ns > 0);
+    /* Who comes last waits for nobody: all of it is its own. */
+    summary.head.rank = 3;
+    assert_true(fabs(find("exposed-communication")->ns_per_step - 15.5 * MS) < 1);
+    summary.head.rank = 0;
+    summary.ranks.slowest = -1;
+    assert_true(fabs(find("exposed-communication")->ns_per_step - 15.5 * MS) < 1);
+}
+
 static void a_rank_without_a_core_is_told_from_one_with_more_work(void **state)
 {
     (void)state;
@@ -131,6 +158,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_last_rank_is_named_with_its_phase_and_what_the_others_wait),
         TEST(what_a_rank_does_between_its_phases_is_advised_for_what_it_is),
+        TEST(what_a_device_waits_for_the_last_rank_is_no_communication_to_hide),
         TEST(a_rank_without_a_core_is_told_from_one_with_more_work),
         TEST(on_a_page_of_another_rank_the_wait_lies_in_backward),
         TEST(the_wait_for_the_last_rank_is_given_back_once),

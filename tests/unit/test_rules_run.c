@@ -160,8 +160,9 @@ static void a_device_that_waits_and_has_room_takes_a_larger_batch(void **state)
     assert_false(is_found("larger-batch"));
     put_memory();
     memory.usable_bytes = 50 * GIB;
-    assert_non_null(strstr(find("larger-batch")->sentence,
-                           "of 80 GiB less 30 GiB that others hold: about 1.5 such"));
+    assert_non_null(
+        strstr(find("larger-batch")->sentence,
+               "of 80 GiB less 30 GiB held outside of its allocator: about 1.5 such"));
     memory.usable_bytes = 40 * GIB;
     assert_false(is_found("larger-batch"));
     put_memory();

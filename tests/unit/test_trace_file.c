@@ -261,7 +261,6 @@ static void where_nothing_marks_steps_all_of_the_file_is_one(void **state)
     assert_true(result.whole_step && !result.inferred_steps);
     assert_int_equal(answer.head.steps, 1);
     assert_true(answer.steps.train.mean_ns == 95000);
-    assert_int_equal(result.remarks[FILE_REMARK_WHOLE], 1);
     bottlenecks_free(&answer);
 }
 

@@ -89,6 +89,13 @@ test("the headline says what a step takes and what of it is avoidable", () => {
   assert.deepEqual(verdict_of(told({ step_ms: { mean: 21.44 }, avoidable_ms: 5.7 })), ["A step takes 21.4 ms. Up to ", { em: "5.7 ms" }, " of it is avoidable."]);
 });
 
+test("a trace in which nothing marks steps counts as one, which the headline says", () => {
+  const file = { session: at().session, steps_from: "file" };
+  const whole = { ...at({ state: "ended", from_file: true, steps: 1 }), traces: { traces: [file] } };
+  const head = verdict_of(store.receive_answer(whole, "bottlenecks", { steps: 1, step_ms: { mean: 273 }, avoidable_ms: 60 }));
+  assert.deepEqual(head, ["All of the trace, 273 ms, counts as one step: nothing in it marks steps. Up to ", { em: "60 ms" }, " of it was avoidable."]);
+});
+
 test("without findings nothing stands out", () => {
   assert.deepEqual(verdict_of(told({ avoidable_ms: 0 })), ["A step takes 214 ms. Nothing stands out."]);
 });

@@ -9,9 +9,10 @@
 #include "aggregate/state.h"
 #include "ingest/file/parts.h"
 
-#define PHASES_MOST 192u /* of one step */
+#define PHASES_MOST 192u /* of one step, but for one that is all of a file */
 #define CHUNK       512u
-#define NO_STEPS_NS INT64_C(1000000000) /* outside of steps: about a second at a time */
+#define NO_STEPS_NS                                                                    \
+    INT64_C(1000000000) /* where no step ends: about a second at a time */
 
 struct feeding {
     struct file *file;
@@ -192,14 +193,20 @@ static void end_apart(struct feeding *feeding, int64_t from_ns, int64_t to_ns)
     process_end(feeding->texts.process, &apart);
 }
 
+static int64_t piece_end_ns(int64_t at, int64_t to_ns)
+{
+    int64_t part = (to_ns - at) / 1024 + NO_STEPS_NS;
+
+    return to_ns - at > part ? at + part : to_ns;
+}
+
 /* Outside of steps, up to `to_ns`. */
 static void feed_apart(struct feeding *feeding, int64_t from_ns, int64_t to_ns)
 {
     struct process *process = feeding->texts.process;
 
     for (int64_t at = from_ns; at < to_ns;) {
-        int64_t part = (to_ns - at) / 1024 + NO_STEPS_NS;
-        int64_t until = to_ns - at > part ? at + part : to_ns;
+        int64_t until = piece_end_ns(at, to_ns);
 
         pthread_rwlock_wrlock(&feeding->store->lock);
         process_begin(process, at);
@@ -212,20 +219,20 @@ static void feed_apart(struct feeding *feeding, int64_t from_ns, int64_t to_ns)
     }
 }
 
-static void feed_step(struct feeding *feeding, const struct file_step *step,
-                      struct file_phases *phases)
+/* Its phases, at most `most` events, then the step itself: how many these are together. */
+static uint32_t tell_step(struct feeding *feeding, const struct file_step *step,
+                          struct file_phases *phases, struct event *events,
+                          uint32_t most)
 {
     struct file *file = feeding->file;
-    struct process *process = feeding->texts.process;
-    struct event events[PHASES_MOST + 1];
     uint8_t flags = EVENT_STEP_MARKED | EVENT_STEP_OPS;
     uint32_t count, known = step->known;
 
     if (file->own) {
-        count = file_phases_own(file, phases, step, events, PHASES_MOST);
+        count = file_phases_own(file, phases, step, events, most);
         flags = step->flags;
     } else {
-        count = file_phases_step(file, phases, step, events, PHASES_MOST);
+        count = file_phases_step(file, phases, step, events, most);
         flags |= file->works.count > 0 ? EVENT_STEP_KERNELS : 0;
         for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
             known |= phases->known[phase] ? 1u << phase : 0;
@@ -235,11 +242,55 @@ static void feed_step(struct feeding *feeding, const struct file_step *step,
                                      .meta = EVENT_META(0, EVENT_STEP, flags, known),
                                      .aux = EVENT_STEP_NUMBER(step->number) |
                                             (uint64_t)step->epoch << 48};
+    return count;
+}
+
+static void feed_step(struct feeding *feeding, const struct file_step *step,
+                      struct file_phases *phases)
+{
+    struct process *process = feeding->texts.process;
+    struct event events[PHASES_MOST + 1];
+    uint32_t count = tell_step(feeding, step, phases, events, PHASES_MOST);
+
     pthread_rwlock_wrlock(&feeding->store->lock);
     process_begin(process, step->start_ns);
     feed_until(feeding, step->end_ns);
-    process_fold(process, file->trainer, events, count);
+    process_fold(process, feeding->file->trainer, events, count);
     pthread_rwlock_unlock(&feeding->store->lock);
+}
+
+/* A step that is all of a file, piece by piece: what came is settled on the way, and others
+ * get the store in between. */
+static int feed_whole(struct feeding *feeding, const struct file_step *step,
+                      struct file_phases *phases)
+{
+    struct file *file = feeding->file;
+    struct process *process = feeding->texts.process;
+    uint32_t most = 2 * (file->marks.count + file->backwards.count) + 1;
+    struct event *events = calloc(most + 1, sizeof(*events));
+
+    if (events == NULL)
+        return -ENOMEM;
+    uint32_t count = tell_step(feeding, step, phases, events, most);
+
+    for (int64_t at = step->start_ns; at < step->end_ns;) {
+        int64_t until = piece_end_ns(at, step->end_ns);
+
+        pthread_rwlock_wrlock(&feeding->store->lock);
+        if (at == step->start_ns) {
+            process_begin(process, at);
+            gpu_fold_step(&process->gpu, &events[count - 1]);
+        }
+        feed_until(feeding, until);
+        if (process->gpu.on)
+            gpu_settle(&process->gpu, at);
+        if (until == step->end_ns)
+            process_fold(process, file->trainer, events, count);
+        pthread_rwlock_unlock(&feeding->store->lock);
+        at = until;
+    }
+    free(events);
+    return 0;
 }
 
 /* Is there anything between the steps? Most files have none or little. */
@@ -253,7 +304,7 @@ static bool any_before(struct feeding *feeding, int64_t before_ns)
     return false;
 }
 
-static void feed_steps(struct feeding *feeding)
+static int feed_steps(struct feeding *feeding)
 {
     struct file *file = feeding->file;
     const struct file_step *steps = file->steps.items;
@@ -261,13 +312,16 @@ static void feed_steps(struct feeding *feeding)
     int64_t at = file->from_ns;
 
     file_phases_begin(file, &phases);
-    for (uint32_t i = 0; i < file->steps.count; i++) {
+    if (file->result->whole_step && feed_whole(feeding, steps, &phases) != 0)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < file->steps.count && !file->result->whole_step; i++) {
         if (any_before(feeding, steps[i].start_ns))
             feed_apart(feeding, at, steps[i].start_ns);
         feed_step(feeding, &steps[i], &phases);
         at = steps[i].end_ns;
     }
-    feed_apart(feeding, at, file->to_ns + 1);
+    feed_apart(feeding, file->result->whole_step ? file->to_ns : at, file->to_ns + 1);
+    return 0;
 }
 
 /* Threads are known under their own names and numbers. */
@@ -493,8 +547,9 @@ int file_feed(struct file *file, struct store *store, struct process *process)
     if (feeding->texts.ids != NULL)
         error = begin(feeding);
     if (error == 0) {
-        feed_steps(feeding);
-        error = end(feeding);
+        error = feed_steps(feeding);
+        if (error == 0)
+            error = end(feeding);
     }
     int unread = close_tracks(feeding);
 

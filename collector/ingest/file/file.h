@@ -52,7 +52,6 @@ enum file_remark {
     FILE_REMARK_DETAILS,  /* ops whose shapes, stack or module found no room */
     FILE_REMARK_MARKS,    /* of steps, phases, long calls, samples that found no room */
     FILE_REMARK_SEQUENCES, /* ops whose sequence number found no room */
-    FILE_REMARK_WHOLE,     /* the one step of a file in which nothing marks steps */
     FILE_REMARKS,
 };
 
@@ -91,6 +90,9 @@ struct file_request {
     /* Where the session has this rank already, or there are ranks and the file says none,
      * the file gets one of its own, as with NULL: neither hides the other. */
     bool twins_apart;
+    /* Where nothing marks steps there are none, instead of one that is all of the file: of
+     * two files that are compared these would be their lengths. */
+    bool marked_steps;
     struct trace_options options;
     /* Gets the reader before it runs, for a progress line or to cancel; may be NULL. */
     void (*on_start)(void *user, struct trace_reader *reader);

@@ -88,6 +88,7 @@ enum said {
     SAID_GATHER = 16,
     SAID_SCATTER = 32,
     SAID_REDUCE = 64,
+    SAID_DEVICE = 128,
 };
 
 /* Ranges of torch and its modules among Python's frames, and Inductor's kernels. */
@@ -136,6 +137,19 @@ static uint32_t said_by_exchange(const char *name)
     return 0;
 }
 
+/* Ops that there are on a device alone: its libraries are in their names. */
+static uint32_t said_by_op(const char *name)
+{
+    static const char *const libraries[] = {"cudnn", "miopen", "_cuda", "cublas"};
+
+    if (strncmp(name, "aten::", 6) != 0)
+        return 0;
+    for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
+        if (strstr(name, libraries[i]) != NULL)
+            return SAID_DEVICE;
+    return 0;
+}
+
 static uint32_t said_by_names(const struct file *file)
 {
     uint32_t count = trace_names_count(file->names), length, said = 0;
@@ -143,7 +157,7 @@ static uint32_t said_by_names(const struct file *file)
     for (uint32_t id = 0; id < count; id++) {
         const char *name = trace_names_get(file->names, id, &length);
 
-        said |= said_by_begin(name) | said_by_exchange(name);
+        said |= said_by_begin(name) | said_by_exchange(name) | said_by_op(name);
     }
     return said;
 }
@@ -183,18 +197,18 @@ static uint32_t devices_with_memory(const struct memory *memory)
 }
 
 /* Also those whose work was not recorded, as where CUPTI is refused. A machine's devices
- * are listed for a job on its CPU too: that is one where all of its memory is the host's. */
+ * are listed for a job on its CPU too: that they are there does not say that it uses one. */
 static uint32_t devices_of(const struct file *file, const struct process *process,
-                           const struct trace_reader *reader)
+                           const struct trace_reader *reader, uint32_t said)
 {
     uint32_t works = process->gpu.table_count;
     uint32_t holds = devices_with_memory(&process->memory);
     uint32_t seen = works > holds ? works : holds;
     uint32_t listed = devices_listed(trace_reader_span(reader, "deviceProperties"));
 
-    if (seen == 0 && file->launches)
+    if (seen == 0 && (file->launches || said & SAID_DEVICE))
         seen = 1;
-    if (seen == 0 && process->memory.count > 0)
+    if (seen == 0)
         return 0;
     return listed > seen ? listed : seen;
 }
@@ -243,7 +257,8 @@ void file_say_facts(const struct file *file, struct process *process,
 {
     const char *backend =
         find_value(trace_reader_span(reader, "distributedInfo"), "backend");
-    uint32_t said = said_by_names(file), devices = devices_of(file, process, reader);
+    uint32_t said = said_by_names(file);
+    uint32_t devices = devices_of(file, process, reader, said);
     const char *wrapper = wrapper_of(file, said);
 
     add_device(process, trace_reader_span(reader, "deviceProperties"));

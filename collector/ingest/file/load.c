@@ -35,7 +35,6 @@ const char *file_remark_text(enum file_remark remark)
             "marks of steps, phases and long calls that found no room",
         [FILE_REMARK_SEQUENCES] =
             "ops whose sequence number found no room: backward stands where it ran",
-        [FILE_REMARK_WHOLE] = "step: all of the file, for nothing in it marks steps",
     };
 
     return texts[remark];
@@ -464,6 +463,7 @@ int file_load(struct store *store, const struct file_request *request,
         file->works.order = TRACK_WORKS;
         file->allocations.order = TRACK_POINTS;
         file->groups = request->groups;
+        file->marked_steps = request->marked_steps;
         file->max_bytes = request->max_bytes != 0 ? request->max_bytes : FILE_BYTES_MAX;
         if (wants_details(request))
             file->details = file_details_new(file->names, request->stack_frames != 0

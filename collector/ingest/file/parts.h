@@ -163,6 +163,7 @@ struct file {
     struct file_sequences *sequences; /* likewise; never without details */
     bool ends_early;                  /* cut, or larger than fits */
     bool moves_backward;              /* to its forward, in the tree itself */
+    bool marked_steps;                /* none, where nothing marks them */
     uint32_t groups;                  /* bits of 1 << enum group_by */
     int64_t zero_ns;                  /* of the session, in the file's stamps */
     uint64_t max_bytes;               /* that held_bytes may reach */

@@ -114,9 +114,8 @@ static int64_t first_start(const struct file *file)
 /* What costs time is sought in inference and evaluation too: all of it is one step. */
 static void take_whole(struct file *file)
 {
-    file->result->whole_step =
-        file->to_ns > file->from_ns && add_step(file, file->from_ns, file->to_ns, 0);
-    file->result->remarks[FILE_REMARK_WHOLE] = file->result->whole_step;
+    file->result->whole_step = !file->marked_steps && file->to_ns > file->from_ns &&
+                               add_step(file, file->from_ns, file->to_ns, 0);
 }
 
 static void infer(struct file *file)
@@ -251,14 +250,19 @@ struct telling {
     struct event *events;
     uint32_t count, most;
     uint32_t waiting; /* events from here on: what may be forward */
+    uint64_t *lost;   /* counts those for which there was no room */
     int64_t cursor_ns;
 };
 
 static void put(struct telling *telling, enum event_phase phase, int64_t from_ns,
                 int64_t to_ns)
 {
-    if (from_ns >= to_ns || telling->count == telling->most)
+    if (from_ns >= to_ns)
         return;
+    if (telling->count == telling->most) {
+        ++*telling->lost;
+        return;
+    }
     telling->events[telling->count++] =
         (struct event){.time = (uint64_t)from_ns,
                        .value = (uint64_t)(to_ns - from_ns),
@@ -324,8 +328,11 @@ uint32_t file_phases_step(const struct file *file, struct file_phases *phases,
                           const struct file_step *step, struct event *events,
                           uint32_t most)
 {
-    struct telling telling = {
-        .step = step, .events = events, .most = most, .cursor_ns = step->start_ns};
+    struct telling telling = {.step = step,
+                              .events = events,
+                              .most = most,
+                              .lost = &file->result->remarks[FILE_REMARK_MARKS],
+                              .cursor_ns = step->start_ns};
     const struct file_mark *mark;
     struct file_mark backward;
 

@@ -242,6 +242,7 @@ int analyze_files_load(struct store *store, const struct analyze_file *file,
         request.on_paths = analyze_keep_paths;
         request.paths_user = options->keep;
     }
+    request.marked_steps = options == NULL; /* to be compared */
     /* Only with paths or groups is there anything to link. */
     request.origins = options != NULL && options->keep->stacks != NULL;
     request.link_backward = options != NULL && options->link_backward &&

@@ -2,7 +2,7 @@
 
 import { age, count, decimals, duration_text, number, plural, span } from "./format.js";
 import { newest } from "./series.js";
-import { STOPPED, died_at, is_over, session_of, stale_after_ms } from "./store.js";
+import { STOPPED, died_at, file_of, is_over, session_of, stale_after_ms } from "./store.js";
 
 /** The state of a source in a word. */
 export const SOURCE_STATES = { active: "on", yielded: "held", stolen: "taken", unavailable: "off", disabled: "off", unknown: "–" };
@@ -85,7 +85,8 @@ export function verdict_of(state) {
     return steps === 0 ? ["Waiting for the first step."] : [`Warming up: ${plural(steps, "step")}.`];
   }
   if (typeof mean !== "number") return [state.bottlenecks === null ? " " : over && steps === 0 ? (session.from_file ? "A trace without steps." : `${outcome_of(session)} without a step.`) : "No step in this window."];
-  const head = over ? `${session.from_file ? "" : `${outcome_of(session)}. `}A step took ${duration_text(mean)}.` : `A step takes ${duration_text(mean)}.`;
+  const whole = file_of(state)?.steps_from === "file"; // a trace of inference, for one
+  const head = whole ? `All of the trace, ${duration_text(mean)}, counts as one step: nothing in it marks steps.` : over ? `${session.from_file ? "" : `${outcome_of(session)}. `}A step took ${duration_text(mean)}.` : `A step takes ${duration_text(mean)}.`;
   const avoidable = told.avoidable_ms ?? 0;
   if (!(avoidable >= 0.01 * mean)) return [over || told.steps < WARM_STEPS ? head : `${head} Nothing stands out.`];
   return [`${head} Up to `, { em: beside(avoidable, mean) }, over ? " of it was avoidable." : " of it is avoidable."];
