@@ -123,7 +123,9 @@ const struct command commands[] = {
      .help =
          "Reads traces of torch.profiler (.json, .json.gz, - for standard input, or "
          "a folder of\n"
-         "ranks) and prints where the time goes and what of it can be saved.\n"
+         "ranks) and prints where the time goes and what of it can be saved. A trace "
+         "in which\n"
+         "nothing marks steps counts as one step.\n"
          "\n"
          "  trainglass analyze trace.json.gz\n"
          "  trainglass analyze trace.json.gz --sort cuda_time_total --top 20\n"
