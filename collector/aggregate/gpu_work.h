@@ -14,11 +14,12 @@
 #define GPU_COPY_WAYS    6u  /* enum event_copy; 0: not told */
 #define GPU_WORK_STREAMS 64u /* one by one; the others together */
 
-enum gpu_side {                  /* the host's memory that is copied */
-                GPU_SIDE_PINNED, /* or none: inside of a device */
-                GPU_SIDE_PAGEABLE,
-                GPU_SIDE_UNKNOWN,
-                GPU_COPY_SIDES,
+/* The host's memory that is copied; inside of a device there is none. */
+enum gpu_side {
+    GPU_SIDE_PINNED, /* or none */
+    GPU_SIDE_PAGEABLE,
+    GPU_SIDE_UNKNOWN,
+    GPU_COPY_SIDES,
 };
 
 struct gpu_moves {

@@ -85,8 +85,8 @@ static void find_tf32(struct rule_context *context)
     advise_bfloat16(context, finding);
 }
 
-/* A GTX has no tensor cores: nothing is beside them. */
-static bool has_none(const struct gpu_device *device)
+/* A GTX: nothing of it runs beside tensor cores. */
+static bool lacks_tensor_cores(const struct gpu_device *device)
 {
     return device != NULL && device->name != NULL &&
            strstr(device->name, "GTX") != NULL;
@@ -95,8 +95,9 @@ static bool has_none(const struct gpu_device *device)
 static void find_unaligned(struct rule_context *context)
 {
     const struct gpu_device *device = rule_busiest(context);
-    struct finding *finding =
-        has_none(device) ? NULL : rule_add_family(context, KERNEL_UNALIGNED, device);
+    struct finding *finding = lacks_tensor_cores(device)
+                                  ? NULL
+                                  : rule_add_family(context, KERNEL_UNALIGNED, device);
 
     if (finding == NULL)
         return;

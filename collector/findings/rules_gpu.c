@@ -343,8 +343,7 @@ static void find_pageable(struct rule_context *context)
     finding->sentence =
         rule_print(context,
                    "%.0f %% of the time of copies in training is from pageable memory: "
-                   "staged first, "
-                   "at %.3g GB/s, while the host waits",
+                   "staged first, at %.3g GB/s, while the host waits",
                    100 * share, copies.pageable_bytes / copies.pageable_ns);
     finding->wrong_if =
         "The copies are a few large ones, which go on beside the steps.";

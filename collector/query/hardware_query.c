@@ -14,7 +14,7 @@
 
 /* Idle clocks and clocks that somebody chose cost no speed that could be had. The board
  * slows down by heat or by power: which of them is told by a second bit, or not at all. */
-#define BY_POWER (HARDWARE_SLOWED_POWER_CAP | HARDWARE_SLOWED_POWER_BRAKE)
+#define BY_POWER    (HARDWARE_SLOWED_POWER_CAP | HARDWARE_SLOWED_POWER_BRAKE)
 #define BY_HEAT     (HARDWARE_SLOWED_THERMAL | HARDWARE_SLOWED_THERMAL_HARD)
 #define COSTS_SPEED (BY_POWER | BY_HEAT | HARDWARE_SLOWED_HARDWARE)
 

@@ -11,8 +11,7 @@
 
 #define PHASES_MOST 192u /* of one step, but for one that is all of a file */
 #define CHUNK       512u
-#define NO_STEPS_NS                                                                    \
-    INT64_C(1000000000) /* where no step ends: about a second at a time */
+#define PIECE_NS    INT64_C(1000000000) /* where no step ends, about a second at a time */
 
 struct feeding {
     struct file *file;
@@ -195,7 +194,7 @@ static void end_apart(struct feeding *feeding, int64_t from_ns, int64_t to_ns)
 
 static int64_t piece_end_ns(int64_t at, int64_t to_ns)
 {
-    int64_t part = (to_ns - at) / 1024 + NO_STEPS_NS;
+    int64_t part = (to_ns - at) / 1024 + PIECE_NS;
 
     return to_ns - at > part ? at + part : to_ns;
 }
@@ -312,15 +311,19 @@ static int feed_steps(struct feeding *feeding)
     int64_t at = file->from_ns;
 
     file_phases_begin(file, &phases);
-    if (file->result->whole_step && feed_whole(feeding, steps, &phases) != 0)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < file->steps.count && !file->result->whole_step; i++) {
+    if (file->result->whole_step) {
+        if (feed_whole(feeding, steps, &phases) != 0)
+            return -ENOMEM;
+        feed_apart(feeding, file->to_ns, file->to_ns + 1);
+        return 0;
+    }
+    for (uint32_t i = 0; i < file->steps.count; i++) {
         if (any_before(feeding, steps[i].start_ns))
             feed_apart(feeding, at, steps[i].start_ns);
         feed_step(feeding, &steps[i], &phases);
         at = steps[i].end_ns;
     }
-    feed_apart(feeding, file->result->whole_step ? file->to_ns : at, file->to_ns + 1);
+    feed_apart(feeding, at, file->to_ns + 1);
     return 0;
 }
 

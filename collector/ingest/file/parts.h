@@ -144,7 +144,7 @@ struct file {
     struct file_list
         phases; /* file_mark; kind: enum event_phase; as a trace of ours says */
     bool launches; /* a call of a device's runtime launches, copies or sets */
-    bool own;   /* we wrote it: steps and phases are said, not found */
+    bool own;      /* we wrote it: steps and phases are said, not found */
     struct file_list samples; /* file_sample; of memory, likewise */
     struct file_list
         foreground;          /* int64_t: starts of outer forward ops of the trainer */
