@@ -98,7 +98,7 @@ static bool is_tf32(const char *name)
 {
     const char *shape = strstr(name, "tensorop_s1688");
 
-    return strstr(name, "tf32") != NULL ||
+    return strstr(name, "tf32") != NULL || strstr(name, "tfloat32") != NULL ||
            (shape != NULL && strstr(shape, "f16") == NULL);
 }
 
@@ -130,6 +130,8 @@ bool kernel_uses_tensor_cores(const char *name)
                                        "flash_bwd_convert",
                                        "flash_bwd_clear",
                                        "_combine_kernel",
+                                       "SplitKVCombine",
+                                       "SubTensorOp", /* MIOpen's: tensors, no cores */
                                        "_ffma",
                                        "_sm50",
                                        NULL};
@@ -154,6 +156,11 @@ bool kernel_uses_tensor_cores(const char *name)
                                         "_tensor8x8",
                                         "_tensor16x8",
                                         "tcgen05",
+                                        "tfloat32",
+                                        "mfma",
+                                        "_xdl",  /* AMD's matrix instructions */
+                                        "_gtcx", /* convolutions made of them */
+                                        "_sm100f",
                                         "xmma_gemm",
                                         "xmma_implicit_gemm",
                                         "xmma_sparse",
@@ -165,6 +172,11 @@ bool kernel_uses_tensor_cores(const char *name)
                                         "FlashAttnBwdSm",
                                         "fmha_",
                                         "fmhaSm",
+                                        "BlockFmha",
+                                        "attn_fwd", /* Triton's, by tl.dot */
+                                        "attn_bwd",
+                                        "_matmul_ogs",
+                                        "unified_attention_",
                                         "sdpa_sm"};
 
     if (has_one(name, none))

@@ -111,8 +111,79 @@ static void drop_suffix(struct word *base)
         base->length -= length;
 }
 
+/* Past an argument that is a number or a function (L...E) and past what names again what
+ * was named before (S1_, T_): digits in them are no lengths. */
+static const char *skip_mangled(const char *at)
+{
+    bool literal = *at == 'L' && (at[1] < '0' || at[1] > '9');
+    size_t length = 1;
+
+    if (literal)
+        return at + strcspn(at, "E");
+    if (*at == 'S' || *at == 'T')
+        length += strspn(at + 1, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    return at + (at[length] == '_' ? length : 1);
+}
+
+/* The next identifier of a mangled name, which stands behind its length, but for
+ * namespaces without a name; length 0 at the end. */
+static struct word next_mangled(const char *at)
+{
+    while (*at != '\0') {
+        struct word word = {at, 0};
+        size_t length = 0;
+
+        for (; *word.at >= '0' && *word.at <= '9' && length < 1000; word.at++)
+            length = 10 * length + (size_t)(*word.at - '0');
+        while (word.length < length &&
+               (is_letter(word.at[word.length]) ||
+                (word.at[word.length] >= '0' && word.at[word.length] <= '9')))
+            word.length++;
+        if (length == 0 || word.length < length) {
+            at = skip_mangled(at);
+            continue;
+        }
+        if (strncmp(word.at, "_GLOBAL__N_", 11) != 0)
+            return word;
+        at = word.at + length;
+    }
+    return (struct word){at, 0};
+}
+
+/* The last of the identifiers that stand right behind each other: those before it say where
+ * it is from. */
+static struct word last_of_path(struct word word)
+{
+    while (word.length > 0) {
+        const char *behind = word.at + word.length;
+        struct word next = next_mangled(behind);
+
+        if (*behind < '0' || *behind > '9' || next.length == 0)
+            break;
+        word = next;
+    }
+    return word;
+}
+
+/* As compilers write C++ names, where nobody has made them readable; ck_tile begins each of
+ * its kernels in "kentry", which says nothing. */
+static bool mangled_short_name(const char *name, char *text, size_t size)
+{
+    struct word base = last_of_path(next_mangled(name + 2));
+
+    if (is(base, "kentry") || is(base, "Kernel"))
+        base = last_of_path(next_mangled(base.at + base.length));
+    if (base.length == 0)
+        return false;
+    (void)snprintf(text, size, "%.*s", (int)base.length, base.at);
+    return true;
+}
+
 bool kernel_short_name(const char *name, char *text, size_t size)
 {
+    if (strncmp(name, "_Z", 2) == 0)
+        return mangled_short_name(name, text, size);
+
     struct word base = base_of(name);
     bool of_c = strchr(name, '<') == NULL && strstr(name, "::") == NULL;
     struct word function = of_c || !is_carrier(base) ? (struct word){name, 0}

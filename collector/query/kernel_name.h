@@ -14,6 +14,8 @@
  *         MulFunctor (elementwise)
  *     void (anonymous namespace)::CatArrayBatchedCopy<unsigned int, 4>(...)
  *         CatArrayBatchedCopy
+ *     _ZN7ck_tile6kentryILi2ENS_13FmhaFwdKernelI...
+ *         FmhaFwdKernel
  *
  * Letters, digits, _ and those brackets alone. False, and nothing is written, for names
  * that stay as they are: those of cuBLAS, of Triton, of copies. Several kernels may be

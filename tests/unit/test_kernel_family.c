@@ -192,7 +192,19 @@ static void tensor_cores_of_every_generation_are_known_by_name(void **state)
         "cudnn_generated_fort_native_sdpa_sm100_flash_fprop_f16_knob_26_128x128x128_"
         "4x1x1",
         "fmhaSm100fKernel_QkvBfloat16OBfloat16H128PagedKvCausal",
+        "bmm_Bfloat16_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_m128x16x32_sm100f",
+        "_ZN19cutlass_cudnn_train6KernelINS_4conv6kernel23ImplicitGemmConvolutionINS_10"
+        "tfloat32_tE",
+        /* Triton */
+        "attn_fwd", "kernel_unified_attention_2d",
+        "_matmul_ogs_NNT_bf16xbf16xmxfp4_128x128x128x1_swiglu",
         /* AMD */
+        "_ZN7ck_tile6kentryILi2ENS_38FmhaBatchPrefillWithPagedKVCacheKernelINS_40Block"
+        "FmhaBatchPrefillPipelineQRKSVSAsyncE",
+        "_ZN2ck16tensor_operation6device12_GLOBAL__N_139kernel_grouped_conv_fwd_xdl_"
+        "cshuffle_v3E",
+        "void paged_attention_ll4mi_QKV_mfma16_kernel<0, __hip_bfloat16>(int)",
+        "igemm_fwd_gtcx3_nhwc_bf16_bx0_ex1_bt128x256x32_wt32x32x8",
         "Cijk_Alik_Bljk_BBS_BH_Bias_MT64x96x128_MI16x16x1_SN"};
 
     (void)state;
@@ -236,6 +248,9 @@ static void kernels_on_the_other_cores_are_not_taken_for_tensor_cores(void **sta
         "at::native::digamma_kernel_cuda>(...)",
         "ncclDevKernel_AllReduce_Sum_f16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
         "triton_poi_fused_add_relu_0",
+        "SubTensorOpWithCastTensor1d", /* MIOpen's */
+        "_ZN7ck_tile6kentryILi2ENS_30FmhaFwdSplitKVCombineKernelINS_36Block"
+        "FmhaFwdSplitKVCombinePipelineE",
         "Cijk_Ailk_Bjlk_SB_MT128x64x16_SN_MIAV0"};
 
     (void)state;

@@ -59,6 +59,30 @@ static void other_templates_are_called_by_their_own_name(void **state)
     is_called("mine::scan(float*)", "scan");
 }
 
+static void a_mangled_name_is_called_by_its_last_identifier(void **state)
+{
+    (void)state;
+    is_called("_ZN2at6native4nameE", "name");
+    is_called("_Z9my_kernelPfi", "my_kernel");
+    is_called("_ZL9my_kernelPfi", "my_kernel"); /* static */
+    is_called(
+        "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi64ELi8ELb0EEEvPT0_PT_PfS4_",
+        "add_rmsnorm_quant_kernel");
+    is_called(
+        "_ZN2ck16tensor_operation6device12_GLOBAL__N_139kernel_grouped_conv_fwd_xdl_"
+        "cshuffle_v3INS_34GridwiseGemmMultiD_xdl_cshuffle_v3INS_13tensor_layoutE",
+        "kernel_grouped_conv_fwd_xdl_cshuffle_v3");
+    /* All of ck_tile begin in one, and its first argument says which. */
+    is_called(
+        "_ZN7ck_tile6kentryILi2ENS_38FmhaBatchPrefillWithPagedKVCacheKernelINS_40Block",
+        "FmhaBatchPrefillWithPagedKVCacheKernel");
+    is_called("_ZN7ck_tile6kentryILi12345ES2_3fooS1_12Rmsnorm2dFwdINS_27Rmsnorm2d",
+              "foo");
+    is_called(
+        "_ZN19cutlass_cudnn_train6KernelINS_4conv6kernel23ImplicitGemmConvolutionINS1_",
+        "ImplicitGemmConvolution");
+}
+
 static void what_is_no_name_of_c_plus_plus_stays_as_it_is(void **state)
 {
     static const char *const names[] = {
@@ -66,8 +90,13 @@ static void what_is_no_name_of_c_plus_plus_stays_as_it_is(void **state)
         "triton_poi_fused_add_0",
         "Memcpy HtoD (Pageable -> Device)",
         "Memset (Device)",
-        "_ZN2at6native4nameE",
         "(other kernels)",
+        "_Z",
+        "_ZN",
+        "_Z9cut",
+        "_ZLi5E",
+        "_Z99999999999999999999x",
+        "_Z3a\x01b",
         "",
         "<",
         "::",
@@ -95,6 +124,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_carries_a_function_is_called_by_the_function),
         cmocka_unit_test(other_templates_are_called_by_their_own_name),
+        cmocka_unit_test(a_mangled_name_is_called_by_its_last_identifier),
         cmocka_unit_test(what_is_no_name_of_c_plus_plus_stays_as_it_is),
         cmocka_unit_test(a_name_is_cut_where_it_does_not_fit),
     };
