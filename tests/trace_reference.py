@@ -22,12 +22,15 @@ import decimal
 import functools
 import gzip
 import json
+import math
 import re
 import sys
 
 ROUNDING_NS = 1000
 LATENCY_NS = 10_000
 COLLECTIVE_NS = 1_000_000  # a shorter one only takes an order
+THREADS_SEEN = 4096  # a hundredth of a device
+SETUP_NS, CONTEXT_NS = 5_000_000, 100_000_000  # calls that load or make a context
 CATEGORIES = {
     "cpu_op": "op", "operator": "op", "user_annotation": "range",
     "runtime": "runtime", "cuda_runtime": "runtime", "driver": "runtime",
@@ -40,7 +43,7 @@ ANNOTATIONS = ("enumerate(DataLoader)", "Optimizer.", "record_param_comms",
                "TorchDynamo Cache", "DistributedDataParallel.forward", "FSDP::", "[pl]",
                "PL:")
 DEVICE_KINDS = ("kernel", "memcpy", "memset")
-CAUSES = ("data", "sync", "launch", "copy", "alloc", "collective", "python", "unknown")
+CAUSES = ("data", "sync", "launch", "copy", "alloc", "setup", "collective", "python", "unknown")
 
 
 class Event:
@@ -244,7 +247,7 @@ class Trace:
         for name, events in found.items():
             longest = max(events, key=lambda event: (event.duration, -event.order))
             shapes = {(*event.args["grid"], *event.args["block"]) for event in events}
-            known = [event for event in events if "est. achieved occupancy %" in event.args]
+            known = [event for event in events if tells_occupancy(event.args)]
             weight = sum(event.duration for event in known)
             told[name] = (longest.args["grid"], longest.args["block"], len(shapes) > 1,
                           float(sum(event.duration * event.args["est. achieved occupancy %"]
@@ -441,7 +444,7 @@ class Host:
 
     def __init__(self, trace):
         self.spans = collections.defaultdict(list)
-        self.launches = {}
+        self.launches, self.capture = {}, None
         for event in trace.events:
             if event.kind in DEVICE_KINDS:
                 continue
@@ -450,6 +453,8 @@ class Host:
             kind = self.kind_of(event)
             if kind:
                 self.spans[kind].append((event.start, event.end))
+            if event.kind == "runtime":
+                self.note_capture(event)
         self.any = any(self.spans.values())
         for kind, spans in self.spans.items():
             joined = []
@@ -459,6 +464,13 @@ class Host:
                 else:
                     joined.append([start, end])
             self.spans[kind] = joined
+
+    def note_capture(self, event):
+        if "StreamBeginCapture" in event.name:
+            self.capture = event.start
+        elif "StreamEndCapture" in event.name and self.capture is not None:
+            self.spans["setup"].append((self.capture, event.end))
+            self.capture = None
 
     @staticmethod
     def kind_of(event):
@@ -476,9 +488,13 @@ class Host:
         if call and any(part in low for part in (
                 "cudamalloc", "cudafree", "hipmalloc", "hipfree", "cudahostalloc",
                 "cudahostregister", "cumemalloc", "cumemfree", "cumemcreate", "cumemmap")):
-            return "alloc"
+            return "setup" if event.duration >= CONTEXT_NS and name in (
+                "cudaFree", "cudaMalloc", "hipFree", "hipMalloc") else "alloc"
         if call and any(part in low for part in ("cudamemcpy", "hipmemcpy", "cumemcpy")):
             return "copy"
+        if call and event.duration >= SETUP_NS and name.startswith(("cu", "hip")) and \
+                "GraphLaunch" not in name and "Memset" not in name:
+            return "setup"
         return None if event.kind == "range" else "op"
 
     def overlap(self, kind, start, end):
@@ -503,7 +519,7 @@ class Host:
             if end - start <= LATENCY_NS:
                 return "launch", end
             return "collective" if work[2] == 1 else "unknown", end
-        for kind in ("alloc", "copy", "collective"):
+        for kind in ("alloc", "copy", "collective", "setup"):
             if self.overlap(kind, start, end)[0] >= half:
                 return kind, end
         waited, before = self.overlap("sync", start, end)
@@ -514,6 +530,13 @@ class Host:
         if self.overlap("op", start, end)[0] >= half:
             return "launch", end
         return "python" if self.any else "unknown", end
+
+
+def tells_occupancy(args):
+    """0 is of few threads; of many it means that Kineto could not reckon it."""
+    occupancy = args.get("est. achieved occupancy %")
+    return occupancy is not None and \
+        (occupancy > 0 or math.prod((*args["grid"], *args["block"])) < THREADS_SEEN)
 
 
 def is_backward(name):

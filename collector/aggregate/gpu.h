@@ -12,6 +12,8 @@
  *                 the gap the host was in a collective that held it up
  *     unknown     the work was queued before the gap, which lasted longer
  *     alloc, copy at least half of it the host was in such a call
+ *     setup       at least half of it the host was in calls that load kernels, make contexts
+ *                 or streams (they take GPU_SETUP_NS), or captured a graph
  *     sync        the host waited for the device for half of it; or when it began, and then
  *                 of the gap as much as the host had waited: it would have come to the next
  *                 work earlier by that, and the rest of the gap has a cause of its own
@@ -52,6 +54,7 @@ enum gpu_idle {
     GPU_IDLE_LAUNCH,
     GPU_IDLE_COPY,
     GPU_IDLE_ALLOC,
+    GPU_IDLE_SETUP, /* contexts and streams made, kernels loaded, graphs captured */
     GPU_IDLE_COLLECTIVE,
     GPU_IDLE_PYTHON,
     GPU_IDLE_UNKNOWN,
@@ -70,6 +73,9 @@ enum gpu_idle {
 
 /* From queue to device an idle GPU takes 1 to 5 us; a graph or a large kernel more. */
 #define GPU_LATENCY_NS INT64_C(10000)
+
+/* A call that neither waits nor copies and takes as long loads or makes something. */
+#define GPU_SETUP_NS 5000000u
 
 struct gpu_cell {
     int64_t use_ns[GPU_USES], idle_ns[GPU_IDLES], overlap_ns;
@@ -126,6 +132,7 @@ enum gpu_host {
     GPU_HOST_ALLOC,
     GPU_HOST_COPY,
     GPU_HOST_COLLECTIVE,
+    GPU_HOST_SETUP,
     GPU_HOST_OP,
     GPU_HOSTS,
 };
@@ -155,6 +162,8 @@ struct gpu {
     struct gpu_host_list hosts[GPU_HOSTS];
     int64_t host_from_ns;        /* what came before is forgotten */
     int64_t host_late_ns;        /* 0 unless it is told; gaps wait that long */
+    int64_t capture_ns; /* while `captures`: when a graph began to be captured */
+    bool captures;
     struct gpu_launch *launches; /* [GPU_LAUNCHES], hashed */
     struct gpu_step *steps;      /* ring of step_capacity */
     uint64_t step_count;

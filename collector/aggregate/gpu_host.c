@@ -19,7 +19,24 @@ static bool has(const char *text, const char *const *parts)
     return false;
 }
 
-uint8_t gpu_name_classify(const char *text)
+/* Of CUDA and HIP, of which that is known. A launch of a graph takes long for its nodes, what
+ * pins memory for its pages, and cudaMemset may wait. */
+static bool may_set_up(const char *text, enum gpu_host host)
+{
+    static const char *const contexts[] = {"cudaFree", "cudaMalloc", "hipFree",
+                                           "hipMalloc"};
+
+    if (host == GPU_HOST_OP)
+        return (strncmp(text, "cu", 2) == 0 || strncmp(text, "hip", 3) == 0) &&
+               strstr(text, "GraphLaunch") == NULL && strstr(text, "Memset") == NULL;
+    for (size_t i = 0;
+         host == GPU_HOST_ALLOC && i < sizeof(contexts) / sizeof(*contexts); i++)
+        if (strcmp(text, contexts[i]) == 0)
+            return true;
+    return false;
+}
+
+static enum gpu_host host_of_name(const char *text)
 {
     static const char *const collectives[] = {
         "nccl:", "gloo:", "c10d::", "record_param_comms", "ccl::", NULL};
@@ -28,18 +45,28 @@ uint8_t gpu_name_classify(const char *text)
         "cudaHostAlloc", "cudaHostRegister", "cuMemAlloc", "cuMemFree",
         "cuMemCreate",   "cuMemMap",         NULL};
     static const char *const copies[] = {"cudaMemcpy", "hipMemcpy", "cuMemcpy", NULL};
-    uint8_t use = GPU_NAME_KNOWN;
+
+    if (strncmp(text, "enumerate(DataLoader)", 21) == 0)
+        return GPU_HOST_DATA;
+    if (has(text, collectives))
+        return GPU_HOST_COLLECTIVE;
+    if (strstr(text, "Synchronize") != NULL && strstr(text, "::") == NULL)
+        return GPU_HOST_SYNC;
+    if (has(text, allocations))
+        return GPU_HOST_ALLOC;
+    return has(text, copies) ? GPU_HOST_COPY : GPU_HOST_OP;
+}
+
+uint8_t gpu_name_classify(const char *text)
+{
+    enum gpu_host host = host_of_name(text);
+    uint32_t use = GPU_NAME_KNOWN | host;
 
     use |= collectives_has_kernel(text) ? GPU_NAME_COMMUNICATION : 0;
-    if (strncmp(text, "enumerate(DataLoader)", 21) == 0)
-        return use | GPU_HOST_DATA;
-    if (has(text, collectives))
-        return use | GPU_HOST_COLLECTIVE;
-    if (strstr(text, "Synchronize") != NULL && strstr(text, "::") == NULL)
-        return use | GPU_HOST_SYNC;
-    if (has(text, allocations))
-        return use | GPU_HOST_ALLOC;
-    return use | (has(text, copies) ? GPU_HOST_COPY : GPU_HOST_OP);
+    use |= strstr(text, "StreamBeginCapture") != NULL ? GPU_NAME_CAPTURES : 0;
+    use |= strstr(text, "StreamEndCapture") != NULL ? GPU_NAME_CAPTURED : 0;
+    use |= may_set_up(text, host) ? GPU_NAME_SETS_UP : 0;
+    return (uint8_t)use;
 }
 
 uint8_t gpu_name_use(struct gpu *gpu, const struct texts *texts, uint32_t text)
@@ -284,7 +311,8 @@ struct gpu_cause gpu_cause(const struct gpu *gpu, const struct gpu_span *gap,
         enum gpu_idle idle;
     } calls[] = {{GPU_HOST_ALLOC, GPU_IDLE_ALLOC},
                  {GPU_HOST_COPY, GPU_IDLE_COPY},
-                 {GPU_HOST_COLLECTIVE, GPU_IDLE_COLLECTIVE}};
+                 {GPU_HOST_COLLECTIVE, GPU_IDLE_COLLECTIVE},
+                 {GPU_HOST_SETUP, GPU_IDLE_SETUP}};
     int64_t length = gap->end_ns - gap->start_ns, half = length - length / 2;
     struct gpu_cause cause = {.idle = GPU_IDLE_DATA, .until_ns = gap->end_ns};
 

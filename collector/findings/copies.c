@@ -71,13 +71,17 @@ static bool is_counted(const struct gpu_run_copies *copies, bool by_host)
     return !by_host || copies->way != EVENT_COPY_D2D;
 }
 
-/* Those with the most time, but where the host waits first those of pageable memory: in
- * them it does. */
+/* Where the host waits, it waits in those of pageable memory, unless they are next to
+ * nothing beside the others. */
+#define PAGEABLE_SHARE 0.05
+
+/* Those with the most time, but for the host's part first those of pageable memory. */
 static bool is_more(const struct gpu_run_copies *copies,
                     const struct gpu_run_copies *most, bool by_host)
 {
     if (by_host && copies->pageable != most->pageable)
-        return copies->pageable ? copies->ns > 0 : !(most->ns > 0);
+        return copies->pageable ? copies->ns > PAGEABLE_SHARE * most->ns
+                                : !(most->ns > PAGEABLE_SHARE * copies->ns);
     return copies->ns > most->ns;
 }
 

@@ -61,6 +61,7 @@ enum claim_kind {
     CLAIM_SYNC,   /* the host waits for the device */
     CLAIM_COPY,
     CLAIM_ALLOC,
+    CLAIM_SETUP, /* what is done once: contexts, loading of kernels, captures */
     CLAIM_PEERS, /* other ranks are late */
     CLAIM_WORK,  /* the device's own work, that a fix makes less of */
     CLAIM_ANY,   /* a wait for whatever; it may be the same as for calls */

@@ -97,6 +97,10 @@ const struct gpu_device *rule_device(const struct rule_context *context);
  * them, and what it takes is not what the step takes. */
 bool rule_has_device(const struct rule_context *context);
 
+/* A trace file in which nothing goes backward and no optimizer updates: what trains alone
+ * is no advice. */
+bool rule_infers(const struct rule_context *context);
+
 /* Each rank holds the whole model, and DDP reduces its gradients in buckets; each holds a
  * shard of it, and what would hold whole gradients may not fit. Neither where nobody tells
  * how ranks share the model. */

@@ -133,8 +133,12 @@ static void find_elementwise(struct rule_context *context)
     finding->wrong_if = "They stand alone between large kernels: then there is nothing "
                         "to fuse them with.";
     rule_advise(finding, "`model = torch.compile(model)` fuses chains of them");
-    rule_advise(finding, "Fused forms: `F.scaled_dot_product_attention`, "
-                         "`fused=True` in the optimizer, `inplace=True` activations");
+    rule_advise(finding,
+                rule_infers(context)
+                    ? "Fused forms: `F.scaled_dot_product_attention`, `F.rms_norm`, "
+                      "`inplace=True` activations"
+                    : "Fused forms: `F.scaled_dot_product_attention`, `fused=True` in "
+                      "the optimizer, `inplace=True` activations");
 }
 
 static void find_small_grids(struct rule_context *context)

@@ -10,6 +10,7 @@ struct idle_rule {
     const char *title, *because, *wrong_if;
     const char *eager, *compiled; /* the best advice without torch.compile, and with */
     const char *advice[3];
+    const char *training;  /* of a job that trains alone; NULL none */
     const char *native[2]; /* instead of all these for a job without Python; or none */
     const char *named[2];  /* findings that name a part of it, asked before */
     bool half;             /* what of it can be saved is not known */
@@ -65,6 +66,8 @@ static void advise_idle(struct rule_context *context, struct finding *finding,
         rule_advise_compile(context, finding, rule->eager, rule->compiled);
     for (uint32_t i = 0; i < 3 && rule->advice[i] != NULL; i++)
         rule_advise(finding, rule->advice[i]);
+    if (rule->training != NULL && !rule_infers(context))
+        rule_advise(finding, rule->training);
 }
 
 static struct finding *find_idle(struct rule_context *context,
@@ -134,8 +137,8 @@ static void find_launch_bound(struct rule_context *context)
         .compiled =
             "`mode=\"reduce-overhead\"` in the `torch.compile` that is there: its "
             "launches are replayed as CUDA graphs" GRAPHS_NEED,
-        .advice = {"Larger batches: each launch is worth more work",
-                   "`fused=True` or `foreach=True` in the optimizer"},
+        .advice = {"Larger batches: each launch is worth more work"},
+        .training = "`fused=True` or `foreach=True` in the optimizer",
         .native = {
             "Capture the step once (`cudaStreamBeginCapture`) and replay it with "
             "one launch (`cudaGraphLaunch`)",
@@ -153,7 +156,8 @@ static void find_launch_bound(struct rule_context *context)
             "`mode=\"reduce-overhead\"` in the `torch.compile` that is there: in a "
             "CUDA graph kernels follow each other closer" GRAPHS_NEED,
         .advice = {"Larger batches: fewer kernels for as many samples",
-                   "`fused=True` in the optimizer, fused attention and norms"},
+                   "Fused attention and norms"},
+        .training = "`fused=True` in the optimizer",
         .native = {"Capture the step once (`cudaStreamBeginCapture`) and replay it "
                    "(`cudaGraphLaunch`): in a CUDA graph kernels follow each other "
                    "closer",
@@ -225,6 +229,54 @@ static void find_device_alloc(struct rule_context *context)
     (void)find_idle(context, &rule);
 }
 
+/* The call that took longest at once, of those that were long enough to set something up:
+ * copies wait, and so does what synchronizes. */
+static const struct op_row *call_that_sets_up(const struct rule_context *context)
+{
+    const struct ops_answer *cpu = &context->summary->cpu;
+    const struct op_row *longest = NULL;
+
+    for (uint32_t i = 0; i < cpu->judged_count; i++) {
+        const struct op_row *row = &cpu->rows[i];
+
+        if (strcmp(row->kind, "runtime") == 0 && row->max_ns >= GPU_SETUP_NS &&
+            strstr(row->name, "Memcpy") == NULL &&
+            (longest == NULL || row->max_ns > longest->max_ns))
+            longest = row;
+    }
+    return longest;
+}
+
+static void find_setup(struct rule_context *context)
+{
+    const struct idle_rule rule = {
+        .cause = GPU_IDLE_SETUP,
+        .title = "The GPU waits for what is set up once: contexts, kernels, graphs",
+        .because = "the host was in calls that make contexts and streams, load kernels "
+                   "at their first launch or capture graphs",
+        .wrong_if =
+            "The host's thread was put aside in these calls, because others had "
+            "its cores.",
+        .advice = {context->summary->head.from_file
+                       ? "It is done once: record later, with "
+                         "`torch.profiler.schedule(wait=1, warmup=3, active=3)`"
+                       : "It is done once; where it goes on, keep shapes the same "
+                         "(`drop_last=True`, padding): new ones need other kernels and "
+                         "graphs"},
+        .native = {"It is done once; where it goes on, load modules and capture graphs "
+                   "before the loop"}};
+    struct finding *finding = find_idle(context, &rule);
+    const struct op_row *row = finding == NULL ? NULL : call_that_sets_up(context);
+
+    if (row == NULL)
+        return;
+    rule_pin(context, finding, row->name);
+    rule_evidence_text(context, finding, "op", row->name);
+    rule_evidence(context, finding, "longest_ms", row->max_ns / NS_PER_MS);
+    finding->sentence = rule_print(context, "%s; one %s took %s", finding->sentence,
+                                   row->name, rule_ms(context, row->max_ns));
+}
+
 static void find_collective_wait(struct rule_context *context)
 {
     const struct idle_rule rule = {
@@ -266,8 +318,11 @@ static void find_python_between_ops(struct rule_context *context)
         rule_advise_compile(
             context, finding,
             "`model = torch.compile(model)` takes the Python out of the model",
-            "Compile what is not yet: the whole model, the loss, the optimizer's "
-            "`step`; `TORCH_LOGS=graph_breaks` names where Python goes on");
+            rule_infers(context)
+                ? "Compile what is not yet: the whole model; "
+                  "`TORCH_LOGS=graph_breaks` names where Python goes on"
+                : "Compile what is not yet: the whole model, the loss, the optimizer's "
+                  "`step`; `TORCH_LOGS=graph_breaks` names where Python goes on");
 }
 
 /* Time of all copies and memsets since the first step, of those to the device that staged
@@ -383,6 +438,7 @@ const struct rule rules_gpu[] = {
     {{.id = "device-sync", IDLE_RULE, .owner = OWNER_DEVICE + 1}, find_device_sync},
     {{.id = "host-copies", IDLE_RULE, .owner = OWNER_DEVICE + 2}, find_host_copies},
     {{.id = "device-alloc", IDLE_RULE, .owner = OWNER_DEVICE + 3}, find_device_alloc},
+    {{.id = "device-setup", IDLE_RULE, .owner = OWNER_DEVICE + 6}, find_setup},
     {{.id = "collective-wait", IDLE_RULE, .owner = OWNER_DEVICE + 4},
      find_collective_wait},
     {{.id = "python-between-ops", IDLE_RULE, .owner = OWNER_DEVICE + 5},

@@ -102,8 +102,12 @@ static void add_device_full(struct rule_context *context,
         finding->sentence = rule_print(context, "%s; %s reached it", finding->sentence,
                                        device->peak_op);
     rule_evidence_text(context, finding, "op", device->peak_op);
-    rule_advise(finding, "A smaller batch with gradient accumulation, or "
-                         "`torch.utils.checkpoint` for the largest layers");
+    rule_advise(finding,
+                rule_infers(context)
+                    ? "A smaller batch, shorter sequences, or weights of fewer "
+                      "bits"
+                    : "A smaller batch with gradient accumulation, or "
+                      "`torch.utils.checkpoint` for the largest layers");
     advise_segments(finding);
 }
 

@@ -17,16 +17,24 @@ static void advise_short(struct rule_context *context, struct finding *finding)
         rule_advise_compile(
             context, finding,
             "`model = torch.compile(model)` makes one kernel of several",
-            "`mode=\"max-autotune\"` in the `torch.compile` that is there; "
-            "compile what is not yet: the loss, the optimizer's `step`");
+            rule_infers(context) ? "`mode=\"max-autotune\"` in the `torch.compile` "
+                                   "that is there; compile "
+                                   "what is not yet"
+                                 : "`mode=\"max-autotune\"` in the `torch.compile` "
+                                   "that is there; compile "
+                                   "what is not yet: the loss, the optimizer's `step`");
     rule_advise(finding,
                 "A larger batch: each kernel then does more in nearly the same "
                 "time");
-    rule_advise_in(context, finding,
-                   "Fused forms: `F.scaled_dot_product_attention`, `fused=True` in "
-                   "the optimizer; many small tensors as one",
-                   "One kernel for several that follow each other; what stays short in "
-                   "a CUDA graph (`cudaGraphLaunch`), which starts it closer");
+    rule_advise_in(
+        context, finding,
+        rule_infers(context)
+            ? "Fused forms: `F.scaled_dot_product_attention`, `F.rms_norm`; "
+              "many small tensors as one"
+            : "Fused forms: `F.scaled_dot_product_attention`, `fused=True` in "
+              "the optimizer; many small tensors as one",
+        "One kernel for several that follow each other; what stays short in "
+        "a CUDA graph (`cudaGraphLaunch`), which starts it closer");
 }
 
 static void describe_short(struct rule_context *context, struct finding *finding,

@@ -18,6 +18,7 @@ static const char *const causes[GPU_IDLES] = {
     [GPU_IDLE_LAUNCH] = "for launches",
     [GPU_IDLE_COPY] = "for calls that copy",
     [GPU_IDLE_ALLOC] = "for calls that allocate",
+    [GPU_IDLE_SETUP] = "for contexts and kernels to be loaded",
     [GPU_IDLE_COLLECTIVE] = "for other ranks",
     [GPU_IDLE_PYTHON] = "for Python between the ops",
     [GPU_IDLE_UNKNOWN] = "for what is not known"};

@@ -115,8 +115,12 @@ static void describe_room(struct rule_context *context, struct finding *finding,
         more < MANY ? rule_print(context, "%.2g such batches", more)
                     : "ten such batches and");
     finding->wrong_if =
-        "The training depends on this batch size, the loader cannot fill "
-        "a larger one in time, or memory does not grow with the batch.";
+        rule_infers(context)
+            ? "Who asks waits for each answer, the loader cannot fill a larger batch "
+              "in "
+              "time, or memory does not grow with it."
+            : "The training depends on this batch size, the loader cannot fill "
+              "a larger one in time, or memory does not grow with the batch.";
     rule_evidence(context, finding, "peak_bytes", memory->peak_bytes);
     rule_evidence(context, finding, "floor_bytes", memory->floor_bytes);
     rule_evidence(context, finding, "total_bytes", memory->total_bytes);
@@ -127,7 +131,9 @@ static void describe_room(struct rule_context *context, struct finding *finding,
                                        "`DataLoader(..., batch_size=%.0f)`, and a "
                                        "learning rate that fits it",
                                        LARGER * size)
-                          : "Twice the batch size, and a learning rate that fits it");
+                : rule_infers(context)
+                    ? "Twice the batch size"
+                    : "Twice the batch size, and a learning rate that fits it");
 }
 
 /* With twice the samples in a step the host makes its calls once for both: of two of

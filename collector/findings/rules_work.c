@@ -31,6 +31,11 @@ bool rule_has_device(const struct rule_context *context)
            (rule_number(context, FACT_DEVICE_COUNT) > 0 && !on_host);
 }
 
+bool rule_infers(const struct rule_context *context)
+{
+    return rule_number(context, FACT_INFERENCE) > 0;
+}
+
 bool rule_is_replicated(const struct rule_context *context)
 {
     return strcmp(rule_text(context, FACT_DISTRIBUTED_WRAPPER), "DDP") == 0;

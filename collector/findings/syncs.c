@@ -30,7 +30,7 @@ static const struct sync_kind kinds[] = {
     {"aten::_to_copy", "`.cpu()`, `.to()`", NULL},
     {"cudaStreamSynchronize", "`.cpu()`, `.item()`, `stream.synchronize()`", NULL},
     {"hipStreamSynchronize", "`.cpu()`, `.item()`, `stream.synchronize()`", NULL},
-    {"hipMemcpyWithStream", "`.cpu()`, `.item()`", NULL},
+    {"hipMemcpyWithStream", "`.cpu()`, `.item()`, `.to()`", NULL},
     {"cudaDeviceSynchronize", "`torch.cuda.synchronize()`", NULL},
     {"hipDeviceSynchronize", "`torch.cuda.synchronize()`", NULL},
     {"cudaEventSynchronize", "`event.synchronize()`", NULL},

@@ -326,7 +326,8 @@ static void ask_launched(const struct ops_asking *asking, struct ops_asking *lau
                                     .by_kernels = true,
                                     .by_both = true,
                                     .steps = asking->steps,
-                                    .step_ns = asking->step_ns};
+                                    .step_ns = asking->step_ns,
+                                    .share_ns = asking->share_ns};
     launched->rows = calloc(ops->row_count, sizeof(*launched->rows));
     if (launched->rows == NULL)
         return;
@@ -393,6 +394,9 @@ int parts_ops(const struct pick *pick, const struct ops_request *request,
     asking.apart = asking.whole && !pick->session->own_file;
     asking.step_ns = summary->count > 0 ? summary->mean_ns * (double)summary->count
                                         : answer->head.window.span_ns;
+    asking.share_ns = asking.apart ? (double)pick->process->newest_ns -
+                                         (double)pick->process->gpu.from_ns
+                                   : asking.step_ns;
     answer->step_ns = summary->count > 0 ? asking.step_ns : (double)NAN;
     answer->overflowed = asking.ops->overflowed;
     if (steps->validation.count > 0) {

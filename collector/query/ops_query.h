@@ -59,7 +59,9 @@ struct op_row {
     /* Of self time, of a range's total; NaN without steps. */
     double per_step_ns, per_step_count;
     double mean_ns, min_ns, max_ns, p50_ns, p95_ns, p99_ns; /* of one call */
-    double share; /* the same time, of the summed step time, else of the span */
+    /* The same time, of the summed step time; of the span without steps and of a trace file,
+     * whose ops outside of steps count too. */
+    double share;
     /* Of the device, for what was launched in it and what is nested in it, and in it
      * alone; NaN where launches are not known. */
     double device_total_ns, device_self_ns;

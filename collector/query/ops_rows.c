@@ -78,7 +78,7 @@ void ops_derive(const struct ops_asking *asking, struct op_row *row)
     row->per_step_ns = n > 0 ? time / n : (double)NAN;
     row->per_step_count = n > 0 ? row->count / n : (double)NAN;
     row->mean_ns = row->count > 0 ? row->total_ns / row->count : (double)NAN;
-    row->share = asking->step_ns > 0 ? time / asking->step_ns : (double)NAN;
+    row->share = asking->share_ns > 0 ? time / asking->share_ns : (double)NAN;
     row->p50_ns = row->p95_ns = row->p99_ns = (double)NAN;
     row->device_total_ns = row->device_self_ns = (double)NAN;
     row->host_bytes = row->device_bytes = (double)NAN;

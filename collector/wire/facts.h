@@ -82,7 +82,8 @@
     FACT(DATALOADER_COLLATE_SHARE, "dataloader.collate_share", REAL, "of loading, 0 to 1; only where the trainer loads by itself") \
     FACT(DATALOADER_TENSORS, "dataloader.tensors", NUMBER, "of the first batch; only where the trainer loads by itself") \
     FACT(WATCH_FUNCTIONS, "watch.functions", TEXT, "ranges of functions that the user watches, with a comma between them") \
-    FACT(LOADER_STAGE, "loader.stage", TEXT, "of a worker: what its loader feeds: train, validate, ...")
+    FACT(LOADER_STAGE, "loader.stage", TEXT, "of a worker: what its loader feeds: train, validate, ...") \
+    FACT(INFERENCE, "inference", BOOL, "of a trace file: nothing in it goes backward, and no optimizer updates")
 /* clang-format on */
 
 #define WIRE_FACT_CONSTANT(constant, key, type, text)                                  \

@@ -7,12 +7,13 @@
 #include "query/steps_query.h"
 
 static const char *const uses[GPU_USES] = {"compute", "communication", "copy"};
-static const char *const idles[GPU_IDLES] = {
-    "data", "sync", "launch", "copy", "alloc", "collective", "python", "unknown"};
+static const char *const idles[GPU_IDLES] = {"data",       "sync",   "launch",
+                                             "copy",       "alloc",  "setup",
+                                             "collective", "python", "unknown"};
 static const char *const columns[1 + GPU_USES + GPU_IDLES] = {
-    "time_ms",    "compute",         "communication", "copy",
-    "idle_data",  "idle_sync",       "idle_launch",   "idle_copy",
-    "idle_alloc", "idle_collective", "idle_python",   "idle_unknown"};
+    "time_ms",         "compute",     "communication", "copy",       "idle_data",
+    "idle_sync",       "idle_launch", "idle_copy",     "idle_alloc", "idle_setup",
+    "idle_collective", "idle_python", "idle_unknown"};
 
 static cJSON *point_json(const struct gpu_point *point)
 {

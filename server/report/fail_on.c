@@ -27,8 +27,8 @@ static const struct {
     [FAIL_ON_FINDING] = {"finding", TIME},
 };
 
-static const char *const causes[] = {"data",  "sync",       "launch", "copy",
-                                     "alloc", "collective", "python", "unknown"};
+static const char *const causes[] = {"data",  "sync",       "launch", "copy",   "alloc",
+                                     "setup", "collective", "python", "unknown"};
 
 static const struct {
     const char *word;

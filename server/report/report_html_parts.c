@@ -15,19 +15,19 @@
 
 static void put_device(FILE *out, const cJSON *device)
 {
-    static const char *const causes[] = {"data",  "sync",       "launch", "copy",
-                                         "alloc", "collective", "python", "unknown"};
-    static const char *const names[] = {"idle: data loading",
-                                        "idle: host waits for the device",
-                                        "idle: launch-bound",
-                                        "idle: copy",
-                                        "idle: memory allocation",
-                                        "idle: collective",
-                                        "idle: Python",
-                                        "idle: unknown"};
-    static const char *const classes[] = {"idle-data", "idle-sync",   "idle-launch",
-                                          "idle-rest", "idle-rest",   "idle-rest",
-                                          "idle-rest", "idle-unknown"};
+    static const struct {
+        const char *key, *name, *class;
+    } causes[] = {
+        {"data", "idle: data loading", "idle-data"},
+        {"sync", "idle: host waits for the device", "idle-sync"},
+        {"launch", "idle: launch-bound", "idle-launch"},
+        {"copy", "idle: copy", "idle-rest"},
+        {"alloc", "idle: memory allocation", "idle-rest"},
+        {"setup", "idle: set-up", "idle-rest"},
+        {"collective", "idle: collective", "idle-rest"},
+        {"python", "idle: Python", "idle-rest"},
+        {"unknown", "idle: unknown", "idle-unknown"},
+    };
     double busy = NUMBER(device, "busy_ms"), idle = NUMBER(device, "idle_ms");
     struct html_part parts[3 + sizeof(causes) / sizeof(causes[0])] = {
         {"compute", "compute", NUMBER(device, "use_ms", "compute")},
@@ -36,8 +36,9 @@ static void put_device(FILE *out, const cJSON *device)
     int count = 3;
 
     for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++)
-        parts[count++] = (struct html_part){
-            names[i], classes[i], NUMBER(device, "idle_by_cause_ms", causes[i])};
+        parts[count++] =
+            (struct html_part){causes[i].name, causes[i].class,
+                               NUMBER(device, "idle_by_cause_ms", causes[i].key)};
     if (!(busy + idle > 0))
         return;
     fputs("<section><h2>", out);

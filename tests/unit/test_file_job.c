@@ -260,6 +260,106 @@ static void hips_copy_to_the_host_waits_for_the_device_in_its_call(void **state)
     assert_call("hipMemcpyAsync", "Memcpy DtoH (Device -> Host)", "runtime");
 }
 
+/* A copy of 10 us to the device, in a call of so many. */
+static void a_copy_to_the_device_that_lasts_long_waits_for_earlier_work(void **state)
+{
+    static const struct {
+        const char *call, *kind;
+        int us;
+    } calls[] = {{"hipMemcpyWithStream", "runtime", 900},
+                 {"hipMemcpyWithStream", "sync", 5000},
+                 {"hipMemcpyAsync", "runtime", 5000}};
+    char events[512];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        snprintf(
+            events, sizeof(events),
+            "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"%s\",\"pid\":5,"
+            "\"tid\":5,\"ts\":2,\"dur\":%d,\"args\":{\"correlation\":3}}," X(
+                "gpu_memcpy", "Memcpy HtoD (Host -> Device)", 4,
+                ",\"args\":{\"device\":0,\"stream\":7,\"bytes\":4,\"correlation\":3}"),
+            calls[i].call, calls[i].us);
+        load("", events);
+        assert_int_equal(answer.cpu.row_count, 1);
+        assert_string_equal(answer.cpu.rows[0].kind, calls[i].kind);
+        forget();
+    }
+}
+
+static void a_file_in_which_nothing_is_trained_is_of_inference(void **state)
+{
+    static const char *const trained[] = {
+        "autograd::engine::evaluate_function: MmBackward0", "MmBackward0",
+        "aten::convolution_backward", "Optimizer.step#SGD.step"};
+    char events[256];
+
+    (void)state;
+    load("", OP("aten::mm", 0) "," KERNEL("gemm", 0, 20));
+    assert_non_null(fact(FACT_INFERENCE));
+    forget();
+    for (size_t i = 0; i < sizeof(trained) / sizeof(trained[0]); i++) {
+        snprintf(events, sizeof(events), OP("aten::mm", 0) "," OP("%s", 20),
+                 trained[i]);
+        load("", events);
+        assert_null(fact(FACT_INFERENCE));
+        forget();
+    }
+    load("", KERNEL("batch_norm_backward_kernel", 0, 20)); /* without its ops */
+    assert_null(fact(FACT_INFERENCE));
+    forget();
+}
+
+/* NaN: the file does not tell, or tells what cannot be. */
+static void assert_occupancy(const char *told, const char *grid, double percent)
+{
+    char events[512];
+
+    snprintf(events, sizeof(events),
+             X("kernel", "gemm", 0,
+               ",\"args\":{\"device\":0,\"stream\":7,\"grid\":[%s],\"block\":[128,1,1],"
+               "\"est. achieved occupancy %%\":%s}"),
+             grid, told);
+    load("", events);
+    assert_int_equal(answer.cuda.row_count, 1);
+    double is = answer.cuda.rows[0].launch.occupancy_pct;
+
+    assert_true(isnan(percent) ? isnan(is) : is == percent);
+    forget();
+}
+
+static void an_occupancy_of_0_of_many_blocks_was_not_reckoned(void **state)
+{
+    (void)state;
+    assert_occupancy("13", "600,4,1", 13);
+    assert_occupancy("0", "600,4,1", (double)NAN);
+    assert_occupancy("0", "4294967295,4294967295,4294967295", (double)NAN);
+    assert_occupancy("0", "2,1,1", 0); /* so few that it rounds to that */
+}
+
+/* Of a file whose steps are half of it. */
+static void a_share_is_of_all_that_the_file_counts(void **state)
+{
+    (void)state;
+    load("", RANGE("ProfilerStep#1", 0) "," OP("aten::mm", 0) "," OP("aten::mm", 10));
+    assert_int_equal(answer.cpu.row_count, 1);
+    assert_true(fabs(answer.cpu.rows[0].share - 1) < 1e-3);
+    forget();
+}
+
+static void a_last_step_without_an_op_is_none(void **state)
+{
+    (void)state;
+    load("", RANGE("ProfilerStep#1", 0) "," OP("aten::mm", 0) "," RANGE(
+                 "ProfilerStep#2", 10) "," OP("aten::mm",
+                                              10) "," RANGE("ProfilerStep#3", 20));
+    assert_int_equal(answer.steps.train.count, 2);
+    forget();
+    load("", RANGE("ProfilerStep#1", 0) "," RANGE("ProfilerStep#2", 10)); /* none has */
+    assert_int_equal(answer.steps.train.count, 2);
+    forget();
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -274,6 +374,11 @@ int main(void)
         TEST(iterators_of_torch_and_torchdata_tell_who_loads),
         TEST(copies_of_rocm_do_not_tell_whether_the_host_side_is_pinned),
         TEST(hips_copy_to_the_host_waits_for_the_device_in_its_call),
+        TEST(a_copy_to_the_device_that_lasts_long_waits_for_earlier_work),
+        TEST(a_file_in_which_nothing_is_trained_is_of_inference),
+        TEST(an_occupancy_of_0_of_many_blocks_was_not_reckoned),
+        TEST(a_share_is_of_all_that_the_file_counts),
+        TEST(a_last_step_without_an_op_is_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

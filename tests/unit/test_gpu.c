@@ -380,6 +380,64 @@ static void a_gap_in_allocating_calls_is_alloc(void **state)
     gap_gets(*state, GPU_IDLE_ALLOC);
 }
 
+/* A call of `ms` fills the gap. */
+static enum gpu_idle cause_of_call(struct bench *bench, uint8_t kind, const char *name,
+                                   int64_t ms)
+{
+    enum gpu_idle cause = GPU_IDLE_DATA;
+
+    host(bench, kind, name, SPAN(110, 110 + ms * 1000), 0);
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel",
+         SPAN(130 + ms * 1000, 135 + ms * 1000), 7);
+    work(bench, "a", SPAN(0, 100), 1, 0);
+    work(bench, "b", SPAN(140 + ms * 1000, 150 + ms * 1000), 1, 7);
+    gpu_finish(&bench->gpu, (150 + ms * 1000) * US);
+    while (cause < GPU_IDLES && sums(bench)->idle_ns[cause] == 0)
+        cause++;
+    return cause;
+}
+
+static void calls_that_load_or_make_contexts_are_told_by_their_length(void **state)
+{
+    static const struct {
+        const char *name;
+        uint8_t kind;
+        int64_t ms;
+        enum gpu_idle cause;
+    } calls[] = {
+        {"cudaDeviceGetStreamPriorityRange", EVENT_RUNTIME, 300, GPU_IDLE_SETUP},
+        {"cudaLaunchKernel", EVENT_LAUNCH, 6, GPU_IDLE_SETUP},
+        {"hipLaunchKernel", EVENT_LAUNCH, 6, GPU_IDLE_SETUP},
+        {"cudaFree", EVENT_RUNTIME, 120, GPU_IDLE_SETUP},
+        {"cudaLaunchKernel", EVENT_LAUNCH, 4, GPU_IDLE_LAUNCH},
+        {"cudaFree", EVENT_RUNTIME, 80, GPU_IDLE_ALLOC},
+        {"cudaHostAlloc", EVENT_RUNTIME, 120, GPU_IDLE_ALLOC}, /* pins many pages */
+        {"cudaGraphLaunch", EVENT_LAUNCH, 6, GPU_IDLE_LAUNCH}, /* has many nodes */
+        {"cudaMemcpyAsync", EVENT_LAUNCH, 6, GPU_IDLE_COPY},
+        {"cudaMemset", EVENT_LAUNCH, 6, GPU_IDLE_LAUNCH},         /* waits */
+        {"synchronizeStream", EVENT_RUNTIME, 6, GPU_IDLE_LAUNCH}, /* not of CUDA */
+    };
+
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        assert_int_equal(
+            cause_of_call(*state, calls[i].kind, calls[i].name, calls[i].ms),
+            calls[i].cause);
+        end(state);
+        begin(state);
+    }
+}
+
+static void a_gap_in_which_a_graph_is_captured_is_setup(void **state)
+{
+    host(*state, EVENT_RUNTIME, "cudaStreamBeginCapture", SPAN(110, 111), 0);
+    host(*state, EVENT_CPU_OP, "aten::mm", SPAN(112, 188), 0);
+    host(*state, EVENT_RUNTIME, "cudaStreamEndCapture", SPAN(189, 190), 0);
+    host(*state, EVENT_RUNTIME, "cudaStreamEndCapture", SPAN(191, 192),
+         0); /* of none */
+    host(*state, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(193, 195), 7);
+    gap_gets(*state, GPU_IDLE_SETUP);
+}
+
 static void a_gap_before_communication_that_was_queued_is_collective(void **state)
 {
     struct bench *bench = *state;
@@ -702,6 +760,8 @@ int main(void)
         TEST(a_gap_filled_with_ops_is_launch),
         TEST(a_gap_without_ops_is_python),
         TEST(a_gap_in_allocating_calls_is_alloc),
+        TEST(calls_that_load_or_make_contexts_are_told_by_their_length),
+        TEST(a_gap_in_which_a_graph_is_captured_is_setup),
         TEST(a_gap_before_communication_that_was_queued_is_collective),
         TEST(a_gap_before_queued_work_is_unknown_unless_it_is_short),
         TEST(a_gap_in_the_call_that_launches_its_work_is_launch),

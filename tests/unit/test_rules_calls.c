@@ -91,6 +91,37 @@ static void pinning_in_each_step_costs_what_the_device_waits_meanwhile(void **st
     assert_true(fabs(find("pinned-allocations")->ns_per_step - 9 * MS) < 1);
 }
 
+static void what_is_set_up_is_told_with_the_longest_call(void **state)
+{
+    (void)state;
+    struct op_row rows[] = {
+        {.name = "aten::empty", .kind = "op", .max_ns = 900 * MS},
+        {.name = "cudaMemcpyAsync", .kind = "runtime", .max_ns = 500 * MS},
+        {.name = "cudaLaunchKernel", .kind = "runtime", .max_ns = 90 * MS},
+        {.name = "cudaDeviceGetStreamPriorityRange",
+         .kind = "runtime",
+         .max_ns = 300 * MS},
+        {.name = "cudaEventRecord", .kind = "runtime", .max_ns = 1 * MS}};
+
+    put_device();
+    summary.cpu.rows = rows;
+    summary.cpu.judged_count = 5;
+    device.idle_ns[GPU_IDLE_SETUP] = 4 * MS;
+    assert_false(is_found("device-setup"));
+    device.idle_ns[GPU_IDLE_SETUP] = 25 * MS;
+    assert_true(fabs(find("device-setup")->ns_per_step - 25 * MS) < 1);
+    assert_string_equal(find("device-setup")->ops[0],
+                        "cudaDeviceGetStreamPriorityRange");
+    assert_non_null(strstr(find("device-setup")->sentence, "took 300 ms"));
+    assert_false(is_found("launch-bound"));
+    /* A recording can begin later, a run cannot. */
+    assert_null(strstr(find("device-setup")->advice[0], "schedule("));
+    summary.head.from_file = true;
+    assert_non_null(strstr(find("device-setup")->advice[0], "schedule("));
+    summary.cpu.judged_count = 2; /* a graph was captured, in calls that are short */
+    assert_true(is_found("device-setup"));
+}
+
 static void an_allocator_that_asks_the_driver_in_each_step_is_found(void **state)
 {
     (void)state;
@@ -388,6 +419,7 @@ int main(void)
         TEST(slow_launches_cost_what_the_device_waits_for_them),
         TEST(launches_of_graphs_take_long_for_their_nodes),
         TEST(pinning_in_each_step_costs_what_the_device_waits_meanwhile),
+        TEST(what_is_set_up_is_told_with_the_longest_call),
         TEST(an_allocator_that_asks_the_driver_in_each_step_is_found),
         TEST(memory_that_is_set_and_waited_for_is_found),
         TEST(what_a_call_is_named_for_is_told_by_no_general_rule),

@@ -212,7 +212,7 @@ export function host_point(time_ms, end_ms, { crash = false } = {}) {
   return [time_ms, ((crash ? Math.max(30, 62.9 - 18.9 * left) : 41.2) + wobble(Math.round(time_ms / 500), 33, 0.3)) * GIB];
 }
 
-export const GPU_COLUMNS = ["time_ms", "compute", "communication", "copy", "idle_data", "idle_sync", "idle_launch", "idle_copy", "idle_alloc", "idle_collective", "idle_python", "idle_unknown"];
+export const GPU_COLUMNS = ["time_ms", "compute", "communication", "copy", "idle_data", "idle_sync", "idle_launch", "idle_copy", "idle_alloc", "idle_setup", "idle_collective", "idle_python", "idle_unknown"];
 
 /** The uses of one step as fractions of its time. */
 export function gpu_point(row) {
@@ -220,14 +220,14 @@ export function gpu_point(row) {
   const compute = 143 + wobble(i, 41, 3), communication = 9.8 + wobble(i, 42, 1), copy = 6.4 + wobble(i, 43, 0.6), sync = 10.6 + wobble(i, 44, 1.6);
   const left = Math.max(0, wall - compute - communication - copy - sync);
   const data = Math.min(left, Math.max(8, row.data_ms - 2));
-  return [row.start_ms + wall, ...[compute, communication, copy, data, sync, Math.max(0, left - data) * 0.7, 0, 0, 0, 0, Math.max(0, left - data) * 0.3].map((ms) => Number((ms / wall).toFixed(5)))];
+  return [row.start_ms + wall, ...[compute, communication, copy, data, sync, Math.max(0, left - data) * 0.7, 0, 0, 0, 0, 0, Math.max(0, left - data) * 0.3].map((ms) => Number((ms / wall).toFixed(5)))];
 }
 
 export function gpu_per_step(all) {
   const rows = all.filter((row) => !row.validation);
   const mean = step_ms(rows).mean;
-  const sums = new Array(11).fill(0);
+  const sums = new Array(12).fill(0);
   for (const row of rows) gpu_point(row).slice(1).forEach((share, k) => { sums[k] += share * row.duration_ms; });
   const ms = sums.map((value) => value / rows.length);
-  return { mean, per_step_ms: { compute: ms[0], communication: ms[1], copy: ms[2], idle: { data: ms[3], sync: ms[4], launch: ms[5], copy: 0, alloc: 0, collective: 0, python: 0, unknown: ms[10] } } };
+  return { mean, per_step_ms: { compute: ms[0], communication: ms[1], copy: ms[2], idle: { data: ms[3], sync: ms[4], launch: ms[5], copy: 0, alloc: 0, setup: 0, collective: 0, python: 0, unknown: ms[11] } } };
 }

@@ -89,6 +89,7 @@ enum said {
     SAID_SCATTER = 32,
     SAID_REDUCE = 64,
     SAID_DEVICE = 128,
+    SAID_TRAINS = 256,
 };
 
 /* Ranges of torch and its modules among Python's frames, and Inductor's kernels. */
@@ -150,6 +151,18 @@ static uint32_t said_by_op(const char *name)
     return 0;
 }
 
+/* Ops, ranges and kernels of a backward pass or an update. */
+static uint32_t said_by_training(const char *name)
+{
+    static const char *const parts[] = {
+        "ackward", "autograd::engine", "Optimizer.", "_bwd", "bwd_", NULL};
+
+    for (size_t i = 0; parts[i] != NULL; i++)
+        if (strstr(name, parts[i]) != NULL)
+            return SAID_TRAINS;
+    return 0;
+}
+
 static uint32_t said_by_names(const struct file *file)
 {
     uint32_t count = trace_names_count(file->names), length, said = 0;
@@ -157,7 +170,8 @@ static uint32_t said_by_names(const struct file *file)
     for (uint32_t id = 0; id < count; id++) {
         const char *name = trace_names_get(file->names, id, &length);
 
-        said |= said_by_begin(name) | said_by_exchange(name) | said_by_op(name);
+        said |= said_by_begin(name) | said_by_exchange(name) | said_by_op(name) |
+                said_by_training(name);
     }
     return said;
 }
@@ -270,6 +284,8 @@ void file_say_facts(const struct file *file, struct process *process,
                  strcspn(backend, "'\"\\,}"));
     if (said & SAID_COMPILE)
         say_true(process, FACT_COMPILE_USED);
+    if ((said & SAID_TRAINS) == 0 && !file->result->inferred_steps)
+        say_true(process, FACT_INFERENCE);
     if (wrapper != NULL)
         say_text(process, FACT_DISTRIBUTED_WRAPPER, wrapper, strlen(wrapper));
 }

@@ -8,6 +8,25 @@
     (TRACE_HAS_GRID | TRACE_HAS_BLOCK | TRACE_HAS_REGISTERS | TRACE_HAS_OCCUPANCY |    \
      TRACE_HAS_SHARED_MEMORY)
 
+/* So many threads are a hundredth of what 200 multiprocessors hold. */
+#define THREADS_SEEN 4096u
+
+/* Kineto writes 0 where it could not reckon it, as of kernels with more shared memory than
+ * it knows of; of so few blocks that it rounds to 0 that is the truth. */
+static bool tells_occupancy(const struct trace_event *event)
+{
+    uint64_t threads = 1;
+
+    if (!(event->has & TRACE_HAS_OCCUPANCY))
+        return false;
+    if (event->occupancy_pct > 0 || !(event->has & TRACE_HAS_GRID) ||
+        !(event->has & TRACE_HAS_BLOCK))
+        return true;
+    for (int i = 0; i < 3 && threads < THREADS_SEEN; i++)
+        threads *= (uint64_t)event->grid[i] * event->block[i];
+    return threads < THREADS_SEEN;
+}
+
 static struct process_kernel *kernel_of(struct file *file, uint32_t name)
 {
     if (name >= file->kernel_count) {
@@ -48,7 +67,7 @@ void file_take_kernel(struct file *file, const struct trace_event *event)
         kernel->registers = event->registers;
     if (event->shared_memory_bytes > kernel->shared_bytes)
         kernel->shared_bytes = event->shared_memory_bytes;
-    if (event->has & TRACE_HAS_OCCUPANCY) {
+    if (tells_occupancy(event)) {
         kernel->occupied_ns = file_sum(kernel->occupied_ns, event->duration_ns);
         kernel->occupancy_sum +=
             (double)event->occupancy_pct * (double)event->duration_ns;

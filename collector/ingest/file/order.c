@@ -252,13 +252,21 @@ static int64_t launched(struct walk *walk, const struct event *call, bool *from_
     return device_ns;
 }
 
+/* The host's part of a copy to the device is done in a few times as long as it lasts. */
+#define STAGING_NS    1000000u
+#define STAGING_TIMES 4u
+
 /* HIP has no other call for it: `.item()` copies with one that waits for its end, where
- * CUDA's copy returns and a call of its own synchronizes. */
-static bool waits_for_copy(struct file *file, const struct event *call)
+ * CUDA's copy returns and a call of its own synchronizes. A copy to the device waits in it
+ * for what was launched before. */
+static bool waits_for_copy(struct file *file, const struct event *call, int64_t copy_ns)
 {
-    return EVENT_KIND(call->meta) == EVENT_LAUNCH &&
-           file_name_kind(file, EVENT_NAME(call->meta)) == FILE_NAME_COPY &&
-           file_copies(file, call->aux, EVENT_COPY_D2H);
+    if (EVENT_KIND(call->meta) != EVENT_LAUNCH ||
+        file_name_kind(file, EVENT_NAME(call->meta)) != FILE_NAME_COPY)
+        return false;
+    return file_copies(file, call->aux, EVENT_COPY_D2H) ||
+           (file_copies(file, call->aux, EVENT_COPY_H2D) && call->value > STAGING_NS &&
+            (call->value - STAGING_NS) / STAGING_TIMES > (uint64_t)copy_ns);
 }
 
 static void note_outermost(struct walk *walk, const struct event *event)
@@ -413,7 +421,7 @@ static void open_range(struct walk *walk, const struct event *event)
 
     if (kind == EVENT_RUNTIME || kind == EVENT_LAUNCH || kind == EVENT_SYNC)
         opened.device_ns = launched(walk, event, &opened.from_host);
-    if (waits_for_copy(walk->file, event))
+    if (waits_for_copy(walk->file, event, opened.device_ns))
         opened.event.meta =
             EVENT_META(EVENT_NAME(event->meta), EVENT_SYNC, EVENT_FLAGS(event->meta),
                        EVENT_AUX16(event->meta));

@@ -2,9 +2,9 @@
  *
  *     ProfilerStep  |-- data --|- forward -|--- backward ---|. .|- optimizer -|. . .|
  *
- * A step is a ProfilerStep, each number once; without any, what ends with an update of
- * the optimizer (of several, the one that updates least often); without these, all of the
- * file. Data and optimizer are their ranges; backward reaches from the first to the last
+ * A step is a ProfilerStep, each number once, but for a last one without any op; without
+ * any, what ends with an update of the optimizer (of several, the one that updates least
+ * often); without these, all of the file. Data and optimizer are their ranges; backward reaches from the first to the last
  * autograd op, whatever their thread, as long as no outer op of the training thread began
  * between; forward is what lies before a backward and is none of these, back to the data or
  * the update. An optimizer that runs a closure (Lightning's do) has forward and backward
@@ -156,6 +156,19 @@ static bool went_forward(const struct file *file, int64_t from_ns, int64_t to_ns
     return low < file->foreground.count && starts[low] < to_ns;
 }
 
+/* torch.profiler opens a step when the one before ends, and is stopped in it: the last one
+ * may be a moment in which nothing ran. */
+static void drop_unfilled(struct file *file)
+{
+    const struct file_step *steps = file->steps.items;
+    uint32_t count = file->steps.count;
+
+    if (count > 1 &&
+        !went_forward(file, steps[count - 1].start_ns, steps[count - 1].end_ns) &&
+        went_forward(file, steps[count - 2].start_ns, steps[count - 2].end_ns))
+        file->steps.count--;
+}
+
 /* Threads and neighbours together. */
 static void join_backwards(struct file *file)
 {
@@ -223,6 +236,8 @@ int file_find_steps(struct file *file)
         qsort(file->marks.items, file->marks.count, sizeof(struct file_mark), by_start);
     if (!take_marked(file))
         infer(file);
+    else
+        drop_unfilled(file);
     join_backwards(file);
     split_closures(file);
     return file->out_of_memory ? -ENOMEM : 0;

@@ -104,6 +104,7 @@ static void print_device(const struct gpu_device *device, uint32_t columns)
         [GPU_IDLE_LAUNCH] = "launches too slow",
         [GPU_IDLE_COPY] = "host copies",
         [GPU_IDLE_ALLOC] = "allocation",
+        [GPU_IDLE_SETUP] = "set-up",
         [GPU_IDLE_COLLECTIVE] = "other ranks",
         [GPU_IDLE_PYTHON] = "Python between ops",
         [GPU_IDLE_UNKNOWN] = "unknown"};
