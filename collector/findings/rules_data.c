@@ -388,7 +388,8 @@ static void describe(struct rule_context *context, struct finding *finding,
     double step = context->train->mean_ns;
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
 
-    finding->title = "Training waits for the next batch";
+    finding->title = rule_infers(context) ? "The model waits for the next batch"
+                                          : "Training waits for the next batch";
     finding->sentence = rule_print(
         context, "%s of %s of a step wait for data%s%s%s",
         rule_ms(context, loading->waited), rule_ms(context, step),

@@ -116,7 +116,7 @@ static int take_subject(struct parsing *parsing, size_t at, size_t length)
     return known ? 0
                  : refuse(parsing, at,
                           "no GPU is idle for '%s', but for data, sync, launch, copy, "
-                          "alloc, collective, python or unknown",
+                          "alloc, setup, collective, python or unknown",
                           expression->subject);
 }
 

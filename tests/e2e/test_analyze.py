@@ -306,7 +306,7 @@ class Command(unittest.TestCase):
                      event("user_annotation", "enumerate(DataLoader)#x.__next__", at, 12_345_000),
                      event("cpu_op", "aten::mm", at + 12_400_000, 7_000_000)]
         report = analyze(self.write(self.events(*rows))).stdout
-        self.assertIn("Training waits for the next batch: 12345 ms per step", report)
+        self.assertIn("The model waits for the next batch: 12345 ms per step", report)
         self.assertNotRegex(report, r"\de\+\d")
 
     def test_what_cannot_be_read_is_one_line_and_exit_code_3(self):

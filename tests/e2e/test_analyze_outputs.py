@@ -92,7 +92,7 @@ class FailOn(Outputs):
         self.assertEqual(len(done.stderr.splitlines()), 1)
         self.assertRegex(done.stderr, r"^trainglass: --fail-on 'data > 20 %': .*trace\.json: "
                                       r"(29\.\d+|30) %")
-        self.assertIn("Training waits for the next batch", done.stdout)
+        self.assertIn("The model waits for the next batch", done.stdout)
 
     def test_what_does_not_hold_or_is_not_sure_is_exit_code_0(self):
         path = self.write(steps(12, 1000, 300))
