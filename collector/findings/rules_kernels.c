@@ -264,8 +264,49 @@ static bool is_as_large_as_the_model(const struct op_row *row)
     for (uint32_t i = 0; names[i] != NULL; i++)
         if (strstr(row->name, names[i]) != NULL)
             return true;
-    return row->tensor_cores || row->family != KERNEL_OTHER ||
+    return row->tensor_cores ||
+           (row->family != KERNEL_OTHER && row->family != KERNEL_SOFTMAX) ||
            kernel_is_convolution(row->name);
+}
+
+/* The scores that a softmax is of come from a product of many small matrices. */
+static bool has_attention(const struct rule_context *context)
+{
+    const struct ops_answer *cpu = &context->summary->cpu;
+
+    for (uint32_t i = 0; i < cpu->judged_count; i++)
+        if (strcmp(cpu->rows[i].name, "aten::bmm") == 0 ||
+            strcmp(cpu->rows[i].name, "aten::baddbmm") == 0)
+            return true;
+    return false;
+}
+
+static void find_unfused_attention(struct rule_context *context)
+{
+    const struct ops_answer *cuda = &context->summary->cuda;
+    struct finding *finding =
+        has_attention(context)
+            ? rule_add_family(context, KERNEL_SOFTMAX, rule_busiest(context))
+            : NULL;
+
+    if (finding == NULL)
+        return;
+    finding->title = "Attention writes all of its scores to memory";
+    finding->sentence = rule_print(
+        context,
+        "%s of a step are %s, over scores that one product (aten::bmm) wrote and "
+        "another "
+        "reads",
+        rule_ms(context, cuda->family_ns[KERNEL_SOFTMAX]),
+        rule_count(context, cuda->family_count[KERNEL_SOFTMAX], "softmax kernel"));
+    finding->wrong_if = "The softmax is no attention's, or its weights themselves are "
+                        "wanted.";
+    rule_advise(finding, "`F.scaled_dot_product_attention(q, k, v)`: one kernel, which "
+                         "keeps the scores on the chip; models of transformers take it "
+                         "with `attn_implementation=\"sdpa\"`");
+    rule_advise(finding, "Weights of attention (`output_attentions=True`, "
+                         "`need_weights=True`) only where somebody looks at them: with "
+                         "them nothing is fused");
 }
 
 /* What looks into one kernel; NULL: none is known. */
@@ -289,7 +330,8 @@ static void find_dominant(struct rule_context *context)
     double share = ns / context->train->mean_ns;
 
     if (device == NULL || !(share >= context->threshold) ||
-        strcmp(row->kind, "kernel") != 0 || is_as_large_as_the_model(row))
+        strcmp(row->kind, "kernel") != 0 || is_as_large_as_the_model(row) ||
+        (row->family == KERNEL_SOFTMAX && has_attention(context)))
         return;
     struct finding *finding = rule_add_open(context, row->name, "forward", FINDING_LOW);
 
@@ -333,6 +375,17 @@ const struct rule rules_kernels[] = {
       .source = SMALLEST "; half of the bytes are half of the time",
       .owner = OWNER_WORK - 2},
      find_float64},
+    {{.id = "unfused-attention",
+      .reads = "kernels by name; ops by name",
+      .formula = "softmax kernels * busy share / 2",
+      .threshold = 0.03,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .sampled = true,
+      .source = SMALLEST "; half of the kernels is an estimate",
+      .owner = OWNER_WORK - 4},
+     find_unfused_attention},
     {{.id = "small-collectives",
       .reads = "collectives and their mean time; GPU time by use; distributed.wrapper",
       .formula = "min(collectives * 20 us, communication alone) * 3/4",

@@ -102,6 +102,15 @@ static bool is_tf32(const char *name)
            (shape != NULL && strstr(shape, "f16") == NULL);
 }
 
+/* Torch's: of short rows softmax_warp_forward<..., 9, is it a logarithm, is it masked>. */
+static bool is_softmax(const char *name)
+{
+    static const char *const names[] = {"cunn_SoftMax", "softmax_warp_", NULL};
+
+    return has_one(name, names) && strstr(name, "LogSoftMax") == NULL &&
+           strstr(name, ", true, ") == NULL;
+}
+
 enum kernel_family kernel_family(const char *name)
 {
     if (strcmp(name, "CUDA graph") == 0)
@@ -118,6 +127,8 @@ enum kernel_family kernel_family(const char *name)
         return KERNEL_UNALIGNED;
     if (is_tf32(name))
         return KERNEL_TF32;
+    if (is_softmax(name))
+        return KERNEL_SOFTMAX;
     return strstr(name, "elementwise_kernel") != NULL ? KERNEL_ELEMENTWISE
                                                       : KERNEL_OTHER;
 }

@@ -14,6 +14,7 @@ enum kernel_family {
     KERNEL_UNALIGNED,
     KERNEL_FLOAT64, /* on numbers of eight bytes */
     KERNEL_TF32, /* products of float32 on tensor cores, which round what they read */
+    KERNEL_SOFTMAX,    /* and no logarithm of it, as losses take: most is attention's */
     KERNEL_COLLECTIVE, /* what ranks do together */
     KERNEL_GRAPH,      /* a CUDA graph as a whole: whatever kernels it has */
     KERNEL_FAMILIES,

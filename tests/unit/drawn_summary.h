@@ -153,6 +153,7 @@ static inline struct op_row draw_row(bool device)
 {
     static const char *const names[] = {
         "aten::mul",
+        "aten::bmm",
         "aten::item",
         "cudaLaunchKernel",
         "sm80_xmma_gemm",

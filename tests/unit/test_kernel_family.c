@@ -34,6 +34,24 @@ static void kernels_are_told_apart_by_their_names(void **state)
                      KERNEL_ELEMENTWISE);
     assert_int_equal(kernel_family("void cudnn::ops::nchwToNhwcKernel<float, float>"),
                      KERNEL_LAYOUT);
+    assert_int_equal(
+        kernel_family("void (anonymous namespace)::softmax_warp_forward<float, "
+                      "float, float, 9, false, true>(float*)"),
+        KERNEL_SOFTMAX);
+    assert_int_equal(
+        kernel_family("void (anonymous namespace)::softmax_warp_backward<float, "
+                      "float, float, 9, true, false>(float*)"),
+        KERNEL_OTHER);
+    assert_int_equal(kernel_family("void at::native::(anonymous namespace)::"
+                                   "cunn_SoftMaxForward<8, c10::BFloat16, float, "
+                                   "c10::BFloat16, at::native::(anonymous namespace)::"
+                                   "SoftMaxForwardEpilogue>(int)"),
+                     KERNEL_SOFTMAX);
+    assert_int_equal(
+        kernel_family("void at::native::(anonymous namespace)::"
+                      "cunn_SoftMaxBackward<4, float, float, float, at::native"
+                      "::(anonymous namespace)::LogSoftMaxBackwardEpilogue>"),
+        KERNEL_OTHER);
     assert_int_equal(kernel_family(""), KERNEL_OTHER);
 }
 

@@ -412,6 +412,33 @@ static void elementwise_kernels_are_fused_by_compilation(void **state)
     assert_string_equal(find("elementwise-kernels")->id, "none");
 }
 
+static void attention_that_writes_its_scores_is_found_by_its_softmax(void **state)
+{
+    struct op_row softmax = {.name = "cunn_SoftMaxForward",
+                             .kind = "kernel",
+                             .per_step_ns = 40 * MS,
+                             .family = KERNEL_SOFTMAX};
+    struct op_row op = {.name = "aten::bmm", .kind = "op"};
+
+    (void)state;
+    busy_device("NVIDIA H100");
+    summary.cuda.rows = &softmax;
+    summary.cuda.judged_count = 1;
+    summary.cuda.family_ns[KERNEL_SOFTMAX] = 40 * MS;
+    summary.cuda.family_count[KERNEL_SOFTMAX] = 24;
+    /* Of what else, nobody knows; that it is one kernel is told then. */
+    assert_string_equal(find("unfused-attention")->id, "none");
+    assert_true(strncmp(find("dominant-kernel")->id, "dominant-kernel", 15) == 0);
+    summary.cpu.rows = &op;
+    summary.cpu.judged_count = 1;
+    assert_true(fabs(find("unfused-attention")->ns_per_step - 16 * MS) < 1);
+    assert_non_null(
+        strstr(find("unfused-attention")->advice[0], "attn_implementation"));
+    assert_string_equal(find("dominant-kernel")->id, "none");
+    op.name = "aten::mm";
+    assert_string_equal(find("unfused-attention")->id, "none");
+}
+
 static void changes_of_layout_cost_their_time(void **state)
 {
     (void)state;
@@ -835,6 +862,7 @@ int main(void)
         TEST(products_in_tf32_could_be_half_where_no_autocast_is),
         TEST(less_work_is_no_gain_where_the_device_idles),
         TEST(elementwise_kernels_are_fused_by_compilation),
+        TEST(attention_that_writes_its_scores_is_found_by_its_softmax),
         TEST(changes_of_layout_cost_their_time),
         TEST(communication_and_copies_count_where_nothing_computes),
         TEST(a_device_that_is_not_used_is_blamed_for_nothing),
