@@ -96,9 +96,9 @@ static struct finding *add(struct rule_context *context,
 static const char *spread_over(struct rule_context *context,
                                const struct rhythm_extra *extra)
 {
-    return rule_print(context, "%u steps * %s longer / %u steps = %s", extra->steps,
-                      each(context, extra), of_steps(context, extra),
-                      rule_ms(context, extra->ns_per_step));
+    return rule_print(context, "%u step%s * %s longer / %u steps = %s", extra->steps,
+                      extra->steps == 1 ? "" : "s", each(context, extra),
+                      of_steps(context, extra), rule_ms(context, extra->ns_per_step));
 }
 
 bool rule_is_loader_rhythm(const struct rule_context *context)
@@ -137,30 +137,37 @@ static void find_collections(struct rule_context *context)
                          "epochs, where all ranks wait anyway");
 }
 
-/* One slow step begins each run. */
+/* One slow step begins each run, which goes on; a file ends as it is. */
 #define WARM_UP_STEPS 3u
 
 static void find_warm_up(struct rule_context *context)
 {
     const struct rhythm_extra *extra = &context->summary->rhythm.warm_up;
-    struct finding *finding =
-        is_dear(context, extra, context->threshold) && extra->steps >= WARM_UP_STEPS
-            ? add(context, extra, CLAIM_CALLS)
-            : NULL;
+    bool from_file = context->summary->head.from_file;
+    struct finding *finding = is_dear(context, extra, context->threshold) &&
+                                      extra->steps >= (from_file ? 1 : WARM_UP_STEPS)
+                                  ? add(context, extra, CLAIM_CALLS)
+                                  : NULL;
 
     if (finding == NULL)
         return;
     /* The mean is wrong by so much; nothing of it is to be won. */
     finding->severity = FINDING_LOW;
     finding->claim_count = 0;
-    finding->title = "The first steps are slow, and are still in the mean";
+    finding->title = extra->steps == 1
+                         ? "The first step is slow, and is still in the mean"
+                         : "The first steps are slow, and are still in the mean";
     finding->formula = spread_over(context, extra);
     finding->sentence = rule_print(
-        context, "The first steps took up to %s longer than the median of %s",
+        context, "%s %s longer than the median of %s",
+        extra->steps == 1 ? "The first step took" : "The first steps took up to",
         rule_ms(context, extra->worst_ns),
         rule_ms(context, context->summary->rhythm.median_ns));
     finding->wrong_if = "The run is as short as this: then its warm-up is a real cost.";
-    rule_advise(finding, "Compare runs by the median, or from step 100 on");
+    rule_advise(finding, from_file
+                             ? "Compare runs by the median, or record later: "
+                               "`torch.profiler.schedule(wait=1, warmup=3, active=3)`"
+                             : "Compare runs by the median, or from step 100 on");
     if (rule_number(context, FACT_COMPILE_USED) > 0)
         rule_advise(finding, "Compilation is kept between runs: set "
                              "`TORCHINDUCTOR_CACHE_DIR` to a folder that stays");

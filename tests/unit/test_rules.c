@@ -27,6 +27,19 @@ static void slow_first_steps_are_told_from_the_mean(void **state)
     assert_non_null(strstr(find("warm-up")->formula, "5 steps * 2 s"));
 }
 
+static void one_slow_step_begins_each_run_and_stays_in_the_mean_of_a_file(void **state)
+{
+    (void)state;
+    summary.rhythm.warm_up = extra(20 * MS, 1, EVENT_PHASE_FORWARD);
+    assert_string_equal(find("warm-up")->id, "none");
+    summary.head.from_file = true;
+    assert_string_equal(find("warm-up")->title,
+                        "The first step is slow, and is still in the mean");
+    assert_non_null(strstr(find("warm-up")->formula, "1 step * 10 s"));
+    assert_non_null(strstr(find("warm-up")->advice[0], "schedule("));
+    assert_int_equal(find("warm-up")->claim_count, 0); /* nothing is to be won */
+}
+
 static void workers_that_start_anew_are_told_to_live_on(void **state)
 {
     (void)state;
@@ -840,6 +853,7 @@ int main(void)
         TEST(steady_steps_on_a_free_machine_have_no_findings),
         TEST(collections_cost_what_they_took),
         TEST(slow_first_steps_are_told_from_the_mean),
+        TEST(one_slow_step_begins_each_run_and_stays_in_the_mean_of_a_file),
         TEST(workers_that_start_anew_are_told_to_live_on),
         TEST(late_first_batches_must_surely_cost_what_a_finding_must),
         TEST(a_period_is_named_with_its_length_and_the_phase_that_grows),
