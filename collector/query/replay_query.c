@@ -61,7 +61,8 @@ static void fill_table(const struct sums *sums, struct replay_table *table)
         row->known = true;
         row->mean_ns = sums->what_ifs[i].first + sum / n;
         row->low_ns = row->mean_ns - error > 0 ? row->mean_ns - error : 0;
-        row->high_ns = row->mean_ns + error;
+        /* Of few unlike steps it is wide; but no step is longer without what it did. */
+        row->high_ns = fmax(fmin(row->mean_ns + error, table->step_ns), row->mean_ns);
     }
 }
 

@@ -54,7 +54,6 @@ bool what_if_replayed(const struct bottlenecks_answer *summary,
         !(won >= WHAT_IF_SHARE * summary->replay.step_ns))
         return false;
     answer->low_ns = row->low_ns;
-    answer->high_ns =
-        fmin(row->high_ns, summary->replay.step_ns); /* nothing is added */
+    answer->high_ns = row->high_ns;
     return true;
 }

@@ -27,7 +27,8 @@ function launched_title(ms, op, where) {
 
 const COLUMNS = [ // key, title, text, sort, only when asked for, only where, tooltip
   ["per_step_ms", "ms per step", (op, view) => number(step_ms_of(op, view.steps), view.places), "self"],
-  ["share", "Share of step", null, null],
+  ["share", "Share of step", null, null, false, (state) => !session_of(state)?.from_file],
+  ["share", "Share of file", null, null, false, (state) => session_of(state)?.from_file],
   ["count", "Calls per step", (op, view) => calls(op.per_step_count ?? op.count / view.steps), "count"],
   ["mean_us", "Mean", (op) => per_call(op.mean_us), "mean"],
   ["p95_us", "p95", (op) => per_call(op.p95_us), "p95"],
