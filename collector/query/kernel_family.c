@@ -140,6 +140,7 @@ bool kernel_uses_tensor_cores(const char *name)
     static const char *const none[] = {"flash_bwd_dot",
                                        "flash_bwd_convert",
                                        "flash_bwd_clear",
+                                       "bwd_preprocess",
                                        "_combine_kernel",
                                        "SplitKVCombine",
                                        "SubTensorOp", /* MIOpen's: tensors, no cores */

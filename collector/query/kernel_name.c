@@ -165,17 +165,30 @@ static struct word last_of_path(struct word word)
     return word;
 }
 
-/* As compilers write C++ names, where nobody has made them readable; ck_tile begins each of
+/* "function (carrier)", of a carrier without its "_kernel". */
+static void write_carried(struct word base, struct word function, char *text,
+                          size_t size)
+{
+    drop_suffix(&base);
+    (void)snprintf(text, size, "%.*s (%.*s)", (int)function.length, function.at,
+                   (int)base.length, base.at);
+}
+
+/* As compilers write C++ names, where nobody has made them readable. ck_tile begins each of
  * its kernels in "kentry", which says nothing. */
 static bool mangled_short_name(const char *name, char *text, size_t size)
 {
     struct word base = last_of_path(next_mangled(name + 2));
+    struct word inner = last_of_path(next_mangled(base.at + base.length));
 
-    if (is(base, "kentry") || is(base, "Kernel"))
-        base = last_of_path(next_mangled(base.at + base.length));
+    if (base.length > 0 && is(base, "kentry"))
+        base = inner;
     if (base.length == 0)
         return false;
-    (void)snprintf(text, size, "%.*s", (int)base.length, base.at);
+    if (is_carrier(base) && inner.length > 0)
+        write_carried(base, inner, text, size);
+    else
+        (void)snprintf(text, size, "%.*s", (int)base.length, base.at);
     return true;
 }
 
@@ -195,8 +208,6 @@ bool kernel_short_name(const char *name, char *text, size_t size)
         (void)snprintf(text, size, "%.*s", (int)base.length, base.at);
         return true;
     }
-    drop_suffix(&base);
-    (void)snprintf(text, size, "%.*s (%.*s)", (int)function.length, function.at,
-                   (int)base.length, base.at);
+    write_carried(base, function, text, size);
     return true;
 }

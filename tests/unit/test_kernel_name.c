@@ -80,7 +80,12 @@ static void a_mangled_name_is_called_by_its_last_identifier(void **state)
               "foo");
     is_called(
         "_ZN19cutlass_cudnn_train6KernelINS_4conv6kernel23ImplicitGemmConvolutionINS1_",
-        "ImplicitGemmConvolution");
+        "ImplicitGemmConvolution (Kernel)");
+    is_called(
+        "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5",
+        "CUDAFunctor_add (vectorized_elementwise)");
+    is_called("_ZN7cutlass13device_kernelINS_4gemm6kernel13GemmUniversalIN4cute5tupleE",
+              "GemmUniversal (device)");
 }
 
 static void what_is_no_name_of_c_plus_plus_stays_as_it_is(void **state)
