@@ -9,8 +9,8 @@ reads, without a thought for speed. What both must agree on:
   cut to whole us, so it may seem to end up to 1 us later. Of several that hold it, the one
   that ends first is its parent; of equal ones the one that began later. Annotations are
   rows of kind "range" that take no self time and give none.
-- Steps are ProfilerStep ranges of the training thread, each once; else what ends with an
-  update of the optimizer.
+- Steps are ProfilerStep ranges of the training thread, each once, but for a last one in
+  which no op begins; else what ends with an update of the optimizer.
 - Device time: each instant once, work cut where the next of its stream begins.
 - A gap between two pieces of work has one cause: collector/aggregate/gpu.h.
 
@@ -153,7 +153,13 @@ class Trace:
                 number = int(re.match(r"\d*", event.name[len("ProfilerStep#"):])[0] or 0)
                 steps.append((number, start, event.end))
                 end = event.end
+        if len(steps) > 1 and not self.has_op(steps[-1]) and self.has_op(steps[-2]):
+            steps.pop()  # opened as the profiler was stopped
         return steps or self.infer_steps()
+
+    def has_op(self, step):
+        return any(event.kind == "op" and step[1] <= event.start < step[2]
+                   for event in self.threads[self.trainer])
 
     def infer_steps(self):
         updates = self.named("Optimizer.step#")
@@ -486,8 +492,11 @@ class Host:
         if event.kind == "sync":
             return "sync"
         if call and any(part in low for part in (
-                "cudamalloc", "cudafree", "hipmalloc", "hipfree", "cudahostalloc",
-                "cudahostregister", "cumemalloc", "cumemfree", "cumemcreate", "cumemmap")):
+                "cudamalloc", "cudafree", "cudahost", "hipmalloc", "hipfree", "hiphost",
+                "cumemalloc", "cumemfree", "cumemhost", "cumemcreate", "cumemmap",
+                "cumemunmap", "cumemsetaccess", "cumemrelease", "cumemaddress",
+                "hipmemcreate", "hipmemmap", "hipmemunmap", "hipmemsetaccess",
+                "hipmemrelease", "hipmemaddress")):
             return "setup" if event.duration >= CONTEXT_NS and name in (
                 "cudaFree", "cudaMalloc", "hipFree", "hipMalloc") else "alloc"
         if call and any(part in low for part in ("cudamemcpy", "hipmemcpy", "cumemcpy")):

@@ -269,19 +269,9 @@ static void fold_work(struct gpu *gpu, const struct texts *texts,
 /* NCCL only takes an order, in 0.2 ms at most: who returns so soon waited for no peer. */
 #define COLLECTIVE_WAITS_NS 1000000u
 
-/* With cudaFree(0) libraries ask for a context: one that takes as long makes it. */
-#define CONTEXT_NS 100000000u
-
 static bool is_call(uint8_t kind)
 {
     return kind == EVENT_RUNTIME || kind == EVENT_LAUNCH;
-}
-
-static bool sets_up(uint8_t use, const struct event *event)
-{
-    return is_call(EVENT_KIND(event->meta)) && use & GPU_NAME_SETS_UP &&
-           event->value >=
-               (GPU_NAME_HOST(use) == GPU_HOST_ALLOC ? CONTEXT_NS : GPU_SETUP_NS);
 }
 
 /* What the host does in a call, op or range; GPU_HOSTS: it says nothing of that. */
@@ -300,7 +290,7 @@ static enum gpu_host host_of(uint8_t use, const struct texts *texts,
         host = GPU_HOST_OP;
     if (host == GPU_HOST_COLLECTIVE && event->value < COLLECTIVE_WAITS_NS)
         host = GPU_HOST_OP;
-    if (sets_up(use, event))
+    if (call && gpu_name_sets_up(use, (double)event->value))
         host = GPU_HOST_SETUP;
     if (host == GPU_HOST_OP &&
         (kind == EVENT_USER_RANGE || texts_class(texts, EVENT_NAME(event->meta))))
@@ -308,30 +298,32 @@ static enum gpu_host host_of(uint8_t use, const struct texts *texts,
     return host;
 }
 
-/* What is launched in between is written down, and nothing runs. */
-static void note_capture(struct gpu *gpu, uint8_t use, int64_t start_ns, int64_t end_ns)
-{
-    if (use & GPU_NAME_CAPTURES) {
-        gpu->capture_ns = start_ns;
-        gpu->captures = true;
-    } else if (use & GPU_NAME_CAPTURED && gpu->captures) {
-        gpu->captures = false;
-        if (gpu->capture_ns < end_ns)
-            gpu_host_add(gpu, GPU_HOST_SETUP, gpu->capture_ns, end_ns);
-    }
-}
-
 void gpu_fold_ahead(struct gpu *gpu, const struct texts *texts,
                     const struct event *event)
 {
     uint8_t use = gpu_name_use(gpu, texts, EVENT_NAME(event->meta));
     enum gpu_host host = host_of(use, texts, event);
-    int64_t start = (int64_t)event->time, end = start + (int64_t)event->value;
+    int64_t start = (int64_t)event->time;
 
     if (host != GPU_HOSTS)
-        gpu_host_add(gpu, host, start, end);
-    if (is_call(EVENT_KIND(event->meta)))
-        note_capture(gpu, use, start, end);
+        gpu_host_add(gpu, host, start, start + (int64_t)event->value);
+}
+
+/* What is launched between its begin and its end is written down, and nothing runs. */
+static void note_capture(struct gpu *gpu, const struct texts *texts,
+                         const struct event *event)
+{
+    uint8_t use = gpu_name_use(gpu, texts, EVENT_NAME(event->meta));
+    int64_t start = (int64_t)event->time, end = start + (int64_t)event->value;
+
+    if (use & GPU_NAME_CAPTURES) {
+        gpu->capture_ns = start;
+        gpu->captures = true;
+    } else if (use & GPU_NAME_CAPTURED && gpu->captures) {
+        gpu->captures = false;
+        if (gpu->capture_ns < end)
+            gpu_host_add(gpu, GPU_HOST_SETUP, gpu->capture_ns, end);
+    }
 }
 
 static void fold_host(struct gpu *gpu, const struct texts *texts,
@@ -340,7 +332,9 @@ static void fold_host(struct gpu *gpu, const struct texts *texts,
     uint8_t kind = EVENT_KIND(event->meta);
 
     gpu_fold_ahead(gpu, texts, event);
-    if (kind == EVENT_RUNTIME || kind == EVENT_LAUNCH || kind == EVENT_SYNC)
+    if (is_call(kind))
+        note_capture(gpu, texts, event);
+    if (is_call(kind) || kind == EVENT_SYNC)
         gpu_launch_add(
             gpu, &(struct gpu_launch){.correlation = event->aux,
                                       .start_ns = (int64_t)event->time,

@@ -12,8 +12,8 @@
  *                 the gap the host was in a collective that held it up
  *     unknown     the work was queued before the gap, which lasted longer
  *     alloc, copy at least half of it the host was in such a call
- *     setup       at least half of it the host was in calls that load kernels, make contexts
- *                 or streams (they take GPU_SETUP_NS), or captured a graph
+ *     setup       at least half of it the host was in calls so long that they load kernels,
+ *                 make contexts or streams (gpu_name_sets_up()), or captured a graph
  *     sync        the host waited for the device for half of it; or when it began, and then
  *                 of the gap as much as the host had waited: it would have come to the next
  *                 work earlier by that, and the rest of the gap has a cause of its own
@@ -73,9 +73,6 @@ enum gpu_idle {
 
 /* From queue to device an idle GPU takes 1 to 5 us; a graph or a large kernel more. */
 #define GPU_LATENCY_NS INT64_C(10000)
-
-/* A call that neither waits nor copies and takes as long loads or makes something. */
-#define GPU_SETUP_NS 5000000u
 
 struct gpu_cell {
     int64_t use_ns[GPU_USES], idle_ns[GPU_IDLES], overlap_ns;

@@ -130,17 +130,6 @@ static double threshold_of(const struct finding_rule *rule, double own, bool rel
     return fmax(relaxed ? threshold * stays : threshold, DBL_MIN);
 }
 
-/* No step gives back more than it is: of few steps an interval would reach beyond. */
-static void keep_in_steps(const struct steps_summary *train, struct findings *findings)
-{
-    for (uint32_t i = 0; i < findings->count; i++) {
-        struct finding *finding = &findings->list[i];
-
-        if (finding->high_ns > train->max_ns && finding->ns_per_step <= train->max_ns)
-            finding->high_ns = train->max_ns;
-    }
-}
-
 static void ask_rules(struct rule_context *context,
                       const struct findings_settings *settings)
 {
@@ -212,7 +201,6 @@ void findings_find(const struct bottlenecks_answer *summary,
     if (!findings_are_sought(summary))
         return;
     ask_rules(&context, settings != NULL ? settings : &own);
-    keep_in_steps(&summary->steps.train, findings);
     show_steps(&summary->shown, findings);
     findings_settle(summary, findings);
     sort_dearest_first(findings);

@@ -97,6 +97,9 @@ const struct gpu_device *rule_device(const struct rule_context *context);
  * them, and what it takes is not what the step takes. */
 bool rule_has_device(const struct rule_context *context);
 
+/* A file that torch.profiler has written, not one of a live run. */
+bool rule_is_recording(const struct rule_context *context);
+
 /* A trace file in which nothing goes backward and no optimizer updates: what trains alone
  * is no advice. */
 bool rule_infers(const struct rule_context *context);

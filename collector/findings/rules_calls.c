@@ -41,7 +41,9 @@ static void find_slow_launches(struct rule_context *context)
     const struct op_row *row = slow_launch(context);
     double waits, calls = row == NULL ? 0 : row->per_step_count;
     double over = row == NULL ? 0 : row->per_step_ns - calls * LAUNCH_NS;
-    const uint32_t causes = BIT(GPU_IDLE_LAUNCH) | BIT(GPU_IDLE_SYNC);
+    /* Launches that are always as long as one that loads a kernel load nothing. */
+    const uint32_t causes =
+        BIT(GPU_IDLE_LAUNCH) | BIT(GPU_IDLE_SYNC) | BIT(GPU_IDLE_SETUP);
     const struct gpu_device *device = rule_waits_for(context, causes, &waits);
     double price = over < waits ? over : waits;
 
@@ -214,9 +216,13 @@ static void describe_asking(struct rule_context *context, struct finding *findin
     rule_evidence(context, finding, "segments_given_back", memory->segments_given_back);
     rule_evidence(context, finding, "retries", memory->retries);
     if (retries)
-        rule_advise(finding,
-                    "A smaller batch, or `torch.utils.checkpoint`: near the limit "
-                    "each larger block costs all that was kept");
+        rule_advise(
+            finding,
+            rule_infers(context)
+                ? "A smaller batch: near the limit each larger block costs all "
+                  "that was kept"
+                : "A smaller batch, or `torch.utils.checkpoint`: near the limit "
+                  "each larger block costs all that was kept");
     rule_advise(finding, "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`; no "
                          "`torch.cuda.empty_cache()` in the loop");
     rule_advise(finding, "Batches of one shape, or padded to few: each new size asks "

@@ -8,10 +8,14 @@
 
 static void advise_bfloat16(struct rule_context *context, struct finding *finding)
 {
-    rule_advise_in(context, finding,
-                   "`with torch.autocast(\"cuda\", dtype=torch.bfloat16):` around the "
-                   "forward pass and the loss",
-                   "`cublasGemmEx` on bfloat16, sums in float32");
+    rule_advise_in(
+        context, finding,
+        rule_infers(context)
+            ? "`model.bfloat16()`, or `with torch.autocast(\"cuda\", "
+              "dtype=torch.bfloat16):` around the model"
+            : "`with torch.autocast(\"cuda\", dtype=torch.bfloat16):` around "
+              "the forward pass and the loss",
+        "`cublasGemmEx` on bfloat16, sums in float32");
 }
 
 static bool is_named(const struct gpu_device *device)
@@ -56,11 +60,16 @@ static void find_float32(struct rule_context *context)
     }
     rule_advise_in(
         context, finding,
-        "`with torch.autocast(\"cuda\", dtype=torch.float16):` around the forward "
-        "pass; "
-        "then `scaler.scale(loss).backward()`, `scaler.step(optimizer)` and "
-        "`scaler.update()` of `scaler = torch.amp.GradScaler(\"cuda\")` (before torch "
-        "2.3 `torch.cuda.amp.GradScaler()`)",
+        rule_infers(context)
+            ? "`model.half()`, or `with torch.autocast(\"cuda\", "
+              "dtype=torch.float16):` "
+              "around the model"
+            : "`with torch.autocast(\"cuda\", dtype=torch.float16):` around the "
+              "forward "
+              "pass; then `scaler.scale(loss).backward()`, `scaler.step(optimizer)` "
+              "and "
+              "`scaler.update()` of `scaler = torch.amp.GradScaler(\"cuda\")` (before "
+              "torch 2.3 `torch.cuda.amp.GradScaler()`)",
         "`cublasGemmEx` on float16, sums in float32");
     rule_advise(finding, "Dimensions that are multiples of 8: tensor cores need them");
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "aggregate/gpu_host.h"
 #include "findings/copies.h"
 #include "findings/syncs.h"
 
@@ -229,8 +230,7 @@ static void find_device_alloc(struct rule_context *context)
     (void)find_idle(context, &rule);
 }
 
-/* The call that took longest at once, of those that were long enough to set something up:
- * copies wait, and so does what synchronizes. */
+/* The call that took longest at once, of those that set something up. */
 static const struct op_row *call_that_sets_up(const struct rule_context *context)
 {
     const struct ops_answer *cpu = &context->summary->cpu;
@@ -239,35 +239,40 @@ static const struct op_row *call_that_sets_up(const struct rule_context *context
     for (uint32_t i = 0; i < cpu->judged_count; i++) {
         const struct op_row *row = &cpu->rows[i];
 
-        if (strcmp(row->kind, "runtime") == 0 && row->max_ns >= GPU_SETUP_NS &&
-            strstr(row->name, "Memcpy") == NULL &&
+        if (strcmp(row->kind, "runtime") == 0 &&
+            gpu_name_sets_up(gpu_name_classify(row->name), row->max_ns) &&
             (longest == NULL || row->max_ns > longest->max_ns))
             longest = row;
     }
     return longest;
 }
 
+/* It shows where the time of a short recording went, as warm-up does; nothing is to be won
+ * of what is done once. */
 static void find_setup(struct rule_context *context)
 {
+    static const char shapes[] =
+        "Shapes that stay the same (`drop_last=True`, padding): "
+        "new ones need other kernels and graphs";
+    static const char later[] =
+        "Record later: `torch.profiler.schedule(wait=1, warmup=3, active=3)`";
+    bool recorded = rule_is_recording(context);
     const struct idle_rule rule = {
         .cause = GPU_IDLE_SETUP,
+        .named = {"slow-launches"},
         .title = "The GPU waits for what is set up once: contexts, kernels, graphs",
         .because = "the host was in calls that make contexts and streams, load kernels "
                    "at their first launch or capture graphs",
-        .wrong_if =
-            "The host's thread was put aside in these calls, because others had "
-            "its cores.",
-        .advice = {context->summary->head.from_file
-                       ? "It is done once: record later, with "
-                         "`torch.profiler.schedule(wait=1, warmup=3, active=3)`"
-                       : "It is done once; where it goes on, keep shapes the same "
-                         "(`drop_last=True`, padding): new ones need other kernels and "
-                         "graphs"},
-        .native = {"It is done once; where it goes on, load modules and capture graphs "
-                   "before the loop"}};
+        .wrong_if = "It is so in every step: then others had the cores or the lock of "
+                    "the driver, or each shape is new.",
+        .advice = {recorded ? later : shapes, recorded ? shapes : NULL},
+        .native = {"Load modules and capture graphs before the loop"}};
     struct finding *finding = find_idle(context, &rule);
     const struct op_row *row = finding == NULL ? NULL : call_that_sets_up(context);
 
+    if (finding == NULL)
+        return;
+    finding->claim_count = 0;
     if (row == NULL)
         return;
     rule_pin(context, finding, row->name);

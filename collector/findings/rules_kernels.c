@@ -269,14 +269,33 @@ static bool is_as_large_as_the_model(const struct op_row *row)
            kernel_is_convolution(row->name);
 }
 
-/* The scores that a softmax is of come from a product of many small matrices. */
-static bool has_attention(const struct rule_context *context)
+/* The op whose products a softmax is of; NULL where there is none, and where attention is
+ * in one kernel already: then the softmax is another's, as that of experts. */
+static const char *attention_op(const struct rule_context *context)
+{
+    static const char *const fused[] = {
+        "flash", "fmha", "sdpa", "attn_fwd", "Fmha", "fused_attention", NULL};
+    const struct ops_answer *cpu = &context->summary->cpu;
+    const struct ops_answer *cuda = &context->summary->cuda;
+
+    for (uint32_t i = 0; i < cuda->judged_count; i++)
+        for (uint32_t j = 0; fused[j] != NULL; j++)
+            if (strstr(cuda->rows[i].name, fused[j]) != NULL)
+                return NULL;
+    for (uint32_t i = 0; i < cpu->judged_count; i++)
+        if (strcmp(cpu->rows[i].name, "aten::bmm") == 0 ||
+            strcmp(cpu->rows[i].name, "aten::baddbmm") == 0)
+            return cpu->rows[i].name;
+    return NULL;
+}
+
+/* torch was asked for the fused form, and took the plain one. */
+static bool falls_back(const struct rule_context *context)
 {
     const struct ops_answer *cpu = &context->summary->cpu;
 
     for (uint32_t i = 0; i < cpu->judged_count; i++)
-        if (strcmp(cpu->rows[i].name, "aten::bmm") == 0 ||
-            strcmp(cpu->rows[i].name, "aten::baddbmm") == 0)
+        if (strcmp(cpu->rows[i].name, "aten::_scaled_dot_product_attention_math") == 0)
             return true;
     return false;
 }
@@ -284,26 +303,32 @@ static bool has_attention(const struct rule_context *context)
 static void find_unfused_attention(struct rule_context *context)
 {
     const struct ops_answer *cuda = &context->summary->cuda;
+    const char *op = attention_op(context);
     struct finding *finding =
-        has_attention(context)
-            ? rule_add_family(context, KERNEL_SOFTMAX, rule_busiest(context))
-            : NULL;
+        op == NULL ? NULL
+                   : rule_add_family(context, KERNEL_SOFTMAX, rule_busiest(context));
 
     if (finding == NULL)
         return;
     finding->title = "Attention writes all of its scores to memory";
     finding->sentence = rule_print(
         context,
-        "%s of a step are %s, over scores that one product (aten::bmm) wrote and "
-        "another "
-        "reads",
+        "%s of a step are %s, over scores that one product (%s) wrote and "
+        "another reads",
         rule_ms(context, cuda->family_ns[KERNEL_SOFTMAX]),
-        rule_count(context, cuda->family_count[KERNEL_SOFTMAX], "softmax kernel"));
+        rule_count(context, cuda->family_count[KERNEL_SOFTMAX], "softmax kernel"), op);
     finding->wrong_if = "The softmax is no attention's, or its weights themselves are "
                         "wanted.";
-    rule_advise(finding, "`F.scaled_dot_product_attention(q, k, v)`: one kernel, which "
-                         "keeps the scores on the chip; models of transformers take it "
-                         "with `attn_implementation=\"sdpa\"`");
+    if (falls_back(context))
+        rule_advise(finding,
+                    "`F.scaled_dot_product_attention` took its plain form: "
+                    "`with sdpa_kernel(SDPBackend.FLASH_ATTENTION):` of "
+                    "`torch.nn.attention` says why (types, head dimension, mask)");
+    else
+        rule_advise(finding,
+                    "`F.scaled_dot_product_attention(q, k, v)`: one kernel, "
+                    "which keeps the scores on the chip; models of transformers "
+                    "take it with `attn_implementation=\"sdpa\"`");
     rule_advise(finding, "Weights of attention (`output_attentions=True`, "
                          "`need_weights=True`) only where somebody looks at them: with "
                          "them nothing is fused");
@@ -331,7 +356,7 @@ static void find_dominant(struct rule_context *context)
 
     if (device == NULL || !(share >= context->threshold) ||
         strcmp(row->kind, "kernel") != 0 || is_as_large_as_the_model(row) ||
-        (row->family == KERNEL_SOFTMAX && has_attention(context)))
+        (row->family == KERNEL_SOFTMAX && attention_op(context) != NULL))
         return;
     struct finding *finding = rule_add_open(context, row->name, "forward", FINDING_LOW);
 

@@ -143,9 +143,9 @@ static void find_collections(struct rule_context *context)
 static void find_warm_up(struct rule_context *context)
 {
     const struct rhythm_extra *extra = &context->summary->rhythm.warm_up;
-    bool from_file = context->summary->head.from_file;
+    bool recorded = rule_is_recording(context);
     struct finding *finding = is_dear(context, extra, context->threshold) &&
-                                      extra->steps >= (from_file ? 1 : WARM_UP_STEPS)
+                                      extra->steps >= (recorded ? 1 : WARM_UP_STEPS)
                                   ? add(context, extra, CLAIM_CALLS)
                                   : NULL;
 
@@ -164,7 +164,7 @@ static void find_warm_up(struct rule_context *context)
         rule_ms(context, extra->worst_ns),
         rule_ms(context, context->summary->rhythm.median_ns));
     finding->wrong_if = "The run is as short as this: then its warm-up is a real cost.";
-    rule_advise(finding, from_file
+    rule_advise(finding, recorded
                              ? "Compare runs by the median, or record later: "
                                "`torch.profiler.schedule(wait=1, warmup=3, active=3)`"
                              : "Compare runs by the median, or from step 100 on");

@@ -31,6 +31,11 @@ bool rule_has_device(const struct rule_context *context)
            (rule_number(context, FACT_DEVICE_COUNT) > 0 && !on_host);
 }
 
+bool rule_is_recording(const struct rule_context *context)
+{
+    return context->summary->head.from_file && !context->summary->own_file;
+}
+
 bool rule_infers(const struct rule_context *context)
 {
     return rule_number(context, FACT_INFERENCE) > 0;

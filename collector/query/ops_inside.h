@@ -62,8 +62,7 @@ struct ops_asking {
     bool whole;                        /* a file, all of it */
     bool apart; /* what lies outside of steps counts too: not in a file of a live run */
     double step_ns;
-    double
-        share_ns; /* what a share is of: the steps, or what lies outside of them too */
+    double share_ns;      /* what a share is of */
     double validation_ns; /* summed time of the window's batches */
     double validations;   /* how many */
     const char *watched;  /* names, with a comma between them */

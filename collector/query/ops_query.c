@@ -398,6 +398,7 @@ int parts_ops(const struct pick *pick, const struct ops_request *request,
                                          (double)pick->process->gpu.from_ns
                                    : asking.step_ns;
     answer->step_ns = summary->count > 0 ? asking.step_ns : (double)NAN;
+    answer->of_file = asking.apart;
     answer->overflowed = asking.ops->overflowed;
     if (steps->validation.count > 0) {
         asking.validations = (double)steps->validation.count;

@@ -134,6 +134,7 @@ struct ops_answer {
     enum group_by by;       /* GROUP_NAME for devices */
     uint64_t overflowed;    /* events whose name found no row: counted in `other` */
     double step_ns;         /* summed step time of the window, NaN without steps */
+    bool of_file;           /* rows and shares are of all of a trace file */
     double scale_error_pct; /* of all self time together */
     /* Ops (no ranges) with less than OPS_SHORT_NS of self time a call, per step; of a
      * device its kernels of no family. */

@@ -127,7 +127,7 @@ static void add_size(const struct op_row *row, struct ops_answer *answer)
     if (unused > 0)
         answer->unfilled_ns += row->per_step_ns;
     answer->unused_ns += unused * row->per_step_ns;
-    if (row->family == KERNEL_OTHER)
+    if (row->family == KERNEL_OTHER || row->family == KERNEL_SOFTMAX)
         answer->short_unused_ns += unused * add_short(row, answer);
 }
 

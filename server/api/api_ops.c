@@ -169,6 +169,10 @@ cJSON *ops_json(const struct ops_answer *answer, const char *sort, const char *d
     json_count(body, "steps", answer->head.steps);
     json_head(body, &answer->head);
     json_ms(body, "step_time_ms", answer->step_ns);
+    json_text(body, "share_of",
+              answer->of_file          ? "file"
+              : isnan(answer->step_ns) ? "span"
+                                       : "steps");
     json_share(body, "error_pct", answer->scale_error_pct);
     json_count(body, "overflowed_events", answer->overflowed);
     cJSON_AddItemToObject(body, "ops", ops_list_json(answer));

@@ -305,7 +305,10 @@ static void a_file_in_which_nothing_is_trained_is_of_inference(void **state)
         assert_null(fact(FACT_INFERENCE));
         forget();
     }
-    load("", KERNEL("batch_norm_backward_kernel", 0, 20)); /* without its ops */
+    load("", KERNEL("my_kernel", 0, 20)); /* of a job without torch */
+    assert_null(fact(FACT_INFERENCE));
+    forget();
+    load("", OP("aten::mm", 0) "," KERNEL("batch_norm_backward_kernel", 0, 20));
     assert_null(fact(FACT_INFERENCE));
     forget();
 }

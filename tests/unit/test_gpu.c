@@ -412,6 +412,8 @@ static void calls_that_load_or_make_contexts_are_told_by_their_length(void **sta
         {"cudaLaunchKernel", EVENT_LAUNCH, 4, GPU_IDLE_LAUNCH},
         {"cudaFree", EVENT_RUNTIME, 80, GPU_IDLE_ALLOC},
         {"cudaHostAlloc", EVENT_RUNTIME, 120, GPU_IDLE_ALLOC}, /* pins many pages */
+        {"hipHostMalloc", EVENT_RUNTIME, 120, GPU_IDLE_ALLOC},
+        {"cuMemUnmap", EVENT_RUNTIME, 20, GPU_IDLE_ALLOC},
         {"cudaGraphLaunch", EVENT_LAUNCH, 6, GPU_IDLE_LAUNCH}, /* has many nodes */
         {"cudaMemcpyAsync", EVENT_LAUNCH, 6, GPU_IDLE_COPY},
         {"cudaMemset", EVENT_LAUNCH, 6, GPU_IDLE_LAUNCH},         /* waits */
@@ -429,13 +431,41 @@ static void calls_that_load_or_make_contexts_are_told_by_their_length(void **sta
 
 static void a_gap_in_which_a_graph_is_captured_is_setup(void **state)
 {
-    host(*state, EVENT_RUNTIME, "cudaStreamBeginCapture", SPAN(110, 111), 0);
-    host(*state, EVENT_CPU_OP, "aten::mm", SPAN(112, 188), 0);
-    host(*state, EVENT_RUNTIME, "cudaStreamEndCapture", SPAN(189, 190), 0);
-    host(*state, EVENT_RUNTIME, "cudaStreamEndCapture", SPAN(191, 192),
-         0); /* of none */
-    host(*state, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(193, 195), 7);
-    gap_gets(*state, GPU_IDLE_SETUP);
+    struct bench *bench = *state;
+
+    host(bench, EVENT_RUNTIME, "cudaStreamBeginCapture", SPAN(110, 111), 0);
+    host(bench, EVENT_CPU_OP, "aten::mm", SPAN(112, 188), 0);
+    host(bench, EVENT_RUNTIME, "cudaStreamEndCapture", SPAN(189, 190), 0);
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(193, 195), 7);
+    /* The end of one whose beginning is not known. */
+    host(bench, EVENT_RUNTIME, "cudaStreamEndCapture", SPAN(250, 251), 0);
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(290, 295), 8);
+    work(bench, "a", SPAN(0, 100), 1, 0);
+    work(bench, "b", SPAN(200, 210), 1, 7);
+    work(bench, "c", SPAN(310, 320), 1, 8);
+    gpu_finish(&bench->gpu, 320 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_SETUP], 100 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_PYTHON], 100 * US);
+}
+
+/* Long calls of all threads come before what is short, in no order with it. */
+static void long_calls_that_come_ahead_pair_no_captures(void **state)
+{
+    struct bench *bench = *state;
+    struct event begins = {
+        .value = 2000 * US,
+        .meta = EVENT_META(text(bench, "cudaStreamBeginCapture"), EVENT_RUNTIME, 0, 0)};
+    struct event ends = {
+        .time = 800000 * US,
+        .value = 2000 * US,
+        .meta = EVENT_META(text(bench, "cudaStreamEndCapture"), EVENT_RUNTIME, 0, 0)};
+
+    gpu_fold_ahead(&bench->gpu, bench->texts, &begins);
+    gpu_fold_ahead(&bench->gpu, bench->texts, &ends);
+    work(bench, "a", SPAN(0, 100000), 1, 0);
+    work(bench, "b", SPAN(800000, 910000), 1, 7);
+    gpu_finish(&bench->gpu, 910000 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_SETUP], 0);
 }
 
 static void a_gap_before_communication_that_was_queued_is_collective(void **state)
@@ -762,6 +792,7 @@ int main(void)
         TEST(a_gap_in_allocating_calls_is_alloc),
         TEST(calls_that_load_or_make_contexts_are_told_by_their_length),
         TEST(a_gap_in_which_a_graph_is_captured_is_setup),
+        TEST(long_calls_that_come_ahead_pair_no_captures),
         TEST(a_gap_before_communication_that_was_queued_is_collective),
         TEST(a_gap_before_queued_work_is_unknown_unless_it_is_short),
         TEST(a_gap_in_the_call_that_launches_its_work_is_launch),

@@ -427,28 +427,39 @@ static void elementwise_kernels_are_fused_by_compilation(void **state)
 
 static void attention_that_writes_its_scores_is_found_by_its_softmax(void **state)
 {
-    struct op_row softmax = {.name = "cunn_SoftMaxForward",
-                             .kind = "kernel",
-                             .per_step_ns = 40 * MS,
-                             .family = KERNEL_SOFTMAX};
-    struct op_row op = {.name = "aten::bmm", .kind = "op"};
+    struct op_row kernels[] = {{.name = "cunn_SoftMaxForward",
+                                .kind = "kernel",
+                                .per_step_ns = 40 * MS,
+                                .family = KERNEL_SOFTMAX},
+                               {.name = "flash_fwd_kernel", .kind = "kernel"}};
+    struct op_row ops[] = {
+        {.name = "aten::baddbmm", .kind = "op"},
+        {.name = "aten::_scaled_dot_product_attention_math", .kind = "op"}};
 
     (void)state;
     busy_device("NVIDIA H100");
-    summary.cuda.rows = &softmax;
+    summary.cuda.rows = kernels;
     summary.cuda.judged_count = 1;
     summary.cuda.family_ns[KERNEL_SOFTMAX] = 40 * MS;
     summary.cuda.family_count[KERNEL_SOFTMAX] = 24;
     /* Of what else, nobody knows; that it is one kernel is told then. */
     assert_string_equal(find("unfused-attention")->id, "none");
     assert_true(strncmp(find("dominant-kernel")->id, "dominant-kernel", 15) == 0);
-    summary.cpu.rows = &op;
+    summary.cpu.rows = ops;
     summary.cpu.judged_count = 1;
     assert_true(fabs(find("unfused-attention")->ns_per_step - 16 * MS) < 1);
     assert_non_null(
         strstr(find("unfused-attention")->advice[0], "attn_implementation"));
+    assert_non_null(strstr(find("unfused-attention")->sentence, "(aten::baddbmm)"));
     assert_string_equal(find("dominant-kernel")->id, "none");
-    op.name = "aten::mm";
+    /* Who asked for the fused form is told why it was not taken. */
+    summary.cpu.judged_count = 2;
+    assert_non_null(strstr(find("unfused-attention")->advice[0], "says why"));
+    /* Attention is fused, and the softmax another's. */
+    summary.cuda.judged_count = 2;
+    assert_string_equal(find("unfused-attention")->id, "none");
+    summary.cuda.judged_count = 1;
+    ops[0].name = "aten::mm";
     assert_string_equal(find("unfused-attention")->id, "none");
 }
 

@@ -97,29 +97,55 @@ static void what_is_set_up_is_told_with_the_longest_call(void **state)
     struct op_row rows[] = {
         {.name = "aten::empty", .kind = "op", .max_ns = 900 * MS},
         {.name = "cudaMemcpyAsync", .kind = "runtime", .max_ns = 500 * MS},
-        {.name = "cudaLaunchKernel", .kind = "runtime", .max_ns = 90 * MS},
-        {.name = "cudaDeviceGetStreamPriorityRange",
+        {.name = "cudaHostAlloc", .kind = "runtime", .max_ns = 400 * MS},
+        {.name = "cudaGraphLaunch", .kind = "runtime", .max_ns = 400 * MS},
+        {.name = "cudaFree", .kind = "runtime", .max_ns = 90 * MS},
+        {.name = "cudaEventRecord", .kind = "runtime", .max_ns = 1 * MS},
+        {.name = "cudaLaunchKernel",
          .kind = "runtime",
-         .max_ns = 300 * MS},
-        {.name = "cudaEventRecord", .kind = "runtime", .max_ns = 1 * MS}};
+         .max_ns = 80 * MS,
+         .p50_ns = 8e3},
+        {.name = "cuModuleLoadData", .kind = "runtime", .max_ns = 300 * MS}};
 
     put_device();
     summary.cpu.rows = rows;
-    summary.cpu.judged_count = 5;
+    summary.cpu.judged_count = 8;
     device.idle_ns[GPU_IDLE_SETUP] = 4 * MS;
     assert_false(is_found("device-setup"));
     device.idle_ns[GPU_IDLE_SETUP] = 25 * MS;
     assert_true(fabs(find("device-setup")->ns_per_step - 25 * MS) < 1);
-    assert_string_equal(find("device-setup")->ops[0],
-                        "cudaDeviceGetStreamPriorityRange");
+    assert_string_equal(find("device-setup")->ops[0], "cuModuleLoadData");
     assert_non_null(strstr(find("device-setup")->sentence, "took 300 ms"));
+    assert_int_equal(find("device-setup")->claim_count, 0); /* nothing is to be won */
     assert_false(is_found("launch-bound"));
-    /* A recording can begin later, a run cannot. */
-    assert_null(strstr(find("device-setup")->advice[0], "schedule("));
-    summary.head.from_file = true;
+    /* A recording can begin later, a run cannot, nor can what it wrote. */
+    assert_int_equal(find("device-setup")->advice_count, 1);
+    summary.head.from_file = summary.own_file = true;
+    assert_int_equal(find("device-setup")->advice_count, 1);
+    summary.own_file = false;
     assert_non_null(strstr(find("device-setup")->advice[0], "schedule("));
-    summary.cpu.judged_count = 2; /* a graph was captured, in calls that are short */
-    assert_true(is_found("device-setup"));
+    summary.cpu.judged_count = 6; /* a graph was captured, in calls that are short */
+    assert_null(strstr(find("device-setup")->sentence, "; one"));
+}
+
+static void launches_that_are_always_long_load_nothing(void **state)
+{
+    (void)state;
+    struct op_row call = {.name = "cudaLaunchKernel",
+                          .kind = "runtime",
+                          .per_step_ns = 60 * MS,
+                          .per_step_count = 10,
+                          .p50_ns = 6 * MS,
+                          .mean_ns = 6 * MS,
+                          .max_ns = 7 * MS};
+
+    put_device();
+    device.idle_ns[GPU_IDLE_SYNC] = 0;
+    device.idle_ns[GPU_IDLE_SETUP] = 30 * MS;
+    summary.cpu.rows = &call;
+    summary.cpu.judged_count = 1;
+    assert_true(fabs(find("slow-launches")->ns_per_step - 30 * MS) < 1);
+    assert_false(is_found("device-setup"));
 }
 
 static void an_allocator_that_asks_the_driver_in_each_step_is_found(void **state)
@@ -420,6 +446,7 @@ int main(void)
         TEST(launches_of_graphs_take_long_for_their_nodes),
         TEST(pinning_in_each_step_costs_what_the_device_waits_meanwhile),
         TEST(what_is_set_up_is_told_with_the_longest_call),
+        TEST(launches_that_are_always_long_load_nothing),
         TEST(an_allocator_that_asks_the_driver_in_each_step_is_found),
         TEST(memory_that_is_set_and_waited_for_is_found),
         TEST(what_a_call_is_named_for_is_told_by_no_general_rule),

@@ -90,6 +90,7 @@ enum said {
     SAID_REDUCE = 64,
     SAID_DEVICE = 128,
     SAID_TRAINS = 256,
+    SAID_OPS = 512,
 };
 
 /* Ranges of torch and its modules among Python's frames, and Inductor's kernels. */
@@ -151,7 +152,8 @@ static uint32_t said_by_op(const char *name)
     return 0;
 }
 
-/* Ops, ranges and kernels of a backward pass or an update. */
+/* Ops, ranges and kernels of a backward pass or an update; and that there are ops at all,
+ * for a job without torch tells nothing of either. */
 static uint32_t said_by_training(const char *name)
 {
     static const char *const parts[] = {
@@ -160,7 +162,7 @@ static uint32_t said_by_training(const char *name)
     for (size_t i = 0; parts[i] != NULL; i++)
         if (strstr(name, parts[i]) != NULL)
             return SAID_TRAINS;
-    return 0;
+    return strncmp(name, "aten::", 6) == 0 ? SAID_OPS : 0;
 }
 
 static uint32_t said_by_names(const struct file *file)
@@ -284,7 +286,7 @@ void file_say_facts(const struct file *file, struct process *process,
                  strcspn(backend, "'\"\\,}"));
     if (said & SAID_COMPILE)
         say_true(process, FACT_COMPILE_USED);
-    if ((said & SAID_TRAINS) == 0 && !file->result->inferred_steps)
+    if ((said & (SAID_TRAINS | SAID_OPS)) == SAID_OPS && !file->result->inferred_steps)
         say_true(process, FACT_INFERENCE);
     if (wrapper != NULL)
         say_text(process, FACT_DISTRIBUTED_WRAPPER, wrapper, strlen(wrapper));

@@ -4,11 +4,12 @@
  *
  * A step is a ProfilerStep, each number once, but for a last one without any op; without
  * any, what ends with an update of the optimizer (of several, the one that updates least
- * often); without these, all of the file. Data and optimizer are their ranges; backward reaches from the first to the last
- * autograd op, whatever their thread, as long as no outer op of the training thread began
- * between; forward is what lies before a backward and is none of these, back to the data or
- * the update. An optimizer that runs a closure (Lightning's do) has forward and backward
- * inside its range: it is the part after the last backward.
+ * often); without these, all of the file. Data and optimizer are their ranges; backward
+ * reaches from the first to the last autograd op, whatever their thread, as long as no
+ * outer op of the training thread began between; forward is what lies before a backward and
+ * is none of these, back to the data or the update. An optimizer that runs a closure
+ * (Lightning's do) has forward and backward inside its range: it is the part after the last
+ * backward.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -27,8 +27,8 @@ function launched_title(ms, op, where) {
 
 const COLUMNS = [ // key, title, text, sort, only when asked for, only where, tooltip
   ["per_step_ms", "ms per step", (op, view) => number(step_ms_of(op, view.steps), view.places), "self"],
-  ["share", "Share of step", null, null, false, (state) => !session_of(state)?.from_file],
-  ["share", "Share of file", null, null, false, (state) => session_of(state)?.from_file],
+  ["share", "Share of step", null, null, false, (state) => state.ops?.share_of !== "file"],
+  ["share", "Share of file", null, null, false, (state) => state.ops?.share_of === "file"],
   ["count", "Calls per step", (op, view) => calls(op.per_step_count ?? op.count / view.steps), "count"],
   ["mean_us", "Mean", (op) => per_call(op.mean_us), "mean"],
   ["p95_us", "p95", (op) => per_call(op.p95_us), "p95"],
@@ -252,7 +252,7 @@ const gpu_token = (op) => (op.kind === "memcpy" || op.kind === "memset" || op.ki
 
 function op_share(op, { step_ms, steps }) {
   const ms = step_ms_of(op, steps);
-  if (op.kind !== "range" && known(op.share)) return op.share;
+  if (known(op.share)) return op.share;
   return known(ms) && step_ms > 0 ? ms / step_ms : 0;
 }
 

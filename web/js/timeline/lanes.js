@@ -16,7 +16,7 @@ export const IDLE_LABELS = {
   data: "data loading", sync: "host sync", launch: "launch-bound", copy: "copies", alloc: "allocation",
   setup: "set-up", collective: "other ranks", python: "Python", unknown: "unknown",
 };
-export const IDLE_TOKENS = { data: "data", sync: "sync", launch: "idle", copy: "copy", alloc: "allocated", setup: "idle", collective: "communication", python: "host", unknown: "other" };
+export const IDLE_TOKENS = { data: "data", sync: "sync", launch: "idle", copy: "copy", alloc: "allocated", setup: "setup", collective: "communication", python: "host", unknown: "other" };
 const SLOW_FACTOR = 2;
 const MOST_DOTS = 24;
 const SPARSE_PIXELS = 12; // a step; wider, the line itself passes beside its dots
