@@ -394,9 +394,10 @@ int parts_ops(const struct pick *pick, const struct ops_request *request,
     asking.apart = asking.whole && !pick->session->own_file;
     asking.step_ns = summary->count > 0 ? summary->mean_ns * (double)summary->count
                                         : answer->head.window.span_ns;
-    asking.share_ns = asking.apart ? (double)pick->process->newest_ns -
-                                         (double)pick->process->gpu.from_ns
-                                   : asking.step_ns;
+    asking.share_ns = asking.step_ns;
+    if (asking.apart)
+        asking.share_ns = fmax(asking.step_ns, (double)pick->process->newest_ns -
+                                                   (double)pick->process->gpu.from_ns);
     answer->step_ns = summary->count > 0 ? asking.step_ns : (double)NAN;
     answer->of_file = asking.apart;
     answer->overflowed = asking.ops->overflowed;
