@@ -23,6 +23,9 @@ ADD = ("void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor
        "std::array<char*, 3ul> >")
 ADD64 = ADD.replace("float", "double")
 LAYOUT = "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true, (cudnnKernelDataType_t)0>"
+SOFTMAX = ("void at::native::(anonymous namespace)::cunn_SoftMaxForward<8, c10::BFloat16, float, "
+           "c10::BFloat16, at::native::(anonymous namespace)::SoftMaxForwardEpilogue>")
+FLASH = "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128, 4> >"
 NORM = "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float>"
 CONV = "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64"
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
@@ -213,6 +216,17 @@ def slow_kernels(name):
     return work
 
 
+def attention(job, count, ill):
+    """Of a hundred kernels so many are the softmax of scores; fused it takes half of that."""
+    for n in range(100):
+        if n < count and ill:
+            job.launch(SOFTMAX, 150.0, op="aten::_softmax")
+        elif n < count:
+            job.launch(FLASH, 75.0, op="aten::_flash_attention_forward")
+        else:
+            job.launch(MM, 150.0, op="aten::bmm")
+
+
 def layouts(job, count, ill):
     for n in range(100):
         if ill and n < count:
@@ -303,6 +317,7 @@ DOSES = {
     "launch-bound": (late_launches, (115, 140, 190)),
     "python-between-ops": (python_between, (100, 130, 190)),
     "device-sync": (syncs, (5, 10, 20)),
+    "device-setup": (calls("my::load", "cuModuleLoadData"), (8000, 20000, 60000)),
     "device-alloc": (calls("aten::empty", "cudaMalloc"), (800, 2000, 6000)),
     "pinned-allocations": (calls("aten::pin_memory", "cudaHostAlloc"), (500, 2000, 6000)),
     "sync-memset": (calls("my::clear", "cudaMemset"), (500, 2000, 6000)),
@@ -319,6 +334,7 @@ DOSES = {
     "unaligned-products": (slow_kernels(ALIGN2), (20, 50, 90)),
     "elementwise-kernels": (slow_kernels(ADD), (20, 50, 90)),
     "float64-kernels": (slow_kernels(ADD64), (20, 50, 90)),
+    "unfused-attention": (attention, (15, 40, 80)),
     "layout-changes": (layouts, (10, 40, 100)),
     "small-grids": (small_grids, (20, 50, 90)),
     "short-kernels": (short_kernels, (600, 2000, 6000)),
