@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 globalThis.document ??= {};
-const { lanes_for, main_device } = await import("../../web/js/timeline/lanes.js");
+const { gpu_tokens, lanes_for, main_device } = await import("../../web/js/timeline/lanes.js");
+const { IDLE } = await import("../../web/js/model/series.js");
 const { cut, from_start } = await import("../../web/js/timeline/parts.js");
 const { host_rows } = await import("../../web/js/timeline/host_lanes.js");
 
@@ -15,6 +16,15 @@ test("a line ends where validation began and begins anew after it", () => {
   const [broken] = cut([steps], [{ from: 32, to: 190 }]);
   assert.deepEqual(broken.map((point) => point.y), [1, 1, 1, 1, null, 1, 1, 1, 1]);
   assert.equal(broken[4].x, 30);
+});
+
+test("no two bands of a device's idling have one colour, whatever the causes", () => {
+  for (const first of IDLE) {
+    for (const second of IDLE.filter((cause) => cause !== first)) {
+      const bands = gpu_tokens([`idle_${first}`, `idle_${second}`]).slice(0, 3);
+      assert.equal(new Set(bands).size, 3, `${first}, ${second}: ${bands}`);
+    }
+  }
 });
 
 test("all lines of a stack are broken at the same places", () => {
