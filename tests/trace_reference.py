@@ -30,7 +30,7 @@ ROUNDING_NS = 1000
 LATENCY_NS = 10_000
 COLLECTIVE_NS = 1_000_000  # a shorter one only takes an order
 THREADS_SEEN = 4096  # a hundredth of a device
-SETUP_NS, CONTEXT_NS = 5_000_000, 100_000_000  # calls that load or make a context
+LOADS_NS, SETUP_NS, CONTEXT_NS = 20_000_000, 5_000_000, 100_000_000  # calls that load or make a context
 CATEGORIES = {
     "cpu_op": "op", "operator": "op", "user_annotation": "range",
     "runtime": "runtime", "cuda_runtime": "runtime", "driver": "runtime",
@@ -501,7 +501,8 @@ class Host:
                 "cudaFree", "cudaMalloc", "hipFree", "hipMalloc") else "alloc"
         if call and any(part in low for part in ("cudamemcpy", "hipmemcpy", "cumemcpy")):
             return "copy"
-        if call and event.duration >= SETUP_NS and name.startswith(("cu", "hip")) and \
+        least = LOADS_NS if "Launch" in name else SETUP_NS
+        if call and event.duration >= least and name.startswith(("cu", "hip")) and \
                 "GraphLaunch" not in name and "Memset" not in name:
             return "setup"
         return None if event.kind == "range" else "op"

@@ -316,10 +316,10 @@ static void note_capture(struct gpu *gpu, const struct texts *texts,
     uint8_t use = gpu_name_use(gpu, texts, EVENT_NAME(event->meta));
     int64_t start = (int64_t)event->time, end = start + (int64_t)event->value;
 
-    if (use & GPU_NAME_CAPTURES) {
+    if (GPU_NAME_CALL(use) == GPU_NAME_CAPTURES) {
         gpu->capture_ns = start;
         gpu->captures = true;
-    } else if (use & GPU_NAME_CAPTURED && gpu->captures) {
+    } else if (GPU_NAME_CALL(use) == GPU_NAME_CAPTURED && gpu->captures) {
         gpu->captures = false;
         if (gpu->capture_ns < end)
             gpu_host_add(gpu, GPU_HOST_SETUP, gpu->capture_ns, end);

@@ -7,8 +7,10 @@
 /* What a name says. */
 #define GPU_NAME_KNOWN         128u
 #define GPU_NAME_COMMUNICATION 64u        /* of a kernel */
-#define GPU_NAME_CAPTURES      32u        /* a call that begins to capture a graph */
-#define GPU_NAME_CAPTURED      16u        /* and one that ends it */
+#define GPU_NAME_CALL(use)     ((use)&48u) /* one of these three: */
+#define GPU_NAME_LAUNCHES      16u
+#define GPU_NAME_CAPTURES      32u        /* begins to capture a graph */
+#define GPU_NAME_CAPTURED      48u        /* and ends it */
 #define GPU_NAME_SETS_UP       8u         /* a call that does, where it takes long */
 #define GPU_NAME_HOST(use)     ((use)&7u) /* enum gpu_host of a call or op */
 

@@ -406,15 +406,17 @@ static void calls_that_load_or_make_contexts_are_told_by_their_length(void **sta
         enum gpu_idle cause;
     } calls[] = {
         {"cudaDeviceGetStreamPriorityRange", EVENT_RUNTIME, 300, GPU_IDLE_SETUP},
-        {"cudaLaunchKernel", EVENT_LAUNCH, 6, GPU_IDLE_SETUP},
-        {"hipLaunchKernel", EVENT_LAUNCH, 6, GPU_IDLE_SETUP},
+        {"cuModuleLoadData", EVENT_RUNTIME, 6, GPU_IDLE_SETUP},
+        {"cudaLaunchKernel", EVENT_LAUNCH, 25, GPU_IDLE_SETUP},
+        {"hipLaunchKernel", EVENT_LAUNCH, 25, GPU_IDLE_SETUP},
         {"cudaFree", EVENT_RUNTIME, 120, GPU_IDLE_SETUP},
-        {"cudaLaunchKernel", EVENT_LAUNCH, 4, GPU_IDLE_LAUNCH},
+        {"cudaLaunchKernel", EVENT_LAUNCH, 12, GPU_IDLE_LAUNCH}, /* put aside */
+        {"cudaStreamCreate", EVENT_RUNTIME, 4, GPU_IDLE_LAUNCH},
         {"cudaFree", EVENT_RUNTIME, 80, GPU_IDLE_ALLOC},
         {"cudaHostAlloc", EVENT_RUNTIME, 120, GPU_IDLE_ALLOC}, /* pins many pages */
         {"hipHostMalloc", EVENT_RUNTIME, 120, GPU_IDLE_ALLOC},
         {"cuMemUnmap", EVENT_RUNTIME, 20, GPU_IDLE_ALLOC},
-        {"cudaGraphLaunch", EVENT_LAUNCH, 6, GPU_IDLE_LAUNCH}, /* has many nodes */
+        {"cudaGraphLaunch", EVENT_LAUNCH, 40, GPU_IDLE_LAUNCH}, /* has many nodes */
         {"cudaMemcpyAsync", EVENT_LAUNCH, 6, GPU_IDLE_COPY},
         {"cudaMemset", EVENT_LAUNCH, 6, GPU_IDLE_LAUNCH},         /* waits */
         {"synchronizeStream", EVENT_RUNTIME, 6, GPU_IDLE_LAUNCH}, /* not of CUDA */
