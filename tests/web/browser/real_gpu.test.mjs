@@ -103,9 +103,12 @@ test("a job whose CUPTI is taken says so beside its lane, with the reason, and i
   await words.waitFor();
   assert.match(await words.getAttribute("title"), /may have taken CUPTI/);
   await source(page, "taken").filter({ hasText: "may have taken CUPTI" }).waitFor();
-  const step = () => page.evaluate(() => Number(document.querySelector("#facts").textContent.match(/step([\d,]+)/i)[1].replaceAll(",", "")));
-  const then = await step();
-  await page.waitForFunction((least) => Number(document.querySelector("#facts").textContent.match(/step([\d,]+)/i)[1].replaceAll(",", "")) > least, then);
+  // Number of the newest step, when one is shown that is later.
+  const step_after = async (least) => (await page.waitForFunction((least) => {
+    const newest = Number(document.querySelector("#facts").textContent.match(/step([\d,]+)/i)?.[1].replaceAll(",", ""));
+    return newest > least && newest;
+  }, least)).jsonValue();
+  await step_after(await step_after(0));
   await shoot(page, "real-gpu-taken-light", { fullPage: true });
 }));
 
