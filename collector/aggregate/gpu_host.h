@@ -16,11 +16,11 @@
 
 /* With GPU_NAME_KNOWN, by the name alone; any thread. */
 uint8_t gpu_name_classify(const char *text);
+uint8_t gpu_name_use(struct gpu *gpu, const struct texts *texts, uint32_t text);
 
 /* A call of that class that lasts as long makes a context or streams, or loads what it
  * launches. */
 bool gpu_name_sets_up(uint8_t use, double ns);
-uint8_t gpu_name_use(struct gpu *gpu, const struct texts *texts, uint32_t text);
 
 /* The host was in `kind` for that time. */
 void gpu_host_add(struct gpu *gpu, enum gpu_host kind, int64_t start_ns,

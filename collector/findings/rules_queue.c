@@ -17,12 +17,11 @@ static void advise_short(struct rule_context *context, struct finding *finding)
         rule_advise_compile(
             context, finding,
             "`model = torch.compile(model)` makes one kernel of several",
-            rule_infers(context) ? "`mode=\"max-autotune\"` in the `torch.compile` "
-                                   "that is there; compile "
-                                   "what is not yet"
-                                 : "`mode=\"max-autotune\"` in the `torch.compile` "
-                                   "that is there; compile "
-                                   "what is not yet: the loss, the optimizer's `step`");
+            rule_infers(context)
+                ? "`mode=\"max-autotune\"` in the `torch.compile` that is there; "
+                  "compile what is not yet"
+                : "`mode=\"max-autotune\"` in the `torch.compile` that is there; "
+                  "compile what is not yet: the loss, the optimizer's `step`");
     rule_advise(finding,
                 "A larger batch: each kernel then does more in nearly the same "
                 "time");

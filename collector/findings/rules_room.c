@@ -116,9 +116,8 @@ static void describe_room(struct rule_context *context, struct finding *finding,
                     : "ten such batches and");
     finding->wrong_if =
         rule_infers(context)
-            ? "Who asks waits for each answer, the loader cannot fill a larger batch "
-              "in "
-              "time, or memory does not grow with it."
+            ? "Who asks waits for each answer, the loader cannot fill a larger "
+              "batch in time, or memory does not grow with it."
             : "The training depends on this batch size, the loader cannot fill "
               "a larger one in time, or memory does not grow with the batch.";
     rule_evidence(context, finding, "peak_bytes", memory->peak_bytes);
