@@ -64,8 +64,17 @@ enum replay_what_if {
     REPLAY_LAUNCH_FREE,   /* ops and calls take the host no time: a CUDA graph */
     REPLAY_COPIES_HIDDEN, /* beside compute */
     REPLAY_COMMUNICATION_HIDDEN,
+    REPLAY_COMPUTE_HALVED, /* each kernel takes half as long: a device twice as fast */
     REPLAY_WHAT_IFS,
 };
+
+/* Eighths of their length that all kernels lose, to see how much of that a step gains: the
+ * first are on its longest path, and the more of them are gone the more of what is left
+ * waits for something else. */
+#define REPLAY_CUTS    4u
+#define REPLAY_EIGHTHS 8
+
+extern const uint8_t replay_cuts[REPLAY_CUTS]; /* ascending; the last is all of it */
 
 struct replay_piece { /* of the critical path */
     int64_t start_ns, end_ns;
@@ -83,6 +92,11 @@ struct replay_result {
     int64_t kind_ns[REPLAY_KINDS]; /* of the path */
     int64_t unknown_ns;            /* delays of all works that nothing explains */
     uint32_t host_events, works;   /* that the graph was made of */
+    uint32_t waits; /* pieces of the host that waited for a work; 0: none is known */
+    int64_t
+        compute_ns; /* in kernels, the device that computes most; at once counts once */
+    int64_t
+        cut_ns[REPLAY_CUTS]; /* what the step would take with kernels so much shorter */
     /* What the step would take; meaningful where `asked`: there is such a thing in it. */
     int64_t what_if_ns[REPLAY_WHAT_IFS];
     bool asked[REPLAY_WHAT_IFS];

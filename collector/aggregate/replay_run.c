@@ -6,7 +6,10 @@
 #include "aggregate/gpu.h"
 #include "aggregate/replay_inside.h"
 
-#define NOTHING REPLAY_WHAT_IFS /* is gone */
+#define NOTHING         REPLAY_WHAT_IFS       /* is gone */
+#define ALL_BUT_COMPUTE (REPLAY_WHAT_IFS + 1) /* of a device */
+
+const uint8_t replay_cuts[REPLAY_CUTS] = {1, 2, 4, REPLAY_EIGHTHS};
 
 static const char *const kind_names[REPLAY_KINDS] = {
     [REPLAY_DATA] = "data",
@@ -29,6 +32,7 @@ static const char *const what_if_names[REPLAY_WHAT_IFS] = {
     [REPLAY_LAUNCH_FREE] = "launch-free",
     [REPLAY_COPIES_HIDDEN] = "copies-hidden",
     [REPLAY_COMMUNICATION_HIDDEN] = "communication-hidden",
+    [REPLAY_COMPUTE_HALVED] = "compute-halved",
 };
 
 const char *replay_kind_name(enum replay_kind kind)
@@ -53,7 +57,7 @@ static int64_t sooner(int64_t a, int64_t b)
 
 /* ---- running it -------------------------------------------------------------------------- */
 
-static bool is_link_gone(const struct replay_link *link, enum replay_what_if what_if)
+static bool is_link_gone(const struct replay_link *link, uint32_t what_if)
 {
     switch (what_if) {
     case REPLAY_DATA_HIDDEN:
@@ -71,19 +75,33 @@ static bool is_link_gone(const struct replay_link *link, enum replay_what_if wha
     }
 }
 
-static bool is_work_gone(const struct replay_work *work, enum replay_what_if what_if)
+static bool is_work_gone(const struct replay_work *work, uint32_t what_if)
 {
     return (what_if == REPLAY_COPIES_HIDDEN && work->kind == REPLAY_COPY) ||
            (what_if == REPLAY_COMMUNICATION_HIDDEN &&
-            work->kind == REPLAY_COMMUNICATION);
+            work->kind == REPLAY_COMMUNICATION) ||
+           (what_if == ALL_BUT_COMPUTE && work->kind != REPLAY_COMPUTE);
 }
 
 struct run {
     const struct replay *replay;
-    enum replay_what_if what_if;
-    int64_t *starts; /* of links, one more for the end of the last */
-    int64_t *ends;   /* of works */
+    uint32_t what_if; /* enum replay_what_if, or beyond */
+    int64_t cut;      /* eighths that kernels lose */
+    int64_t *starts;  /* of links, one more for the end of the last */
+    int64_t *ends;    /* of works */
 };
+
+static int64_t work_ns(const struct run *run, const struct replay_work *work)
+{
+    int64_t ns = work->end_ns - work->start_ns;
+
+    if (is_work_gone(work, run->what_if))
+        return 0;
+    if (work->kind == REPLAY_COMPUTE)
+        ns -= ns / REPLAY_EIGHTHS * run->cut +
+              ns % REPLAY_EIGHTHS * run->cut / REPLAY_EIGHTHS;
+    return ns;
+}
 
 /* What it waited for has a lower index, or is a link that has begun. */
 static void run_work(const struct run *run, uint32_t i)
@@ -103,9 +121,7 @@ static void run_work(const struct run *run, uint32_t i)
 
         ready = later(ready, run->starts[work->launcher - 1] + offset);
     }
-    run->ends[i] = ready + work->late_ns;
-    if (!is_work_gone(work, run->what_if))
-        run->ends[i] += work->end_ns - work->start_ns;
+    run->ends[i] = ready + work->late_ns + work_ns(run, work);
 }
 
 static int64_t link_end(const struct run *run, uint32_t i)
@@ -123,8 +139,9 @@ static int64_t link_end(const struct run *run, uint32_t i)
 }
 
 /* What the devices are busy with, each instant of a device once: the most of any. */
-static int64_t busy_ns(const struct replay *replay, enum replay_what_if what_if)
+static int64_t busy_ns(const struct run *run)
 {
+    const struct replay *replay = run->replay;
     const struct replay_work *works = replay_works(replay);
     struct {
         int64_t until_ns, sum_ns;
@@ -134,7 +151,9 @@ static int64_t busy_ns(const struct replay *replay, enum replay_what_if what_if)
     int64_t most = 0;
 
     for (uint32_t i = 0; i < replay->works.count; i++) {
-        if (is_work_gone(&works[i], what_if))
+        int64_t ns = work_ns(run, &works[i]);
+
+        if (ns == 0)
             continue;
         for (at = 0; at < count && devices[at].device != works[i].device;)
             at++;
@@ -146,9 +165,10 @@ static int64_t busy_ns(const struct replay *replay, enum replay_what_if what_if)
             devices[count++].sum_ns = 0;
         }
         int64_t from = later(works[i].start_ns, devices[at].until_ns);
+        int64_t to = works[i].start_ns + ns;
 
-        devices[at].sum_ns += later(works[i].end_ns - from, 0);
-        devices[at].until_ns = later(devices[at].until_ns, works[i].end_ns);
+        devices[at].sum_ns += later(to - from, 0);
+        devices[at].until_ns = later(devices[at].until_ns, to);
         most = later(most, devices[at].sum_ns);
     }
     return most;
@@ -168,7 +188,7 @@ static int64_t run_step(const struct run *run)
         run->starts[i + 1] = link_end(run, i);
     }
     return later(run->starts[replay->links.count] - replay->step.start_ns,
-                 busy_ns(replay, run->what_if));
+                 busy_ns(run));
 }
 
 /* Is there anything that the question is about? */
@@ -189,6 +209,30 @@ static void ask(const struct replay *replay, bool asked[REPLAY_WHAT_IFS])
         asked[REPLAY_COPIES_HIDDEN] |= is_work_gone(&works[i], REPLAY_COPIES_HIDDEN);
         asked[REPLAY_COMMUNICATION_HIDDEN] |=
             is_work_gone(&works[i], REPLAY_COMMUNICATION_HIDDEN);
+        asked[REPLAY_COMPUTE_HALVED] |= works[i].kind == REPLAY_COMPUTE;
+    }
+}
+
+static void run_what_ifs(struct run *run, struct replay_result *result)
+{
+    for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++) {
+        run->what_if = i;
+        result->what_if_ns[i] = result->asked[i] ? run_step(run) : result->step_ns;
+    }
+}
+
+static void run_cuts(struct run *run, struct replay_result *result)
+{
+    bool computes = result->asked[REPLAY_COMPUTE_HALVED];
+
+    run->what_if = ALL_BUT_COMPUTE;
+    result->compute_ns = busy_ns(run);
+    run->what_if = NOTHING;
+    for (uint32_t i = 0; i < REPLAY_CUTS; i++) {
+        run->cut = replay_cuts[i];
+        result->cut_ns[i] = computes ? run_step(run) : result->step_ns;
+        if (replay_cuts[i] == REPLAY_EIGHTHS / 2)
+            result->what_if_ns[REPLAY_COMPUTE_HALVED] = result->cut_ns[i];
     }
 }
 
@@ -304,13 +348,13 @@ int replay_run(struct replay *replay, struct replay_result *result)
     run.ends = run.starts + replay->links.count + 1;
     result->step_ns = run_step(&run);
     ask(replay, result->asked);
-    for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++) {
-        run.what_if = (enum replay_what_if)i;
-        result->what_if_ns[i] = result->asked[i] ? run_step(&run) : result->step_ns;
-    }
+    run_what_ifs(&run, result);
+    run_cuts(&run, result); /* one of them is a what-if too */
     free(run.starts);
     replay->path.count = 0;
     walk_step(replay, result);
+    for (uint32_t i = 0; i < replay->links.count; i++)
+        result->waits += replay_links(replay)[i].waits > 0;
     for (uint32_t i = 0; i < replay->works.count; i++)
         if (replay_works(replay)[i].late_ns > GPU_LATENCY_NS)
             result->unknown_ns += replay_works(replay)[i].late_ns;

@@ -8,12 +8,16 @@
 #include "query/replay_steps.h"
 #include "query/trace_query.h"
 
+/* Share of a step. Of what waits for something that is not recorded nobody knows what it
+ * would do with less before it. */
+#define UNKNOWN_MOST 0.1
+
 /* ---- the table ---------------------------------------------------------------------------- */
 
 struct sums {
     uint32_t steps;
-    bool devices;
-    double step, unknown;
+    bool devices, waits;
+    double step, unknown, compute, gained[REPLAY_CUTS];
     struct {
         bool asked;
         double first, sum,
@@ -25,8 +29,12 @@ static void add_step(struct sums *sums, const struct replay_result *result,
                      double scale)
 {
     sums->devices |= result->works > 0;
+    sums->waits |= result->waits > 0;
     sums->step += scale * (double)result->step_ns;
     sums->unknown += scale * (double)result->unknown_ns;
+    sums->compute += scale * (double)result->compute_ns;
+    for (uint32_t i = 0; i < REPLAY_CUTS; i++)
+        sums->gained[i] += scale * (double)(result->step_ns - result->cut_ns[i]);
     for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++) {
         double ns = scale * (double)result->what_if_ns[i];
 
@@ -50,6 +58,10 @@ static void fill_table(const struct sums *sums, struct replay_table *table)
         return;
     table->step_ns = sums->step / n;
     table->unknown_ns = sums->unknown / n;
+    if (sums->waits && sums->unknown <= UNKNOWN_MOST * sums->step)
+        table->compute_ns = sums->compute / n;
+    for (uint32_t i = 0; i < REPLAY_CUTS; i++)
+        table->gained_ns[i] = sums->gained[i] / n;
     for (uint32_t i = 0; i < REPLAY_WHAT_IFS && sums->steps >= REPLAY_STEPS_MIN; i++) {
         struct replay_what_if_row *row = &table->what_ifs[i];
         double sum = sums->what_ifs[i].sum;
@@ -64,6 +76,24 @@ static void fill_table(const struct sums *sums, struct replay_table *table)
         /* Of few unlike steps it is wide; but no step is longer without what it did. */
         row->high_ns = fmax(fmin(row->mean_ns + error, table->step_ns), row->mean_ns);
     }
+}
+
+double replay_gain(const struct replay_table *table, double ns)
+{
+    double less = 0, gained = 0;
+
+    if (!(table->compute_ns > 0))
+        return (double)NAN;
+    for (uint32_t i = 0; i < REPLAY_CUTS; i++) {
+        double to = table->compute_ns * replay_cuts[i] / REPLAY_EIGHTHS;
+
+        if (ns <= to)
+            return fmin(ns, gained + (table->gained_ns[i] - gained) * (ns - less) /
+                                         (to - less));
+        less = to;
+        gained = table->gained_ns[i];
+    }
+    return gained;
 }
 
 /* ---- the path of one ------------------------------------------------------------------------ */
@@ -296,4 +326,16 @@ int replay_query(struct store *store, const struct selection *selection,
         answer->head.reason = reason;
     trace_release(&trace);
     return error;
+}
+
+struct replay_table replay_query_table(struct store *store,
+                                       const struct selection *selection)
+{
+    struct replay_answer answer;
+    struct replay_table table = {0};
+
+    if (replay_query(store, selection, &answer) == 0)
+        table = answer.table;
+    answer_free(&answer.head);
+    return table;
 }

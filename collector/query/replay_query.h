@@ -34,8 +34,16 @@ struct replay_table {
     bool devices;      /* a device worked in them */
     double step_ns;    /* their mean, as recorded */
     double unknown_ns; /* mean of their waits that nothing explains */
+    /* Means: what a device computes, and what a step would gain with kernels shorter by
+     * replay_cuts. 0: not known, for no device computes, the host is never seen to wait, or
+     * too much waits for what is not recorded. */
+    double compute_ns, gained_ns[REPLAY_CUTS];
     struct replay_what_if_row what_ifs[REPLAY_WHAT_IFS];
 };
+
+/* By how much a step would be shorter if its device computed `ns` less, as if each kernel
+ * took its part of that: at most `ns`. NaN where that is not known. */
+double replay_gain(const struct replay_table *table, double ns);
 
 struct replay_part { /* of the path, for drawing */
     int64_t start_ns, end_ns;
@@ -69,6 +77,10 @@ struct replay_answer {
 /* answer_free(&answer->head) is owed. */
 MUST_CHECK int replay_query(struct store *store, const struct selection *selection,
                             struct replay_answer *answer);
+
+/* Its table alone; all zero where nothing could be replayed. */
+struct replay_table replay_query_table(struct store *store,
+                                       const struct selection *selection);
 
 /* Events on the critical path of the steps of a trace that can be replayed, as addresses
  * in its blocks, ascending. */

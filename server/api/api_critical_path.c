@@ -14,6 +14,7 @@ const char *what_if_title(enum replay_what_if what_if)
             "If ops and launches took the host no time (CUDA graphs)",
         [REPLAY_COPIES_HIDDEN] = "With copies hidden behind compute",
         [REPLAY_COMMUNICATION_HIDDEN] = "With communication hidden behind compute",
+        [REPLAY_COMPUTE_HALVED] = "With kernels that take half as long (a faster GPU)",
     };
 
     return titles[what_if];

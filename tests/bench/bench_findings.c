@@ -235,7 +235,7 @@ int main(void)
     report("all rules on one snapshot", look_once, MARK_MS);
     report("a live session's judgement, four looks and what stands", judge_once,
            MARK_MS);
-    report("replay of a step of 20,000 events, path and five questions", replay_once,
+    report("replay of a step of 20,000 events, path and all questions", replay_once,
            REPLAY_MARK_MS);
     return 0;
 }

@@ -120,6 +120,10 @@ static struct replay_result run(void)
     for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++)
         assert_true(result.what_if_ns[i] >= 0 &&
                     result.what_if_ns[i] <= result.step_ns);
+    for (uint32_t i = 0; i < REPLAY_CUTS; i++)
+        assert_true(result.cut_ns[i] >= 0 &&
+                    result.cut_ns[i] <=
+                        (i == 0 ? result.step_ns : result.cut_ns[i - 1]));
     return result;
 }
 
@@ -212,6 +216,76 @@ static void a_call_that_waited_longer_than_its_work_ran_keeps_its_own_time(void 
     /* Data, the kernel, its start and what the call itself takes. */
     assert_true(result.what_if_ns[REPLAY_LAUNCH_FREE] ==
                 5 * MS + 10 * MS + 4 * US + 6 * US);
+}
+
+/* What a step gains with kernels shorter by an eighth, a quarter, half and all. */
+#define GAINS(result, a, b, c, d)                                                      \
+    do {                                                                               \
+        const int64_t gains[REPLAY_CUTS] = {(a), (b), (c), (d)};                       \
+        for (uint32_t i = 0; i < REPLAY_CUTS; i++)                                     \
+            assert_true((result).step_ns - (result).cut_ns[i] == gains[i]);            \
+    } while (0)
+
+static void shorter_kernels_gain_what_the_host_waited_for_them_and_no_more(void **state)
+{
+    (void)state;
+    launch_and_wait();
+    struct replay_result result = run();
+
+    assert_true(result.compute_ns == 10 * MS);
+    assert_int_equal(result.waits, 1);
+    /* The call that waits begins 1 ms behind the launch. */
+    GAINS(result, 10 * MS / 8, 10 * MS / 4, 5 * MS, 9 * MS + 4 * US);
+    assert_true(result.what_if_ns[REPLAY_COMPUTE_HALVED] == 15 * MS);
+}
+
+static void shorter_kernels_gain_nothing_where_nobody_waits_for_them(void **state)
+{
+    (void)state;
+    step(0, 20 * MS);
+    call(EVENT_LAUNCH, MS, MS + 5 * US, 1);
+    work("gemm", SPAN(MS + 4 * US, 17 * MS), 7, 1);
+    op(MAIN, "aten::to", 2 * MS, 20 * MS);
+    struct replay_result result = run();
+
+    assert_true(result.compute_ns == 16 * MS - 4 * US);
+    assert_int_equal(result.waits, 0);
+    GAINS(result, 0, 0, 0, 0);
+}
+
+static void
+beside_a_host_that_is_nearly_as_slow_only_the_difference_is_gained(void **state)
+{
+    (void)state;
+    step(0, 20 * MS);
+    for (uint64_t i = 0; i < 16; i++) {
+        int64_t launch = (int64_t)i * MS;
+
+        op(MAIN, "aten::mm", launch, launch + MS);
+        call(EVENT_LAUNCH, launch + 1, launch + 5 * US, i + 1);
+        work("gemm", SPAN((int64_t)i * 5 * MS / 4 + 1, (int64_t)(i + 1) * 5 * MS / 4),
+             7, i + 1);
+    }
+    call(EVENT_SYNC, 16 * MS, 20 * MS, 99);
+    struct replay_result result = run();
+
+    assert_true(result.compute_ns == 20 * MS - 16);
+    /* Each kernel then begins when it is launched: 15 ms and one kernel are the least, and
+     * the host takes 16. */
+    assert_true(result.step_ns - result.cut_ns[0] >= 5 * MS / 2 - 20 &&
+                result.step_ns - result.cut_ns[0] <= 5 * MS / 2);
+    assert_true(result.cut_ns[1] == 16 * MS);
+    assert_true(result.cut_ns[REPLAY_CUTS - 1] == 16 * MS);
+}
+
+static void kernels_of_two_streams_at_once_count_once_as_compute(void **state)
+{
+    (void)state;
+    step(0, 20 * MS);
+    work("gemm", SPAN(2 * MS, 10 * MS), 7, 0);
+    work("gemm", SPAN(6 * MS, 14 * MS), 9, 0);
+    work("Memcpy HtoD", SPAN(15 * MS, 17 * MS), 9, 0);
+    assert_true(run().compute_ns == 12 * MS);
 }
 
 static void a_device_that_is_busy_is_the_floor(void **state)
@@ -541,6 +615,15 @@ int main(void)
             the_path_goes_over_the_kernel_that_a_call_waited_for, begin, end),
         cmocka_unit_test_setup_teardown(
             a_call_that_waited_longer_than_its_work_ran_keeps_its_own_time, begin, end),
+        cmocka_unit_test_setup_teardown(
+            shorter_kernels_gain_what_the_host_waited_for_them_and_no_more, begin, end),
+        cmocka_unit_test_setup_teardown(
+            shorter_kernels_gain_nothing_where_nobody_waits_for_them, begin, end),
+        cmocka_unit_test_setup_teardown(
+            beside_a_host_that_is_nearly_as_slow_only_the_difference_is_gained, begin,
+            end),
+        cmocka_unit_test_setup_teardown(
+            kernels_of_two_streams_at_once_count_once_as_compute, begin, end),
         cmocka_unit_test_setup_teardown(a_device_that_is_busy_is_the_floor, begin, end),
         cmocka_unit_test_setup_teardown(a_queue_that_is_full_hides_what_the_host_does,
                                         begin, end),

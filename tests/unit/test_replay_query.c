@@ -14,11 +14,9 @@
 #include "query/replay_query.h"
 #include "query/trace_query.h"
 #include "query/what_if.h"
+#include "unit/kernel_step.h"
 
-#define MS    INT64_C(1000000)
-#define CUDA0 EVENT_DEVICE(1, 0)
-#define FULL  (EVENT_STEP_OPS | EVENT_STEP_KERNELS)
-#define CUPTI 1u
+#define MS INT64_C(1000000)
 
 static struct store *store;
 static struct session *session;
@@ -54,45 +52,9 @@ static int end(void **state)
     return 0;
 }
 
-static uint64_t named(const char *name, uint8_t kind, uint16_t aux16)
-{
-    return EVENT_META(texts_intern(process->texts, name, strlen(name)), kind, 0, aux16);
-}
-
-static void fold(uint32_t thread, uint64_t meta, const int64_t span[2], uint64_t aux)
-{
-    struct event event = {.time = (uint64_t)span[0],
-                          .value = (uint64_t)(span[1] - span[0]),
-                          .meta = meta,
-                          .aux = aux};
-
-    process_fold(process, thread, &event, 1);
-}
-
-#define SPAN(from, to) ((const int64_t[2]){(from), (to)})
-
-/* `data` of waiting, a launch, a kernel of 6 ms, and the host waits for it. */
 static void step_with_a_kernel(uint64_t number, int64_t *at, int64_t data)
 {
-    int64_t from = *at, launch = from + data + MS;
-    struct event kernel[2] = {{.time = (uint64_t)launch + 4000,
-                               .value = 6 * MS,
-                               .meta = named("gemm", EVENT_KERNEL, CUDA0),
-                               .aux = number + 1},
-                              {.time = 7, .meta = EVENT_META(0, EVENT_MORE, 0, 1)}};
-
-    fold(CUPTI, named("cudaLaunchKernel", EVENT_LAUNCH, 1), SPAN(launch, launch + 5000),
-         number + 1);
-    process_fold(process, CUPTI, kernel, 2);
-    fold(CUPTI, named("cudaDeviceSynchronize", EVENT_SYNC, 1),
-         SPAN(launch + MS, launch + 6 * MS + 8000), 0);
-    fold(0, named("aten::mm", EVENT_CPU_OP, 0), SPAN(launch - MS / 2, launch + MS / 2),
-         0);
-    fold(0, EVENT_META(0, EVENT_PHASE, 0, EVENT_PHASE_DATA), SPAN(from, from + data),
-         number);
-    *at = launch + 7 * MS;
-    fold(0, EVENT_META(0, EVENT_STEP, FULL, 0xf), SPAN(from, *at),
-         number | (uint64_t)1 << 48);
+    kernel_step(process, number, at, data);
 }
 
 static struct replay_answer ask(struct window window)
@@ -187,6 +149,40 @@ static void a_question_is_answered_where_it_is_worth_a_sentence(void **state)
     answer_free(&answer.head);
 }
 
+static void what_is_gained_by_less_work_of_a_device_grows_with_it(void **state)
+{
+    int64_t at = 0;
+    double before = 0;
+
+    (void)state;
+    for (uint64_t i = 0; i < 8; i++)
+        step_with_a_kernel(i, &at, 4 * MS);
+    struct replay_answer answer = ask(run);
+    const struct replay_table *table = &answer.table;
+
+    /* The host waits from 1 ms behind the launch to the end of the kernel, which takes 6. */
+    assert_true(fabs(table->compute_ns - 6e6) < 1);
+    assert_true(fabs(replay_gain(table, 1e6) - 1e6) < 1);
+    assert_true(fabs(replay_gain(table, 3e6) - 3e6) < 1);
+    assert_true(fabs(replay_gain(table, 6e6) - 5.004e6) < 1);
+    assert_true(fabs(replay_gain(table, 60e6) - 5.004e6) < 1);
+    for (double ns = 0; ns <= 7e6; ns += 1e5) {
+        double gain = replay_gain(table, ns);
+
+        assert_true(gain >= before && gain <= ns);
+        before = gain;
+    }
+    answer_free(&answer.head);
+}
+
+static void without_a_device_nothing_is_known_of_less_work(void **state)
+{
+    static const struct replay_table none;
+
+    (void)state;
+    assert_true(isnan(replay_gain(&none, 1e6)));
+}
+
 static void two_steps_have_a_path_and_no_interval(void **state)
 {
     int64_t at = 0;
@@ -206,7 +202,8 @@ static void two_steps_have_a_path_and_no_interval(void **state)
 static void steps_that_were_not_recorded_in_full_are_not_replayed(void **state)
 {
     (void)state;
-    fold(0, EVENT_META(0, EVENT_STEP, 0, 0), SPAN(0, 5 * MS), (uint64_t)1 << 48);
+    kernel_step_put(process, 0, EVENT_META(0, EVENT_STEP, 0, 0),
+                    (const int64_t[2]){0, 5 * MS}, (uint64_t)1 << 48);
     struct replay_answer answer = ask(run);
 
     assert_int_equal(answer.table.steps, 0);
@@ -320,6 +317,8 @@ int main(void)
         TEST(a_step_in_a_hundred_that_waits_long_is_replayed_too),
         TEST(no_step_is_longer_without_what_it_did),
         TEST(a_question_is_answered_where_it_is_worth_a_sentence),
+        TEST(what_is_gained_by_less_work_of_a_device_grows_with_it),
+        TEST(without_a_device_nothing_is_known_of_less_work),
         TEST(two_steps_have_a_path_and_no_interval),
         TEST(steps_that_were_not_recorded_in_full_are_not_replayed),
         TEST(a_step_of_which_events_were_lost_is_not_replayed),
