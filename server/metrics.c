@@ -9,6 +9,7 @@
 #include "api/api.h"
 #include "hardware_metrics.h"
 #include "judge/judge.h"
+#include "judge/replays.h"
 #include "query/bottlenecks_query.h"
 #include "query/gpu_query.h"
 #include "query/status_query.h"
@@ -326,6 +327,8 @@ static void subject_open(struct api *api, struct subject *subject,
     bytes_close(&labels);
     subject->known =
         bottlenecks_query(api->store, &whose, &request, &subject->tables) == 0;
+    if (subject->known)
+        replays_for_rules(api->replays, api->store, &whose, &subject->tables);
     subject->known =
         overhead_query(api->store, &whose, &subject->overhead) == 0 && subject->known;
     judge_findings(api->judge, api->runs, &whose, &subject->tables,

@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "aggregate/store.h"
-#include "api/replays.h"
 #include "ingest/collector.h"
 #include "ingest/file/file.h"
 #include "judge/judge.h"
+#include "judge/replays.h"
 #include "query/status_query.h"
 #include "reading.h"
 #include "routes.h"
@@ -239,8 +239,8 @@ static int start_parts(struct serve *serve, char *reason)
 
     serve->parts.api.runs =
         runs_open(serve->options.state_dir, serve->options.runs_max);
-    serve->parts.api.judge = judge_new();
     serve->parts.api.replays = replays_new();
+    serve->parts.api.judge = judge_new(serve->parts.api.replays);
     serve->parts.cache = cache_new();
     if (serve->parts.api.runs == NULL || serve->parts.api.judge == NULL ||
         serve->parts.api.replays == NULL || serve->parts.cache == NULL)

@@ -134,6 +134,13 @@ int bottlenecks_query(struct store *store, const struct selection *selection,
     return error;
 }
 
+void bottlenecks_replay(struct store *store, const struct selection *selection,
+                        struct bottlenecks_answer *answer)
+{
+    if (gpu_busiest(&answer->gpu) != NULL)
+        answer->replay = replay_query_table(store, selection);
+}
+
 void bottlenecks_free(struct bottlenecks_answer *answer)
 {
     answer_free(&answer->steps.head);

@@ -46,12 +46,17 @@ struct bottlenecks_answer {
     double dataloader_share;   /* waiting for the next batch, of the summed step time */
     struct memory_peak *peaks; /* one per device, of the window */
     uint32_t peak_count;
-    struct replay_table replay; /* filled by who has it; all zero: nothing replayed */
+    struct replay_table replay; /* filled by who replays; all zero: nothing replayed */
 };
 
 MUST_CHECK int bottlenecks_query(struct store *store, const struct selection *selection,
                                  const struct bottlenecks_request *request,
                                  struct bottlenecks_answer *answer);
+
+/* Replays steps of that selection for the rules that ask what a device's work costs: up to
+ * 0.2 s. Nothing where no device works. */
+void bottlenecks_replay(struct store *store, const struct selection *selection,
+                        struct bottlenecks_answer *answer);
 
 void bottlenecks_free(struct bottlenecks_answer *answer);
 

@@ -33,6 +33,11 @@ int analysis_ask(struct store *store, const struct selection *whose,
         error = gpu_query(store, whose, &gpu, &analysis->gpu);
     if (error == 0)
         error = memory_query(store, whose, &memory, &analysis->memory);
+    if (error == 0 && request->critical_path &&
+        replay_query(store, whose, &analysis->replay) == 0)
+        analysis->summary.replay = analysis->replay.table;
+    else if (error == 0)
+        bottlenecks_replay(store, whose, &analysis->summary);
     return error;
 }
 
@@ -59,15 +64,6 @@ int analysis_make(struct store *store, const struct file_result *file,
     error = analysis_ask(store, &whose, request, analysis);
     analysis->file = file;
     return error;
-}
-
-void analysis_replay(struct store *store, const struct analysis_request *request,
-                     struct analysis *analysis)
-{
-    struct selection whose = whose_of(analysis->file, request);
-
-    if (replay_query(store, &whose, &analysis->replay) == 0)
-        analysis->summary.replay = analysis->replay.table;
 }
 
 void analysis_free(struct analysis *analysis)

@@ -18,6 +18,7 @@ struct analysis_request {
     struct window window; /* WINDOW_DEFAULT: all of it */
     int32_t rank;         /* SELECT_ANY: as the file says */
     uint32_t points;      /* rows of steps: 2 or more, 0 = as many as there may be */
+    bool critical_path;   /* also that of a step */
 };
 
 struct analysis {
@@ -39,9 +40,6 @@ MUST_CHECK int analysis_make(struct store *store, const struct file_result *file
 MUST_CHECK int analysis_ask(struct store *store, const struct selection *whose,
                             const struct analysis_request *request,
                             struct analysis *analysis);
-/* Its steps replayed, as far as their events are remembered; after the others. */
-void analysis_replay(struct store *store, const struct analysis_request *request,
-                     struct analysis *analysis);
 void analysis_free(struct analysis *analysis);
 
 cJSON *analysis_json(const struct analysis *analysis);

@@ -3,8 +3,8 @@
 
 #include "api/api.h"
 #include "api/json.h"
-#include "api/replays.h"
 #include "judge/judge.h"
+#include "judge/replays.h"
 #include "query/bottlenecks_query.h"
 #include "query/what_if.h"
 
@@ -147,8 +147,7 @@ cJSON *api_bottlenecks(struct api_call *call)
     request.k = (uint32_t)k;
     error = bottlenecks_query(call->api->store, &call->selection, &request, &answer);
     if (error == 0)
-        replays_table(call->api->replays, call->api->store, &call->selection,
-                      &answer.head, &answer.replay);
+        replays_fill(call->api->replays, call->api->store, &call->selection, &answer);
     body = api_answers(call, error) ? api_finish(error, judged(call, &answer))
                                     : api_failed(call, error, &answer.head);
     bottlenecks_free(&answer);

@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "judge/keep.h"
+#include "judge/replays.h"
 #include "judge/trainers.h"
+#include "judge/usual.h"
 #include "query/bottlenecks_query.h"
 #include "query/status_query.h"
 #include "runs/runs.h"
-
-#define USUAL_NS     INT64_C(60000000000)
 
 /* What begins is sure of its price once nearly all of the recent steps have it; with the
  * looks that it must be seen in, that is at most ten seconds, or thirty steps. */
@@ -28,12 +28,14 @@
  * seconds ago, or is about to be fixed. */
 #define STANDING 0.1
 
-struct judge *judge_new(void)
+struct judge *judge_new(struct replays *replays)
 {
     struct judge *judge = calloc(1, sizeof(*judge));
 
-    if (judge != NULL)
+    if (judge != NULL) {
         pthread_mutex_init(&judge->lock, NULL);
+        judge->replays = replays;
+    }
     return judge;
 }
 
@@ -124,8 +126,11 @@ static void feed_trainer(const struct feed *feed, const char *session, uint32_t 
     if (ask_recent(feed->store, &whose, &recent) == 0) {
         judge_recall(feed->judge, feed->runs, &recent.head);
         if (ask(feed->store, &whose, (struct window){WINDOW_LAST_NS, USUAL_NS, 0},
-                &usual) == 0)
+                &usual) == 0) {
+            replays_for_rules(feed->judge->replays, feed->store, &whose, &usual);
+            recent.replay = usual.replay;
             feed_standing(feed->judge, &usual, &recent);
+        }
         bottlenecks_free(&usual);
     }
     bottlenecks_free(&recent);
@@ -172,16 +177,6 @@ void judge_feed(struct judge *judge, struct store *store, struct runs *runs)
     answer_free(&status.head);
     if (runs != NULL)
         judge_keep(judge, runs, false);
-}
-
-/* Over the usual window of what runs. */
-static bool is_usual(const struct selection *selection, const struct answer *head)
-{
-    const struct window *window = &selection->window;
-
-    return head->live && !head->from_file &&
-           (window->kind == WINDOW_DEFAULT ||
-            (window->kind == WINDOW_LAST_NS && window->a == USUAL_NS));
 }
 
 /* Finds also what stands without costing its threshold over the usual window. */
@@ -360,7 +355,7 @@ void judge_findings(struct judge *judge, struct runs *runs,
 {
     judgement->fixed_count = 0;
     judgement->served = judge != NULL;
-    if (judge == NULL || !is_usual(selection, &answer->head) ||
+    if (judge == NULL || !usual_is(selection, &answer->head) ||
         !find_standing(judge, answer, judgement))
         findings_find(answer, NULL, &judgement->findings);
     if (judge != NULL && is_ended_run(selection, &answer->head))

@@ -16,6 +16,7 @@
 #define JUDGE_FIXED    8u  /* that are told, newest first */
 
 struct judge;
+struct replays;
 struct runs;
 struct store;
 
@@ -26,8 +27,8 @@ struct judgement {
     bool served; /* whoever reads it can ask a server for what it names */
 };
 
-/* NULL without memory. */
-struct judge *judge_new(void);
+/* Borrows `replays`, which may be NULL. NULL without memory. */
+struct judge *judge_new(struct replays *replays);
 void judge_free(struct judge *judge);
 
 /* Looks at the trainers that run, a few at a time in turns, and writes down what is said

@@ -19,7 +19,8 @@ struct trainer {
 };
 
 struct judge {
-    pthread_mutex_t lock; /* guards all below */
+    struct replays *replays; /* borrowed; NULL: each look replays anew */
+    pthread_mutex_t lock;    /* guards all below */
     struct trainer trainers[JUDGE_TRAINERS];
     uint64_t feeds;
     uint32_t next; /* the first trainer of the next feed; the keeper's alone */

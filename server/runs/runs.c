@@ -220,8 +220,10 @@ static char *summary_of(struct store *store, const char *session)
     cJSON *document = NULL;
 
     (void)snprintf(whose.session, sizeof(whose.session), "%s", session);
-    if (bottlenecks_query(store, &whose, &request, &answer) == 0)
+    if (bottlenecks_query(store, &whose, &request, &answer) == 0) {
+        bottlenecks_replay(store, &whose, &answer);
         document = bottlenecks_json(&answer);
+    }
     bottlenecks_free(&answer);
     return printed(document);
 }

@@ -30,7 +30,7 @@ static bool ill, noisy;
 static int begin(void **state)
 {
     (void)state;
-    judge = judge_new();
+    judge = judge_new(NULL);
     looked = 0;
     number = 100; /* past the first steps of a run */
     ill = true;

@@ -26,7 +26,7 @@ static char before[1024];
 static int begin(void **state)
 {
     (void)state;
-    judge = judge_new();
+    judge = judge_new(NULL);
     job = (struct job){.random = 1};
     looked = 0;
     period = 200;

@@ -48,7 +48,7 @@ static void open_job(uint64_t seed)
 
     close_job();
     store = store_new(NULL);
-    judge = judge_new();
+    judge = judge_new(NULL);
     assert_true(store != NULL && judge != NULL);
     process = state_process(store, state_session(store, "hand"), &identity);
     assert_non_null(process);

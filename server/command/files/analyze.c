@@ -21,10 +21,7 @@
 #define HTML_TOP         50u   /* what report_write_html() shows */
 #define STACK_FRAMES_MAX 64
 
-/* The newest quarter of a million events of each file, for the steps that are replayed: under
- * 0.1 s. The tables need none. */
-#define HISTORY_BYTES ((uint64_t)8 << 20)
-#define HISTORIES     64u /* at most; of larger folders the first files have none */
+#define HISTORIES 64u /* at most; of larger folders the first files have none */
 
 enum flag {
     FLAG_TOP,
@@ -175,7 +172,8 @@ static bool read_flags(const struct invocation *invocation,
     const char *rank = invocation->flags[FLAG_RANK];
     int64_t number = invocation->json ? OPS_K_MAX : TOP;
 
-    *options = (struct analyze_options){.request = {.rank = SELECT_ANY}};
+    *options = (struct analyze_options){
+        .request = {.rank = SELECT_ANY, .critical_path = true}};
     if (top != NULL && !analyze_read_number("--top", top, 1, OPS_K_MAX, &number))
         return false;
     options->request.k = (uint32_t)number;
@@ -256,6 +254,7 @@ static cJSON *pass_gate(struct store *store, const struct analysis *analysis,
     if (options->expression_count == 0 && options->keep->html == NULL)
         return verdicts;
     more.k = more.k < HTML_TOP ? HTML_TOP : more.k;
+    more.critical_path = false;
     if (analysis_make(store, analysis->file, &more, &larger) == 0)
         larger.path = analysis->path;
     report = larger.path == NULL ? NULL : analysis_report(&larger, name);
@@ -308,8 +307,6 @@ static int show(struct store *store, const struct analyze_file *file,
         return EXIT_UNREADABLE;
     }
     if (error == 0)
-        analysis_replay(store, &options->request, &analysis);
-    if (error == 0)
         verdicts = pass_gate(store, &analysis, options, &code);
     if (error == 0 && documents != NULL) {
         document = analysis_json(&analysis);
@@ -358,8 +355,9 @@ struct reading {
 
 static struct store *new_store(uint32_t files)
 {
-    struct store_limits limits = {
-        .history_bytes = HISTORY_BYTES * (files < HISTORIES ? files : HISTORIES)};
+    struct store_limits limits = {.history_bytes =
+                                      ANALYZE_HISTORY_BYTES *
+                                      (files < HISTORIES ? files : HISTORIES)};
 
     return store_new(&limits);
 }

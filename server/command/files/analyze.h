@@ -11,6 +11,10 @@
 #include "command/command.h"
 #include "report/fail_on.h"
 
+/* The newest quarter of a million events of each file, for the steps that are replayed: under
+ * 0.1 s. The tables need none. */
+#define ANALYZE_HISTORY_BYTES ((uint64_t)8 << 20)
+
 struct analyze_options {
     struct analysis_request request;
     bool cpu, cuda;        /* which ops are shown */

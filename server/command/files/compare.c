@@ -15,8 +15,6 @@
 #include "command/terminal.h"
 #include "report/members.h"
 
-/* Nobody asks for the events again: the tables are enough. */
-#define HISTORY_BYTES      ((uint64_t)1 << 20)
 #define RESULT_BYTES_MAX   ((size_t)64 << 20)
 #define RESULT_FIRST_BYTES 64u
 
@@ -89,7 +87,7 @@ end:
 static cJSON *read_trace(const struct analyze_file *file,
                          const struct analysis_request *request, int *interrupted)
 {
-    struct store_limits limits = {.history_bytes = HISTORY_BYTES};
+    struct store_limits limits = {.history_bytes = ANALYZE_HISTORY_BYTES};
     struct store *store = store_new(&limits);
     struct file_result result = {0};
     struct analysis analysis;
