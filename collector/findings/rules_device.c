@@ -25,12 +25,12 @@ static bool is_named(const struct gpu_device *device)
 
 static void find_float32(struct rule_context *context)
 {
-    const struct gpu_device *device = rule_busiest(context);
+    const struct gpu_device *device = rule_device(context);
 
     if (device == NULL || !generation_has_tensor_cores(context, device) ||
         rule_text(context, FACT_AMP_DTYPE)[0] != '\0')
         return;
-    struct finding *finding = rule_add_family(context, KERNEL_FLOAT32, device);
+    struct finding *finding = rule_add_family(context, KERNEL_FLOAT32, false);
 
     if (finding == NULL)
         return;
@@ -76,11 +76,11 @@ static void find_float32(struct rule_context *context)
 
 static void find_tf32(struct rule_context *context)
 {
-    const struct gpu_device *device = rule_busiest(context);
+    const struct gpu_device *device = rule_device(context);
     bool better = device != NULL && generation_has_bfloat16(context, device) &&
                   rule_text(context, FACT_AMP_DTYPE)[0] == '\0';
     struct finding *finding =
-        better ? rule_add_family(context, KERNEL_TF32, device) : NULL;
+        better ? rule_add_family(context, KERNEL_TF32, false) : NULL;
 
     if (finding == NULL)
         return;
@@ -103,10 +103,10 @@ static bool lacks_tensor_cores(const struct gpu_device *device)
 
 static void find_unaligned(struct rule_context *context)
 {
-    const struct gpu_device *device = rule_busiest(context);
+    const struct gpu_device *device = rule_device(context);
     struct finding *finding = lacks_tensor_cores(device)
                                   ? NULL
-                                  : rule_add_family(context, KERNEL_UNALIGNED, device);
+                                  : rule_add_family(context, KERNEL_UNALIGNED, false);
 
     if (finding == NULL)
         return;
@@ -125,10 +125,9 @@ static void find_unaligned(struct rule_context *context)
 
 static void find_elementwise(struct rule_context *context)
 {
-    struct finding *finding =
-        rule_number(context, FACT_COMPILE_USED) > 0
-            ? NULL
-            : rule_add_family(context, KERNEL_ELEMENTWISE, rule_busiest(context));
+    struct finding *finding = rule_number(context, FACT_COMPILE_USED) > 0
+                                  ? NULL
+                                  : rule_add_family(context, KERNEL_ELEMENTWISE, true);
 
     if (finding == NULL)
         return;
@@ -153,24 +152,20 @@ static void find_elementwise(struct rule_context *context)
 static void find_small_grids(struct rule_context *context)
 {
     const struct ops_answer *cuda = &context->summary->cuda;
-    const struct gpu_device *device = rule_busiest(context);
+    const struct gpu_device *device = rule_device(context);
     double places = cuda->multiprocessors, unused = cuda->unused_ns;
-    double counts = device == NULL ? 0 : unused * rule_busy_share(context, device);
-
-    if (!(counts / 2 / context->train->mean_ns >= context->threshold))
-        return;
-    struct finding *finding = rule_add(context, NULL, "forward");
+    const struct rule_work work = {
+        .ns = unused / 2, .low_ns = unused / 4, .high_ns = unused * 3 / 4};
+    struct finding *finding = rule_add_work(context, NULL, "forward", &work);
 
     if (finding == NULL)
         return;
-    rule_price_half(context, finding, counts,
-                    rule_error_of_recorded(context, counts, cuda->head.recorded_steps));
-    rule_claim_model(context, finding, CLAIM_WORK, counts / 2);
     finding->title = "Kernels are too small to fill the device";
-    finding->formula = rule_print(
-        context, "%s of the device unused beside such kernels * %.0f %% busy / 2 = %s",
-        rule_ms(context, unused), 100 * rule_busy_share(context, device),
-        rule_ms(context, counts / 2));
+    finding->formula = rule_work_formula(
+        context, finding,
+        rule_print(context, "%s of the device unused beside such kernels / 2",
+                   rule_ms(context, unused)),
+        &work);
     finding->sentence =
         rule_print(context,
                    "For %s of a step kernels have fewer blocks than %s has "
@@ -193,24 +188,18 @@ static void find_small_grids(struct rule_context *context)
 
 static void find_layout(struct rule_context *context)
 {
-    const struct gpu_device *device = rule_busiest(context);
     const struct ops_answer *cuda = &context->summary->cuda;
-    double time = device == NULL ? 0 : cuda->family_ns[KERNEL_LAYOUT];
-    double price = device == NULL ? 0 : time * rule_busy_share(context, device);
-
-    if (!(price / context->train->mean_ns >= context->threshold))
-        return;
-    struct finding *finding = rule_add(context, NULL, "forward");
+    double time = cuda->family_ns[KERNEL_LAYOUT];
+    const struct rule_work work = {
+        .ns = time, .low_ns = time, .high_ns = time, .fewer = true};
+    struct finding *finding = rule_add_work(context, NULL, "forward", &work);
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, price,
-               rule_error_of_recorded(context, price, cuda->head.recorded_steps));
-    rule_claim_model(context, finding, CLAIM_WORK, price);
     finding->title = "Images are turned from NCHW to NHWC and back in each step";
-    finding->formula = rule_print(
-        context, "%s of such kernels * %.0f %% busy = %s", rule_ms(context, time),
-        100 * rule_busy_share(context, device), rule_ms(context, price));
+    finding->formula = rule_work_formula(
+        context, finding,
+        rule_print(context, "%s of such kernels", rule_ms(context, time)), &work);
     finding->sentence = rule_print(
         context, "%s of a step are %s that change%s the layout", rule_ms(context, time),
         rule_count(context, cuda->family_count[KERNEL_LAYOUT], "kernel"),
@@ -229,35 +218,31 @@ static struct finding *add_use(struct rule_context *context, enum gpu_use use,
                                double told_ns)
 {
     const struct gpu_device *device = rule_device(context);
-    double all = device == NULL ? 0 : device->use_ns[use], time = all - told_ns,
-           step = context->train->mean_ns;
-
-    if (!(time / 2 / step >= context->threshold))
-        return NULL;
-    struct finding *finding = rule_add(context, NULL, "other");
+    double all = device == NULL ? 0 : device->use_ns[use], time = all - told_ns;
+    const struct rule_work work = {
+        .ns = time / 2, .low_ns = time / 4, .high_ns = time * 3 / 4, .use = use};
+    struct finding *finding = rule_add_work(context, NULL, "other", &work);
 
     if (finding == NULL)
         return NULL;
-    rule_price_half(context, finding, time,
-                    rule_error_of_recorded(context, time, context->train->kernels));
-    rule_claim_model(context, finding, CLAIM_WORK, time / 2);
-    finding->formula =
+    finding->formula = rule_work_formula(
+        context, finding,
         told_ns > 0
-            ? rule_print(context,
-                         "(%s beside which nothing computes - %s for the last rank) / "
-                         "2 = %s",
-                         rule_ms(context, all), rule_ms(context, told_ns),
-                         rule_ms(context, time / 2))
-            : rule_print(context, "%s beside which nothing computes / 2 = %s",
-                         rule_ms(context, all), rule_ms(context, time / 2));
+            ? rule_print(
+                  context,
+                  "(%s beside which nothing computes - %s for the last rank) / 2",
+                  rule_ms(context, all), rule_ms(context, told_ns))
+            : rule_print(context, "%s beside which nothing computes / 2",
+                         rule_ms(context, all)),
+        &work);
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence(context, finding, "alone_ms", all / NS_PER_MS);
     rule_evidence(context, finding, "overlap_all_ms", device->overlap_ns / NS_PER_MS);
-    rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
+    rule_evidence(context, finding, "step_ms", context->train->mean_ns / NS_PER_MS);
     finding->sentence =
         rule_print(context, "%s only %s for %s of %s of a step", device->device,
                    use == GPU_COPY ? "copies" : "communicates", rule_ms(context, all),
-                   rule_ms(context, step));
+                   rule_ms(context, context->train->mean_ns));
     return finding;
 }
 
@@ -331,7 +316,7 @@ const struct rule rules_device[] = {
     {{.id = "unaligned-products",
       .reads = "kernels by name",
       .formula = "products that read one or two numbers at once, and 16-bit ones "
-                 "beside the tensor cores * busy share / 2",
+                 "beside the tensor cores / 2 * share that a step waits for",
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,
@@ -342,7 +327,8 @@ const struct rule rules_device[] = {
      find_unaligned},
     {{.id = "small-grids",
       .reads = "kernels with their grids; device.multiprocessor",
-      .formula = "kernels * (1 - blocks / multiprocessors) * busy share / 2",
+      .formula = "kernels * (1 - blocks / multiprocessors) / 2 * share that a step "
+                 "waits for",
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,
@@ -353,7 +339,7 @@ const struct rule rules_device[] = {
      find_small_grids},
     {{.id = "float32-products",
       .reads = "kernels by name; amp.dtype; the device's name",
-      .formula = "float32 products * busy share / 2",
+      .formula = "float32 products / 2 * share that a step waits for",
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,
@@ -364,7 +350,7 @@ const struct rule rules_device[] = {
      find_float32},
     {{.id = "tf32-products",
       .reads = "kernels by name; amp.dtype; the device's name",
-      .formula = "TF32 products * busy share / 2",
+      .formula = "TF32 products / 2 * share that a step waits for",
       .threshold = 0.1,
       .unit = "share of the step",
       .min = 0,
@@ -375,7 +361,7 @@ const struct rule rules_device[] = {
      find_tf32},
     {{.id = "elementwise-kernels",
       .reads = "kernels by name; compile.used",
-      .formula = "elementwise kernels * busy share / 2",
+      .formula = "elementwise kernels / 2 * share that a step waits for",
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,
@@ -386,7 +372,7 @@ const struct rule rules_device[] = {
      find_elementwise},
     {{.id = "layout-changes",
       .reads = "kernels by name",
-      .formula = "layout kernels * busy share",
+      .formula = "layout kernels * share that a step waits for",
       .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,

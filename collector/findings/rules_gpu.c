@@ -378,7 +378,8 @@ static void find_pageable(struct rule_context *context)
     if (device == NULL)
         return;
     /* Copies beside which nothing computes, and those that the host prepares. */
-    double waits = device->use_ns[GPU_COPY] + device->idle_ns[GPU_IDLE_COPY];
+    double alone = rule_alone_ns(context, GPU_COPY);
+    double waits = alone + device->idle_ns[GPU_IDLE_COPY];
     struct to_device copies = copies_of(device);
     double share = copies.pageable_ns / copies.all_ns, saves = pinned_saves(&copies);
     double price = waits * share * saves;
@@ -394,8 +395,7 @@ static void find_pageable(struct rule_context *context)
     rule_price_between(finding, price / 2, waits * share);
     rule_claim_model(context, finding, CLAIM_COPY,
                      device->idle_ns[GPU_IDLE_COPY] * share * saves);
-    rule_claim_model(context, finding, CLAIM_WORK,
-                     device->use_ns[GPU_COPY] * share * saves);
+    rule_claim_model(context, finding, CLAIM_WORK, alone * share * saves);
     finding->title = "Batches are copied from memory that is not pinned";
     finding->formula = rule_print(
         context, "%s waiting for copies * %.0f %% pageable * %.0f %% saved = %s",

@@ -7,8 +7,7 @@
 
 static void find_float64(struct rule_context *context)
 {
-    struct finding *finding =
-        rule_add_family(context, KERNEL_FLOAT64, rule_busiest(context));
+    struct finding *finding = rule_add_family(context, KERNEL_FLOAT64, false);
 
     if (finding == NULL)
         return;
@@ -48,8 +47,7 @@ static void find_collectives(struct rule_context *context)
     const struct ops_answer *cuda = &context->summary->cuda;
     double count = cuda->family_count[KERNEL_COLLECTIVE];
     double time = cuda->family_ns[KERNEL_COLLECTIVE];
-    const struct gpu_device *device = rule_device(context);
-    double alone = device == NULL ? 0 : device->use_ns[GPU_COMMUNICATION];
+    double alone = rule_alone_ns(context, GPU_COMMUNICATION);
     double starts = fmin(count * COLLECTIVE_NS, alone);
     double price = starts * (1 - 1 / COLLECTIVES_JOINED);
 
@@ -97,29 +95,24 @@ static void find_collectives(struct rule_context *context)
 
 static void find_drift(struct rule_context *context)
 {
-    const struct gpu_device *device = rule_busiest(context);
+    const struct gpu_device *device = rule_device(context);
     double rise =
         device == NULL ? 0 : device->compute_last_ns - device->compute_first_ns;
-    double share = device == NULL ? 0 : rule_busy_share(context, device);
-    double price = rise / 2 * share;
-
-    if (device == NULL || !(price / context->train->mean_ns >= context->threshold))
-        return;
-    struct finding *finding = rule_add(context, device->device, "forward");
+    const struct rule_work work = {.ns = rise / 2, .low_ns = rise / 4, .high_ns = rise};
+    struct finding *finding =
+        device == NULL ? NULL
+                       : rule_add_work(context, device->device, "forward", &work);
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, price,
-               rule_error_of_recorded(context, price, context->train->kernels));
-    rule_price_between(finding, price / 2, rise);
-    rule_claim_model(context, finding, CLAIM_WORK, price);
     finding->title =
         rule_print(context, "%s computes longer and longer for a step", device->device);
     finding->formula =
-        rule_print(context, "(%s at the end - %s at the start) / 2 * %.0f %% busy = %s",
-                   rule_ms(context, device->compute_last_ns),
-                   rule_ms(context, device->compute_first_ns), 100 * share,
-                   rule_ms(context, price));
+        rule_work_formula(context, finding,
+                          rule_print(context, "(%s at the end - %s at the start) / 2",
+                                     rule_ms(context, device->compute_last_ns),
+                                     rule_ms(context, device->compute_first_ns)),
+                          &work);
     finding->sentence = rule_print(
         context, "Its kernels of a step took %s at the start, and %s at the end",
         rule_ms(context, device->compute_first_ns),
@@ -128,7 +121,6 @@ static void find_drift(struct rule_context *context)
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence(context, finding, "first_ms", device->compute_first_ns / NS_PER_MS);
     rule_evidence(context, finding, "last_ms", device->compute_last_ns / NS_PER_MS);
-    rule_evidence(context, finding, "busy_pct", 100 * share);
     rule_advise(finding,
                 "Look whether a graph or a state grows from step to step: "
                 "`loss.detach()`, `hidden.detach()`, caches of keys and values");
@@ -305,8 +297,7 @@ static void find_unfused_attention(struct rule_context *context)
     const struct ops_answer *cuda = &context->summary->cuda;
     const char *op = attention_op(context);
     struct finding *finding =
-        op == NULL ? NULL
-                   : rule_add_family(context, KERNEL_SOFTMAX, rule_busiest(context));
+        op == NULL ? NULL : rule_add_family(context, KERNEL_SOFTMAX, true);
 
     if (finding == NULL)
         return;
@@ -391,7 +382,7 @@ static void find_dominant(struct rule_context *context)
 const struct rule rules_kernels[] = {
     {{.id = "float64-kernels",
       .reads = "kernels by name",
-      .formula = "kernels on float64 * busy share / 2",
+      .formula = "kernels on float64 / 2 * share that a step waits for",
       .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,
@@ -402,7 +393,7 @@ const struct rule rules_kernels[] = {
      find_float64},
     {{.id = "unfused-attention",
       .reads = "kernels by name; ops by name",
-      .formula = "softmax kernels * busy share / 2",
+      .formula = "softmax kernels / 2 * share that a step waits for",
       .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,
@@ -424,7 +415,7 @@ const struct rule rules_kernels[] = {
      find_collectives},
     {{.id = "kernel-drift",
       .reads = "compute of each step; its trend (Theil-Sen, Mann-Kendall)",
-      .formula = "(last level - first level) / 2 * busy share",
+      .formula = "(last level - first level) / 2 * share that a step waits for",
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,

@@ -10,27 +10,22 @@
 
 static void find_bias(struct rule_context *context)
 {
-    const struct gpu_device *device = rule_busiest(context);
+    const struct gpu_device *device = rule_device(context);
     const struct op_needless *bias = &context->summary->cpu.needless[NEEDLESS_BIAS];
-    double share = device == NULL ? 0 : rule_busy_share(context, device);
-    double price = bias->device_ns * share;
-
-    if (!(price / context->train->mean_ns >= context->threshold))
-        return;
-    struct finding *finding = rule_add(context, NULL, "forward");
+    double time = bias->device_ns;
+    const struct rule_work work = {
+        .ns = time, .low_ns = time, .high_ns = WITH_GRADIENT * time, .fewer = true};
+    struct finding *finding = rule_add_work(context, NULL, "forward", &work);
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, price,
-               rule_error_of_recorded(context, price, context->train->kernels));
-    rule_price_between(finding, price, WITH_GRADIENT * price);
-    rule_claim_model(context, finding, CLAIM_WORK, price);
     finding->title =
         "Convolutions add a bias that the batch norm behind them takes away";
-    finding->formula = rule_print(context, "%s for %s * %.0f %% busy = %s",
-                                  rule_ms(context, bias->device_ns),
-                                  rule_count(context, bias->count, "addition"),
-                                  100 * share, rule_ms(context, price));
+    finding->formula =
+        rule_work_formula(context, finding,
+                          rule_print(context, "%s for %s", rule_ms(context, time),
+                                     rule_count(context, bias->count, "addition")),
+                          &work);
     finding->sentence = rule_print(
         context,
         "In each step %s of a bias, %s on %s, stand before a batch norm, which "
@@ -42,7 +37,6 @@ static void find_bias(struct rule_context *context)
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence(context, finding, "additions_per_step", bias->count);
     rule_evidence(context, finding, "additions_ms", bias->device_ns / NS_PER_MS);
-    rule_evidence(context, finding, "busy_pct", 100 * share);
     rule_advise(finding,
                 "`nn.Conv2d(..., bias=False)` before `nn.BatchNorm2d`: its own "
                 "bias stands for both");
@@ -105,7 +99,7 @@ const struct rule rules_needless[] = {
     {{.id = "convolution-bias",
       .reads = "of trace files: additions in aten::_convolution that a batch norm "
                "follows; GPU time by use",
-      .formula = "device time of these additions * busy share",
+      .formula = "device time of these additions * share that a step waits for",
       .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,

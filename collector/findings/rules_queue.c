@@ -61,32 +61,26 @@ static void describe_short(struct rule_context *context, struct finding *finding
 static void find_short(struct rule_context *context)
 {
     const struct ops_answer *cuda = &context->summary->cuda;
-    const struct gpu_device *device = rule_busiest(context);
-    double busy = device == NULL ? 0 : rule_busy_share(context, device);
     double mean = cuda->short_self_ns / cuda->short_count;
-    double starts = cuda->short_count * fmin(mean, KERNEL_NS) * busy;
-    double grids = cuda->short_unused_ns * busy / 2;
-    double price = starts * (1 - 1 / KERNELS_JOINED) - grids;
-
-    if (device == NULL || !(price / context->train->mean_ns >= context->threshold))
-        return;
-    struct finding *finding = rule_add(context, NULL, "forward");
+    double starts = cuda->short_count * fmin(mean, KERNEL_NS);
+    double grids = cuda->short_unused_ns / 2;
+    double less = starts * (1 - 1 / KERNELS_JOINED) - grids;
+    const struct rule_work work = {
+        .ns = less, .low_ns = less / 2, .high_ns = starts - grids, .fewer = true};
+    struct finding *finding = rule_add_work(context, NULL, "forward", &work);
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, price,
-               rule_error_of_recorded(context, price, cuda->head.recorded_steps));
-    rule_price_between(finding, price / 2, starts - grids);
-    rule_claim_model(context, finding, CLAIM_WORK, price);
-    finding->formula = rule_print(
-        context,
-        "%.0f kernels * min(%.3g us, %.3g us) * %.0f %% busy * %.2g joined%s = %s",
-        cuda->short_count, mean / 1000, KERNEL_NS / 1000, 100 * busy,
-        1 - 1 / KERNELS_JOINED,
-        grids > 0 ? rule_print(context, " - %s of small grids", rule_ms(context, grids))
-                  : "",
-        rule_ms(context, price));
-    describe_short(context, finding, device);
+    finding->formula = rule_work_formula(
+        context, finding,
+        rule_print(context, "(%.0f kernels * min(%.3g us, %.3g us) * %.2g joined%s)",
+                   cuda->short_count, mean / 1000, KERNEL_NS / 1000,
+                   1 - 1 / KERNELS_JOINED,
+                   grids > 0 ? rule_print(context, " - %s of small grids",
+                                          rule_ms(context, grids))
+                             : ""),
+        &work);
+    describe_short(context, finding, rule_device(context));
 }
 
 /* Times of the run, in ns. */
@@ -181,8 +175,8 @@ static void find_turns(struct rule_context *context)
 const struct rule rules_queue[] = {
     {{.id = "short-kernels",
       .reads = "kernels below 10 us on average, and their grids; GPU time by use",
-      .formula = "kernels of no family * min(their mean, 2 us) * busy share * 3/4 - "
-                 "what small-grids says of them",
+      .formula = "(kernels of no family * min(their mean, 2 us) * 3/4 - what "
+                 "small-grids says of them) * share that a step waits for",
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,

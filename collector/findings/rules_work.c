@@ -4,7 +4,8 @@
 
 #include "findings/rules.h"
 
-/* Below this busy share the host is what a step waits for: less work gains nothing. */
+/* Of a step, or of what the device computes. Below this the host is what a step waits for:
+ * less work gains nothing. */
 #define BUSY_NEEDED 0.5
 
 const struct gpu_device *rule_device(const struct rule_context *context)
@@ -51,12 +52,32 @@ bool rule_is_sharded(const struct rule_context *context)
     return strcmp(rule_text(context, FACT_DISTRIBUTED_WRAPPER), "FSDP") == 0;
 }
 
+static bool is_replayed(const struct rule_context *context)
+{
+    return context->summary->replay.compute_ns > 0;
+}
+
+/* Share of its compute: whether a step waits for it is told by a little less of it. */
+#define SOME_LESS 0.1
+
+/* Share of `ns` of the device's compute that a step gains without it. */
+static double share_waited_for(const struct rule_context *context, double ns)
+{
+    double gain = replay_gain(&context->summary->replay, ns);
+
+    return isnan(gain) ? rule_busy_share(context, rule_device(context)) : gain / ns;
+}
+
 const struct gpu_device *rule_busiest(const struct rule_context *context)
 {
     const struct gpu_device *device = rule_device(context);
 
-    return device != NULL && rule_busy_share(context, device) >= BUSY_NEEDED ? device
-                                                                             : NULL;
+    return device != NULL && (rule_busy_share(context, device) >= BUSY_NEEDED ||
+                              share_waited_for(
+                                  context, SOME_LESS * device->use_ns[GPU_COMPUTE]) >=
+                                  BUSY_NEEDED)
+               ? device
+               : NULL;
 }
 
 /* Launched and not begun, mean over time: the driver's queue holds about a thousand, and
@@ -87,25 +108,115 @@ double rule_busy_share(const struct rule_context *context,
     return own < 1 ? own : 1;
 }
 
+/* Share of the time for which the device does nothing else that steps gain with it hidden. */
+static double share_alone(const struct rule_context *context, enum gpu_use use)
+{
+    const struct replay_table *replay = &context->summary->replay;
+    const struct replay_what_if_row *hidden =
+        &replay->what_ifs[use == GPU_COPY ? REPLAY_COPIES_HIDDEN
+                                          : REPLAY_COMMUNICATION_HIDDEN];
+    double gain = replay->step_ns - hidden->mean_ns + replay->unknown_ns;
+    double alone = rule_device(context)->use_ns[use];
+
+    return is_replayed(context) && hidden->known && gain < alone ? gain / alone : 1;
+}
+
+double rule_alone_ns(const struct rule_context *context, enum gpu_use use)
+{
+    const struct gpu_device *device = rule_device(context);
+
+    return device == NULL ? 0 : device->use_ns[use] * share_alone(context, use);
+}
+
+/* Of `ns`, a part of that work. */
+static double share_gained(const struct rule_context *context,
+                           const struct rule_work *work, double ns)
+{
+    if (work->use != GPU_COMPUTE)
+        return share_alone(context, work->use);
+    double share = share_waited_for(context, ns);
+
+    return work->fewer ? fmax(share, rule_busy_share(context, rule_device(context)))
+                       : share;
+}
+
+static double gain(const struct rule_context *context, const struct rule_work *work,
+                   double ns)
+{
+    return ns > 0 ? ns * share_gained(context, work, ns) : ns;
+}
+
+static void price_work(struct rule_context *context, struct finding *finding,
+                       const struct rule_work *work)
+{
+    double price = gain(context, work, work->ns);
+
+    rule_price(context, finding, price,
+               rule_error_of_recorded(context, price, context->train->kernels));
+    if (work->low_ns < work->high_ns)
+        rule_price_between(finding, gain(context, work, work->low_ns),
+                           gain(context, work, work->high_ns));
+    rule_claim_model(context, finding, CLAIM_WORK, price);
+}
+
+struct finding *rule_add_work(struct rule_context *context, const char *subject,
+                              const char *colour, const struct rule_work *work)
+{
+    const struct gpu_device *device = rule_device(context);
+    double least = context->threshold * context->train->mean_ns;
+
+    if (device == NULL)
+        return NULL;
+    bool computes = work->use == GPU_COMPUTE;
+    double busy = rule_busy_share(context, device);
+    bool gains = gain(context, work, work->ns) >= least &&
+                 (!computes || busy >= BUSY_NEEDED || is_replayed(context));
+    bool waits = busy >= BUSY_NEEDED && work->ns * (computes ? busy : 1) >= least;
+    struct finding *finding = gains ? rule_add(context, subject, colour)
+                              : waits
+                                  ? rule_add_risk(context, subject, colour, FINDING_LOW)
+                                  : NULL;
+
+    if (finding != NULL && gains)
+        price_work(context, finding, work);
+    return finding;
+}
+
+const char *rule_work_formula(struct rule_context *context,
+                              const struct finding *finding, const char *what,
+                              const struct rule_work *work)
+{
+    double share = share_gained(context, work, work->ns);
+    double busy = rule_busy_share(context, rule_device(context));
+    bool replayed = is_replayed(context) && !(work->fewer && share <= busy);
+    const char *gained = rule_ms(context, share * work->ns);
+
+    if (!(finding->ns_per_step > 0))
+        return rule_print(context, "%s = %s, of which %s while steps wait for the host",
+                          what, rule_ms(context, work->ns), gained);
+    if (!replayed && work->use != GPU_COMPUTE)
+        return rule_print(context, "%s = %s", what, gained);
+    return rule_print(context,
+                      replayed ? "%s * %.0f %% that replayed steps wait for = %s"
+                               : "%s * %.0f %% busy = %s",
+                      what, 100 * share, gained);
+}
+
 struct finding *rule_add_family(struct rule_context *context, enum kernel_family family,
-                                const struct gpu_device *device)
+                                bool fewer)
 {
     const struct ops_answer *cuda = &context->summary->cuda;
-    double time = device == NULL ? 0 : cuda->family_ns[family];
-    double counts = device == NULL ? 0 : time * rule_busy_share(context, device);
-
-    if (!(counts / 2 / context->train->mean_ns >= context->threshold))
-        return NULL;
-    struct finding *finding = rule_add(context, NULL, "forward");
+    const struct gpu_device *device = rule_device(context);
+    double time = cuda->family_ns[family];
+    const struct rule_work work = {
+        .ns = time / 2, .low_ns = time / 4, .high_ns = time * 3 / 4, .fewer = fewer};
+    struct finding *finding = rule_add_work(context, NULL, "forward", &work);
 
     if (finding == NULL)
         return NULL;
-    rule_price_half(context, finding, counts,
-                    rule_error_of_recorded(context, counts, cuda->head.recorded_steps));
-    rule_claim_model(context, finding, CLAIM_WORK, counts / 2);
-    finding->formula = rule_print(
-        context, "%s of such kernels * %.0f %% busy / 2 = %s", rule_ms(context, time),
-        100 * rule_busy_share(context, device), rule_ms(context, counts / 2));
+    finding->formula = rule_work_formula(
+        context, finding,
+        rule_print(context, "%s of such kernels / 2", rule_ms(context, time)), &work);
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence_text(context, finding, "name", device->name);
     rule_evidence(context, finding, "kernels_ms", time / NS_PER_MS);

@@ -49,7 +49,9 @@ class Job:
         begin = self.host
         work(self, *dose)
         if synced:
-            self.host = max(self.host, *self.streams.values()) + 1
+            end = max(self.host, *self.streams.values()) + 1
+            self.event("cuda_runtime", "cudaDeviceSynchronize", self.host, end - self.host)
+            self.host = end
         self.event("user_annotation", f"ProfilerStep#{self.steps}", begin, self.host - begin)
         self.steps += 1
 
@@ -227,6 +229,29 @@ def attention(job, count, ill):
             job.launch(MM, 150.0, op="aten::bmm")
 
 
+def waited_for(job, count, ill):
+    """The same where the host waits for each kernel and then computes by itself: a device that mostly
+    idles, and still each of its kernels makes the step longer."""
+    for n in range(100):
+        if n < count and ill:
+            job.launch(SOFTMAX, 150.0, op="aten::_softmax")
+        elif n < count:
+            job.launch(FLASH, 75.0, op="aten::_flash_attention_forward")
+        else:
+            job.launch(MM, 150.0, op="aten::bmm")
+        job.wait()
+        job.op("my::next", 250.0)
+
+
+def nearly_as_slow(job, count, ill):
+    """So many products are slow, beside a host that is faster by a seventh: no cure saves more."""
+    for n in range(100):
+        if n * count // 100 != (n + 1) * count // 100:
+            job.launch(SGEMM if ill else MM, 200.0 if ill else 100.0, op_us=170.0)
+        else:
+            job.launch(MM, 200.0, op_us=170.0)
+
+
 def layouts(job, count, ill):
     for n in range(100):
         if ill and n < count:
@@ -335,6 +360,8 @@ DOSES = {
     "elementwise-kernels": (slow_kernels(ADD), (20, 50, 90)),
     "float64-kernels": (slow_kernels(ADD64), (20, 50, 90)),
     "unfused-attention": (attention, (15, 40, 80)),
+    "unfused-attention of a job that waits": (waited_for, (30, 50, 90)),
+    "float32-products beside a slow host": (nearly_as_slow, (20, 50, 90)),
     "layout-changes": (layouts, (10, 40, 100)),
     "small-grids": (small_grids, (20, 50, 90)),
     "short-kernels": (short_kernels, (600, 2000, 6000)),

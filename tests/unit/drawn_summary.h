@@ -506,6 +506,25 @@ static inline void draw_ranks(void)
     ranks->waits_in = pick(EVENT_PHASES + 1);
 }
 
+/* What replayed steps tell; their window may be another than the tables'. */
+static inline void draw_replay(void)
+{
+    struct replay_table *replay = &drawn.replay;
+    double gained = 0;
+
+    if (pick(2) == 0)
+        return;
+    replay->steps = 1 + pick(REPLAY_STEPS_MAX);
+    replay->devices = true;
+    replay->step_ns = 1 + known(DRAWN_STEP_NS);
+    replay->compute_ns = pick(4) == 0 ? 0 : draw() * replay->step_ns;
+    for (uint32_t i = 0; i < REPLAY_CUTS; i++)
+        replay->gained_ns[i] = gained += draw() * (replay->compute_ns - gained);
+    for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++)
+        replay->what_ifs[i] = (struct replay_what_if_row){
+            .known = pick(2) == 0, .mean_ns = draw() * replay->step_ns};
+}
+
 /* ---- facts ------------------------------------------------------------------------------ */
 
 /* What stands in shared memory, whoever wrote it: any number. */
@@ -570,6 +589,7 @@ static inline void draw_any_summary(uint64_t seed)
     draw_load();
     draw_between_ops();
     draw_ranks();
+    draw_replay();
     draw_facts();
 }
 

@@ -415,6 +415,75 @@ static void less_work_is_no_gain_where_the_device_idles(void **state)
     assert_string_equal(find("")->id, "none");
 }
 
+/* Steps that were replayed gain so much with kernels shorter by an eighth, a quarter, half,
+ * all. */
+static void replayed(double compute_ns, const double gained_ns[REPLAY_CUTS])
+{
+    summary.replay = (struct replay_table){
+        .steps = 16, .devices = true, .step_ns = 100 * MS, .compute_ns = compute_ns};
+    memcpy(summary.replay.gained_ns, gained_ns, sizeof(summary.replay.gained_ns));
+}
+
+static void
+less_work_gains_where_steps_wait_for_it_though_the_device_idles(void **state)
+{
+    (void)state;
+    busy_device("NVIDIA H100")->use_ns[GPU_COMPUTE] = 40 * MS;
+    summary.cuda.family_ns[KERNEL_FLOAT32] = 30 * MS;
+    replayed(40 * MS, (const double[]){5 * MS, 10 * MS, 20 * MS, 40 * MS});
+    assert_true(fabs(find("float32-products")->ns_per_step - 15 * MS) < 1);
+    assert_non_null(strstr(find("float32-products")->formula,
+                           "/ 2 * 100 % that replayed steps wait for"));
+}
+
+static void less_work_is_a_risk_where_steps_wait_for_the_host(void **state)
+{
+    (void)state;
+    busy_device("NVIDIA H100");
+    summary.cuda.family_ns[KERNEL_FLOAT32] = 50 * MS;
+    replayed(80 * MS, (const double[]){2 * MS, 2 * MS, 2 * MS, 2 * MS});
+    const struct finding *finding = find("float32-products");
+
+    assert_string_equal(finding->id, "float32-products");
+    assert_true(finding->ns_per_step == 0 && finding->owned_ns == 0);
+    assert_string_equal(finding->formula,
+                        "50 ms of such kernels / 2 = 25 ms, of which 2 ms while steps "
+                        "wait for the host");
+    busy_device("NVIDIA H100")->use_ns[GPU_COMPUTE] = 40 * MS;
+    assert_string_equal(find("float32-products")->id, "none");
+}
+
+static void the_first_of_less_work_gains_more_than_what_follows(void **state)
+{
+    (void)state;
+    busy_device("NVIDIA H100");
+    summary.cuda.family_ns[KERNEL_ELEMENTWISE] = 25 * MS;
+    summary.steps.train.kernels = 100;
+    replayed(80 * MS, (const double[]){10 * MS, 16 * MS, 16 * MS, 16 * MS});
+    const struct finding *finding = find("elementwise-kernels");
+
+    assert_true(fabs(finding->ns_per_step - 11.5 * MS) < 1);
+    /* A quarter of 25 ms all of which is gained, and three of which 15.25 are. */
+    assert_true(fabs(finding->low_ns + finding->error_ns - 6.25 * MS) < 1);
+    assert_true(fabs(finding->high_ns - finding->error_ns - 15.25 * MS) < 1);
+}
+
+static void
+copies_beside_which_nothing_computes_count_where_steps_wait_for_them(void **state)
+{
+    struct replay_what_if_row *hidden = &summary.replay.what_ifs[REPLAY_COPIES_HIDDEN];
+
+    (void)state;
+    busy_device("NVIDIA H100")->use_ns[GPU_COPY] = 14 * MS;
+    assert_true(fabs(find("exposed-copies")->ns_per_step - 7 * MS) < 1);
+    replayed(80 * MS, (const double[]){10 * MS, 20 * MS, 40 * MS, 80 * MS});
+    *hidden = (struct replay_what_if_row){.known = true, .mean_ns = 88 * MS};
+    assert_true(fabs(find("exposed-copies")->ns_per_step - 6 * MS) < 1);
+    hidden->mean_ns = 99 * MS;
+    assert_string_equal(find("exposed-copies")->id, "exposed-copies");
+    assert_true(find("exposed-copies")->ns_per_step == 0);
+}
+
 static void elementwise_kernels_are_fused_by_compilation(void **state)
 {
     (void)state;
@@ -886,6 +955,10 @@ int main(void)
         TEST(float32_products_are_found_where_tensor_cores_are),
         TEST(products_in_tf32_could_be_half_where_no_autocast_is),
         TEST(less_work_is_no_gain_where_the_device_idles),
+        TEST(less_work_gains_where_steps_wait_for_it_though_the_device_idles),
+        TEST(less_work_is_a_risk_where_steps_wait_for_the_host),
+        TEST(the_first_of_less_work_gains_more_than_what_follows),
+        TEST(copies_beside_which_nothing_computes_count_where_steps_wait_for_them),
         TEST(elementwise_kernels_are_fused_by_compilation),
         TEST(attention_that_writes_its_scores_is_found_by_its_softmax),
         TEST(changes_of_layout_cost_their_time),
