@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "probe/probe.h"
@@ -46,15 +47,32 @@ void kernel_names_buffer_begins(void)
 /* ---- reading ----------------------------------------------------------------------- */
 
 /* A job may close all descriptors that it does not know, and what it opens then has their
- * numbers: nothing is written into its files. */
+ * numbers, even between two lines of ours: nothing is written into its files. */
 static bool is_pipe(const int ends[2], const struct stat *pipe)
 {
     struct stat now[2];
 
-    return fstat(ends[0], &now[0]) == 0 && fstat(ends[1], &now[1]) == 0 &&
-           now[0].st_dev == pipe->st_dev && now[0].st_ino == pipe->st_ino &&
-           now[1].st_dev == pipe->st_dev && now[1].st_ino == pipe->st_ino;
+    return S_ISFIFO(pipe->st_mode) && fstat(ends[0], &now[0]) == 0 &&
+           fstat(ends[1], &now[1]) == 0 && now[0].st_dev == pipe->st_dev &&
+           now[0].st_ino == pipe->st_ino && now[1].st_dev == pipe->st_dev &&
+           now[1].st_ino == pipe->st_ino;
 }
+
+/* -1 where the job has no descriptor left, 0 where it has taken one of these meanwhile. An
+ * end of a pipe that it has replaced stays the job's: nobody closes it. */
+static int take_pipe(int ends[2], struct stat *made)
+{
+    if (is_pipe(ends, made))
+        return 1;
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+        return -1;
+    return fstat(ends[0], made) == 0 && is_pipe(ends, made);
+}
+
+/* While a job opens files under all numbers that it has closed, a new pipe has the next of
+ * them: that is over in less. */
+#define PIPE_TRIES 20u
+#define PIPE_PAUSE ((const struct timespec){.tv_nsec = 100000})
 
 /* Where reading by address is forbidden (a seccomp filter, gVisor) the kernel still looks
  * before it reads what a pipe is given: a wrong address is EFAULT, not the job's end. */
@@ -62,14 +80,19 @@ static long read_through_pipe(void *to, uint64_t address, size_t bytes)
 {
     static int ends[2] = {-1, -1};
     static struct stat made;
+    int taken;
 
-    if (!is_pipe(ends, &made) &&
-        (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0 || fstat(ends[0], &made) != 0))
-        return -1;
-    /* The bare call: a checker of addresses would look where we dare not. */
-    long given = syscall(SYS_write, (long)ends[1], address, bytes);
+    for (uint32_t i = 0; i < PIPE_TRIES && (taken = take_pipe(ends, &made)) >= 0; i++) {
+        /* The bare call: a checker of addresses would look where we dare not. */
+        long given = taken ? syscall(SYS_write, (long)ends[1], address, bytes) : 0;
 
-    return given > 0 ? read(ends[0], to, (size_t)given) : -1;
+        if (given < 0 && errno == EFAULT)
+            return -1;
+        if (given > 0 && read(ends[0], to, (size_t)given) == given)
+            return given;
+        nanosleep(&PIPE_PAUSE, NULL);
+    }
+    return -1;
 }
 
 static long read_memory(void *to, uint64_t address, size_t bytes)
