@@ -92,7 +92,8 @@ struct replay_result {
     int64_t kind_ns[REPLAY_KINDS]; /* of the path */
     int64_t unknown_ns;            /* delays of all works that nothing explains */
     uint32_t host_events, works;   /* that the graph was made of */
-    uint32_t waits; /* pieces of the host that waited for a work; 0: none is known */
+    uint32_t waits; /* pieces of the host that wait for works, if only for those that
+                       have ended; 0: nobody knows when it does */
     int64_t
         compute_ns; /* in kernels, the device that computes most; at once counts once */
     int64_t

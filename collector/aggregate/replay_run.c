@@ -354,7 +354,8 @@ int replay_run(struct replay *replay, struct replay_result *result)
     replay->path.count = 0;
     walk_step(replay, result);
     for (uint32_t i = 0; i < replay->links.count; i++)
-        result->waits += replay_links(replay)[i].waits > 0;
+        result->waits += replay_links(replay)[i].waits > 0 ||
+                         replay_links(replay)[i].kind == REPLAY_SYNC;
     for (uint32_t i = 0; i < replay->works.count; i++)
         if (replay_works(replay)[i].late_ns > GPU_LATENCY_NS)
             result->unknown_ns += replay_works(replay)[i].late_ns;

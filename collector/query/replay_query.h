@@ -35,7 +35,7 @@ struct replay_table {
     double step_ns;    /* their mean, as recorded */
     double unknown_ns; /* mean of their waits that nothing explains */
     /* Means: what a device computes, and what a step would gain with kernels shorter by
-     * replay_cuts. 0: not known, for no device computes, the host is never seen to wait, or
+     * replay_cuts. 0: not known, for no device computes, no call of the host's is known to wait, or
      * too much waits for what is not recorded. */
     double compute_ns, gained_ns[REPLAY_CUTS];
     struct replay_what_if_row what_ifs[REPLAY_WHAT_IFS];

@@ -358,6 +358,34 @@ static void step_of_waits(void)
     trainglass_step();
 }
 
+/* Products on float64 that take 1 ms of a step: the host waits for each and then computes,
+ * or launches them all and is slower than the device. */
+#define DGEMM "cutlass_80_tensorop_d884gemm_64x64_16x4_nn_align1"
+
+static void step_that_waits(void)
+{
+    for (unsigned i = 0; i < 10; i++) {
+        trainglass_op_push("aten::mm");
+        (void)fake_launch(DGEMM, 0, 7, MS / 10);
+        fake_synchronize();
+        trainglass_op_pop();
+        spin(MS / 5);
+    }
+    trainglass_step();
+}
+
+static void step_of_a_slow_host(void)
+{
+    for (unsigned i = 0; i < 10; i++) {
+        trainglass_op_push("aten::mm");
+        (void)fake_launch(DGEMM, 0, 7, MS / 10);
+        spin(MS * 13 / 100);
+        trainglass_op_pop();
+    }
+    fake_synchronize();
+    trainglass_step();
+}
+
 /* 10,000 names of 8 KB each: nobody's memory may grow with them. The first ones are
  * launched once more at the end. */
 static void names(void)
@@ -656,6 +684,10 @@ static int run(const char *scenario, unsigned steps)
         ops(steps), steps = 0;
     else if (strcmp(scenario, "waits") == 0)
         repeat(steps, step_of_waits), steps = 0;
+    else if (strcmp(scenario, "waited-for") == 0)
+        repeat(steps, step_that_waits);
+    else if (strcmp(scenario, "slow-host") == 0)
+        repeat(steps, step_of_a_slow_host);
     else if (strcmp(scenario, "flood") == 0)
         flood(steps), steps = 1;
     else if (strcmp(scenario, "flooded-steps") == 0)

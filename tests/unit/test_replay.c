@@ -239,17 +239,29 @@ static void shorter_kernels_gain_what_the_host_waited_for_them_and_no_more(void 
     assert_true(result.what_if_ns[REPLAY_COMPUTE_HALVED] == 15 * MS);
 }
 
-static void shorter_kernels_gain_nothing_where_nobody_waits_for_them(void **state)
+/* The host computes for longer than the kernel. */
+static void launch_and_go_on(void)
 {
-    (void)state;
     step(0, 20 * MS);
     call(EVENT_LAUNCH, MS, MS + 5 * US, 1);
     work("gemm", SPAN(MS + 4 * US, 17 * MS), 7, 1);
     op(MAIN, "aten::to", 2 * MS, 20 * MS);
+}
+
+static void shorter_kernels_gain_nothing_where_nobody_waits_for_them(void **state)
+{
+    (void)state;
+    launch_and_go_on();
     struct replay_result result = run();
 
     assert_true(result.compute_ns == 16 * MS - 4 * US);
     assert_int_equal(result.waits, 0);
+    GAINS(result, 0, 0, 0, 0);
+    /* Nor where they have ended long before. */
+    launch_and_go_on();
+    call(EVENT_SYNC, 18 * MS, 18 * MS + 5 * US, 2);
+    result = run();
+    assert_int_equal(result.waits, 1);
     GAINS(result, 0, 0, 0, 0);
 }
 
