@@ -3,13 +3,13 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "probe/probe.h"
@@ -71,8 +71,7 @@ static int take_pipe(int ends[2], struct stat *made)
 
 /* While a job opens files under all numbers that it has closed, a new pipe has the next of
  * them: that is over in less. */
-#define PIPE_TRIES 20u
-#define PIPE_PAUSE ((const struct timespec){.tv_nsec = 100000})
+#define PIPE_TRIES 100u
 
 /* Where reading by address is forbidden (a seccomp filter, gVisor) the kernel still looks
  * before it reads what a pipe is given: a wrong address is EFAULT, not the job's end. */
@@ -90,7 +89,7 @@ static long read_through_pipe(void *to, uint64_t address, size_t bytes)
             return -1;
         if (given > 0 && read(ends[0], to, (size_t)given) == given)
             return given;
-        nanosleep(&PIPE_PAUSE, NULL);
+        sched_yield();
     }
     return -1;
 }
