@@ -328,7 +328,7 @@ static void subject_open(struct api *api, struct subject *subject,
     subject->known =
         bottlenecks_query(api->store, &whose, &request, &subject->tables) == 0;
     if (subject->known)
-        replays_for_rules(api->replays, api->store, &whose, &subject->tables);
+        replays_known(api->replays, &whose, &subject->tables);
     subject->known =
         overhead_query(api->store, &whose, &subject->overhead) == 0 && subject->known;
     judge_findings(api->judge, api->runs, &whose, &subject->tables,

@@ -239,7 +239,7 @@ static int start_parts(struct serve *serve, char *reason)
 
     serve->parts.api.runs =
         runs_open(serve->options.state_dir, serve->options.runs_max);
-    serve->parts.api.replays = replays_new();
+    serve->parts.api.replays = replays_new(NULL);
     serve->parts.api.judge = judge_new(serve->parts.api.replays);
     serve->parts.cache = cache_new();
     if (serve->parts.api.runs == NULL || serve->parts.api.judge == NULL ||

@@ -92,12 +92,12 @@ struct replay_result {
     int64_t kind_ns[REPLAY_KINDS]; /* of the path */
     int64_t unknown_ns;            /* delays of all works that nothing explains */
     uint32_t host_events, works;   /* that the graph was made of */
-    uint32_t waits; /* pieces of the host that wait for works, if only for those that
-                       have ended; 0: nobody knows when it does */
-    int64_t
-        compute_ns; /* in kernels, the device that computes most; at once counts once */
-    int64_t
-        cut_ns[REPLAY_CUTS]; /* what the step would take with kernels so much shorter */
+    /* Pieces of the host in which it waits for works, if only for such as have ended; 0:
+     * nobody knows when it does. */
+    uint32_t waits;
+    int64_t compute_ns; /* of the device with the most; works at once count once */
+    /* What the step would take with kernels so much shorter. */
+    int64_t cut_ns[REPLAY_CUTS];
     /* What the step would take; meaningful where `asked`: there is such a thing in it. */
     int64_t what_if_ns[REPLAY_WHAT_IFS];
     bool asked[REPLAY_WHAT_IFS];

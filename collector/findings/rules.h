@@ -110,8 +110,8 @@ bool rule_infers(const struct rule_context *context);
 bool rule_is_replicated(const struct rule_context *context);
 bool rule_is_sharded(const struct rule_context *context);
 
-/* The device that the rank works on; NULL where it idles for most of the step, and steps
- * do not wait for what it computes. */
+/* The device that the rank works on; NULL where it is not what the steps wait for
+ * (findings/work.h). */
 const struct gpu_device *rule_busiest(const struct rule_context *context);
 
 /* So many launches wait in its queue that the host is not what it waits for. */
@@ -128,32 +128,7 @@ double rule_told_last_rank_ns(const struct rule_context *context);
 double rule_busy_share(const struct rule_context *context,
                        const struct gpu_device *device);
 
-/* How long that device does nothing but copy, or communicate, in a step; as far as steps
- * that were replayed would be shorter with it hidden. */
-double rule_alone_ns(const struct rule_context *context, enum gpu_use use);
-
-/* What that device would do less of in a step, and at least, and at most; in ns. Of what is
- * no compute it is time for which it does nothing else. */
-struct rule_work {
-    double ns, low_ns, high_ns;
-    enum gpu_use use;
-    bool fewer; /* there are fewer kernels then: the host has less to launch too */
-};
-
-/* A finding of that, priced by what a step gains then: as steps that were replayed
- * (query/replay_query.h) tell, else the device's busy share of it; of fewer kernels whichever
- * is more, for a replay knows nothing of their launches. Where steps wait for the host and
- * gain nothing, it is a risk beside a device that is busy for most of a step: it costs its
- * time as soon as the host is faster. NULL below the threshold. */
-struct finding *rule_add_work(struct rule_context *context, const char *subject,
-                              const char *colour, const struct rule_work *work);
-
-/* Its formula; `what` is the one of work->ns, "20 ms of such kernels / 2". */
-const char *rule_work_formula(struct rule_context *context,
-                              const struct finding *finding, const char *what,
-                              const struct rule_work *work);
-
-/* The same, and how long it waits for causes of these bits (1 << enum gpu_idle); NULL and
+/* The device that the rank works on, and how long it waits for causes of these bits (1 << enum gpu_idle); NULL and
  * 0 where it does not. */
 const struct gpu_device *rule_waits_for(const struct rule_context *context,
                                         uint32_t causes, double *ns);
@@ -170,11 +145,6 @@ const char *rule_host_limit(struct rule_context *context, double ns);
  * from half of it to all. */
 void rule_price_host(struct rule_context *context, struct finding *finding, double ns,
                      double error_ns);
-
-/* What a finding about kernels of one family has in common: half of their time can be
- * saved, by `fewer` of them or by faster ones. */
-struct finding *rule_add_family(struct rule_context *context, enum kernel_family family,
-                                bool fewer);
 
 /* How much of the wait for data loading faster would end, ns per step: beside a device no
  * more than that idles for it. */

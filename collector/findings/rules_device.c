@@ -4,7 +4,7 @@
 
 #include "findings/copies.h"
 #include "findings/generation.h"
-#include "findings/rules.h"
+#include "findings/work.h"
 
 static void advise_bfloat16(struct rule_context *context, struct finding *finding)
 {
@@ -30,7 +30,7 @@ static void find_float32(struct rule_context *context)
     if (device == NULL || !generation_has_tensor_cores(context, device) ||
         rule_text(context, FACT_AMP_DTYPE)[0] != '\0')
         return;
-    struct finding *finding = rule_add_family(context, KERNEL_FLOAT32, false);
+    struct finding *finding = work_find_family(context, KERNEL_FLOAT32, false);
 
     if (finding == NULL)
         return;
@@ -80,7 +80,7 @@ static void find_tf32(struct rule_context *context)
     bool better = device != NULL && generation_has_bfloat16(context, device) &&
                   rule_text(context, FACT_AMP_DTYPE)[0] == '\0';
     struct finding *finding =
-        better ? rule_add_family(context, KERNEL_TF32, false) : NULL;
+        better ? work_find_family(context, KERNEL_TF32, false) : NULL;
 
     if (finding == NULL)
         return;
@@ -106,7 +106,7 @@ static void find_unaligned(struct rule_context *context)
     const struct gpu_device *device = rule_device(context);
     struct finding *finding = lacks_tensor_cores(device)
                                   ? NULL
-                                  : rule_add_family(context, KERNEL_UNALIGNED, false);
+                                  : work_find_family(context, KERNEL_UNALIGNED, false);
 
     if (finding == NULL)
         return;
@@ -127,7 +127,7 @@ static void find_elementwise(struct rule_context *context)
 {
     struct finding *finding = rule_number(context, FACT_COMPILE_USED) > 0
                                   ? NULL
-                                  : rule_add_family(context, KERNEL_ELEMENTWISE, true);
+                                  : work_find_family(context, KERNEL_ELEMENTWISE, true);
 
     if (finding == NULL)
         return;
@@ -154,14 +154,14 @@ static void find_small_grids(struct rule_context *context)
     const struct ops_answer *cuda = &context->summary->cuda;
     const struct gpu_device *device = rule_device(context);
     double places = cuda->multiprocessors, unused = cuda->unused_ns;
-    const struct rule_work work = {
+    const struct work work = {
         .ns = unused / 2, .low_ns = unused / 4, .high_ns = unused * 3 / 4};
-    struct finding *finding = rule_add_work(context, NULL, "forward", &work);
+    struct finding *finding = work_find(context, NULL, "forward", &work);
 
     if (finding == NULL)
         return;
     finding->title = "Kernels are too small to fill the device";
-    finding->formula = rule_work_formula(
+    finding->formula = work_formula(
         context, finding,
         rule_print(context, "%s of the device unused beside such kernels / 2",
                    rule_ms(context, unused)),
@@ -190,14 +190,14 @@ static void find_layout(struct rule_context *context)
 {
     const struct ops_answer *cuda = &context->summary->cuda;
     double time = cuda->family_ns[KERNEL_LAYOUT];
-    const struct rule_work work = {
+    const struct work work = {
         .ns = time, .low_ns = time, .high_ns = time, .fewer = true};
-    struct finding *finding = rule_add_work(context, NULL, "forward", &work);
+    struct finding *finding = work_find(context, NULL, "forward", &work);
 
     if (finding == NULL)
         return;
     finding->title = "Images are turned from NCHW to NHWC and back in each step";
-    finding->formula = rule_work_formula(
+    finding->formula = work_formula(
         context, finding,
         rule_print(context, "%s of such kernels", rule_ms(context, time)), &work);
     finding->sentence = rule_print(
@@ -219,13 +219,13 @@ static struct finding *add_use(struct rule_context *context, enum gpu_use use,
 {
     const struct gpu_device *device = rule_device(context);
     double all = device == NULL ? 0 : device->use_ns[use], time = all - told_ns;
-    const struct rule_work work = {
+    const struct work work = {
         .ns = time / 2, .low_ns = time / 4, .high_ns = time * 3 / 4, .use = use};
-    struct finding *finding = rule_add_work(context, NULL, "other", &work);
+    struct finding *finding = work_find(context, NULL, "other", &work);
 
     if (finding == NULL)
         return NULL;
-    finding->formula = rule_work_formula(
+    finding->formula = work_formula(
         context, finding,
         told_ns > 0
             ? rule_print(
@@ -314,7 +314,7 @@ static void find_copies(struct rule_context *context)
 
 const struct rule rules_device[] = {
     {{.id = "unaligned-products",
-      .reads = "kernels by name",
+      .reads = "kernels by name; steps that were replayed",
       .formula = "products that read one or two numbers at once, and 16-bit ones "
                  "beside the tensor cores / 2 * share that a step waits for",
       .threshold = 0.05,
@@ -326,7 +326,8 @@ const struct rule rules_device[] = {
       .owner = OWNER_WORK + 5},
      find_unaligned},
     {{.id = "small-grids",
-      .reads = "kernels with their grids; device.multiprocessor",
+      .reads = "kernels with their grids; device.multiprocessor; steps that were "
+               "replayed",
       .formula = "kernels * (1 - blocks / multiprocessors) / 2 * share that a step "
                  "waits for",
       .threshold = 0.05,
@@ -338,7 +339,8 @@ const struct rule rules_device[] = {
       .owner = OWNER_WORK + 6},
      find_small_grids},
     {{.id = "float32-products",
-      .reads = "kernels by name; amp.dtype; the device's name",
+      .reads = "kernels by name; amp.dtype; the device's name; steps that were "
+               "replayed",
       .formula = "float32 products / 2 * share that a step waits for",
       .threshold = 0.05,
       .unit = "share of the step",
@@ -349,7 +351,8 @@ const struct rule rules_device[] = {
       .owner = OWNER_WORK},
      find_float32},
     {{.id = "tf32-products",
-      .reads = "kernels by name; amp.dtype; the device's name",
+      .reads = "kernels by name; amp.dtype; the device's name; steps that were "
+               "replayed",
       .formula = "TF32 products / 2 * share that a step waits for",
       .threshold = 0.1,
       .unit = "share of the step",
@@ -360,7 +363,7 @@ const struct rule rules_device[] = {
       .owner = OWNER_WORK + 9},
      find_tf32},
     {{.id = "elementwise-kernels",
-      .reads = "kernels by name; compile.used",
+      .reads = "kernels by name; compile.used; steps that were replayed",
       .formula = "elementwise kernels / 2 * share that a step waits for",
       .threshold = 0.05,
       .unit = "share of the step",
@@ -371,7 +374,7 @@ const struct rule rules_device[] = {
       .owner = OWNER_WORK + 1},
      find_elementwise},
     {{.id = "layout-changes",
-      .reads = "kernels by name",
+      .reads = "kernels by name; steps that were replayed",
       .formula = "layout kernels * share that a step waits for",
       .threshold = 0.03,
       .unit = "share of the step",
@@ -382,8 +385,11 @@ const struct rule rules_device[] = {
       .owner = OWNER_WORK + 2},
      find_layout},
     {{.id = "exposed-communication",
-      .reads = "GPU time by use, of all ranks; distributed.wrapper",
-      .formula = "(communication alone - what waits for the last rank) / 2",
+      .reads = "GPU time by use, of all ranks; distributed.wrapper; steps that were "
+               "replayed",
+      .formula =
+          "(communication alone - what waits for the last rank) / 2 * share that a "
+          "step waits for",
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,
@@ -393,8 +399,9 @@ const struct rule rules_device[] = {
       .owner = OWNER_WORK + 3},
      find_communication},
     {{.id = "exposed-copies",
-      .reads = "GPU time by use; copies by direction and memory",
-      .formula = "copies alone / 2",
+      .reads = "GPU time by use; copies by direction and memory; steps that were "
+               "replayed",
+      .formula = "copies alone / 2 * share that a step waits for",
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,

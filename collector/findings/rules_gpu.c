@@ -5,6 +5,7 @@
 #include "aggregate/gpu_host.h"
 #include "findings/copies.h"
 #include "findings/syncs.h"
+#include "findings/work.h"
 
 struct idle_rule {
     enum gpu_idle cause;
@@ -378,7 +379,7 @@ static void find_pageable(struct rule_context *context)
     if (device == NULL)
         return;
     /* Copies beside which nothing computes, and those that the host prepares. */
-    double alone = rule_alone_ns(context, GPU_COPY);
+    double alone = work_alone_ns(context, GPU_COPY);
     double waits = alone + device->idle_ns[GPU_IDLE_COPY];
     struct to_device copies = copies_of(device);
     double share = copies.pageable_ns / copies.all_ns, saves = pinned_saves(&copies);
@@ -449,7 +450,8 @@ const struct rule rules_gpu[] = {
     {{.id = "python-between-ops", IDLE_RULE, .owner = OWNER_DEVICE + 5},
      find_python_between_ops},
     {{.id = "pageable-copies",
-      .reads = "copies by direction and memory; GPU time by use, idle by cause",
+      .reads = "copies by direction and memory; GPU time by use, idle by cause; steps "
+               "that were replayed",
       .formula = "waiting for copies * pageable share * (1 - pinned / pageable time, "
                  "else half)",
       .threshold = 0.03,

@@ -3,11 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "findings/rules.h"
+#include "findings/work.h"
 
 static void find_float64(struct rule_context *context)
 {
-    struct finding *finding = rule_add_family(context, KERNEL_FLOAT64, false);
+    struct finding *finding = work_find_family(context, KERNEL_FLOAT64, false);
 
     if (finding == NULL)
         return;
@@ -47,7 +47,7 @@ static void find_collectives(struct rule_context *context)
     const struct ops_answer *cuda = &context->summary->cuda;
     double count = cuda->family_count[KERNEL_COLLECTIVE];
     double time = cuda->family_ns[KERNEL_COLLECTIVE];
-    double alone = rule_alone_ns(context, GPU_COMMUNICATION);
+    double alone = work_alone_ns(context, GPU_COMMUNICATION);
     double starts = fmin(count * COLLECTIVE_NS, alone);
     double price = starts * (1 - 1 / COLLECTIVES_JOINED);
 
@@ -98,21 +98,20 @@ static void find_drift(struct rule_context *context)
     const struct gpu_device *device = rule_device(context);
     double rise =
         device == NULL ? 0 : device->compute_last_ns - device->compute_first_ns;
-    const struct rule_work work = {.ns = rise / 2, .low_ns = rise / 4, .high_ns = rise};
+    const struct work work = {.ns = rise / 2, .low_ns = rise / 4, .high_ns = rise};
     struct finding *finding =
-        device == NULL ? NULL
-                       : rule_add_work(context, device->device, "forward", &work);
+        device == NULL ? NULL : work_find(context, device->device, "forward", &work);
 
     if (finding == NULL)
         return;
     finding->title =
         rule_print(context, "%s computes longer and longer for a step", device->device);
     finding->formula =
-        rule_work_formula(context, finding,
-                          rule_print(context, "(%s at the end - %s at the start) / 2",
-                                     rule_ms(context, device->compute_last_ns),
-                                     rule_ms(context, device->compute_first_ns)),
-                          &work);
+        work_formula(context, finding,
+                     rule_print(context, "(%s at the end - %s at the start) / 2",
+                                rule_ms(context, device->compute_last_ns),
+                                rule_ms(context, device->compute_first_ns)),
+                     &work);
     finding->sentence = rule_print(
         context, "Its kernels of a step took %s at the start, and %s at the end",
         rule_ms(context, device->compute_first_ns),
@@ -297,7 +296,7 @@ static void find_unfused_attention(struct rule_context *context)
     const struct ops_answer *cuda = &context->summary->cuda;
     const char *op = attention_op(context);
     struct finding *finding =
-        op == NULL ? NULL : rule_add_family(context, KERNEL_SOFTMAX, true);
+        op == NULL ? NULL : work_find_family(context, KERNEL_SOFTMAX, true);
 
     if (finding == NULL)
         return;
@@ -381,7 +380,7 @@ static void find_dominant(struct rule_context *context)
 
 const struct rule rules_kernels[] = {
     {{.id = "float64-kernels",
-      .reads = "kernels by name",
+      .reads = "kernels by name; steps that were replayed",
       .formula = "kernels on float64 / 2 * share that a step waits for",
       .threshold = 0.03,
       .unit = "share of the step",
@@ -392,7 +391,7 @@ const struct rule rules_kernels[] = {
       .owner = OWNER_WORK - 2},
      find_float64},
     {{.id = "unfused-attention",
-      .reads = "kernels by name; ops by name",
+      .reads = "kernels by name; ops by name; steps that were replayed",
       .formula = "softmax kernels / 2 * share that a step waits for",
       .threshold = 0.03,
       .unit = "share of the step",
@@ -403,8 +402,11 @@ const struct rule rules_kernels[] = {
       .owner = OWNER_WORK - 4},
      find_unfused_attention},
     {{.id = "small-collectives",
-      .reads = "collectives and their mean time; GPU time by use; distributed.wrapper",
-      .formula = "min(collectives * 20 us, communication alone) * 3/4",
+      .reads = "collectives and their mean time; GPU time by use; distributed.wrapper; "
+               "steps that were replayed",
+      .formula =
+          "min(collectives * 20 us, communication alone that a step waits for) * "
+          "3/4",
       .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,
@@ -414,7 +416,8 @@ const struct rule rules_kernels[] = {
       .owner = OWNER_WORK - 1},
      find_collectives},
     {{.id = "kernel-drift",
-      .reads = "compute of each step; its trend (Theil-Sen, Mann-Kendall)",
+      .reads = "compute of each step; its trend (Theil-Sen, Mann-Kendall); steps that "
+               "were replayed",
       .formula = "(last level - first level) / 2 * share that a step waits for",
       .threshold = 0.05,
       .unit = "share of the step",

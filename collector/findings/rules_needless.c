@@ -2,7 +2,7 @@
  * files alone, for only they tell what was launched in which op. */
 #include <math.h>
 
-#include "findings/rules.h"
+#include "findings/work.h"
 
 /* The gradient of a bias, a sum that reads what the addition reads and writes, goes with it
  * and is told nowhere. */
@@ -13,19 +13,19 @@ static void find_bias(struct rule_context *context)
     const struct gpu_device *device = rule_device(context);
     const struct op_needless *bias = &context->summary->cpu.needless[NEEDLESS_BIAS];
     double time = bias->device_ns;
-    const struct rule_work work = {
+    const struct work work = {
         .ns = time, .low_ns = time, .high_ns = WITH_GRADIENT * time, .fewer = true};
-    struct finding *finding = rule_add_work(context, NULL, "forward", &work);
+    struct finding *finding = work_find(context, NULL, "forward", &work);
 
     if (finding == NULL)
         return;
     finding->title =
         "Convolutions add a bias that the batch norm behind them takes away";
     finding->formula =
-        rule_work_formula(context, finding,
-                          rule_print(context, "%s for %s", rule_ms(context, time),
-                                     rule_count(context, bias->count, "addition")),
-                          &work);
+        work_formula(context, finding,
+                     rule_print(context, "%s for %s", rule_ms(context, time),
+                                rule_count(context, bias->count, "addition")),
+                     &work);
     finding->sentence = rule_print(
         context,
         "In each step %s of a bias, %s on %s, stand before a batch norm, which "
@@ -98,7 +98,7 @@ static void find_made_on_host(struct rule_context *context)
 const struct rule rules_needless[] = {
     {{.id = "convolution-bias",
       .reads = "of trace files: additions in aten::_convolution that a batch norm "
-               "follows; GPU time by use",
+               "follows; GPU time by use; steps that were replayed",
       .formula = "device time of these additions * share that a step waits for",
       .threshold = 0.03,
       .unit = "share of the step",

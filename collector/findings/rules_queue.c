@@ -2,7 +2,7 @@
  * they end, streams that take turns. */
 #include <math.h>
 
-#include "findings/rules.h"
+#include "findings/work.h"
 
 /* What a kernel takes however little it does: the shortest of real traces take 1.5 us on an
  * H100 and up to 2 us on a V100, and 1 us passes on both before the next one. */
@@ -65,13 +65,13 @@ static void find_short(struct rule_context *context)
     double starts = cuda->short_count * fmin(mean, KERNEL_NS);
     double grids = cuda->short_unused_ns / 2;
     double less = starts * (1 - 1 / KERNELS_JOINED) - grids;
-    const struct rule_work work = {
+    const struct work work = {
         .ns = less, .low_ns = less / 2, .high_ns = starts - grids, .fewer = true};
-    struct finding *finding = rule_add_work(context, NULL, "forward", &work);
+    struct finding *finding = work_find(context, NULL, "forward", &work);
 
     if (finding == NULL)
         return;
-    finding->formula = rule_work_formula(
+    finding->formula = work_formula(
         context, finding,
         rule_print(context, "(%.0f kernels * min(%.3g us, %.3g us) * %.2g joined%s)",
                    cuda->short_count, mean / 1000, KERNEL_NS / 1000,
@@ -174,7 +174,9 @@ static void find_turns(struct rule_context *context)
 
 const struct rule rules_queue[] = {
     {{.id = "short-kernels",
-      .reads = "kernels below 10 us on average, and their grids; GPU time by use",
+      .reads =
+          "kernels below 10 us on average, and their grids; GPU time by use; steps "
+          "that were replayed",
       .formula = "(kernels of no family * min(their mean, 2 us) * 3/4 - what "
                  "small-grids says of them) * share that a step waits for",
       .threshold = 0.05,

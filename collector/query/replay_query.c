@@ -16,7 +16,8 @@
 
 struct sums {
     uint32_t steps;
-    bool devices, waits;
+    uint32_t waiting; /* of the steps: they have calls that wait */
+    bool devices;
     double step, unknown, compute, gained[REPLAY_CUTS];
     struct {
         bool asked;
@@ -29,7 +30,7 @@ static void add_step(struct sums *sums, const struct replay_result *result,
                      double scale)
 {
     sums->devices |= result->works > 0;
-    sums->waits |= result->waits > 0;
+    sums->waiting += result->waits > 0;
     sums->step += scale * (double)result->step_ns;
     sums->unknown += scale * (double)result->unknown_ns;
     sums->compute += scale * (double)result->compute_ns;
@@ -58,7 +59,7 @@ static void fill_table(const struct sums *sums, struct replay_table *table)
         return;
     table->step_ns = sums->step / n;
     table->unknown_ns = sums->unknown / n;
-    if (sums->waits && sums->unknown <= UNKNOWN_MOST * sums->step)
+    if (2 * sums->waiting >= sums->steps && sums->unknown <= UNKNOWN_MOST * sums->step)
         table->compute_ns = sums->compute / n;
     for (uint32_t i = 0; i < REPLAY_CUTS; i++)
         table->gained_ns[i] = sums->gained[i] / n;

@@ -34,10 +34,11 @@ struct replay_table {
     bool devices;      /* a device worked in them */
     double step_ns;    /* their mean, as recorded */
     double unknown_ns; /* mean of their waits that nothing explains */
-    /* Means: what a device computes, and what a step would gain with kernels shorter by
-     * replay_cuts. 0: not known, for no device computes, no call of the host's is known to wait, or
-     * too much waits for what is not recorded. */
-    double compute_ns, gained_ns[REPLAY_CUTS];
+    /* Mean of what a device computes. 0: it is not known what a step gains by less of it, for
+     * no device computes, most steps have no call that waits, or too much waits for what is
+     * not recorded. */
+    double compute_ns;
+    double gained_ns[REPLAY_CUTS]; /* by a step with kernels shorter by replay_cuts */
     struct replay_what_if_row what_ifs[REPLAY_WHAT_IFS];
 };
 

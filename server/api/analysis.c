@@ -36,7 +36,7 @@ int analysis_ask(struct store *store, const struct selection *whose,
     if (error == 0 && request->critical_path &&
         replay_query(store, whose, &analysis->replay) == 0)
         analysis->summary.replay = analysis->replay.table;
-    else if (error == 0)
+    else if (error == 0 && !request->quick)
         bottlenecks_replay(store, whose, &analysis->summary);
     return error;
 }

@@ -19,6 +19,7 @@ struct analysis_request {
     int32_t rank;         /* SELECT_ANY: as the file says */
     uint32_t points;      /* rows of steps: 2 or more, 0 = as many as there may be */
     bool critical_path;   /* also that of a step */
+    bool quick; /* without replayed steps: a device's work by its busy share */
 };
 
 struct analysis {

@@ -21,7 +21,8 @@
 /* Steps do not end where a window does. */
 #define FULL 0.9
 
-/* A look takes some 3 ms: more trainers wait for their turn, eight ranks 3 s. */
+/* A look takes some 3 ms, and now and then a replay: more trainers wait for their turn, eight
+ * ranks 3 s. */
 #define LOOKS_PER_FEED 3u
 
 /* What stands is said also where the usual window holds a tenth of it: it began a few
@@ -128,7 +129,7 @@ static void feed_trainer(const struct feed *feed, const char *session, uint32_t 
         if (ask(feed->store, &whose, (struct window){WINDOW_LAST_NS, USUAL_NS, 0},
                 &usual) == 0) {
             replays_for_rules(feed->judge->replays, feed->store, &whose, &usual);
-            recent.replay = usual.replay;
+            recent.replay = usual.replay; /* of 7 s too few steps were recorded */
             feed_standing(feed->judge, &usual, &recent);
         }
         bottlenecks_free(&usual);

@@ -1,8 +1,10 @@
 /* What replayed steps told of each selection that was asked for (query/replay_query.h).
+ *
  * Replaying takes up to a fifth of a second. So of a run that goes on it is done again after
- * REPLAYS_AGE_MS; where few steps were replayed yet, or steps take another time by now,
- * after REPLAYS_SOON_MS; and in any case it takes no more than a hundredth of the time. Of
- * one that is over it is done once. Any thread. */
+ * REPLAYS_AGE_MS; where few steps were replayed yet, or steps take another time by now, after
+ * REPLAYS_SOON_MS; never again before all that was replayed of runs that go on has become a
+ * hundredth of the time. Of a run that is over it is done once. Any thread.
+ */
 #ifndef JUDGE_REPLAYS_H
 #define JUDGE_REPLAYS_H
 
@@ -15,8 +17,8 @@
 
 struct replays;
 
-/* NULL without memory. */
-struct replays *replays_new(void);
+/* `now_ms` is a clock that only goes forward; NULL the system's. NULL without memory. */
+struct replays *replays_new(int64_t (*now_ms)(void));
 void replays_free(struct replays *replays);
 
 /* Fills in answer->replay, of an answer to this selection; all zero where nothing could be
@@ -28,5 +30,9 @@ void replays_fill(struct replays *replays, struct store *store,
 void replays_for_rules(struct replays *replays, struct store *store,
                        const struct selection *selection,
                        struct bottlenecks_answer *answer);
+
+/* Fills in what is known, and replays nothing: for who may not wait. */
+void replays_known(struct replays *replays, const struct selection *selection,
+                   struct bottlenecks_answer *answer);
 
 #endif

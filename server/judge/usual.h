@@ -7,6 +7,7 @@
 
 #define USUAL_NS INT64_C(60000000000)
 
+/* Is this answer's selection that window, under either of its names? */
 static inline bool usual_is(const struct selection *selection,
                             const struct answer *head)
 {

@@ -52,6 +52,7 @@ typedef bool runs_look(void *user, sqlite3 *database, const char *host);
 bool runs_each_other(const struct runs *runs, runs_look *look, void *user);
 
 /* Writes down what a comparison needs of the session (runs_document()). */
-MUST_CHECK bool runs_keep(struct runs *runs, struct store *store, const char *session);
+MUST_CHECK bool runs_keep(struct runs *runs, struct store *store, const char *session,
+                          bool ended);
 
 #endif

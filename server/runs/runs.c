@@ -212,7 +212,8 @@ static void prune(struct runs *runs)
                             "(SELECT session FROM runs)");
 }
 
-static char *summary_of(struct store *store, const char *session)
+/* Of one that has ended with what its replayed steps tell, which takes its time. */
+static char *summary_of(struct store *store, const char *session, bool ended)
 {
     struct bottlenecks_request request = {.k = RUNS_OPS};
     struct bottlenecks_answer answer;
@@ -221,7 +222,8 @@ static char *summary_of(struct store *store, const char *session)
 
     (void)snprintf(whose.session, sizeof(whose.session), "%s", session);
     if (bottlenecks_query(store, &whose, &request, &answer) == 0) {
-        bottlenecks_replay(store, &whose, &answer);
+        if (ended)
+            bottlenecks_replay(store, &whose, &answer);
         document = bottlenecks_json(&answer);
     }
     bottlenecks_free(&answer);
@@ -320,10 +322,10 @@ static void fold_session(struct runs *runs, struct store *store,
     folded->at_ms = asked_ms;
     texts.ending = printed(status_end_json(session));
     texts.facts = printed(status_facts_json(session));
-    texts.summary = summary_of(store, session->id);
+    texts.summary = summary_of(store, session->id, ended);
     /* Both or none: what has a row is not looked at again. */
     kept = execute(runs, "BEGIN") && write_row(runs, session, &texts) &&
-           runs_keep(runs, store, session->id) && execute(runs, "COMMIT");
+           runs_keep(runs, store, session->id, ended) && execute(runs, "COMMIT");
     cJSON_free(texts.ending);
     cJSON_free(texts.facts);
     cJSON_free(texts.summary);

@@ -100,10 +100,11 @@ static char *text_of(cJSON *document)
     return text;
 }
 
-static char *describe(struct store *store, const char *session, double *steps)
+static char *describe(struct store *store, const char *session, bool ended,
+                      double *steps)
 {
-    static const struct analysis_request request = {
-        .k = KEEP_OPS, .sort = OPS_BY_SELF, .points = 2};
+    const struct analysis_request request = {
+        .k = KEEP_OPS, .sort = OPS_BY_SELF, .points = 2, .quick = !ended};
     struct selection whose = {.rank = SELECT_ANY, .window = {.kind = WINDOW_RUN}};
     struct analysis analysis;
     cJSON *whole = NULL, *document = NULL;
@@ -126,10 +127,10 @@ static char *describe(struct store *store, const char *session, double *steps)
 }
 
 /* What a restarted server finds in the rings is less than the one before it saw. */
-bool runs_keep(struct runs *runs, struct store *store, const char *session)
+bool runs_keep(struct runs *runs, struct store *store, const char *session, bool ended)
 {
     double steps = 0;
-    char *text = describe(store, session, &steps);
+    char *text = describe(store, session, ended, &steps);
     sqlite3_stmt *statement;
 
     if (text == NULL)

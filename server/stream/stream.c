@@ -104,7 +104,7 @@ static void build_bottlenecks(struct api *api, const struct selection *selection
     if (bottlenecks_query(api->store, selection, &request, &answer) == 0 &&
         answer.head.rev != news->rev[TOPIC_BOTTLENECKS]) {
         news->rev[TOPIC_BOTTLENECKS] = answer.head.rev;
-        replays_for_rules(api->replays, api->store, selection, &answer);
+        replays_known(api->replays, selection, &answer);
         judge_findings(api->judge, api->runs, selection, &answer, &judgement);
         print(stream_bottlenecks_json(&answer, &judgement), out);
         judgement_free(&judgement);

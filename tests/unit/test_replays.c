@@ -11,11 +11,18 @@
 #include "unit/kernel_step.h"
 
 static struct replays *replays;
+static int64_t clock_ms, step_of_clock_ms; /* that each look at it takes */
+
+static int64_t look_at_clock(void)
+{
+    return clock_ms += step_of_clock_ms;
+}
 
 static int begin(void **state)
 {
     (void)state;
-    replays = replays_new();
+    step_of_clock_ms = 0;
+    replays = replays_new(look_at_clock);
     return replays == NULL ? -1 : hand_begin();
 }
 
@@ -52,7 +59,19 @@ static struct replay_table ask(struct window window, bool for_rules)
 
 static const struct window usual = {.kind = WINDOW_DEFAULT};
 
-static void what_was_replayed_is_told_again_though_the_job_goes_on(void **state)
+/* So long after a replay of the usual window: is it the same that is told? */
+static bool is_kept(const struct replay_table *first, int64_t after_ms)
+{
+    int64_t at_ms = clock_ms;
+
+    clock_ms += after_ms;
+    bool kept = ask(usual, true).step_ns == first->step_ns;
+
+    clock_ms = at_ms;
+    return kept;
+}
+
+static void a_running_job_is_replayed_again_in_half_a_minute(void **state)
 {
     (void)state;
     steps_with_a_kernel(0, 20, 2 * MS);
@@ -61,10 +80,64 @@ static void what_was_replayed_is_told_again_though_the_job_goes_on(void **state)
     assert_int_equal(first.steps, REPLAY_STEPS_MAX);
     assert_true(first.step_ns == 10.0 * MS && first.compute_ns == 6.0 * MS);
     steps_with_a_kernel(20, 1, 4 * MS);
-    assert_true(ask(usual, true).step_ns == first.step_ns);
+    assert_true(is_kept(&first, REPLAYS_AGE_MS - 1));
     /* Another stretch has an entry of its own. */
     assert_true(ask((struct window){.kind = WINDOW_RUN}, true).step_ns > first.step_ns);
-    assert_true(ask(usual, true).step_ns == first.step_ns);
+    assert_true(is_kept(&first, 0));
+    assert_false(is_kept(&first, REPLAYS_AGE_MS));
+}
+
+static void it_is_sooner_where_steps_have_become_others(void **state)
+{
+    (void)state;
+    steps_with_a_kernel(0, 20, 2 * MS);
+    struct replay_table first = ask(usual, true);
+
+    steps_with_a_kernel(20, 20, 8 * MS);
+    assert_true(is_kept(&first, REPLAYS_SOON_MS - 1));
+    assert_false(is_kept(&first, REPLAYS_SOON_MS));
+}
+
+static void it_is_sooner_where_few_steps_were_replayed(void **state)
+{
+    (void)state;
+    steps_with_a_kernel(0, 5, 2 * MS);
+    struct replay_table first = ask(usual, true);
+
+    steps_with_a_kernel(5, 1, 4 * MS);
+    assert_true(is_kept(&first, REPLAYS_SOON_MS - 1));
+    assert_false(is_kept(&first, REPLAYS_SOON_MS));
+}
+
+static void a_short_stretch_is_replayed_again_when_it_is_over(void **state)
+{
+    const struct window short_one = {WINDOW_LAST_NS, 10 * S, 0};
+
+    (void)state;
+    steps_with_a_kernel(0, 20, 2 * MS);
+    double first = ask(short_one, true).step_ns;
+
+    steps_with_a_kernel(20, 1, 4 * MS);
+    clock_ms += 9999;
+    assert_true(ask(short_one, true).step_ns == first);
+    clock_ms += 1;
+    assert_true(ask(short_one, true).step_ns > first);
+}
+
+static void replaying_takes_no_more_than_a_hundredth_of_the_time(void **state)
+{
+    (void)state;
+    step_of_clock_ms = 200; /* three looks make one replay 0.6 s long at least */
+    steps_with_a_kernel(0, 20, 2 * MS);
+    struct replay_table first = ask(usual, true);
+    int64_t replayed_ms = clock_ms;
+
+    step_of_clock_ms = 0;
+    steps_with_a_kernel(20, 1, 4 * MS);
+    assert_true(is_kept(&first, REPLAYS_AGE_MS));
+    assert_true(is_kept(&first, 100 * 400 - 1));
+    clock_ms = replayed_ms;
+    assert_false(is_kept(&first, 100 * 1000));
 }
 
 static void the_usual_window_is_replayed_once_under_both_of_its_names(void **state)
@@ -73,11 +146,29 @@ static void the_usual_window_is_replayed_once_under_both_of_its_names(void **sta
     steps_with_a_kernel(0, 20, 2 * MS);
     struct replay_table first = ask(usual, true);
 
-    steps_with_a_kernel(20, 20, 4 * MS);
+    steps_with_a_kernel(20, 1, 4 * MS);
     assert_true(ask((struct window){WINDOW_LAST_NS, 60 * S, 0}, true).step_ns ==
                 first.step_ns);
     assert_true(ask((struct window){WINDOW_LAST_NS, 61 * S, 0}, true).step_ns !=
                 first.step_ns);
+}
+
+static void who_may_not_wait_is_told_what_is_known(void **state)
+{
+    struct selection whose = {.rank = SELECT_ANY};
+    struct bottlenecks_answer answer;
+
+    (void)state;
+    steps_with_a_kernel(0, 20, 2 * MS);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(
+            bottlenecks_query(store, &whose, &(struct bottlenecks_request){0}, &answer),
+            0);
+        replays_known(replays, &whose, &answer);
+        assert_int_equal(answer.replay.steps, i == 0 ? 0 : REPLAY_STEPS_MAX);
+        bottlenecks_free(&answer);
+        (void)ask(usual, true);
+    }
 }
 
 static void without_a_device_rules_ask_for_no_replay(void **state)
@@ -96,15 +187,19 @@ static void without_a_device_rules_ask_for_no_replay(void **state)
     assert_int_equal(ask(usual, false).steps, REPLAY_STEPS_MAX);
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            what_was_replayed_is_told_again_though_the_job_goes_on, begin, end),
-        cmocka_unit_test_setup_teardown(
-            the_usual_window_is_replayed_once_under_both_of_its_names, begin, end),
-        cmocka_unit_test_setup_teardown(without_a_device_rules_ask_for_no_replay, begin,
-                                        end),
+        TEST(a_running_job_is_replayed_again_in_half_a_minute),
+        TEST(it_is_sooner_where_steps_have_become_others),
+        TEST(it_is_sooner_where_few_steps_were_replayed),
+        TEST(a_short_stretch_is_replayed_again_when_it_is_over),
+        TEST(replaying_takes_no_more_than_a_hundredth_of_the_time),
+        TEST(the_usual_window_is_replayed_once_under_both_of_its_names),
+        TEST(who_may_not_wait_is_told_what_is_known),
+        TEST(without_a_device_rules_ask_for_no_replay),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -453,6 +453,44 @@ static void less_work_is_a_risk_where_steps_wait_for_the_host(void **state)
     assert_string_equal(find("float32-products")->id, "none");
 }
 
+/* Fewer kernels are launched in less time too; but where the device rests, launches are what
+ * other findings are about. */
+static void fewer_kernels_count_at_least_as_the_device_is_busy(void **state)
+{
+    static const double flat[REPLAY_CUTS] = {2 * MS, 2 * MS, 2 * MS, 2 * MS};
+
+    (void)state;
+    busy_device("NVIDIA H100");
+    summary.cuda.family_ns[KERNEL_ELEMENTWISE] = 30 * MS;
+    replayed(80 * MS, flat);
+    assert_true(fabs(find("elementwise-kernels")->ns_per_step - 12 * MS) < 1);
+    assert_non_null(strstr(find("elementwise-kernels")->formula, "80 % busy"));
+    busy_device("NVIDIA H100")->use_ns[GPU_COMPUTE] = 40 * MS;
+    replayed(40 * MS, flat);
+    assert_string_equal(find("elementwise-kernels")->id, "none");
+}
+
+static void a_device_that_hardly_rests_is_what_steps_wait_for(void **state)
+{
+    (void)state;
+    busy_device("NVIDIA H100")->use_ns[GPU_COMPUTE] = 95 * MS;
+    summary.cuda.family_ns[KERNEL_FLOAT32] = 40 * MS;
+    replayed(95 * MS, (const double[]){2 * MS, 2 * MS, 2 * MS, 2 * MS});
+    assert_true(fabs(find("float32-products")->ns_per_step - 19 * MS) < 1);
+}
+
+static void a_few_replayed_steps_of_a_running_job_are_not_believed(void **state)
+{
+    (void)state;
+    busy_device("NVIDIA H100");
+    summary.cuda.family_ns[KERNEL_FLOAT32] = 50 * MS;
+    replayed(80 * MS, (const double[]){2 * MS, 2 * MS, 2 * MS, 2 * MS});
+    summary.replay.steps = 2;
+    assert_true(fabs(find("float32-products")->ns_per_step - 20 * MS) < 1);
+    summary.head.from_file = true;
+    assert_true(find("float32-products")->ns_per_step == 0);
+}
+
 static void the_first_of_less_work_gains_more_than_what_follows(void **state)
 {
     (void)state;
@@ -957,6 +995,9 @@ int main(void)
         TEST(less_work_is_no_gain_where_the_device_idles),
         TEST(less_work_gains_where_steps_wait_for_it_though_the_device_idles),
         TEST(less_work_is_a_risk_where_steps_wait_for_the_host),
+        TEST(fewer_kernels_count_at_least_as_the_device_is_busy),
+        TEST(a_device_that_hardly_rests_is_what_steps_wait_for),
+        TEST(a_few_replayed_steps_of_a_running_job_are_not_believed),
         TEST(the_first_of_less_work_gains_more_than_what_follows),
         TEST(copies_beside_which_nothing_computes_count_where_steps_wait_for_them),
         TEST(elementwise_kernels_are_fused_by_compilation),

@@ -1,0 +1,50 @@
+/* What a step gains where the device of the rank has less to do.
+ *
+ * Steps that were replayed (query/replay_query.h) tell it: of work that they wait for all,
+ * beside a host that is slower nothing. Where none was, or too few; where the host is far
+ * ahead of the device, or that hardly rests and still nothing is seen to wait for it: there
+ * the device's busy share stands for it. So it does for fewer kernels, where it is more,
+ * beside a device that is busy for half of a step: a replay knows nothing of their launches,
+ * which go with them.
+ *
+ * What steps hardly wait for now is a risk beside such a device: it costs its time as soon as
+ * the host is faster. All times are ns per step.
+ */
+#ifndef FINDINGS_WORK_H
+#define FINDINGS_WORK_H
+
+#include <stdbool.h>
+
+#include "findings/rules.h"
+
+/* What it would do less of, and at least, and at most. Of copies and communication time for
+ * which it does nothing else. */
+struct work {
+    double ns, low_ns, high_ns;
+    enum gpu_use use;
+    bool fewer; /* kernels, not faster ones */
+};
+
+/* A finding of that with its price, its claim and the share that steps gain in the evidence,
+ * or a risk. NULL below the threshold, which a risk reaches by what it would cost. */
+struct finding *work_find(struct rule_context *context, const char *subject,
+                          const char *colour, const struct work *work);
+
+/* Its formula; `what` is the one of work->ns, "20 ms of such kernels / 2". */
+const char *work_formula(struct rule_context *context, const struct finding *finding,
+                         const char *what, const struct work *work);
+
+/* All of it for kernels of one family, half of whose time can be saved, by `fewer` of them
+ * or by faster ones. */
+struct finding *work_find_family(struct rule_context *context, enum kernel_family family,
+                                 bool fewer);
+
+/* How long it does nothing but copy, or communicate, as far as steps wait for that. */
+double work_alone_ns(const struct rule_context *context, enum gpu_use use);
+
+/* Do steps wait for what the device computes, or where nobody knows: is it busy for most of
+ * each? */
+bool work_is_waited_for(const struct rule_context *context,
+                        const struct gpu_device *device);
+
+#endif
