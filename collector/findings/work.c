@@ -29,8 +29,9 @@ static bool is_replayed(const struct rule_context *context)
     double less = SOME_LESS * replay->compute_ns;
     bool waited_for = replay_gain(replay, less) >= BUSY_NEEDED * less;
 
-    return replay->compute_ns > 0 && enough && !rule_is_far_ahead(device) &&
-           (waited_for || rule_busy_share(context, device) < BUSY_ALWAYS);
+    return replay->compute_ns > 0 && enough &&
+           (waited_for || (!rule_is_far_ahead(device) &&
+                           rule_busy_share(context, device) < BUSY_ALWAYS));
 }
 
 static struct share share_of_compute(const struct rule_context *context, double ns,

@@ -1,11 +1,11 @@
 /* What a step gains where the device of the rank has less to do.
  *
  * Steps that were replayed (query/replay_query.h) tell it: of work that they wait for all,
- * beside a host that is slower nothing. Where none was, or too few; where the host is far
- * ahead of the device, or that hardly rests and still nothing is seen to wait for it: there
- * the device's busy share stands for it. So it does for fewer kernels, where it is more,
- * beside a device that is busy for half of a step: a replay knows nothing of their launches,
- * which go with them.
+ * beside a host that is slower nothing. Where none was, or too few; where nothing is seen to
+ * wait for a device that hardly rests, or that the host is far ahead of: there the device's
+ * busy share stands for it. So it does for fewer kernels, where it is more, beside a device
+ * that is busy for half of a step: a replay knows nothing of their launches, which go with
+ * them.
  *
  * What steps hardly wait for now is a risk beside such a device: it costs its time as soon as
  * the host is faster. All times are ns per step.
