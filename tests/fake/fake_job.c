@@ -358,28 +358,29 @@ static void step_of_waits(void)
     trainglass_step();
 }
 
-/* Products on float64 that take 1 ms of a step: the host waits for each and then computes,
- * or launches them all and is slower than the device. */
+/* Five products on float64 of 2 ms in a step: the host waits for each and then computes, or
+ * launches them all and is slower than the device. So long that a host that is put aside
+ * now and then changes little. */
 #define DGEMM "cutlass_80_tensorop_d884gemm_64x64_16x4_nn_align1"
 
 static void step_that_waits(void)
 {
-    for (unsigned i = 0; i < 10; i++) {
+    for (unsigned i = 0; i < 5; i++) {
         trainglass_op_push("aten::mm");
-        (void)fake_launch(DGEMM, 0, 7, MS / 10);
+        (void)fake_launch(DGEMM, 0, 7, 2 * MS);
         fake_synchronize();
         trainglass_op_pop();
-        spin(MS / 5);
+        spin(4 * MS);
     }
     trainglass_step();
 }
 
 static void step_of_a_slow_host(void)
 {
-    for (unsigned i = 0; i < 10; i++) {
+    for (unsigned i = 0; i < 5; i++) {
         trainglass_op_push("aten::mm");
-        (void)fake_launch(DGEMM, 0, 7, MS / 10);
-        spin(MS * 11 / 100);
+        (void)fake_launch(DGEMM, 0, 7, 2 * MS);
+        spin(5 * MS / 2);
         trainglass_op_pop();
     }
     fake_synchronize();
