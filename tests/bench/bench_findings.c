@@ -87,6 +87,7 @@ static void sick_devices(void)
     summary.memory.device_count = DEVICES;
     summary.memory.host.used_bytes = 63 * GIB;
     summary.memory.host.limit_bytes = 64 * GIB;
+    summary.memory.host.limit_name = "machine";
 }
 
 static void sick_ops(struct ops_answer *ops)
