@@ -49,6 +49,18 @@ void *replay_list_add(struct replay *replay, struct replay_list *list, size_t si
     return memset((char *)list->items + list->count++ * size, 0, size);
 }
 
+void replay_sort(void *items, uint32_t count, size_t size,
+                 int (*compare)(const void *, const void *))
+{
+    const char *item = items;
+
+    for (uint32_t i = 1; i < count; i++, item += size)
+        if (compare(item, item + size) > 0) {
+            qsort(items, count, size, compare);
+            return;
+        }
+}
+
 void replay_begin(struct replay *replay, const struct replay_step *step)
 {
     int64_t length;
@@ -276,8 +288,7 @@ static void cut_ranges(struct replay *replay)
     struct replay_range *ranges = replay->ranges.items;
     struct cutting cutting = {.replay = replay};
 
-    if (replay->ranges.count > 0)
-        qsort(ranges, replay->ranges.count, sizeof(*ranges), by_thread);
+    replay_sort(ranges, replay->ranges.count, sizeof(*ranges), by_thread);
     for (uint32_t i = 0; i < replay->ranges.count; i++) {
         const struct replay_range *range = &ranges[i];
         int64_t end = range->end_ns;
@@ -300,8 +311,8 @@ static void cut_ranges(struct replay *replay)
         cutting.ends[cutting.depth++] = end;
     }
     close_until(&cutting, INT64_MAX);
-    if (replay->fillers.count > 0)
-        qsort(replay->fillers.items, replay->fillers.count, sizeof(*ranges), by_start);
+    replay_sort(replay->fillers.items, replay->fillers.count, sizeof(*ranges),
+                by_start);
 }
 
 /* Of a piece the next part that lies all within data loading, or all without. */

@@ -73,6 +73,10 @@ struct replay {
 void replay_build_host(struct replay *replay);
 void replay_build_works(struct replay *replay);
 
+/* qsort(), for what mostly stands in order; of nothing too. */
+void replay_sort(void *items, uint32_t count, size_t size,
+                 int (*compare)(const void *, const void *));
+
 /* The next item, zeroed; NULL notes -ENOMEM. */
 void *replay_list_add(struct replay *replay, struct replay_list *list, size_t size);
 

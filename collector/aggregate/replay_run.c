@@ -232,9 +232,11 @@ static void run_cuts(struct run *run, struct replay_result *result)
     run->what_if = ALL_BUT_COMPUTE;
     result->compute_ns = busy_ns(run);
     run->what_if = NOTHING;
-    for (uint32_t i = 0; i < REPLAY_CUTS; i++) {
+    /* Where all of it gains nothing, less does not. */
+    for (uint32_t i = REPLAY_CUTS; i-- > 0;) {
         run->cut = replay_cuts[i];
         result->cut_ns[i] = computes ? run_step(run) : result->step_ns;
+        computes = computes && result->cut_ns[i] < result->step_ns;
         if (replay_cuts[i] == REPLAY_EIGHTHS / 2)
             result->what_if_ns[REPLAY_COMPUTE_HALVED] = result->cut_ns[i];
     }

@@ -193,16 +193,15 @@ void replay_build_works(struct replay *replay)
         replay->error = -ENOMEM;
         return;
     }
-    qsort(works, count, sizeof(*works), by_start);
-    if (replay->calls.count > 0)
-        qsort(replay->calls.items, replay->calls.count, sizeof(struct replay_call),
-              by_correlation);
+    replay_sort(works, count, sizeof(*works), by_start);
+    replay_sort(replay->calls.items, replay->calls.count, sizeof(struct replay_call),
+                by_correlation);
     chain_works(replay);
     for (uint32_t i = 0; i < count; i++) {
         ends[i] = (struct end){.ns = works[i].end_ns, .work = i};
         find_launcher(replay, &works[i]);
     }
-    qsort(ends, count, sizeof(*ends), by_end);
+    replay_sort(ends, count, sizeof(*ends), by_end);
     for (uint32_t i = 0; i < count; i++) {
         /* Before its start, and so is what it waited for in the order of starts. */
         while (ended < count && ends[ended].ns <= works[i].start_ns &&
