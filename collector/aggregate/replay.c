@@ -80,8 +80,8 @@ void replay_begin(struct replay *replay, const struct replay_step *step)
 static uint8_t use_of(struct replay *replay, uint32_t text)
 {
     if (text >= replay->use_count) {
-        uint32_t count = texts_count(replay->texts) + 256;
-        uint8_t *uses = text < count ? realloc(replay->uses, count) : NULL;
+        uint32_t count = text < TEXTS_MAX ? text + 256 : 0;
+        uint8_t *uses = count > 0 ? realloc(replay->uses, count) : NULL;
 
         if (uses == NULL)
             return gpu_name_classify(texts_get(replay->texts, text));

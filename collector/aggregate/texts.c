@@ -236,17 +236,21 @@ uint32_t texts_intern(struct texts *texts, const char *bytes, size_t length)
     return id;
 }
 
-const char *texts_get(const struct texts *texts, uint32_t id)
+/* Not by the count: that grows while others read what they were told of before. */
+static bool is_there(const struct texts *texts, uint32_t id)
 {
     return id < TEXTS_MAX && texts->pages[id / PAGE_TEXTS] != NULL &&
-                   at(texts, id)->text != NULL
-               ? at(texts, id)->text
-               : "";
+           at(texts, id)->text != NULL;
+}
+
+const char *texts_get(const struct texts *texts, uint32_t id)
+{
+    return is_there(texts, id) ? at(texts, id)->text : "";
 }
 
 enum text_class texts_class(const struct texts *texts, uint32_t id)
 {
-    return id < texts->count ? at(texts, id)->class : TEXT_PLAIN;
+    return is_there(texts, id) ? at(texts, id)->class : TEXT_PLAIN;
 }
 
 uint32_t texts_count(const struct texts *texts)
