@@ -128,8 +128,8 @@ double rule_told_last_rank_ns(const struct rule_context *context);
 double rule_busy_share(const struct rule_context *context,
                        const struct gpu_device *device);
 
-/* The device that the rank works on, and how long it waits for causes of these bits (1 << enum gpu_idle); NULL and
- * 0 where it does not. */
+/* The device that the rank works on, and how long it waits for causes of these bits
+ * (1 << enum gpu_idle); NULL and 0 where it does not. */
 const struct gpu_device *rule_waits_for(const struct rule_context *context,
                                         uint32_t causes, double *ns);
 

@@ -154,8 +154,7 @@ static void find_small_grids(struct rule_context *context)
     const struct ops_answer *cuda = &context->summary->cuda;
     const struct gpu_device *device = rule_device(context);
     double places = cuda->multiprocessors, unused = cuda->unused_ns;
-    const struct work work = {
-        .ns = unused / 2, .low_ns = unused / 4, .high_ns = unused * 3 / 4};
+    const struct work work = work_half(unused);
     struct finding *finding = work_find(context, NULL, "forward", &work);
 
     if (finding == NULL)
@@ -219,8 +218,9 @@ static struct finding *add_use(struct rule_context *context, enum gpu_use use,
 {
     const struct gpu_device *device = rule_device(context);
     double all = device == NULL ? 0 : device->use_ns[use], time = all - told_ns;
-    const struct work work = {
-        .ns = time / 2, .low_ns = time / 4, .high_ns = time * 3 / 4, .use = use};
+    struct work work = work_half(time);
+
+    work.use = use;
     struct finding *finding = work_find(context, NULL, "other", &work);
 
     if (finding == NULL)

@@ -164,8 +164,9 @@ struct finding *work_find_family(struct rule_context *context, enum kernel_famil
 {
     const struct ops_answer *cuda = &context->summary->cuda;
     double time = cuda->family_ns[family];
-    const struct work work = {
-        .ns = time / 2, .low_ns = time / 4, .high_ns = time * 3 / 4, .fewer = fewer};
+    struct work work = work_half(time);
+
+    work.fewer = fewer;
     struct finding *finding = work_find(context, NULL, "forward", &work);
 
     if (finding == NULL)

@@ -218,8 +218,9 @@ def slow_kernels(name):
     return work
 
 
-def attention(job, count, ill):
-    """Of a hundred kernels so many are the softmax of scores; fused it takes half of that."""
+def attention(job, count, ill, behind=lambda: None):
+    """Of a hundred kernels so many are the softmax of scores; fused it takes half of that. What the host
+    does `behind` each."""
     for n in range(100):
         if n < count and ill:
             job.launch(SOFTMAX, 150.0, op="aten::_softmax")
@@ -227,20 +228,16 @@ def attention(job, count, ill):
             job.launch(FLASH, 75.0, op="aten::_flash_attention_forward")
         else:
             job.launch(MM, 150.0, op="aten::bmm")
+        behind()
 
 
 def waited_for(job, count, ill):
     """The same where the host waits for each kernel and then computes by itself: a device that mostly
     idles, and still each of its kernels makes the step longer."""
-    for n in range(100):
-        if n < count and ill:
-            job.launch(SOFTMAX, 150.0, op="aten::_softmax")
-        elif n < count:
-            job.launch(FLASH, 75.0, op="aten::_flash_attention_forward")
-        else:
-            job.launch(MM, 150.0, op="aten::bmm")
+    def wait_and_compute():
         job.wait()
         job.op("my::next", 250.0)
+    attention(job, count, ill, wait_and_compute)
 
 
 def nearly_as_slow(job, count, ill):

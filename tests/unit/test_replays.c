@@ -87,26 +87,27 @@ static void a_running_job_is_replayed_again_in_half_a_minute(void **state)
     assert_false(is_kept(&first, REPLAYS_AGE_MS));
 }
 
+/* So many steps are replayed, and then there are others. */
+static void replays_soon(uint64_t first_steps, uint64_t more, int64_t data_ns)
+{
+    steps_with_a_kernel(0, first_steps, 2 * MS);
+    struct replay_table first = ask(usual, true);
+
+    steps_with_a_kernel(first_steps, more, data_ns);
+    assert_true(is_kept(&first, REPLAYS_SOON_MS - 1));
+    assert_false(is_kept(&first, REPLAYS_SOON_MS));
+}
+
 static void it_is_sooner_where_steps_have_become_others(void **state)
 {
     (void)state;
-    steps_with_a_kernel(0, 20, 2 * MS);
-    struct replay_table first = ask(usual, true);
-
-    steps_with_a_kernel(20, 20, 8 * MS);
-    assert_true(is_kept(&first, REPLAYS_SOON_MS - 1));
-    assert_false(is_kept(&first, REPLAYS_SOON_MS));
+    replays_soon(20, 20, 8 * MS);
 }
 
 static void it_is_sooner_where_few_steps_were_replayed(void **state)
 {
     (void)state;
-    steps_with_a_kernel(0, 5, 2 * MS);
-    struct replay_table first = ask(usual, true);
-
-    steps_with_a_kernel(5, 1, 4 * MS);
-    assert_true(is_kept(&first, REPLAYS_SOON_MS - 1));
-    assert_false(is_kept(&first, REPLAYS_SOON_MS));
+    replays_soon(5, 1, 4 * MS);
 }
 
 static void a_short_stretch_is_replayed_again_when_it_is_over(void **state)
