@@ -121,13 +121,25 @@ static void sort_dearest_first(struct findings *findings)
     }
 }
 
-static double threshold_of(const struct finding_rule *rule, double own, bool relaxed)
+static double threshold_of(const struct findings_settings *settings, uint32_t index)
 {
+    const struct finding_rule *rule = findings_rule(index);
+    double own = settings->thresholds[index];
     double threshold = isnan(own) ? rule->threshold : own;
     double stays = rule->stays > 0 ? rule->stays : FINDING_STAYS;
 
     /* At 0 whatever costs anything is told, and nothing that costs nothing. */
-    return fmax(relaxed ? threshold * stays : threshold, DBL_MIN);
+    return fmax(settings->relaxed ? threshold * stays : threshold, DBL_MIN);
+}
+
+double rule_threshold(const struct rule_context *context, const char *id)
+{
+    const struct finding_rule *rule;
+    uint32_t i = 0;
+
+    while ((rule = findings_rule(i)) != NULL && strcmp(rule->id, id) != 0)
+        i++;
+    return rule == NULL ? (double)NAN : threshold_of(context->settings, i);
 }
 
 static void ask_rules(struct rule_context *context,
@@ -135,12 +147,12 @@ static void ask_rules(struct rule_context *context,
 {
     uint32_t index = 0;
 
+    context->settings = settings;
     context->by_price = settings->relaxed || settings->by_price;
     for (size_t i = 0; i < TABLES; i++)
         for (const struct rule *rule = tables[i]; rule->find != NULL; rule++) {
             context->rule = &rule->told;
-            context->threshold = threshold_of(
-                &rule->told, settings->thresholds[index++], settings->relaxed);
+            context->threshold = threshold_of(settings, index++);
             rule->find(context);
         }
 }

@@ -27,7 +27,8 @@
 
 #include "query/bottlenecks_query.h"
 
-#define FINDINGS_MAX   32u /* of one summary */
+/* Of one summary: of a rule of devices one for each of eight, and half of the others. */
+#define FINDINGS_MAX   80u
 #define RULES_MAX      96u
 #define FINDING_OPS    4u
 #define FINDING_ADVICE 4u

@@ -5,10 +5,6 @@
 /* Of all waits, in a phase: fewer may be another wait. */
 #define LOCK_SHARE 0.1
 
-/* Of the step: what takes less of it is told by no rule of steps (their thresholds). */
-#define TOLD_SHARE   0.03
-#define TOLD_WARM_UP 0.10
-
 /* For the last rank it waits on purpose: that one is the finding. */
 static double waits_for_rank(const struct rule_context *context, enum event_phase phase)
 {
@@ -26,10 +22,11 @@ static bool is_in(const struct rhythm_extra *extra, enum event_phase phase)
 
 static double told_by(const struct rule_context *context,
                       const struct rhythm_extra *extra, enum event_phase phase,
-                      double least)
+                      const char *rule)
 {
     bool told =
-        is_in(extra, phase) && extra->ns_per_step >= least * context->train->mean_ns;
+        is_in(extra, phase) &&
+        extra->ns_per_step >= rule_threshold(context, rule) * context->train->mean_ns;
 
     return told ? extra->ns_per_step : 0;
 }
@@ -39,10 +36,10 @@ static double told_by(const struct rule_context *context,
 double looks_told_elsewhere(const struct rule_context *context, enum event_phase phase)
 {
     const struct rhythm *rhythm = &context->summary->rhythm;
-    double ns = told_by(context, &rhythm->gc, phase, TOLD_SHARE) +
-                told_by(context, &rhythm->warm_up, phase, TOLD_WARM_UP) +
-                told_by(context, &rhythm->epoch, phase, TOLD_SHARE) +
-                told_by(context, &rhythm->period, phase, TOLD_SHARE);
+    double ns = told_by(context, &rhythm->gc, phase, "gc-pauses") +
+                told_by(context, &rhythm->warm_up, phase, "warm-up") +
+                told_by(context, &rhythm->epoch, phase, "epoch-start") +
+                told_by(context, &rhythm->period, phase, "periodic-steps");
 
     if (!context->by_price)
         ns += (is_in(&rhythm->drift, phase) ? rule_told_drift_ns(context) : 0) +

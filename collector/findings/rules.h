@@ -42,7 +42,8 @@ struct rule_context {
     const struct steps_summary *train;
     const struct finding_rule *rule; /* the row that is looked at */
     double threshold;                /* its own, or as configured */
-    bool by_price;                   /* not by the lower end of an interval */
+    const struct findings_settings *settings;
+    bool by_price; /* not by the lower end of an interval */
     struct findings *findings;
 };
 
@@ -71,6 +72,9 @@ enum owner {
     OWNER_STEPS = 500,  /* steadiness, what lies outside of steps */
     OWNER_RISK = 900,   /* costs no time */
 };
+
+/* From where on that rule finds something, as `threshold` is of its own. */
+double rule_threshold(const struct rule_context *context, const char *id);
 
 /* A number of the facts; NaN when it is not known, or none that a job has. A bool is 0
  * or 1. */
@@ -150,10 +154,10 @@ void rule_price_host(struct rule_context *context, struct finding *finding, doub
  * more than that idles for it. */
 double rule_loading_ns(const struct rule_context *context);
 
-/* The waits for data that data-loading and slow-worker tell, unless these are configured. */
+/* The waits for data that data-loading and slow-worker tell. */
 double rule_told_loading_ns(const struct rule_context *context);
 
-/* What step-drift and unsteady-steps tell, ns per step, unless these are configured. */
+/* What step-drift and unsteady-steps tell, ns per step. */
 double rule_told_drift_ns(const struct rule_context *context);
 double rule_told_unsteady_ns(const struct rule_context *context);
 

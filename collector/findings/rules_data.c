@@ -5,9 +5,6 @@
 
 #include "findings/loading.h"
 
-/* Of the step; unless it is configured. */
-#define THRESHOLD 0.05
-
 /* More loader processes than that seldom help, and each costs memory. */
 #define WORKERS_MAX 16.0
 
@@ -464,11 +461,12 @@ static struct price price_of(const struct rule_context *context,
 double rule_told_loading_ns(const struct rule_context *context)
 {
     struct loading loading = look_at(context);
-    double least = THRESHOLD * context->train->mean_ns;
-    double slow = loading_slow_worker_ns(context);
-    bool told = price_of(context, &loading).least >= least;
+    double step = context->train->mean_ns, slow = loading_slow_worker_ns(context);
+    bool told = price_of(context, &loading).least >=
+                rule_threshold(context, "data-loading") * step;
+    bool is_slow = slow >= rule_threshold(context, "slow-worker") * step;
 
-    return (told ? fmax(loading.data, 0) : 0) + (slow >= least ? slow : 0);
+    return (told ? fmax(loading.data, 0) : 0) + (is_slow ? slow : 0);
 }
 
 static void find_loading(struct rule_context *context)
@@ -501,7 +499,7 @@ const struct rule rules_data[] = {
                "CPU time of workers; idle devices",
       .formula = "data - taking batches over - cores that others took - max(0, loading "
                  "/ workers - compute), at most idle for data",
-      .threshold = THRESHOLD,
+      .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,
       .max = 1,

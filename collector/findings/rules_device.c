@@ -316,7 +316,7 @@ const struct rule rules_device[] = {
     {{.id = "unaligned-products",
       .reads = "kernels by name; steps that were replayed",
       .formula = "products that read one or two numbers at once, and 16-bit ones "
-                 "beside the tensor cores / 2 * share that a step waits for",
+                 "beside the tensor cores / 2 * " WAITED_ELSE_BUSY,
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,
@@ -341,7 +341,7 @@ const struct rule rules_device[] = {
     {{.id = "float32-products",
       .reads = "kernels by name; amp.dtype; the device's name; steps that were "
                "replayed",
-      .formula = "float32 products / 2 * share that a step waits for",
+      .formula = "float32 products / 2 * " WAITED_ELSE_BUSY,
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,
@@ -353,7 +353,7 @@ const struct rule rules_device[] = {
     {{.id = "tf32-products",
       .reads = "kernels by name; amp.dtype; the device's name; steps that were "
                "replayed",
-      .formula = "TF32 products / 2 * share that a step waits for",
+      .formula = "TF32 products / 2 * " WAITED_ELSE_BUSY,
       .threshold = 0.1,
       .unit = "share of the step",
       .min = 0,
@@ -364,7 +364,7 @@ const struct rule rules_device[] = {
      find_tf32},
     {{.id = "elementwise-kernels",
       .reads = "kernels by name; compile.used; steps that were replayed",
-      .formula = "elementwise kernels / 2 * share that a step waits for",
+      .formula = "elementwise kernels / 2 * " WAITED_AT_LEAST_BUSY,
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,
@@ -375,7 +375,7 @@ const struct rule rules_device[] = {
      find_elementwise},
     {{.id = "layout-changes",
       .reads = "kernels by name; steps that were replayed",
-      .formula = "layout kernels * share that a step waits for",
+      .formula = "layout kernels * " WAITED_AT_LEAST_BUSY,
       .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,
@@ -401,7 +401,7 @@ const struct rule rules_device[] = {
     {{.id = "exposed-copies",
       .reads = "GPU time by use; copies by direction and memory; steps that were "
                "replayed",
-      .formula = "copies alone / 2 * share that a step waits for",
+      .formula = "copies alone / 2 * " WAITED_OF_COPIES,
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,

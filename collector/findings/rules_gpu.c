@@ -379,8 +379,9 @@ static void find_pageable(struct rule_context *context)
     if (device == NULL)
         return;
     /* Copies beside which nothing computes, and those that the host prepares. */
-    double alone = work_alone_ns(context, GPU_COPY);
-    double waits = alone + device->idle_ns[GPU_IDLE_COPY];
+    struct work_alone alone = work_alone(context, GPU_COPY);
+    double own = alone.ns * alone.share;
+    double waits = own + device->idle_ns[GPU_IDLE_COPY];
     struct to_device copies = copies_of(device);
     double share = copies.pageable_ns / copies.all_ns, saves = pinned_saves(&copies);
     double price = waits * share * saves;
@@ -396,11 +397,16 @@ static void find_pageable(struct rule_context *context)
     rule_price_between(finding, price / 2, waits * share);
     rule_claim_model(context, finding, CLAIM_COPY,
                      device->idle_ns[GPU_IDLE_COPY] * share * saves);
-    rule_claim_model(context, finding, CLAIM_WORK, alone * share * saves);
+    rule_claim_model(context, finding, CLAIM_WORK, own * share * saves);
     finding->title = "Batches are copied from memory that is not pinned";
-    finding->formula = rule_print(
-        context, "%s waiting for copies * %.0f %% pageable * %.0f %% saved = %s",
-        rule_ms(context, waits), 100 * share, 100 * saves, rule_ms(context, price));
+    finding->formula = rule_print(context,
+                                  "(%s copying alone%s + %s waiting for copies) * %.0f "
+                                  "%% pageable * %.0f %% saved "
+                                  "= %s",
+                                  rule_ms(context, alone.ns),
+                                  work_alone_share(context, finding, &alone),
+                                  rule_ms(context, device->idle_ns[GPU_IDLE_COPY]),
+                                  100 * share, 100 * saves, rule_ms(context, price));
     finding->sentence =
         rule_print(context,
                    "%.0f %% of the time of copies in training is from pageable memory: "

@@ -47,9 +47,9 @@ static void find_collectives(struct rule_context *context)
     const struct ops_answer *cuda = &context->summary->cuda;
     double count = cuda->family_count[KERNEL_COLLECTIVE];
     double time = cuda->family_ns[KERNEL_COLLECTIVE];
-    double alone = work_alone_ns(context, GPU_COMMUNICATION);
-    double starts = fmin(count * COLLECTIVE_NS, alone);
-    double price = starts * (1 - 1 / COLLECTIVES_JOINED);
+    struct work_alone alone = work_alone(context, GPU_COMMUNICATION);
+    double starts = fmin(count * COLLECTIVE_NS, alone.ns);
+    double price = starts * (1 - 1 / COLLECTIVES_JOINED) * alone.share;
 
     if (!(count >= COLLECTIVES_NEEDED) || !(time / count <= COLLECTIVE_SMALL_NS) ||
         !(price / context->train->mean_ns >= context->threshold))
@@ -60,21 +60,22 @@ static void find_collectives(struct rule_context *context)
         return;
     rule_price(context, finding, price,
                rule_error_of_recorded(context, price, cuda->head.recorded_steps));
-    rule_price_between(finding, price / 2, alone);
+    rule_price_between(finding, price / 2, alone.ns * alone.share);
     rule_claim_model(context, finding, CLAIM_WORK, price);
     finding->title = "Many small collectives: most of their time is their start";
     finding->formula = rule_print(
-        context, "min(%.0f collectives * %.0f us, %s alone) * %.2g joined = %s", count,
-        COLLECTIVE_NS / 1000, rule_ms(context, alone), 1 - 1 / COLLECTIVES_JOINED,
+        context, "min(%.0f collectives * %.0f us, %s alone) * %.2g joined%s = %s",
+        count, COLLECTIVE_NS / 1000, rule_ms(context, alone.ns),
+        1 - 1 / COLLECTIVES_JOINED, work_alone_share(context, finding, &alone),
         rule_ms(context, price));
     finding->sentence = rule_print(
         context,
         "%.0f collectives of %s each in a step, %s of them while nothing computes",
-        count, rule_ms(context, time / count), rule_ms(context, alone));
+        count, rule_ms(context, time / count), rule_ms(context, alone.ns));
     finding->wrong_if = "Each result is needed before the next collective can begin.";
     rule_evidence(context, finding, "collectives_per_step", count);
     rule_evidence(context, finding, "mean_us", time / count / 1000);
-    rule_evidence(context, finding, "alone_ms", alone / NS_PER_MS);
+    rule_evidence(context, finding, "alone_ms", alone.ns / NS_PER_MS);
     rule_advise_in(
         context, finding,
         "Numbers of your own, such as losses and metrics: `torch.stack(...)` "
@@ -381,7 +382,7 @@ static void find_dominant(struct rule_context *context)
 const struct rule rules_kernels[] = {
     {{.id = "float64-kernels",
       .reads = "kernels by name; steps that were replayed",
-      .formula = "kernels on float64 / 2 * share that a step waits for",
+      .formula = "kernels on float64 / 2 * " WAITED_ELSE_BUSY,
       .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,
@@ -392,7 +393,7 @@ const struct rule rules_kernels[] = {
      find_float64},
     {{.id = "unfused-attention",
       .reads = "kernels by name; ops by name; steps that were replayed",
-      .formula = "softmax kernels / 2 * share that a step waits for",
+      .formula = "softmax kernels / 2 * " WAITED_AT_LEAST_BUSY,
       .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,
@@ -405,8 +406,7 @@ const struct rule rules_kernels[] = {
       .reads = "collectives and their mean time; GPU time by use; distributed.wrapper; "
                "steps that were replayed",
       .formula =
-          "min(collectives * 20 us, communication alone that a step waits for) * "
-          "3/4",
+          "min(collectives * 20 us, communication alone) * 3/4 * " WAITED_OF_COPIES,
       .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,
@@ -418,7 +418,7 @@ const struct rule rules_kernels[] = {
     {{.id = "kernel-drift",
       .reads = "compute of each step; its trend (Theil-Sen, Mann-Kendall); steps that "
                "were replayed",
-      .formula = "(last level - first level) / 2 * share that a step waits for",
+      .formula = "(last level - first level) / 2 * " WAITED_ELSE_BUSY,
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,

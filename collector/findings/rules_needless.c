@@ -99,7 +99,7 @@ const struct rule rules_needless[] = {
     {{.id = "convolution-bias",
       .reads = "of trace files: additions in aten::_convolution that a batch norm "
                "follows; GPU time by use; steps that were replayed",
-      .formula = "device time of these additions * share that a step waits for",
+      .formula = "device time of these additions * " WAITED_AT_LEAST_BUSY,
       .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,

@@ -178,7 +178,7 @@ const struct rule rules_queue[] = {
           "kernels below 10 us on average, and their grids; GPU time by use; steps "
           "that were replayed",
       .formula = "(kernels of no family * min(their mean, 2 us) * 3/4 - what "
-                 "small-grids says of them) * share that a step waits for",
+                 "small-grids says of them) * " WAITED_AT_LEAST_BUSY,
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,

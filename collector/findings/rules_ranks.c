@@ -41,9 +41,6 @@ static double core_excess(const struct ranks_answer *ranks, const struct rank_ro
     return more > 0 ? more * row->step_ns : 0;
 }
 
-/* The share of the step that it must cost. */
-#define LAST_RANK 0.03
-
 double rule_told_last_rank_ns(const struct rule_context *context)
 {
     const struct ranks_answer *ranks = &context->summary->ranks;
@@ -52,7 +49,8 @@ double rule_told_last_rank_ns(const struct rule_context *context)
 
     return ranks->slowest >= 0 && ranks->waits_on_device &&
                    ranks->slowest != context->summary->head.rank &&
-                   least / context->train->mean_ns >= LAST_RANK
+                   least / context->train->mean_ns >=
+                       rule_threshold(context, "last-rank")
                ? price
                : 0;
 }
@@ -226,7 +224,7 @@ const struct rule rules_ranks[] = {
           "phases of all ranks over the steps that they have in common; how long each "
           "one's device only communicates in them",
       .formula = "own time of the last rank - that of the last of the others",
-      .threshold = LAST_RANK,
+      .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,
       .max = 1,

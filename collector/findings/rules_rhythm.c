@@ -17,9 +17,6 @@ static const char *where(const struct rule_context *context, uint32_t part)
     return part == PART_OTHER && isnan(context->train->other_ns) ? "" : texts[part];
 }
 
-/* The share of the step that a drift must cost. */
-#define DRIFT 0.05
-
 /* That share, and steps enough to see a rhythm in. */
 static bool is_dear(const struct rule_context *context,
                     const struct rhythm_extra *extra, double share)
@@ -63,25 +60,25 @@ static bool stands_apart(const struct rule_context *context,
            (extra == &rhythm->gc && extra->part != PART_DATA);
 }
 
-/* A finding with price, claim, and the worst of its steps. */
-static struct finding *add(struct rule_context *context,
-                           const struct rhythm_extra *extra, enum claim_kind kind)
+/* A finding with that price, its claim, and the worst of its steps. */
+static struct finding *add_for(struct rule_context *context,
+                               const struct rhythm_extra *extra, enum claim_kind kind,
+                               double ns)
 {
     struct finding *finding = rule_add(context, NULL, parts[extra->part]);
 
     if (finding == NULL)
         return NULL;
-    rule_price(context, finding, extra->ns_per_step,
+    rule_price(context, finding, ns,
                isnan(extra->error_ns) ? rule_error_of_step(context) : extra->error_ns);
     kind = extra->part == PART_DATA ? CLAIM_WAIT : kind;
     if (stands_apart(context, extra) && extra->part == PART_DATA) {
         rule_claim_apart(finding, PART_DATA, CLAIM_WAIT, extra->data_ns);
-        rule_claim_model(context, finding, CLAIM_ANY,
-                         extra->ns_per_step - extra->data_ns);
+        rule_claim_model(context, finding, CLAIM_ANY, ns - extra->data_ns);
     } else if (stands_apart(context, extra)) {
-        rule_claim_apart(finding, extra->part, kind, extra->ns_per_step);
+        rule_claim_apart(finding, extra->part, kind, ns);
     } else {
-        rule_claim(finding, extra->part, kind, extra->ns_per_step);
+        rule_claim(finding, extra->part, kind, ns);
     }
     finding->worst_step = extra->worst_step;
     rule_evidence(context, finding, "extra_ms", extra->ns_per_step / NS_PER_MS);
@@ -90,6 +87,13 @@ static struct finding *add(struct rule_context *context,
     rule_evidence(context, finding, "worst_extra_ms", extra->worst_ns / NS_PER_MS);
     rule_evidence_text(context, finding, "part", parts[extra->part]);
     return finding;
+}
+
+/* All of it would be won. */
+static struct finding *add(struct rule_context *context,
+                           const struct rhythm_extra *extra, enum claim_kind kind)
+{
+    return add_for(context, extra, kind, extra->ns_per_step);
 }
 
 /* "6 steps take 120 ms longer / 300 steps = 2.4 ms" */
@@ -114,16 +118,19 @@ bool rule_is_loader_rhythm(const struct rule_context *context)
 static void find_collections(struct rule_context *context)
 {
     const struct rhythm_extra *gc = &context->summary->rhythm.gc;
-    struct finding *finding = is_dear(context, gc, context->threshold)
-                                  ? add(context, gc, CLAIM_PYTHON)
-                                  : NULL;
+    /* What a device has in its queue hides the rest. */
+    double saves = rule_host_saves(context, gc->ns_per_step);
+    bool told = is_dear(context, gc, context->threshold) &&
+                saves >= context->threshold * context->train->mean_ns;
+    struct finding *finding = told ? add_for(context, gc, CLAIM_PYTHON, saves) : NULL;
 
     if (finding == NULL)
         return;
     finding->title = "Python collects garbage in the middle of steps";
-    finding->formula = rule_print(context, "%s with collections: %s of each step",
+    finding->formula = rule_print(context, "%s with collections: %s of each step%s",
                                   rule_count(context, gc->steps, "step"),
-                                  rule_ms(context, gc->ns_per_step));
+                                  rule_ms(context, gc->ns_per_step),
+                                  rule_host_limit(context, gc->ns_per_step));
     finding->sentence = rule_print(
         context, "%s of each step are garbage collections; the longest took %s",
         rule_ms(context, gc->ns_per_step), rule_ms(context, gc->worst_ns));
@@ -322,7 +329,8 @@ double rule_told_drift_ns(const struct rule_context *context)
 {
     const struct rhythm_extra *drift = &context->summary->rhythm.drift;
 
-    return is_surely_dear(context, drift, DRIFT) && !is_of_others(context, drift)
+    return is_surely_dear(context, drift, rule_threshold(context, "step-drift")) &&
+                   !is_of_others(context, drift)
                ? drift->ns_per_step
                : 0;
 }
@@ -370,7 +378,8 @@ static void find_drift(struct rule_context *context)
 const struct rule rules_rhythm[] = {
     {{.id = "gc-pauses",
       .reads = "garbage collections inside of steps",
-      .formula = "time of collections / steps",
+      .formula =
+          "time of collections / steps, at most what a device waits for the host",
       .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,
@@ -417,7 +426,7 @@ const struct rule rules_rhythm[] = {
     {{.id = "step-drift",
       .reads = "step times; their trend (Theil-Sen, Mann-Kendall)",
       .formula = "(last level - first level) / 2",
-      .threshold = DRIFT,
+      .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,
       .max = 1,

@@ -65,9 +65,6 @@ static void advise_unsteady(struct rule_context *context, struct finding *findin
                              "batch to batch, pad or bucket them");
 }
 
-/* The share of the step that unsteadiness must cost. */
-#define UNSTEADY 0.05
-
 /* Workers bring their batches at once, and then all wait: a wait that is told as the mean
  * of all steps is not told again of those that have it. */
 static double told_of_loading(const struct rule_context *context)
@@ -203,7 +200,7 @@ double rule_told_unsteady_ns(const struct rule_context *context)
     double price = unexplained(context);
     uint32_t times;
 
-    return is_unsteady(context, price, UNSTEADY) &&
+    return is_unsteady(context, price, rule_threshold(context, "unsteady-steps")) &&
                    !may_be_sizes(context,
                                  common_cause(&context->summary->steps, &times))
                ? price
@@ -297,7 +294,7 @@ const struct rule rules_steps[] = {
                "memory; what data-loading tells, fresh pages, waits for a core, stolen "
                "time",
       .formula = "mean - median - known causes, its interval's lower end",
-      .threshold = UNSTEADY,
+      .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,
       .max = 1,

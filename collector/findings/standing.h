@@ -21,7 +21,7 @@
 #include "findings/findings.h"
 #include "findings/gone.h"
 
-#define STANDING_MAX      48u
+#define STANDING_MAX      96u
 #define STANDING_STEPS    10
 #define STANDING_LOOKS    2u
 #define STANDING_FIXED_NS INT64_C(600000000000)

@@ -6,7 +6,7 @@
 #define BUSY_NEEDED 0.5
 
 /* And one that is busy for more hardly rests: then steps wait for it, whatever else does. */
-#define BUSY_ALWAYS 0.9
+#define BUSY_ALWAYS 0.95
 
 /* Steps that gain less than this share of it hardly wait for it. */
 #define WAITED_LITTLE 0.2
@@ -78,11 +78,32 @@ static double gain(const struct rule_context *context, const struct work *work,
     return ns * share_of(context, work, ns).of;
 }
 
-double work_alone_ns(const struct rule_context *context, enum gpu_use use)
+struct work_alone work_alone(const struct rule_context *context, enum gpu_use use)
 {
     const struct gpu_device *device = rule_device(context);
 
-    return device == NULL ? 0 : device->use_ns[use] * share_alone(context, use).of;
+    if (device == NULL)
+        return (struct work_alone){0, 1, false};
+    struct share share = share_alone(context, use);
+
+    return (struct work_alone){device->use_ns[use], share.of, share.replayed};
+}
+
+static void show_share(struct rule_context *context, struct finding *finding,
+                       double share)
+{
+    rule_evidence(context, finding, "replayed_steps", context->summary->replay.steps);
+    rule_evidence(context, finding, "waited_for_pct", 100 * share);
+}
+
+const char *work_alone_share(struct rule_context *context, struct finding *finding,
+                             const struct work_alone *alone)
+{
+    if (!alone->replayed)
+        return "";
+    show_share(context, finding, alone->share);
+    return rule_print(context, " * %.0f %% that replayed steps wait for",
+                      100 * alone->share);
 }
 
 bool work_is_waited_for(const struct rule_context *context,
@@ -93,16 +114,27 @@ bool work_is_waited_for(const struct rule_context *context,
     return share_of_compute(context, less, false).of >= BUSY_NEEDED;
 }
 
+/* Half of the 95 % interval of what steps gain, of it: as of half of what is computed. */
+static double spread_of_gain(const struct rule_context *context)
+{
+    const struct replay_table *replay = &context->summary->replay;
+    const struct replay_what_if_row *half = &replay->what_ifs[REPLAY_COMPUTE_HALVED];
+    double gained = replay->step_ns - half->mean_ns;
+
+    return half->known && gained > 0 ? (half->mean_ns - half->low_ns) / gained : 0;
+}
+
+/* The steps tell how long the work lasts, those of them that were replayed what it gains. */
 static void price(struct rule_context *context, struct finding *finding,
                   const struct work *work)
 {
-    double ns = gain(context, work, work->ns);
-    uint64_t steps = context->train->kernels;
+    struct share share = share_of(context, work, work->ns);
+    double ns = share.of * work->ns;
+    double error = rule_error_of_recorded(context, ns, context->train->kernels);
 
-    if (share_of(context, work, work->ns).replayed &&
-        context->summary->replay.steps < steps)
-        steps = context->summary->replay.steps;
-    rule_price(context, finding, ns, rule_error_of_recorded(context, ns, steps));
+    if (share.replayed && work->use == GPU_COMPUTE)
+        error = hypot(error, ns * spread_of_gain(context));
+    rule_price(context, finding, ns, error);
     if (work->low_ns < work->high_ns)
         rule_price_between(finding, gain(context, work, work->low_ns),
                            gain(context, work, work->high_ns));
@@ -121,24 +153,23 @@ struct finding *work_find(struct rule_context *context, const char *subject,
     double busy = rule_busy_share(context, device);
     double later = work->use == GPU_COMPUTE ? work->ns * busy : work->ns;
     bool works = busy >= BUSY_NEEDED * (context->by_price ? FINDING_STAYS : 1);
-    bool risk = share.replayed && share.of < WAITED_LITTLE;
+    bool priced = share.of * work->ns >= least &&
+                  !(share.replayed && share.of < WAITED_LITTLE) &&
+                  (works || share.replayed || work->use != GPU_COMPUTE);
     struct finding *finding = NULL;
 
-    if (risk && works && later >= least)
-        finding = rule_add_risk(context, subject, colour, FINDING_LOW);
-    else if (!risk && (works || share.replayed || work->use != GPU_COMPUTE) &&
-             share.of * work->ns >= least)
+    if (priced)
         finding = rule_add(context, subject, colour);
+    else if (share.replayed && works && later >= least)
+        finding = rule_add_risk(context, subject, colour, FINDING_LOW);
     if (finding == NULL)
         return NULL;
-    if (!risk)
+    if (priced)
         price(context, finding, work);
     if (share.replayed)
-        rule_evidence(context, finding, "replayed_steps",
-                      context->summary->replay.steps);
-    if (share.replayed || work->use == GPU_COMPUTE)
-        rule_evidence(context, finding, share.replayed ? "waited_for_pct" : "busy_pct",
-                      100 * share.of);
+        show_share(context, finding, share.of);
+    else if (work->use == GPU_COMPUTE)
+        rule_evidence(context, finding, "busy_pct", 100 * share.of);
     return finding;
 }
 
@@ -149,8 +180,8 @@ const char *work_formula(struct rule_context *context, const struct finding *fin
     const char *gained = rule_ms(context, share.of * work->ns);
 
     if (!(finding->ns_per_step > 0))
-        return rule_print(context, "%s = %s, of which %s while steps wait for the host",
-                          what, rule_ms(context, work->ns), gained);
+        return rule_print(context, "%s = %s, of which a step would gain %s now", what,
+                          rule_ms(context, work->ns), gained);
     if (!share.replayed && work->use != GPU_COMPUTE)
         return rule_print(context, "%s = %s", what, gained);
     return rule_print(context,

@@ -7,8 +7,8 @@
  * that is busy for half of a step: a replay knows nothing of their launches, which go with
  * them.
  *
- * What steps hardly wait for now is a risk beside such a device: it costs its time as soon as
- * the host is faster. All times are ns per step.
+ * What steps gain too little by now is a risk beside such a device: it costs its time as soon
+ * as what else they wait for is faster. All times are ns per step.
  */
 #ifndef FINDINGS_WORK_H
 #define FINDINGS_WORK_H
@@ -16,6 +16,11 @@
 #include <stdbool.h>
 
 #include "findings/rules.h"
+
+/* For the rules' formulas. */
+#define WAITED_ELSE_BUSY     "share that steps wait for; not known: that it is busy"
+#define WAITED_AT_LEAST_BUSY "share that steps wait for, at least that it is busy"
+#define WAITED_OF_COPIES     "share that steps wait for; not known: all"
 
 /* What it would do less of, and at least, and at most. Of copies and communication time for
  * which it does nothing else. */
@@ -46,8 +51,19 @@ const char *work_formula(struct rule_context *context, const struct finding *fin
 struct finding *work_find_family(struct rule_context *context, enum kernel_family family,
                                  bool fewer);
 
-/* How long it does nothing but copy, or communicate, as far as steps wait for that. */
-double work_alone_ns(const struct rule_context *context, enum gpu_use use);
+/* How long the rank's device does nothing but copy, or communicate, and what part of that
+ * steps wait for; all of it where no replayed step tells. 0 and 1 without a device. */
+struct work_alone {
+    double ns, share;
+    bool replayed;
+};
+
+struct work_alone work_alone(const struct rule_context *context, enum gpu_use use);
+
+/* For a formula behind that time: " * 30 % that replayed steps wait for"; "" where none
+ * tells. In the evidence as well. */
+const char *work_alone_share(struct rule_context *context, struct finding *finding,
+                             const struct work_alone *alone);
 
 /* Do steps wait for what the device computes, or where nobody knows: is it busy for most of
  * each? */

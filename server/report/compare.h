@@ -24,7 +24,7 @@
 #define COMPARE_MAX 16u /* documents against one base */
 
 /* Rows of findings at most: FINDINGS_MAX of each side. */
-#define COMPARE_FINDINGS_MAX 64u
+#define COMPARE_FINDINGS_MAX 160u
 
 /* Of the ops that are listed as changed by chance alone, one in a thousand tables: the
  * factor from a 95 % interval to one for 1,000 rows at once. */

@@ -447,8 +447,13 @@ static void less_work_is_a_risk_where_steps_wait_for_the_host(void **state)
     assert_string_equal(finding->id, "float32-products");
     assert_true(finding->ns_per_step == 0 && finding->owned_ns == 0);
     assert_string_equal(finding->formula,
-                        "50 ms of such kernels / 2 = 25 ms, of which 2 ms while steps "
-                        "wait for the host");
+                        "50 ms of such kernels / 2 = 25 ms, of which a step would "
+                        "gain 2 ms now");
+    /* With more than a fifth of it, and less than a price begins with, it stays. */
+    replayed(80 * MS, (const double[]){4 * MS, 4 * MS, 4 * MS, 4 * MS});
+    summary.cuda.family_ns[KERNEL_FLOAT32] = 24 * MS;
+    assert_string_equal(find("float32-products")->id, "float32-products");
+    assert_true(find("float32-products")->ns_per_step == 0);
     busy_device("NVIDIA H100")->use_ns[GPU_COMPUTE] = 40 * MS;
     assert_string_equal(find("float32-products")->id, "none");
 }
@@ -477,6 +482,41 @@ static void a_device_that_hardly_rests_is_what_steps_wait_for(void **state)
     summary.cuda.family_ns[KERNEL_FLOAT32] = 40 * MS;
     replayed(95 * MS, (const double[]){2 * MS, 2 * MS, 2 * MS, 2 * MS});
     assert_true(fabs(find("float32-products")->ns_per_step - 19 * MS) < 1);
+    busy_device("NVIDIA H100")->use_ns[GPU_COMPUTE] = 92 * MS;
+    assert_true(find("float32-products")->ns_per_step == 0);
+}
+
+/* A trace of ten large steps, of which one was replayed, gates as the other nine let it. */
+static void the_interval_of_work_is_that_of_the_steps_that_tell_it(void **state)
+{
+    struct replay_what_if_row *half = &summary.replay.what_ifs[REPLAY_COMPUTE_HALVED];
+
+    (void)state;
+    busy_device("NVIDIA H100");
+    summary.head.from_file = true;
+    summary.steps.train.kernels = 10;
+    summary.steps.train.error_pct = 2;
+    summary.cuda.family_ns[KERNEL_FLOAT32] = 40 * MS;
+    replayed(80 * MS, (const double[]){10 * MS, 20 * MS, 40 * MS, 80 * MS});
+    summary.replay.steps = 1;
+    double error = find("float32-products")->error_ns;
+
+    assert_true(error > 0 && error < 10 * MS);
+    /* What replayed steps gain differs by a tenth of it. */
+    *half = (struct replay_what_if_row){
+        .known = true, .mean_ns = 60 * MS, .low_ns = 56 * MS, .high_ns = 64 * MS};
+    summary.replay.steps = 10;
+    assert_true(fabs(find("float32-products")->error_ns - hypot(error, 2 * MS)) < 1);
+}
+
+/* What the device's queue hides is not given back. */
+static void collections_cost_no_more_than_a_device_waits_for(void **state)
+{
+    (void)state;
+    busy_device("NVIDIA H100")->idle_ns[GPU_IDLE_PYTHON] = 6 * MS;
+    summary.rhythm.gc = extra(15 * MS, 100, EVENT_PHASE_FORWARD);
+    assert_true(fabs(find("gc-pauses")->ns_per_step - 6 * MS) < 1);
+    assert_non_null(strstr(find("gc-pauses")->formula, "at most the 6 ms that"));
 }
 
 static void a_few_replayed_steps_of_a_running_job_are_not_believed(void **state)
@@ -997,6 +1037,8 @@ int main(void)
         TEST(less_work_is_a_risk_where_steps_wait_for_the_host),
         TEST(fewer_kernels_count_at_least_as_the_device_is_busy),
         TEST(a_device_that_hardly_rests_is_what_steps_wait_for),
+        TEST(the_interval_of_work_is_that_of_the_steps_that_tell_it),
+        TEST(collections_cost_no_more_than_a_device_waits_for),
         TEST(a_few_replayed_steps_of_a_running_job_are_not_believed),
         TEST(the_first_of_less_work_gains_more_than_what_follows),
         TEST(copies_beside_which_nothing_computes_count_where_steps_wait_for_them),

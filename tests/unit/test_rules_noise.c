@@ -113,6 +113,14 @@ static void the_wait_for_data_that_is_told_is_no_unsteadiness(void **state)
     summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 25 * MS;
     assert_string_equal(find("data-loading")->id, "data-loading");
     assert_false(is_unsteady());
+    /* Who wants to hear of less of them hears of unsteadiness. */
+    struct findings_settings few = findings_configured();
+
+    assert_true(findings_settings_set(&few, "data-loading", 0.5));
+    findings_free(&findings);
+    findings_find(&summary, &few, &findings);
+    assert_int_equal(findings.count, 1);
+    assert_string_equal(findings.list[0].id, "unsteady-steps");
     summary.rhythm.rest.part = EVENT_PHASE_FORWARD; /* the others have another cause */
     summary.rhythm.rest.data_ns = 4 * MS;
     assert_true(fabs(find("unsteady-steps")->ns_per_step - 16 * MS) < 1);
