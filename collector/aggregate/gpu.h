@@ -229,6 +229,10 @@ uint64_t gpu_oldest_step(const struct gpu *gpu);
  * and at its start the device may have been busy with what was launched unrecorded. */
 bool gpu_knows_step(const struct gpu *gpu, const struct gpu_table *table, uint64_t i);
 
+/* Is that step known of all devices? Also where there is none; not where it is no longer
+ * remembered, or was not recorded. */
+bool gpu_knows_all(const struct gpu *gpu, int64_t start_ns);
+
 /* Of the run, those recorded_steps of which all is final. */
 uint64_t gpu_settled_steps(const struct gpu *gpu);
 

@@ -346,6 +346,27 @@ bool gpu_knows_step(const struct gpu *gpu, const struct gpu_table *table, uint64
            gpu_busy_ns(cell) + gpu_idle_ns(cell) == step->end_ns - step->start_ns;
 }
 
+/* A device that began to work behind it has nothing of it. */
+static bool is_known(const struct gpu *gpu, const struct gpu_table *table, uint64_t i)
+{
+    const struct gpu_cell *cell = &table->steps[i % gpu->step_capacity];
+
+    return gpu_knows_step(gpu, table, i) ||
+           (table->cursor_ns >= gpu->steps[i % gpu->step_capacity].end_ns &&
+            gpu_busy_ns(cell) + gpu_idle_ns(cell) == 0);
+}
+
+bool gpu_knows_all(const struct gpu *gpu, int64_t start_ns)
+{
+    uint64_t i = gpu_step_after(gpu, start_ns);
+    bool known =
+        i < gpu->step_count && gpu->steps[i % gpu->step_capacity].start_ns == start_ns;
+
+    for (uint32_t at = 0; at < gpu->table_count && known; at++)
+        known = is_known(gpu, gpu->tables[at], i);
+    return known || gpu->table_count == 0;
+}
+
 uint64_t gpu_steps_in(const struct gpu *gpu, const int64_t range[2])
 {
     uint64_t count = 0;

@@ -18,7 +18,7 @@ struct sums {
     uint32_t steps;
     uint32_t waiting; /* of the steps: they have calls that wait */
     bool devices;
-    double step, unknown, compute, gained[REPLAY_CUTS];
+    double step, unknown, compute, gained[REPLAY_CUTS], launched[EVENT_PHASES + 1];
     struct {
         bool asked;
         double first, sum,
@@ -27,8 +27,10 @@ struct sums {
 };
 
 static void add_step(struct sums *sums, const struct replay_result *result,
-                     double scale)
+                     const struct replay_pick *pick)
 {
+    double scale = pick->scale;
+
     sums->devices |= result->works > 0;
     sums->waiting += result->waits > 0;
     sums->step += scale * (double)result->step_ns;
@@ -36,6 +38,12 @@ static void add_step(struct sums *sums, const struct replay_result *result,
     sums->compute += scale * (double)result->compute_ns;
     for (uint32_t i = 0; i < REPLAY_CUTS; i++)
         sums->gained[i] += scale * (double)(result->step_ns - result->cut_ns[i]);
+    for (uint32_t i = 0; i <= EVENT_PHASES; i++) {
+        double phase = i < EVENT_PHASES ? pick->row->phase_ns[i] : pick->row->other_ns;
+
+        sums->launched[i] +=
+            isnan(phase) ? (double)NAN : scale * (double)result->launched_ns[i];
+    }
     for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++) {
         double ns = scale * (double)result->what_if_ns[i];
 
@@ -63,6 +71,8 @@ static void fill_table(const struct sums *sums, struct replay_table *table)
         table->compute_ns = sums->compute / n;
     for (uint32_t i = 0; i < REPLAY_CUTS; i++)
         table->gained_ns[i] = sums->gained[i] / n;
+    for (uint32_t i = 0; i <= EVENT_PHASES; i++)
+        table->launched_ns[i] = sums->devices ? sums->launched[i] / n : (double)NAN;
     for (uint32_t i = 0; i < REPLAY_WHAT_IFS && sums->steps >= REPLAY_STEPS_MIN; i++) {
         struct replay_what_if_row *row = &table->what_ifs[i];
         double sum = sums->what_ifs[i].sum;
@@ -94,7 +104,7 @@ double replay_gain(const struct replay_table *table, double ns)
         less = to;
         gained = table->gained_ns[i];
     }
-    return gained;
+    return fmin(ns, gained);
 }
 
 /* ---- the path of one ------------------------------------------------------------------------ */
@@ -282,7 +292,7 @@ static int replay_steps(struct naming *naming, struct replay *replay,
                     : "a step has more events than can be replayed";
             continue;
         }
-        add_step(&sums, &result, pick->scale);
+        add_step(&sums, &result, pick);
         if (sums.steps == 1)
             error = show(naming, pick->row, &result);
     }

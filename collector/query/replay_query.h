@@ -39,6 +39,9 @@ struct replay_table {
      * not recorded. */
     double compute_ns;
     double gained_ns[REPLAY_CUTS]; /* by a step with kernels shorter by replay_cuts */
+    /* Mean of the devices' work that was launched in each phase, and in none of them, in the
+     * same step. NaN where a phase is not known, or no work was seen. */
+    double launched_ns[EVENT_PHASES + 1];
     struct replay_what_if_row what_ifs[REPLAY_WHAT_IFS];
 };
 

@@ -63,22 +63,36 @@ static int by_duration(const void *left, const void *right)
     return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
 }
 
+/* Those that can be replayed, of them only those whose devices' work is known; how many. */
+static uint32_t list(const struct trace_answer *trace,
+                     const struct trace_process *process, bool known,
+                     const struct step_row **steps)
+{
+    uint32_t level = level_of(process), count = 0;
+    bool any = !known || (level & EVENT_STEP_KERNELS) == 0;
+
+    for (uint32_t i = 0; level != 0 && i < process->step_count; i++) {
+        const struct step_row *row = &process->steps[i];
+
+        if (row->whole && (row->flags & APART) == 0 &&
+            (row->flags & RECORDED) == level && (row->works_known || any) &&
+            is_remembered(trace, process, row))
+            steps[count++] = row;
+    }
+    return count;
+}
+
 const struct step_row **replay_steps_list(const struct trace_answer *trace,
                                           const struct trace_process *process,
                                           uint32_t *count)
 {
     const struct step_row **steps =
         malloc((process->step_count + 1) * sizeof(struct step_row *));
-    uint32_t level = level_of(process);
 
-    *count = 0;
-    for (uint32_t i = 0; steps != NULL && level != 0 && i < process->step_count; i++) {
-        const struct step_row *row = &process->steps[i];
-
-        if (row->whole && (row->flags & APART) == 0 &&
-            (row->flags & RECORDED) == level && is_remembered(trace, process, row))
-            steps[(*count)++] = row;
-    }
+    *count = steps == NULL ? 0 : list(trace, process, true, steps);
+    /* A file holds what it holds: no other step will come. */
+    if (*count == 0 && steps != NULL && trace->head.from_file)
+        *count = list(trace, process, false, steps);
     if (*count > 1)
         qsort(steps, *count, sizeof(struct step_row *), by_duration);
     return steps;
@@ -164,7 +178,7 @@ const char *replay_steps_why_none(const struct trace_process *process)
     if (level_of(process) == 0)
         return "no step of this window was recorded in full";
     return "the events of the steps that were recorded in full are no longer "
-           "remembered, or some were lost";
+           "remembered, some were lost, or not all that devices did in them is known";
 }
 
 /* ---- marks in a trace --------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@ struct step_row {
     double samples;                /* NaN unknown */
     bool slow;                     /* over twice the window's median */
     bool whole;                    /* no event of it was lost */
+    bool works_known;              /* in a trace_process: all that devices did in it */
 };
 
 struct steps_summary {

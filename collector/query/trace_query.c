@@ -101,9 +101,12 @@ static int take_steps(const struct pick *pick, const struct process *process,
     to->steps = arena_new(&pick->head->arena, last - first, sizeof(*to->steps));
     if (to->steps == NULL)
         return -ENOMEM;
-    for (uint32_t i = first; i < last; i++)
-        parts_step_row(steps_at(steps, i), (double)INFINITY,
-                       &to->steps[to->step_count++]);
+    for (uint32_t i = first; i < last; i++) {
+        struct step_row *row = &to->steps[to->step_count++];
+
+        parts_step_row(steps_at(steps, i), (double)INFINITY, row);
+        row->works_known = gpu_knows_all(&process->gpu, row->start_ns);
+    }
     return 0;
 }
 

@@ -32,6 +32,7 @@ bool what_if_data_hidden(const struct bottlenecks_answer *summary,
     answer->high_ns = step - won > low ? step - won : low;
     answer->high_ns += error;
     answer->low_ns = low - error > 0 ? low - error : 0;
+    answer->replayed = 0;
     return true;
 }
 
@@ -55,5 +56,14 @@ bool what_if_replayed(const struct bottlenecks_answer *summary,
         return false;
     answer->low_ns = row->low_ns;
     answer->high_ns = row->high_ns;
+    answer->replayed = summary->replay.steps;
     return true;
+}
+
+bool what_if_told(const struct bottlenecks_answer *summary, enum replay_what_if what_if,
+                  struct what_if *answer)
+{
+    return what_if_replayed(summary, what_if, answer) ||
+           (what_if == REPLAY_DATA_HIDDEN && !what_if_is_replayed(summary, what_if) &&
+            what_if_data_hidden(summary, answer));
 }

@@ -19,6 +19,7 @@
 
 struct what_if {
     double low_ns, high_ns; /* of the mean step, with the steps' own spread */
+    uint32_t replayed;      /* steps that tell it; 0: the phases of all of them do */
 };
 
 /* With data loading hidden. False where that says nothing: the wait is not known, is
@@ -34,6 +35,10 @@ bool what_if_is_replayed(const struct bottlenecks_answer *summary,
 /* The same from them; false also where it is not worth a sentence. */
 MUST_CHECK bool what_if_replayed(const struct bottlenecks_answer *summary,
                                  enum replay_what_if what_if, struct what_if *answer);
+
+/* Whatever of both tells it. */
+MUST_CHECK bool what_if_told(const struct bottlenecks_answer *summary,
+                             enum replay_what_if what_if, struct what_if *answer);
 
 /* Less is not worth a sentence. */
 #define WHAT_IF_SHARE 0.05

@@ -56,7 +56,7 @@ static bool is_fixed(const struct judgement *judgement)
 }
 
 static void add_one(cJSON *list, enum replay_what_if what_if,
-                    const struct what_if *answer, uint32_t replayed)
+                    const struct what_if *answer)
 {
     cJSON *one = cJSON_CreateObject();
 
@@ -64,8 +64,8 @@ static void add_one(cJSON *list, enum replay_what_if what_if,
     json_text(one, "title", what_if_title(what_if));
     json_ms(one, "step_ms_low", answer->low_ns);
     json_ms(one, "step_ms_high", answer->high_ns);
-    json_text(one, "from", replayed > 0 ? "replay" : "phases");
-    json_count(one, "replayed_steps", replayed);
+    json_text(one, "from", answer->replayed > 0 ? "replay" : "phases");
+    json_count(one, "replayed_steps", answer->replayed);
     cJSON_AddItemToArray(list, one);
 }
 
@@ -77,15 +77,10 @@ static void add_what_if(cJSON *body, const struct bottlenecks_answer *answer,
 
     for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++) {
         enum replay_what_if what_if = (enum replay_what_if)i;
-        bool data = what_if == REPLAY_DATA_HIDDEN;
 
-        if (data && is_fixed(judgement))
-            continue;
-        if (what_if_replayed(answer, what_if, &told))
-            add_one(list, what_if, &told, answer->replay.steps);
-        else if (data && !what_if_is_replayed(answer, what_if) &&
-                 what_if_data_hidden(answer, &told))
-            add_one(list, what_if, &told, 0);
+        if ((what_if != REPLAY_DATA_HIDDEN || !is_fixed(judgement)) &&
+            what_if_told(answer, what_if, &told))
+            add_one(list, what_if, &told);
     }
 }
 

@@ -1,5 +1,7 @@
 /* GET /api/critical_path: what the median recorded step of the window waited for, from its
  * beginning to its end, and what steps would take if something in them were gone. */
+#include <math.h>
+
 #include "api/api.h"
 #include "api/json.h"
 #include "query/kernel_name.h"
@@ -115,6 +117,16 @@ static void add_what_ifs(cJSON *body, const struct replay_answer *answer)
     }
 }
 
+static void add_launched(cJSON *body, const struct replay_table *table)
+{
+    static const char *const names[EVENT_PHASES + 1] = {"data", "forward", "backward",
+                                                        "optimizer", "other"};
+    cJSON *part = cJSON_AddObjectToObject(body, "launched_ms");
+
+    for (uint32_t i = 0; i <= EVENT_PHASES; i++)
+        json_ms(part, names[i], table->steps > 0 ? table->launched_ns[i] : (double)NAN);
+}
+
 void add_critical_path_json(cJSON *body, const struct replay_answer *answer)
 {
     json_count(body, "replayed_steps", answer->table.steps);
@@ -125,6 +137,7 @@ void add_critical_path_json(cJSON *body, const struct replay_answer *answer)
     add_path(body, answer);
     add_shares(body, answer);
     add_what_ifs(body, answer);
+    add_launched(body, &answer->table);
 }
 
 static cJSON *critical_path_json(const struct replay_answer *answer)

@@ -14,24 +14,30 @@
 /* What replaying takes, so many times as long passes before it is done again. */
 #define PAUSE 100
 
+/* What nobody has asked for since then takes no part of the time any more. */
+#define ASKED_MS 10000
+
 struct entry {
     char session[64];
     uint32_t pid;
     int32_t rank; /* in containers of their own all ranks may have one pid */
     struct window window;
     bool taken;
-    bool known;    /* the table is: the first replay is over */
-    bool live;     /* when it was replayed */
-    int64_t at_ms; /* when that was */
+    bool runs;        /* somebody replays it */
+    bool known;       /* the table is */
+    bool live;        /* when it was replayed last, as the four that follow */
+    int64_t at_ms;    /* when that began */
+    int64_t rests_ms; /* until then it is not done again */
     uint64_t rev;
-    double step_ns; /* mean of the window then */
+    double step_ns;   /* mean of the window then */
+    int64_t asked_ms; /* when somebody asked last */
     struct replay_table table;
 };
 
 struct replays {
     int64_t (*now_ms)(void);
     pthread_mutex_t lock; /* guards all below */
-    int64_t rests_until_ms;
+    pthread_cond_t over;  /* a replay is */
     struct entry entries[REPLAYS_KEPT];
 };
 
@@ -44,12 +50,11 @@ struct replays *replays_new(int64_t (*now_ms)(void))
 {
     struct replays *replays = calloc(1, sizeof(*replays));
 
-    if (replays != NULL && pthread_mutex_init(&replays->lock, NULL) != 0) {
-        free(replays);
+    if (replays == NULL)
         return NULL;
-    }
-    if (replays != NULL)
-        replays->now_ms = now_ms != NULL ? now_ms : monotonic_ms;
+    pthread_mutex_init(&replays->lock, NULL);
+    pthread_cond_init(&replays->over, NULL);
+    replays->now_ms = now_ms != NULL ? now_ms : monotonic_ms;
     return replays;
 }
 
@@ -57,16 +62,18 @@ void replays_free(struct replays *replays)
 {
     if (replays == NULL)
         return;
+    pthread_cond_destroy(&replays->over);
     pthread_mutex_destroy(&replays->lock);
     free(replays);
 }
+
+static const struct window usual = {.kind = WINDOW_LAST_NS, .a = USUAL_NS};
 
 /* The usual window has two names. */
 static struct window window_of(const struct selection *selection,
                                const struct answer *head)
 {
-    return usual_is(selection, head) ? (struct window){.kind = WINDOW_DEFAULT}
-                                     : selection->window;
+    return usual_is(selection, head) ? usual : selection->window;
 }
 
 static bool is_of(const struct entry *entry, const struct window *window,
@@ -77,20 +84,35 @@ static bool is_of(const struct entry *entry, const struct window *window,
            entry->window.b == window->b && strcmp(entry->session, head->session) == 0;
 }
 
-/* The entry of a window, else the one to be given up; the lock is held. */
+/* The entry of a window; NULL: none is. The lock is held, here and below. */
 static struct entry *find(struct replays *replays, const struct window *window,
                           const struct answer *head)
 {
-    struct entry *oldest = &replays->entries[0];
+    for (uint32_t i = 0; i < REPLAYS_KEPT; i++)
+        if (is_of(&replays->entries[i], window, head))
+            return &replays->entries[i];
+    return NULL;
+}
+
+/* One for a new window: what was asked for longest ago is forgotten. NULL where all of them
+ * are being replayed. */
+static struct entry *make(struct replays *replays, const struct window *window,
+                          const struct answer *head)
+{
+    struct entry *oldest = NULL;
 
     for (uint32_t i = 0; i < REPLAYS_KEPT; i++) {
         struct entry *entry = &replays->entries[i];
 
-        if (is_of(entry, window, head))
-            return entry;
-        if (!entry->taken || (oldest->taken && entry->at_ms < oldest->at_ms))
+        if (!entry->runs && (oldest == NULL || !entry->taken ||
+                             (oldest->taken && entry->asked_ms < oldest->asked_ms)))
             oldest = entry;
     }
+    if (oldest == NULL)
+        return NULL;
+    *oldest = (struct entry){
+        .taken = true, .pid = head->pid, .rank = head->rank, .window = *window};
+    memcpy(oldest->session, head->session, sizeof(oldest->session));
     return oldest;
 }
 
@@ -109,70 +131,82 @@ static int64_t lasts_ms(const struct entry *entry,
     return ms;
 }
 
-/* The lock is held. */
-static bool is_fresh(const struct replays *replays, const struct entry *entry,
+static bool is_fresh(const struct entry *entry, int64_t now_ms,
                      const struct bottlenecks_answer *answer)
 {
-    int64_t now_ms = replays->now_ms();
-
     if (!entry->known || entry->live != answer->head.live)
         return false;
     if (!entry->live)
         return entry->rev == answer->head.rev;
-    return now_ms < replays->rests_until_ms ||
-           now_ms - entry->at_ms < lasts_ms(entry, answer);
+    return now_ms < entry->rests_ms || now_ms - entry->at_ms < lasts_ms(entry, answer);
 }
 
-/* Whether it is to be replayed now; who asks meanwhile gets what was known before. */
-static bool begin(struct replays *replays, const struct window *window,
-                  struct bottlenecks_answer *answer)
+/* Of the runs that go on; these share the time. */
+static uint32_t asked_for(const struct replays *replays, int64_t now_ms)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < REPLAYS_KEPT; i++)
+        count += replays->entries[i].taken && replays->entries[i].live &&
+                 now_ms - replays->entries[i].asked_ms <= ASKED_MS;
+    return count;
+}
+
+/* The entry that the caller is to replay now; NULL: what is known of it was filled in, or
+ * there is none. Who asks while somebody replays gets what was known before; where that is
+ * nothing, or of a run that went on then, waits for it. */
+static struct entry *begin(struct replays *replays, const struct window *window,
+                           struct bottlenecks_answer *answer)
 {
     const struct answer *head = &answer->head;
     struct entry *entry;
-    bool fresh;
 
-    pthread_mutex_lock(&replays->lock);
-    entry = find(replays, window, head);
-    fresh = is_of(entry, window, head) && is_fresh(replays, entry, answer);
-    if (fresh) {
+    while ((entry = find(replays, window, head)) != NULL && entry->runs &&
+           (!entry->known || entry->live != head->live))
+        pthread_cond_wait(&replays->over, &replays->lock);
+    int64_t now_ms = replays->now_ms();
+
+    if (entry == NULL && (entry = make(replays, window, head)) == NULL)
+        return NULL;
+    entry->asked_ms = now_ms;
+    if (entry->runs || is_fresh(entry, now_ms, answer)) {
         answer->replay = entry->table;
-    } else {
-        if (!is_of(entry, window, head))
-            *entry =
-                (struct entry){.pid = head->pid, .rank = head->rank, .window = *window};
-        memcpy(entry->session, head->session, sizeof(entry->session));
-        entry->taken = true;
-        entry->live = head->live;
-        entry->at_ms = replays->now_ms();
-        entry->rev = head->rev;
-        entry->step_ns = answer->steps.train.mean_ns;
+        return NULL;
     }
-    pthread_mutex_unlock(&replays->lock);
-    return !fresh;
+    entry->runs = true;
+    entry->known = entry->known && entry->live == head->live;
+    entry->live = head->live;
+    entry->at_ms = now_ms;
+    entry->rev = head->rev;
+    entry->step_ns = answer->steps.train.mean_ns;
+    return entry;
 }
 
 void replays_fill(struct replays *replays, struct store *store,
                   const struct selection *selection, struct bottlenecks_answer *answer)
 {
-    const struct answer *head = &answer->head;
-    struct window window = window_of(selection, head);
-    int64_t began_ms = replays == NULL ? 0 : replays->now_ms();
+    struct window window = window_of(selection, &answer->head);
 
-    if (replays != NULL && !begin(replays, &window, answer))
+    if (replays == NULL) {
+        answer->replay = replay_query_table(store, selection);
         return;
-    answer->replay = replay_query_table(store, selection);
-    if (replays == NULL)
-        return;
+    }
     pthread_mutex_lock(&replays->lock);
-    struct entry *entry = find(replays, &window, head);
-    int64_t now_ms = replays->now_ms();
+    struct entry *entry = begin(replays, &window, answer);
 
-    if (is_of(entry, &window, head)) {
+    if (entry != NULL) {
+        pthread_mutex_unlock(&replays->lock);
+        answer->replay = replay_query_table(store, selection);
+        pthread_mutex_lock(&replays->lock);
+        int64_t now_ms = replays->now_ms();
+
         entry->table = answer->replay;
         entry->known = true;
+        entry->runs = false;
+        entry->rests_ms =
+            now_ms + PAUSE * (now_ms - entry->at_ms) * asked_for(replays, now_ms);
+        pthread_cond_broadcast(&replays->over);
     }
-    if (head->live)
-        replays->rests_until_ms = now_ms + PAUSE * (now_ms - began_ms);
     pthread_mutex_unlock(&replays->lock);
 }
 
@@ -181,12 +215,14 @@ void replays_known(struct replays *replays, const struct selection *selection,
 {
     struct window window = window_of(selection, &answer->head);
 
-    if (replays == NULL || gpu_busiest(&answer->gpu) == NULL)
+    if (replays == NULL)
         return;
     pthread_mutex_lock(&replays->lock);
     const struct entry *entry = find(replays, &window, &answer->head);
 
-    if (is_of(entry, &window, &answer->head) && entry->live == answer->head.live)
+    if ((entry == NULL || !entry->known) && !answer->head.live)
+        entry = find(replays, &usual, &answer->head);
+    if (entry != NULL && entry->known)
         answer->replay = entry->table;
     pthread_mutex_unlock(&replays->lock);
 }

@@ -2,8 +2,9 @@
  *
  * Replaying takes up to a fifth of a second. So of a run that goes on it is done again after
  * REPLAYS_AGE_MS; where few steps were replayed yet, or steps take another time by now, after
- * REPLAYS_SOON_MS; never again before all that was replayed of runs that go on has become a
- * hundredth of the time. Of a run that is over it is done once. Any thread.
+ * REPLAYS_SOON_MS; never again before all that is replayed of runs that go on has become a
+ * hundredth of the time, of which each has an equal part. Of a run that is over it is done
+ * once. Any thread; two never replay the same.
  */
 #ifndef JUDGE_REPLAYS_H
 #define JUDGE_REPLAYS_H
@@ -13,7 +14,7 @@
 
 #define REPLAYS_AGE_MS  30000
 #define REPLAYS_SOON_MS 5000
-#define REPLAYS_KEPT    (JUDGE_TRAINERS + 16u) /* selections; the oldest goes */
+#define REPLAYS_KEPT    (JUDGE_TRAINERS + 16u) /* selections */
 
 struct replays;
 
@@ -31,7 +32,8 @@ void replays_for_rules(struct replays *replays, struct store *store,
                        const struct selection *selection,
                        struct bottlenecks_answer *answer);
 
-/* Fills in what is known, and replays nothing: for who may not wait. */
+/* Fills in what is known, and replays nothing: for who may not wait. Of a run that is over and
+ * was not replayed since, what was told of its last minute. */
 void replays_known(struct replays *replays, const struct selection *selection,
                    struct bottlenecks_answer *answer);
 

@@ -373,6 +373,23 @@ static void put_former(FILE *out, const cJSON *report)
     }
 }
 
+static void put_what_ifs(FILE *out, const cJSON *report)
+{
+    const cJSON *list = MEMBER(report, "bottlenecks", "what_if"), *one;
+
+    if (cJSON_GetArraySize(list) == 0)
+        return;
+    fputs("<section><h2>What if</h2>", out);
+    cJSON_ArrayForEach(one, list)
+    {
+        fputs("<p>", out);
+        html_text(out, TEXT(one, "title"));
+        fprintf(out, ", a step would take %s to %s.</p>",
+                TIME(NUMBER(one, "step_ms_low")), TIME(NUMBER(one, "step_ms_high")));
+    }
+    fputs("</section>", out);
+}
+
 static void put_findings(FILE *out, const cJSON *report)
 {
     const cJSON *list = MEMBER(report, "bottlenecks", "findings"), *one;
@@ -404,6 +421,7 @@ static void put_report(FILE *out, const cJSON *report)
     put_phases(out, report);
     put_chart(out, report);
     put_findings(out, report);
+    put_what_ifs(out, report);
     html_devices(out, report);
     html_ops(out, "GPU", tables_of(report, "cuda", "top_cuda_ops"));
     html_ops(out, "CPU", tables_of(report, "cpu", "top_cpu_ops"));

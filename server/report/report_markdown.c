@@ -187,6 +187,17 @@ static void put_former(FILE *out, const cJSON *report)
     }
 }
 
+static void put_what_ifs(FILE *out, const cJSON *report)
+{
+    const cJSON *list = MEMBER(report, "bottlenecks", "what_if"), *one;
+
+    if (cJSON_GetArraySize(list) > 0)
+        fputs("\n## What if\n\n", out);
+    cJSON_ArrayForEach(one, list)
+        fprintf(out, "- %s, a step would take %s to %s.\n", TEXT(one, "title"),
+                TIME(NUMBER(one, "step_ms_low")), TIME(NUMBER(one, "step_ms_high")));
+}
+
 static void put_findings(FILE *out, const cJSON *report)
 {
     const cJSON *list = MEMBER(report, "bottlenecks", "findings"), *one, *advice;
@@ -296,6 +307,7 @@ void report_write_markdown(const cJSON *report, FILE *out)
     put_gate(out, report);
     put_phases(out, report);
     put_findings(out, report);
+    put_what_ifs(out, report);
     put_slow(out, report);
     put_ops(out, "GPU", MEMBER(report, "bottlenecks", "top_cuda_ops"));
     put_ops(out, "CPU", MEMBER(report, "bottlenecks", "top_cpu_ops"));

@@ -20,7 +20,7 @@ struct folded {
 };
 
 struct runs {
-    pthread_mutex_t lock; /* guards all below */
+    pthread_mutex_t lock; /* guards all below but `verdicts` */
     sqlite3 *database;    /* NULL: switched off */
     char reason[160];     /* why it is off */
     int64_t retry_ms;     /* off for want of room: when to try again; 0: it stays off */
@@ -30,7 +30,10 @@ struct runs {
     int64_t asked_unix_ms; /* when the sessions to be folded told their ages */
     struct folded folded[STORE_SESSIONS_MAX];
     uint32_t folded_count;
-    cJSON *verdicts; /* what stands in the file's table; an object */
+    /* What stands in the file's table; an object. Every answer reads it: whoever changes it
+     * holds both locks, whoever reads it this one, for the other is held for long. */
+    cJSON *verdicts;
+    pthread_mutex_t verdicts_lock;
 };
 
 /* What a document has in it (runs_keep.c); a reader knows its own and none before it. */

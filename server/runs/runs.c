@@ -385,6 +385,7 @@ static struct runs *open_runs(const char *state_dir, uint32_t runs_max, bool rea
     if (runs == NULL)
         return NULL;
     pthread_mutex_init(&runs->lock, NULL);
+    pthread_mutex_init(&runs->verdicts_lock, NULL);
     runs->runs_max = runs_max;
     runs->reads_only = reads_only;
     read_host(runs->host, sizeof(runs->host));
@@ -418,6 +419,7 @@ void runs_close(struct runs *runs)
     if (runs->database != NULL)
         sqlite3_close(runs->database);
     cJSON_Delete(runs->verdicts);
+    pthread_mutex_destroy(&runs->verdicts_lock);
     pthread_mutex_destroy(&runs->lock);
     free(runs);
 }

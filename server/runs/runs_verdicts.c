@@ -14,8 +14,10 @@ static void remember(struct runs *runs, const struct runs_verdict *verdict)
     cJSON_AddBoolToObject(one, "pinned", verdict->pinned);
     cJSON_AddStringToObject(one, "reason",
                             verdict->reason != NULL ? verdict->reason : "");
+    pthread_mutex_lock(&runs->verdicts_lock);
     cJSON_DeleteItemFromObjectCaseSensitive(runs->verdicts, verdict->finding);
     cJSON_AddItemToObject(runs->verdicts, verdict->finding, one);
+    pthread_mutex_unlock(&runs->verdicts_lock);
 }
 
 void runs_load_verdicts(struct runs *runs)
@@ -76,8 +78,8 @@ cJSON *runs_verdicts(struct runs *runs)
 {
     cJSON *verdicts;
 
-    pthread_mutex_lock(&runs->lock);
+    pthread_mutex_lock(&runs->verdicts_lock);
     verdicts = cJSON_Duplicate(runs->verdicts, 1);
-    pthread_mutex_unlock(&runs->lock);
+    pthread_mutex_unlock(&runs->verdicts_lock);
     return verdicts;
 }

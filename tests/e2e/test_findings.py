@@ -233,6 +233,7 @@ class TellingTest(FindingTest):
         for form in ("md", "html"):
             text = get(self.port, f"/api/report?format={form}")[1].decode()
             self.assertRegex(text, r"[0-9.]+ ms to [0-9.]+ ms")
+            self.assertIn("With data loading hidden, a step would take", text)
         self.post("/api/findings/data-loading", {"state": "dismissed", "reason": "a <b> disk"})
         text = get(self.port, "/api/report?format=html")[1].decode()
         self.assertIn("Dismissed: ", text)

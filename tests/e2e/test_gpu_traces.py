@@ -142,7 +142,7 @@ class PricesTest(TraceTest):
             found = self.finding(query)
             self.assertEqual(found["id"], "float64-kernels", query)
             self.assertEqual((found["ms_per_step"], found["open"]), (0, False), query)
-            self.assertIn("while steps wait for the host", found["formula"])
+            self.assertIn("of which a step would gain", found["formula"])
             self.assertNotIn("compute-halved", [row["id"] for row in found["what_if"]])
 
 

@@ -30,7 +30,10 @@ static int begin_with(uint64_t history_bytes)
     store = store_new(&(struct store_limits){.history_bytes = history_bytes});
     session = state_session(store, "hand");
     process = state_process(store, session, &identity);
-    return process == NULL ? -1 : 0;
+    if (process == NULL)
+        return -1;
+    gpu_begin(&process->gpu, 0);
+    return 0;
 }
 
 static int begin(void **state)
@@ -57,11 +60,13 @@ static void step_with_a_kernel(uint64_t number, int64_t *at, int64_t data)
     kernel_step(process, number, at, data);
 }
 
+/* All that was done until the end of the newest step is known. */
 static struct replay_answer ask(struct window window)
 {
     struct selection whose = {.rank = SELECT_ANY, .window = window};
     struct replay_answer answer;
 
+    gpu_finish(&process->gpu, process->steps.last_end_ns);
     assert_int_equal(replay_query(store, &whose, &answer), 0);
     return answer;
 }
@@ -175,6 +180,101 @@ static void what_is_gained_by_less_work_of_a_device_grows_with_it(void **state)
     answer_free(&answer.head);
 }
 
+/* A kernel that is launched at `at_ns`, and runs 2 ms later. */
+static void launch(uint64_t number, int64_t at_ns, int64_t length_ns)
+{
+    struct event kernel[2] = {
+        {.time = (uint64_t)(at_ns + 2 * MS),
+         .value = (uint64_t)length_ns,
+         .meta = kernel_step_named(process, "gemm", EVENT_KERNEL, KERNEL_STEP_CUDA0),
+         .aux = number},
+        {.time = 7, .meta = EVENT_META(0, EVENT_MORE, 0, 1)}};
+
+    kernel_step_put(process, KERNEL_STEP_THREAD,
+                    kernel_step_named(process, "cudaLaunchKernel", EVENT_LAUNCH, 1),
+                    (const int64_t[2]){at_ns, at_ns + 5000}, number);
+    process_fold(process, KERNEL_STEP_THREAD, kernel, 2);
+}
+
+static void phase(enum event_phase which, int64_t from_ns, int64_t to_ns)
+{
+    kernel_step_put(process, 0, EVENT_META(0, EVENT_PHASE, 0, which),
+                    (const int64_t[2]){from_ns, to_ns}, 0);
+}
+
+/* What a device does while the host is in the optimizer was launched before. */
+static void work_of_a_device_is_of_the_phase_in_which_it_was_launched(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++) {
+        int64_t at = (int64_t)i * 20 * MS;
+
+        launch(3 * i + 1, at + MS, 3 * MS);
+        launch(3 * i + 2, at + 4 * MS, 6 * MS);
+        launch(3 * i + 3, at + 10 * MS, 4 * MS);
+        phase(EVENT_PHASE_FORWARD, at, at + 3 * MS);
+        phase(EVENT_PHASE_BACKWARD, at + 3 * MS, at + 6 * MS);
+        phase(EVENT_PHASE_OPTIMIZER, at + 6 * MS, at + 9 * MS);
+        kernel_step_put(process, 0, EVENT_META(0, EVENT_STEP, KERNEL_STEP_FULL, 0xf),
+                        (const int64_t[2]){at, at + 20 * MS}, i | (uint64_t)1 << 48);
+    }
+    struct replay_answer answer = ask(run);
+    const double *launched = answer.table.launched_ns;
+
+    assert_true(answer.table.steps >= 3);
+    assert_true(launched[EVENT_PHASE_DATA] == 0);
+    assert_true(fabs(launched[EVENT_PHASE_FORWARD] - 3e6) < 1);
+    assert_true(fabs(launched[EVENT_PHASE_BACKWARD] - 6e6) < 1);
+    assert_true(launched[EVENT_PHASE_OPTIMIZER] == 0);
+    assert_true(fabs(launched[EVENT_PHASES] - 4e6) < 1);
+    answer_free(&answer.head);
+}
+
+static void where_phases_are_not_told_nothing_was_launched_in_them(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++) {
+        int64_t at = (int64_t)i * 20 * MS;
+
+        launch(i + 1, at + MS, 3 * MS);
+        kernel_step_put(process, 0, EVENT_META(0, EVENT_STEP, KERNEL_STEP_FULL, 0),
+                        (const int64_t[2]){at, at + 20 * MS}, i | (uint64_t)1 << 48);
+    }
+    struct replay_answer answer = ask(run);
+
+    for (uint32_t i = 0; i <= EVENT_PHASES; i++)
+        assert_true(isnan(answer.table.launched_ns[i]));
+    answer_free(&answer.head);
+}
+
+/* The device was busy with what was launched while nothing was recorded. */
+static void a_step_that_begins_unknown_is_not_replayed(void **state)
+{
+    int64_t at = 0;
+
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++)
+        step_with_a_kernel(i, &at, MS);
+    kernel_step_put(process, 0, EVENT_META(0, EVENT_STEP, 0, 0xf),
+                    (const int64_t[2]){at, at + 9 * MS}, 4 | (uint64_t)1 << 48);
+    at += 9 * MS;
+    launch(100, at + MS, 2 * MS);
+    at += 9 * MS;
+    kernel_step_put(process, 0, EVENT_META(0, EVENT_STEP, KERNEL_STEP_FULL, 0xf),
+                    (const int64_t[2]){at - 9 * MS, at}, 5 | (uint64_t)1 << 48);
+    for (uint64_t i = 6; i < 8; i++)
+        step_with_a_kernel(i, &at, MS);
+    struct replay_answer answer =
+        ask((struct window){.kind = WINDOW_STEPS, .a = 5, .b = 5});
+
+    assert_int_equal(answer.table.steps, 0);
+    answer_free(&answer.head);
+    answer = ask((struct window){.kind = WINDOW_STEPS, .a = 5, .b = 6});
+    assert_int_equal(answer.table.steps, 1);
+    assert_int_equal(answer.number, 6);
+    answer_free(&answer.head);
+}
+
 static void without_a_device_nothing_is_known_of_less_work(void **state)
 {
     static const struct replay_table none;
@@ -258,6 +358,7 @@ static void the_marks_of_a_trace_are_the_events_of_its_paths(void **state)
     (void)state;
     for (uint64_t i = 0; i < 6; i++)
         step_with_a_kernel(i, &at, MS);
+    gpu_finish(&process->gpu, at);
     assert_int_equal(trace_query(store, &whose, &request, &trace), 0);
     assert_int_equal(replay_marks(&trace, &marks), 0);
     assert_int_equal(marks.steps, 6);
@@ -318,6 +419,9 @@ int main(void)
         TEST(no_step_is_longer_without_what_it_did),
         TEST(a_question_is_answered_where_it_is_worth_a_sentence),
         TEST(what_is_gained_by_less_work_of_a_device_grows_with_it),
+        TEST(work_of_a_device_is_of_the_phase_in_which_it_was_launched),
+        TEST(where_phases_are_not_told_nothing_was_launched_in_them),
+        TEST(a_step_that_begins_unknown_is_not_replayed),
         TEST(without_a_device_nothing_is_known_of_less_work),
         TEST(two_steps_have_a_path_and_no_interval),
         TEST(steps_that_were_not_recorded_in_full_are_not_replayed),

@@ -163,6 +163,26 @@ static void a_risk_that_is_gone_has_cost_no_0_ms(void **state)
     cJSON_Delete(report);
 }
 
+static void what_a_step_would_take_is_in_both_reports(void **state)
+{
+    static const char asked[] =
+        "{\"bottlenecks\":{\"findings\":[],\"what_if\":[{\"title\":\"With data loading "
+        "hidden\",\"step_ms_low\":158,\"step_ms_high\":162}]}}";
+    static const char told[] =
+        "With data loading hidden, a step would take 158 ms to 162 ms.";
+    cJSON *report = cJSON_Parse(asked);
+
+    (void)state;
+    char *markdown = written_as(report_write_markdown, report);
+    char *html = written_as(report_write_html, report);
+
+    assert_non_null(strstr(markdown, told));
+    assert_non_null(strstr(html, told));
+    free(markdown);
+    free(html);
+    cJSON_Delete(report);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +192,7 @@ int main(void)
         cmocka_unit_test(a_verdict_stands_before_what_is_found),
         cmocka_unit_test(names_in_titles_and_advice_are_no_markup_either),
         cmocka_unit_test(a_risk_that_is_gone_has_cost_no_0_ms),
+        cmocka_unit_test(what_a_step_would_take_is_in_both_reports),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

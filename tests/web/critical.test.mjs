@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { critical_path, make_steps } from "./fake_data.mjs";
-import { KINDS, kind_rows, piece_text, pieces_of, what_if_sentences } from "../../web/js/model/critical.js";
+import { KINDS, kind_rows, launched_sentence, piece_text, pieces_of, what_if_sentences } from "../../web/js/model/critical.js";
 
 const told = critical_path(make_steps(0, 60));
 
@@ -44,6 +44,13 @@ test("what the findings have said is not said again, with other numbers", () => 
   const row = (id) => ({ id, title: id, step_ms: 100, step_ms_low: 99, step_ms_high: 101 });
   const told = { replayed_step_ms: 200, what_if: [row("data-hidden"), row("launches-free")] };
   assert.deepEqual(what_if_sentences(told, "data-hidden"), ["launches-free, a step would take 99.0 to 101 ms."]);
+});
+
+test("what devices did is told by the phase that launched it, where that is known", () => {
+  const told = (launched_ms) => launched_sentence({ replayed_step_ms: 100, launched_ms });
+  assert.equal(told({ data: 0, forward: 12.44, backward: 24.8, optimizer: 0.01, other: null }), "Device work: 12.4 ms a step launched in forward, 24.8 ms in backward.");
+  assert.equal(told({ data: null, forward: null, backward: null, optimizer: null, other: null }), "");
+  assert.equal(launched_sentence(null), "");
 });
 
 test("without a step there are no pieces", () => {

@@ -255,8 +255,10 @@ static cJSON *pass_gate(struct store *store, const struct analysis *analysis,
         return verdicts;
     more.k = more.k < HTML_TOP ? HTML_TOP : more.k;
     more.critical_path = false;
+    more.quick = true; /* it is replayed already */
     if (analysis_make(store, analysis->file, &more, &larger) == 0)
         larger.path = analysis->path;
+    larger.summary.replay = analysis->summary.replay;
     report = larger.path == NULL ? NULL : analysis_report(&larger, name);
     *code = judge(report, analysis->path, options, verdicts);
     if (options->keep->html != NULL) {
@@ -272,7 +274,7 @@ static cJSON *pass_gate(struct store *store, const struct analysis *analysis,
 static bool lacks_steps(struct store *store, const struct analysis *analysis,
                         const struct analysis_request *request)
 {
-    struct analysis_request whole = {.rank = request->rank, .k = 1};
+    struct analysis_request whole = {.rank = request->rank, .k = 1, .quick = true};
     struct analysis all;
     char window[64], steps[80] = "it has none";
 

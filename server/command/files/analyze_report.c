@@ -311,15 +311,40 @@ static const char *digits(char text[DIGITS], double value)
     return text;
 }
 
+/* A device works in no phase: the host is in another one by then. */
+static void print_launched(const struct replay_table *table, uint32_t columns)
+{
+    static const char *const names[EVENT_PHASES + 1] = {
+        "data loading", "forward", "backward", "the optimizer", "no phase"};
+    char text[256], ms[DIGITS];
+    size_t length = 0;
+
+    for (uint32_t i = 0; i <= EVENT_PHASES; i++)
+        if (table->launched_ns[i] >= 0.001 * table->step_ns)
+            length += (size_t)snprintf(text + length, sizeof(text) - length,
+                                       "%s%s ms%s in %s",
+                                       length == 0 ? "Device work: " : ", ",
+                                       digits(ms, table->launched_ns[i] / MS),
+                                       length == 0 ? " a step launched" : "", names[i]);
+    if (length == 0)
+        return;
+    (void)snprintf(text + length, sizeof(text) - length, ".");
+    terminal_wrapped("- ", text, 4, columns);
+}
+
 static void print_what_ifs(const struct bottlenecks_answer *summary, uint32_t columns)
 {
     struct what_if told;
+    bool any = false;
 
     for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++) {
         char text[256], low[DIGITS], high[DIGITS];
 
-        if (!what_if_replayed(summary, (enum replay_what_if)i, &told))
+        if (!what_if_told(summary, (enum replay_what_if)i, &told))
             continue;
+        if (!any)
+            puts("\nWhat if");
+        any = true;
         (void)snprintf(text, sizeof(text), "%s, a step would take %s to %s ms.",
                        what_if_title((enum replay_what_if)i),
                        digits(low, told.low_ns / MS), digits(high, told.high_ns / MS));
@@ -361,7 +386,7 @@ static void print_replay(const struct analysis *analysis, uint32_t columns)
         terminal_bar(share, columns - 43);
         putchar('\n');
     }
-    print_what_ifs(&analysis->summary, columns);
+    print_launched(&replay->table, columns);
 }
 
 /* ---- findings, what was skipped ----------------------------------------------------------------- */
@@ -471,6 +496,7 @@ void analyze_report(const struct analysis *analysis,
         print_device(&analysis->gpu.devices[i], columns);
     print_findings(analysis, columns);
     print_replay(analysis, columns);
+    print_what_ifs(&analysis->summary, columns);
     if (options->cpu)
         print_ops(&analysis->cpu, options->request.sort, false, columns);
     if (options->cuda)

@@ -38,6 +38,16 @@ export function piece_text(piece, unit) {
   return [name, `${number(piece.duration_ms * unit.scale)} ${unit.unit}`, kind, piece.where].filter(Boolean).join(", ") + many;
 }
 
+const PHASES = { data: "data loading", forward: "forward", backward: "backward", optimizer: "the optimizer", other: "no phase" };
+
+/** "Device work: 12.4 ms a step launched in forward, 24.8 ms in backward." "" where phases or work are not known. */
+export function launched_sentence(told) {
+  const rows = Object.entries(PHASES).map(([phase, name]) => [name, told?.launched_ms?.[phase]]).filter(([, ms]) => ms >= ROW * told.replayed_step_ms);
+  if (rows.length === 0) return "";
+  const { unit, scale } = time_unit(Math.max(...rows.map(([, ms]) => ms)));
+  return `Device work: ${rows.map(([name, ms], i) => `${number(ms * scale)} ${unit}${i === 0 ? " a step launched" : ""} in ${name}`).join(", ")}.`;
+}
+
 /** What is worth a sentence, by at least 1 % of the steps that were replayed, and was not said: `said`, its id. */
 export function what_if_sentences(told, said = null) {
   return (told?.what_if ?? []).filter((row) => row.id !== said && told.replayed_step_ms - row.step_ms >= SENTENCE * told.replayed_step_ms).map((row) => {

@@ -1,6 +1,6 @@
 // The critical path: what a step waited for from its beginning to its end, on two lanes over its time.
 
-import { KINDS, kind_rows, piece_text, pieces_of, what_if_sentences } from "../model/critical.js";
+import { KINDS, kind_rows, launched_sentence, piece_text, pieces_of, what_if_sentences } from "../model/critical.js";
 import { count, number, plural, time_unit } from "../model/format.js";
 import { address, questions } from "../net/api.js";
 import { $, el, modified, set_attribute, set_hidden, set_text } from "../ui/dom.js";
@@ -64,7 +64,7 @@ export function render_critical(state) {
   set_hidden($("critical-empty"), !empty);
   set_text($("critical-empty"), told.reason ? `${told.reason[0].toUpperCase()}${told.reason.slice(1)}.`.replace(/\.\.$/, ".") : "No step was recorded in full yet.");
   set_text($("critical-note"), empty ? "" : `step ${count(told.step.number)}, the median of ${plural(told.replayed_steps, "step")} recorded in full`);
-  const sentences = empty ? [] : what_if_sentences(told, said);
+  const sentences = empty ? [] : [...what_if_sentences(told, said), launched_sentence(told)].filter(Boolean);
   set_hidden($("critical-foot"), sentences.length === 0);
   set_text($("critical-foot"), sentences.join(" "));
   if (empty) return;
