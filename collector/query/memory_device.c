@@ -8,6 +8,7 @@
 #include "query/hardware_whose.h"
 #include "query/memory_growth.h"
 #include "query/numbers.h"
+#include "query/parts.h"
 #include "wire/facts.h"
 
 #define NS_PER_S 1e9
@@ -363,6 +364,19 @@ static double total_of(const struct pick *pick, const struct memory_table *table
     return (double)NAN;
 }
 
+/* The job asks about the device that it uses. */
+static double inactive_split_of(const struct pick *pick,
+                                const struct memory_table *table)
+{
+    const struct process *process = pick->process;
+    double device = parts_fact_count(process, FACT_ALLOCATOR_DEVICE);
+
+    return EVENT_DEVICE_TYPE(table->device) == 1 &&
+                   EVENT_DEVICE_INDEX(table->device) == device
+               ? parts_fact_count(process, FACT_ALLOCATOR_INACTIVE_SPLIT)
+               : (double)NAN;
+}
+
 static double usable_of(const struct pick *pick, const struct memory_device *device)
 {
     /* Between two ends of steps it holds up to its peak, whatever it gives back then. */
@@ -387,6 +401,7 @@ int memory_fill_device(const struct pick *pick, const struct memory_table *table
     device->reserved_bytes =
         newest == NULL || newest->reserved < 0 ? (double)NAN : (double)newest->reserved;
     device->total_bytes = total_of(pick, table);
+    device->inactive_split_bytes = inactive_split_of(pick, table);
     find_peak(pick, table, range, device);
     device->usable_bytes = usable_of(pick, device);
     find_peaks(pick, table, range, device);

@@ -48,6 +48,9 @@ struct memory_device {
     double allocations_per_step, bytes_per_step;
     /* What the allocator asked of the driver, in the window; NaN unknown. */
     double segments; /* that it holds now */
+    /* Of them what is free, and cannot go back to the driver, for live blocks stand beside it:
+     * as the allocator said last, once a second. NaN where it is not torch's own of CUDA. */
+    double inactive_split_bytes;
     double segments_got, segments_given_back, retries, ooms;
     double driver_ns;         /* per step, in these calls */
     double driver_lasting_ns; /* in the half of the window that has less of it */

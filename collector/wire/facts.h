@@ -63,6 +63,8 @@
     FACT(DEVICE_PCI, "device.pci", TEXT, "where CUDA's devices sit, in its order: 0000:3b:00.0 0000:af:00.0") \
     FACT(DEVICE_MULTIPROCESSOR, "device.multiprocessor", TEXT, "of CUDA's devices, in its order with a comma between, once where all are alike: how many, then each one's threads, registers, bytes of shared memory, blocks, bytes reserved of each block") \
     FACT(DEVICE_MEMORY, "device.memory_bytes", NUMBER, "its memory") \
+    FACT(ALLOCATOR_DEVICE, "allocator.device", NUMBER, "index of the CUDA device that the allocator was asked about last") \
+    FACT(ALLOCATOR_INACTIVE_SPLIT, "allocator.inactive_split_bytes", NUMBER, "free parts of its segments that hold live blocks too, asked once a second at updates") \
     FACT(DISTRIBUTED_BACKEND, "distributed.backend", TEXT, "gloo, nccl, ...") \
     FACT(DISTRIBUTED_WRAPPER, "distributed.wrapper", TEXT, "DDP, FSDP, DataParallel, ...") \
     /* The interpreter. */ \

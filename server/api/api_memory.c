@@ -75,6 +75,7 @@ static cJSON *device_json(const struct memory_device *device)
     json_share(part, "allocations_per_step", device->allocations_per_step);
     json_share(part, "allocated_bytes_per_step", device->bytes_per_step);
     json_number(part, "segments", device->segments);
+    json_number(part, "inactive_split_bytes", device->inactive_split_bytes);
     json_number(part, "segments_got", device->segments_got);
     json_number(part, "segments_given_back", device->segments_given_back);
     json_number(part, "retries", device->retries);

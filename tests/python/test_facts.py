@@ -186,6 +186,30 @@ for _ in range(8):
 """
 
 
+# An allocator of CUDA that says what it is told to, where there is none.
+FAKE_CUDA = """
+torch.cuda.is_initialized = lambda: True
+torch.cuda.current_device = lambda: 3
+torch.cuda.get_allocator_backend = lambda: {backend!r}
+torch.cuda.memory_stats_as_nested_dict = lambda device: {{
+    "inactive_split_bytes": {{"all": {{"current": 1000 * device}}}}}}
+"""
+
+
+class InactiveSplit(harness.TorchTest):
+    def facts(self, backend):
+        run = self.run_python("-c", "import torch\n" + FAKE_CUDA.format(backend=backend) + TRAINS)
+        return run.trainer().facts
+
+    def test_what_is_free_beside_live_blocks_is_told_as_the_allocator_says_it(self):
+        facts = self.facts("native")
+        self.assertEqual(facts["allocator.device"], 3)
+        self.assertEqual(facts["allocator.inactive_split_bytes"], 3000)
+
+    def test_another_allocator_is_not_asked(self):
+        self.assertNotIn("allocator.inactive_split_bytes", self.facts("cudaMallocAsync"))
+
+
 class DeviceAllocator(harness.TorchTest):
     def said(self, before="", **environment):
         run = self.run_python("-c", "import torch\n" + before + TRAINS, **environment)

@@ -9,7 +9,7 @@ const { allocator_figures, allocator_line, allocator_name, allocators_of, unknow
 const GIB = 2 ** 30;
 const device = (more = {}) => ({
   device: "cuda:0", total_bytes: 80 * GIB, peak_bytes: 61.3 * GIB, peak_op: "aten::mm", oom_in_s: null, oom_in_s_low: null, oom_in_s_high: null, slope_bytes_per_s: 0, slope_error_bytes_per_s: 2 ** 20, slope_sure: false,
-  allocations_per_step: 3184, allocated_bytes_per_step: 71.4 * GIB, segments: 214, segments_got: 3, segments_given_back: 1, retries: 0, ooms: 0, driver_ms_per_step: 0.41, largest: [], rows: [], ...more,
+  allocations_per_step: 3184, allocated_bytes_per_step: 71.4 * GIB, segments: 214, inactive_split_bytes: 1.5 * GIB, segments_got: 3, segments_given_back: 1, retries: 0, ooms: 0, driver_ms_per_step: 0.41, largest: [], rows: [], ...more,
 });
 const mapped = { segments: null, segments_got: null, segments_given_back: null, retries: null, driver_ms_per_step: null };
 const held = { allocated: 57.2 * GIB, reserved: 63.5 * GIB }, live = { running: true, from_file: false, words: "the last 60 s" };
@@ -19,6 +19,7 @@ test("what is allocated stands beside what is reserved, the peak beside what the
   const figures = told();
   assert.deepEqual([figures.allocated, figures["reserved, not allocated"], figures["peak allocated"], figures["op at the peak"]], ["57.2 GiB of 63.5 GiB reserved", "6.30 GiB, 9.9 %", "61.3 GiB of 80.0 GiB", "aten::mm"]);
   assert.equal(figures["segments taken, given back"], "3, 1");
+  assert.equal(figures["inactive split"], "1.50 GiB free beside live blocks");
   assert.equal(figures["in calls of the driver"], "410 µs a step");
   assert.equal(figures["allocations a step"], "3,184; 71.4 GiB");
   assert.equal(told({ allocations_per_step: 0.07, allocated_bytes_per_step: 2 ** 20 })["allocations a step"], "0.07; 1.00 MiB");
@@ -38,6 +39,7 @@ test("what is not known is no figure, and a sentence says why", () => {
   assert.match(sentences(mapped), /^Not known: cudaMalloc retries; segments; segments taken, given back; in calls of the driver: no cudaMalloc was seen since this profiler came: memory grows by mapping/);
   assert.match(sentences(mapped, { running: false, from_file: true }), /this file does not tell it\.$/);
   assert.match(sentences({ segments: null, peak_op: null }, { running: false }), /op at the peak: no op ran that was recorded\. Not known: segments: not all of them were seen/);
+  assert.match(sentences({ inactive_split_bytes: null }), /Not known: inactive split: only torch's own allocator of CUDA tells it/);
   assert.match(sentences({ total_bytes: null }), /how much the device has is not told/);
   assert.match(sentences({ slope_bytes_per_s: null }), /the window is too short to tell/);
   assert.match(sentences({ slope_sure: true }), /a step's peak already takes all/);

@@ -15,7 +15,7 @@ const GIB = 2 ** 30;
 const LAST = 12841;
 /** What an allocator tells beside its totals; one that grows by mapping tells none of its calls. */
 const ALLOCATOR = {
-  segments: 214, segments_got: 3, segments_given_back: 1, retries: 1, ooms: 0, driver_ms_per_step: 0.41, allocations_per_step: 3184, allocated_bytes_per_step: 71.4 * GIB,
+  segments: 214, inactive_split_bytes: 1.5 * GIB, segments_got: 3, segments_given_back: 1, retries: 1, ooms: 0, driver_ms_per_step: 0.41, allocations_per_step: 3184, allocated_bytes_per_step: 71.4 * GIB,
   slope_bytes_per_s: 2.1e6, slope_error_bytes_per_s: 3.4e6, slope_sure: false, oom_in_s: null, oom_in_s_low: null, oom_in_s_high: null,
   largest: [["aten::_softmax_backward", 3.1], ["aten::addmm", 2.4], ["autograd::engine::evaluate_function: AddmmBackward0", 1.2], ["aten::empty_like", 0.4]].map(([op, gib]) => ({ op, bytes: gib * GIB })),
 };

@@ -268,6 +268,20 @@ def _again(failures: Any, counts: list[int]) -> tuple[int, int]:
     return min(sum(each), sum(counts) - len(counts)), min(max(each, default=0), max(counts) - 1)
 
 
+def allocator(torch: Any) -> None:
+    """What torch's own allocator alone knows: some 30 us. Others say 0 of it, or raise."""
+    try:
+        cuda = torch.cuda
+        if not cuda.is_initialized() or cuda.get_allocator_backend() != "native":
+            return
+        device = cuda.current_device()
+        split = cuda.memory_stats_as_nested_dict(device)["inactive_split_bytes"]["all"]["current"]
+        say("allocator.device", device)
+        say("allocator.inactive_split_bytes", int(split))
+    except Exception:  # a guest: not known
+        pass
+
+
 def _compile() -> None:
     frames = sys.modules.get("torch._dynamo.convert_frame")
     utils = sys.modules.get("torch._dynamo.utils")

@@ -38,6 +38,7 @@ class _State:
     loader_said = 0
     steps = 0
     refresh_at = 1
+    allocator_at = 0.0  # seconds of time.monotonic()
     thread = 0  # that made an update
 
 
@@ -104,6 +105,10 @@ def _at_step(number: int) -> None:
         loading = _loadings.get(_State.loader)
         if loading is not None:
             _facts.say_loader(loading.facts, _State.loaders)
+    now = time.monotonic()
+    if now >= _State.allocator_at:
+        _State.allocator_at = now + 1.0
+        _facts.allocator(_State.torch)
     if _State.steps >= _State.refresh_at:
         _State.refresh_at = min(_State.refresh_at * 10, _State.refresh_at + 1000)
         _facts.refresh(_State.torch)

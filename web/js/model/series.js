@@ -63,7 +63,7 @@ const columns_of = (device) => device.columns?.map((name, at) => (at === 0 ? "t"
 
 const MEMORY_FIGURES = [
   "total_bytes", "peak_bytes", "peak_time_ms", "oom_in_s", "oom_in_s_low", "oom_in_s_high", "slope_bytes_per_s", "slope_error_bytes_per_s",
-  "allocations_per_step", "allocated_bytes_per_step", "segments", "segments_got", "segments_given_back", "retries", "ooms", "driver_ms_per_step",
+  "allocations_per_step", "allocated_bytes_per_step", "segments", "inactive_split_bytes", "segments_got", "segments_given_back", "retries", "ooms", "driver_ms_per_step",
 ];
 
 function memory_device(device) {
