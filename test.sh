@@ -3,8 +3,8 @@
 #   ./test.sh            all tests (about three quarters of an hour on two cores)
 #   ./test.sh --quick    without PyTorch, sanitizers and fuzzing: under 3 minutes once built
 #   ./test.sh --long     all, and the long modes: thousands of kills, an hour replayed, a deep analysis
-#   ./test.sh --diseases the matrix of jobs that are ill, with prices, at all doses (half an hour
-#                        of an idle machine)
+#   ./test.sh --diseases the matrix of jobs that are ill, with prices, at all doses, and how soon each
+#                        is found and told as cured (an hour and a half of an idle machine)
 #   ./test.sh --matrix   every pair of Python, PyTorch and Lightning that can be had here
 #                        (about two hours; tens of GB in the cache folder; -- 3.9 3.12/2.5: some)
 #   ./test.sh --coverage which lines of the Python package its tests run (10 minutes)
@@ -130,7 +130,10 @@ if [ -n "$built" ]; then
   stage "${mode/full/tests}"
   case $mode in
     quick) tests quick build -LE 'torch|slow|long' -E '^web\.(browser|packages)' "$@" ;;
-    diseases) one_shown "$mode" python3 -B tests/diseases/matrix.py "$@" ;;
+    diseases)
+      one_shown "$mode" python3 -B tests/diseases/matrix.py "$@"
+      [ $# -gt 0 ] || one_shown "how soon" python3 -B tests/diseases/onset.py
+      ;;
     matrix) one_shown "$mode" python3 -B tests/python/matrix.py "$@" ;;
     coverage) one_shown "$mode" python3 -B tests/python/covered.py "$@" ;;
     *)
@@ -167,7 +170,7 @@ if has tsan; then
     # one thread alone and computes for long has nothing to find here.
     tests tsan build-tsan -R '^unit\.' -E "^unit\.(ring|names|segment|probe|survival|experiment|governor|fixed|flicker|marks|trace_damage\.alone)$"
     # A job too slow for its test may try again; a race that was seen once stands in its report.
-    tests "tsan, whole jobs" build-tsan -R '^e2e\.(gpu|gpu_faults|gpu_traces|http|run_server|program)$' --repeat until-pass:2
+    tests "tsan, whole jobs" build-tsan -R '^e2e\.(gpu|gpu_faults|gpu_graphs|gpu_meters|gpu_traces|http|run_server|program)$' --repeat until-pass:2
     one "no report of tsan" bash -c 'for report in build-tsan/report.*; do [ ! -e "$report" ] || { cat build-tsan/report.*; exit 1; }; done'
     unset TSAN_OPTIONS
   fi

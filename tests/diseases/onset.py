@@ -6,7 +6,8 @@ Each job is healthy for S seconds, then ill, then healthy again, as it goes; mea
 list of findings is asked for four times a second. A row of the table says how long after the
 first ill step the disease stood on the list, in seconds and in steps; how long after the
 first healthy one it was told as fixed, and how far from that one the step lies of which it
-says so; and how often the list changed in a minute, in which nothing of the job did.
+says so; how often the list changed in a minute in which nothing of the job did, and what
+came and went then.
 """
 
 import argparse
@@ -78,14 +79,24 @@ class Course:
         return found is not None and (found.at - self.ill["at"] <= SECONDS
                                       or found.step - self.ill["first"] <= STEPS)
 
+    @property
+    def steady(self):
+        """Looks while the job is ill and nothing of it changes."""
+        return [look for look in self.looks
+                if self.ill["at"] + SETTLES_S <= look.at < self.cured["at"]]
+
+    def changes(self):
+        """What came and went then: lines for people."""
+        return [f"    {b.at - self.ill['at']:.1f} s:" +
+                "".join(f" +{one}" for one in sorted(b.ids - a.ids)) +
+                "".join(f" -{one}" for one in sorted(a.ids - b.ids))
+                for a, b in zip(self.steady, self.steady[1:]) if a.ids != b.ids]
+
     def changes_per_minute(self):
-        """While the job is ill and nothing of it changes."""
-        steady = [look for look in self.looks
-                  if self.ill["at"] + SETTLES_S <= look.at < self.cured["at"]]
+        steady = self.steady
         if len(steady) < 2:
             return 0.0
-        changes = sum(a.ids != b.ids for a, b in zip(steady, steady[1:]))
-        return changes / (steady[-1].at - steady[0].at) * 60
+        return len(self.changes()) / (steady[-1].at - steady[0].at) * 60
 
     HEADER = (f"{'disease':24} {'found s':>8} {'steps':>6} {'fixed s':>8} {'off by':>7} "
               f"{'changes/min':>11}")
@@ -155,6 +166,7 @@ def main():
         prompt = course.was_there or course.is_prompt()
         late += [] if prompt else [name]
         print(course.row(), "" if prompt else "  LATE", flush=True)
+        print(*(line + "\n" for line in course.changes()), sep="", end="", flush=True)
     print(f"later than {SECONDS} s and {STEPS} steps:", ", ".join(late) or "none")
     sys.exit(1 if late else 0)
 
