@@ -231,13 +231,11 @@ class TraceDiseases(unittest.TestCase):
                 self.assertNotIn(other, " ".join(found.values()))
 
     def test_a_wait_is_told_with_the_function_that_waits_where_stacks_are_known(self):
-        for flags, caller in ((("--group", "stack"), "main (/home/u/train.py:31)"), ((), None)):
-            with self.subTest(flags):
-                found = {f["id"]: f for f in self.answer(reading, *flags)["findings"]}
-                evidence = found["device-sync"]["evidence"]
-                self.assertEqual(evidence["op"], "aten::_local_scalar_dense")
-                self.assertEqual(evidence.get("caller"), caller, evidence)
-                self.assertIn("(`.item()`", evidence["sentence"])
+        found = {f["id"]: f for f in self.answer(reading)["findings"]}
+        evidence = found["device-sync"]["evidence"]
+        self.assertEqual(evidence["op"], "aten::_local_scalar_dense")
+        self.assertEqual(evidence.get("caller"), "main (/home/u/train.py:31)", evidence)
+        self.assertIn("(`.item()`", evidence["sentence"])
 
     def test_what_costs_time_is_found_where_nothing_marks_steps(self):
         """As in inference: all of the file counts as one step."""
@@ -298,11 +296,10 @@ class TraceDiseases(unittest.TestCase):
                     self.assertLessEqual(answer["avoidable_ms"], STEP_US / 1000)
 
     def test_a_module_with_much_of_the_step_is_named_where_modules_are_known(self):
-        found = {f["id"].rsplit("-", 1)[0]: f for f in self.answer(modules, "--group", "module")["findings"]}
+        found = {f["id"].rsplit("-", 1)[0]: f for f in self.answer(modules)["findings"]}
         self.assertEqual(found["dominant-module"]["evidence"]["module"], "Net_0.Attention_0")
         self.assertLessEqual(abs(found["dominant-module"]["evidence"]["module_ms"] - 60 * 0.19), 0.2)
-        self.assertEqual(self.answer(modules)["findings"], [])
-        few = self.answer(lambda step: modules(step, 20), "--group", "module")
+        few = self.answer(lambda step: modules(step, 20))
         self.assertEqual(few["findings"], [])
 
     def test_a_healthy_trace_has_no_finding_at_all(self):

@@ -438,7 +438,8 @@ static struct trace_reader *reader_for(const struct file_request *request)
 {
     struct trace_options options = request->options;
 
-    options.shapes = options.shapes || wants_details(request);
+    options.shapes = options.shapes || (request->groups >> GROUP_SHAPE & 1) != 0 ||
+                     request->on_paths != NULL;
     options.stacks = options.stacks || wants_details(request);
     return trace_reader_new(&options);
 }

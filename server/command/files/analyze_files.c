@@ -234,8 +234,12 @@ int analyze_files_load(struct store *store, const struct analyze_file *file,
                                    .user = &watching};
     int error;
 
-    if (options != NULL && options->request.by != GROUP_NAME) {
-        request.groups = 1u << options->request.by;
+    bool grouped = options != NULL && options->request.by != GROUP_NAME;
+
+    /* Findings name modules and callers. */
+    request.groups = 1u << GROUP_MODULE | 1u << GROUP_STACK;
+    if (grouped) {
+        request.groups |= 1u << options->request.by;
         request.stack_frames = options->stack_frames;
     }
     if (options != NULL && analyze_keep_wants_paths(options->keep)) {
@@ -243,10 +247,10 @@ int analyze_files_load(struct store *store, const struct analyze_file *file,
         request.paths_user = options->keep;
     }
     request.marked_steps = options == NULL; /* to be compared */
-    /* Only with paths or groups is there anything to link. */
+    /* Only of paths or groups is anything told that is linked. */
     request.origins = options != NULL && options->keep->stacks != NULL;
     request.link_backward = options != NULL && options->link_backward &&
-                            (request.on_paths != NULL || request.groups != 0);
+                            (request.on_paths != NULL || grouped);
     analyze_watch_signal(SIGINT);
     error = file_load(store, &request, result);
     return interrupted ? -ECANCELED : error;
