@@ -110,6 +110,36 @@ static void data_parallel_is_one_process_with_several_devices(void **state)
     assert_wrapper(RANGE("DataParallel.forward", 0) "," KERNEL("gemm", 0, 20), "");
 }
 
+static void assert_loop(const char *events, const char *class, double foreach)
+{
+    load("", events);
+    const struct status_fact *told = fact(FACT_OPTIMIZER_FOREACH);
+    const struct status_fact *said = fact(FACT_OPTIMIZER_CLASS);
+
+    assert_string_equal(said == NULL ? "" : said->text, class);
+    assert_true(told == NULL ? isnan(foreach) : told->number == foreach);
+    forget();
+}
+
+/* Clipped gradients are multiplied together as well: then nobody knows of the update. */
+static void ops_tell_whether_an_optimizer_updates_tensors_together(void **state)
+{
+#define ADAM RANGE("Optimizer.step#AdamW.step", 0) ","
+    (void)state;
+    assert_loop(ADAM OP("aten::addcdiv_", 2), "AdamW", 0);
+    assert_loop(ADAM OP("aten::_foreach_addcdiv_", 2), "AdamW", 1);
+    assert_loop(ADAM OP("aten::addcdiv_", 2) "," OP("aten::_foreach_mul_", 4), "AdamW",
+                1);
+    assert_loop(ADAM OP("aten::_fused_adamw_", 2), "AdamW", 1);
+    assert_loop(ADAM OP("aten::mm", 2), "AdamW", (double)NAN);
+    assert_loop(RANGE("Optimizer.step#SGD.step", 0) "," OP("aten::add_", 2), "SGD", 0);
+    /* Compiled ones have neither. */
+    load("", ADAM OP("aten::add_", 2) "," RANGE("Torch-Compiled Region", 4));
+    assert_null(fact(FACT_OPTIMIZER_CLASS));
+    forget();
+#undef ADAM
+}
+
 static void who_gathers_and_scatters_and_never_reduces_holds_shards(void **state)
 {
     (void)state;
@@ -370,6 +400,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(ranges_and_modules_of_torch_tell_how_ranks_share_the_model),
         TEST(data_parallel_is_one_process_with_several_devices),
+        TEST(ops_tell_whether_an_optimizer_updates_tensors_together),
         TEST(who_gathers_and_scatters_and_never_reduces_holds_shards),
         TEST(a_device_whose_work_was_not_recorded_is_known_to_be_there),
         TEST(a_job_on_the_cpu_has_no_device_though_its_machine_has_some),

@@ -27,14 +27,19 @@ static void say_number(struct process *process, const char *key, double number)
     fact->number = number;
 }
 
-static void say_true(struct process *process, const char *key)
+static void say_bool(struct process *process, const char *key, bool value)
 {
     struct process_fact *fact = add_fact(process, key);
 
     if (fact == NULL)
         return;
     fact->type = WIRE_FACT_BOOL;
-    fact->number = 1;
+    fact->number = value;
+}
+
+static void say_true(struct process *process, const char *key)
+{
+    say_bool(process, key, true);
 }
 
 static void say_text(struct process *process, const char *key, const char *text,
@@ -91,6 +96,8 @@ enum said {
     SAID_DEVICE = 128,
     SAID_TRAINS = 256,
     SAID_OPS = 512,
+    SAID_TOGETHER = 1024, /* tensors are updated together, as foreach or fused does */
+    SAID_ALONE = 2048,    /* and one after the other, if an optimizer does it */
 };
 
 /* Ranges of torch and its modules among Python's frames, and Inductor's kernels. */
@@ -165,6 +172,17 @@ static uint32_t said_by_training(const char *name)
     return strncmp(name, "aten::", 6) == 0 ? SAID_OPS : 0;
 }
 
+/* Updates of tensors. Gradients are clipped together as well: then nobody knows. */
+static uint32_t said_by_update(const char *name)
+{
+    if (strncmp(name, "aten::_foreach_", 15) == 0 ||
+        strncmp(name, "aten::_fused_", 13) == 0)
+        return SAID_TOGETHER;
+    return strcmp(name, "aten::addcdiv_") == 0 || strcmp(name, "aten::add_") == 0
+               ? SAID_ALONE
+               : 0;
+}
+
 static uint32_t said_by_names(const struct file *file)
 {
     uint32_t count = trace_names_count(file->names), length, said = 0;
@@ -173,7 +191,7 @@ static uint32_t said_by_names(const struct file *file)
         const char *name = trace_names_get(file->names, id, &length);
 
         said |= said_by_begin(name) | said_by_exchange(name) | said_by_op(name) |
-                said_by_training(name);
+                said_by_training(name) | said_by_update(name);
     }
     return said;
 }
@@ -191,6 +209,31 @@ static const char *wrapper_of(const struct file *file, uint32_t said)
     if (said & SAID_DATA_PARALLEL && file->device_count > 1)
         return "DataParallel";
     return (said & exchanges) == (SAID_GATHER | SAID_SCATTER) ? "FSDP" : NULL;
+}
+
+/* Of the one that updates first: "Optimizer.step#AdamW.step". */
+static void add_optimizer(struct process *process, const struct file *file,
+                          uint32_t said, bool device)
+{
+    const struct file_mark *marks = file->marks.items, *update = NULL;
+    uint32_t length;
+
+    for (uint32_t i = 0; i < file->marks.count && update == NULL; i++)
+        if (marks[i].kind == FILE_NAME_OPTIMIZER)
+            update = &marks[i];
+    const char *class =
+        update == NULL
+            ? NULL
+            : strchr(trace_names_get(file->names, update->name, &length), '#');
+
+    if (class == NULL || (said & (SAID_OPS | SAID_COMPILE)) != SAID_OPS)
+        return;
+    say_text(process, FACT_OPTIMIZER_CLASS, class + 1, strcspn(class + 1, "."));
+    say_text(process, FACT_OPTIMIZER_DEVICE, device ? "cuda" : "cpu", device ? 4 : 3);
+    if ((said & (SAID_TOGETHER | SAID_ALONE)) == SAID_ALONE)
+        say_bool(process, FACT_OPTIMIZER_FOREACH, false);
+    if (said & SAID_TOGETHER)
+        say_true(process, FACT_OPTIMIZER_FOREACH);
 }
 
 /* Those that deviceProperties lists: an object for each. */
@@ -279,6 +322,7 @@ void file_say_facts(const struct file *file, struct process *process,
 
     add_device(process, trace_reader_span(reader, "deviceProperties"));
     add_loader(process, file);
+    add_optimizer(process, file, said, devices > 0);
     if (devices > 0)
         say_number(process, FACT_DEVICE_COUNT, devices);
     if (backend != NULL)
