@@ -42,7 +42,7 @@ const PHASES = { data: "data loading", forward: "forward", backward: "backward",
 
 /** "Device work: 12.4 ms a step launched in forward, 24.8 ms in backward." "" where phases or work are not known. */
 export function launched_sentence(told) {
-  const rows = Object.entries(PHASES).map(([phase, name]) => [name, told?.launched_ms?.[phase]]).filter(([, ms]) => ms >= ROW * told.replayed_step_ms);
+  const rows = Object.entries(PHASES).map(([phase, name]) => [name, told?.launched_ms?.[phase]]).filter(([, ms]) => ms >= ROW * told?.replayed_step_ms);
   if (rows.length === 0) return "";
   const { unit, scale } = time_unit(Math.max(...rows.map(([, ms]) => ms)));
   return `Device work: ${rows.map(([name, ms], i) => `${number(ms * scale)} ${unit}${i === 0 ? " a step launched" : ""} in ${name}`).join(", ")}.`;
