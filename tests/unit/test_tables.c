@@ -1696,6 +1696,37 @@ static void what_an_allocator_asks_of_the_driver_is_summed_over_the_window(void 
     answer_free(&answer.head);
 }
 
+static void say_fact(const char *key, double number)
+{
+    process->facts[process->fact_count++] =
+        (struct process_fact){.key = texts_intern(process->texts, key, strlen(key)),
+                              .type = WIRE_FACT_NUMBER,
+                              .number = number};
+}
+
+/* The allocator is asked of one device: of another one nothing is known. */
+static void
+what_an_allocator_has_split_is_of_the_device_that_it_was_asked_about(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct memory_answer answer;
+
+    memory_sample(MS, 1 << 20, 1 << 20);
+    say_fact(FACT_ALLOCATOR_INACTIVE_SPLIT, 4096);
+    say_fact(FACT_ALLOCATOR_DEVICE, 1);
+    assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &answer),
+                     0);
+    assert_string_equal(answer.devices[0].device, "cuda:0");
+    assert_true(isnan(answer.devices[0].inactive_split_bytes));
+    answer_free(&answer.head);
+    process->facts[process->fact_count - 1].number = 0;
+    assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &answer),
+                     0);
+    assert_true(answer.devices[0].inactive_split_bytes == 4096);
+    answer_free(&answer.head);
+}
+
 static void the_ops_with_the_largest_blocks_are_remembered(void **state)
 {
     (void)state;
@@ -2455,6 +2486,7 @@ int main(void)
         TEST(the_stream_gives_each_step_once_and_tells_of_gaps),
         TEST(memory_has_peaks_with_their_op_and_a_leak_has_a_slope),
         TEST(what_an_allocator_asks_of_the_driver_is_summed_over_the_window),
+        TEST(what_an_allocator_has_split_is_of_the_device_that_it_was_asked_about),
         TEST(a_sample_of_a_failure_is_no_step_and_tells_of_no_retries),
         TEST(the_ops_with_the_largest_blocks_are_remembered),
         TEST(the_op_whose_blocks_stay_is_told_and_what_is_passing_is_not),
