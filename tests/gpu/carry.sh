@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Fills a folder with what a machine with a GPU may lack, from a build: carry.sh FOLDER [BUILD].
-# The program with every library that it needs and its own loader, which run on any x86_64
-# Linux; the probe and coexist, which need a libc as new as the one here.
+# run.sh finds it by GPU_CARRY=FOLDER. The program, for the page and the driver's meters, with
+# every library that it needs and its own loader, which run on any x86_64 Linux; the probe and
+# coexist, which need a libc as new as the one here.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)

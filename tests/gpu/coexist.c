@@ -11,6 +11,8 @@
  *   buffers                   who gets a buffer that another one gave; do empty ones come
  *   version                   of library and driver, and which newer ways the library has
  *   graph-nodes, graph-whole  a graph of memsets by its nodes, and as one (GRAPH_TRACE)
+ *   graph-called              as one, with a record of each call
+ *   graph-late, graph-back    as one from behind its instantiation on; no more from there on
  *   toggle                    what turning kinds on and off costs
  *
  * prints one line of JSON. Needs a GPU; libcuda and libcupti come by dlopen. */

@@ -2,7 +2,6 @@
 many it has launched, a server, and somebody who asks it all the time."""
 import contextlib
 import json
-import shutil
 import socket
 import statistics
 import subprocess
@@ -10,7 +9,9 @@ import time
 import urllib.request
 from bisect import bisect_left
 
-SECONDS = 12
+from asking import Failed, forget, running
+
+SECONDS = 7
 
 
 def _free_port():
@@ -58,23 +59,21 @@ def _delays_ms(launched, seen):
 
 def latency(session, program, rate):
     """{"p50_ms", "p95_ms", "answers", "hardware"} at `rate` launches a second."""
-    port, environment = _free_port(), session.environment("kernels")
-    notes = session.directory / "launched"
+    port, (environment, directory) = _free_port(), session.environment("kernels")
+    notes, said = directory / "launched", directory / "said"
     environment.update(TRAINGLASS_PORT=str(port), STEADY_RATE=str(rate),
-                       TRAINGLASS_STATE_DIR=str(session.directory / "state"),
-                       STEADY_NOTES=str(notes))
-    seconds = 0.5 if session.options.dry_run else SECONDS
+                       TRAINGLASS_STATE_DIR=str(directory / "state"), STEADY_NOTES=str(notes))
     processes = []
     try:
-        with open(session.directory / "said", "w") as said:
-            for words in ([program, "serve"], session.job_words("steady", seconds)):
+        with open(said, "w") as out:
+            for words in ([program, "serve"], session.job_words("steady", SECONDS)):
                 processes.append(subprocess.Popen(
                     list(map(str, words)), env=environment, stdin=subprocess.DEVNULL,
-                    stdout=said, stderr=said, start_new_session=True))
-        seen, hardware = _watch(port, processes[1], session.limit_s(seconds + 45))
+                    stdout=out, stderr=out, start_new_session=True))
+                running.add(processes[-1].pid)
+        seen, hardware = _watch(port, processes[1], session.limit_s(SECONDS + 12))
         if not notes.is_file():
-            raise RuntimeError("the job was not done in time, or said: " +
-                               (session.directory / "said").read_text()[-400:])
+            raise Failed(f"the job was not done in time, or said: {said.read_text()[-400:]}")
         launched = [tuple(row) for row in json.loads(notes.read_text())]
     finally:
         for process in processes:
@@ -82,9 +81,10 @@ def latency(session, program, rate):
         for process in processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=5)
-        shutil.rmtree(session.directory, ignore_errors=True)  # the next job needs the room
+            running.discard(process.pid)
+        forget(directory)  # the next job needs the room
     delays = _delays_ms(launched, seen) if seen else []
     if len(delays) < 10:
-        raise RuntimeError(f"only {len(delays)} answers to judge by, of {len(seen)}")
+        raise Failed(f"only {len(delays)} answers to judge by, of {len(seen)}")
     return {"p50_ms": statistics.median(delays), "p95_ms": delays[int(0.95 * len(delays))],
             "answers": len(delays), "hardware": hardware}

@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
 # Everything that only a real GPU can settle, in one command of under 9 minutes, offline:
 #
-#     tests/gpu/run.sh [OUT_DIRECTORY]
+#     tests/gpu/run.sh [--dry-run] [OUT_DIRECTORY]
 #
 # Needs an NVIDIA GPU and a python3 (or $TORCH_PYTHON) with a CUDA build of PyTorch; a C
-# compiler, with or without CMake; no CivetWeb. What cannot be built there may be carried
-# along: GPU_CARRY names a folder that `tests/gpu/carry.sh FOLDER` filled elsewhere. Writes
-# RESULTS.md beside itself, and to OUT_DIRECTORY when one is given, after each question: what
-# fails, hangs or is missing costs no other its answer. Without a GPU it exits 77 and writes
-# nothing. GPU_ONLY=WORD asks only the questions whose title has it, and
-# writes to OUT_DIRECTORY alone. `--dry-run` does what can
-# be done without one, prints, and writes nothing either.
+# compiler, with or without CMake; no CivetWeb. Writes RESULTS.md beside itself, and to
+# OUT_DIRECTORY when one is given, after each question: what fails, hangs or is missing costs
+# no other its answer. Without a GPU it exits 77 and writes nothing. `--dry-run` does what can
+# be done without one, prints, and writes nothing but what it builds.
+#
+#   GPU_CARRY=FOLDER  what cannot be built there: `tests/gpu/carry.sh FOLDER` fills it
+#                     elsewhere. Its program is what has the page and the driver's meters:
+#                     without it nobody can say how soon a kernel is on the page. Its probe and
+#                     coexist are used where no compiler is.
+#   GPU_ONLY=WORD     only the questions whose title has it, to OUT_DIRECTORY alone
+#   GPU_BUDGET_S=525  for all of it; with less, the last questions are not asked
+#   GPU_BUILD=FOLDER  where the probe is built; build-gpu beside tests
 set -uo pipefail
 budget_s=${GPU_BUDGET_S:-525} # for all of it
 here=$(cd "$(dirname "$0")" && pwd)
@@ -40,13 +45,14 @@ generator=(); command -v ninja >/dev/null 2>&1 && generator=(-G Ninja)
 
 # The probe alone needs libc and the loader. By CMake, else by the compiler, else as carried.
 by_cmake() {
-    timeout 60 cmake -S "$root" -B "$build" "${generator[@]}" -DPROBE_ONLY=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-        && timeout 120 cmake --build "$build" --target trainglass && [ -f "$build/lib/libtrainglass.so" ]
+    timeout 30 cmake -S "$root" -B "$build" "${generator[@]}" -DPROBE_ONLY=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+        && timeout 60 cmake --build "$build" --target trainglass -j "$(nproc)" \
+        && [ -f "$build/lib/libtrainglass.so" ]
 }
 by_compiler() {
     [ -n "$cc" ] && mkdir -p "$build/lib" || return 1
     # shellcheck disable=SC2046 # a list of files without blanks
-    timeout 120 "$cc" -std=gnu11 -O2 -fPIC -fexceptions -fvisibility=hidden -shared -pthread -D_GNU_SOURCE \
+    timeout 60 "$cc" -std=gnu11 -O2 -fPIC -fexceptions -fvisibility=hidden -shared -pthread -D_GNU_SOURCE \
         -I"$root/collector" -Wl,--version-script="$root/collector/probe/probe.map" -Wl,-z,nodelete \
         -o "$build/lib/libtrainglass.so" $(find "$root/collector/probe" "$root/collector/wire" -name '*.c') -ldl
 }

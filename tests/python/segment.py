@@ -53,6 +53,13 @@ class Segment:
     def _read(self, form, offset):
         return struct.unpack_from(form, self.bytes, offset)
 
+    @property
+    def governor(self):
+        """What it says that all of the job costs, in per cent, and from which steps."""
+        _, _, measured, low, high, *_, recorded, control, _, _, _ = self._read("<Q8d5Q", 512)
+        return {"measured_pct": measured, "low_pct": low, "high_pct": high,
+                "recorded_steps": recorded, "control_steps": control}
+
     def _text(self, offset):
         return self.bytes[offset : offset + 64].split(b"\0")[0].decode()
 

@@ -1,0 +1,317 @@
+"""The questions for a real GPU (tests/gpu) where there is none: each can be asked, as a dry
+run, and each judges what a GPU would answer; here we say what it did."""
+import argparse
+import contextlib
+import json
+import math
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+
+from harness import BUILD, ROOT, TrainglassTest, main
+
+FOLDER = ROOT / "tests" / "gpu"
+sys.path.insert(0, str(FOLDER))
+sys.dont_write_bytecode = True
+import asking  # noqa: E402
+import bad_days  # noqa: E402
+import figures  # noqa: E402
+import measure  # noqa: E402
+import open_questions as open_  # noqa: E402
+from asking import Ended, Job, wire  # noqa: E402
+
+PYTHON = os.environ.get("TORCH_PYTHON", "")
+ERRORS = re.compile(r"Traceback|\b[A-Z]\w*(Error|Exception|Exit|Interrupt)\b")
+STEP_NS, PER_STEP, WINDOW = 1e6, 4, 10
+
+
+@unittest.skipUnless(PYTHON and subprocess.run([PYTHON, "-c", "import torch"], check=False,
+                                               capture_output=True).returncode == 0,
+                     "TORCH_PYTHON names no Python with torch")
+class DryRun(TrainglassTest):
+    def call(self, *words, **environment):
+        done = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=280,
+                              env={**os.environ, **environment})
+        self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr[-2000:])
+        return done.stdout
+
+    def test_every_question_for_a_gpu_can_be_asked_without_one_as_a_dry_run(self):
+        before = {path.name for path in FOLDER.iterdir()}
+        results, carried = self.folder / "results", self.folder / "carried"
+        self.call(FOLDER / "carry.sh", carried, BUILD)
+        said = self.call(FOLDER / "run.sh", "--dry-run", results, TORCH_PYTHON=PYTHON,
+                         GPU_BUILD=str(self.folder / "build"), GPU_CARRY=str(carried))
+        for _, *questions in measure.PLAN:
+            for title, _ in questions:
+                self.assertIn(f"\n{title}: ", said)
+        self.assertNotRegex(said, ERRORS)
+        for judged in ("cnn: ", "gpt: its own figure is ", "100000 a second asked", "run-away: ",
+                       "tiny, level kernels: "):  # what needs no GPU is answered
+            self.assertIn(f"\n  - {judged}", said)
+        self.assertEqual(list(results.iterdir()), [])
+        self.assertEqual({path.name for path in FOLDER.iterdir()}, before)
+
+
+# ---- what a GPU would answer -----------------------------------------------------------
+
+
+class Found:
+    """A segment, as far as the questions look at it."""
+
+    def __init__(self, events=(), steps=(), governor=None, **capabilities):
+        self._events, self._steps = list(events), list(steps)
+        self.capabilities = {"cupti": ("active", None, "libcupti.so.13", 100000, 0),
+                             "device_memory": ("active", None, "slots", 100, 0), **capabilities}
+        self.governor = governor
+
+    def events(self, *kinds):
+        return [event for event in self._events if event.kind in kinds]
+
+    def steps(self):
+        return self._steps
+
+
+def event(kind, start, end, name="gemm", thread=9, aux16=1, aux=0, value=0, more=()):
+    return wire.Event(thread, 1, kind, name, start, end, value, 0, aux16, aux, list(more))
+
+
+def trained(steps=100, name="gemm", late_ns=2000, spread_ns=20, threads=2, node=0):
+    """Steps of PER_STEP kernels, each behind its launch by one of `threads`, on two streams."""
+    events, rows, number = [], [], 0
+    for step in range(steps):
+        start = (1 + step) * STEP_NS
+        rows.append(wire.Step(step, 1, start, start + STEP_NS, open_.STEP_KERNELS, 0, {}))
+        for at in range(PER_STEP):
+            number += 1
+            begins = start + 1e5 * (at + 1)
+            events += [event(open_.LAUNCH, begins, begins + 3000, "cuLaunchKernel",
+                             aux16=1 + at % threads, aux=number),
+                       event(open_.KERNEL, begins + late_ns,
+                             begins + late_ns + 50000 + step % 3 * spread_ns, name, aux=number,
+                             more=[(at % 2, 0, 0), (7, node, 0)])]
+        events += [event(open_.SYNC, start + 1e5, start + 9e5), event(open_.KNOWN, start, start)]
+    return Found(sorted(events, key=lambda one: one.end), rows)
+
+
+def windows_told(work=PER_STEP, us=50.02):
+    """Two windows: behind step 30 and behind step 60, as if our steps were between them."""
+    rows = [{"since_ns": (1 + at) * STEP_NS, "until_ns": (1 + at) * STEP_NS, "work": WINDOW * work,
+             "us": WINDOW * PER_STEP * us, "then": {}} for at in (30, 60)]
+    return {"before": {}, "windows": rows, "steps_in_window": WINDOW}
+
+
+def memory(pairs, **capabilities):
+    more = [(0, 0, 0), (0, 0, 0), (0, 0, 3 + 1)]
+    return Found([event(wire.MEMORY, 0, 0, aux16=open_.DEVICE, value=a, aux=b, more=more)
+                  for a, b in pairs], **capabilities)
+
+
+def cost(pct, half, base=0.01):
+    return {"pct": pct, "half_pct": half, "base": base, "rounds": 9,
+            "added": pct * base / 100, "half": half * base / 100}
+
+
+def launched(ns, reached=1.0):
+    return {str(rate): {**cost(0, 0, base=3000), "added": ns, "half": ns / 10,
+                        "reached_per_s": reached * rate} for rate in (1000, 10000, 100000)}
+
+
+WELL, GONE = {"state": "active", "new": 9, "after_s": 1}, {"state": "stolen", "new": 0,
+                                                           "after_s": 68}
+ROWS = [[100 + step, 1000, 3, 0, 0] for step in range(5)]
+PAIRS = [(row[0], row[1]) for row in ROWS]
+UNSEEN = {"device_memory": ("unavailable", "cudaMallocAsync reports none", None, 0, 0)}
+END = {"run-away": (3, ""), "fork": (0, ""), "long-kernel": (5, ""),
+       "device-reset": (6, "{\"reset\": 0}"), "device-assert": (1, "device-side assert at 0x12"),
+       "illegal-address": (1, "an illegal memory access, pid 4711")}
+
+
+def governed(low, high):
+    return Found(governor={"measured_pct": 0.5, "low_pct": low, "high_pct": high,
+                           "recorded_steps": 300, "control_steps": 200})
+
+
+class Session(asking.Session):
+    """A session whose jobs have run: {mode: (told, found)}, or what makes it of their words."""
+
+    def __init__(self, jobs):
+        super().__init__(argparse.Namespace(budget=1000, dry_run=False, program=None,
+                                            only="x", out=None))
+        self.jobs = jobs
+
+    def job(self, mode, level, code=0, **more):
+        given = self.jobs.get(mode, self.jobs.get("*"))
+        given = given(mode=mode, level=level, **more) if callable(given) else given
+        if isinstance(given, Exception):
+            raise given
+        told, found, *ended = given
+        return Job(told, found, *(ended or [Ended(0, "", "")]), 1.0)
+
+
+def memory_jobs(ours, unseen):
+    return {"memory": lambda PYTORCH_CUDA_ALLOC_CONF, **_:
+            ({"rows": ROWS}, unseen if "Async" in PYTORCH_CUDA_ALLOC_CONF else memory(ours))}
+
+
+def graph_jobs(node, count):
+    def job(TRAINGLASS_CUDA_GRAPHS, **_):
+        whole = TRAINGLASS_CUDA_GRAPHS == "whole"
+        return ({"replays": count, "kernels": PER_STEP if not whole else 1},
+                trained(count // PER_STEP if whole else count, "CUDA graph" if whole else "gemm",
+                        node=node))
+    return {"graphs": job}
+
+
+def end_jobs(change=str):
+    def job(mode, level, **_):
+        code, words = END[mode]
+        return {}, Found(), Ended(code, "", change(words) if level else words)
+    return {"*": job}
+
+
+# Per question: the jobs of a day when all is well, and of one when it is not.
+DAYS = (
+    (open_.windows, {"kineto": (windows_told(), trained())},
+     {"kineto": (windows_told(work=3), trained())}),
+    (open_.windows, {"kineto": (windows_told(), trained())},
+     {"kineto": (windows_told(us=52), trained())}),
+    (open_.windows, {"kineto": (windows_told(), trained())},
+     {"kineto": (windows_told(), trained(threads=1))}),
+    (open_.windows, {"kineto": (windows_told(), trained())},
+     {"kineto": (windows_told(work=0, us=0), trained())}),
+    (open_.windows, {"kineto": (windows_told(), trained())},
+     {"kineto": (windows_told(), trained(25))}),
+    (open_.clocks, {"streams": ({}, trained())}, {"streams": ({}, trained(late_ns=-9000))}),
+    (open_.allocator, memory_jobs(PAIRS, Found(**UNSEEN)),
+     memory_jobs([(0, 1)] * 5, Found(**UNSEEN))),
+    (open_.allocator, memory_jobs(PAIRS, Found(**UNSEEN)),
+     memory_jobs(PAIRS, memory([(0, 1)] * 5, **UNSEEN))),
+    (open_.allocator, memory_jobs(PAIRS, Found(**UNSEEN)), memory_jobs(PAIRS, Found())),
+    (open_.graphs, graph_jobs(7, 40), graph_jobs(0, 40)),
+    (open_.compiled, {"compiled": ({}, trained(name="triton_poi_fused_gelu_0"))},
+     {"compiled": ({}, trained())}),
+    (bad_days.unannounced, {"stolen": ({"before": WELL, "during": ["stolen", 9], "back": WELL,
+                                        "theirs": 5}, trained())},
+     {"stolen": ({"before": WELL, "during": ["stolen", 9], "back": GONE, "theirs": 5},
+                 trained())}),
+    (bad_days.profiler_stop, {"profiler-stop": ({"before": WELL, "cudaProfilerStart": WELL,
+                                                 "cudaProfilerStop": WELL}, trained())},
+     {"profiler-stop": ({"before": WELL, "cudaProfilerStart": WELL, "cudaProfilerStop": GONE},
+                        trained())}),
+    (bad_days.teardown,
+     {"teardown": ({"before": WELL, "windows": [{"work": 9, "then": WELL}]}, trained())},
+     {"teardown": ({"before": WELL, "windows": [{"work": 0, "then": WELL}]}, trained())}),
+    (bad_days.ends, end_jobs(lambda words: words.replace("4711", "4712")),
+     end_jobs(lambda words: words + " again")),
+    (bad_days.killed, {"killed": ({}, trained()), "steps": ({}, trained())},
+     {"killed": ({}, trained()), "steps": ({}, Found())}),
+    (figures.default_budget,
+     {"cost-auto": ({"gpt": cost(0.5, 0.2)}, trained()), "while": ({}, governed(0.1, 0.9))},
+     {"cost-auto": ({"gpt": cost(0.5, 0.2)}, trained()), "while": ({}, governed(1.1, 1.9))}),
+    (figures.default_budget,
+     {"cost-auto": ({"gpt": cost(0.5, 0.2)}, trained()), "while": ({}, governed(0.1, 0.9))},
+     {"cost-auto": ({"gpt": cost(1.3, 0.2)}, trained()), "while": ({}, governed(0.1, 0.9))}),
+    (figures.launch_rates, {"launches": (launched(200), trained())},
+     {"launches": (launched(400), trained())}),
+    (figures.flood, {"flood": ({"launches": 99000, "per_s": 1e5, "seen_before": 900,
+                                "a_step": 5000}, trained())},
+     {"flood": ({"launches": 999000, "per_s": 1e5, "seen_before": 900, "a_step": 5000},
+                trained())}),
+)
+
+
+class Judged(unittest.TestCase):
+    def lines(self, question, jobs, costs=None):
+        session = Session(jobs)
+        session.costs = costs or {}
+        lines, raw = question(session)
+        json.dumps(raw)
+        return "\n".join(lines)
+
+    def test_a_day_when_all_is_well_misses_nothing_and_another_does(self):
+        for question, well, ill in DAYS:
+            with self.subTest(question.__name__):
+                lines = self.lines(question, well)
+                self.assertIn(": hit", lines)
+                self.assertNotRegex(lines, "missed|failed|not decided")
+                self.assertIn("missed", self.lines(question, ill))
+
+    def test_a_job_that_fails_costs_its_own_answer_alone(self):
+        def one_fails(mode, kind, **_):
+            return asking.Failed("it hung") if kind == "gpt" else (cost(50, 5), None)
+        lines = self.lines(figures.against_torch, {"torch-profiler": one_fails},
+                           {"kernels": {"cnn": cost(1, 0.5), "gpt": cost(1, 0.5),
+                                        "tiny": cost(1, 0.5)}})
+        self.assertIn("- gpt: failed: it hung", lines)
+        self.assertEqual(lines.count("costs 50.0 times ours (mark: ≥ 5: hit)"), 2)
+        self.assertIn("cnn, level auto: ours was not measured: not decided", lines)
+
+    def test_a_mark_within_the_interval_of_a_cost_is_not_decided(self):
+        for pct, half, word in ((0.2, 0.5, "hit"), (0.6, 0.5, "not decided"), (2, 0.5, "missed")):
+            line, = figures.cost_rows({"cnn": cost(pct, half)}, 1)
+            self.assertTrue(line.endswith(f"(mark: ≤ 1 %: {word})"), line)
+
+    def test_a_cost_that_cannot_be_told_from_nothing_is_taken_at_its_most(self):
+        for ours, theirs, word in ((cost(0.1, 0.9), 5, "hit"), (cost(0.1, 0.9), 4, "not decided"),
+                                   (cost(-2, 1), 3, "hit"), (cost(-2, 1), 0.5, "not decided"),
+                                   (cost(0.1, math.inf), 9, "not decided"),
+                                   (cost(2, 1), 9, "missed"), (cost(2, 1), 11, "hit")):
+            line = figures.times_ours("cnn", "all", cost(theirs, 1), ours)
+            self.assertRegex(line, rf": {word}\)?$")
+
+    def test_a_rate_that_was_not_reached_is_not_judged(self):
+        lines = self.lines(figures.launch_rates, {"launches": (launched(200, 0.9), trained())})
+        self.assertEqual(lines.count(": not decided: the job does not get to this rate"), 3)
+        self.assertNotRegex(lines, "hit|missed")
+
+    def test_an_own_figure_without_an_interval_is_not_decided(self):
+        lines = self.lines(figures.default_budget,
+                           {"cost-auto": ({"gpt": cost(0.5, 0.2)}, trained()),
+                            "while": ({}, governed(math.nan, math.nan))})
+        self.assertIn(": not decided", lines)
+
+    def test_an_end_that_is_none_without_us_says_so(self):
+        lines = self.lines(bad_days.ends, {"*": lambda **_: ({}, Found(), Ended(0, "", ""))})
+        self.assertEqual(lines.count("failed: without us it is no such end"), len(END) - 1)
+
+    def test_the_plan_has_room_for_a_flood_that_is_never_shortened(self):
+        self.assertLessEqual(measure.PLANNED_S, measure.BUDGET_S)
+        flood_s = next(seconds for seconds, (_, ask), *_ in measure.PLAN if ask is figures.flood)
+        self.assertGreaterEqual(flood_s, figures.FLOOD_S + figures.FLOOD_START_S)
+
+    def test_nobody_takes_the_seconds_of_those_behind_him(self):
+        left = []
+
+        def ask(session):
+            left.append(round(session.left_s()))
+            return [], None
+        for budget, expected in ((100, [80, 90, 100]), (25, [10, 15, 25]), (5, [])):
+            session = Session({})
+            session.end = session.started + budget
+            left.clear()
+            with unittest.mock.patch.object(measure, "PLAN", (
+                    (10, ("x1", ask)), (10, ("x2", ask)), (10, ("x3", ask)))), \
+                    contextlib.redirect_stdout(None):
+                measure.ask_all(session, True)
+            self.assertEqual(left, expected)
+
+    def test_what_is_known_is_written_after_each_answer_in_the_order_of_the_plan(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(None):
+            session = Session({"steps": asking.Failed("it hung")})
+            session.options.out = pathlib.Path(folder)
+            session.answers = {"first": [], "second": [], "third": []}
+            session.ask("second", lambda _: (["- it is so: hit"], {"pct": math.inf}), 5)
+            session.ask("first", lambda session: session.job("steps", "off"), 5)
+            said = (session.options.out / "RESULTS.md").read_text()
+        self.assertRegex(said, r"(?s)hit 1, missed 0.*failed 1.*## first\n\n- failed: it hung\n\n"
+                               r"\(0 s of 5\)\n\n## second\n\n- it is so: hit\n")
+        self.assertNotIn("third", said)
+
+
+if __name__ == "__main__":
+    main()
