@@ -90,6 +90,10 @@ class GpuPath(GpuTest):
         answer = self.run_until("train", told, "replayed steps", level="all")
         fills_the_step(self, answer)
         self.assertIn("launch-free", [w["id"] for w in answer["what_if"]])
+        launched = answer["launched_ms"]  # the job marks forward alone
+        self.assertTrue(0 < launched["forward"] <= answer["replayed_step_ms"], launched)
+        self.assertEqual([launched[phase] for phase in ("data", "backward", "optimizer", "other")],
+                         [None] * 4)
         for what_if in answer["what_if"]:
             self.assertLessEqual(what_if["step_ms"], answer["replayed_step_ms"] + 1e-6)
 
