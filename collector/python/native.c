@@ -296,7 +296,7 @@ static PyObject *parent(PyObject *module, PyObject *pid)
     Py_RETURN_NONE;
 }
 
-/* May wait for a third of a second; others need not. */
+/* May wait: see cupti_yield(). Others need not. */
 static PyObject *gpu_yield(PyObject *module, PyObject *begins)
 {
     int begin = (int)integer(begins);

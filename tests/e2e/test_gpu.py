@@ -22,6 +22,7 @@ STEP_KERNELS = 4
 CLOCK_NS = 5000  # what two clocks may be apart
 RUN_AWAY_S = 120  # a kernel of the job's that it does not wait for
 VERSIONS = {"11.8": 18, "12.4": 22, "13.0": 130001}
+OLD_VERSIONS = ("11.8", "12.4")  # before 12.5: no cuptiActivityEnableRuntimeApi, ...DriverApi
 OF_A_STEP = {"void gemm_kernel<float>(float*)": 10, "relu_kernel": 10,
              "Memcpy HtoD (Pageable -> Device)": 1, "Memset (Device)": 1}
 ALONE = "cuInit: 0\nlaunched\n"  # what the job prints when nobody records it
@@ -30,6 +31,13 @@ NOT_OURS = re.compile(r"==\d+==Running thread \d+ was not suspended\. .*\n")
 
 
 class GpuTest(TrainglassTest):
+    def environment(self, **more):
+        """Of a version that lacks functions of later ones the library lacks them too."""
+        if more.get("FAKE_CUPTI_VERSION") in OLD_VERSIONS:
+            more["LD_LIBRARY_PATH"] = ":".join(filter(None, (
+                str(BUILD / "fake" / "old"), os.environ.get("LD_LIBRARY_PATH"))))
+        return super().environment(**more)
+
     def job_until_told(self, words, **environment):
         """The job trains until the source's reason has these words; its segment then."""
         until = self.folder / "until"

@@ -16,11 +16,20 @@ int cuDriverGetVersion(int *version);
  * correlation id. */
 uint32_t fake_launch(const char *name, uint32_t device, uint32_t stream,
                      uint64_t duration_ns);
+/* Likewise by cuLaunchKernelEx, as Triton does; or by cuLaunchKernel `inside` of a
+ * cudaLaunchKernel, both with one correlation id. */
+uint32_t fake_launch_by_driver(const char *name, int inside, uint32_t stream,
+                               uint64_t duration_ns);
 /* One launch of a graph of so many kernels; its first one instantiates it. */
 void fake_graph(uint32_t graph, uint32_t nodes, uint64_t duration_ns);
 /* A copy to the device, and a memset. */
 uint32_t fake_copy(uint64_t bytes, int pageable, uint64_t duration_ns);
 uint32_t fake_memset(uint64_t bytes, uint64_t duration_ns);
+/* From one device to another, which is said to do it. */
+uint32_t fake_peer_copy(uint64_t bytes, uint32_t from, uint32_t to,
+                        uint64_t duration_ns);
+/* The driver has done something else until now: CUpti_ActivityOverheadKind. */
+void fake_overhead(uint32_t what, uint64_t duration_ns);
 /* The host waits until all that was launched is done. */
 void fake_synchronize(void);
 /* Nobody waits for what runs now. */
@@ -39,6 +48,16 @@ void fake_reset(void);
 
 /* Misbehaviour: see the list in fake_cupti.c. */
 void fake_fault(const char *name, uint64_t value);
+
+/* The guest is told of who comes, or has gone. */
+void fake_announce(int comes);
+/* The guest's next call that this fault names (hold-off, hold-time, hold-read) waits until
+ * it is released; is it there? */
+void fake_hold(const char *name);
+int fake_is_held(void);
+void fake_release(void);
+/* What the guest has turned off of another's, he has turned on again. */
+int fake_is_restored(void);
 
 /* An old Kineto: subscribes, registers buffers and a clock of its own, turns kinds on;
  * then off, for everybody. begin returns CUPTI's error; end the kernels that it got. */
@@ -60,5 +79,8 @@ int fake_was_subscribed(void);
 
 /* Kernels that were recorded while our callbacks were registered. */
 uint64_t fake_recorded(void);
+
+/* Calls that were recorded and that nobody looks for: cudaGetDevice, cuCtxGetCurrent. */
+uint64_t fake_small_calls(void);
 
 #endif

@@ -22,8 +22,13 @@
  *   exit-late=n  a flush calls exit(n) when its first buffer is back
  *   kill=1       a flush kills the process, by the same time
  *   starve=1     keeps every buffer           stale=n  every n-th name is no memory
+ *   hold-off=1   by fake_hold() alone: a guest who turns kernels off waits in that call for
+ *                fake_release()
+ *   hold-time=1, hold-read=1  likewise one who asks for the time, or what was dropped, behind
+ *                a flush that brought something
  *   slow-subscribe=n  a guest's cuptiSubscribe takes n ms
  *   slow-flush=n  a guest's flush takes n ms
+ *   slow-register=n  the first time that a guest registers callbacks takes n ms
  *   threads=1    each thread has a buffer of its own, as 13.0 has it, whatever is wished
  *   flush-error=n  a flush gives nothing back and returns n
  *   garbage=n    every n-th buffer is no records from its middle on
@@ -50,8 +55,11 @@
 #include "fake_cuda.h"
 
 #define BUFFERS 1024
-#define CALLS   600
+#define CALLS   900
 #define THREADS 64
+#define KINDS   64
+/* The host has waited so often and nothing came: who counts his steps knows why. */
+#define WAITS_KNOWN 3u
 
 enum kind {
     MEMCPY = 1,
@@ -60,15 +68,19 @@ enum kind {
     RUNTIME = 5,
     KERNEL = 10,
     OVERHEAD = 17,
+    PEER_COPY = 22,
     GRAPH = 51
 };
 enum {
-    LAUNCH_KERNEL = 211,
+    GET_DEVICE = 17,
     MEMCPY_ASYNC = 41,
     MEMSET_ASYNC = 51,
+    PEER_ASYNC = 161,
     SYNCHRONIZE = 165,
+    LAUNCH_KERNEL = 211,
     LAUNCH_GRAPH = 311
 };
+enum { GET_CONTEXT = 304, DRIVER_LAUNCH = 307, DRIVER_LAUNCH_EX = 652 };
 
 struct filled {
     uint8_t *bytes;
@@ -83,18 +95,21 @@ static unsigned full_count;
 static _Atomic unsigned flushes, flushes_begun;
 static request_function *request;
 static complete_function *complete;
-static bool kinds[64], calls_off[CALLS], delivered, stopped;
+static bool kinds[KINDS], delivered, stopped;
+static bool calls_off[2][CALLS]; /* of the driver, of the runtime */
 static uint32_t correlation;
 static uint64_t since_delivered; /* launches */
 static size_t dropped;
 static uint64_t kineto_kernels;
 /* What is asked for without the lock; the rest is under it. */
-static _Atomic bool subscribed, was_subscribed, zeroed, system_threads, kineto;
+static _Atomic bool subscribed, was_subscribed, zeroed, system_threads;
 static _Atomic bool one_for_all; /* threads */
-static _Atomic uint64_t last_end_ns, recorded;
+static _Atomic bool brought;     /* something, the last flush */
+static _Atomic uint64_t last_end_ns, recorded, small_calls;
 static _Atomic int clock_now; /* 0: CLOCK_REALTIME, 1: the counter */
 static _Atomic int broken;    /* the error that every call of the job's returns; 0 */
 static uint32_t context_now = 1; /* of the device */
+static _Thread_local bool kineto; /* the calls of this thread are not the guest's */
 
 static struct fault {
     const char *name;
@@ -109,7 +124,8 @@ static struct fault {
               {"slow-flush", 0},     {"flush-error", 0},    {"garbage", 0},
               {"overlong", 0},       {"hang-on", 0},        {"hang-off", 0},
               {"hang-register", 0},  {"hang-subscribe", 0}, {"no-graphs", 0},
-              {"host-first", 0}};
+              {"host-first", 0},     {"hold-off", 0},       {"hold-read", 0},
+              {"hold-time", 0},      {"slow-register", 0}};
 
 static void complain(const char *what)
 {
@@ -127,6 +143,113 @@ static _Atomic uint64_t *fault(const char *name)
     complain(name);
     return NULL;
 }
+
+/* ---- whose kinds they are ---------------------------------------------------------- */
+
+/* What who is not our guest has turned on; and what of it the guest has turned off when he
+ * could not know, and has to turn on again. Under the lock. */
+static bool theirs[KINDS], owed[KINDS], pays; /* he has begun to */
+static _Atomic bool foreign;                  /* somebody else records */
+static _Atomic bool his_clock;                /* he has set another one for that */
+static _Atomic bool announced;                /* the guest was told that he comes */
+static _Atomic unsigned his_waits; /* synchronisations of the job's since then */
+static _Atomic bool is_known;      /* the guest has made a call that tells him so */
+
+static void come(void)
+{
+    his_waits = 0;
+    his_clock = is_known = false;
+    foreign = true;
+}
+
+static void go(void)
+{
+    memset(theirs, 0, sizeof(theirs));
+    memset(owed, 0, sizeof(owed));
+    foreign = false;
+}
+
+/* What a call tells the guest: the time, by whose clock it is; any, that time has passed. */
+static void notice(bool asks_for_time)
+{
+    if (foreign && ((asks_for_time && his_clock) || his_waits >= WAITS_KNOWN))
+        is_known = true;
+}
+
+/* The guest turns it off; CUDA graphs as a whole are his alone, and keep the nodes from
+ * others. Holds the lock. */
+static void check_owner(uint32_t kind)
+{
+    if (kind == GRAPH || !theirs[kind])
+        return;
+    if (is_known)
+        complain("somebody else's kinds were turned off");
+    owed[kind] = his_clock || announced;
+}
+
+static bool is_owing(void)
+{
+    bool owing = false;
+
+    for (size_t i = 0; i < KINDS; i++)
+        owing |= owed[i];
+    return owing;
+}
+
+static void check_debts(void)
+{
+    pthread_mutex_lock(&lock);
+    if (is_owing())
+        complain("somebody else's kinds stayed off");
+    pthread_mutex_unlock(&lock);
+}
+
+int fake_is_restored(void)
+{
+    pthread_mutex_lock(&lock);
+    bool restored = pays && !is_owing();
+
+    pthread_mutex_unlock(&lock);
+    return restored;
+}
+
+/* Where the guest waits until he is let go, once. */
+static _Atomic bool armed, held, released;
+
+static void hold(const char *name)
+{
+    if (!armed || kineto || *fault(name) == 0)
+        return;
+    *fault(name) = 0;
+    armed = false;
+    for (held = true; !released;)
+        usleep(1000);
+    held = false;
+}
+
+void fake_announce(int comes)
+{
+    announced = comes != 0;
+}
+
+void fake_hold(const char *name)
+{
+    released = false;
+    fake_fault(name, 1);
+    armed = true;
+}
+
+int fake_is_held(void)
+{
+    return held;
+}
+
+void fake_release(void)
+{
+    released = true;
+}
+
+/* ---- those who are not our guest --------------------------------------------------- */
 
 static uint8_t *others[BUFFERS]; /* buffers of who is not our guest */
 
@@ -172,13 +295,11 @@ static void nobody_completes(void *context, uint32_t stream, uint8_t *buffer,
 
 static void seal_all(void);
 
-/* A guest can know of it when he has flushed once more. */
-static unsigned stolen_flushes;
-
 static void steal(void)
 {
     seal_all();
-    stolen_flushes = flushes_begun;
+    come();
+    memcpy(theirs, kinds, sizeof(theirs));
     request = nobody_requests;
     complete = nobody_completes;
 }
@@ -188,6 +309,7 @@ static void finalize(void)
 {
     memset(currents, 0, sizeof(currents));
     memset(kinds, 0, sizeof(kinds));
+    go();
     full_count = 0;
     request = NULL;
     complete = NULL;
@@ -344,15 +466,16 @@ static void append(const uint8_t *record, uint32_t kind, uint64_t ready_ns)
 #define PUT(record, offset, value) memcpy((record) + (offset), &(value), sizeof(value))
 
 /* A call that was put in alone, after there was a context, records nothing. */
-static bool call_is_on(uint32_t call)
+static bool call_is_on(uint32_t kind, uint32_t call)
 {
-    return kinds[RUNTIME] && !stopped && !(call < CALLS && calls_off[call]);
+    return kinds[kind] && !stopped && !calls_off[kind == RUNTIME][call];
 }
 
-static void add_call(uint32_t call, uint64_t start, uint64_t end, uint32_t id)
+static void add_call(uint32_t kind, uint32_t call, uint64_t start, uint64_t end,
+                     uint32_t id)
 {
     uint8_t record[64] = {0};
-    uint32_t kind = RUNTIME, pid = (uint32_t)getpid(), result = (uint32_t)broken;
+    uint32_t pid = (uint32_t)getpid(), result = (uint32_t)broken;
     uint32_t tid = system_threads ? (uint32_t)syscall(SYS_gettid)
                                   : (uint32_t)(uintptr_t)pthread_self();
 
@@ -364,11 +487,26 @@ static void add_call(uint32_t call, uint64_t start, uint64_t end, uint32_t id)
     PUT(record, 28, tid);
     PUT(record, 32, id);
     PUT(record, 36, result);
-    append(record, RUNTIME, 0);
+    append(record, kind, 0);
+}
+
+/* What frameworks ask all day long. */
+static void add_small_calls(void)
+{
+    bool runtime = call_is_on(RUNTIME, GET_DEVICE);
+    bool driver = call_is_on(DRIVER, GET_CONTEXT);
+
+    if (runtime)
+        add_call(RUNTIME, GET_DEVICE, stamp(0), stamp(0), ++correlation);
+    if (driver)
+        add_call(DRIVER, GET_CONTEXT, stamp(0), stamp(0), ++correlation);
+    small_calls += runtime + driver;
 }
 
 struct work {
-    uint32_t kind, device, stream, call;
+    uint32_t kind, device, stream;
+    uint32_t call, driver_call; /* of the runtime; of the driver, in it or alone */
+    uint32_t from_device;
     const char *name;
     uint64_t bytes, duration_ns, node;
     uint32_t graph;
@@ -419,6 +557,25 @@ static void fill_move(uint8_t *record, const struct work *work, uint32_t id,
     PUT(record, 32, work->device);
     PUT(record, 40, work->stream);
     PUT(record, 44, id);
+}
+
+static void fill_peer_copy(uint8_t *record, const struct work *work, uint32_t id,
+                           const uint64_t times[2])
+{
+    const uint8_t way = 10, memory = 3;
+
+    PUT(record, 4, way);
+    PUT(record, 5, memory);
+    PUT(record, 6, memory);
+    PUT(record, 8, work->bytes);
+    PUT(record, 16, times[0]);
+    PUT(record, 24, times[1]);
+    PUT(record, 32, work->device);
+    PUT(record, 36, context_now);
+    PUT(record, 40, work->stream);
+    PUT(record, 44, work->from_device);
+    PUT(record, 52, work->device);
+    PUT(record, 60, id);
 }
 
 static void fill_graph(uint8_t *record, const struct work *work, uint32_t id,
@@ -474,6 +631,8 @@ static void add_work(const struct work *work, uint32_t id, uint64_t ready_ns,
         fill_kernel(record, work, id, times);
     else if (work->kind == GRAPH)
         fill_graph(record, work, id, times);
+    else if (work->kind == PEER_COPY)
+        fill_peer_copy(record, work, id, times);
     else
         fill_move(record, work, id, times);
     recorded += request != nobody_requests;
@@ -499,6 +658,18 @@ static bool tells_graph(struct work *work, uint32_t *pieces)
     return graphs[at].whole;
 }
 
+/* One of the driver's inside of one of the runtime's ends before it, and has its number. */
+static void add_calls(const struct work *work, uint64_t start, uint32_t id)
+{
+    bool driver = work->driver_call != 0 && call_is_on(DRIVER, work->driver_call);
+    uint64_t inner = work->call != 0 ? stamp(0) : start;
+
+    if (driver)
+        add_call(DRIVER, work->driver_call, inner, stamp(0), id);
+    if (work->call != 0 && call_is_on(RUNTIME, work->call))
+        add_call(RUNTIME, work->call, start, stamp(0), id);
+}
+
 /* So many pieces of work by one launch. */
 static uint32_t do_work(struct work *work, uint32_t pieces)
 {
@@ -512,8 +683,7 @@ static uint32_t do_work(struct work *work, uint32_t pieces)
     if (delivered && since_delivered == *fault("finalize-after"))
         finalize();
     stopped |= delivered && since_delivered == *fault("stop-after");
-    if (call_is_on(work->call))
-        add_call(work->call, start, stamp(0), id);
+    add_calls(work, start, id);
     bool tells = work->graph == 0 || tells_graph(work, &pieces);
 
     if (!tells || !kinds[work->kind] || stopped || broken != 0)
@@ -538,6 +708,20 @@ uint32_t fake_launch(const char *name, uint32_t device, uint32_t stream,
                                   .device = device,
                                   .stream = stream,
                                   .call = LAUNCH_KERNEL,
+                                  .name = name,
+                                  .duration_ns = duration_ns},
+                   1);
+}
+
+uint32_t fake_launch_by_driver(const char *name, int inside, uint32_t stream,
+                               uint64_t duration_ns)
+{
+    const uint32_t call = inside ? DRIVER_LAUNCH : DRIVER_LAUNCH_EX;
+
+    return do_work(&(struct work){.kind = KERNEL,
+                                  .stream = stream,
+                                  .call = inside ? LAUNCH_KERNEL : 0,
+                                  .driver_call = call,
                                   .name = name,
                                   .duration_ns = duration_ns},
                    1);
@@ -575,6 +759,36 @@ uint32_t fake_memset(uint64_t bytes, uint64_t duration_ns)
                    1);
 }
 
+uint32_t fake_peer_copy(uint64_t bytes, uint32_t from, uint32_t to,
+                        uint64_t duration_ns)
+{
+    return do_work(&(struct work){.kind = PEER_COPY,
+                                  .device = to,
+                                  .from_device = from,
+                                  .stream = 7,
+                                  .call = PEER_ASYNC,
+                                  .bytes = bytes,
+                                  .duration_ns = duration_ns},
+                   1);
+}
+
+void fake_overhead(uint32_t what, uint64_t duration_ns)
+{
+    uint8_t record[64] = {0};
+    uint32_t kind = OVERHEAD;
+
+    pthread_mutex_lock(&lock);
+    uint64_t end = stamp(0), start = end - ticks_of(duration_ns);
+
+    PUT(record, 0, kind);
+    PUT(record, 4, what);
+    PUT(record, 24, start);
+    PUT(record, 32, end);
+    if (kinds[OVERHEAD] && !stopped)
+        append(record, OVERHEAD, 0);
+    pthread_mutex_unlock(&lock);
+}
+
 void fake_synchronize(void)
 {
     uint64_t start = stamp(0);
@@ -582,9 +796,11 @@ void fake_synchronize(void)
     while (ns_of(CLOCK_MONOTONIC) < last_end_ns)
         ;
     pthread_mutex_lock(&lock);
-    if (call_is_on(SYNCHRONIZE))
-        add_call(SYNCHRONIZE, start, stamp(0), ++correlation);
+    if (call_is_on(RUNTIME, SYNCHRONIZE))
+        add_call(RUNTIME, SYNCHRONIZE, start, stamp(0), ++correlation);
+    add_small_calls();
     pthread_mutex_unlock(&lock);
+    his_waits++;
 }
 
 void fake_forget(void)
@@ -626,7 +842,7 @@ int fake_is_watched(int kind)
 {
     pthread_mutex_lock(&lock);
     bool watched = request != NULL && (kind == 0 || kinds[kind]) &&
-                   (kind != KERNEL || call_is_on(LAUNCH_KERNEL));
+                   (kind != KERNEL || call_is_on(RUNTIME, LAUNCH_KERNEL));
 
     pthread_mutex_unlock(&lock);
     return watched;
@@ -645,6 +861,11 @@ int fake_was_subscribed(void)
 uint64_t fake_recorded(void)
 {
     return recorded;
+}
+
+uint64_t fake_small_calls(void)
+{
+    return small_calls;
 }
 
 /* ---- the library ------------------------------------------------------------------- */
@@ -676,7 +897,11 @@ int cuptiGetVersion(uint32_t *version)
 
 int cuptiGetTimestamp(uint64_t *now)
 {
-    *now = stamp(0);
+    if (brought)
+        hold("hold-time");
+    if (!kineto)
+        notice(true);
+    *now = stamp(0); /* nothing before it takes long: it is meant to be of the middle */
     return of_lost_device();
 }
 
@@ -706,6 +931,18 @@ int cuptiActivitySetAttribute(uint32_t attribute, size_t *size, void *value)
     return 0;
 }
 
+static void register_slowly(void)
+{
+    uint64_t ms = *fault("slow-register");
+
+    if (ms == 0)
+        return;
+    *fault("slow-register") = 0;
+    held = true;
+    usleep((useconds_t)ms * 1000);
+    held = false;
+}
+
 int cuptiActivityRegisterCallbacks(request_function *new_request,
                                    complete_function *new_complete)
 {
@@ -713,24 +950,36 @@ int cuptiActivityRegisterCallbacks(request_function *new_request,
     if (new_request == NULL || new_complete == NULL)
         return 1;
     hang_while("hang-register", 1);
+    if (!kineto)
+        register_slowly();
     pthread_mutex_lock(&lock);
     seal_all();
     request = new_request;
     complete = new_complete;
+    if (!kineto)
+        go();
     pthread_mutex_unlock(&lock);
     return 0;
 }
 
 static int switch_kind(uint32_t kind, bool on)
 {
+    if (kind >= KINDS)
+        return 1;
     pthread_mutex_lock(&lock);
-    if (kind < 64)
-        kinds[kind] = on;
+    if (!kineto && !on)
+        check_owner(kind);
+    if (kineto)
+        theirs[kind] = on;
+    pays |= on && owed[kind];
+    if (kineto || on)
+        owed[kind] = false;
+    kinds[kind] = on;
     stopped &= !on;
     if (kind == KERNEL && !on)
         dropped += *fault("drop-off");
-    if (kind == RUNTIME)
-        memset(calls_off, 0, sizeof(calls_off)); /* forgotten with each turn */
+    if (kind == RUNTIME || kind == DRIVER) /* forgotten with each turn */
+        memset(calls_off[kind == RUNTIME], 0, sizeof(calls_off[0]));
     pthread_mutex_unlock(&lock);
     return of_lost_device();
 }
@@ -750,48 +999,55 @@ int cuptiActivityEnable(uint32_t kind)
 int cuptiActivityDisable(uint32_t kind)
 {
     check_thread("cuptiActivityDisable");
-    pthread_mutex_lock(&lock);
-    bool foreign =
-        request == nobody_requests && !kineto && flushes_begun != stolen_flushes;
-
-    pthread_mutex_unlock(&lock);
-    /* Of CUDA graphs the whole is the guest's alone, and keeps the nodes from others. */
-    if (foreign && kind != GRAPH)
-        complain("somebody else's kinds were turned off");
-    if (kind == KERNEL)
+    if (kind == KERNEL) {
         hang_while("hang-off", 1);
+        hold("hold-off");
+    }
     return switch_kind(kind, false);
+}
+
+#ifndef FAKE_OLD /* they came with 12.5 */
+
+static int switch_call(uint32_t kind, uint32_t call, bool on)
+{
+    if (call >= CALLS)
+        return 1;
+    pthread_mutex_lock(&lock);
+    calls_off[kind == RUNTIME][call] = !on;
+    pthread_mutex_unlock(&lock);
+    return 0;
 }
 
 int cuptiActivityEnableRuntimeApi(uint32_t call, uint8_t on)
 {
-    pthread_mutex_lock(&lock);
-    if (call < CALLS)
-        calls_off[call] = on == 0;
-    pthread_mutex_unlock(&lock);
-    return 0;
+    return switch_call(RUNTIME, call, on != 0);
 }
 
 int cuptiActivityEnableDriverApi(uint32_t call, uint8_t on)
 {
-    (void)call, (void)on;
-    return 0;
+    return switch_call(DRIVER, call, on != 0);
 }
+
+#endif
 
 int cuptiGetCallbackName(uint32_t domain, uint32_t call, const char **name)
 {
     static const struct {
-        uint32_t call;
+        uint32_t domain, call;
         const char *name;
-    } rows[] = {{LAUNCH_KERNEL, "cudaLaunchKernel_v7000"},
-                {MEMCPY_ASYNC, "cudaMemcpyAsync_v3020"},
-                {MEMSET_ASYNC, "cudaMemsetAsync_v3020"},
-                {SYNCHRONIZE, "cudaDeviceSynchronize_v3020"},
-                {LAUNCH_GRAPH, "cudaGraphLaunch_v10000"},
-                {17, "cudaGetDevice_v3020"}};
+    } rows[] = {{2, LAUNCH_KERNEL, "cudaLaunchKernel_v7000"},
+                {2, MEMCPY_ASYNC, "cudaMemcpyAsync_v3020"},
+                {2, MEMSET_ASYNC, "cudaMemsetAsync_v3020"},
+                {2, PEER_ASYNC, "cudaMemcpyPeerAsync_v4000"},
+                {2, SYNCHRONIZE, "cudaDeviceSynchronize_v3020"},
+                {2, LAUNCH_GRAPH, "cudaGraphLaunch_v10000"},
+                {2, GET_DEVICE, "cudaGetDevice_v3020"},
+                {1, GET_CONTEXT, "cuCtxGetCurrent"},
+                {1, DRIVER_LAUNCH, "cuLaunchKernel"},
+                {1, DRIVER_LAUNCH_EX, "cuLaunchKernelEx"}};
 
-    for (size_t i = 0; domain == 2 && i < sizeof(rows) / sizeof(rows[0]); i++)
-        if (rows[i].call == call) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (rows[i].domain == domain && rows[i].call == call) {
             *name = rows[i].name;
             return 0;
         }
@@ -805,6 +1061,10 @@ int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *co
     *count = dropped;
     dropped = 0;
     pthread_mutex_unlock(&lock);
+    if (brought)
+        hold("hold-read");
+    if (!kineto)
+        notice(false);
     return of_lost_device();
 }
 
@@ -837,6 +1097,7 @@ static void deliver(bool forced)
         else
             full[kept++] = full[i];
     full_count = kept;
+    brought = count > 0;
     for (unsigned i = 0; i < count; i++) {
         struct filled *one = &given[*fault("reverse") ? count - 1 - i : i];
 
@@ -855,6 +1116,8 @@ static void deliver(bool forced)
 int cuptiActivityFlushAll(uint32_t flags)
 {
     check_thread("cuptiActivityFlushAll");
+    if (!kineto)
+        check_debts();
     hang_while("hang", ++flushes_begun);
     if (*fault("exit") != 0)
         exit((int)*fault("exit"));
@@ -923,7 +1186,11 @@ int fake_kineto_begin(void)
     if (error != 0)
         error = cuptiSubscribe(&subscriber, NULL, NULL);
     kineto_kernels = 0;
+    come();
+    bool changes = clock_now == 0;
+
     fake_fault("clock", 1);
+    his_clock = changes;
     (void)cuptiActivityRegisterCallbacks(nobody_requests, nobody_completes);
     (void)cuptiActivityEnable(KERNEL);
     (void)cuptiActivityEnable(RUNTIME);
@@ -943,8 +1210,9 @@ uint64_t fake_kineto_end(void)
 {
     kineto = true;
     (void)cuptiActivityFlushAll(1);
-    for (uint32_t kind = 1; kind < 64; kind++)
+    for (uint32_t kind = 1; kind < KINDS; kind++)
         (void)cuptiActivityDisable(kind);
+    foreign = false;
     kineto = false;
     return kineto_kernels;
 }

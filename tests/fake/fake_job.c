@@ -127,6 +127,7 @@ static const struct trainglass_python *python(void)
 
 static void gpu_yield(int begins)
 {
+    fake_announce(begins != 0);
     if (python() != NULL)
         python()->gpu_yield(begins);
 }
@@ -141,6 +142,15 @@ static void wait_for_guest(void)
                                                : 0;
 
     while (until != NULL && fake_is_watched(kind) == 0)
+        usleep(1000);
+}
+
+/* All that was delivered by now is read: the one that runs may have come before it. */
+static void wait_for_reader(void)
+{
+    unsigned begun = fake_flushes();
+
+    while (getenv("FAKE_JOB_WATCHED") != NULL && fake_flushes() < begun + 3)
         usleep(1000);
 }
 
@@ -171,6 +181,8 @@ static int window(unsigned steps, int announced)
 
     if (announced)
         gpu_yield(1);
+    else
+        wait_for_reader(); /* something has come before it */
     if (announced && !slow)
         fake_kineto_needs_zeroes();
     int error = fake_kineto_begin();
@@ -194,6 +206,101 @@ static int window(unsigned steps, int announced)
     }
     train(steps);
     return error;
+}
+
+/* Steps whose kernels are all the window's, and its end. */
+static void end_of_window(int error)
+{
+    launched = 0;
+    for (unsigned i = 0; i < 20; i++)
+        step();
+    uint64_t got = fake_kineto_end();
+
+    printf("window: error %d, %llu of %u kernels\n", error, (unsigned long long)got,
+           (unsigned)(launched / (LAUNCHES + 2) * LAUNCHES));
+}
+
+/* Until the guest has turned on what he had turned off of ours, or for 5 s. */
+static void wait_until_restored(void)
+{
+    uint64_t end = now_ns() + UINT64_C(5000000000);
+
+    while (fake_is_restored() == 0 && now_ns() < end)
+        usleep(1000);
+}
+
+/* A window that begins while the guest turns kinds off: what it turns on stays on. An
+ * announced one waits for him in vain, and has no new clock: it is the second. */
+static int window_in_off(unsigned steps, int announced)
+{
+    if (announced) {
+        gpu_yield(1);
+        (void)fake_kineto_begin();
+        (void)fake_kineto_end();
+        gpu_yield(0);
+        train_until_watched();
+    }
+    train(steps);
+    fake_hold("hold-off");
+    if (announced)
+        gpu_yield(1);
+    while (fake_is_held() == 0)
+        step();
+    int error = fake_kineto_begin();
+
+    fake_release();
+    wait_until_restored();
+    end_of_window(error);
+    if (announced)
+        gpu_yield(0);
+    train(steps);
+    return error;
+}
+
+/* A window that is announced while the guest registers his callbacks. */
+static int window_in_register(unsigned steps)
+{
+    while (fake_is_held() == 0)
+        ;
+    gpu_yield(1);
+    int error = fake_kineto_begin();
+
+    while (fake_is_held() != 0)
+        usleep(1000);
+    end_of_window(error);
+    gpu_yield(0);
+    train_until_watched();
+    train(steps);
+    return error;
+}
+
+/* Another profiler begins when the guest's flush is over, and the job leaves before his
+ * next: at once, where there is a new clock to see; else after steps that tell as much. */
+static int leave_to_another(unsigned steps, bool at_once)
+{
+    train(steps);
+    fake_hold(at_once ? "hold-read" : "hold-time");
+    while (fake_is_held() == 0)
+        step();
+    if (at_once)
+        (void)fake_kineto_begin();
+    else
+        fake_fault("steal", 1);
+    for (unsigned i = 0; !at_once && i < 20; i++)
+        step();
+    fake_release();
+    return 0;
+}
+
+/* torch's second backend begins in the middle of a window of the first. */
+static void second_backend(unsigned steps)
+{
+    train(steps);
+    gpu_yield(1);
+    for (unsigned i = 0; i < 5; i++)
+        step();
+    gpu_yield(TRAINGLASS_YIELD_FOR_GOOD);
+    gpu_yield(0);
 }
 
 /* A window that begins while somebody asks whether CUPTI is free: whether he had let it
@@ -270,15 +377,6 @@ static void threads(void)
         pthread_join(all[i], NULL);
 }
 
-/* All that was delivered by now is read: the one that runs may have come before it. */
-static void wait_for_reader(void)
-{
-    unsigned begun = fake_flushes();
-
-    while (getenv("FAKE_JOB_WATCHED") != NULL && fake_flushes() < begun + 3)
-        usleep(1000);
-}
-
 /* A helper launches in an op of its own while the training thread waits. */
 static pthread_barrier_t met;
 static _Atomic bool helps = true;
@@ -333,6 +431,28 @@ static void ops(unsigned steps)
     helps = false;
     pthread_barrier_wait(&met);
     pthread_join(thread, NULL);
+}
+
+/* Launches of Triton's, and such as others' runtime makes; and what moves between devices. */
+static void step_of_calls(void)
+{
+    trainglass_op_push("aten::of_triton");
+    (void)fake_launch_by_driver("triton_kernel", 0, 7, 30000);
+    trainglass_op_pop();
+    trainglass_op_push("aten::of_runtime");
+    (void)fake_launch_by_driver("nested_kernel", 1, 7, 20000);
+    trainglass_op_pop();
+    (void)fake_peer_copy(1 << 20, 0, 1, 50000);
+    fake_overhead(4 << 16, 5000);
+    fake_synchronize();
+    spin(100000);
+    trainglass_step();
+}
+
+static void calls(unsigned steps)
+{
+    repeat(steps, step_of_calls);
+    printf("small calls: %s\n", fake_small_calls() > 0 ? "recorded" : "none");
 }
 
 #define MS UINT64_C(1000000)
@@ -674,6 +794,16 @@ static int run(const char *scenario, unsigned steps)
         return window(steps, 1);
     if (strcmp(scenario, "unannounced-window") == 0)
         return window(steps, 0);
+    if (strcmp(scenario, "window-in-off") == 0)
+        return window_in_off(steps, 0);
+    if (strcmp(scenario, "announced-in-off") == 0)
+        return window_in_off(steps, 1);
+    if (strcmp(scenario, "window-in-register") == 0)
+        return window_in_register(steps);
+    if (strcmp(scenario, "leave-to-clock") == 0)
+        return leave_to_another(steps, true);
+    if (strcmp(scenario, "leave-to-thief") == 0)
+        return leave_to_another(steps, false);
     if (strcmp(scenario, "early-window") == 0)
         return early_window(steps);
     if (strcmp(scenario, "outlive-python") == 0)
@@ -688,6 +818,10 @@ static int run(const char *scenario, unsigned steps)
         train(steps), threads();
     else if (strcmp(scenario, "ops") == 0)
         ops(steps), steps = 0;
+    else if (strcmp(scenario, "calls") == 0)
+        calls(steps), steps = 0;
+    else if (strcmp(scenario, "second-backend") == 0)
+        second_backend(steps);
     else if (strcmp(scenario, "waits") == 0)
         repeat(steps, step_of_waits), steps = 0;
     else if (strcmp(scenario, "waited-for") == 0)
@@ -748,7 +882,8 @@ int main(int count, char **words)
     trainglass_attach();
     if (getenv("FAKE_JOB_TORCH") != NULL && python() != NULL)
         (void)python()->torch_end(); /* there is no torch; what else it attaches is */
-    if (strcmp(scenario, "early-window") != 0)
+    if (strcmp(scenario, "early-window") != 0 &&
+        strcmp(scenario, "window-in-register") != 0)
         wait_for_guest();
     return run(scenario, steps);
 }

@@ -133,7 +133,7 @@ class ProfilersTest(TorchTest):
         run = self.run_python("-c", SECOND_BACKEND)
         told = eval(run.stdout.strip().splitlines()[-1])  # a list that we printed
         # Its subscription outlives its windows; a window of Kineto's gives back its own turn.
-        self.assertEqual(told, ["refused", 1, "made", "made", 1, "records", 0])
+        self.assertEqual(told, ["refused", 2, "made", "made", 1, "records", 0])
 
 
 if __name__ == "__main__":

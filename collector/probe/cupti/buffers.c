@@ -35,7 +35,7 @@ static struct buffer buffers[BUFFERS_COUNT];
 /* The places of all, then the scrap; written once, before any request. */
 static uint8_t *memory;
 static _Atomic uint32_t registration; /* counts; relaxed: kinds are off when it grows */
-static _Atomic uint64_t completed;
+static _Atomic uint64_t completed, completed_step;
 static _Atomic uint64_t scrapped;
 static _Atomic uint32_t scraps_lent, scraps_back; /* times since the start */
 /* Our thread's: both at the last look, and how many times it was given up. */
@@ -131,7 +131,9 @@ void buffers_complete(void *context, uint32_t stream, uint8_t *buffer, size_t by
     uint32_t index = (uint32_t)(place % BUFFERS_COUNT), state;
 
     (void)context, (void)stream, (void)bytes;
-    uint64_t order = atomic_fetch_add_explicit(&completed, 1, memory_order_relaxed);
+    atomic_store_explicit(&completed_step, probe_step_number(), memory_order_relaxed);
+    /* Release: pairs with the acquire in buffers_completed(). */
+    uint64_t order = atomic_fetch_add_explicit(&completed, 1, memory_order_release);
 
     if (valid_bytes > BUFFER_BYTES)
         valid_bytes = BUFFER_BYTES;
@@ -280,7 +282,12 @@ bool buffers_scrap_was_out(void)
 
 uint64_t buffers_completed(void)
 {
-    return atomic_load_explicit(&completed, memory_order_relaxed);
+    return atomic_load_explicit(&completed, memory_order_acquire);
+}
+
+uint64_t buffers_completed_step(void)
+{
+    return atomic_load_explicit(&completed_step, memory_order_relaxed);
 }
 
 uint32_t buffers_lent(void)

@@ -77,6 +77,8 @@ bool buffers_scrap_was_out(void);
 
 /* Buffers that came back since the start: a sign of life. */
 uint64_t buffers_completed(void);
+/* Number of the step that ran when the last of those came. */
+uint64_t buffers_completed_step(void);
 /* How many CUPTI holds. */
 uint32_t buffers_lent(void);
 /* How many are lent, or are full and were not read yet. */

@@ -13,6 +13,9 @@
 
 #define YIELD_WAIT_MS 300u
 #define LEAVE_WAIT_MS 500u
+/* Then, while we register, so often so long: 2 s. */
+#define REGISTER_WAITS   20u
+#define REGISTER_WAIT_MS 100u
 #define HURRIES       400u
 
 static _Atomic uint32_t tried; /* pid of who last started a thread; 0 nobody */
@@ -91,6 +94,18 @@ void cupti_attach(void)
     errno = saved_errno;
 }
 
+/* Who begins before our registration is done loses his buffers to us: for that he waits
+ * longer than for anything else. */
+static bool wait_until_let_go(void)
+{
+    bool free = words_wait_let_go(YIELD_WAIT_MS);
+
+    for (unsigned i = 0;
+         !free && i < REGISTER_WAITS && atomic_load(&cupti_words.registering) != 0; i++)
+        free = words_wait_let_go(REGISTER_WAIT_MS);
+    return free;
+}
+
 void cupti_yield(bool begins)
 {
     int saved_errno = errno;
@@ -100,7 +115,7 @@ void cupti_yield(bool begins)
         atomic_fetch_add(&cupti_words.yields, 1); /* pairs with words_go_in() */
         if (has_thread()) {
             words_wish();
-            if (!words_wait_let_go(YIELD_WAIT_MS))
+            if (!wait_until_let_go())
                 atomic_store_explicit(&cupti_words.in_vain, 1, memory_order_relaxed);
         }
     } else {
@@ -114,4 +129,10 @@ void cupti_yield(bool begins)
         words_wish();
     }
     errno = saved_errno;
+}
+
+void cupti_yield_for_good(void)
+{
+    atomic_store_explicit(&cupti_words.for_good, 1, memory_order_relaxed);
+    cupti_yield(true);
 }

@@ -146,12 +146,12 @@ static const uint32_t kinds[] = {CUPTI_KERNEL, CUPTI_MEMCPY, CUPTI_PEER_COPY,
                                  CUPTI_MEMSET, CUPTI_OVERHEAD};
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-static void note_alive(uint64_t ticks)
+static void note_alive(uint64_t ticks, uint64_t steps)
 {
     alive_ns = now_ns();
     alive_ticks = ticks;
     alive_buffers = buffers_completed();
-    alive_steps = probe_step_number();
+    alive_steps = steps;
 }
 
 /* Nothing has come since it last did: so far that may be a job without GPU work. */
@@ -165,6 +165,36 @@ static bool is_unsure(void)
 {
     return is_silent() && (suspicious || alive_buffers == on_buffers ||
                            probe_step_number() - alive_steps >= UNSURE_STEPS);
+}
+
+static void say_clock(void)
+{
+    enum stamps_clock clock = stamps_clock(&drain.stamps);
+
+    if (clock == detail_clock && graphs == detail_graphs)
+        return;
+    detail_clock = clock;
+    detail_graphs = graphs;
+    state_detail(&library, drain.kinds_known, stamps_clock_name(clock), detail,
+                 sizeof(detail));
+    (void)snprintf(detail + strlen(detail), sizeof(detail) - strlen(detail), "%s",
+                   graphs);
+    state_say(state, NULL, detail);
+}
+
+/* Another clock is another profiler's, who has begun: true. What came before it says
+ * nothing of now. */
+static bool look_at_clock(void)
+{
+    bool changed = take_stamp() == STAMPS_OTHER_CLOCK;
+
+    if (changed) {
+        note_alive(buffers_completed() != alive_buffers ? flush_ticks : alive_ticks,
+                   probe_step_number());
+        suspicious = true;
+    }
+    say_clock();
+    return changed;
 }
 
 /* CUDA graphs as a whole, where that is wanted. Those that are instantiated while this is
@@ -207,24 +237,51 @@ static void give_up_graphs_whole(void)
     graphs = ", CUDA graphs by their nodes since another profiler recorded";
 }
 
-/* Calls first and last: a kernel without its call's record has no correlation. */
-static void switch_off(void)
+static void retry_later(void)
 {
-    atomic_store_explicit(&on_since, 0, memory_order_relaxed);
+    retry_ns = now_ns() + retry_wait_ns;
+    retry_wait_ns = retry_wait_ns < RETRY_MAX_NS / 2 ? 2 * retry_wait_ns : RETRY_MAX_NS;
+}
+
+/* Calls first and last: a kernel without its call's record has no correlation. */
+static void all_kinds_off(void)
+{
     call_begins("turning recording off");
     for (size_t i = 0; i < KINDS; i++)
         (void)library.disable(kinds[i]);
     (void)calls_enable(&drain.calls, &library, false);
     call_ends();
+}
+
+/* As another profiler had them, with all of their calls: nobody knows which he wants. */
+static void all_kinds_on_again(void)
+{
+    call_begins("turning recording on");
+    (void)library.enable(CUPTI_RUNTIME);
+    (void)library.enable(CUPTI_DRIVER);
+    for (size_t i = 0; i < KINDS; i++)
+        (void)library.enable(kinds[i]);
+    call_ends();
+    if (on)
+        atomic_store_explicit(&on_since, probe_ticks(), memory_order_relaxed);
+}
+
+/* Kinds are everybody's, and CUPTI does not say whose: who begins between a look and the
+ * last of our calls has his turned off with ours. But before he turns any on he sets his
+ * clock, or has given up waiting for us. So we look once more behind our last call, and
+ * what is his by then is on again; false. He misses what was launched in between. */
+static bool switch_off(void)
+{
+    atomic_store_explicit(&on_since, 0, memory_order_relaxed);
+    all_kinds_off();
+    if (look_at_clock() || words_too_late()) {
+        all_kinds_on_again();
+        return false;
+    }
     on = false;
     off_ns = now_ns();
     off_ticks = probe_ticks();
-}
-
-static void retry_later(void)
-{
-    retry_ns = now_ns() + retry_wait_ns;
-    retry_wait_ns = retry_wait_ns < RETRY_MAX_NS / 2 ? 2 * retry_wait_ns : RETRY_MAX_NS;
+    return true;
 }
 
 static void switch_on(void)
@@ -238,46 +295,34 @@ static void switch_on(void)
         (void)library.enable(kinds[i]); /* without one of them there is still much */
     call_ends();
     if (error != CUPTI_OK) {
-        switch_off();
+        (void)switch_off();
         give_up_graphs_whole();
         become(WIRE_STATE_UNAVAILABLE, state_reason(error));
         retry_later();
         return;
     }
     on = true;
-    note_alive(probe_ticks());
+    note_alive(probe_ticks(), probe_step_number());
     on_buffers = alive_buffers;
     atomic_store_explicit(&on_since, probe_ticks(), memory_order_relaxed);
 }
 
 /* ---- flush ------------------------------------------------------------------------- */
 
-static void say_clock(void)
+/* What has come back says that CUPTI was ours when it did, however long it is read. */
+static void look_for_life(void)
 {
-    enum stamps_clock clock = stamps_clock(&drain.stamps);
-
-    if (clock == detail_clock && graphs == detail_graphs)
+    if (buffers_completed() == alive_buffers)
         return;
-    detail_clock = clock;
-    detail_graphs = graphs;
-    state_detail(&library, drain.kinds_known, stamps_clock_name(clock), detail,
-                 sizeof(detail));
-    (void)snprintf(detail + strlen(detail), sizeof(detail) - strlen(detail), "%s",
-                   graphs);
-    state_say(state, NULL, detail);
+    if (on && now_ns() - alive_ns > longest_gap_ns)
+        longest_gap_ns = now_ns() - alive_ns;
+    worked = true;
+    suspicious = false;
+    retry_wait_ns = RETRY_NS;
+    note_alive(flush_ticks, buffers_completed_step());
 }
 
-/* Another clock is another profiler's. What came before it says nothing of now. */
-static void look_at_clock(void)
-{
-    if (take_stamp() == STAMPS_OTHER_CLOCK) {
-        note_alive(buffers_completed() != alive_buffers ? flush_ticks : alive_ticks);
-        suspicious = true;
-    }
-    say_clock();
-}
-
-static void flush(uint32_t flags)
+static void collect(uint32_t flags)
 {
     flush_ticks = probe_ticks();
     call_begins("a flush");
@@ -285,13 +330,24 @@ static void flush(uint32_t flags)
 
     if (flushing_ended(error, watchdog_end()))
         recover();
-    look_at_clock();
+    (void)look_at_clock();
+    look_for_life();
+}
+
+static void read_collected(void)
+{
     call_begins(READING);
     drain_ask(&drain);
     (void)drain_buffers(&drain, pause_for_readers);
     call_ends();
     drain.ours_ticks = !on ? 0 : is_silent() ? alive_ticks : flush_ticks;
     drain_tell(&drain);
+}
+
+static void flush(uint32_t flags)
+{
+    collect(flags);
+    read_collected();
 }
 
 /* That buffers are zeroed: of all that CUPTI is given, whoever gives them. */
@@ -359,17 +415,7 @@ static void keep_off(void)
 /* Steps end and nothing comes: somebody has registered callbacks of his own. */
 static void watch(void)
 {
-    uint64_t now = now_ns(), buffers = buffers_completed();
-
-    if (buffers != alive_buffers) {
-        if (on && now - alive_ns > longest_gap_ns)
-            longest_gap_ns = now - alive_ns;
-        worked = true;
-        suspicious = false;
-        retry_wait_ns = RETRY_NS;
-        note_alive(flush_ticks);
-        return;
-    }
+    uint64_t now = now_ns();
     uint64_t steps = probe_step_number() - alive_steps;
 
     if (!is_silent() || steps < SILENT_STEPS ||
@@ -401,12 +447,17 @@ static bool take(void)
         return false;
     share_buffers();
     buffers_registered();
-    if (words_yielding()) { /* since we went in: he may have begun */
+    /* Either we see that he yields, who may have begun since we went in; or he sees that
+     * we register, and waits for it. */
+    atomic_store(&cupti_words.registering, 1);
+    if (atomic_load(&cupti_words.yields) != 0) {
+        atomic_store(&cupti_words.registering, 0);
         words_let_go();
         return false;
     }
     int error = register_ours();
 
+    atomic_store(&cupti_words.registering, 0);
     if (error != CUPTI_OK) {
         words_let_go();
         become(WIRE_STATE_UNAVAILABLE, state_reason(error));
@@ -438,26 +489,33 @@ static void wait_for_stragglers(void)
         straggler_ms /= 4;
 }
 
+static const char *given_to(void)
+{
+    return words_for_good()
+               ? "given to torch.profiler's second backend (cuspy) until the job ends: "
+                 "it keeps CUPTI after its windows, and its traces alone have GPU work"
+               : "given to torch.profiler while it records: its trace has "
+                 "the GPU work of this time";
+}
+
 /* Who comes waits for all of this, but not forever: when he has begun, what is on is his
  * and stays on. Zeroes are promised of his buffers then, until we take it back. */
 static void give_away(void)
 {
     bool was_on = on, too_late = words_too_late();
 
-    if (too_late && was_on)
-        keep_off();
-    else if (is_unsure())
+    if (!too_late && is_unsure())
         lose_silence();
-    if (on)
-        switch_off();
+    if (on && (too_late || !switch_off())) {
+        keep_off();
+        too_late = true;
+    }
     give_up_graphs_whole();
     if (state == WIRE_STATE_ACTIVE)
         promise_zeroes(0);
     if (!too_late && (was_on || (state == WIRE_STATE_ACTIVE && buffers_held() > 0)))
         wait_for_stragglers();
-    become(WIRE_STATE_YIELDED,
-           "given to torch.profiler while it records: its trace has "
-           "the GPU work of this time");
+    become(WIRE_STATE_YIELDED, given_to());
     words_let_go();
 }
 
@@ -472,9 +530,9 @@ static void follow_steps(void)
     if (want && !on) {
         switch_on();
     } else if (!want && on && !is_unsure()) {
-        look_at_clock();
+        (void)look_at_clock();
         if (!is_unsure())
-            switch_off();
+            (void)switch_off();
     }
 }
 
@@ -486,6 +544,8 @@ static unsigned turn(void)
     if (yielding || words_too_late()) {
         if (state != WIRE_STATE_YIELDED)
             give_away();
+        else if (why != given_to()) /* one has come for good meanwhile */
+            become(WIRE_STATE_YIELDED, given_to());
         atomic_store_explicit(&cupti_words.in_vain, 0, memory_order_relaxed);
     }
     if (yielding)
@@ -503,7 +563,9 @@ static unsigned turn(void)
         reclaim_ns = 0;
         drain.reclaims = true;
     }
-    flush(0);
+    collect(0);
+    follow_steps(); /* what has come says whose the kinds are, and reading takes long */
+    read_collected();
     watch();
     if (state == WIRE_STATE_ACTIVE)
         follow_steps();
@@ -605,6 +667,27 @@ static bool begin(void)
     return true;
 }
 
+/* What has come since the last flush is told. What may be another profiler's stays on;
+ * and where his clock says so no flush is forced, which would take the ends of the kernels
+ * that run for him. */
+static void leave(void)
+{
+    bool is_his = false;
+
+    if (on && !is_unsure())
+        (void)look_at_clock();
+    if (is_unsure())
+        flush(suspicious ? 0 : 1); /* perhaps it only has not come */
+    if (on && (is_unsure() || words_too_late() || !switch_off())) {
+        keep_off();
+        is_his = true;
+    }
+    if (graphs_on)
+        graphs_whole_off();
+    if (!is_his)
+        flush(1);
+}
+
 void *session_run(void *unused)
 {
     (void)unused;
@@ -615,17 +698,8 @@ void *session_run(void *unused)
 
             rest(seen, turn());
         }
-        if (state == WIRE_STATE_ACTIVE && (on || graphs_on || buffers_held() > 0)) {
-            if (is_unsure())
-                flush(1);
-            if (is_unsure() || (on && words_too_late()))
-                keep_off();
-            else if (on)
-                switch_off();
-            if (graphs_on)
-                graphs_whole_off();
-            flush(1);
-        }
+        if (state == WIRE_STATE_ACTIVE && (on || graphs_on || buffers_held() > 0))
+            leave();
     }
     atomic_store_explicit(&cupti_words.owner, 0, memory_order_relaxed);
     words_let_go();

@@ -25,9 +25,12 @@ void cupti_start(void);
 void cupti_attach(void);
 
 /* Another profiler of this process begins (true) or has ended. Counted: they may
- * overlap. At the first one waits until CUPTI is let go, a third of a second at most;
- * the caller is about to start a profiler, not to train. Any thread. */
+ * overlap. At the first one waits until CUPTI is let go, a third of a second at most, and
+ * 2 s more while we register for its buffers; the caller is about to start a profiler,
+ * not to train. Any thread. */
 void cupti_yield(bool begins);
+/* Likewise one that begins and never says that it has ended. */
+void cupti_yield_for_good(void);
 
 /* While CUDA is alive: what is in its buffers is told, at most half a second long; then
  * no call of ours is in CUPTI any more. Twice is fine; at exit it comes by itself. */

@@ -44,6 +44,11 @@ bool words_yielding(void)
     return atomic_load_explicit(&cupti_words.yields, memory_order_acquire) > 0;
 }
 
+bool words_for_good(void)
+{
+    return atomic_load_explicit(&cupti_words.for_good, memory_order_relaxed) != 0;
+}
+
 bool words_too_late(void)
 {
     return atomic_load_explicit(&cupti_words.in_vain, memory_order_relaxed) != 0;

@@ -13,7 +13,11 @@ struct cupti_words {
     _Atomic uint32_t wanted; /* the running step records GPU work */
     _Atomic uint32_t
         yields; /* profilers that are at work; with let_go: words_begin() */
-    _Atomic uint32_t yielded; /* there ever was one */
+    _Atomic uint32_t yielded;  /* there ever was one */
+    _Atomic uint32_t for_good; /* there is one that never gives it back */
+    /* Our thread registers for buffers; sequentially consistent, with `yields`. Who began
+     * before that would get none of his. */
+    _Atomic uint32_t registering;
     _Atomic uint32_t in_vain; /* one waited for CUPTI as long as he may, and has begun */
     _Atomic uint32_t leaving; /* the process ends */
     _Atomic uint32_t hurry;   /* short rests that are left: cuInit is running */
@@ -36,6 +40,8 @@ bool words_leaving(void);
 
 /* A profiler is at work, or comes. */
 bool words_yielding(void);
+/* One that is at work never gives it back. */
+bool words_for_good(void);
 /* Our thread: one has begun while we were still in CUPTI. */
 bool words_too_late(void);
 

@@ -8,6 +8,7 @@
 #include "probe/probe.h"
 
 #define THREADS_CACHED 64u
+#define LAUNCHES_KEPT  256u /* of all threads that end at one moment */
 
 static uint32_t buffer_number;
 
@@ -184,11 +185,26 @@ static uint32_t domain_of(const struct cupti_record *record)
     return record->kind == CUPTI_DRIVER ? CUPTI_DOMAIN_DRIVER : CUPTI_DOMAIN_RUNTIME;
 }
 
+/* A launch by the runtime may be told behind the driver's inside of it, which ends first and
+ * has the same number: that one has launched, and nothing is launched twice. */
+static bool holds_launch(const struct cupti_record *record)
+{
+    static uint32_t newest[LAUNCHES_KEPT]; /* of the driver's */
+    uint32_t *place = &newest[record->correlation % LAUNCHES_KEPT];
+
+    if (record->kind == CUPTI_DRIVER) {
+        *place = record->correlation;
+        return false;
+    }
+    return record->correlation != 0 && *place == record->correlation;
+}
+
 static void write_call(struct writer *writer, const struct cupti_record *record)
 {
     uint32_t domain = domain_of(record);
     enum call_class class = calls_class(writer->calls, domain, record->call);
-    enum event_kind kind = class == CALL_LAUNCH ? EVENT_LAUNCH
+    bool launches = class == CALL_LAUNCH && !holds_launch(record);
+    enum event_kind kind = launches             ? EVENT_LAUNCH
                            : class == CALL_SYNC ? EVENT_SYNC
                                                 : EVENT_RUNTIME;
     struct event event = {.aux = record->correlation};

@@ -134,7 +134,10 @@ static void capability(uint32_t source, uint32_t state, const char *reason,
 
 static void gpu_yield(int begins)
 {
-    cupti_yield(begins != 0);
+    if (begins == TRAINGLASS_YIELD_FOR_GOOD)
+        cupti_yield_for_good();
+    else
+        cupti_yield(begins != 0);
 }
 
 static void rank_is(int32_t rank, int32_t local_rank, int32_t world_size)

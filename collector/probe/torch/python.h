@@ -49,7 +49,8 @@ struct trainglass_python {
     void (*torch_optimizer)(uint32_t id);
     /* Level, budget or a burst from the next step on: probe_ask(). */
     void (*ask)(int32_t level, int32_t budget_ppm, uint32_t steps);
-    /* Another profiler of the GPU begins (1), or has ended (0): cupti/session.h. */
+    /* Another profiler of the GPU begins (1), begins and never ends (2; to an older library
+     * the same as 1), or has ended (0): cupti/session.h. */
     void (*gpu_yield)(int begins);
     /* Deep windows at step boundaries: probe/window.h. */
     void (*window_listen)(int (*schedule)(int (*call)(void *), void *),
@@ -64,7 +65,8 @@ struct trainglass_python {
     void (*parent)(uint32_t pid);
 };
 
-#define TRAINGLASS_PYTHON_MAJOR 1u
+#define TRAINGLASS_PYTHON_MAJOR   1u
+#define TRAINGLASS_YIELD_FOR_GOOD 2
 
 /* Wrappers around torch's functions that ran so far. Any thread. */
 uint64_t torch_python_calls(void);

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_FOR_GOOD = 2  # TRAINGLASS_YIELD_FOR_GOOD
+
+
 class _State:
     given = False  # to Kineto, between _prepare_profiler and _disable_profiler
     given_for_good = False
@@ -99,7 +102,7 @@ def _wrap_second_backend(profile: Any, skip: Callable[..., Any]) -> None:
         original(self, *arguments, **words)
         if getattr(self, "_use_cuspy", False) and not _State.given_for_good:
             _State.given_for_good = True
-            _library.calls.gpu_yield(1)
+            _library.calls.gpu_yield(_FOR_GOOD)
 
     profile.__init__ = skip(__init__)
 
