@@ -25,7 +25,7 @@ void replay_free(struct replay *replay)
         return;
     struct replay_list *lists[] = {&replay->ranges, &replay->pieces, &replay->fillers,
                                    &replay->calls,  &replay->links,  &replay->works,
-                                   &replay->path,   &replay->phases};
+                                   &replay->path};
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
         free(lists[i]->items);
@@ -68,7 +68,6 @@ void replay_begin(struct replay *replay, const struct replay_step *step)
     replay->step = *step;
     replay->ranges.count = replay->pieces.count = replay->fillers.count = 0;
     replay->calls.count = replay->links.count = replay->works.count = 0;
-    replay->phases.count = 0;
     replay->data_count = 0;
     replay->error =
         __builtin_sub_overflow(step->end_ns, step->start_ns, &length) || length <= 0
@@ -167,21 +166,6 @@ static void add_data(struct replay *replay, const struct replay_range *range)
     replay->data_count++;
 }
 
-static void add_phase(struct replay *replay, const struct replay_range *range)
-{
-    uint32_t phase = EVENT_AUX16(range->event->meta);
-    struct replay_stretch *stretch;
-
-    if (phase == EVENT_PHASE_DATA)
-        add_data(replay, range);
-    if (phase >= EVENT_PHASES ||
-        replay->phases.count == REPLAY_PHASES_MAX * EVENT_PHASES)
-        return;
-    stretch = replay_list_add(replay, &replay->phases, sizeof(*stretch));
-    if (stretch != NULL)
-        *stretch = (struct replay_stretch){range->start_ns, range->end_ns, phase};
-}
-
 static void add_range(struct replay *replay, const struct replay_range *range,
                       const struct event *more)
 {
@@ -194,8 +178,9 @@ static void add_range(struct replay *replay, const struct replay_range *range,
         add_work(replay, range, more);
         break;
     case EVENT_PHASE:
-        if (range->thread == replay->step.trainer)
-            add_phase(replay, range);
+        if (EVENT_AUX16(meta) == EVENT_PHASE_DATA &&
+            range->thread == replay->step.trainer)
+            add_data(replay, range);
         break;
     case EVENT_CPU_OP: /* an annotation is no work of the host's */
         if (!(EVENT_FLAGS(meta) & EVENT_OP_ASYNC) &&

@@ -38,7 +38,7 @@
 #define REPLAY_EVENTS_MAX                                                              \
     (1u << 18)                  /* of one step; 15 MB for the host, 21 for devices */
 #define REPLAY_STREAMS_MAX 256u /* of all devices; those beyond share the last */
-#define REPLAY_PHASES_MAX  256u /* stretches of a phase in a step */
+#define REPLAY_PHASES_MAX  256u /* stretches of data loading in a step */
 
 enum replay_kind {
     /* The host: */
@@ -96,9 +96,6 @@ struct replay_result {
      * nobody knows when it does. */
     uint32_t waits;
     int64_t compute_ns; /* of the device with the most; works at once count once */
-    /* What devices did that was launched in each phase, and in none, in the step; each work
-     * by itself. All zero where the step tells no phases. */
-    int64_t launched_ns[EVENT_PHASES + 1];
     /* What the step would take with kernels so much shorter. */
     int64_t cut_ns[REPLAY_CUTS];
     /* What the step would take; meaningful where `asked`: there is such a thing in it. */

@@ -47,11 +47,6 @@ struct replay_call {
         moved_ns; /* when the copy that it started had ended; INT64_MIN: none here */
 };
 
-struct replay_stretch { /* of a phase of the trainer's */
-    int64_t start_ns, end_ns;
-    uint32_t phase;
-};
-
 struct replay_list { /* an array that grows */
     void *items;
     uint32_t count, capacity;
@@ -67,7 +62,6 @@ struct replay {
     struct replay_list links; /* its chain: struct replay_link */
     struct replay_list works; /* by start: struct replay_work */
     struct replay_list path;  /* struct replay_piece */
-    struct replay_list phases; /* by start: struct replay_stretch */
     struct {
         int64_t start_ns, end_ns;
     } data[REPLAY_PHASES_MAX];

@@ -242,47 +242,6 @@ static void run_cuts(struct run *run, struct replay_result *result)
     }
 }
 
-/* ---- by phase ------------------------------------------------------------------------------ */
-
-static int by_start(const void *left, const void *right)
-{
-    const struct replay_stretch *a = left, *b = right;
-
-    return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
-}
-
-/* The phase at that time; EVENT_PHASES in none. They do not lie in each other. */
-static uint32_t phase_at(const struct replay *replay, int64_t at_ns)
-{
-    const struct replay_stretch *phases = replay->phases.items;
-    uint32_t low = 0, high = replay->phases.count;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (phases[middle].start_ns > at_ns)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low > 0 && at_ns < phases[low - 1].end_ns ? phases[low - 1].phase
-                                                     : EVENT_PHASES;
-}
-
-static void sum_launched(struct replay *replay, struct replay_result *result)
-{
-    const struct replay_work *works = replay_works(replay);
-
-    if (replay->phases.count == 0)
-        return;
-    replay_sort(replay->phases.items, replay->phases.count,
-                sizeof(struct replay_stretch), by_start);
-    for (uint32_t i = 0; i < replay->works.count; i++)
-        if (works[i].launcher > 0)
-            result->launched_ns[phase_at(replay, works[i].launched_ns)] +=
-                works[i].end_ns - works[i].start_ns;
-}
-
 /* ---- the path ------------------------------------------------------------------------------ */
 
 struct walk { /* from the end of the step to its beginning */
@@ -398,7 +357,6 @@ int replay_run(struct replay *replay, struct replay_result *result)
     run_what_ifs(&run, result);
     run_cuts(&run, result);
     free(run.starts);
-    sum_launched(replay, result);
     replay->path.count = 0;
     walk_step(replay, result);
     for (uint32_t i = 0; i < replay->links.count; i++)

@@ -95,14 +95,21 @@ void cupti_attach(void)
 }
 
 /* Who begins before our registration is done loses his buffers to us: for that he waits
- * longer than for anything else. */
+ * longer than for anything else; but once, where it hangs. */
 static bool wait_until_let_go(void)
 {
+    static _Atomic uint32_t in_vain; /* relaxed: it stands for itself */
     bool free = words_wait_let_go(YIELD_WAIT_MS);
 
-    for (unsigned i = 0;
-         !free && i < REGISTER_WAITS && atomic_load(&cupti_words.registering) != 0; i++)
+    if (free || atomic_load(&cupti_words.registering) == 0 ||
+        atomic_load_explicit(&in_vain, memory_order_relaxed) != 0)
+        return free;
+    for (unsigned i = 0; !free && i < REGISTER_WAITS; i++) {
+        if (atomic_load(&cupti_words.registering) == 0)
+            return words_wait_let_go(YIELD_WAIT_MS); /* the rest is soon over */
         free = words_wait_let_go(REGISTER_WAIT_MS);
+    }
+    atomic_store_explicit(&in_vain, !free, memory_order_relaxed);
     return free;
 }
 

@@ -458,6 +458,10 @@ static bool take(void)
     int error = register_ours();
 
     atomic_store(&cupti_words.registering, 0);
+    if (words_yielding()) { /* he waits: no promise of ours holds for his buffers */
+        words_let_go();
+        return false;
+    }
     if (error != CUPTI_OK) {
         words_let_go();
         become(WIRE_STATE_UNAVAILABLE, state_reason(error));

@@ -26,7 +26,7 @@ void cupti_attach(void);
 
 /* Another profiler of this process begins (true) or has ended. Counted: they may
  * overlap. At the first one waits until CUPTI is let go, a third of a second at most, and
- * 2 s more while we register for its buffers; the caller is about to start a profiler,
+ * 2.3 s more while we register for its buffers; the caller is about to start a profiler,
  * not to train. Any thread. */
 void cupti_yield(bool begins);
 /* Likewise one that begins and never says that it has ended. */

@@ -187,16 +187,17 @@ static uint32_t domain_of(const struct cupti_record *record)
 
 /* A launch by the runtime may be told behind the driver's inside of it, which ends first and
  * has the same number: that one has launched, and nothing is launched twice. */
+static uint32_t driver_launches[LAUNCHES_KEPT]; /* the newest; our thread's */
+
+static uint32_t *place_of_launch(const struct cupti_record *record)
+{
+    return &driver_launches[record->correlation % LAUNCHES_KEPT];
+}
+
 static bool holds_launch(const struct cupti_record *record)
 {
-    static uint32_t newest[LAUNCHES_KEPT]; /* of the driver's */
-    uint32_t *place = &newest[record->correlation % LAUNCHES_KEPT];
-
-    if (record->kind == CUPTI_DRIVER) {
-        *place = record->correlation;
-        return false;
-    }
-    return record->correlation != 0 && *place == record->correlation;
+    return record->kind != CUPTI_DRIVER && record->correlation != 0 &&
+           *place_of_launch(record) == record->correlation;
 }
 
 static void write_call(struct writer *writer, const struct cupti_record *record)
@@ -220,6 +221,8 @@ static void write_call(struct writer *writer, const struct cupti_record *record)
                    0, slot_of(record->thread));
     writer->counts.calls++;
     push(writer, &event, 1);
+    if (launches && record->kind == CUPTI_DRIVER)
+        *place_of_launch(record) = record->correlation;
 }
 
 static void write_overhead(struct writer *writer, const struct cupti_record *record)
