@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "query/launched.h"
 #include "query/numbers.h"
 #include "query/replay_steps.h"
 #include "query/trace_query.h"
@@ -18,7 +19,9 @@ struct sums {
     uint32_t steps;
     uint32_t waiting; /* of the steps: they have calls that wait */
     bool devices;
-    double step, unknown, compute, gained[REPLAY_CUTS], launched[EVENT_PHASES + 1];
+    double step, unknown, compute, gained[REPLAY_CUTS];
+    double launched[EVENT_PHASES + 1]; /* of `launching` steps */
+    uint32_t launching;
     struct {
         bool asked;
         double first, sum,
@@ -26,11 +29,24 @@ struct sums {
     } what_ifs[REPLAY_WHAT_IFS];
 };
 
-static void add_step(struct sums *sums, const struct replay_result *result,
-                     const struct replay_pick *pick)
+static void add_launched(struct sums *sums, const struct trace_process *process,
+                         const struct replay_pick *pick)
 {
-    double scale = pick->scale;
+    double ns[EVENT_PHASES + 1];
 
+    if (!launched_in(process, pick->row, ns))
+        return;
+    for (uint32_t i = 0; i <= EVENT_PHASES; i++) {
+        double phase = i < EVENT_PHASES ? pick->row->phase_ns[i] : pick->row->other_ns;
+
+        sums->launched[i] += isnan(phase) ? (double)NAN : pick->scale * ns[i];
+    }
+    sums->launching++;
+}
+
+static void add_step(struct sums *sums, const struct replay_result *result,
+                     double scale)
+{
     sums->devices |= result->works > 0;
     sums->waiting += result->waits > 0;
     sums->step += scale * (double)result->step_ns;
@@ -38,12 +54,6 @@ static void add_step(struct sums *sums, const struct replay_result *result,
     sums->compute += scale * (double)result->compute_ns;
     for (uint32_t i = 0; i < REPLAY_CUTS; i++)
         sums->gained[i] += scale * (double)(result->step_ns - result->cut_ns[i]);
-    for (uint32_t i = 0; i <= EVENT_PHASES; i++) {
-        double phase = i < EVENT_PHASES ? pick->row->phase_ns[i] : pick->row->other_ns;
-
-        sums->launched[i] +=
-            isnan(phase) ? (double)NAN : scale * (double)result->launched_ns[i];
-    }
     for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++) {
         double ns = scale * (double)result->what_if_ns[i];
 
@@ -72,7 +82,8 @@ static void fill_table(const struct sums *sums, struct replay_table *table)
     for (uint32_t i = 0; i < REPLAY_CUTS; i++)
         table->gained_ns[i] = sums->gained[i] / n;
     for (uint32_t i = 0; i <= EVENT_PHASES; i++)
-        table->launched_ns[i] = sums->devices ? sums->launched[i] / n : (double)NAN;
+        table->launched_ns[i] =
+            sums->launching > 0 ? sums->launched[i] / sums->launching : (double)NAN;
     for (uint32_t i = 0; i < REPLAY_WHAT_IFS && sums->steps >= REPLAY_STEPS_MIN; i++) {
         struct replay_what_if_row *row = &table->what_ifs[i];
         double sum = sums->what_ifs[i].sum;
@@ -292,7 +303,8 @@ static int replay_steps(struct naming *naming, struct replay *replay,
                     : "a step has more events than can be replayed";
             continue;
         }
-        add_step(&sums, &result, pick);
+        add_step(&sums, &result, pick->scale);
+        add_launched(&sums, naming->process, pick);
         if (sums.steps == 1)
             error = show(naming, pick->row, &result);
     }

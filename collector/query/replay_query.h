@@ -1,8 +1,9 @@
 /* Recorded steps replayed (aggregate/replay.h): the critical path of one, and what a step
  * would take if something in it were gone.
  *
- * Of the window's steps that were recorded whole, and whose events are all remembered, up
- * to REPLAY_STEPS_MAX are replayed: spread over their durations, shortest to longest, for
+ * Of the window's steps that were recorded whole, whose events are all remembered, and of
+ * which all is known that devices did (of a file any, where there is none such), up to
+ * REPLAY_STEPS_MAX are replayed: spread over their durations, shortest to longest, for
  * waits for data come in a few long steps that the median alone would not show. Each stands
  * for its neighbours in duration, in proportion to their time. The mean over them and its
  * 95 % interval are the answer; the path is that of the median one.
@@ -39,8 +40,8 @@ struct replay_table {
      * not recorded. */
     double compute_ns;
     double gained_ns[REPLAY_CUTS]; /* by a step with kernels shorter by replay_cuts */
-    /* Mean of the devices' work that was launched in each phase, and in none of them, in the
-     * same step. NaN where a phase is not known, or no work was seen. */
+    /* Mean of the devices' work that was launched in each phase, and in none of them
+     * (query/launched.h), whenever it ran. NaN where that is not known. */
     double launched_ns[EVENT_PHASES + 1];
     struct replay_what_if_row what_ifs[REPLAY_WHAT_IFS];
 };

@@ -8,8 +8,9 @@
 /* The process that was asked about; NULL when the trace has none. */
 const struct trace_process *replay_steps_of(const struct trace_answer *trace);
 
-/* All that were recorded as fully as the best of them, and whose events are all remembered,
- * shortest first. The caller frees the list; NULL without memory. */
+/* All that were recorded as fully as the best of them, whose events are all remembered, and of
+ * which all is known that devices did (of a file any, where there is none such), shortest
+ * first. The caller frees the list; NULL without memory. */
 MUST_CHECK const struct step_row **
 replay_steps_list(const struct trace_answer *trace, const struct trace_process *process,
                   uint32_t *count);

@@ -180,11 +180,12 @@ static void what_is_gained_by_less_work_of_a_device_grows_with_it(void **state)
     answer_free(&answer.head);
 }
 
-/* A kernel that is launched at `at_ns`, and runs 2 ms later. */
-static void launch(uint64_t number, int64_t at_ns, int64_t length_ns)
+/* A kernel that is launched at `at_ns`, and runs so much later. */
+static void launch_late(uint64_t number, int64_t at_ns, int64_t later_ns,
+                        int64_t length_ns)
 {
     struct event kernel[2] = {
-        {.time = (uint64_t)(at_ns + 2 * MS),
+        {.time = (uint64_t)(at_ns + later_ns),
          .value = (uint64_t)length_ns,
          .meta = kernel_step_named(process, "gemm", EVENT_KERNEL, KERNEL_STEP_CUDA0),
          .aux = number},
@@ -194,6 +195,11 @@ static void launch(uint64_t number, int64_t at_ns, int64_t length_ns)
                     kernel_step_named(process, "cudaLaunchKernel", EVENT_LAUNCH, 1),
                     (const int64_t[2]){at_ns, at_ns + 5000}, number);
     process_fold(process, KERNEL_STEP_THREAD, kernel, 2);
+}
+
+static void launch(uint64_t number, int64_t at_ns, int64_t length_ns)
+{
+    launch_late(number, at_ns, 2 * MS, length_ns);
 }
 
 static void phase(enum event_phase which, int64_t from_ns, int64_t to_ns)
@@ -227,6 +233,52 @@ static void work_of_a_device_is_of_the_phase_in_which_it_was_launched(void **sta
     assert_true(fabs(launched[EVENT_PHASE_BACKWARD] - 6e6) < 1);
     assert_true(launched[EVENT_PHASE_OPTIMIZER] == 0);
     assert_true(fabs(launched[EVENT_PHASES] - 4e6) < 1);
+    answer_free(&answer.head);
+}
+
+/* What is launched in backward runs in the next step: nothing of it is left out. */
+static void work_of_a_device_that_is_behind_is_of_its_own_step(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 6; i++) {
+        int64_t at = (int64_t)i * 20 * MS;
+
+        launch_late(2 * i + 1, at + MS, 10 * MS, 6 * MS);
+        launch_late(2 * i + 2, at + 4 * MS, 15 * MS, 9 * MS);
+        phase(EVENT_PHASE_FORWARD, at, at + 3 * MS);
+        phase(EVENT_PHASE_BACKWARD, at + 3 * MS, at + 6 * MS);
+        kernel_step_put(process, 0, EVENT_META(0, EVENT_STEP, KERNEL_STEP_FULL, 0xf),
+                        (const int64_t[2]){at, at + 20 * MS}, i | (uint64_t)1 << 48);
+    }
+    struct replay_answer answer = ask(run);
+    const double *launched = answer.table.launched_ns;
+
+    assert_true(answer.table.steps >= 3);
+    assert_true(fabs(launched[EVENT_PHASE_FORWARD] - 6e6) < 1);
+    assert_true(fabs(launched[EVENT_PHASE_BACKWARD] - 9e6) < 1);
+    assert_true(launched[EVENT_PHASES] == 0);
+    answer_free(&answer.head);
+}
+
+/* Of a launch whose work did not come nobody knows what it has launched. */
+static void launches_without_their_work_tell_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++) {
+        int64_t at = (int64_t)i * 20 * MS;
+
+        launch(2 * i + 1, at + MS, 3 * MS);
+        kernel_step_put(process, KERNEL_STEP_THREAD,
+                        kernel_step_named(process, "cudaLaunchKernel", EVENT_LAUNCH, 1),
+                        (const int64_t[2]){at + 2 * MS, at + 2 * MS + 5000}, 2 * i + 2);
+        phase(EVENT_PHASE_FORWARD, at, at + 3 * MS);
+        kernel_step_put(process, 0, EVENT_META(0, EVENT_STEP, KERNEL_STEP_FULL, 0xf),
+                        (const int64_t[2]){at, at + 20 * MS}, i | (uint64_t)1 << 48);
+    }
+    struct replay_answer answer = ask(run);
+
+    assert_true(answer.table.steps >= 3);
+    assert_true(isnan(answer.table.launched_ns[EVENT_PHASE_FORWARD]));
     answer_free(&answer.head);
 }
 
@@ -420,6 +472,8 @@ int main(void)
         TEST(a_question_is_answered_where_it_is_worth_a_sentence),
         TEST(what_is_gained_by_less_work_of_a_device_grows_with_it),
         TEST(work_of_a_device_is_of_the_phase_in_which_it_was_launched),
+        TEST(work_of_a_device_that_is_behind_is_of_its_own_step),
+        TEST(launches_without_their_work_tell_nothing),
         TEST(where_phases_are_not_told_nothing_was_launched_in_them),
         TEST(a_step_that_begins_unknown_is_not_replayed),
         TEST(without_a_device_nothing_is_known_of_less_work),
