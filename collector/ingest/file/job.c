@@ -97,7 +97,8 @@ enum said {
     SAID_TRAINS = 256,
     SAID_OPS = 512,
     SAID_TOGETHER = 1024, /* tensors are updated together, as foreach or fused does */
-    SAID_ALONE = 2048,    /* and one after the other, if an optimizer does it */
+    SAID_ADAM = 2048,     /* or one after the other, as Adam and Adagrad do it */
+    SAID_ADDS = 4096,     /* or as SGD does, and much else */
 };
 
 /* Ranges of torch and its modules among Python's frames, and Inductor's kernels. */
@@ -172,15 +173,21 @@ static uint32_t said_by_training(const char *name)
     return strncmp(name, "aten::", 6) == 0 ? SAID_OPS : 0;
 }
 
-/* Updates of tensors. Gradients are clipped together as well: then nobody knows. */
+/* Updates of tensors. (Gradients that are clipped together are multiplied.) */
 static uint32_t said_by_update(const char *name)
 {
-    if (strncmp(name, "aten::_foreach_", 15) == 0 ||
-        strncmp(name, "aten::_fused_", 13) == 0)
-        return SAID_TOGETHER;
-    return strcmp(name, "aten::addcdiv_") == 0 || strcmp(name, "aten::add_") == 0
-               ? SAID_ALONE
-               : 0;
+    static const struct {
+        const char *begin;
+        uint32_t said;
+    } begins[] = {{"aten::_foreach_add", SAID_TOGETHER}, /* and addcdiv */
+                  {"aten::_fused_", SAID_TOGETHER},
+                  {"aten::addcdiv_", SAID_ADAM},
+                  {"aten::add_", SAID_ADDS}};
+
+    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+        if (strncmp(name, begins[i].begin, strlen(begins[i].begin)) == 0)
+            return begins[i].said;
+    return 0;
 }
 
 static uint32_t said_by_names(const struct file *file)
@@ -226,14 +233,18 @@ static void add_optimizer(struct process *process, const struct file *file,
             ? NULL
             : strchr(trace_names_get(file->names, update->name, &length), '#');
 
-    if (class == NULL || (said & (SAID_OPS | SAID_COMPILE)) != SAID_OPS)
+    if (class == NULL || said & SAID_COMPILE)
+        return;
+    bool together = (said & SAID_TOGETHER) != 0;
+    bool alone =
+        (said & (strncmp(class, "#SGD.", 5) == 0 ? SAID_ADDS : SAID_ADAM)) != 0;
+
+    /* One with kernels of its own has neither: nothing is known of it. */
+    if (!together && !alone)
         return;
     say_text(process, FACT_OPTIMIZER_CLASS, class + 1, strcspn(class + 1, "."));
     say_text(process, FACT_OPTIMIZER_DEVICE, device ? "cuda" : "cpu", device ? 4 : 3);
-    if ((said & (SAID_TOGETHER | SAID_ALONE)) == SAID_ALONE)
-        say_bool(process, FACT_OPTIMIZER_FOREACH, false);
-    if (said & SAID_TOGETHER)
-        say_true(process, FACT_OPTIMIZER_FOREACH);
+    say_bool(process, FACT_OPTIMIZER_FOREACH, together);
 }
 
 /* Those that deviceProperties lists: an object for each. */
