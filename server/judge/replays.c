@@ -14,8 +14,9 @@
 /* What replaying takes, so many times as long passes before it is done again. */
 #define PAUSE 100
 
-/* What nobody has asked for since then takes no part of the time any more. */
-#define ASKED_MS 10000
+/* What nobody has asked for since then takes no part of the time any more: of JUDGE_TRAINERS
+ * each is looked at every 22 s. */
+#define ASKED_MS 30000
 
 struct entry {
     char session[64];
@@ -149,7 +150,7 @@ static uint32_t asked_for(const struct replays *replays, int64_t now_ms)
     for (uint32_t i = 0; i < REPLAYS_KEPT; i++)
         count += replays->entries[i].taken && replays->entries[i].live &&
                  now_ms - replays->entries[i].asked_ms <= ASKED_MS;
-    return count;
+    return count > 0 ? count : 1;
 }
 
 /* The entry that the caller is to replay now; NULL: what is known of it was filled in, or
@@ -219,8 +220,9 @@ void replays_known(struct replays *replays, const struct selection *selection,
         return;
     pthread_mutex_lock(&replays->lock);
     const struct entry *entry = find(replays, &window, &answer->head);
+    bool whole = window.kind == WINDOW_DEFAULT || window.kind == WINDOW_RUN;
 
-    if ((entry == NULL || !entry->known) && !answer->head.live)
+    if ((entry == NULL || !entry->known) && whole && !answer->head.live)
         entry = find(replays, &usual, &answer->head);
     if (entry != NULL && entry->known)
         answer->replay = entry->table;

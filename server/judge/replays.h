@@ -32,8 +32,8 @@ void replays_for_rules(struct replays *replays, struct store *store,
                        const struct selection *selection,
                        struct bottlenecks_answer *answer);
 
-/* Fills in what is known, and replays nothing: for who may not wait. Of a run that is over and
- * was not replayed since, what was told of its last minute. */
+/* Fills in what is known, and replays nothing: for who may not wait. Of a whole run that is over
+ * and was not replayed since, what was told of its last minute. */
 void replays_known(struct replays *replays, const struct selection *selection,
                    struct bottlenecks_answer *answer);
 

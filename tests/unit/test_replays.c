@@ -1,5 +1,7 @@
 /* When steps are replayed, and when what they told is told again. */
 #include <math.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,10 +15,12 @@
 
 static struct replays *replays;
 static int64_t clock_ms, step_of_clock_ms; /* that each look at it takes */
+static _Atomic uint32_t looks; /* any thread; two for a replay, one for who gets one */
 
 static int64_t look_at_clock(void)
 {
-    return clock_ms += step_of_clock_ms;
+    looks++;
+    return step_of_clock_ms == 0 ? clock_ms : (clock_ms += step_of_clock_ms);
 }
 
 static int begin(void **state)
@@ -212,6 +216,75 @@ static void who_may_not_wait_is_told_what_is_known(void **state)
     }
 }
 
+static void *fill(void *answer)
+{
+    struct selection whose = {.rank = SELECT_ANY};
+
+    replays_fill(replays, store, &whose, answer);
+    return NULL;
+}
+
+static void of_two_who_ask_at_once_one_waits_for_the_other(void **state)
+{
+    struct selection whose = {.rank = SELECT_ANY};
+    struct bottlenecks_answer answers[2];
+    pthread_t threads[2];
+
+    (void)state;
+    steps_with_a_kernel(0, 20, 2 * MS);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(bottlenecks_query(store, &whose,
+                                           &(struct bottlenecks_request){0},
+                                           &answers[i]),
+                         0);
+    looks = 0;
+    pthread_rwlock_wrlock(&store->lock); /* who replays reads the steps, and waits */
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, fill, &answers[i]), 0);
+    while (looks == 0)
+        sched_yield();
+    pthread_rwlock_unlock(&store->lock);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(looks, 3);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(answers[i].replay.steps, REPLAY_STEPS_MAX);
+        bottlenecks_free(&answers[i]);
+    }
+}
+
+/* While its last minute is replayed it ends: all of it is replayed then. */
+static void who_asks_of_a_run_that_ends_meanwhile_gets_all_of_it(void **state)
+{
+    struct selection whose = {.rank = SELECT_ANY};
+    struct bottlenecks_answer answers[2];
+    pthread_t threads[2];
+
+    (void)state;
+    steps_with_a_kernel(0, 20, 2 * MS);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(bottlenecks_query(store, &whose,
+                                           &(struct bottlenecks_request){0},
+                                           &answers[i]),
+                         0);
+        process->state = PROCESS_ENDED;
+    }
+    assert_true(answers[0].head.live && !answers[1].head.live);
+    looks = 0;
+    pthread_rwlock_wrlock(&store->lock);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, fill, &answers[i]), 0);
+    while (looks < 2)
+        sched_yield();
+    pthread_rwlock_unlock(&store->lock);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(answers[i].replay.steps, REPLAY_STEPS_MAX);
+        bottlenecks_free(&answers[i]);
+    }
+    assert_int_equal(looks, 4);
+}
+
 static void without_a_device_rules_ask_for_no_replay(void **state)
 {
     (void)state;
@@ -242,6 +315,8 @@ int main(void)
         TEST(of_a_run_that_ended_its_last_minute_is_known),
         TEST(the_usual_window_is_replayed_once_under_both_of_its_names),
         TEST(who_may_not_wait_is_told_what_is_known),
+        TEST(of_two_who_ask_at_once_one_waits_for_the_other),
+        TEST(who_asks_of_a_run_that_ends_meanwhile_gets_all_of_it),
         TEST(without_a_device_rules_ask_for_no_replay),
     };
 

@@ -557,25 +557,6 @@ what_was_seen_early_is_fixed_when_the_recent_steps_are_sure_of_it(void **state)
     assert_int_equal(state_of(&early), STANDING_STANDS);
 }
 
-/* It stood with its price; then nothing but the risk of it is left. */
-static void what_has_become_a_risk_costs_nothing_when_it_goes(void **state)
-{
-    (void)state;
-    see(&quick, 20 * MS);
-    feed(20);
-    feed(20);
-    clear();
-    put(&recent_relaxed, &quick, 0);
-    for (uint32_t i = 0; i < 3; i++)
-        feed(20);
-    assert_int_equal(state_of(&quick), STANDING_STANDS);
-    clear();
-    for (uint32_t i = 0; i < 3; i++)
-        feed(20);
-    assert_int_equal(state_of(&quick), STANDING_FIXED);
-    assert_true(standing_find(&standing, quick.id)->ns_per_step == 0);
-}
-
 static void without_recorded_steps_lately_the_usual_window_judges_ops(void **state)
 {
     (void)state;
@@ -638,7 +619,6 @@ int main(void)
         TEST(a_window_that_is_not_full_proves_nothing),
         TEST(a_price_that_is_no_part_of_the_steps_goes_in_silence),
         TEST(a_risk_without_a_price_is_gone_when_a_window_does_not_show_it),
-        TEST(what_has_become_a_risk_costs_nothing_when_it_goes),
         TEST(what_comes_back_stands_again_under_its_id),
         TEST(a_trend_is_judged_by_the_usual_window_alone),
         TEST(what_may_be_seen_early_appears_by_the_recent_steps_if_these_are_sure),
