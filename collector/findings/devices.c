@@ -106,12 +106,10 @@ void rule_claim_waits(struct rule_context *context, struct finding *finding,
                              ns * device->idle_ns[cause] / waits);
 }
 
-/* Also for the next batch, where the trainer loads it itself: whatever it saves before, it
- * comes to that sooner. Infinite where no device is known. */
-static double waits_for_host(const struct rule_context *context)
+double rule_waits_for_host(const struct rule_context *context, uint32_t more)
 {
     uint32_t causes =
-        1u << GPU_IDLE_LAUNCH | 1u << GPU_IDLE_PYTHON | 1u << GPU_IDLE_UNKNOWN;
+        1u << GPU_IDLE_LAUNCH | 1u << GPU_IDLE_PYTHON | 1u << GPU_IDLE_UNKNOWN | more;
     double waits;
 
     if (rule_device(context) == NULL)
@@ -124,14 +122,14 @@ static double waits_for_host(const struct rule_context *context)
 
 double rule_host_saves(const struct rule_context *context, double ns)
 {
-    double waits = waits_for_host(context);
+    double waits = rule_waits_for_host(context, 0);
 
     return ns > waits ? waits : ns;
 }
 
 const char *rule_host_limit(struct rule_context *context, double ns)
 {
-    double waits = waits_for_host(context);
+    double waits = rule_waits_for_host(context, 0);
 
     return ns > waits
                ? rule_print(context, ", at most the %s that %s waits for the host",

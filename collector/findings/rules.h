@@ -137,6 +137,11 @@ double rule_busy_share(const struct rule_context *context,
 const struct gpu_device *rule_waits_for(const struct rule_context *context,
                                         uint32_t causes, double *ns);
 
+/* How long the device waits for the host, for that of `more` causes as well (1 << enum
+ * gpu_idle); also for the next batch, where the trainer loads it itself: whatever it saves
+ * before, it comes to that sooner. Infinite where no device is known. */
+double rule_waits_for_host(const struct rule_context *context, uint32_t more);
+
 /* Of `ns` per step that the host takes, what would be given back: beside a device no more
  * than that waits for the host. NaN stays NaN; all of it where the waits are not known. */
 double rule_host_saves(const struct rule_context *context, double ns);

@@ -118,13 +118,11 @@ bool rule_is_loader_rhythm(const struct rule_context *context)
 static void find_collections(struct rule_context *context)
 {
     const struct rhythm_extra *gc = &context->summary->rhythm.gc;
-    /* What a device has in its queue hides the rest. For what it waits then, a look at the
-     * gap does not tell: the host may have waited for it just before. */
-    double idles, whole = gc->ns_per_step;
-    const struct gpu_device *device = rule_device(context);
-
-    (void)rule_waits_for(context, ~0u, &idles);
-    double saves = device != NULL && idles < whole ? idles : whole;
+    /* What a device has in its queue hides the rest. Just before it the host may have waited
+     * for the device, or taken memory: then the gap is told as that. */
+    double waits =
+        rule_waits_for_host(context, 1u << GPU_IDLE_SYNC | 1u << GPU_IDLE_ALLOC);
+    double whole = gc->ns_per_step, saves = whole > waits ? waits : whole;
     bool told = is_dear(context, gc, context->threshold) &&
                 saves >= context->threshold * context->train->mean_ns;
     struct finding *finding = told ? add_for(context, gc, CLAIM_PYTHON, saves) : NULL;
@@ -135,9 +133,10 @@ static void find_collections(struct rule_context *context)
     finding->formula = rule_print(
         context, "%s with collections: %s of each step%s",
         rule_count(context, gc->steps, "step"), rule_ms(context, whole),
-        saves < whole ? rule_print(context, ", at most the %s for which %s idles",
-                                   rule_ms(context, idles), device->device)
-                      : "");
+        saves < whole
+            ? rule_print(context, ", at most the %s that %s waits for the host",
+                         rule_ms(context, waits), rule_device(context)->device)
+            : "");
     finding->sentence = rule_print(
         context, "%s of each step are garbage collections; the longest took %s",
         rule_ms(context, gc->ns_per_step), rule_ms(context, gc->worst_ns));
@@ -385,7 +384,8 @@ static void find_drift(struct rule_context *context)
 const struct rule rules_rhythm[] = {
     {{.id = "gc-pauses",
       .reads = "garbage collections inside of steps",
-      .formula = "time of collections / steps, at most what a device idles",
+      .formula =
+          "time of collections / steps, at most what a device waits for the host",
       .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,

@@ -1,19 +1,19 @@
 #include "query/launched.h"
 
+#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "aggregate/history.h"
+#include "query/replay_query.h"
 
-/* A device so many steps behind its host is none that anybody runs. */
-#define STEPS_BEHIND 4
-
-#define CALLS_MAX   (1u << 18) /* of a step; 6 MB */
-#define PHASES_MAX  1024u      /* stretches in a step; more are none's */
+#define CALLS_MAX                                                                      \
+    (1u << 19)           /* of all picks, 12 MB; a step with more of them is left out */
+#define PHASES_MAX 1024u /* stretches in a step; one with more is left out too */
 
 struct call {
     uint64_t correlation;
-    int64_t at_ns;
+    int64_t at_ns; /* while the picks are gone through */
+    uint8_t pick, phase;
     bool launches, has_work;
 };
 
@@ -22,20 +22,28 @@ struct stretch {
     uint32_t phase;
 };
 
-struct looking {
-    const struct trace_process *process;
-    int64_t from_ns, to_ns; /* the step */
-    struct call *calls;     /* [call_capacity] */
-    uint32_t call_count, call_capacity;
-    struct stretch phases[PHASES_MAX];
-    uint32_t phase_count;
+/* Of a pick: its launches, those of them whose work is known, and that work. */
+struct part {
+    uint32_t launches, known;
+    double ns;
 };
 
-static bool add_call(struct looking *looking, const struct event *event, bool launches)
+struct looking {
+    const struct trace_process *process;
+    struct call *calls; /* [call_capacity] */
+    uint32_t call_count, call_capacity;
+    struct stretch phases[PHASES_MAX]; /* of one pick */
+    uint32_t phase_count;
+    struct part parts[REPLAY_STEPS_MAX][EVENT_PHASES + 1];
+};
+
+/* ---- calls of the picks ---------------------------------------------------------------- */
+
+static bool add_call(struct looking *looking, const struct event *event, uint8_t pick)
 {
     if (looking->call_count == looking->call_capacity) {
         uint32_t capacity =
-            looking->call_capacity == 0 ? 256 : looking->call_capacity * 2;
+            looking->call_capacity == 0 ? 1024 : looking->call_capacity * 2;
         struct call *calls = capacity > CALLS_MAX
                                  ? NULL
                                  : realloc(looking->calls, capacity * sizeof(*calls));
@@ -45,66 +53,41 @@ static bool add_call(struct looking *looking, const struct event *event, bool la
         looking->calls = calls;
         looking->call_capacity = capacity;
     }
-    looking->calls[looking->call_count++] = (struct call){.correlation = event->aux,
-                                                          .at_ns = (int64_t)event->time,
-                                                          .launches = launches};
+    looking->calls[looking->call_count++] =
+        (struct call){.correlation = event->aux,
+                      .at_ns = (int64_t)event->time,
+                      .pick = pick,
+                      .launches = EVENT_KIND(event->meta) == EVENT_LAUNCH};
     return true;
 }
 
-static bool take_host(struct looking *looking, uint32_t thread, const struct event *event)
+static bool add_phase(struct looking *looking, const struct event *event)
 {
     uint32_t phase = EVENT_AUX16(event->meta);
 
-    switch (EVENT_KIND(event->meta)) {
-    case EVENT_PHASE:
-        if (looking->process->threads[thread].tells_steps && phase < EVENT_PHASES &&
-            looking->phase_count < PHASES_MAX)
-            looking->phases[looking->phase_count++] =
-                (struct stretch){(int64_t)event->time,
-                                 (int64_t)(event->time + event->value), phase};
+    if (phase >= EVENT_PHASES)
         return true;
-    case EVENT_LAUNCH:
-        return event->aux == 0 || add_call(looking, event, true);
-    case EVENT_RUNTIME:
-    case EVENT_SYNC:
-        return event->aux == 0 || add_call(looking, event, false);
-    default:
-        return true;
-    }
-}
-
-static bool is_within(const struct event *event, int64_t from_ns, int64_t to_ns)
-{
-    return (int64_t)event->time >= from_ns && (int64_t)event->time < to_ns;
-}
-
-static bool touches(const struct trace_block *block, int64_t from_ns, int64_t to_ns)
-{
-    return block->count > 0 && block->block->to_ns >= from_ns &&
-           block->block->from_ns < to_ns;
-}
-
-/* False without memory. */
-static bool look_at_host(struct looking *looking)
-{
-    for (uint32_t i = 0; i < looking->process->block_count; i++) {
-        const struct trace_block *block = &looking->process->blocks[i];
-
-        if (!touches(block, looking->from_ns, looking->to_ns))
-            continue;
-        for (uint32_t j = 0; j < block->count; j++)
-            if (is_within(&block->events[j], looking->from_ns, looking->to_ns) &&
-                !take_host(looking, block->thread, &block->events[j]))
-                return false;
-    }
+    if (looking->phase_count == PHASES_MAX)
+        return false;
+    looking->phases[looking->phase_count++] = (struct stretch){
+        (int64_t)event->time, (int64_t)(event->time + event->value), phase};
     return true;
 }
 
-static int by_correlation(const void *left, const void *right)
+static bool take_host(struct looking *looking, uint32_t thread, uint8_t pick,
+                      const struct event *event)
 {
-    const struct call *a = left, *b = right;
-
-    return a->correlation < b->correlation ? -1 : a->correlation > b->correlation;
+    switch (EVENT_KIND(event->meta)) {
+    case EVENT_PHASE:
+        return !looking->process->threads[thread].tells_steps ||
+               add_phase(looking, event);
+    case EVENT_LAUNCH:
+    case EVENT_RUNTIME:
+    case EVENT_SYNC:
+        return event->aux == 0 || add_call(looking, event, pick);
+    default:
+        return true;
+    }
 }
 
 static int by_start(const void *left, const void *right)
@@ -115,7 +98,7 @@ static int by_start(const void *left, const void *right)
 }
 
 /* EVENT_PHASES in none; they do not lie in each other. */
-static uint32_t phase_at(const struct looking *looking, int64_t at_ns)
+static uint8_t phase_at(const struct looking *looking, int64_t at_ns)
 {
     uint32_t low = 0, high = looking->phase_count;
 
@@ -128,11 +111,50 @@ static uint32_t phase_at(const struct looking *looking, int64_t at_ns)
             low = middle + 1;
     }
     return low > 0 && at_ns < looking->phases[low - 1].end_ns
-               ? looking->phases[low - 1].phase
+               ? (uint8_t)looking->phases[low - 1].phase
                : EVENT_PHASES;
 }
 
-static void take_work(struct looking *looking, const struct event *event, double ns[])
+/* False: it is left out. */
+static bool take_step(struct looking *looking, const struct step_row *row, uint8_t pick)
+{
+    int64_t from_ns = row->start_ns, to_ns = from_ns + (int64_t)row->duration_ns;
+    uint32_t first = looking->call_count;
+    bool whole = true;
+
+    looking->phase_count = 0;
+    for (uint32_t i = 0; i < looking->process->block_count && whole; i++) {
+        const struct trace_block *block = &looking->process->blocks[i];
+
+        if (block->count == 0 || block->block->to_ns < from_ns ||
+            block->block->from_ns >= to_ns)
+            continue;
+        for (uint32_t j = 0; j < block->count && whole; j++) {
+            int64_t at_ns = (int64_t)block->events[j].time;
+
+            whole = at_ns < from_ns || at_ns >= to_ns ||
+                    take_host(looking, block->thread, pick, &block->events[j]);
+        }
+    }
+    if (looking->phase_count > 1)
+        qsort(looking->phases, looking->phase_count, sizeof(struct stretch), by_start);
+    for (uint32_t i = first; i < looking->call_count; i++)
+        looking->calls[i].phase = phase_at(looking, looking->calls[i].at_ns);
+    if (!whole)
+        looking->call_count = first;
+    return whole;
+}
+
+/* ---- their work -------------------------------------------------------------------------- */
+
+static int by_correlation(const void *left, const void *right)
+{
+    const struct call *a = left, *b = right;
+
+    return a->correlation < b->correlation ? -1 : a->correlation > b->correlation;
+}
+
+static void take_work(struct looking *looking, const struct event *event)
 {
     uint8_t kind = EVENT_KIND(event->meta);
     const struct call key = {.correlation = event->aux};
@@ -146,67 +168,83 @@ static void take_work(struct looking *looking, const struct event *event, double
     if (call == NULL)
         return;
     call->has_work = true;
-    ns[phase_at(looking, call->at_ns)] += (double)event->value;
+    looking->parts[call->pick][call->phase].ns += (double)event->value;
 }
 
-static void look_at_devices(struct looking *looking, double ns[])
+/* A call of the runtime and the driver's within it have one number, and are one. */
+static void count_launches(struct looking *looking)
 {
-    int64_t to_ns = looking->to_ns + STEPS_BEHIND * (looking->to_ns - looking->from_ns);
-
-    for (uint32_t i = 0; i < looking->process->block_count; i++) {
-        const struct trace_block *block = &looking->process->blocks[i];
-
-        if (!touches(block, looking->from_ns, to_ns))
-            continue;
-        for (uint32_t j = 0; j < block->count; j++)
-            if (is_within(&block->events[j], looking->from_ns, to_ns))
-                take_work(looking, &block->events[j], ns);
-    }
-}
-
-/* Of the calls that launch; a call of the runtime and the driver's within it are one. */
-static bool are_known(const struct looking *looking)
-{
-    uint32_t launches = 0, known = 0;
-
     for (uint32_t i = 0; i < looking->call_count;) {
-        uint64_t correlation = looking->calls[i].correlation;
-        bool launch = false, has_work = false;
+        const struct call *first = &looking->calls[i];
+        bool launches = false, has_work = false;
 
-        for (; i < looking->call_count && looking->calls[i].correlation == correlation;
+        for (; i < looking->call_count &&
+               looking->calls[i].correlation == first->correlation;
              i++) {
-            launch |= looking->calls[i].launches;
+            launches |= looking->calls[i].launches;
             has_work |= looking->calls[i].has_work;
         }
-        launches += launch;
-        known += launch && has_work;
+        looking->parts[first->pick][first->phase].launches += launches;
+        looking->parts[first->pick][first->phase].known += launches && has_work;
     }
-    return launches > 0 && known >= LAUNCHED_KNOWN * launches;
 }
 
-bool launched_in(const struct trace_process *process, const struct step_row *row,
-                 double ns[EVENT_PHASES + 1])
+static void look_at_devices(struct looking *looking)
+{
+    const struct trace_process *process = looking->process;
+
+    if (looking->call_count == 0)
+        return;
+    qsort(looking->calls, looking->call_count, sizeof(*looking->calls), by_correlation);
+    for (uint32_t i = 0; i < process->block_count; i++)
+        for (uint32_t j = 0; j < process->blocks[i].count; j++)
+            take_work(looking, &process->blocks[i].events[j]);
+    count_launches(looking);
+}
+
+static bool counts(const struct part parts[EVENT_PHASES + 1])
+{
+    uint32_t launches = 0;
+
+    for (uint32_t i = 0; i <= EVENT_PHASES; i++) {
+        if (parts[i].known < LAUNCHED_KNOWN * parts[i].launches)
+            return false;
+        launches += parts[i].launches;
+    }
+    return launches > 0;
+}
+
+/* ---- the mean ------------------------------------------------------------------------------ */
+
+void launched_mean(const struct trace_process *process,
+                   const struct replay_pick picks[], uint32_t count,
+                   double mean[EVENT_PHASES + 1])
 {
     struct looking *looking = calloc(1, sizeof(*looking));
-    bool known = false;
+    double sums[EVENT_PHASES + 1] = {0};
+    uint32_t counted = 0;
 
-    memset(ns, 0, (EVENT_PHASES + 1) * sizeof(*ns));
-    if (looking == NULL)
-        return false;
-    looking->process = process;
-    looking->from_ns = row->start_ns;
-    looking->to_ns = row->start_ns + (int64_t)row->duration_ns;
-    if (look_at_host(looking)) {
-        if (looking->call_count > 1)
-            qsort(looking->calls, looking->call_count, sizeof(*looking->calls),
-                  by_correlation);
-        if (looking->phase_count > 1)
-            qsort(looking->phases, looking->phase_count, sizeof(*looking->phases),
-                  by_start);
-        look_at_devices(looking, ns);
-        known = are_known(looking);
+    for (uint32_t i = 0; looking != NULL && i < count; i++) {
+        looking->process = process;
+        (void)take_step(looking, picks[i].row, (uint8_t)i);
     }
-    free(looking->calls);
+    if (looking != NULL)
+        look_at_devices(looking);
+    for (uint32_t i = 0; looking != NULL && i < count; i++) {
+        if (!counts(looking->parts[i]))
+            continue;
+        for (uint32_t phase = 0; phase <= EVENT_PHASES; phase++) {
+            double host = phase < EVENT_PHASES ? picks[i].row->phase_ns[phase]
+                                               : picks[i].row->other_ns;
+
+            sums[phase] += isnan(host) ? (double)NAN
+                                       : picks[i].scale * looking->parts[i][phase].ns;
+        }
+        counted++;
+    }
+    for (uint32_t phase = 0; phase <= EVENT_PHASES; phase++)
+        mean[phase] = counted > 0 ? sums[phase] / counted : (double)NAN;
+    if (looking != NULL)
+        free(looking->calls);
     free(looking);
-    return known;
 }

@@ -1,19 +1,22 @@
 /* What devices did, by the phase of a recorded step in which the host launched it: a device
  * that is behind does it while the host is in another phase, or in a later step. Each kernel,
- * copy and memset counts by itself, beside others too. */
+ * copy and memset counts by itself, beside others too.
+ *
+ * What ran behind the end of the trace is not known: a step counts where in each of its phases
+ * LAUNCHED_KNOWN of the launches have their work.
+ */
 #ifndef QUERY_LAUNCHED_H
 #define QUERY_LAUNCHED_H
 
-#include <stdbool.h>
-
-#include "query/trace_query.h"
-
-/* ns[]: by phase, the last of what was launched in none; ns. False where less than
- * LAUNCHED_KNOWN of the step's launches have their work: it has not come, or is not
- * remembered; or where nothing was launched. */
-MUST_CHECK bool launched_in(const struct trace_process *process,
-                            const struct step_row *row, double ns[EVENT_PHASES + 1]);
+#include "query/replay_steps.h"
 
 #define LAUNCHED_KNOWN 0.95
+
+/* mean[]: of those picks by phase, the last of what was launched in none; ns per step. NaN
+ * where the phase is not known in one of the steps, or no step counts. Reads the events of
+ * the picks, and then all of the process's once. */
+void launched_mean(const struct trace_process *process,
+                   const struct replay_pick picks[], uint32_t count,
+                   double mean[EVENT_PHASES + 1]);
 
 #endif

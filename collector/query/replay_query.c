@@ -20,29 +20,12 @@ struct sums {
     uint32_t waiting; /* of the steps: they have calls that wait */
     bool devices;
     double step, unknown, compute, gained[REPLAY_CUTS];
-    double launched[EVENT_PHASES + 1]; /* of `launching` steps */
-    uint32_t launching;
     struct {
         bool asked;
         double first, sum,
             squares; /* of differences to the first: no digits are lost */
     } what_ifs[REPLAY_WHAT_IFS];
 };
-
-static void add_launched(struct sums *sums, const struct trace_process *process,
-                         const struct replay_pick *pick)
-{
-    double ns[EVENT_PHASES + 1];
-
-    if (!launched_in(process, pick->row, ns))
-        return;
-    for (uint32_t i = 0; i <= EVENT_PHASES; i++) {
-        double phase = i < EVENT_PHASES ? pick->row->phase_ns[i] : pick->row->other_ns;
-
-        sums->launched[i] += isnan(phase) ? (double)NAN : pick->scale * ns[i];
-    }
-    sums->launching++;
-}
 
 static void add_step(struct sums *sums, const struct replay_result *result,
                      double scale)
@@ -81,9 +64,6 @@ static void fill_table(const struct sums *sums, struct replay_table *table)
         table->compute_ns = sums->compute / n;
     for (uint32_t i = 0; i < REPLAY_CUTS; i++)
         table->gained_ns[i] = sums->gained[i] / n;
-    for (uint32_t i = 0; i <= EVENT_PHASES; i++)
-        table->launched_ns[i] =
-            sums->launching > 0 ? sums->launched[i] / sums->launching : (double)NAN;
     for (uint32_t i = 0; i < REPLAY_WHAT_IFS && sums->steps >= REPLAY_STEPS_MIN; i++) {
         struct replay_what_if_row *row = &table->what_ifs[i];
         double sum = sums->what_ifs[i].sum;
@@ -284,6 +264,7 @@ static int replay_steps(struct naming *naming, struct replay *replay,
 {
     struct replay_answer *answer = naming->answer;
     struct replay_result result;
+    struct replay_pick replayed[REPLAY_STEPS_MAX];
     struct sums sums = {0};
     uint64_t read = 0;
     int error = 0;
@@ -304,11 +285,12 @@ static int replay_steps(struct naming *naming, struct replay *replay,
             continue;
         }
         add_step(&sums, &result, pick->scale);
-        add_launched(&sums, naming->process, pick);
+        replayed[sums.steps - 1] = *pick;
         if (sums.steps == 1)
             error = show(naming, pick->row, &result);
     }
     fill_table(&sums, &answer->table);
+    launched_mean(naming->process, replayed, sums.steps, answer->table.launched_ns);
     if (sums.steps > 0)
         answer->head.reason = NULL;
     return error;

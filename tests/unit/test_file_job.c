@@ -127,7 +127,9 @@ static void ops_tell_whether_an_optimizer_updates_tensors_together(void **state)
     (void)state;
     assert_loop(ADAM OP("aten::addcdiv_", 2), "AdamW", 0);
     assert_loop(ADAM OP("aten::_foreach_addcdiv_", 2), "AdamW", 1);
-    /* Gradients are clipped together. */
+    /* Gradients are clipped together; and norms are fused. */
+    assert_loop(ADAM OP("aten::addcdiv_", 2) "," OP("aten::_fused_rms_norm", 4),
+                "AdamW", 0);
     assert_loop(ADAM OP("aten::addcdiv_", 2) "," OP("aten::_foreach_mul_", 4), "AdamW",
                 0);
     assert_loop(ADAM OP("aten::_fused_adamw_", 2), "AdamW", 1);

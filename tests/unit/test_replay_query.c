@@ -282,6 +282,31 @@ static void launches_without_their_work_tell_nothing(void **state)
     answer_free(&answer.head);
 }
 
+/* The newest is what is missing: all of one phase, and little of the step. */
+static void a_phase_whose_work_did_not_come_is_not_told_as_none(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++) {
+        int64_t at = (int64_t)i * 200 * MS;
+
+        for (uint64_t j = 0; j < 60; j++)
+            launch(100 * i + j + 1, at + (int64_t)j * MS, MS / 2);
+        kernel_step_put(process, KERNEL_STEP_THREAD,
+                        kernel_step_named(process, "cudaLaunchKernel", EVENT_LAUNCH, 1),
+                        (const int64_t[2]){at + 70 * MS, at + 70 * MS + 5000},
+                        100 * i + 99);
+        phase(EVENT_PHASE_FORWARD, at, at + 65 * MS);
+        phase(EVENT_PHASE_OPTIMIZER, at + 65 * MS, at + 75 * MS);
+        kernel_step_put(process, 0, EVENT_META(0, EVENT_STEP, KERNEL_STEP_FULL, 0xf),
+                        (const int64_t[2]){at, at + 200 * MS}, i | (uint64_t)1 << 48);
+    }
+    struct replay_answer answer = ask(run);
+
+    assert_true(answer.table.steps >= 3);
+    assert_true(isnan(answer.table.launched_ns[EVENT_PHASE_OPTIMIZER]));
+    answer_free(&answer.head);
+}
+
 static void where_phases_are_not_told_nothing_was_launched_in_them(void **state)
 {
     (void)state;
@@ -474,6 +499,7 @@ int main(void)
         TEST(work_of_a_device_is_of_the_phase_in_which_it_was_launched),
         TEST(work_of_a_device_that_is_behind_is_of_its_own_step),
         TEST(launches_without_their_work_tell_nothing),
+        TEST(a_phase_whose_work_did_not_come_is_not_told_as_none),
         TEST(where_phases_are_not_told_nothing_was_launched_in_them),
         TEST(a_step_that_begins_unknown_is_not_replayed),
         TEST(without_a_device_nothing_is_known_of_less_work),

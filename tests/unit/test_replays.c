@@ -6,6 +6,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -216,12 +219,34 @@ static void who_may_not_wait_is_told_what_is_known(void **state)
     }
 }
 
+/* Threads that are in fill(): their numbers. */
+static _Atomic int threads_in[2];
+
 static void *fill(void *answer)
 {
     struct selection whose = {.rank = SELECT_ANY};
 
+    threads_in[threads_in[0] != 0] = gettid();
     replays_fill(replays, store, &whose, answer);
     return NULL;
+}
+
+/* It waits for a lock, or to be told. */
+static bool sleeps(int thread)
+{
+    char path[64], text[256] = "";
+
+    (void)snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
+    FILE *file = fopen(path, "r");
+
+    if (file == NULL)
+        return false;
+    bool read = fgets(text, sizeof(text), file) != NULL;
+
+    fclose(file);
+    const char *end = read ? strrchr(text, ')') : NULL;
+
+    return end != NULL && end[1] == ' ' && end[2] == 'S';
 }
 
 static void of_two_who_ask_at_once_one_waits_for_the_other(void **state)
@@ -239,10 +264,13 @@ static void of_two_who_ask_at_once_one_waits_for_the_other(void **state)
                          0);
     looks = 0;
     pthread_rwlock_wrlock(&store->lock); /* who replays reads the steps, and waits */
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        threads_in[i] = 0;
         assert_int_equal(pthread_create(&threads[i], NULL, fill, &answers[i]), 0);
-    while (looks == 0)
-        sched_yield();
+        while (threads_in[i] == 0 || !sleeps(threads_in[i]))
+            sched_yield();
+    }
+    assert_int_equal(looks, 1); /* the second waits for the first, not for the steps */
     pthread_rwlock_unlock(&store->lock);
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);

@@ -180,7 +180,8 @@ static uint32_t said_by_update(const char *name)
         const char *begin;
         uint32_t said;
     } begins[] = {{"aten::_foreach_add", SAID_TOGETHER}, /* and addcdiv */
-                  {"aten::_fused_", SAID_TOGETHER},
+                  {"aten::_fused_ad", SAID_TOGETHER},    /* adam, adamw, adagrad */
+                  {"aten::_fused_sgd", SAID_TOGETHER},
                   {"aten::addcdiv_", SAID_ADAM},
                   {"aten::add_", SAID_ADDS}};
 
