@@ -67,9 +67,10 @@ test("speedscope opens a downloaded trace and lists its ops", { skip }, async ()
   for (const op of ["linear2.backward", "linear2", "linear1"]) {
     await page.getByText(op, { exact: true }).first().waitFor();
   }
-  // Steps stand behind each other: none holds another, so none is a fifth of the run.
+  // Steps stand behind each other: none holds another, so together they are no more than the run.
   const shares = await page.locator("tr", { hasText: "ProfilerStep#" }).evaluateAll((rows) => rows.map((row) => Number(/\(<?([\d.]+)%\)/.exec(row.textContent)[1])));
-  assert.ok(shares.length > 0 && Math.max(...shares) < 20, String(shares));
+  const sum = shares.reduce((all, share) => all + share, 0);
+  assert.ok(shares.length > 1 && sum <= 101, String(shares));
   await shoot(page, "speedscope");
   await page.context().close();
 });
