@@ -153,6 +153,17 @@ static uint32_t asked_for(const struct replays *replays, int64_t now_ms)
     return count > 0 ? count : 1;
 }
 
+/* So few steps took little and say nothing: most of that time was waited for a core. */
+static int64_t rest_of(const struct replays *replays, const struct entry *entry,
+                       int64_t now_ms)
+{
+    int64_t ms = PAUSE * (now_ms - entry->at_ms) * asked_for(replays, now_ms);
+
+    return entry->table.steps < REPLAY_STEPS_MIN && ms > REPLAYS_SOON_MS
+               ? REPLAYS_SOON_MS
+               : ms;
+}
+
 /* The entry that the caller is to replay now; NULL: what is known of it was filled in, or
  * there is none. Who asks while somebody replays gets what was known before; where that is
  * nothing, or of a run that went on then, waits for it. */
@@ -204,8 +215,7 @@ void replays_fill(struct replays *replays, struct store *store,
         entry->table = answer->replay;
         entry->known = true;
         entry->runs = false;
-        entry->rests_ms =
-            now_ms + PAUSE * (now_ms - entry->at_ms) * asked_for(replays, now_ms);
+        entry->rests_ms = now_ms + rest_of(replays, entry, now_ms);
         pthread_cond_broadcast(&replays->over);
     }
     pthread_mutex_unlock(&replays->lock);

@@ -3,8 +3,8 @@
  * Replaying takes up to a fifth of a second. So of a run that goes on it is done again after
  * REPLAYS_AGE_MS; where few steps were replayed yet, or steps take another time by now, after
  * REPLAYS_SOON_MS; never again before all that is replayed of runs that go on has become a
- * hundredth of the time, of which each has an equal part. Of a run that is over it is done
- * once. Any thread; two never replay the same.
+ * hundredth of the time, of which each has an equal part (too few steps to say anything do not
+ * count). Of a run that is over it is done once. Any thread; two never replay the same.
  */
 #ifndef JUDGE_REPLAYS_H
 #define JUDGE_REPLAYS_H

@@ -149,6 +149,22 @@ static void replaying_takes_no_more_than_a_hundredth_of_the_time(void **state)
     assert_false(is_kept(&first, 100 * 1000));
 }
 
+/* On a machine that others use a few steps take long as well, and tell nothing. */
+static void
+after_steps_that_were_too_few_it_rests_no_longer_than_otherwise(void **state)
+{
+    (void)state;
+    step_of_clock_ms = 1000;
+    steps_with_a_kernel(0, 4, 2 * MS);
+    struct replay_table first = ask(usual, true);
+
+    step_of_clock_ms = 0;
+    assert_true(first.steps < REPLAY_STEPS_MIN);
+    steps_with_a_kernel(4, 20, 4 * MS);
+    assert_true(is_kept(&first, REPLAYS_SOON_MS - 1));
+    assert_false(is_kept(&first, REPLAYS_SOON_MS));
+}
+
 /* As ranks do, which are asked for in the same order all the time. */
 static void of_two_stretches_none_takes_the_time_of_the_other(void **state)
 {
@@ -339,6 +355,7 @@ int main(void)
         TEST(it_is_sooner_where_few_steps_were_replayed),
         TEST(a_short_stretch_is_replayed_again_when_it_is_over),
         TEST(replaying_takes_no_more_than_a_hundredth_of_the_time),
+        TEST(after_steps_that_were_too_few_it_rests_no_longer_than_otherwise),
         TEST(of_two_stretches_none_takes_the_time_of_the_other),
         TEST(of_a_run_that_ended_its_last_minute_is_known),
         TEST(the_usual_window_is_replayed_once_under_both_of_its_names),
