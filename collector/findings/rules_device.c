@@ -401,7 +401,7 @@ const struct rule rules_device[] = {
     {{.id = "exposed-copies",
       .reads = "GPU time by use; copies by direction and memory; steps that were "
                "replayed",
-      .formula = "copies alone / 2 * " WAITED_OF_COPIES,
+      .formula = "copies alone / 2 * " WAITED_ELSE_ALL,
       .threshold = 0.05,
       .unit = "share of the step",
       .min = 0,

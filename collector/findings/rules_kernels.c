@@ -406,7 +406,7 @@ const struct rule rules_kernels[] = {
       .reads = "collectives and their mean time; GPU time by use; distributed.wrapper; "
                "steps that were replayed",
       .formula =
-          "min(collectives * 20 us, communication alone) * 3/4 * " WAITED_OF_COPIES,
+          "min(collectives * 20 us, communication alone) * 3/4 * " WAITED_ELSE_ALL,
       .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,

@@ -21,7 +21,7 @@
 #define WAITED_ELSE_BUSY     "share that steps wait for; not known: that it is busy"
 #define WAITED_AT_LEAST_BUSY                                                           \
     "share that steps wait for, where it is busy for half of them at least that"
-#define WAITED_OF_COPIES     "share that steps wait for; not known: all"
+#define WAITED_ELSE_ALL "share that steps wait for; not known: all"
 
 /* What it would do less of, and at least, and at most. Of copies and communication time for
  * which it does nothing else. */

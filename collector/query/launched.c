@@ -6,9 +6,9 @@
 #include "aggregate/history.h"
 #include "query/replay_query.h"
 
-#define CALLS_MAX                                                                      \
-    (1u << 19)           /* of all picks, 12 MB; a step with more of them is left out */
-#define PHASES_MAX 1024u /* stretches in a step; one with more is left out too */
+/* Calls of all picks, 12 MB, and stretches of phases in one: a step with more is left out. */
+#define CALLS_MAX  (1u << 19)
+#define PHASES_MAX 1024u
 
 struct call {
     uint64_t correlation;

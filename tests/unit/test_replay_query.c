@@ -180,6 +180,14 @@ static void what_is_gained_by_less_work_of_a_device_grows_with_it(void **state)
     answer_free(&answer.head);
 }
 
+/* A launch whose work does not come. */
+static void launch_nothing(uint64_t number, int64_t at_ns)
+{
+    kernel_step_put(process, KERNEL_STEP_THREAD,
+                    kernel_step_named(process, "cudaLaunchKernel", EVENT_LAUNCH, 1),
+                    (const int64_t[2]){at_ns, at_ns + 5000}, number);
+}
+
 /* A kernel that is launched at `at_ns`, and runs so much later. */
 static void launch_late(uint64_t number, int64_t at_ns, int64_t later_ns,
                         int64_t length_ns)
@@ -191,9 +199,7 @@ static void launch_late(uint64_t number, int64_t at_ns, int64_t later_ns,
          .aux = number},
         {.time = 7, .meta = EVENT_META(0, EVENT_MORE, 0, 1)}};
 
-    kernel_step_put(process, KERNEL_STEP_THREAD,
-                    kernel_step_named(process, "cudaLaunchKernel", EVENT_LAUNCH, 1),
-                    (const int64_t[2]){at_ns, at_ns + 5000}, number);
+    launch_nothing(number, at_ns);
     process_fold(process, KERNEL_STEP_THREAD, kernel, 2);
 }
 
@@ -268,9 +274,7 @@ static void launches_without_their_work_tell_nothing(void **state)
         int64_t at = (int64_t)i * 20 * MS;
 
         launch(2 * i + 1, at + MS, 3 * MS);
-        kernel_step_put(process, KERNEL_STEP_THREAD,
-                        kernel_step_named(process, "cudaLaunchKernel", EVENT_LAUNCH, 1),
-                        (const int64_t[2]){at + 2 * MS, at + 2 * MS + 5000}, 2 * i + 2);
+        launch_nothing(2 * i + 2, at + 2 * MS);
         phase(EVENT_PHASE_FORWARD, at, at + 3 * MS);
         kernel_step_put(process, 0, EVENT_META(0, EVENT_STEP, KERNEL_STEP_FULL, 0xf),
                         (const int64_t[2]){at, at + 20 * MS}, i | (uint64_t)1 << 48);
@@ -291,10 +295,7 @@ static void a_phase_whose_work_did_not_come_is_not_told_as_none(void **state)
 
         for (uint64_t j = 0; j < 60; j++)
             launch(100 * i + j + 1, at + (int64_t)j * MS, MS / 2);
-        kernel_step_put(process, KERNEL_STEP_THREAD,
-                        kernel_step_named(process, "cudaLaunchKernel", EVENT_LAUNCH, 1),
-                        (const int64_t[2]){at + 70 * MS, at + 70 * MS + 5000},
-                        100 * i + 99);
+        launch_nothing(100 * i + 99, at + 70 * MS);
         phase(EVENT_PHASE_FORWARD, at, at + 65 * MS);
         phase(EVENT_PHASE_OPTIMIZER, at + 65 * MS, at + 75 * MS);
         kernel_step_put(process, 0, EVENT_META(0, EVENT_STEP, KERNEL_STEP_FULL, 0xf),

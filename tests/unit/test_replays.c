@@ -235,6 +235,14 @@ static void who_may_not_wait_is_told_what_is_known(void **state)
     }
 }
 
+static void query(struct bottlenecks_answer *answer)
+{
+    struct selection whose = {.rank = SELECT_ANY};
+
+    assert_int_equal(
+        bottlenecks_query(store, &whose, &(struct bottlenecks_request){0}, answer), 0);
+}
+
 /* Threads that are in fill(): their numbers. */
 static _Atomic int threads_in[2];
 
@@ -267,17 +275,13 @@ static bool sleeps(int thread)
 
 static void of_two_who_ask_at_once_one_waits_for_the_other(void **state)
 {
-    struct selection whose = {.rank = SELECT_ANY};
     struct bottlenecks_answer answers[2];
     pthread_t threads[2];
 
     (void)state;
     steps_with_a_kernel(0, 20, 2 * MS);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(bottlenecks_query(store, &whose,
-                                           &(struct bottlenecks_request){0},
-                                           &answers[i]),
-                         0);
+        query(&answers[i]);
     looks = 0;
     pthread_rwlock_wrlock(&store->lock); /* who replays reads the steps, and waits */
     for (int i = 0; i < 2; i++) {
@@ -300,17 +304,13 @@ static void of_two_who_ask_at_once_one_waits_for_the_other(void **state)
 /* While its last minute is replayed it ends: all of it is replayed then. */
 static void who_asks_of_a_run_that_ends_meanwhile_gets_all_of_it(void **state)
 {
-    struct selection whose = {.rank = SELECT_ANY};
     struct bottlenecks_answer answers[2];
     pthread_t threads[2];
 
     (void)state;
     steps_with_a_kernel(0, 20, 2 * MS);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(bottlenecks_query(store, &whose,
-                                           &(struct bottlenecks_request){0},
-                                           &answers[i]),
-                         0);
+        query(&answers[i]);
         process->state = PROCESS_ENDED;
     }
     assert_true(answers[0].head.live && !answers[1].head.live);
