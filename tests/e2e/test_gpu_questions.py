@@ -2,6 +2,7 @@
 run, and each judges what a GPU would answer; here we say what it did."""
 import argparse
 import contextlib
+import importlib.util
 import json
 import math
 import os
@@ -10,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import unittest.mock
 
@@ -21,6 +23,7 @@ sys.dont_write_bytecode = True
 import asking  # noqa: E402
 import bad_days  # noqa: E402
 import figures  # noqa: E402
+import live  # noqa: E402
 import measure  # noqa: E402
 import open_questions as open_  # noqa: E402
 from asking import Ended, Job, wire  # noqa: E402
@@ -28,6 +31,7 @@ from asking import Ended, Job, wire  # noqa: E402
 PYTHON = os.environ.get("TORCH_PYTHON", "")
 ERRORS = re.compile(r"Traceback|\b[A-Z]\w*(Error|Exception|Exit|Interrupt)\b")
 STEP_NS, PER_STEP, WINDOW = 1e6, 4, 10
+MISHAP_S = 100.0  # CLOCK_MONOTONIC
 
 
 @unittest.skipUnless(PYTHON and subprocess.run([PYTHON, "-c", "import torch"], check=False,
@@ -81,7 +85,8 @@ def event(kind, start, end, name="gemm", thread=9, aux16=1, aux=0, value=0, more
 
 
 def trained(steps=100, name="gemm", late_ns=2000, spread_ns=20, threads=2, node=0):
-    """Steps of PER_STEP kernels, each behind its launch by one of `threads`, on two streams."""
+    """Steps of PER_STEP kernels, each behind its launch by one of `threads`, on two streams;
+    the host waits for one of them, then for all."""
     events, rows, number = [], [], 0
     for step in range(steps):
         start = (1 + step) * STEP_NS
@@ -94,7 +99,9 @@ def trained(steps=100, name="gemm", late_ns=2000, spread_ns=20, threads=2, node=
                        event(open_.KERNEL, begins + late_ns,
                              begins + late_ns + 50000 + step % 3 * spread_ns, name, aux=number,
                              more=[(at % 2, 0, 0), (7, node, 0)])]
-        events += [event(open_.SYNC, start + 1e5, start + 9e5), event(open_.KNOWN, start, start)]
+        events += [event(open_.SYNC, start + 4.1e5, start + 4.2e5, "cudaStreamSynchronize"),
+                   event(open_.SYNC, start + 4.3e5, start + 4.6e5, open_.WAITS_FOR_ALL),
+                   event(open_.KNOWN, start, start)]
     return Found(sorted(events, key=lambda one: one.end), rows)
 
 
@@ -125,6 +132,7 @@ WELL, GONE = {"state": "active", "new": 9, "after_s": 1}, {"state": "stolen", "n
                                                            "after_s": 68}
 ROWS = [[100 + step, 1000, 3, 0, 0] for step in range(5)]
 PAIRS = [(row[0], row[1]) for row in ROWS]
+RECORDED = Found()
 UNSEEN = {"device_memory": ("unavailable", "cudaMallocAsync reports none", None, 0, 0)}
 END = {"run-away": (3, ""), "fork": (0, ""), "long-kernel": (5, ""),
        "device-reset": (6, "{\"reset\": 0}"), "device-assert": (1, "device-side assert at 0x12"),
@@ -149,8 +157,8 @@ class Session(asking.Session):
         given = given(mode=mode, level=level, **more) if callable(given) else given
         if isinstance(given, Exception):
             raise given
-        told, found, *ended = given
-        return Job(told, found, *(ended or [Ended(0, "", "")]), 1.0)
+        told, found, *more = given
+        return Job(told, found, *(more or [Ended(0, "", ""), MISHAP_S + 1]))
 
 
 def memory_jobs(ours, unseen):
@@ -167,10 +175,17 @@ def graph_jobs(node, count):
     return {"graphs": job}
 
 
-def end_jobs(change=str):
+def mishap(recorded=None):
+    return json.dumps({"mishap_s": MISHAP_S, "recorded": recorded}) + "\n"
+
+
+def end_jobs(change=str, found=RECORDED, recorded=WELL, slower_s=0):
+    """Ends: with us changed, so much later behind the mishap, and what there is of us."""
     def job(mode, level, **_):
         code, words = END[mode]
-        return {}, Found(), Ended(code, "", change(words) if level else words)
+        if level is None:
+            return {}, None, Ended(code, mishap(), words), MISHAP_S + 8
+        return {}, found, Ended(code, mishap(recorded), change(words)), MISHAP_S + 8 + slower_s
     return {"*": job}
 
 
@@ -187,6 +202,9 @@ DAYS = (
     (open_.windows, {"kineto": (windows_told(), trained())},
      {"kineto": (windows_told(), trained(25))}),
     (open_.clocks, {"streams": ({}, trained())}, {"streams": ({}, trained(late_ns=-9000))}),
+    # A clock that is late: the last kernel ends behind the wait, the one before it does not.
+    (open_.clocks, {"streams": ({}, trained())}, {"streams": ({}, trained(late_ns=102000))}),
+    (open_.clocks, {"streams": ({}, trained())}, {"streams": ({}, trained(late_ns=600000))}),
     (open_.allocator, memory_jobs(PAIRS, Found(**UNSEEN)),
      memory_jobs([(0, 1)] * 5, Found(**UNSEEN))),
     (open_.allocator, memory_jobs(PAIRS, Found(**UNSEEN)),
@@ -208,6 +226,11 @@ DAYS = (
      {"teardown": ({"before": WELL, "windows": [{"work": 0, "then": WELL}]}, trained())}),
     (bad_days.ends, end_jobs(lambda words: words.replace("4711", "4712")),
      end_jobs(lambda words: words + " again")),
+    (bad_days.ends, end_jobs(slower_s=4), end_jobs(slower_s=8)),
+    (bad_days.ends, end_jobs(), end_jobs(found=None)),
+    (bad_days.ends, end_jobs(), end_jobs(recorded=None)),
+    (bad_days.ends, end_jobs(), end_jobs(recorded=GONE)),
+    (bad_days.ends, end_jobs(), end_jobs(found=Found(cupti=("active", None, None, 0, 0)))),
     (bad_days.killed, {"killed": ({}, trained()), "steps": ({}, trained())},
      {"killed": ({}, trained()), "steps": ({}, Found())}),
     (figures.default_budget,
@@ -276,8 +299,49 @@ class Judged(unittest.TestCase):
         self.assertIn(": not decided", lines)
 
     def test_an_end_that_is_none_without_us_says_so(self):
-        lines = self.lines(bad_days.ends, {"*": lambda **_: ({}, Found(), Ended(0, "", ""))})
+        lines = self.lines(bad_days.ends, {"*": lambda **_: (
+            {}, Found(), Ended(0, mishap(WELL), ""), MISHAP_S + 1)})
         self.assertEqual(lines.count("failed: without us it is no such end"), len(END) - 1)
+
+    def test_an_end_that_ours_had_no_part_in_says_why(self):
+        for jobs, why in ((end_jobs(found=None), "ours was not there, it left no segment"),
+                          (end_jobs(recorded=GONE), "ours was not there, it recorded {\"state\""),
+                          (end_jobs(slower_s=8), "more than 5 s slower")):
+            lines = self.lines(bad_days.ends, jobs)
+            self.assertEqual(lines.count(f": missed; {why}"), len(END))
+
+    def test_where_no_gpu_is_an_end_needs_no_more_of_ours_than_its_segment(self):
+        session = Session(end_jobs(recorded=None))
+        session.options.dry_run = True
+        lines, _ = bad_days.ends(session)
+        self.assertNotRegex("\n".join(lines), "missed|failed")
+
+    def test_under_ncu_a_job_that_we_were_not_in_is_not_like_another(self):
+        told = {"steps": 10, "loss": 0.5}
+        for found, word in ((Found(), "hit"), (None, "missed")):
+            with unittest.mock.patch.object(bad_days.shutil, "which", str):
+                lines = self.lines(bad_days.under_ncu, {"steps": (told, found)})
+            self.assertRegex(lines, f"with us .*: {word}\n")
+
+    def test_who_was_given_no_minute_to_come_back_says_nothing_of_it(self):
+        for after_s, word in ((66, "missed"), (20, "not decided: there was no time")):
+            gone = {**GONE, "after_s": after_s}
+            lines = self.lines(bad_days.profiler_stop, {"profiler-stop": (
+                {"before": WELL, "cudaProfilerStart": WELL, "cudaProfilerStop": gone},
+                trained())})
+            self.assertRegex(lines, f"after cudaProfilerStop: .*: {word}")
+
+    def test_a_job_is_told_when_it_will_be_killed(self):
+        asked = {}
+
+        def run(words, limit_s, **_):
+            asked.update(zip(words, words[1:]), limit_s=limit_s, now=time.monotonic())
+            return Ended(0, "{}", "")
+        options = argparse.Namespace(budget=30, dry_run=False, python="python3")
+        with unittest.mock.patch.object(asking, "run", run):
+            asking.Session(options).job("steps", None, limit_s=110)
+        self.assertLess(asked["limit_s"], 31)
+        self.assertAlmostEqual(asked["--until"], asked["now"] + asked["limit_s"], delta=1)
 
     def test_the_plan_has_room_for_a_flood_that_is_never_shortened(self):
         self.assertLessEqual(measure.PLANNED_S, measure.BUDGET_S)
@@ -311,6 +375,116 @@ class Judged(unittest.TestCase):
         self.assertRegex(said, r"(?s)hit 1, missed 0.*failed 1.*## first\n\n- failed: it hung\n\n"
                                r"\(0 s of 5\)\n\n## second\n\n- it is so: hit\n")
         self.assertNotIn("third", said)
+
+
+class Waited(unittest.TestCase):
+    """until_recorded(), with a clock and a source of GPU work that are made up."""
+
+    @staticmethod
+    def training(*words):
+        """training.py as a job has it, but for PyTorch."""
+        spec = importlib.util.spec_from_file_location("made_up_training",
+                                                      FOLDER / "training.py")
+        module = importlib.util.module_from_spec(spec)
+        with unittest.mock.patch.dict(sys.modules, {"torch": unittest.mock.MagicMock()}), \
+                unittest.mock.patch.object(sys, "argv", ["job.py", "stolen", *words]):
+            spec.loader.exec_module(module)
+        return module
+
+    def wait(self, source, *how, words=()):
+        """What it says where `source` tells (state, events) at so many seconds; a round of its
+        steps takes some 1 s."""
+        module, now_s = self.training(*words), [0.0]
+
+        def sleep(seconds):
+            now_s[0] += seconds
+
+        def step():
+            now_s[0] += 0.2
+        module.time = argparse.Namespace(monotonic=lambda: now_s[0], sleep=sleep)
+        module.source = lambda: source(now_s[0])
+        return module.until_recorded(step, *how)
+
+    def test_work_that_is_told_late_is_no_sign_that_we_record(self):
+        def stolen(now_s):
+            return ("stolen" if now_s < 60 else "active",
+                    5 + (now_s > 3) + (3 if now_s > 62 else 0))
+        told = self.wait(stolen, 68, 1)
+        self.assertEqual((told["state"], told["new"]), ("active", 3))
+        self.assertGreater(told["after_s"], 62)
+        never = self.wait(lambda now_s: ("stolen", 5 + (now_s > 3)), 68, 1)
+        self.assertFalse(bad_days.is_back(never))
+        self.assertGreaterEqual(never["after_s"], 68)
+
+    def test_work_from_before_a_theft_that_is_not_noticed_yet_is_none(self):
+        def unnoticed(now_s):
+            return "active" if now_s < 3 else "stolen", 5 + (now_s > 0.5)
+        self.assertFalse(bad_days.is_back(self.wait(unnoticed, 68, 1)))
+
+    def test_who_will_be_killed_first_says_so_far_what_he_knows(self):
+        told = self.wait(lambda _: ("stolen", 5), 68, 1, words=("--until", "40"))
+        self.assertFalse(bad_days.is_back(told))
+        self.assertLess(told["after_s"], 36)
+        late = self.wait(lambda _: ("stolen", 5), 68, 1, words=("--until", "2"))
+        self.assertEqual(late, {"state": "stolen", "new": 0, "after_s": 0.0})
+
+    def test_unwatched_nobody_waits(self):
+        self.assertIsNone(self.wait(lambda _: None, 68, 1))
+
+
+class Late(unittest.TestCase):
+    """How soon the page knows a kernel, of notes and answers that are made up."""
+
+    RATE, OTHER = 1000, 30  # launches a second; what is known beside them
+    LAUNCHED = [(0.01 * at, 10 * at) for at in range(1, 501)]
+
+    def seen(self, late_s, lost=0, since=0):
+        """The page knows each launch so late; but not `lost` of them, from the one `since`."""
+        seen = []
+        for at in range(1, 101):
+            known_at = 0.05 * at
+            launched = max(0, int(self.RATE * (known_at - late_s)))
+            gone = min(max(launched - since, 0), lost)
+            seen.append((known_at, self.OTHER + launched - gone))
+        return [*seen, (5.0 + late_s, self.OTHER + self.LAUNCHED[-1][1] - lost)]
+
+    def delays(self, seen, lost=(0, 0)):
+        return live._delays_ms(self.LAUNCHED, seen, lost)
+
+    def test_a_delay_is_known_where_the_page_knows_every_launch(self):
+        delays = self.delays(self.seen(0.3))
+        self.assertGreater(len(delays), 80)
+        self.assertTrue(all(285 < delay < 301 for delay in delays), delays)
+
+    def test_a_page_that_misses_launches_says_nothing_of_delays(self):
+        for seen, lost in ((self.seen(0.3, lost=20, since=4000), (20, 0)),
+                           (self.seen(0.3, lost=20, since=4000), (0, 20)),
+                           (self.seen(0.3, lost=100, since=4000), (0, 0)),
+                           (self.seen(0.005, lost=29, since=4000), (0, 0))):
+            with self.assertRaises(asking.Failed):
+                self.delays(seen, lost)
+
+    def test_the_page_is_asked_what_was_lost(self):
+        told = {"lost_events": 2, "sources": [{"source": "steps", "lost_events": 9},
+                                              {"source": "cupti", "lost_events": 5}]}
+        with unittest.mock.patch.object(live, "_ask", lambda *_: told):
+            self.assertEqual(live._lost(1), (5, 2))
+        with unittest.mock.patch.object(live, "_ask", lambda *_: {"lost_events": 0}), \
+                self.assertRaises(asking.Failed):
+            live._lost(1)
+
+    def test_the_rate_that_has_a_mark_is_asked_first(self):
+        asked = []
+
+        def latency(_, program, rate):
+            asked.append(rate)
+            return {"p50_ms": 90, "p95_ms": 100, "answers": 99, "hardware": {}}
+        session = Session({})
+        session.options.program = "trainglass"
+        with unittest.mock.patch.object(live, "latency", latency):
+            lines, _ = figures.latency(session)
+        self.assertEqual(asked, [10000, 1000])
+        self.assertIn("(mark: ≤ 500 ms: hit)", lines[0])
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ KILL_S = 5  # a process that its driver does not let go is left behind after so 
 LEAST_S = 5  # nothing is begun that has less
 ROOM_BYTES = 1 << 30  # of shared memory, for jobs that run beside each other
 Ended = namedtuple("Ended", "code stdout stderr")
-# What a job printed, its segment or None, how it ended and how long it took.
-Job = namedtuple("Job", "told found ended took_s")
+# What a job printed, its segment or None, how it ended and when (CLOCK_MONOTONIC).
+Job = namedtuple("Job", "told found ended ended_s")
 running, directories = set(), set()  # process groups, and what their jobs wrote
 
 
@@ -136,11 +136,15 @@ class Session:
                     PYTHONPATH=f"{site}:{ROOT / 'collector' / 'python'}")
         return kept, directory
 
-    def job_words(self, mode, seconds=None, kind=None):
+    def job_words(self, mode, seconds=None, kind=None, until=None):
+        """`until`: CLOCK_MONOTONIC at which it will be killed; by then it has told what it
+        knows."""
         words = [self.options.python, "-B", HERE / "job.py", mode,
                  "--device", "cpu" if self.options.dry_run else "cuda"]
         if seconds is not None:
             words += ["--seconds", 0.2 if self.options.dry_run else seconds]
+        if until is not None:
+            words += ["--until", until]
         return words + (["--kind", kind] if kind else [])
 
     def job(self, mode, level, limit_s=60, code=0, seconds=None, kind=None, before=(), **more):
@@ -150,11 +154,12 @@ class Session:
             raise Failed(f"there is no {self.options.probe}")
         with self.places:
             environment, directory = self.environment(level)
-            started = time.monotonic()
             try:
-                ended = run([*before, *self.job_words(mode, seconds, kind)],
-                            self.limit_s(limit_s), env={**environment, **more})
-                took_s = time.monotonic() - started
+                limit_s = self.limit_s(limit_s)
+                until = time.monotonic() + limit_s
+                ended = run([*before, *self.job_words(mode, seconds, kind, until)],
+                            limit_s, env={**environment, **more})
+                ended_s = time.monotonic()
                 segments = [] if directory is None else \
                     [s for s in wire.read_all(directory) if s.role == "trainer"]
             finally:
@@ -167,7 +172,7 @@ class Session:
         told = json.loads(printed[-1]) if printed else {}
         pid = told.pop("pid", None)
         segments.sort(key=lambda found: found.pid != pid)  # a child of its may train, too
-        return Job(told, segments[0] if segments else None, ended, took_s)
+        return Job(told, segments[0] if segments else None, ended, ended_s)
 
     def ask(self, title, question, planned_s):
         started = time.monotonic()

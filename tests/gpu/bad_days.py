@@ -2,6 +2,7 @@
 job alone says what is right."""
 import json
 import shutil
+from collections import namedtuple
 
 from asking import Failed, last_line, without_numbers
 from open_questions import KERNEL, said, source, verdict
@@ -14,11 +15,28 @@ ENDS = {"run-away": (3, ""), "fork": (0, ""), "long-kernel": (5, ""),
         "device-reset": (None, "\"reset\": 0"),
         "device-assert": (None, "device-side assert"),
         "illegal-address": (None, "illegal memory access")}
+MISHAP = '{"mishap_s"'  # how the line begins that before_mishap() prints
+# What two equal ends may be apart while a dozen other jobs begin and end beside them; the
+# kernel of long-kernel, which nobody may wait for because of us, runs 3 s longer.
+SLOWER_S = 5
+# When we must have come back by: a minute after it is noticed, in 3 s of steps, that CUPTI is
+# another's; the rest is a turn of our thread, and a flush.
+BACK_WITHIN_S = 65
+# How a job ended: from the mishap on, which a job with us comes to later, for it waits there
+# until it is recorded. `recorded`: until_recorded() then, None without us.
+End = namedtuple("End", "code text took_s recorded")
 
 
 def is_back(recorded):
     """What until_recorded() says of a source that is well."""
     return recorded["state"] == "active" and recorded["new"] > 0
+
+
+def back_verdict(recorded):
+    """Whoever was not given our minute says nothing of it."""
+    if not is_back(recorded) and recorded["after_s"] < BACK_WITHIN_S:
+        return f"not decided: there was no time left for {BACK_WITHIN_S} s"
+    return verdict(is_back(recorded))
 
 
 def watched(job, *keys):
@@ -33,8 +51,46 @@ def first_unlike(alone, ours):
     return next((f"; first unlike: {a} / {b}" for a, b in pairs if a != b), "")
 
 
+def end_of(job):
+    """An End; without the mishap's line, in which the two differ."""
+    lines = job.ended.stdout.splitlines()
+    told = next((json.loads(line) for line in lines if line.startswith(MISHAP)), {})
+    text = "\n".join([line for line in lines if not line.startswith(MISHAP)]
+                     + [job.ended.stderr])
+    took_s = round(job.ended_s - told["mishap_s"], 1) if told else None
+    return End(job.ended.code, text, took_s, told.get("recorded"))
+
+
+def shown(end):
+    return [end.code, last_line(end.text), end.took_s]
+
+
+def not_there(session, job, recorded):
+    """Why the job ended as it would have without us, if so: nothing of us was in it. Where no
+    GPU is there is no work that could have been recorded."""
+    if job.found is None:
+        return "left no segment"
+    if session.options.dry_run:
+        return ""
+    if recorded is None or not is_back(recorded) or source(job.found)["events"] == 0:
+        return f"recorded {json.dumps(recorded)} before it, at the end {said(job.found)}"
+    return ""
+
+
+def compared(session, job, alone):
+    """(the End with us, the verdict on it and why)"""
+    ours = end_of(job)
+    same = [without_numbers(end.text) for end in (alone, ours)]
+    nothing = not_there(session, job, ours.recorded)
+    slower = ours.took_s is not None and ours.took_s > alone.took_s + SLOWER_S
+    right = alone.code == ours.code and same[0] == same[1] and not nothing and not slower
+    return ours, verdict(right) + first_unlike(*same) + \
+        (f"; ours was not there, it {nothing}" if nothing else "") + \
+        (f"; more than {SLOWER_S} s slower" if slower else "")
+
+
 def ends(session):
-    """The same exit code and words, with us and without."""
+    """The same exit code and words, with us and without, and as soon; and we were there."""
     jobs = session.beside(*[
         lambda mode=mode, level=level: session.job(mode, level, code=None, limit_s=60)
         for mode in ENDS for level in (None, "kernels")])
@@ -44,21 +100,19 @@ def ends(session):
         if isinstance(alone, Failed):
             lines.append(f"- {mode}: failed: without us {alone}")
             continue
-        seen = [alone.ended.code, last_line(alone.ended.stderr), round(alone.took_s, 1)]
-        if code not in (None, alone.ended.code) or \
-                words not in alone.ended.stdout + alone.ended.stderr:
+        end = end_of(alone)
+        seen = shown(end)
+        if code not in (None, end.code) or words not in end.text or end.took_s is None:
             lines.append(f"- {mode}: failed: without us it is no such end: {seen}")
             continue
         if isinstance(ours, Failed):
             word = "missed" if session.left_s() > 0 else "not decided: the time was over"
             lines.append(f"- {mode}: without us {seen}, with us {ours}: {word}")
             continue
-        same = [without_numbers(job.ended.stdout + job.ended.stderr) for job in (alone, ours)]
-        raw[mode] = [seen, [ours.ended.code, last_line(ours.ended.stderr),
-                            round(ours.took_s, 1)]]
-        right = alone.ended.code == ours.ended.code and same[0] == same[1]
-        lines.append(f"- {mode}: without us {seen}, with us {raw[mode][1]} (exit code, last "
-                     f"words, s): {verdict(right)}{first_unlike(*same)}")
+        with_us, word = compared(session, ours, end)
+        raw[mode] = [seen, shown(with_us), with_us.recorded]
+        lines.append(f"- {mode}: without us {seen}, with us {shown(with_us)} (exit code, last "
+                     f"words, s from the mishap on): {word}")
     return lines, raw
 
 
@@ -80,14 +134,14 @@ def unannounced(session):
             f"of): `{json.dumps(told['during'])}`",
             f"- its window has {told['theirs']} kernels, copies and memsets: "
             f"{verdict(told['theirs'] > 0)}",
-            f"- and we came back: `{json.dumps(told['back'])}`: {verdict(is_back(told['back']))}",
+            f"- and we came back: `{json.dumps(told['back'])}`: {back_verdict(told['back'])}",
             f"- at the end: {said(job.found)}"], {**told, "source": source(job.found)}
 
 
 def profiler_stop(session):
     job = session.job("profiler-stop", "kernels", limit_s=110)
     told = watched(job, "before", "cudaProfilerStart", "cudaProfilerStop")
-    return [f"- after {name}: `{json.dumps(told[name])}`: {verdict(is_back(told[name]))}"
+    return [f"- after {name}: `{json.dumps(told[name])}`: {back_verdict(told[name])}"
             for name in ("cudaProfilerStart", "cudaProfilerStop")] + \
         [f"- at the end: {said(job.found)}"], {**told, "source": source(job.found)}
 
@@ -98,7 +152,7 @@ def teardown(session):
     window = job.told["windows"][0]
     return [f"- its window has {window['work']} kernels, copies and memsets: "
             f"{verdict(window['work'] > 0)}",
-            f"- behind it: `{json.dumps(window['then'])}`: {verdict(is_back(window['then']))}",
+            f"- behind it: `{json.dumps(window['then'])}`: {back_verdict(window['then'])}",
             f"- at the end: {said(job.found)}"], {**job.told, "source": source(job.found)}
 
 
@@ -115,7 +169,8 @@ def under_ncu(session):
         raise Failed(f"without us the job says nothing under it: "
                      f"{last_line(alone.ended.stderr) or last_line(alone.ended.stdout)}")
     return [f"- without us {results[0]}, with us {results[1]}: "
-            f"{verdict(results[0] == results[1])}", f"- what is said of it: {told}"], \
+            f"{verdict(ours.found is not None and results[0] == results[1])}",
+            f"- what is said of it: {told}"], \
         {"results": results, "source": told}
 
 

@@ -14,6 +14,7 @@ BLOCK_S = 0.2  # of steps: long beside the flush at which a block may still begi
 RATES = (1000, 10000, 100000)  # launches a second
 FLOOD_STEP = 500 if SMALL else 5000  # launches
 FLOOD_RATE = 100000  # a second
+RECORDED_S = 6  # what live.py's limit leaves beside PyTorch's start and the launches
 
 
 def cost(level):
@@ -108,12 +109,13 @@ def flood():
 
 
 def steady():
-    """So many launches a second; how many there were by when, for live.py. Waits at its end
-    until the page must know them all."""
+    """So many launches a second; how many there were by when, for live.py. Begins when they
+    are recorded, and waits at its end: the page must know them all."""
     values = torch.zeros(8, device=DEVICE)
     rate, rows, count = float(os.environ["STEADY_RATE"]), [], 0
     for _ in range(5):  # what is done once is done
         values.add_(1)
+    until_recorded(lambda: launch_step(values), RECORDED_S)
     synchronize()
     start = time.monotonic()
     while time.monotonic() - start < OPTIONS.seconds:

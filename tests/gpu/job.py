@@ -34,19 +34,19 @@ def window_of(step):
             "us": sum(event.time_range.elapsed_us() for event in work)}
 
 
-def kineto(count=4, most_s=4):
+def kineto(count=4, most_s=4, settle_s=0):
     """Windows of torch.profiler in the middle: what they see; between them we do."""
     step = Training("gpt")
 
-    def between(most_s):
-        recorded = until_recorded(step, most_s)
+    def between(*how):
+        recorded = until_recorded(step, *how)
         for _ in range(steps_of(3 * WINDOW_STEPS)):
             step()
         synchronize()
         return recorded
 
     before = between(15)
-    windows = [{**window_of(step), "then": between(most_s)} for _ in range(count)]
+    windows = [{**window_of(step), "then": between(most_s, settle_s)} for _ in range(count)]
     return {"before": before, "windows": windows, "steps_in_window": WINDOW_STEPS}
 
 
@@ -134,5 +134,6 @@ def for_a_while():
 
 MODES = {"kineto": kineto, "memory": memory, "graphs": graphs, "streams": streams,
          "compiled": compiled, "steps": steps_only, "while": for_a_while,
-         "teardown": lambda: kineto(1, mishaps.BACK_S), **costs.MODES, **mishaps.MODES}
+         "teardown": lambda: kineto(1, mishaps.BACK_S, mishaps.SETTLE_S),
+         **costs.MODES, **mishaps.MODES}
 print(json.dumps({"pid": os.getpid(), **MODES[OPTIONS.mode]()}), flush=True)

@@ -26,6 +26,17 @@ def _ask(port, path):
         return json.loads(answer.read())
 
 
+def _lost(port):
+    """What the page never knows: (GPU work that was not recorded, events of all kinds that
+    were overwritten before the server had read them)."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        told = _ask(port, "/api/overhead?window=run")
+        for source in told["sources"]:
+            if source["source"] == "cupti":
+                return source["lost_events"], told["lost_events"]
+    raise Failed("nobody says how many launches were lost")
+
+
 def _watch(port, job, limit_s):
     """[(CLOCK_MONOTONIC, kernels that the page knows)], one for each new number; and what
     the driver's meters say."""
@@ -44,15 +55,25 @@ def _watch(port, job, limit_s):
     return seen, hardware
 
 
-def _delays_ms(launched, seen):
+def _delays_ms(launched, seen, lost):
     """When a number was known, less when as many had been launched. What ran before the
-    first note, and after it beside the launches, is the same all the time."""
+    first note, and after it beside the launches, is the same all the time. The job launches
+    when it is recorded: whatever the page does not know in the end was lost on the way, and
+    makes delays before that come out too short."""
     counts = [count for _, count in launched]
     other = seen[-1][1] - counts[-1]
+    if other < 0 or any(lost):
+        raise Failed(f"of {counts[-1]} launches the page knows {seen[-1][1]} in the end; "
+                     f"{lost[0]} were not recorded, {lost[1]} events overwritten: how late the "
+                     "others are nobody can say")
     delays = []
     for known_at, count in seen:
         at = bisect_left(counts, count - other)
         if 0 < at < len(counts):
+            # It was launched after the note before: that far a delay may come out below 0.
+            if known_at < launched[at - 1][0]:
+                raise Failed(f"{count - other} launches were known before they were done: the "
+                             "page knows others, and does not know all of these")
             delays.append(1e3 * (known_at - launched[at][0]))
     return sorted(delays)
 
@@ -74,6 +95,7 @@ def latency(session, program, rate):
         seen, hardware = _watch(port, processes[1], session.limit_s(SECONDS + 12))
         if not notes.is_file():
             raise Failed(f"the job was not done in time, or said: {said.read_text()[-400:]}")
+        lost = _lost(port) if seen else (0, 0)
         launched = [tuple(row) for row in json.loads(notes.read_text())]
     finally:
         for process in processes:
@@ -83,7 +105,7 @@ def latency(session, program, rate):
                 process.wait(timeout=5)
             running.discard(process.pid)
         forget(directory)  # the next job needs the room
-    delays = _delays_ms(launched, seen) if seen else []
+    delays = _delays_ms(launched, seen, lost) if seen else []
     if len(delays) < 10:
         raise Failed(f"only {len(delays)} answers to judge by, of {len(seen)}")
     return {"p50_ms": statistics.median(delays), "p95_ms": delays[int(0.95 * len(delays))],

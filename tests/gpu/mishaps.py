@@ -12,8 +12,19 @@ import torch
 from training import (DEVICE, SMALL, Training, source, steps_of, synchronize, until_recorded)
 
 BACK_S = 68  # what is given up is tried again after a minute
+SETTLE_S = 1  # some flushes, each 100 ms: what was recorded before is told
 ALIAS_FLOATS = 16 << 20  # 64 MiB: a segment of its own, which empty_cache() gives back
 LONG_S, LONG_HZ = 8, 1.7e9  # a kernel that counts the clock's ticks; of about so many a second
+
+
+def before_mishap(kind):
+    """A model in training, of which we record by now where we watch. Its line is the last
+    thing before the mishap: what is recorded, and since when the end is waited for."""
+    step = Training(kind)
+    step()
+    recorded = until_recorded(step)
+    print(json.dumps({"mishap_s": time.monotonic(), "recorded": recorded}), flush=True)
+    return step
 
 
 def stolen():
@@ -32,9 +43,10 @@ def stolen():
                 step()
             synchronize()
         during = source()
-    return {"before": before, "during": during, "back": until_recorded(step, BACK_S),
-            "theirs": sum("cuda" in str(event.device_type).lower()
-                          for event in profile.events())}
+    # To read a window takes seconds, in which that minute has begun: first, then.
+    theirs = sum("cuda" in str(event.device_type).lower() for event in profile.events())
+    return {"before": before, "during": during, "theirs": theirs,
+            "back": until_recorded(step, BACK_S, SETTLE_S)}
 
 
 def profiler_stop():
@@ -47,15 +59,13 @@ def profiler_stop():
         for _ in range(steps_of(20)):
             step()
         synchronize()
-        time.sleep(0 if SMALL else 1)  # some flushes: what was recorded before is told
-        step()
-        told[name] = until_recorded(step, BACK_S)
+        told[name] = until_recorded(step, BACK_S, SETTLE_S)
     return told
 
 
 def run_away():
     """Leaves without waiting for its GPU."""
-    step = Training("gpt")
+    step = before_mishap("gpt")
     for _ in range(steps_of(50)):
         step()
     print(json.dumps({"left": True}), flush=True)
@@ -63,8 +73,7 @@ def run_away():
 
 
 def fork():
-    step = Training("cnn")
-    step()
+    step = before_mishap("cnn")
     child = os.fork()
     if child == 0:
         os._exit(4)
@@ -84,8 +93,7 @@ def killed():
 
 def device_assert():
     """An index that is none: the device says so."""
-    step = Training("cnn")
-    step()
+    before_mishap("cnn")
     index = torch.tensor([10**6], device=DEVICE)
     torch.zeros(4, device=DEVICE)[index]
     synchronize()
@@ -103,8 +111,7 @@ class Alias:
 
 def illegal_address():
     """A kernel that writes where no memory is any more."""
-    step = Training("cnn")
-    step()
+    before_mishap("cnn")
     values = torch.zeros(ALIAS_FLOATS, device=DEVICE)
     alias = torch.as_tensor(Alias(values), device=DEVICE)
     if alias.data_ptr() != values.data_ptr():
@@ -121,7 +128,7 @@ def illegal_address():
 
 def device_reset():
     """Everything of this process is taken off the device, behind torch's back."""
-    step = Training("cnn")
+    step = before_mishap("cnn")
     for _ in range(20):
         step()
     synchronize()
@@ -135,8 +142,7 @@ def device_reset():
 
 def long_kernel():
     """A kernel that runs on for seconds, and nobody waits for it."""
-    step = Training("cnn")
-    step()
+    before_mishap("cnn")
     synchronize()
     torch.cuda._sleep(int(LONG_S * LONG_HZ))
     print(json.dumps({"left": True}), flush=True)

@@ -17,6 +17,8 @@ ARGUMENTS.add_argument("mode")
 ARGUMENTS.add_argument("--device", default="cuda")
 ARGUMENTS.add_argument("--seconds", type=float, default=10)
 ARGUMENTS.add_argument("--kind", default="gpt", help="cnn, gpt, tiny, compiled")
+ARGUMENTS.add_argument("--until", type=float, default=math.inf,
+                       help="CLOCK_MONOTONIC at which the job is killed, in seconds")
 OPTIONS = ARGUMENTS.parse_args()
 DEVICE = OPTIONS.device
 SMALL = DEVICE == "cpu"  # a dry run: the same way through the code, a hundredth of the work
@@ -34,6 +36,9 @@ except ImportError:
 torch.set_num_threads(1 if SMALL else torch.get_num_threads())
 # Of Student's distribution, 97.5 %, by degrees of freedom; beyond them about 1.96 + 2.5 / df.
 STUDENT = (math.inf, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
+# From the end of a wait to that of the process: a few steps, a settling, what it tells, and
+# CUDA's end on a machine that is full. Whoever is killed within it told nothing.
+LAST_WORDS_S = 6
 
 
 def synchronize():
@@ -171,16 +176,25 @@ def source():
     return None
 
 
-def until_recorded(step, most_s=15):
-    """Steps until new GPU work was told of: CUPTI comes a moment after CUDA, and a job of
-    some ms would be over by then. What it ended with; None on a dry run or unwatched."""
+def until_recorded(step, most_s=15, settle_s=0):
+    """Steps until we record and new GPU work was told of: CUPTI comes a moment after CUDA, and
+    a job of some ms would be over by then. Nothing is done for `settle_s` before them: what
+    ran until now is told in some flushes, and is no sign that we still record. What it ended
+    with, after `most_s` or where the job must say its last words; None on a dry run or
+    unwatched."""
     started = time.monotonic()
-    first = said = None if SMALL else source()
-    while said is not None and said[1] == first[1] and time.monotonic() - started < most_s:
+    end = min(started + most_s, OPTIONS.until - LAST_WORDS_S)
+    if SMALL or source() is None:
+        return None
+    time.sleep(max(0, min(settle_s, end - started)))
+    first = said = source()
+    while (said[0] != "active" or said[1] == first[1]) and time.monotonic() < end:
+        if said[0] != "active":
+            first = said  # what comes while CUPTI is another's is late, not new
         for _ in range(5):
             step()
         synchronize()
         time.sleep(0.01)
         said = source()
-    return said and {"state": said[0], "new": said[1] - first[1],
-                     "after_s": round(time.monotonic() - started, 1)}
+    return {"state": said[0], "new": said[1] - first[1],
+            "after_s": round(time.monotonic() - started, 1)}
