@@ -319,7 +319,8 @@ static void look_for_life(void)
     worked = true;
     suspicious = false;
     retry_wait_ns = RETRY_NS;
-    note_alive(flush_ticks, buffers_completed_step());
+    note_alive(flush_ticks > alive_ticks ? flush_ticks : alive_ticks,
+               buffers_completed_step());
 }
 
 static void collect(uint32_t flags)
@@ -533,8 +534,10 @@ static void follow_steps(void)
         return; /* since this turn began */
     if (want && !on) {
         switch_on();
-    } else if (!want && on && !is_unsure()) {
-        (void)look_at_clock();
+    } else if (!want && on) {
+        look_for_life();
+        if (!is_unsure())
+            (void)look_at_clock();
         if (!is_unsure())
             (void)switch_off();
     }
@@ -568,7 +571,8 @@ static unsigned turn(void)
         drain.reclaims = true;
     }
     collect(0);
-    follow_steps(); /* what has come says whose the kinds are, and reading takes long */
+    if (state == WIRE_STATE_ACTIVE)
+        follow_steps(); /* what has come says whose kinds are, and reading takes long */
     read_collected();
     watch();
     if (state == WIRE_STATE_ACTIVE)
@@ -678,6 +682,7 @@ static void leave(void)
 {
     bool is_his = false;
 
+    look_for_life();
     if (on && !is_unsure())
         (void)look_at_clock();
     if (is_unsure())

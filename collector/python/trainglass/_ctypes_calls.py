@@ -52,6 +52,8 @@ _TABLE: tuple[tuple[Any, ...], ...] = (
     ("waited", None, _U64),
     ("parent", None, _UINT),
 )
+# They may wait for another thread: meanwhile Python goes on.
+_WAITS = ("gpu_yield",)
 _MAJOR = 1
 _STEP = 14
 
@@ -107,7 +109,8 @@ class Calls:
         pointers: Any = (ctypes.c_void_p * len(_TABLE)).from_address(address + 8)
         for index, (name, result, *arguments) in enumerate(_TABLE):
             if 8 + 8 * (index + 1) <= reach and pointers[index]:
-                self._table[name] = ctypes.PYFUNCTYPE(result, *arguments)(pointers[index])
+                kind = ctypes.CFUNCTYPE if name in _WAITS else ctypes.PYFUNCTYPE
+                self._table[name] = kind(result, *arguments)(pointers[index])
         return True
 
     def _awake(self, mark: int) -> None:
