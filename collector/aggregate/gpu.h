@@ -74,6 +74,10 @@ enum gpu_idle {
 /* From queue to device an idle GPU takes 1 to 5 us; a graph or a large kernel more. */
 #define GPU_LATENCY_NS INT64_C(10000)
 
+/* Several devices: one from which nothing has come for so long is taken to rest, though what
+ * it did is told only when it has ended. */
+#define GPU_SILENT_NS INT64_C(10000000000)
+
 struct gpu_cell {
     int64_t use_ns[GPU_USES], idle_ns[GPU_IDLES], overlap_ns;
     int64_t queued_ns; /* of GPU_IDLE_LAUNCH: the work was launched before the gap */
@@ -229,8 +233,8 @@ uint64_t gpu_oldest_step(const struct gpu *gpu);
  * and at its start the device may have been busy with what was launched unrecorded. */
 bool gpu_knows_step(const struct gpu *gpu, const struct gpu_table *table, uint64_t i);
 
-/* Is that step known of all devices? Also where there is none; not where it is no longer
- * remembered, or was not recorded. */
+/* Is that step known of all devices, or of one and the others are silent? Also where there
+ * is none; not where it is no longer remembered, or was not recorded. */
 bool gpu_knows_all(const struct gpu *gpu, int64_t start_ns);
 
 /* Of the run, those recorded_steps of which all is final. */

@@ -346,25 +346,31 @@ bool gpu_knows_step(const struct gpu *gpu, const struct gpu_table *table, uint64
            gpu_busy_ns(cell) + gpu_idle_ns(cell) == step->end_ns - step->start_ns;
 }
 
-/* A device that began to work behind it has nothing of it. */
-static bool is_known(const struct gpu *gpu, const struct gpu_table *table, uint64_t i)
+/* Nothing has come from it for so long: it has done nothing since. */
+static bool is_silent(const struct gpu *gpu, const struct gpu_table *table,
+                      const struct gpu_step *step)
 {
-    const struct gpu_cell *cell = &table->steps[i % gpu->step_capacity];
-
-    return gpu_knows_step(gpu, table, i) ||
-           (table->cursor_ns >= gpu->steps[i % gpu->step_capacity].end_ns &&
-            gpu_busy_ns(cell) + gpu_idle_ns(cell) == 0);
+    return step->end_ns <= gpu->settled_ns && table->cursor_ns <= step->start_ns &&
+           time_after(table->cursor_ns, GPU_SILENT_NS) < gpu->settled_ns;
 }
 
 bool gpu_knows_all(const struct gpu *gpu, int64_t start_ns)
 {
     uint64_t i = gpu_step_after(gpu, start_ns);
-    bool known =
-        i < gpu->step_count && gpu->steps[i % gpu->step_capacity].start_ns == start_ns;
+    const struct gpu_step *step =
+        i < gpu->step_count ? &gpu->steps[i % gpu->step_capacity] : NULL;
+    uint32_t knows = 0, silent = 0;
 
-    for (uint32_t at = 0; at < gpu->table_count && known; at++)
-        known = is_known(gpu, gpu->tables[at], i);
-    return known || gpu->table_count == 0;
+    if (gpu->table_count == 0)
+        return true;
+    if (step == NULL || step->start_ns != start_ns)
+        return false;
+    for (uint32_t at = 0; at < gpu->table_count; at++)
+        if (gpu_knows_step(gpu, gpu->tables[at], i))
+            knows++;
+        else
+            silent += is_silent(gpu, gpu->tables[at], step);
+    return knows > 0 && knows + silent == gpu->table_count;
 }
 
 uint64_t gpu_steps_in(const struct gpu *gpu, const int64_t range[2])

@@ -189,17 +189,28 @@ static void count_launches(struct looking *looking)
     }
 }
 
-static void look_at_devices(struct looking *looking)
+/* Nothing runs before it is launched. False: there is too much to read. */
+static bool look_at_devices(struct looking *looking, int64_t first_ns)
 {
     const struct trace_process *process = looking->process;
+    uint64_t read = 0;
 
     if (looking->call_count == 0)
-        return;
+        return false;
     qsort(looking->calls, looking->call_count, sizeof(*looking->calls), by_correlation);
-    for (uint32_t i = 0; i < process->block_count; i++)
-        for (uint32_t j = 0; j < process->blocks[i].count; j++)
-            take_work(looking, &process->blocks[i].events[j]);
+    for (uint32_t i = 0; i < process->block_count; i++) {
+        const struct trace_block *block = &process->blocks[i];
+
+        if (block->count == 0 || block->block->to_ns < first_ns)
+            continue;
+        read += block->count;
+        if (read > REPLAY_READ_MAX)
+            return false;
+        for (uint32_t j = 0; j < block->count; j++)
+            take_work(looking, &block->events[j]);
+    }
     count_launches(looking);
+    return true;
 }
 
 static bool counts(const struct part parts[EVENT_PHASES + 1])
@@ -223,14 +234,17 @@ void launched_mean(const struct trace_process *process,
     struct looking *looking = calloc(1, sizeof(*looking));
     double sums[EVENT_PHASES + 1] = {0};
     uint32_t counted = 0;
+    int64_t first_ns = INT64_MAX;
 
     for (uint32_t i = 0; looking != NULL && i < count; i++) {
         looking->process = process;
         (void)take_step(looking, picks[i].row, (uint8_t)i);
+        first_ns =
+            picks[i].row->start_ns < first_ns ? picks[i].row->start_ns : first_ns;
     }
-    if (looking != NULL)
-        look_at_devices(looking);
-    for (uint32_t i = 0; looking != NULL && i < count; i++) {
+    bool known = looking != NULL && look_at_devices(looking, first_ns);
+
+    for (uint32_t i = 0; known && i < count; i++) {
         if (!counts(looking->parts[i]))
             continue;
         for (uint32_t phase = 0; phase <= EVENT_PHASES; phase++) {

@@ -14,7 +14,8 @@
 
 /* mean[]: of those picks by phase, the last of what was launched in none; ns per step. NaN
  * where the phase is not known in one of the steps, or no step counts. Reads the events of
- * the picks, and then all of the process's once. */
+ * the picks, and then those of the process since the first of them once: at most
+ * REPLAY_READ_MAX, of more nothing is told. */
 void launched_mean(const struct trace_process *process,
                    const struct replay_pick picks[], uint32_t count,
                    double mean[EVENT_PHASES + 1]);

@@ -21,6 +21,9 @@ struct sums {
     bool devices;
     double step, unknown, compute, gained[REPLAY_CUTS];
     struct {
+        double compute, gained; /* by half of it */
+    } of[REPLAY_STEPS_MAX];
+    struct {
         bool asked;
         double first, sum,
             squares; /* of differences to the first: no digits are lost */
@@ -37,6 +40,9 @@ static void add_step(struct sums *sums, const struct replay_result *result,
     sums->compute += scale * (double)result->compute_ns;
     for (uint32_t i = 0; i < REPLAY_CUTS; i++)
         sums->gained[i] += scale * (double)(result->step_ns - result->cut_ns[i]);
+    sums->of[sums->steps].compute = scale * (double)result->compute_ns;
+    sums->of[sums->steps].gained =
+        scale * (double)(result->step_ns - result->what_if_ns[REPLAY_COMPUTE_HALVED]);
     for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++) {
         double ns = scale * (double)result->what_if_ns[i];
 
@@ -51,11 +57,29 @@ static void add_step(struct sums *sums, const struct replay_result *result,
     sums->steps++;
 }
 
+/* Of a ratio of two means (Cochran, Sampling Techniques, 1977, 6.4): steps are spread over
+ * their lengths, and a long one gains more. */
+static double gain_error(const struct sums *sums)
+{
+    double n = sums->steps, compute = 0, gained = 0, squares = 0;
+
+    for (uint32_t i = 0; i < sums->steps; i++) {
+        compute += sums->of[i].compute;
+        gained += sums->of[i].gained;
+    }
+    if (sums->steps < REPLAY_STEPS_MIN || !(gained > 0))
+        return (double)NAN;
+    for (uint32_t i = 0; i < sums->steps; i++)
+        squares += pow(sums->of[i].gained - gained / compute * sums->of[i].compute, 2);
+    return numbers_t95(sums->steps) * sqrt(squares / (n - 1) * n) / gained;
+}
+
 static void fill_table(const struct sums *sums, struct replay_table *table)
 {
     double n = sums->steps;
 
-    *table = (struct replay_table){.steps = sums->steps, .devices = sums->devices};
+    *table = (struct replay_table){
+        .steps = sums->steps, .devices = sums->devices, .gain_error = gain_error(sums)};
     if (sums->steps == 0)
         return;
     table->step_ns = sums->step / n;

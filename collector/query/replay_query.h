@@ -40,6 +40,9 @@ struct replay_table {
      * not recorded. */
     double compute_ns;
     double gained_ns[REPLAY_CUTS]; /* by a step with kernels shorter by replay_cuts */
+    /* Half of the 95 % interval of the share that steps gain of what their devices compute,
+     * as of half of it; in parts of that share. NaN of fewer than REPLAY_STEPS_MIN. */
+    double gain_error;
     /* Mean of the devices' work that was launched in each phase, and in none of them
      * (query/launched.h), whenever it ran. NaN where that is not known. */
     double launched_ns[EVENT_PHASES + 1];

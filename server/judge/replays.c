@@ -26,8 +26,8 @@ struct entry {
     bool taken;
     bool runs;        /* somebody replays it */
     bool known;       /* the table is */
-    bool live;        /* when it was replayed last, as the four that follow */
-    int64_t at_ms;    /* when that began */
+    bool live;        /* the run was when that was replayed */
+    int64_t at_ms;    /* when the newest replay began; rev and step_ns are of then */
     int64_t rests_ms; /* until then it is not done again */
     uint64_t rev;
     double step_ns;   /* mean of the window then */
@@ -186,8 +186,6 @@ static struct entry *begin(struct replays *replays, const struct window *window,
         return NULL;
     }
     entry->runs = true;
-    entry->known = entry->known && entry->live == head->live;
-    entry->live = head->live;
     entry->at_ms = now_ms;
     entry->rev = head->rev;
     entry->step_ns = answer->steps.train.mean_ns;
@@ -214,6 +212,7 @@ void replays_fill(struct replays *replays, struct store *store,
 
         entry->table = answer->replay;
         entry->known = true;
+        entry->live = answer->head.live;
         entry->runs = false;
         entry->rests_ms = now_ms + rest_of(replays, entry, now_ms);
         pthread_cond_broadcast(&replays->over);

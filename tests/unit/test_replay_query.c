@@ -353,6 +353,111 @@ static void a_step_that_begins_unknown_is_not_replayed(void **state)
     answer_free(&answer.head);
 }
 
+/* All of it: the device was more than a step behind. */
+static void a_step_that_is_all_backlog_is_not_replayed(void **state)
+{
+    int64_t at = 0;
+
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++)
+        step_with_a_kernel(i, &at, MS);
+    kernel_step_put(process, 0, EVENT_META(0, EVENT_STEP, 0, 0xf),
+                    (const int64_t[2]){at, at + 9 * MS}, 4 | (uint64_t)1 << 48);
+    at += 9 * MS;
+    launch_late(100, at + MS, 20 * MS, 2 * MS);
+    for (uint64_t i = 5; i < 9; i++, at += 9 * MS)
+        kernel_step_put(process, 0, EVENT_META(0, EVENT_STEP, KERNEL_STEP_FULL, 0xf),
+                        (const int64_t[2]){at, at + 9 * MS}, i | (uint64_t)1 << 48);
+    step_with_a_kernel(9, &at, MS);
+    struct replay_answer answer =
+        ask((struct window){.kind = WINDOW_STEPS, .a = 5, .b = 6});
+
+    assert_int_equal(answer.table.steps, 0);
+    answer_free(&answer.head);
+    answer = ask((struct window){.kind = WINDOW_STEPS, .a = 5, .b = 9});
+    assert_int_equal(answer.table.steps, 1);
+    answer_free(&answer.head);
+}
+
+/* What was replayed while the run goes on, of which all that came is settled. */
+static uint32_t replayed_live(void)
+{
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct replay_answer answer;
+
+    gpu_settle(&process->gpu, process->steps.last_end_ns);
+    assert_int_equal(replay_query(store, &whose, &answer), 0);
+    answer_free(&answer.head);
+    return answer.table.steps;
+}
+
+/* A stray tensor came to another device, or a checkpoint; nobody says that it rests. */
+static void
+a_device_that_worked_once_keeps_no_later_step_from_being_replayed(void **state)
+{
+    struct event kernel[2] = {
+        {.time = (uint64_t)MS,
+         .value = (uint64_t)MS,
+         .meta = kernel_step_named(process, "fill", EVENT_KERNEL, EVENT_DEVICE(1, 1)),
+         .aux = 9999},
+        {.time = 7, .meta = EVENT_META(0, EVENT_MORE, 0, 1)}};
+    int64_t at = 0;
+    uint64_t number = 0;
+
+    (void)state;
+    process_fold(process, KERNEL_STEP_THREAD, kernel, 2);
+    while (at < GPU_SILENT_NS / 2)
+        step_with_a_kernel(number++, &at, 100 * MS);
+    assert_int_equal(replayed_live(), 0);
+    while (at < GPU_SILENT_NS + 200 * MS)
+        step_with_a_kernel(number++, &at, 100 * MS);
+    assert_int_equal(replayed_live(), REPLAY_STEPS_MAX);
+}
+
+/* The only device may run what lasts so long. */
+static void a_device_alone_is_never_taken_to_rest(void **state)
+{
+    int64_t at = 0;
+
+    (void)state;
+    step_with_a_kernel(0, &at, MS);
+    for (uint64_t i = 1; at < 2 * GPU_SILENT_NS; i++, at += 100 * MS) {
+        kernel_step_put(process, 0,
+                        kernel_step_named(process, "aten::mm", EVENT_CPU_OP, 0),
+                        (const int64_t[2]){at, at + 90 * MS}, 0);
+        kernel_step_put(process, 0, EVENT_META(0, EVENT_STEP, KERNEL_STEP_FULL, 0xf),
+                        (const int64_t[2]){at, at + 100 * MS}, i | (uint64_t)1 << 48);
+    }
+    assert_int_equal(replayed_live(), 0);
+}
+
+/* Steps of other lengths, each of which gains all that its device computes less. */
+static void lengths_of_steps_do_not_make_what_they_gain_uncertain(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0, at = 0; i < 40; i++) {
+        int64_t length = (int64_t)(2 + i % 9) * MS;
+
+        launch(i + 1, (int64_t)at + MS, length);
+        kernel_step_put(
+            process, KERNEL_STEP_THREAD,
+            kernel_step_named(process, "cudaDeviceSynchronize", EVENT_SYNC, 1),
+            (const int64_t[2]){(int64_t)at + 2 * MS,
+                               (int64_t)at + 3 * MS + length + 8000},
+            0);
+        kernel_step_put(process, 0, EVENT_META(0, EVENT_STEP, KERNEL_STEP_FULL, 0xf),
+                        (const int64_t[2]){(int64_t)at, (int64_t)at + 4 * MS + length},
+                        i | (uint64_t)1 << 48);
+        at += (uint64_t)(4 * MS + length);
+    }
+    struct replay_answer answer = ask(run);
+
+    assert_int_equal(answer.table.steps, REPLAY_STEPS_MAX);
+    assert_true(answer.table.gained_ns[REPLAY_CUTS - 1] > MS);
+    assert_true(answer.table.gain_error >= 0 && answer.table.gain_error < 0.1);
+    answer_free(&answer.head);
+}
+
 static void without_a_device_nothing_is_known_of_less_work(void **state)
 {
     static const struct replay_table none;
@@ -503,6 +608,10 @@ int main(void)
         TEST(a_phase_whose_work_did_not_come_is_not_told_as_none),
         TEST(where_phases_are_not_told_nothing_was_launched_in_them),
         TEST(a_step_that_begins_unknown_is_not_replayed),
+        TEST(a_step_that_is_all_backlog_is_not_replayed),
+        TEST(a_device_that_worked_once_keeps_no_later_step_from_being_replayed),
+        TEST(a_device_alone_is_never_taken_to_rest),
+        TEST(lengths_of_steps_do_not_make_what_they_gain_uncertain),
         TEST(without_a_device_nothing_is_known_of_less_work),
         TEST(two_steps_have_a_path_and_no_interval),
         TEST(steps_that_were_not_recorded_in_full_are_not_replayed),

@@ -329,6 +329,42 @@ static void who_asks_of_a_run_that_ends_meanwhile_gets_all_of_it(void **state)
     assert_int_equal(looks, 4);
 }
 
+static void *fill_run(void *answer)
+{
+    struct selection whose = {.rank = SELECT_ANY, .window = {.kind = WINDOW_RUN}};
+
+    replays_fill(replays, store, &whose, answer);
+    return NULL;
+}
+
+/* Until all of it is replayed: what was told goes on to be. */
+static void while_a_run_that_ended_is_replayed_its_last_minute_is_known(void **state)
+{
+    struct selection whose = {.rank = SELECT_ANY, .window = {.kind = WINDOW_RUN}};
+    struct bottlenecks_answer answer, known;
+    pthread_t thread;
+
+    (void)state;
+    steps_with_a_kernel(0, 20, 2 * MS);
+    (void)ask(whose.window, true);
+    process->state = PROCESS_ENDED;
+    assert_int_equal(
+        bottlenecks_query(store, &whose, &(struct bottlenecks_request){0}, &answer), 0);
+    assert_int_equal(
+        bottlenecks_query(store, &whose, &(struct bottlenecks_request){0}, &known), 0);
+    looks = 0;
+    pthread_rwlock_wrlock(&store->lock); /* who replays reads the steps, and waits */
+    assert_int_equal(pthread_create(&thread, NULL, fill_run, &answer), 0);
+    while (looks == 0)
+        sched_yield();
+    replays_known(replays, &whose, &known);
+    pthread_rwlock_unlock(&store->lock);
+    pthread_join(thread, NULL);
+    assert_int_equal(known.replay.steps, REPLAY_STEPS_MAX);
+    bottlenecks_free(&answer);
+    bottlenecks_free(&known);
+}
+
 static void without_a_device_rules_ask_for_no_replay(void **state)
 {
     (void)state;
@@ -362,6 +398,7 @@ int main(void)
         TEST(who_may_not_wait_is_told_what_is_known),
         TEST(of_two_who_ask_at_once_one_waits_for_the_other),
         TEST(who_asks_of_a_run_that_ends_meanwhile_gets_all_of_it),
+        TEST(while_a_run_that_ended_is_replayed_its_last_minute_is_known),
         TEST(without_a_device_rules_ask_for_no_replay),
     };
 
