@@ -121,7 +121,8 @@ static void sort_dearest_first(struct findings *findings)
     }
 }
 
-static double threshold_of(const struct findings_settings *settings, uint32_t index)
+static double threshold_of(const struct findings_settings *settings, uint32_t index,
+                           bool relaxed)
 {
     const struct finding_rule *rule = findings_rule(index);
     double own = settings->thresholds[index];
@@ -129,7 +130,7 @@ static double threshold_of(const struct findings_settings *settings, uint32_t in
     double stays = rule->stays > 0 ? rule->stays : FINDING_STAYS;
 
     /* At 0 whatever costs anything is told, and nothing that costs nothing. */
-    return fmax(settings->relaxed ? threshold * stays : threshold, DBL_MIN);
+    return fmax(relaxed ? threshold * stays : threshold, DBL_MIN);
 }
 
 double rule_threshold(const struct rule_context *context, const char *id)
@@ -139,7 +140,8 @@ double rule_threshold(const struct rule_context *context, const char *id)
 
     while ((rule = findings_rule(i)) != NULL && strcmp(rule->id, id) != 0)
         i++;
-    return rule == NULL ? (double)NAN : threshold_of(context->settings, i);
+    /* A relaxed look, too, leaves to others no more than they tell. */
+    return rule == NULL ? (double)NAN : threshold_of(context->settings, i, false);
 }
 
 static void ask_rules(struct rule_context *context,
@@ -152,7 +154,8 @@ static void ask_rules(struct rule_context *context,
     for (size_t i = 0; i < TABLES; i++)
         for (const struct rule *rule = tables[i]; rule->find != NULL; rule++) {
             context->rule = &rule->told;
-            context->threshold = threshold_of(settings, index++);
+            context->threshold = threshold_of(settings, index, settings->relaxed);
+            context->stands_as_risk = settings->risks[index++];
             rule->find(context);
         }
 }

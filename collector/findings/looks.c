@@ -36,7 +36,7 @@ static double told_by(const struct rule_context *context,
 double looks_told_elsewhere(const struct rule_context *context, enum event_phase phase)
 {
     const struct rhythm *rhythm = &context->summary->rhythm;
-    double ns = told_by(context, &rhythm->gc, phase, "gc-pauses") +
+    double ns = (is_in(&rhythm->gc, phase) ? rule_told_collections_ns(context) : 0) +
                 told_by(context, &rhythm->warm_up, phase, "warm-up") +
                 told_by(context, &rhythm->epoch, phase, "epoch-start") +
                 told_by(context, &rhythm->period, phase, "periodic-steps");

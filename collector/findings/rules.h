@@ -44,8 +44,18 @@ struct rule_context {
     double threshold;                /* its own, or as configured */
     const struct findings_settings *settings;
     bool by_price; /* not by the lower end of an interval */
+    bool stands_as_risk; /* what the rule finds stands, and as no price */
     struct findings *findings;
 };
+
+/* As others look: what they tell does not hang on whether this look is a relaxed one. */
+static inline struct rule_context rule_strict(const struct rule_context *context)
+{
+    struct rule_context strict = *context;
+
+    strict.by_price = context->settings->by_price;
+    return strict;
+}
 
 typedef void rule_function(struct rule_context *context);
 
@@ -162,7 +172,8 @@ double rule_loading_ns(const struct rule_context *context);
 /* The waits for data that data-loading and slow-worker tell. */
 double rule_told_loading_ns(const struct rule_context *context);
 
-/* What step-drift and unsteady-steps tell, ns per step. */
+/* What gc-pauses, step-drift and unsteady-steps tell, ns per step. */
+double rule_told_collections_ns(const struct rule_context *context);
 double rule_told_drift_ns(const struct rule_context *context);
 double rule_told_unsteady_ns(const struct rule_context *context);
 

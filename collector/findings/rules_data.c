@@ -458,8 +458,9 @@ static struct price price_of(const struct rule_context *context,
     return (struct price){ns, most, error, least, whole};
 }
 
-double rule_told_loading_ns(const struct rule_context *context)
+double rule_told_loading_ns(const struct rule_context *looks)
 {
+    const struct rule_context strict = rule_strict(looks), *context = &strict;
     struct loading loading = look_at(context);
     double step = context->train->mean_ns, slow = loading_slow_worker_ns(context);
     bool told = price_of(context, &loading).least >=

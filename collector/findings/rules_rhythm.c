@@ -115,28 +115,81 @@ bool rule_is_loader_rhythm(const struct rule_context *context)
            rhythm->period_steps <= workers * (ahead >= 1 ? ahead : 2);
 }
 
+/* Where fewer collections are to be expected in steps of which the device's work is known,
+ * its idle time may hold none. */
+#define COLLECTIONS_SEEN 3
+
+/* What a device has in its queue hides the rest of collections: what its idle time tells, or
+ * where few of them were recorded by how much steps with one are longer. Just before it the
+ * host may have waited for the device, or taken memory: then the gap is told as that. */
+struct collections {
+    double saves, waits; /* ns per step; waits NaN where that does not tell */
+};
+
+static struct collections collections_of(const struct rule_context *context)
+{
+    const struct rhythm_extra *gc = &context->summary->rhythm.gc;
+    const struct gpu_device *device = rule_device(context);
+    struct collections collections = {gc->ns_per_step, (double)NAN};
+
+    if (device == NULL)
+        return collections;
+    if ((double)device->known_steps * gc->steps >=
+        COLLECTIONS_SEEN * (double)of_steps(context, gc))
+        collections.waits =
+            rule_waits_for_host(context, 1u << GPU_IDLE_SYNC | 1u << GPU_IDLE_ALLOC);
+    collections.saves = fmin(
+        gc->ns_per_step, isnan(collections.waits) ? gc->longer_ns : collections.waits);
+    return collections;
+}
+
+static bool are_collections_dear(const struct rule_context *context, double threshold)
+{
+    return is_dear(context, &context->summary->rhythm.gc, threshold) &&
+           collections_of(context).saves >= threshold * context->train->mean_ns;
+}
+
+double rule_told_collections_ns(const struct rule_context *context)
+{
+    bool told = are_collections_dear(context, rule_threshold(context, "gc-pauses"));
+
+    return told ? context->summary->rhythm.gc.ns_per_step : 0;
+}
+
+/* "", or what makes the price less than all of their time. */
+static const char *collections_limit(struct rule_context *context,
+                                     const struct collections *collections,
+                                     double whole)
+{
+    if (!(collections->saves < whole))
+        return "";
+    if (isnan(collections->waits))
+        return rule_print(context, ", which make it %s longer",
+                          rule_ms(context, collections->saves));
+    return rule_print(context, ", at most the %s that %s waits for the host",
+                      rule_ms(context, collections->waits),
+                      rule_device(context)->device);
+}
+
 static void find_collections(struct rule_context *context)
 {
     const struct rhythm_extra *gc = &context->summary->rhythm.gc;
-    /* What a device has in its queue hides the rest. Just before it the host may have waited
-     * for the device, or taken memory: then the gap is told as that. */
-    double waits =
-        rule_waits_for_host(context, 1u << GPU_IDLE_SYNC | 1u << GPU_IDLE_ALLOC);
-    double whole = gc->ns_per_step, saves = whole > waits ? waits : whole;
-    bool told = is_dear(context, gc, context->threshold) &&
-                saves >= context->threshold * context->train->mean_ns;
-    struct finding *finding = told ? add_for(context, gc, CLAIM_PYTHON, saves) : NULL;
+    struct collections collections = collections_of(context);
+    double whole = gc->ns_per_step;
+    struct finding *finding =
+        are_collections_dear(context, context->threshold)
+            ? add_for(context, gc, CLAIM_PYTHON, collections.saves)
+            : NULL;
 
     if (finding == NULL)
         return;
+    if (rule_device(context) != NULL && isnan(collections.waits))
+        rule_price_between(finding, 0, whole); /* steps differ for other reasons, too */
     finding->title = "Python collects garbage in the middle of steps";
-    finding->formula = rule_print(
-        context, "%s with collections: %s of each step%s",
-        rule_count(context, gc->steps, "step"), rule_ms(context, whole),
-        saves < whole
-            ? rule_print(context, ", at most the %s that %s waits for the host",
-                         rule_ms(context, waits), rule_device(context)->device)
-            : "");
+    finding->formula =
+        rule_print(context, "%s with collections: %s of each step%s",
+                   rule_count(context, gc->steps, "step"), rule_ms(context, whole),
+                   collections_limit(context, &collections, whole));
     finding->sentence = rule_print(
         context, "%s of each step are garbage collections; the longest took %s",
         rule_ms(context, gc->ns_per_step), rule_ms(context, gc->worst_ns));
@@ -331,8 +384,9 @@ static bool is_of_others(const struct rule_context *context,
     return BESIDE_OTHERS * taken >= drift->ns_per_step;
 }
 
-double rule_told_drift_ns(const struct rule_context *context)
+double rule_told_drift_ns(const struct rule_context *looks)
 {
+    const struct rule_context strict = rule_strict(looks), *context = &strict;
     const struct rhythm_extra *drift = &context->summary->rhythm.drift;
 
     return is_surely_dear(context, drift, rule_threshold(context, "step-drift")) &&
@@ -385,7 +439,8 @@ const struct rule rules_rhythm[] = {
     {{.id = "gc-pauses",
       .reads = "garbage collections inside of steps",
       .formula =
-          "time of collections / steps, at most what a device waits for the host",
+          "time of collections / steps, at most what a device waits for the host; of "
+          "few that were recorded, at most what these steps are longer",
       .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,

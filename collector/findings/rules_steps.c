@@ -195,8 +195,9 @@ static void find_sizes(struct rule_context *context, double over)
                          "than of a usual one, as with a larger batch");
 }
 
-double rule_told_unsteady_ns(const struct rule_context *context)
+double rule_told_unsteady_ns(const struct rule_context *looks)
 {
+    const struct rule_context strict = rule_strict(looks), *context = &strict;
     double price = unexplained(context);
     uint32_t times;
 

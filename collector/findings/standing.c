@@ -115,12 +115,16 @@ static void follow(struct standing_entry *entry, const struct sight *sight,
                    int64_t last_step)
 {
     double off = sight->near->ns_per_step - entry->ns_per_step;
+    bool risk = !(entry->ns_per_step > 0) &&
+                !(sight->over != NULL && sight->over->ns_per_step > 0);
     bool mixed = sight->near->ns_per_step < WHOLE * entry->ns_per_step;
     bool anew = mixed && costs_less_now(entry, sight);
 
     if (mixed && !anew)
         return;
     entry->whole_step = last_step;
+    if (risk && sight->near->ns_per_step > 0)
+        return; /* a price for a relaxed look alone */
     entry->ns_per_step += (anew ? 1 : off > 0 ? FOLLOW_UP : FOLLOW_DOWN) * off;
     gone_follow(&entry->former, sight->near, sight->level, anew);
 }

@@ -114,16 +114,6 @@ bool work_is_waited_for(const struct rule_context *context,
     return share_of_compute(context, less, false).of >= BUSY_NEEDED;
 }
 
-/* Half of the 95 % interval of what steps gain, of it: as of half of what is computed. */
-static double spread_of_gain(const struct rule_context *context)
-{
-    const struct replay_table *replay = &context->summary->replay;
-    const struct replay_what_if_row *half = &replay->what_ifs[REPLAY_COMPUTE_HALVED];
-    double gained = replay->step_ns - half->mean_ns;
-
-    return half->known && gained > 0 ? (half->mean_ns - half->low_ns) / gained : 0;
-}
-
 /* The steps tell how long the work lasts, those of them that were replayed what it gains. */
 static void price(struct rule_context *context, struct finding *finding,
                   const struct work *work)
@@ -131,9 +121,10 @@ static void price(struct rule_context *context, struct finding *finding,
     struct share share = share_of(context, work, work->ns);
     double ns = share.of * work->ns;
     double error = rule_error_of_recorded(context, ns, context->train->kernels);
+    double spread = context->summary->replay.gain_error;
 
-    if (share.replayed && work->use == GPU_COMPUTE)
-        error = hypot(error, ns * spread_of_gain(context));
+    if (share.replayed && work->use == GPU_COMPUTE && !isnan(spread))
+        error = hypot(error, ns * spread);
     rule_price(context, finding, ns, error);
     if (work->low_ns < work->high_ns)
         rule_price_between(finding, gain(context, work, work->low_ns),
@@ -152,15 +143,16 @@ struct finding *work_find(struct rule_context *context, const char *subject,
     struct share share = share_of(context, work, work->ns);
     double busy = rule_busy_share(context, device);
     double later = work->use == GPU_COMPUTE ? work->ns * busy : work->ns;
-    bool works = busy >= BUSY_NEEDED * (context->by_price ? FINDING_STAYS : 1);
-    bool priced = share.of * work->ns >= least &&
-                  !(share.replayed && share.of < WAITED_LITTLE) &&
+    double stays = context->by_price ? FINDING_STAYS : 1;
+    bool works = busy >= BUSY_NEEDED * stays;
+    bool priced = !context->stands_as_risk && share.of * work->ns >= least &&
+                  !(share.replayed && share.of < WAITED_LITTLE * stays) &&
                   (works || share.replayed || work->use != GPU_COMPUTE);
     struct finding *finding = NULL;
 
     if (priced)
         finding = rule_add(context, subject, colour);
-    else if (share.replayed && works && later >= least)
+    else if ((share.replayed || context->stands_as_risk) && works && later >= least)
         finding = rule_add_risk(context, subject, colour, FINDING_LOW);
     if (finding == NULL)
         return NULL;

@@ -136,12 +136,14 @@ static void find_gc(struct rhythm_work *work, struct rhythm *rhythm)
 {
     struct rhythm_sums sums = {0};
     struct cycles cycles = {.count = 0};
+    double longer = 0;
 
     for (uint32_t i = 0; i < work->count; i++) {
         double ns = (double)work->items[i].step->gc_ns;
 
         if (!(ns > 0))
             continue;
+        longer += work->items[i].left - work->median;
         rhythm_take(work, &sums, i, ns);
         cycles_add(&cycles, work->items[i].at, ns);
     }
@@ -150,9 +152,12 @@ static void find_gc(struct rhythm_work *work, struct rhythm *rhythm)
     struct cycles_price price = cycles_uneven(&cycles, rhythm_places(work));
 
     rhythm->gc = rhythm_finish_cycles(&sums, &price);
-    if (2 * sums.extra.steps >= work->count)
+    rhythm->gc.longer_ns = rhythm->gc.ns_per_step * fmin(fmax(longer / sums.ns, 0), 1);
+    if (2 * sums.extra.steps >= work->count) { /* the median has one, too */
+        rhythm->gc.longer_ns = rhythm->gc.ns_per_step;
         rhythm->gc.part =
             part_that_holds(work, sums.ns / sums.extra.steps, rhythm->gc.part);
+    }
 }
 
 static void find_warm_up(struct rhythm_work *work, struct rhythm *rhythm)

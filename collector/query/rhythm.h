@@ -26,6 +26,7 @@ struct rhythm_extra {
     double ns_per_step; /* of the window */
     double error_ns;    /* half of its 95 % interval; NaN unknown */
     double data_ns;     /* of ns_per_step, in data loading */
+    double longer_ns;   /* likewise, that they are over the median, or all (of `gc`) */
     uint32_t steps;     /* that have it */
     uint32_t of;        /* so many; 0: of all that were looked at */
     uint32_t part;      /* enum event_phase that grew most; EVENT_PHASES: other */

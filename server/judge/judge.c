@@ -193,11 +193,19 @@ static struct findings_settings standing_settings(const struct standing *standin
             isnan(settings.thresholds[i]) ? rule->threshold : settings.thresholds[i];
         double stays = rule->stays > 0 ? rule->stays : FINDING_STAYS;
 
-        for (uint32_t j = 0; j < STANDING_MAX; j++)
-            if (standing->entries[j].state == STANDING_STANDS &&
-                strncmp(standing->entries[j].id, rule->id, strlen(rule->id)) == 0)
-                settings.thresholds[i] =
-                    threshold * (rule->trend && !rule->early ? stays : STANDING);
+        bool priced = false;
+
+        for (uint32_t j = 0; j < STANDING_MAX; j++) {
+            const struct standing_entry *entry = &standing->entries[j];
+
+            if (entry->state != STANDING_STANDS ||
+                strncmp(entry->id, rule->id, strlen(rule->id)) != 0)
+                continue;
+            settings.thresholds[i] =
+                threshold * (rule->trend && !rule->early ? stays : STANDING);
+            priced = priced || entry->ns_per_step > 0;
+            settings.risks[i] = !priced;
+        }
     }
     return settings;
 }

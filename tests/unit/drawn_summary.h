@@ -396,6 +396,7 @@ static inline struct rhythm_extra draw_extra(void)
     return (struct rhythm_extra){.ns_per_step = known(DRAWN_STEP_NS / 4),
                                  .error_ns = amount(DRAWN_STEP_NS / 20),
                                  .data_ns = known(DRAWN_STEP_NS / 8),
+                                 .longer_ns = known(DRAWN_STEP_NS / 4),
                                  .steps = count_of(100),
                                  .of = pick(2) == 0 ? 0 : count_of(1000),
                                  .part = pick(EVENT_PHASES + 1),

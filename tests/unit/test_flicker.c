@@ -11,9 +11,11 @@
 #include <cmocka.h>
 
 #include "judge/judge.h"
+#include "judge/replays.h"
 #include "query/bottlenecks_query.h"
 #include "simulated_job.h"
 #include "unit/hand.h"
+#include "unit/kernel_step.h"
 
 static struct judge *judge;
 static struct job job;
@@ -316,6 +318,71 @@ static void a_validation_of_two_minutes_leaves_the_list_as_it_is(void **state)
     assert_int_equal(changes, 0);
 }
 
+/* Some ms behind the launch, so long. */
+static void put_kernel(const char *name, int64_t after_ms, int64_t ms)
+{
+    struct event kernel[2] = {
+        {.time = (uint64_t)(now + after_ms * MS),
+         .value = (uint64_t)(ms * MS),
+         .meta = kernel_step_named(process, name, EVENT_KERNEL, KERNEL_STEP_CUDA0),
+         .aux = 2 * number + (after_ms > 2)},
+        {.time = 7, .meta = EVENT_META(0, EVENT_MORE, 0, 1)}};
+
+    kernel_step_put(process, KERNEL_STEP_THREAD,
+                    kernel_step_named(process, "cudaLaunchKernel", EVENT_LAUNCH, 1),
+                    (const int64_t[2]){now + MS, now + MS + 5000}, kernel[0].aux);
+    process_fold(process, KERNEL_STEP_THREAD, kernel, 2);
+}
+
+/* 60 of 100 ms on the device, and the host waits for the last 4.5 of them: half of what
+ * faster products would save, and less than a twentieth of the step. */
+static void multiply(uint64_t steps)
+{
+    for (uint64_t i = 0; i < steps; i++, number++) {
+        put_kernel("ampere_sgemm_128x64_nn", 2, 18);
+        put_kernel("softmax", 20, 42);
+        kernel_step_put(process, 0,
+                        kernel_step_named(process, "aten::item", EVENT_CPU_OP, 0),
+                        (const int64_t[2]){now, now + 57 * MS}, 0);
+        kernel_step_put(
+            process, KERNEL_STEP_THREAD,
+            kernel_step_named(process, "cudaDeviceSynchronize", EVENT_SYNC, 1),
+            (const int64_t[2]){now + 57 * MS + MS / 2, now + 62 * MS + 8000}, 0);
+        kernel_step_put(process, 0, EVENT_META(0, EVENT_STEP, KERNEL_STEP_FULL, 0xf),
+                        (const int64_t[2]){now, now + 100 * MS},
+                        number | (uint64_t)1 << 48);
+        now += 100 * MS;
+        look_once_a_second();
+    }
+}
+
+/* It is looked at more closely than its threshold while it stands. */
+static void what_stands_as_a_risk_is_no_price_for_that(void **state)
+{
+    struct selection usual = {.rank = SELECT_ANY};
+    struct bottlenecks_answer answer;
+    struct judgement judgement;
+
+    (void)state;
+    wanted = "float32-products";
+    multiply(400);
+    stood = seconds = 0;
+    multiply(400);
+    assert_int_equal(stood, seconds);
+    assert_int_equal(
+        bottlenecks_query(store, &usual, &(struct bottlenecks_request){0}, &answer), 0);
+    replays_for_rules(NULL, store, &usual, &answer);
+    judge_findings(judge, NULL, &usual, &answer, &judgement);
+    for (uint32_t i = 0; i < judgement.findings.count; i++)
+        if (strcmp(judgement.findings.list[i].id, wanted) == 0)
+            assert_true(judgement.findings.list[i].ns_per_step == 0 &&
+                        judgement.findings.list[i].claim_count == 0 &&
+                        strstr(judgement.findings.list[i].formula,
+                               "of which a step would gain 4.5 ms now") != NULL);
+    judgement_free(&judgement);
+    bottlenecks_free(&answer);
+}
+
 /* Whatever the run did before and after. */
 static void a_selection_is_judged_by_its_own_validation(void **state)
 {
@@ -405,6 +472,7 @@ int main(void)
         TEST(checkpoints_that_are_no_more_leave_the_list),
         TEST(steps_of_which_a_minute_holds_few_are_judged_by_the_last_twenty),
         TEST(a_validation_of_two_minutes_leaves_the_list_as_it_is),
+        TEST(what_stands_as_a_risk_is_no_price_for_that),
         TEST(a_selection_is_judged_by_its_own_validation),
         TEST(a_wait_stands_on_the_list_within_ten_seconds_or_thirty_steps),
     };

@@ -431,7 +431,24 @@ static void collections_count_in_the_step_that_holds_them(void **state)
 
     assert_int_equal(rhythm->gc.steps, 10);
     assert_true(near_ms(rhythm->gc.ns_per_step, 2));
+    assert_true(near_ms(rhythm->gc.longer_ns, 2));
     assert_int_equal(rhythm->period_steps, 0);
+}
+
+/* Its host was far ahead of a device. */
+static void steps_are_no_longer_for_collections_that_something_hides(void **state)
+{
+    (void)state;
+    now = 600 * MS;
+    for (uint64_t i = 0; i < 100; i++) {
+        if (i % 10 == 5)
+            fold(EVENT_META(0, EVENT_MARK, EVENT_MARK_GC, 0), now + 2 * MS, 20 * MS, 2);
+        step(i, 1, 0, 30 * MS);
+    }
+    const struct rhythm *rhythm = look();
+
+    assert_true(near_ms(rhythm->gc.ns_per_step, 2));
+    assert_true(rhythm->gc.longer_ns < 0.1 * MS);
 }
 
 static void collections_of_each_step_lie_in_the_part_that_can_hold_them(void **state)
@@ -621,6 +638,7 @@ int main(void)
         TEST(slow_first_steps_are_those_of_the_run_alone),
         TEST(the_same_later_is_no_warm_up),
         TEST(collections_count_in_the_step_that_holds_them),
+        TEST(steps_are_no_longer_for_collections_that_something_hides),
         TEST(collections_of_each_step_lie_in_the_part_that_can_hold_them),
         TEST(what_is_left_says_how_much_of_it_is_data),
         TEST(steps_that_grow_have_a_trend),

@@ -489,8 +489,6 @@ static void a_device_that_hardly_rests_is_what_steps_wait_for(void **state)
 /* A trace of ten large steps, of which one was replayed, gates as the other nine let it. */
 static void the_interval_of_work_is_that_of_the_steps_that_tell_it(void **state)
 {
-    struct replay_what_if_row *half = &summary.replay.what_ifs[REPLAY_COMPUTE_HALVED];
-
     (void)state;
     busy_device("NVIDIA H100");
     summary.head.from_file = true;
@@ -499,12 +497,12 @@ static void the_interval_of_work_is_that_of_the_steps_that_tell_it(void **state)
     summary.cuda.family_ns[KERNEL_FLOAT32] = 40 * MS;
     replayed(80 * MS, (const double[]){10 * MS, 20 * MS, 40 * MS, 80 * MS});
     summary.replay.steps = 1;
+    summary.replay.gain_error = (double)NAN;
     double error = find("float32-products")->error_ns;
 
     assert_true(error > 0 && error < 10 * MS);
-    /* What replayed steps gain differs by a tenth of it. */
-    *half = (struct replay_what_if_row){
-        .known = true, .mean_ns = 60 * MS, .low_ns = 56 * MS, .high_ns = 64 * MS};
+    /* Which share of their work replayed steps gain differs by a tenth of it. */
+    summary.replay.gain_error = 0.1;
     summary.replay.steps = 10;
     assert_true(fabs(find("float32-products")->error_ns - hypot(error, 2 * MS)) < 1);
 }
@@ -514,14 +512,38 @@ static void collections_cost_no_more_than_a_device_waits_for(void **state)
 {
     (void)state;
     /* As where `loss.item()` waits before it. */
-    busy_device("NVIDIA H100")->idle_ns[GPU_IDLE_SYNC] = 6 * MS;
+    struct gpu_device *device = busy_device("NVIDIA H100");
+
+    device->idle_ns[GPU_IDLE_SYNC] = 6 * MS;
+    device->known_steps = 50;
     summary.rhythm.gc = extra(15 * MS, 100, EVENT_PHASE_FORWARD);
     assert_true(fabs(find("gc-pauses")->ns_per_step - 6 * MS) < 1);
     assert_non_null(
         strstr(find("gc-pauses")->formula, "at most the 6 ms that cuda:0 waits"));
     /* For workers it waits with collections and without. */
-    busy_device("NVIDIA H100")->idle_ns[GPU_IDLE_DATA] = 6 * MS;
+    device->idle_ns[GPU_IDLE_SYNC] = 0;
+    device->idle_ns[GPU_IDLE_DATA] = 6 * MS;
     number(FACT_DATALOADER_WORKERS, 4);
+    assert_string_equal(find("gc-pauses")->id, "none");
+}
+
+/* Where few steps are recorded, none of them may have a collection. */
+static void
+of_collections_that_were_not_recorded_the_length_of_steps_tells(void **state)
+{
+    (void)state;
+    busy_device("NVIDIA H100")->known_steps = 30;
+    summary.rhythm.steps = 600;
+    summary.rhythm.gc = extra(6 * MS, 12, EVENT_PHASE_FORWARD);
+    summary.rhythm.gc.longer_ns = 5 * MS;
+    assert_true(fabs(find("gc-pauses")->ns_per_step - 5 * MS) < 1);
+    assert_non_null(strstr(find("gc-pauses")->formula,
+                           "6 ms of each step, which make it 5 ms longer"));
+    summary.rhythm.gc.longer_ns = 1 * MS; /* the queue hides the rest */
+    assert_string_equal(find("gc-pauses")->id, "none");
+    /* Enough were seen: the device waited for none of them. */
+    summary.rhythm.gc.longer_ns = 5 * MS;
+    summary.gpu.devices->known_steps = 150;
     assert_string_equal(find("gc-pauses")->id, "none");
 }
 
@@ -1045,6 +1067,7 @@ int main(void)
         TEST(a_device_that_hardly_rests_is_what_steps_wait_for),
         TEST(the_interval_of_work_is_that_of_the_steps_that_tell_it),
         TEST(collections_cost_no_more_than_a_device_waits_for),
+        TEST(of_collections_that_were_not_recorded_the_length_of_steps_tells),
         TEST(a_few_replayed_steps_of_a_running_job_are_not_believed),
         TEST(the_first_of_less_work_gains_more_than_what_follows),
         TEST(copies_beside_which_nothing_computes_count_where_steps_wait_for_them),
