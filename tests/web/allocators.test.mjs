@@ -19,7 +19,7 @@ test("what is allocated stands beside what is reserved, the peak beside what the
   const figures = told();
   assert.deepEqual([figures.allocated, figures["reserved, not allocated"], figures["peak allocated"], figures["op at the peak"]], ["57.2 GiB of 63.5 GiB reserved", "6.30 GiB, 9.9 %", "61.3 GiB of 80.0 GiB", "aten::mm"]);
   assert.equal(figures["segments taken, given back"], "3, 1");
-  assert.equal(figures["inactive split"], "1.50 GiB free beside live blocks");
+  assert.equal(figures["inactive split"], "1.50 GiB free beside live blocks, as last told");
   assert.equal(figures["in calls of the driver"], "410 µs a step");
   assert.equal(figures["allocations a step"], "3,184; 71.4 GiB");
   assert.equal(told({ allocations_per_step: 0.07, allocated_bytes_per_step: 2 ** 20 })["allocations a step"], "0.07; 1.00 MiB");

@@ -57,7 +57,7 @@ export function allocator_figures(device, row, { running, from_file }) {
   const unseen = on_host ? null : unseen_calls(device, from_file);
   tell(row?.allocated, on_host ? "allocated since attach" : "allocated", () => size(row.allocated) + (known(row.reserved) ? ` of ${size(row.reserved)} reserved` : ""));
   tell(row?.reserved, "reserved, not allocated", () => `${size(row.reserved - row.allocated)}, ${percent((100 * (row.reserved - row.allocated)) / row.reserved)}`);
-  tell(device.inactive_split_bytes, "inactive split", () => `${size(device.inactive_split_bytes)} free beside live blocks`, on_host ? null : "only torch's own allocator of CUDA tells it, and once a second in a running job");
+  tell(device.inactive_split_bytes, "inactive split", () => `${size(device.inactive_split_bytes)} free beside live blocks, as last told`, on_host ? null : "only torch's own allocator of CUDA tells it, of the device in use, once a second");
   tell(device.peak_bytes, "peak allocated", () => size(device.peak_bytes) + (known(device.total_bytes) ? ` of ${size(device.total_bytes)}` : ""), "nothing was told in this window");
   if (known(device.peak_bytes)) out.push(["op at the peak", device.peak_op, "no op ran that was recorded"]);
   tell(device.retries, "cudaMalloc retries", () => count(device.retries), unseen);
