@@ -128,8 +128,8 @@ def launched(ns, reached=1.0):
                         "reached_per_s": reached * rate} for rate in (1000, 10000, 100000)}
 
 
-WELL, GONE = {"state": "active", "new": 9, "after_s": 1}, {"state": "stolen", "new": 0,
-                                                           "after_s": 68}
+WELL = {"state": "active", "new": 9, "after_s": 1, "gone_s": 1}
+GONE = {"state": "stolen", "new": 0, "after_s": 68, "gone_s": 65}
 ROWS = [[100 + step, 1000, 3, 0, 0] for step in range(5)]
 PAIRS = [(row[0], row[1]) for row in ROWS]
 RECORDED = Found()
@@ -324,8 +324,8 @@ class Judged(unittest.TestCase):
             self.assertRegex(lines, f"with us .*: {word}\n")
 
     def test_who_was_given_no_minute_to_come_back_says_nothing_of_it(self):
-        for after_s, word in ((66, "missed"), (20, "not decided: there was no time")):
-            gone = {**GONE, "after_s": after_s}
+        for gone_s, word in ((64, "missed"), (20, "not decided: there was no time")):
+            gone = {**GONE, "gone_s": gone_s}
             lines = self.lines(bad_days.profiler_stop, {"profiler-stop": (
                 {"before": WELL, "cudaProfilerStart": WELL, "cudaProfilerStop": gone},
                 trained())})
@@ -415,6 +415,9 @@ class Waited(unittest.TestCase):
         never = self.wait(lambda now_s: ("stolen", 5 + (now_s > 3)), 68, 1)
         self.assertFalse(bad_days.is_back(never))
         self.assertGreaterEqual(never["after_s"], 68)
+        # That minute begins where it is seen that CUPTI is another's.
+        seen_late = self.wait(lambda now_s: ("active" if now_s < 7 else "stolen", 5), 68, 1)
+        self.assertLess(seen_late["gone_s"], 63)
 
     def test_work_from_before_a_theft_that_is_not_noticed_yet_is_none(self):
         def unnoticed(now_s):
@@ -426,7 +429,7 @@ class Waited(unittest.TestCase):
         self.assertFalse(bad_days.is_back(told))
         self.assertLess(told["after_s"], 36)
         late = self.wait(lambda _: ("stolen", 5), 68, 1, words=("--until", "2"))
-        self.assertEqual(late, {"state": "stolen", "new": 0, "after_s": 0.0})
+        self.assertEqual(late, {"state": "stolen", "new": 0, "after_s": 0.0, "gone_s": 0.0})
 
     def test_unwatched_nobody_waits(self):
         self.assertIsNone(self.wait(lambda _: None, 68, 1))

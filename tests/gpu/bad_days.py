@@ -19,9 +19,9 @@ MISHAP = '{"mishap_s"'  # how the line begins that before_mishap() prints
 # What two equal ends may be apart while a dozen other jobs begin and end beside them; the
 # kernel of long-kernel, which nobody may wait for because of us, runs 3 s longer.
 SLOWER_S = 5
-# When we must have come back by: a minute after it is noticed, in 3 s of steps, that CUPTI is
-# another's; the rest is a turn of our thread, and a flush.
-BACK_WITHIN_S = 65
+# When we must have come back by, from when we say that CUPTI is another's: a minute; the rest
+# is a turn of our thread, and a flush.
+BACK_WITHIN_S = 63
 # How a job ended: from the mishap on, which a job with us comes to later, for it waits there
 # until it is recorded. `recorded`: until_recorded() then, None without us.
 End = namedtuple("End", "code text took_s recorded")
@@ -34,7 +34,7 @@ def is_back(recorded):
 
 def back_verdict(recorded):
     """Whoever was not given our minute says nothing of it."""
-    if not is_back(recorded) and recorded["after_s"] < BACK_WITHIN_S:
+    if not is_back(recorded) and recorded["gone_s"] < BACK_WITHIN_S:
         return f"not decided: there was no time left for {BACK_WITHIN_S} s"
     return verdict(is_back(recorded))
 

@@ -3,6 +3,7 @@ launches are lost in a flood, and how soon they are known."""
 import json
 import os
 import pathlib
+import sys
 import time
 
 import torch
@@ -115,7 +116,9 @@ def steady():
     rate, rows, count = float(os.environ["STEADY_RATE"]), [], 0
     for _ in range(5):  # what is done once is done
         values.add_(1)
-    until_recorded(lambda: launch_step(values), RECORDED_S)
+    recorded = until_recorded(lambda: launch_step(values), RECORDED_S)
+    if recorded is not None and recorded["new"] == 0:
+        sys.exit(f"nothing was recorded: {recorded}")
     synchronize()
     start = time.monotonic()
     while time.monotonic() - start < OPTIONS.seconds:

@@ -11,7 +11,7 @@ from bisect import bisect_left
 
 from asking import Failed, forget, running
 
-SECONDS = 7
+SECONDS = 5
 
 
 def _free_port():

@@ -14,7 +14,7 @@ from training import (DEVICE, SMALL, Training, source, steps_of, synchronize, un
 BACK_S = 68  # what is given up is tried again after a minute
 SETTLE_S = 1  # some flushes, each 100 ms: what was recorded before is told
 ALIAS_FLOATS = 16 << 20  # 64 MiB: a segment of its own, which empty_cache() gives back
-LONG_S, LONG_HZ = 8, 1.7e9  # a kernel that counts the clock's ticks; of about so many a second
+LONG_S, LONG_HZ = 10, 1.7e9  # a kernel that counts the clock's ticks; of about so many a second
 
 
 def before_mishap(kind):

@@ -180,21 +180,24 @@ def until_recorded(step, most_s=15, settle_s=0):
     """Steps until we record and new GPU work was told of: CUPTI comes a moment after CUDA, and
     a job of some ms would be over by then. Nothing is done for `settle_s` before them: what
     ran until now is told in some flushes, and is no sign that we still record. What it ended
-    with, after `most_s` or where the job must say its last words; None on a dry run or
-    unwatched."""
+    with, after `most_s` or where the job must say its last words, and how long after it was
+    seen that CUPTI is not ours (else after the start); None on a dry run or unwatched."""
     started = time.monotonic()
     end = min(started + most_s, OPTIONS.until - LAST_WORDS_S)
     if SMALL or source() is None:
         return None
     time.sleep(max(0, min(settle_s, end - started)))
     first = said = source()
+    gone = None
     while (said[0] != "active" or said[1] == first[1]) and time.monotonic() < end:
         if said[0] != "active":
             first = said  # what comes while CUPTI is another's is late, not new
+            gone = gone or time.monotonic()
         for _ in range(5):
             step()
         synchronize()
         time.sleep(0.01)
         said = source()
-    return {"state": said[0], "new": said[1] - first[1],
-            "after_s": round(time.monotonic() - started, 1)}
+    now = time.monotonic()
+    return {"state": said[0], "new": said[1] - first[1], "after_s": round(now - started, 1),
+            "gone_s": round(now - (gone or started), 1)}
