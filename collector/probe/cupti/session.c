@@ -509,6 +509,7 @@ static void give_away(void)
 {
     bool was_on = on, too_late = words_too_late();
 
+    look_for_life();
     if (!too_late && is_unsure())
         lose_silence();
     if (on && (too_late || !switch_off())) {
