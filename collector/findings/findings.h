@@ -151,8 +151,8 @@ struct findings_settings {
     double thresholds[RULES_MAX];
     bool relaxed; /* also what only stays: below the threshold, but not below `stays` */
     bool by_price; /* as for what stands: the lower end of an interval may lie below */
-    bool
-        risks[RULES_MAX]; /* stands as a risk, and is none less for a lower threshold */
+    /* By rule: what stands of it does so as a risk. A lower threshold is no price then. */
+    bool risks[RULES_MAX];
 };
 
 void findings_settings_init(struct findings_settings *settings);

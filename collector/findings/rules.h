@@ -48,12 +48,12 @@ struct rule_context {
     struct findings *findings;
 };
 
-/* As others look: what they tell does not hang on whether this look is a relaxed one. */
+/* For what others tell, which does not hang on whether this look is a relaxed one. */
 static inline struct rule_context rule_strict(const struct rule_context *context)
 {
     struct rule_context strict = *context;
 
-    strict.by_price = context->settings->by_price;
+    strict.by_price = false;
     return strict;
 }
 

@@ -458,12 +458,12 @@ static struct price price_of(const struct rule_context *context,
     return (struct price){ns, most, error, least, whole};
 }
 
-double rule_told_loading_ns(const struct rule_context *looks)
+double rule_told_loading_ns(const struct rule_context *context)
 {
-    const struct rule_context strict = rule_strict(looks), *context = &strict;
+    const struct rule_context strict = rule_strict(context);
     struct loading loading = look_at(context);
     double step = context->train->mean_ns, slow = loading_slow_worker_ns(context);
-    bool told = price_of(context, &loading).least >=
+    bool told = price_of(&strict, &loading).least >=
                 rule_threshold(context, "data-loading") * step;
     bool is_slow = slow >= rule_threshold(context, "slow-worker") * step;
 

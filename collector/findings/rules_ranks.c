@@ -41,12 +41,12 @@ static double core_excess(const struct ranks_answer *ranks, const struct rank_ro
     return more > 0 ? more * row->step_ns : 0;
 }
 
-double rule_told_last_rank_ns(const struct rule_context *looks)
+double rule_told_last_rank_ns(const struct rule_context *context)
 {
-    const struct rule_context strict = rule_strict(looks), *context = &strict;
+    const struct rule_context strict = rule_strict(context);
     const struct ranks_answer *ranks = &context->summary->ranks;
     double price = ranks->slowest_price_ns;
-    double least = rule_least(context, price, ranks->slowest_error_ns);
+    double least = rule_least(&strict, price, ranks->slowest_error_ns);
 
     return ranks->slowest >= 0 && ranks->waits_on_device &&
                    ranks->slowest != context->summary->head.rank &&

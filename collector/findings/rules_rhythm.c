@@ -134,12 +134,17 @@ static struct collections collections_of(const struct rule_context *context)
 
     if (device == NULL)
         return collections;
-    if ((double)device->known_steps * gc->steps >=
-        COLLECTIONS_SEEN * (double)of_steps(context, gc))
+    double seen = (double)device->known_steps * gc->steps / of_steps(context, gc);
+
+    if (seen >= COLLECTIONS_SEEN)
         collections.waits =
             rule_waits_for_host(context, 1u << GPU_IDLE_SYNC | 1u << GPU_IDLE_ALLOC);
-    collections.saves = fmin(
-        gc->ns_per_step, isnan(collections.waits) ? gc->longer_ns : collections.waits);
+    double limit = isnan(collections.waits) ? gc->longer_ns : collections.waits;
+
+    /* What stands for the one goes when the other is surely less. */
+    if (context->by_price && seen < 2 * COLLECTIONS_SEEN)
+        limit = fmax(limit, gc->longer_ns);
+    collections.saves = fmin(gc->ns_per_step, limit);
     return collections;
 }
 
@@ -384,12 +389,12 @@ static bool is_of_others(const struct rule_context *context,
     return BESIDE_OTHERS * taken >= drift->ns_per_step;
 }
 
-double rule_told_drift_ns(const struct rule_context *looks)
+double rule_told_drift_ns(const struct rule_context *context)
 {
-    const struct rule_context strict = rule_strict(looks), *context = &strict;
+    const struct rule_context strict = rule_strict(context);
     const struct rhythm_extra *drift = &context->summary->rhythm.drift;
 
-    return is_surely_dear(context, drift, rule_threshold(context, "step-drift")) &&
+    return is_surely_dear(&strict, drift, rule_threshold(context, "step-drift")) &&
                    !is_of_others(context, drift)
                ? drift->ns_per_step
                : 0;

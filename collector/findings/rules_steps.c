@@ -195,13 +195,13 @@ static void find_sizes(struct rule_context *context, double over)
                          "than of a usual one, as with a larger batch");
 }
 
-double rule_told_unsteady_ns(const struct rule_context *looks)
+double rule_told_unsteady_ns(const struct rule_context *context)
 {
-    const struct rule_context strict = rule_strict(looks), *context = &strict;
+    const struct rule_context strict = rule_strict(context);
     double price = unexplained(context);
     uint32_t times;
 
-    return is_unsteady(context, price, rule_threshold(context, "unsteady-steps")) &&
+    return is_unsteady(&strict, price, rule_threshold(context, "unsteady-steps")) &&
                    !may_be_sizes(context,
                                  common_cause(&context->summary->steps, &times))
                ? price

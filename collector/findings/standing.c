@@ -107,8 +107,7 @@ static void meet(struct standing_entry *entry, const struct finding *finding,
  * look: what a full window of later steps still costs is its price now. */
 static bool costs_less_now(const struct standing_entry *entry, const struct sight *sight)
 {
-    return sight->near->ns_per_step > 0 && sight->level->full &&
-           sight->level->first_step > entry->whole_step;
+    return sight->level->full && sight->level->first_step > entry->whole_step;
 }
 
 static void follow(struct standing_entry *entry, const struct sight *sight,

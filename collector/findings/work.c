@@ -173,7 +173,8 @@ const char *work_formula(struct rule_context *context, const struct finding *fin
 
     if (!(finding->ns_per_step > 0))
         return rule_print(context, "%s = %s, of which a step would gain %s now", what,
-                          rule_ms(context, work->ns), gained);
+                          rule_ms(context, work->ns),
+                          share.replayed ? gained : "what is not known");
     if (!share.replayed && work->use != GPU_COMPUTE)
         return rule_print(context, "%s = %s", what, gained);
     return rule_print(context,

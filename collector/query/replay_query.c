@@ -22,7 +22,7 @@ struct sums {
     double step, unknown, compute, gained[REPLAY_CUTS];
     struct {
         double compute, gained; /* by half of it */
-    } of[REPLAY_STEPS_MAX];
+    } each[REPLAY_STEPS_MAX];
     struct {
         bool asked;
         double first, sum,
@@ -40,8 +40,8 @@ static void add_step(struct sums *sums, const struct replay_result *result,
     sums->compute += scale * (double)result->compute_ns;
     for (uint32_t i = 0; i < REPLAY_CUTS; i++)
         sums->gained[i] += scale * (double)(result->step_ns - result->cut_ns[i]);
-    sums->of[sums->steps].compute = scale * (double)result->compute_ns;
-    sums->of[sums->steps].gained =
+    sums->each[sums->steps].compute = scale * (double)result->compute_ns;
+    sums->each[sums->steps].gained =
         scale * (double)(result->step_ns - result->what_if_ns[REPLAY_COMPUTE_HALVED]);
     for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++) {
         double ns = scale * (double)result->what_if_ns[i];
@@ -64,13 +64,14 @@ static double gain_error(const struct sums *sums)
     double n = sums->steps, compute = 0, gained = 0, squares = 0;
 
     for (uint32_t i = 0; i < sums->steps; i++) {
-        compute += sums->of[i].compute;
-        gained += sums->of[i].gained;
+        compute += sums->each[i].compute;
+        gained += sums->each[i].gained;
     }
     if (sums->steps < REPLAY_STEPS_MIN || !(gained > 0))
         return (double)NAN;
     for (uint32_t i = 0; i < sums->steps; i++)
-        squares += pow(sums->of[i].gained - gained / compute * sums->of[i].compute, 2);
+        squares +=
+            pow(sums->each[i].gained - gained / compute * sums->each[i].compute, 2);
     return numbers_t95(sums->steps) * sqrt(squares / (n - 1) * n) / gained;
 }
 

@@ -143,7 +143,7 @@ static void find_gc(struct rhythm_work *work, struct rhythm *rhythm)
 
         if (!(ns > 0))
             continue;
-        longer += work->items[i].left - work->median;
+        longer += fmin(work->items[i].left - work->median, ns);
         rhythm_take(work, &sums, i, ns);
         cycles_add(&cycles, work->items[i].at, ns);
     }

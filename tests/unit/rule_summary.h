@@ -66,16 +66,22 @@ static inline void text(const char *key, const char *value)
         (struct status_fact){.key = key, .type = WIRE_FACT_TEXT, .text = value};
 }
 
-static inline const struct finding *find(const char *id)
+static inline const struct finding *find_as(const struct findings_settings *settings,
+                                            const char *id)
 {
     static const struct finding none = {.id = "none", .advice = {""}};
 
     findings_free(&findings);
-    findings_find(&summary, NULL, &findings);
+    findings_find(&summary, settings, &findings);
     for (uint32_t i = 0; i < findings.count; i++)
         if (strncmp(findings.list[i].id, id, strlen(id)) == 0)
             return &findings.list[i];
     return &none;
+}
+
+static inline const struct finding *find(const char *id)
+{
+    return find_as(NULL, id);
 }
 
 static inline bool is_found(const char *id)

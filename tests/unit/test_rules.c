@@ -531,8 +531,12 @@ static void collections_cost_no_more_than_a_device_waits_for(void **state)
 static void
 of_collections_that_were_not_recorded_the_length_of_steps_tells(void **state)
 {
+    struct findings_settings stands = findings_configured();
+    struct gpu_device *device = busy_device("NVIDIA H100");
+
     (void)state;
-    busy_device("NVIDIA H100")->known_steps = 30;
+    stands.by_price = true;
+    device->known_steps = 30;
     summary.rhythm.steps = 600;
     summary.rhythm.gc = extra(6 * MS, 12, EVENT_PHASE_FORWARD);
     summary.rhythm.gc.longer_ns = 5 * MS;
@@ -541,10 +545,13 @@ of_collections_that_were_not_recorded_the_length_of_steps_tells(void **state)
                            "6 ms of each step, which make it 5 ms longer"));
     summary.rhythm.gc.longer_ns = 1 * MS; /* the queue hides the rest */
     assert_string_equal(find("gc-pauses")->id, "none");
-    /* Enough were seen: the device waited for none of them. */
+    /* A few more were seen, and the device waited for none: that stands a little longer. */
     summary.rhythm.gc.longer_ns = 5 * MS;
-    summary.gpu.devices->known_steps = 150;
+    device->known_steps = 150;
     assert_string_equal(find("gc-pauses")->id, "none");
+    assert_true(fabs(find_as(&stands, "gc-pauses")->ns_per_step - 5 * MS) < 1);
+    device->known_steps = 300;
+    assert_string_equal(find_as(&stands, "gc-pauses")->id, "none");
 }
 
 static void a_few_replayed_steps_of_a_running_job_are_not_believed(void **state)

@@ -127,6 +127,38 @@ static void start_healthy(void)
     feed(20);
 }
 
+/* All looks show it; a relaxed one with that price, a strict one with this. */
+static void see_at(double relaxed, double strict)
+{
+    put(&usual, &quick, strict);
+    put(&recent, &quick, strict);
+    put(&usual_relaxed, &quick, relaxed);
+    put(&recent_relaxed, &quick, relaxed);
+    look.usual_level = look.recent_level = level_of(20 * MS, 2 * MS);
+}
+
+static void a_price_that_has_become_a_risk_stands_as_one(void **state)
+{
+    (void)state;
+    start_healthy();
+    see_at(20 * MS, 20 * MS);
+    for (int i = 0; i < 4; i++)
+        feed(10);
+    assert_true(standing_find(&standing, "quick")->ns_per_step > 0);
+    see_at(0, 0);
+    for (int i = 0; i < 3; i++)
+        feed(10);
+    assert_int_equal(state_of(&quick), STANDING_STANDS);
+    assert_true(standing_find(&standing, "quick")->ns_per_step == 0);
+    /* It is a price again where a strict look has one. */
+    see_at(9 * MS, 0);
+    feed(10);
+    assert_true(standing_find(&standing, "quick")->ns_per_step == 0);
+    see_at(20 * MS, 20 * MS);
+    feed(10);
+    assert_true(standing_find(&standing, "quick")->ns_per_step > 0);
+}
+
 static void a_finding_appears_once_enough_steps_showed_it(void **state)
 {
     (void)state;
@@ -602,6 +634,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_finding_appears_once_enough_steps_showed_it),
+        TEST(a_price_that_has_become_a_risk_stands_as_one),
         TEST(a_thousand_steps_in_one_look_are_not_enough),
         TEST(what_was_there_before_the_first_look_stands_at_once),
         TEST(what_the_first_steps_of_a_run_show_must_be_seen_again),
