@@ -221,6 +221,49 @@ void findings_find(const struct bottlenecks_answer *summary,
     sort_dearest_first(findings);
 }
 
+static void copy_texts(struct arena *arena, struct finding *finding)
+{
+    finding->id = arena_text(arena, finding->id);
+    finding->title = arena_text(arena, finding->title);
+    finding->reason = arena_text(arena, finding->reason);
+    finding->formula = arena_text(arena, finding->formula);
+    finding->sentence = arena_text(arena, finding->sentence);
+    finding->wrong_if = arena_text(arena, finding->wrong_if);
+    for (uint32_t i = 0; i < finding->advice_count; i++)
+        finding->advice[i] = arena_text(arena, finding->advice[i]);
+    for (uint32_t i = 0; i < finding->op_count; i++)
+        finding->ops[i] = arena_text(arena, finding->ops[i]);
+}
+
+static void copy_evidence(struct arena *arena, struct finding *finding)
+{
+    const struct finding_evidence *from = finding->evidence;
+
+    finding->evidence =
+        arena_new(arena, finding->evidence_count, sizeof(*finding->evidence));
+    if (finding->evidence == NULL)
+        finding->evidence_count = 0;
+    for (uint32_t i = 0; i < finding->evidence_count; i++) {
+        finding->evidence[i] = from[i];
+        if (from[i].text != NULL)
+            finding->evidence[i].text = arena_text(arena, from[i].text);
+    }
+}
+
+void findings_add_copy(struct findings *to, const struct finding *finding)
+{
+    if (to->list == NULL)
+        to->list = arena_new(&to->arena, FINDINGS_MAX, sizeof(*to->list));
+    if (to->list == NULL || to->count == FINDINGS_MAX)
+        return;
+    struct finding *copy = &to->list[to->count++];
+
+    *copy = *finding;
+    copy_texts(&to->arena, copy);
+    copy_evidence(&to->arena, copy);
+    sort_dearest_first(to);
+}
+
 void findings_free(struct findings *findings)
 {
     arena_free(&findings->arena);

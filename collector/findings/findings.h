@@ -151,7 +151,8 @@ struct findings_settings {
     double thresholds[RULES_MAX];
     bool relaxed; /* also what only stays: below the threshold, but not below `stays` */
     bool by_price; /* as for what stands: the lower end of an interval may lie below */
-    /* By rule: what stands of it does so as a risk. A lower threshold is no price then. */
+    /* By rule: what stands of it does so as a risk. A lower threshold makes no price of a
+     * device's work then. */
     bool risks[RULES_MAX];
 };
 
@@ -178,6 +179,10 @@ bool findings_are_sought(const struct bottlenecks_answer *summary);
 void findings_find(const struct bottlenecks_answer *summary,
                    const struct findings_settings *settings, struct findings *findings);
 void findings_free(struct findings *findings);
+
+/* A copy that shares nothing with `finding`, at its place among those of `to`; nothing where
+ * these are FINDINGS_MAX, or without memory. Who owns what is settled anew by its caller. */
+void findings_add_copy(struct findings *to, const struct finding *finding);
 
 /* Who owns what, anew, and the verdict: after a finding was dismissed. findings_find()
  * did it once. */

@@ -139,11 +139,12 @@ static struct collections collections_of(const struct rule_context *context)
     if (seen >= COLLECTIONS_SEEN)
         collections.waits =
             rule_waits_for_host(context, 1u << GPU_IDLE_SYNC | 1u << GPU_IDLE_ALLOC);
+    /* What stands for the one does not go at once where the other is less. */
+    if (context->by_price && seen < 2 * COLLECTIONS_SEEN &&
+        gc->longer_ns > collections.waits)
+        collections.waits = (double)NAN;
     double limit = isnan(collections.waits) ? gc->longer_ns : collections.waits;
 
-    /* What stands for the one goes when the other is surely less. */
-    if (context->by_price && seen < 2 * COLLECTIONS_SEEN)
-        limit = fmax(limit, gc->longer_ns);
     collections.saves = fmin(gc->ns_per_step, limit);
     return collections;
 }

@@ -124,8 +124,12 @@ static void follow(struct standing_entry *entry, const struct sight *sight,
     entry->whole_step = last_step;
     if (risk && sight->near->ns_per_step > 0)
         return; /* a price for a relaxed look alone */
+    bool regained = entry->former.risk && sight->near->ns_per_step > 0;
+
     entry->ns_per_step += (anew ? 1 : off > 0 ? FOLLOW_UP : FOLLOW_DOWN) * off;
-    gone_follow(&entry->former, sight->near, sight->level, anew);
+    /* What has cost time is not fixed before steps say so, though it is a risk by now. */
+    if (sight->near->ns_per_step > 0 || entry->former.risk)
+        gone_follow(&entry->former, sight->near, sight->level, anew || regained);
 }
 
 static void wait_to_stand(struct standing_entry *entry, const struct sight *sight,

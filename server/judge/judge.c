@@ -1,12 +1,12 @@
 #include "judge/judge.h"
 
 #include <cjson/cJSON.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "judge/keep.h"
 #include "judge/replays.h"
+#include "judge/shown.h"
 #include "judge/trainers.h"
 #include "judge/usual.h"
 #include "query/bottlenecks_query.h"
@@ -25,10 +25,6 @@
  * ranks 3 s. */
 #define LOOKS_PER_FEED 3u
 
-/* What stands is said also where the usual window holds a tenth of it: it began a few
- * seconds ago, or is about to be fixed. */
-#define STANDING 0.1
-
 struct judge *judge_new(struct replays *replays)
 {
     struct judge *judge = calloc(1, sizeof(*judge));
@@ -44,6 +40,8 @@ void judge_free(struct judge *judge)
 {
     if (judge == NULL)
         return;
+    for (uint32_t i = 0; i < JUDGE_TRAINERS; i++)
+        findings_free(&judge->trainers[i].shown);
     pthread_mutex_destroy(&judge->lock);
     free(judge);
 }
@@ -80,6 +78,17 @@ static bool is_recorded(const struct bottlenecks_answer *answer)
     return recorded >= STANDING_STEPS;
 }
 
+static void remember_shown(struct trainer *trainer,
+                           const struct bottlenecks_answer *usual)
+{
+    struct findings shown;
+
+    shown_find(&trainer->standing, usual, &shown);
+    shown_add(&trainer->standing, usual->head.now_ns, &trainer->shown, &shown);
+    findings_free(&trainer->shown);
+    trainer->shown = shown;
+}
+
 static void feed_standing(struct judge *judge, const struct bottlenecks_answer *usual,
                           const struct bottlenecks_answer *recent)
 {
@@ -106,6 +115,7 @@ static void feed_standing(struct judge *judge, const struct bottlenecks_answer *
 
     if (look.last_step != NOT_KNOWN && look.last_step != trainer->last_step)
         standing_feed(&trainer->standing, &look);
+    remember_shown(trainer, usual);
     trainer->last_step = look.last_step;
     pthread_mutex_unlock(&judge->lock);
     for (int i = 0; i < 4; i++)
@@ -180,61 +190,6 @@ void judge_feed(struct judge *judge, struct store *store, struct runs *runs)
         judge_keep(judge, runs, false);
 }
 
-/* Finds also what stands without costing its threshold over the usual window. */
-static struct findings_settings standing_settings(const struct standing *standing)
-{
-    struct findings_settings settings = findings_configured();
-    const struct finding_rule *rule;
-
-    settings.by_price = true;
-
-    for (uint32_t i = 0; (rule = findings_rule(i)) != NULL; i++) {
-        double threshold =
-            isnan(settings.thresholds[i]) ? rule->threshold : settings.thresholds[i];
-        double stays = rule->stays > 0 ? rule->stays : FINDING_STAYS;
-
-        bool priced = false;
-
-        for (uint32_t j = 0; j < STANDING_MAX; j++) {
-            const struct standing_entry *entry = &standing->entries[j];
-
-            if (entry->state != STANDING_STANDS ||
-                strncmp(entry->id, rule->id, strlen(rule->id)) != 0)
-                continue;
-            settings.thresholds[i] =
-                threshold * (rule->trend && !rule->early ? stays : STANDING);
-            priced = priced || entry->ns_per_step > 0;
-            settings.risks[i] = !priced;
-        }
-    }
-    return settings;
-}
-
-/* What the newest steps do not show any more is about to be fixed while the usual window
- * still holds some of it; later on nobody sees it. */
-static bool is_seen(const struct standing_entry *entry, int64_t now_ns)
-{
-    return entry->state == STANDING_STANDS &&
-           (entry->missed_step == NOT_KNOWN || now_ns - entry->missed_ns <= USUAL_NS);
-}
-
-static void keep_standing(const struct standing *standing, int64_t now_ns,
-                          struct findings *findings)
-{
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < findings->count; i++) {
-        const struct standing_entry *entry =
-            standing_find(standing, findings->list[i].id);
-
-        if (entry == NULL || !is_seen(entry, now_ns))
-            continue;
-        findings->list[kept] = findings->list[i];
-        findings->list[kept++].since_step = entry->since_step;
-    }
-    findings->count = kept;
-}
-
 static void tell_fixed(const struct standing *standing, struct judgement *judgement)
 {
     for (uint32_t i = 0; i < STANDING_MAX; i++) {
@@ -274,6 +229,18 @@ static bool copy_standing(struct judge *judge, const struct answer *head,
     return trainer != NULL || room;
 }
 
+static void add_shown(struct judge *judge, const struct bottlenecks_answer *answer,
+                      const struct standing *standing, struct findings *findings)
+{
+    const struct trainer *trainer;
+
+    pthread_mutex_lock(&judge->lock);
+    trainer = trainer_find(judge, answer->head.session, answer->head.pid);
+    if (trainer != NULL)
+        shown_add(standing, answer->head.now_ns, &trainer->shown, findings);
+    pthread_mutex_unlock(&judge->lock);
+}
+
 /* False where findings are judged as they are. */
 static bool find_standing(struct judge *judge, const struct bottlenecks_answer *answer,
                           struct judgement *judgement)
@@ -282,10 +249,9 @@ static bool find_standing(struct judge *judge, const struct bottlenecks_answer *
     bool known = standing != NULL && copy_standing(judge, &answer->head, standing);
 
     if (known) {
-        struct findings_settings settings = standing_settings(standing);
-
-        findings_find(answer, &settings, &judgement->findings);
-        keep_standing(standing, answer->head.now_ns, &judgement->findings);
+        shown_find(standing, answer, &judgement->findings);
+        if (findings_are_sought(answer))
+            add_shown(judge, answer, standing, &judgement->findings);
         tell_fixed(standing, judgement);
     }
     free(standing);

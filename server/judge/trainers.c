@@ -25,6 +25,7 @@ struct trainer *trainer_place(struct judge *judge, const struct answer *head)
         place->fed = 0;
     }
     if (place->fed == 0) {
+        findings_free(&place->shown);
         *place = (struct trainer){.pid = head->pid, .last_step = NOT_KNOWN};
         memcpy(place->session, head->session, sizeof(place->session));
     }

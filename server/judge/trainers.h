@@ -16,6 +16,7 @@ struct trainer {
     uint64_t kept; /* the same, of what was written down */
     uint32_t kept_sum;
     struct standing standing;
+    struct findings shown; /* of the last look: what stands, as it was found last */
 };
 
 struct judge {

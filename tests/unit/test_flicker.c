@@ -318,6 +318,23 @@ static void a_validation_of_two_minutes_leaves_the_list_as_it_is(void **state)
     assert_int_equal(changes, 0);
 }
 
+/* Between two looks of the judge somebody asks: steps that come and go in a queue. */
+static void what_stands_is_shown_though_an_answer_alone_does_not_show_it(void **state)
+{
+    (void)state;
+    wanted = "step-drift";
+    for (uint32_t i = 0; i < 600; i++, number++) {
+        fold_step(number, 1, 2 * MS, (98 + (int64_t)i / 5) * MS);
+        look_once_a_second();
+    }
+    assert_non_null(strstr(before, "step-drift"));
+    for (uint32_t i = 0; i < 600; i++, number++) /* the same, with nobody who looks */
+        fold_step(number, 1, 2 * MS, 98 * MS);
+    stood = 0;
+    list_ids(before);
+    assert_int_equal(stood, 1);
+}
+
 /* Some ms behind the launch, so long. */
 static void put_kernel(const char *name, int64_t after_ms, int64_t ms)
 {
@@ -472,6 +489,7 @@ int main(void)
         TEST(checkpoints_that_are_no_more_leave_the_list),
         TEST(steps_of_which_a_minute_holds_few_are_judged_by_the_last_twenty),
         TEST(a_validation_of_two_minutes_leaves_the_list_as_it_is),
+        TEST(what_stands_is_shown_though_an_answer_alone_does_not_show_it),
         TEST(what_stands_as_a_risk_is_no_price_for_that),
         TEST(a_selection_is_judged_by_its_own_validation),
         TEST(a_wait_stands_on_the_list_within_ten_seconds_or_thirty_steps),

@@ -150,6 +150,7 @@ static void a_price_that_has_become_a_risk_stands_as_one(void **state)
         feed(10);
     assert_int_equal(state_of(&quick), STANDING_STANDS);
     assert_true(standing_find(&standing, "quick")->ns_per_step == 0);
+    assert_false(standing_find(&standing, "quick")->former.risk);
     /* It is a price again where a strict look has one. */
     see_at(9 * MS, 0);
     feed(10);

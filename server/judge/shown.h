@@ -1,0 +1,20 @@
+/* Of what stands of a live process, what is shown: as the usual window has it, also where
+ * that holds little of it.
+ */
+#ifndef JUDGE_SHOWN_H
+#define JUDGE_SHOWN_H
+
+#include "findings/findings.h"
+#include "findings/standing.h"
+#include "query/bottlenecks_query.h"
+
+/* findings_free() is owed. */
+void shown_find(const struct standing *standing, const struct bottlenecks_answer *usual,
+                struct findings *findings);
+
+/* Copies to `findings` what they lack of what was `shown` before and still stands: one look in
+ * which too little was sure neither takes it nor brings it back. */
+void shown_add(const struct standing *standing, int64_t now_ns,
+               const struct findings *shown, struct findings *findings);
+
+#endif
