@@ -78,15 +78,22 @@ static bool is_recorded(const struct bottlenecks_answer *answer)
     return recorded >= STANDING_STEPS;
 }
 
-static void remember_shown(struct trainer *trainer,
-                           const struct bottlenecks_answer *usual)
+/* The keeper alone changes what stands: others read it under the lock, he need not. */
+static void remember_shown(struct judge *judge, struct trainer *trainer,
+                           const struct bottlenecks_answer *usual,
+                           const struct standing_look *look)
 {
-    struct findings shown;
+    const struct standing *standing = &trainer->standing;
+    struct findings shown, before = trainer->shown;
 
-    shown_find(&trainer->standing, usual, &shown);
-    shown_add(&trainer->standing, usual->head.now_ns, &trainer->shown, &shown);
-    findings_free(&trainer->shown);
+    shown_find(standing, usual, &shown);
+    shown_add(standing, usual, look->usual_relaxed, &shown);
+    shown_add(standing, usual, look->recent_relaxed, &shown);
+    shown_add(standing, usual, &before, &shown);
+    pthread_mutex_lock(&judge->lock);
     trainer->shown = shown;
+    pthread_mutex_unlock(&judge->lock);
+    findings_free(&before);
 }
 
 static void feed_standing(struct judge *judge, const struct bottlenecks_answer *usual,
@@ -115,9 +122,9 @@ static void feed_standing(struct judge *judge, const struct bottlenecks_answer *
 
     if (look.last_step != NOT_KNOWN && look.last_step != trainer->last_step)
         standing_feed(&trainer->standing, &look);
-    remember_shown(trainer, usual);
     trainer->last_step = look.last_step;
     pthread_mutex_unlock(&judge->lock);
+    remember_shown(judge, trainer, usual, &look);
     for (int i = 0; i < 4; i++)
         findings_free(&found[i]);
 }
@@ -237,7 +244,7 @@ static void add_shown(struct judge *judge, const struct bottlenecks_answer *answ
     pthread_mutex_lock(&judge->lock);
     trainer = trainer_find(judge, answer->head.session, answer->head.pid);
     if (trainer != NULL)
-        shown_add(standing, answer->head.now_ns, &trainer->shown, findings);
+        shown_add(standing, answer, &trainer->shown, findings);
     pthread_mutex_unlock(&judge->lock);
 }
 

@@ -82,14 +82,19 @@ static bool has(const struct findings *findings, const char *id)
     return false;
 }
 
-void shown_add(const struct standing *standing, int64_t now_ns,
-               const struct findings *shown, struct findings *findings)
+void shown_add(const struct standing *standing, const struct bottlenecks_answer *usual,
+               const struct findings *others, struct findings *findings)
 {
-    for (uint32_t i = 0; i < shown->count; i++) {
-        const struct finding *finding = &shown->list[i];
-        const struct standing_entry *entry = standing_find(standing, finding->id);
+    for (uint32_t i = 0; i < others->count; i++) {
+        struct finding copy = others->list[i];
+        const struct standing_entry *entry = standing_find(standing, copy.id);
 
-        if (is_seen(entry, now_ns, LACKING_NS) && !has(findings, finding->id))
-            findings_add_copy(findings, finding);
+        if (!is_seen(entry, usual->head.now_ns, LACKING_NS) || has(findings, copy.id))
+            continue;
+        copy.claim_count = 0;
+        copy.since_step = entry->since_step;
+        if (copy.worst_step < usual->shown.first)
+            copy.worst_step = NOT_KNOWN;
+        findings_add_copy(findings, &copy);
     }
 }

@@ -12,9 +12,11 @@
 void shown_find(const struct standing *standing, const struct bottlenecks_answer *usual,
                 struct findings *findings);
 
-/* Copies to `findings` what they lack of what was `shown` before and still stands: one look in
- * which too little was sure neither takes it nor brings it back. */
-void shown_add(const struct standing *standing, int64_t now_ns,
-               const struct findings *shown, struct findings *findings);
+/* Copies to `findings` of that answer what they lack of `others`, found by another look or an
+ * earlier one, and still stands: one look in which too little was sure neither takes it nor
+ * brings it back. A copy owns nothing of the avoidable time: what the answer itself found may
+ * be the same time. */
+void shown_add(const struct standing *standing, const struct bottlenecks_answer *usual,
+               const struct findings *others, struct findings *findings);
 
 #endif

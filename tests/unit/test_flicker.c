@@ -333,6 +333,15 @@ static void what_stands_is_shown_though_an_answer_alone_does_not_show_it(void **
     stood = 0;
     list_ids(before);
     assert_int_equal(stood, 1);
+    /* Nor does the first look that finds it no more take it; but soon it is gone. */
+    judge_feed(judge, store, NULL);
+    list_ids(before);
+    assert_int_equal(stood, 2);
+    for (uint32_t i = 0; i < 150; i++, number++) {
+        fold_step(number, 1, 2 * MS, 98 * MS);
+        look_once_a_second();
+    }
+    assert_null(strstr(before, "step-drift"));
 }
 
 /* Some ms behind the launch, so long. */
