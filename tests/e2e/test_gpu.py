@@ -9,7 +9,7 @@ import time
 import unittest
 import urllib.request
 
-from harness import BUILD, ROOT, TrainglassTest, get, get_json, main, wait_for
+from harness import BUILD, ROOT, TrainglassTest, free_port, get, get_json, main, wait_for
 
 sys.path[:0] = [str(ROOT / "tests" / "python"), str(ROOT / "tests")]
 import segment as wire  # noqa: E402
@@ -86,6 +86,7 @@ class GpuTest(TrainglassTest):
         until = self.folder / "until"
         until.unlink(missing_ok=True)
         wait_for(lambda: not self.is_served(), "the end of the server of the job before")
+        self.port = free_port()  # that one may be his for a moment yet
         process = self.start(
             "run", "--linger", "0", "--level", level, "--", JOB, scenario, *map(str, more),
             env={"FAKE_JOB_UNTIL": str(until), **environment})
