@@ -325,17 +325,24 @@ static void where_phases_are_not_told_nothing_was_launched_in_them(void **state)
     answer_free(&answer.head);
 }
 
-/* The device was busy with what was launched while nothing was recorded. */
-static void a_step_that_begins_unknown_is_not_replayed(void **state)
+/* Steps 0 to 3 are recorded, step 4 is not; where that ends. */
+static int64_t until_an_unrecorded_step(void)
 {
     int64_t at = 0;
 
-    (void)state;
     for (uint64_t i = 0; i < 4; i++)
         step_with_a_kernel(i, &at, MS);
     kernel_step_put(process, 0, EVENT_META(0, EVENT_STEP, 0, 0xf),
                     (const int64_t[2]){at, at + 9 * MS}, 4 | (uint64_t)1 << 48);
-    at += 9 * MS;
+    return at + 9 * MS;
+}
+
+/* The device was busy with what was launched while nothing was recorded. */
+static void a_step_that_begins_unknown_is_not_replayed(void **state)
+{
+    int64_t at = until_an_unrecorded_step();
+
+    (void)state;
     launch(100, at + MS, 2 * MS);
     at += 9 * MS;
     kernel_step_put(process, 0, EVENT_META(0, EVENT_STEP, KERNEL_STEP_FULL, 0xf),
@@ -356,14 +363,9 @@ static void a_step_that_begins_unknown_is_not_replayed(void **state)
 /* All of it: the device was more than a step behind. */
 static void a_step_that_is_all_backlog_is_not_replayed(void **state)
 {
-    int64_t at = 0;
+    int64_t at = until_an_unrecorded_step();
 
     (void)state;
-    for (uint64_t i = 0; i < 4; i++)
-        step_with_a_kernel(i, &at, MS);
-    kernel_step_put(process, 0, EVENT_META(0, EVENT_STEP, 0, 0xf),
-                    (const int64_t[2]){at, at + 9 * MS}, 4 | (uint64_t)1 << 48);
-    at += 9 * MS;
     launch_late(100, at + MS, 20 * MS, 2 * MS);
     for (uint64_t i = 5; i < 9; i++, at += 9 * MS)
         kernel_step_put(process, 0, EVENT_META(0, EVENT_STEP, KERNEL_STEP_FULL, 0xf),

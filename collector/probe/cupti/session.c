@@ -572,8 +572,9 @@ static unsigned turn(void)
         drain.reclaims = true;
     }
     collect(0);
+    /* What has come says whose the kinds are, and reading takes long. */
     if (state == WIRE_STATE_ACTIVE)
-        follow_steps(); /* what has come says whose kinds are, and reading takes long */
+        follow_steps();
     read_collected();
     watch();
     if (state == WIRE_STATE_ACTIVE)
