@@ -51,7 +51,8 @@ static void extract_devices(cJSON *document, const cJSON *devices)
 static void extract_findings(cJSON *document, const cJSON *findings)
 {
     static const char *const keys[] = {
-        "id", "title", "ms_per_step", "ms_per_step_low", "ms_per_step_high", NULL};
+        "id",     "title", "ms_per_step", "ms_per_step_low", "ms_per_step_high",
+        "advice", NULL};
     cJSON *list, *one;
     const cJSON *finding;
 

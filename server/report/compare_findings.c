@@ -47,6 +47,9 @@ static void add_row(cJSON *list, const cJSON *base, const cJSON *other)
 
     cJSON_AddStringToObject(row, "id", TEXT(named, "id"));
     cJSON_AddStringToObject(row, "title", TEXT(named, "title"));
+    /* The best of what is to be done about it. */
+    cJSON_AddStringToObject(
+        row, "advice", members_text(cJSON_GetArrayItem(MEMBER(other, "advice"), 0)));
     compare_put(row, "base_ms_per_step", base ? before.value : (double)NAN);
     compare_put(row, "ms_per_step", other ? after.value : (double)NAN);
     compare_put_interval(row, "ms_per_step_ci95_ms", NUMBER(other, "ms_per_step"),

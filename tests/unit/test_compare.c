@@ -151,7 +151,8 @@ static cJSON *with_findings(const char *list)
 
 #define FINDING(id, ms, high)                                                          \
     "{\"id\":\"" id "\",\"title\":\"" id "!\",\"ms_per_step\":" #ms                    \
-    ",\"ms_per_step_low\":0,\"ms_per_step_high\":" #high "}"
+    ",\"ms_per_step_low\":0,\"ms_per_step_high\":" #high ",\"advice\":[\"Cure " id     \
+    "\",\"Or not\"]}"
 
 static const cJSON *finding_of(const cJSON *comparison, const char *id)
 {
@@ -256,6 +257,7 @@ static void findings_are_gone_or_new_or_have_another_price_dearest_first(void **
     assert_string_equal(TEXT(first, "id"), "data-loading");
     assert_string_equal(TEXT(first, "title"), "data-loading!");
     assert_string_equal(TEXT(first, "state"), "gone");
+    assert_string_equal(TEXT(first, "advice"), "");
     assert_true(cJSON_IsNull(MEMBER(first, "ms_per_step")));
     assert_float_equal(NUMBER(first, "diff_ms"), -30, 1e-9);
     row = first->next;
@@ -264,6 +266,7 @@ static void findings_are_gone_or_new_or_have_another_price_dearest_first(void **
     assert_true(cJSON_IsTrue(MEMBER(row, "changed")));
     row = row->next;
     assert_string_equal(TEXT(row, "state"), "new");
+    assert_string_equal(TEXT(row, "advice"), "Cure gc-pause");
     assert_true(cJSON_IsNull(MEMBER(row, "base_ms_per_step")));
     assert_float_equal(NUMBER(row, "diff_ms"), 4, 1e-9);
     assert_false(cJSON_IsTrue(MEMBER(finding_of(made, "copies"), "changed")));

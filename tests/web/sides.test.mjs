@@ -44,5 +44,6 @@ test("of the findings of a comparison those are told that came, went or changed 
   const one = (id, more) => ({ id, title: id, base_ms_per_step: 4, ms_per_step: 5, diff_ms: 1, ci95_ms: [-1, 3], changed: false, state: "same", ...more });
   const findings = [one("gone", { ms_per_step: null, diff_ms: -4, state: "gone" }), one("new", { base_ms_per_step: null, state: "new" }), one("dearer", { ci95_ms: [0.5, 1.5], changed: true }), one("noise"), one("unknown", { ci95_ms: null }), one("equal", { ci95_ms: null, diff_ms: 0 })];
   assert.deepEqual(finding_rows({ findings }).map((row) => row.name), ["gone", "new", "dearer", "unknown"]);
+  assert.equal(finding_rows({ findings: [one("new", { state: "new", advice: "Use workers" })] })[0].advice, "Use workers");
   assert.deepEqual(finding_rows({}), []);
 });

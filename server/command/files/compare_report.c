@@ -142,9 +142,9 @@ static bool is_told(const cJSON *finding)
             NUMBER(finding, "diff_ms") != 0);
 }
 
-static void print_finding(const cJSON *row, uint32_t width)
+static void print_finding(const cJSON *row, uint32_t width, uint32_t columns)
 {
-    const char *state = TEXT(row, "state");
+    const char *state = TEXT(row, "state"), *advice = TEXT(row, "advice");
 
     fputs("  ", stdout);
     terminal_cell(TEXT(row, "title"), width);
@@ -153,6 +153,8 @@ static void print_finding(const cJSON *row, uint32_t width)
     putchar(' ');
     print_difference(NUMBER(row, "diff_ms"), 10);
     printf(" %s\n", strcmp(state, "same") == 0 ? "" : state);
+    if (*advice != '\0')
+        terminal_wrapped("- ", advice, 6, columns);
 }
 
 static void print_findings(const cJSON *other, uint32_t columns)
@@ -181,7 +183,7 @@ static void print_findings(const cJSON *other, uint32_t columns)
     cJSON_ArrayForEach(row, MEMBER(other, "findings"))
     {
         if (is_told(row))
-            print_finding(row, width);
+            print_finding(row, width, columns);
     }
 }
 

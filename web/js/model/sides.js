@@ -47,5 +47,5 @@ const is_told = (row) => row.state !== "same" || row.changed || (row.interval ==
 
 /** Of one of `others` the findings that came, went, or cost more or less than both intervals explain; without intervals every difference. */
 export function finding_rows(other) {
-  return (other.findings ?? []).map((one) => ({ kind: "finding", name: one.title, base: one.base_ms_per_step, now: one.ms_per_step, diff: one.diff_ms, percent: one.diff_pct, changed: one.changed === true, interval: one.ci95_ms ?? null, state: one.state })).filter(is_told);
+  return (other.findings ?? []).map((one) => ({ kind: "finding", name: one.title, advice: one.advice ?? "", base: one.base_ms_per_step, now: one.ms_per_step, diff: one.diff_ms, percent: one.diff_pct, changed: one.changed === true, interval: one.ci95_ms ?? null, state: one.state })).filter(is_told);
 }

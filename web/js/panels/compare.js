@@ -5,7 +5,7 @@ import { MISSING, called, known, memory, number, percent, plural, shorten } from
 import { finding_rows, first_sides, run_before, stretches, verdict_of } from "../model/sides.js";
 import { is_over, session_of } from "../model/store.js";
 import { address, get_json } from "../net/api.js";
-import { $, el, set_attribute, set_hidden, set_text } from "../ui/dom.js";
+import { $, el, set_attribute, set_hidden, set_text, with_code } from "../ui/dom.js";
 import { IDLE_LABELS } from "../timeline/lanes.js";
 import { session_name } from "./bar.js";
 
@@ -58,7 +58,7 @@ function row_node(row) {
   const name = row.kind === "op" ? el("code", { title: row.name }, shorten(called(row), 60)) : row.name;
   const tone = !sure || !known(row.diff) ? "dim" : row.diff > 0 || row.state === "new" ? "worse" : "better";
   return el("tr", { class: row.kind },
-    el("th", { scope: "row" }, name, row.state === "renamed" ? el("span", { class: "dim" }, " renamed") : null),
+    el("th", { scope: "row" }, name, row.state === "renamed" ? el("span", { class: "dim" }, " renamed") : null, row.advice ? el("p", { class: "dim" }, ...with_code(row.advice)) : null),
     el("td", { class: "num" }, ms(row.base)), el("td", { class: "num" }, ms(row.now)),
     el("td", { class: `num ${tone}`, title: certainty(row, sure) }, difference(row)),
     el("td", { class: `num ${tone}` }, known(row.percent) ? signed(row.percent, percent(Math.abs(row.percent))) : ""));
