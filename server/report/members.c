@@ -76,3 +76,19 @@ const char *members_time(char text[MEMBERS_TIME_BYTES], double ms)
         snprintf(text, MEMBERS_TIME_BYTES, "%.3g ms", ms);
     return text;
 }
+
+bool members_figure(const cJSON *item, struct figure *figure)
+{
+    static const char *const others[] = {"sentence", "worst_step", "trace"};
+    const struct finding_evidence evidence = {.key = item->string,
+                                              .text = cJSON_GetStringValue(item),
+                                              .number = members_number(item)};
+
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (item->string == NULL || strcmp(item->string, others[i]) == 0)
+            return false;
+    if (evidence.text == NULL && isnan(evidence.number))
+        return false;
+    figure_of(&evidence, figure);
+    return true;
+}

@@ -5,6 +5,8 @@
 #include <cjson/cJSON.h>
 #include <math.h>
 
+#include "findings/figure.h"
+
 /* Members under members; NULL where one is missing. `path` ends with NULL. */
 const cJSON *members_find(const cJSON *object, const char *const *path);
 
@@ -22,6 +24,10 @@ const char *members_losses(char text[MEMBERS_LOSSES_BYTES], const cJSON *session
 /* A time as people read it, in `text`: "14.3 ms", "1.32 s"; "–" where it is not known. */
 #define MEMBERS_TIME_BYTES 24
 const char *members_time(char text[MEMBERS_TIME_BYTES], double ms);
+
+/* False where that item of a finding's evidence is no figure but what is told elsewhere: the
+ * sentence, the worst step and its trace. `figure` points into the item. */
+bool members_figure(const cJSON *item, struct figure *figure);
 
 #define MEMBER(object, ...)                                                            \
     members_find(object, (const char *const[]){__VA_ARGS__, NULL})

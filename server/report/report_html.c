@@ -309,6 +309,34 @@ static void put_chart(FILE *out, const cJSON *report)
     fputs("\"/></svg></section>", out);
 }
 
+/* Where the server still runs, the trace of the worst step is to be had there. */
+static void put_evidence(FILE *out, const cJSON *finding)
+{
+    const cJSON *evidence = MEMBER(finding, "evidence"), *one;
+    double worst = NUMBER(evidence, "worst_step");
+    const char *trace = TEXT(evidence, "trace");
+    struct figure figure;
+
+    fputs("<p class=\"dim\">", out);
+    cJSON_ArrayForEach(one, evidence)
+    {
+        if (!members_figure(one, &figure))
+            continue;
+        html_text(out, figure.name);
+        fputs(" <b>", out);
+        html_name(out, figure.value);
+        fputs("</b> &nbsp; ", out);
+    }
+    if (!isnan(worst))
+        fprintf(out, "worst step <b>%.0f</b>", worst);
+    if (!isnan(worst) && trace[0] != '\0') {
+        fputs(", its trace <code>", out);
+        html_text(out, trace);
+        fputs("</code>", out);
+    }
+    fputs("</p>", out);
+}
+
 static void put_finding(FILE *out, const cJSON *finding)
 {
     const cJSON *advice;
@@ -318,9 +346,13 @@ static void put_finding(FILE *out, const cJSON *finding)
     double low = NUMBER(finding, "ms_per_step_low");
     double high = NUMBER(finding, "ms_per_step_high");
 
+    double share = NUMBER(finding, "share");
+
     if (ms > 0)
         fprintf(out, "<em>%s</em> ", TIME(ms));
     html_text(out, TEXT(finding, "title"));
+    if (ms > 0 && !isnan(share))
+        fprintf(out, " <span class=\"dim\">%.3g %% of a step</span>", 100 * share);
     fputs("</h3><p>", out);
     if (ms > 0 && high > low)
         fprintf(out, "%s to %s per step, %s. ", TIME(low), TIME(high),
@@ -328,7 +360,9 @@ static void put_finding(FILE *out, const cJSON *finding)
     put_sentence(out, TEXT(finding, "evidence", "sentence"));
     fputs(". <span class=\"dim\">", out);
     html_text(out, TEXT(finding, "formula"));
-    fputs("</span></p><ul>", out);
+    fputs("</span></p>", out);
+    put_evidence(out, finding);
+    fputs("<ul>", out);
     cJSON_ArrayForEach(advice, MEMBER(finding, "advice"))
     {
         fputs("<li>", out);

@@ -149,10 +149,37 @@ static void put_price(FILE *out, const cJSON *finding)
     double low = NUMBER(finding, "ms_per_step_low");
     double high = NUMBER(finding, "ms_per_step_high");
 
+    double share = NUMBER(finding, "share");
+
     fprintf(out, ": %s per step", TIME(NUMBER(finding, "ms_per_step")));
+    if (!isnan(share))
+        fprintf(out, ", %.3g %% of it", 100 * share);
     if (high > low)
         fprintf(out, " (%s to %s, %s)", TIME(low), TIME(high),
                 TEXT(finding, "confidence"));
+}
+
+static void put_evidence(FILE *out, const cJSON *finding)
+{
+    const cJSON *evidence = MEMBER(finding, "evidence"), *one;
+    double worst = NUMBER(evidence, "worst_step");
+    const char *trace = TEXT(evidence, "trace"), *before = "";
+    struct figure figure;
+
+    cJSON_ArrayForEach(one, evidence)
+    {
+        if (!members_figure(one, &figure))
+            continue;
+        fprintf(out, "%s%s ", before, figure.name);
+        put_text(out, figure.value);
+        before = "; ";
+    }
+    if (!isnan(worst))
+        fprintf(out, "%sthe worst step is %.0f", before, worst);
+    if (!isnan(worst) && trace[0] != '\0')
+        fprintf(out, ", its trace `%s`", trace);
+    if (before[0] != '\0' || !isnan(worst))
+        fputs(".\n\n", out);
 }
 
 /* Nothing of a finding without a price: that is not 0 ms. */
@@ -220,6 +247,7 @@ static void put_findings(FILE *out, const cJSON *report)
         fputs(" (", out);
         put_text(out, TEXT(one, "formula"));
         fputs(").\n\n", out);
+        put_evidence(out, one);
         cJSON_ArrayForEach(advice, MEMBER(one, "advice"))
         {
             fputs("- ", out);

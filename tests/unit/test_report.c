@@ -85,6 +85,49 @@ static void names_between_the_words_are_no_markup(void **state)
     assert_true(reads("`<img>`", "`&lt;img>`"));
 }
 
+static void figures_of_the_evidence_have_their_units(void **state)
+{
+    (void)state;
+    static const struct finding_evidence shown[] = {
+        {.key = "worst_extra_ms", .number = 40.71},
+        {.key = "compile_ms", .number = 2400},
+        {.key = "call_ms", .number = 0.0412},
+        {.key = "mean_us", .number = 12.4},
+        {.key = "used_bytes", .number = 3.0 * (1u << 30)},
+        {.key = "share_pct", .number = 17.04},
+        {.key = "workers", .number = 2},
+        {.key = "kernels_per_step", .number = 1184},
+        {.key = "allocated_bytes_per_step", .number = 2u << 20},
+        {.key = "bytes_per_s", .number = 1u << 20},
+        {.key = "per_step_ms", .number = 7},
+        {.key = "full_in_h", .number = 1.5},
+        {.key = "batch", .number = 3},
+        {.key = "op", .text = "aten::mm_per_step"}};
+    static const char *const told[] = {"worst extra 40.7 ms",
+                                       "compile 2.4 s",
+                                       "call 41.2 us",
+                                       "mean 12.4 us",
+                                       "used 3 GiB",
+                                       "share 17 %",
+                                       "workers 2",
+                                       "kernels 1184 per step",
+                                       "allocated 2 MiB per step",
+                                       "size 1 MiB per s",
+                                       "per step 7 ms",
+                                       "full in 1.5 h",
+                                       "batch 3",
+                                       "op aten::mm_per_step"};
+
+    for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
+        struct figure figure;
+        char text[200];
+
+        figure_of(&shown[i], &figure);
+        (void)snprintf(text, sizeof(text), "%s %s", figure.name, figure.value);
+        assert_string_equal(text, told[i]);
+    }
+}
+
 static void a_verdict_stands_before_what_is_found(void **state)
 {
     (void)state;
@@ -189,6 +232,7 @@ int main(void)
         cmocka_unit_test(code_in_a_sentence_stays_code),
         cmocka_unit_test(what_was_lost_is_said_in_a_sentence),
         cmocka_unit_test(names_between_the_words_are_no_markup),
+        cmocka_unit_test(figures_of_the_evidence_have_their_units),
         cmocka_unit_test(a_verdict_stands_before_what_is_found),
         cmocka_unit_test(names_in_titles_and_advice_are_no_markup_either),
         cmocka_unit_test(a_risk_that_is_gone_has_cost_no_0_ms),

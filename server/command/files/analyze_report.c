@@ -8,7 +8,7 @@
 #include "api/api.h"
 #include "command/files/analyze.h"
 #include "command/terminal.h"
-#include "findings/findings.h"
+#include "findings/figure.h"
 #include "query/what_if.h"
 
 #define MS 1e6
@@ -410,8 +410,33 @@ static void put_price(const struct finding *finding, char *text, size_t size)
              finding->estimated ? "estimated" : "measured");
 }
 
+/* What was measured, and how to look at the step that shows it best. */
+static void print_evidence(const struct finding *finding, const char *path,
+                           uint32_t columns)
+{
+    char text[4096] = "";
+    size_t used = 0;
+
+    for (uint32_t i = 0; i < finding->evidence_count && used < sizeof(text) - 300;
+         i++) {
+        struct figure figure;
+
+        figure_of(&finding->evidence[i], &figure);
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s %.200s",
+                                 i > 0 ? "; " : "", figure.name, figure.value);
+    }
+    if (used > 0)
+        terminal_wrapped("", text, 5, columns);
+    if (finding->worst_step == NOT_KNOWN)
+        return;
+    snprintf(text, sizeof(text),
+             "Worst step: trainglass cut %s --steps %lld -o worst.json.gz", path,
+             (long long)finding->worst_step);
+    terminal_wrapped("", text, 5, columns);
+}
+
 static void print_finding(uint32_t number, const struct finding *finding,
-                          uint32_t columns)
+                          const char *path, uint32_t columns)
 {
     char lead[16], price[128], text[1024];
 
@@ -421,6 +446,7 @@ static void print_finding(uint32_t number, const struct finding *finding,
     terminal_wrapped(lead, text, 5, columns);
     snprintf(text, sizeof(text), "%s (%s)", finding->sentence, finding->formula);
     terminal_wrapped("", text, 5, columns);
+    print_evidence(finding, path, columns);
     for (uint32_t i = 0; i < finding->advice_count; i++)
         terminal_wrapped("- ", finding->advice[i], 7, columns);
     snprintf(text, sizeof(text), "Wrong if: %s", finding->wrong_if);
@@ -436,7 +462,7 @@ static void print_findings(const struct analysis *analysis, uint32_t columns)
         printf("\nWhat costs time%s\n",
                analysis->summary.head.steps == 1 ? ", as far as one step tells" : "");
     for (uint32_t i = 0; i < findings.count; i++)
-        print_finding(i + 1, &findings.list[i], columns);
+        print_finding(i + 1, &findings.list[i], analysis->path, columns);
     if (findings.verdict[0] != '\0')
         terminal_wrapped("", findings.verdict, 2, columns);
     else if (findings.count == 0 && analysis->summary.head.steps > 0)
