@@ -363,14 +363,24 @@ int options_read_environment(struct options *options, char *const *environment)
     return 0;
 }
 
-static void describe_key(FILE *out, const struct option_key *key)
+/* What a rule needs to know, and so why it may be silent. */
+static void describe_rule(FILE *out, const struct finding_rule *rule)
 {
+    fprintf(out, "# Reads: %s.\n# Price: %s.\n", rule->reads, rule->formula);
+}
+
+static void describe_key(FILE *out, int id)
+{
+    const struct option_key *key = option_key(id);
     const char *values = key->type != OPTION_TYPE_CHOICE ? key->values : "";
     char range[200];
 
     options_describe(key, range, sizeof(range));
-    fprintf(out, "\n# %s\n# %c%s%s%s.\n", key->help, toupper((unsigned char)range[0]),
-            range + 1, *values ? "; " : "", values);
+    fprintf(out, "\n# %s\n", key->help);
+    if (id >= OPTION_FINDING)
+        describe_rule(out, findings_rule((uint32_t)(id - OPTION_FINDING)));
+    fprintf(out, "# %c%s%s%s.\n", toupper((unsigned char)range[0]), range + 1,
+            *values ? "; " : "", values);
     fprintf(out, "%s =%s%s\n", key->name, *key->initial ? " " : "", key->initial);
 }
 
@@ -390,7 +400,7 @@ char *options_default_file(void)
           "# `trainglass --print-config` writes this file.\n",
           out);
     for (int id = 0; id < options_count(); id++)
-        describe_key(out, option_key(id));
+        describe_key(out, id);
     if (fclose(out) != 0) {
         free(text);
         return NULL;
