@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { energy_facts, meter_figures, meter_line, known_sentence, meter_name, meters_of, run_scope, run_sentences, slowed_by } from "../../web/js/panels/meters.js";
+import { communication_sentence, energy_facts, meter_figures, meter_line, known_sentence, meter_name, meters_of, run_scope, run_sentences, slowed_by } from "../../web/js/panels/meters.js";
 
 const device = (more = {}, now = {}) => ({
   device: "cuda:0", works: true, index: 3, name: "Fake GPU", pci: "0000:3b:00.0", reason: "", mig: false, power_limit_w: 700, sm_max_mhz: 1980, total_bytes: 80 * 2 ** 30,
@@ -96,4 +96,12 @@ test("means say on how many steps they stand, and why on none", () => {
   assert.equal(known_sentence({ known_steps: 0, reason: "The device was behind" }, 280), "The device was behind.");
   assert.equal(known_sentence({ known_steps: 0, reason: "" }, 280), "");
   assert.equal(known_sentence(undefined, 280), "");
+});
+
+test("of communication is said how much of it compute hides", () => {
+  assert.equal(communication_sentence({ overlap_ms: 620, use_ms: { communication: 380 }, per_step_ms: { communication: 7.6 } }), "62 % of communication lies beside compute, 7.60 ms per step do not.");
+  assert.equal(communication_sentence({ overlap_ms: 10, use_ms: { communication: 0 }, per_step_ms: { communication: null } }), "100 % of communication lies beside compute.");
+  assert.equal(communication_sentence({ overlap_ms: 0, use_ms: { communication: 0 }, per_step_ms: {} }), "");
+  assert.equal(communication_sentence({ overlap_ms: null, use_ms: {}, per_step_ms: {} }), "");
+  assert.equal(communication_sentence(undefined), "");
 });

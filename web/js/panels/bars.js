@@ -7,7 +7,7 @@ import { IDLE_LABELS, IDLE_TOKENS } from "../timeline/lanes.js";
 import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
 import { address, questions } from "../net/api.js";
 import { panel_menu } from "../ui/menu.js";
-import { known_sentence, run_scope, run_sentences } from "./meters.js";
+import { communication_sentence, known_sentence, run_scope, run_sentences } from "./meters.js";
 
 /** A bar per row {name, note, ms, token}, in ms per step. */
 export function bar_table(host, rows) {
@@ -55,7 +55,7 @@ export function render_idle(state) {
   set_text($("idle-total"), `${rows.some((row) => known(row.ms)) ? number(sum) : MISSING} ms per step`);
   bar_table(document.querySelector("#idle .body"), rows);
   const run = run_sentences(device?.run).join("; ");
-  const told = [known_sentence(device, state.hardware?.steps), run && `${run_scope(device.run, session_of(state)?.from_file)}: ${run}.`].filter(Boolean).join(" ");
+  const told = [known_sentence(device, state.hardware?.steps), run && `${run_scope(device.run, session_of(state)?.from_file)}: ${run}.`, communication_sentence(device)].filter(Boolean).join(" ");
   set_hidden($("idle-foot"), told === "");
   set_text($("idle-foot"), told);
 }

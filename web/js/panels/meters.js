@@ -137,6 +137,13 @@ export function known_sentence(device, steps) {
   return `Means of the ${count(device.known_steps)} of ${plural(steps, "step")} whose GPU work is known.`;
 }
 
+/** How much of communication the device's compute hides, in the window. "" without any. */
+export function communication_sentence(device) {
+  const hidden = device?.overlap_ms, alone = device?.use_ms?.communication, left = device?.per_step_ms?.communication;
+  if (!(hidden + alone > 0)) return "";
+  return `${percent((100 * hidden) / (hidden + alone), 0)} of communication lies beside compute${known(left) ? `, ${duration_text(left)} per step do not` : ""}.`;
+}
+
 export function render_meters(state) {
   const run = run_of(state);
   const devices = meters_of(state.hardware).filter((device) => meter_line(device, run) !== "");
