@@ -102,6 +102,7 @@ static void add_device_full(struct rule_context *context,
         finding->sentence = rule_print(context, "%s; %s reached it", finding->sentence,
                                        device->peak_op);
     rule_evidence_text(context, finding, "op", device->peak_op);
+    finding->worst_step = device->peak_step;
     rule_advise(finding,
                 rule_infers(context)
                     ? "A smaller batch, shorter sequences, or weights of fewer "

@@ -40,6 +40,7 @@ static void add_spike(struct rule_context *context, const struct memory_device *
     rule_evidence(context, finding, "high_steps", device->high_peaks);
     rule_evidence(context, finding, "of_steps", device->peaks);
     rule_evidence_text(context, finding, "op", device->peak_op);
+    finding->worst_step = device->peak_step;
     rule_advise(finding,
                 "Batches of alike length: sort or bucket samples by size, or cap "
                 "the longest");

@@ -70,6 +70,21 @@ static void points_from_series(const struct memory_table *table, int64_t from_ns
     }
 }
 
+/* NOT_KNOWN where none of the window's was at work then. */
+static int64_t step_at(const struct pick *pick, int64_t time_ns)
+{
+    uint32_t count, first = pick_steps(pick, &count);
+
+    for (uint32_t i = first + count; i-- > first;) {
+        const struct step *step = steps_at(&pick->process->steps, i);
+
+        if (time_ns >= step->start_ns && time_ns - step->start_ns <= step->duration_ns)
+            return (step->flags & EVENT_STEP_VALIDATION) != 0 ? NOT_KNOWN
+                                                              : (int64_t)step->number;
+    }
+    return NOT_KNOWN;
+}
+
 static void find_peak(const struct pick *pick, const struct memory_table *table,
                       const uint32_t range[2], struct memory_device *device)
 {
@@ -85,11 +100,12 @@ static void find_peak(const struct pick *pick, const struct memory_table *table,
         peak = run;
     device->peak_op = "";
     device->peak_bytes = (double)NAN;
-    device->peak_time_ns = NOT_KNOWN;
+    device->peak_time_ns = device->peak_step = NOT_KNOWN;
     if (peak == NULL)
         return;
     device->peak_bytes = (double)peak->peak;
     device->peak_time_ns = peak->peak_time_ns;
+    device->peak_step = step_at(pick, peak->peak_time_ns);
     device->peak_op =
         arena_text(&pick->head->arena, texts_get(pick->process->texts, peak->peak_op));
 }

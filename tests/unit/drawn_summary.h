@@ -335,6 +335,8 @@ static inline void draw_memory_device(struct memory_device *device, const char *
                                      .allocated_bytes = amount(8e10),
                                      .reserved_bytes = amount(8e10),
                                      .peak_bytes = amount(8e10),
+                                     .peak_step =
+                                         pick(2) == 0 ? NOT_KNOWN : (int64_t)pick(5000),
                                      .peak_op = pick(2) == 0 ? "" : "aten::mul",
                                      .usual_peak_bytes = amount(8e10),
                                      .least_peak_bytes = amount(8e10),

@@ -124,6 +124,9 @@ static void single_steps_that_need_far_more_memory_decide_what_fits(void **state
 
     assert_non_null(strstr(finding->sentence, "3 of 500 steps"));
     assert_true(finding->ns_per_step == 0 && finding->advice_count == 2);
+    memory.peak_step = 700;
+    summary.shown.first = 300;
+    assert_int_equal(find("memory-spike-")->worst_step, 700);
     memory.high_peaks = 200; /* steps simply differ */
     assert_false(is_found("memory-spike"));
     memory.high_peaks = 3;

@@ -1573,6 +1573,7 @@ static void memory_has_peaks_with_their_op_and_a_leak_has_a_slope(void **state)
     assert_string_equal(device->device, "cuda:0");
     assert_true(device->peak_bytes == 9000.0 * (double)mib);
     assert_int_equal(device->peak_time_ns, 701 * 100 * MS - 5);
+    assert_int_equal(device->peak_step, 700);
     assert_string_equal(device->peak_op, "aten::conv2d");
     assert_true(device->growth.sure);
     assert_true(fabs(device->growth.slope_bytes_per_s - 10.0 * (double)mib) <
