@@ -1,6 +1,7 @@
 #include "findings/looks.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Of all waits, in a phase: fewer may be another wait. */
 #define LOCK_SHARE 0.1
@@ -102,4 +103,39 @@ struct looks_lock looks_lock(const struct rule_context *context)
     lock.ns[EVENT_PHASES] -= unknown;
     lock.error_ns = sqrt(squares);
     return lock;
+}
+
+const struct looks_wait *looks_wait(const char *place)
+{
+    static const struct looks_wait kinds[] = {
+        {"nanosleep", "in a sleep", "`time.sleep`, a rate limit, a retry with a pause"},
+        {"futex", "waiting for another thread",
+         "a lock, a queue or a future that another thread is late with (`Queue.get`, "
+         "`Future.result`)"},
+        {"do_wait", "waiting for a child process",
+         "a child process that is waited for (`subprocess.run`, `os.system`)"},
+        {"pipe", "reading a pipe",
+         "a pipe from another process (`subprocess`, `multiprocessing`)"},
+        {"poll", "waiting for a pipe or the network",
+         "a request or a pipe: ask ahead, in a thread"},
+        {"select", "waiting for a pipe or the network",
+         "a request or a pipe: ask ahead, in a thread"},
+        {"tcp", "waiting for the network", "a request: ask ahead, in a thread"},
+        {"sk_wait", "waiting for the network", "a request: ask ahead, in a thread"},
+        {"unix_stream", "waiting for another process",
+         "a socket of another process: ask ahead, in a thread"},
+        {"folio", "reading a file",
+         "files that are read there: load them before the loop"},
+        {"io_schedule", "waiting for a disk", "files that are read or written there"},
+        {"bit_wait", "waiting for a disk", "files that are read or written there"},
+        {"rpc", "waiting for a network file system",
+         "files on a network file system: copy them to the machine first"},
+    };
+    static const struct looks_wait unknown = {
+        "", "", "sleeps, locks, files, requests and child processes"};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strstr(place, kinds[i].place) != NULL)
+            return &kinds[i];
+    return &unknown;
 }

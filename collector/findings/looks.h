@@ -28,4 +28,12 @@ struct looks_lock {
  * it waits wherever it comes back from an op: in two phases at least. */
 struct looks_lock looks_lock(const struct rule_context *context);
 
+/* What the kernel's own function says of a wait: what it is ("" where that does not tell),
+ * and what to look for. */
+struct looks_wait {
+    const char *place, *what, *advice;
+};
+
+const struct looks_wait *looks_wait(const char *place);
+
 #endif

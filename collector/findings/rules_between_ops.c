@@ -38,50 +38,10 @@ static struct asleep_part look_at(const struct rule_context *context,
     };
 }
 
-/* What the kernel's own function says of the wait: what it is, and what to look for. */
-struct wait_kind {
-    const char *place, *what, *advice;
-};
-
-static const struct wait_kind *kind_of(const char *place)
-{
-    static const struct wait_kind kinds[] = {
-        {"nanosleep", "in a sleep", "`time.sleep`, a rate limit, a retry with a pause"},
-        {"futex", "waiting for another thread",
-         "a lock, a queue or a future that another thread is late with (`Queue.get`, "
-         "`Future.result`)"},
-        {"do_wait", "waiting for a child process",
-         "a child process that is waited for (`subprocess.run`, `os.system`)"},
-        {"pipe", "reading a pipe",
-         "a pipe from another process (`subprocess`, `multiprocessing`)"},
-        {"poll", "waiting for a pipe or the network",
-         "a request or a pipe: ask ahead, in a thread"},
-        {"select", "waiting for a pipe or the network",
-         "a request or a pipe: ask ahead, in a thread"},
-        {"tcp", "waiting for the network", "a request: ask ahead, in a thread"},
-        {"sk_wait", "waiting for the network", "a request: ask ahead, in a thread"},
-        {"unix_stream", "waiting for another process",
-         "a socket of another process: ask ahead, in a thread"},
-        {"folio", "reading a file",
-         "files that are read there: load them before the loop"},
-        {"io_schedule", "waiting for a disk", "files that are read or written there"},
-        {"bit_wait", "waiting for a disk", "files that are read or written there"},
-        {"rpc", "waiting for a network file system",
-         "files on a network file system: copy them to the machine first"},
-    };
-    static const struct wait_kind unknown = {
-        "", "", "sleeps, locks, files, requests and child processes"};
-
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        if (strstr(place, kinds[i].place) != NULL)
-            return &kinds[i];
-    return &unknown;
-}
-
 static void describe(struct rule_context *context, struct finding *finding,
                      const struct asleep_part *part, const char *name)
 {
-    const struct wait_kind *kind = kind_of(part->place);
+    const struct looks_wait *kind = looks_wait(part->place);
     double step = context->train->mean_ns;
 
     finding->title = rule_print(context, "The training thread sleeps in %s", name);

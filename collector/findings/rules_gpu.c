@@ -4,6 +4,7 @@
 
 #include "aggregate/gpu_host.h"
 #include "findings/copies.h"
+#include "findings/looks.h"
 #include "findings/syncs.h"
 #include "findings/work.h"
 
@@ -303,6 +304,57 @@ static void find_collective_wait(struct rule_context *context)
     (void)find_idle(context, &rule);
 }
 
+/* Of a thread's waits for others, those while another one of the process ran: it may hold
+ * Python's lock. */
+#define BEHIND_MOST 0.5
+
+static void name_runner(struct rule_context *context, struct finding *finding)
+{
+    const struct between_ops *between = &context->summary->between_ops;
+
+    finding->sentence = rule_print(
+        context, "%s; thread %u (`%s`) runs meanwhile, maybe with Python's lock",
+        finding->sentence, between->runner, between->runner_name);
+    rule_evidence_text(context, finding, "thread_name", between->runner_name);
+    rule_advise(finding,
+                rule_print(context,
+                           "Do the work of `%s` in a process, if it computes in "
+                           "Python",
+                           between->runner_name));
+}
+
+/* Code between the ops may be none: where the thread sleeps with no op open, and the kernel
+ * knows what for. Waits for data have a cause of their own. */
+static void name_sleep(struct rule_context *context, struct finding *finding)
+{
+    const struct between_ops *between = &context->summary->between_ops;
+    uint32_t most = EVENT_PHASE_FORWARD;
+
+    for (uint32_t part = most; part <= EVENT_PHASES; part++)
+        if (between->asleep[part].share > between->asleep[most].share)
+            most = part;
+    double share = between->asleep[most].share;
+
+    if (between->looks == 0 || !(share >= context->threshold))
+        return;
+    const struct looks_wait *wait = looks_wait(between->place[most]);
+
+    if (wait->what[0] == '\0')
+        return;
+    finding->sentence = rule_print(
+        context, "%s; the training thread is off the CPU for %s of it, mostly %s",
+        finding->sentence, rule_ms(context, share * context->train->mean_ns),
+        wait->what);
+    rule_evidence(context, finding, "asleep_ms",
+                  share * context->train->mean_ns / NS_PER_MS);
+    rule_evidence_text(context, finding, "kernel_function", between->place[most]);
+    if (between->runner_name != NULL &&
+        between->behind[most].share >= BEHIND_MOST * share)
+        name_runner(context, finding);
+    else
+        rule_advise(finding, rule_print(context, "Look for %s", wait->advice));
+}
+
 static void find_python_between_ops(struct rule_context *context)
 {
     static const struct idle_rule rule = {
@@ -318,9 +370,12 @@ static void find_python_between_ops(struct rule_context *context)
             "step or to a thread of their own"}};
     struct finding *finding = find_idle(context, &rule);
 
-    if (finding != NULL && context->summary->native)
+    if (finding == NULL)
+        return;
+    name_sleep(context, finding);
+    if (context->summary->native)
         finding->title = "The GPU waits for host code between the launches";
-    else if (finding != NULL)
+    else
         rule_advise_compile(
             context, finding,
             "`model = torch.compile(model)` takes the Python out of the model",
