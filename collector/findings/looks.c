@@ -51,10 +51,13 @@ double looks_told_elsewhere(const struct rule_context *context, enum event_phase
 double looks_forward_unknown(const struct rule_context *context, double share)
 {
     const struct steps_summary *train = context->train;
+    double known = context->summary->between_ops.other_share;
     double seen = share * train->mean_ns, beside = train->mean_ns;
 
     for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
         beside -= isnan(train->phase_ns[phase]) ? 0 : train->phase_ns[phase];
+    /* The steps that were looked at may be the later ones, which have more of it. */
+    beside = fmax(beside, isnan(known) ? 0 : known * train->mean_ns);
     return seen > beside ? seen - fmax(beside, 0) : 0;
 }
 

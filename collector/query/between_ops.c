@@ -62,6 +62,27 @@ static struct between_ops_share share_of(const struct look_sums *sums, uint32_t 
                                       numbers_series_error(mean, mean->count)};
 }
 
+/* Of steps as ingest looks at them. */
+static double other_share(const struct pick *pick)
+{
+    const struct steps *steps = &pick->process->steps;
+    uint32_t count, first = pick_steps(pick, &count);
+    double other = 0, all = 0;
+
+    for (uint32_t i = first; i < first + count; i++) {
+        const struct step *step = steps_at(steps, i);
+        double ns = step_other_ns(step);
+
+        if (!(step->flags & EVENT_STEP_OPS) || isnan(ns) ||
+            (step->flags &
+             (EVENT_STEP_TAGGED | EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW)) != 0)
+            continue;
+        other += ns;
+        all += (double)step->duration_ns;
+    }
+    return other / all;
+}
+
 void parts_between_ops(const struct pick *pick, struct between_ops *between)
 {
     const struct answer_window *window = &pick->head->window;
@@ -70,7 +91,8 @@ void parts_between_ops(const struct pick *pick, struct between_ops *between)
 
     sum_looks(&from->shares, window, &shares);
     sum_looks(&from->behind, window, &behind);
-    *between = (struct between_ops){.looks = shares.looks};
+    *between =
+        (struct between_ops){.looks = shares.looks, .other_share = other_share(pick)};
     for (uint32_t part = 0; part <= EVENT_PHASES; part++) {
         between->asleep[part] = share_of(&shares, part);
         between->behind[part] = share_of(&behind, part);

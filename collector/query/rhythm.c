@@ -297,6 +297,24 @@ static void find_rest(struct rhythm_work *work, struct rhythm *rhythm)
     rhythm->rest = rhythm_finish(work, &sums);
 }
 
+/* What of a step is explained lay outside of its phases as far as these hold no more than
+ * usual. */
+static double other_error(const struct rhythm_work *work)
+{
+    struct numbers_series left = {.count = 0};
+
+    for (uint32_t i = 0; i < work->count; i++) {
+        const struct rhythm_item *item = &work->items[i];
+        double explained = (double)item->step->duration_ns - item->left;
+        double other = step_other_ns(item->step);
+        double over = fmax(other - work->medians[EVENT_PHASES], 0);
+
+        if (!isnan(other))
+            numbers_series_add(&left, other - fmin(explained, over));
+    }
+    return numbers_series_error(&left, left.count);
+}
+
 static void collect(const struct pick *pick, struct rhythm_work *work)
 {
     const struct steps *steps = &pick->process->steps;
@@ -334,6 +352,7 @@ int parts_rhythm(const struct pick *pick, struct rhythm *rhythm)
 
     *rhythm = (struct rhythm){.median_ns = unknown,
                               .median_other_ns = unknown,
+                              .other_error_ns = unknown,
                               .steps_per_epoch = unknown,
                               .first_ns = unknown,
                               .last_ns = unknown};
@@ -350,6 +369,7 @@ int parts_rhythm(const struct pick *pick, struct rhythm *rhythm)
         find_epoch(&work, rhythm);
         rhythm_find_period(&work, rhythm);
         rhythm_find_pauses(pick, &work, rhythm);
+        rhythm->other_error_ns = other_error(&work);
         rhythm_find_drift(&work, rhythm);
         rhythm_take_sizes(&work, rhythm);
         find_rest(&work, rhythm);

@@ -38,6 +38,9 @@ struct rhythm {
     uint32_t steps;                    /* that were looked at; 0: nothing is known */
     double median_ns, median_other_ns; /* NaN unknown */
     struct rhythm_extra gc, warm_up, epoch, period, drift, rest;
+    /* Half of the 95 % interval of what steps take in no phase beside what comes at a
+     * period, with collections or with first batches; NaN unknown. */
+    double other_error_ns;
     /* Batches of different size; the shorter steps count against the longer. */
     struct rhythm_extra sizes;
     double steps_per_epoch; /* NaN without two starts in the window */

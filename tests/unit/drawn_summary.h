@@ -413,6 +413,7 @@ static inline void draw_rhythm(void)
     *rhythm = (struct rhythm){.steps = 32 + pick(RHYTHM_STEPS),
                               .median_ns = known(DRAWN_STEP_NS),
                               .median_other_ns = amount(DRAWN_STEP_NS / 8),
+                              .other_error_ns = amount(DRAWN_STEP_NS / 80),
                               .gc = draw_extra(),
                               .warm_up = draw_extra(),
                               .epoch = draw_extra(),
@@ -470,6 +471,8 @@ static inline void draw_between_ops(void)
 {
     static const char *const places[] = {"", "hrtimer_nanosleep", "futex_wait", "x"};
     struct between_ops *between = &drawn.between_ops;
+
+    between->other_share = share_of_one();
 
     between->looks = count_of(10000);
     for (uint32_t i = 0; i <= EVENT_PHASES; i++) {

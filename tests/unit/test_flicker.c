@@ -481,6 +481,37 @@ static void a_wait_stands_on_the_list_within_ten_seconds_or_thirty_steps(void **
     }
 }
 
+/* 1 ms of phases, then code that is in none. */
+static void step_with_code(int64_t between_ns)
+{
+    int64_t start = now;
+
+    fold(EVENT_META(0, EVENT_PHASE, 0, EVENT_PHASE_DATA), start, MS / 10, 0);
+    fold(EVENT_META(0, EVENT_PHASE, 0, EVENT_PHASE_FORWARD), start + MS / 10,
+         9 * MS / 10, 0);
+    now = start + MS + between_ns;
+    fold(EVENT_META(0, EVENT_STEP, 0, 0xf), start, now - start,
+         number++ | (uint64_t)1 << 48);
+    look_once_a_second();
+}
+
+static void code_between_steps_is_named_beside_a_pause_within_ten_seconds(void **state)
+{
+    (void)state;
+    while (now < 30 * S)
+        step_with_code(MS / 20);
+    assert_null(strstr(before, "between-steps"));
+    int64_t began = now;
+
+    while (now - began < 30 * S) {
+        step_with_code(number % 20 == 0 ? 204 * MS : 4 * MS);
+        if (now - began < 10 * S)
+            continue;
+        assert_non_null(strstr(before, "periodic-steps"));
+        assert_non_null(strstr(before, "between-steps"));
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -501,6 +532,7 @@ int main(void)
         TEST(what_stands_is_shown_though_an_answer_alone_does_not_show_it),
         TEST(what_stands_as_a_risk_is_no_price_for_that),
         TEST(a_selection_is_judged_by_its_own_validation),
+        TEST(code_between_steps_is_named_beside_a_pause_within_ten_seconds),
         TEST(a_wait_stands_on_the_list_within_ten_seconds_or_thirty_steps),
     };
 

@@ -304,10 +304,15 @@ static void code_between_steps_costs_its_mean_without_what_has_a_cause_of_its_ow
     (void)state;
     summary.rhythm.median_other_ns = 12 * MS;
     summary.steps.train.other_ns = 20 * MS;
+    summary.steps.train.other_error_ns = 2 * MS;
     assert_true(fabs(find("between-steps")->ns_per_step - 20 * MS) < 1);
+    assert_true(find("between-steps")->error_ns == 2 * MS);
     summary.rhythm.period = extra(3 * MS, 10, EVENT_PHASES);
     summary.rhythm.gc = extra(4 * MS, 10, EVENT_PHASES);
+    summary.steps.train.other_error_ns = 8 * MS;
+    summary.rhythm.other_error_ns = 1 * MS;
     assert_true(fabs(find("between-steps")->ns_per_step - 13 * MS) < 1);
+    assert_true(find("between-steps")->error_ns == 1 * MS);
     assert_true(fabs(findings.avoidable_ns - 20 * MS) < 1);
     assert_non_null(strstr(find("between-steps")->formula,
                            "20 ms in no phase of 100 ms - 7 ms that other findings"));

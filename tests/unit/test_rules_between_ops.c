@@ -6,6 +6,7 @@ static void sleeps(uint32_t part, double share, const char *place)
     struct between_ops *between = &summary.between_ops;
 
     between->looks = 600;
+    between->other_share = (double)NAN;
     for (uint32_t i = 0; i <= EVENT_PHASES; i++)
         between->place[i] = "";
     between->asleep[part].share = share;
@@ -55,6 +56,9 @@ static void a_loop_without_a_loader_sleeps_in_what_forward_alone_can_hold(void *
 
     assert_true(fabs(finding->ns_per_step - 27 * MS) < 1);
     assert_non_null(strstr(finding->advice[0], "time.sleep"));
+    /* Of the steps that were looked at 28 are: those before had less. */
+    summary.between_ops.other_share = 0.28;
+    assert_string_equal(find("thread-asleep")->id, "none");
 }
 
 static void sleeps_that_others_explain_or_must_be_are_no_finding(void **state)
