@@ -84,6 +84,7 @@ struct finding {
     /* A risk that ends the run within the hour: it stands before all others. */
     bool urgent;
     bool open; /* it costs time now, and nobody knows how much: its price is 0 */
+    bool from_elsewhere; /* another look found it: it owns nothing of this one */
     double ns_per_step; /* recoverable; 0 where it is a risk and costs no time yet */
     double low_ns, high_ns; /* its interval; NaN where too few steps say nothing */
     double error_ns; /* half of the part of it that more steps make narrower; NaN */

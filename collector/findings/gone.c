@@ -52,6 +52,7 @@ void gone_follow(struct gone_former *former, const struct finding *finding,
         .risk = !(finding->ns_per_step > 0),
         .claims = finding->claim_count > 0,
         .estimated = finding->estimated,
+        .price_ns = finding->ns_per_step,
         .price_error_ns = finding->error_ns,
         .part_ns = anew ? own : former->part_ns + FOLLOW * (own - former->part_ns),
         .part_error_ns = level->error_ns[part],
@@ -74,10 +75,16 @@ static double least_gone(double before, double before_error, double price_error,
     return before - after - sqrt((own < 0 ? 0 : own) + after_error * after_error);
 }
 
+double gone_price(const struct gone_former *former, double price_ns)
+{
+    return price_ns > 0 || !(former->price_ns > 0) ? price_ns : former->price_ns;
+}
+
 bool gone_is_sure(const struct gone_former *former, double price_ns,
                   const struct gone_level *after)
 {
-    double needed = price_ns * (former->estimated ? GONE_ESTIMATED : GONE_MEASURED);
+    double needed = gone_price(former, price_ns) *
+                    (former->estimated ? GONE_ESTIMATED : GONE_MEASURED);
     double of_part =
         least_gone(former->part_ns, former->part_error_ns, former->price_error_ns,
                    after->ns[former->part], after->error_ns[former->part]);

@@ -34,7 +34,7 @@ struct gone_level {
 struct gone_former {
     uint32_t part;                /* enum claim_part; CLAIM_PARTS: several */
     bool risk, claims, estimated; /* claims: its price is a part of the steps */
-    double price_error_ns;
+    double price_ns, price_error_ns; /* 0 of a risk; as one look had it */
     double part_ns, part_error_ns; /* F, f */
     double step_ns, step_error_ns; /* the same of the whole step */
 };
@@ -46,6 +46,9 @@ struct gone_level gone_level_of(const struct bottlenecks_answer *summary,
 /* Takes what one more window says that holds all of the cause; `first`: forget the rest. */
 void gone_follow(struct gone_former *former, const struct finding *finding,
                  const struct gone_level *level, bool first);
+
+/* The price, else the one that it had before it became a risk. */
+double gone_price(const struct gone_former *former, double price_ns);
 
 /* Whether anybody may say that it was fixed, whatever the steps do. */
 bool gone_is_tellable(const struct gone_former *former);

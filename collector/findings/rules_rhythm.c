@@ -69,8 +69,12 @@ static struct finding *add_for(struct rule_context *context,
 
     if (finding == NULL)
         return NULL;
+    double error =
+        isnan(extra->error_ns) ? rule_error_of_step(context) : extra->error_ns;
+
+    /* What is capped is as uncertain as its part of all. */
     rule_price(context, finding, ns,
-               isnan(extra->error_ns) ? rule_error_of_step(context) : extra->error_ns);
+               ns < extra->ns_per_step ? error * ns / extra->ns_per_step : error);
     kind = extra->part == PART_DATA ? CLAIM_WAIT : kind;
     if (stands_apart(context, extra) && extra->part == PART_DATA) {
         rule_claim_apart(finding, PART_DATA, CLAIM_WAIT, extra->data_ns);
@@ -123,7 +127,8 @@ bool rule_is_loader_rhythm(const struct rule_context *context)
  * where few of them were recorded by how much steps with one are longer. Just before it the
  * host may have waited for the device, or taken memory: then the gap is told as that. */
 struct collections {
-    double saves, waits; /* ns per step; waits NaN where that does not tell */
+    double saves,
+        waits; /* ns per step; NaN: not known; waits where that does not tell */
 };
 
 static struct collections collections_of(const struct rule_context *context)
@@ -145,7 +150,7 @@ static struct collections collections_of(const struct rule_context *context)
         collections.waits = (double)NAN;
     double limit = isnan(collections.waits) ? gc->longer_ns : collections.waits;
 
-    collections.saves = fmin(gc->ns_per_step, limit);
+    collections.saves = isnan(limit) ? limit : fmin(gc->ns_per_step, limit);
     return collections;
 }
 

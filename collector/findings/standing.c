@@ -166,6 +166,7 @@ static void miss(struct standing_entry *entry, const struct gone_level *level,
     } else if (level->first_step > entry->whole_step &&
                gone_is_sure(&entry->former, entry->ns_per_step, level)) {
         entry->state = STANDING_FIXED;
+        entry->ns_per_step = gone_price(&entry->former, entry->ns_per_step);
         entry->fixed_step = entry->whole_step + 1;
         entry->fixed_ns = look->now_ns;
     }

@@ -122,6 +122,19 @@ static const char *verdict_of_cpu(const struct bottlenecks_answer *summary,
     return "";
 }
 
+/* What another look found owns nothing here, and may give back that much all the same. */
+static bool is_dear_elsewhere(const struct findings *findings, double step)
+{
+    for (uint32_t i = 0; i < findings->count; i++) {
+        const struct finding *finding = &findings->list[i];
+
+        if (finding->from_elsewhere && !finding->dismissed &&
+            finding->ns_per_step >= AVOIDABLE * step)
+            return true;
+    }
+    return false;
+}
+
 const char *findings_verdict(const struct bottlenecks_answer *summary,
                              struct findings *findings)
 {
@@ -129,6 +142,8 @@ const char *findings_verdict(const struct bottlenecks_answer *summary,
     double step = summary->steps.train.mean_ns;
     const struct gpu_device *most = NULL;
 
+    if (is_dear_elsewhere(findings, step))
+        return "";
     for (uint32_t i = 0; i < gpu->device_count; i++)
         if (most == NULL ||
             gpu->devices[i].use_ns[GPU_COMPUTE] > most->use_ns[GPU_COMPUTE])

@@ -154,7 +154,7 @@ static void find_gc(struct rhythm_work *work, struct rhythm *rhythm)
     rhythm->gc = rhythm_finish_cycles(&sums, &price);
     rhythm->gc.longer_ns = rhythm->gc.ns_per_step * fmin(fmax(longer / sums.ns, 0), 1);
     if (2 * sums.extra.steps >= work->count) { /* the median has one, too */
-        rhythm->gc.longer_ns = rhythm->gc.ns_per_step;
+        rhythm->gc.longer_ns = (double)NAN;
         rhythm->gc.part =
             part_that_holds(work, sums.ns / sums.extra.steps, rhythm->gc.part);
     }

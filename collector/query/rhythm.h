@@ -26,7 +26,8 @@ struct rhythm_extra {
     double ns_per_step; /* of the window */
     double error_ns;    /* half of its 95 % interval; NaN unknown */
     double data_ns;     /* of ns_per_step, in data loading */
-    double longer_ns;   /* likewise, that they are over the median, or all (of `gc`) */
+    double longer_ns;   /* likewise, that they are over the median (of `gc`); NaN where
+                         * that is one of them */
     uint32_t steps;     /* that have it */
     uint32_t of;        /* so many; 0: of all that were looked at */
     uint32_t part;      /* enum event_phase that grew most; EVENT_PHASES: other */
@@ -37,10 +38,10 @@ struct rhythm_extra {
 struct rhythm {
     uint32_t steps;                    /* that were looked at; 0: nothing is known */
     double median_ns, median_other_ns; /* NaN unknown */
-    struct rhythm_extra gc, warm_up, epoch, period, drift, rest;
     /* Half of the 95 % interval of what steps take in no phase beside what comes at a
      * period, with collections or with first batches; NaN unknown. */
     double other_error_ns;
+    struct rhythm_extra gc, warm_up, epoch, period, drift, rest;
     /* Batches of different size; the shorter steps count against the longer. */
     struct rhythm_extra sizes;
     double steps_per_epoch; /* NaN without two starts in the window */

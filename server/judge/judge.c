@@ -135,6 +135,18 @@ struct feed {
     struct runs *runs;
 };
 
+/* Of the newest steps too few are recorded to be replayed, and at times none of which the
+ * device's work is known: then those of the usual window stand for them. */
+static void lend(const struct bottlenecks_answer *usual,
+                 struct bottlenecks_answer *recent)
+{
+    recent->replay = usual->replay;
+    if (gpu_busiest(&recent->gpu) != NULL || gpu_busiest(&usual->gpu) == NULL)
+        return;
+    recent->gpu.devices = usual->gpu.devices;
+    recent->gpu.device_count = usual->gpu.device_count;
+}
+
 static void feed_trainer(const struct feed *feed, const char *session, uint32_t pid)
 {
     struct selection whose = {.rank = SELECT_ANY, .pid = pid};
@@ -146,7 +158,7 @@ static void feed_trainer(const struct feed *feed, const char *session, uint32_t 
         if (ask(feed->store, &whose, (struct window){WINDOW_LAST_NS, USUAL_NS, 0},
                 &usual) == 0) {
             replays_for_rules(feed->judge->replays, feed->store, &whose, &usual);
-            recent.replay = usual.replay; /* of 7 s too few steps were recorded */
+            lend(&usual, &recent);
             feed_standing(feed->judge, &usual, &recent);
         }
         bottlenecks_free(&usual);

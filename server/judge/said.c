@@ -31,6 +31,7 @@ static const struct member {
     {"risk", IS_FLAG, AT(former.risk)},
     {"claims", IS_FLAG, AT(former.claims)},
     {"estimated", IS_FLAG, AT(former.estimated)},
+    {"price_ns", IS_REAL, AT(former.price_ns)},
     {"price_error_ns", IS_REAL, AT(former.price_error_ns)},
     {"part_ns", IS_REAL, AT(former.part_ns)},
     {"part_error_ns", IS_REAL, AT(former.part_error_ns)},

@@ -12,8 +12,17 @@
 /* So long it is shown as it was found last when no look finds it any more. */
 #define LACKING_NS INT64_C(10000000000)
 
+/* What the newest steps do not show any more is about to be fixed while the usual window
+ * still holds some of it; later on nobody sees it. */
+static bool is_seen(const struct standing_entry *entry, int64_t now_ns, int64_t most_ns)
+{
+    return entry != NULL && entry->state == STANDING_STANDS &&
+           (entry->missed_step == NOT_KNOWN || now_ns - entry->missed_ns <= most_ns);
+}
+
 /* Finds also what stands without costing its threshold over the usual window. */
-static struct findings_settings settings_for(const struct standing *standing)
+static struct findings_settings settings_for(const struct standing *standing,
+                                             int64_t now_ns)
 {
     struct findings_settings settings = findings_configured();
     const struct finding_rule *rule;
@@ -28,8 +37,7 @@ static struct findings_settings settings_for(const struct standing *standing)
         for (uint32_t j = 0; j < STANDING_MAX; j++) {
             const struct standing_entry *entry = &standing->entries[j];
 
-            if (entry->state != STANDING_STANDS ||
-                strncmp(entry->id, rule->id, strlen(rule->id)) != 0)
+            if (!is_seen(entry, now_ns, USUAL_NS) || entry->rule != rule)
                 continue;
             settings.thresholds[i] =
                 threshold * (rule->trend && !rule->early ? stays : STANDING);
@@ -38,14 +46,6 @@ static struct findings_settings settings_for(const struct standing *standing)
         }
     }
     return settings;
-}
-
-/* What the newest steps do not show any more is about to be fixed while the usual window
- * still holds some of it; later on nobody sees it. */
-static bool is_seen(const struct standing_entry *entry, int64_t now_ns, int64_t most_ns)
-{
-    return entry != NULL && entry->state == STANDING_STANDS &&
-           (entry->missed_step == NOT_KNOWN || now_ns - entry->missed_ns <= most_ns);
 }
 
 static void keep_standing(const struct standing *standing, int64_t now_ns,
@@ -68,7 +68,7 @@ static void keep_standing(const struct standing *standing, int64_t now_ns,
 void shown_find(const struct standing *standing, const struct bottlenecks_answer *usual,
                 struct findings *findings)
 {
-    struct findings_settings settings = settings_for(standing);
+    struct findings_settings settings = settings_for(standing, usual->head.now_ns);
 
     findings_find(usual, &settings, findings);
     keep_standing(standing, usual->head.now_ns, findings);
@@ -82,18 +82,29 @@ static bool has(const struct findings *findings, const char *id)
     return false;
 }
 
+/* What stands as a risk is told as one, though a relaxed look has a price for it. */
+static bool is_price_of_risk(const struct finding *finding,
+                             const struct standing_entry *entry)
+{
+    return finding->ns_per_step > 0 && !(entry->ns_per_step > 0);
+}
+
 void shown_add(const struct standing *standing, const struct bottlenecks_answer *usual,
                const struct findings *others, struct findings *findings)
 {
+    int64_t oldest = usual->shown.first;
+
     for (uint32_t i = 0; i < others->count; i++) {
         struct finding copy = others->list[i];
         const struct standing_entry *entry = standing_find(standing, copy.id);
 
-        if (!is_seen(entry, usual->head.now_ns, LACKING_NS) || has(findings, copy.id))
+        if (!is_seen(entry, usual->head.now_ns, LACKING_NS) ||
+            is_price_of_risk(&copy, entry) || has(findings, copy.id))
             continue;
+        copy.from_elsewhere = true;
         copy.claim_count = 0;
         copy.since_step = entry->since_step;
-        if (copy.worst_step < usual->shown.first)
+        if (oldest == NOT_KNOWN || copy.worst_step < oldest)
             copy.worst_step = NOT_KNOWN;
         findings_add_copy(findings, &copy);
     }

@@ -409,6 +409,38 @@ static void what_stands_as_a_risk_is_no_price_for_that(void **state)
     bottlenecks_free(&answer);
 }
 
+/* 8 of 100 ms wait for data, while the device works off what is in its queue; of 300 steps
+ * 50 are recorded. */
+static void wait_beside_a_queue(uint64_t steps)
+{
+    for (uint64_t i = 0; i < steps; i++, number++) {
+        bool recorded = i % 300 < 50;
+
+        if (recorded)
+            put_kernel("softmax", 2, 99);
+        kernel_step_put(process, 0, EVENT_META(0, EVENT_PHASE, 0, EVENT_PHASE_DATA),
+                        (const int64_t[2]){now, now + 8 * MS}, 0);
+        kernel_step_put(
+            process, 0, EVENT_META(0, EVENT_STEP, recorded ? KERNEL_STEP_FULL : 0, 0xf),
+            (const int64_t[2]){now, now + 100 * MS}, number | (uint64_t)1 << 48);
+        now += 100 * MS;
+        look_once_a_second();
+    }
+}
+
+static void
+a_wait_that_a_queue_hides_is_hidden_too_where_the_newest_steps_were_not_recorded(
+    void **state)
+{
+    (void)state;
+    wanted = "data-loading";
+    wait_beside_a_queue(50);
+    stood = seconds = 0;
+    wait_beside_a_queue(1800);
+    assert_true(seconds > 150);
+    assert_int_equal(stood, 0);
+}
+
 /* Whatever the run did before and after. */
 static void a_selection_is_judged_by_its_own_validation(void **state)
 {
@@ -531,6 +563,8 @@ int main(void)
         TEST(a_validation_of_two_minutes_leaves_the_list_as_it_is),
         TEST(what_stands_is_shown_though_an_answer_alone_does_not_show_it),
         TEST(what_stands_as_a_risk_is_no_price_for_that),
+        TEST(
+            a_wait_that_a_queue_hides_is_hidden_too_where_the_newest_steps_were_not_recorded),
         TEST(a_selection_is_judged_by_its_own_validation),
         TEST(code_between_steps_is_named_beside_a_pause_within_ten_seconds),
         TEST(a_wait_stands_on_the_list_within_ten_seconds_or_thirty_steps),

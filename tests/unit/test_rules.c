@@ -548,6 +548,12 @@ of_collections_that_were_not_recorded_the_length_of_steps_tells(void **state)
     assert_true(fabs(find("gc-pauses")->ns_per_step - 5 * MS) < 1);
     assert_non_null(strstr(find("gc-pauses")->formula,
                            "6 ms of each step, which make it 5 ms longer"));
+    /* A part of them is as uncertain as they are. */
+    summary.rhythm.gc.error_ns = 1.2 * MS;
+    assert_true(fabs(find("gc-pauses")->error_ns - 1 * MS) < 1);
+    summary.rhythm.gc.error_ns = 0;
+    summary.rhythm.gc.longer_ns = (double)NAN; /* most steps have one */
+    assert_string_equal(find("gc-pauses")->id, "none");
     summary.rhythm.gc.longer_ns = 1 * MS; /* the queue hides the rest */
     assert_string_equal(find("gc-pauses")->id, "none");
     /* A few more were seen, and the device waited for none: that stands a little longer. */

@@ -137,6 +137,26 @@ static void see_at(double relaxed, double strict)
     look.usual_level = look.recent_level = level_of(20 * MS, 2 * MS);
 }
 
+/* Of 20 ms that it cost before it became a risk steps give back one, then all. */
+static void expect_to_be_fixed_by_its_price_alone(void)
+{
+    struct standing was = standing;
+    struct standing_look looked = look;
+
+    clear();
+    look.recent_level = level_of(19 * MS, MS / 10);
+    feed(20);
+    feed(20);
+    feed(20);
+    assert_int_equal(state_of(&quick), STANDING_STANDS);
+    look.recent_level = level_of(0, MS / 10);
+    feed(20);
+    assert_int_equal(state_of(&quick), STANDING_FIXED);
+    assert_true(standing_find(&standing, "quick")->ns_per_step == 20 * MS);
+    standing = was;
+    look = looked;
+}
+
 static void a_price_that_has_become_a_risk_stands_as_one(void **state)
 {
     (void)state;
@@ -151,6 +171,7 @@ static void a_price_that_has_become_a_risk_stands_as_one(void **state)
     assert_int_equal(state_of(&quick), STANDING_STANDS);
     assert_true(standing_find(&standing, "quick")->ns_per_step == 0);
     assert_false(standing_find(&standing, "quick")->former.risk);
+    expect_to_be_fixed_by_its_price_alone();
     /* It is a price again where a strict look has one. */
     see_at(9 * MS, 0);
     feed(10);

@@ -99,6 +99,31 @@ static void cores_that_idle_beside_few_threads_are_told(void **state)
     assert_null(strstr(verdict(), "set_num_threads"));
 }
 
+static void
+beside_what_another_look_found_nobody_says_that_there_is_nothing(void **state)
+{
+    struct finding elsewhere = {.id = "step-drift",
+                                .rule = findings_rule_of("step-drift"),
+                                .title = "",
+                                .formula = "",
+                                .sentence = "",
+                                .wrong_if = "",
+                                .reason = "",
+                                .colour = "",
+                                .ns_per_step = 6 * MS,
+                                .from_elsewhere = true};
+
+    (void)state;
+    put_ops();
+    assert_string_not_equal(verdict(), "");
+    findings_add_copy(&findings, &elsewhere);
+    findings_settle(&summary, &findings);
+    assert_string_equal(findings.verdict, "");
+    findings.list[0].dismissed = true;
+    findings_settle(&summary, &findings);
+    assert_string_not_equal(findings.verdict, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +131,7 @@ int main(void)
         TEST(what_computes_in_few_bits_already_is_not_told_to),
         TEST(nothing_is_said_of_a_few_steps_nor_beside_a_device_or_a_finding),
         TEST(cores_that_idle_beside_few_threads_are_told),
+        TEST(beside_what_another_look_found_nobody_says_that_there_is_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,6 +100,11 @@ test("without findings nothing stands out", () => {
   assert.deepEqual(verdict_of(told({ avoidable_ms: 0 })), ["A step takes 214 ms. Nothing stands out."]);
 });
 
+test("beside a finding with a price nobody says that nothing stands out", () => {
+  assert.deepEqual(verdict_of(told({ avoidable_ms: 0, findings: [{ id: "step-drift", ms_per_step: 6 }] })), ["A step takes 214 ms."]);
+  assert.deepEqual(verdict_of(told({ avoidable_ms: 0, findings: [{ id: "memory-full", ms_per_step: 0 }] })), ["A step takes 214 ms. Nothing stands out."]);
+});
+
 test("under ten steps it warms up", () => {
   assert.deepEqual(verdict_of(store.receive_answer(at({ steps: 3 }), "bottlenecks", { steps: 3, step_ms: { mean: 214 } })), ["Warming up: 3 steps."]);
   assert.deepEqual(verdict_of(store.receive_answer(at({ steps: 0 }), "bottlenecks", { steps: 0 })), ["Waiting for the first step."]);

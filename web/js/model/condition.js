@@ -88,7 +88,8 @@ export function verdict_of(state) {
   const whole = file_of(state)?.steps_from === "file"; // a trace of inference, for one
   const head = whole ? `All of the trace, ${duration_text(mean)}, counts as one step: nothing in it marks steps.` : over ? `${session.from_file ? "" : `${outcome_of(session)}. `}A step took ${duration_text(mean)}.` : `A step takes ${duration_text(mean)}.`;
   const avoidable = told.avoidable_ms ?? 0;
-  if (!(avoidable >= 0.01 * mean)) return [over || told.steps < WARM_STEPS ? head : `${head} Nothing stands out.`];
+  const priced = (told.findings ?? []).some((finding) => finding.ms_per_step > 0); // seen a moment ago, it owns nothing of this window
+  if (!(avoidable >= 0.01 * mean)) return [over || priced || told.steps < WARM_STEPS ? head : `${head} Nothing stands out.`];
   return [`${head} Up to `, { em: beside(avoidable, mean) }, over ? " of it was avoidable." : " of it is avoidable."];
 }
 
