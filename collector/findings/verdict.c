@@ -99,6 +99,34 @@ static const char *faster(struct rule_context *context, const struct family *fam
                       reduced ? "" : BFLOAT16);
 }
 
+/* The op that takes most of a step; NULL where none does, or what does waits for others. */
+static const struct op_row *deciding_op(const struct bottlenecks_answer *summary)
+{
+    for (uint32_t i = 0; i < summary->cpu.judged_count; i++) {
+        const struct op_row *row = &summary->cpu.rows[i];
+
+        if (strcmp(row->kind, "op") == 0 && strstr(row->name, "::") != NULL &&
+            strncmp(row->name, "c10d::", strlen("c10d::")) != 0 &&
+            row->per_step_ns >= DECIDES * summary->steps.train.mean_ns)
+            return row;
+    }
+    return NULL;
+}
+
+static const char *say_op(struct rule_context *context, const struct op_row *row)
+{
+    bool called = row->caller != NULL && row->caller[0] != '\0';
+
+    return rule_print(
+        context,
+        "Bound by compute: `%s` takes %.0f %% of each step in %s%s%s%s, and no finding "
+        "gives back a twentieth. Faster is another form of it, or fewer and larger "
+        "calls.",
+        row->name, 100 * fmin(row->per_step_ns / context->train->mean_ns, 1),
+        rule_count(context, row->per_step_count, "call"),
+        called ? ", mostly from `" : "", called ? row->caller : "", called ? "`" : "");
+}
+
 static const char *verdict_of_cpu(const struct bottlenecks_answer *summary,
                                   struct findings *findings)
 {
@@ -119,7 +147,9 @@ static const char *verdict_of_cpu(const struct bottlenecks_answer *summary,
                               families[i].what, 100 * fmin(share, 1),
                               faster(&context, &families[i]), idle_cores(&context));
     }
-    return "";
+    const struct op_row *row = deciding_op(summary);
+
+    return row == NULL ? "" : say_op(&context, row);
 }
 
 /* What another look found owns nothing here, and may give back that much all the same. */

@@ -40,6 +40,30 @@ what_takes_most_of_a_step_on_the_cpu_is_said_where_nothing_is_to_be_won(void **s
     assert_string_equal(verdict(), "");
 }
 
+static void an_op_of_no_family_is_named_with_where_it_is_called(void **state)
+{
+    (void)state;
+    put_ops();
+    rows[0] = (struct op_row){.name = "aten::sort",
+                              .kind = "op",
+                              .caller = "rank (train.py:31)",
+                              .per_step_ns = 70 * MS,
+                              .per_step_count = 3};
+    assert_non_null(strstr(verdict(),
+                           "`aten::sort` takes 70 % of each step in 3 calls, "
+                           "mostly from `rank (train.py:31)`, and no"));
+    rows[0].caller = NULL;
+    assert_non_null(strstr(verdict(), "in 3 calls, and no finding"));
+    rows[0].per_step_ns = 45 * MS;
+    assert_string_equal(verdict(), "");
+    rows[0].per_step_ns = 70 * MS;
+    rows[0].name = "c10d::allreduce_"; /* waits for other ranks */
+    assert_string_equal(verdict(), "");
+    rows[0].name = "aten::sort";
+    rows[0].kind = "range";
+    assert_string_equal(verdict(), "");
+}
+
 static void what_computes_in_few_bits_already_is_not_told_to(void **state)
 {
     (void)state;
@@ -128,6 +152,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_takes_most_of_a_step_on_the_cpu_is_said_where_nothing_is_to_be_won),
+        TEST(an_op_of_no_family_is_named_with_where_it_is_called),
         TEST(what_computes_in_few_bits_already_is_not_told_to),
         TEST(nothing_is_said_of_a_few_steps_nor_beside_a_device_or_a_finding),
         TEST(cores_that_idle_beside_few_threads_are_told),
