@@ -39,7 +39,7 @@ static const char *digits(char text[32], double value)
 static void print_time(double ms, char *text, size_t size)
 {
     double us = ms * 1000;
-    bool is_short = ms != 0 && fabs(ms) < 0.0995, is_long = fabs(ms) >= 999.5;
+    bool is_short = ms != 0 && fabs(ms) < 0.9995, is_long = fabs(ms) >= 999.5;
 
     snprintf(text, size, is_long && fabs(ms) >= 999.5e3 ? "%.0f %s" : "%.3g %s",
              is_short ? us : is_long ? ms / 1000 : ms,
@@ -50,10 +50,11 @@ static void print_size(double bytes, char *text, size_t size)
 {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB"};
     uint32_t unit = 0;
+    char number[32];
 
-    for (; unit < 3 && fabs(bytes) >= 999.5; unit++)
+    for (; unit < 3 && fabs(bytes) >= 1023.5; unit++)
         bytes /= 1024;
-    snprintf(text, size, "%.3g %s", bytes, units[unit]);
+    snprintf(text, size, "%s %s", digits(number, bytes), units[unit]);
 }
 
 static void print_number(const char *unit, double value, char *text, size_t size)
@@ -93,4 +94,14 @@ void figure_of(const struct finding_evidence *evidence, struct figure *figure)
         snprintf(figure->number + used, sizeof(figure->number) - used, " per %s",
                  per + strlen("per_"));
     figure->value = figure->number;
+}
+
+int figure_length(const char *text)
+{
+    size_t length = strnlen(text, FIGURE_TEXT + 1);
+
+    if (length > FIGURE_TEXT)
+        for (length = FIGURE_TEXT; length > 0 && (text[length] & 0xc0) == 0x80;)
+            length--;
+    return (int)length;
 }

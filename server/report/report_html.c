@@ -317,6 +317,8 @@ static void put_evidence(FILE *out, const cJSON *finding)
     const char *trace = TEXT(evidence, "trace");
     struct figure figure;
 
+    if (cJSON_GetArraySize(evidence) < 2) /* the sentence alone */
+        return;
     fputs("<p class=\"dim\">", out);
     cJSON_ArrayForEach(one, evidence)
     {
@@ -332,7 +334,7 @@ static void put_evidence(FILE *out, const cJSON *finding)
     if (!isnan(worst) && trace[0] != '\0') {
         fputs(", its trace <code>", out);
         html_text(out, trace);
-        fputs("</code>", out);
+        fputs("</code> while the server runs", out);
     }
     fputs("</p>", out);
 }
@@ -352,7 +354,8 @@ static void put_finding(FILE *out, const cJSON *finding)
         fprintf(out, "<em>%s</em> ", TIME(ms));
     html_text(out, TEXT(finding, "title"));
     if (ms > 0 && !isnan(share))
-        fprintf(out, " <span class=\"dim\">%.3g %% of a step</span>", 100 * share);
+        fprintf(out, " <span class=\"dim\">%.*f %% of a step</span>",
+                html_places(100 * share), 100 * share);
     fputs("</h3><p>", out);
     if (ms > 0 && high > low)
         fprintf(out, "%s to %s per step, %s. ", TIME(low), TIME(high),

@@ -152,11 +152,26 @@ static void put_price(FILE *out, const cJSON *finding)
     double share = NUMBER(finding, "share");
 
     fprintf(out, ": %s per step", TIME(NUMBER(finding, "ms_per_step")));
-    if (!isnan(share))
-        fprintf(out, ", %.3g %% of it", 100 * share);
+    if (!isnan(share)) {
+        fputs(", ", out);
+        put_number(out, 100 * share, " % of it");
+    }
     if (high > low)
         fprintf(out, " (%s to %s, %s)", TIME(low), TIME(high),
                 TEXT(finding, "confidence"));
+}
+
+static void put_figure(FILE *out, const char *text)
+{
+    int length = figure_length(text);
+
+    for (int i = 0; i < length; i++) {
+        if (text[i] == '`') /* no code begins here */
+            fputc('\\', out);
+        put_character(out, text[i]);
+    }
+    if (text[length] != '\0')
+        fputs("…", out);
 }
 
 static void put_evidence(FILE *out, const cJSON *finding)
@@ -171,13 +186,13 @@ static void put_evidence(FILE *out, const cJSON *finding)
         if (!members_figure(one, &figure))
             continue;
         fprintf(out, "%s%s ", before, figure.name);
-        put_text(out, figure.value);
+        put_figure(out, figure.value);
         before = "; ";
     }
     if (!isnan(worst))
         fprintf(out, "%sthe worst step is %.0f", before, worst);
     if (!isnan(worst) && trace[0] != '\0')
-        fprintf(out, ", its trace `%s`", trace);
+        fprintf(out, ", its trace `%s` while the server runs", trace);
     if (before[0] != '\0' || !isnan(worst))
         fputs(".\n\n", out);
 }

@@ -93,6 +93,9 @@ static void figures_of_the_evidence_have_their_units(void **state)
         {.key = "compile_ms", .number = 2400},
         {.key = "call_ms", .number = 0.0412},
         {.key = "mean_us", .number = 12.4},
+        {.key = "left_ms", .number = 0.631},
+        {.key = "limit_bytes", .number = 1956.0 * (1u << 30)},
+        {.key = "small_bytes", .number = 1023},
         {.key = "used_bytes", .number = 3.0 * (1u << 30)},
         {.key = "share_pct", .number = 17.04},
         {.key = "workers", .number = 2},
@@ -107,6 +110,9 @@ static void figures_of_the_evidence_have_their_units(void **state)
                                        "compile 2.4 s",
                                        "call 41.2 us",
                                        "mean 12.4 us",
+                                       "left 631 us",
+                                       "limit 1956 GiB",
+                                       "small 1023 bytes",
                                        "used 3 GiB",
                                        "share 17 %",
                                        "workers 2",
@@ -126,6 +132,44 @@ static void figures_of_the_evidence_have_their_units(void **state)
         (void)snprintf(text, sizeof(text), "%s %s", figure.name, figure.value);
         assert_string_equal(text, told[i]);
     }
+}
+
+static void evidence_of_a_finding_is_cut_and_no_markup(void **state)
+{
+    (void)state;
+    char name[600];
+    cJSON *report = cJSON_CreateObject(), *finding = cJSON_CreateObject(), *evidence;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    memset(name, 'n', sizeof(name));
+    memcpy(name + 156, "\xc3\xa4\xc3\xa4\xc3\xa4", 6);
+    name[sizeof(name) - 1] = '\0';
+    assert_non_null(out);
+    cJSON_AddItemToArray(
+        cJSON_AddArrayToObject(cJSON_AddObjectToObject(report, "bottlenecks"),
+                               "findings"),
+        finding);
+    cJSON_AddStringToObject(finding, "title", "A title");
+    cJSON_AddNumberToObject(finding, "ms_per_step", 12);
+    cJSON_AddNumberToObject(finding, "share", 12.5);
+    evidence = cJSON_AddObjectToObject(finding, "evidence");
+    cJSON_AddStringToObject(evidence, "kernel", name);
+    cJSON_AddStringToObject(evidence, "op", "`<b>|");
+    cJSON_AddNumberToObject(evidence, "kernel_ms", 7);
+    cJSON_AddNullToObject(evidence, "idle_ms");
+    cJSON_AddNumberToObject(evidence, "worst_step", 41);
+    cJSON_AddStringToObject(evidence, "trace", "/api/trace?step=41");
+    report_write_markdown(report, out);
+    assert_int_equal(fclose(out), 0);
+    assert_non_null(strstr(text, "12 ms per step, 1250 % of it"));
+    assert_non_null(strstr(text,
+                           "n\xc3\xa4\xc3\xa4…; op \\`&lt;b>\\|; kernel 7 ms; the "
+                           "worst step is 41, its trace `/api/trace?step=41` while"));
+    assert_null(strstr(text, "idle"));
+    free(text);
+    cJSON_Delete(report);
 }
 
 static void a_verdict_stands_before_what_is_found(void **state)
@@ -233,6 +277,7 @@ int main(void)
         cmocka_unit_test(what_was_lost_is_said_in_a_sentence),
         cmocka_unit_test(names_between_the_words_are_no_markup),
         cmocka_unit_test(figures_of_the_evidence_have_their_units),
+        cmocka_unit_test(evidence_of_a_finding_is_cut_and_no_markup),
         cmocka_unit_test(a_verdict_stands_before_what_is_found),
         cmocka_unit_test(names_in_titles_and_advice_are_no_markup_either),
         cmocka_unit_test(a_risk_that_is_gone_has_cost_no_0_ms),

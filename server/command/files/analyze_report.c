@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "api/api.h"
 #include "command/files/analyze.h"
@@ -410,9 +411,8 @@ static void put_price(const struct finding *finding, char *text, size_t size)
              finding->estimated ? "estimated" : "measured");
 }
 
-/* What was measured, and how to look at the step that shows it best. */
-static void print_evidence(const struct finding *finding, const char *path,
-                           uint32_t columns)
+/* What was measured. */
+static void print_evidence(const struct finding *finding, uint32_t columns)
 {
     char text[4096] = "";
     size_t used = 0;
@@ -422,21 +422,48 @@ static void print_evidence(const struct finding *finding, const char *path,
         struct figure figure;
 
         figure_of(&finding->evidence[i], &figure);
-        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s %.200s",
-                                 i > 0 ? "; " : "", figure.name, figure.value);
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s %.*s",
+                                 i > 0 ? "; " : "", figure.name,
+                                 figure_length(figure.value), figure.value);
     }
     if (used > 0)
         terminal_wrapped("", text, 5, columns);
-    if (finding->worst_step == NOT_KNOWN)
+}
+
+/* Between quotes of a shell, as one word. */
+static void put_word(const char *text)
+{
+    putchar('\'');
+    for (; *text != '\0'; text++)
+        fputs(*text == '\'' ? "'\\''" : (char[]){*text, '\0'}, stdout);
+    putchar('\'');
+}
+
+/* How to look at the step that shows it best; on a line of its own, to be copied. `cut`
+ * knows steps that the file numbers itself. */
+static void print_worst(const struct finding *finding, const struct analysis *analysis)
+{
+    const struct file_result *file = analysis->file;
+    long long step = (long long)finding->worst_step;
+    char clean[4096];
+    struct stat status;
+
+    if (finding->worst_step == NOT_KNOWN || file->whole_step)
         return;
-    snprintf(text, sizeof(text),
-             "Worst step: trainglass cut %s --steps %lld -o worst.json.gz", path,
-             (long long)finding->worst_step);
-    terminal_wrapped("", text, 5, columns);
+    (void)snprintf(clean, sizeof(clean), "%s", analysis->path);
+    terminal_clean(clean);
+    printf("     worst step %lld", step);
+    if (!file->inferred_steps && stat(analysis->path, &status) == 0 &&
+        S_ISREG(status.st_mode) && strcmp(analysis->path, clean) == 0) {
+        fputs(":\n     trainglass cut ", stdout);
+        put_word(clean);
+        printf(" --steps %lld -o step-%lld.json.gz", step, step);
+    }
+    putchar('\n');
 }
 
 static void print_finding(uint32_t number, const struct finding *finding,
-                          const char *path, uint32_t columns)
+                          const struct analysis *analysis, uint32_t columns)
 {
     char lead[16], price[128], text[1024];
 
@@ -446,7 +473,8 @@ static void print_finding(uint32_t number, const struct finding *finding,
     terminal_wrapped(lead, text, 5, columns);
     snprintf(text, sizeof(text), "%s (%s)", finding->sentence, finding->formula);
     terminal_wrapped("", text, 5, columns);
-    print_evidence(finding, path, columns);
+    print_evidence(finding, columns);
+    print_worst(finding, analysis);
     for (uint32_t i = 0; i < finding->advice_count; i++)
         terminal_wrapped("- ", finding->advice[i], 7, columns);
     snprintf(text, sizeof(text), "Wrong if: %s", finding->wrong_if);
@@ -462,7 +490,7 @@ static void print_findings(const struct analysis *analysis, uint32_t columns)
         printf("\nWhat costs time%s\n",
                analysis->summary.head.steps == 1 ? ", as far as one step tells" : "");
     for (uint32_t i = 0; i < findings.count; i++)
-        print_finding(i + 1, &findings.list[i], analysis->path, columns);
+        print_finding(i + 1, &findings.list[i], analysis, columns);
     if (findings.verdict[0] != '\0')
         terminal_wrapped("", findings.verdict, 2, columns);
     else if (findings.count == 0 && analysis->summary.head.steps > 0)
