@@ -308,6 +308,9 @@ static void find_collective_wait(struct rule_context *context)
  * Python's lock. */
 #define BEHIND_MOST 0.5
 
+/* Of what the device waits, the sleep that explains it. */
+#define SLEEP_LEAST 0.5
+
 static void name_runner(struct rule_context *context, struct finding *finding)
 {
     const struct between_ops *between = &context->summary->between_ops;
@@ -323,33 +326,42 @@ static void name_runner(struct rule_context *context, struct finding *finding)
                            between->runner_name));
 }
 
-/* Code between the ops may be none: where the thread sleeps with no op open, and the kernel
- * knows what for. Waits for data have a cause of their own. */
-static void name_sleep(struct rule_context *context, struct finding *finding)
+/* Where the thread sleeps most with no op open. For data it waits with a cause of its own,
+ * and in backward for the thread of autograd. */
+static uint32_t sleeps_most_in(const struct between_ops *between)
 {
-    const struct between_ops *between = &context->summary->between_ops;
     uint32_t most = EVENT_PHASE_FORWARD;
 
     for (uint32_t part = most; part <= EVENT_PHASES; part++)
-        if (between->asleep[part].share > between->asleep[most].share)
+        if (part != EVENT_PHASE_BACKWARD &&
+            between->asleep[part].share > between->asleep[most].share)
             most = part;
-    double share = between->asleep[most].share;
+    return most;
+}
 
-    if (between->looks == 0 || !(share >= context->threshold))
+/* Code between the ops may be none: the thread sleeps, and the kernel knows what for. */
+static void name_sleep(struct rule_context *context, struct finding *finding)
+{
+    const struct between_ops *between = &context->summary->between_ops;
+    uint32_t part = sleeps_most_in(between);
+    double share = between->asleep[part].share, ns = share * context->train->mean_ns;
+
+    if (between->looks == 0 || context->summary->native ||
+        !(ns >= SLEEP_LEAST * finding->ns_per_step))
         return;
-    const struct looks_wait *wait = looks_wait(between->place[most]);
+    const struct looks_wait *wait = looks_wait(between->place[part]);
 
     if (wait->what[0] == '\0')
         return;
     finding->sentence = rule_print(
-        context, "%s; the training thread is off the CPU for %s of it, mostly %s",
-        finding->sentence, rule_ms(context, share * context->train->mean_ns),
-        wait->what);
-    rule_evidence(context, finding, "asleep_ms",
-                  share * context->train->mean_ns / NS_PER_MS);
-    rule_evidence_text(context, finding, "kernel_function", between->place[most]);
+        context,
+        "%s; for %s of each step the training thread is off the CPU with no op "
+        "open, mostly %s",
+        finding->sentence, rule_ms(context, ns), wait->what);
+    rule_evidence(context, finding, "asleep_ms", ns / NS_PER_MS);
+    rule_evidence_text(context, finding, "kernel_function", between->place[part]);
     if (between->runner_name != NULL &&
-        between->behind[most].share >= BEHIND_MOST * share)
+        between->behind[part].share >= BEHIND_MOST * share)
         name_runner(context, finding);
     else
         rule_advise(finding, rule_print(context, "Look for %s", wait->advice));

@@ -70,19 +70,18 @@ static void points_from_series(const struct memory_table *table, int64_t from_ns
     }
 }
 
-/* NOT_KNOWN where none of the window's was at work then. */
+/* NOT_KNOWN where none that is remembered was at work then, or a batch of validation. */
 static int64_t step_at(const struct pick *pick, int64_t time_ns)
 {
-    uint32_t count, first = pick_steps(pick, &count);
+    const struct steps *steps = &pick->process->steps;
+    uint32_t after = steps_after(steps, time_ns);
+    const struct step *step =
+        after < steps_remembered(steps) ? steps_at(steps, after) : NULL;
 
-    for (uint32_t i = first + count; i-- > first;) {
-        const struct step *step = steps_at(&pick->process->steps, i);
-
-        if (time_ns >= step->start_ns && time_ns - step->start_ns <= step->duration_ns)
-            return (step->flags & EVENT_STEP_VALIDATION) != 0 ? NOT_KNOWN
-                                                              : (int64_t)step->number;
-    }
-    return NOT_KNOWN;
+    return step == NULL || time_ns < step->start_ns ||
+                   (step->flags & EVENT_STEP_VALIDATION) != 0
+               ? NOT_KNOWN
+               : (int64_t)step->number;
 }
 
 static void find_peak(const struct pick *pick, const struct memory_table *table,

@@ -34,7 +34,7 @@ struct memory_device {
     double allocated_bytes, reserved_bytes; /* newest; NaN unknown */
     double peak_bytes;                      /* in the window */
     int64_t peak_time_ns;
-    int64_t peak_step;   /* of the window; NOT_KNOWN: in none, or in validation */
+    int64_t peak_step;   /* NOT_KNOWN: in none that is remembered, or in validation */
     const char *peak_op; /* "" unknown */
     /* Of the peaks of single steps: their median and the lowest, how many lie over the
      * median by a fifth, and how many on either side of it by more than a hundredth; what

@@ -524,8 +524,10 @@ static void a_sleep_for_which_the_device_waits_is_named(void **state)
     between->asleep[EVENT_PHASE_FORWARD].share = 0.08;
     assert_null(strstr(find("python-between-ops")->sentence, "off the CPU"));
     between->place[EVENT_PHASE_FORWARD] = "hrtimer_nanosleep";
-    assert_non_null(strstr(find("python-between-ops")->sentence,
-                           "off the CPU for 8 ms of it, mostly in a sleep"));
+    assert_non_null(
+        strstr(find("python-between-ops")->sentence,
+               "for 8 ms of each step the training thread is off the CPU with "
+               "no op open, mostly in a sleep"));
     assert_non_null(strstr(find("python-between-ops")->advice[1], "time.sleep"));
     /* It waits for a lock, and another thread runs. */
     between->place[EVENT_PHASE_FORWARD] = "futex_wait_queue";
@@ -536,8 +538,28 @@ static void a_sleep_for_which_the_device_waits_is_named(void **state)
                            "mostly waiting for another thread; thread 4711 (`metrics`) "
                            "runs meanwhile"));
     assert_non_null(strstr(find("python-between-ops")->advice[1], "in a process"));
-    between->behind[EVENT_PHASE_FORWARD].share = 0;
+}
+
+static void a_sleep_that_does_not_explain_the_wait_is_not_named(void **state)
+{
+    struct between_ops *between = &summary.between_ops;
+
+    (void)state;
+    put_device();
+    between->looks = 600;
+    for (uint32_t part = 0; part <= EVENT_PHASES; part++)
+        between->place[part] = "futex_wait_queue";
+    between->runner_name = "pt_autograd_0";
+    /* For autograd's own thread. */
+    between->asleep[EVENT_PHASE_BACKWARD].share = 0.4;
+    between->behind[EVENT_PHASE_BACKWARD].share = 0.4;
+    assert_null(strstr(find("python-between-ops")->sentence, "off the CPU"));
+    /* Of what costs 10 ms. */
     between->asleep[EVENT_PHASE_FORWARD].share = 0.02;
+    assert_null(strstr(find("python-between-ops")->sentence, "off the CPU"));
+    between->asleep[EVENT_PHASE_FORWARD].share = 0.08;
+    assert_non_null(strstr(find("python-between-ops")->sentence, "off the CPU"));
+    summary.native = true;
     assert_null(strstr(find("python-between-ops")->sentence, "off the CPU"));
 }
 
@@ -605,6 +627,7 @@ int main(void)
         TEST(what_is_reserved_and_never_used_is_told_when_little_is_left),
         TEST(a_cuda_program_without_python_is_advised_in_cudas_words),
         TEST(a_sleep_for_which_the_device_waits_is_named),
+        TEST(a_sleep_that_does_not_explain_the_wait_is_not_named),
         TEST(zeros_and_launches_do_not_give_back_the_same_wait_twice),
         TEST(a_job_without_python_is_advised_in_the_words_of_its_own_loop),
     };
