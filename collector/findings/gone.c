@@ -16,7 +16,9 @@ struct gone_level gone_level_of(const struct bottlenecks_answer *summary,
     const struct steps_summary *train = &summary->steps.train;
     struct gone_level level = {
         .first_step = summary->head.window.first_step,
-        .full = (double)train->count / train->steps_per_s * 1e9 >= least_ns};
+        .full = (double)train->count / train->steps_per_s * 1e9 >= least_ns,
+        .left_ns = summary->rhythm.other_left_ns,
+        .left_error_ns = summary->rhythm.other_left_error_ns};
 
     _Static_assert((int)PART_OTHER == (int)EVENT_PHASES, "a phase is a claim's part");
     for (uint32_t i = 0; i < EVENT_PHASES; i++) {
@@ -44,6 +46,7 @@ void gone_follow(struct gone_former *former, const struct finding *finding,
 {
     uint32_t part = part_of(finding);
     double own = level->ns[part], step = level->ns[CLAIM_PARTS];
+    double left = finding->rule->left_of_other ? level->left_ns : (double)NAN;
     bool anew = first || part != former->part || isnan(former->part_ns) ||
                 isnan(former->step_ns);
 
@@ -58,6 +61,10 @@ void gone_follow(struct gone_former *former, const struct finding *finding,
         .part_error_ns = level->error_ns[part],
         .step_ns = anew ? step : former->step_ns + FOLLOW * (step - former->step_ns),
         .step_error_ns = level->error_ns[CLAIM_PARTS],
+        .left_ns = anew || isnan(former->left_ns)
+                       ? left
+                       : former->left_ns + FOLLOW * (left - former->left_ns),
+        .left_error_ns = level->left_error_ns,
     };
 }
 
@@ -91,8 +98,12 @@ bool gone_is_sure(const struct gone_former *former, double price_ns,
     double of_step =
         least_gone(former->step_ns, former->step_error_ns, former->price_error_ns,
                    after->ns[CLAIM_PARTS], after->error_ns[CLAIM_PARTS]);
+    double of_left =
+        least_gone(former->left_ns, former->left_error_ns, former->price_error_ns,
+                   after->left_ns, after->left_error_ns);
 
     if (!after->full)
         return false;
-    return former->risk || (former->claims && (of_part >= needed || of_step >= needed));
+    return former->risk || (former->claims && (of_part >= needed || of_step >= needed ||
+                                               of_left >= needed));
 }

@@ -2,9 +2,10 @@
  *
  * A rule that finds nothing any more says little: noise hides a rhythm, a price lies a
  * hair below its threshold. The steps themselves must say it. With F the mean of what the
- * finding claimed while it stood (its part of the step, or the whole step: either will
- * do), N the mean of the same over a full window after the change, f and n half of
- * their 95 % intervals, P the price and p half of its interval, what is gone is
+ * finding claimed while it stood (its part of the step, or the whole step; of code between
+ * steps also what is left there beside collections, first batches and what comes at a
+ * period: each will do), N the mean of the same over a full window after the change, f and
+ * n half of their 95 % intervals, P the price and p half of its interval, what is gone is
  *
  *     F - N  +-  sqrt(max(0, f^2 - p^2) + n^2)
  *
@@ -28,6 +29,8 @@ struct gone_level {
     int64_t first_step;
     bool full; /* as long as it was asked for */
     double ns[CLAIM_PARTS + 1], error_ns[CLAIM_PARTS + 1]; /* last: of the whole step */
+    /* Of PART_OTHER what is left beside other causes (query/rhythm.h); NaN unknown. */
+    double left_ns, left_error_ns;
 };
 
 /* What a finding cost while it stood. */
@@ -37,6 +40,8 @@ struct gone_former {
     double price_ns, price_error_ns; /* 0 of a risk; as one look had it */
     double part_ns, part_error_ns; /* F, f */
     double step_ns, step_error_ns; /* the same of the whole step */
+    double left_ns,
+        left_error_ns; /* and of what is left of PART_OTHER; NaN: not its own */
 };
 
 /* `least_ns`: from its first step to the end of its last, a full window has so much. */

@@ -216,13 +216,27 @@ static double told_between(const struct rule_context *context, bool usual)
            (period ? rhythm->period.ns_per_step : 0);
 }
 
-/* A save in every 20th step makes the mean unsure, but not what the others have. */
-static double between_error(const struct rule_context *context)
+struct between {
+    double ns, error_ns;
+};
+
+/* A save in every 20th step makes the mean unsure, but not what the others have: beside what
+ * comes now and then that is left with what most steps have. */
+static struct between left_between(const struct rule_context *context)
 {
     const struct rhythm *rhythm = &context->summary->rhythm;
-    bool apart = told_between(context, false) > 0 && !isnan(rhythm->other_error_ns);
+    const struct ops_answer *cpu = &context->summary->cpu;
+    bool gc = rhythm->gc.part == PART_OTHER && rhythm->gc.ns_per_step > 0;
+    bool period = rhythm->period.part == PART_OTHER && rhythm->period.ns_per_step > 0;
+    bool saves = cpu->saving_ns > 0 && cpu->saving_count < 0.5;
 
-    return apart ? rhythm->other_error_ns : context->train->other_error_ns;
+    if (!(gc || period) || isnan(rhythm->other_left_ns))
+        return (struct between){context->train->other_ns - told_between(context, false),
+                                context->train->other_error_ns};
+    /* What comes at a period may be these checkpoints. */
+    return (struct between){rhythm->other_left_ns - told_between(context, true) -
+                                (saves && !period ? cpu->saving_ns : 0),
+                            rhythm->other_left_error_ns};
 }
 
 /* Its loop takes some 0.6 ms of a batch whatever the model. Our callback in it takes
@@ -249,7 +263,8 @@ static void find_between(struct rule_context *context)
     const struct rhythm *rhythm = &context->summary->rhythm;
     double usual = rhythm->steps > 0 ? rhythm->median_other_ns : train->other_ns;
     double most = usual - told_between(context, true);
-    double other = fmax(most, train->other_ns - told_between(context, false));
+    struct between left = left_between(context);
+    double other = fmax(most, left.ns);
 
     /* Beside a device this is where the host waits for it. */
     if (rule_has_device(context) || !(most / train->mean_ns >= context->threshold))
@@ -258,7 +273,7 @@ static void find_between(struct rule_context *context)
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, other, between_error(context));
+    rule_price(context, finding, other, left.error_ns);
     rule_price_between(finding, other - ANY_STEP * fmax(train->mean_ns - other, 0),
                        other);
     rule_claim_apart(finding, PART_OTHER, CLAIM_PYTHON, other);
@@ -335,7 +350,8 @@ const struct rule rules_host[] = {
       .min = 0,
       .max = 1,
       .source = "zero_grad and a loss that is read take a twentieth of a small step",
-      .owner = OWNER_STEPS - 30},
+      .owner = OWNER_STEPS - 30,
+      .left_of_other = true},
      find_between},
     {.find = NULL},
 };

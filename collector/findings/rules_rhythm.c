@@ -196,6 +196,12 @@ static void find_collections(struct rule_context *context)
         return;
     if (rule_device(context) != NULL && isnan(collections.waits))
         rule_price_between(finding, 0, whole); /* steps differ for other reasons, too */
+    else if (collections.saves <
+             whole) /* what the device waits is a mean of few steps */
+        rule_price(context, finding, collections.saves,
+                   hypot(finding->error_ns,
+                         rule_error_of_recorded(context, collections.saves,
+                                                rule_device(context)->known_steps)));
     finding->title = "Python collects garbage in the middle of steps";
     finding->formula =
         rule_print(context, "%s with collections: %s of each step%s",

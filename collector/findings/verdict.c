@@ -106,7 +106,7 @@ static const struct op_row *deciding_op(const struct bottlenecks_answer *summary
         const struct op_row *row = &summary->cpu.rows[i];
 
         if (strcmp(row->kind, "op") == 0 && strstr(row->name, "::") != NULL &&
-            strncmp(row->name, "c10d::", strlen("c10d::")) != 0 &&
+            strstr(row->name, "c10d") == NULL &&
             row->per_step_ns >= DECIDES * summary->steps.train.mean_ns)
             return row;
     }
@@ -152,17 +152,19 @@ static const char *verdict_of_cpu(const struct bottlenecks_answer *summary,
     return row == NULL ? "" : say_op(&context, row);
 }
 
-/* What another look found owns nothing here, and may give back that much all the same. */
-static bool is_dear_elsewhere(const struct findings *findings, double step)
+/* All findings together may give back that much; what another look found, which owns
+ * nothing here, may be the same as one of these. */
+static bool is_much_avoidable(const struct findings *findings, double step)
 {
+    double elsewhere = 0;
+
     for (uint32_t i = 0; i < findings->count; i++) {
         const struct finding *finding = &findings->list[i];
 
-        if (finding->from_elsewhere && !finding->dismissed &&
-            finding->ns_per_step >= AVOIDABLE * step)
-            return true;
+        if (finding->from_elsewhere && !finding->dismissed)
+            elsewhere = fmax(elsewhere, finding->ns_per_step);
     }
-    return false;
+    return !(findings->avoidable_ns + elsewhere < AVOIDABLE * step);
 }
 
 const char *findings_verdict(const struct bottlenecks_answer *summary,
@@ -172,16 +174,15 @@ const char *findings_verdict(const struct bottlenecks_answer *summary,
     double step = summary->steps.train.mean_ns;
     const struct gpu_device *most = NULL;
 
-    if (is_dear_elsewhere(findings, step))
+    if (is_much_avoidable(findings, step))
         return "";
     for (uint32_t i = 0; i < gpu->device_count; i++)
         if (most == NULL ||
             gpu->devices[i].use_ns[GPU_COMPUTE] > most->use_ns[GPU_COMPUTE])
             most = &gpu->devices[i];
-    if (most == NULL && findings->avoidable_ns / step < AVOIDABLE)
+    if (most == NULL)
         return verdict_of_cpu(summary, findings);
-    if (most == NULL || !(most->use_ns[GPU_COMPUTE] / step >= COMPUTES) ||
-        !(findings->avoidable_ns / step < AVOIDABLE))
+    if (!(most->use_ns[GPU_COMPUTE] / step >= COMPUTES))
         return "";
     return arena_print(&findings->arena,
                        "Bound by compute: %s computes for %.0f %% of each step, and no "

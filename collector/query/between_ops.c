@@ -62,7 +62,7 @@ static struct between_ops_share share_of(const struct look_sums *sums, uint32_t 
                                       numbers_series_error(mean, mean->count)};
 }
 
-/* Of steps as ingest looks at them. */
+/* Of those training steps that ingest looks at. */
 static double other_share(const struct pick *pick)
 {
     const struct steps *steps = &pick->process->steps;

@@ -297,22 +297,26 @@ static void find_rest(struct rhythm_work *work, struct rhythm *rhythm)
     rhythm->rest = rhythm_finish(work, &sums);
 }
 
-/* What of a step is explained lay outside of its phases as far as these hold no more than
- * usual. */
-static double other_error(const struct rhythm_work *work)
+/* What of a step is explained lay outside of its phases as far as it has more than usual
+ * there; collections that lie in a phase did not. */
+static void find_left_of_other(const struct rhythm_work *work, struct rhythm *rhythm)
 {
     struct numbers_series left = {.count = 0};
 
     for (uint32_t i = 0; i < work->count; i++) {
         const struct rhythm_item *item = &work->items[i];
-        double explained = (double)item->step->duration_ns - item->left;
+        double gc = rhythm->gc.part == EVENT_PHASES ? 0 : (double)item->step->gc_ns;
+        double explained = (double)item->step->duration_ns - item->left - gc;
         double other = step_other_ns(item->step);
         double over = fmax(other - work->medians[EVENT_PHASES], 0);
 
         if (!isnan(other))
             numbers_series_add(&left, other - fmin(explained, over));
     }
-    return numbers_series_error(&left, left.count);
+    if (left.count == 0)
+        return;
+    rhythm->other_left_ns = left.first + left.sum / (double)left.count;
+    rhythm->other_left_error_ns = numbers_series_error(&left, left.count);
 }
 
 static void collect(const struct pick *pick, struct rhythm_work *work)
@@ -352,7 +356,8 @@ int parts_rhythm(const struct pick *pick, struct rhythm *rhythm)
 
     *rhythm = (struct rhythm){.median_ns = unknown,
                               .median_other_ns = unknown,
-                              .other_error_ns = unknown,
+                              .other_left_ns = unknown,
+                              .other_left_error_ns = unknown,
                               .steps_per_epoch = unknown,
                               .first_ns = unknown,
                               .last_ns = unknown};
@@ -369,7 +374,7 @@ int parts_rhythm(const struct pick *pick, struct rhythm *rhythm)
         find_epoch(&work, rhythm);
         rhythm_find_period(&work, rhythm);
         rhythm_find_pauses(pick, &work, rhythm);
-        rhythm->other_error_ns = other_error(&work);
+        find_left_of_other(&work, rhythm);
         rhythm_find_drift(&work, rhythm);
         rhythm_take_sizes(&work, rhythm);
         find_rest(&work, rhythm);

@@ -38,9 +38,9 @@ struct rhythm_extra {
 struct rhythm {
     uint32_t steps;                    /* that were looked at; 0: nothing is known */
     double median_ns, median_other_ns; /* NaN unknown */
-    /* Half of the 95 % interval of what steps take in no phase beside what comes at a
-     * period, with collections or with first batches; NaN unknown. */
-    double other_error_ns;
+    /* Mean of what steps take in no phase beside what comes at a period, with collections or
+     * with first batches, and half of its 95 % interval; NaN unknown. */
+    double other_left_ns, other_left_error_ns;
     struct rhythm_extra gc, warm_up, epoch, period, drift, rest;
     /* Batches of different size; the shorter steps count against the longer. */
     struct rhythm_extra sizes;

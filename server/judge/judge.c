@@ -135,13 +135,23 @@ struct feed {
     struct runs *runs;
 };
 
+/* A wait for data that grew by half, and by a twentieth of a step, is a new one: of that the
+ * older steps say nothing. */
+#define GROWN 1.5
+#define NEW   0.05
+
 /* Of the newest steps too few are recorded to be replayed, and at times none of which the
  * device's work is known: then those of the usual window stand for them. */
 static void lend(const struct bottlenecks_answer *usual,
                  struct bottlenecks_answer *recent)
 {
+    const struct steps_summary *train = &recent->steps.train;
+    double waited = usual->steps.train.phase_ns[EVENT_PHASE_DATA];
+    double grown = train->phase_ns[EVENT_PHASE_DATA] - waited;
+
     recent->replay = usual->replay;
-    if (gpu_busiest(&recent->gpu) != NULL || gpu_busiest(&usual->gpu) == NULL)
+    if (gpu_busiest(&recent->gpu) != NULL || gpu_busiest(&usual->gpu) == NULL ||
+        (grown > (GROWN - 1) * waited && grown >= NEW * train->mean_ns))
         return;
     recent->gpu.devices = usual->gpu.devices;
     recent->gpu.device_count = usual->gpu.device_count;

@@ -37,6 +37,8 @@ static const struct member {
     {"part_error_ns", IS_REAL, AT(former.part_error_ns)},
     {"step_ns", IS_REAL, AT(former.step_ns)},
     {"step_error_ns", IS_REAL, AT(former.step_error_ns)},
+    {"left_ns", IS_REAL, AT(former.left_ns)},
+    {"left_error_ns", IS_REAL, AT(former.left_error_ns)},
 };
 
 #define MEMBERS (sizeof(members) / sizeof(members[0]))

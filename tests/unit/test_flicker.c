@@ -409,17 +409,17 @@ static void what_stands_as_a_risk_is_no_price_for_that(void **state)
     bottlenecks_free(&answer);
 }
 
-/* 8 of 100 ms wait for data, while the device works off what is in its queue; of 300 steps
- * 50 are recorded. */
-static void wait_beside_a_queue(uint64_t steps)
+/* So much of 100 ms waits for data; the device is busy behind it, or for as much less. Of
+ * 300 steps the first 50 are recorded. */
+static void wait_beside_a_device(uint64_t steps, int64_t wait_ms, bool hidden)
 {
     for (uint64_t i = 0; i < steps; i++, number++) {
         bool recorded = i % 300 < 50;
 
         if (recorded)
-            put_kernel("softmax", 2, 99);
+            put_kernel("softmax", hidden ? 2 : wait_ms + 1, hidden ? 99 : 98 - wait_ms);
         kernel_step_put(process, 0, EVENT_META(0, EVENT_PHASE, 0, EVENT_PHASE_DATA),
-                        (const int64_t[2]){now, now + 8 * MS}, 0);
+                        (const int64_t[2]){now, now + wait_ms * MS}, 0);
         kernel_step_put(
             process, 0, EVENT_META(0, EVENT_STEP, recorded ? KERNEL_STEP_FULL : 0, 0xf),
             (const int64_t[2]){now, now + 100 * MS}, number | (uint64_t)1 << 48);
@@ -434,11 +434,26 @@ a_wait_that_a_queue_hides_is_hidden_too_where_the_newest_steps_were_not_recorded
 {
     (void)state;
     wanted = "data-loading";
-    wait_beside_a_queue(50);
+    wait_beside_a_device(50, 8, true);
     stood = seconds = 0;
-    wait_beside_a_queue(1800);
+    wait_beside_a_device(1800, 8, true);
     assert_true(seconds > 150);
     assert_int_equal(stood, 0);
+}
+
+/* It begins when none of the next 25 s is recorded. */
+static void a_new_wait_is_not_held_against_what_older_steps_waited(void **state)
+{
+    (void)state;
+    wanted = "data-loading";
+    wait_beside_a_device(650, 8, true);
+    assert_null(strstr(before, wanted));
+    stood = 0;
+    for (uint32_t i = 0; i < 100; i++, number++) {
+        fold_step(number, 1, 60 * MS, 40 * MS);
+        look_once_a_second();
+    }
+    assert_true(stood > 0);
 }
 
 /* Whatever the run did before and after. */
@@ -513,6 +528,45 @@ static void a_wait_stands_on_the_list_within_ten_seconds_or_thirty_steps(void **
     }
 }
 
+/* What an answer says now. */
+static void ask(struct bottlenecks_answer *answer, struct judgement *judgement)
+{
+    struct selection usual = {.rank = SELECT_ANY};
+
+    assert_int_equal(
+        bottlenecks_query(store, &usual, &(struct bottlenecks_request){0}, answer), 0);
+    judge_findings(judge, NULL, &usual, answer, judgement);
+}
+
+static double usual_price(const char *id)
+{
+    struct bottlenecks_answer answer;
+    struct judgement judgement;
+    double ns = (double)NAN;
+
+    ask(&answer, &judgement);
+    for (uint32_t i = 0; i < judgement.findings.count; i++)
+        if (strcmp(judgement.findings.list[i].id, id) == 0)
+            ns = judgement.findings.list[i].ns_per_step;
+    judgement_free(&judgement);
+    bottlenecks_free(&answer);
+    return ns;
+}
+
+static bool is_told_as_fixed(const char *id)
+{
+    struct bottlenecks_answer answer;
+    struct judgement judgement;
+    bool told = false;
+
+    ask(&answer, &judgement);
+    for (uint32_t i = 0; i < judgement.fixed_count; i++)
+        told = told || strcmp(judgement.fixed[i].id, id) == 0;
+    judgement_free(&judgement);
+    bottlenecks_free(&answer);
+    return told;
+}
+
 /* 1 ms of phases, then code that is in none. */
 static void step_with_code(int64_t between_ns)
 {
@@ -527,21 +581,41 @@ static void step_with_code(int64_t between_ns)
     look_once_a_second();
 }
 
-static void code_between_steps_is_named_beside_a_pause_within_ten_seconds(void **state)
+/* Code and, in every 20th step, a pause of 200 ms. */
+static void train_with_code(int64_t between_ns, int64_t length_ns)
 {
-    (void)state;
+    for (int64_t until = now + length_ns; now < until;)
+        step_with_code(between_ns + (number % 20 == 0 ? 200 * MS : 0));
+}
+
+static void begin_code_beside_pauses(void)
+{
     while (now < 30 * S)
         step_with_code(MS / 20);
     assert_null(strstr(before, "between-steps"));
-    int64_t began = now;
+    train_with_code(4 * MS, 10 * S);
+}
 
-    while (now - began < 30 * S) {
-        step_with_code(number % 20 == 0 ? 204 * MS : 4 * MS);
-        if (now - began < 10 * S)
-            continue;
+static void code_between_steps_is_named_beside_a_pause_within_ten_seconds(void **state)
+{
+    (void)state;
+    begin_code_beside_pauses();
+    for (uint32_t i = 0; i < 20; i++) {
+        train_with_code(4 * MS, S);
         assert_non_null(strstr(before, "periodic-steps"));
         assert_non_null(strstr(before, "between-steps"));
     }
+    assert_true(fabs(usual_price("between-steps") - 4e6) < 0.4e6);
+}
+
+static void code_between_steps_is_told_as_fixed_beside_a_pause_that_stays(void **state)
+{
+    (void)state;
+    begin_code_beside_pauses();
+    train_with_code(4 * MS, 20 * S);
+    train_with_code(0, 20 * S);
+    assert_null(strstr(before, "between-steps"));
+    assert_true(is_told_as_fixed("between-steps"));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -565,8 +639,10 @@ int main(void)
         TEST(what_stands_as_a_risk_is_no_price_for_that),
         TEST(
             a_wait_that_a_queue_hides_is_hidden_too_where_the_newest_steps_were_not_recorded),
+        TEST(a_new_wait_is_not_held_against_what_older_steps_waited),
         TEST(a_selection_is_judged_by_its_own_validation),
         TEST(code_between_steps_is_named_beside_a_pause_within_ten_seconds),
+        TEST(code_between_steps_is_told_as_fixed_beside_a_pause_that_stays),
         TEST(a_wait_stands_on_the_list_within_ten_seconds_or_thirty_steps),
     };
 

@@ -310,12 +310,18 @@ static void code_between_steps_costs_its_mean_without_what_has_a_cause_of_its_ow
     summary.rhythm.period = extra(3 * MS, 10, EVENT_PHASES);
     summary.rhythm.gc = extra(4 * MS, 10, EVENT_PHASES);
     summary.steps.train.other_error_ns = 8 * MS;
-    summary.rhythm.other_error_ns = 1 * MS;
+    summary.rhythm.other_left_ns = 13 * MS;
+    summary.rhythm.other_left_error_ns = 1 * MS;
     assert_true(fabs(find("between-steps")->ns_per_step - 13 * MS) < 1);
     assert_true(find("between-steps")->error_ns == 1 * MS);
     assert_true(fabs(findings.avoidable_ns - 20 * MS) < 1);
     assert_non_null(strstr(find("between-steps")->formula,
                            "20 ms in no phase of 100 ms - 7 ms that other findings"));
+    /* A save that comes less often than the window shows: the mean of the others tells. */
+    summary.rhythm.other_left_ns = 12 * MS;
+    assert_true(fabs(find("between-steps")->ns_per_step - 12 * MS) < 1);
+    summary.rhythm.other_left_ns = (double)NAN;
+    assert_true(fabs(find("between-steps")->ns_per_step - 13 * MS) < 1);
     /* What a few steps alone have there is none. */
     summary.rhythm.median_other_ns = 1 * MS;
     assert_string_equal(find("between-steps")->id, "none");
@@ -329,6 +335,13 @@ collections_and_checkpoints_of_each_step_are_no_code_between_steps(void **state)
     summary.rhythm.gc = extra(15 * MS, 490, EVENT_PHASES);
     assert_string_equal(find("gc-pauses")->id, "gc-pauses");
     assert_string_equal(find("between-steps")->id, "none");
+    /* What is left holds them too, as the usual step does. */
+    summary.rhythm.median_other_ns = summary.rhythm.other_left_ns = 30 * MS;
+    summary.steps.train.other_ns = 30 * MS;
+    summary.rhythm.steps = 500;
+    assert_true(fabs(find("between-steps")->ns_per_step - 15 * MS) < 1);
+    summary.rhythm.other_left_ns = (double)NAN;
+    summary.rhythm.median_other_ns = summary.steps.train.other_ns = 20 * MS;
     summary.rhythm.gc.ns_per_step = 0;
     assert_string_equal(find("between-steps")->id, "between-steps");
     summary.cpu.saving_ns = 15 * MS;
