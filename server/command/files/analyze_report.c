@@ -411,7 +411,7 @@ static void put_price(const struct finding *finding, char *text, size_t size)
              finding->estimated ? "estimated" : "measured");
 }
 
-/* What was measured. */
+/* What was measured, and which step shows it best. */
 static void print_evidence(const struct finding *finding, uint32_t columns)
 {
     char text[4096] = "";
@@ -426,6 +426,9 @@ static void print_evidence(const struct finding *finding, uint32_t columns)
                                  i > 0 ? "; " : "", figure.name,
                                  figure_length(figure.value), figure.value);
     }
+    if (finding->worst_step != NOT_KNOWN)
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%sworst step %lld",
+                                 used > 0 ? "; " : "", (long long)finding->worst_step);
     if (used > 0)
         terminal_wrapped("", text, 5, columns);
 }
@@ -439,31 +442,25 @@ static void put_word(const char *text)
     putchar('\'');
 }
 
-/* How to look at the step that shows it best; on a line of its own, to be copied. `cut`
- * knows steps that the file numbers itself. */
-static void print_worst(const struct finding *finding, const struct analysis *analysis)
+/* How to look at that step, to be copied. `cut` knows steps that the file numbers itself. */
+static void print_cut(const struct analysis *analysis, long long step)
 {
-    const struct file_result *file = analysis->file;
-    long long step = (long long)finding->worst_step;
     char clean[4096];
     struct stat status;
 
-    if (finding->worst_step == NOT_KNOWN || file->whole_step)
-        return;
     (void)snprintf(clean, sizeof(clean), "%s", analysis->path);
     terminal_clean(clean);
-    printf("     worst step %lld", step);
-    if (!file->inferred_steps && stat(analysis->path, &status) == 0 &&
-        S_ISREG(status.st_mode) && strcmp(analysis->path, clean) == 0) {
-        fputs(":\n     trainglass cut ", stdout);
-        put_word(clean);
-        printf(" --steps %lld -o step-%lld.json.gz", step, step);
-    }
-    putchar('\n');
+    if (analysis->file->inferred_steps || analysis->file->whole_step ||
+        stat(analysis->path, &status) != 0 || !S_ISREG(status.st_mode) ||
+        strcmp(analysis->path, clean) != 0)
+        return;
+    fputs("  The trace of one step:\n  trainglass cut ", stdout);
+    put_word(clean);
+    printf(" --steps %lld -o step-%lld.json.gz\n", step, step);
 }
 
 static void print_finding(uint32_t number, const struct finding *finding,
-                          const struct analysis *analysis, uint32_t columns)
+                          uint32_t columns)
 {
     char lead[16], price[128], text[1024];
 
@@ -474,7 +471,6 @@ static void print_finding(uint32_t number, const struct finding *finding,
     snprintf(text, sizeof(text), "%s (%s)", finding->sentence, finding->formula);
     terminal_wrapped("", text, 5, columns);
     print_evidence(finding, columns);
-    print_worst(finding, analysis);
     for (uint32_t i = 0; i < finding->advice_count; i++)
         terminal_wrapped("- ", finding->advice[i], 7, columns);
     snprintf(text, sizeof(text), "Wrong if: %s", finding->wrong_if);
@@ -484,13 +480,19 @@ static void print_finding(uint32_t number, const struct finding *finding,
 static void print_findings(const struct analysis *analysis, uint32_t columns)
 {
     struct findings findings;
+    int64_t step = NOT_KNOWN;
 
     findings_find(&analysis->summary, NULL, &findings);
     if (analysis->summary.head.steps > 0)
         printf("\nWhat costs time%s\n",
                analysis->summary.head.steps == 1 ? ", as far as one step tells" : "");
-    for (uint32_t i = 0; i < findings.count; i++)
-        print_finding(i + 1, &findings.list[i], analysis, columns);
+    for (uint32_t i = 0; i < findings.count; i++) {
+        print_finding(i + 1, &findings.list[i], columns);
+        if (step == NOT_KNOWN)
+            step = findings.list[i].worst_step;
+    }
+    if (step != NOT_KNOWN)
+        print_cut(analysis, (long long)step);
     if (findings.verdict[0] != '\0')
         terminal_wrapped("", findings.verdict, 2, columns);
     else if (findings.count == 0 && analysis->summary.head.steps > 0)
