@@ -40,8 +40,7 @@ struct gone_former {
     double price_ns, price_error_ns; /* 0 of a risk; as one look had it */
     double part_ns, part_error_ns; /* F, f */
     double step_ns, step_error_ns; /* the same of the whole step */
-    double left_ns,
-        left_error_ns; /* and of what is left of PART_OTHER; NaN: not its own */
+    double left_ns, left_error_ns; /* of what is left of PART_OTHER; NaN: not its own */
 };
 
 /* `least_ns`: from its first step to the end of its last, a full window has so much. */

@@ -127,8 +127,7 @@ bool rule_is_loader_rhythm(const struct rule_context *context)
  * where few of them were recorded by how much steps with one are longer. Just before it the
  * host may have waited for the device, or taken memory: then the gap is told as that. */
 struct collections {
-    double saves,
-        waits; /* ns per step; NaN: not known; waits where that does not tell */
+    double saves, waits; /* ns per step; NaN: not known, or it does not tell */
 };
 
 static struct collections collections_of(const struct rule_context *context)
@@ -196,8 +195,8 @@ static void find_collections(struct rule_context *context)
         return;
     if (rule_device(context) != NULL && isnan(collections.waits))
         rule_price_between(finding, 0, whole); /* steps differ for other reasons, too */
-    else if (collections.saves <
-             whole) /* what the device waits is a mean of few steps */
+    /* What the device waits is a mean of few steps. */
+    else if (collections.saves < whole)
         rule_price(context, finding, collections.saves,
                    hypot(finding->error_ns,
                          rule_error_of_recorded(context, collections.saves,

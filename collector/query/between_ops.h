@@ -14,8 +14,8 @@ struct between_ops_share {
 
 struct between_ops {
     uint32_t looks;
-    double
-        other_share; /* of those steps that is in no phase; NaN: none of them is left */
+    /* Of training steps that are looked at, what is in no phase; NaN: none of them is left. */
+    double other_share;
     /* Off the CPU. By phase; EVENT_PHASES: in none that was known then. */
     struct between_ops_share asleep[EVENT_PHASES + 1];
     /* Of those: it waited for a thread while another one of the process ran. */

@@ -137,8 +137,8 @@ struct feed {
 
 /* A wait for data that grew by half, and by a twentieth of a step, is a new one: of that the
  * older steps say nothing. */
-#define GROWN 1.5
-#define NEW   0.05
+#define GROWN_BY    0.5
+#define GROWN_LEAST 0.05
 
 /* Of the newest steps too few are recorded to be replayed, and at times none of which the
  * device's work is known: then those of the usual window stand for them. */
@@ -151,7 +151,7 @@ static void lend(const struct bottlenecks_answer *usual,
 
     recent->replay = usual->replay;
     if (gpu_busiest(&recent->gpu) != NULL || gpu_busiest(&usual->gpu) == NULL ||
-        (grown > (GROWN - 1) * waited && grown >= NEW * train->mean_ns))
+        (grown > GROWN_BY * waited && grown >= GROWN_LEAST * train->mean_ns))
         return;
     recent->gpu.devices = usual->gpu.devices;
     recent->gpu.device_count = usual->gpu.device_count;

@@ -512,15 +512,23 @@ static void a_cuda_program_without_python_is_advised_in_cudas_words(void **state
     }
 }
 
-static void a_sleep_for_which_the_device_waits_is_named(void **state)
+/* A device, and looks at a thread that was seen asleep there. */
+static struct between_ops *put_looks(const char *place)
 {
     struct between_ops *between = &summary.between_ops;
 
-    (void)state;
     put_device();
     between->looks = 600;
     for (uint32_t part = 0; part <= EVENT_PHASES; part++)
-        between->place[part] = "";
+        between->place[part] = place;
+    return between;
+}
+
+static void a_sleep_for_which_the_device_waits_is_named(void **state)
+{
+    struct between_ops *between = put_looks("");
+
+    (void)state;
     between->asleep[EVENT_PHASE_FORWARD].share = 0.08;
     assert_null(strstr(find("python-between-ops")->sentence, "off the CPU"));
     between->place[EVENT_PHASE_FORWARD] = "hrtimer_nanosleep";
@@ -542,13 +550,9 @@ static void a_sleep_for_which_the_device_waits_is_named(void **state)
 
 static void a_sleep_that_does_not_explain_the_wait_is_not_named(void **state)
 {
-    struct between_ops *between = &summary.between_ops;
+    struct between_ops *between = put_looks("futex_wait_queue");
 
     (void)state;
-    put_device();
-    between->looks = 600;
-    for (uint32_t part = 0; part <= EVENT_PHASES; part++)
-        between->place[part] = "futex_wait_queue";
     between->runner_name = "pt_autograd_0";
     /* For autograd's own thread. */
     between->asleep[EVENT_PHASE_BACKWARD].share = 0.4;
