@@ -7,35 +7,62 @@ struct sync_kind {
     const char *op;
     const char *code;    /* how people write it */
     const char *instead; /* NULL: as for all of them */
+    const char *calls;   /* another of these, in which it waits; NULL */
+    bool within;         /* waits in another of these, where that is seen */
 };
 
 #define MASKS                                                                          \
     "`torch.where(mask, a, b)` or `tensor * mask` instead of `tensor[mask]` and "      \
     "`nonzero`: a shape that depends on values is waited for"
 
-/* The outer ones first: what is written in the loop is named, not the call in it. */
 static const struct sync_kind kinds[] = {
-    {"aten::is_nonzero", "`if tensor:`", NULL},
-    {"aten::item", "`.item()`, `float(tensor)`, `if tensor:`", NULL},
-    {"aten::_local_scalar_dense", "`.item()`, `float(tensor)`, `if tensor:`", NULL},
-    {"aten::nonzero", "`nonzero`, `tensor[mask]`", MASKS},
-    {"aten::masked_select", "`masked_select`", MASKS},
-    {"aten::equal", "`torch.equal`", NULL},
-    {"aten::_unique2", "`unique`", NULL},
-    {"aten::unique_dim", "`unique`", NULL},
-    {"aten::unique_consecutive", "`unique_consecutive`", NULL},
-    {"aten::repeat_interleave", "`repeat_interleave`",
-     "`repeat_interleave(..., output_size=n)`: then nobody has to ask how long the "
-     "result is"},
-    {"aten::_to_copy", "`.cpu()`, `.to()`", NULL},
-    {"cudaStreamSynchronize", "`.cpu()`, `.item()`, `stream.synchronize()`", NULL},
-    {"hipStreamSynchronize", "`.cpu()`, `.item()`, `stream.synchronize()`", NULL},
-    {"hipMemcpyWithStream", "`.cpu()`, `.item()`, `.to()`", NULL},
-    {"cudaDeviceSynchronize", "`torch.cuda.synchronize()`", NULL},
-    {"hipDeviceSynchronize", "`torch.cuda.synchronize()`", NULL},
-    {"cudaEventSynchronize", "`event.synchronize()`", NULL},
-    {"hipEventSynchronize", "`event.synchronize()`", NULL},
+    {.op = "aten::is_nonzero", .code = "`if tensor:`", .calls = "aten::item"},
+    {.op = "aten::equal", .code = "`torch.equal`", .calls = "aten::item"},
+    {.op = "aten::_unique2", .code = "`unique`", .calls = "aten::item"},
+    {.op = "aten::unique_dim", .code = "`unique`"},
+    {.op = "aten::unique_consecutive",
+     .code = "`unique_consecutive`",
+     .calls = "aten::item"},
+    {.op = "aten::repeat_interleave",
+     .code = "`repeat_interleave`",
+     .instead = "`repeat_interleave(..., output_size=n)`: then nobody has to ask how "
+                "long the result is",
+     .calls = "aten::item"},
+    {.op = "aten::item", .code = "`.item()`, `float(tensor)`, `if tensor:`"},
+    {.op = "aten::masked_select",
+     .code = "`masked_select`",
+     .instead = MASKS,
+     .calls = "aten::nonzero"},
+    {.op = "aten::nonzero", .code = "`nonzero`, `tensor[mask]`", .instead = MASKS},
+    {.op = "aten::_to_copy", .code = "`.cpu()`, `.to()`"},
+    {.op = "aten::_local_scalar_dense",
+     .code = "`.item()`, `float(tensor)`, `if tensor:`",
+     .within = true},
+    {.op = "cudaStreamSynchronize",
+     .code = "`.cpu()`, `.item()`, `stream.synchronize()`",
+     .within = true},
+    {.op = "hipStreamSynchronize",
+     .code = "`.cpu()`, `.item()`, `stream.synchronize()`",
+     .within = true},
+    {.op = "hipMemcpyWithStream",
+     .code = "`.cpu()`, `.item()`, `.to()`",
+     .within = true},
+    {.op = "cudaDeviceSynchronize",
+     .code = "`torch.cuda.synchronize()`",
+     .within = true},
+    {.op = "hipDeviceSynchronize",
+     .code = "`torch.cuda.synchronize()`",
+     .within = true},
+    {.op = "cudaEventSynchronize", .code = "`event.synchronize()`", .within = true},
+    {.op = "hipEventSynchronize", .code = "`event.synchronize()`", .within = true},
 };
+
+/* An optimizer's own `.item()` of tensors on the host waits for nothing: what is named has
+ * this part of the wait, so that all of them may be told. */
+#define PART_NAMED 0.25
+
+/* A call in another takes no more than that, and comes as often, but for the noise. */
+#define ALIKE 1.2
 
 static const struct sync_kind *kind_of(const char *name)
 {
@@ -45,40 +72,144 @@ static const struct sync_kind *kind_of(const char *name)
     return NULL;
 }
 
-static void tell(struct rule_context *context, struct finding *finding,
-                 const struct op_row *row, const struct sync_kind *kind)
+/* A kind of wait, and what is seen of it. */
+struct sync {
+    const struct sync_kind *kind;
+    const struct op_row *row;
+};
+
+static double takes(const struct op_row *row)
 {
-    rule_evidence_text(context, finding, "op", row->name);
-    rule_evidence(context, finding, "op_calls_per_step", row->per_step_count);
-    finding->sentence = rule_print(
-        context, "%s; %s%s waits %s a step%s", finding->sentence, row->name,
-        context->summary->native ? "" : rule_print(context, " (%s)", kind->code),
-        rule_times(context, row->per_step_count), rule_caller(context, finding, row));
-    if (kind->instead != NULL)
-        rule_advise(finding, kind->instead);
+    return row->mean_ns * row->per_step_count;
+}
+
+/* Whether one waits in the other, as far as times and counts tell. */
+static bool is_in(const struct sync *inner, const struct sync *outer)
+{
+    return outer->kind->calls != NULL &&
+           strcmp(inner->row->name, outer->kind->calls) == 0 &&
+           takes(inner->row) <= takes(outer->row) * ALIKE &&
+           inner->row->per_step_count * ALIKE >= outer->row->per_step_count;
+}
+
+static bool is_outermost(const struct sync *seen, size_t count, const struct sync *one)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_in(one, &seen[i]))
+            return false;
+    return true;
+}
+
+/* Of those that wait within others, or of these others, the dearest, and in `all_ns` what
+ * they take together. NULL: none. */
+static const struct sync *dearest(const struct sync *seen, size_t count, bool within,
+                                  double *all_ns)
+{
+    const struct sync *first = NULL;
+
+    *all_ns = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (seen[i].kind->within != within || !is_outermost(seen, count, &seen[i]))
+            continue;
+        *all_ns += takes(seen[i].row);
+        if (first == NULL || takes(seen[i].row) > takes(first->row))
+            first = &seen[i];
+    }
+    return first;
+}
+
+/* What is written in the code, where that explains at least half of the calls that wait. */
+static const struct sync *first_of(const struct sync *seen, size_t count)
+{
+    double inner_ns, outer_ns;
+    const struct sync *inner = dearest(seen, count, true, &inner_ns);
+    const struct sync *outer = dearest(seen, count, false, &outer_ns);
+
+    return outer == NULL || (inner != NULL && outer_ns < takes(inner->row) / 2) ? inner
+                                                                                : outer;
+}
+
+/* "aten::item (`.item()`) waits 3 times a step" */
+static const char *waits(struct rule_context *context, const struct sync *sync)
+{
+    return rule_print(
+        context, "%s%s waits %s a step", sync->row->name,
+        context->summary->native ? "" : rule_print(context, " (%s)", sync->kind->code),
+        rule_times(context, sync->row->per_step_count));
+}
+
+static void tell(struct rule_context *context, struct finding *finding,
+                 const struct sync *first)
+{
+    rule_evidence_text(context, finding, "op", first->row->name);
+    rule_evidence(context, finding, "op_calls_per_step", first->row->per_step_count);
+    finding->sentence =
+        rule_print(context, "%s; %s%s", finding->sentence, waits(context, first),
+                   rule_caller(context, finding, first->row));
+    if (first->kind->instead != NULL)
+        rule_advise(finding, first->kind->instead);
+}
+
+/* Another one, which stands beside it. */
+static void tell_also(struct rule_context *context, struct finding *finding,
+                      const struct sync *first, const struct sync *also)
+{
+    finding->sentence =
+        rule_print(context, "%s; %s", finding->sentence, waits(context, also));
+    if (also->kind->instead != NULL && also->kind->instead != first->kind->instead)
+        rule_advise(finding, also->kind->instead);
+}
+
+/* Calls of the runtime that wait, per step; NaN where none is seen. */
+static double waiting_calls(const struct ops_answer *cpu)
+{
+    double calls = 0;
+
+    for (uint32_t i = 0; i < cpu->judged_count; i++) {
+        const struct sync_kind *kind = kind_of(cpu->rows[i].name);
+
+        if (kind != NULL && kind->within && strstr(kind->op, "::") == NULL)
+            calls += cpu->rows[i].per_step_count;
+    }
+    return calls > 0 ? calls : (double)NAN;
+}
+
+/* Does it wait at all? Each wait is one of the runtime: of more calls than these most only
+ * compute, as casts under autocast and an optimizer's `.item()` on the host. */
+static bool may_wait(const struct rule_context *context, const struct sync *sync,
+                     double waits)
+{
+    if (isnan(waits))
+        return strcmp(sync->row->name, "aten::_to_copy") != 0 ||
+               rule_text(context, FACT_AMP_DTYPE)[0] == '\0';
+    return sync->kind->within || sync->row->per_step_count <= ALIKE * waits;
 }
 
 void syncs_name(struct rule_context *context, struct finding *finding)
 {
     const struct ops_answer *cpu = &context->summary->cpu;
-    const struct sync_kind *first = NULL;
-    const struct op_row *named = NULL;
+    struct sync seen[sizeof(kinds) / sizeof(kinds[0])] = {{NULL, NULL}};
+    double waits = waiting_calls(cpu);
+    const struct sync *first;
+    size_t count = 0;
 
-    for (uint32_t i = 0; i < cpu->judged_count; i++) {
-        const struct op_row *row = &cpu->rows[i];
-        const struct sync_kind *kind = kind_of(row->name);
+    for (uint32_t i = 0; i < cpu->judged_count && count < sizeof(seen) / sizeof(*seen);
+         i++) {
+        struct sync sync = {kind_of(cpu->rows[i].name), &cpu->rows[i]};
 
-        /* An optimizer's own `.item()` of tensors on the host waits for nothing. What
-         * waits does so in a call of the runtime within it where those are seen. */
-        if (kind == NULL ||
-            !(row->mean_ns * row->per_step_count >= finding->ns_per_step / 2))
+        /* What waits does so in a call of the runtime within it where those are seen. */
+        if (sync.kind == NULL || !may_wait(context, &sync, waits) ||
+            !(takes(sync.row) >= PART_NAMED * finding->ns_per_step))
             continue;
-        rule_pin(context, finding, row->name);
-        if (first != NULL && kind > first)
-            continue;
-        first = kind;
-        named = row;
+        rule_pin(context, finding, sync.row->name);
+        seen[count++] = sync;
     }
-    if (named != NULL)
-        tell(context, finding, named, first);
+    first = first_of(seen, count);
+    if (first == NULL)
+        return;
+    tell(context, finding, first);
+    for (size_t i = 0; i < count; i++)
+        if (&seen[i] != first && seen[i].kind->within == first->kind->within &&
+            is_outermost(seen, count, &seen[i]))
+            tell_also(context, finding, first, &seen[i]);
 }

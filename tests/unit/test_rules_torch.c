@@ -308,8 +308,8 @@ static void a_wait_is_told_as_people_write_it_and_with_its_caller(void **state)
     (void)state;
     struct op_row rows[2] = {{.name = "aten::nonzero",
                               .kind = "op",
-                              .per_step_count = 3,
-                              .mean_ns = 3 * MS, /* with the call in it that waits */
+                              .per_step_count = 2,
+                              .mean_ns = 4.5 * MS, /* with the call in it that waits */
                               .per_step_ns = 0.1 * MS,
                               .caller = "main (train.py:31)"},
                              {.name = "cudaDeviceSynchronize",
@@ -325,7 +325,7 @@ static void a_wait_is_told_as_people_write_it_and_with_its_caller(void **state)
 
     assert_non_null(
         strstr(finding->sentence,
-               "; aten::nonzero (`nonzero`, `tensor[mask]`) waits 3 times a "
+               "; aten::nonzero (`nonzero`, `tensor[mask]`) waits 2 times a "
                "step, mostly from `main (train.py:31)`"));
     assert_non_null(strstr(finding->advice[2], "torch.where"));
     assert_int_equal(finding->op_count, 2);
@@ -334,6 +334,83 @@ static void a_wait_is_told_as_people_write_it_and_with_its_caller(void **state)
     finding = find("device-sync");
     assert_non_null(strstr(finding->sentence, "(`torch.cuda.synchronize()`) waits 2"));
     assert_null(strstr(finding->sentence, "from"));
+}
+
+static void of_several_waits_the_dearest_is_named_first_and_the_others_too(void **state)
+{
+    (void)state;
+    struct op_row rows[4] = {
+        {.name = "aten::item", .kind = "op", .per_step_count = 1, .mean_ns = 3 * MS},
+        {.name = "aten::nonzero",
+         .kind = "op",
+         .per_step_count = 20,
+         .mean_ns = 0.3 * MS},
+        {.name = "cudaStreamSynchronize",
+         .kind = "sync",
+         .per_step_count = 21,
+         .mean_ns = 9 * MS / 21},
+        {.name = "aten::is_nonzero",
+         .kind = "op",
+         .per_step_count = 1,
+         .mean_ns = 3.01 * MS}};
+
+    put_device();
+    device.idle_ns[GPU_IDLE_SYNC] = 9 * MS;
+    summary.cpu.rows = rows;
+    summary.cpu.judged_count = 3;
+    const struct finding *finding = find("device-sync");
+
+    assert_non_null(strstr(finding->sentence,
+                           "; aten::nonzero (`nonzero`, `tensor[mask]`) waits 20 "
+                           "times a step; aten::item (`.item()`, `float(tensor)`, "
+                           "`if tensor:`) waits once a step"));
+    assert_null(strstr(finding->sentence, "cudaStreamSynchronize"));
+    assert_non_null(strstr(finding->advice[2], "torch.where"));
+    /* A branch on a tensor calls `.item()`: that is one wait. */
+    summary.cpu.judged_count = 4;
+    finding = find("device-sync");
+    assert_non_null(strstr(finding->sentence, "; aten::nonzero ("));
+    assert_non_null(strstr(finding->sentence, "aten::is_nonzero (`if tensor:`) waits"));
+    assert_null(strstr(finding->sentence, "aten::item"));
+    /* The host waits elsewhere for the most part. */
+    rows[0].mean_ns = rows[1].mean_ns = 0;
+    rows[3].mean_ns = 2.5 * MS;
+    finding = find("device-sync");
+    assert_non_null(strstr(finding->sentence, "; cudaStreamSynchronize ("));
+    assert_null(strstr(finding->sentence, "is_nonzero"));
+}
+
+static void casts_under_autocast_are_no_waits(void **state)
+{
+    (void)state;
+    struct op_row rows[3] = {
+        {.name = "aten::_to_copy",
+         .kind = "op",
+         .per_step_count = 300,
+         .mean_ns = 0.03 * MS},
+        {.name = "aten::item", .kind = "op", .per_step_count = 1, .mean_ns = 8 * MS},
+        {.name = "cudaStreamSynchronize",
+         .kind = "sync",
+         .per_step_count = 1,
+         .mean_ns = 8 * MS}};
+
+    put_device();
+    device.idle_ns[GPU_IDLE_SYNC] = 9 * MS;
+    summary.cpu.rows = rows;
+    summary.cpu.judged_count = 3;
+    assert_non_null(strstr(find("device-sync")->sentence, "; aten::item ("));
+    assert_null(strstr(find("device-sync")->sentence, "_to_copy"));
+    /* Where no call of the runtime is seen. */
+    summary.cpu.judged_count = 2;
+    text(FACT_AMP_DTYPE, "bfloat16");
+    assert_null(strstr(find("device-sync")->sentence, "_to_copy"));
+    /* `unique` asks how many there are: that is one wait. */
+    rows[0] = (struct op_row){.name = "aten::_unique2",
+                              .kind = "op",
+                              .per_step_count = 1,
+                              .mean_ns = 8.5 * MS};
+    assert_non_null(strstr(find("device-sync")->sentence, "; aten::_unique2 ("));
+    assert_null(strstr(find("device-sync")->sentence, "item"));
 }
 
 static void copies_that_the_host_prepares_are_told_with_their_caller(void **state)
@@ -623,6 +700,8 @@ int main(void)
         TEST(copies_of_pageable_memory_are_priced_by_the_jobs_own_pinned_ones),
         TEST(ops_that_wait_for_the_device_are_named),
         TEST(an_op_that_takes_little_of_the_wait_is_not_named_for_it),
+        TEST(of_several_waits_the_dearest_is_named_first_and_the_others_too),
+        TEST(casts_under_autocast_are_no_waits),
         TEST(a_wait_is_told_as_people_write_it_and_with_its_caller),
         TEST(copies_that_the_host_prepares_are_told_with_their_caller),
         TEST(odd_dimensions_show_in_the_names_of_kernels),
