@@ -44,11 +44,30 @@ static void add(const struct gpu_cell *cell, double weight, struct gpu_device *d
     device->queued_ns += weight * (double)cell->queued_ns;
 }
 
+/* What the trainer waited for data in the step that began then, of the `left` from `*at` on;
+ * NaN unknown. */
+static double data_ns(const struct steps *steps, int64_t start_ns, uint32_t *at,
+                      uint32_t *left)
+{
+    for (; *left > 0; ++*at, --*left) {
+        const struct step *step = steps_at(steps, *at);
+
+        if (step->start_ns >= start_ns)
+            return step->start_ns == start_ns && step->known >> EVENT_PHASE_DATA & 1
+                       ? (double)step->phase_ns[EVENT_PHASE_DATA]
+                       : (double)NAN;
+    }
+    return (double)NAN;
+}
+
 /* The sum of all weights; 0: of no step the work is known. */
 static double sum_steps(const struct drawing *drawing, struct walk *walk,
-                        const struct answer_window *window, struct gpu_device *device)
+                        const struct pick *pick, struct gpu_device *device)
 {
+    const struct answer_window *window = &pick->head->window;
+    const struct steps *steps = &pick->process->steps;
     const struct gpu *gpu = walk->gpu;
+    uint32_t left, at = pick_steps(pick, &left);
     uint32_t drawn = 0;
     double sum = 0;
 
@@ -69,6 +88,7 @@ static double sum_steps(const struct drawing *drawing, struct walk *walk,
         if (drawn < drawing->count && drawing->steps[drawn].start_ns == step->start_ns)
             weight = drawing->steps[drawn].weight;
         add(&walk->table->steps[walk->at % gpu->step_capacity], weight, device);
+        device->data_ns += weight * data_ns(steps, step->start_ns, &at, &left);
         device->known_steps++;
         sum += weight;
     }
@@ -150,13 +170,14 @@ int gpu_means(const struct pick *pick, const struct gpu_table *table,
         return -ENOMEM;
     }
     walk.at = oldest;
-    sum = sum_steps(&drawing, &walk, &pick->head->window, device);
+    sum = sum_steps(&drawing, &walk, pick, device);
     drawing_free(&drawing);
     for (uint32_t i = 0; i < GPU_USES; i++)
         device->use_ns[i] /= sum > 0 ? sum : (double)NAN;
     for (uint32_t i = 0; i < GPU_IDLES; i++)
         device->idle_ns[i] /= sum > 0 ? sum : (double)NAN;
     device->queued_ns /= sum > 0 ? sum : (double)NAN;
+    device->data_ns /= sum > 0 ? sum : (double)NAN;
     fit_into_step(mean_step_ns(pick), device);
     if (device->known_steps > 0)
         return 0;

@@ -57,6 +57,7 @@ struct gpu_device {
      * the work is known. */
     double use_ns[GPU_USES], idle_ns[GPU_IDLES];
     double queued_ns; /* likewise, of GPU_IDLE_LAUNCH: launched before the gap began */
+    double data_ns;   /* likewise, of the host: phase data; NaN unknown */
     uint64_t known_steps;  /* of the window, from their first to their last instant */
     uint64_t behind_steps; /* recorded, while the device worked off what was not */
     /* Of how many of them busy_ns, span_ns and all_*_ns are the sums; NOT_KNOWN: of all
@@ -81,6 +82,8 @@ struct gpu_answer {
     struct answer head;
     struct gpu_device *devices;
     uint32_t device_count;
+    bool
+        of_others; /* what it says of an average step is of other steps than the head's */
     uint64_t uncounted;              /* work of devices beyond GPU_TABLES */
     struct hardware_answer hardware; /* of gpu_query() alone */
 };

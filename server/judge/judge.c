@@ -75,7 +75,7 @@ static bool is_recorded(const struct bottlenecks_answer *answer)
     const struct steps_summary *train = &answer->steps.train;
     uint64_t recorded = answer->gpu.device_count > 0 ? train->kernels : train->recorded;
 
-    return recorded >= STANDING_STEPS;
+    return recorded >= STANDING_STEPS && !answer->gpu.of_others;
 }
 
 /* The keeper alone changes what stands: others read it under the lock, he need not. */
@@ -135,10 +135,26 @@ struct feed {
     struct runs *runs;
 };
 
-/* A wait for data that grew by half, and by a twentieth of a step, is a new one: of that the
- * older steps say nothing. */
+/* A wait that grew by half, and by what is told of a step, is a new one: of that steps before
+ * it say nothing. */
 #define GROWN_BY    0.5
-#define GROWN_LEAST 0.05
+#define GROWN_LEAST 0.03
+
+static bool has_grown(double now, double before, double step)
+{
+    return now > (1 + GROWN_BY) * before && now - before >= GROWN_LEAST * step;
+}
+
+/* What the allocators' calls to the drivers take of a step. */
+static double asking_ns(const struct memory_answer *memory)
+{
+    double ns = 0;
+
+    for (uint32_t i = 0; i < memory->device_count; i++)
+        if (memory->devices[i].driver_lasting_ns > 0)
+            ns += memory->devices[i].driver_lasting_ns;
+    return ns;
+}
 
 /* Of the newest steps too few are recorded to be replayed, and at times none of which the
  * device's work is known: then those of the usual window stand for them. */
@@ -146,15 +162,17 @@ static void lend(const struct bottlenecks_answer *usual,
                  struct bottlenecks_answer *recent)
 {
     const struct steps_summary *train = &recent->steps.train;
-    double waited = usual->steps.train.phase_ns[EVENT_PHASE_DATA];
-    double grown = train->phase_ns[EVENT_PHASE_DATA] - waited;
+    const struct gpu_device *device = gpu_busiest(&usual->gpu);
 
     recent->replay = usual->replay;
-    if (gpu_busiest(&recent->gpu) != NULL || gpu_busiest(&usual->gpu) == NULL ||
-        (grown > GROWN_BY * waited && grown >= GROWN_LEAST * train->mean_ns))
+    if (gpu_busiest(&recent->gpu) != NULL || device == NULL ||
+        has_grown(train->phase_ns[EVENT_PHASE_DATA], device->data_ns, train->mean_ns) ||
+        has_grown(asking_ns(&recent->memory), asking_ns(&usual->memory),
+                  train->mean_ns))
         return;
     recent->gpu.devices = usual->gpu.devices;
     recent->gpu.device_count = usual->gpu.device_count;
+    recent->gpu.of_others = true;
 }
 
 static void feed_trainer(const struct feed *feed, const char *session, uint32_t pid)

@@ -455,12 +455,33 @@ static void a_new_wait_is_not_held_against_what_older_steps_waited(void **state)
     wanted = "data-loading";
     wait_beside_a_queue(650);
     assert_null(strstr(before, wanted));
-    stood = 0;
+    stood = seconds = 0;
     for (uint32_t i = 0; i < 100; i++, number++) {
         fold_step(number, 1, 60 * MS, 40 * MS);
         look_once_a_second();
     }
     assert_true(stood > 0);
+}
+
+/* Nor later, when the usual window holds more and more of the new ones. */
+static void
+a_new_wait_stays_on_the_list_though_no_step_tells_of_the_device(void **state)
+{
+    (void)state;
+    wanted = "data-loading";
+    wait_beside_a_queue(650);
+    assert_null(strstr(before, wanted));
+    for (uint32_t i = 0; i < 150; i++, number++) {
+        fold_step(number, 1, 90 * MS, 10 * MS);
+        look_once_a_second();
+    }
+    assert_non_null(strstr(before, wanted));
+    stood = seconds = 0;
+    for (uint32_t i = 0; i < 600; i++, number++) {
+        fold_step(number, 1, 90 * MS, 10 * MS);
+        look_once_a_second();
+    }
+    assert_int_equal(stood, seconds);
 }
 
 /* Whatever the run did before and after. */
@@ -637,6 +658,7 @@ int main(void)
         TEST(
             a_wait_that_a_queue_hides_is_hidden_too_where_the_newest_steps_were_not_recorded),
         TEST(a_new_wait_is_not_held_against_what_older_steps_waited),
+        TEST(a_new_wait_stays_on_the_list_though_no_step_tells_of_the_device),
         TEST(a_selection_is_judged_by_its_own_validation),
         TEST(code_between_steps_is_named_beside_a_pause_within_ten_seconds),
         TEST(code_between_steps_is_told_as_fixed_beside_a_pause_that_stays),
