@@ -12,7 +12,7 @@ const cJSON *members_find(const cJSON *object, const char *const *path)
 
 double members_number(const cJSON *item)
 {
-    return cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
+    return item != NULL && cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
 }
 
 const char *members_text(const cJSON *item)
@@ -33,6 +33,23 @@ const cJSON *members_session(const cJSON *report)
             return one;
     }
     return NULL;
+}
+
+const char *members_verdict(char text[MEMBERS_VERDICT_BYTES], const cJSON *report)
+{
+    const char *verdict = TEXT(report, "bottlenecks", "verdict");
+    double steps = NUMBER(report, "bottlenecks", "steps");
+    double needed = NUMBER(report, "bottlenecks", "steps_needed");
+
+    if (*verdict != '\0' ||
+        cJSON_GetArraySize(MEMBER(report, "bottlenecks", "findings")) > 0)
+        return verdict;
+    if (!(steps < needed))
+        return "Nothing stands out.";
+    (void)snprintf(text, MEMBERS_VERDICT_BYTES,
+                   "Too few steps to tell: %.0f of the %.0f that it takes.", steps,
+                   needed);
+    return text;
 }
 
 const char *members_losses(char text[MEMBERS_LOSSES_BYTES], const cJSON *session)

@@ -21,6 +21,11 @@ const cJSON *members_session(const cJSON *report);
 #define MEMBERS_LOSSES_BYTES 400
 const char *members_losses(char text[MEMBERS_LOSSES_BYTES], const cJSON *session);
 
+/* Of the bottlenecks of a report without findings: its verdict, that there are too few steps
+ * for one, in `text`, or that nothing stands out. With findings its verdict, "" without. */
+#define MEMBERS_VERDICT_BYTES 80
+const char *members_verdict(char text[MEMBERS_VERDICT_BYTES], const cJSON *report);
+
 /* A time as people read it, in `text`: "14.3 ms", "1.32 s"; "–" where it is not known. */
 #define MEMBERS_TIME_BYTES 24
 const char *members_time(char text[MEMBERS_TIME_BYTES], double ms);

@@ -243,12 +243,13 @@ static void put_what_ifs(FILE *out, const cJSON *report)
 static void put_findings(FILE *out, const cJSON *report)
 {
     const cJSON *list = MEMBER(report, "bottlenecks", "findings"), *one, *advice;
-    const char *verdict = TEXT(report, "bottlenecks", "verdict");
+    char text[MEMBERS_VERDICT_BYTES];
+    const char *verdict = members_verdict(text, report);
 
     fputs("\n## Findings\n", out);
-    if (verdict[0] != '\0' || cJSON_GetArraySize(list) == 0) {
+    if (verdict[0] != '\0') {
         fputc('\n', out);
-        put_sentence(out, verdict[0] != '\0' ? verdict : "Nothing stands out.");
+        put_sentence(out, verdict);
         fputc('\n', out);
     }
     cJSON_ArrayForEach(one, list)

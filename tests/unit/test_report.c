@@ -172,6 +172,33 @@ static void evidence_of_a_finding_is_cut_and_no_markup(void **state)
     cJSON_Delete(report);
 }
 
+static void of_too_few_steps_nobody_says_that_nothing_stands_out(void **state)
+{
+    (void)state;
+    cJSON *report = cJSON_CreateObject();
+    cJSON *bottlenecks = cJSON_AddObjectToObject(report, "bottlenecks");
+
+    assert_non_null(cJSON_AddNumberToObject(bottlenecks, "steps", 3));
+    assert_non_null(cJSON_AddNumberToObject(bottlenecks, "steps_needed", 10));
+    for (uint32_t html = 0; html < 2; html++) {
+        char *text = NULL;
+        size_t size = 0;
+        FILE *out = open_memstream(&text, &size);
+
+        assert_non_null(out);
+        if (html == 1)
+            report_write_html(report, out);
+        else
+            report_write_markdown(report, out);
+        assert_int_equal(fclose(out), 0);
+        assert_non_null(
+            strstr(text, "Too few steps to tell: 3 of the 10 that it takes."));
+        assert_null(strstr(text, "Nothing stands out"));
+        free(text);
+    }
+    cJSON_Delete(report);
+}
+
 static void a_verdict_stands_before_what_is_found(void **state)
 {
     (void)state;
@@ -278,6 +305,7 @@ int main(void)
         cmocka_unit_test(names_between_the_words_are_no_markup),
         cmocka_unit_test(figures_of_the_evidence_have_their_units),
         cmocka_unit_test(evidence_of_a_finding_is_cut_and_no_markup),
+        cmocka_unit_test(of_too_few_steps_nobody_says_that_nothing_stands_out),
         cmocka_unit_test(a_verdict_stands_before_what_is_found),
         cmocka_unit_test(names_in_titles_and_advice_are_no_markup_either),
         cmocka_unit_test(a_risk_that_is_gone_has_cost_no_0_ms),

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { badge_of, page_of, verdict_of } from "../../web/js/model/condition.js";
+import { badge_of, no_findings, page_of, verdict_of } from "../../web/js/model/condition.js";
 import * as store from "../../web/js/model/store.js";
 
 const NOW = 1e6;
@@ -113,6 +113,16 @@ test("under ten steps it warms up", () => {
 test("few steps in the window of a long run are no warm-up, and no proof that nothing stands out", () => {
   assert.deepEqual(verdict_of(told({ steps: 6, step_ms: { mean: 9000 } })), ["A step takes 9.00 s."]);
   assert.deepEqual(verdict_of(told({ steps: 0, step_ms: { mean: null } })), ["No step in this window."]);
+});
+
+test("where nothing is found, too few steps are no proof that there is nothing", () => {
+  const said = (more) => no_findings(told({ findings: [], steps_needed: 10, ...more }));
+  assert.equal(no_findings(at()), " ");
+  assert.equal(no_findings(store.receive_answer(at({ steps: 3 }), "bottlenecks", { steps: 3 })), "After 10 steps.");
+  assert.equal(said({ steps: 1 }), "Too few steps to tell: 1 of the 10 that it takes.");
+  assert.match(said({ steps: 10 }), /^Nothing stands out/);
+  assert.equal(said({ steps: 10, verdict: "Bound by compute." }), "Bound by compute.");
+  assert.equal(said({ steps: 0, reason: "no run was seen yet" }), "no run was seen yet");
 });
 
 test("a finished run is told in the past", () => {

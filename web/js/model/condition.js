@@ -93,6 +93,17 @@ export function verdict_of(state) {
   return [`${head} Up to `, { em: beside(avoidable, mean) }, over ? " of it was avoidable." : " of it is avoidable."];
 }
 
+/** What stands in the place of findings where there are none; " ": not known yet. */
+export function no_findings(state) {
+  const told = state.bottlenecks;
+  if (told === null) return " ";
+  const session = session_of(state), live = !state.view.selection && session?.state === "running";
+  if (live && Math.max(session.steps ?? 0, told.steps ?? 0) < WARM_STEPS) return `After ${WARM_STEPS} steps.`;
+  if (told.reason ?? told.verdict) return told.reason ?? told.verdict;
+  return told.steps < told.steps_needed ? `Too few steps to tell: ${told.steps} of the ${told.steps_needed} that it takes.`
+    : "Nothing stands out: no cause is large and sure enough to be named.";
+}
+
 /** A part with the unit and decimals of its whole: 57 of 214 ms, 5.7 of 21.4 ms. */
 function beside(part, whole) {
   if (whole >= 999.5 || whole < 0.9995) return duration_text(part);

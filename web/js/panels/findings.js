@@ -1,8 +1,8 @@
 // What to fix first: each finding with its price, its evidence, one line of advice. They change
 // places at most every 5 s, and never under the pointer or the focus.
 
+import { no_findings } from "../model/condition.js";
 import { count, decimals, figure, known, number, percent, share_of, time_unit } from "../model/format.js";
-import { session_of } from "../model/store.js";
 import { address, questions } from "../net/api.js";
 import { $, announce, el, keyed, set_hidden, set_text, with_code } from "../ui/dom.js";
 import { panel_menu } from "../ui/menu.js";
@@ -115,13 +115,6 @@ export function what_if_text(told) {
   return `${title}, a step would take ${from === to ? to : `${from} to ${to}`} ${unit}.`;
 }
 
-function empty_text(state) {
-  if (state.bottlenecks === null) return " ";
-  const session = session_of(state), steps = Math.max(session?.steps ?? 0, state.bottlenecks.steps ?? 0);
-  if (steps < 10 && !state.view.selection && session?.state === "running") return "After 10 steps.";
-  return state.bottlenecks.reason ?? state.bottlenecks.verdict ?? "Nothing stands out: no cause is large and sure enough to be named.";
-}
-
 function update_empty(node, text) {
   if (node.told !== text) node.replaceChildren(...with_code(text));
   node.told = text;
@@ -175,7 +168,7 @@ export function render_findings(state, { actions, now }) {
   const top = Math.max(...findings.map((f) => f.ms_per_step ?? 0), 1e-9);
   const places = decimals(top);
   set_hidden($("finding-empty"), shown.length > 0);
-  update_empty($("finding-empty"), empty_text(state));
+  update_empty($("finding-empty"), no_findings(state));
   tell_of_new(state, findings);
   keyed(list, shown, (f) => f.id, (f) => create(f, actions), (node, f) => update(node, f, { step_ms, top, places }));
   const hidden = what_if_text(state.bottlenecks);
