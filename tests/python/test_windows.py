@@ -354,6 +354,19 @@ class Words(unittest.TestCase):
         self.assertIn("  Other: 7.0%", text)
         self.assertFalse([line for line in text if "Forward" in line])
 
+    def test_a_finding_says_how_it_is_known_and_all_what_they_give_back_together(self):
+        finding = {**FULL["findings"][0], "evidence": {"sentence": "conv2d takes 9 of 50 ms"}}
+        full = {**FULL, "findings": [finding, finding], "avoidable_ms": 11.04}
+        text = "\n".join(report.lines(analysis.from_answer(full), 10))
+        self.assertIn(" (consider torch.compile)\n      conv2d takes 9 of 50 ms\n  - High", text)
+        self.assertIn("\n  Together 11.0ms of each 50.0ms step can be avoided\n", text)
+
+    def test_where_nothing_is_found_the_verdict_is_said(self):
+        full = {**FULL, "findings": [], "avoidable_ms": 0.0, "verdict": "Bound by compute."}
+        text = report.lines(analysis.from_answer(full), 10)
+        self.assertIn("  Bound by compute.", text)
+        self.assertNotIn("Together", "\n".join(text))
+
     def test_a_loader_that_a_finding_blames_is_not_called_fine(self):
         full = {**FULL, "findings": [{"id": "data-loading", "title": "waits"}]}
         self.assertEqual(report.lines(analysis.from_answer(full), 10)[-1], "  - waits")

@@ -32,6 +32,8 @@ class Numbers:
     phases: dict[str, Optional[float]]
     validation_us: float
     findings: list[dict[str, Any]]
+    avoidable_ms: float  # of a step, by all findings together
+    verdict: str  # what is said where they give little back; empty: nothing
 
 
 def numbers(analysis: dict[str, Any], validation_us: float = 0.0) -> Numbers:
@@ -57,6 +59,8 @@ def numbers(analysis: dict[str, Any], validation_us: float = 0.0) -> Numbers:
         validation_us=validation_us
         + 1e3 * sum(float(r["duration_ms"]) for r in rows if r.get("validation")),
         findings=list(full.get("findings") or ()),
+        avoidable_ms=float(full.get("avoidable_ms") or 0.0),
+        verdict=str(full.get("verdict") or ""),
     )
 
 
@@ -110,12 +114,21 @@ def _finding(finding: dict[str, Any], better: Mapping[str, str]) -> str:
     if price is not None:  # 0: a risk, or nobody knows what it costs
         line += f": {float(price):.1f}ms per step" if price > 0 else ": without a price"
         line += _interval(finding)
-    return line + (f" ({advice[0]})" if advice else "")
+    line += f" ({advice[0]})" if advice else ""
+    sentence = (finding.get("evidence") or {}).get("sentence")
+    return line + (f"\n      {sentence}" if sentence else "")
 
 
 def _bottlenecks(found: Numbers, advice: Mapping[str, str]) -> list[str]:
     lines = [f"[Profiler] {SIGN} Bottlenecks detected:" + ("" if found.findings else " none")]
     lines += [_finding(finding, advice) for finding in found.findings]
+    if found.avoidable_ms > 0:
+        mean_ms = found.step_us / found.steps / 1e3
+        lines.append(
+            f"  Together {found.avoidable_ms:.1f}ms of each {mean_ms:.1f}ms step can be avoided"
+        )
+    if found.verdict:
+        lines.append(f"  {found.verdict}")
     blamed = any(str(finding.get("id", "")).startswith("data-") for finding in found.findings)
     if found.steps > 0 and found.dataloader_pct < GOOD_DATALOADER_PCT and not blamed:
         lines.append(f"  - Dataloader <{GOOD_DATALOADER_PCT:.0f}% (good efficiency)")
