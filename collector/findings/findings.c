@@ -144,6 +144,19 @@ double rule_threshold(const struct rule_context *context, const char *id)
     return rule == NULL ? (double)NAN : threshold_of(context->settings, i, false);
 }
 
+double findings_begin_at(const char *id)
+{
+    const struct findings_settings settings = findings_configured();
+    const struct finding_rule *wanted = findings_rule_of(id), *rule;
+    uint32_t i = 0;
+
+    while ((rule = findings_rule(i)) != NULL && rule != wanted)
+        i++;
+    return rule == NULL || strcmp(rule->unit, "share of the step") != 0
+               ? (double)NAN
+               : threshold_of(&settings, i, false);
+}
+
 static void ask_rules(struct rule_context *context,
                       const struct findings_settings *settings)
 {

@@ -171,6 +171,10 @@ void findings_configure(const struct findings_settings *settings);
 /* Those, else the tables' own. */
 struct findings_settings findings_configured(void);
 
+/* The share of a step from which on a finding of this id is told, as configured; NaN: no rule
+ * has such ones, or something else decides. */
+double findings_begin_at(const char *id);
+
 /* Of fewer steps nothing is found. */
 uint64_t findings_steps_needed(bool from_file);
 

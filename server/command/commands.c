@@ -200,7 +200,9 @@ const struct command commands[] = {
          "--fail-on looks at changes: step, data, forward, backward, optimizer, other, "
          "idle[.cause],\n"
          "memory, finding.ID. Exit code 1 when the whole 95 % interval of one lies "
-         "beyond.\n",
+         "beyond;\n"
+         "of a finding that only one of them has, the other may have as much as is not "
+         "told.\n",
      .flags = {{"--top", "K", "changed ops that are listed: 1 to 1000, else 10", false},
                {"--rank", "N", "of a folder this rank, else the first", false},
                {"--steps", "A-B",

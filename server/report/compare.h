@@ -11,7 +11,8 @@
  *
  * Findings are taken as each document holds them, and told apart by their ids. One that
  * is gone is not found any more: its price lies below its rule's threshold, which need
- * not be nothing, or nobody recorded there what its rule reads.
+ * not be nothing (its difference is called changed where it is more than that, and than the
+ * other price is sure of), or nobody recorded there what its rule reads.
  */
 #ifndef REPORT_COMPARE_H
 #define REPORT_COMPARE_H

@@ -3,12 +3,22 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "findings/findings.h"
 #include "report/compare.h"
 #include "report/compare_parts.h"
 #include "report/members.h"
 
-/* What is not found takes nothing, as far as its rule can tell. */
-static const struct compare_number nothing = {0, 0};
+/* What is not found takes nothing, as far as its rule can tell; else less than what it
+ * begins to tell at, and by as much more as the `found` one was unsure. */
+static struct compare_number unfound(const cJSON *document, const cJSON *found)
+{
+    double most = findings_begin_at(TEXT(found, "id")) *
+                  NUMBER(document, "summary", "train", "mean_ms");
+    double unsure = NUMBER(found, "ms_per_step") - NUMBER(found, "ms_per_step_low");
+
+    return (struct compare_number){0, isfinite(most) ? most + (unsure > 0 ? unsure : 0)
+                                                     : 0};
+}
 
 /* Of a document that anybody may have written only what has a name and a price. */
 static bool is_finding(const cJSON *row)
@@ -37,12 +47,20 @@ static struct compare_number price_of(const cJSON *finding)
     return price;
 }
 
-static void add_row(cJSON *list, const cJSON *base, const cJSON *other)
+/* Two documents, and what was found of the same id in each; NULL: nothing. */
+struct pair {
+    const cJSON *base_document, *other_document, *base, *other;
+};
+
+static void add_row(cJSON *list, const struct pair *pair)
 {
     static const struct compare_test plain = {.strictness = 1, .floor = 0};
-    struct compare_number before = base ? price_of(base) : nothing;
-    struct compare_number after = other ? price_of(other) : nothing;
+    const cJSON *base = pair->base, *other = pair->other;
     const cJSON *named = other ? other : base;
+    struct compare_number before =
+        base ? price_of(base) : unfound(pair->base_document, named);
+    struct compare_number after =
+        other ? price_of(other) : unfound(pair->other_document, named);
     cJSON *row = cJSON_CreateObject();
 
     cJSON_AddStringToObject(row, "id", TEXT(named, "id"));
@@ -62,25 +80,25 @@ static void add_row(cJSON *list, const cJSON *base, const cJSON *other)
     cJSON_AddItemToArray(list, row);
 }
 
-/* The rows of `from`; `twins`: also what the others have of them. */
-static void add_side(cJSON *list, const cJSON *from, const cJSON *others, bool twins)
+/* Those of the base, with what the other has of them; or, of the other, those that the base
+ * has none of. */
+static void add_side(cJSON *list, const cJSON *base, const cJSON *other, bool of_base)
 {
     const cJSON *row;
     unsigned count = 0;
 
-    cJSON_ArrayForEach(row, MEMBER(from, "findings"))
+    cJSON_ArrayForEach(row, MEMBER(of_base ? base : other, "findings"))
     {
-        const cJSON *twin;
+        struct pair pair = {base, other, NULL, NULL};
 
         if (count++ == COMPARE_FINDINGS_MAX / 2)
             return;
         if (!is_finding(row))
             continue;
-        twin = finding_of(others, TEXT(row, "id"));
-        if (twins)
-            add_row(list, row, twin);
-        else if (twin == NULL)
-            add_row(list, NULL, row);
+        pair.base = of_base ? row : finding_of(base, TEXT(row, "id"));
+        pair.other = of_base ? finding_of(other, TEXT(row, "id")) : row;
+        if (of_base || pair.base == NULL)
+            add_row(list, &pair);
     }
 }
 
@@ -104,7 +122,7 @@ void compare_add_findings(cJSON *object, const cJSON *base, const cJSON *other)
 
     if (!is_unknown(object, base, "base") && !is_unknown(object, other, "other")) {
         add_side(list, base, other, true);
-        add_side(list, other, base, false);
+        add_side(list, base, other, false);
     }
     cJSON_AddItemToObject(object, "findings",
                           compare_sorted(list, compare_by_difference));

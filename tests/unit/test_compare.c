@@ -149,10 +149,11 @@ static cJSON *with_findings(const char *list)
     return made;
 }
 
-#define FINDING(id, ms, high)                                                          \
+#define FINDING(id, ms, high) BETWEEN(id, 0, ms, high)
+#define BETWEEN(id, low, ms, high)                                                     \
     "{\"id\":\"" id "\",\"title\":\"" id "!\",\"ms_per_step\":" #ms                    \
-    ",\"ms_per_step_low\":0,\"ms_per_step_high\":" #high ",\"advice\":[\"Cure " id     \
-    "\",\"Or not\"]}"
+    ",\"ms_per_step_low\":" #low ",\"ms_per_step_high\":" #high                        \
+    ",\"advice\":[\"Cure " id "\",\"Or not\"]}"
 
 static const cJSON *finding_of(const cJSON *comparison, const char *id)
 {
@@ -274,6 +275,28 @@ static void findings_are_gone_or_new_or_have_another_price_dearest_first(void **
     cJSON_Delete(made);
 }
 
+static void what_is_not_told_may_take_as_much_as_its_rule_begins_at(void **state)
+{
+    (void)state;
+    cJSON *made =
+        compare(with_findings("[" BETWEEN("gc-pauses", 3.1, 3.2, 3.3) "]"),
+                with_findings("[" BETWEEN("epoch-start", 8.5, 9, 9.5) "]"));
+    const cJSON *gone = finding_of(made, "gc-pauses");
+    const cJSON *new = finding_of(made, "epoch-start");
+
+    /* Both begin at 3 % of steps of 100 ms. */
+    assert_true(cJSON_IsTrue(MEMBER(gone, "changed")));
+    assert_float_equal(NUMBER(gone, "diff_ms"), -3.2, 1e-9);
+    assert_true(cJSON_IsTrue(MEMBER(new, "changed")));
+    cJSON_Delete(made);
+    /* Nor may it lie further below than it was sure of. */
+    made = compare(with_findings("[" BETWEEN("gc-pauses", 2.5, 3.2, 3.3) "]"),
+                   with_findings("[]"));
+    assert_string_equal(TEXT(finding_of(made, "gc-pauses"), "state"), "gone");
+    assert_false(cJSON_IsTrue(MEMBER(finding_of(made, "gc-pauses"), "changed")));
+    cJSON_Delete(made);
+}
+
 static void where_nobody_looked_for_findings_none_is_new_or_gone(void **state)
 {
     (void)state;
@@ -358,6 +381,7 @@ int main(void)
         cmocka_unit_test(a_gate_on_idle_time_asks_the_device_that_works),
         cmocka_unit_test(what_is_kept_of_a_document_compares_as_the_whole_of_it),
         cmocka_unit_test(findings_are_gone_or_new_or_have_another_price_dearest_first),
+        cmocka_unit_test(what_is_not_told_may_take_as_much_as_its_rule_begins_at),
         cmocka_unit_test(where_nobody_looked_for_findings_none_is_new_or_gone),
         cmocka_unit_test(of_more_findings_than_a_run_can_have_the_rest_is_left_out),
         cmocka_unit_test(

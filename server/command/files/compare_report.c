@@ -142,6 +142,14 @@ static bool is_told(const cJSON *finding)
             NUMBER(finding, "diff_ms") != 0);
 }
 
+/* One that came or went, and may be no more than that it is told on one side alone. */
+static bool may_be_the_same(const cJSON *row)
+{
+    return cJSON_IsArray(MEMBER(row, "ci95_ms")) && NUMBER(row, "diff_ms") != 0 &&
+           !cJSON_IsTrue(MEMBER(row, "changed")) &&
+           strcmp(TEXT(row, "state"), "same") != 0;
+}
+
 static void print_finding(const cJSON *row, uint32_t width, uint32_t columns)
 {
     const char *state = TEXT(row, "state"), *advice = TEXT(row, "advice");
@@ -152,7 +160,11 @@ static void print_finding(const cJSON *row, uint32_t width, uint32_t columns)
     terminal_ms(NUMBER(row, "ms_per_step") * MS, 10);
     putchar(' ');
     print_difference(NUMBER(row, "diff_ms"), 10);
-    printf(" %s\n", strcmp(state, "same") == 0 ? "" : state);
+    printf(" %s%s\n", strcmp(state, "same") == 0 ? "" : state,
+           may_be_the_same(row) ? "?" : "");
+    if (may_be_the_same(row))
+        terminal_wrapped("  ", "less than what is told may be on the other side", 6,
+                         columns);
     if (*advice != '\0')
         terminal_wrapped("- ", advice, 6, columns);
 }

@@ -45,8 +45,11 @@ function difference(row) {
   return signed(row.diff, number(Math.abs(row.diff)));
 }
 
+const is_apart = ({ state }) => state === "new" || state === "gone";
+
 /** How sure the difference is, in words. */
 function certainty(row, sure) {
+  if (!sure && is_apart(row)) return "less than what is told may be on the other side";
   const between = Array.isArray(row.interval) ? `95 %: ${row.interval.map((end) => signed(end, number(Math.abs(end)))).join(" to ")} ms` : null;
   const unsure = between ? "no larger than the steps' own spread" : "how much it varies is not known";
   return [between, sure ? null : unsure].filter(Boolean).join("; ");
@@ -54,7 +57,7 @@ function certainty(row, sure) {
 
 function row_node(row) {
   if (row.kind === "title") return el("tr", { class: "title" }, el("th", { scope: "rowgroup", colspan: 5 }, row.name));
-  const sure = row.changed || row.state === "new" || row.state === "gone";
+  const sure = row.changed || (is_apart(row) && (row.kind === "op" || !row.diff || row.interval === null));
   const name = row.kind === "op" ? el("code", { title: row.name }, shorten(called(row), 60)) : row.name;
   const tone = !sure || !known(row.diff) ? "dim" : row.diff > 0 || row.state === "new" ? "worse" : "better";
   return el("tr", { class: row.kind },
