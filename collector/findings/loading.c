@@ -6,18 +6,26 @@
 /* A smaller part does not make loading much faster. */
 #define PART_TOLD 0.3
 
-/* The job tells it only where the trainer loads by itself; NaN elsewhere. */
+/* Of the loader's workers, or of the trainer that loads by itself. */
+static bool has_workers(const struct rule_context *context)
+{
+    return rule_number(context, FACT_DATALOADER_WORKERS) >= 1;
+}
+
+/* Workers tell theirs only where they are forks; NaN elsewhere. */
 static double collate_share(const struct rule_context *context)
 {
-    return rule_number(context, FACT_DATALOADER_WORKERS) < 1
-               ? rule_number(context, FACT_DATALOADER_COLLATE_SHARE)
-               : (double)NAN;
+    bool silent = has_workers(context) &&
+                  strcmp(rule_text(context, FACT_DATALOADER_START_METHOD), "fork") != 0;
+
+    return silent ? (double)NAN : rule_number(context, FACT_DATALOADER_COLLATE_SHARE);
 }
 
 /* All else of it, but where the trainer also pins what it loaded: then NaN. */
 static double samples_share(const struct rule_context *context)
 {
-    return rule_number(context, FACT_DATALOADER_PIN_MEMORY) >= 1
+    return !has_workers(context) &&
+                   rule_number(context, FACT_DATALOADER_PIN_MEMORY) >= 1
                ? (double)NAN
                : 1 - collate_share(context);
 }
@@ -30,15 +38,30 @@ static const char *samples(struct rule_context *context)
     return class[0] == '\0' ? "samples" : rule_print(context, "samples of `%s`", class);
 }
 
+static const char *part(struct rule_context *context, double share, const char *own,
+                        const char *what)
+{
+    return has_workers(context)
+               ? rule_print(context, "; %.0f %% of loading is spent %s", 100 * share,
+                            what)
+               : rule_print(context, ": %.0f %% of it %s", 100 * share, own);
+}
+
+bool loading_is_collating(const struct rule_context *context)
+{
+    return collate_share(context) > 0.5;
+}
+
 const char *loading_part(struct rule_context *context)
 {
     double collate = collate_share(context), rest = samples_share(context);
 
-    if (collate > 0.5)
-        return rule_print(context, ": %.0f %% of it in `collate_fn`", 100 * collate);
-    return rest >= 0.5 ? rule_print(context, ": %.0f %% of it for %s", 100 * rest,
-                                    samples(context))
-                       : "";
+    if (loading_is_collating(context))
+        return part(context, collate, "in `collate_fn`", "in `collate_fn`");
+    return rest >= 0.5
+               ? part(context, rest, rule_print(context, "for %s", samples(context)),
+                      rule_print(context, "on %s", samples(context)))
+               : "";
 }
 
 void loading_evidence(struct rule_context *context, struct finding *finding)
@@ -48,7 +71,7 @@ void loading_evidence(struct rule_context *context, struct finding *finding)
                        rule_text(context, FACT_DATALOADER_DATASET));
 }
 
-static void advise_watching(struct rule_context *context, struct finding *finding)
+void loading_advise_watching(struct rule_context *context, struct finding *finding)
 {
     const char *names = rule_text(context, FACT_DATALOADER_FUNCTIONS);
     int first = (int)strcspn(names, ",");
@@ -66,7 +89,7 @@ static void advise_watching(struct rule_context *context, struct finding *findin
                            second[0] == '\0' ? "it takes" : "each takes"));
 }
 
-void loading_advise(struct rule_context *context, struct finding *finding)
+void loading_advise_part(struct rule_context *context, struct finding *finding)
 {
     double collate = collate_share(context), rest = samples_share(context);
 
@@ -83,7 +106,6 @@ void loading_advise(struct rule_context *context, struct finding *finding)
                        "The %s take %.0f %% of loading: decode, parse and resize "
                        "them once, and store the result",
                        samples(context), 100 * rest));
-    advise_watching(context, finding);
 }
 
 /* More batches ahead than that cost more memory than they are worth. */

@@ -1,17 +1,24 @@
-/* What of loading is worth to be made cheaper, as far as the job tells: where the trainer
- * loads by itself, how much of it is collating. Of workers only what is watched is known. */
+/* What of loading is worth to be made cheaper, as far as the job tells: how much of it is
+ * collating. Of workers that are no forks only what is watched is known. */
 #ifndef FINDINGS_LOADING_H
 #define FINDINGS_LOADING_H
 
 #include "findings/rules.h"
 
-/* The larger part, to follow a sentence: ": 92 % of it in `collate_fn`"; "" unknown. */
+/* The larger part, to follow a sentence: ": 92 % of it in `collate_fn`", of workers "; 92 %
+ * of loading is spent in `collate_fn`"; "" unknown. */
 const char *loading_part(struct rule_context *context);
+
+/* More than half of it is collating, which waits for no storage. */
+bool loading_is_collating(const struct rule_context *context);
 
 void loading_evidence(struct rule_context *context, struct finding *finding);
 
-/* What to work on; where workers load, how to learn it. */
-void loading_advise(struct rule_context *context, struct finding *finding);
+/* What to work on. */
+void loading_advise_part(struct rule_context *context, struct finding *finding);
+
+/* Where workers load, how to learn what their functions take. */
+void loading_advise_watching(struct rule_context *context, struct finding *finding);
 
 /* Of batches that are late now and then, the latest by so much longer than a step: how many
  * to load ahead. False where that would hide none, or too many would be needed. */

@@ -213,7 +213,7 @@ static void advise_data(struct rule_context *context, struct finding *finding,
     else
         rule_advise(finding,
                     rule_print(context, "%s: " CHEAPER_SAMPLES, no_more(context)));
-    if (workers >= 1 && waits_for_storage(context))
+    if (workers >= 1 && waits_for_storage(context) && !loading_is_collating(context))
         rule_advise(finding, "The workers wait for their storage: copy the set to a "
                              "local disk, or read few large files instead of many "
                              "small ones (webdataset, tar, parquet)");
@@ -221,14 +221,15 @@ static void advise_data(struct rule_context *context, struct finding *finding,
         rule_advise(finding, "An `IterableDataset` must take its part by "
                              "`get_worker_info()`: else each worker yields every "
                              "sample, to be trained as often as there are workers");
+    if (!context->summary->native)
+        loading_advise_part(context, finding);
     if (rule_number(context, FACT_DATALOADER_PERSISTENT) < 1 && workers >= 1)
         rule_advise(finding, "`persistent_workers=True`: do not start them anew every "
                              "epoch" WORKERS_LIVE);
     if (rule_number(context, FACT_DATALOADER_PIN_MEMORY) < 1 &&
         rule_has_device(context))
         rule_advise(finding, "`pin_memory=True`: copies to the GPU run beside it");
-    if (!context->summary->native)
-        loading_advise(context, finding);
+    loading_advise_watching(context, finding);
 }
 
 struct loading {
@@ -384,24 +385,26 @@ static void describe(struct rule_context *context, struct finding *finding,
 {
     double step = context->train->mean_ns;
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
+    const char *part = loading_part(context);
 
     finding->title = rule_infers(context) ? "The model waits for the next batch"
                                           : "Training waits for the next batch";
     finding->sentence = rule_print(
-        context, "%s of %s of a step wait for data%s%s%s",
+        context, "%s of %s of a step wait for data%s%s%s%s",
         rule_ms(context, loading->waited), rule_ms(context, step),
         is_uncounted(context) ? ", though workers load it"
         : isnan(workers)      ? ""
         : workers < 1
             ? ", loaded by the trainer itself (num_workers=0)"
             : rule_print(context, ", with %s", rule_workers(context, workers)),
-        loading_part(context),
+        workers >= 1 ? "" : part,
         loading_keeps_up(context)
             ? rule_print(context, "; in %.3g %% of the steps no batch was ready",
                          100 * context->train->late_share)
-        : !waits_for_storage(context) ? ""
-        : workers > 1                 ? " that wait for their storage"
-                                      : " that waits for its storage");
+        : !waits_for_storage(context) || loading_is_collating(context) ? ""
+        : workers > 1 ? " that wait for their storage"
+                      : " that waits for its storage",
+        workers >= 1 ? part : "");
     finding->wrong_if =
         loading->wanted < 1
             ? "Loading waits for a disk or a network: then it needs no core of its own "
@@ -425,9 +428,10 @@ static void describe(struct rule_context *context, struct finding *finding,
     loading_evidence(context, finding);
     if (loading->now >= 1 && context->summary->load.workers > 0)
         rule_evidence_text(context, finding, "bound_by",
-                           loading_keeps_up(context)    ? "few batches"
-                           : waits_for_storage(context) ? "storage"
-                                                        : "cores");
+                           loading_keeps_up(context)       ? "few batches"
+                           : loading_is_collating(context) ? "collate_fn"
+                           : waits_for_storage(context)    ? "storage"
+                                                           : "cores");
     rule_evidence(context, finding, "batch_size",
                   rule_number(context, FACT_DATALOADER_BATCH_SIZE));
     rule_evidence(context, finding, "cores", rule_cores(context));

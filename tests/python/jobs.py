@@ -118,6 +118,47 @@ def collates(job):
     gc.collect()
 
 
+def collates_in_workers(job):
+    """Likewise where workers load, anew in each epoch."""
+    def collate(rows):
+        time.sleep(0.005)
+        return torch.utils.data.default_collate(rows)
+
+    model = network()
+    loader = DataLoader(samples(64), batch_size=8, collate_fn=collate, num_workers=2,
+                        multiprocessing_context="fork")
+    train(job, model, loader, torch.optim.SGD(model.parameters(), lr=0.01))
+
+
+class Kept(IterableDataset):
+    """Rows of two, and a word where its iterator was given up."""
+
+    def __init__(self, given_up):
+        self.given_up = given_up
+
+    def __iter__(self):
+        try:
+            while True:
+                yield torch.ones(8), torch.ones(1)
+        finally:
+            self.given_up.set()
+
+
+def more_workers(job):
+    """A loader gets more workers than it had, beside one whose data sets are closed in them."""
+    given_up = multiprocessing.get_context("fork").Event()
+    held = iter(DataLoader(Kept(given_up), batch_size=8, num_workers=1,
+                           multiprocessing_context="fork"))
+    next(held)
+    del held
+    assert given_up.wait(10), "the data set of a worker was not let go"
+    model = network()
+    loader = DataLoader(samples(64), batch_size=8, num_workers=1, multiprocessing_context="fork")
+    assert len(list(loader)) == 8
+    loader.num_workers = 3
+    train(job, model, loader, torch.optim.SGD(model.parameters(), lr=0.01))
+
+
 def saves(job):
     """A checkpoint in every fifth step, and as many by a thread that nobody waits for."""
     assert pickle.loads(pickle.dumps(torch.save)) is torch.save
@@ -529,7 +570,8 @@ JOBS = {
     for job in (plain, heavy, workers, tensors, accumulate, gan, closure, evaluate, validate,
                 amp, compiled, compiled_once, compiled_again, compiled_often, compiled_updates,
                 threads, forked, spawned, forkserver, ranks, sharded, slow_iterators, memory,
-                collates, passing, streams, awaited, saves, own_functions)
+                collates, collates_in_workers, more_workers, passing, streams, awaited, saves,
+                own_functions)
 }
 
 

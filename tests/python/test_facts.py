@@ -50,12 +50,19 @@ class Facts(harness.TorchTest):
         self.assertEqual(self.recorded("plain").trainer().facts["dataloader.tensors"], 2)
         self.assertNotIn("dataloader.tensors", self.recorded("workers").trainer().facts)
 
-    def test_the_share_of_collating_is_told_where_the_trainer_loads_by_itself(self):
-        share = self.recorded("collates").trainer().facts["dataloader.collate_share"]
-        self.assertGreater(share, 0.5)
-        self.assertLessEqual(share, 1)
-        self.assertLess(self.recorded("plain").trainer().facts["dataloader.collate_share"], 1)
-        self.assertNotIn("dataloader.collate_share", self.recorded("workers").trainer().facts)
+    def test_the_share_of_collating_is_told_of_the_trainer_and_of_workers_that_are_forks(self):
+        for job in ("collates", "collates_in_workers"):
+            share = self.recorded(job).trainer().facts["dataloader.collate_share"]
+            self.assertGreater(share, 0.5, job)
+            self.assertLessEqual(share, 1, job)
+        for job in ("plain", "workers"):
+            share = self.recorded(job).trainer().facts["dataloader.collate_share"]
+            self.assertLess(share, 1, job)
+
+    def test_a_loader_may_get_more_workers_and_a_worker_lets_its_data_set_go(self):
+        facts = self.recorded("more_workers").trainer().facts
+        self.assertEqual(facts["dataloader.workers"], 3)
+        self.assertLess(facts["dataloader.collate_share"], 1)
 
     def test_the_time_of_garbage_collections_is_told(self):
         trainer = self.recorded("collates").trainer()

@@ -148,11 +148,31 @@ static void nothing_is_said_of_parts_that_nobody_told(void **state)
     (void)state;
     put_loader(0);
     assert_false(says("of it"));
-    /* What an earlier loader said is not the workers' share. */
+    /* What an earlier loader said is not the share of workers that are no forks. */
     number(FACT_DATALOADER_COLLATE_SHARE, 0.92);
     facts[1].number = 1;
-    assert_false(says("of it"));
+    text(FACT_DATALOADER_START_METHOD, "spawn");
+    assert_false(says("collate_fn"));
     assert_false(advises("Collating"));
+}
+
+static void what_takes_most_of_the_workers_loading_is_named(void **state)
+{
+    (void)state;
+    put_loader(1);
+    summary.load.workers = 1;
+    summary.load.worker_cpu_share = 0.1;
+    text(FACT_DATALOADER_START_METHOD, "fork");
+    number(FACT_DATALOADER_COLLATE_SHARE, 0.92);
+    assert_true(says(", with 1 worker; 92 % of loading is spent in `collate_fn`"));
+    assert_true(advises("Collating takes 92 % of loading"));
+    assert_false(advises("storage"));
+    /* The thread that pins does so beside them. */
+    number(FACT_DATALOADER_PIN_MEMORY, 1);
+    facts[summary.fact_count - 2].number = 0.2;
+    assert_true(says(", with 1 worker that waits for its storage; 80 % of loading is "
+                     "spent on samples of `Images`"));
+    assert_true(advises("The samples of `Images` take 80 % of loading"));
 }
 
 static void of_workers_it_is_told_how_to_learn_it(void **state)
@@ -240,6 +260,7 @@ int main(void)
         TEST(others_are_blamed_for_full_memory_only_where_all_of_the_job_is_known),
         TEST(what_is_pinned_meanwhile_is_no_sample),
         TEST(nothing_is_said_of_parts_that_nobody_told),
+        TEST(what_takes_most_of_the_workers_loading_is_named),
         TEST(of_workers_it_is_told_how_to_learn_it),
         TEST(workers_that_keep_up_but_for_a_few_batches_wait_for_no_storage),
         TEST(batches_that_are_late_at_a_period_are_told_how_many_ahead_hide_them),

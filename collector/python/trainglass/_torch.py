@@ -2,6 +2,7 @@
 
     torch.autograd.backward, grad      outer marks of the backward phase
     DataLoader.__iter__, __next__      data time: building, fetching, ending
+    fetchers of workers that are forks how much of loading is collating
     Optimizer.__init__, step hooks     which instance makes the update
     autocast, GradScaler, DDP          facts
     torch.save                         a range, on the training thread
@@ -44,17 +45,39 @@ class _State:
 
 class _Loading:
     """What outlives a loader, which is often gone when its iterator begins: its facts, and
-    the trainer's own seconds in collate_fn and in __next__ together."""
+    seconds in collate_fn and in loading together, of the trainer itself or, in memory that
+    they share with it, in turns those of each worker that is a fork."""
 
-    __slots__ = ("collate", "facts", "next")
+    __slots__ = ("collate", "facts", "next", "workers")
 
     def __init__(self, facts: dict[str, Any]) -> None:
         self.facts = facts
         self.collate = self.next = 0.0
+        self.workers: Any = None
+        if facts.get("dataloader.start_method") == "fork":
+            import mmap
+
+            shared = mmap.mmap(-1, 2 * 8 * facts["dataloader.workers"])
+            self.workers = memoryview(shared).cast("d")
+
+    def collate_share(self) -> float | None:
+        collate, whole = self.collate, self.next
+        if self.workers is not None:
+            collate += sum(self.workers[0::2])
+            whole += sum(self.workers[1::2])
+        return min(1.0, collate / whole) if whole > 0 else None
 
 
 _MOST_LOADINGS = 16  # a new loader each epoch, beside those that stay
 
+
+class _Building(threading.local):
+    """Whose workers the thread begins just now; in a fork that loads, whose worker it is."""
+
+    loading: Any = None
+
+
+_building = _Building()
 _optimizers: Any = weakref.WeakKeyDictionary()  # optimizer: number, from 1
 _loaders: Any = weakref.WeakValueDictionary()  # number: loader
 _loadings: dict[int, _Loading] = {}  # number: the newest
@@ -100,21 +123,23 @@ def _compiling(torch: Any) -> Any:
 def _at_step(number: int) -> None:
     """At updates, or batches where nothing trains: `number` of them so far."""
     _State.steps = number
+    now = time.monotonic()
+    looks = now >= _State.allocator_at or number >= _State.refresh_at
     if _State.loader != _State.loader_said and _State.optimizers > 0:
         _State.loader_said = _State.loader
+        looks = True
         loading = _loadings.get(_State.loader)
         if loading is not None:
             _facts.say_loader(loading.facts, _State.loaders)
-    now = time.monotonic()
     if now >= _State.allocator_at:
         _State.allocator_at = now + 1.0
         _facts.allocator(_State.torch)
-    if _State.steps >= _State.refresh_at:
+    if number >= _State.refresh_at:
         _State.refresh_at = min(_State.refresh_at * 10, _State.refresh_at + 1000)
         _facts.refresh(_State.torch)
-        loading = _loadings.get(_State.loader_said)
-        if loading is not None and loading.next > 0:
-            _facts.say("dataloader.collate_share", min(1.0, loading.collate / loading.next))
+    loading = _loadings.get(_State.loader_said) if looks else None
+    if loading is not None:
+        _facts.say("dataloader.collate_share", loading.collate_share())
 
 
 # ---- backward ------------------------------------------------------------------------
@@ -160,16 +185,19 @@ def _number_of(loader: Any) -> int:
 
 @_quietly
 def _describe(loader: Any, number: int) -> None:
-    if number in _loadings:
+    known = _loadings.get(number)
+    if known is not None and known.facts.get("dataloader.workers") == loader.num_workers:
         return
     while len(_loadings) >= _MOST_LOADINGS:
         del _loadings[next(iter(_loadings))]
     _loadings[number] = _Loading(_facts.loader(loader))
+    if known is not None:  # it has more or fewer workers now
+        _State.loader = _State.loader_said = 0
 
 
 @_quietly
 def _time_collate(number: int, iterator: Any) -> None:
-    """Workers collate where we do not look; the trainer's own fetcher is ours to time."""
+    """Of the trainer's own fetcher; that of a worker is made in the worker."""
     fetcher: Any = getattr(iterator, "_dataset_fetcher", None)
     original = getattr(fetcher, "collate_fn", None)
     if original is None:
@@ -188,6 +216,44 @@ def _time_collate(number: int, iterator: Any) -> None:
         return batch
 
     fetcher.collate_fn = _skip(collate)
+
+
+@_quietly
+def _time_in_worker(fetcher: Any) -> None:
+    """In a fork that loads: what it takes to fetch a batch, and in that to collate it."""
+    torch: Any = _State.torch
+    worker = torch.utils.data.get_worker_info()
+    seconds = getattr(_building.loading, "workers", None)
+    if worker is None or seconds is None or 2 * worker.id + 1 >= len(seconds):
+        return
+    at, now = 2 * worker.id, time.perf_counter
+
+    def timed(original: Callable[..., Any], at: int) -> Callable[..., Any]:
+        def call(taken: Any) -> Any:
+            start = now()
+            try:
+                return original(taken)
+            finally:
+                seconds[at] += now() - start
+
+        return _skip(call)
+
+    # It goes when torch lets it go, with what its data set holds open.
+    own, fetch = weakref.ref(fetcher), type(fetcher).fetch
+    fetcher.collate_fn = timed(fetcher.collate_fn, at)
+    fetcher.fetch = timed(lambda taken: fetch(own(), taken), at + 1)
+
+
+def _wrap_fetcher(fetcher_class: Any) -> None:
+    original = fetcher_class.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, *arguments: Any, **words: Any) -> None:
+        original(self, *arguments, **words)
+        if _building.loading is not None:
+            _time_in_worker(self)
+
+    fetcher_class.__init__ = _skip(__init__)
 
 
 @_quietly
@@ -216,9 +282,11 @@ def _wrap_iter(loader_class: Any, iterator_class: Any) -> None:
         number = _number_of(self)
         _describe(self, number)
         mark(c.ITERATOR_BEGIN, number)
+        outer, _building.loading = _building.loading, _loadings.get(number)
         try:
             iterator = original(self)
         finally:
+            _building.loading = outer
             mark(c.ITERATOR_END, number)
         if isinstance(iterator, iterator_class):
             iterator._trainglass_number = number
@@ -282,6 +350,10 @@ def _wrap_data(torch: Any) -> None:
     _wrap_iter(dataloader.DataLoader, dataloader._BaseDataLoaderIter)
     _wrap_next(dataloader._BaseDataLoaderIter)
     _wrap_shutdown(dataloader._MultiProcessingDataLoaderIter)
+    fetch = sys.modules.get("torch.utils.data._utils.fetch")
+    fetcher_class = getattr(fetch, "_BaseDatasetFetcher", None)
+    if fetcher_class is not None:
+        _wrap_fetcher(fetcher_class)
 
 
 # ---- updates -------------------------------------------------------------------------
