@@ -189,6 +189,9 @@ double rule_own_loading_ns(const struct rule_context *context);
 bool rule_is_compiling(const struct rule_context *context,
                        const struct rhythm_extra *slow, double each_ns);
 
+/* A convolution or a matrix product on the CPU: what a model is there for. */
+bool rule_is_compute(const struct op_row *row);
+
 /* The period in the steps is that of loader workers: each brings its batches at once,
  * and then all wait. */
 bool rule_is_loader_rhythm(const struct rule_context *context);

@@ -1,4 +1,4 @@
-/* Rules over ops: too many small ones, an optimizer that loops. */
+/* Rules over ops: too many small ones, an optimizer that loops, one that takes most. */
 #include <math.h>
 #include <string.h>
 
@@ -258,6 +258,78 @@ static void find_module(struct rule_context *context)
         "fastest of several forms");
 }
 
+/* Of fewer recorded steps another stretch may look otherwise. */
+#define STEPS_KNOWN 10u
+
+/* What another form of these ops is. */
+static const struct form {
+    const char *op, *instead;
+} forms[] = {
+    {"aten::sort", "`torch.topk(x, k)` where only the largest or smallest are needed"},
+    {"aten::embedding_dense_backward", "`nn.Embedding(..., sparse=True)` with "
+                                       "`torch.optim.SparseAdam`: the gradient then "
+                                       "has the batch's rows alone"},
+    {"aten::_cdist_forward",
+     "`torch.cdist(..., compute_mode=\"use_mm_for_euclid_dist\")`: as a matrix "
+     "product"},
+    {"aten::cumsum", "Keep running sums where only a new part is added to them"},
+};
+
+/* Takes most of a step of a job on the CPU, and is not what its model is there for; NULL:
+ * none does, or what does waits for other ranks, or runs in more threads than one. */
+static const struct op_row *dominant_op(const struct rule_context *context)
+{
+    const struct ops_answer *cpu = &context->summary->cpu;
+
+    for (uint32_t i = 0; i < cpu->judged_count; i++) {
+        const struct op_row *row = &cpu->rows[i];
+        double share = row->per_step_ns / context->train->mean_ns;
+
+        if (strcmp(row->kind, "op") == 0 && strstr(row->name, "::") != NULL &&
+            strstr(row->name, "c10d") == NULL && share >= context->threshold &&
+            share <= 1 && !rule_is_compute(row))
+            return row;
+    }
+    return NULL;
+}
+
+static void find_op(struct rule_context *context)
+{
+    const struct bottlenecks_answer *summary = context->summary;
+    const struct op_row *row = dominant_op(context);
+    double step = context->train->mean_ns;
+
+    /* A trace without devices may be of a job that has one. */
+    if (row == NULL || rule_has_device(context) || summary->head.from_file ||
+        summary->cpu.head.recorded_steps < STEPS_KNOWN)
+        return;
+    struct finding *finding = rule_add_open(context, row->name, "forward", FINDING_LOW);
+
+    if (finding == NULL)
+        return;
+    finding->title =
+        rule_print(context, "One op, `%s`, takes most of the step", row->name);
+    finding->formula = rule_print(
+        context, "%s of %s = %.0f %%; what another form of it saves is not known",
+        rule_ms(context, row->per_step_ns), rule_ms(context, step),
+        100 * row->per_step_ns / step);
+    finding->sentence = rule_print(context, "%s computes for %s of a step in %s",
+                                   row->name, rule_ms(context, row->per_step_ns),
+                                   rule_count(context, row->per_step_count, "call"));
+    finding->wrong_if =
+        "It is what the model is there for, or runs in a thread beside the training.";
+    rule_evidence_text(context, finding, "op", row->name);
+    rule_evidence(context, finding, "op_ms", row->per_step_ns / NS_PER_MS);
+    rule_evidence(context, finding, "share_pct", 100 * row->per_step_ns / step);
+    rule_evidence(context, finding, "op_calls_per_step", row->per_step_count);
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+        if (strcmp(row->name, forms[i].op) == 0)
+            rule_advise(finding, forms[i].instead);
+    rule_advise(finding, "Another form of it, fewer and larger calls, or a result that "
+                         "is kept from step to step");
+    rule_pin(context, finding, row->name);
+}
+
 const struct rule rules_ops[] = {
     {{.id = "tiny-ops",
       .reads = "CPU ops below 10 us of self time; compile.used; phase data, "
@@ -296,5 +368,16 @@ const struct rule rules_ops[] = {
       .owner = OWNER_RISK,
       .sampled = true},
      find_module},
+    {{.id = "dominant-op",
+      .reads = "of jobs on the CPU: ops by their own time",
+      .formula = "0: not known before it is tried",
+      .threshold = 0.5,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .source = "more than all others together",
+      .owner = OWNER_RISK,
+      .sampled = true},
+     find_op},
     {.find = NULL},
 };

@@ -5,7 +5,7 @@
 #include "findings/rules.h"
 
 /* The share of a step that a device must compute for, and the most that all findings
- * together may give back: a twentieth, as where most of them begin. */
+ * together may give back. */
 #define COMPUTES  0.90
 #define AVOIDABLE 0.05
 
@@ -28,7 +28,7 @@ static const char *say_ahead(struct findings *findings, const struct gpu_device 
 
 struct family {
     const char *what, *layout; /* in which it is faster; NULL */
-    const char *names[8];      /* ops' names begin so; then NULL */
+    const char *names[9];      /* ops' names begin so; then NULL */
 };
 
 #define BFLOAT16                                                                       \
@@ -43,7 +43,8 @@ static const struct family families[] = {
     {"matrix products",
      NULL,
      {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm",
-      "aten::_scaled_dot_product", "aten::_addmm", "aten::mkldnn_linear", NULL}},
+      "aten::_scaled_dot_product", "aten::_addmm", "aten::mkldnn_linear",
+      "aten::mkldnn_rnn_layer", NULL}},
 };
 
 static bool is_of(const struct family *family, const struct op_row *row)
@@ -99,34 +100,6 @@ static const char *faster(struct rule_context *context, const struct family *fam
                       reduced ? "" : BFLOAT16);
 }
 
-/* The op that takes most of a step; NULL where none does, or what does waits for others. */
-static const struct op_row *deciding_op(const struct bottlenecks_answer *summary)
-{
-    for (uint32_t i = 0; i < summary->cpu.judged_count; i++) {
-        const struct op_row *row = &summary->cpu.rows[i];
-
-        if (strcmp(row->kind, "op") == 0 && strstr(row->name, "::") != NULL &&
-            strstr(row->name, "c10d") == NULL &&
-            row->per_step_ns >= DECIDES * summary->steps.train.mean_ns)
-            return row;
-    }
-    return NULL;
-}
-
-static const char *say_op(struct rule_context *context, const struct op_row *row)
-{
-    bool called = row->caller != NULL && row->caller[0] != '\0';
-
-    return rule_print(
-        context,
-        "Bound by compute: `%s` takes %.0f %% of each step in %s%s%s%s, and no finding "
-        "gives back a twentieth. Faster is another form of it, or fewer and larger "
-        "calls.",
-        row->name, 100 * fmin(row->per_step_ns / context->train->mean_ns, 1),
-        rule_count(context, row->per_step_count, "call"),
-        called ? ", mostly from `" : "", called ? row->caller : "", called ? "`" : "");
-}
-
 static const char *verdict_of_cpu(const struct bottlenecks_answer *summary,
                                   struct findings *findings)
 {
@@ -147,9 +120,15 @@ static const char *verdict_of_cpu(const struct bottlenecks_answer *summary,
                               families[i].what, 100 * fmin(share, 1),
                               faster(&context, &families[i]), idle_cores(&context));
     }
-    const struct op_row *row = deciding_op(summary);
+    return "";
+}
 
-    return row == NULL ? "" : say_op(&context, row);
+bool rule_is_compute(const struct op_row *row)
+{
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+        if (is_of(&families[i], row))
+            return true;
+    return false;
 }
 
 /* All findings together may give back that much; what another look found, which owns

@@ -40,30 +40,42 @@ what_takes_most_of_a_step_on_the_cpu_is_said_where_nothing_is_to_be_won(void **s
     assert_string_equal(verdict(), "");
 }
 
-static void an_op_of_no_family_is_named_with_where_it_is_called(void **state)
+static void an_op_that_takes_most_of_a_step_and_is_no_product_is_named(void **state)
 {
     (void)state;
     put_ops();
     rows[0] = (struct op_row){.name = "aten::sort",
                               .kind = "op",
-                              .caller = "rank (train.py:31)",
                               .per_step_ns = 70 * MS,
                               .per_step_count = 3};
-    assert_non_null(strstr(verdict(),
-                           "`aten::sort` takes 70 % of each step in 3 calls, "
-                           "mostly from `rank (train.py:31)`, and no"));
-    rows[0].caller = NULL;
-    assert_non_null(strstr(verdict(), "in 3 calls, and no finding"));
+    const struct finding *finding = find("dominant-op-");
+
+    assert_true(finding->open && finding->ns_per_step == 0);
+    assert_string_equal(finding->title, "One op, `aten::sort`, takes most of the step");
+    assert_non_null(strstr(finding->sentence, "70 ms of a step in 3 calls"));
+    assert_non_null(strstr(finding->advice[0], "torch.topk"));
+    assert_string_equal(finding->ops[0], "aten::sort");
+    rows[0].per_step_ns = 140 * MS; /* in two threads, of which one may be a loader's */
+    assert_false(is_found("dominant-op"));
+    rows[0].per_step_ns = 70 * MS;
+    number(FACT_DEVICE_COUNT, 1); /* which computes meanwhile */
+    assert_false(is_found("dominant-op"));
+    facts[0].number = 0;
+    summary.cpu.head.recorded_steps = 9;
+    assert_false(is_found("dominant-op"));
+    summary.cpu.head.recorded_steps = 50;
     rows[0].per_step_ns = 45 * MS;
-    assert_string_equal(verdict(), "");
+    assert_false(is_found("dominant-op"));
     rows[0].per_step_ns = 70 * MS;
     rows[0].name = "c10d::allreduce_"; /* waits for other ranks */
-    assert_string_equal(verdict(), "");
+    assert_false(is_found("dominant-op"));
     rows[0].name = "_c10d_functional::wait_tensor";
-    assert_string_equal(verdict(), "");
+    assert_false(is_found("dominant-op"));
+    rows[0].name = "aten::addmm";
+    assert_false(is_found("dominant-op"));
     rows[0].name = "aten::sort";
     rows[0].kind = "range";
-    assert_string_equal(verdict(), "");
+    assert_false(is_found("dominant-op"));
 }
 
 static void what_computes_in_few_bits_already_is_not_told_to(void **state)
@@ -154,7 +166,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_takes_most_of_a_step_on_the_cpu_is_said_where_nothing_is_to_be_won),
-        TEST(an_op_of_no_family_is_named_with_where_it_is_called),
+        TEST(an_op_that_takes_most_of_a_step_and_is_no_product_is_named),
         TEST(what_computes_in_few_bits_already_is_not_told_to),
         TEST(nothing_is_said_of_a_few_steps_nor_beside_a_device_or_a_finding),
         TEST(cores_that_idle_beside_few_threads_are_told),
