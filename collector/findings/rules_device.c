@@ -237,7 +237,9 @@ static struct finding *add_use(struct rule_context *context, enum gpu_use use,
         &work);
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence(context, finding, "alone_ms", all / NS_PER_MS);
-    rule_evidence(context, finding, "overlap_all_ms", device->overlap_ns / NS_PER_MS);
+    rule_evidence(context, finding, "overlap_ms",
+                  rule_share(device->overlap_ns, device->span_ns) *
+                      context->train->mean_ns / NS_PER_MS);
     rule_evidence(context, finding, "step_ms", context->train->mean_ns / NS_PER_MS);
     finding->sentence =
         rule_print(context, "%s only %s for %s of %s of a step", device->device,

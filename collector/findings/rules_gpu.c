@@ -452,6 +452,7 @@ static void find_pageable(struct rule_context *context)
     struct to_device copies = copies_of(device);
     double share = copies.pageable_ns / copies.all_ns, saves = pinned_saves(&copies);
     double price = waits * share * saves;
+    bool pins = rule_number(context, FACT_DATALOADER_PIN_MEMORY) >= 1;
 
     if (!(price / context->train->mean_ns >= context->threshold))
         return;
@@ -465,7 +466,8 @@ static void find_pageable(struct rule_context *context)
     rule_claim_model(context, finding, CLAIM_COPY,
                      device->idle_ns[GPU_IDLE_COPY] * share * saves);
     rule_claim_model(context, finding, CLAIM_WORK, own * share * saves);
-    finding->title = "Batches are copied from memory that is not pinned";
+    finding->title = pins ? "Tensors are copied from memory that is not pinned"
+                          : "Batches are copied from memory that is not pinned";
     finding->formula = rule_print(context,
                                   "(%s copying alone%s + %s waiting for copies) * %.0f "
                                   "%% pageable * %.0f %% saved "
@@ -487,11 +489,13 @@ static void find_pageable(struct rule_context *context)
                   copies.pageable_bytes / copies.pageable_ns);
     rule_evidence(context, finding, "pinned_gb_per_s",
                   rule_share(copies.pinned_bytes, copies.pinned_ns));
-    rule_advise_in(
-        context, finding,
-        "`DataLoader(..., pin_memory=True)` and "
-        "`batch.to(device, non_blocking=True)`",
-        "Batches in memory of `cudaMallocHost`, copied by `cudaMemcpyAsync`");
+    /* What a loader pins already comes from elsewhere. */
+    if (!pins)
+        rule_advise_in(
+            context, finding,
+            "`DataLoader(..., pin_memory=True)` and "
+            "`batch.to(device, non_blocking=True)`",
+            "Batches in memory of `cudaMallocHost`, copied by `cudaMemcpyAsync`");
     copies_name(context, finding);
     rule_advise_in(
         context, finding,

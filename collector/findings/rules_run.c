@@ -172,6 +172,7 @@ const struct rule rules_run[] = {
       .max = 1,
       .source = SMALLEST,
       .owner = OWNER_STEPS - 15,
+      .ranges = true,
       .trend = true,
       .early = true},
      find_saving},

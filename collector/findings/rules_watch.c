@@ -147,7 +147,8 @@ const struct rule rules_watch[] = {
       .min = 0,
       .max = 1,
       .source = "who watches a function wants to know of a fiftieth",
-      .owner = OWNER_DATA - 8},
+      .owner = OWNER_DATA - 8,
+      .ranges = true},
      find_watched},
     {.find = NULL},
 };

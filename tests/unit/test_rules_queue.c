@@ -292,6 +292,12 @@ a_host_that_waits_for_copies_is_told_of_those_that_it_waits_for(void **state)
     device.run.copy_count = 1;
     assert_true(advises(find("host-copies"), "pin_memory"));
     assert_null(strstr(find("host-copies")->sentence, "inside of the device"));
+    /* The loader pins: what is copied from pageable memory is something else. */
+    number(FACT_DATALOADER_PIN_MEMORY, 1);
+    assert_false(advises(find("host-copies"), "pin_memory=True"));
+    device.run.copy_count = 3;
+    assert_false(advises(find("host-copies"), "pin_memory=True"));
+    assert_true(advises(find("host-copies"), "What the loader pins is not these"));
 }
 
 static void copies_of_a_job_without_python_are_advised_in_words_of_cuda(void **state)

@@ -254,6 +254,10 @@ copies_of_pageable_memory_are_priced_by_the_jobs_own_pinned_ones(void **state)
     assert_non_null(strstr(find("pageable-copies")->sentence,
                            "cudaMemcpyAsync takes 15 ms in 2 calls, mostly from "
                            "`to_device (train.py:9)`"));
+    /* What the loader gives is pinned: these are others. */
+    number(FACT_DATALOADER_PIN_MEMORY, 1);
+    assert_non_null(strstr(find("pageable-copies")->advice[0], "Tensors of your own"));
+    assert_non_null(strstr(find("pageable-copies")->title, "Tensors"));
     copies[0].pageable = false;
     assert_false(is_found("pageable-copies"));
 }
