@@ -9,7 +9,7 @@
 #define MIB       (1024.0 * 1024)
 #define GIB       (1024.0 * 1024 * 1024)
 
-#define TWENTIETH "a twentieth of the run, as for the data loader"
+#define TWENTIETH "a twentieth: by less any machine varies"
 #define SMALLEST  "the smallest loss that tests/diseases asks to be found"
 
 /* What several rules advise, each with what it needs to be right. */

@@ -310,9 +310,7 @@ static void find_copies(struct rule_context *context)
     copies_tell(context, finding, rule_device(context), false);
 }
 
-#define HALF_SAVED                                                                     \
-    "a twentieth of the run, as for the data loader; half of the kernels is an "       \
-    "estimate"
+#define HALF_SAVED "a twentieth of the step, for half of the kernels is an estimate"
 
 const struct rule rules_device[] = {
     {{.id = "unaligned-products",

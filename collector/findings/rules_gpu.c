@@ -81,8 +81,8 @@ static struct finding *find_idle(struct rule_context *context,
         rule_waits_for(context, 1u << rule->cause, &waits);
     double rest = waits - named, idle = 0;
 
-    /* All of the wait counts, half of it saved or not: no other finding is about it. */
-    if (device == NULL || !(rest / step >= context->threshold))
+    if (device == NULL ||
+        !((rule->half ? rest / 2 : rest) / step >= context->threshold))
         return NULL;
     struct finding *finding = rule_add(context, NULL, "other");
 
@@ -506,9 +506,9 @@ static void find_pageable(struct rule_context *context)
 }
 
 #define IDLE_RULE_OF(price)                                                            \
-    .reads = "idle time of devices by cause", .formula = (price), .threshold = 0.05,   \
+    .reads = "idle time of devices by cause", .formula = (price), .threshold = 0.03,   \
     .unit = "share of the step", .min = 0, .max = 1, .sampled = true,                  \
-    .source = TWENTIETH
+    .source = SMALLEST
 
 #define IDLE_RULE IDLE_RULE_OF("idle for this cause")
 

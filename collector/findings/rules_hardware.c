@@ -403,7 +403,7 @@ const struct rule rules_hardware[] = {
       .unit = "share of the step's energy",
       .min = 0,
       .max = 1,
-      .source = TWENTIETH,
+      .source = "a twentieth of the bill",
       .owner = OWNER_RISK + 90,
       .trend = true},
      find_idle},

@@ -252,8 +252,10 @@ static void advise_lightning(struct finding *finding)
                 "and `self.log` with tensors, not with `.item()`");
 }
 
-/* Share of a small step that `zero_grad` and a loss that is read take: nobody saves it. */
-#define ANY_STEP 0.05
+/* What `zero_grad` and a loss that is read take of any step, and that of a small one: nobody
+ * saves it. */
+#define ANY_STEP_NS 1e6
+#define ANY_STEP    0.05
 
 /* What most steps have is found; what it costs is the mean: writing takes now more and now
  * less. */
@@ -265,17 +267,18 @@ static void find_between(struct rule_context *context)
     double most = usual - told_between(context, true);
     struct between left = left_between(context);
     double other = fmax(most, left.ns);
+    double needed = fmin(ANY_STEP_NS, ANY_STEP * train->mean_ns);
 
     /* Beside a device this is where the host waits for it. */
-    if (rule_has_device(context) || !(most / train->mean_ns >= context->threshold))
+    if (rule_has_device(context) ||
+        !((most - needed) / train->mean_ns >= context->threshold))
         return;
     struct finding *finding = rule_add(context, NULL, "other");
 
     if (finding == NULL)
         return;
     rule_price(context, finding, other, left.error_ns);
-    rule_price_between(finding, other - ANY_STEP * fmax(train->mean_ns - other, 0),
-                       other);
+    rule_price_between(finding, fmax(other - needed, 0), other);
     rule_claim_apart(finding, PART_OTHER, CLAIM_PYTHON, other);
     double told = fmax(train->other_ns - other, 0);
     bool lightning = rule_text(context, FACT_VERSION_LIGHTNING)[0] != '\0';
@@ -317,11 +320,11 @@ const struct rule rules_host[] = {
       .reads = "/proc/PID/schedstat of the trainer; threads.*, cpu.count, its quota",
       .formula = "share of the time without a core * step, at most what a device waits "
                  "for the host",
-      .threshold = 0.05,
+      .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,
       .max = 1,
-      .source = TWENTIETH,
+      .source = SMALLEST,
       .owner = OWNER_OPS + 50,
       .trend = true,
       .early = true},
@@ -332,24 +335,26 @@ const struct rule rules_host[] = {
       .formula =
           "kernel time, at most 5 us for each page, of pages that do not stay, and "
           "at most what a device waits for the host",
-      .threshold = 0.05,
+      .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,
       .max = 1,
-      .source = TWENTIETH,
+      .source = SMALLEST,
       .owner = OWNER_OPS + 10,
       .trend = true,
       .early = true},
      find_churn},
     {{.id = "between-steps",
       .reads = "what is in no phase; collections, saved checkpoints",
-      .formula = "step - data - forward - backward - optimizer - collections - "
-                 "checkpoints - periods",
-      .threshold = 0.08,
+      .formula =
+          "step - data - forward - backward - optimizer - collections - "
+          "checkpoints - periods; told from that much more on than 1 ms, or than a "
+          "twentieth of a small step",
+      .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,
       .max = 1,
-      .source = "zero_grad and a loss that is read take a twentieth of a small step",
+      .source = SMALLEST,
       .owner = OWNER_STEPS - 30,
       .left_of_other = true},
      find_between},

@@ -70,11 +70,11 @@ const struct rule rules_interpreter[] = {
       .formula =
           "share of looks in which the training thread waits for a thread, no op "
           "open, and another one runs; in two phases at least * step",
-      .threshold = 0.05,
+      .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,
       .max = 1,
-      .source = TWENTIETH,
+      .source = SMALLEST,
       .owner = OWNER_OPS - 20,
       .trend = true,
       .early = true,

@@ -350,11 +350,11 @@ const struct rule rules_ops[] = {
       .reads = "phase optimizer; optimizer.*",
       .formula = "optimizer - max(optimizer / 5, on the CPU numbers * 1 ns), at most "
                  "what a device waits for the host",
-      .threshold = 0.05,
+      .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,
       .max = 1,
-      .source = TWENTIETH,
+      .source = SMALLEST,
       .owner = OWNER_OPS},
      find_loop},
     {{.id = "dominant-module",

@@ -184,7 +184,7 @@ const struct rule rules_queue[] = {
       .min = 0,
       .max = 1,
       .sampled = true,
-      .source = TWENTIETH,
+      .source = "a twentieth of the step, for the cost of a launch is an estimate",
       .owner = OWNER_WORK + 7},
      find_short},
     {{.id = "streams-in-turn",

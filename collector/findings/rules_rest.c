@@ -24,7 +24,7 @@ static const char *const causes[GPU_IDLES] = {
     [GPU_IDLE_UNKNOWN] = "for what is not known"};
 
 /* From here on a cause has a rule of its own that says so. */
-#define OWN_SHARE 0.05
+#define OWN_SHARE 0.03
 
 /* What is not known, and causes too small for their rules. By the tables alone: what other
  * findings stand must not make this one come and go. */
@@ -40,7 +40,12 @@ static struct rest look_at_rest(const struct rule_context *context,
     for (uint32_t cause = 0; device != NULL && cause < GPU_IDLES; cause++) {
         double idle = device->idle_ns[cause];
 
-        if (cause != GPU_IDLE_UNKNOWN && idle >= OWN_SHARE * context->train->mean_ns)
+        /* Of the moments before kernels half is told. */
+        double own = cause == GPU_IDLE_LAUNCH && rule_waits_for_itself(context)
+                         ? 2 * OWN_SHARE
+                         : OWN_SHARE;
+
+        if (cause != GPU_IDLE_UNKNOWN && idle >= own * context->train->mean_ns)
             continue;
         rest.ns[cause] = idle;
         rest.sum_ns += idle;
@@ -151,12 +156,12 @@ const struct rule rules_rest[] = {
       .reads = "idle time of devices by cause",
       .formula = "0: what of it can be given back is not known",
       .threshold = 0.1,
-      .unit = "share of the step, of unknown causes and of known ones below a "
-              "twentieth",
+      .unit = "share of the step, of unknown causes and of known ones that are "
+              "too small for their own findings",
       .min = 0,
       .max = 1,
       .sampled = true,
-      .source = "twice a twentieth: of the single causes each may stay below that",
+      .source = "some three times what most single causes may stay below",
       .owner = OWNER_RISK + 1},
      find_rest},
     {.find = NULL},

@@ -351,11 +351,9 @@ static void find_zero_grad(struct rule_context *context)
 }
 
 #define HOST_WAIT                                                                      \
-    .formula = "(idle for launches + idle for Python) / 2", .threshold = 0.05,         \
+    .formula = "(idle for launches + idle for Python) / 2", .threshold = 0.03,         \
     .unit = "share of the step", .min = 0, .max = 1, .sampled = true,                  \
-    .source =                                                                          \
-        "a twentieth of the run, as for the data loader; half of the wait is an "      \
-        "estimate"
+    .source = SMALLEST "; half of the wait is an estimate"
 
 const struct rule rules_torch[] = {
     {{.id = "recompilations",

@@ -56,9 +56,11 @@ EXPECTED = {
         ("exposed-communication", 84.2,
          "all-to-all of embeddings: 168 of 615 ms in ncclSendRecv while nothing computes"),
         ("launch-bound", 46.2, "aten::_foreach_mul_ alone holds the host for 32 ms, the GPU idle"),
+        ("collective-wait", 29.6,
+         "a collective was queued, nothing else ran, and its kernel began later: peers"),
         ("idle-rest", 0,
          "126 of 615 ms before work that was launched long before: the file keeps a sample of "
-         "the kernels; and 30 ms for peers, too few for collective-wait"),
+         "the kernels"),
     ],
     "trace_filter__sampled_rank-1": [
         ("python-between-ops", 121.8, "as on rank 0, its peer"),

@@ -44,7 +44,7 @@ static int begin(void **state)
     train->count = 200;
     train->mean_ns = train->p50_ns = 200 * MS;
     train->p99_ns = 210 * MS;
-    set_phases(2 * MS, 60 * MS, 120 * MS, 8 * MS);
+    set_phases(2 * MS, 64 * MS, 120 * MS, 8 * MS);
     summary.steps.validation.mean_ns = (double)NAN;
     train->waited_ns = train->waited_error_ns = (double)NAN;
     summary.load.asleep_share = (double)NAN;
@@ -195,14 +195,14 @@ static void a_relaxed_look_keeps_what_lies_little_below_its_threshold(void **sta
     (void)state;
     struct findings_settings settings = findings_configured();
 
-    set_phases(8.5 * MS, 60 * MS, 120 * MS, 8 * MS);
+    set_phases(5.1 * MS, 63 * MS, 120 * MS, 8 * MS);
     look();
     assert_string_equal(find("data-loading")->id, "none");
     settings.relaxed = true;
     findings_find(&summary, &settings, &findings);
     assert_string_equal(find("data-loading")->id, "data-loading");
     findings_free(&findings);
-    set_phases(7.5 * MS, 60 * MS, 120 * MS, 8 * MS);
+    set_phases(4.5 * MS, 63 * MS, 120 * MS, 8 * MS);
     findings_find(&summary, &settings, &findings);
     assert_string_equal(find("data-loading")->id, "none");
 }
@@ -297,7 +297,7 @@ static void claims_on_the_same_time_count_once(void **state)
 static void a_looping_optimizer_is_found_and_a_fused_one_is_not(void **state)
 {
     (void)state;
-    set_phases(2 * MS, 60 * MS, 80 * MS, 50 * MS);
+    set_phases(2 * MS, 62 * MS, 82 * MS, 50 * MS);
     text(FACT_OPTIMIZER_CLASS, "AdamW");
     text(FACT_OPTIMIZER_DEVICE, "cuda:0");
     look();
@@ -367,13 +367,13 @@ static void many_tiny_ops_are_priced_by_their_calls(void **state)
     assert_true(fabs(find("tiny-ops")->ns_per_step - 60 * MS) < 1);
     assert_true(fabs(findings.avoidable_ns - 60 * MS) < 1);
     findings_free(&findings);
-    /* A trainer that loads by itself may make its samples of them: 8 of 200 ms. */
-    set_phases(8 * MS, 90 * MS, 92 * MS, 10 * MS);
+    /* A trainer that loads by itself may make its samples of them: 6 of 200 ms. */
+    set_phases(6 * MS, 92 * MS, 92 * MS, 10 * MS);
     number(FACT_DATALOADER_WORKERS, 0);
     look();
-    assert_true(fabs(find("tiny-ops")->ns_per_step - 57.6 * MS) < 1);
+    assert_true(fabs(find("tiny-ops")->ns_per_step - 58.2 * MS) < 1);
     assert_non_null(
-        strstr(find("tiny-ops")->formula, "* 1.5 - 2.4 ms of loading = 57.6 ms"));
+        strstr(find("tiny-ops")->formula, "* 1.5 - 1.8 ms of loading = 58.2 ms"));
     findings_free(&findings);
     number(FACT_COMPILE_USED, 1);
     look();

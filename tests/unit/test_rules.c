@@ -218,9 +218,9 @@ static void fresh_pages_cost_their_time_in_the_kernel(void **state)
     assert_true(fabs(finding->ns_per_step - 15 * MS) < 1);
     assert_true(finding->low_ns < 8 * MS && finding->high_ns > 20 * MS);
     assert_non_null(strstr(finding->formula, "0.75 us in the kernel = 15"));
-    /* Three quarters of the pages stay: they are what the memory grows by. */
+    /* Most of the pages stay: they are what the memory grows by. */
     summary.memory.host.growth.sure = true;
-    summary.memory.host.growth.slope_bytes_per_s = 150000.0 * 4096;
+    summary.memory.host.growth.slope_bytes_per_s = 170000.0 * 4096;
     assert_string_equal(find("memory-churn")->id, "none");
     summary.memory.host.growth.slope_bytes_per_s = 100000.0 * 4096;
     assert_true(fabs(find("memory-churn")->ns_per_step - 7.5 * MS) < 1);
@@ -290,8 +290,8 @@ static void time_in_no_phase_is_code_around_the_training(void **state)
 
     summary.rhythm.median_other_ns = 12 * MS;
     assert_true(fabs(find("between-steps")->ns_per_step - 12 * MS) < 1);
-    /* A twentieth of the other 88 ms any step has there. */
-    assert_true(fabs(find("between-steps")->low_ns - 7.6 * MS) < 1);
+    /* One of them any step has there, or a twentieth of a small one. */
+    assert_true(fabs(find("between-steps")->low_ns - 11 * MS) < 1);
     assert_true(fabs(find("between-steps")->high_ns - 12 * MS) < 1);
     /* Beside a device the host waits there. */
     summary.gpu.devices = &device;
@@ -332,19 +332,19 @@ collections_and_checkpoints_of_each_step_are_no_code_between_steps(void **state)
 {
     (void)state;
     summary.rhythm.median_other_ns = summary.steps.train.other_ns = 20 * MS;
-    summary.rhythm.gc = extra(15 * MS, 490, EVENT_PHASES);
+    summary.rhythm.gc = extra(17 * MS, 490, EVENT_PHASES);
     assert_string_equal(find("gc-pauses")->id, "gc-pauses");
     assert_string_equal(find("between-steps")->id, "none");
     /* What is left holds them too, as the usual step does. */
     summary.rhythm.median_other_ns = summary.rhythm.other_left_ns = 30 * MS;
     summary.steps.train.other_ns = 30 * MS;
     summary.rhythm.steps = 500;
-    assert_true(fabs(find("between-steps")->ns_per_step - 15 * MS) < 1);
+    assert_true(fabs(find("between-steps")->ns_per_step - 13 * MS) < 1);
     summary.rhythm.other_left_ns = (double)NAN;
     summary.rhythm.median_other_ns = summary.steps.train.other_ns = 20 * MS;
     summary.rhythm.gc.ns_per_step = 0;
     assert_string_equal(find("between-steps")->id, "between-steps");
-    summary.cpu.saving_ns = 15 * MS;
+    summary.cpu.saving_ns = 17 * MS;
     summary.cpu.saving_count = 1;
     assert_non_null(strstr(find("checkpoints")->sentence, "one in each step"));
     assert_string_equal(find("between-steps")->id, "none");

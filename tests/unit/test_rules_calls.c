@@ -110,7 +110,7 @@ static void what_is_set_up_is_told_with_the_longest_call(void **state)
     put_device();
     summary.cpu.rows = rows;
     summary.cpu.judged_count = 8;
-    device.idle_ns[GPU_IDLE_SETUP] = 4 * MS;
+    device.idle_ns[GPU_IDLE_SETUP] = 2 * MS;
     assert_false(is_found("device-setup"));
     device.idle_ns[GPU_IDLE_SETUP] = 25 * MS;
     assert_true(fabs(find("device-setup")->ns_per_step - 25 * MS) < 1);

@@ -134,7 +134,7 @@ static void few_late_batches_that_no_finding_tells_are_unsteadiness(void **state
     summary.rhythm.rest = extra(8 * MS, 25, EVENT_PHASE_DATA);
     summary.steps.train.p50_ns = 92 * MS;
     summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 9 * MS;
-    summary.steps.train.waited_ns = 8 * MS;
+    summary.steps.train.waited_ns = 6 * MS;
     summary.steps.train.waited_error_ns = 1 * MS;
     summary.steps.train.late_share = 0.05;
     summary.load.workers = 4;
@@ -271,7 +271,7 @@ static void of_the_wait_for_workers_only_that_without_a_batch_is_won_back(void *
     number(FACT_CPU_COUNT, 2);
     /* Sure enough, or not. */
     train->phase_error_ns[EVENT_PHASE_DATA] = 9 * MS;
-    train->waited_error_ns = 1.3 * MS;
+    train->waited_error_ns = 1.4 * MS;
     assert_string_equal(find("data-loading")->id, "none");
     train->waited_error_ns = 0.3 * MS;
     assert_true(fabs(find("data-loading")->low_ns - 1.2 * MS) < 1);
@@ -284,7 +284,7 @@ static void what_the_trainer_unpacks_itself_no_worker_makes_less(void **state)
 {
     (void)state;
     load_in_time(2.4 * MS);
-    summary.load.asleep_share = 0.03; /* of 6 ms */
+    summary.load.asleep_share = 0.02; /* of 6 ms */
     assert_string_equal(find("data-loading")->id, "none");
     summary.load.asleep_share = 0.2;
     summary.load.worker_cpu_share = 0.9; /* no core for another: half of it is told */
@@ -324,7 +324,7 @@ static void a_few_late_batches_are_no_finding(void **state)
 {
     (void)state;
     load_in_time(1.4 * MS);
-    summary.steps.train.phase_error_ns[EVENT_PHASE_DATA] = 0.8 * MS;
+    summary.steps.train.phase_error_ns[EVENT_PHASE_DATA] = 0.9 * MS;
     assert_string_equal(find("data-loading")->id, "none");
     summary.steps.train.phase_error_ns[EVENT_PHASE_DATA] = 0.5 * MS;
     assert_string_equal(find("data-loading")->id, "data-loading");
@@ -334,7 +334,7 @@ static void
 a_wait_of_which_less_than_the_threshold_can_be_won_is_no_finding(void **state)
 {
     (void)state;
-    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 8 * MS;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 6 * MS;
     number(FACT_DATALOADER_WORKERS, 7);
     number(FACT_CPU_COUNT, 8);
     assert_string_equal(find("data-loading")->id, "none"); /* all cores load: a half */

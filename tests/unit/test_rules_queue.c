@@ -361,13 +361,13 @@ static void idle_time_that_no_finding_is_about_is_told_by_its_causes(void **stat
     device.idle_ns[GPU_IDLE_UNKNOWN] = 8 * MS;
     device.idle_ns[GPU_IDLE_PYTHON] = 1 * MS;
     assert_false(is_found("idle-rest")); /* a tenth of the step is more */
-    device.idle_ns[GPU_IDLE_SYNC] = 4 * MS;
+    device.idle_ns[GPU_IDLE_SYNC] = 2.5 * MS;
     const struct finding *finding = find("idle-rest");
 
     assert_true(finding->ns_per_step == 0 && findings.avoidable_ns == 0);
     assert_non_null(
         strstr(finding->sentence,
-               "for 13 ms of a step: 8 ms for what is not known, 4 ms after "
+               "for 11.5 ms of a step: 8 ms for what is not known, 2.5 ms after "
                "the host waited for it, 1 ms for Python"));
     assert_true(advises(finding, "wait_stream"));
     assert_true(advises(finding, "small by itself"));
@@ -391,8 +391,8 @@ static void small_waits_of_many_causes_are_told_together(void **state)
 {
     (void)state;
     put_device();
-    device.idle_ns[GPU_IDLE_LAUNCH] = device.idle_ns[GPU_IDLE_SYNC] = 4 * MS;
-    device.idle_ns[GPU_IDLE_PYTHON] = device.idle_ns[GPU_IDLE_ALLOC] = 4 * MS;
+    device.idle_ns[GPU_IDLE_LAUNCH] = device.idle_ns[GPU_IDLE_SYNC] = 2.8 * MS;
+    device.idle_ns[GPU_IDLE_PYTHON] = device.idle_ns[GPU_IDLE_ALLOC] = 2.8 * MS;
     assert_non_null(strstr(find("idle-rest")->advice[0], "small by itself"));
     assert_false(advises(find("idle-rest"), "wait_stream"));
 }

@@ -68,7 +68,7 @@ static void ops_that_only_move_cost_half_where_the_cpu_computes(void **state)
     assert_true(fabs(find("moved-data")->ns_per_step - 15 * MS) < 1);
     /* A trainer that loads by itself joins its samples: that is its loading. */
     number(FACT_DATALOADER_WORKERS, 0);
-    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 22 * MS;
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 25 * MS;
     assert_false(is_found("moved-data"));
     facts[0].number = 4;
     assert_true(is_found("moved-data"));
