@@ -65,6 +65,22 @@ def few_workers(job):
     job.blocks(lambda: trainer.updates(loader(1)), lambda: trainer.updates(loader(2)), 60)
 
 
+def collate_in_workers(job):
+    """The same worker sleeps in the `collate_fn` for as long."""
+    trainer = Trainer()
+    seconds = 0.010 * (1 + job.dose)
+
+    def collate(rows):
+        time.sleep(seconds)
+        return torch.utils.data.default_collate(rows)
+
+    def loader(workers):
+        return DataLoader(Samples(), batch_size=8, num_workers=workers, collate_fn=collate,
+                          persistent_workers=True, multiprocessing_context="fork")
+
+    job.blocks(lambda: trainer.updates(loader(1)), lambda: trainer.updates(loader(2)), 60)
+
+
 def worker_restart(job):
     """Workers are started anew for each short epoch."""
     trainer = Trainer(width=1024)
@@ -188,6 +204,32 @@ def python_thread(job):
     job.blocks(lambda: updates(True), lambda: updates(False), 2000)
 
 
+def asleep(job):
+    """Forward sleeps for 2, 4 or 8 ms, as in a lock that nobody thinks of."""
+    trainer = Trainer()
+    seconds = 0.002 * 2 ** (job.dose - 1)
+
+    def wait(_):
+        job.dose_s(seconds)
+
+    # As for other_code.
+    job.blocks(lambda: trainer.updates(before=wait), trainer.updates, 900)
+
+
+def sorts(job):
+    """Forward sorts all to know the largest few."""
+    trainer = Trainer()
+    scores = torch.randn(job.dose << 18)
+
+    def whole(_):
+        scores.sort(descending=True)[0][:8]
+
+    def few(_):
+        scores.topk(8)
+
+    job.blocks(lambda: trainer.updates(before=whole), lambda: trainer.updates(before=few), 60)
+
+
 def optimizer_loop(job):
     """Adam over many small tensors, one after the other; few ops make their gradients."""
     trainer = Trainer()
@@ -284,6 +326,21 @@ def collections(job):
 
     job.blocks(lambda: trainer.updates(after=collect), trainer.updates, 60)
     del heap
+
+
+def graph_breaks(job):
+    """Compiled code asks for a number on its way, so that it falls into two graphs."""
+    trainer, eager = Trainer(width=64), Trainer(width=64)
+    asked = 0.0
+
+    def ask(_, inputs):
+        nonlocal asked
+        for _ in range(job.dose):
+            asked += float(inputs[0].sum())
+
+    trainer.model[0].register_forward_pre_hook(ask)
+    trainer.model = torch.compile(trainer.model, backend="eager")
+    job.blocks(trainer.updates, eager.updates, 110, order="DHHD")
 
 
 def recompilations(job):

@@ -45,12 +45,15 @@ ATTEMPTS = 3  # a machine that others use too: what fails three times has failed
 EXPECTED = {
     "collate_sleep": "data-loading",
     "few_workers": "data-loading",
+    "collate_in_workers": "data-loading",
     "worker_restart": "epoch-start",
     "slow_worker": "slow-worker",
     "late_first_batch": "epoch-start",
     "watched": "watched-function",
     "tiny_ops": "tiny-ops",
     "other_code": "other-code",
+    "asleep": "thread-asleep",
+    "sorts": "dominant-op",
     "python_thread": "interpreter-lock",
     "optimizer_loop": "optimizer-loop",
     "oversubscribed": "cpu-wait",
@@ -59,6 +62,7 @@ EXPECTED = {
     "checkpoints": "checkpoints",
     "collections": "gc-pauses",
     "recompilations": "recompilations",
+    "graph_breaks": "host-graph-breaks",
     "leak": "memory-growth",
     "churn": "memory-churn",
     "trimmed": "memory-churn",
@@ -83,8 +87,8 @@ NAMED = [name for name, expected in EXPECTED.items() if expected is not None] + 
                                    "validation", "checkpoint", "mixed_lengths",
                                    "lognormal_lengths")]
 
-# These cost no time yet.
-RISKS = {"memory-growth", "shared-memory"}
+# These cost no time yet, or nobody knows how much.
+RISKS = {"dominant-op", "host-graph-breaks", "memory-growth", "shared-memory"}
 
 CORES = len(os.sched_getaffinity(0))
 
@@ -93,11 +97,13 @@ CORES = len(os.sched_getaffinity(0))
 ADVISED = {
     "collate_sleep": "num_workers=4",  # asleep they need no cores
     "few_workers": "num_workers=2",
+    "collate_in_workers": "num_workers=2",
     "worker_restart": "persistent_workers=True",
     "slow_worker": "Deal the work evenly",
     "watched": "Make `parse` cheaper",
     "tiny_ops": "whole tensors",
     "other_code": "names the lines",
+    "sorts": "topk",
     "python_thread": "in a process",
     "optimizer_loop": "fused=True",
     "oversubscribed": f"set_num_threads({CORES})",
@@ -115,29 +121,31 @@ ADVISED = {
 }
 
 # What its sentence names of the job's own code.
-SAID = {"collate_sleep": "of it in `collate_fn`", "leak": "aten::empty (`torch.zeros`"}
+SAID = {"collate_sleep": "of it in `collate_fn`",
+        "collate_in_workers": "of loading is spent in `collate_fn`",
+        "leak": "aten::empty (`torch.zeros`"}
 
 # These wait (for a disk, a clock), the others compute.
-WAITING = {"collate_sleep", "few_workers", "oversubscribed", "periodic", "warm_up",
-           "late_first_batch", "outside_steps", "pair_between_periodic"}
+WAITING = {"asleep", "collate_sleep", "collate_in_workers", "few_workers", "oversubscribed",
+           "periodic", "warm_up", "late_first_batch", "outside_steps", "pair_between_periodic"}
 
 # A run has one start: its ill block has no second one to be compared with. Four pauses in a
 # block, or first batches, are less than what its other steps differ by from block to block;
 # and after a pause, a save, or a loop that parses or spins the ops that follow are slower too,
 # for their data has left the caches. So the job times the dose itself.
-TIMED = {"warm_up", "periodic", "other_code", "watched", "recompilations", "late_first_batch",
-         "drift", "between_steps", "checkpoints", "pair_between_periodic"}
+TIMED = {"warm_up", "periodic", "asleep", "other_code", "watched", "recompilations",
+         "late_first_batch", "drift", "between_steps", "checkpoints", "pair_between_periodic"}
 
 # Of the step: what a dose that the job times takes beside that, its call and its waking.
 CALLED = 0.005
 
 # A block is short: what is drawn of its steps may hold none.
-LEVELS = {"collate_sleep": "ops", "tiny_ops": "ops", "other_code": "ops", "python_thread": "ops",
-          "optimizer_loop": "ops", "moved_data": "ops",
+LEVELS = {"collate_sleep": "ops", "tiny_ops": "ops", "asleep": "ops", "other_code": "ops",
+          "sorts": "ops", "python_thread": "ops", "optimizer_loop": "ops", "moved_data": "ops",
           "checkpoints": "ops"}
 
 # What the job says of itself at the block's last steps is read once a second.
-BY_FACTS, FACTS_S = {"recompilations"}, 1.3
+BY_FACTS, FACTS_S = {"recompilations", "graph_breaks"}, 1.3
 
 # Fills /dev/shm, which others need.
 OWN_SHARED_MEMORY = {"shared_memory"}
@@ -151,12 +159,13 @@ TOO_BUSY = 0.15
 
 # What a cured job keeps: facts are read when an optimizer is seen first, half of the
 # validation and of the moves is still much, two workers are better than one and not enough,
-# a batch from a worker costs its way between processes, and what compiling took of the run
-# stays spent; also workers that live on begin each epoch with empty queues: of twelve steps
-# the first is 2 to 7 ms late.
-REMAINS = {"recompilations": {"recompilations"},
+# a batch from a worker costs its way between processes, what compiling took of the run stays
+# spent, and what fell into two graphs was said once; also workers that live on begin each
+# epoch with empty queues: of twelve steps the first is 2 to 7 ms late.
+REMAINS = {"recompilations": {"recompilations"}, "graph_breaks": {"host-graph-breaks"},
            "optimizer_loop": {"optimizer-loop"}, "validation": {"validation-share"},
            "moved_data": {"moved-data"}, "few_workers": {"data-loading"},
+           "collate_in_workers": {"data-loading"},
            "worker_restart": {"data-loading", "epoch-start"},
            "outside_steps": {"outside-steps"}, "pair_collate_collections": {"data-loading"},
            "slow_worker": {"data-loading", "cpu-wait"}, "collate_sleep": {"data-loading"},
