@@ -133,13 +133,31 @@ bool loading_advise_ahead(struct rule_context *context, struct finding *finding,
     return true;
 }
 
+/* To take a batch over, as a guess (rules_data.c); from so much more on it is no talk but a
+ * wait, of which no more than twice the talk stays. */
+#define TALK_NS   1500000.0
+#define TALK_SLOW 6.0
+#define TALK_MOST 2.0
+
+double loading_unanswered_ns(const struct rule_context *context)
+{
+    const struct steps_summary *train = context->train;
+    double rest = train->phase_ns[EVENT_PHASE_DATA] - loading_late_ns(context) -
+                  loading_slow_worker_ns(context) - train->waited_ns;
+
+    return has_workers(context) && rest > TALK_SLOW * TALK_NS
+               ? rest - TALK_MOST * TALK_NS
+               : 0;
+}
+
 bool loading_keeps_up(const struct rule_context *context)
 {
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
     double ahead = rule_number(context, FACT_DATALOADER_PREFETCH);
     double late = context->train->late_share;
 
-    return workers >= 1 && late > 0 && late * workers * ahead < 1;
+    return workers >= 1 && late > 0 && late * workers * ahead < 1 &&
+           loading_unanswered_ns(context) <= 0;
 }
 
 void loading_advise_few_late(struct rule_context *context, struct finding *finding)

@@ -25,6 +25,11 @@ void loading_advise_watching(struct rule_context *context, struct finding *findi
 bool loading_advise_ahead(struct rule_context *context, struct finding *finding,
                           double late_ns);
 
+/* The wait for batches that are there, per step: the threads of a worker that hand them over
+ * need Python's lock, which its samples or its `collate_fn` hold. 0 where that takes no
+ * longer than it may. */
+double loading_unanswered_ns(const struct rule_context *context);
+
 /* Workers that never rest have no batch ready once in a round of theirs. Where none is late
  * for longer than all that they load ahead lasts, they keep up with the trainer and wait for
  * it: only some batches are slow. */

@@ -293,6 +293,8 @@ static double waits_for_workers(const struct rule_context *context, double waite
     if (isnan(told))
         told = fmin(waited - TAKING_LEAST * taking_over_ns(context),
                     isnan(asleep) ? (double)INFINITY : asleep);
+    else
+        told += loading_unanswered_ns(context);
     /* Where nobody knows of a wait for data, what it sleeps is none. */
     return isnan(waited) ? waited : fmin(told, waited) - kept_from_cores(context);
 }
@@ -390,7 +392,7 @@ static void describe(struct rule_context *context, struct finding *finding,
     finding->title = rule_infers(context) ? "The model waits for the next batch"
                                           : "Training waits for the next batch";
     finding->sentence = rule_print(
-        context, "%s of %s of a step wait for data%s%s%s%s",
+        context, "%s of %s of a step wait for data%s%s%s%s%s",
         rule_ms(context, loading->waited), rule_ms(context, step),
         is_uncounted(context) ? ", though workers load it"
         : isnan(workers)      ? ""
@@ -404,7 +406,11 @@ static void describe(struct rule_context *context, struct finding *finding,
         : !waits_for_storage(context) || loading_is_collating(context) ? ""
         : workers > 1 ? " that wait for their storage"
                       : " that waits for its storage",
-        workers >= 1 ? part : "");
+        workers >= 1 ? part : "",
+        loading_unanswered_ns(context) > 0
+            ? "; most batches are there, but the workers hold Python's lock and do not "
+              "hand them over"
+            : "");
     finding->wrong_if =
         loading->wanted < 1
             ? "Loading waits for a disk or a network: then it needs no core of its own "

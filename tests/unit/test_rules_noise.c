@@ -291,6 +291,27 @@ static void what_the_trainer_unpacks_itself_no_worker_makes_less(void **state)
     assert_true(fabs(find("data-loading")->ns_per_step - 0.6 * MS) < 1);
 }
 
+/* Each batch was there, and yet it took a long time to get at it. */
+static void workers_that_do_not_answer_for_long_are_waited_for(void **state)
+{
+    struct steps_summary *train = &summary.steps.train;
+
+    (void)state;
+    number(FACT_DATALOADER_WORKERS, 2);
+    number(FACT_CPU_COUNT, 2);
+    summary.load.workers = 2;
+    summary.load.worker_cpu_share = 0.95;
+    train->waited_ns = 0.5 * MS;
+    train->waited_error_ns = 0.1 * MS;
+    train->phase_ns[EVENT_PHASE_DATA] = 9 * MS; /* many tensors, perhaps */
+    assert_string_equal(find("data-loading")->id, "none");
+    train->phase_ns[EVENT_PHASE_DATA] = 60 * MS;
+    /* All but 3 ms of talk, and half of that. */
+    assert_true(fabs(find("data-loading")->ns_per_step - 28.5 * MS) < 1);
+    assert_non_null(strstr(find("data-loading")->formula, "3 ms that no loader saves"));
+    assert_non_null(strstr(find("data-loading")->sentence, "hold Python's lock"));
+}
+
 static void one_second_that_waited_for_a_core_is_no_finding(void **state)
 {
     (void)state;
@@ -372,6 +393,7 @@ int main(void)
         TEST(a_batch_that_costs_less_than_its_way_from_a_worker_is_no_finding),
         TEST(of_the_wait_for_workers_only_that_without_a_batch_is_won_back),
         TEST(what_the_trainer_unpacks_itself_no_worker_makes_less),
+        TEST(workers_that_do_not_answer_for_long_are_waited_for),
         TEST(one_second_that_waited_for_a_core_is_no_finding),
         TEST(a_loader_that_others_keep_from_its_core_is_no_finding),
         TEST(a_few_late_batches_are_no_finding),
