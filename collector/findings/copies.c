@@ -21,23 +21,22 @@ struct way_words {
     "Copy the next batch on a stream of its own (`cudaMemcpyAsync`) while this one "   \
     "trains; `cudaStreamWaitEvent` before it is used"
 
-/* `pins`: the loader does, so that these are other tensors. */
-static struct way_words words_of(const struct gpu_run_copies *copies, bool pins)
+/* Where the loader pins. */
+#define OTHERS_PINNED                                                                  \
+    "What the loader pins is not these: two pinned buffers in turns "                  \
+    "(`torch.empty_like(tensor).pin_memory()`), each filled again only "               \
+    "after " COPY_IS_OVER
+#define PIN_NATIVE                                                                     \
+    "`cudaMallocHost` for the batches and `cudaMemcpyAsync`: pageable memory is "      \
+    "staged first, and the host waits for it"
+
+static struct way_words words_of(const struct gpu_run_copies *copies)
 {
-    static const char pin_native[] =
-        "`cudaMallocHost` for the batches and `cudaMemcpyAsync`: pageable memory is "
-        "staged first, and the host waits for it";
     static const struct way_words pageable = {
         "from pageable memory of the host to the device",
         "`DataLoader(..., pin_memory=True)` and `batch.to(device, non_blocking=True)`: "
         "pageable memory is staged first, and the host waits for it",
-        pin_native};
-    static const struct way_words own = {
-        "from pageable memory of the host to the device",
-        "What the loader pins is not these: two pinned buffers in turns "
-        "(`torch.empty_like(tensor).pin_memory()`), each filled again only "
-        "after " COPY_IS_OVER,
-        pin_native};
+        PIN_NATIVE};
     static const struct way_words pinned = {
         "from pinned memory of the host to the device", NEXT_BATCH, NEXT_BATCH_NATIVE};
     static const struct way_words either = {
@@ -62,9 +61,7 @@ static struct way_words words_of(const struct gpu_run_copies *copies, bool pins)
 
     switch (copies->way) {
     case EVENT_COPY_H2D:
-        if (copies->pageable)
-            return pins ? own : pageable;
-        return copies->unknown && !pins ? either : pinned;
+        return copies->pageable ? pageable : copies->unknown ? either : pinned;
     case EVENT_COPY_D2H:
         return back;
     case EVENT_COPY_D2D:
@@ -113,7 +110,7 @@ static const struct gpu_run_copies *most_of(const struct gpu_run *run, bool by_h
             most = copies;
     }
     return most != NULL && most->ns > 0 && most->count > 0 &&
-                   words_of(most, false).what != NULL
+                   words_of(most).what != NULL
                ? most
                : NULL;
 }
@@ -128,8 +125,6 @@ static void advise(const struct rule_context *context, struct finding *finding,
                    const struct gpu_run_copies *most)
 {
     bool pins = rule_number(context, FACT_DATALOADER_PIN_MEMORY) >= 1;
-    struct way_words words =
-        most != NULL ? words_of(most, pins) : (struct way_words){NULL, NULL, NULL};
 
     if (most != NULL && are_small(most))
         rule_advise_in(context, finding,
@@ -137,8 +132,11 @@ static void advise(const struct rule_context *context, struct finding *finding,
                        "split it behind the copy",
                        "Many small ones: pack them into one buffer, copy that, and "
                        "split it behind the copy");
-    if (most != NULL)
-        rule_advise_in(context, finding, words.torch, words.native);
+    if (most != NULL && pins && most->way == EVENT_COPY_H2D)
+        rule_advise_in(context, finding, most->pageable ? OTHERS_PINNED : NEXT_BATCH,
+                       most->pageable ? PIN_NATIVE : NEXT_BATCH_NATIVE);
+    else if (most != NULL)
+        rule_advise_in(context, finding, words_of(most).torch, words_of(most).native);
     else
         rule_advise_in(
             context, finding,
@@ -220,9 +218,9 @@ void copies_tell(struct rule_context *context, struct finding *finding,
         by_host ? "%s; %.0f %% of the time of copies, without those inside of the "
                   "device, is %s, %s each"
                 : "%s; %.0f %% of all time of copies in training is %s, %s each",
-        finding->sentence, 100 * most->ns / all_ns, words_of(most, false).what,
+        finding->sentence, 100 * most->ns / all_ns, words_of(most).what,
         rule_memory(context, bytes / count));
-    rule_evidence_text(context, finding, "copies", words_of(most, false).what);
+    rule_evidence_text(context, finding, "copies", words_of(most).what);
     rule_evidence(context, finding, "copies_pct", 100 * most->ns / all_ns);
     rule_evidence(context, finding, "copy_bytes", bytes / count);
     rule_evidence(context, finding, "gb_per_s", most->bytes_per_s / 1e9);

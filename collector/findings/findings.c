@@ -133,28 +133,31 @@ static double threshold_of(const struct findings_settings *settings, uint32_t in
     return fmax(relaxed ? threshold * stays : threshold, DBL_MIN);
 }
 
-double rule_threshold(const struct rule_context *context, const char *id)
+/* NaN: no rule has findings of that id. */
+static double begins_at(const struct findings_settings *settings, const char *id)
 {
-    const struct finding_rule *rule;
-    uint32_t i = 0;
-
-    while ((rule = findings_rule(i)) != NULL && strcmp(rule->id, id) != 0)
-        i++;
-    /* A relaxed look, too, leaves to others no more than they tell. */
-    return rule == NULL ? (double)NAN : threshold_of(context->settings, i, false);
-}
-
-double findings_begin_at(const char *id)
-{
-    const struct findings_settings settings = findings_configured();
     const struct finding_rule *wanted = findings_rule_of(id), *rule;
     uint32_t i = 0;
 
     while ((rule = findings_rule(i)) != NULL && rule != wanted)
         i++;
+    return rule == NULL ? (double)NAN : threshold_of(settings, i, false);
+}
+
+double rule_threshold(const struct rule_context *context, const char *id)
+{
+    /* A relaxed look, too, leaves to others no more than they tell. */
+    return begins_at(context->settings, id);
+}
+
+double findings_begin_at(const char *id)
+{
+    const struct findings_settings settings = findings_configured();
+    const struct finding_rule *rule = findings_rule_of(id);
+
     return rule == NULL || strcmp(rule->unit, "share of the step") != 0
                ? (double)NAN
-               : threshold_of(&settings, i, false);
+               : begins_at(&settings, id);
 }
 
 static void ask_rules(struct rule_context *context,

@@ -133,20 +133,18 @@ bool loading_advise_ahead(struct rule_context *context, struct finding *finding,
     return true;
 }
 
-/* To take a batch over, as a guess (rules_data.c); from so much more on it is no talk but a
- * wait, of which no more than twice the talk stays. */
-#define TALK_NS   1500000.0
-#define TALK_SLOW 6.0
-#define TALK_MOST 2.0
+/* From so much more on than it usually takes, no count of tensors explains it. */
+#define TAKING_SLOW 6.0
 
 double loading_unanswered_ns(const struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
-    double rest = train->phase_ns[EVENT_PHASE_DATA] - loading_late_ns(context) -
-                  loading_slow_worker_ns(context) - train->waited_ns;
+    double taking = loading_taking_ns(TENSORS_USUAL);
+    double rest = train->phase_ns[EVENT_PHASE_DATA] - loading_told_apart_ns(context) -
+                  train->waited_ns;
 
-    return has_workers(context) && rest > TALK_SLOW * TALK_NS
-               ? rest - TALK_MOST * TALK_NS
+    return has_workers(context) && rest > TAKING_SLOW * taking
+               ? rest - TAKING_MOST * taking
                : 0;
 }
 
@@ -196,4 +194,9 @@ double loading_slow_worker_ns(const struct rule_context *context)
     double alike = step * (1 - load->worker_cpu_share / load->worker_cpu_most);
 
     return fmax(0, data < alike ? data : alike);
+}
+
+double loading_told_apart_ns(const struct rule_context *context)
+{
+    return loading_late_ns(context) + loading_slow_worker_ns(context);
 }

@@ -25,6 +25,23 @@ void loading_advise_watching(struct rule_context *context, struct finding *findi
 bool loading_advise_ahead(struct rule_context *context, struct finding *finding,
                           double late_ns);
 
+/* What it takes to take a batch over from a worker, ready or not: each tensor's memory is
+ * asked for in a talk of several turns between the processes, opened and mapped. No worker
+ * makes that less; the thread that pins memory does it beside the training. A job with
+ * workers tells itself how long it waited for them (EVENT_WAITED). Of a job without any it
+ * is a guess: beside a training 0.9 to 1.9 ms for two tensors, and where nothing else runs
+ * 1.3, 1.4 to 2.2 and 3.1 to 5.7 ms for one, two and eight of a kB or a MB, of it two thirds
+ * CPU time (medians; torch 2.2 and 2.15 on a virtual core of 2.5 GHz). Other machines are
+ * faster than that rather than slower. */
+#define TENSORS_USUAL 2.0  /* inputs and targets */
+#define TAKING_LEAST  0.25 /* of it, on the fastest machine */
+#define TAKING_MOST   2.0
+
+static inline double loading_taking_ns(double tensors)
+{
+    return 500000.0 + 500000.0 * tensors;
+}
+
 /* The wait for batches that are there, per step: the threads of a worker that hand them over
  * need Python's lock, which its samples or its `collate_fn` hold. 0 where that takes no
  * longer than it may. */
@@ -44,5 +61,8 @@ double loading_late_ns(const struct rule_context *context);
 /* What the same work would save per step if all workers had alike of it; 0 where none is
  * slow. */
 double loading_slow_worker_ns(const struct rule_context *context);
+
+/* All of these: findings of their own. */
+double loading_told_apart_ns(const struct rule_context *context);
 
 #endif

@@ -12,6 +12,9 @@
 #define TWENTIETH "a twentieth: by less any machine varies"
 #define SMALLEST  "the smallest loss that tests/diseases asks to be found"
 
+/* Steps whose ops are known; of fewer another stretch may look otherwise. */
+#define STEPS_KNOWN 10u
+
 /* What several rules advise, each with what it needs to be right. */
 #define GRAPHS_NEED                                                                    \
     "; shapes have to stay the same, gradients must not be accumulated, and outputs "  \

@@ -112,27 +112,14 @@ static bool sleeps_while_loading(const struct rule_context *context)
                (1 - STORAGE_BOUND) * context->train->phase_ns[EVENT_PHASE_DATA];
 }
 
-/* What it takes to take a batch over from a worker, ready or not: each tensor's memory is
- * asked for in a talk of several turns between the processes, opened and mapped. No worker
- * makes that less; the thread that pins memory does it beside the training. A job with
- * workers tells itself how long it waited for them (EVENT_WAITED). Of a job without any it
- * is a guess: beside a training 0.9 to 1.9 ms for two tensors, and where nothing else runs
- * 1.3, 1.4 to 2.2 and 3.1 to 5.7 ms for one, two and eight of a kB or a MB, of it two thirds
- * CPU time (medians; torch 2.2 and 2.15 on a virtual core of 2.5 GHz). Other machines are
- * faster than that rather than slower. */
-#define BATCH_NS      500000.0
-#define TENSOR_NS     500000.0
-#define TENSORS_USUAL 2.0 /* inputs and targets */
-#define TAKING_LEAST  0.25 /* of it, on the fastest machine */
-#define TAKING_MOST   2.0
-
+/* Pinned as advised, the thread that pins takes over. */
 static double taking_over_ns(const struct rule_context *context)
 {
     double tensors = rule_number(context, FACT_DATALOADER_TENSORS);
 
-    if (rule_has_device(context))
-        return 0; /* as advised, they are pinned */
-    return BATCH_NS + TENSOR_NS * (isnan(tensors) ? TENSORS_USUAL : fmin(tensors, 100));
+    return rule_has_device(context)
+               ? 0
+               : loading_taking_ns(isnan(tensors) ? TENSORS_USUAL : fmin(tensors, 100));
 }
 
 /* How many workers the machine has cores for, beside the trainer, which may be none; those
@@ -276,18 +263,11 @@ static double kept_from_cores(const struct rule_context *context)
     return ns > 0 ? ns : 0; /* NaN: not known */
 }
 
-/* What the first batches of epochs wait, those at a period, and those of a slow worker
- * are findings of their own. */
-static double told_apart_ns(const struct rule_context *context)
-{
-    return loading_late_ns(context) + loading_slow_worker_ns(context);
-}
-
 /* What faster workers would end: the wait until a batch was there. Where nobody tells of it
  * no more than the trainer sleeps, for to take a batch over needs a core too. */
 static double waits_for_workers(const struct rule_context *context, double waited)
 {
-    double told = context->train->waited_ns - told_apart_ns(context);
+    double told = context->train->waited_ns - loading_told_apart_ns(context);
     double asleep = context->summary->load.asleep_share * context->train->mean_ns;
 
     if (isnan(told))
@@ -316,7 +296,7 @@ static struct loading look_at(const struct rule_context *context)
     const struct steps_summary *train = context->train;
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
     struct loading loading = {.waited = train->phase_ns[EVENT_PHASE_DATA] -
-                                        told_apart_ns(context),
+                                        loading_told_apart_ns(context),
                               .now = workers_now(context)};
 
     loading.wanted = workers_wanted(context, loading.now);

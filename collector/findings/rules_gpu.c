@@ -81,6 +81,7 @@ static struct finding *find_idle(struct rule_context *context,
         rule_waits_for(context, 1u << rule->cause, &waits);
     double rest = waits - named, idle = 0;
 
+    /* What is promised of it must be worth telling. */
     if (device == NULL ||
         !((rule->half ? rest / 2 : rest) / step >= context->threshold))
         return NULL;

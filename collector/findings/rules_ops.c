@@ -258,9 +258,6 @@ static void find_module(struct rule_context *context)
         "fastest of several forms");
 }
 
-/* Of fewer recorded steps another stretch may look otherwise. */
-#define STEPS_KNOWN 10u
-
 /* What another form of these ops is. */
 static const struct form {
     const char *op, *instead;

@@ -23,9 +23,6 @@ static const char *say_ahead(struct findings *findings, const struct gpu_device 
  * decides; all others together are less. */
 #define DECIDES 0.50
 
-/* Steps whose ops are known; of fewer another stretch may look otherwise. */
-#define STEPS_KNOWN 10u
-
 struct family {
     const char *what, *layout; /* in which it is faster; NULL */
     const char *names[9];      /* ops' names begin so; then NULL */

@@ -82,8 +82,8 @@ struct gpu_answer {
     struct answer head;
     struct gpu_device *devices;
     uint32_t device_count;
-    bool
-        of_others; /* what it says of an average step is of other steps than the head's */
+    /* What it says of an average step is of other steps than the head's. */
+    bool of_others;
     uint64_t uncounted;              /* work of devices beyond GPU_TABLES */
     struct hardware_answer hardware; /* of gpu_query() alone */
 };

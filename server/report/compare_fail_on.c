@@ -94,7 +94,8 @@ static bool read_memory(const cJSON *other, bool percent,
 }
 
 /* The dearest of its rule, or in % the one that grew most, of the base's mean step. What
- * was not found costs nothing, or as little as is not told; of a price without an interval, as much is unsure. */
+ * was not found costs nothing, or as little as is not told; of a price without an
+ * interval, as much is unsure. */
 static bool read_finding(const cJSON *other, const struct fail_on *expression,
                          struct fail_on_measure *measure)
 {

@@ -172,6 +172,19 @@ static void evidence_of_a_finding_is_cut_and_no_markup(void **state)
     cJSON_Delete(report);
 }
 
+/* free() is owed. */
+static char *report_by(const cJSON *report, void (*write)(const cJSON *, FILE *))
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    assert_non_null(out);
+    write(report, out);
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
 static void of_too_few_steps_nobody_says_that_nothing_stands_out(void **state)
 {
     (void)state;
@@ -181,16 +194,9 @@ static void of_too_few_steps_nobody_says_that_nothing_stands_out(void **state)
     assert_non_null(cJSON_AddNumberToObject(bottlenecks, "steps", 3));
     assert_non_null(cJSON_AddNumberToObject(bottlenecks, "steps_needed", 10));
     for (uint32_t html = 0; html < 2; html++) {
-        char *text = NULL;
-        size_t size = 0;
-        FILE *out = open_memstream(&text, &size);
+        char *text =
+            report_by(report, html == 1 ? report_write_html : report_write_markdown);
 
-        assert_non_null(out);
-        if (html == 1)
-            report_write_html(report, out);
-        else
-            report_write_markdown(report, out);
-        assert_int_equal(fclose(out), 0);
         assert_non_null(
             strstr(text, "Too few steps to tell: 3 of the 10 that it takes."));
         assert_null(strstr(text, "Nothing stands out"));
@@ -207,16 +213,9 @@ static void a_verdict_stands_before_what_is_found(void **state)
 
     assert_non_null(cJSON_AddStringToObject(bottlenecks, "verdict", "Bound by `<b>`."));
     for (uint32_t html = 0; html < 2; html++) {
-        char *text = NULL;
-        size_t size = 0;
-        FILE *out = open_memstream(&text, &size);
+        char *text =
+            report_by(report, html == 1 ? report_write_html : report_write_markdown);
 
-        assert_non_null(out);
-        if (html == 1)
-            report_write_html(report, out);
-        else
-            report_write_markdown(report, out);
-        assert_int_equal(fclose(out), 0);
         assert_non_null(strstr(text, html == 1
                                          ? "<p>Bound by <code>&lt;b&gt;</code>.</p>"
                                          : "\nBound by"));

@@ -14,6 +14,15 @@ static void put_device(void)
     device.idle_ns[GPU_IDLE_PYTHON] = 10 * MS;
 }
 
+/* For 9 ms of a step, in these calls. */
+static void wait_in(struct op_row *rows, uint32_t count)
+{
+    put_device();
+    device.idle_ns[GPU_IDLE_SYNC] = 9 * MS;
+    summary.cpu.rows = rows;
+    summary.cpu.judged_count = count;
+}
+
 static void what_is_compiled_eight_times_again_is_told_with_its_price(void **state)
 {
     (void)state;
@@ -298,10 +307,7 @@ static void an_op_that_takes_little_of_the_wait_is_not_named_for_it(void **state
          .per_step_count = 1,
          .mean_ns = 9 * MS}};
 
-    put_device();
-    device.idle_ns[GPU_IDLE_SYNC] = 9 * MS;
-    summary.cpu.rows = rows;
-    summary.cpu.judged_count = 2;
+    wait_in(rows, 2);
     assert_int_equal(find("device-sync")->op_count, 1);
     assert_non_null(strstr(find("device-sync")->sentence,
                            "; cudaStreamSynchronize (`.cpu()`, `.item()`, "
@@ -322,10 +328,7 @@ static void a_wait_is_told_as_people_write_it_and_with_its_caller(void **state)
                               .per_step_count = 2,
                               .mean_ns = 3 * MS}};
 
-    put_device();
-    device.idle_ns[GPU_IDLE_SYNC] = 9 * MS;
-    summary.cpu.rows = rows;
-    summary.cpu.judged_count = 2;
+    wait_in(rows, 2);
     const struct finding *finding = find("device-sync");
 
     assert_non_null(
@@ -359,10 +362,7 @@ static void of_several_waits_the_dearest_is_named_first_and_the_others_too(void 
          .per_step_count = 1,
          .mean_ns = 3.01 * MS}};
 
-    put_device();
-    device.idle_ns[GPU_IDLE_SYNC] = 9 * MS;
-    summary.cpu.rows = rows;
-    summary.cpu.judged_count = 3;
+    wait_in(rows, 3);
     const struct finding *finding = find("device-sync");
 
     assert_non_null(strstr(finding->sentence,
@@ -399,10 +399,7 @@ static void casts_under_autocast_are_no_waits(void **state)
          .per_step_count = 1,
          .mean_ns = 8 * MS}};
 
-    put_device();
-    device.idle_ns[GPU_IDLE_SYNC] = 9 * MS;
-    summary.cpu.rows = rows;
-    summary.cpu.judged_count = 3;
+    wait_in(rows, 3);
     assert_non_null(strstr(find("device-sync")->sentence, "; aten::item ("));
     assert_null(strstr(find("device-sync")->sentence, "_to_copy"));
     /* Where no call of the runtime is seen. */
