@@ -197,16 +197,28 @@ bool rule_run_has_less(double run_part, double run_rest, double part, double res
     return run_rest > 0 && run_part / run_rest < part / rest;
 }
 
+/* The interval of all steps, as wide as that of so few of them. */
+static double error_of_few(const struct rule_context *context, double all_pct,
+                           uint64_t few)
+{
+    uint64_t all = context->train->count;
+
+    return few < 2 ? (double)NAN
+                   : all_pct / 100 * sqrt((double)all / (double)few) *
+                         numbers_t95(few) / numbers_t95(all);
+}
+
 double rule_error_of_recorded(const struct rule_context *context, double ns,
                               uint64_t recorded)
 {
+    return ns * error_of_few(context, context->train->error_pct, recorded);
+}
+
+double rule_error_of_kernels(const struct rule_context *context, double ns)
+{
     const struct steps_summary *train = context->train;
 
-    if (recorded < 2)
-        return (double)NAN;
-    /* The interval of all steps, as wide as that of so few of them. */
-    return ns * train->error_pct / 100 * sqrt((double)train->count / (double)recorded) *
-           numbers_t95(recorded) / numbers_t95(train->count);
+    return ns * error_of_few(context, train->kernels_error_pct, train->kernels);
 }
 
 double rule_least(const struct rule_context *context, double ns, double error_ns)

@@ -230,6 +230,9 @@ double rule_error_of_step(const struct rule_context *context);
 double rule_error_of_recorded(const struct rule_context *context, double ns,
                               uint64_t recorded);
 
+/* The same of `ns` from the steps with GPU work. */
+double rule_error_of_kernels(const struct rule_context *context, double ns);
+
 /* Is `run_part` less of the run's `run_rest` than `part` is of the window's `rest`? What
  * comes once in an epoch is. False where the run is not known. */
 bool rule_run_has_less(double run_part, double run_rest, double part, double rest);

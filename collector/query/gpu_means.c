@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "query/drawn.h"
+#include "query/warm_up.h"
 
 /* While steps are listed, or summed, in their order. */
 struct walk {
@@ -96,11 +97,13 @@ static double sum_steps(const struct drawing *drawing, struct walk *walk,
 }
 
 /* Of the training steps of the window, known or not; NaN without any, or where it begins
- * before all that are remembered. */
+ * before all that are remembered. For slow first steps that are not known none stands: what
+ * took them longer was not the device's work. */
 static double mean_step_ns(const struct pick *pick)
 {
     const struct steps *steps = &pick->process->steps;
     uint32_t count, first = pick_steps(pick, &count);
+    uint32_t usual = first + warm_up_steps(pick);
     double sum = 0, trained = 0;
 
     if (first == 0 && steps->count > steps_remembered(steps))
@@ -108,7 +111,8 @@ static double mean_step_ns(const struct pick *pick)
     for (uint32_t i = first; i < first + count; i++) {
         const struct step *step = steps_at(steps, i);
 
-        if (step->flags & (EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW))
+        if (step->flags & (EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW) ||
+            (i < usual && !(step->flags & EVENT_STEP_KERNELS)))
             continue;
         sum += (double)step->duration_ns;
         trained++;

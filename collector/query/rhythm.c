@@ -8,14 +8,10 @@
 #include "query/numbers.h"
 #include "query/parts.h"
 #include "query/rhythm_inside.h"
+#include "query/warm_up.h"
 
 /* A median of fewer says nothing. */
 #define STEPS_NEEDED 20u
-
-/* The run's first steps, when the window still holds them. */
-#define WARM_UP_MOST 100u
-#define WARM_UP_CALM 5u /* so many usual steps end it */
-#define WARM_UP_SLOW 1.5
 
 /* Share of the epochs whose first batch must be late: of all of them, or of the newest where
  * it was not always so. */
@@ -162,19 +158,15 @@ static void find_gc(struct rhythm_work *work, struct rhythm *rhythm)
 
 static void find_warm_up(struct rhythm_work *work, struct rhythm *rhythm)
 {
-    uint32_t most = work->count / 4 < WARM_UP_MOST ? work->count / 4 : WARM_UP_MOST;
-    uint32_t end = 0, calm = 0;
+    struct warm_up first = {0};
     struct rhythm_sums sums = {0};
 
     if (work->items[0].step->number >= WARM_UP_CALM)
         return;
-    for (uint32_t i = 0; i < most && calm < WARM_UP_CALM; i++) {
-        bool slow = work->items[i].left > WARM_UP_SLOW * work->median;
-
-        calm = slow ? 0 : calm + 1;
-        end = slow ? i + 1 : end;
-    }
-    for (uint32_t i = 0; i < end; i++)
+    for (uint32_t i = 0; i < work->count / 4; i++)
+        if (!warm_up_goes_on(&first, work->items[i].left, work->median))
+            break;
+    for (uint32_t i = 0; i < first.end; i++)
         if (rhythm_over(work, i) > 0)
             rhythm_take(work, &sums, i, rhythm_over(work, i));
     if (sums.extra.steps > 0)

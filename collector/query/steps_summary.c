@@ -6,6 +6,7 @@
 #include "query/numbers.h"
 #include "query/parts.h"
 #include "query/pick.h"
+#include "query/warm_up.h"
 
 #define NS_PER_S 1e9
 
@@ -36,6 +37,7 @@ void parts_clear_summary(struct steps_summary *summary)
                                       .min_ns = nan,
                                       .max_ns = nan,
                                       .error_pct = nan,
+                                      .kernels_error_pct = nan,
                                       .other_ns = nan,
                                       .other_share = nan,
                                       .other_error_ns = nan,
@@ -133,16 +135,19 @@ static void add_part_errors(const struct pick *pick, enum part part, bool all,
 {
     const struct steps *steps = &pick->process->steps;
     struct numbers_series parts[EVENT_PHASES] = {{0}}, other = {0}, whole = {0},
-                          computing = {0}, waited = {0};
+                          computing = {0}, waited = {0}, usual = {0};
     bool told = false;
     uint64_t late = 0;
     uint32_t count, first = pick_steps(pick, &count);
+    uint32_t warm = first + warm_up_steps(pick);
 
     for (uint32_t i = first; i < first + count; i++) {
         const struct step *step = steps_at(steps, i);
 
         if (part_of(step) != part)
             continue;
+        if (i >= warm || step->flags & EVENT_STEP_KERNELS)
+            known_add(&usual, (double)step->duration_ns);
         for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
             known_add(&parts[phase], step_phase_ns(step, phase));
         known_add(&other, step_other_ns(step));
@@ -169,6 +174,9 @@ static void add_part_errors(const struct pick *pick, enum part part, bool all,
     summary->error_pct =
         100 * numbers_series_error(&whole, all ? summary->count : whole.count) /
         summary->mean_ns;
+    summary->kernels_error_pct =
+        100 * numbers_series_error(&usual, all ? summary->count : usual.count) /
+        (usual.first + usual.sum / (double)usual.count);
 }
 
 /* The shares between which the 95th percentile lies with 95 % certainty: a count of

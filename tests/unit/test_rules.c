@@ -511,7 +511,7 @@ static void the_interval_of_work_is_that_of_the_steps_that_tell_it(void **state)
     busy_device("NVIDIA H100");
     summary.head.from_file = true;
     summary.steps.train.kernels = 10;
-    summary.steps.train.error_pct = 2;
+    summary.steps.train.error_pct = summary.steps.train.kernels_error_pct = 2;
     summary.cuda.family_ns[KERNEL_FLOAT32] = 40 * MS;
     replayed(80 * MS, (const double[]){10 * MS, 20 * MS, 40 * MS, 80 * MS});
     summary.replay.steps = 1;

@@ -94,6 +94,7 @@ static void what_was_compiled_before_the_window_is_no_price_of_its_steps(void **
     summary.steps.train.mean_ns = summary.steps.train.p50_ns = 50 * MS;
     summary.rhythm.median_other_ns = 1 * MS;
     summary.steps.train.error_pct = 1;
+    summary.steps.train.kernels_error_pct = 1;
     summary.head.window.first_step = 500;
     summary.head.window.last_step = 999;
     number(FACT_COMPILE_RECOMPILATIONS, 12);

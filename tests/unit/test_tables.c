@@ -296,6 +296,40 @@ static void a_slow_beginning_that_was_recorded_whole_stands_for_itself(void **st
     assert_half(17, 1, 1, 1e-9);
 }
 
+/* Behind it each fourth step is recorded and takes 12 ms, 5 of them on the device; the
+ * others take 10. */
+static void a_slow_first_step_lengthens_no_wait_of_the_device(void **state)
+{
+    (void)state;
+    uint64_t gemm = EVENT_META(text("gemm"), EVENT_KERNEL, 0, 0x100);
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct steps_answer steps;
+    struct gpu_answer gpu;
+    int64_t at = 2000 * MS;
+    double idle = 0;
+
+    step(0, FULL, 0, at);
+    for (uint64_t n = 1; n <= 40; n++) {
+        bool recorded = n % 4 == 1;
+        int64_t end_ns = at + (recorded ? 12 * MS : 10 * MS);
+
+        if (recorded)
+            fold(1, gemm, at, 5 * MS);
+        step(n, recorded ? FULL | EVENT_STEP_KERNELS : 0, at, end_ns);
+        at = end_ns;
+    }
+    work_begins_at(at);
+    assert_int_equal(gpu_query(store, &whose, &(struct gpu_request){0}, &gpu), 0);
+    for (uint32_t i = 0; i < GPU_IDLES; i++)
+        idle += gpu.devices[0].idle_ns[i];
+    assert_true(fabs(idle - 5.5e6) < 0.1e6);
+    answer_free(&gpu.head);
+    assert_int_equal(steps_query(store, &whose, &(struct steps_request){0}, &steps), 0);
+    assert_true(steps.train.error_pct > 90);
+    assert_true(steps.train.kernels_error_pct < 5);
+    answer_free(&steps.head);
+}
+
 static void a_kernel_has_its_short_name_and_is_found_by_both(void **state)
 {
     (void)state;
@@ -2441,6 +2475,7 @@ int main(void)
         TEST(a_kernel_has_its_family_and_what_is_none_has_no_other),
         TEST(sampled_ops_are_scaled_and_ranges_are_not),
         TEST(a_slow_beginning_that_was_recorded_whole_stands_for_itself),
+        TEST(a_slow_first_step_lengthens_no_wait_of_the_device),
         TEST(a_kernel_has_its_short_name_and_is_found_by_both),
         TEST(kernels_of_a_step_that_is_not_whole_are_in_no_sum),
         TEST(kernels_that_come_200_ms_late_are_those_of_their_own_step),
