@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "findings/link.h"
 #include "findings/rules.h"
 
 /* A link that is full costs something where copies hold a device up by so much of the step:
@@ -294,17 +295,6 @@ static void find_clock(struct rule_context *context)
     }
 }
 
-/* Bytes a second and lane of each generation, each way, after its encoding and without the
- * headers of packets (PCI Express base specifications). */
-static double lane_bytes_per_s(double generation)
-{
-    static const double of[] = {0, 0.25e9, 0.5e9, 0.985e9, 1.97e9, 3.94e9, 7.56e9};
-
-    return generation >= 1 && generation < sizeof(of) / sizeof(of[0])
-               ? of[(uint32_t)generation]
-               : (double)NAN;
-}
-
 /* Half of what copies make the device wait: half of the bytes, as with bfloat16 or uint8
  * instead of float32, take half of the time. */
 static void find_link(struct rule_context *context)
@@ -314,7 +304,7 @@ static void find_link(struct rule_context *context)
     for (uint32_t i = 0; i < hardware->row_count; i++) {
         const struct hardware_row *row = &hardware->rows[i];
         const struct gpu_device *device = device_of(context, row);
-        double most = lane_bytes_per_s(row->pcie_most) * row->pcie_width;
+        double most = link_bytes_per_s(row);
         double rate =
             fmax(row->mean[HARDWARE_PCIE_SENT], row->mean[HARDWARE_PCIE_RECEIVED]);
         double waits = device == NULL

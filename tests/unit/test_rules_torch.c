@@ -253,6 +253,12 @@ copies_of_pageable_memory_are_priced_by_the_jobs_own_pinned_ones(void **state)
     /* Half of it, for nothing tells what pinned ones take. */
     assert_true(fabs(find("pageable-copies")->ns_per_step - 10 * MS) < 1);
     assert_non_null(strstr(find("pageable-copies")->advice[0], "pin_memory"));
+    /* 3 GB/s on a link of 31.5. */
+    summary.hardware.rows =
+        &(struct hardware_row){.device = "cuda:0", .pcie_most = 4, .pcie_width = 16};
+    summary.hardware.row_count = 1;
+    assert_true(fabs(find("pageable-copies")->ns_per_step -
+                     20 * MS * (1 - 3 / (0.85 * 31.52))) < 1);
     /* Four fifths of the time are pageable, and pinned ones take a quarter. */
     device.run.copy_count = 2;
     assert_true(fabs(find("pageable-copies")->ns_per_step - 20 * MS * 0.8 * 0.75) < 1);
