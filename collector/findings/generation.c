@@ -50,6 +50,15 @@ static enum generation by_name(const char *name)
     return is_one_of(name, older) ? GENERATION_VOLTA : GENERATION_AMPERE;
 }
 
+/* What came before Volta, and those of Turing without. */
+static bool has_none(const char *name)
+{
+    static const char *const all[] = {"P100", "P40",  "P4",   "K80",   "M60", "M40",
+                                      "GTX",  "T400", "T600", "T1000", NULL};
+
+    return is_one_of(name, all);
+}
+
 /* Libraries name kernels after the first generation that they run on, and later ones run
  * some of them too. */
 static enum generation by_kernel(const char *name)
@@ -70,10 +79,11 @@ static enum generation generation_of(const struct rule_context *context,
                                      const struct gpu_device *device)
 {
     const struct ops_answer *cuda = &context->summary->cuda;
-    enum generation newest = GENERATION_UNKNOWN;
+    const char *name = device->name != NULL ? device->name : "";
+    enum generation newest = by_name(name);
 
-    if (device->name != NULL && device->name[0] != '\0')
-        return by_name(device->name);
+    if (newest != GENERATION_UNKNOWN || has_none(name))
+        return newest;
     for (uint32_t i = 0; i < cuda->judged_count; i++) {
         enum generation least = by_kernel(cuda->rows[i].name);
 

@@ -1,5 +1,5 @@
 /* What a device can compute with: by its name, and where nobody tells that, as in files
- * without `deviceProperties`, by the names of its kernels. */
+ * without `deviceProperties`, or it is newer than this, by the names of its kernels. */
 #ifndef FINDINGS_GENERATION_H
 #define FINDINGS_GENERATION_H
 

@@ -10,6 +10,7 @@
 #include "query/gpu_means.h"
 #include "query/parts.h"
 #include "query/pick.h"
+#include "wire/facts.h"
 
 #define POINTS_DEFAULT 600u
 #define POINTS_MAX     10000u
@@ -212,6 +213,17 @@ static void fill_sums(const struct gpu_cell *sum, struct gpu_device *device)
         device->all_idle_ns[i] = known + (double)sum->idle_ns[i];
 }
 
+/* A file names each device, a running job the one that it is on. */
+static const char *name_of(const struct pick *pick, const struct gpu_table *table)
+{
+    const struct process *process = pick->process;
+    const char *name = texts_get(process->texts, table->name);
+    bool is_on = parts_fact_count(process, FACT_ALLOCATOR_DEVICE) ==
+                 (double)EVENT_DEVICE_INDEX(table->device);
+
+    return *name == '\0' && is_on ? parts_fact_text(process, FACT_DEVICE_NAME) : name;
+}
+
 static int fill_device(const struct pick *pick, const struct gpu_table *table,
                        uint32_t points, struct gpu_device *device)
 {
@@ -221,8 +233,7 @@ static int fill_device(const struct pick *pick, const struct gpu_table *table,
 
     sum_window(pick, table, &sum, &device->summed_steps);
     device->device = pick_device(pick->head, table->device);
-    device->name =
-        arena_text(&pick->head->arena, texts_get(pick->process->texts, table->name));
+    device->name = arena_text(&pick->head->arena, name_of(pick, table));
     fill_sums(&sum, device);
     device->works = table->works + table->refused;
     device->uncounted = table->refused + table->late;

@@ -2308,6 +2308,24 @@ static void say(struct process *of, const char *key, const char *value)
                               .text = texts_intern(of->texts, value, strlen(value))};
 }
 
+static void a_running_job_names_the_device_that_it_is_on(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct gpu_answer gpu;
+
+    say(process, FACT_DEVICE_NAME, "NVIDIA H200");
+    say_fact(FACT_ALLOCATOR_DEVICE, 1);
+    fold_late_kernels(80, "gemm");
+    assert_int_equal(gpu_query(store, &whose, &(struct gpu_request){0}, &gpu), 0);
+    assert_true(gpu.device_count >= 2);
+    for (uint32_t i = 0; i < gpu.device_count; i++)
+        assert_string_equal(gpu.devices[i].name,
+                            strcmp(gpu.devices[i].device, "cuda:1") == 0 ? "NVIDIA H200"
+                                                                         : "");
+    answer_free(&gpu.head);
+}
+
 /* Rank 1 loads for 30 ms and rank 0 for 5; rank 0 is in forward for that much longer. */
 static void train_with_late_batches(const char *backend, const char *wrapper)
 {
@@ -2476,6 +2494,7 @@ int main(void)
         TEST(sampled_ops_are_scaled_and_ranges_are_not),
         TEST(a_slow_beginning_that_was_recorded_whole_stands_for_itself),
         TEST(a_slow_first_step_lengthens_no_wait_of_the_device),
+        TEST(a_running_job_names_the_device_that_it_is_on),
         TEST(a_kernel_has_its_short_name_and_is_found_by_both),
         TEST(kernels_of_a_step_that_is_not_whole_are_in_no_sum),
         TEST(kernels_that_come_200_ms_late_are_those_of_their_own_step),
