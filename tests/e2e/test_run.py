@@ -189,6 +189,14 @@ class RunTest(TrainglassTest):
             "NVTX_INJECTION64_PATH": "/opt/other.so"})
         self.assertEqual(ended.stdout, "/opt/other.so\n")
 
+    def test_a_profiler_of_nvidias_finds_cuda_free(self):
+        tool = self.folder / "ncu"
+        tool.write_text('#!/bin/sh\necho "$CUDA_INJECTION64_PATH,$TRAINGLASS_LIBRARY"\n')
+        tool.chmod(0o755)
+        injected, library = self.run_command(str(tool)).stdout.strip().split(",")
+        self.assertEqual(injected, "")
+        self.assertTrue(os.path.isfile(library))
+
     def test_every_run_has_a_session_of_its_own(self):
         sessions = {self.run_command("sh", "-c", "echo $TRAINGLASS_SESSION").stdout
                     for _ in range(3)}

@@ -148,12 +148,14 @@ class Session:
         return words + (["--kind", kind] if kind else [])
 
     def job(self, mode, level, limit_s=60, code=0, seconds=None, kind=None, before=(), **more):
-        """A Job that ended with `code` (None: whatever it was). `before`: a command that
-        executes it, its words in front."""
+        """A Job that ended with `code` (None: whatever it was). `before`: a profiler of
+        NVIDIA's that executes it, its words in front; `trainglass run` leaves CUDA to it."""
         if level is not None and not self.options.probe.is_file():
             raise Failed(f"there is no {self.options.probe}")
         with self.places:
             environment, directory = self.environment(level)
+            if before:
+                environment.pop("CUDA_INJECTION64_PATH", None)
             try:
                 limit_s = self.limit_s(limit_s)
                 until = time.monotonic() + limit_s

@@ -301,6 +301,12 @@ class AsModule(harness.TorchTest):
                             ("PYTHONPATH", f"{harness.SITE}{os.pathsep}{harness.PACKAGES}")):
             self.assertEqual(seen[name], value)
 
+    def test_without_the_program_a_profiler_of_nvidias_finds_cuda_free_too(self):
+        tool = self.directory / "ncu"
+        tool.write_text('#!/bin/sh\necho "<$CUDA_INJECTION64_PATH>"\n')
+        tool.chmod(0o755)
+        self.assertEqual(self.module("run", str(tool)).stdout, "<>\n")
+
     def test_without_the_library_the_command_runs_and_that_is_said_too(self):
         ended = self.module("run", harness.PYTHON, "-c", "print('trained')",
                             TRAINGLASS_LIBRARY="/nowhere/libtrainglass.so")

@@ -26,6 +26,8 @@ _CARRIED = {
     "--window-dir": "TRAINGLASS_WINDOW_DIR",
     "--state-dir": "TRAINGLASS_STATE_DIR",
 }
+# Nsight Compute ends where somebody else is named who wants into CUDA. As contract.c has them.
+_INJECT_THEMSELVES = ("ncu", "nsys", "compute-sanitizer", "cuda-gdb")
 
 
 def _say(text: str) -> None:
@@ -67,8 +69,9 @@ def _environment(command: list[str]) -> dict[str, str]:
         _say("libtrainglass.so was not found; nothing is recorded")
         return values
     values["TRAINGLASS_LIBRARY"] = library
-    for name in ("NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH"):
-        values[name] = os.environ.get(name, library)
+    values["NVTX_INJECTION64_PATH"] = os.environ.get("NVTX_INJECTION64_PATH", library)
+    if os.path.basename(command[0]) not in _INJECT_THEMSELVES:
+        values["CUDA_INJECTION64_PATH"] = os.environ.get("CUDA_INJECTION64_PATH", library)
     paths = [os.path.join(here, "site"), os.environ.get("PYTHONPATH", "")]
     values["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     return values

@@ -116,7 +116,21 @@ static void export_python(void)
     free(joined);
 }
 
-void contract_export(const struct contract *contract, const struct options *options)
+/* Such a tool injects itself into CUDA; Nsight Compute ends where somebody else is named.
+ * As trainglass/__main__.py has them. */
+static bool injects_itself(const char *program)
+{
+    static const char *const all[] = {"ncu", "nsys", "compute-sanitizer", "cuda-gdb"};
+    const char *slash = strrchr(program, '/');
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (strcmp(slash != NULL ? slash + 1 : program, all[i]) == 0)
+            return true;
+    return false;
+}
+
+void contract_export(const struct contract *contract, const struct options *options,
+                     char *const *argv)
 {
     char number[32], library[PLACE_BYTES];
 
@@ -139,7 +153,8 @@ void contract_export(const struct contract *contract, const struct options *opti
     }
     export("TRAINGLASS_LIBRARY", library, true);
     export("NVTX_INJECTION64_PATH", library, false);
-    export("CUDA_INJECTION64_PATH", library, false);
+    if (!injects_itself(argv[0]))
+        export("CUDA_INJECTION64_PATH", library, false);
     export_python();
 }
 
@@ -196,6 +211,7 @@ void contract_close(const struct contract *contract, pid_t pid,
         return;
     snprintf(path, sizeof(path), "%s/%s.end", contract->directory, contract->session);
     snprintf(made, sizeof(made), "%s.new", path);
-    if (write_note(made, text, length, contract_note_mode(share)) != 0 || rename(made, path) != 0)
+    if (write_note(made, text, length, contract_note_mode(share)) != 0 ||
+        rename(made, path) != 0)
         unlink(made);
 }

@@ -6,7 +6,8 @@
  *     TRAINGLASS_ZERO      CLOCK_MONOTONIC ns at the start of `run`: time zero
  *     TRAINGLASS_LIBRARY   libtrainglass.so, absolute
  *     TRAINGLASS_BUDGET, _LEVEL, _CUDA_GRAPHS, _SHARE   as the settings of these names
- *     NVTX_INJECTION64_PATH, CUDA_INJECTION64_PATH   the library, unless set already
+ *     NVTX_INJECTION64_PATH, CUDA_INJECTION64_PATH   the library, unless set already; the
+ *                          second not for a command that injects itself, such as ncu
  *     PYTHONPATH           our folder first: its sitecustomize attaches
  */
 #ifndef COMMAND_CONTRACT_H
@@ -32,9 +33,10 @@ struct contract {
 void contract_open(struct contract *contract, const struct options *options,
                    const char *name, char *const *argv);
 
-/* Writes the environment above into our own, for a command to inherit. A sentence per
- * thing that is missing goes to stderr; nothing stops. */
-void contract_export(const struct contract *contract, const struct options *options);
+/* Writes the environment above into our own, for the command `argv` to inherit. A sentence
+ * per thing that is missing goes to stderr; nothing stops. */
+void contract_export(const struct contract *contract, const struct options *options,
+                     char *const *argv);
 
 /* Writes <session>.end (wire/end_note.h): how the command, which ran as `pid`, ended, for
  * whom the setting `share` lets read. Best effort: the folder may be gone or full. */

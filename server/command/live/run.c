@@ -70,7 +70,7 @@ int run_command(const struct run_request *request)
     }
     place_warn_of_directory(contract.directory);
     unsetenv("TRAINGLASS_TOKEN"); /* the page's, not the job's */
-    contract_export(&contract, options);
+    contract_export(&contract, options, request->argv);
     int share = (int)options_number(options, OPTION_SHARE);
     pid_t child = child_start(request->argv);
     int announced = child < 0

@@ -11,7 +11,8 @@ The contract with `trainglass run`, which sets for its command:
     TRAINGLASS_LEVEL      auto, off, phases, ops, kernels, all
     TRAINGLASS_CUDA_GRAPHS   nodes, whole: what is recorded of a CUDA graph
     TRAINGLASS_SHARE      owner, group, all: who may read the segments
-    NVTX_INJECTION64_PATH and CUDA_INJECTION64_PATH   libtrainglass.so; only when unset
+    NVTX_INJECTION64_PATH and CUDA_INJECTION64_PATH   libtrainglass.so; only when unset,
+                          and the second not for a command that injects itself, such as ncu
     PYTHONPATH            this folder before whatever was there
 
 Absent TRAINGLASS_LIBRARY: nobody asked, nothing happens. The package around this folder
