@@ -84,9 +84,10 @@ def event(kind, start, end, name="gemm", thread=9, aux16=1, aux=0, value=0, more
     return wire.Event(thread, 1, kind, name, start, end, value, 0, aux16, aux, list(more))
 
 
-def trained(steps=100, name="gemm", late_ns=2000, spread_ns=20, threads=2, node=0):
+def trained(steps=100, name="gemm", late_ns=2000, spread_ns=20, threads=2, node=0, alone=False):
     """Steps of PER_STEP kernels, each behind its launch by one of `threads`, on two streams;
-    the host waits for one of them, then for all."""
+    the host waits for one of them, then for all. `alone`: no launch is a kernel's."""
+    launch = "cudaGraphLaunch" if name == "CUDA graph" else "cuLaunchKernel"
     events, rows, number = [], [], 0
     for step in range(steps):
         start = (1 + step) * STEP_NS
@@ -94,10 +95,11 @@ def trained(steps=100, name="gemm", late_ns=2000, spread_ns=20, threads=2, node=
         for at in range(PER_STEP):
             number += 1
             begins = start + 1e5 * (at + 1)
-            events += [event(open_.LAUNCH, begins, begins + 3000, "cuLaunchKernel",
+            events += [event(open_.LAUNCH, begins, begins + 3000, launch,
                              aux16=1 + at % threads, aux=number),
                        event(open_.KERNEL, begins + late_ns,
-                             begins + late_ns + 50000 + step % 3 * spread_ns, name, aux=number,
+                             begins + late_ns + 50000 + step % 3 * spread_ns, name,
+                             aux=number + alone * 10**6,
                              more=[(at % 2, 0, 0), (7, node, 0)])]
         events += [event(open_.SYNC, start + 4.1e5, start + 4.2e5, "cudaStreamSynchronize"),
                    event(open_.SYNC, start + 4.3e5, start + 4.6e5, open_.WAITS_FOR_ALL),
@@ -130,6 +132,7 @@ def launched(ns, reached=1.0):
 
 WELL = {"state": "active", "new": 9, "after_s": 1, "gone_s": 1}
 GONE = {"state": "stolen", "new": 0, "after_s": 68, "gone_s": 65}
+STOLEN = {"before": WELL, "during": ["stolen", 9], "after_s": 2, "course": [], "theirs": 5}
 ROWS = [[100 + step, 1000, 3, 0, 0] for step in range(5)]
 PAIRS = [(row[0], row[1]) for row in ROWS]
 RECORDED = Found()
@@ -166,12 +169,12 @@ def memory_jobs(ours, unseen):
             ({"rows": ROWS}, unseen if "Async" in PYTORCH_CUDA_ALLOC_CONF else memory(ours))}
 
 
-def graph_jobs(node, count):
-    def job(TRAINGLASS_CUDA_GRAPHS, **_):
+def graph_jobs(node, count, alone=False):
+    def job(level, TRAINGLASS_CUDA_GRAPHS, **_):
         whole = TRAINGLASS_CUDA_GRAPHS == "whole"
         return ({"replays": count, "kernels": PER_STEP if not whole else 1},
                 trained(count // PER_STEP if whole else count, "CUDA graph" if whole else "gemm",
-                        node=node))
+                        node=node, alone=alone and level == "auto"))
     return {"graphs": job}
 
 
@@ -211,12 +214,11 @@ DAYS = (
      memory_jobs(PAIRS, memory([(0, 1)] * 5, **UNSEEN))),
     (open_.allocator, memory_jobs(PAIRS, Found(**UNSEEN)), memory_jobs(PAIRS, Found())),
     (open_.graphs, graph_jobs(7, 40), graph_jobs(0, 40)),
+    (open_.graphs, graph_jobs(7, 40), graph_jobs(7, 40, alone=True)),
     (open_.compiled, {"compiled": ({}, trained(name="triton_poi_fused_gelu_0"))},
      {"compiled": ({}, trained())}),
-    (bad_days.unannounced, {"stolen": ({"before": WELL, "during": ["stolen", 9], "back": WELL,
-                                        "theirs": 5}, trained())},
-     {"stolen": ({"before": WELL, "during": ["stolen", 9], "back": GONE, "theirs": 5},
-                 trained())}),
+    (bad_days.unannounced, {"stolen": ({**STOLEN, "back": WELL}, trained())},
+     {"stolen": ({**STOLEN, "back": GONE}, trained())}),
     (bad_days.profiler_stop, {"profiler-stop": ({"before": WELL, "cudaProfilerStart": WELL,
                                                  "cudaProfilerStop": WELL}, trained())},
      {"profiler-stop": ({"before": WELL, "cudaProfilerStart": WELL, "cudaProfilerStop": GONE},

@@ -130,8 +130,9 @@ def killed(session):
 def unannounced(session):
     job = session.job("stolen", "kernels", limit_s=110)
     told = watched(job, "before", "during", "back")
-    return [f"- before: `{json.dumps(told['before'])}`; while it recorded (state, work told "
-            f"of): `{json.dumps(told['during'])}`",
+    return [f"- before: `{json.dumps(told['before'])}`; while it recorded, after "
+            f"{told['after_s']} s (state, work told of): `{json.dumps(told['during'])}`, and "
+            f"how it came there: `{json.dumps(told['course'])}`",
             f"- its window has {told['theirs']} kernels, copies and memsets: "
             f"{verdict(told['theirs'] > 0)}",
             f"- and we came back: `{json.dumps(told['back'])}`: {back_verdict(told['back'])}",
@@ -168,8 +169,10 @@ def under_ncu(session):
     if not alone.told:
         raise Failed(f"without us the job says nothing under it: "
                      f"{last_line(alone.ended.stderr) or last_line(alone.ended.stdout)}")
+    words = [line for line in (ours.ended.stdout + ours.ended.stderr).splitlines() if line]
     return [f"- without us {results[0]}, with us {results[1]}: "
-            f"{verdict(ours.found is not None and results[0] == results[1])}",
+            f"{verdict(ours.found is not None and results[0] == results[1])}"
+            + ("" if ours.told else f"; its last words: {words[-6:]}"),
             f"- what is said of it: {told}"], \
         {"results": results, "source": told}
 

@@ -163,9 +163,9 @@ def windows(session):
     if len(steps) < 3:
         raise Failed(f"of ours {len(steps)} steps, of torch.profiler's windows "
                      f"{[w['work'] for w in told['windows']]}: {said(found)}")
-    rows = beside_windows(steps, told)
+    rows = [row for row in beside_windows(steps, told) if row[0]["work"] and row[1] and row[2]]
     theirs = [w["work"] / count for w in told["windows"]]
-    near = [s.work for _, before, behind in rows for s in before + behind]
+    near = [s.work for _, before, behind in beside_windows(steps, told) for s in before + behind]
     mode = statistics.mode([s.work for s in steps])
     after = [s.work for s in steps if s.start >= told["windows"][-1]["until_ns"]]
     whole = joined(found)
@@ -175,11 +175,11 @@ def windows(session):
                                           and set(near) == {mode})]
     raw = {"told": told, "ours": [s.work for s in steps], "ours_ns": [s.ns for s in steps],
            "source": source(found)}
-    if all(w["work"] and before and behind for w, before, behind in rows):
+    if rows:  # the ring keeps the newest steps
         more, raw["times"] = compare_times(rows, count)
         lines += more
     else:
-        lines.append("- summed time: a window is empty, or no step beside it was recorded: missed")
+        lines.append("- summed time: no window has a step that was recorded on both sides: missed")
     lines += [f"- behind the last window: {mode} in {after.count(mode)} of {len(after)} recorded "
               f"steps: {verdict(bool(after) and after.count(mode) == len(after))}; of "
               f"{whole.kernels} kernels {whole.alone} without their launch, {whole.early} more "
@@ -294,7 +294,7 @@ def allocator(session):
 
 def graphs(session):
     """By their nodes, and as a whole, in all steps and in some: then a replay is one piece of
-    work with the launch that it belongs to."""
+    work, and each launch that is recorded has its own."""
     ways = (("nodes", "kernels"), ("whole", "kernels"), ("whole", "auto"))
     jobs = session.beside(*[
         lambda wanted=wanted, level=level: session.job(
@@ -312,9 +312,11 @@ def graphs(session):
         with_node = sum(len(k.more) > 1 and k.more[1][1] != 0 for k in kernels)
         whole = [k for k in kernels if k.name == "CUDA graph"]
         known = sum(k.aux in launches for k in whole)
-        right = (known == len(whole) and (bool(whole) if level == "auto" else
-                 len(whole) == told["replays"]) if wanted == "whole" else
-                 with_node == told["replays"] * told["kernels"])
+        # In steps that are not recorded the call is not, but the graph is.
+        called = {e.aux for e in job.found.events(LAUNCH) if "Graph" in e.name}
+        right = (with_node == told["replays"] * told["kernels"] if wanted == "nodes" else
+                 bool(called) and called <= {k.aux for k in whole} if level == "auto" else
+                 known == len(whole) == told["replays"])
         lines += [f"{name}{told['replays']} replays of {told['kernels']} kernels: "
                   f"{len(kernels)} seen, {with_node} with their node, {len(whole)} graphs, "
                   f"{known} of them with their launch: {verdict(right)}",

@@ -86,7 +86,6 @@ class Training:
         loss.backward()
         self.optimizer.step()
         self.loss = loss.detach()
-        return batch  # whoever asks what is allocated at the end of the update holds it
 
 
 def steps_of(count):
@@ -166,14 +165,20 @@ def paired(step, on, off, steps, seconds, measure=seconds_of, least=4, settle_s=
 # ---- what the probe says ---------------------------------------------------------------
 
 
-def source():
-    """Of GPU work, in this process's segment: (state, events); None without one."""
+def capability():
+    """Of GPU work, in this process's segment: (state, reason, detail, events, lost); None
+    without one."""
     folder = os.environ.get("TRAINGLASS_DIR")
     for found in wire.read_all(pathlib.Path(folder)) if folder else ():
         if found.pid == os.getpid():
-            state, _, _, events, _ = found.capabilities["cupti"]
-            return state, events
+            return found.capabilities["cupti"]
     return None
+
+
+def source():
+    """The same: (state, events)."""
+    told = capability()
+    return (told[0], told[3]) if told is not None else None
 
 
 def until_recorded(step, most_s=15, settle_s=0):
