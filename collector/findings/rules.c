@@ -197,12 +197,16 @@ bool rule_run_has_less(double run_part, double run_rest, double part, double res
     return run_rest > 0 && run_part / run_rest < part / rest;
 }
 
-/* The interval of all steps, as wide as that of so few of them. */
-static double error_of_few(const struct rule_context *context, double all_pct,
-                           uint64_t few)
+struct steps_usual rule_usual(const struct steps_summary *train)
 {
-    uint64_t all = context->train->count;
+    return train->usual.count > 0
+               ? train->usual
+               : (struct steps_usual){train->count, train->mean_ns, train->error_pct};
+}
 
+/* The interval of `all` steps, as wide as that of so few of them. */
+static double error_of_few(uint64_t all, double all_pct, uint64_t few)
+{
     return few < 2 ? (double)NAN
                    : all_pct / 100 * sqrt((double)all / (double)few) *
                          numbers_t95(few) / numbers_t95(all);
@@ -211,14 +215,17 @@ static double error_of_few(const struct rule_context *context, double all_pct,
 double rule_error_of_recorded(const struct rule_context *context, double ns,
                               uint64_t recorded)
 {
-    return ns * error_of_few(context, context->train->error_pct, recorded);
-}
-
-double rule_error_of_kernels(const struct rule_context *context, double ns)
-{
     const struct steps_summary *train = context->train;
 
-    return ns * error_of_few(context, train->kernels_error_pct, train->kernels);
+    return ns * error_of_few(train->count, train->error_pct, recorded);
+}
+
+double rule_error_of_kernels(const struct rule_context *context, double ns,
+                             uint64_t recorded)
+{
+    struct steps_usual usual = rule_usual(context->train);
+
+    return ns * error_of_few(usual.count, usual.error_pct, recorded);
 }
 
 double rule_least(const struct rule_context *context, double ns, double error_ns)

@@ -141,7 +141,8 @@ bool rule_waits_for_itself(const struct rule_context *context);
 /* What the device of this rank communicates longer because another one comes last. */
 double rule_told_last_rank_ns(const struct rule_context *context);
 
-/* Share of a step for which the device works, at most 1. */
+/* For how long the device works in a step; as a share of it, at most 1. */
+double rule_busy_ns(const struct gpu_device *device);
 double rule_busy_share(const struct rule_context *context,
                        const struct gpu_device *device);
 
@@ -230,8 +231,12 @@ double rule_error_of_step(const struct rule_context *context);
 double rule_error_of_recorded(const struct rule_context *context, double ns,
                               uint64_t recorded);
 
-/* The same of `ns` from the steps with GPU work. */
-double rule_error_of_kernels(const struct rule_context *context, double ns);
+/* Of the steps that what is told of GPU work stands for. */
+struct steps_usual rule_usual(const struct steps_summary *train);
+
+/* The same of `ns` from the steps with GPU work; of a device, from those that it is known in. */
+double rule_error_of_kernels(const struct rule_context *context, double ns,
+                             uint64_t recorded);
 
 /* Is `run_part` less of the run's `run_rest` than `part` is of the window's `rest`? What
  * comes once in an epoch is. False where the run is not known. */

@@ -56,7 +56,8 @@ static void find_slow_launches(struct rule_context *context)
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, price, rule_error_of_kernels(context, price));
+    rule_price(context, finding, price,
+               rule_error_of_kernels(context, price, context->train->kernels));
     rule_claim_waits(context, finding, causes, price);
     finding->title = "Launches hold the host far longer than a launch takes";
     finding->formula = rule_print(

@@ -46,7 +46,7 @@ static double named_ns(const struct rule_context *context, const struct idle_rul
 static void price_idle(struct rule_context *context, struct finding *finding,
                        const struct idle_rule *rule, double waits_ns)
 {
-    double error = rule_error_of_kernels(context, waits_ns);
+    double error = rule_error_of_kernels(context, waits_ns, context->train->kernels);
 
     if (rule->half)
         rule_price_half(context, finding, waits_ns, error);
@@ -468,7 +468,8 @@ static void find_pageable(struct rule_context *context)
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, price, rule_error_of_kernels(context, price));
+    rule_price(context, finding, price,
+               rule_error_of_kernels(context, price, context->train->kernels));
     rule_price_between(finding, price / 2, waits * share);
     rule_claim_model(context, finding, CLAIM_COPY,
                      device->idle_ns[GPU_IDLE_COPY] * share * saves);

@@ -54,8 +54,9 @@ static void add_held(struct rule_context *context, const struct held *held)
 
     if (finding == NULL)
         return;
-    rule_price_half(context, finding, held->whole_ns,
-                    rule_error_of_kernels(context, held->whole_ns));
+    rule_price_half(
+        context, finding, held->whole_ns,
+        rule_error_of_kernels(context, held->whole_ns, context->train->kernels));
     rule_claim_model(context, finding, CLAIM_WORK, held->whole_ns / 2);
     finding->title =
         rule_print(context, "%s is slowed down by %s", held->row->device, held->by);
@@ -318,7 +319,8 @@ static void find_link(struct rule_context *context)
         finding = rule_add(context, row->device, "other");
         if (finding == NULL)
             return;
-        rule_price_half(context, finding, waits, rule_error_of_kernels(context, waits));
+        rule_price_half(context, finding, waits,
+                        rule_error_of_kernels(context, waits, context->train->kernels));
         rule_claim_model(context, finding, CLAIM_COPY,
                          device->idle_ns[GPU_IDLE_COPY] / 2);
         rule_claim_model(context, finding, CLAIM_WORK, device->use_ns[GPU_COPY] / 2);

@@ -59,7 +59,7 @@ static void find_collectives(struct rule_context *context)
     if (finding == NULL)
         return;
     rule_price(context, finding, price,
-               rule_error_of_recorded(context, price, cuda->head.recorded_steps));
+               rule_error_of_kernels(context, price, cuda->head.recorded_steps));
     rule_price_between(finding, price / 2, alone.ns * alone.share);
     rule_claim_model(context, finding, CLAIM_WORK, price);
     finding->title = "Many small collectives: most of their time is their start";

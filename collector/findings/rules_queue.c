@@ -109,8 +109,7 @@ static double moves_ns(const struct rule_context *context,
 
     for (uint32_t i = 0; i < run->copy_count; i++)
         ns += run->copies[i].ns;
-    return ns / streams->busy * rule_busy_share(context, device) *
-               context->train->mean_ns +
+    return ns / streams->busy * rule_busy_ns(device) +
            context->summary->cuda.family_ns[KERNEL_COLLECTIVE];
 }
 
@@ -126,9 +125,8 @@ static void find_turns(struct rule_context *context)
         return;
     struct streams streams = look_at_streams(&device->run);
     double others = streams.all - streams.busiest, beside = others - streams.alone;
-    double alone =
-        streams.alone / streams.busy * rule_busy_share(context, device) * step -
-        moves_ns(context, device, &streams);
+    double alone = streams.alone / streams.busy * rule_busy_ns(device) -
+                   moves_ns(context, device, &streams);
 
     if (!(others > 0) || !(beside <= BESIDE_MOST * others) ||
         !(alone / step >= context->threshold))

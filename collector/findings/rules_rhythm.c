@@ -199,8 +199,8 @@ static void find_collections(struct rule_context *context)
     else if (collections.saves < whole)
         rule_price(context, finding, collections.saves,
                    hypot(finding->error_ns,
-                         rule_error_of_recorded(context, collections.saves,
-                                                rule_device(context)->known_steps)));
+                         rule_error_of_kernels(context, collections.saves,
+                                               rule_device(context)->known_steps)));
     finding->title = "Python collects garbage in the middle of steps";
     finding->formula =
         rule_print(context, "%s with collections: %s of each step%s",

@@ -154,7 +154,8 @@ static void find_room(struct rule_context *context)
 
     if (finding == NULL)
         return;
-    rule_price_half(context, finding, most, rule_error_of_kernels(context, most));
+    rule_price_half(context, finding, most,
+                    rule_error_of_kernels(context, most, context->train->kernels));
     rule_claim_waits(context, finding, causes, price);
     finding->title = "There is room for a batch of twice the size";
     finding->formula = rule_print(

@@ -206,7 +206,8 @@ static struct finding *add_host_wait(struct rule_context *context)
 
     if (finding == NULL)
         return NULL;
-    rule_price_half(context, finding, waits, rule_error_of_kernels(context, waits));
+    rule_price_half(context, finding, waits,
+                    rule_error_of_kernels(context, waits, context->train->kernels));
     rule_claim_waits(context, finding, FOR_HOST, waits / 2);
     finding->formula =
         rule_print(context, "(%s idle for launches + %s for Python) / 2 = %s",

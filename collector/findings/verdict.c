@@ -148,6 +148,7 @@ const char *findings_verdict(const struct bottlenecks_answer *summary,
 {
     const struct gpu_answer *gpu = &summary->gpu;
     double step = summary->steps.train.mean_ns;
+    double usual = rule_usual(&summary->steps.train).mean_ns;
     const struct gpu_device *most = NULL;
 
     if (is_much_avoidable(findings, step))
@@ -158,12 +159,12 @@ const char *findings_verdict(const struct bottlenecks_answer *summary,
             most = &gpu->devices[i];
     if (most == NULL)
         return verdict_of_cpu(summary, findings);
-    if (!(most->use_ns[GPU_COMPUTE] / step >= COMPUTES))
+    if (!(most->use_ns[GPU_COMPUTE] / usual >= COMPUTES))
         return "";
     return arena_print(&findings->arena,
                        "Bound by compute: %s computes for %.0f %% of each step, and no "
                        "finding gives back a twentieth. Faster is a smaller model, a "
                        "lower precision or a faster device.%s",
-                       most->device, 100 * fmin(most->use_ns[GPU_COMPUTE] / step, 1),
+                       most->device, 100 * fmin(most->use_ns[GPU_COMPUTE] / usual, 1),
                        say_ahead(findings, most));
 }

@@ -120,7 +120,7 @@ static void price(struct rule_context *context, struct finding *finding,
 {
     struct share share = share_of(context, work, work->ns);
     double ns = share.of * work->ns;
-    double error = rule_error_of_kernels(context, ns);
+    double error = rule_error_of_kernels(context, ns, context->train->kernels);
     double spread = context->summary->replay.gain_error;
 
     if (share.replayed && work->use == GPU_COMPUTE && !isnan(spread))

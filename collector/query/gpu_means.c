@@ -97,22 +97,21 @@ static double sum_steps(const struct drawing *drawing, struct walk *walk,
 }
 
 /* Of the training steps of the window, known or not; NaN without any, or where it begins
- * before all that are remembered. For slow first steps that are not known none stands: what
+ * before all that are remembered. For slow ones before the first known one none stands: what
  * took them longer was not the device's work. */
 static double mean_step_ns(const struct pick *pick)
 {
     const struct steps *steps = &pick->process->steps;
     uint32_t count, first = pick_steps(pick, &count);
-    uint32_t usual = first + warm_up_steps(pick);
+    uint32_t usual = first + warm_up_unknown(steps, first, count);
     double sum = 0, trained = 0;
 
     if (first == 0 && steps->count > steps_remembered(steps))
         return (double)NAN;
-    for (uint32_t i = first; i < first + count; i++) {
+    for (uint32_t i = usual; i < first + count; i++) {
         const struct step *step = steps_at(steps, i);
 
-        if (step->flags & (EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW) ||
-            (i < usual && !(step->flags & EVENT_STEP_KERNELS)))
+        if (step->flags & (EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW))
             continue;
         sum += (double)step->duration_ns;
         trained++;

@@ -26,9 +26,12 @@ struct steps_summary {
     uint64_t count;
     double mean_ns, p50_ns, p95_ns, p99_ns, std_ns, min_ns, max_ns;
     double error_pct;              /* half of the mean's 95 % interval, of the mean */
-    /* The same without slow first steps of the run that recorded no GPU work: no mean of
-     * such work knows them. */
-    double kernels_error_pct;
+    /* The same of the steps that what is told of GPU work stands for: without the run's slow
+     * first ones before it (query/warm_up.h). Count 0: it stands for all. */
+    struct steps_usual {
+        uint64_t count;
+        double mean_ns, error_pct;
+    } usual;
     double phase_ns[EVENT_PHASES]; /* mean per step over steps where it is known */
     double other_ns;
     double phase_share[EVENT_PHASES], other_share; /* of the summed step time */

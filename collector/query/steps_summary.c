@@ -37,7 +37,6 @@ void parts_clear_summary(struct steps_summary *summary)
                                       .min_ns = nan,
                                       .max_ns = nan,
                                       .error_pct = nan,
-                                      .kernels_error_pct = nan,
                                       .other_ns = nan,
                                       .other_share = nan,
                                       .other_error_ns = nan,
@@ -139,15 +138,12 @@ static void add_part_errors(const struct pick *pick, enum part part, bool all,
     bool told = false;
     uint64_t late = 0;
     uint32_t count, first = pick_steps(pick, &count);
-    uint32_t warm = first + warm_up_steps(pick);
 
     for (uint32_t i = first; i < first + count; i++) {
         const struct step *step = steps_at(steps, i);
 
         if (part_of(step) != part)
             continue;
-        if (i >= warm || step->flags & EVENT_STEP_KERNELS)
-            known_add(&usual, (double)step->duration_ns);
         for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
             known_add(&parts[phase], step_phase_ns(step, phase));
         known_add(&other, step_other_ns(step));
@@ -174,9 +170,24 @@ static void add_part_errors(const struct pick *pick, enum part part, bool all,
     summary->error_pct =
         100 * numbers_series_error(&whole, all ? summary->count : whole.count) /
         summary->mean_ns;
-    summary->kernels_error_pct =
-        100 * numbers_series_error(&usual, all ? summary->count : usual.count) /
-        (usual.first + usual.sum / (double)usual.count);
+}
+
+static void find_usual(const struct pick *pick, struct steps_summary *train)
+{
+    const struct steps *steps = &pick->process->steps;
+    uint32_t count, first = pick_steps(pick, &count);
+    uint32_t unknown = warm_up_unknown(steps, first, count);
+    struct numbers_series usual = {0};
+
+    if (unknown == 0)
+        return;
+    for (uint32_t i = first + unknown; i < first + count; i++)
+        if (part_of(steps_at(steps, i)) == TRAIN)
+            numbers_series_add(&usual, (double)steps_at(steps, i)->duration_ns);
+    double mean = usual.first + usual.sum / (double)usual.count;
+
+    train->usual = (struct steps_usual){
+        usual.count, mean, 100 * numbers_series_error(&usual, usual.count) / mean};
 }
 
 /* The shares between which the 95th percentile lies with 95 % certainty: a count of
@@ -305,6 +316,7 @@ int parts_steps_summary(const struct pick *pick, bool whole_run,
     }
     int error = summarize(pick, TRAIN, &answer->train);
 
+    find_usual(pick, &answer->train);
     if (error == 0)
         error = summarize(pick, VALIDATION, &answer->validation);
     if (error == 0)

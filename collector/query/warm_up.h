@@ -5,22 +5,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "query/pick.h"
+#include "aggregate/steps.h"
 
-#define WARM_UP_MOST 100u
-#define WARM_UP_CALM 5u /* so many usual steps end it, and it begins with one of them */
-#define WARM_UP_SLOW 1.5
+#define WARM_UP_CALM 5u /* so many usual steps end it; no run warms up later */
 
-/* All zero at the run's first step; `end` is how many steps it has. */
+/* While training steps are looked at from the run's first on; all zero before. */
 struct warm_up {
-    uint32_t seen, end, calm;
+    uint32_t seen, end; /* steps so far, and up to the last slow one */
+    uint32_t calm;      /* usual ones since that */
 };
 
-/* The next step, beside the median; false: it was over before. */
+/* Takes the next step beside the median; false: it was over before. */
 bool warm_up_goes_on(struct warm_up *warm_up, double ns, double median_ns);
 
-/* After pick_window(). Of the remembered steps in it, how many from the first on are the
- * run's slow ones, and those between them; at most a quarter. */
-uint32_t warm_up_steps(const struct pick *pick);
+/* Of `count` remembered steps, `first` and later ones: how many from there on lie in the run's
+ * warm-up and before all GPU work that is recorded. No mean of that work knows them. At most a
+ * quarter of them; validation and deep windows between them count. */
+uint32_t warm_up_unknown(const struct steps *steps, uint32_t first, uint32_t count);
 
 #endif

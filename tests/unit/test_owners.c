@@ -56,7 +56,7 @@ static void draw_steps(void)
         train->phase_error_ns[i] = amount(train->mean_ns / 10);
     }
     train->other_ns = pick(4) == 0 ? (double)NAN : left;
-    train->error_pct = train->kernels_error_pct = amount(10);
+    train->error_pct = amount(10);
     train->kernels = pick(100);
     summary.steps.validation.count = pick(100);
     summary.steps.validation.mean_ns = amount(100 * MS);

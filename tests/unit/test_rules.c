@@ -511,7 +511,7 @@ static void the_interval_of_work_is_that_of_the_steps_that_tell_it(void **state)
     busy_device("NVIDIA H100");
     summary.head.from_file = true;
     summary.steps.train.kernels = 10;
-    summary.steps.train.error_pct = summary.steps.train.kernels_error_pct = 2;
+    summary.steps.train.error_pct = 2;
     summary.cuda.family_ns[KERNEL_FLOAT32] = 40 * MS;
     replayed(80 * MS, (const double[]){10 * MS, 20 * MS, 40 * MS, 80 * MS});
     summary.replay.steps = 1;
@@ -523,6 +523,23 @@ static void the_interval_of_work_is_that_of_the_steps_that_tell_it(void **state)
     summary.replay.gain_error = 0.1;
     summary.replay.steps = 10;
     assert_true(fabs(find("float32-products")->error_ns - hypot(error, 2 * MS)) < 1);
+}
+
+static void what_a_slow_first_step_adds_is_of_no_price_of_the_device(void **state)
+{
+    (void)state;
+    busy_device("NVIDIA H200");
+    summary.steps.train.kernels = 10;
+    summary.cuda.family_ns[KERNEL_FLOAT32] = 40 * MS;
+    summary.steps.train.error_pct = 2;
+    struct finding usual = *find("float32-products");
+
+    summary.steps.train.usual =
+        (struct steps_usual){summary.steps.train.count, summary.steps.train.mean_ns, 2};
+    summary.steps.train.error_pct = 200;
+    summary.steps.train.mean_ns *= 2;
+    assert_true(fabs(find("float32-products")->ns_per_step - usual.ns_per_step) < 1);
+    assert_true(fabs(find("float32-products")->error_ns - usual.error_ns) < 1);
 }
 
 /* What the device's queue hides is not given back. */
@@ -1097,6 +1114,7 @@ int main(void)
         TEST(fewer_kernels_count_at_least_as_the_device_is_busy),
         TEST(a_device_that_hardly_rests_is_what_steps_wait_for),
         TEST(the_interval_of_work_is_that_of_the_steps_that_tell_it),
+        TEST(what_a_slow_first_step_adds_is_of_no_price_of_the_device),
         TEST(collections_cost_no_more_than_a_device_waits_for),
         TEST(of_collections_that_were_not_recorded_the_length_of_steps_tells),
         TEST(a_few_replayed_steps_of_a_running_job_are_not_believed),

@@ -12,7 +12,6 @@ static void put_device(void)
     give_device(&device, 80 * MS);
     summary.steps.train.kernels = 500;
     summary.steps.train.error_pct = 1;
-    summary.steps.train.kernels_error_pct = 1;
     row = (struct hardware_row){.device = "cuda:0",
                                 .sm_max_mhz = 2000,
                                 .free_mhz = (double)NAN,
