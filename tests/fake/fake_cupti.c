@@ -624,8 +624,10 @@ static void add_work(const struct work *work, uint32_t id, uint64_t ready_ns,
         times[0] = times[1] = 0;
     if (kind == KERNEL && unknown != 0 && id % unknown == 0)
         kind = 55;
-    if (!kinds[RUNTIME] && !kinds[DRIVER])
-        id = 0; /* no call is recorded that it could correlate with */
+    /* No call is recorded that it could correlate with; a graph has its number all the same
+     * (CUPTI 13.0 on an H200). */
+    if (!kinds[RUNTIME] && !kinds[DRIVER] && work->kind != GRAPH)
+        id = 0;
     PUT(record, 0, kind);
     if (work->kind == KERNEL)
         fill_kernel(record, work, id, times);

@@ -52,6 +52,7 @@ static void prepare(void)
         abort();
     (void)atexit(clean);
     calls_open(&calls, &library);
+    calls.were_on = true; /* graphs are written */
 }
 
 /* A count, then so many pairs {clock, stamp, ticks since the one before}: the stamps are

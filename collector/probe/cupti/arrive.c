@@ -1,7 +1,10 @@
 #include "probe/cupti/arrive.h"
 
+#include <stdatomic.h>
+
 #include "probe/cupti/state.h"
 #include "probe/cupti/watchdog.h"
+#include "probe/cupti/words.h"
 #include "probe/probe.h"
 #include "wire/clock.h"
 #include "wire/facts.h"
@@ -23,16 +26,29 @@ static bool wait_for_segment(const struct arrival *arrival)
     return false;
 }
 
+static uint64_t ready_ns; /* our thread's */
+
+uint64_t arrive_ready_ns(void)
+{
+    return ready_ns;
+}
+
 static bool wait_for_device(const struct arrival *arrival)
 {
-    bool said = false;
+    bool seen_down = false, said = false;
     unsigned ms = 1;
 
     for (;;) {
         enum cupti_driver driver = cupti_driver_state();
 
-        if (driver == CUPTI_DRIVER_READY)
+        if (driver == CUPTI_DRIVER_READY) {
+            bool new = seen_down || atomic_load_explicit(&cupti_words.injected,
+                                                         memory_order_relaxed) != 0;
+
+            ready_ns = new ? clock_ns(CLOCK_MONOTONIC) : 0;
             return true;
+        }
+        seen_down = true;
         if (driver == CUPTI_DRIVER_NO_GPU) {
             arrival->say("the CUDA driver sees no GPU");
             return false;

@@ -3,6 +3,7 @@
 #define PROBE_CUPTI_ARRIVE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "probe/cupti/library.h"
 
@@ -15,6 +16,9 @@ struct arrival {
 /* The segment is open, the driver has a device, `library` is found and answers. False
  * when that will not be; the last reason was said. */
 bool arrive(struct cupti_library *library, const struct arrival *arrival);
+
+/* After arrive(): CLOCK_MONOTONIC when CUDA came up, ns; 0: perhaps it was up before. */
+uint64_t arrive_ready_ns(void);
 
 /* Does nobody else hold CUPTI? Asked by a subscription of a microsecond, where `ask`
  * allows it. */

@@ -109,14 +109,14 @@ uint32_t calls_name(struct calls *calls, const struct cupti_library *library,
     return *name;
 }
 
-int calls_enable(const struct calls *calls, const struct cupti_library *library,
-                 bool enable)
+int calls_enable(struct calls *calls, const struct cupti_library *library, bool enable)
 {
     int (*const one[2])(uint32_t, uint8_t) = {library->enable_driver,
                                               library->enable_runtime};
     static const uint32_t kinds[2] = {CUPTI_DRIVER, CUPTI_RUNTIME};
     int first = CUPTI_OK;
 
+    calls->were_on = calls->were_on || enable;
     for (uint32_t row = 0; row < 2; row++) {
         int error = (enable ? library->enable : library->disable)(kinds[row]);
         bool choose = enable && error == CUPTI_OK && one[row] != NULL;

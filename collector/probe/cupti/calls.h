@@ -30,6 +30,7 @@ enum call_class {
 struct calls {
     uint8_t classes[2][CALLS_MAX]; /* enum call_class; of driver, runtime */
     uint32_t names[2][CALLS_MAX];  /* ids; 0: not yet asked */
+    bool were_on;                  /* their records, at any time so far */
 };
 
 /* Asks the library for the name of every id. */
@@ -45,7 +46,6 @@ uint32_t calls_name(struct calls *calls, const struct cupti_library *library,
                     uint32_t domain, uint32_t call);
 
 /* Turns the kept calls' records on, or all of them off. Returns the first error. */
-int calls_enable(const struct calls *calls, const struct cupti_library *library,
-                 bool enable);
+int calls_enable(struct calls *calls, const struct cupti_library *library, bool enable);
 
 #endif

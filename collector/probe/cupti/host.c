@@ -64,9 +64,8 @@ static void start_thread(void)
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-void cupti_start(void)
+static void start(void)
 {
-    int saved_errno = errno;
     uint32_t pid = (uint32_t)getpid();
 
     atomic_store_explicit(&cupti_words.hurry, HURRIES, memory_order_relaxed);
@@ -80,6 +79,14 @@ void cupti_start(void)
         words_wish();
     else
         start_thread();
+}
+
+void cupti_start(void)
+{
+    int saved_errno = errno;
+
+    atomic_store_explicit(&cupti_words.injected, 1, memory_order_relaxed);
+    start();
     errno = saved_errno;
 }
 
@@ -90,7 +97,7 @@ void cupti_attach(void)
     if (atomic_load_explicit(&tried, memory_order_relaxed) == 0 &&
         (cupti_driver_state() != CUPTI_DRIVER_ABSENT ||
          access("/dev/nvidiactl", F_OK) == 0))
-        cupti_start();
+        start();
     errno = saved_errno;
 }
 

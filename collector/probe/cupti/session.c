@@ -40,6 +40,9 @@
 /* CUPTI 12.6: up to 12.5 it may crash where it records graphs as a whole (its release notes
  * of 12.2, 12.4 Update 1 and 12.5 Update 1). */
 #define WHOLE_GRAPHS_VERSION 24u
+/* CUPTI 13.0 crashes where it is told so after a graph was instantiated without it (an H200).
+ * So soon after CUDA came up no job has one: it makes a context first, and warms up. */
+#define WHOLE_GRAPHS_NS UINT64_C(500000000)
 
 static _Atomic uint64_t on_since; /* ticks since when all of it is recorded; 0 */
 
@@ -208,6 +211,9 @@ static void graphs_whole_on(void)
         graphs = ", CUDA graphs by their nodes: this CUPTI may crash on the whole";
     } else if (atomic_load_explicit(&cupti_words.yielded, memory_order_relaxed) != 0) {
         graphs = ", CUDA graphs by their nodes: another profiler was here before";
+    } else if (arrive_ready_ns() == 0 ||
+               now_ns() - arrive_ready_ns() > WHOLE_GRAPHS_NS) {
+        graphs = ", CUDA graphs by their nodes: CUDA was in use before";
     } else {
         call_begins("turning recording on");
         graphs_on = library.enable(CUPTI_GRAPH) == CUPTI_OK;
@@ -314,7 +320,9 @@ static void look_for_life(void)
 {
     if (buffers_completed() == alive_buffers)
         return;
-    if (on && now_ns() - alive_ns > longest_gap_ns)
+    /* Not while the job only prepares: without steps nobody is suspected. */
+    if (on && now_ns() - alive_ns > longest_gap_ns &&
+        probe_step_number() - alive_steps >= SILENT_STEPS)
         longest_gap_ns = now_ns() - alive_ns;
     worked = true;
     suspicious = false;

@@ -243,8 +243,8 @@ static void write_overhead(struct writer *writer, const struct cupti_record *rec
 bool write_wants(const struct writer *writer, const struct cupti_record *record)
 {
     switch (record->kind) {
-    case CUPTI_GRAPH: /* launched while no calls were on: in no step that is recorded */
-        return record->correlation != 0;
+    case CUPTI_GRAPH: /* on all the time, also where nothing is recorded */
+        return writer->calls->were_on;
     case CUPTI_KERNEL:
     case CUPTI_SERIAL_KERNEL:
     case CUPTI_MEMCPY:
