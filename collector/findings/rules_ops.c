@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "aggregate/collectives.h"
 #include "findings/rules.h"
 
 /* What calling an op costs before it works: dispatch, autograd, allocation. */
@@ -222,8 +223,7 @@ static void find_module(struct rule_context *context)
     const struct op_module *module = &context->summary->cpu.module;
     const struct gpu_device *device = rule_busiest(context);
     double step = context->train->mean_ns;
-    double ns = device != NULL
-                    ? module->device_share * rule_busy_share(context, device) * step
+    double ns = device != NULL ? module->device_share * rule_busy_ns(device)
                 : rule_device(context) == NULL ? module->host_ns
                                                : 0; /* which waits for something else */
 
@@ -272,19 +272,40 @@ static const struct form {
     {"aten::cumsum", "Keep running sums where only a new part is added to them"},
 };
 
+/* Ops take so much more than a step has: some run in threads beside the training. */
+#define RUN_BESIDE 1.1
+
+static bool run_beside(const struct rule_context *context)
+{
+    const struct ops_answer *cpu = &context->summary->cpu;
+    double ns = 0;
+
+    for (uint32_t i = 0; i < cpu->judged_count; i++)
+        ns += strcmp(cpu->rows[i].kind, "op") == 0 ? cpu->rows[i].per_step_ns : 0;
+    return ns > RUN_BESIDE * context->train->mean_ns;
+}
+
+static bool waits_for_ranks(const struct op_row *row)
+{
+    return strstr(row->name, "c10d") != NULL || collectives_has_kernel(row->name);
+}
+
 /* Takes most of a step of a job on the CPU, and is not what its model is there for; NULL:
- * none does, or what does waits for other ranks, or runs in more threads than one. */
+ * none does, or what does waits for other ranks, or may run beside the training. */
 static const struct op_row *dominant_op(const struct rule_context *context)
 {
     const struct ops_answer *cpu = &context->summary->cpu;
+
+    if (run_beside(context))
+        return NULL;
 
     for (uint32_t i = 0; i < cpu->judged_count; i++) {
         const struct op_row *row = &cpu->rows[i];
         double share = row->per_step_ns / context->train->mean_ns;
 
         if (strcmp(row->kind, "op") == 0 && strstr(row->name, "::") != NULL &&
-            strstr(row->name, "c10d") == NULL && share >= context->threshold &&
-            share <= 1 && !rule_is_compute(row))
+            !waits_for_ranks(row) && share >= context->threshold &&
+            !rule_is_compute(row))
             return row;
     }
     return NULL;
