@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "findings/looks.h"
+
 /* A smaller part does not make loading much faster. */
 #define PART_TOLD 0.3
 
@@ -133,17 +135,37 @@ bool loading_advise_ahead(struct rule_context *context, struct finding *finding,
     return true;
 }
 
-/* From so much more on than it usually takes, no count of tensors explains it. */
-#define TAKING_SLOW 6.0
+double loading_tensors(const struct rule_context *context)
+{
+    double tensors = rule_number(context, FACT_DATALOADER_TENSORS);
 
+    return isnan(tensors) ? TENSORS_USUAL : fmin(tensors, TENSORS_MOST);
+}
+
+/* From so much more on than it usually takes, to appear and to stay. */
+#define TAKING_SLOW       6.0
+#define TAKING_SLOW_STILL 3.0
+
+/* Who holds the lock computes for so much of the time at least. */
+#define LOCK_HELD 0.5
+
+static bool may_hold_lock(const struct load *load)
+{
+    return load->workers == 0 || !(load->worker_cpu_share < LOCK_HELD);
+}
+
+/* Beside what is told apart, which may lie here, and what a thread of the trainer's own
+ * holds up. */
 double loading_unanswered_ns(const struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
-    double taking = loading_taking_ns(TENSORS_USUAL);
-    double rest = train->phase_ns[EVENT_PHASE_DATA] - loading_told_apart_ns(context) -
-                  train->waited_ns;
+    double taking = loading_taking_ns(loading_tensors(context));
+    double apart = fmax(loading_told_apart_ns(context) - train->waited_ns, 0);
+    double rest = train->taken_ns - apart - looks_lock(context).ns[EVENT_PHASE_DATA];
+    double slow = context->by_price ? TAKING_SLOW_STILL : TAKING_SLOW;
 
-    return has_workers(context) && rest > TAKING_SLOW * taking
+    return has_workers(context) && may_hold_lock(&context->summary->load) &&
+                   rest > slow * taking
                ? rest - TAKING_MOST * taking
                : 0;
 }

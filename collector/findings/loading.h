@@ -34,6 +34,7 @@ bool loading_advise_ahead(struct rule_context *context, struct finding *finding,
  * CPU time (medians; torch 2.2 and 2.15 on a virtual core of 2.5 GHz). Other machines are
  * faster than that rather than slower. */
 #define TENSORS_USUAL 2.0  /* inputs and targets */
+#define TENSORS_MOST  100.0
 #define TAKING_LEAST  0.25 /* of it, on the fastest machine */
 #define TAKING_MOST   2.0
 
@@ -41,6 +42,9 @@ static inline double loading_taking_ns(double tensors)
 {
     return 500000.0 + 500000.0 * tensors;
 }
+
+/* Of a batch, as far as the job tells. */
+double loading_tensors(const struct rule_context *context);
 
 /* The wait for batches that are there, per step: the threads of a worker that hand them over
  * need Python's lock, which its samples or its `collate_fn` hold. 0 where that takes no

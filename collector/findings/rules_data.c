@@ -115,11 +115,7 @@ static bool sleeps_while_loading(const struct rule_context *context)
 /* Pinned as advised, the thread that pins takes over. */
 static double taking_over_ns(const struct rule_context *context)
 {
-    double tensors = rule_number(context, FACT_DATALOADER_TENSORS);
-
-    return rule_has_device(context)
-               ? 0
-               : loading_taking_ns(isnan(tensors) ? TENSORS_USUAL : fmin(tensors, 100));
+    return rule_has_device(context) ? 0 : loading_taking_ns(loading_tensors(context));
 }
 
 /* How many workers the machine has cores for, beside the trainer, which may be none; those
@@ -267,10 +263,10 @@ static double kept_from_cores(const struct rule_context *context)
  * no more than the trainer sleeps, for to take a batch over needs a core too. */
 static double waits_for_workers(const struct rule_context *context, double waited)
 {
-    double told = context->train->waited_ns - loading_told_apart_ns(context);
+    double told = fmax(context->train->waited_ns - loading_told_apart_ns(context), 0);
     double asleep = context->summary->load.asleep_share * context->train->mean_ns;
 
-    if (isnan(told))
+    if (isnan(context->train->waited_ns))
         told = fmin(waited - TAKING_LEAST * taking_over_ns(context),
                     isnan(asleep) ? (double)INFINITY : asleep);
     else
@@ -367,6 +363,7 @@ static void describe(struct rule_context *context, struct finding *finding,
 {
     double step = context->train->mean_ns;
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
+    double unanswered = loading_unanswered_ns(context);
     const char *part = loading_part(context);
 
     finding->title = rule_infers(context) ? "The model waits for the next batch"
@@ -387,10 +384,11 @@ static void describe(struct rule_context *context, struct finding *finding,
         : workers > 1 ? " that wait for their storage"
                       : " that waits for its storage",
         workers >= 1 ? part : "",
-        loading_unanswered_ns(context) > 0
-            ? "; most batches are there, but the workers hold Python's lock and do not "
-              "hand them over"
-            : "");
+        unanswered > 0 ? rule_print(context,
+                                    "; for %s of it a batch is there, but the workers, "
+                                    "whose Python computes, do not hand it over",
+                                    rule_ms(context, unanswered))
+                       : "");
     finding->wrong_if =
         loading->wanted < 1
             ? "Loading waits for a disk or a network: then it needs no core of its own "
@@ -430,6 +428,15 @@ struct price {
     bool whole; /* all of `most`, else half */
 };
 
+static double waited_error_ns(const struct rule_context *context)
+{
+    const struct steps_summary *train = context->train;
+
+    return loading_unanswered_ns(context) > 0
+               ? hypot(train->waited_error_ns, train->taken_error_ns)
+               : train->waited_error_ns;
+}
+
 /* What is told must surely be won: a wait that no loader saves is no finding, nor one that
  * may be nothing but a few late batches. A file has the few steps that somebody chose. */
 static struct price price_of(const struct rule_context *context,
@@ -439,7 +446,7 @@ static struct price price_of(const struct rule_context *context,
     double most = most_to_win(context, loading->data - loading->left);
     double ns = whole ? most : most / 2;
     double error = loading->now >= 1 && !isnan(context->train->waited_ns)
-                       ? context->train->waited_error_ns
+                       ? waited_error_ns(context)
                        : rule_error_of_phase(context, EVENT_PHASE_DATA);
     double least = context->summary->head.from_file
                        ? ns

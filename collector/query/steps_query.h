@@ -41,6 +41,7 @@ struct steps_summary {
     /* Of the data phase: no batch of a worker was there. Over the steps remembered; NaN
      * where nobody tells. */
     double waited_ns, waited_error_ns;
+    double taken_ns, taken_error_ns; /* of it, a batch was there; of the same steps */
     double late_share; /* of those steps: they waited so at all */
     double p95_low_ns, p95_high_ns;
     double steps_per_s;   /* of the window's span */

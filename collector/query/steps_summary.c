@@ -43,6 +43,8 @@ void parts_clear_summary(struct steps_summary *summary)
                                       .computing_error_ns = nan,
                                       .waited_ns = nan,
                                       .waited_error_ns = nan,
+                                      .taken_ns = nan,
+                                      .taken_error_ns = nan,
                                       .late_share = nan,
                                       .p95_low_ns = nan,
                                       .p95_high_ns = nan,
@@ -134,7 +136,7 @@ static void add_part_errors(const struct pick *pick, enum part part, bool all,
 {
     const struct steps *steps = &pick->process->steps;
     struct numbers_series parts[EVENT_PHASES] = {{0}}, other = {0}, whole = {0},
-                          computing = {0}, waited = {0}, usual = {0};
+                          computing = {0}, waited = {0}, taken = {0};
     bool told = false;
     uint64_t late = 0;
     uint32_t count, first = pick_steps(pick, &count);
@@ -149,6 +151,7 @@ static void add_part_errors(const struct pick *pick, enum part part, bool all,
         known_add(&other, step_other_ns(step));
         known_add(&whole, (double)step->duration_ns);
         known_add(&waited, waited_ns(step));
+        known_add(&taken, step_phase_ns(step, EVENT_PHASE_DATA) - waited_ns(step));
         late += waited_ns(step) > 0;
         told = told || !isnan(step->waited_ns);
         known_add(&computing,
@@ -166,6 +169,9 @@ static void add_part_errors(const struct pick *pick, enum part part, bool all,
         summary->waited_ns = waited.first + waited.sum / (double)waited.count;
         summary->waited_error_ns =
             numbers_series_error(&waited, all ? summary->count : waited.count);
+        summary->taken_ns = taken.first + taken.sum / (double)taken.count;
+        summary->taken_error_ns =
+            numbers_series_error(&taken, all ? summary->count : taken.count);
     }
     summary->error_pct =
         100 * numbers_series_error(&whole, all ? summary->count : whole.count) /

@@ -99,6 +99,8 @@ static inline void draw_steps_summary(struct steps_summary *steps, uint32_t coun
     steps->waited_ns = isnan(steps->phase_ns[0]) ? (double)NAN : amount(mean);
     steps->late_share = share_of_one();
     steps->waited_error_ns = amount(mean / 10);
+    steps->taken_ns = steps->phase_ns[0] - steps->waited_ns;
+    steps->taken_error_ns = amount(mean / 10);
     steps->steps_per_s = amount(100);
     steps->samples_per_s = amount(1e5);
     steps->recorded = pick(3) == 0 ? count / 100 : pick(count + 1);

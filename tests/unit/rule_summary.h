@@ -36,6 +36,7 @@ static inline int begin(void **state)
     for (uint32_t i = 0; i < EVENT_PHASES; i++)
         train->phase_ns[i] = phases[i];
     train->waited_ns = train->waited_error_ns = (double)NAN;
+    train->taken_ns = train->taken_error_ns = (double)NAN;
     summary.rhythm.steps = 500;
     summary.rhythm.median_ns = 100 * MS;
     summary.rhythm.median_other_ns = 3 * MS;

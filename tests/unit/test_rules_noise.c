@@ -303,13 +303,27 @@ static void workers_that_do_not_answer_for_long_are_waited_for(void **state)
     summary.load.worker_cpu_share = 0.95;
     train->waited_ns = 0.5 * MS;
     train->waited_error_ns = 0.1 * MS;
-    train->phase_ns[EVENT_PHASE_DATA] = 9 * MS; /* many tensors, perhaps */
+    train->phase_ns[EVENT_PHASE_DATA] = 9 * MS;
+    train->taken_ns = 8.5 * MS;
+    train->taken_error_ns = 1 * MS;
     assert_string_equal(find("data-loading")->id, "none");
     train->phase_ns[EVENT_PHASE_DATA] = 60 * MS;
+    train->taken_ns = 59.5 * MS;
     /* All but 3 ms of talk, and half of that. */
     assert_true(fabs(find("data-loading")->ns_per_step - 28.5 * MS) < 1);
     assert_non_null(strstr(find("data-loading")->formula, "3 ms that no loader saves"));
-    assert_non_null(strstr(find("data-loading")->sentence, "hold Python's lock"));
+    assert_non_null(strstr(find("data-loading")->sentence,
+                           "for 56.5 ms of it a batch is there, but the workers, "
+                           "whose Python computes, do not hand it over"));
+    /* First batches of epochs are a finding of their own. */
+    summary.rhythm.epoch.data_ns = 20 * MS;
+    assert_true(fabs(find("data-loading")->ns_per_step - 18.5 * MS) < 1);
+    summary.rhythm.epoch.data_ns = 0;
+    summary.load.worker_cpu_share = 0.2; /* who holds a lock computes */
+    assert_string_equal(find("data-loading")->id, "none");
+    summary.load.worker_cpu_share = 0.95;
+    number(FACT_DATALOADER_TENSORS, 96); /* each of which takes its time */
+    assert_string_equal(find("data-loading")->id, "none");
 }
 
 static void one_second_that_waited_for_a_core_is_no_finding(void **state)

@@ -24,10 +24,11 @@ _MOST_DEPTH = 8
 class Waiting:
     """Times the queue that an iterator with workers takes its batches from."""
 
-    __slots__ = ("ns",)
+    __slots__ = ("counts", "ns")
 
-    def __init__(self) -> None:
+    def __init__(self, counts: bool = False) -> None:
         self.ns = 0
+        self.counts = counts  # tensors, of the next batch
 
     def watch(self, queue: Any) -> bool:
         """False where the queue is of no kind that we know. A pipe of another process

@@ -65,7 +65,8 @@ class _Loading:
         if self.workers is not None:
             collate += sum(self.workers[0::2])
             whole += sum(self.workers[1::2])
-        return min(1.0, collate / whole) if whole > 0 else None
+        # A fetcher of somebody else's may collate in a way of its own.
+        return min(1.0, collate / whole) if collate > 0 else None
 
 
 _MOST_LOADINGS = 16  # a new loader each epoch, beside those that stay
@@ -205,10 +206,10 @@ def _time_collate(number: int, iterator: Any) -> None:
     loading = iterator._trainglass_loading = _loadings[number]
     now = time.perf_counter
 
-    def collate(samples: Any) -> Any:
+    def collate(*arguments: Any, **words: Any) -> Any:
         start = now()
         try:
-            batch = original(samples)
+            batch = original(*arguments, **words)
         finally:
             loading.collate += now() - start
         if "dataloader.tensors" not in loading.facts:
@@ -229,10 +230,10 @@ def _time_in_worker(fetcher: Any) -> None:
     at, now = 2 * worker.id, time.perf_counter
 
     def timed(original: Callable[..., Any], at: int) -> Callable[..., Any]:
-        def call(taken: Any) -> Any:
+        def call(*arguments: Any, **words: Any) -> Any:
             start = now()
             try:
-                return original(taken)
+                return original(*arguments, **words)
             finally:
                 seconds[at] += now() - start
 
@@ -241,7 +242,7 @@ def _time_in_worker(fetcher: Any) -> None:
     # It goes when torch lets it go, with what its data set holds open.
     own, fetch = weakref.ref(fetcher), type(fetcher).fetch
     fetcher.collate_fn = timed(fetcher.collate_fn, at)
-    fetcher.fetch = timed(lambda taken: fetch(own(), taken), at + 1)
+    fetcher.fetch = timed(lambda *arguments, **words: fetch(own(), *arguments, **words), at + 1)
 
 
 def _wrap_fetcher(fetcher_class: Any) -> None:
@@ -263,12 +264,19 @@ def _tensors(batch: Any) -> int:
 
 
 @_quietly
-def _time_waits(iterator: Any) -> None:
+def _count(number: int, batch: Any) -> None:
+    """The first batch that workers give tells for all."""
+    _loadings[number].facts["dataloader.tensors"] = _tensors(batch)
+
+
+@_quietly
+def _time_waits(number: int, iterator: Any) -> None:
     """Where workers load. An iterator whose workers live on is begun again each epoch."""
     queue = getattr(iterator, "_data_queue", None)
     if queue is None or hasattr(iterator, "_trainglass_waiting"):
         return
-    waiting = _batches.Waiting()
+    loading = _loadings.get(number)
+    waiting = _batches.Waiting(loading is not None and "dataloader.tensors" not in loading.facts)
     if waiting.watch(queue):
         iterator._trainglass_waiting = waiting
 
@@ -291,7 +299,7 @@ def _wrap_iter(loader_class: Any, iterator_class: Any) -> None:
         if isinstance(iterator, iterator_class):
             iterator._trainglass_number = number
             _time_collate(number, iterator)
-            _time_waits(iterator)
+            _time_waits(number, iterator)
         return iterator
 
     loader_class.__iter__ = _skip(__iter__)
@@ -317,7 +325,11 @@ def _wrap_next(iterator_class: Any) -> None:
         fetching(1)
         mark(c.FETCH_BEGIN, number)
         try:
-            return original(self)
+            batch = original(self)
+            if waiting is not None and waiting.counts:
+                waiting.counts = False
+                _count(number, batch)
+            return batch
         except StopIteration:
             ended = c.FETCH_EXHAUSTED
             raise
