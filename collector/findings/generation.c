@@ -50,11 +50,12 @@ static enum generation by_name(const char *name)
     return is_one_of(name, older) ? GENERATION_VOLTA : GENERATION_AMPERE;
 }
 
-/* What came before Volta, and those of Turing without. */
+/* What came before Volta, those of Turing without, and what games are played with on AMD's. */
 static bool has_none(const char *name)
 {
-    static const char *const all[] = {"P100", "P40",  "P4",   "K80",   "M60", "M40",
-                                      "GTX",  "T400", "T600", "T1000", NULL};
+    static const char *const all[] = {
+        "P100", "P40",  "P4",    "K80",   "M60",   "M40",   "GTX",    "T400", "T500",
+        "T550", "T600", "T1000", "T1200", "T2000", "MX450", "Radeon", NULL};
 
     return is_one_of(name, all);
 }

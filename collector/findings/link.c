@@ -16,7 +16,9 @@ static double lane_bytes_per_s(double generation)
 
 double link_bytes_per_s(const struct hardware_row *row)
 {
-    return lane_bytes_per_s(row->pcie_most) * row->pcie_width;
+    double lanes = row->pcie_width > 0 ? row->pcie_width : (double)NAN;
+
+    return lane_bytes_per_s(row->pcie_most) * lanes;
 }
 
 double link_of_device(const struct rule_context *context,

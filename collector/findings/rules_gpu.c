@@ -403,7 +403,7 @@ static void find_python_between_ops(struct rule_context *context)
 /* Time of all copies and memsets since the first step, of those to the device that staged
  * pageable memory first, and what a byte of the others takes. */
 struct to_device {
-    double all_ns, pageable_ns, pageable_bytes, pinned_ns, pinned_bytes;
+    double all_ns, pageable_ns, pageable_bytes, pageable_count, pinned_ns, pinned_bytes;
 };
 
 static struct to_device copies_of(const struct gpu_device *device)
@@ -419,6 +419,7 @@ static struct to_device copies_of(const struct gpu_device *device)
         if (copies->pageable) {
             sum.pageable_ns += copies->step_ns;
             sum.pageable_bytes += copies->step_bytes;
+            sum.pageable_count += (double)copies->step_count;
         } else if (!copies->unknown) {
             sum.pinned_ns += copies->step_ns;
             sum.pinned_bytes += copies->step_bytes;
@@ -427,9 +428,11 @@ static struct to_device copies_of(const struct gpu_device *device)
     return sum;
 }
 
-/* Pinned memory crosses at so much of what the link carries: 54.7 of 63 GB/s on an H200, 64
- * MiB each. Where nobody tells of a link pageable memory crosses at half the rate of it. */
+/* Large copies from pinned memory cross at so much of what the link carries: 54.7 of 63 GB/s
+ * on an H200, 64 MiB each. Smaller ones, and where nobody tells of a link, from pageable
+ * memory at half the rate. */
 #define PINNED_RATE  0.85
+#define LARGE_BYTES  1048576.0
 #define PINNED_SAVES 0.5
 
 /* Of the time of copies from pageable memory, by what the job's own pinned copies take, else
@@ -438,9 +441,12 @@ static double pinned_saves(const struct rule_context *context,
                            const struct gpu_device *device,
                            const struct to_device *copies)
 {
+    double link = copies->pageable_bytes >= LARGE_BYTES * copies->pageable_count
+                      ? link_of_device(context, device)
+                      : (double)NAN;
     double pinned = copies->pinned_bytes >= copies->pageable_bytes / 10
                         ? copies->pinned_ns / copies->pinned_bytes
-                        : 1e9 / (PINNED_RATE * link_of_device(context, device));
+                        : 1e9 / (PINNED_RATE * link);
     double saved = 1 - pinned * copies->pageable_bytes / copies->pageable_ns;
 
     return saved > 0 ? saved : PINNED_SAVES;
@@ -497,6 +503,8 @@ static void find_pageable(struct rule_context *context)
                   copies.pageable_bytes / copies.pageable_ns);
     rule_evidence(context, finding, "pinned_gb_per_s",
                   rule_share(copies.pinned_bytes, copies.pinned_ns));
+    rule_evidence(context, finding, "link_gb_per_s",
+                  link_of_device(context, device) / 1e9);
     /* What a loader pins already comes from elsewhere. */
     if (!pins)
         rule_advise_in(
@@ -536,9 +544,10 @@ const struct rule rules_gpu[] = {
      find_python_between_ops},
     {{.id = "pageable-copies",
       .reads = "copies by direction and memory; GPU time by use, idle by cause; steps "
-               "that were replayed",
-      .formula = "waiting for copies * pageable share * (1 - pinned / pageable time, "
-                 "else half)",
+               "that were replayed; the link, by the driver",
+      .formula =
+          "waiting for copies * pageable share * (1 - pinned / pageable time, by "
+          "pinned copies, else by the link, else half)",
       .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,

@@ -218,8 +218,9 @@ static const char *name_of(const struct pick *pick, const struct gpu_table *tabl
 {
     const struct process *process = pick->process;
     const char *name = texts_get(process->texts, table->name);
-    bool is_on = parts_fact_count(process, FACT_ALLOCATOR_DEVICE) ==
-                 (double)EVENT_DEVICE_INDEX(table->device);
+    bool is_on = EVENT_DEVICE_TYPE(table->device) == 1 &&
+                 parts_fact_count(process, FACT_ALLOCATOR_DEVICE) ==
+                     (double)EVENT_DEVICE_INDEX(table->device);
 
     return *name == '\0' && is_on ? parts_fact_text(process, FACT_DEVICE_NAME) : name;
 }
