@@ -42,7 +42,7 @@ def torch_profiler():
         return lambda: profile.__exit__(None, None, None)
 
     on()()  # its first start sets things up
-    return paired(step, on, lambda: None, steps_of(10), OPTIONS.seconds, least=3, settle_s=0)
+    return paired(step, on, lambda: None, steps_of(10), OPTIONS.seconds, least=2, settle_s=0)
 
 
 class Paced:
