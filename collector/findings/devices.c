@@ -72,19 +72,19 @@ bool rule_waits_for_itself(const struct rule_context *context)
            device->queued_ns >= device->idle_ns[GPU_IDLE_LAUNCH] / 2;
 }
 
-double rule_busy_ns(const struct gpu_device *device)
+double rule_busy_ns(const struct rule_context *context, const struct gpu_device *device)
 {
     double own = 0;
 
     for (uint32_t use = 0; use < GPU_USES; use++)
         own += device->use_ns[use];
-    return own;
+    return fmin(own, rule_usual(context->train).mean_ns);
 }
 
 double rule_busy_share(const struct rule_context *context,
                        const struct gpu_device *device)
 {
-    return fmin(rule_busy_ns(device) / rule_usual(context->train).mean_ns, 1);
+    return rule_busy_ns(context, device) / rule_usual(context->train).mean_ns;
 }
 
 const struct gpu_device *rule_waits_for(const struct rule_context *context,

@@ -139,12 +139,11 @@ double loading_tensors(const struct rule_context *context)
 {
     double tensors = rule_number(context, FACT_DATALOADER_TENSORS);
 
-    return isnan(tensors) ? TENSORS_USUAL : fmin(tensors, TENSORS_MOST);
+    return tensors >= 1 ? fmin(tensors, TENSORS_MOST) : TENSORS_USUAL;
 }
 
-/* From so much more on than it usually takes, to appear and to stay. */
-#define TAKING_SLOW       6.0
-#define TAKING_SLOW_STILL 3.0
+/* From so much more on than it usually takes, no machine explains it. */
+#define TAKING_SLOW 6.0
 
 /* Who holds the lock computes for so much of the time at least. */
 #define LOCK_HELD 0.5
@@ -162,10 +161,9 @@ double loading_unanswered_ns(const struct rule_context *context)
     double taking = loading_taking_ns(loading_tensors(context));
     double apart = fmax(loading_told_apart_ns(context) - train->waited_ns, 0);
     double rest = train->taken_ns - apart - looks_lock(context).ns[EVENT_PHASE_DATA];
-    double slow = context->by_price ? TAKING_SLOW_STILL : TAKING_SLOW;
 
     return has_workers(context) && may_hold_lock(&context->summary->load) &&
-                   rest > slow * taking
+                   rest > TAKING_SLOW * taking
                ? rest - TAKING_MOST * taking
                : 0;
 }

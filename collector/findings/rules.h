@@ -141,8 +141,9 @@ bool rule_waits_for_itself(const struct rule_context *context);
 /* What the device of this rank communicates longer because another one comes last. */
 double rule_told_last_rank_ns(const struct rule_context *context);
 
-/* For how long the device works in a step; as a share of it, at most 1. */
-double rule_busy_ns(const struct gpu_device *device);
+/* For how long the device works in a step, at most all of it; and as a share of it. */
+double rule_busy_ns(const struct rule_context *context,
+                    const struct gpu_device *device);
 double rule_busy_share(const struct rule_context *context,
                        const struct gpu_device *device);
 

@@ -363,7 +363,7 @@ static void describe(struct rule_context *context, struct finding *finding,
 {
     double step = context->train->mean_ns;
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
-    double unanswered = loading_unanswered_ns(context);
+    double unanswered = fmin(loading_unanswered_ns(context), loading->waited);
     const char *part = loading_part(context);
 
     finding->title = rule_infers(context) ? "The model waits for the next batch"

@@ -223,7 +223,7 @@ static void find_module(struct rule_context *context)
     const struct op_module *module = &context->summary->cpu.module;
     const struct gpu_device *device = rule_busiest(context);
     double step = context->train->mean_ns;
-    double ns = device != NULL ? module->device_share * rule_busy_ns(device)
+    double ns = device != NULL ? module->device_share * rule_busy_ns(context, device)
                 : rule_device(context) == NULL ? module->host_ns
                                                : 0; /* which waits for something else */
 

@@ -109,7 +109,7 @@ static double moves_ns(const struct rule_context *context,
 
     for (uint32_t i = 0; i < run->copy_count; i++)
         ns += run->copies[i].ns;
-    return ns / streams->busy * rule_busy_ns(device) +
+    return ns / streams->busy * rule_busy_ns(context, device) +
            context->summary->cuda.family_ns[KERNEL_COLLECTIVE];
 }
 
@@ -125,7 +125,7 @@ static void find_turns(struct rule_context *context)
         return;
     struct streams streams = look_at_streams(&device->run);
     double others = streams.all - streams.busiest, beside = others - streams.alone;
-    double alone = streams.alone / streams.busy * rule_busy_ns(device) -
+    double alone = streams.alone / streams.busy * rule_busy_ns(context, device) -
                    moves_ns(context, device, &streams);
 
     if (!(others > 0) || !(beside <= BESIDE_MOST * others) ||

@@ -40,15 +40,18 @@ uint32_t warm_up_unknown(const struct steps *steps, uint32_t first, uint32_t cou
 {
     double usual = usual_ns(steps, first, count);
     struct warm_up warm_up = {0};
-    uint32_t unknown = 0;
+    uint32_t unknown = 0, trained = 0;
 
-    for (uint32_t i = 0; i < count / 4; i++) {
-        const struct step *step = steps_at(steps, first + i);
+    if (first > 0 || steps->count > steps_remembered(steps))
+        return 0; /* the run's first are not among them */
+    for (uint32_t i = 0; i < count; i++)
+        trained += trains(steps_at(steps, i));
+    for (uint32_t i = 0; i < count && 4 * (warm_up.seen + 1) <= trained; i++) {
+        const struct step *step = steps_at(steps, i);
 
         if (!trains(step))
             continue;
         if (step->flags & EVENT_STEP_KERNELS ||
-            (warm_up.seen == 0 && step->number >= WARM_UP_CALM) ||
             !warm_up_goes_on(&warm_up, (double)step->duration_ns, usual))
             break;
         if (warm_up.end == warm_up.seen)

@@ -20,7 +20,7 @@ bool warm_up_goes_on(struct warm_up *warm_up, double ns, double median_ns);
 
 /* Of `count` remembered steps, `first` and later ones: how many from there on lie in the run's
  * warm-up and before all GPU work that is recorded. No mean of that work knows them. At most a
- * quarter of them; validation and deep windows between them count. */
+ * quarter of those that train; validation and deep windows between them count. */
 uint32_t warm_up_unknown(const struct steps *steps, uint32_t first, uint32_t count);
 
 #endif

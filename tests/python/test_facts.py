@@ -2,7 +2,10 @@
 
 import pathlib
 import re
+import sys
 import unittest
+from collections import UserDict, namedtuple
+from unittest import mock
 
 import harness
 import segment
@@ -45,6 +48,17 @@ class Facts(harness.TorchTest):
     def test_asking_a_stream_for_its_length_makes_torch_warn_of_nothing(self):
         facts = self.recorded("streams").trainer().facts
         self.assertEqual((facts["dataloader.samples"], facts["dataloader.batches"]), (2, 2))
+
+    def test_tensors_are_counted_in_what_holds_them_and_in_no_endless_lists(self):
+        with mock.patch.object(sys, "path", [str(harness.PACKAGES), *sys.path]):
+            from trainglass import _batches
+        pair = namedtuple("pair", "inputs targets")
+        for batch, count in ((1, 1), ([1, (1, "a")], 2), (UserDict(ids=1, mask=1), 2),
+                             ({"boxes": [1, 1, 1], "of": pair(1, None)}, 4), (object(), 0)):
+            self.assertEqual(_batches.tensors(batch, int), count)
+        endless = []
+        endless += [endless] * 100
+        self.assertEqual(_batches.tensors(endless, int), 0)
 
     def test_the_tensors_of_a_batch_are_told_whoever_loads_it(self):
         self.assertEqual(self.recorded("plain").trainer().facts["dataloader.tensors"], 2)

@@ -356,7 +356,7 @@ static void a_slow_first_step_behind_a_validation_lengthens_none_either(void **s
     (void)state;
     struct steps_usual usual;
 
-    train_behind_a_slow_step(FULL, 2);
+    train_behind_a_slow_step(FULL, 20);
     assert_true(fabs(idle_ns(&usual) - 5.5e6) < 0.1e6);
     assert_int_equal(usual.count, 40);
 }

@@ -1,6 +1,7 @@
 #include "probe/cupti/arrive.h"
 
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "probe/cupti/state.h"
 #include "probe/cupti/watchdog.h"
@@ -26,29 +27,28 @@ static bool wait_for_segment(const struct arrival *arrival)
     return false;
 }
 
-static uint64_t ready_ns; /* our thread's */
+static uint64_t down_ns; /* our thread's: when CUDA was last seen to be down; 0 */
 
-uint64_t arrive_ready_ns(void)
+uint64_t arrive_down_ns(void)
 {
-    return ready_ns;
+    if (down_ns != 0 ||
+        atomic_load_explicit(&cupti_words.injected, memory_order_acquire) !=
+            (uint32_t)getpid())
+        return down_ns;
+    return atomic_load_explicit(&cupti_words.injected_ns, memory_order_relaxed);
 }
 
 static bool wait_for_device(const struct arrival *arrival)
 {
-    bool seen_down = false, said = false;
+    bool said = false;
     unsigned ms = 1;
 
     for (;;) {
         enum cupti_driver driver = cupti_driver_state();
 
-        if (driver == CUPTI_DRIVER_READY) {
-            bool new = seen_down || atomic_load_explicit(&cupti_words.injected,
-                                                         memory_order_relaxed) != 0;
-
-            ready_ns = new ? clock_ns(CLOCK_MONOTONIC) : 0;
+        if (driver == CUPTI_DRIVER_READY)
             return true;
-        }
-        seen_down = true;
+        down_ns = clock_ns(CLOCK_MONOTONIC);
         if (driver == CUPTI_DRIVER_NO_GPU) {
             arrival->say("the CUDA driver sees no GPU");
             return false;

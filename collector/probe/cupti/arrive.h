@@ -17,8 +17,8 @@ struct arrival {
  * when that will not be; the last reason was said. */
 bool arrive(struct cupti_library *library, const struct arrival *arrival);
 
-/* After arrive(): CLOCK_MONOTONIC when CUDA came up, ns; 0: perhaps it was up before. */
-uint64_t arrive_ready_ns(void);
+/* After arrive(): CLOCK_MONOTONIC when CUDA was surely not up yet, ns; 0: nobody knows. */
+uint64_t arrive_down_ns(void);
 
 /* Does nobody else hold CUPTI? Asked by a subscription of a microsecond, where `ask`
  * allows it. */

@@ -10,6 +10,7 @@
 #include "probe/cupti/session.h"
 #include "probe/cupti/state.h"
 #include "probe/cupti/words.h"
+#include "wire/clock.h"
 
 #define YIELD_WAIT_MS 300u
 #define LEAVE_WAIT_MS 500u
@@ -85,7 +86,10 @@ void cupti_start(void)
 {
     int saved_errno = errno;
 
-    atomic_store_explicit(&cupti_words.injected, 1, memory_order_relaxed);
+    atomic_store_explicit(&cupti_words.injected_ns, clock_ns(CLOCK_MONOTONIC),
+                          memory_order_relaxed);
+    atomic_store_explicit(&cupti_words.injected, (uint32_t)getpid(),
+                          memory_order_release);
     start();
     errno = saved_errno;
 }

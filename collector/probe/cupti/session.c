@@ -211,8 +211,7 @@ static void graphs_whole_on(void)
         graphs = ", CUDA graphs by their nodes: this CUPTI may crash on the whole";
     } else if (atomic_load_explicit(&cupti_words.yielded, memory_order_relaxed) != 0) {
         graphs = ", CUDA graphs by their nodes: another profiler was here before";
-    } else if (arrive_ready_ns() == 0 ||
-               now_ns() - arrive_ready_ns() > WHOLE_GRAPHS_NS) {
+    } else if (arrive_down_ns() == 0 || now_ns() - arrive_down_ns() > WHOLE_GRAPHS_NS) {
         graphs = ", CUDA graphs by their nodes: CUDA was in use before";
     } else {
         call_begins("turning recording on");
@@ -321,8 +320,8 @@ static void look_for_life(void)
     if (buffers_completed() == alive_buffers)
         return;
     /* Not while the job only prepares: without steps nobody is suspected. */
-    if (on && now_ns() - alive_ns > longest_gap_ns &&
-        probe_step_number() - alive_steps >= SILENT_STEPS)
+    if (on && now_ns() - alive_ns > longest_gap_ns && alive_steps > 0 &&
+        probe_step_number() > alive_steps)
         longest_gap_ns = now_ns() - alive_ns;
     worked = true;
     suspicious = false;

@@ -19,8 +19,10 @@ struct cupti_words {
      * before that would get none of his. */
     _Atomic uint32_t registering;
     _Atomic uint32_t in_vain; /* one waited for CUPTI as long as he may, and has begun */
-    /* By the driver, in its cuInit: nothing of CUDA's was before. */
+    /* The process whose driver has called us, and when (CLOCK_MONOTONIC, ns; before the pid):
+     * in its cuInit, before which nothing of CUDA's was. Release with the pid. */
     _Atomic uint32_t injected;
+    _Atomic uint64_t injected_ns;
     _Atomic uint32_t leaving; /* the process ends */
     _Atomic uint32_t hurry;   /* short rests that are left: cuInit is running */
     /* The thread has found a device: CUDA is up, and a child that is forked from now on

@@ -8,8 +8,10 @@ tensors()   how many of them a batch is made of
 
 from __future__ import annotations
 
+import itertools
 import select
 import time
+from collections import UserDict
 
 # Of the typing module nothing is imported where this runs.
 TYPE_CHECKING = False
@@ -17,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_MOST_TENSORS = 1000
-_MOST_DEPTH = 8
+_MOST_LOOKS = 1000
 
 
 class Waiting:
@@ -58,12 +59,20 @@ class Waiting:
         return timed
 
 
-def tensors(batch: Any, kind: type, depth: int = 0) -> int:
-    """Of the class `kind`, in tuples, lists, dictionaries and named fields."""
-    if isinstance(batch, kind):
-        return 1
-    if isinstance(batch, dict):
-        batch = list(batch.values())
-    if depth >= _MOST_DEPTH or not isinstance(batch, (list, tuple)):
-        return 0
-    return sum(tensors(one, kind, depth + 1) for one in batch[:_MOST_TENSORS])
+def tensors(batch: Any, kind: type) -> int:
+    """Of the class `kind`, in tuples, lists, dictionaries and named fields; as many as some looks
+    find."""
+    count, left = 0, [batch]
+    for _ in range(_MOST_LOOKS):
+        if not left:
+            break
+        one = left.pop()
+        if isinstance(one, kind):
+            count += 1
+        elif isinstance(one, UserDict):  # what a tokenizer gives
+            left.append(one.data)
+        elif isinstance(one, dict):
+            left.extend(itertools.islice(one.values(), _MOST_LOOKS))
+        elif isinstance(one, (list, tuple)):
+            left.extend(one[:_MOST_LOOKS])
+    return count

@@ -258,9 +258,10 @@ def _wrap_fetcher(fetcher_class: Any) -> None:
 
 
 @_quietly
-def _tensors(batch: Any) -> int:
+def _tensors(batch: Any) -> int | None:
+    """None where it is of a kind that does not tell."""
     torch: Any = _State.torch
-    return _batches.tensors(batch, torch.Tensor)
+    return _batches.tensors(batch, torch.Tensor) or None
 
 
 @_quietly
