@@ -319,9 +319,11 @@ static void look_for_life(void)
 {
     if (buffers_completed() == alive_buffers)
         return;
+    uint64_t steps = probe_step_number() - alive_steps;
+
     /* Not while the job only prepares: without steps nobody is suspected. */
-    if (on && now_ns() - alive_ns > longest_gap_ns && alive_steps > 0 &&
-        probe_step_number() > alive_steps)
+    if (on && now_ns() - alive_ns > longest_gap_ns &&
+        steps >= (alive_steps > 0 ? 1 : SILENT_STEPS))
         longest_gap_ns = now_ns() - alive_ns;
     worked = true;
     suspicious = false;
