@@ -298,7 +298,6 @@ static const struct op_row *dominant_op(const struct rule_context *context)
 
     if (run_beside(context))
         return NULL;
-
     for (uint32_t i = 0; i < cpu->judged_count; i++) {
         const struct op_row *row = &cpu->rows[i];
         double share = row->per_step_ns / context->train->mean_ns;

@@ -38,12 +38,13 @@ static double usual_ns(const struct steps *steps, uint32_t first, uint32_t count
 
 uint32_t warm_up_unknown(const struct steps *steps, uint32_t first, uint32_t count)
 {
-    double usual = usual_ns(steps, first, count);
     struct warm_up warm_up = {0};
     uint32_t unknown = 0, trained = 0;
 
     if (first > 0 || steps->count > steps_remembered(steps))
         return 0; /* the run's first are not among them */
+    double usual = usual_ns(steps, first, count);
+
     for (uint32_t i = 0; i < count; i++)
         trained += trains(steps_at(steps, i));
     for (uint32_t i = 0; i < count && 4 * (warm_up.seen + 1) <= trained; i++) {

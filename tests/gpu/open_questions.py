@@ -163,9 +163,10 @@ def windows(session):
     if len(steps) < 3:
         raise Failed(f"of ours {len(steps)} steps, of torch.profiler's windows "
                      f"{[w['work'] for w in told['windows']]}: {said(found)}")
-    rows = [row for row in beside_windows(steps, told) if row[0]["work"] and row[1] and row[2]]
+    beside = beside_windows(steps, told)
+    rows = [row for row in beside if row[0]["work"] and row[1] and row[2]]
     theirs = [w["work"] / count for w in told["windows"]]
-    near = [s.work for _, before, behind in beside_windows(steps, told) for s in before + behind]
+    near = [s.work for _, before, behind in beside for s in before + behind]
     mode = statistics.mode([s.work for s in steps])
     after = [s.work for s in steps if s.start >= told["windows"][-1]["until_ns"]]
     whole = joined(found)

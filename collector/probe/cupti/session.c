@@ -205,13 +205,15 @@ static bool look_at_clock(void)
  * as long as CUPTI is ours, and never again. */
 static void graphs_whole_on(void)
 {
+    uint64_t down_ns = arrive_down_ns();
+
     if (!wants_graphs)
         return;
     if (library.version < WHOLE_GRAPHS_VERSION) {
         graphs = ", CUDA graphs by their nodes: this CUPTI may crash on the whole";
     } else if (atomic_load_explicit(&cupti_words.yielded, memory_order_relaxed) != 0) {
         graphs = ", CUDA graphs by their nodes: another profiler was here before";
-    } else if (arrive_down_ns() == 0 || now_ns() - arrive_down_ns() > WHOLE_GRAPHS_NS) {
+    } else if (down_ns == 0 || now_ns() - down_ns > WHOLE_GRAPHS_NS) {
         graphs = ", CUDA graphs by their nodes: CUDA was in use before";
     } else {
         call_begins("turning recording on");

@@ -19,8 +19,9 @@ struct cupti_words {
      * before that would get none of his. */
     _Atomic uint32_t registering;
     _Atomic uint32_t in_vain; /* one waited for CUPTI as long as he may, and has begun */
-    /* The process whose driver has called us, and when (CLOCK_MONOTONIC, ns; before the pid):
-     * in its cuInit, before which nothing of CUDA's was. Release with the pid. */
+    /* The pid of the process whose driver has called us in its cuInit, before which nothing
+     * of CUDA's was, and when, in ns of CLOCK_MONOTONIC. The time is written first; the pid
+     * is release by who writes, acquire by our thread. */
     _Atomic uint32_t injected;
     _Atomic uint64_t injected_ns;
     _Atomic uint32_t leaving; /* the process ends */
