@@ -142,30 +142,70 @@ double loading_tensors(const struct rule_context *context)
     return tensors >= 1 ? fmin(tensors, TENSORS_MOST) : TENSORS_USUAL;
 }
 
+/* Of the time of all steps, those of validation among it. */
+static double trained_share(const struct rule_context *context)
+{
+    const struct steps_summary *train = context->train;
+    const struct steps_summary *validation = &context->summary->steps.validation;
+    double trained = train->mean_ns * (double)train->count;
+    double validated =
+        validation->count > 0 ? validation->mean_ns * (double)validation->count : 0;
+
+    return trained / (trained + validated);
+}
+
+double loading_worker_share(const struct rule_context *context)
+{
+    const struct load *load = &context->summary->load;
+    double workers = rule_number(context, FACT_DATALOADER_WORKERS);
+    double share = load->workers > workers
+                       ? load->workers * load->worker_cpu_share / workers
+                       : load->worker_cpu_share / trained_share(context);
+
+    return fmin(share, 1);
+}
+
 /* From so much more on than it usually takes, no machine explains it. */
 #define TAKING_SLOW 6.0
 
 /* Who holds the lock computes for so much of the time at least. */
 #define LOCK_HELD 0.5
 
-static bool may_hold_lock(const struct load *load)
+/* Of these bounds, for what stands already. */
+static double bound(const struct rule_context *context, double at)
 {
-    return load->workers == 0 || !(load->worker_cpu_share < LOCK_HELD);
+    return context->by_price ? FINDING_STAYS * at : at;
 }
 
-/* Beside what is told apart, which may lie here, and what a thread of the trainer's own
- * holds up. */
-double loading_unanswered_ns(const struct rule_context *context)
+static bool may_hold_lock(const struct rule_context *context)
 {
-    const struct steps_summary *train = context->train;
-    double taking = loading_taking_ns(loading_tensors(context));
-    double apart = fmax(loading_told_apart_ns(context) - train->waited_ns, 0);
-    double rest = train->taken_ns - apart - looks_lock(context).ns[EVENT_PHASE_DATA];
+    return context->summary->load.workers == 0 ||
+           !(loading_worker_share(context) < bound(context, LOCK_HELD));
+}
 
-    return has_workers(context) && may_hold_lock(&context->summary->load) &&
-                   rest > TAKING_SLOW * taking
+/* Beside what is told `apart`, and what a thread of the trainer's own holds up. */
+static double unanswered(const struct rule_context *context, double apart)
+{
+    double taking = loading_taking_ns(loading_tensors(context));
+    double rest =
+        context->train->taken_ns - apart - looks_lock(context).ns[EVENT_PHASE_DATA];
+
+    return has_workers(context) && may_hold_lock(context) &&
+                   rest > bound(context, TAKING_SLOW) * taking
                ? rest - TAKING_MOST * taking
                : 0;
+}
+
+double loading_unanswered_ns(const struct rule_context *context)
+{
+    double waited = context->train->waited_ns;
+
+    return unanswered(context, fmax(loading_told_apart_ns(context) - waited, 0));
+}
+
+double loading_surely_unanswered_ns(const struct rule_context *context)
+{
+    return unanswered(context, loading_told_apart_ns(context));
 }
 
 bool loading_keeps_up(const struct rule_context *context)

@@ -46,10 +46,16 @@ static inline double loading_taking_ns(double tensors)
 /* Of a batch, as far as the job tells. */
 double loading_tensors(const struct rule_context *context);
 
+/* What a worker of the training's loader uses of a core while it trains. Those of another
+ * loader, as of a validation set, rest meanwhile, and work when these rest. */
+double loading_worker_share(const struct rule_context *context);
+
 /* The wait for batches that are there, per step: the threads of a worker that hand them over
  * need Python's lock, which its samples or its `collate_fn` hold. 0 where that takes no
- * longer than it may. */
+ * longer than it may. What is told apart may lie here or in the wait for a batch: as much
+ * of it as possible there, and all of it here. */
 double loading_unanswered_ns(const struct rule_context *context);
+double loading_surely_unanswered_ns(const struct rule_context *context);
 
 /* Workers that never rest have no batch ready once in a round of theirs. Where none is late
  * for longer than all that they load ahead lasts, they keep up with the trainer and wait for

@@ -30,18 +30,6 @@ static const char *under_main(const struct rule_context *context)
                : "";
 }
 
-/* Of the time of all steps, those of validation among it. */
-static double trained_share(const struct rule_context *context)
-{
-    const struct steps_summary *train = context->train;
-    const struct steps_summary *validation = &context->summary->steps.validation;
-    double trained = train->mean_ns * (double)train->count;
-    double validated =
-        validation->count > 0 ? validation->mean_ns * (double)validation->count : 0;
-
-    return trained / (trained + validated);
-}
-
 /* A trace file says that there are workers, but not how many. */
 static bool is_uncounted(const struct rule_context *context)
 {
@@ -59,19 +47,6 @@ static double workers_now(const struct rule_context *context)
                            : 0;
 }
 
-/* What a worker of the training's loader uses of a core while it trains. Those of another
- * loader, as of a validation set, rest meanwhile, and work when these rest. */
-static double worker_share(const struct rule_context *context)
-{
-    const struct load *load = &context->summary->load;
-    double workers = rule_number(context, FACT_DATALOADER_WORKERS);
-    double share = load->workers > workers
-                       ? load->workers * load->worker_cpu_share / workers
-                       : load->worker_cpu_share / trained_share(context);
-
-    return fmin(share, 1);
-}
-
 /* All workers together use most of the cores beside the trainer. */
 static bool all_cores_load(const struct rule_context *context)
 {
@@ -87,7 +62,7 @@ static bool waits_for_storage(const struct rule_context *context)
 {
     return !(rule_number(context, FACT_DATALOADER_WORKERS) < 1) &&
            context->summary->load.workers > 0 && !loading_keeps_up(context) &&
-           worker_share(context) < STORAGE_BOUND && !all_cores_load(context);
+           loading_worker_share(context) < STORAGE_BOUND && !all_cores_load(context);
 }
 
 /* How much of its loading the trainer sleeps: by looks at it; without any, what its sleep
@@ -363,7 +338,7 @@ static void describe(struct rule_context *context, struct finding *finding,
 {
     double step = context->train->mean_ns;
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
-    double unanswered = fmin(loading_unanswered_ns(context), loading->waited);
+    double unanswered = fmin(loading_surely_unanswered_ns(context), loading->waited);
     const char *part = loading_part(context);
 
     finding->title = rule_infers(context) ? "The model waits for the next batch"
@@ -384,11 +359,14 @@ static void describe(struct rule_context *context, struct finding *finding,
         : workers > 1 ? " that wait for their storage"
                       : " that waits for its storage",
         workers >= 1 ? part : "",
-        unanswered > 0 ? rule_print(context,
-                                    "; for %s of it a batch is there, but the workers, "
-                                    "whose Python computes, do not hand it over",
-                                    rule_ms(context, unanswered))
-                       : "");
+        unanswered > 0
+            ? rule_print(context,
+                         "; for %s of it a batch is there, but the workers%s "
+                         "do not hand it over",
+                         rule_ms(context, unanswered),
+                         context->summary->load.workers > 0 ? ", whose Python computes,"
+                                                            : "")
+            : "");
     finding->wrong_if =
         loading->wanted < 1
             ? "Loading waits for a disk or a network: then it needs no core of its own "
@@ -408,7 +386,8 @@ static void describe(struct rule_context *context, struct finding *finding,
                   context->train->waited_ns / NS_PER_MS);
     rule_evidence(context, finding, "late_pct", 100 * context->train->late_share);
     rule_evidence(context, finding, "workers", workers);
-    rule_evidence(context, finding, "worker_cpu_pct", 100 * worker_share(context));
+    rule_evidence(context, finding, "worker_cpu_pct",
+                  100 * loading_worker_share(context));
     loading_evidence(context, finding);
     if (loading->now >= 1 && context->summary->load.workers > 0)
         rule_evidence_text(context, finding, "bound_by",

@@ -3,7 +3,7 @@
 Waiting     the time that a fetch waits until a worker's message is there. Whatever
             the fetch takes beyond that is the thread's own: to open the shared memory
             of each tensor and to give out the next index
-tensors()   how many of them a batch is made of
+tensors()   which of them a batch is made of
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from collections import UserDict
 # Of the typing module nothing is imported where this runs.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 _MOST_LOOKS = 1000
+_MOST_OF_ONE = 100  # also of a thousand texts
 
 
 class Waiting:
@@ -59,20 +60,18 @@ class Waiting:
         return timed
 
 
-def tensors(batch: Any, kind: type) -> int:
-    """Of the class `kind`, in tuples, lists, dictionaries and named fields; as many as some looks
-    find."""
-    count, left = 0, [batch]
-    for _ in range(_MOST_LOOKS):
-        if not left:
-            break
-        one = left.pop()
+def tensors(batch: Any, kind: type) -> Iterator[Any]:
+    """Of the class `kind`, in tuples, lists, dictionaries and named fields, the outermost
+    first; as many as some looks find."""
+    left = [batch]
+    for one in left:
         if isinstance(one, kind):
-            count += 1
+            yield one
+        elif len(left) > _MOST_LOOKS:
+            continue
         elif isinstance(one, UserDict):  # what a tokenizer gives
             left.append(one.data)
         elif isinstance(one, dict):
-            left.extend(itertools.islice(one.values(), _MOST_LOOKS))
+            left.extend(itertools.islice(one.values(), _MOST_OF_ONE))
         elif isinstance(one, (list, tuple)):
-            left.extend(one[:_MOST_LOOKS])
-    return count
+            left.extend(one[:_MOST_OF_ONE])

@@ -261,7 +261,7 @@ def _wrap_fetcher(fetcher_class: Any) -> None:
 def _tensors(batch: Any) -> int | None:
     """None where it is of a kind that does not tell."""
     torch: Any = _State.torch
-    return _batches.tensors(batch, torch.Tensor) or None
+    return sum(1 for _ in _batches.tensors(batch, torch.Tensor)) or None
 
 
 @_quietly
