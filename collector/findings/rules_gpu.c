@@ -435,21 +435,29 @@ static struct to_device copies_of(const struct gpu_device *device)
 #define LARGE_BYTES  1048576.0
 #define PINNED_SAVES 0.5
 
-/* Of the time of copies from pageable memory, by what the job's own pinned copies take, else
- * by the link. */
-static double pinned_saves(const struct rule_context *context,
-                           const struct gpu_device *device,
-                           const struct to_device *copies)
-{
-    double link = copies->pageable_bytes >= LARGE_BYTES * copies->pageable_count
-                      ? link_of_device(context, device)
-                      : (double)NAN;
-    double pinned = copies->pinned_bytes >= copies->pageable_bytes / 10
-                        ? copies->pinned_ns / copies->pinned_bytes
-                        : 1e9 / (PINNED_RATE * link);
-    double saved = 1 - pinned * copies->pageable_bytes / copies->pageable_ns;
+/* Of the time of copies from pageable memory, what pinned memory saves, and at most. */
+struct pinned {
+    double saves, most;
+};
 
-    return saved > 0 ? saved : PINNED_SAVES;
+/* By what the job's own pinned copies take, where these are faster, else by the link. */
+static struct pinned pinned_of(const struct rule_context *context,
+                               const struct gpu_device *device,
+                               const struct to_device *copies)
+{
+    double rate = copies->pageable_bytes / copies->pageable_ns;
+    double own = copies->pinned_bytes >= copies->pageable_bytes / 10
+                     ? copies->pinned_bytes / copies->pinned_ns
+                     : (double)NAN;
+    double link = copies->pageable_bytes >= LARGE_BYTES * copies->pageable_count
+                      ? link_of_device(context, device) / 1e9
+                      : (double)NAN;
+    double saves = own > rate    ? 1 - rate / own
+                   : isnan(link) ? PINNED_SAVES
+                                 : fmax(1 - rate / (PINNED_RATE * link), 0);
+
+    return (struct pinned){saves,
+                           isnan(link) ? 1 : fmin(fmax(1 - rate / link, saves), 1)};
 }
 
 static void find_pageable(struct rule_context *context)
@@ -464,8 +472,8 @@ static void find_pageable(struct rule_context *context)
     double waits = own + device->idle_ns[GPU_IDLE_COPY];
     struct to_device copies = copies_of(device);
     double share = copies.pageable_ns / copies.all_ns;
-    double saves = pinned_saves(context, device, &copies);
-    double price = waits * share * saves;
+    const struct pinned pinned = pinned_of(context, device, &copies);
+    double saves = pinned.saves, price = waits * share * saves;
     bool pins = rule_number(context, FACT_DATALOADER_PIN_MEMORY) >= 1;
 
     if (!(price / context->train->mean_ns >= context->threshold))
@@ -476,7 +484,7 @@ static void find_pageable(struct rule_context *context)
         return;
     rule_price(context, finding, price,
                rule_error_of_kernels(context, price, context->train->kernels));
-    rule_price_between(finding, price / 2, waits * share);
+    rule_price_between(finding, price / 2, waits * share * pinned.most);
     rule_claim_model(context, finding, CLAIM_COPY,
                      device->idle_ns[GPU_IDLE_COPY] * share * saves);
     rule_claim_model(context, finding, CLAIM_WORK, own * share * saves);

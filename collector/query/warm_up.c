@@ -53,6 +53,7 @@ uint32_t warm_up_unknown(const struct steps *steps, uint32_t first, uint32_t cou
         if (!trains(step))
             continue;
         if (step->flags & EVENT_STEP_KERNELS ||
+            (warm_up.seen == 0 && step->number >= WARM_UP_CALM) || /* a late look */
             !warm_up_goes_on(&warm_up, (double)step->duration_ns, usual))
             break;
         if (warm_up.end == warm_up.seen)

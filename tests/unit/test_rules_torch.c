@@ -259,6 +259,12 @@ copies_of_pageable_memory_are_priced_by_the_jobs_own_pinned_ones(void **state)
     summary.hardware.row_count = 1;
     assert_true(fabs(find("pageable-copies")->ns_per_step -
                      20 * MS * (1 - 3 / (0.85 * 31.52))) < 1);
+    /* A link that is full as it is carries no more of pinned memory. */
+    summary.hardware.rows[0].pcie_most = 3;
+    summary.hardware.rows[0].pcie_width = 4;
+    assert_false(is_found("pageable-copies"));
+    summary.hardware.rows[0].pcie_most = 4;
+    summary.hardware.rows[0].pcie_width = 16;
     copies[0].step_count = 1000000; /* which take their start, not the link */
     assert_true(fabs(find("pageable-copies")->ns_per_step - 10 * MS) < 1);
     /* Four fifths of the time are pageable, and pinned ones take a quarter. */
