@@ -44,11 +44,12 @@ static bool wait_for_device(const struct arrival *arrival)
     unsigned ms = 1;
 
     for (;;) {
+        uint64_t asked_ns = clock_ns(CLOCK_MONOTONIC);
         enum cupti_driver driver = cupti_driver_state();
 
         if (driver == CUPTI_DRIVER_READY)
             return true;
-        down_ns = clock_ns(CLOCK_MONOTONIC);
+        down_ns = asked_ns;
         if (driver == CUPTI_DRIVER_NO_GPU) {
             arrival->say("the CUDA driver sees no GPU");
             return false;

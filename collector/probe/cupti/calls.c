@@ -116,7 +116,7 @@ int calls_enable(struct calls *calls, const struct cupti_library *library, bool 
     static const uint32_t kinds[2] = {CUPTI_DRIVER, CUPTI_RUNTIME};
     int first = CUPTI_OK;
 
-    calls->were_on = calls->were_on || enable;
+    calls->were_on |= enable;
     for (uint32_t row = 0; row < 2; row++) {
         int error = (enable ? library->enable : library->disable)(kinds[row]);
         bool choose = enable && error == CUPTI_OK && one[row] != NULL;

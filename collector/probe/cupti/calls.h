@@ -30,7 +30,7 @@ enum call_class {
 struct calls {
     uint8_t classes[2][CALLS_MAX]; /* enum call_class; of driver, runtime */
     uint32_t names[2][CALLS_MAX];  /* ids; 0: not yet asked */
-    bool were_on;                  /* their records, at any time so far */
+    bool were_on;                  /* their records, now or until a moment ago */
 };
 
 /* Asks the library for the name of every id. */

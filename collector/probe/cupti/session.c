@@ -42,7 +42,8 @@
 #define WHOLE_GRAPHS_VERSION 24u
 /* CUPTI 13.0 crashes where it is told so after a graph was instantiated without it (an H200).
  * So soon after CUDA came up no job has one: it makes a context first, and warms up. */
-#define WHOLE_GRAPHS_NS UINT64_C(500000000)
+#define WHOLE_GRAPHS_NS      UINT64_C(500000000)
+#define WHOLE_GRAPHS_LOOK_MS 100u /* a part of it: is CUDA up? */
 
 static _Atomic uint64_t on_since; /* ticks since when all of it is recorded; 0 */
 
@@ -60,6 +61,7 @@ static bool on, graphs_on, suspicious, worked;
 /* When the last buffer came, or its kinds were turned on. Up to alive_ticks CUPTI was
  * ours: that is when the flush began which brought it. */
 static uint64_t alive_ns, alive_ticks, alive_buffers, alive_steps, flush_ticks;
+static uint64_t begun_ns;   /* when a step was first seen to be over; 0 */
 static uint64_t on_buffers; /* had come when kinds were turned on */
 static uint64_t off_ns, off_ticks, retry_ns, retry_wait_ns;
 static uint64_t reclaim_ns;     /* 0: there is nothing to reclaim */
@@ -214,7 +216,7 @@ static void graphs_whole_on(void)
     } else if (atomic_load_explicit(&cupti_words.yielded, memory_order_relaxed) != 0) {
         graphs = ", CUDA graphs by their nodes: another profiler was here before";
     } else if (down_ns == 0 || now_ns() - down_ns > WHOLE_GRAPHS_NS) {
-        graphs = ", CUDA graphs by their nodes: CUDA was in use before";
+        graphs = ", CUDA graphs by their nodes: CUDA may have been in use before";
     } else {
         call_begins("turning recording on");
         graphs_on = library.enable(CUPTI_GRAPH) == CUPTI_OK;
@@ -316,17 +318,26 @@ static void switch_on(void)
 
 /* ---- flush ------------------------------------------------------------------------- */
 
+/* Since the last buffer came, but not while the job only prepares: it may do so for as long
+ * as it likes, and nobody is suspected. */
+static uint64_t without_life_ns(void)
+{
+    uint64_t now = now_ns();
+
+    if (begun_ns == 0 && probe_step_number() > 0)
+        begun_ns = now;
+    return begun_ns == 0 ? 0 : now - (alive_ns > begun_ns ? alive_ns : begun_ns);
+}
+
 /* What has come back says that CUPTI was ours when it did, however long it is read. */
 static void look_for_life(void)
 {
+    uint64_t gap_ns = without_life_ns();
+
     if (buffers_completed() == alive_buffers)
         return;
-    uint64_t steps = probe_step_number() - alive_steps;
-
-    /* Not while the job only prepares: without steps nobody is suspected. */
-    if (on && now_ns() - alive_ns > longest_gap_ns &&
-        steps >= (alive_steps > 0 ? 1 : SILENT_STEPS))
-        longest_gap_ns = now_ns() - alive_ns;
+    if (on && gap_ns > longest_gap_ns && probe_step_number() > alive_steps)
+        longest_gap_ns = gap_ns;
     worked = true;
     suspicious = false;
     retry_wait_ns = RETRY_NS;
@@ -427,11 +438,11 @@ static void keep_off(void)
 /* Steps end and nothing comes: somebody has registered callbacks of his own. */
 static void watch(void)
 {
-    uint64_t now = now_ns();
+    uint64_t gap_ns = without_life_ns();
     uint64_t steps = probe_step_number() - alive_steps;
 
     if (!is_silent() || steps < SILENT_STEPS ||
-        now - alive_ns < (suspicious ? silent_ns() / 3 : silent_ns()))
+        gap_ns < (suspicious ? silent_ns() / 3 : silent_ns()))
         return;
     keep_off(); /* until his window must be over */
     give_up_graphs_whole();
@@ -576,6 +587,8 @@ static unsigned turn(void)
     bool ended = buffers_held() == 0 && drain.known_ticks >= off_ticks;
     bool rests = !on && (now_ns() - off_ns > TAIL_NS || ended);
 
+    if (rests)
+        drain.calls.were_on = false;
     if (rests && !graphs_on)
         return IDLE_MS;
     if (reclaim_ns != 0 && now_ns() >= reclaim_ns) {
@@ -609,6 +622,8 @@ static bool rest_in_a_hurry(unsigned ms)
         atomic_store_explicit(&cupti_words.hurry, left - 1, memory_order_relaxed);
         ms = ms < HURRY_MS ? ms : HURRY_MS;
     }
+    if (state_wants_whole_graphs() && ms > WHOLE_GRAPHS_LOOK_MS)
+        ms = WHOLE_GRAPHS_LOOK_MS;
     return rest_a_while(ms);
 }
 
