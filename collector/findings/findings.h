@@ -135,7 +135,7 @@ struct finding_rule {
     bool trend;   /* a few steps say nothing: judged over the usual window alone */
     bool early;   /* a trend of which a few steps may be sure: then they are believed */
     bool sampled; /* reads what only steps hold that were recorded in full */
-    bool ranges;  /* reads ranges: of each step, but for those that were lost */
+    bool records; /* reads ranges or GPU work of each step, but for what was lost */
     /* Its price lies in no phase, and what comes at a period there has no part in it. */
     bool left_of_other;
 };

@@ -298,7 +298,8 @@ const struct rule rules_calls[] = {
       .min = 0,
       .max = 1,
       .source = SMALLEST,
-      .owner = OWNER_DEVICE - 2},
+      .owner = OWNER_DEVICE - 2,
+      .records = true},
      find_asking},
     {.find = NULL},
 };

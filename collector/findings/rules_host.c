@@ -356,6 +356,7 @@ const struct rule rules_host[] = {
       .max = 1,
       .source = SMALLEST,
       .owner = OWNER_STEPS - 30,
+      .records = true,
       .left_of_other = true},
      find_between},
     {.find = NULL},

@@ -231,7 +231,8 @@ const struct rule rules_ranks[] = {
       .max = 1,
       .source = SMALLEST,
       .owner = OWNER_DEVICE - 10,
-      .trend = true},
+      .trend = true,
+      .records = true},
      find_last_rank},
     {.find = NULL},
 };

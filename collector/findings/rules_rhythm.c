@@ -463,7 +463,7 @@ const struct rule rules_rhythm[] = {
       .max = 1,
       .source = SMALLEST,
       .owner = OWNER_STEPS - 20,
-      .ranges = true,
+      .records = true,
       .trend = true,
       .early = true},
      find_collections},

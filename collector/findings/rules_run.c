@@ -172,7 +172,7 @@ const struct rule rules_run[] = {
       .max = 1,
       .source = SMALLEST,
       .owner = OWNER_STEPS - 15,
-      .ranges = true,
+      .records = true,
       .trend = true,
       .early = true},
      find_saving},

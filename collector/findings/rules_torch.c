@@ -401,7 +401,8 @@ const struct rule rules_torch[] = {
       .max = 1024,
       .source = "torch's own rule of thumb: NCCL for training on GPUs",
       .owner = OWNER_RISK,
-      .stays = 1},
+      .stays = 1,
+      .records = true},
      find_gloo},
     {{.id = "zero-grad",
       .reads =

@@ -148,7 +148,7 @@ const struct rule rules_watch[] = {
       .max = 1,
       .source = "who watches a function wants to know of a fiftieth",
       .owner = OWNER_DATA - 8,
-      .ranges = true},
+      .records = true},
      find_watched},
     {.find = NULL},
 };

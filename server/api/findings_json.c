@@ -32,7 +32,7 @@ static cJSON *evidence_json(const struct finding *finding, const struct answer *
         else
             json_number(part, at->key, at->number);
     }
-    if ((finding->rule->sampled || finding->rule->ranges) && head->lost_events > 0)
+    if ((finding->rule->sampled || finding->rule->records) && head->lost_events > 0)
         json_count(part, "lost_events", head->lost_events);
     if (finding->worst_step != NOT_KNOWN)
         json_integer(part, "worst_step", finding->worst_step);

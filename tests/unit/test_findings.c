@@ -190,6 +190,24 @@ static void a_price_that_is_half_a_guess_says_so(void **state)
     assert_true(fabs(finding->high_ns - 31 * MS) < 1);
 }
 
+/* What it says of lost events hangs on these marks. */
+static void a_rule_that_reads_what_may_be_lost_is_marked_so(void **state)
+{
+    static const char *const words[] = {"idle time of devices", "GPU time", "GPU work",
+                                        "kernels", "ranges"};
+    const struct finding_rule *rule;
+    uint32_t marked = 0;
+
+    (void)state;
+    for (uint32_t i = 0; (rule = findings_rule(i)) != NULL; i++)
+        for (uint32_t j = 0; j < sizeof(words) / sizeof(words[0]); j++)
+            if (strstr(rule->reads, words[j]) != NULL) {
+                marked++;
+                assert_true(rule->sampled || rule->records);
+            }
+    assert_true(marked > 0);
+}
+
 static void a_relaxed_look_keeps_what_lies_little_below_its_threshold(void **state)
 {
     (void)state;
@@ -713,6 +731,7 @@ int main(void)
         TEST(a_price_has_the_interval_of_the_means_that_it_reads),
         TEST(what_taking_batches_over_will_cost_is_a_guess_with_an_interval),
         TEST(a_price_that_is_half_a_guess_says_so),
+        TEST(a_rule_that_reads_what_may_be_lost_is_marked_so),
         TEST(a_relaxed_look_keeps_what_lies_little_below_its_threshold),
         TEST(more_workers_are_advised_only_where_cores_are_left),
         TEST(advice_of_workers_knows_the_machine_and_its_quota),
