@@ -22,23 +22,59 @@ static const struct gpu_device *device_of(const struct rule_context *context,
     return NULL;
 }
 
+/* What is told of each that holds clocks back: behind the device, before the clock. */
+static const struct holder {
+    const char *title, *sentence, *wrong_if, *advice;
+} holders[HARDWARE_HOLDERS] = {
+    [HARDWARE_HELD_BY_HEAT] = {"is slowed down by heat", "heat held its clock",
+                               "Its kernels wait for memory: they lose little with the "
+                               "clock.",
+                               "Look at fans, airflow and the neighbours in the rack: "
+                               "`nvidia-smi -q -d TEMPERATURE,PERFORMANCE`"},
+    [HARDWARE_HELD_BY_POWER] =
+        {"is slowed down by power", "power held its clock",
+         "Its kernels wait for memory: they lose little with the clock.",
+         "A higher limit, where the board and your site allow it: "
+         "`nvidia-smi -q -d POWER`, `nvidia-smi -pl WATTS` (as root)"},
+    [HARDWARE_HELD_BY_BOARD] =
+        {"is slowed down by its board", "the board held its clock",
+         "Its kernels wait for memory: they lose little with the clock.",
+         "Look at the power supply, its cables and the cooling of the board: "
+         "`nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE`"},
+    [HARDWARE_HELD_BY_SETTING] =
+        {"runs at lower clocks that somebody chose", "a setting held its clock",
+         "Its kernels wait for memory: they lose little with the clock; or the clocks "
+         "were chosen to save power, or for timings that compare.",
+         "As root, where your site allows it: `nvidia-smi --reset-gpu-clocks`, "
+         "`nvidia-smi --reset-applications-clocks`"},
+};
+
 struct held {
-    const char *by;
+    enum hardware_holder by;
     double share, mhz, full_mhz, whole_ns; /* whole: if all work followed the clock */
     const struct hardware_row *row;
 };
 
-/* What compute would take less with the clock that it has otherwise; without such a time
- * in the window, with the highest that the device has. */
+/* The clock that it has otherwise: where nothing holds it back, else as somebody chose it,
+ * else the highest that the device has. */
+static double full_mhz(const struct hardware_row *row, enum hardware_holder by)
+{
+    double chosen = row->held_mhz[HARDWARE_HELD_BY_SETTING];
+
+    return !isnan(row->free_mhz)                              ? row->free_mhz
+           : by != HARDWARE_HELD_BY_SETTING && !isnan(chosen) ? chosen
+                                                              : row->sm_max_mhz;
+}
+
+/* What compute would take less with that clock. */
 static struct held hold_back(const struct rule_context *context,
-                             const struct hardware_row *row, bool heat)
+                             const struct hardware_row *row, enum hardware_holder by)
 {
     const struct gpu_device *device = device_of(context, row);
-    struct held held = {.by = heat ? "heat" : "power",
-                        .share = heat ? row->heat_share : row->power_share,
-                        .mhz = heat ? row->heat_mhz : row->power_mhz,
-                        .full_mhz =
-                            isnan(row->free_mhz) ? row->sm_max_mhz : row->free_mhz,
+    struct held held = {.by = by,
+                        .share = row->held_share[by],
+                        .mhz = row->held_mhz[by],
+                        .full_mhz = full_mhz(row, by),
                         .row = row};
     double lost = 1 - held.mhz / held.full_mhz;
 
@@ -50,6 +86,7 @@ static struct held hold_back(const struct rule_context *context,
 static void add_held(struct rule_context *context, const struct held *held)
 {
     struct finding *finding = rule_add(context, held->row->device, "forward");
+    const struct holder *holder = &holders[held->by];
     double lost = 1 - held->mhz / held->full_mhz, step = context->train->mean_ns;
 
     if (finding == NULL)
@@ -58,17 +95,15 @@ static void add_held(struct rule_context *context, const struct held *held)
         context, finding, held->whole_ns,
         rule_error_of_kernels(context, held->whole_ns, context->train->kernels));
     rule_claim_model(context, finding, CLAIM_WORK, held->whole_ns / 2);
-    finding->title =
-        rule_print(context, "%s is slowed down by %s", held->row->device, held->by);
+    finding->title = rule_print(context, "%s %s", held->row->device, holder->title);
     finding->formula = rule_print(
         context, "%s compute * (1 - %.0f / %.0f MHz) for %.0f %% of the time / 2 = %s",
         rule_ms(context, held->whole_ns / held->share / lost), held->mhz,
         held->full_mhz, 100 * held->share, rule_ms(context, held->whole_ns / 2));
     finding->sentence = rule_print(
-        context,
-        "For %.0f %% of the time that it worked %s held its clock at %.0f MHz, of %.0f",
-        100 * held->share, held->by, held->mhz, held->full_mhz);
-    finding->wrong_if = "Its kernels wait for memory: they lose little with the clock.";
+        context, "For %.0f %% of the time that it worked %s at %.0f MHz, of %.0f",
+        100 * held->share, holder->sentence, held->mhz, held->full_mhz);
+    finding->wrong_if = holder->wrong_if;
     rule_evidence_text(context, finding, "device", held->row->device);
     rule_evidence(context, finding, "held_pct", 100 * held->share);
     rule_evidence(context, finding, "clock_mhz", held->mhz);
@@ -78,41 +113,47 @@ static void add_held(struct rule_context *context, const struct held *held)
     rule_evidence(context, finding, "temperature_c",
                   held->row->mean[HARDWARE_TEMPERATURE_C]);
     rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
+    rule_advise(finding, holder->advice);
+    if (held->by != HARDWARE_HELD_BY_SETTING)
+        rule_advise(finding, "Work that needs less: bfloat16 or TF32 instead of "
+                             "float32, fused kernels");
 }
 
-static void find_held(struct rule_context *context, bool heat)
+static void find_held(struct rule_context *context, enum hardware_holder by)
 {
     const struct hardware_answer *hardware = &context->summary->hardware;
-    uint32_t before = context->findings->count;
 
     for (uint32_t i = 0; i < hardware->row_count; i++) {
-        struct held held = hold_back(context, &hardware->rows[i], heat);
+        const struct hardware_row *row = &hardware->rows[i];
+        struct held held = hold_back(context, row, by);
 
+        /* Lower clocks are what clock-energy advises there. */
+        if (by == HARDWARE_HELD_BY_SETTING &&
+            row->mean[HARDWARE_MEMORY_BUSY] >= rule_threshold(context, "clock-energy"))
+            continue;
         if (held.whole_ns / 2 / context->train->mean_ns >= context->threshold)
             add_held(context, &held);
     }
-    for (uint32_t i = before; i < context->findings->count; i++) {
-        struct finding *finding = &context->findings->list[i];
-
-        rule_advise(finding,
-                    heat
-                        ? "Look at fans, airflow and the neighbours in the rack: "
-                          "`nvidia-smi -q -d TEMPERATURE,PERFORMANCE`"
-                        : "A higher limit, where the board and your site allow it: "
-                          "`nvidia-smi -q -d POWER`, `nvidia-smi -pl WATTS` (as root)");
-        rule_advise(finding, "Work that needs less: bfloat16 or TF32 instead of "
-                             "float32, fused kernels");
-    }
-}
-
-static void find_power(struct rule_context *context)
-{
-    find_held(context, false);
 }
 
 static void find_heat(struct rule_context *context)
 {
-    find_held(context, true);
+    find_held(context, HARDWARE_HELD_BY_HEAT);
+}
+
+static void find_power(struct rule_context *context)
+{
+    find_held(context, HARDWARE_HELD_BY_POWER);
+}
+
+static void find_board(struct rule_context *context)
+{
+    find_held(context, HARDWARE_HELD_BY_BOARD);
+}
+
+static void find_setting(struct rule_context *context)
+{
+    find_held(context, HARDWARE_HELD_BY_SETTING);
 }
 
 /* Whoever has no memory there, or is known to do no work, does not care who else has. */
@@ -350,32 +391,38 @@ static void find_link(struct rule_context *context)
     }
 }
 
+#define HELD_RULE                                                                      \
+    .reads = "NVML: clocks and what holds them back; GPU time by use",                 \
+    .formula = "compute * share of the time held * (1 - clock / full clock) / 2",      \
+    .unit = "share of the step", .min = 0, .max = 1, .trend = true, .records = true
+
 const struct rule rules_hardware[] = {
     {{.id = "power-limit",
-      .reads = "NVML: clocks and what holds them back; GPU time by use",
-      .formula = "compute * share of the time held * (1 - clock / full clock) / 2",
+      HELD_RULE,
       .threshold = 0.10,
-      .unit = "share of the step",
-      .min = 0,
-      .max = 1,
       .source =
           "boards are built to reach their limit under full load; a tenth is more",
-      .owner = OWNER_WORK + 50,
-      .trend = true,
-      .records = true},
+      .owner = OWNER_WORK + 50},
      find_power},
     {{.id = "thermal-limit",
-      .reads = "NVML: clocks and what holds them back; GPU time by use",
-      .formula = "compute * share of the time held * (1 - clock / full clock) / 2",
+      HELD_RULE,
       .threshold = 0.03,
-      .unit = "share of the step",
-      .min = 0,
-      .max = 1,
       .source = SMALLEST,
-      .owner = OWNER_WORK + 49,
-      .trend = true,
-      .records = true},
+      .owner = OWNER_WORK + 49},
      find_heat},
+    {{.id = "board-limit",
+      HELD_RULE,
+      .threshold = 0.03,
+      .source = SMALLEST,
+      .owner = OWNER_WORK + 48},
+     find_board},
+    {{.id = "chosen-clocks",
+      HELD_RULE,
+      .threshold = 0.10,
+      .source =
+          "a few per cent less clock, chosen for much less power, is a good trade",
+      .owner = OWNER_WORK + 51},
+     find_setting},
     {{.id = "device-shared",
       .reads = "NVML: memory of processes that are not of the job",
       .formula = "0: a risk",

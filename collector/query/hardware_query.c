@@ -16,6 +16,7 @@
  * slows down by heat or by power: which of them is told by a second bit, or not at all. */
 #define BY_POWER    (HARDWARE_SLOWED_POWER_CAP | HARDWARE_SLOWED_POWER_BRAKE)
 #define BY_HEAT     (HARDWARE_SLOWED_THERMAL | HARDWARE_SLOWED_THERMAL_HARD)
+#define BY_SETTING  (HARDWARE_SLOWED_SETTING | HARDWARE_SLOWED_SYNC_BOOST)
 #define COSTS_SPEED (BY_POWER | BY_HEAT | HARDWARE_SLOWED_HARDWARE)
 
 static void sample_values(const struct hardware_sample *sample, double *values)
@@ -80,11 +81,9 @@ static void fill_row(struct arena *arena, const struct hardware_device *device,
         .joules_per_step = UNKNOWN,
         .samples_per_joule = UNKNOWN,
         .idle_w = UNKNOWN,
-        .power_share = UNKNOWN,
-        .heat_share = UNKNOWN,
-        .power_mhz = UNKNOWN,
-        .heat_mhz = UNKNOWN,
         .free_mhz = UNKNOWN};
+    for (uint32_t i = 0; i < HARDWARE_HOLDERS; i++)
+        row->held_share[i] = row->held_mhz[i] = UNKNOWN;
     for (uint32_t i = 0; i < HARDWARE_COLUMNS; i++)
         row->now[i] = row->mean[i] = UNKNOWN;
     if (current)
@@ -244,10 +243,26 @@ static bool is_idle(const struct hardware_sample *sample)
            sample->busy_share <= 0; /* NaN is not */
 }
 
-/* What held the clocks back while it worked; heat is the graver reason where both did. */
+/* HARDWARE_HOLDERS: nothing. */
+static enum hardware_holder holder_of(const struct hardware_sample *sample)
+{
+    static const uint32_t bits[HARDWARE_HOLDERS] = {
+        [HARDWARE_HELD_BY_HEAT] = BY_HEAT,
+        [HARDWARE_HELD_BY_POWER] = BY_POWER,
+        [HARDWARE_HELD_BY_BOARD] = HARDWARE_SLOWED_HARDWARE,
+        [HARDWARE_HELD_BY_SETTING] = BY_SETTING,
+    };
+    uint32_t holder = 0;
+
+    while (holder < HARDWARE_HOLDERS && (sample->slowed & bits[holder]) == 0)
+        holder++;
+    return (enum hardware_holder)holder;
+}
+
 static void sum_slowed(const struct stretch *stretch, struct hardware_row *row)
 {
-    struct clocks power = {0}, heat = {0}, board = {0}, rest = {0};
+    struct clocks by[HARDWARE_HOLDERS + 1] = {0};
+    double all = 0;
 
     for (uint32_t i = stretch->first; i < stretch->last; i++) {
         const struct hardware_sample *sample =
@@ -255,21 +270,16 @@ static void sum_slowed(const struct stretch *stretch, struct hardware_row *row)
 
         if (!sample->slowed_known || is_idle(sample))
             continue;
-        add_clock((sample->slowed & BY_HEAT) != 0       ? &heat
-                  : (sample->slowed & BY_POWER) != 0    ? &power
-                  : (sample->slowed & COSTS_SPEED) != 0 ? &board
-                                                        : &rest,
-                  sample);
+        add_clock(&by[holder_of(sample)], sample);
+        all++;
     }
-    double all = power.samples + heat.samples + board.samples + rest.samples;
-
     if (!(all > 0))
         return;
-    row->power_share = power.samples / all;
-    row->heat_share = heat.samples / all;
-    row->power_mhz = mean_clock(&power);
-    row->heat_mhz = mean_clock(&heat);
-    row->free_mhz = mean_clock(&rest);
+    for (uint32_t i = 0; i < HARDWARE_HOLDERS; i++) {
+        row->held_share[i] = by[i].samples / all;
+        row->held_mhz[i] = mean_clock(&by[i]);
+    }
+    row->free_mhz = mean_clock(&by[HARDWARE_HOLDERS]);
 }
 
 /* ---- all of it --------------------------------------------------------------------- */

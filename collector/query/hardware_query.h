@@ -31,6 +31,15 @@ struct hardware_point {
     double values[HARDWARE_COLUMNS];
 };
 
+/* What holds the clocks of a device back while it works; of several the first. */
+enum hardware_holder {
+    HARDWARE_HELD_BY_HEAT,
+    HARDWARE_HELD_BY_POWER,
+    HARDWARE_HELD_BY_BOARD,   /* for one of these reasons or both: it does not tell */
+    HARDWARE_HELD_BY_SETTING, /* somebody chose clocks, or a group that goes alike */
+    HARDWARE_HOLDERS,
+};
+
 struct hardware_row {
     const char
         *device; /* "cuda:0" in the selected process; NULL: not its, or unknown */
@@ -46,9 +55,9 @@ struct hardware_row {
     int64_t last_xid, last_xid_ns; /* NOT_KNOWN none */
     double now[HARDWARE_COLUMNS];  /* NaN where the newest sample is old */
     double mean[HARDWARE_COLUMNS]; /* of the window; NaN unknown */
-    /* Shares of the window's samples in which it worked: held back by power, by heat; and
-     * the mean clock of these, and of those that nothing held back. NaN unknown. */
-    double power_share, heat_share, power_mhz, heat_mhz, free_mhz;
+    /* Shares of the window's samples in which it worked: held back by each; and the mean
+     * clock of these, and of those that nothing held back. NaN unknown. */
+    double held_share[HARDWARE_HOLDERS], held_mhz[HARDWARE_HOLDERS], free_mhz;
     uint32_t slowed; /* HARDWARE_SLOWED_* of that sample */
     bool slowed_known;
     double energy_total_j; /* since the driver was loaded */

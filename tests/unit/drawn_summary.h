@@ -303,10 +303,6 @@ static inline void draw_hardware(void)
                                   .sm_max_mhz = amount(2000),
                                   .pcie_most = amount(6),
                                   .pcie_width = amount(16),
-                                  .power_share = share_of_one(),
-                                  .heat_share = share_of_one(),
-                                  .power_mhz = amount(1500),
-                                  .heat_mhz = amount(1500),
                                   .free_mhz = amount(2000),
                                   .job_bytes = amount(8e10),
                                   .other_bytes = amount(8e10),
@@ -316,6 +312,10 @@ static inline void draw_hardware(void)
         for (uint32_t j = 0; j < HARDWARE_COLUMNS; j++)
             rows[i].mean[j] = amount(1000);
         rows[i].mean[HARDWARE_PCIE_SENT] = amount(6e10);
+        for (uint32_t j = 0; j < HARDWARE_HOLDERS; j++) {
+            rows[i].held_share[j] = share_of_one();
+            rows[i].held_mhz[j] = amount(1500);
+        }
     }
 }
 

@@ -115,6 +115,12 @@ static const struct hardware_row *ask(void)
     return answer.hardware.rows;
 }
 
+static void assert_held(const struct hardware_row *row, enum hardware_holder by,
+                        double share, double mhz)
+{
+    assert_true(row->held_share[by] == share && row->held_mhz[by] == mhz);
+}
+
 static void a_slowdown_of_the_board_alone_is_neither_heat_nor_power(void **state)
 {
     (void)state;
@@ -124,11 +130,29 @@ static void a_slowdown_of_the_board_alone_is_neither_heat_nor_power(void **state
     look(3 * S, HARDWARE_SLOWED_HARDWARE | HARDWARE_SLOWED_THERMAL_HARD, 800);
     const struct hardware_row *row = ask();
 
-    assert_true(row->power_share == 0.25 && row->power_mhz == 900);
-    assert_true(row->heat_share == 0.25 && row->heat_mhz == 800);
+    assert_held(row, HARDWARE_HELD_BY_BOARD, 0.25, 1000);
+    assert_held(row, HARDWARE_HELD_BY_POWER, 0.25, 900);
+    assert_held(row, HARDWARE_HELD_BY_HEAT, 0.25, 800);
     /* It is no free clock either, and it does cost speed. */
     assert_true(row->free_mhz == 2000);
     assert_true(row->mean[HARDWARE_SLOWED] == 0.75);
+}
+
+static void clocks_that_somebody_chose_are_no_free_ones(void **state)
+{
+    (void)state;
+    look(0, HARDWARE_SLOWED_SETTING, 1200);
+    look(S, HARDWARE_SLOWED_SYNC_BOOST, 1400);
+    look(2 * S, HARDWARE_SLOWED_SETTING | HARDWARE_SLOWED_POWER_CAP, 1000);
+    look(3 * S, HARDWARE_SLOWED_SETTING | HARDWARE_SLOWED_THERMAL, 800);
+    const struct hardware_row *row = ask();
+
+    assert_held(row, HARDWARE_HELD_BY_SETTING, 0.5, 1300);
+    assert_held(row, HARDWARE_HELD_BY_POWER, 0.25, 1000);
+    assert_held(row, HARDWARE_HELD_BY_HEAT, 0.25, 800);
+    assert_true(isnan(row->free_mhz));
+    /* Whoever chose them did not want to lose speed: it is no slowdown. */
+    assert_true(row->mean[HARDWARE_SLOWED] == 0.5);
 }
 
 static void seconds_in_which_a_device_idles_say_nothing_of_its_clock(void **state)
@@ -144,8 +168,9 @@ static void seconds_in_which_a_device_idles_say_nothing_of_its_clock(void **stat
     const struct hardware_row *row = ask();
 
     assert_true(row->free_mhz == 2000);
-    assert_true(row->heat_share == 0.5 && row->heat_mhz == 1000);
-    assert_true(row->power_share == 0 && isnan(row->power_mhz));
+    assert_held(row, HARDWARE_HELD_BY_HEAT, 0.5, 1000);
+    assert_true(row->held_share[HARDWARE_HELD_BY_POWER] == 0 &&
+                isnan(row->held_mhz[HARDWARE_HELD_BY_POWER]));
     /* Under MIG nobody tells how busy it is: only what says that it idles is left out. */
     reading.devices[0].sample = (struct hardware_sample){
         .monotonic_ns = 5 * S, .busy_share = NAN, .sm_mhz = 1800, .slowed_known = true};
@@ -348,6 +373,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
             a_slowdown_of_the_board_alone_is_neither_heat_nor_power, begin_one, end),
+        cmocka_unit_test_setup_teardown(clocks_that_somebody_chose_are_no_free_ones,
+                                        begin_one, end),
         cmocka_unit_test_setup_teardown(
             seconds_in_which_a_device_idles_say_nothing_of_its_clock, begin_one, end),
         cmocka_unit_test_setup_teardown(under_mig_nobody_knows_whose_memory_is_whose,

@@ -15,10 +15,10 @@ static void put_device(void)
     row = (struct hardware_row){.device = "cuda:0",
                                 .sm_max_mhz = 2000,
                                 .free_mhz = (double)NAN,
-                                .power_mhz = (double)NAN,
-                                .heat_mhz = (double)NAN,
                                 .total_bytes = 80 * GIB,
                                 .job_bytes = 40 * GIB};
+    for (uint32_t i = 0; i < HARDWARE_HOLDERS; i++)
+        row.held_share[i] = row.held_mhz[i] = (double)NAN;
     summary.hardware.rows = &row;
     summary.hardware.row_count = 1;
 }
@@ -34,8 +34,8 @@ static void clocks_that_heat_holds_back_cost_their_share_of_the_compute(void **s
 {
     (void)state;
     put_device();
-    row.heat_share = 0.5;
-    row.heat_mhz = 1200;
+    row.held_share[HARDWARE_HELD_BY_HEAT] = 0.5;
+    row.held_mhz[HARDWARE_HELD_BY_HEAT] = 1200;
     const struct finding *finding = find("thermal-limit-");
 
     /* 80 ms, half of the time at 0.6 of the clock; half of it is the device's to give. */
@@ -45,7 +45,7 @@ static void clocks_that_heat_holds_back_cost_their_share_of_the_compute(void **s
     /* Where it also ran free, that is its full clock. */
     row.free_mhz = 1600;
     assert_true(fabs(find("thermal-limit-")->ns_per_step - 5 * MS) < 1);
-    row.heat_mhz = 1590;
+    row.held_mhz[HARDWARE_HELD_BY_HEAT] = 1590;
     assert_string_equal(find("thermal-limit-")->id, "none");
 }
 
@@ -53,21 +53,53 @@ static void boards_at_their_power_limit_are_as_they_are_built(void **state)
 {
     (void)state;
     put_device();
-    row.power_share = 1;
-    row.power_mhz = 1700; /* 15 % below: usual under full load */
+    row.held_share[HARDWARE_HELD_BY_POWER] = 1;
+    row.held_mhz[HARDWARE_HELD_BY_POWER] = 1700; /* 15 % below: usual under full load */
     assert_string_equal(find("")->id, "none");
-    row.power_mhz = 1000;
+    row.held_mhz[HARDWARE_HELD_BY_POWER] = 1000;
     assert_true(fabs(find("power-limit-")->ns_per_step - 20 * MS) < 1);
     assert_non_null(strstr(find("power-limit-")->advice[0], "nvidia-smi -pl"));
+}
+
+static void a_board_that_slows_down_by_itself_is_found(void **state)
+{
+    (void)state;
+    put_device();
+    row.held_share[HARDWARE_HELD_BY_BOARD] = 0.5;
+    row.held_mhz[HARDWARE_HELD_BY_BOARD] = 1000;
+    assert_true(fabs(find("board-limit-")->ns_per_step - 10 * MS) < 1);
+    assert_non_null(strstr(find("board-limit-")->title, "by its board"));
+    assert_non_null(strstr(find("board-limit-")->advice[0], "power supply"));
+}
+
+static void clocks_that_somebody_chose_cost_their_share_of_the_compute(void **state)
+{
+    (void)state;
+    put_device();
+    row.held_share[HARDWARE_HELD_BY_SETTING] = 1;
+    row.held_mhz[HARDWARE_HELD_BY_SETTING] = 1800; /* a tenth less: a good trade */
+    assert_string_equal(find("")->id, "none");
+    row.held_mhz[HARDWARE_HELD_BY_SETTING] = 1200;
+    assert_true(fabs(find("chosen-clocks-")->ns_per_step - 16 * MS) < 1);
+    assert_non_null(strstr(find("chosen-clocks-")->title, "somebody chose"));
+    assert_int_equal(find("chosen-clocks-")->advice_count, 1);
+    row.mean[HARDWARE_MEMORY_BUSY] = 0.9; /* what waits for memory loses little */
+    assert_false(is_found("chosen-clocks"));
+    row.mean[HARDWARE_MEMORY_BUSY] = 0.3;
+    /* Heat takes what it takes from these, not from the highest. */
+    row.held_share[HARDWARE_HELD_BY_SETTING] = row.held_share[HARDWARE_HELD_BY_HEAT] =
+        0.5;
+    row.held_mhz[HARDWARE_HELD_BY_HEAT] = 900;
+    assert_true(fabs(find("thermal-limit-")->ns_per_step - 5 * MS) < 1);
 }
 
 static void a_clock_that_nobody_tells_is_no_finding(void **state)
 {
     (void)state;
     put_device();
-    row.heat_share = 1;
+    row.held_share[HARDWARE_HELD_BY_HEAT] = 1;
     assert_string_equal(find("")->id, "none");
-    row.heat_mhz = 1000;
+    row.held_mhz[HARDWARE_HELD_BY_HEAT] = 1000;
     row.device = NULL; /* not a device of this process */
     assert_string_equal(find("")->id, "none");
 }
@@ -210,6 +242,8 @@ int main(void)
         TEST(a_device_at_its_full_clock_is_no_finding),
         TEST(clocks_that_heat_holds_back_cost_their_share_of_the_compute),
         TEST(boards_at_their_power_limit_are_as_they_are_built),
+        TEST(a_board_that_slows_down_by_itself_is_found),
+        TEST(clocks_that_somebody_chose_cost_their_share_of_the_compute),
         TEST(a_clock_that_nobody_tells_is_no_finding),
         TEST(memory_of_other_processes_is_a_risk_of_that_device),
         TEST(memory_on_devices_that_the_job_leaves_alone_is_no_risk_of_it),
