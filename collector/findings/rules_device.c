@@ -248,6 +248,36 @@ static struct finding *add_use(struct rule_context *context, enum gpu_use use,
     return finding;
 }
 
+/* Where a few buckets hold all gradients, most of them leave when backward is nearly over; those
+ * below a MiB take their start alone. */
+#define BUCKETS_FEW    4.0
+#define BUCKETS_WANTED 8.0
+
+static double gradient_bytes(const struct rule_context *context)
+{
+    const char *type = rule_text(context, FACT_OPTIMIZER_DTYPE);
+    bool half = strcmp(type, "float16") == 0 || strcmp(type, "bfloat16") == 0;
+
+    return rule_number(context, FACT_OPTIMIZER_ELEMENTS) * (half ? 2 : 4);
+}
+
+static const char *smaller_buckets(struct rule_context *context)
+{
+    double bucket = rule_number(context, FACT_DISTRIBUTED_BUCKET);
+    double all = gradient_bytes(context);
+
+    if (!(all >= BUCKETS_FEW * MIB && all < BUCKETS_FEW * bucket))
+        return "`DistributedDataParallel(..., bucket_cap_mb=...)` as it measures best: "
+               "buckets leave while backward goes on";
+    return rule_print(
+        context,
+        "`DistributedDataParallel(..., bucket_cap_mb=%.0f)`: all gradients "
+        "are %s, in buckets of %s, and those that are full only at the end "
+        "of backward have nothing to hide behind",
+        fmax(all / BUCKETS_WANTED / MIB, 1), rule_memory(context, all),
+        rule_memory(context, bucket));
+}
+
 static void advise_communication(struct rule_context *context, struct finding *finding)
 {
     static const char early[] =
@@ -273,12 +303,11 @@ static void advise_communication(struct rule_context *context, struct finding *f
         rule_advise(finding, fewer);
         return;
     }
-    rule_advise_in(
-        context, finding,
-        "No `find_unused_parameters=True` in `DistributedDataParallel` where "
-        "all are used: buckets leave while backward goes on; "
-        "`bucket_cap_mb` as it measures best",
-        early);
+    if (!(rule_number(context, FACT_DISTRIBUTED_FIND_UNUSED) < 1))
+        rule_advise(finding, "No `find_unused_parameters=True` in "
+                             "`DistributedDataParallel` where all are used: it looks "
+                             "at the whole graph in each step");
+    rule_advise_in(context, finding, smaller_buckets(context), early);
     rule_advise_in(context, finding,
                    "`with model.no_sync():` on all but the last micro-batch; or "
                    "`register_comm_hook` with bf16 compression",
@@ -385,8 +414,9 @@ const struct rule rules_device[] = {
       .owner = OWNER_WORK + 2},
      find_layout},
     {{.id = "exposed-communication",
-      .reads = "GPU time by use, of all ranks; distributed.wrapper; steps that were "
-               "replayed",
+      .reads =
+          "GPU time by use, of all ranks; distributed.*, optimizer.elements; steps "
+          "that were replayed",
       .formula =
           "(communication alone - what waits for the last rank) / 2 * share that a "
           "step waits for",

@@ -67,6 +67,8 @@
     FACT(ALLOCATOR_INACTIVE_SPLIT, "allocator.inactive_split_bytes", NUMBER, "free parts of its segments that hold live blocks too, asked once a second at updates") \
     FACT(DISTRIBUTED_BACKEND, "distributed.backend", TEXT, "gloo, nccl, ...") \
     FACT(DISTRIBUTED_WRAPPER, "distributed.wrapper", TEXT, "DDP, FSDP, DataParallel, ...") \
+    FACT(DISTRIBUTED_BUCKET, "distributed.bucket_bytes", NUMBER, "of gradients, that DDP reduces together") \
+    FACT(DISTRIBUTED_FIND_UNUSED, "distributed.find_unused", BOOL, "DDP looks in each step which parameters have no gradient") \
     /* The interpreter. */ \
     FACT(GC_COLLECTIONS, "gc.collections", NUMBER, "garbage collections of the oldest generation") \
     FACT(GC_SECONDS, "gc.seconds", REAL, "wall time spent in all of them") \

@@ -49,6 +49,30 @@ static void what_only_ddp_has_is_advised_to_nobody_else(void **state)
     }
 }
 
+static void buckets_that_hold_all_gradients_are_to_be_smaller(void **state)
+{
+    (void)state;
+    put_device();
+    device.use_ns[GPU_COMMUNICATION] = 20 * MS;
+    text(FACT_DISTRIBUTED_WRAPPER, "DDP");
+    number(FACT_DISTRIBUTED_BUCKET, 25 * MIB);
+    number(FACT_DISTRIBUTED_FIND_UNUSED, 0);
+    number(FACT_OPTIMIZER_ELEMENTS, 8 * MIB); /* 32 MiB of float32 */
+    assert_true(is_found("exposed-communication"));
+    assert_true(
+        is_advised("bucket_cap_mb=4)`: all gradients are 32 MiB, in buckets of 25"));
+    assert_false(is_advised("find_unused_parameters"));
+    facts[2].number = 1;
+    assert_true(is_found("exposed-communication"));
+    assert_true(is_advised("find_unused_parameters"));
+    facts[3].number = 80 * MIB; /* twelve of them leave one after another */
+    assert_true(is_found("exposed-communication"));
+    assert_true(is_advised("bucket_cap_mb=...)"));
+    facts[3].number = 1000; /* which take their start alone */
+    assert_true(is_found("exposed-communication"));
+    assert_true(is_advised("bucket_cap_mb=...)"));
+}
+
 static void who_infers_is_not_told_how_to_train(void **state)
 {
     static const char *const words[] = {"optimizer",    "the loss",   "learning rate",
@@ -193,6 +217,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_only_ddp_has_is_advised_to_nobody_else),
+        TEST(buckets_that_hold_all_gradients_are_to_be_smaller),
         TEST(who_infers_is_not_told_how_to_train),
         TEST(kernels_tell_the_generation_of_a_device_without_a_name),
         TEST(a_device_without_a_name_is_called_by_its_number),

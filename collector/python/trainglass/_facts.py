@@ -229,6 +229,20 @@ def autocast(torch: Any) -> bool:
     return False
 
 
+def scaler(scaler: Any) -> dict[str, Any]:
+    return {"amp.grad_scaler": bool(getattr(scaler, "_enabled", True))}
+
+
+def replicas(model: Any) -> dict[str, Any]:
+    """Of a DistributedDataParallel."""
+    unused = getattr(model, "find_unused_parameters", None)
+    return {
+        "distributed.wrapper": "DDP",
+        "distributed.bucket_bytes": _whole(getattr(model, "bucket_bytes_cap", None)),
+        "distributed.find_unused": unused if isinstance(unused, bool) else None,
+    }
+
+
 # ---- what may change -----------------------------------------------------------------
 
 

@@ -477,27 +477,31 @@ def _wrap_autocast(torch: Any) -> None:
     torch.autocast_increment_nesting = counting
 
 
-def _wrap_built(owner: Any, key: str, value_of: Any) -> None:
-    """A fact that holds as soon as an object of the class is built."""
+def _wrap_built(owner: Any, facts_of: Callable[[Any], dict[str, Any]]) -> None:
+    """Facts that hold as soon as an object of the class is built."""
     original = owner.__init__
+
+    def say(built: Any) -> None:
+        for key, value in facts_of(built).items():
+            _facts.say(key, value)
 
     @functools.wraps(original)
     def __init__(self: Any, *arguments: Any, **words: Any) -> None:
         original(self, *arguments, **words)
-        _quietly(_facts.say)(key, value_of(self))
+        _quietly(say)(self)
 
     owner.__init__ = _skip(__init__)
 
 
 def _wrap_facts(torch: Any) -> None:
     scaler = getattr(getattr(torch, "amp", None), "GradScaler", None) or torch.cuda.amp.GradScaler
-    _wrap_built(scaler, "amp.grad_scaler", lambda self: bool(getattr(self, "_enabled", True)))
+    _wrap_built(scaler, _facts.scaler)
     parallel = sys.modules.get("torch.nn.parallel.distributed")
     if parallel is not None:
-        _wrap_built(parallel.DistributedDataParallel, "distributed.wrapper", lambda self: "DDP")
+        _wrap_built(parallel.DistributedDataParallel, _facts.replicas)
     parallel = sys.modules.get("torch.nn.parallel.data_parallel")
     if parallel is not None:
-        _wrap_built(parallel.DataParallel, "distributed.wrapper", lambda self: "DataParallel")
+        _wrap_built(parallel.DataParallel, lambda self: {"distributed.wrapper": "DataParallel"})
 
 
 def _wrap_profilers(torch: Any) -> None:
