@@ -4,12 +4,20 @@
 
 #include "findings/rules.h"
 
+/* By so much more batches differ for a reason. */
+#define LARGER_BATCH 0.05
+
 struct last_rank {
     const struct ranks_answer *ranks;
     const struct rank_row *row;
     double others_ns; /* own time of the last of the others */
     double core_ns;   /* longer than the others it waits for a core, per step */
     bool by_core;     /* that is most of it */
+    double elements, others_elements; /* of a batch; NaN unknown */
+    bool by_data; /* its batches are larger by most of it at least */
+    /* What of its backward is for that: the others' own share of theirs cannot be told from
+     * their wait, but is less as their forward is; at most as their batches are. 0 none. */
+    double backward_ns, backward_most_ns;
 };
 
 static enum claim_part part_of(const char *cause)
@@ -39,6 +47,43 @@ static double core_excess(const struct ranks_answer *ranks, const struct rank_ro
     double more = count > 0 ? row->delay_share - others / count : 0;
 
     return more > 0 ? more * row->step_ns : 0;
+}
+
+/* Elements of a batch of the others, mean; NaN where one of them does not tell. */
+static double elements_of_others(const struct ranks_answer *ranks,
+                                 const struct rank_row *row)
+{
+    double others = 0;
+
+    for (uint32_t i = 0; i < ranks->row_count; i++)
+        others += &ranks->rows[i] == row ? 0 : ranks->rows[i].batch_elements;
+    return others / (ranks->row_count - 1);
+}
+
+/* Mean of a phase of the others. */
+static double phase_of_others(const struct ranks_answer *ranks,
+                              const struct rank_row *row, enum event_phase phase)
+{
+    double others = 0;
+
+    for (uint32_t i = 0; i < ranks->row_count; i++)
+        others += &ranks->rows[i] == row ? 0 : ranks->rows[i].phase_ns[phase];
+    return others / (ranks->row_count - 1);
+}
+
+static void look_at_backward(const struct ranks_answer *ranks, struct last_rank *last)
+{
+    const struct rank_row *row = last->row;
+    double less = phase_of_others(ranks, row, EVENT_PHASE_FORWARD) /
+                  row->phase_ns[EVENT_PHASE_FORWARD];
+    double least = last->others_elements / last->elements;
+    double backward = row->phase_ns[EVENT_PHASE_BACKWARD];
+
+    if (!last->by_data || ranks->waits_on_device ||
+        ranks->waits_in != EVENT_PHASE_BACKWARD || !(backward > 0) || !(less < 1))
+        return;
+    last->backward_ns = backward * (1 - fmax(less, least));
+    last->backward_most_ns = backward * (1 - least);
 }
 
 double rule_told_last_rank_ns(const struct rule_context *context)
@@ -72,6 +117,12 @@ static bool look_at(const struct rule_context *context, struct last_rank *last)
     last->others_ns = last->row->own_ns - price;
     last->core_ns = core_excess(ranks, last->row);
     last->by_core = last->core_ns >= price / 2;
+    last->elements = last->row->batch_elements;
+    last->others_elements = elements_of_others(ranks, last->row);
+    last->by_data = !last->by_core && last->others_elements > 0 &&
+                    last->elements / last->others_elements - 1 >=
+                        fmax(price / last->others_ns / 2, LARGER_BATCH);
+    look_at_backward(ranks, last);
     return true;
 }
 
@@ -89,6 +140,20 @@ static const char *where(struct rule_context *context, const struct last_rank *l
                           "backward and optimizer",
                           more);
     return rule_print(context, "its %s takes %s longer than theirs", cause, more);
+}
+
+/* Behind it. */
+static const char *why(struct rule_context *context, const struct last_rank *last)
+{
+    if (last->by_core)
+        return ", most of it waiting for a core";
+    return last->by_data
+               ? rule_print(context,
+                            "; its batches are %.0f %% larger: %.0f elements, theirs "
+                            "%.0f",
+                            100 * (last->elements / last->others_elements - 1),
+                            last->elements, last->others_elements)
+               : "";
 }
 
 static void advise_phase(struct rule_context *context, struct finding *finding,
@@ -137,6 +202,12 @@ static void advise(struct rule_context *context, struct finding *finding,
                                "Rank %d waits for a core: give each rank cores of its "
                                "own (`taskset`), or fewer threads (`OMP_NUM_THREADS`)",
                                last->row->rank));
+    else if (last->by_data)
+        rule_advise(finding,
+                    "Batches of one size on all ranks: the same `batch_size`, and "
+                    "samples of like length, sorted or bucketed over all ranks before "
+                    "they are split (`DistributedSampler`), or a cap on elements "
+                    "instead of samples");
     else
         advise_phase(context, finding, last);
     if (!context->summary->head.from_file)
@@ -164,6 +235,8 @@ static void give_evidence(struct rule_context *context, struct finding *finding,
     rule_evidence(context, finding, "part_longer_ms",
                   ranks->slowest_cause_ns / NS_PER_MS);
     rule_evidence(context, finding, "core_wait_longer_ms", last->core_ns / NS_PER_MS);
+    rule_evidence(context, finding, "batch_elements", last->elements);
+    rule_evidence(context, finding, "others_batch_elements", last->others_elements);
 }
 
 /* It holds the others up: on its own page its phase is too long, on theirs they wait for
@@ -200,18 +273,27 @@ static void find_last_rank(struct rule_context *context)
         return;
     int rank = last.row->rank;
 
-    rule_price(context, finding, ranks->slowest_price_ns, ranks->slowest_error_ns);
+    double price = ranks->slowest_price_ns + last.backward_ns;
+
+    rule_price(context, finding, price, ranks->slowest_error_ns);
+    if (last.backward_ns > 0)
+        rule_price_between(finding, ranks->slowest_price_ns,
+                           ranks->slowest_price_ns + last.backward_most_ns);
     claim(context, finding, &last);
     finding->title =
         rule_print(context, "Rank %d arrives last, and the others wait for it", rank);
     finding->formula = rule_print(
-        context, "%s without waiting on rank %d - %s on the last of the others = %s",
+        context, "%s without waiting on rank %d - %s on the last of the others%s = %s",
         rule_ms(context, last.row->own_ns), rank, rule_ms(context, last.others_ns),
-        rule_ms(context, ranks->slowest_price_ns));
-    finding->sentence =
-        rule_print(context, "In %.0f %% of the steps rank %d comes last; %s%s",
-                   100 * ranks->slowest_share, rank, where(context, &last),
-                   last.by_core ? ", most of it waiting for a core" : "");
+        last.backward_ns > 0
+            ? rule_print(context, " + %s of %s of backward, as forward is longer",
+                         rule_ms(context, last.backward_ns),
+                         rule_ms(context, last.row->phase_ns[EVENT_PHASE_BACKWARD]))
+            : "",
+        rule_ms(context, price));
+    finding->sentence = rule_print(
+        context, "In %.0f %% of the steps rank %d comes last; %s%s",
+        100 * ranks->slowest_share, rank, where(context, &last), why(context, &last));
     finding->wrong_if =
         "The ranks do different work on purpose, such as stages of a pipeline, or one "
         "that hands out the batches.";
@@ -223,8 +305,10 @@ const struct rule rules_ranks[] = {
     {{.id = "last-rank",
       .reads =
           "phases of all ranks over the steps that they have in common; how long each "
-          "one's device only communicates in them",
-      .formula = "own time of the last rank - that of the last of the others",
+          "one's device only communicates in them; dataloader.elements",
+      .formula =
+          "own time of the last rank - that of the last of the others; where its "
+          "batches are larger, of its backward as much as of its forward",
       .threshold = 0.03,
       .unit = "share of the step",
       .min = 0,

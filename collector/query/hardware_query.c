@@ -127,29 +127,6 @@ int hardware_query(struct store *store, struct arena *arena,
     return error;
 }
 
-/* ---- facts ------------------------------------------------------------------------- */
-
-double parts_fact_count(const struct process *process, const char *key)
-{
-    for (uint32_t i = 0; i < process->fact_count; i++) {
-        const struct process_fact *fact = &process->facts[i];
-
-        if (fact->type == WIRE_FACT_NUMBER && fact->number >= 0 &&
-            strcmp(texts_get(process->texts, fact->key), key) == 0)
-            return fact->number;
-    }
-    return (double)NAN;
-}
-
-const char *parts_fact_text(const struct process *process, const char *key)
-{
-    for (uint32_t i = 0; i < process->fact_count; i++)
-        if (process->facts[i].type == WIRE_FACT_TEXT &&
-            strcmp(texts_get(process->texts, process->facts[i].key), key) == 0)
-            return texts_get(process->texts, process->facts[i].text);
-    return "";
-}
-
 /* ---- points ------------------------------------------------------------------------ */
 
 static void mean_point(const struct stretch *stretch, uint32_t first, uint32_t last,

@@ -286,16 +286,17 @@ static int list_ranks(const struct pick *pick, struct comparing *comparing,
             continue;
         struct rank_row *row = &answer->rows[answer->row_count++];
 
-        *row = (struct rank_row){.rank = who->rank,
-                                 .pid = who->pid,
-                                 .host = arena_text(&answer->head.arena, who->host),
-                                 .step_ns = (double)NAN,
-                                 .own_ns = (double)NAN,
-                                 .wait_ns = (double)NAN,
-                                 .other_ns = (double)NAN,
-                                 .delay_share = parts_delay(
-                                     process, answer->head.window.from_ns,
-                                     answer->head.window.to_ns)};
+        *row = (struct rank_row){
+            .rank = who->rank,
+            .pid = who->pid,
+            .host = arena_text(&answer->head.arena, who->host),
+            .step_ns = (double)NAN,
+            .own_ns = (double)NAN,
+            .wait_ns = (double)NAN,
+            .other_ns = (double)NAN,
+            .delay_share = parts_delay(process, answer->head.window.from_ns,
+                                       answer->head.window.to_ns),
+            .batch_elements = parts_fact_count(process, FACT_DATALOADER_ELEMENTS)};
         for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
             row->phase_ns[phase] = (double)NAN;
         comparing->ranks[comparing->count++] =

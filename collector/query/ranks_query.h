@@ -16,6 +16,7 @@ struct rank_row {
     double phase_ns[EVENT_PHASES], other_ns; /* NaN unknown */
     double
         delay_share; /* of the time its first thread waited for a core; NaN unknown */
+    double batch_elements; /* of the tensors of its batches, mean so far; NaN unknown */
 };
 
 struct ranks_answer {

@@ -33,6 +33,27 @@ int parts_capabilities(struct answer *head, const struct process *process,
     return 0;
 }
 
+double parts_fact_count(const struct process *process, const char *key)
+{
+    for (uint32_t i = 0; i < process->fact_count; i++) {
+        const struct process_fact *fact = &process->facts[i];
+
+        if (fact->type == WIRE_FACT_NUMBER && fact->number >= 0 &&
+            strcmp(texts_get(process->texts, fact->key), key) == 0)
+            return fact->number;
+    }
+    return (double)NAN;
+}
+
+const char *parts_fact_text(const struct process *process, const char *key)
+{
+    for (uint32_t i = 0; i < process->fact_count; i++)
+        if (process->facts[i].type == WIRE_FACT_TEXT &&
+            strcmp(texts_get(process->texts, process->facts[i].key), key) == 0)
+            return texts_get(process->texts, process->facts[i].text);
+    return "";
+}
+
 int parts_facts(struct answer *head, const struct process *process,
                 struct status_fact **list, uint32_t *count)
 {

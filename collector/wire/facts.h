@@ -85,6 +85,7 @@
     FACT(PYTHON_ATTACH_MS, "trainglass.attach_ms", REAL, "time that attaching took in this process") \
     FACT(DATALOADER_COLLATE_SHARE, "dataloader.collate_share", REAL, "of loading, 0 to 1; of the trainer's own, or of workers that are forks of it") \
     FACT(DATALOADER_TENSORS, "dataloader.tensors", NUMBER, "of the first batch") \
+    FACT(DATALOADER_ELEMENTS, "dataloader.elements", NUMBER, "of the tensors of a batch, mean of this rank's so far; only beside other ranks") \
     FACT(WATCH_FUNCTIONS, "watch.functions", TEXT, "ranges of functions that the user watches, with a comma between them") \
     FACT(LOADER_STAGE, "loader.stage", TEXT, "of a worker: what its loader feeds: train, validate, ...") \
     FACT(INFERENCE, "inference", BOOL, "of a trace file: nothing in it goes backward, and no optimizer updates")

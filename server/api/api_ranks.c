@@ -15,6 +15,7 @@ static cJSON *rank_json(const struct rank_row *row)
     json_ms(rank, "step_ms", row->step_ns);
     json_ms(rank, "own_ms", row->own_ns);
     json_ms(rank, "wait_ms", row->wait_ns);
+    json_number(rank, "batch_elements", row->batch_elements);
     part = cJSON_AddObjectToObject(rank, "phases");
     for (int i = 0; i < EVENT_PHASES; i++)
         json_ms(part, phases[i], row->phase_ns[i]);

@@ -7,6 +7,7 @@ FILE (with the rank behind it where there are ranks) gets, as JSON, a row per up
 nanoseconds of CLOCK_MONOTONIC that its KIND speaks of.
 """
 import argparse
+import contextlib
 import gc
 import json
 import os
@@ -165,6 +166,41 @@ def late_data(options):
     """Gradients are exchanged in backward; one rank's batches come late."""
     rank = Rank(options)
     return rank.train(nn.parallel.DistributedDataParallel(network()), Rows(rank.late_s), True)
+
+
+class Texts(Dataset):
+    """As many words to each as it is told, all of them known by heart."""
+
+    def __init__(self, words):
+        self.text = torch.ones(words, 256)
+
+    def __len__(self):
+        return 1 << 20
+
+    def __getitem__(self, index):
+        return self.text
+
+
+def longer_data(options):
+    """Gradients are exchanged in backward; one rank's texts are longer. A row per step
+    behind those that are judged, in which each works alone: how long."""
+    rank, rows = Rank(options), []
+    torch.manual_seed(1)
+    model = nn.parallel.DistributedDataParallel(
+        nn.Sequential(*(nn.Linear(256, 256) for _ in range(4))))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    for step, texts in enumerate(DataLoader(Texts(288 if rank.late_s else 192), batch_size=8)):
+        if step == 2 * options.steps:
+            break
+        start = time.monotonic_ns()
+        with contextlib.nullcontext() if step < options.steps else model.no_sync():
+            optimizer.zero_grad()
+            model(texts).square().mean().backward()
+            optimizer.step()
+        if step >= options.steps:
+            rows.append(time.monotonic_ns() - start)
+    torch.distributed.destroy_process_group()
+    return rows
 
 
 def gathered_data(options):

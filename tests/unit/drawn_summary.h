@@ -506,7 +506,8 @@ static inline void draw_ranks(void)
                                     .step_ns = known(DRAWN_STEP_NS),
                                     .own_ns = known(DRAWN_STEP_NS),
                                     .wait_ns = amount(DRAWN_STEP_NS),
-                                    .delay_share = share_of_one()};
+                                    .delay_share = share_of_one(),
+                                    .batch_elements = amount(1e6)};
     ranks->slowest = (int32_t)pick(5) - 1;
     ranks->waits_on_device = pick(2) == 0;
     ranks->slowest_cause = ONE_OF(causes);

@@ -13,7 +13,8 @@ static void slow_rank(const char *cause)
                                     .step_ns = 100 * MS,
                                     .own_ns = i == 3 ? 100 * MS : 80 * MS,
                                     .wait_ns = i == 3 ? 0 : 20 * MS,
-                                    .delay_share = 0.01};
+                                    .delay_share = 0.01,
+                                    .batch_elements = (double)NAN};
     ranks->rows = rows;
     ranks->row_count = 4;
     ranks->comparable = true;
@@ -105,6 +106,39 @@ static void a_rank_without_a_core_is_told_from_one_with_more_work(void **state)
     assert_non_null(strstr(finding->advice[0], "cores of its own"));
 }
 
+static void a_rank_with_larger_batches_is_told_from_a_slower_one(void **state)
+{
+    (void)state;
+    slow_rank("forward");
+    for (uint32_t i = 0; i < 4; i++)
+        rows[i].batch_elements = 1000;
+    assert_null(strstr(find("last-rank")->sentence, "batches"));
+    rows[3].batch_elements = 1080; /* by less than half of what it takes longer */
+    assert_null(strstr(find("last-rank")->sentence, "batches"));
+    rows[3].batch_elements = 1250;
+    const struct finding *finding = find("last-rank");
+
+    assert_non_null(strstr(finding->sentence,
+                           "its batches are 25 % larger: 1250 elements, theirs 1000"));
+    assert_non_null(strstr(finding->advice[0], "of like length"));
+    /* So it has more to do in backward too, where the others wait. */
+    for (uint32_t i = 0; i < 4; i++) {
+        rows[i].phase_ns[EVENT_PHASE_FORWARD] = i == 3 ? 36 * MS : 30 * MS;
+        rows[i].phase_ns[EVENT_PHASE_BACKWARD] = 60 * MS;
+    }
+    finding = find("last-rank");
+    assert_true(fabs(finding->ns_per_step - (19 * MS + 10 * MS)) < 1);
+    assert_true(finding->estimated && fabs(finding->high_ns - (19 + 12 + 1) * MS) < 1);
+    summary.ranks.waits_on_device = true; /* which tells all of it */
+    assert_true(fabs(find("last-rank")->ns_per_step - 19 * MS) < 1);
+    summary.ranks.waits_on_device = false;
+    rows[1].batch_elements = (double)NAN; /* one that loads in a way of its own */
+    assert_null(strstr(find("last-rank")->sentence, "batches"));
+    rows[1].batch_elements = 1000;
+    rows[3].delay_share = 0.17; /* what it lacks is a core */
+    assert_null(strstr(find("last-rank")->sentence, "batches"));
+}
+
 static void on_a_page_of_another_rank_the_wait_lies_in_backward(void **state)
 {
     (void)state;
@@ -160,6 +194,7 @@ int main(void)
         TEST(what_a_rank_does_between_its_phases_is_advised_for_what_it_is),
         TEST(what_a_device_waits_for_the_last_rank_is_no_communication_to_hide),
         TEST(a_rank_without_a_core_is_told_from_one_with_more_work),
+        TEST(a_rank_with_larger_batches_is_told_from_a_slower_one),
         TEST(on_a_page_of_another_rank_the_wait_lies_in_backward),
         TEST(the_wait_for_the_last_rank_is_given_back_once),
         TEST(ranks_that_take_turns_at_being_last_are_no_finding),

@@ -322,11 +322,22 @@ def _compile() -> None:
             break
 
 
-def _distributed(torch: Any) -> None:
+def _group(torch: Any) -> Any:
+    """torch.distributed, where this process is one of its ranks; else None."""
     distributed = getattr(torch, "distributed", None)
-    if distributed is None or not distributed.is_available():
-        return
-    if distributed.is_initialized():
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return distributed
+
+
+def has_peers(torch: Any) -> bool:
+    group = _group(torch)
+    return group is not None and group.get_world_size() > 1
+
+
+def _distributed(torch: Any) -> None:
+    distributed = _group(torch)
+    if distributed is not None:
         say("distributed.backend", str(distributed.get_backend()))
         # Who starts its own ranks (Lightning, mp.spawn) does so after we attached.
         local = os.environ.get("LOCAL_RANK", "")

@@ -41,6 +41,7 @@ class _State:
     refresh_at = 1
     allocator_at = 0.0  # seconds of time.monotonic()
     thread = 0  # that made an update
+    has_peers = False  # other ranks
 
 
 class _Loading:
@@ -48,11 +49,12 @@ class _Loading:
     seconds in collate_fn and in loading together, of the trainer itself or, in memory that
     they share with it, in turns those of each worker that is a fork."""
 
-    __slots__ = ("collate", "facts", "next", "workers")
+    __slots__ = ("batches", "collate", "elements", "facts", "next", "workers")
 
     def __init__(self, facts: dict[str, Any]) -> None:
         self.facts = facts
         self.collate = self.next = 0.0
+        self.elements = self.batches = 0  # of tensors, in batches of the trainer's
         self.workers: Any = None
         if facts.get("dataloader.start_method") == "fork":
             import mmap
@@ -138,9 +140,12 @@ def _at_step(number: int) -> None:
     if number >= _State.refresh_at:
         _State.refresh_at = min(_State.refresh_at * 10, _State.refresh_at + 1000)
         _facts.refresh(_State.torch)
+        _State.has_peers = _facts.has_peers(_State.torch)
     loading = _loadings.get(_State.loader_said) if looks else None
     if loading is not None:
         _facts.say("dataloader.collate_share", loading.collate_share())
+        if loading.batches > 0:
+            _facts.say("dataloader.elements", loading.elements // loading.batches)
 
 
 # ---- backward ------------------------------------------------------------------------
@@ -271,6 +276,14 @@ def _count(number: int, batch: Any) -> None:
 
 
 @_quietly
+def _measure(number: int, batch: Any) -> None:
+    """Beside other ranks, which may have larger batches or smaller ones."""
+    loading, torch = _loadings[number], _State.torch  # type: Any, Any
+    loading.elements += sum(one.numel() for one in _batches.tensors(batch, torch.Tensor))
+    loading.batches += 1
+
+
+@_quietly
 def _time_waits(number: int, iterator: Any) -> None:
     """Where workers load. An iterator whose workers live on is begun again each epoch."""
     queue = getattr(iterator, "_data_queue", None)
@@ -330,6 +343,8 @@ def _wrap_next(iterator_class: Any) -> None:
             if waiting is not None and waiting.counts:
                 waiting.counts = False
                 _count(number, batch)
+            if _State.has_peers:
+                _measure(number, batch)
             return batch
         except StopIteration:
             ended = c.FETCH_EXHAUSTED
