@@ -203,10 +203,12 @@ class VerdictTest(FindingTest):
     def test_a_pinned_finding_stands_first_in_every_window(self):
         self.live(*LATE)
         self.found()
-        self.assertEqual(self.post("/api/findings/data-loading", {"pinned": True})[0], 200)
+        self.assertEqual(self.post("/api/findings/data-loading",
+                                   {"pinned": True, "reason": "for Monday"})[0], 200)
         for window in ("", "?window=run"):
             first = next(iter(self.findings(window=window).values()))
-            self.assertEqual((first["id"], first["pinned"]), ("data-loading", True))
+            self.assertEqual((first["id"], first["pinned"], first["reason"]),
+                             ("data-loading", True, "for Monday"))
 
     def test_what_is_no_verdict_is_refused_with_its_place(self):
         self.serve()

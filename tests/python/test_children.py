@@ -74,7 +74,9 @@ class Children(harness.TorchTest):
         self.assertEqual([len(one.steps()) for one in segments], [20, 20])
         self.assertEqual({one.world_size for one in segments}, {2})
         self.assertEqual({one.facts["distributed.backend"] for one in segments}, {"gloo"})
-        self.assertEqual({one.facts["distributed.wrapper"] for one in segments}, {"DDP"})
+        for fact, value in (("distributed.wrapper", "DDP"), ("distributed.find_unused", False),
+                            ("distributed.bucket_bytes", 25 << 20)):
+            self.assertEqual({one.facts[fact] for one in segments}, {value})
 
     def test_ranks_with_sharded_parameters_say_so(self):
         run = self.finish(self.start(
