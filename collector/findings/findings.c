@@ -109,13 +109,22 @@ static double rank_of(const struct finding *finding)
     return finding->share > least ? finding->share : least;
 }
 
+/* What differs by less than a thousandth of the step costs the same: then who explains it
+ * best, and owns more of it, stands first. */
+static bool stands_before(const struct finding *one, const struct finding *other)
+{
+    double rank = round(rank_of(one) * 1000), others = round(rank_of(other) * 1000);
+
+    return rank > others || (rank == others && one->owned_ns > other->owned_ns);
+}
+
 static void sort_dearest_first(struct findings *findings)
 {
     for (uint32_t i = 1; i < findings->count; i++) {
         struct finding moved = findings->list[i];
         uint32_t at = i;
 
-        for (; at > 0 && rank_of(&findings->list[at - 1]) < rank_of(&moved); at--)
+        for (; at > 0 && stands_before(&moved, &findings->list[at - 1]); at--)
             findings->list[at] = findings->list[at - 1];
         findings->list[at] = moved;
     }

@@ -171,8 +171,8 @@ static void find_other_code(struct rule_context *context)
         rule_ms(context, price));
     finding->sentence = rule_print(
         context,
-        "For %s of each step, in forward, the training thread works on what is no op of "
-        "torch: Python of yours, %snumpy, other libraries",
+        "For %s of each step, in forward, the training thread works on what is no op "
+        "of torch: Python of yours, transforms of the batch, %snumpy, other libraries",
         rule_ms(context, price),
         rule_text(context, FACT_VERSION_LIGHTNING)[0] != '\0' ? "Lightning's hooks, "
                                                               : "");

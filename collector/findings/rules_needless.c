@@ -68,7 +68,7 @@ static void find_made_on_host(struct rule_context *context)
         return;
     rule_price(context, finding, price,
                rule_error_of_kernels(context, price, context->train->kernels));
-    rule_price_between(finding, price / 2, price);
+    rule_price_between(finding, price / 2, saved);
     rule_claim_waits(context, finding, FOR_MAKING, price);
     finding->title = "Tensors are made on the CPU and then copied to the device";
     finding->formula = rule_print(

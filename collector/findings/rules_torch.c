@@ -327,7 +327,7 @@ static void find_zero_grad(struct rule_context *context)
         return;
     rule_price(context, finding, price,
                rule_error_of_recorded(context, price, cpu->head.recorded_steps));
-    rule_price_between(finding, price / 2, price);
+    rule_price_between(finding, price / 2, range);
     rule_claim(finding, PART_OTHER, CLAIM_CALLS,
                price * device->idle_ns[GPU_IDLE_LAUNCH] / waits);
     rule_claim(finding, PART_OTHER, CLAIM_PYTHON,

@@ -1,7 +1,9 @@
 """Jobs of which there is little to tell, or far too much: answers stay whole, and what is
 found is right or nothing."""
+import copy
 import json
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -12,6 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from harness import BUILD, get, main, wait_for  # noqa: E402
 from test_analyze import analyze  # noqa: E402
 from test_http_live import HOSTILE, LiveTest  # noqa: E402
+from test_trace_doses import DOSES, Job  # noqa: E402
 
 ANSWERS = ("status", "steps", "ops", "ops?device=cuda", "memory", "gpu", "ranks", "overhead",
            "host", "bottlenecks", "bottlenecks?window=run", "bottlenecks?window=0-0", "report",
@@ -33,6 +36,22 @@ def event(name, start, length, category="cpu_op", **more):
 
 def step(number, start, length):
     return event(f"ProfilerStep#{number}", start, length, "user_annotation")
+
+
+def contradict(events, chance):
+    """A tenth of the events is made to contradict the others: a kernel before its launch, a part
+    longer than its whole, a step that is over before it began, a duplicate, another's launch."""
+    span = max(e["ts"] for e in events)
+    for _ in range(len(events) // 10):
+        one = chance.choice(events)
+        chance.choice((
+            lambda e: e.update(dur=e["dur"] * chance.choice((-1, 0, 10, 1000))),
+            lambda e: e.update(ts=e["ts"] + chance.uniform(-span, span)),
+            lambda e: e["args"].update(correlation=chance.randrange(100)),
+            lambda e: e["args"].update(stream=chance.randrange(3), device=chance.randrange(3)),
+            lambda e: events.append(copy.deepcopy(e)),
+            lambda e: e.update(name=chance.choice(events)["name"]),
+            lambda e: e.update(cat=chance.choice(events)["cat"])))(one)
 
 
 class Whole:
@@ -94,6 +113,19 @@ class TraceTest(Whole, unittest.TestCase):
         for length in (1e15, 1e18, 9.2e18, 1e300):
             self.analyzed([step(0, 0, length), step(1, 1e6, 1e6), event("aten::mm", 1, length),
                            event("k", 1, length, "kernel", pid=0, args={"device": 0, "stream": 7})])
+
+    def test_a_trace_that_contradicts_itself_promises_no_more_than_a_step(self):
+        for number, (case, (work, doses)) in enumerate(DOSES.items()):
+            with self.subTest(case):
+                job = Job()
+                for _ in range(20):
+                    job.step(work, doses[-1], True)
+                contradict(job.trace, random.Random(number))
+                answer = self.analyzed(job.trace)
+                step = answer["step_ms"]["mean"]
+                self.assertLessEqual(sum(f["avoidable_ms"] for f in answer["findings"]), step * 1.001)
+                for finding in answer["findings"]:
+                    self.assertLessEqual(finding["ms_per_step"], step * 1.001, finding)
 
 
 class JobTest(Whole, LiveTest):

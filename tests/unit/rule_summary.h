@@ -85,6 +85,15 @@ static inline const struct finding *find(const char *id)
     return find_as(NULL, id);
 }
 
+/* A number of it; NaN where it has none of that key. */
+static inline double evidence_of(const struct finding *finding, const char *key)
+{
+    for (uint32_t i = 0; i < finding->evidence_count; i++)
+        if (strcmp(finding->evidence[i].key, key) == 0)
+            return finding->evidence[i].number;
+    return (double)NAN;
+}
+
 static inline bool is_found(const char *id)
 {
     return strcmp(find(id)->id, "none") != 0;

@@ -704,6 +704,11 @@ static void communication_and_copies_count_where_nothing_computes(void **state)
     device->use_ns[GPU_COPY] = 12 * MS;
     assert_true(fabs(find("exposed-communication")->ns_per_step - 8 * MS) < 1);
     assert_true(find("exposed-communication")->estimated);
+    /* Also of what is hidden is told how much it is. */
+    device->span_ns = 1000 * MS;
+    device->overlap_ns = 300 * MS;
+    assert_true(fabs(evidence_of(find("exposed-communication"), "overlap_ms") - 30) <
+                1e-6);
     assert_true(fabs(find("exposed-copies")->ns_per_step - 6 * MS) < 1);
 }
 
