@@ -113,25 +113,42 @@ void loading_advise_part(struct rule_context *context, struct finding *finding)
 /* More batches ahead than that cost more memory than they are worth. */
 #define PREFETCH_MOST 16.0
 
+struct ahead {
+    double workers, now, late; /* late: in steps */
+    double wanted;             /* by each worker, as `now`; NaN: none hides it */
+};
+
 /* What is ahead has hidden its part of a late batch; for the rest of it as many steps more
  * must be ready. Where it is late by less than what is ahead already, the workers are too
  * slow, and more of it is no help. */
+static struct ahead ahead_of(const struct rule_context *context, double late_ns)
+{
+    struct ahead ahead = {.workers = rule_number(context, FACT_DATALOADER_WORKERS),
+                          .now = rule_number(context, FACT_DATALOADER_PREFETCH),
+                          .late = ceil(late_ns / context->train->p50_ns)};
+    double wanted = ahead.now + ceil(ahead.late / ahead.workers);
+
+    ahead.wanted = ahead.workers >= 1 && ahead.late + 1 > ahead.workers * ahead.now &&
+                           wanted <= PREFETCH_MOST
+                       ? wanted
+                       : (double)NAN;
+    return ahead;
+}
+
 bool loading_advise_ahead(struct rule_context *context, struct finding *finding,
                           double late_ns)
 {
-    double workers = rule_number(context, FACT_DATALOADER_WORKERS);
-    double ahead = rule_number(context, FACT_DATALOADER_PREFETCH);
-    double late = ceil(late_ns / context->train->p50_ns);
-    double wanted = ahead + ceil(late / workers);
+    struct ahead ahead = ahead_of(context, late_ns);
 
-    if (!(workers >= 1) || !(late + 1 > workers * ahead) || !(wanted <= PREFETCH_MOST))
+    if (isnan(ahead.wanted))
         return false;
-    rule_advise(finding,
-                rule_print(context,
-                           "`prefetch_factor=%.0f` instead of %.0f: a batch came %s "
-                           "late, though %s had %.0f ahead",
-                           wanted, ahead, rule_count(context, late, "step"),
-                           rule_workers(context, workers), workers * ahead));
+    rule_advise(
+        finding,
+        rule_print(context,
+                   "`prefetch_factor=%.0f` instead of %.0f: a batch came %s "
+                   "late, though %s had %.0f ahead",
+                   ahead.wanted, ahead.now, rule_count(context, ahead.late, "step"),
+                   rule_workers(context, ahead.workers), ahead.workers * ahead.now));
     return true;
 }
 
@@ -218,11 +235,21 @@ bool loading_keeps_up(const struct rule_context *context)
            loading_unanswered_ns(context) <= 0;
 }
 
+/* Of few late batches, mean. */
+static double few_late_ns(const struct rule_context *context)
+{
+    return context->train->waited_ns / context->train->late_share;
+}
+
+bool loading_hides_few_late(const struct rule_context *context)
+{
+    return loading_keeps_up(context) &&
+           !isnan(ahead_of(context, few_late_ns(context)).wanted);
+}
+
 void loading_advise_few_late(struct rule_context *context, struct finding *finding)
 {
-    const struct steps_summary *train = context->train;
-
-    (void)loading_advise_ahead(context, finding, train->waited_ns / train->late_share);
+    (void)loading_advise_ahead(context, finding, few_late_ns(context));
     rule_advise(finding, "Look for samples that are far larger than the others: the "
                          "workers keep up with all but a few batches");
 }

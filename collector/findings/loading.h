@@ -62,7 +62,8 @@ double loading_surely_unanswered_ns(const struct rule_context *context);
  * it: only some batches are slow. */
 bool loading_keeps_up(const struct rule_context *context);
 
-/* Then. */
+/* Then: more batches ahead would hide those few. */
+bool loading_hides_few_late(const struct rule_context *context);
 void loading_advise_few_late(struct rule_context *context, struct finding *finding);
 
 /* Waited per step for the first batches of epochs, and for those at a period. */

@@ -327,6 +327,8 @@ static const char *formula_of(struct rule_context *context,
             context->summary->native ? "a thread that loads ahead"
                                      : rule_workers(context, loading->wanted),
             end);
+    if (loading_hides_few_late(context))
+        return rule_print(context, "%s, hidden by more batches ahead%s", wait, end);
     return rule_print(context,
                       idles || loading->waited > loading->data ? "(%s%s) / 2 = %s"
                                                                : "%s%s / 2 = %s",
@@ -421,7 +423,7 @@ static double waited_error_ns(const struct rule_context *context)
 static struct price price_of(const struct rule_context *context,
                              const struct loading *loading)
 {
-    bool whole = loading->wanted > loading->now;
+    bool whole = loading->wanted > loading->now || loading_hides_few_late(context);
     double most = most_to_win(context, loading->data - loading->left);
     double ns = whole ? most : most / 2;
     double error = loading->now >= 1 && !isnan(context->train->waited_ns)
@@ -464,6 +466,9 @@ static void find_loading(struct rule_context *context)
     if (loading.guess > 0)
         rule_price_between(finding, price.ns - (TAKING_MOST - 1) * loading.guess,
                            price.ns + (1 - TAKING_LEAST) * loading.guess);
+    /* The next may be late before the workers are ahead again. */
+    if (loading_hides_few_late(context))
+        rule_price_between(finding, price.ns / 2, price.ns);
     rule_claim_apart(finding, PART_DATA, CLAIM_WAIT, price.ns);
     finding->formula = formula_of(context, &loading, price.most);
     describe(context, finding, &loading);

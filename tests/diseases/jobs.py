@@ -14,13 +14,14 @@ import json
 import multiprocessing
 import os
 import pathlib
+import random
 import sys
 import threading
 import time
 
 import torch
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, TensorDataset
+from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSampler, TensorDataset
 
 import healthy
 from job import (FIRST, HEAD, Course, Job, Samples, Trainer, Uneven, batch, keep_freed_memory,
@@ -104,6 +105,52 @@ def slow_worker(job):
     # What workers take of a core is sampled once a second.
     job.blocks(lambda: trainer.updates(loader(2 * seconds, 0)),
                lambda: trainer.updates(loader(seconds, seconds)), 400)
+
+
+class Shards(Dataset):
+    """Batches of which a few, at no period, wait until a shard is open."""
+
+    def __init__(self, seconds, count=192, opened=8):
+        self.seconds, self.count, self.batch = seconds, count, batch()
+        # What an epoch begins with is ahead of nothing.
+        self.first = set(random.Random(7).sample(range(count // 5, count), opened))
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        time.sleep(self.seconds if index in self.first else 0.001)
+        return self.batch
+
+
+class Awaited:
+    """What comes late from a loader is the dose."""
+
+    def __init__(self, job, loader):
+        self.job, self.loader = job, loader
+
+    def __iter__(self):
+        batches = iter(self.loader)
+        while True:
+            start = time.monotonic_ns()
+            one = next(batches, None)
+            took = time.monotonic_ns() - start
+            self.job.dosed_ns += took if took > 10_000_000 else 0
+            if one is None:
+                return
+            yield one
+
+
+def small_prefetch(job):
+    """Two workers keep up but for a few batches, that are late by more than is loaded ahead."""
+    trainer = Trainer()
+
+    def loader(ahead):
+        return Awaited(job, DataLoader(
+            Shards(0.06 + 0.04 * job.dose), batch_size=None, num_workers=2,
+            prefetch_factor=ahead, persistent_workers=True))
+
+    job.blocks(lambda: trainer.updates(loader(2)), lambda: trainer.updates(loader(16)), 192)
 
 
 class LateSampler(SequentialSampler):

@@ -48,6 +48,7 @@ EXPECTED = {
     "collate_in_workers": "data-loading",
     "worker_restart": "epoch-start",
     "slow_worker": "slow-worker",
+    "small_prefetch": "data-loading",
     "late_first_batch": "epoch-start",
     "watched": "watched-function",
     "tiny_ops": "tiny-ops",
@@ -100,6 +101,7 @@ ADVISED = {
     "collate_in_workers": "num_workers=2",
     "worker_restart": "persistent_workers=True",
     "slow_worker": "Deal the work evenly",
+    "small_prefetch": "prefetch_factor=",
     "watched": "Make `parse` cheaper",
     "tiny_ops": "whole tensors",
     "other_code": "names the lines",
@@ -127,14 +129,16 @@ SAID = {"collate_sleep": "of it in `collate_fn`",
 
 # These wait (for a disk, a clock), the others compute.
 WAITING = {"asleep", "collate_sleep", "collate_in_workers", "few_workers", "oversubscribed",
-           "periodic", "warm_up", "late_first_batch", "outside_steps", "pair_between_periodic"}
+           "small_prefetch", "periodic", "warm_up", "late_first_batch", "outside_steps",
+           "pair_between_periodic"}
 
 # A run has one start: its ill block has no second one to be compared with. Four pauses in a
 # block, or first batches, are less than what its other steps differ by from block to block;
 # and after a pause, a save, or a loop that parses or spins the ops that follow are slower too,
 # for their data has left the caches. So the job times the dose itself.
 TIMED = {"warm_up", "periodic", "asleep", "other_code", "watched", "recompilations",
-         "late_first_batch", "drift", "between_steps", "checkpoints", "pair_between_periodic"}
+         "late_first_batch", "drift", "between_steps", "checkpoints", "pair_between_periodic",
+         "small_prefetch"}
 
 # Of the step: what a dose that the job times takes beside that, its call and its waking.
 CALLED = 0.005

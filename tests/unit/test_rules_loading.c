@@ -241,7 +241,15 @@ static void workers_that_keep_up_but_for_a_few_batches_wait_for_no_storage(void 
     assert_false(advises("num_workers=4"));
     assert_true(advises("`prefetch_factor=5` instead of 2: a batch came 5 steps late"));
     assert_true(advises("Look for samples that are far larger"));
-    /* How much of it goes nobody knows: half. */
+    assert_true(fabs(find("data-loading")->ns_per_step - 60 * MS) < 1);
+    assert_true(fabs(find("data-loading")->low_ns - 29 * MS) < 1);
+    assert_non_null(
+        strstr(find("data-loading")->formula, "hidden by more batches ahead"));
+    /* More than memory is worth: how much of it goes nobody knows, so half. */
+    facts[4].number = 15;
+    summary.steps.train.late_share = 0.02;
+    assert_true(says("in 2 % of the steps no batch was ready"));
+    assert_false(advises("prefetch_factor"));
     assert_true(fabs(find("data-loading")->ns_per_step - 30 * MS) < 1);
     assert_true(find("data-loading")->estimated);
     /* Nobody told: as before. */
