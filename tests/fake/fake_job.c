@@ -4,7 +4,8 @@
  * ("callbacks") or records ("kernels", "graphs" as a whole). FAKE_JOB_LOADS names
  * libraries, with a colon between, that it loads before CUDA. FAKE_JOB_TORCH attaches as the import of
  * torch does. FAKE_JOB_SLOW_FLUSH begins its window in a flush of the guest's, and
- * FAKE_JOB_TEARDOWN ends CUPTI behind it; FAKE_JOB_WINDOW_UNTIL names a file with which
+ * FAKE_JOB_TEARDOWN ends CUPTI behind it; FAKE_JOB_PREPARES has it work on the device and then
+ * for so many seconds without, before its first step; FAKE_JOB_WINDOW_UNTIL names a file with which
  * it ends. Prints
  * what it did; that must not depend on whether anybody records it. */
 #include <dlfcn.h>
@@ -861,6 +862,18 @@ static int run(const char *scenario, unsigned steps)
     return result;
 }
 
+static void prepare(void)
+{
+    const char *seconds = getenv("FAKE_JOB_PREPARES");
+
+    if (seconds == NULL)
+        return;
+    (void)fake_copy(1 << 20, 1, 20000);
+    fake_synchronize();
+    launched++;
+    (void)sleep((unsigned)strtoul(seconds, NULL, 10));
+}
+
 int main(int count, char **words)
 {
     const char *scenario = count > 1 ? words[1] : "train";
@@ -885,5 +898,6 @@ int main(int count, char **words)
     if (strcmp(scenario, "early-window") != 0 &&
         strcmp(scenario, "window-in-register") != 0)
         wait_for_guest();
+    prepare();
     return run(scenario, steps);
 }

@@ -18,6 +18,7 @@
 #define IDLE_MS      1000u
 #define TAIL_NS      UINT64_C(5000000000) /* after the last step: stragglers */
 #define SILENT_NS    UINT64_C(3000000000) /* steps, but not a buffer: stolen? */
+#define UNTRIED_NS   UINT64_C(20000000000) /* and not one since the first of them */
 #define SILENT_STEPS 3u
 #define UNSURE_STEPS 2u /* ended without a buffer: one of them was a whole step */
 #define RETRY_NS     UINT64_C(60000000000) /* a window of another tool is shorter */
@@ -414,10 +415,13 @@ static int register_ours(void)
 }
 
 /* A buffer with a kernel that still runs is not given back by a flush: of a device that
- * is always behind each comes when it is full, however long that takes. */
+ * is always behind each comes when it is full, however long that takes. What it took
+ * before the steps, as for the weights, tells nothing of that. */
 static uint64_t silent_ns(void)
 {
-    return 4 * longest_gap_ns > SILENT_NS ? 4 * longest_gap_ns : SILENT_NS;
+    uint64_t usual = alive_ns < begun_ns ? UNTRIED_NS : SILENT_NS;
+
+    return 4 * longest_gap_ns > usual ? 4 * longest_gap_ns : usual;
 }
 
 static void lose_silence(void)
