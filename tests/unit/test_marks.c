@@ -19,12 +19,19 @@
 #define MS INT64_C(1000000)
 #define S  INT64_C(1000000000)
 
-/* A job's step in ms, all of it forward but for `data` and what is late at a period. */
+/* A job's step in ms, all of it forward but for `data`, `other` and what comes now and then. */
 struct plan {
     enum job_kind kind; /* of its steps' spread */
     double step, data, data_spread;
     double late;
     uint32_t every; /* 0: none is late */
+    double other, other_spread;
+    double collection; /* in forward, in a step of `collects`, drawn at random */
+    uint32_t collects;
+    double first; /* longer, of the data of an epoch's first step */
+    uint32_t epoch;
+    double moved;      /* of forward, in ops that copy */
+    uint32_t recorded; /* a step of so many, drawn at random; 0: none */
 };
 
 static struct store *store;
@@ -64,6 +71,16 @@ static int end(void **state)
     return 0;
 }
 
+static bool one_of(uint32_t many)
+{
+    return many > 0 && job_uniform(&job) * many < 1;
+}
+
+static int64_t ms(double value)
+{
+    return (int64_t)(value * (double)MS);
+}
+
 static void fold(uint64_t meta, int64_t start, int64_t value, uint64_t aux)
 {
     struct event event = {
@@ -80,27 +97,43 @@ static void step(const struct plan *plan)
 
     if (plan->every > 0 && number % plan->every == 7)
         forward += plan->late * (1 + 0.1 * job_normal(&job));
+    if (plan->epoch > 0 && number % plan->epoch == 0)
+        data += plan->first * (1 + 0.1 * job_normal(&job));
     data = data < 0.01 ? 0.01 : data;
-    int64_t start = now, ready = start + (int64_t)(data * (double)MS);
+    int64_t start = now, ready = start + ms(data);
+    uint64_t epoch = plan->epoch > 0 ? number / plan->epoch : 1;
+    bool recorded = one_of(plan->recorded);
 
-    now = ready + (int64_t)(forward * (double)MS);
+    if (one_of(plan->collects)) {
+        double taken = plan->collection * (1 + 0.2 * job_normal(&job));
+
+        forward += taken;
+        fold(EVENT_META(0, EVENT_MARK, EVENT_MARK_GC, 0), ready + MS, ms(taken), 2);
+    }
+    now = ready + ms(forward);
+    if (recorded)
+        fold(EVENT_META(texts_intern(process->texts, "aten::copy_", 11), EVENT_CPU_OP,
+                        0, 0),
+             ready + MS, ms(plan->moved * (1 + 0.3 * job_normal(&job))), 0);
     fold(EVENT_META(0, EVENT_PHASE, 0, EVENT_PHASE_DATA), start, ready - start, 0);
     fold(EVENT_META(0, EVENT_PHASE, 0, EVENT_PHASE_FORWARD), ready, now - ready, 0);
-    fold(EVENT_META(0, EVENT_STEP, 0, 0xf), start, now - start,
-         number | UINT64_C(1) << 48);
+    if (plan->other > 0)
+        now += ms(plan->other * (1 + plan->other_spread * job_normal(&job)));
+    fold(EVENT_META(0, EVENT_STEP, recorded ? EVENT_STEP_OPS : 0, 0xf), start,
+         now - start, number | epoch << 48);
     number++;
 }
 
 /* ---- intervals ----------------------------------------------------------------------- */
 
-/* Whether that finding of these steps has the truth in its interval. */
-static bool holds(const char *id, uint64_t first, uint64_t last, double truth_ns)
+/* The finding's price and interval of these steps; all zero where there is none. */
+static struct finding priced(const char *id, uint64_t first, uint64_t last)
 {
     struct selection whose = {.rank = SELECT_ANY,
                               .window = {WINDOW_STEPS, (int64_t)first, (int64_t)last}};
     struct bottlenecks_answer answer;
     struct findings findings;
-    bool found = false, within = false;
+    struct finding priced = {0};
 
     assert_int_equal(
         bottlenecks_query(store, &whose, &(struct bottlenecks_request){0}, &answer), 0);
@@ -110,13 +143,22 @@ static bool holds(const char *id, uint64_t first, uint64_t last, double truth_ns
 
         if (strcmp(finding->id, id) != 0)
             continue;
-        found = true;
-        within = finding->low_ns <= truth_ns && truth_ns <= finding->high_ns;
+        priced.ns_per_step = finding->ns_per_step;
+        priced.low_ns = finding->low_ns;
+        priced.high_ns = finding->high_ns;
     }
     findings_free(&findings);
     bottlenecks_free(&answer);
-    assert_true(found);
-    return within;
+    return priced;
+}
+
+/* Whether that finding of these steps has the truth in its interval. */
+static bool holds(const char *id, uint64_t first, uint64_t last, double truth_ns)
+{
+    struct finding finding = priced(id, first, last);
+
+    assert_true(finding.ns_per_step > 0);
+    return finding.low_ns <= truth_ns && truth_ns <= finding.high_ns;
 }
 
 /* Of `jobs` stretches of so many steps. */
@@ -143,7 +185,7 @@ static void the_interval_of_a_wait_holds_it_in_nine_of_ten_jobs(void **state)
     (void)state;
     for (uint32_t steps = 20; steps <= 200; steps *= 10)
         for (size_t i = 0; i < sizeof(spreads) / sizeof(spreads[0]); i++) {
-            struct plan plan = {JOB_LOG_NORMAL, 50, 20, spreads[i], 0, 0};
+            struct plan plan = {JOB_LOG_NORMAL, 50, 20, .data_spread = spreads[i]};
             /* No wait is below nothing. */
             double cut = spreads[i] > 0.5 ? 20 * 0.6 * 0.0198 : 0;
 
@@ -155,9 +197,67 @@ static void the_interval_of_a_period_holds_its_cost_in_nine_of_ten_jobs(void **s
 {
     (void)state;
     for (uint32_t every = 10; every <= 40; every += 15) {
-        struct plan plan = {JOB_NORMAL, 50, 1, 0.05, 150, every};
+        struct plan plan = {JOB_NORMAL,          50,          1,
+                            .data_spread = 0.05, .late = 150, .every = every};
 
         assert_true(coverage("periodic-steps", &plan, 250, 150.0 / every * MS) >= 0.9);
+    }
+}
+
+static void
+the_interval_of_time_between_steps_holds_it_in_nine_of_ten_jobs(void **state)
+{
+    (void)state;
+    for (double spread = 0.1; spread < 0.5; spread += 0.3) {
+        struct plan plan = {JOB_LOG_NORMAL,     50,          1,
+                            .data_spread = 0.1, .other = 12, .other_spread = spread};
+
+        assert_true(coverage("between-steps", &plan, 100, 12 * MS) >= 0.9);
+    }
+}
+
+static void
+the_interval_of_collections_holds_their_cost_in_nine_of_ten_jobs(void **state)
+{
+    (void)state;
+    for (uint32_t collects = 3; collects <= 20; collects += 8) {
+        struct plan plan = {
+            JOB_NORMAL,          50, 1, .data_spread = 0.1, .collection = 80,
+            .collects = collects};
+
+        assert_true(coverage("gc-pauses", &plan, 400, 80.0 / collects * MS) >= 0.9);
+    }
+}
+
+static void
+the_interval_of_late_epochs_holds_their_cost_in_nine_of_ten_jobs(void **state)
+{
+    (void)state;
+    for (uint32_t epoch = 20; epoch <= 60; epoch += 20) {
+        struct plan plan = {JOB_NORMAL,         50,           1,
+                            .data_spread = 0.1, .first = 300, .epoch = epoch};
+
+        assert_true(coverage("epoch-start", &plan, 480, 300.0 / epoch * MS) >= 0.9);
+    }
+}
+
+/* ---- a drawn share -------------------------------------------------------------------- */
+
+static void what_one_step_in_a_hundred_tells_is_told_of_all(void **state)
+{
+    struct plan plan = {JOB_NORMAL,         50,          1,
+                        .data_spread = 0.1, .moved = 20, .recorded = 100};
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        open_job(seed);
+        while (number < 4000)
+            step(&plan);
+        struct finding moved = priced("moved-data", 1000, number - 1);
+
+        /* Half of it, by some thirty steps. */
+        assert_true(fabs(moved.ns_per_step - 10 * MS) < 2 * MS);
+        assert_true(moved.low_ns <= 10 * MS && 10 * MS <= moved.high_ns);
     }
 }
 
@@ -227,10 +327,13 @@ static void the_list_of_a_steady_job_changes_at_most_once_a_minute(void **state)
     /* Healthy; a wait at its threshold, with and without much noise; a period at its
      * threshold; steps that scatter. */
     static const struct plan plans[] = {
-        {JOB_NORMAL, 50, 1, 0.1, 0, 0},       {JOB_NORMAL, 50, 2.5, 0.3, 0, 0},
-        {JOB_LOG_NORMAL, 50, 2.6, 0.5, 0, 0}, {JOB_NORMAL, 50, 1, 0.1, 40, 25},
-        {JOB_STALLS, 50, 1, 0.1, 0, 0},       {JOB_NORMAL, 1000, 55, 0.5, 0, 0},
-        {JOB_BIMODAL, 50, 5, 0.3, 0, 0}};
+        {JOB_NORMAL, 50, 1, .data_spread = 0.1},
+        {JOB_NORMAL, 50, 2.5, .data_spread = 0.3},
+        {JOB_LOG_NORMAL, 50, 2.6, .data_spread = 0.5},
+        {JOB_NORMAL, 50, 1, .data_spread = 0.1, .late = 40, .every = 25},
+        {JOB_STALLS, 50, 1, .data_spread = 0.1},
+        {JOB_NORMAL, 1000, 55, .data_spread = 0.5},
+        {JOB_BIMODAL, 50, 5, .data_spread = 0.3}};
 
     (void)state;
     for (size_t i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
@@ -274,9 +377,9 @@ static void find_soon(const char *id, const struct plan *healthy,
 static void a_wait_that_begins_is_told_in_ten_seconds_or_thirty_steps(void **state)
 {
     (void)state;
-    for (double ms = 10; ms <= 1000; ms *= 10) {
-        struct plan healthy = {JOB_NORMAL, ms, ms / 100, 0.1, 0, 0};
-        struct plan ill = {JOB_NORMAL, ms * 1.2, ms / 5, 0.1, 0, 0};
+    for (double long_ms = 10; long_ms <= 1000; long_ms *= 10) {
+        struct plan healthy = {JOB_NORMAL, long_ms, long_ms / 100, .data_spread = 0.1};
+        struct plan ill = {JOB_NORMAL, long_ms * 1.2, long_ms / 5, .data_spread = 0.1};
 
         find_soon("data-loading", &healthy, &ill);
     }
@@ -286,8 +389,8 @@ static void a_wait_that_begins_is_told_in_ten_seconds_or_thirty_steps(void **sta
 
 static void a_run_that_ended_says_since_when_and_what_was_fixed(void **state)
 {
-    struct plan ill = {JOB_NORMAL, 50, 10, 0.1, 0, 0};
-    struct plan healthy = {JOB_NORMAL, 41, 1, 0.1, 0, 0};
+    struct plan ill = {JOB_NORMAL, 50, 10, .data_spread = 0.1};
+    struct plan healthy = {JOB_NORMAL, 41, 1, .data_spread = 0.1};
     struct selection usual = {.rank = SELECT_ANY};
     struct bottlenecks_request request = {0};
     struct bottlenecks_answer answer;
@@ -329,6 +432,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_interval_of_a_wait_holds_it_in_nine_of_ten_jobs),
         TEST(the_interval_of_a_period_holds_its_cost_in_nine_of_ten_jobs),
+        TEST(the_interval_of_time_between_steps_holds_it_in_nine_of_ten_jobs),
+        TEST(the_interval_of_collections_holds_their_cost_in_nine_of_ten_jobs),
+        TEST(the_interval_of_late_epochs_holds_their_cost_in_nine_of_ten_jobs),
+        TEST(what_one_step_in_a_hundred_tells_is_told_of_all),
         TEST(the_list_of_a_steady_job_changes_at_most_once_a_minute),
         TEST(a_wait_that_begins_is_told_in_ten_seconds_or_thirty_steps),
         TEST(a_run_that_ended_says_since_when_and_what_was_fixed),
