@@ -16,7 +16,6 @@
  * slows down by heat or by power: which of them is told by a second bit, or not at all. */
 #define BY_POWER    (HARDWARE_SLOWED_POWER_CAP | HARDWARE_SLOWED_POWER_BRAKE)
 #define BY_HEAT     (HARDWARE_SLOWED_THERMAL | HARDWARE_SLOWED_THERMAL_HARD)
-#define BY_SETTING  (HARDWARE_SLOWED_SETTING | HARDWARE_SLOWED_SYNC_BOOST)
 #define COSTS_SPEED (BY_POWER | BY_HEAT | HARDWARE_SLOWED_HARDWARE)
 
 static void sample_values(const struct hardware_sample *sample, double *values)
@@ -227,7 +226,7 @@ static enum hardware_holder holder_of(const struct hardware_sample *sample)
         [HARDWARE_HELD_BY_HEAT] = BY_HEAT,
         [HARDWARE_HELD_BY_POWER] = BY_POWER,
         [HARDWARE_HELD_BY_BOARD] = HARDWARE_SLOWED_HARDWARE,
-        [HARDWARE_HELD_BY_SETTING] = BY_SETTING,
+        [HARDWARE_HELD_BY_SETTING] = HARDWARE_SLOWED_SETTING,
     };
     uint32_t holder = 0;
 

@@ -36,7 +36,7 @@ enum hardware_holder {
     HARDWARE_HELD_BY_HEAT,
     HARDWARE_HELD_BY_POWER,
     HARDWARE_HELD_BY_BOARD,   /* for one of these reasons or both: it does not tell */
-    HARDWARE_HELD_BY_SETTING, /* somebody chose clocks, or a group that goes alike */
+    HARDWARE_HELD_BY_SETTING, /* somebody chose the clocks */
     HARDWARE_HOLDERS,
 };
 

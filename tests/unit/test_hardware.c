@@ -142,7 +142,7 @@ static void clocks_that_somebody_chose_are_no_free_ones(void **state)
 {
     (void)state;
     look(0, HARDWARE_SLOWED_SETTING, 1200);
-    look(S, HARDWARE_SLOWED_SYNC_BOOST, 1400);
+    look(S, HARDWARE_SLOWED_SETTING, 1400);
     look(2 * S, HARDWARE_SLOWED_SETTING | HARDWARE_SLOWED_POWER_CAP, 1000);
     look(3 * S, HARDWARE_SLOWED_SETTING | HARDWARE_SLOWED_THERMAL, 800);
     const struct hardware_row *row = ask();

@@ -55,7 +55,8 @@ static void start_thread(void)
     (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are not for us */
     (void)pthread_attr_init(&attributes);
     (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    if (pthread_create(&thread, &attributes, session_run, NULL) != 0) {
+    if (pthread_create(&thread, &attributes, session_run,
+                       (void *)(uintptr_t)state_wants_whole_graphs()) != 0) {
         atomic_store_explicit(&cupti_words.owner, 0, memory_order_relaxed);
         state_say(WIRE_STATE_UNAVAILABLE, "no thread could be started for it", NULL);
     } else {

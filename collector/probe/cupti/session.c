@@ -458,11 +458,12 @@ static void watch(void)
         return;
     }
     become(WIRE_STATE_STOLEN,
-           suspicious ? "another profiler of this process has taken CUPTI: its clock "
-                        "changed and nothing comes any more"
-                      : "no GPU work has come for 3 s of steps: another profiler of "
-                        "this process may have taken CUPTI or ended it, or the job has "
-                        "called cudaProfilerStop");
+           suspicious
+               ? "another profiler of this process has taken CUPTI: its clock "
+                 "changed and nothing comes any more"
+               : "steps end, and no GPU work has come for seconds: another profiler of "
+                 "this process may have taken CUPTI or ended it, or the job has "
+                 "called cudaProfilerStop");
     retry_later();
 }
 
@@ -591,7 +592,7 @@ static unsigned turn(void)
     bool ended = buffers_held() == 0 && drain.known_ticks >= off_ticks;
     bool rests = !on && (now_ns() - off_ns > TAIL_NS || ended);
 
-    if (rests)
+    if (!on && drain.known_ticks >= off_ticks) /* all of what was on is told */
         drain.calls.were_on = false;
     if (rests && !graphs_on)
         return IDLE_MS;
@@ -626,7 +627,7 @@ static bool rest_in_a_hurry(unsigned ms)
         atomic_store_explicit(&cupti_words.hurry, left - 1, memory_order_relaxed);
         ms = ms < HURRY_MS ? ms : HURRY_MS;
     }
-    if (state_wants_whole_graphs() && ms > WHOLE_GRAPHS_LOOK_MS)
+    if (wants_graphs && ms > WHOLE_GRAPHS_LOOK_MS)
         ms = WHOLE_GRAPHS_LOOK_MS;
     return rest_a_while(ms);
 }
@@ -698,7 +699,6 @@ static bool begin(void)
     call_ends();
     drain_give_up(&drain); /* who reads knows from the first step on that we tell */
     retry_wait_ns = RETRY_NS;
-    wants_graphs = state_wants_whole_graphs();
     (void)take_stamp();
     pause_for(10); /* two pairs make a line */
     atomic_store_explicit(&cupti_words.wanted,
@@ -729,9 +729,9 @@ static void leave(void)
         flush(1);
 }
 
-void *session_run(void *unused)
+void *session_run(void *whole_graphs)
 {
-    (void)unused;
+    wants_graphs = whole_graphs != NULL;
     if (begin()) {
         while (!words_leaving()) {
             uint32_t seen =

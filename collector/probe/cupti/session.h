@@ -36,7 +36,7 @@ void cupti_yield_for_good(void);
  * no call of ours is in CUPTI any more. Twice is fine; at exit it comes by itself. */
 void cupti_leave(void);
 
-/* The thread: host.c starts it. */
-void *session_run(void *unused);
+/* The thread: host.c starts it. Not NULL: CUDA graphs as a whole are wanted. */
+void *session_run(void *whole_graphs);
 
 #endif
