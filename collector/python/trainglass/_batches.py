@@ -16,11 +16,11 @@ from collections import UserDict
 # Of the typing module nothing is imported where this runs.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable
     from typing import Any
 
-_MOST_LOOKS = 1000
-_MOST_OF_ONE = 100  # also of a thousand texts
+_MOST_LOOKS = 2000
+_LEAVES = frozenset((str, bytes, int, float, bool, type(None)))
 
 
 class Waiting:
@@ -60,18 +60,24 @@ class Waiting:
         return timed
 
 
-def tensors(batch: Any, kind: type) -> Iterator[Any]:
+def tensors(batch: Any, kind: type) -> tuple[list[Any], bool]:
     """Of the class `kind`, in tuples, lists, dictionaries and named fields, the outermost
-    first; as many as some looks find."""
-    left = [batch]
+    first; and whether these are all, for no more than some things are looked at."""
+    found, left = [], [batch]
+    inside: Iterable[Any]
     for one in left:
         if isinstance(one, kind):
-            yield one
-        elif len(left) > _MOST_LOOKS:
+            found.append(one)
             continue
-        elif isinstance(one, UserDict):  # what a tokenizer gives
-            left.append(one.data)
-        elif isinstance(one, dict):
-            left.extend(itertools.islice(one.values(), _MOST_OF_ONE))
+        if type(one) in _LEAVES:
+            continue
+        if isinstance(one, dict):
+            inside = one.values()
         elif isinstance(one, (list, tuple)):
-            left.extend(one[:_MOST_OF_ONE])
+            inside = one
+        elif isinstance(one, UserDict):  # what a tokenizer gives
+            inside = (one.data,)
+        else:
+            continue
+        left.extend(itertools.islice(inside, _MOST_LOOKS - len(left)))
+    return found, len(left) < _MOST_LOOKS

@@ -42,6 +42,7 @@ class _State:
     allocator_at = 0.0  # seconds of time.monotonic()
     thread = 0  # that made an update
     has_peers = False  # other ranks
+    to_measure = 0  # batches until the next look
 
 
 class _Loading:
@@ -71,6 +72,7 @@ class _Loading:
         return min(1.0, collate / whole) if collate > 0 else None
 
 
+_MEASURED = 8  # batches a second: a look at thousands of things takes some 100 us
 _MOST_LOADINGS = 16  # a new loader each epoch, beside those that stay
 
 
@@ -146,6 +148,7 @@ def _at_step(number: int) -> None:
         _facts.say("dataloader.collate_share", loading.collate_share())
         if loading.batches > 0:
             _facts.say("dataloader.elements", loading.elements // loading.batches)
+        _State.to_measure = _MEASURED if _State.has_peers else 0
 
 
 # ---- backward ------------------------------------------------------------------------
@@ -266,7 +269,7 @@ def _wrap_fetcher(fetcher_class: Any) -> None:
 def _tensors(batch: Any) -> int | None:
     """None where it is of a kind that does not tell."""
     torch: Any = _State.torch
-    return sum(1 for _ in _batches.tensors(batch, torch.Tensor)) or None
+    return len(_batches.tensors(batch, torch.Tensor)[0]) or None
 
 
 @_quietly
@@ -278,9 +281,12 @@ def _count(number: int, batch: Any) -> None:
 @_quietly
 def _measure(number: int, batch: Any) -> None:
     """Beside other ranks, which may have larger batches or smaller ones."""
+    _State.to_measure -= 1
     loading, torch = _loadings[number], _State.torch  # type: Any, Any
-    loading.elements += sum(one.numel() for one in _batches.tensors(batch, torch.Tensor))
-    loading.batches += 1
+    found, all_of_it = _batches.tensors(batch, torch.Tensor)
+    if all_of_it:
+        loading.elements += sum(one.numel() for one in found)
+        loading.batches += 1
 
 
 @_quietly
@@ -343,7 +349,7 @@ def _wrap_next(iterator_class: Any) -> None:
             if waiting is not None and waiting.counts:
                 waiting.counts = False
                 _count(number, batch)
-            if _State.has_peers:
+            if _State.to_measure > 0:
                 _measure(number, batch)
             return batch
         except StopIteration:
