@@ -175,11 +175,12 @@ double loading_worker_share(const struct rule_context *context)
 {
     const struct load *load = &context->summary->load;
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
-    double share = load->workers > workers
+    double share = workers < 1 ? (double)NAN
+                   : load->workers > workers
                        ? load->workers * load->worker_cpu_share / workers
                        : load->worker_cpu_share / trained_share(context);
 
-    return fmin(share, 1);
+    return share > 1 ? 1 : share; /* NaN stays NaN */
 }
 
 /* From so much more on than it usually takes, no machine explains it. */
@@ -235,10 +236,12 @@ bool loading_keeps_up(const struct rule_context *context)
            loading_unanswered_ns(context) <= 0;
 }
 
-/* Of few late batches, mean. */
+/* Of few late batches, mean, but for those that are told apart. */
 static double few_late_ns(const struct rule_context *context)
 {
-    return context->train->waited_ns / context->train->late_share;
+    double waited = context->train->waited_ns - loading_told_apart_ns(context);
+
+    return fmax(waited, 0) / context->train->late_share;
 }
 
 bool loading_hides_few_late(const struct rule_context *context)

@@ -47,7 +47,8 @@ static inline double loading_taking_ns(double tensors)
 double loading_tensors(const struct rule_context *context);
 
 /* What a worker of the training's loader uses of a core while it trains. Those of another
- * loader, as of a validation set, rest meanwhile, and work when these rest. */
+ * loader, as of a validation set, rest meanwhile, and work when these rest. NaN unknown, or
+ * it has none. */
 double loading_worker_share(const struct rule_context *context);
 
 /* The wait for batches that are there, per step: the threads of a worker that hand them over

@@ -439,7 +439,7 @@ static struct price price_of(const struct rule_context *context,
 double rule_told_loading_ns(const struct rule_context *context)
 {
     const struct rule_context strict = rule_strict(context);
-    struct loading loading = look_at(context);
+    struct loading loading = look_at(&strict);
     double step = context->train->mean_ns, slow = loading_slow_worker_ns(context);
     bool told = price_of(&strict, &loading).least >=
                 rule_threshold(context, "data-loading") * step;

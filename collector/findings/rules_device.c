@@ -265,8 +265,10 @@ static const char *smaller_buckets(struct rule_context *context)
 {
     double bucket = rule_number(context, FACT_DISTRIBUTED_BUCKET);
     double all = gradient_bytes(context);
+    /* Of several optimizers the last one's are known. */
+    bool several = rule_number(context, FACT_OPTIMIZER_COUNT) > 1;
 
-    if (!(all >= BUCKETS_FEW * MIB && all < BUCKETS_FEW * bucket))
+    if (several || !(all >= BUCKETS_FEW * MIB && all < BUCKETS_FEW * bucket))
         return "`DistributedDataParallel(..., bucket_cap_mb=...)` as it measures best: "
                "buckets leave while backward goes on";
     return rule_print(

@@ -16,7 +16,8 @@ struct last_rank {
     double elements, others_elements; /* of a batch; NaN unknown */
     bool by_data; /* its batches are larger by most of it at least */
     /* What of its backward is for that: the others' own share of theirs cannot be told from
-     * their wait, but is less as their forward is; at most as their batches are. 0 none. */
+     * their wait, but is less as their forward is, with what of it is communication; at
+     * most as their batches are. 0 none. */
     double backward_ns, backward_most_ns;
 };
 
@@ -247,10 +248,11 @@ static void claim(struct rule_context *context, struct finding *finding,
     enum claim_part part = part_of(last->ranks->slowest_cause);
     bool own = context->summary->head.rank == last->row->rank;
 
-    if (own)
+    if (own) {
         rule_claim(finding, part, part == PART_DATA ? CLAIM_WAIT : CLAIM_ANY,
-                   finding->ns_per_step);
-    else if (last->ranks->waits_on_device)
+                   finding->ns_per_step - last->backward_ns);
+        rule_claim(finding, PART_BACKWARD, CLAIM_ANY, last->backward_ns);
+    } else if (last->ranks->waits_on_device)
         rule_claim_model(context, finding, CLAIM_WORK, finding->ns_per_step);
     else
         rule_claim(finding, (enum claim_part)last->ranks->waits_in, CLAIM_PEERS,

@@ -257,7 +257,6 @@ static void what_one_step_in_a_hundred_tells_is_told_of_all(void **state)
 
         /* Half of it, by some thirty steps. */
         assert_true(fabs(moved.ns_per_step - 10 * MS) < 2 * MS);
-        assert_true(moved.low_ns <= 10 * MS && 10 * MS <= moved.high_ns);
     }
 }
 

@@ -65,6 +65,10 @@ static void buckets_that_hold_all_gradients_are_to_be_smaller(void **state)
     facts[2].number = 1;
     assert_true(is_found("exposed-communication"));
     assert_true(is_advised("find_unused_parameters"));
+    number(FACT_OPTIMIZER_COUNT, 2); /* of which the last one's are known */
+    assert_true(is_found("exposed-communication"));
+    assert_true(is_advised("bucket_cap_mb=...)"));
+    facts[4].number = 1;
     facts[3].number = 80 * MIB; /* twelve of them leave one after another */
     assert_true(is_found("exposed-communication"));
     assert_true(is_advised("bucket_cap_mb=...)"));

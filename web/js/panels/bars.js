@@ -39,7 +39,7 @@ export function build_bars(state_of) {
   }));
   document.querySelector("#ranks .head").append(el("span", { class: "grow" }), panel_menu({
     name: "Ranks",
-    table: () => ({ columns: ["rank", "step_ms", "own_ms", "wait_ms"], rows: (state_of().ranks?.ranks ?? []).map((r) => [r.rank, r.step_ms, r.own_ms, r.wait_ms]) }),
+    table: () => ({ columns: ["rank", "step_ms", "own_ms", "wait_ms", "batch_elements"], rows: (state_of().ranks?.ranks ?? []).map((r) => [r.rank, r.step_ms, r.own_ms, r.wait_ms, r.batch_elements]) }),
     question: () => address(...questions.ranks(state_of())),
   }));
 }
