@@ -248,8 +248,8 @@ static struct finding *add_use(struct rule_context *context, enum gpu_use use,
     return finding;
 }
 
-/* Where a few buckets hold all gradients, most of them leave when backward is nearly over; those
- * below a MiB take their start alone. */
+/* Where a few buckets hold all gradients, most of them leave when backward is nearly over;
+ * those below a MiB take their start alone. */
 #define BUCKETS_FEW    4.0
 #define BUCKETS_WANTED 8.0
 

@@ -22,29 +22,28 @@ static const struct gpu_device *device_of(const struct rule_context *context,
     return NULL;
 }
 
+#define MEMORY_BOUND "Its kernels wait for memory: they lose little with the clock"
+
 /* What is told of each that holds clocks back: behind the device, before the clock. */
 static const struct holder {
     const char *title, *sentence, *wrong_if, *advice;
 } holders[HARDWARE_HOLDERS] = {
     [HARDWARE_HELD_BY_HEAT] = {"is slowed down by heat", "heat held its clock",
-                               "Its kernels wait for memory: they lose little with the "
-                               "clock.",
+                               MEMORY_BOUND ".",
                                "Look at fans, airflow and the neighbours in the rack: "
                                "`nvidia-smi -q -d TEMPERATURE,PERFORMANCE`"},
     [HARDWARE_HELD_BY_POWER] =
-        {"is slowed down by power", "power held its clock",
-         "Its kernels wait for memory: they lose little with the clock.",
+        {"is slowed down by power", "power held its clock", MEMORY_BOUND ".",
          "A higher limit, where the board and your site allow it: "
          "`nvidia-smi -q -d POWER`, `nvidia-smi -pl WATTS` (as root)"},
     [HARDWARE_HELD_BY_BOARD] =
-        {"is slowed down by its board", "the board held its clock",
-         "Its kernels wait for memory: they lose little with the clock.",
+        {"is slowed down by its board", "the board held its clock", MEMORY_BOUND ".",
          "Look at the power supply, its cables and the cooling of the board: "
          "`nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE`"},
     [HARDWARE_HELD_BY_SETTING] =
         {"runs at lower clocks that somebody chose", "a setting held its clock",
-         "Its kernels wait for memory: they lose little with the clock; or the clocks "
-         "were chosen to save power, or for timings that compare.",
+         MEMORY_BOUND
+         "; or the clocks were chosen to save power, or for timings that compare.",
          "As root, where your site allows it: `nvidia-smi --reset-gpu-clocks`, "
          "`nvidia-smi --reset-applications-clocks`"},
 };

@@ -50,33 +50,32 @@ static double core_excess(const struct ranks_answer *ranks, const struct rank_ro
     return more > 0 ? more * row->step_ns : 0;
 }
 
-/* Elements of a batch of the others, mean; NaN where one of them does not tell. */
-static double elements_of_others(const struct ranks_answer *ranks,
-                                 const struct rank_row *row)
+static double elements(const struct rank_row *row)
 {
-    double others = 0;
-
-    for (uint32_t i = 0; i < ranks->row_count; i++)
-        others += &ranks->rows[i] == row ? 0 : ranks->rows[i].batch_elements;
-    return others / (ranks->row_count - 1);
+    return row->batch_elements;
 }
 
-/* Mean of a phase of the others. */
-static double phase_of_others(const struct ranks_answer *ranks,
-                              const struct rank_row *row, enum event_phase phase)
+static double forward_ns(const struct rank_row *row)
+{
+    return row->phase_ns[EVENT_PHASE_FORWARD];
+}
+
+/* Their mean; NaN where one of them does not tell. */
+static double mean_of_others(const struct ranks_answer *ranks,
+                             const struct rank_row *row,
+                             double (*of)(const struct rank_row *))
 {
     double others = 0;
 
     for (uint32_t i = 0; i < ranks->row_count; i++)
-        others += &ranks->rows[i] == row ? 0 : ranks->rows[i].phase_ns[phase];
+        others += &ranks->rows[i] == row ? 0 : of(&ranks->rows[i]);
     return others / (ranks->row_count - 1);
 }
 
 static void look_at_backward(const struct ranks_answer *ranks, struct last_rank *last)
 {
     const struct rank_row *row = last->row;
-    double less = phase_of_others(ranks, row, EVENT_PHASE_FORWARD) /
-                  row->phase_ns[EVENT_PHASE_FORWARD];
+    double less = mean_of_others(ranks, row, forward_ns) / forward_ns(row);
     double least = last->others_elements / last->elements;
     double backward = row->phase_ns[EVENT_PHASE_BACKWARD];
 
@@ -119,7 +118,7 @@ static bool look_at(const struct rule_context *context, struct last_rank *last)
     last->core_ns = core_excess(ranks, last->row);
     last->by_core = last->core_ns >= price / 2;
     last->elements = last->row->batch_elements;
-    last->others_elements = elements_of_others(ranks, last->row);
+    last->others_elements = mean_of_others(ranks, last->row, elements);
     last->by_data = !last->by_core && last->others_elements > 0 &&
                     last->elements / last->others_elements - 1 >=
                         fmax(price / last->others_ns / 2, LARGER_BATCH);

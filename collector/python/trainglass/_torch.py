@@ -41,7 +41,6 @@ class _State:
     refresh_at = 1
     allocator_at = 0.0  # seconds of time.monotonic()
     thread = 0  # that made an update
-    has_peers = False  # other ranks
     to_measure = 0  # batches until the next look
 
 
@@ -142,13 +141,12 @@ def _at_step(number: int) -> None:
     if number >= _State.refresh_at:
         _State.refresh_at = min(_State.refresh_at * 10, _State.refresh_at + 1000)
         _facts.refresh(_State.torch)
-        _State.has_peers = _facts.has_peers(_State.torch)
     loading = _loadings.get(_State.loader_said) if looks else None
     if loading is not None:
         _facts.say("dataloader.collate_share", loading.collate_share())
         if loading.batches > 0:
             _facts.say("dataloader.elements", loading.elements // loading.batches)
-        _State.to_measure = _MEASURED if _State.has_peers else 0
+        _State.to_measure = _MEASURED if _facts.has_peers(_State.torch) else 0
 
 
 # ---- backward ------------------------------------------------------------------------
