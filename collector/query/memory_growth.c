@@ -10,8 +10,8 @@
 #define GROWTH_SHARE 0.01
 #define GROWTH_BYTES (16.0 * 1024 * 1024)
 
-/* In its first minute, and in a few seconds of later ones, a process touches pages that it
- * was given long ago, by some tens of MiB, and keeps them. */
+/* In its first minute of steps, and in a few seconds of later ones, a process touches pages
+ * that it was given long ago, by some tens of MiB, and keeps them. */
 #define TOUCHED_SHARE 0.05
 #define TOUCHED_BYTES (64.0 * 1024 * 1024)
 #define TOUCHED_NS    INT64_C(55000000000)
@@ -41,11 +41,31 @@ static bool trains(const struct pick *pick, int64_t from_ns)
     return found >= NEWEST_STEPS;
 }
 
+/* Of the run's first step, or its start when that is long forgotten; INT64_MIN before
+ * one. */
+static int64_t first_step_end(const struct steps *steps)
+{
+    if (steps->first_ns == INT64_MAX)
+        return INT64_MIN;
+    if (steps_remembered(steps) < steps->count)
+        return steps->first_ns;
+    return steps_at(steps, 0)->start_ns + steps_at(steps, 0)->duration_ns;
+}
+
+static int64_t later(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
 void memory_envelopes_open(struct memory_envelopes *envelopes, const struct pick *pick,
                            int64_t from_ns, int64_t to_ns, bool resident)
 {
+    int64_t warm_ns = first_step_end(&pick->process->steps);
+
+    from_ns = resident ? later(from_ns, warm_ns) : from_ns;
     *envelopes =
         (struct memory_envelopes){.resident = resident,
+                                  .settled_ns = warm_ns + TOUCHED_NS,
                                   .whole = {.from_ns = from_ns, .to_ns = to_ns},
                                   .newest = {.from_ns = to_ns, .to_ns = to_ns},
                                   .before = -(double)INFINITY};
@@ -76,6 +96,8 @@ void memory_envelopes_add(struct memory_envelopes *envelopes, int64_t time_ns,
 {
     struct envelope *newest = &envelopes->newest;
 
+    if (time_ns < envelopes->whole.from_ns)
+        return;
     add(&envelopes->whole, time_ns, value);
     if (time_ns < newest->from_ns)
         envelopes->before = value > envelopes->before ? value : envelopes->before;
@@ -103,7 +125,9 @@ static double least_of(const struct memory_envelopes *envelopes,
 {
     double level = envelope->lows[envelope->count - 1];
 
-    if (envelopes->resident && envelope->to_ns - envelope->from_ns < TOUCHED_NS)
+    int64_t settled_ns = later(envelope->from_ns, envelopes->settled_ns);
+
+    if (envelopes->resident && envelope->to_ns - settled_ns < TOUCHED_NS)
         return fmax(TOUCHED_SHARE * level, TOUCHED_BYTES);
     return fmax(GROWTH_SHARE * level, GROWTH_BYTES);
 }

@@ -22,16 +22,19 @@ struct envelope {
 
 struct memory_envelopes {
     bool resident;         /* pages of a process, not what an allocator says */
+    int64_t settled_ns;    /* until then it touches them for the first time */
     struct envelope whole; /* the window, or what is known of it */
     struct envelope
         newest;    /* its last seconds; without a width where they say nothing */
     double before; /* the highest value until then */
 };
 
+/* Of a process's pages nothing is told before the end of its first step: until then it
+ * loads libraries and data, and makes its model. */
 void memory_envelopes_open(struct memory_envelopes *envelopes, const struct pick *pick,
                            int64_t from_ns, int64_t to_ns, bool resident);
 
-/* In the order of time. */
+/* In the order of time; what lies before the envelopes is passed over. */
 void memory_envelopes_add(struct memory_envelopes *envelopes, int64_t time_ns,
                           double value);
 

@@ -17,17 +17,6 @@ static double sum_of(double value)
     return isnan(value) ? 0 : value;
 }
 
-/* Of the run's first step, or its start when that is long forgotten; INT64_MIN before
- * one. */
-static int64_t first_step_end(const struct steps *steps)
-{
-    if (steps->first_ns == INT64_MAX)
-        return INT64_MIN;
-    if (steps_remembered(steps) < steps->count)
-        return steps->first_ns;
-    return steps_at(steps, 0)->start_ns + steps_at(steps, 0)->duration_ns;
-}
-
 static int fill_host(const struct pick *pick, uint32_t points, struct memory_host *host)
 {
     const struct answer_window *window = &pick->head->window;
@@ -60,11 +49,6 @@ static int fill_host(const struct pick *pick, uint32_t points, struct memory_hos
         return -ENOMEM;
     if (ring->count > 0 && series_at(ring, 0)->start_ns > from_ns)
         from_ns = series_at(ring, 0)->start_ns;
-    /* Until its first step has ended a process loads libraries and data, and makes its
-     * model: all that grows, and none of it is a leak. */
-    int64_t warm_ns = first_step_end(&pick->process->steps);
-
-    from_ns = warm_ns > from_ns ? warm_ns : from_ns;
     memory_envelopes_open(&envelopes, pick, from_ns, window->to_ns, true);
     for (uint32_t i = 0; i < ring->count; i++) {
         const struct series_bucket *bucket = series_at(ring, i);
@@ -73,12 +57,11 @@ static int fill_host(const struct pick *pick, uint32_t points, struct memory_hos
             bucket->start_ns >= window->to_ns || bucket->counts[0] == 0)
             continue;
         /* Pages of files that it maps and reads are the kernel's to take back. */
-        if (bucket->start_ns >= from_ns)
-            memory_envelopes_add(
-                &envelopes, bucket->start_ns,
-                (double)bucket
-                    ->min[bucket->counts[PROCESS_LOAD_OWN] > 0 ? PROCESS_LOAD_OWN
-                                                               : PROCESS_LOAD_RSS]);
+        memory_envelopes_add(
+            &envelopes, bucket->start_ns,
+            (double)
+                bucket->min[bucket->counts[PROCESS_LOAD_OWN] > 0 ? PROCESS_LOAD_OWN
+                                                                 : PROCESS_LOAD_RSS]);
         if (host->point_count < points)
             host->points[host->point_count++] =
                 (struct memory_point){.time_ns = bucket->start_ns,

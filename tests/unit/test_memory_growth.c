@@ -1,4 +1,6 @@
-/* What a job keeps from step to step, over a minute in which it began to. */
+/* What a job keeps from step to step, over a minute in which it began to: on a device, and
+ * in pages of its own. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -139,6 +141,98 @@ static void what_is_taken_at_once_and_kept_is_no_leak(void **state)
     }
 }
 
+/* Seconds of a process that takes `mebibytes` more in each of them, of which `own` are no
+ * file's: before its first step, or in steps of 100 ms. */
+static void takes(int64_t seconds, bool trains, double mebibytes, double own)
+{
+    static double loads[PROCESS_LOADS];
+
+    if (now == 0) {
+        for (uint32_t load = 0; load < PROCESS_LOADS; load++)
+            loads[load] = (double)NAN;
+        loads[PROCESS_LOAD_RSS] = loads[PROCESS_LOAD_OWN] = 100.0 * (double)MIB;
+    }
+    for (int64_t second = 0; second < seconds; second++) {
+        series_add(&process->rss, now, 0, loads, PROCESS_LOADS);
+        loads[PROCESS_LOAD_RSS] += mebibytes * (double)MIB;
+        loads[PROCESS_LOAD_OWN] += own * (double)MIB;
+        if (trains)
+            runs_for(1, 0, 1000, 0);
+        else
+            now += S;
+    }
+}
+
+static struct memory_host host_in(struct window window)
+{
+    struct selection whose = {.rank = SELECT_ANY, .window = window};
+    struct memory_answer answer;
+
+    assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, &answer),
+                     0);
+    struct memory_host host = answer.host;
+
+    answer_free(&answer.head);
+    return host;
+}
+
+static struct memory_growth growth_of_host(void)
+{
+    return host_in((struct window){.kind = WINDOW_LAST_NS, .a = 60 * S}).growth;
+}
+
+static void what_is_loaded_before_the_first_step_is_no_leak(void **state)
+{
+    (void)state;
+    takes(30, false, 50, 50);
+    takes(30, true, 0, 0);
+    struct memory_host host = host_in((struct window){.kind = WINDOW_RUN});
+
+    assert_int_equal(host.point_count, 60);
+    assert_false(host.growth.sure);
+}
+
+/* They were given to it long ago. */
+static void pages_that_a_young_process_touches_are_no_leak(void **state)
+{
+    (void)state;
+    takes(30, false, 25, 25);
+    for (int second = 0; second < 70; second++) {
+        takes(1, true, 0.6, 0.6);
+        assert_false(growth_of_host().sure);
+    }
+    for (int second = 0; second < 60; second++) {
+        takes(1, true, 0, 0);
+        assert_false(growth_of_host().sure);
+    }
+}
+
+static void pages_that_a_process_takes_all_the_time_are_a_leak(void **state)
+{
+    (void)state;
+    takes(30, false, 25, 25);
+    takes(115, true, 0.6, 0.6);
+    assert_true(growth_of_host().sure);
+    assert_true(is_near(growth_of_host().slope_bytes_per_s, 0.6 * (double)MIB));
+}
+
+static void what_grows_from_step_to_step_has_its_own_slope(void **state)
+{
+    (void)state;
+    takes(30, false, 50, 50);
+    takes(30, true, 3, 3);
+    assert_true(growth_of_host().sure);
+    assert_true(is_near(growth_of_host().slope_bytes_per_s, 3.0 * (double)MIB));
+}
+
+static void pages_of_files_that_are_read_are_no_leak(void **state)
+{
+    (void)state;
+    takes(30, false, 50, 50);
+    takes(30, true, 3, 0);
+    assert_false(growth_of_host().sure);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -150,6 +244,11 @@ int main(void)
         TEST(what_every_epoch_gathers_and_gives_back_is_no_leak),
         TEST(what_a_validation_gathers_is_no_leak),
         TEST(what_is_taken_at_once_and_kept_is_no_leak),
+        TEST(what_is_loaded_before_the_first_step_is_no_leak),
+        TEST(pages_that_a_young_process_touches_are_no_leak),
+        TEST(pages_that_a_process_takes_all_the_time_are_a_leak),
+        TEST(what_grows_from_step_to_step_has_its_own_slope),
+        TEST(pages_of_files_that_are_read_are_no_leak),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

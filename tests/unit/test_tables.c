@@ -2073,63 +2073,6 @@ static void the_peaks_of_single_steps_are_told_from_the_usual_one(void **state)
     answer_free(&answer.head);
 }
 
-/* Resident memory once a second: `loading` MiB more each time before the first step, at
- * 30 s, and `leaking` more after it, of which `own` is no file's. */
-static void resident(double loading, double leaking, double own,
-                     struct memory_answer *answer)
-{
-    struct selection whose = {.rank = SELECT_ANY, .window = run};
-    double bytes[PROCESS_LOADS];
-
-    for (uint32_t load = 0; load < PROCESS_LOADS; load++)
-        bytes[load] = (double)NAN;
-    bytes[PROCESS_LOAD_RSS] = bytes[PROCESS_LOAD_OWN] = 100.0 * 1024 * 1024;
-
-    for (int64_t second = 0; second < 60; second++) {
-        if (second >= 30)
-            step((uint64_t)second - 30, 0, second * 1000 * MS,
-                 (second + 1) * 1000 * MS);
-        series_add(&process->rss, second * 1000 * MS, 0, bytes, PROCESS_LOADS);
-        bytes[PROCESS_LOAD_RSS] += (second < 30 ? loading : leaking) * 1024 * 1024;
-        bytes[PROCESS_LOAD_OWN] += (second < 30 ? loading : own) * 1024 * 1024;
-    }
-    assert_int_equal(memory_query(store, &whose, &(struct memory_request){0}, answer),
-                     0);
-}
-
-static void what_is_loaded_before_the_first_step_is_no_leak(void **state)
-{
-    (void)state;
-    struct memory_answer answer;
-
-    resident(50, 0, 0, &answer);
-    assert_int_equal(answer.host.point_count, 60);
-    assert_false(answer.host.growth.sure);
-    answer_free(&answer.head);
-}
-
-/* They were given to it long ago. */
-static void pages_that_a_young_process_touches_are_no_leak(void **state)
-{
-    (void)state;
-    struct memory_answer answer;
-
-    resident(25, 1, 1, &answer);
-    assert_false(answer.host.growth.sure);
-    answer_free(&answer.head);
-}
-
-static void what_grows_from_step_to_step_has_its_own_slope(void **state)
-{
-    (void)state;
-    struct memory_answer answer;
-
-    resident(50, 3, 3, &answer);
-    assert_true(answer.host.growth.sure);
-    assert_true(fabs(answer.host.growth.slope_bytes_per_s / 1024 / 1024 - 3) < 0.2);
-    answer_free(&answer.head);
-}
-
 /* The device's memory, as the job's facts have it. */
 static void say_device_memory(double bytes)
 {
@@ -2169,16 +2112,6 @@ static void the_time_until_a_device_is_full_has_an_interval(void **state)
     assert_true(growth->latest_s > left / (10.0 * (double)mib));
     assert_true(growth->earliest_s < growth->full_in_s &&
                 growth->full_in_s < growth->latest_s);
-    answer_free(&answer.head);
-}
-
-static void pages_of_files_that_are_read_are_no_leak(void **state)
-{
-    (void)state;
-    struct memory_answer answer;
-
-    resident(50, 3, 0, &answer);
-    assert_false(answer.host.growth.sure);
     answer_free(&answer.head);
 }
 
@@ -2598,11 +2531,7 @@ int main(void)
         TEST(what_is_held_at_the_end_depends_on_no_number_of_points),
         TEST(steady_memory_has_no_sure_slope),
         TEST(the_peaks_of_single_steps_are_told_from_the_usual_one),
-        TEST(what_is_loaded_before_the_first_step_is_no_leak),
-        TEST(pages_that_a_young_process_touches_are_no_leak),
-        TEST(what_grows_from_step_to_step_has_its_own_slope),
         TEST(the_time_until_a_device_is_full_has_an_interval),
-        TEST(pages_of_files_that_are_read_are_no_leak),
         TEST(stamps_that_run_back_end_no_query),
         TEST(lengths_that_cannot_be_add_up_to_their_limit),
         TEST(the_rank_that_others_wait_for_is_found_with_its_cause),
