@@ -124,7 +124,6 @@ static double least_of(const struct memory_envelopes *envelopes,
                        const struct envelope *envelope)
 {
     double level = envelope->lows[envelope->count - 1];
-
     int64_t settled_ns = later(envelope->from_ns, envelopes->settled_ns);
 
     if (envelopes->resident && envelope->to_ns - settled_ns < TOUCHED_NS)
