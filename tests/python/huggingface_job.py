@@ -59,7 +59,7 @@ def accelerate(folder):
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=ACCUMULATE)
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    loader = torch.utils.data.DataLoader(Rows(), batch_size=8)
+    loader = torch.utils.data.DataLoader(Rows(), batch_size=8, shuffle=True, drop_last=True)
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     for batch in loader:
         with accelerator.accumulate(model):

@@ -98,6 +98,13 @@ def plain(job):
     train(job, model, loader, torch.optim.Adam(model.parameters()))
 
 
+def batch_sampler(job):
+    model, data = network(), samples(64)
+    batches = torch.utils.data.BatchSampler(torch.utils.data.RandomSampler(data), 16, True)
+    loader = DataLoader(data, batch_sampler=batches)
+    train(job, model, loader, torch.optim.Adam(model.parameters()))
+
+
 def heavy(job):
     """Steps of several ms, so that a share of a step can be compared."""
     model = network(1024)
@@ -567,7 +574,7 @@ def memory(job):
 
 JOBS = {
     job.__name__: job
-    for job in (plain, heavy, workers, tensors, accumulate, gan, closure, evaluate, validate,
+    for job in (plain, batch_sampler, heavy, workers, tensors, accumulate, gan, closure, evaluate, validate,
                 amp, compiled, compiled_once, compiled_again, compiled_often, compiled_updates,
                 threads, forked, spawned, forkserver, ranks, sharded, slow_iterators, memory,
                 collates, collates_in_workers, more_workers, passing, streams, awaited, saves,

@@ -13,6 +13,17 @@ import segment
 TABLE = harness.ROOT / "collector" / "wire" / "facts.h"
 
 
+class Sampler:
+    """What torch's and other libraries' have is by name alone."""
+
+    def __init__(self, **held):
+        self.__dict__.update(held)
+
+
+class RandomSampler(Sampler):
+    pass
+
+
 class Facts(harness.TorchTest):
     def test_only_keys_of_the_table_are_written_and_each_has_its_type(self):
         table = dict(re.findall(r'FACT\(\w+, "([a-z0-9_.]+)", (\w+),', TABLE.read_text()))
@@ -32,6 +43,29 @@ class Facts(harness.TorchTest):
             "dataloader.dataset": "TensorDataset", "dataloader.start_method": "fork",
         }
         self.assertEqual({key: facts.get(key) for key in expected}, expected)
+
+    def test_a_loader_with_a_sampler_of_batches_is_described_by_that(self):
+        facts = self.recorded("batch_sampler").trainer().facts
+        expected = {"dataloader.batch_size": 16, "dataloader.shuffle": True,
+                    "dataloader.drop_last": True, "dataloader.batches": 4}
+        self.assertEqual({key: facts.get(key) for key in expected}, expected)
+
+    def test_samplers_around_samplers_are_followed_and_not_for_ever(self):
+        with mock.patch.object(sys, "path", [str(harness.PACKAGES), *sys.path]):
+            from trainglass import _samplers
+        loader = Sampler(batch_size=None, drop_last=False)
+        loader.batch_sampler = Sampler(
+            batch_sampler=Sampler(batch_size=32, drop_last=True, split_batches=True,
+                                  num_processes=4, sampler=RandomSampler()))
+        self.assertEqual(_samplers.facts(loader), {
+            "dataloader.batch_size": 8, "dataloader.shuffle": True, "dataloader.drop_last": True})
+        loader.batch_sampler = Sampler(batch_size=4, sampler=Sampler(shuffle=False))
+        self.assertIs(_samplers.facts(loader)["dataloader.shuffle"], False)
+        loader.batch_sampler = Sampler()
+        loader.batch_sampler.sampler = loader.batch_sampler
+        self.assertEqual(_samplers.facts(loader), {
+            "dataloader.batch_size": None, "dataloader.shuffle": None,
+            "dataloader.drop_last": False})
 
     def test_the_functions_that_make_batches_are_named_as_watching_finds_them(self):
         facts = self.recorded("own_functions").trainer().facts

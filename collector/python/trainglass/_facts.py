@@ -15,7 +15,7 @@ import shlex
 import sys
 import types
 
-from trainglass import _library, _roles
+from trainglass import _library, _roles, _samplers
 
 # Of the typing module nothing is imported where this runs.
 TYPE_CHECKING = False
@@ -89,22 +89,19 @@ def versions(torch: Any) -> None:
 
 def loader(loader: Any) -> dict[str, Any]:
     """What there is to say of a torch.utils.data.DataLoader."""
-    samplers = type(getattr(loader, "sampler", None)).__name__
     context = getattr(loader, "multiprocessing_context", None)
     workers = _whole(loader.num_workers)
     return {
         "dataloader.workers": workers,
-        "dataloader.batch_size": _whole(getattr(loader, "batch_size", None)),
         "dataloader.samples": _length(getattr(loader, "dataset", None)),
         "dataloader.batches": _batches(loader),
         "dataloader.pin_memory": bool(loader.pin_memory),
         "dataloader.prefetch_factor": _whole(getattr(loader, "prefetch_factor", None)),
         "dataloader.persistent_workers": bool(getattr(loader, "persistent_workers", False)),
-        "dataloader.shuffle": {"RandomSampler": True, "SequentialSampler": False}.get(samplers),
-        "dataloader.drop_last": bool(getattr(loader, "drop_last", False)),
         "dataloader.dataset": _if_it_can(_data_set, loader),
         "dataloader.functions": _if_it_can(_functions, loader),
         "dataloader.start_method": _start_method(context) if workers else None,
+        **(_if_it_can(_samplers.facts, loader) or {}),
     }
 
 
@@ -115,10 +112,10 @@ def say_loader(facts: dict[str, Any], number: int) -> None:
     say("dataloader.loaders", number)
 
 
-def _if_it_can(read: Callable[[Any], str | None], loader: Any) -> str | None:
+def _if_it_can(read: Callable[[Any], Any], owned: Any) -> Any:
     """What is read of the user's own objects, which may answer in any way."""
     try:
-        return read(loader)
+        return read(owned)
     except Exception:
         return None
 
