@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "findings/looks.h"
+#include "findings/settings.h"
 
 /* A smaller part does not make loading much faster. */
 #define PART_TOLD 0.3
@@ -142,12 +143,11 @@ bool loading_advise_ahead(struct rule_context *context, struct finding *finding,
 
     if (isnan(ahead.wanted))
         return false;
-    rule_advise(
-        finding,
+    setting_advise(
+        context, finding, SETTING_PREFETCH, setting_number(context, ahead.wanted),
         rule_print(context,
-                   "`prefetch_factor=%.0f` instead of %.0f: a batch came %s "
-                   "late, though %s had %.0f ahead",
-                   ahead.wanted, ahead.now, rule_count(context, ahead.late, "step"),
+                   " instead of %.0f: a batch came %s late, though %s had %.0f ahead",
+                   ahead.now, rule_count(context, ahead.late, "step"),
                    rule_workers(context, ahead.workers), ahead.workers * ahead.now));
     return true;
 }

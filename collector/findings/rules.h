@@ -23,13 +23,6 @@
     "; what changes the data set between epochs (`set_epoch`) must reach them "        \
     "through "                                                                         \
     "shared memory, for they live on with the copy that they have"
-#define SAVE_BESIDE                                                                    \
-    "`torch.distributed.checkpoint.async_save` (torch 2.3 on; it wants a backend for " \
-    "the CPU, such as `\"cpu:gloo,cuda:nccl\"`, and writes a folder), or a thread "    \
-    "that "                                                                            \
-    "writes a copy; Lightning's `AsyncCheckpointIO` copies only in newer versions: "   \
-    "an "                                                                              \
-    "older one mixes the weights of two steps"
 #define COPY_IS_OVER                                                                   \
     "the copy out of it is over (`event.record()` behind it, then "                    \
     "`event.synchronize()`)"

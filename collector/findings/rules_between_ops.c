@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "findings/looks.h"
-#include "findings/rules.h"
+#include "findings/settings.h"
 
 struct asleep_part {
     enum event_phase phase;
@@ -154,6 +154,7 @@ static void find_other_code(struct rule_context *context)
     if (!tells_other_code(context) ||
         !(rule_least(context, price, code.error) / step >= context->threshold))
         return;
+    const char *loop = setting_text(context, SETTING_LOOP, NULL);
     struct finding *finding = rule_add(context, NULL, "forward");
 
     if (finding == NULL)
@@ -172,10 +173,9 @@ static void find_other_code(struct rule_context *context)
     finding->sentence = rule_print(
         context,
         "For %s of each step, in forward, the training thread works on what is no op "
-        "of torch: Python of yours, transforms of the batch, %snumpy, other libraries",
-        rule_ms(context, price),
-        rule_text(context, FACT_VERSION_LIGHTNING)[0] != '\0' ? "Lightning's hooks, "
-                                                              : "");
+        "of torch: Python of yours, transforms of the batch, %s%snumpy, other "
+        "libraries",
+        rule_ms(context, price), loop, loop[0] == '\0' ? "" : ", ");
     finding->wrong_if = "The work is the model's own, and no library does it faster.";
     rule_evidence(context, finding, "other_code_ms", price / NS_PER_MS);
     rule_evidence_text(context, finding, "part", "forward");

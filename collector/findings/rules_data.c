@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "findings/loading.h"
+#include "findings/settings.h"
 
 /* More loader processes than that seldom help, and each costs memory. */
 #define WORKERS_MAX 16.0
@@ -123,6 +124,17 @@ static const char *no_more(struct rule_context *context)
     return "More workers than these seldom help";
 }
 
+/* ", and `prefetch_factor=4`"; "" where so many are ahead, or nothing sets it. */
+static const char *and_ahead(struct rule_context *context)
+{
+    const char *ahead =
+        setting_text(context, SETTING_PREFETCH, setting_number(context, AHEAD));
+
+    return ahead[0] == '\0' || rule_number(context, FACT_DATALOADER_PREFETCH) >= AHEAD
+               ? ""
+               : rule_print(context, ", and %s", ahead);
+}
+
 static void advise_data(struct rule_context *context, struct finding *finding,
                         double workers, double wanted)
 {
@@ -144,30 +156,25 @@ static void advise_data(struct rule_context *context, struct finding *finding,
             rule_print(context,
                        "Prepare the next batch while this one trains: a loader "
                        "with worker processes, or with more of them than it has, "
-                       "such as `num_workers=%.0f`",
-                       wanted));
+                       "such as %s",
+                       setting_text(context, SETTING_WORKER_COUNT,
+                                    setting_number(context, wanted))));
     else if (loading_keeps_up(context))
         loading_advise_few_late(context, finding);
     else if (workers < 1)
-        rule_advise(finding, rule_print(context,
-                                        "`DataLoader(..., num_workers=%.0f, "
-                                        "persistent_workers=True)`: load beside the "
-                                        "training%s" WORKERS_LIVE,
-                                        wanted, under_main(context)));
+        setting_advise(context, finding, SETTING_WORKERS,
+                       setting_number(context, wanted),
+                       rule_print(context, ": load beside the training%s" WORKERS_LIVE,
+                                  under_main(context)));
     else if (wanted > workers)
-        rule_advise(finding,
-                    rule_print(context, "`num_workers=%.0f` instead of %.0f%s", wanted,
-                               workers,
-                               rule_number(context, FACT_DATALOADER_PREFETCH) >= AHEAD
-                                   ? ""
-                                   : rule_print(context, ", and `prefetch_factor=%.0f`",
-                                                AHEAD)));
+        setting_advise(
+            context, finding, SETTING_WORKER_COUNT, setting_number(context, wanted),
+            rule_print(context, " instead of %.0f%s", workers, and_ahead(context)));
     else if (!(context->summary->load.workers > 0)) /* what they do was not seen */
-        rule_advise(finding, rule_print(context,
-                                        "`num_workers=%.0f` where the workers wait for "
-                                        "their storage; where they "
-                                        "compute, " CHEAPER_SAMPLES,
-                                        2 * workers));
+        setting_advise(context, finding, SETTING_WORKER_COUNT,
+                       setting_number(context, 2 * workers),
+                       " where the workers wait for their storage; where they "
+                       "compute, " CHEAPER_SAMPLES);
     else
         rule_advise(finding,
                     rule_print(context, "%s: " CHEAPER_SAMPLES, no_more(context)));
@@ -182,11 +189,14 @@ static void advise_data(struct rule_context *context, struct finding *finding,
     if (!context->summary->native)
         loading_advise_part(context, finding);
     if (rule_number(context, FACT_DATALOADER_PERSISTENT) < 1 && workers >= 1)
-        rule_advise(finding, "`persistent_workers=True`: do not start them anew every "
-                             "epoch" WORKERS_LIVE);
+        setting_advise(context, finding, SETTING_PERSISTENT, NULL,
+                       ": do not start them anew every epoch" WORKERS_LIVE);
     if (rule_number(context, FACT_DATALOADER_PIN_MEMORY) < 1 &&
         rule_has_device(context))
-        rule_advise(finding, "`pin_memory=True`: copies to the GPU run beside it");
+        setting_advise(context, finding, SETTING_PIN_MEMORY, NULL,
+                       ": copies to the GPU run beside it");
+    setting_advise(context, finding, SETTING_CACHE, NULL,
+                   ": each sample is decoded and resized once");
     loading_advise_watching(context, finding);
 }
 

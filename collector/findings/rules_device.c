@@ -4,6 +4,7 @@
 
 #include "findings/copies.h"
 #include "findings/generation.h"
+#include "findings/settings.h"
 #include "findings/work.h"
 
 static void advise_bfloat16(struct rule_context *context, struct finding *finding)
@@ -13,8 +14,7 @@ static void advise_bfloat16(struct rule_context *context, struct finding *findin
         rule_infers(context)
             ? "`model.bfloat16()`, or `with torch.autocast(\"cuda\", "
               "dtype=torch.bfloat16):` around the model"
-            : "`with torch.autocast(\"cuda\", dtype=torch.bfloat16):` around "
-              "the forward pass and the loss",
+            : setting_text(context, SETTING_BFLOAT16, NULL),
         "`cublasGemmEx` on bfloat16, sums in float32");
 }
 
@@ -64,12 +64,7 @@ static void find_float32(struct rule_context *context)
             ? "`model.half()`, or `with torch.autocast(\"cuda\", "
               "dtype=torch.float16):` "
               "around the model"
-            : "`with torch.autocast(\"cuda\", dtype=torch.float16):` around the "
-              "forward "
-              "pass; then `scaler.scale(loss).backward()`, `scaler.step(optimizer)` "
-              "and "
-              "`scaler.update()` of `scaler = torch.amp.GradScaler(\"cuda\")` (before "
-              "torch 2.3 `torch.cuda.amp.GradScaler()`)",
+            : setting_text(context, SETTING_FLOAT16, NULL),
         "`cublasGemmEx` on float16, sums in float32");
     rule_advise(finding, "Dimensions that are multiples of 8: tensor cores need them");
 }
@@ -140,7 +135,7 @@ static void find_elementwise(struct rule_context *context)
                    "elementwise kernel"));
     finding->wrong_if = "They stand alone between large kernels: then there is nothing "
                         "to fuse them with.";
-    rule_advise(finding, "`model = torch.compile(model)` fuses chains of them");
+    setting_advise(context, finding, SETTING_COMPILE, NULL, " fuses chains of them");
     rule_advise(finding,
                 rule_infers(context)
                     ? "Fused forms: `F.scaled_dot_product_attention`, `F.rms_norm`, "

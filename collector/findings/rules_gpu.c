@@ -6,13 +6,16 @@
 #include "findings/copies.h"
 #include "findings/link.h"
 #include "findings/looks.h"
+#include "findings/settings.h"
 #include "findings/syncs.h"
 #include "findings/work.h"
 
 struct idle_rule {
     enum gpu_idle cause;
     const char *title, *because, *wrong_if;
-    const char *eager, *compiled; /* the best advice without torch.compile, and with */
+    const char
+        *eager; /* why torch.compile with CUDA graphs is the best advice; NULL: no */
+    const char *compiled; /* the best advice where torch.compile is there */
     const char *advice[3];
     const char *training;  /* of a job that trains alone; NULL none */
     const char *native[2]; /* instead of all these for a job without Python; or none */
@@ -67,7 +70,12 @@ static void advise_idle(struct rule_context *context, struct finding *finding,
     if (native)
         return;
     if (rule->eager != NULL)
-        rule_advise_compile(context, finding, rule->eager, rule->compiled);
+        rule_advise_compile(
+            context, finding,
+            rule_print(context, "%s%s",
+                       setting_text(context, SETTING_COMPILE_GRAPHS, NULL),
+                       rule->eager),
+            rule->compiled);
     for (uint32_t i = 0; i < 3 && rule->advice[i] != NULL; i++)
         rule_advise(finding, rule->advice[i]);
     if (rule->training != NULL && !rule_infers(context))
@@ -137,8 +145,7 @@ static void find_launch_bound(struct rule_context *context)
         .wrong_if =
             "A profiler that records shapes and stacks slows the ops down: look "
             "at the step time without it.",
-        .eager = "`model = torch.compile(model, mode=\"reduce-overhead\")`: fewer "
-                 "launches, replayed as CUDA graphs" GRAPHS_NEED,
+        .eager = ": fewer launches, replayed as CUDA graphs" GRAPHS_NEED,
         .compiled =
             "`mode=\"reduce-overhead\"` in the `torch.compile` that is there: its "
             "launches are replayed as CUDA graphs" GRAPHS_NEED,
@@ -155,8 +162,8 @@ static void find_launch_bound(struct rule_context *context)
         .because = "a device takes a moment to begin each kernel, though the host "
                    "launched it long before",
         .wrong_if = "Each kernel needs the one before, and fewer would not do.",
-        .eager = "`model = torch.compile(model, mode=\"reduce-overhead\")`: fewer "
-                 "kernels, which follow each other closer in a CUDA graph" GRAPHS_NEED,
+        .eager = ": fewer kernels, which follow each other closer in a CUDA "
+                 "graph" GRAPHS_NEED,
         .compiled =
             "`mode=\"reduce-overhead\"` in the `torch.compile` that is there: in a "
             "CUDA graph kernels follow each other closer" GRAPHS_NEED,
@@ -392,7 +399,8 @@ static void find_python_between_ops(struct rule_context *context)
     else
         rule_advise_compile(
             context, finding,
-            "`model = torch.compile(model)` takes the Python out of the model",
+            rule_print(context, "%s takes the Python out of the model",
+                       setting_text(context, SETTING_COMPILE, NULL)),
             rule_infers(context)
                 ? "Compile what is not yet: the whole model; "
                   "`TORCH_LOGS=graph_breaks` names where Python goes on"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "findings/rules.h"
+#include "findings/settings.h"
 
 /* What is pushed out of the caches meanwhile costs the ops that follow up to so much of it
  * more: by tests/diseases, 0 to 0.4 where gradients are given back. */
@@ -239,17 +240,29 @@ static struct between left_between(const struct rule_context *context)
                             rhythm->other_left_error_ns};
 }
 
-/* Its loop takes some 0.6 ms of a batch whatever the model. Our callback in it takes
+/* Lightning's loop takes some 0.6 ms of a batch whatever the model. Our callback in it takes
  * 12 us, a fiftieth: medians of 2,500 batches of one small layer on a busy machine. */
-static void advise_lightning(struct finding *finding)
+static void advise_between(struct rule_context *context, struct finding *finding)
 {
+    const char *loop = setting_text(context, SETTING_LOOP, NULL);
+
+    if (context->summary->native) {
+        rule_advise(finding, "Log and save every n-th step: `if (step % 50 == 0)`");
+        rule_advise(
+            finding,
+            "What is the model's own work: say so with `trainglass_phase_begin`");
+        return;
+    }
+    if (loop[0] != '\0')
+        rule_advise(finding,
+                    rule_print(context,
+                               "Larger batches are fewer: %s takes its time for "
+                               "each, large or small",
+                               loop));
+    setting_advise(context, finding, SETTING_LOGGING, NULL, "");
     rule_advise(finding,
-                "Lightning's loop takes its time for each batch, large or small: "
-                "a larger `batch_size` has fewer of them");
-    rule_advise(finding,
-                "`Trainer(enable_progress_bar=False)` or "
-                "`TQDMProgressBar(refresh_rate=50)`, a larger `log_every_n_steps`, "
-                "and `self.log` with tensors, not with `.item()`");
+                "Collect numbers as tensors, and `.item()` them once per logging "
+                "interval");
 }
 
 /* What `zero_grad` and a loss that is read take of any step, and that of a small one: nobody
@@ -281,7 +294,7 @@ static void find_between(struct rule_context *context)
     rule_price_between(finding, fmax(other - needed, 0), other);
     rule_claim_apart(finding, PART_OTHER, CLAIM_PYTHON, other);
     double told = fmax(train->other_ns - other, 0);
-    bool lightning = rule_text(context, FACT_VERSION_LIGHTNING)[0] != '\0';
+    const char *between = setting_text(context, SETTING_BETWEEN, NULL);
 
     finding->title = "Code between the update and the next batch takes time";
     finding->formula =
@@ -294,25 +307,12 @@ static void find_between(struct rule_context *context)
     finding->sentence = rule_print(
         context,
         "%s of each step are neither data, forward, backward nor optimizer: %s",
-        rule_ms(context, other),
-        lightning ? "Lightning's own loop, callbacks, `self.log`, loggers"
-                  : "logging, metrics, checkpoints, `zero_grad`");
+        rule_ms(context, other), between);
     finding->wrong_if = "The loop does work there that belongs to the model.";
     rule_evidence(context, finding, "other_ms", other / NS_PER_MS);
     rule_evidence(context, finding, "median_other_ms", most / NS_PER_MS);
     rule_evidence(context, finding, "mean_other_ms", train->other_ns / NS_PER_MS);
-    if (lightning) {
-        advise_lightning(finding);
-        return;
-    }
-    rule_advise_in(context, finding,
-                   "Log and save every n-th step: `if step % 50 == 0:`",
-                   "Log and save every n-th step: `if (step % 50 == 0)`");
-    rule_advise_in(
-        context, finding,
-        "Collect numbers as tensors, and `.item()` them once per logging "
-        "interval",
-        "What is the model's own work: say so with `trainglass_phase_begin`");
+    advise_between(context, finding);
 }
 
 const struct rule rules_host[] = {

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "findings/settings.h"
 #include "findings/work.h"
 
 static void find_float64(struct rule_context *context)
@@ -370,8 +371,9 @@ static void find_dominant(struct rule_context *context)
                          "the op, or fewer and larger calls of it");
     if (!context->summary->native)
         rule_advise_compile(context, finding,
-                            "`model = torch.compile(model)` fuses it with "
-                            "what stands around it",
+                            rule_print(context,
+                                       "%s fuses it with what stands around it",
+                                       setting_text(context, SETTING_COMPILE, NULL)),
                             "`mode=\"max-autotune\"` in the `torch.compile` that is "
                             "there takes the fastest of several forms of a kernel");
     if (kernel_profiler(device) != NULL)

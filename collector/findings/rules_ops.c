@@ -4,6 +4,7 @@
 
 #include "aggregate/collectives.h"
 #include "findings/rules.h"
+#include "findings/settings.h"
 
 /* What calling an op costs before it works: dispatch, autograd, allocation. */
 #define CALL_NS 2000.0
@@ -77,7 +78,8 @@ static bool has_fused(const char *class)
     return false;
 }
 
-/* Nothing says that the optimizer updates its tensors together, and it could. */
+/* Nothing says that the optimizer updates its tensors together, and it could: several tensors,
+ * op by op. */
 static bool is_loop(const struct rule_context *context)
 {
     double foreach = rule_number(context, FACT_OPTIMIZER_FOREACH);
@@ -86,6 +88,8 @@ static bool is_loop(const struct rule_context *context)
     /* Left to torch, accelerators get foreach and the CPU gets the loop. */
     return has_fused(rule_text(context, FACT_OPTIMIZER_CLASS)) &&
            rule_number(context, FACT_OPTIMIZER_FUSED) != 1 &&
+           !(rule_number(context, FACT_OPTIMIZER_COMPILED) > 0) &&
+           rule_number(context, FACT_OPTIMIZER_PARAMETERS) != 1 &&
            (foreach == 0 || (isnan(foreach) && host));
 }
 
@@ -147,7 +151,8 @@ static void find_tiny(struct rule_context *context)
     rule_evidence(context, finding, "calls_per_step", calls);
     rule_evidence(context, finding, "mean_us", self / calls / 1000);
     rule_evidence(context, finding, "together_ms", self / NS_PER_MS);
-    rule_advise(finding, "`model = torch.compile(model)` makes few large ops of them");
+    setting_advise(context, finding, SETTING_COMPILE, NULL,
+                   " makes few large ops of them");
     rule_advise(finding, "Work on whole tensors instead of loops over their parts; "
                          "larger batches make each call worth more");
     pin_short_ops(context, finding);
@@ -195,12 +200,8 @@ static void find_loop(struct rule_context *context)
     rule_evidence(context, finding, "optimizer_ms", optimizer / NS_PER_MS);
     rule_evidence(context, finding, "tensors", tensors);
     rule_evidence_text(context, finding, "class", class);
-    rule_advise(finding, rule_print(context, "`%s(..., fused=True)`%s", class,
-                                    host ? " (on the CPU from torch 2.4 on)"
-                                    : rule_text(context, FACT_VERSION_LIGHTNING)[0]
-                                        ? ", but not with `gradient_clip_val` in mixed "
-                                          "precision"
-                                        : ""));
+    setting_advise(context, finding, SETTING_FUSED, class,
+                   host ? " (on the CPU from torch 2.4 on)" : "");
     rule_advise(finding, rule_print(context,
                                     "`%s(..., foreach=True)` where your torch has no "
                                     "fused form",

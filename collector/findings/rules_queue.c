@@ -2,6 +2,7 @@
  * they end, streams that take turns. */
 #include <math.h>
 
+#include "findings/settings.h"
 #include "findings/work.h"
 
 /* What a kernel takes however little it does: the shortest of real traces take 1.5 us on an
@@ -16,7 +17,8 @@ static void advise_short(struct rule_context *context, struct finding *finding)
     if (!context->summary->native)
         rule_advise_compile(
             context, finding,
-            "`model = torch.compile(model)` makes one kernel of several",
+            rule_print(context, "%s makes one kernel of several",
+                       setting_text(context, SETTING_COMPILE, NULL)),
             rule_infers(context)
                 ? "`mode=\"max-autotune\"` in the `torch.compile` that is there; "
                   "compile what is not yet"

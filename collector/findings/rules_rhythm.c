@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "findings/loading.h"
+#include "findings/settings.h"
 
 static const char *const parts[CLAIM_PARTS] = {"data", "forward", "backward",
                                                "optimizer", "other"};
@@ -297,8 +298,8 @@ static void find_epoch_start(struct rule_context *context)
     rule_evidence(context, finding, "steps_per_epoch", length);
     rule_evidence(context, finding, "workers", workers);
     if (restart)
-        rule_advise(finding, "`DataLoader(..., persistent_workers=True)`: workers live "
-                             "on between epochs" WORKERS_LIVE);
+        setting_advise(context, finding, SETTING_PERSISTENT, NULL,
+                       ": workers live on between epochs" WORKERS_LIVE);
     rule_advise_in(
         context, finding,
         "Longer epochs: a sampler with replacement, or several passes over "
@@ -350,9 +351,10 @@ static void advise_periodic(struct rule_context *context, struct finding *findin
                                period,
                                known ? " between the update and the next batch" : ""));
         rule_advise(finding,
-                    native ? "Save checkpoints beside the training: a thread that "
-                             "writes a copy"
-                           : "Save checkpoints beside the training: " SAVE_BESIDE);
+                    rule_print(context, "Save checkpoints beside the training: %s",
+                               native
+                                   ? "a thread that writes a copy"
+                                   : setting_text(context, SETTING_ASYNC_SAVE, NULL)));
     }
 }
 

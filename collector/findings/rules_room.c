@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "findings/rules.h"
+#include "findings/settings.h"
 
 /* What lies over the others in more steps than this is no exception. */
 #define SPIKES_MOST 0.1
@@ -127,10 +128,10 @@ static void describe_room(struct rule_context *context, struct finding *finding,
     rule_evidence(context, finding, "usable_bytes", memory->usable_bytes);
     rule_evidence(context, finding, "batch_size", size);
     rule_advise(finding,
-                size >= 1 ? rule_print(context,
-                                       "`DataLoader(..., batch_size=%.0f)`, and a "
-                                       "learning rate that fits it",
-                                       LARGER * size)
+                size >= 1
+                    ? rule_print(context, "%s, and a learning rate that fits it",
+                                 setting_text(context, SETTING_BATCH_SIZE,
+                                              setting_number(context, LARGER * size)))
                 : rule_infers(context)
                     ? "Twice the batch size"
                     : "Twice the batch size, and a learning rate that fits it");
@@ -198,8 +199,13 @@ static void find_shared(struct rule_context *context)
     rule_advise(finding, "A container's is 64 MiB unless asked: `docker run "
                          "--shm-size=8g`, or `--ipc=host`; in Kubernetes an `emptyDir` "
                          "with `medium: Memory` at /dev/shm");
-    rule_advise(finding, "Fewer workers, or `prefetch_factor=1`: each batch ahead lies "
-                         "there until it is used");
+    const char *ahead = setting_text(context, SETTING_PREFETCH, "1");
+
+    rule_advise(finding,
+                rule_print(context,
+                           "Fewer workers%s%s: each batch ahead lies there until it is "
+                           "used",
+                           ahead[0] == '\0' ? "" : ", or ", ahead));
 }
 
 const struct rule rules_room[] = {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "findings/rules.h"
+#include "findings/settings.h"
 
 static void find_saving(struct rule_context *context)
 {
@@ -34,10 +35,9 @@ static void find_saving(struct rule_context *context)
     finding->wrong_if = "The run is so unsafe that each of them is needed at once.";
     rule_evidence(context, finding, "checkpoint_ms", each / NS_PER_MS);
     rule_evidence(context, finding, "steps_between", 1 / cpu->saving_count);
-    rule_advise(finding, "Save less often: `if step % 1000 == 0:`; with Lightning "
-                         "`ModelCheckpoint(every_n_train_steps=...)` with a larger "
-                         "number, or `train_time_interval`");
-    rule_advise(finding, "Write beside the training: " SAVE_BESIDE);
+    setting_advise(context, finding, SETTING_CHECKPOINTS, NULL, "");
+    rule_advise(finding, rule_print(context, "Write beside the training: %s",
+                                    setting_text(context, SETTING_ASYNC_SAVE, NULL)));
 }
 
 /* Steps of the window follow each other without a number that is missing: then what lies
@@ -112,8 +112,7 @@ static void find_outside(struct rule_context *context)
     rule_advise_in(
         context, finding,
         "Look at what runs around validation and at the ends of epochs: metrics "
-        "over the whole set, plots, checkpoints, loaders that are built anew "
-        "(`persistent_workers=True`)",
+        "over the whole set, plots, checkpoints, loaders that are built anew",
         "Look at what runs at the ends of epochs: files that are written, data "
         "that is read anew");
     rule_advise_in(

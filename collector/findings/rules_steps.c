@@ -4,6 +4,7 @@
 
 #include "findings/loading.h"
 #include "findings/looks.h"
+#include "findings/settings.h"
 
 /* The cause that most of the slow steps share. */
 static const char *common_cause(const struct steps_answer *steps, uint32_t *times)
@@ -38,6 +39,8 @@ static enum claim_part part_of(const char *cause)
 static void advise_unsteady(struct rule_context *context, struct finding *finding,
                             const char *cause)
 {
+    const char *lengths = setting_text(context, SETTING_LENGTHS, NULL);
+
     if (context->summary->native)
         rule_advise(finding,
                     strcmp(cause, "data") == 0
@@ -61,8 +64,11 @@ static void advise_unsteady(struct rule_context *context, struct finding *findin
         rule_advise(finding, "Look at what runs every n-th step: logging, checkpoints, "
                              "`loss.item()`");
     else
-        rule_advise(finding, "Look at the trace of a slow step; if shapes change from "
-                             "batch to batch, pad or bucket them");
+        rule_advise(finding, rule_print(context,
+                                        "Look at the trace of a slow step; if shapes "
+                                        "change from batch to batch, pad or bucket "
+                                        "them%s%s",
+                                        lengths[0] == '\0' ? "" : ": ", lengths));
 }
 
 /* Workers bring their batches at once, and then all wait: a wait that is told as the mean
@@ -242,9 +248,8 @@ static void find_validation(struct rule_context *context)
     double spent = validation->mean_ns * (double)validation->count;
     double trained = train->mean_ns * (double)train->count;
     bool of_epochs = steps->epochs_train_ns > 0;
-    bool of_run = of_epochs ||
-                  rule_run_has_less(steps->run_validation_ns, steps->run_train_ns,
-                                    spent, trained);
+    bool of_run = of_epochs || rule_run_has_less(steps->run_validation_ns,
+                                                 steps->run_train_ns, spent, trained);
 
     if (of_epochs) {
         spent = steps->epochs_validation_ns;
@@ -277,11 +282,12 @@ static void find_validation(struct rule_context *context)
     rule_evidence(context, finding, "share_pct", 100 * share);
     rule_evidence(context, finding, "validation_batches", (double)validation->count);
     rule_evidence(context, finding, "batch_ms", validation->mean_ns / NS_PER_MS);
-    rule_advise_in(context, finding,
-                   "Validate half as often, or on a fixed part of the set; with "
-                   "Lightning `Trainer(check_val_every_n_epoch=2)` or "
-                   "`limit_val_batches=0.5`",
-                   "Validate half as often, or on a fixed part of the set");
+    const char *setting = setting_text(context, SETTING_VALIDATION, NULL);
+
+    rule_advise(finding,
+                rule_print(context,
+                           "Validate half as often, or on a fixed part of the set%s%s",
+                           setting[0] == '\0' ? "" : ": ", setting));
     rule_advise_in(
         context, finding,
         "Larger batches and `torch.inference_mode()` for validation: it keeps "

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "findings/rules.h"
+#include "findings/settings.h"
 
 /* Told of so many, the dearest. */
 #define WATCH_FINDINGS 3
@@ -55,10 +55,10 @@ static void describe(struct rule_context *context, struct finding *finding,
     finding->sentence = rule_print(
         context, "`%s` takes %s of each step%s, %s a call", row->name,
         rule_ms(context, row->per_step_ns),
-        !loader                 ? ""
-        : watched->workers == 1 ? " in the loader's worker"
-                                : rule_print(context, " in the loader's %.0f workers",
-                                             watched->workers),
+        !loader ? ""
+        : watched->workers == 1
+            ? " in the loader's worker"
+            : rule_print(context, " in the loader's %.0f workers", watched->workers),
         rule_ms(context, row->mean_ns));
     finding->wrong_if = "It cannot be made cheaper: the price is that of all its work.";
     rule_evidence_text(context, finding, "function", row->name);
@@ -74,11 +74,16 @@ static void describe(struct rule_context *context, struct finding *finding,
                                     "every epoch, and keep the result",
                                     row->name));
     if (loader)
-        rule_advise(finding, "More workers share its work, where cores are free: "
-                             "`DataLoader(..., num_workers=...)`");
+        rule_advise(finding,
+                    rule_print(context,
+                               "More workers share its work, where cores are free: %s",
+                               setting_text(context, SETTING_WORKER_COUNT, "...")));
     else
-        rule_advise(finding, "If it prepares data: leave it to the loader's workers, "
-                             "`DataLoader(..., num_workers=...)`");
+        rule_advise(
+            finding,
+            rule_print(context,
+                       "If it prepares data: leave it to the loader's workers, %s",
+                       setting_text(context, SETTING_WORKERS, "...")));
 }
 
 /* In which phase the trainer calls it nobody tells. Where it loads the batches itself, that

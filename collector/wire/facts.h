@@ -88,7 +88,9 @@
     FACT(DATALOADER_ELEMENTS, "dataloader.elements", NUMBER, "of the tensors of a batch, mean of this rank's so far; only beside other ranks") \
     FACT(WATCH_FUNCTIONS, "watch.functions", TEXT, "ranges of functions that the user watches, with a comma between them") \
     FACT(LOADER_STAGE, "loader.stage", TEXT, "of a worker: what its loader feeds: train, validate, ...") \
-    FACT(INFERENCE, "inference", BOOL, "of a trace file: nothing in it goes backward, and no optimizer updates")
+    FACT(INFERENCE, "inference", BOOL, "of a trace file: nothing in it goes backward, and no optimizer updates") \
+    FACT(FRAMEWORK, "framework", TEXT, "of the libraries that run the training loop the outermost: lightning, transformers, ...; not known: the loop is the user's own") \
+    FACT(OPTIMIZER_COMPILED, "optimizer.compiled", BOOL, "torch.compile traced an optimizer's step: its ops are no loop any more")
 /* clang-format on */
 
 #define WIRE_FACT_CONSTANT(constant, key, type, text)                                  \

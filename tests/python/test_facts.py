@@ -139,6 +139,14 @@ class Facts(harness.TorchTest):
         self.assertGreaterEqual(facts["compile.count"], 1)
         self.assertGreater(facts["compile.seconds"], 0)
 
+    def test_an_update_that_was_compiled_is_said_to_be(self):
+        facts = self.recorded("compiled_updates").trainer().facts
+        self.assertIs(facts["optimizer.compiled"], True)
+        self.assertNotIn("optimizer.compiled", self.recorded("compiled").trainer().facts)
+
+    def test_a_loop_of_ones_own_is_no_frameworks(self):
+        self.assertNotIn("framework", self.recorded("plain").trainer().facts)
+
     def recompiled(self, job):
         facts = self.recorded(job).trainer().facts
         return facts["compile.recompilations"], facts["compile.recompilations_most"]

@@ -25,6 +25,19 @@ class HuggingFace(harness.TorchTest):
         self.assertEqual([s.number for s in self.steps("trainer")], list(range(job.STEPS)))
 
     @unittest.skipUnless(has("transformers") and has("accelerate"), "no transformers here")
+    def test_of_the_trainer_and_accelerate_inside_of_it_the_trainer_is_the_framework(self):
+        facts = self.trainer("trainer").facts
+        self.assertEqual(facts["framework"], "transformers")
+        self.assertEqual((facts["dataloader.batch_size"], facts["dataloader.shuffle"]), (8, True))
+
+    @unittest.skipUnless(has("accelerate"), "no accelerate here")
+    def test_a_loader_that_accelerate_prepared_is_described_as_the_user_made_it(self):
+        facts = self.trainer("accelerate").facts
+        expected = {"framework": "accelerate", "dataloader.batch_size": 8,
+                    "dataloader.shuffle": True, "dataloader.drop_last": True}
+        self.assertEqual({key: facts.get(key) for key in expected}, expected)
+
+    @unittest.skipUnless(has("transformers") and has("accelerate"), "no transformers here")
     def test_epochs_count_from_1_and_the_batches_of_an_evaluation_are_rows_of_their_own(self):
         trainer = self.trainer("evaluating")
         steps = trainer.steps()

@@ -27,6 +27,7 @@ class ZeroCode(Fits):
     def test_steps_epochs_and_validation_are_lightnings(self):
         run = self.fit(level="phases")
         trainer = run.trainer()
+        self.assertEqual(trainer.facts["framework"], "lightning")
         steps = trainer.steps()
         self.assertEqual([s.epoch for s in steps], [1] * jobs.BATCHES + [2] * jobs.BATCHES)
         self.assertTrue(all(s.flags & segment.STEP_MARKED for s in steps))

@@ -38,6 +38,7 @@ _updating: set[Any] = set()  # code that is known to update
 def noted() -> bool:
     """Called by the hook of updates while torch.compile traces it."""
     _State.noted += 1
+    _library.calls.fact("optimizer.compiled", True)
     return True
 
 

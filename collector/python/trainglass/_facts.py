@@ -15,7 +15,7 @@ import shlex
 import sys
 import types
 
-from trainglass import _library, _roles, _samplers
+from trainglass import _framework, _library, _roles, _samplers
 
 # Of the typing module nothing is imported where this runs.
 TYPE_CHECKING = False
@@ -346,6 +346,7 @@ def _distributed(torch: Any) -> None:
 
 
 def _frameworks() -> None:
+    say("framework", _framework.running())
     for name in ("lightning", "pytorch_lightning"):
         module = sys.modules.get(name)
         if module is not None:
