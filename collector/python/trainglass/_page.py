@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any, Optional
 
 PORTS = 20  # tried from the first on, as `trainglass run` does
@@ -43,27 +44,40 @@ def _usual() -> str:
     return f"/dev/shm/trainglass-{os.getuid()}"
 
 
+def _is_page(address: str, timeout: float, directory: str) -> bool:
+    """Does a server there watch `directory`?"""
+    import http.client
+
+    answer = _ask(address + "/healthz", timeout)
+    if answer is None:
+        return False
+    with answer:
+        try:
+            return _is_ours(json.loads(answer.read(65536)), directory)
+        except (OSError, ValueError, http.client.HTTPException):
+            return False
+
+
+def _addresses() -> Iterator[str]:
+    """First that of `trainglass run`. What outlives it hands it on to jobs that it does not
+    belong to: they find that nothing of theirs answers there, and search."""
+    given = os.environ.get("TRAINGLASS_URL", "")
+    if given.startswith("http://localhost:"):
+        yield given
+    first = os.environ.get("TRAINGLASS_PORT", "8080")
+    start = int(first) if first.isdigit() else 8080
+    for port in range(start, start + PORTS):
+        yield f"http://localhost:{port}"
+
+
 def url() -> Optional[str]:
     """The address of the page of this job; None, and one line that says why, when no
     server of ours answers."""
-    import http.client
-
     directory = os.environ.get("TRAINGLASS_DIR") or _usual()
-    first = os.environ.get("TRAINGLASS_PORT", "8080")
-    start = int(first) if first.isdigit() else 8080
     end = time.monotonic() + SEARCH_S
-    for port in range(start, start + PORTS):
-        address = f"http://localhost:{port}"
+    for address in _addresses():
         left = min(TIMEOUT_S, end - time.monotonic())
-        answer = _ask(address + "/healthz", max(left, LEAST_S))
-        if answer is None:
-            continue
-        with answer:
-            try:
-                health = json.loads(answer.read(65536))
-            except (OSError, ValueError, http.client.HTTPException):
-                continue
-        if _is_ours(health, directory):
+        if _is_page(address, max(left, LEAST_S), directory):
             return address
     print("trainglass: no page: start one with `trainglass serve`", file=sys.stderr)
     return None

@@ -129,6 +129,20 @@ static bool injects_itself(const char *program)
     return false;
 }
 
+/* Without a page of its own it may be that of a run around this one, which `trainglass.url()`
+ * asks whether it watches the folder. */
+static void export_address(const struct contract *contract,
+                           const struct options *options)
+{
+    char address[256]; /* a base path has at most 200 bytes */
+
+    if (contract->port == 0)
+        return;
+    snprintf(address, sizeof(address), "http://localhost:%u%s", contract->port,
+             options_text(options, OPTION_BASE_PATH));
+    export("TRAINGLASS_URL", address, true);
+}
+
 void contract_export(const struct contract *contract, const struct options *options,
                      char *const *argv)
 {
@@ -146,6 +160,7 @@ void contract_export(const struct contract *contract, const struct options *opti
     export_folder("TRAINGLASS_STATE_DIR", options_text(options, OPTION_STATE_DIR));
     if (contract->directory[0] != '\0')
         export("TRAINGLASS_DIR", contract->directory, true);
+    export_address(contract, options);
     if (!place_library(library)) {
         command_complain("libtrainglass.so is not beside this program; nothing is "
                          "recorded");

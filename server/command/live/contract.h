@@ -4,6 +4,7 @@
  *     TRAINGLASS_SESSION   random id, the same for all processes of the job
  *     TRAINGLASS_RUN_NAME  what people call it
  *     TRAINGLASS_ZERO      CLOCK_MONOTONIC ns at the start of `run`: time zero
+ *     TRAINGLASS_URL       the page, without its token; as it was where there is none
  *     TRAINGLASS_LIBRARY   libtrainglass.so, absolute
  *     TRAINGLASS_BUDGET, _LEVEL, _CUDA_GRAPHS, _SHARE   as the settings of these names
  *     NVTX_INJECTION64_PATH, CUDA_INJECTION64_PATH   the library, unless set already; the
@@ -25,6 +26,7 @@ struct contract {
     char session[WIRE_TEXT];
     char run_name[WIRE_TEXT];
     char directory[PLACE_BYTES];
+    uint16_t port; /* of the page, 0 none: set by whoever started its server */
     uint64_t zero_ns;
     uint32_t oom_kills; /* counted in our cgroup before the command started */
 };

@@ -64,6 +64,7 @@ int run_command(const struct run_request *request)
     if (request->server) {
         launch_server(&launched, options, contract.directory);
         print_address(&launched, options);
+        contract.port = launched.port;
         if (!launched
                  .joined) /* else it is another server's, with a folder of its own */
             place_warn_of_state(options);

@@ -6,6 +6,7 @@ The contract with `trainglass run`, which sets for its command:
     TRAINGLASS_SESSION    id of the session, the same for all processes of the job
     TRAINGLASS_RUN_NAME   name of the run, for people
     TRAINGLASS_ZERO       CLOCK_MONOTONIC of the start of `run`, in ns: time zero
+    TRAINGLASS_URL        address of the page, for trainglass.url(); absent: none
     TRAINGLASS_LIBRARY    path of libtrainglass.so
     TRAINGLASS_BUDGET     share of the training's time that we may cost, in per cent
     TRAINGLASS_LEVEL      auto, off, phases, ops, kernels, all
